@@ -1,0 +1,22 @@
+/** The port between the plan of an attachment and whatever makes it true: Linux today; gRPC and eBPF have room beside it. */
+import type { AppliedState, Attachment, DesiredState, Difference } from "./desired-state.ts";
+
+export interface Dataplane {
+  /**
+   * Throws unless `sandbox` is the path of a network namespace: the cheap look that comes before anything is written.
+   * @throws TortieError `netns-missing`, `netns-invalid`
+   */
+  verifySandbox(sandbox: string): void;
+  /** Whether `sandbox` is the namespace this process runs in (C§2.1 step 17). */
+  isOwnNamespace(sandbox: string): boolean;
+  /** Makes the kernel hold `desired`; whatever it makes is undone through `undo`, in reverse order, when the caller fails later. */
+  apply(desired: DesiredState, undo: AsyncDisposableStack): Promise<AppliedState>;
+  /** Compares the kernel with `desired` and names every difference; empty when all is well. Changes nothing. */
+  inspect(desired: DesiredState): Promise<readonly Difference[]>;
+  /** Removes the link of an attachment. What is already gone counts as removed (C§4.7). */
+  remove(attachment: Attachment): Promise<void>;
+  /** Host ends by alias: every link of the host whose alias starts with `prefix`. */
+  listOwned(prefix: string): Promise<readonly { readonly name: string; readonly alias: string }[]>;
+  /** Removes a host end by name if its alias is still `alias`. */
+  removeHostEnd(name: string, alias: string): Promise<void>;
+}

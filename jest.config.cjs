@@ -1,0 +1,9 @@
+// Jest runs on Bun (scripts/jest), so that tests reach bun:ffi and bun:sqlite; swc only strips the types.
+module.exports = {
+  transform: {
+    "^.+\\.ts$": ["@swc/jest", { jsc: { parser: { syntax: "typescript" }, target: "es2022" }, module: { type: "commonjs" } }],
+  },
+  transformIgnorePatterns: ["/node_modules/(?!(execa|yargs)/)"],
+  testMatch: ["<rootDir>/test/**/*.test.ts"],
+  modulePathIgnorePatterns: ["<rootDir>/dist", "<rootDir>/.cache"],
+};

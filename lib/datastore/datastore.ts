@@ -1,0 +1,118 @@
+/**
+ * The datastore port (design §6): typed collections, compare-and-swap on an opaque revision, a closed set of failures.
+ * The allocator is written once on this port and never asks which driver it has.
+ */
+import type {
+  Block,
+  BlockAffinity,
+  ClusterInformation,
+  Handle,
+  IPPool,
+  IPReservation,
+  IpamConfiguration,
+  LabelledObject,
+  WorkloadEndpoint,
+} from "./resources.ts";
+
+/** A value as it stood at one revision. Revisions are compared for equality only, never reused for another state of the same key. */
+export interface Versioned<T> {
+  readonly value: T;
+  readonly revision: string;
+}
+
+export interface Reader<K, T> {
+  /** `undefined` when there is no such object. */
+  get(key: K): Promise<Versioned<T> | undefined>;
+}
+
+export interface Collection<K, T> extends Reader<K, T> {
+  /** @throws DatastoreError `already-exists` */
+  create(key: K, value: T): Promise<Versioned<T>>;
+  /** Replaces the whole object if it still is at `revision`. @throws DatastoreError `conflict`, `not-found` */
+  update(key: K, value: T, revision: string): Promise<Versioned<T>>;
+  /** Removes the object if it still is at `revision`. @throws DatastoreError `conflict`, `not-found` */
+  delete(key: K, revision: string): Promise<void>;
+}
+
+/** Owner of a block (I§0): a node, or the virtual owner of load balancer addresses. */
+export interface BlockOwner {
+  readonly type: "host" | "virtual";
+  readonly name: string;
+}
+
+/** Key of a block affinity. `cidr` is canonical text. */
+export interface AffinityKey {
+  readonly owner: BlockOwner;
+  readonly cidr: string;
+}
+
+export interface BlockAffinities extends Collection<AffinityKey, BlockAffinity> {
+  /** Every affinity of one owner and family, in key order, whatever its state (I§2.3). */
+  listByOwner(owner: BlockOwner, family: 4 | 6): Promise<readonly Versioned<BlockAffinity>[]>;
+  listAll(): Promise<readonly Versioned<BlockAffinity>[]>;
+}
+
+export interface Blocks extends Collection<string, Block> {
+  /** Every block of the cluster, in key order. */
+  list(): Promise<readonly Versioned<Block>[]>;
+}
+
+export interface Handles extends Collection<string, Handle> {
+  list(): Promise<readonly Versioned<Handle>[]>;
+}
+
+/** Key of a workload endpoint (C§7.2). */
+export interface EndpointKey {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+export interface WorkloadEndpoints extends Collection<EndpointKey, WorkloadEndpoint> {
+  /** Endpoints of a namespace whose name starts with `namePrefix` (C§2.1 step 12). */
+  listByPrefix(namespace: string, namePrefix: string): Promise<readonly Versioned<WorkloadEndpoint>[]>;
+  list(): Promise<readonly Versioned<WorkloadEndpoint>[]>;
+}
+
+export interface Pools extends Collection<string, IPPool> {
+  /** In name order (I§2.7). */
+  list(): Promise<readonly Versioned<IPPool>[]>;
+}
+
+export interface Reservations extends Collection<string, IPReservation> {
+  list(): Promise<readonly Versioned<IPReservation>[]>;
+}
+
+export interface Datastore extends AsyncDisposable {
+  /** Words for messages: "local datastore /var/lib/tortie/tortie.db". */
+  readonly description: string;
+  readonly pools: Pools;
+  readonly reservations: Reservations;
+  /** The only key is "default" (I§2.6). */
+  readonly ipamConfiguration: Collection<"default", IpamConfiguration>;
+  readonly blocks: Blocks;
+  readonly affinities: BlockAffinities;
+  readonly handles: Handles;
+  readonly endpoints: WorkloadEndpoints;
+  /** Labels of nodes and namespaces. `undefined` from a store without such objects means: exists, no labels. */
+  readonly nodes: Reader<string, LabelledObject>;
+  readonly namespaces: Reader<string, LabelledObject>;
+  readonly clusterInformation: Reader<"default", ClusterInformation>;
+}
+
+export type DatastoreFailure = "not-found" | "already-exists" | "conflict" | "unauthorized" | "unavailable" | "invalid";
+
+/** The closed set of what a driver may throw. `message` names the object; `cause` keeps the driver's own error. */
+export class DatastoreError extends Error {
+  readonly failure: DatastoreFailure;
+
+  constructor(failure: DatastoreFailure, message: string, cause?: unknown) {
+    super(message, cause === undefined ? undefined : { cause });
+    this.name = "DatastoreError";
+    this.failure = failure;
+  }
+}
+
+/** Whether `error` is a driver's failure of the given kind. */
+export function isDatastoreFailure(error: unknown, ...failures: readonly DatastoreFailure[]): error is DatastoreError {
+  return error instanceof DatastoreError && failures.includes(error.failure);
+}

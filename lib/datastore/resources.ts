@@ -1,0 +1,123 @@
+/**
+ * What is stored, in the model's own terms (I§2): drivers translate to and from the wire names of Kubernetes, etcd and SQLite.
+ * CIDRs are canonical text ("10.40.0.8/29", masked, RFC 5952) because they are keys as well; times are RFC 3339 text.
+ */
+import type { BlockOwner } from "./datastore.ts";
+
+/** I§2.7. Defaults are filled in by the driver on read. */
+export interface IPPool {
+  readonly name: string;
+  readonly cidr: string;
+  readonly blockSize: number;
+  readonly disabled: boolean;
+  readonly nodeSelector: string;
+  readonly namespaceSelector: string;
+  readonly allowedUses: readonly string[];
+  readonly assignmentMode: "Automatic" | "Manual";
+  readonly natOutgoing: boolean;
+  /** deletionTimestamp is set: no more allocations. */
+  readonly deleting: boolean;
+  /** status.conditions[Allocatable]; `undefined` when nobody judged. */
+  readonly allocatable?: boolean;
+}
+
+/** I§2.8: CIDRs or bare addresses, malformed ones are skipped by the reader. */
+export interface IPReservation {
+  readonly name: string;
+  readonly reservedCIDRs: readonly string[];
+}
+
+/** I§2.6. */
+export interface IpamConfiguration {
+  readonly strictAffinity: boolean;
+  readonly autoAllocateBlocks: boolean;
+  /** 0 means 20. */
+  readonly maxBlocksPerHost: number;
+  readonly kubeVirtVMAddressPersistence: "Enabled" | "Disabled";
+  readonly ipCooldownSeconds: number;
+}
+
+/** Why an ordinal is taken (I§2.4). In cooldown only `releasedAt` is set. */
+export interface AllocationAttribute {
+  readonly handleId?: string;
+  /** `secondary` on the wire: the active owner. */
+  readonly activeOwner?: Readonly<Record<string, string>>;
+  readonly alternateOwner?: Readonly<Record<string, string>>;
+  readonly releasedAt?: string;
+}
+
+/** I§2.4: the unit of compare-and-swap. */
+export interface Block {
+  readonly cidr: string;
+  /** Absent: no node owns the block. */
+  readonly affinity?: BlockOwner;
+  readonly affinityClaimTime?: string;
+  /** One entry an address: index into `attributes`, or null when free. */
+  readonly allocations: readonly (number | null)[];
+  /** Free ordinals, taken from the head, returned at the tail. */
+  readonly unallocated: readonly number[];
+  readonly attributes: readonly AllocationAttribute[];
+  /** 64 bit; starts as nanoseconds since 1970, +1 at every update. */
+  readonly sequenceNumber: bigint;
+  readonly sequenceNumberForAllocation: Readonly<Record<number, bigint>>;
+}
+
+export type AffinityState = "pending" | "confirmed" | "pendingDeletion";
+
+/** I§2.3. An empty stored state is read as "confirmed". */
+export interface BlockAffinity {
+  readonly owner: BlockOwner;
+  readonly cidr: string;
+  readonly state: AffinityState;
+  /** The three look-up labels are all right; drivers write them always, and say here what they found. */
+  readonly labelled: boolean;
+}
+
+/** I§2.5: how many addresses of each block a handle holds. */
+export interface Handle {
+  /** As first written, case kept. */
+  readonly id: string;
+  /** Canonical block CIDR → count, at least 1. */
+  readonly blocks: Readonly<Record<string, number>>;
+}
+
+/** A node or a namespace, as far as selectors need it. */
+export interface LabelledObject {
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+export interface ClusterInformation {
+  /** `undefined`: the field is missing or null. */
+  readonly datastoreReady: boolean | undefined;
+}
+
+export interface EndpointPort {
+  readonly name: string;
+  readonly protocol: string;
+  readonly port: number;
+  readonly hostPort: number;
+  readonly hostIP: string;
+}
+
+/** C§7.1, with the part of the metadata that is ours to write. Empty strings and lists are left out on the wire. */
+export interface WorkloadEndpoint {
+  readonly name: string;
+  readonly namespace: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly orchestrator: string;
+  readonly node: string;
+  readonly containerID: string;
+  readonly pod: string;
+  readonly endpoint: string;
+  readonly serviceAccountName: string;
+  readonly generateName: string;
+  /** /32 and /128. */
+  readonly ipNetworks: readonly string[];
+  readonly ipNATs: readonly { readonly internalIP: string; readonly externalIP: string }[];
+  readonly profiles: readonly string[];
+  readonly interfaceName: string;
+  readonly mac: string;
+  readonly ports: readonly EndpointPort[];
+  readonly allowSpoofedSourcePrefixes: readonly string[];
+}
