@@ -11,6 +11,8 @@ export interface Dataplane {
   isOwnNamespace(sandbox: string): boolean;
   /** Makes the kernel hold `desired`; whatever it makes is undone through `undo`, in reverse order, when the caller fails later. */
   apply(desired: DesiredState, undo: AsyncDisposableStack): Promise<AppliedState>;
+  /** Whether the sandbox holds a link of that name. @throws TortieError as `verifySandbox` */
+  hasPodEnd(sandbox: string, name: string): Promise<boolean>;
   /** Compares the kernel with `desired` and names every difference; empty when all is well. Changes nothing. */
   inspect(desired: DesiredState): Promise<readonly Difference[]>;
   /** Removes the link of an attachment. What is already gone counts as removed (C§4.7). */

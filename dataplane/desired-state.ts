@@ -29,6 +29,11 @@ export interface HostEnd {
   readonly mac: string;
   /** Interface alias (IFLA_IFALIAS, at most 255 bytes): who owns the link, so that nobody needs to guess later. */
   readonly alias: string;
+  /**
+   * Which link of the same name may be in the way and is removed first: "any" where the name belongs to this workload alone (an older
+   * sandbox of the pod has it), "unowned" where another attachment could have the same name: a link with another alias of ours stays.
+   */
+  readonly replaces: "any" | "unowned";
   /** Written before the link goes up, in this order. */
   readonly sysctls: readonly Sysctl[];
   /** Addresses of the end itself, set without duplicate address detection: the IPv6 next hop of the pod. Empty for IPv4 only. */

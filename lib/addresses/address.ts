@@ -29,7 +29,7 @@ export function parseAddress(text: string): Address | undefined {
     if (!/^(0|[1-9]\d{0,2})(\.(0|[1-9]\d{0,2})){3}$/.test(text) || !ipaddr.IPv4.isValid(text)) return undefined;
     return { family: 4, value: fromBytes(ipaddr.IPv4.parse(text).toByteArray()) };
   }
-  if (text.includes("%") || /(^|[:.])0\d+(\.|$)/.test(text) || !ipaddr.IPv6.isValid(text)) return undefined;
+  if (text.includes("%") || /[:.]0\d+\.|\.0\d+$/.test(text) || !ipaddr.IPv6.isValid(text)) return undefined;
   const parsed = ipaddr.IPv6.parse(text);
   if (parsed.isIPv4MappedAddress()) return { family: 4, value: fromBytes(parsed.toIPv4Address().toByteArray()) };
   return { family: 6, value: fromBytes(parsed.toByteArray()) };

@@ -3,11 +3,11 @@
  * Field names are the keys in camel case; defaults that need no outside knowledge are already filled in.
  */
 import type { CniVersion, ValidAttachment } from "../cni/protocol.ts";
-import type { JsonObject } from "../json/value.ts";
+import type { JsonObject, JsonValue } from "../json/value.ts";
 
 export type DatastoreType = "local" | "kubernetes" | "etcdv3";
 
-/** One entry of `ipam.pools`: a pool of the local datastore, made at first use. */
+/** One entry of `ipam.pools`: a pool of the local datastore, made at first use. Values are judged by `checkLocalPools`. */
 export interface LocalPool {
   readonly cidr: string;
   /** Default 26 for IPv4, 122 for IPv6. */
@@ -22,9 +22,9 @@ export interface IpamConfig {
   /** Empty when absent. */
   readonly type: string;
   readonly subnet: string | undefined;
-  /** Each range set as given; shapes are checked for host-local only (C§2.4). */
-  readonly ranges: readonly (readonly JsonObject[])[] | undefined;
-  readonly routes: readonly JsonObject[] | undefined;
+  /** As given: only host-local gives these two a shape, which is judged where they are used (C§2.4). */
+  readonly ranges: JsonValue | undefined;
+  readonly routes: JsonValue | undefined;
   readonly assignIpv4: boolean;
   readonly assignIpv6: boolean;
   readonly ipv4Pools: readonly string[] | undefined;
@@ -65,6 +65,12 @@ export interface EtcdConfig {
   readonly keyFile: string | undefined;
   readonly certFile: string | undefined;
   readonly caCertFile: string | undefined;
+}
+
+/** A label that Mesos gives a plain container. */
+export interface MesosLabel {
+  readonly key: string;
+  readonly value: string;
 }
 
 /** What the runtime's capabilities put under `runtimeConfig`. */
@@ -111,8 +117,8 @@ export interface NetworkConfig {
   readonly requireMtuFile: boolean;
   readonly windowsUseSingleNetwork: boolean;
   readonly runtimeConfig: RuntimeConfig;
-  /** `args`, for the Mesos labels (C§2.6). */
-  readonly args: JsonObject | undefined;
+  /** `args."org.apache.mesos".network_info.labels.labels`, raw (C§2.6). */
+  readonly mesosLabels: readonly MesosLabel[];
   /** `prevResult` as it came; CHECK and DEL of CNI 0.4.0 and later carry it. */
   readonly prevResult: JsonObject | undefined;
   /** `cni.dev/valid-attachments`; `undefined` when absent. */

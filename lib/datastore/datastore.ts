@@ -76,6 +76,11 @@ export interface WorkloadEndpoints extends Collection<EndpointKey, WorkloadEndpo
 export interface Pools extends Collection<string, IPPool> {
   /** In name order (I§2.7). */
   list(): Promise<readonly Versioned<IPPool>[]>;
+  /**
+   * Only where pools come from the network configuration (local store): reads every pool, and stores those that `decide` returns,
+   * new or changed, all in one transaction. What `decide` throws stores nothing.
+   */
+  reconcile?(decide: (stored: readonly IPPool[]) => readonly IPPool[]): Promise<void>;
 }
 
 export interface Reservations extends Collection<string, IPReservation> {

@@ -1,0 +1,40 @@
+/** The command line of a CNI plugin (C§0.1, I§1.1): a few flags in Go's style, positional arguments ignored. */
+
+export type FlagRun =
+  | { readonly kind: "plugin" }
+  | { readonly kind: "flag"; readonly flag: string }
+  | { readonly kind: "stop"; readonly exit: number; readonly stderr: string };
+
+/** Name and one line of help of each boolean flag. */
+export type Flags = Readonly<Record<string, string>>;
+
+/**
+ * Reads flags up to the first positional argument, as Go's flag package does: "-v", "--v", "-v=true".
+ * @returns what to do: run as a plugin, run what a flag asks for, or stop with a status (unknown flag and bad value 2, help 0)
+ */
+export function readFlags(program: string, argv: readonly string[], flags: Flags): FlagRun {
+  const usage = [`Usage of ${program}:`, ...Object.entries(flags).map(([name, help]) => `  -${name}\t${help}`)].join("\n");
+  let found: string | undefined;
+  for (const argument of argv) {
+    const match = /^--?([^-=][^=]*)(?:=(.*))?$/s.exec(argument);
+    if (argument === "--" || match === null) break;
+    const [, name = "", value] = match;
+    if (name === "h" || name === "help") return { kind: "stop", exit: 0, stderr: `${usage}\n` };
+    if (!Object.hasOwn(flags, name)) {
+      return { kind: "stop", exit: 2, stderr: `flag provided but not defined: -${name}\n${usage}\n` };
+    }
+    const wanted = value === undefined ? true : parseGoBool(value);
+    if (wanted === undefined) {
+      return { kind: "stop", exit: 2, stderr: `invalid boolean value "${value}" for -${name}: parse error\n${usage}\n` };
+    }
+    if (wanted) found ??= name;
+  }
+  return found === undefined ? { kind: "plugin" } : { kind: "flag", flag: found };
+}
+
+/** The spellings that Go's strconv.ParseBool takes. */
+function parseGoBool(text: string): boolean | undefined {
+  if (["1", "t", "T", "TRUE", "true", "True"].includes(text)) return true;
+  if (["0", "f", "F", "FALSE", "false", "False"].includes(text)) return false;
+  return undefined;
+}

@@ -1,0 +1,59 @@
+/**
+ * The frame both CNI plugins share (C§0.1, I§1.2): environment and standard input in, one JSON document or nothing on standard output,
+ * exit status 0 or 1. Nothing else may write to standard output (design, invariant 1).
+ */
+import { writeSync } from "node:fs";
+import type { Environment } from "../lib/cni/environment.ts";
+import { renderError } from "../lib/cni/error-output.ts";
+import { CNI_VERSIONS, type CniRequest, type CniResult, type CniVersion } from "../lib/cni/protocol.ts";
+import { readCall } from "../lib/cni/request.ts";
+import { renderResult } from "../lib/cni/result.ts";
+import { readStandardInput } from "../lib/cni/stdin.ts";
+import { renderVersions } from "../lib/cni/version.ts";
+import { VERSION } from "./version.ts";
+
+export interface Plugin {
+  readonly name: string;
+  /** Version that a result is printed in when the configuration names none: 0.2.0 for the main plugin, 0.1.0 for IPAM (C§5.2, I§1.6). */
+  readonly versionWhenAbsent: CniVersion;
+  /** Serves one request; ADD returns a result, the other verbs nothing. */
+  serve(request: CniRequest): Promise<CniResult | undefined>;
+}
+
+/** @returns the exit status */
+export async function runPlugin(plugin: Plugin, env: Environment): Promise<number> {
+  try {
+    const call = readCall(env, readStandardInput);
+    if (call.command === "") {
+      process.stderr.write(about(plugin.name));
+      return 0;
+    }
+    if (call.command === "VERSION") {
+      print(renderVersions());
+      return 0;
+    }
+    const result = await plugin.serve(call);
+    if (result !== undefined) print(renderResult(result, call.cniVersion ?? plugin.versionWhenAbsent));
+    return 0;
+  } catch (error) {
+    print(renderError(error));
+    return 1;
+  }
+}
+
+/** What a person sees who runs a plugin by hand, without CNI_COMMAND (I§1.1). */
+function about(name: string): string {
+  return `${name} ${VERSION}: a CNI plugin, to be called by a container runtime\nCNI protocol versions supported: ${CNI_VERSIONS.join(", ")}\n`;
+}
+
+/** Writes all of `text`, however small the pipe is. */
+export function print(text: string): void {
+  const bytes = new TextEncoder().encode(text);
+  for (let written = 0; written < bytes.length; ) {
+    try {
+      written += writeSync(1, bytes, written);
+    } catch (error) {
+      if (!(error instanceof Error && "code" in error && error.code === "EAGAIN")) throw error;
+    }
+  }
+}

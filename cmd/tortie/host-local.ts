@@ -1,0 +1,113 @@
+/**
+ * What the main plugin does for the `host-local` IPAM plugin (C§2.3 S3, C§2.4): it reads the routes that the pod is to get, and puts
+ * the node's pod CIDRs in place of the keywords `usePodCidr` and `usePodCidrIPv6`. Pure: objects in, objects out.
+ */
+import { parsePrefix } from "../../lib/addresses/address.ts";
+import { TortieError } from "../../lib/errors.ts";
+import { isJsonObject, type JsonObject, type JsonValue } from "../../lib/json/value.ts";
+
+/** CIDRs that stand for the keywords; `undefined` where there is none. */
+export interface PodCidrs {
+  readonly ipv4: string | undefined;
+  readonly ipv6: string | undefined;
+}
+
+/** Destinations of `ipam.routes`, in order; an entry without `dst` is skipped, `gw` is not looked at. */
+export function hostLocalDestinations(ipam: JsonObject): readonly string[] {
+  const routes = ipam.routes ?? [];
+  if (!Array.isArray(routes)) throw badShape("routes section; was expecting a list", routes);
+  const destinations: string[] = [];
+  for (const route of routes) {
+    if (!isJsonObject(route)) throw badShape("routes section; was expecting a dict", route);
+    const destination = route.dst;
+    if (destination === undefined || destination === null) continue;
+    if (typeof destination !== "string") {
+      throw new TortieError(
+        "netconf-type",
+        `invalid IPAM routes section; expecting 'dst' to be a string, not: ${JSON.stringify(destination)}`,
+      );
+    }
+    if (parsePrefix(destination) === undefined) {
+      throw new TortieError("netconf-value", `invalid CIDR address: ${destination} (ipam.routes, key dst)`);
+    }
+    destinations.push(destination);
+  }
+  return destinations;
+}
+
+/** Whether a keyword stands anywhere in `ipam.subnet` or `ipam.ranges`. Wrong shapes are errors, on DEL as well (C§1.2). */
+export function usesPodCidr(ipam: JsonObject): boolean {
+  return subnetsOf(ipam).some((subnet) => keywordFamily(subnet) !== undefined);
+}
+
+/** The `ipam` section with every keyword replaced. @throws TortieError `pod-cidr-missing` when the node lacks the family */
+export function withPodCidrs(ipam: JsonObject, cidrs: PodCidrs): JsonObject {
+  const replace = (subnet: JsonValue | undefined): JsonValue | undefined => {
+    const family = keywordFamily(subnet);
+    if (family === undefined) return subnet;
+    const cidr = family === 4 ? cidrs.ipv4 : cidrs.ipv6;
+    if (cidr === undefined) {
+      throw new TortieError("pod-cidr-missing", `${String(subnet)} found but there is no IPv${family} CIDR configured`);
+    }
+    return cidr;
+  };
+  return mapSubnets(ipam, replace);
+}
+
+/**
+ * The `ipam` section for a DEL, which needs no CIDRs: host-local releases by container id, and only checks that its ranges are sound.
+ * Ranges given by keyword are dropped; Calico's substitute 0.0.0.0/0 overlaps with any other range and the address leaked (design §8).
+ */
+export function withoutPodCidrs(ipam: JsonObject): JsonObject {
+  const rangeSets = rangeSetsOf(ipam)
+    .map((set) => set.filter((range) => keywordFamily(range.subnet) === undefined))
+    .filter((set) => set.length > 0);
+  const keepsSubnet = ipam.subnet !== undefined && keywordFamily(ipam.subnet) === undefined;
+  const { subnet, ranges, ...rest } = ipam;
+  if (keepsSubnet) return { ...rest, ...(subnet === undefined ? {} : { subnet }), ...(rangeSets.length > 0 ? { ranges: rangeSets } : {}) };
+  return { ...rest, ranges: rangeSets.length > 0 ? rangeSets : [[{ subnet: "0.0.0.0/0" }]] };
+}
+
+function keywordFamily(subnet: JsonValue | undefined): 4 | 6 | undefined {
+  if (typeof subnet !== "string") return undefined;
+  const word = subnet.toLowerCase();
+  if (word === "usepodcidr") return 4;
+  return word === "usepodcidripv6" ? 6 : undefined;
+}
+
+function subnetsOf(ipam: JsonObject): readonly (JsonValue | undefined)[] {
+  return [
+    ipam.subnet,
+    ...rangeSetsOf(ipam)
+      .flat()
+      .map((range) => range.subnet),
+  ];
+}
+
+function mapSubnets(ipam: JsonObject, map: (subnet: JsonValue | undefined) => JsonValue | undefined): JsonObject {
+  const withSubnet = (object: JsonObject): JsonObject => {
+    const subnet = map(object.subnet);
+    return subnet === undefined ? object : { ...object, subnet };
+  };
+  const edited = withSubnet(ipam);
+  return ipam.ranges === undefined || ipam.ranges === null
+    ? edited
+    : { ...edited, ranges: rangeSetsOf(ipam).map((set) => set.map(withSubnet)) };
+}
+
+function rangeSetsOf(ipam: JsonObject): readonly (readonly JsonObject[])[] {
+  const ranges = ipam.ranges ?? [];
+  if (!Array.isArray(ranges)) throw badShape("ranges section; was expecting a list", ranges);
+  return ranges.map((set) => {
+    if (!Array.isArray(set)) throw badShape("range set; was expecting a list", set);
+    return set.map((range) => {
+      if (!isJsonObject(range)) throw badShape("data; was expecting a dict", range);
+      return range;
+    });
+  });
+}
+
+function badShape(what: string, found: JsonValue): TortieError {
+  const text = typeof found === "string" ? found : JSON.stringify(found);
+  return new TortieError("netconf-type", `failed to parse host-local IPAM ${what}, not: ${text}`);
+}

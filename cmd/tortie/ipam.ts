@@ -1,0 +1,112 @@
+/**
+ * Addresses come from an IPAM plugin (C§2.5), which may be any executable of CNI_PATH. When it is the very file that is running, the
+ * call is served in this process: same input, same outcome, same errors, without a second process start and a second datastore.
+ */
+import { basename } from "node:path";
+import { type DelegateCall, delegateAdd, runDelegate } from "../../lib/cni/delegate.ts";
+import { findPlugin, isRunningExecutable } from "../../lib/cni/find-plugin.ts";
+import type { CniCommand, CniRequest, CniResult } from "../../lib/cni/protocol.ts";
+import type { NetworkConfig } from "../../lib/config/network-config.ts";
+import { TortieError } from "../../lib/errors.ts";
+import type { Services } from "./services.ts";
+
+/** The IPAM plugin of one request. */
+export interface Ipam {
+  /** Tortie's own plugin, by either name: it returns routes on purpose, and none for a migration target (C§2.3 S9). */
+  readonly isOurs: boolean;
+  /**
+   * Runs ADD. What it took is given back through `undo` when a later step fails; a failed ADD is followed by the delegate's DEL,
+   * as the specification advises, unless `isRepeated` says that the container still uses what an earlier ADD got.
+   */
+  add(undo: AsyncDisposableStack, isRepeated: boolean): Promise<CniResult>;
+  /** DEL, CHECK, STATUS or GC: nothing to return but an error. */
+  run(command: OtherCommand): Promise<void>;
+}
+
+type OtherCommand = Exclude<CniCommand, "ADD" | "VERSION">;
+
+/** Time that a delegate may take: calico-ipam's own budget of 90 s, after waiting for the node's lock (I§1.8), and some to start. */
+const DELEGATE_TIME_LIMIT_MS = 240_000;
+
+const OUR_NAMES = new Set(["tortie-ipam", "calico-ipam"]);
+
+/**
+ * @param stdin what the plugin gets on standard input: the request's own bytes, or the edited configuration
+ * @throws TortieError `delegate-not-found` when CNI_PATH holds no such plugin
+ */
+export function chooseIpam(request: CniRequest, config: NetworkConfig, stdin: Uint8Array, services: Services): Ipam {
+  const executable = findPlugin(config.ipam.type, request.path);
+  const isSelf = isRunningExecutable(executable);
+  if (isSelf && !OUR_NAMES.has(basename(executable))) {
+    throw new TortieError("netconf-value", `ipam.type "${config.ipam.type}" names this main plugin itself, not an IPAM plugin`);
+  }
+  const isOurs = OUR_NAMES.has(config.ipam.type);
+  if (isSelf && config.ipam.inProcess) return inProcess({ ...request, stdin }, config, services);
+  return new DelegatedIpam(executable, isOurs, { ...request, stdin }, services);
+}
+
+class DelegatedIpam implements Ipam {
+  readonly isOurs: boolean;
+  readonly #executable: string;
+  readonly #request: CniRequest;
+  readonly #services: Services;
+
+  constructor(executable: string, isOurs: boolean, request: CniRequest, services: Services) {
+    this.#executable = executable;
+    this.isOurs = isOurs;
+    this.#request = request;
+    this.#services = services;
+  }
+
+  async add(undo: AsyncDisposableStack, isRepeated: boolean): Promise<CniResult> {
+    // Registered first: a plugin that fails or dies half-way may have kept an address.
+    if (!isRepeated) undo.defer(() => this.#giveBack());
+    return delegateAdd(this.#executable, this.#call(), this.#request.cniVersion);
+  }
+
+  async run(command: OtherCommand): Promise<void> {
+    await runDelegate(this.#executable, { ...this.#call(), command });
+  }
+
+  async #giveBack(): Promise<void> {
+    try {
+      await this.run("DEL");
+    } catch (error) {
+      // The error that made ADD fail is the one to report; the runtime's own DEL comes as well.
+      this.#services.log.error("IPAM release after a failed ADD failed as well", { error });
+    }
+  }
+
+  #call(): DelegateCall {
+    return { stdin: this.#request.stdin, env: this.#services.env, timeoutMs: DELEGATE_TIME_LIMIT_MS };
+  }
+}
+
+function inProcess(request: CniRequest, config: NetworkConfig, services: Services): Ipam {
+  const open = async () => ({
+    plugin: await import("../../ipam-plugin/ipam-plugin.ts"),
+    ipam: await services.ipamServices(config),
+  });
+  return {
+    isOurs: true,
+    async add(undo) {
+      const { plugin, ipam } = await open();
+      const { result, giveBack } = await plugin.ipamAdd(request, config, ipam);
+      undo.defer(giveBack);
+      return result;
+    },
+    async run(command) {
+      const { plugin, ipam } = await open();
+      switch (command) {
+        case "DEL":
+          return plugin.ipamDel(request, config, ipam);
+        case "CHECK":
+          return plugin.ipamCheck(request, config, ipam);
+        case "STATUS":
+          return plugin.ipamStatus(request, config, ipam);
+        case "GC":
+          return plugin.ipamGc(request, config, ipam);
+      }
+    },
+  };
+}

@@ -1,0 +1,57 @@
+/** The effects that the verbs of the main plugin need, each opened at first use only, all closed together. */
+import type { Dataplane } from "../../dataplane/dataplane.ts";
+import { LinuxDataplane } from "../../dataplane/linux/linux-dataplane.ts";
+import type { IpamServices } from "../../ipam-plugin/services.ts";
+import type { Environment } from "../../lib/cni/environment.ts";
+import { chooseDatastore } from "../../lib/config/datastore-choice.ts";
+import type { NetworkConfig } from "../../lib/config/network-config.ts";
+import { nodeName } from "../../lib/config/node-name.ts";
+import type { Datastore } from "../../lib/datastore/datastore.ts";
+import { openDatastore } from "../../lib/datastore/open.ts";
+import type { Logger } from "../../lib/log/logger.ts";
+
+export interface Services extends AsyncDisposable {
+  readonly env: Environment;
+  readonly log: Logger;
+  readonly dataplane: Dataplane;
+  /** No API server and no Felix: this node does its own forwarding and masquerading. */
+  readonly isStandalone: boolean;
+  /** The datastore of the configuration, opened at the first call. */
+  datastore(): Promise<Datastore>;
+  /** What the IPAM plugin needs when it is served in this process. */
+  ipamServices(config: NetworkConfig): Promise<IpamServices>;
+  /** Makes sure that traffic leaving the pools is masqueraded as their `natOutgoing` says. */
+  ensureOutgoing(): Promise<void>;
+}
+
+export function createServices(config: NetworkConfig, env: Environment, log: Logger): Services {
+  let opened: Promise<Datastore> | undefined;
+  const datastore = () => {
+    opened ??= openDatastore(config, env);
+    return opened;
+  };
+  return {
+    env,
+    log,
+    dataplane: new LinuxDataplane(),
+    isStandalone: chooseDatastore(config, env) === "local",
+    datastore,
+    async ipamServices(forConfig) {
+      const { createIpamServices } = await import("../../ipam-plugin/services.ts");
+      return createIpamServices({ datastore: await datastore(), node: nodeName(forConfig), env, log });
+    },
+    async ensureOutgoing() {
+      const { ensureMasquerade } = await import("../../dataplane/linux/nat.ts");
+      const pools = (await (await datastore()).pools.list()).map(({ value }) => value);
+      ensureMasquerade(
+        pools.filter((pool) => pool.natOutgoing).map((pool) => pool.cidr),
+        pools.map((pool) => pool.cidr),
+      );
+    },
+    async [Symbol.asyncDispose]() {
+      // A datastore that could not be opened has been reported by whoever asked for it.
+      const store = await opened?.catch(() => undefined);
+      await store?.[Symbol.asyncDispose]();
+    },
+  };
+}

@@ -1,0 +1,103 @@
+/** `tortiectl cni …`: from options to an operation and from its outcome to words. */
+import type { ValidAttachment } from "../../../lib/cni/protocol.ts";
+import { TortieError } from "../../../lib/errors.ts";
+import { reportError } from "../report-error.ts";
+import type { Terminal } from "../terminal.ts";
+import { type Attachment, checkAttachment, defaultContainerId, netnsPath } from "./attachment.ts";
+import { ResultCache } from "./cache.ts";
+import { capabilityArgs } from "./capabilities.ts";
+import { add, check, del, gc, type Runtime, status } from "./chain.ts";
+import { type Conflist, readConflist } from "./conflist.ts";
+import type { CniOptions, CniVerb } from "./options.ts";
+import { PluginFailure } from "./plugin-call.ts";
+import { undeclaredCapabilities } from "./plugin-netconf.ts";
+import { printAdded, printChecked, printDeleted, printGc, printStatus, reportPluginFailure } from "./print.ts";
+import { defaultPluginPath, pluginRunner } from "./run-plugin.ts";
+
+/** @returns exit status */
+export async function cni(verb: CniVerb, options: CniOptions, terminal: Terminal): Promise<number> {
+  let version = "1.1.0";
+  try {
+    const list = readConflist(options.conflist);
+    version = list.cniVersion;
+    const runtime: Runtime = {
+      run: pluginRunner({
+        pluginPath: options.cniPath ?? defaultPluginPath(process.env),
+        timeoutSeconds: checkTimeout(options.timeout),
+        env: process.env,
+      }),
+      cache: new ResultCache(options.cacheDir),
+    };
+    return await operate(verb, list, runtime, options, terminal);
+  } catch (error) {
+    if (!(error instanceof PluginFailure)) return reportError(terminal, error);
+    reportPluginFailure(terminal, error, options.json ? version : undefined);
+    return 1;
+  }
+}
+
+async function operate(verb: CniVerb, list: Conflist, runtime: Runtime, options: CniOptions, terminal: Terminal): Promise<number> {
+  const { json } = options;
+  switch (verb) {
+    case "add": {
+      const attachment = attachmentOf(options);
+      remarkUndeclared(list, attachment, terminal);
+      printAdded(terminal, list, attachment, await add(runtime, list, attachment), json);
+      return 0;
+    }
+    case "del": {
+      const attachment = attachmentOf(options);
+      const { hadResult } = await del(runtime, list, attachment);
+      if (!json) printDeleted(terminal, list, attachment, hadResult);
+      return 0;
+    }
+    case "check": {
+      const attachment = attachmentOf(options);
+      await check(runtime, list, attachment);
+      if (!json) printChecked(terminal, list, attachment);
+      return 0;
+    }
+    case "status":
+      return printStatus(terminal, list, await status(runtime, list), json);
+    case "gc":
+      return printGc(terminal, list, await gc(runtime, list, options.valid?.map(validAttachment)), json);
+  }
+}
+
+function attachmentOf(options: CniOptions): Attachment {
+  const netns = netnsPath(options.netns ?? "");
+  return checkAttachment({
+    containerId: options.containerId ?? defaultContainerId(netns),
+    netns,
+    interfaceName: options.ifname,
+    args: options.args,
+    capabilityArgs: capabilityArgs({
+      json: options.capabilityArgs,
+      portMappings: options.portMapping ?? [],
+      bandwidth: options.bandwidth,
+      mac: options.mac,
+      ips: options.ips ?? [],
+    }),
+  });
+}
+
+function remarkUndeclared(list: Conflist, attachment: Attachment, terminal: Terminal): void {
+  for (const name of undeclaredCapabilities(list, attachment.capabilityArgs)) {
+    terminal.err(
+      `${terminal.colors.yellow("note:")} no plugin of ${list.name} declares the capability ${name}: its argument reaches nobody`,
+    );
+  }
+}
+
+function validAttachment(text: string): ValidAttachment {
+  const [containerID = "", ifname = "", ...rest] = text.split(":");
+  if (containerID === "" || ifname === "" || rest.length > 0) {
+    throw new TortieError("option-invalid", `--valid "${text}" is not of the form CONTAINER-ID:IFNAME`);
+  }
+  return { containerID, ifname };
+}
+
+function checkTimeout(seconds: number): number {
+  if (Number.isFinite(seconds) && seconds > 0) return seconds;
+  throw new TortieError("option-invalid", "--timeout wants a number of seconds above zero");
+}

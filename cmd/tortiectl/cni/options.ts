@@ -1,0 +1,107 @@
+/** The command line of `tortiectl cni`; what it does is in `command.ts`, loaded when one of these is called. */
+import type { Argv, CommandModule } from "yargs";
+import type { CommandContext } from "../command-context.ts";
+
+/** Options as yargs hands them over. */
+export interface CniOptions {
+  readonly conflist: string;
+  readonly netns: string | undefined;
+  readonly containerId: string | undefined;
+  readonly ifname: string;
+  readonly cniPath: string | undefined;
+  readonly args: string | undefined;
+  readonly cacheDir: string;
+  readonly capabilityArgs: string | undefined;
+  readonly portMapping: readonly string[] | undefined;
+  readonly bandwidth: string | undefined;
+  readonly mac: string | undefined;
+  readonly ips: readonly string[] | undefined;
+  readonly valid: readonly string[] | undefined;
+  readonly timeout: number;
+  readonly json: boolean;
+}
+
+export type CniVerb = "add" | "del" | "check" | "status" | "gc";
+
+const VERBS: Readonly<Record<CniVerb, string>> = {
+  add: "Attach the namespace to the network: ADD of every plugin, in order",
+  del: "Detach it: DEL of every plugin, in reverse, with the result that ADD left",
+  check: "Compare what is with what ADD reported: CHECK of every plugin",
+  status: "Ask every plugin whether it is ready for an ADD (CNI 1.1.0)",
+  gc: "Remove what belongs to no living attachment: stale ones by DEL, the rest by GC (CNI 1.1.0)",
+};
+
+/** `tortiectl cni <verb>`: the runtime's side of the specification, over a conflist. */
+export function cniCommand(context: CommandContext): CommandModule {
+  return {
+    command: "cni",
+    describe: "Play a container runtime: run the plugins of a network configuration by hand",
+    builder: (argv) => {
+      for (const verb of ["add", "del", "check", "status", "gc"] as const) addVerb(argv, verb, context);
+      return argv.demandCommand(1, "cni: which command? (add, del, check, status, gc)");
+    },
+    handler: () => undefined,
+  };
+}
+
+function addVerb(argv: Argv, verb: CniVerb, context: CommandContext): void {
+  const ofNetwork = verb === "status" || verb === "gc";
+  argv.command(
+    `${verb} <conflist> ${ofNetwork ? "[netns]" : "<netns>"}`,
+    VERBS[verb],
+    (command) => options(command, verb),
+    async (given) => {
+      const { cni } = await import("./command.ts");
+      context.finish(await cni(verb, given, context.terminal));
+    },
+  );
+}
+
+function options(command: Argv, verb: CniVerb) {
+  const ofNetwork = verb === "status" || verb === "gc";
+  const ofAttachment = ofNetwork ? { hidden: true } : {};
+  return command
+    .positional("conflist", {
+      type: "string",
+      demandOption: true,
+      describe: "File: a network configuration list, or a single configuration",
+    })
+    .positional("netns", {
+      type: "string",
+      describe: ofNetwork
+        ? "Taken for symmetry, and ignored: the whole network is meant"
+        : "Path of a network namespace, or its name below /run/netns",
+    })
+    .option("container-id", { type: "string", describe: "Default: made from the namespace's path", ...ofAttachment })
+    .option("ifname", { type: "string", default: "eth0", describe: "Interface inside the namespace", ...ofAttachment })
+    .option("args", { type: "string", describe: "CNI_ARGS: KEY=VALUE;KEY=VALUE", ...ofAttachment })
+    .option("port-mapping", {
+      type: "string",
+      array: true,
+      nargs: 1,
+      describe: "[HOST-IP:]HOST-PORT:POD-PORT[/tcp|udp|sctp], may be repeated",
+      ...ofAttachment,
+    })
+    .option("bandwidth", {
+      type: "string",
+      describe: "ingress=8M,egress=8M[,ingressBurst=…,egressBurst=…] in bits (per second)",
+      ...ofAttachment,
+    })
+    .option("mac", { type: "string", describe: "MAC of the interface", ...ofAttachment })
+    .option("ips", { type: "string", array: true, nargs: 1, describe: "Address to ask for, may be repeated", ...ofAttachment })
+    .option("capability-args", { type: "string", describe: "All capability arguments as a JSON object", ...ofAttachment })
+    .option("valid", {
+      type: "string",
+      array: true,
+      nargs: 1,
+      describe: "CONTAINER-ID:IFNAME that is alive, may be repeated; default: cached attachments whose namespace exists",
+      ...(verb === "gc" ? {} : { hidden: true }),
+    })
+    .option("cni-path", {
+      type: "string",
+      describe: "Folders of plugins, separated by ':'; default: $CNI_PATH, else tortie's own folder and the usual ones",
+    })
+    .option("cache-dir", { type: "string", default: "/var/lib/cni", describe: "Results are kept in its folder results, as libcni does" })
+    .option("timeout", { type: "number", default: 120, describe: "Seconds a plugin may take" })
+    .option("json", { type: "boolean", default: false, describe: "Print results and errors as the plugins' own JSON" });
+}

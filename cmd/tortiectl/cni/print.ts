@@ -1,0 +1,154 @@
+/** Outcomes of `tortiectl cni` in words, or as the plugins' own JSON. */
+import type { CniResult } from "../../../lib/cni/protocol.ts";
+import { parseResult } from "../../../lib/cni/result.ts";
+import { stringifyJson } from "../../../lib/json/stringify.ts";
+import type { JsonObject } from "../../../lib/json/value.ts";
+import { columns, type Terminal } from "../terminal.ts";
+import type { Attachment } from "./attachment.ts";
+import type { GcOutcome, PluginAnswer } from "./chain.ts";
+import type { Conflist } from "./conflist.ts";
+import type { PluginFailure } from "./plugin-call.ts";
+
+export function printAdded(terminal: Terminal, list: Conflist, attachment: Attachment, result: JsonObject, json: boolean): void {
+  if (json) {
+    terminal.out(stringifyJson(result, 2));
+    return;
+  }
+  const { bold, dim } = terminal.colors;
+  headline(terminal, `${bold(attachment.interfaceName)} of ${attachment.netns} is attached to network ${bold(list.name)}`);
+  terminal.out(dim(`  plugins    ${list.plugins.map((plugin) => plugin.type).join(" → ")}, CNI ${list.cniVersion}`));
+  terminal.out(dim(`  container  ${attachment.containerId}`));
+  for (const line of resultLines(parseResult(result, list.cniVersion))) terminal.out(line);
+}
+
+function resultLines(result: CniResult): readonly string[] {
+  const interfaces = result.interfaces.map((link) => [
+    "interface",
+    link.name,
+    link.mac ?? "",
+    (link.sandbox ?? "") === "" ? "host" : "pod",
+  ]);
+  const addresses = result.ips.map((ip) => {
+    const link = ip.interface === undefined ? undefined : result.interfaces[ip.interface];
+    return ["address  ", ip.address, ip.gateway === undefined ? "" : `gateway ${ip.gateway}`, link === undefined ? "" : `on ${link.name}`];
+  });
+  const routes = result.routes.map((route) => ["route    ", route.dst, route.gw === undefined ? "" : `via ${route.gw}`]);
+  const servers = (result.dns.nameservers ?? []).map((server) => ["dns      ", server]);
+  return [...columns(interfaces), ...columns(addresses), ...columns(routes), ...columns(servers)];
+}
+
+export function printDeleted(terminal: Terminal, list: Conflist, attachment: Attachment, hadResult: boolean): void {
+  headline(
+    terminal,
+    `${terminal.colors.bold(attachment.interfaceName)} of ${attachment.netns} is detached from network ${terminal.colors.bold(list.name)}`,
+  );
+  if (!hadResult) terminal.out(terminal.colors.dim("  no result of an ADD was kept: the plugins had to do without prevResult"));
+}
+
+export function printChecked(terminal: Terminal, list: Conflist, attachment: Attachment): void {
+  headline(
+    terminal,
+    `${terminal.colors.bold(attachment.interfaceName)} of ${attachment.netns} is as network ${terminal.colors.bold(list.name)} made it`,
+  );
+}
+
+/** Codes 50 and 51 of STATUS: not available, and not available with existing containers limited too (CNI 1.1.0, section 5). */
+const STATUS_CODES: Readonly<Record<number, string>> = {
+  50: "not available: it cannot serve an ADD",
+  51: "not available, and existing containers may have limited connectivity",
+};
+
+/** @returns exit status: 0 when every plugin is ready */
+export function printStatus(terminal: Terminal, list: Conflist, answers: readonly PluginAnswer[], json: boolean): number {
+  const ready = answers.every((answer) => answer.failure === undefined);
+  if (json) {
+    terminal.out(stringifyJson({ network: list.name, ready, plugins: answers.map(answerJson) }, 2));
+    return ready ? 0 : 1;
+  }
+  printAnswers(terminal, answers, "ready", (failure) => STATUS_CODES[failure.failure.code]);
+  return ready ? 0 : 1;
+}
+
+/** @returns exit status: 0 when nothing failed */
+export function printGc(terminal: Terminal, list: Conflist, outcome: GcOutcome, json: boolean): number {
+  const failed = [...outcome.stale, ...outcome.answers].some((one) => one.failure !== undefined);
+  if (json) {
+    const valid = outcome.valid.map(({ containerID, ifname }) => ({ containerID, ifname }));
+    const stale = outcome.stale.map(({ attachment, failure }) => ({
+      containerID: attachment.containerId,
+      ifname: attachment.interfaceName,
+      ...failureJson(failure),
+    }));
+    terminal.out(stringifyJson({ network: list.name, valid, stale, plugins: outcome.answers.map(answerJson) }, 2));
+    return failed ? 1 : 0;
+  }
+  const { bold, red, green, dim } = terminal.colors;
+  const count = outcome.valid.length;
+  terminal.out(`network ${bold(list.name)}: ${count} living attachment${count === 1 ? "" : "s"}, ${outcome.stale.length} stale`);
+  for (const { attachment, failure } of outcome.stale) {
+    const named = `${attachment.interfaceName} of ${attachment.containerId}`;
+    terminal.out(failure === undefined ? `  ${green("removed")}  ${named}` : `  ${red("failed")}   ${named}: ${failure.message}`);
+  }
+  if (list.disableGc) terminal.out(dim("  disableGC is true: nothing was collected"));
+  else if (outcome.answers.length === 0)
+    terminal.out(dim(`  GC is known from CNI 1.1.0 on, cniVersion is ${list.cniVersion}: the plugins were not asked`));
+  printAnswers(terminal, outcome.answers, "collected");
+  return failed ? 1 : 0;
+}
+
+function printAnswers(
+  terminal: Terminal,
+  answers: readonly PluginAnswer[],
+  good: string,
+  meaning: (failure: PluginFailure) => string | undefined = () => undefined,
+): void {
+  const { green, red, dim } = terminal.colors;
+  const width = Math.max(0, ...answers.map((answer) => answer.plugin.type.length));
+  for (const { plugin, failure } of answers) {
+    const name = plugin.type.padEnd(width);
+    if (failure === undefined) {
+      terminal.out(`  ${name}  ${green(good)}`);
+      continue;
+    }
+    const { code, message, details } = failure.failure;
+    terminal.out(`  ${name}  ${red(meaning(failure) ?? "failed")}, code ${code}: ${message}`);
+    if (details !== "") terminal.out(dim(`  ${" ".repeat(width)}  ${details}`));
+  }
+}
+
+/** @param jsonVersion prints a CNI error object of this version on standard output; `undefined`: words on standard error */
+export function reportPluginFailure(terminal: Terminal, failure: PluginFailure, jsonVersion: string | undefined): void {
+  const { code, message, details } = failure.failure;
+  if (jsonVersion !== undefined) {
+    terminal.out(
+      stringifyJson({ cniVersion: jsonVersion, code, msg: message, ...(details === "" ? {} : { details }), plugin: failure.plugin }, 2),
+    );
+    return;
+  }
+  const { bold, red, dim } = terminal.colors;
+  const where = `${failure.command} of network ${failure.network} failed in plugin ${bold(failure.plugin)} (${failure.position})`;
+  terminal.err(`${red("tortiectl:")} ${where}`);
+  terminal.err(`  ${dim("code")}     ${code}`);
+  terminal.err(`  ${dim("message")}  ${message}`);
+  if (details !== "") terminal.err(`  ${dim("details")}  ${details}`);
+  if (failure.undo === undefined) return;
+  if (failure.undo.length === 0) terminal.err(`  ${dim("undone")}   DEL ran on every plugin of the chain`);
+  for (const left of failure.undo) terminal.err(`  ${dim("undo")}     ${red("failed")} in ${left.plugin}: ${left.failure.message}`);
+}
+
+function answerJson(answer: PluginAnswer): JsonObject {
+  return { type: answer.plugin.type, ...failureJson(answer.failure) };
+}
+
+function failureJson(failure: PluginFailure | undefined): JsonObject {
+  if (failure === undefined) return {};
+  return {
+    code: failure.failure.code,
+    msg: failure.failure.message,
+    ...(failure.failure.details === "" ? {} : { details: failure.failure.details }),
+  };
+}
+
+function headline(terminal: Terminal, text: string): void {
+  terminal.out(`${terminal.colors.green("ok")} ${text}`);
+}

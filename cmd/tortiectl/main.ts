@@ -1,0 +1,72 @@
+/** The operator's command: reads the command line; each subcommand's code is loaded only when it is called. */
+import yargs from "yargs";
+import { VERSION } from "../version.ts";
+import { cniCommand } from "./cni/options.ts";
+import type { CommandContext } from "./command-context.ts";
+import { reportError } from "./report-error.ts";
+import { processTerminal, type Terminal } from "./terminal.ts";
+
+/**
+ * Runs one command line.
+ * @param argv without the program's name
+ * @returns exit status: 0 done, 1 failed, 2 the command line is wrong
+ */
+export async function tortiectl(argv: readonly string[], terminal: Terminal = processTerminal()): Promise<number> {
+  let exit = 0;
+  const context: CommandContext = {
+    terminal,
+    finish: (status) => {
+      exit = status;
+    },
+  };
+  const parser = yargs([...argv])
+    .scriptName("tortiectl")
+    .locale("en")
+    .usage("$0 <command>\n\nTries, inspects and maintains the tortie container network on this machine.")
+    .command(cniCommand(context))
+    .command("nat", "Masquerading of the traffic that leaves the pools", (nat) =>
+      nat
+        .command(
+          "remove",
+          "Remove tortie's nftables table; the next ADD that needs it makes it again",
+          () => undefined,
+          async () => context.finish(await (await import("./nat-remove.ts")).natRemove(terminal)),
+        )
+        .demandCommand(1, "nat: which command? (remove)"),
+    )
+    .command(
+      "version",
+      "Print the version",
+      () => undefined,
+      () => terminal.out(VERSION),
+    )
+    .demandCommand(1, "which command? tortiectl --help lists them")
+    .recommendCommands()
+    .strict()
+    .version(VERSION)
+    .help()
+    .alias("help", "h")
+    .wrap(null)
+    .exitProcess(false)
+    .fail((message, error) => {
+      throw error ?? new UsageError(message);
+    });
+  try {
+    // With a callback, yargs hands over its help text instead of writing it.
+    await parser.parseAsync([...argv], {}, (_error, _arguments, output) => {
+      if (output !== "") terminal.out(output);
+    });
+    return exit;
+  } catch (error) {
+    if (!isUsageError(error)) return reportError(terminal, error);
+    terminal.err(`tortiectl: ${error.message}; --help shows the usage`);
+    return 2;
+  }
+}
+
+class UsageError extends Error {}
+
+/** yargs throws its own class, named YError, for what it finds wrong while a command is parsed. */
+function isUsageError(error: unknown): error is Error {
+  return error instanceof UsageError || (error instanceof Error && error.name === "YError");
+}

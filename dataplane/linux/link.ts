@@ -1,0 +1,184 @@
+/** Network interfaces by rtnetlink: create a pair, look at one, change it, delete it (rtnetlink(7), include/uapi/linux/if_link.h). */
+import { type Attribute, attributeMap, bytes, encodeAttributes, nest, readText, readU32, text, u8, u16, u32 } from "./netlink/attribute.ts";
+import { type Message, NLM_F_CREATE, NLM_F_EXCL } from "./netlink/message.ts";
+import { NetlinkError, type NetlinkSocket, type Request } from "./netlink/socket.ts";
+
+const RTM_NEWLINK = 16;
+const RTM_DELLINK = 17;
+const RTM_GETLINK = 18;
+const RTM_SETLINK = 19;
+
+const IFLA_ADDRESS = 1;
+const IFLA_IFNAME = 3;
+const IFLA_MTU = 4;
+const IFLA_TXQLEN = 13;
+const IFLA_LINKINFO = 18;
+const IFLA_IFALIAS = 20;
+const IFLA_AF_SPEC = 26;
+const IFLA_NET_NS_FD = 28;
+const IFLA_EXT_MASK = 29;
+const IFLA_NUM_TX_QUEUES = 31;
+const IFLA_NUM_RX_QUEUES = 32;
+const IFLA_INFO_KIND = 1;
+const IFLA_INFO_DATA = 2;
+const VETH_INFO_PEER = 1;
+const IFLA_NETKIT_PEER_INFO = 1;
+const IFLA_NETKIT_POLICY = 3;
+const IFLA_NETKIT_MODE = 4;
+const IFLA_NETKIT_PEER_POLICY = 5;
+const NETKIT_L2 = 0;
+/** "forward" in the words of iproute2. */
+const NETKIT_PASS = 0;
+const IFLA_INET6_ADDR_GEN_MODE = 8;
+const IN6_ADDR_GEN_MODE_EUI64 = 0;
+/** Statistics are most of what is known about a link, and nobody asks for them here. */
+const RTEXT_FILTER_SKIP_STATS = 8;
+const AF_INET6 = 10;
+const IFF_UP = 1;
+const ENODEV = 19;
+
+export type LinkKind = "veth" | "netkit";
+
+export interface Link {
+  readonly index: number;
+  readonly name: string;
+  /** Lower case with colons; "" for a link without one. */
+  readonly mac: string;
+  readonly mtu: number;
+  readonly alias: string;
+  readonly isUp: boolean;
+  /** "veth", "bridge"; "" for hardware and lo. */
+  readonly kind: string;
+  readonly txQueues: number;
+  readonly rxQueues: number;
+}
+
+/** The two ends of a new pair, and what both have in common. */
+export interface Pair {
+  readonly kind: LinkKind;
+  /** 0: the kernel's default. */
+  readonly mtu: number;
+  /** TX and RX queues of each end. */
+  readonly queues: number;
+  readonly host: { readonly name: string; readonly mac: string };
+  readonly pod: { readonly name: string; readonly mac?: string | undefined; readonly namespaceFd: number };
+}
+
+/** A link by its name or by its index. */
+export type LinkKey = { readonly name: string } | { readonly index: number };
+
+/**
+ * The request for a pair, sent on the host's socket: both ends are made in one step and the pod end is born in its namespace, so that nobody ever
+ * sees half of it (C§4.2 step 3, C§12.3). The flags stay 0: bringing an end up while it has no peer yet is ENOTCONN.
+ * The host end has no transmit queue length, as recorded (`version-1.0.0`).
+ */
+export function pairRequest(pair: Pair): Request {
+  const common = [...(pair.mtu > 0 ? [u32(IFLA_MTU, pair.mtu)] : []), u32(IFLA_NUM_TX_QUEUES, pair.queues), u32(IFLA_NUM_RX_QUEUES, pair.queues)];
+  const podMac = pair.pod.mac === undefined ? [] : [bytes(IFLA_ADDRESS, macBytes(pair.pod.mac))];
+  const peer = linkPayload(0, 0, [text(IFLA_IFNAME, pair.pod.name), ...podMac, ...common, u32(IFLA_NET_NS_FD, pair.pod.namespaceFd)]);
+  const data =
+    pair.kind === "veth"
+      ? [bytes(VETH_INFO_PEER, peer)]
+      : // The host end is the primary one, and Felix attaches its programs to that (C§4.5).
+        [
+          u32(IFLA_NETKIT_MODE, NETKIT_L2),
+          u32(IFLA_NETKIT_POLICY, NETKIT_PASS),
+          u32(IFLA_NETKIT_PEER_POLICY, NETKIT_PASS),
+          bytes(IFLA_NETKIT_PEER_INFO, peer),
+        ];
+  return {
+    type: RTM_NEWLINK,
+    flags: NLM_F_CREATE | NLM_F_EXCL,
+    payload: linkPayload(0, 0, [
+      text(IFLA_IFNAME, pair.host.name),
+      bytes(IFLA_ADDRESS, macBytes(pair.host.mac)),
+      ...common,
+      u32(IFLA_TXQLEN, 0),
+      nest(IFLA_LINKINFO, [text(IFLA_INFO_KIND, pair.kind), nest(IFLA_INFO_DATA, data)]),
+    ]),
+  };
+}
+
+/** @returns `undefined` when there is no such link. @throws NetlinkError */
+export function getLink(socket: NetlinkSocket, key: LinkKey): Link | undefined {
+  try {
+    const [message] = socket.request({ type: RTM_GETLINK, payload: keyPayload(key, 0, [u32(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS)]) });
+    return message === undefined ? undefined : parseLink(message);
+  } catch (error) {
+    if (error instanceof NetlinkError && error.errno === ENODEV) return undefined;
+    throw error;
+  }
+}
+
+/** Every link of the socket's namespace. @throws NetlinkError */
+export function listLinks(socket: NetlinkSocket): Link[] {
+  const payload = linkPayload(0, 0, [u32(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS)]);
+  return socket.dump({ type: RTM_GETLINK, payload }).map(parseLink);
+}
+
+export function setLinkUp(socket: NetlinkSocket, index: number): void {
+  socket.request({ type: RTM_SETLINK, payload: linkPayload(index, IFF_UP, []) });
+}
+
+export function setLinkMac(socket: NetlinkSocket, index: number, mac: string): void {
+  socket.request({ type: RTM_SETLINK, payload: linkPayload(index, 0, [bytes(IFLA_ADDRESS, macBytes(mac))]) });
+}
+
+/**
+ * Sets the alias, and for an end that the pod reaches by IPv6 that its link-local address comes from its MAC, whatever the host's default is:
+ * the address survives the link being set down and up again.
+ * @throws NetlinkError
+ */
+export function setLinkIdentity(socket: NetlinkSocket, index: number, alias: string, isLinkLocalFromMac: boolean): void {
+  const mode = nest(IFLA_AF_SPEC, [nest(AF_INET6, [u8(IFLA_INET6_ADDR_GEN_MODE, IN6_ADDR_GEN_MODE_EUI64)])]);
+  const payload = linkPayload(index, 0, [text(IFLA_IFALIAS, alias), ...(isLinkLocalFromMac ? [mode] : [])]);
+  socket.request({ type: RTM_SETLINK, payload });
+}
+
+/** The request that deletes a link of any type, with its peer, its addresses and its routes. */
+export function deleteRequest(key: LinkKey): Request {
+  return { type: RTM_DELLINK, payload: keyPayload(key, 0, []) };
+}
+
+/** Lower case with colons, from six or more octets. */
+export function formatMac(octets: Uint8Array): string {
+  return [...octets].map((octet) => octet.toString(16).padStart(2, "0")).join(":");
+}
+
+function macBytes(mac: string): Uint8Array {
+  return Uint8Array.from(mac.split(":"), (octet) => Number.parseInt(octet, 16));
+}
+
+function keyPayload(key: LinkKey, flags: number, attributes: readonly Attribute[]): Uint8Array {
+  return "index" in key ? linkPayload(key.index, flags, attributes) : linkPayload(0, flags, [text(IFLA_IFNAME, key.name), ...attributes]);
+}
+
+/** struct ifinfomsg and attributes; `flags` are both the value and the mask of what changes. */
+function linkPayload(index: number, flags: number, attributes: readonly Attribute[]): Uint8Array {
+  const tail = encodeAttributes(attributes);
+  const result = new Uint8Array(16 + tail.length);
+  const view = new DataView(result.buffer);
+  view.setInt32(4, index, true);
+  view.setUint32(8, flags, true);
+  view.setUint32(12, flags, true);
+  result.set(tail, 16);
+  return result;
+}
+
+function parseLink(message: Message): Link {
+  const { payload } = message;
+  const view = new DataView(payload.buffer, payload.byteOffset, payload.length);
+  const attributes = attributeMap(payload.subarray(16));
+  const info = attributes.get(IFLA_LINKINFO);
+  return {
+    index: view.getInt32(4, true),
+    isUp: (view.getUint32(8, true) & IFF_UP) !== 0,
+    name: readText(attributes.get(IFLA_IFNAME)) ?? "",
+    mac: formatMac(attributes.get(IFLA_ADDRESS) ?? new Uint8Array()),
+    mtu: readU32(attributes.get(IFLA_MTU)) ?? 0,
+    alias: readText(attributes.get(IFLA_IFALIAS)) ?? "",
+    kind: info === undefined ? "" : (readText(attributeMap(info).get(IFLA_INFO_KIND)) ?? ""),
+    txQueues: readU32(attributes.get(IFLA_NUM_TX_QUEUES)) ?? 0,
+    rxQueues: readU32(attributes.get(IFLA_NUM_RX_QUEUES)) ?? 0,
+  };
+}

@@ -1,0 +1,109 @@
+/** Granting addresses of one block: the handle is raised, the block is written; nothing else grants (design, invariant 2; I§3.4). */
+import { addressAt, type Prefix } from "../../lib/addresses/address.ts";
+import { type BlockOwner, isDatastoreFailure, type Versioned } from "../../lib/datastore/datastore.ts";
+import type { AllocationAttribute, Block, Handle } from "../../lib/datastore/resources.ts";
+import type { AssignedAddress } from "./allocator.ts";
+import { holderOf, isOwnedBy, nextSequence, prefixOf, sequenceOf, take } from "./block.ts";
+import type { Context, View } from "./context.ts";
+import { AT_LIMIT, type Hold, hold, undoHold } from "./handle.ts";
+import { normalised } from "./release-affinity.ts";
+import { AGAIN, retry } from "./retry.ts";
+
+export interface Grant {
+  readonly handle: string;
+  readonly attribute: AllocationAttribute;
+  /** Most addresses a family on this handle; 0 for no limit. */
+  readonly limit: number;
+  /** The handle as this request last wrote it: saves reading it again. */
+  known: Versioned<Handle> | undefined;
+}
+
+export interface BlockRequest {
+  readonly cidr: string;
+  readonly count: number;
+  /** Only while this owner has the block; absent when borrowing. */
+  readonly owner: BlockOwner | undefined;
+  /** The block as read a moment ago. */
+  readonly block: Versioned<Block> | undefined;
+}
+
+/**
+ * Up to `count` addresses of a block; none when it has gone, is full or is somebody else's.
+ * `at-limit`: the handle holds as many as it may.
+ */
+export function assignFromBlock(
+  context: Context,
+  view: View,
+  request: BlockRequest,
+  grant: Grant,
+  signal: AbortSignal | undefined,
+): Promise<readonly AssignedAddress[] | typeof AT_LIMIT> {
+  let read = request.block;
+  return retry(context, signal, `block ${request.cidr}`, async () => {
+    const stored = read ?? (await context.datastore.blocks.get(request.cidr));
+    read = undefined;
+    if (stored === undefined || (request.owner !== undefined && !isOwnedBy(stored.value, request.owner))) return { result: [] };
+    const current = await normalised(context, view, stored.value);
+    const taken = take(current, request.count, grant.attribute, await view.reservations());
+    if (taken.ordinals.length === 0) return { result: [] };
+    const outcome = await write(context, stored, taken.block, taken.ordinals, grant, signal);
+    if (outcome === AGAIN) return AGAIN;
+    if (outcome === AT_LIMIT) return { result: AT_LIMIT };
+    const prefix = prefixOf(request.cidr);
+    return { result: taken.ordinals.map((ordinal) => granted(taken.block, prefix, ordinal)) };
+  });
+}
+
+/** Raises the handle, then writes the block at the revision it was read; the handle is lowered again when the block has moved on. */
+export async function write(
+  context: Context,
+  stored: Versioned<Block>,
+  changed: Block,
+  ordinals: readonly number[],
+  grant: Grant,
+  signal: AbortSignal | undefined,
+): Promise<typeof AGAIN | typeof AT_LIMIT | undefined> {
+  const held = await hold(context, grant.handle, changed.cidr, ordinals.length, grant.limit, grant.known, signal);
+  if (held === AT_LIMIT) return AT_LIMIT;
+  grant.known = held.stored;
+  try {
+    await context.datastore.blocks.update(changed.cidr, nextSequence(changed, context.clock.nowNs()), stored.revision);
+    return undefined;
+  } catch (error) {
+    grant.known = undefined;
+    if (await wasWritten(context, stored, changed, ordinals, held, error)) return undefined;
+    await undoHold(context, held);
+    if (isDatastoreFailure(error, "conflict", "not-found")) return AGAIN;
+    throw error;
+  }
+}
+
+export function granted(block: Block, prefix: Prefix, ordinal: number): AssignedAddress {
+  return {
+    prefix: { address: addressAt(prefix, ordinal), length: prefix.length },
+    sequenceNumber: sequenceOf(block, ordinal),
+    isReused: false,
+  };
+}
+
+/**
+ * Whether a write whose answer was lost has happened after all. When that cannot be told the error goes on, and the handle keeps
+ * its count: too high does no harm, and the DEL of this attachment sets it right.
+ */
+async function wasWritten(
+  context: Context,
+  stored: Versioned<Block>,
+  changed: Block,
+  ordinals: readonly number[],
+  held: Hold,
+  error: unknown,
+): Promise<boolean> {
+  if (isDatastoreFailure(error, "conflict", "not-found", "invalid", "unauthorized")) return false;
+  const now = await context.datastore.blocks.get(changed.cidr);
+  if (now === undefined) return false;
+  if (now.revision === stored.revision) throw error;
+  return ordinals.every(
+    (ordinal) =>
+      holderOf(now.value, ordinal)?.handleId === held.handle && sequenceOf(now.value, ordinal) === sequenceOf(changed, ordinal),
+  );
+}

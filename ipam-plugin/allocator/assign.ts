@@ -1,0 +1,180 @@
+/** Automatic assignment of one family: own blocks, then a new one, then borrowing (I§3.3, I§3.4). */
+import type { Family } from "../../lib/addresses/address.ts";
+import type { BlockOwner, Versioned } from "../../lib/datastore/datastore.ts";
+import { isDatastoreFailure } from "../../lib/datastore/datastore.ts";
+import type { BlockAffinity, IpamConfiguration } from "../../lib/datastore/resources.ts";
+import { TortieError } from "../../lib/errors.ts";
+import type { AssignedAddress, FamilyAssignment, HostReserve, PoolUse } from "./allocator.ts";
+import { assignFromBlock, type Grant } from "./assign-block.ts";
+import { isWhollyReserved, prefixOf } from "./block.ts";
+import { chooseBlock, blocksWithRoom } from "./choose-block.ts";
+import { claimBlock, NOT_OURS } from "./claim.ts";
+import type { Context, View } from "./context.ts";
+import { AT_LIMIT } from "./handle.ts";
+import { choosePools, isInside, type UsablePool } from "./pools.ts";
+import { releaseDeselected } from "./deselected.ts";
+import { reuse } from "./reuse.ts";
+
+/** `maxBlocksPerHost` 0 means this (I§2.6). */
+const DEFAULT_BLOCK_LIMIT = 20;
+/** How often a block is chosen anew when others were faster (I§3.4). */
+const MOST_CHOICES = 100;
+
+export interface FamilyRequest {
+  readonly family: Family;
+  readonly count: number;
+  readonly owner: BlockOwner;
+  readonly requestedPools: readonly string[];
+  readonly use: PoolUse;
+  /** 0 for none of its own. */
+  readonly blockLimit: number;
+  readonly reserve: HostReserve | undefined;
+  /** The owner's affinities of the family, read with everything else. */
+  readonly affinities: Promise<readonly Versioned<BlockAffinity>[]>;
+}
+
+/** Never rejects: what went wrong is in the result, with what was assigned before. */
+export async function assignFamily(
+  context: Context,
+  view: View,
+  request: FamilyRequest,
+  grant: Grant,
+  signal: AbortSignal | undefined,
+): Promise<FamilyAssignment> {
+  const assignment = new Assignment(context, view, request, grant, signal);
+  try {
+    await assignment.run();
+    return assignment.result();
+  } catch (error) {
+    return assignment.result(error instanceof Error ? error : new Error(String(error)));
+  }
+}
+
+class Assignment {
+  readonly #context: Context;
+  readonly #view: View;
+  readonly #request: FamilyRequest;
+  readonly #grant: Grant;
+  readonly #signal: AbortSignal | undefined;
+  readonly #addresses: AssignedAddress[] = [];
+  readonly #messages: string[] = [];
+
+  constructor(context: Context, view: View, request: FamilyRequest, grant: Grant, signal: AbortSignal | undefined) {
+    this.#context = context;
+    this.#view = view;
+    this.#request = request;
+    this.#grant = grant;
+    this.#signal = signal;
+  }
+
+  result(error?: Error): FamilyAssignment {
+    const { family, count } = this.#request;
+    const result = { family, requested: count, addresses: this.#addresses, messages: this.#messages };
+    return error === undefined ? result : { ...result, error };
+  }
+
+  async run(): Promise<void> {
+    const { family, owner, requestedPools, use, reserve } = this.#request;
+    const pools = await choosePools(this.#view, { family, requested: requestedPools, use, host: owner.name, reserve });
+    const affinities = await this.#request.affinities;
+    const candidates = affinities.filter(({ value }) => isInside(pools, prefixOf(value.cidr)));
+    if (candidates.length < affinities.length) {
+      const rest = affinities.filter((affinity) => !candidates.includes(affinity));
+      await releaseDeselected(this.#context, this.#view, rest, this.#signal);
+    }
+    await this.#fromOwnBlocks(candidates);
+    if (this.#isShort()) await this.#fromNewBlocks(pools, candidates);
+  }
+
+  async #fromOwnBlocks(candidates: readonly Versioned<BlockAffinity>[]): Promise<void> {
+    const { owner } = this.#request;
+    const reservations = await this.#view.reservations();
+    for (const affinity of candidates) {
+      if (!this.#isShort()) return;
+      const { cidr, state, labelled } = affinity.value;
+      if (isWhollyReserved(prefixOf(cidr), reservations)) continue;
+      try {
+        const known = await this.#context.datastore.blocks.get(cidr);
+        const isReady = state === "confirmed" && labelled && known !== undefined && known.value.affinity?.name === owner.name;
+        const block = isReady ? known : await claimBlock(this.#context, { ...this.#claim(cidr), affinity, expectBlock: true }, this.#signal);
+        if (block !== NOT_OURS) await this.#take(cidr, owner, block);
+      } catch (error) {
+        // A block that cannot be written (sequence-max) must not keep the others from being used.
+        if (!isDatastoreFailure(error, "invalid", "conflict", "not-found")) throw error;
+      }
+    }
+  }
+
+  async #fromNewBlocks(pools: readonly UsablePool[], candidates: readonly Versioned<BlockAffinity>[]): Promise<void> {
+    const { owner, blockLimit } = this.#request;
+    const configuration = await this.#view.configuration();
+    const limit = effectiveLimit(configuration, blockLimit);
+    const excluded = new Set<string>();
+    let owned = candidates.length;
+    let isListFresh = true;
+    for (let choices = 0; this.#isShort() && choices < MOST_CHOICES; choices++) {
+      this.#signal?.throwIfAborted();
+      if (owned >= limit) throw this.#limitReached(limit);
+      if (!configuration.autoAllocateBlocks) throw new TortieError("block-unavailable", "failed to find or claim a block");
+      const choice = await chooseBlock(this.#context, this.#view, { owner, pools, excluded }, this.#signal);
+      if (choice === undefined) {
+        if (isListFresh) return this.#borrow(pools, configuration);
+        // Others have taken and given up blocks since the list was made.
+        this.#view.forgetBlocks();
+        excluded.clear();
+        isListFresh = true;
+        continue;
+      }
+      excluded.add(choice.cidr);
+      isListFresh = false;
+      const block = await claimBlock(this.#context, { ...this.#claim(choice.cidr), expectBlock: choice.exists }, this.#signal);
+      if (block === NOT_OURS) continue;
+      owned++;
+      await this.#take(choice.cidr, owner, block);
+    }
+    if (this.#isShort()) throw new TortieError("datastore-contention", "Max retries hit - excessive concurrent IPAM requests (claiming a block)");
+  }
+
+  async #borrow(pools: readonly UsablePool[], configuration: IpamConfiguration): Promise<void> {
+    if (configuration.strictAffinity) {
+      this.#messages.push("No more free affine blocks and strict affinity enabled");
+      return;
+    }
+    const exhausted: string[] = [];
+    for (const pool of pools) {
+      for (const cidr of await blocksWithRoom(this.#context, this.#view, pool, this.#request.owner)) {
+        if (!this.#isShort()) return;
+        await this.#take(cidr, undefined, undefined);
+      }
+      if (this.#isShort()) exhausted.push(pool.cidr);
+    }
+    if (this.#isShort()) this.#messages.push(`No IPs available in pools: [${exhausted.join(" ")}]`);
+  }
+
+  async #take(cidr: string, owner: BlockOwner | undefined, block: Parameters<typeof assignFromBlock>[2]["block"]): Promise<void> {
+    const count = this.#request.count - this.#addresses.length;
+    const taken = await assignFromBlock(this.#context, this.#view, { cidr, count, owner, block }, this.#grant, this.#signal);
+    this.#addresses.push(
+      ...(taken === AT_LIMIT ? await reuse(this.#context, this.#grant.handle, this.#request.family, count, this.#signal) : taken),
+    );
+  }
+
+  #claim(cidr: string) {
+    return { owner: this.#request.owner, cidr, reserve: this.#request.reserve };
+  }
+
+  #isShort(): boolean {
+    return this.#addresses.length < this.#request.count;
+  }
+
+  #limitReached(limit: number): TortieError {
+    this.#messages.push(`Need to allocate an IPAM block but could not - limit of ${limit} blocks reached for this node`);
+    return new TortieError("block-limit", "cannot allocate new block due to per host block limit");
+  }
+}
+
+/** The smaller of the two that are set (I§3.4). */
+export function effectiveLimit({ maxBlocksPerHost }: IpamConfiguration, blockLimit: number): number {
+  const limits = [maxBlocksPerHost, blockLimit].filter((limit) => limit > 0);
+  return limits.length > 0 ? Math.min(...limits) : DEFAULT_BLOCK_LIMIT;
+}

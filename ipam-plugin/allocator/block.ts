@@ -1,0 +1,186 @@
+/**
+ * Operations on one block, all pure: a block goes in, a changed copy comes out, nobody is asked (I§2.4, I§3.4, I§3.7).
+ * The caller writes the copy at the revision it read, which is what grants or frees the addresses.
+ *
+ * Damage is survived here: an ordinal that is both allocated and listed as free is allocated, an entry of the queue that
+ * is out of range or there twice is dropped, an allocation whose attribute is missing stays an allocation.
+ */
+import { type Address, addressAt, contains, type Family, type Prefix, parsePrefix, sizeOf } from "../../lib/addresses/address.ts";
+import type { BlockOwner } from "../../lib/datastore/datastore.ts";
+import type { AllocationAttribute, Block } from "../../lib/datastore/resources.ts";
+import { TortieError } from "../../lib/errors.ts";
+import type { HostReserve } from "./allocator.ts";
+import { compacted, withAttribute } from "./attributes.ts";
+import type { Reservations } from "./reservations.ts";
+
+/** Handle of the ordinals that Windows keeps for itself: they do not make a block non-empty (I§3.7). */
+const WINDOWS_RESERVED_HANDLE = "windows-reserved-ipam-handle";
+
+/** Beyond this the Kubernetes schema refuses the number (int64; recording sequence-max). */
+const LARGEST_SEQUENCE_NUMBER = 2n ** 63n - 1n;
+
+/** The CIDR of a block. @throws TortieError `datastore-object-invalid` */
+export function prefixOf(cidr: string): Prefix {
+  const prefix = parsePrefix(cidr);
+  if (prefix === undefined) throw new TortieError("datastore-object-invalid", `block "${cidr}" has no valid CIDR`);
+  return prefix;
+}
+
+/** A new block: every ordinal free, in order, but for those the host reserves (I§3.6, I§3.10). */
+export function newBlock(cidr: string, owner: BlockOwner, nowMs: number, nowNs: bigint, reserve?: HostReserve): Block {
+  const prefix = prefixOf(cidr);
+  const size = Number(sizeOf(prefix));
+  const isReserved = (ordinal: number) =>
+    reserve !== undefined && prefix.address.family === 4 && (ordinal < reserve.start || ordinal >= size - reserve.end);
+  const ordinals = Array.from({ length: size }, (_, ordinal) => ordinal);
+  const kept = ordinals.filter(isReserved);
+  return {
+    cidr,
+    affinity: owner,
+    affinityClaimTime: rfc3339(nowMs),
+    allocations: ordinals.map((ordinal) => (isReserved(ordinal) ? 0 : null)),
+    unallocated: ordinals.filter((ordinal) => !isReserved(ordinal)),
+    attributes: reserve === undefined || kept.length === 0 ? [] : [{ handleId: reserve.handle, activeOwner: { note: reserve.note } }],
+    sequenceNumber: nowNs,
+    sequenceNumberForAllocation: Object.fromEntries(kept.map((ordinal) => [ordinal, nowNs])),
+  };
+}
+
+export interface Taken {
+  readonly block: Block;
+  readonly ordinals: readonly number[];
+}
+
+/** Takes up to `count` free ordinals from the head of the queue; reserved ones keep their place in it (I§3.4). */
+export function take(block: Block, count: number, attribute: AllocationAttribute, reservations: Reservations): Taken {
+  const free = freeOrdinals(block, reservations).slice(0, count);
+  return { block: allocate(block, free, attribute), ordinals: free };
+}
+
+/** Takes one ordinal wherever it stands in the queue (I§3.11). The caller has seen that it is free. */
+export function allocate(block: Block, ordinals: readonly number[], attribute: AllocationAttribute): Block {
+  const { attributes, index } = withAttribute(block.attributes, attribute);
+  const allocations = [...block.allocations];
+  const sequenceNumberForAllocation = { ...block.sequenceNumberForAllocation };
+  for (const ordinal of ordinals) {
+    allocations[ordinal] = index;
+    sequenceNumberForAllocation[ordinal] = block.sequenceNumber;
+  }
+  return compacted({ ...block, allocations, unallocated: sound(block, allocations), attributes, sequenceNumberForAllocation });
+}
+
+/**
+ * Puts ordinals into cooldown: all share one new attribute (I§4.1.2). Who normalises the block afterwards sets them free when
+ * their time is over, at once when no cooldown is configured.
+ * @param newSequence sequence number that the ordinals get (release by address, I§4.2.4)
+ */
+export function release(block: Block, ordinals: readonly number[], nowMs: number, newSequence?: bigint): Block {
+  const attributes = [...block.attributes, { releasedAt: rfc3339(nowMs) }];
+  const allocations = [...block.allocations];
+  const sequenceNumberForAllocation = { ...block.sequenceNumberForAllocation };
+  for (const ordinal of ordinals) {
+    allocations[ordinal] = attributes.length - 1;
+    if (newSequence !== undefined) sequenceNumberForAllocation[ordinal] = newSequence;
+  }
+  return compacted({ ...block, allocations, unallocated: sound(block, allocations), attributes, sequenceNumberForAllocation });
+}
+
+/** Gives one ordinal another attribute; others that shared the old one keep it (I§1.9, owners of a VM's address). */
+export function withOrdinalAttribute(block: Block, ordinal: number, attribute: AllocationAttribute): Block {
+  const { attributes, index } = withAttribute(block.attributes, attribute);
+  return compacted({ ...block, allocations: block.allocations.with(ordinal, index), attributes });
+}
+
+/** The block without an owner: what is left of it lives until its last address goes (I§4.3). */
+export function withoutOwner(block: Block): Block {
+  const { affinity: _owner, affinityClaimTime: _since, ...rest } = block;
+  return rest;
+}
+
+/** The next state of a block about to be written: every update counts, that is how stale writers are told (I§2.4). */
+export function nextSequence(block: Block, nowNs: bigint): Block {
+  const next = block.sequenceNumber + 1n;
+  return { ...block, sequenceNumber: next > LARGEST_SEQUENCE_NUMBER ? nowNs : next };
+}
+
+/** Free ordinals in the order they are handed out. */
+export function freeOrdinals(block: Block, reservations: Reservations): readonly number[] {
+  const free = sound(block, block.allocations);
+  const prefix = prefixOf(block.cidr);
+  const family = prefix.address.family;
+  if (reservations.isEmpty(family)) return free;
+  return free.filter((ordinal) => reservations.reservedUntil(family, addressAt(prefix, ordinal).value) === undefined);
+}
+
+/** No address is allocated or cooling down, but for those that Windows keeps (I§3.7). */
+export function isEmpty(block: Block): boolean {
+  return block.allocations.every(
+    (index) => index === null || block.attributes[index]?.handleId?.toLowerCase() === WINDOWS_RESERVED_HANDLE,
+  );
+}
+
+/** Every address of the block is reserved. */
+export function isWhollyReserved(prefix: Prefix, reservations: Reservations): boolean {
+  const { family, value } = prefix.address;
+  return reservations.countIn(family, value, sizeOf(prefix)) === sizeOf(prefix);
+}
+
+/** Ordinals that a handle holds, in order. */
+export function ordinalsOf(block: Block, handle: string): readonly number[] {
+  const wanted = sanitised(handle);
+  return block.allocations.flatMap((index, ordinal) => {
+    const held = index === null ? undefined : block.attributes[index]?.handleId;
+    return held !== undefined && sanitised(held) === wanted ? [ordinal] : [];
+  });
+}
+
+/** The attribute of an ordinal: `undefined` when it is free or cooling down. */
+export function holderOf(block: Block, ordinal: number): AllocationAttribute | undefined {
+  const index = block.allocations[ordinal] ?? null;
+  if (index === null) return undefined;
+  const attribute = block.attributes[index] ?? {};
+  return attribute.releasedAt === undefined ? attribute : undefined;
+}
+
+export function isFree(block: Block, ordinal: number): boolean {
+  return (block.allocations[ordinal] ?? null) === null;
+}
+
+/** Missing counts as 0 (I§4.2.3). */
+export function sequenceOf(block: Block, ordinal: number): bigint {
+  return block.sequenceNumberForAllocation[ordinal] ?? 0n;
+}
+
+/** Place of an address in its block; `undefined` when it lies elsewhere. */
+export function ordinalOf(prefix: Prefix, address: Address): number | undefined {
+  return contains(prefix, address) ? Number(address.value - prefix.address.value) : undefined;
+}
+
+export function isOwnedBy(block: Block, owner: BlockOwner): boolean {
+  return block.affinity !== undefined && block.affinity.type === owner.type && block.affinity.name === owner.name;
+}
+
+export function familyOf(cidr: string): Family {
+  return cidr.includes(":") ? 6 : 4;
+}
+
+/** Handle IDs end at the first carriage return: old migrations stored one (I§2.5). */
+export function sanitised(handle: string): string {
+  const end = handle.indexOf("\r");
+  return end < 0 ? handle : handle.slice(0, end);
+}
+
+/** RFC 3339 in UTC with whole seconds, as Calico writes times. */
+export function rfc3339(ms: number): string {
+  return `${new Date(ms).toISOString().slice(0, 19)}Z`;
+}
+
+/** The queue without what cannot be handed out: out of range, named before, or allocated. */
+function sound(block: Block, allocations: readonly (number | null)[]): readonly number[] {
+  const seen = new Set<number>();
+  return block.unallocated.filter((ordinal) => {
+    if (allocations[ordinal] !== null || seen.has(ordinal)) return false;
+    seen.add(ordinal);
+    return true;
+  });
+}

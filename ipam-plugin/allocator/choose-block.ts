@@ -1,0 +1,128 @@
+/**
+ * Which block to claim when the owner's own are full (I§3.5): the first one missing, or owned without affinity, on the owner's walk
+ * through each pool; else one that stands empty.
+ *
+ * The list of all blocks is read once for a request. It may be old by the time of the claim; the claim finds out.
+ */
+import { covers, sizeOf } from "../../lib/addresses/address.ts";
+import { type BlockOwner, isDatastoreFailure, type Versioned } from "../../lib/datastore/datastore.ts";
+import type { Block } from "../../lib/datastore/resources.ts";
+import { TortieError } from "../../lib/errors.ts";
+import { freeOrdinals, isEmpty, isOwnedBy, prefixOf } from "./block.ts";
+import { blockAt, blockCount, indexOf, startOf } from "./block-order.ts";
+import type { Context, View } from "./context.ts";
+import { hasCooling, normalise } from "./cooldown.ts";
+import type { UsablePool } from "./pools.ts";
+import { releaseAffinity } from "./release-affinity.ts";
+import type { Reservations } from "./reservations.ts";
+
+/** An empty block of another owner is left alone for so long after it was claimed: its first address may be on the way. */
+const YOUNGEST_RECLAIM_MS = 60_000;
+
+export interface Choice {
+  readonly cidr: string;
+  /** The list has the block: it is ours, without affinity. */
+  readonly exists: boolean;
+}
+
+export interface ChooseRequest {
+  readonly owner: BlockOwner;
+  readonly pools: readonly UsablePool[];
+  /** Blocks that this request has already lost or found full. */
+  readonly excluded: ReadonlySet<string>;
+}
+
+/** `undefined`: every block of the pools is in somebody's use. */
+export async function chooseBlock(
+  context: Context,
+  view: View,
+  request: ChooseRequest,
+  signal: AbortSignal | undefined,
+): Promise<Choice | undefined> {
+  const existing = new Map((await view.blocks()).map((block) => [block.value.cidr, block]));
+  const reservations = await view.reservations();
+  const normal = await normaliser(context, view, [...existing.values()]);
+  const empty: Versioned<Block>[] = [];
+  for (const pool of request.pools) {
+    for (const cidr of walk(pool, await startOf(context, pool, request.owner), reservations)) {
+      if (request.excluded.has(cidr)) continue;
+      const listed = existing.get(cidr);
+      if (listed === undefined) return { cidr, exists: false };
+      const block = normal(listed.value);
+      if (freeOrdinals(block, reservations).length === 0) continue;
+      if (isOwnedBy(block, request.owner)) return { cidr, exists: true };
+      if (isEmpty(block)) empty.push(listed);
+    }
+  }
+  for (const listed of empty) {
+    if (await reclaim(context, view, listed, signal)) return { cidr: listed.value.cidr, exists: false };
+  }
+  return undefined;
+}
+
+/**
+ * The existing blocks of a pool with room, whoever owns them, in the owner's walking order (I§3.4, borrowing).
+ */
+export async function blocksWithRoom(
+  context: Context,
+  view: View,
+  pool: UsablePool,
+  owner: BlockOwner,
+): Promise<readonly string[]> {
+  const reservations = await view.reservations();
+  const start = await startOf(context, pool, owner);
+  const count = blockCount(pool);
+  const listed = await view.blocks();
+  const normal = await normaliser(context, view, listed);
+  const places: { readonly cidr: string; readonly steps: bigint }[] = [];
+  for (const { value } of listed) {
+    const prefix = prefixOf(value.cidr);
+    if (!covers(pool.prefix, prefix) || freeOrdinals(normal(value), reservations).length === 0) continue;
+    places.push({ cidr: value.cidr, steps: (indexOf(pool, prefix.address.value) - start + count) % count });
+  }
+  return places.sort((a, b) => (a.steps < b.steps ? -1 : 1)).map(({ cidr }) => cidr);
+}
+
+/** Every block of a pool once, from `start` round to it again, but for those wholly reserved. */
+function* walk(pool: UsablePool, start: bigint, reservations: Reservations): Generator<string> {
+  const count = blockCount(pool);
+  const family = pool.prefix.address.family;
+  for (let step = 0n; step < count; step++) {
+    const index = (start + step) % count;
+    const { prefix, cidr } = blockAt(pool, index);
+    const first = prefix.address.value;
+    const until = reservations.isEmpty(family) ? undefined : reservations.reservedUntil(family, first);
+    if (until === undefined || until < first + sizeOf(prefix) - 1n) {
+      yield cidr;
+    } else {
+      // A reserved range may hold 2^58 blocks: go to its end, or to the end of the pool, at one step.
+      const next = indexOf(pool, until + 1n);
+      step += (next < count ? next : count) - index - 1n;
+    }
+  }
+}
+
+/** Makes an empty block of another owner, or of nobody, disappear, so that it can be claimed. */
+async function reclaim(context: Context, view: View, listed: Versioned<Block>, signal: AbortSignal | undefined): Promise<boolean> {
+  const { cidr, affinity, affinityClaimTime, sequenceNumber } = listed.value;
+  try {
+    if (affinity === undefined) {
+      await context.datastore.blocks.delete(cidr, listed.revision);
+      return true;
+    }
+    const claimed = affinityClaimTime === undefined ? Number.NaN : Date.parse(affinityClaimTime);
+    if (context.clock.nowMs() - claimed < YOUNGEST_RECLAIM_MS) return false;
+    return await releaseAffinity(context, view, { owner: affinity, cidr, mustBeEmpty: true, sequenceNumber }, signal);
+  } catch (error) {
+    if (isDatastoreFailure(error, "conflict", "not-found") || error instanceof TortieError) return false;
+    throw error;
+  }
+}
+
+/** Frees in memory what has finished cooling, the configuration read once and only when anything cools. */
+async function normaliser(context: Context, view: View, blocks: readonly Versioned<Block>[]): Promise<(block: Block) => Block> {
+  if (!blocks.some(({ value }) => hasCooling(value))) return (block) => block;
+  const { ipCooldownSeconds } = await view.configuration();
+  const now = context.clock.nowMs();
+  return (block) => normalise(block, ipCooldownSeconds, now);
+}

@@ -1,0 +1,124 @@
+/**
+ * How an owner gets a block: the affinity is written as pending, the block is created, the affinity is confirmed (I§3.6).
+ * Whoever dies in between leaves a pending affinity, which the next one of the same owner completes or removes.
+ *
+ *   (none) ── create ──▶ pending ── block is ours ──▶ confirmed ── release ──▶ pendingDeletion ──▶ (none)
+ *               ▲                                                                    │
+ *               └──────────── claimed again: pending, block written once more ◀──────┘
+ *
+ * Writing the block once more is what stops a releaser that has seen the block empty and is about to delete it.
+ */
+import { type BlockOwner, isDatastoreFailure, type Versioned } from "../../lib/datastore/datastore.ts";
+import type { AffinityState, Block, BlockAffinity } from "../../lib/datastore/resources.ts";
+import type { HostReserve } from "./allocator.ts";
+import { isOwnedBy, newBlock, nextSequence } from "./block.ts";
+import type { Context } from "./context.ts";
+import { AGAIN, retry, type Try } from "./retry.ts";
+
+/** The block belongs to another owner, or to nobody: our affinity was wrong and is gone. */
+export const NOT_OURS = "not-ours";
+
+export interface Claim {
+  readonly owner: BlockOwner;
+  readonly cidr: string;
+  /** The affinity as it was listed; absent: there is none, as far as we know. */
+  readonly affinity?: Versioned<BlockAffinity> | undefined;
+  /** The block was listed a moment ago, or was not there: what is tried first. */
+  readonly expectBlock: boolean;
+  readonly reserve?: HostReserve | undefined;
+}
+
+/** The owner's block, its affinity confirmed. Safe against any other claim or release at the same time. */
+export function claimBlock(context: Context, claim: Claim, signal: AbortSignal | undefined): Promise<Versioned<Block> | typeof NOT_OURS> {
+  let known = claim.affinity;
+  let expectBlock = claim.expectBlock;
+  return retry(context, signal, `block ${claim.cidr}`, async () => {
+    try {
+      const outcome = await attempt(context, claim, known, expectBlock);
+      known = undefined;
+      expectBlock = true;
+      return outcome;
+    } catch (error) {
+      if (!isDatastoreFailure(error, "conflict", "not-found", "already-exists")) throw error;
+      known = undefined;
+      expectBlock = true;
+      return AGAIN;
+    }
+  });
+}
+
+async function attempt(
+  context: Context,
+  claim: Claim,
+  known: Versioned<BlockAffinity> | undefined,
+  expectBlock: boolean,
+): Promise<Try<Versioned<Block> | typeof NOT_OURS>> {
+  const { blocks } = context.datastore;
+  const affinity = known ?? (await createOrGet(context, claim));
+  if (affinity === undefined) return AGAIN;
+  const block = expectBlock ? await blocks.get(claim.cidr) : undefined;
+  if (block === undefined) return createBlock(context, claim, affinity);
+  if (!isOwnedBy(block.value, claim.owner)) {
+    await removeAffinity(context, affinity);
+    return { result: NOT_OURS };
+  }
+  if (affinity.value.state === "confirmed") {
+    if (!affinity.value.labelled) await putState(context, affinity, "confirmed");
+    return { result: block };
+  }
+  const pending = await asPending(context, affinity);
+  const again = nextSequence(block.value, context.clock.nowNs());
+  const written = await blocks.update(claim.cidr, again, block.revision);
+  return (await confirm(context, pending)) ? { result: written } : AGAIN;
+}
+
+async function createBlock(context: Context, claim: Claim, affinity: Versioned<BlockAffinity>): Promise<Try<Versioned<Block>>> {
+  const pending = await asPending(context, affinity);
+  const { clock } = context;
+  const fresh = newBlock(claim.cidr, claim.owner, clock.nowMs(), clock.nowNs(), claim.reserve);
+  // When it exists by now, the next try finds out whose it is.
+  const written = await context.datastore.blocks.create(claim.cidr, fresh);
+  return (await confirm(context, pending)) ? { result: written } : AGAIN;
+}
+
+/** `undefined`: it was there and has gone meanwhile. */
+async function createOrGet(context: Context, { owner, cidr }: Claim): Promise<Versioned<BlockAffinity> | undefined> {
+  const { affinities } = context.datastore;
+  try {
+    return await affinities.create({ owner, cidr }, { owner, cidr, state: "pending", labelled: true });
+  } catch (error) {
+    if (!isDatastoreFailure(error, "already-exists")) throw error;
+    return affinities.get({ owner, cidr });
+  }
+}
+
+function asPending(context: Context, affinity: Versioned<BlockAffinity>): Promise<Versioned<BlockAffinity>> {
+  const { state, labelled } = affinity.value;
+  return state === "pending" && labelled ? Promise.resolve(affinity) : putState(context, affinity, "pending");
+}
+
+/** Whether the affinity is confirmed now, by us or by another process of the same owner. */
+async function confirm(context: Context, pending: Versioned<BlockAffinity>): Promise<boolean> {
+  try {
+    await putState(context, pending, "confirmed");
+    return true;
+  } catch (error) {
+    if (!isDatastoreFailure(error, "conflict", "not-found")) throw error;
+    const now = await context.datastore.affinities.get(pending.value);
+    return now?.value.state === "confirmed";
+  }
+}
+
+/** Writes the state, and the labels with it. */
+export function putState(context: Context, affinity: Versioned<BlockAffinity>, state: AffinityState): Promise<Versioned<BlockAffinity>> {
+  return context.datastore.affinities.update(affinity.value, { ...affinity.value, state, labelled: true }, affinity.revision);
+}
+
+/** Removes an affinity that has turned out wrong, unless somebody works with it again. */
+export async function removeAffinity(context: Context, affinity: Versioned<BlockAffinity>): Promise<void> {
+  try {
+    await context.datastore.affinities.delete(affinity.value, affinity.revision);
+  } catch (error) {
+    if (!isDatastoreFailure(error, "conflict", "not-found")) throw error;
+  }
+}

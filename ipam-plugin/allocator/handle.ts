@@ -1,0 +1,118 @@
+/**
+ * The index from a handle to its blocks (I§2.5). Two rules make it safe to rely on:
+ *
+ * 1. A handle counts an address before the block grants it, and after the block has freed it: its count never undercuts what
+ *    the block records (I§5.2). A block granted to nobody's handle would be an address that no DEL can find.
+ * 2. A count is lowered only by a compare-and-swap on a revision that was read before the block was written; when somebody came
+ *    between, `settle` finds out what is true. Lowering "by one, whoever counted it" could take away another's claim.
+ */
+import { type Handles, isDatastoreFailure, type Versioned } from "../../lib/datastore/datastore.ts";
+import type { Handle } from "../../lib/datastore/resources.ts";
+import { familyOf, nextSequence, ordinalsOf } from "./block.ts";
+import type { Context } from "./context.ts";
+import { AGAIN, retry } from "./retry.ts";
+
+/** A count that was raised, and what is needed to lower it again. */
+export interface Hold {
+  readonly handle: string;
+  readonly cidr: string;
+  readonly count: number;
+  readonly stored: Versioned<Handle>;
+}
+
+/** The handle holds as many addresses of the family as it may (I§3.9). */
+export const AT_LIMIT = "at-limit";
+
+/**
+ * Raises the count of a block.
+ * @param known the handle as it stood a moment ago, to save a read
+ * @param limit most addresses of the block's family; 0 for none
+ */
+export function hold(
+  context: Context,
+  handle: string,
+  cidr: string,
+  count: number,
+  limit: number,
+  known: Versioned<Handle> | undefined,
+  signal: AbortSignal | undefined,
+): Promise<Hold | typeof AT_LIMIT> {
+  const { handles } = context.datastore;
+  // Most handles are new: trying to create comes before looking.
+  let current = known;
+  let isFirst = known === undefined;
+  return retry(context, signal, `handle ${handle}`, async () => {
+    try {
+      if (current === undefined && !isFirst) current = await handles.get(handle);
+      isFirst = false;
+      if (limit > 0 && countOf(current?.value, familyOf(cidr)) + count > limit) return { result: AT_LIMIT };
+      const blocks = { ...current?.value.blocks, [cidr]: (current?.value.blocks[cidr] ?? 0) + count };
+      const stored =
+        current === undefined
+          ? await handles.create(handle, { id: handle, blocks })
+          : await handles.update(handle, { ...current.value, blocks }, current.revision);
+      return { result: { handle, cidr, count, stored } };
+    } catch (error) {
+      if (!isDatastoreFailure(error, "already-exists", "conflict", "not-found")) throw error;
+      current = undefined;
+      return AGAIN;
+    }
+  });
+}
+
+/** Takes back a count whose block was certainly not written. */
+export async function undoHold(context: Context, { handle, cidr, count, stored }: Hold): Promise<void> {
+  const left = (stored.value.blocks[cidr] ?? 0) - count;
+  if (!(await putCounts(context.datastore.handles, handle, stored, { [cidr]: left }))) await settle(context, handle, cidr);
+}
+
+/**
+ * Makes the count of one block what the block records. Grants that were under way when the handle was read are cut off by writing
+ * the block once more: their compare-and-swap fails, and they start over.
+ */
+export async function settle(context: Context, handle: string, cidr: string, signal?: AbortSignal): Promise<void> {
+  const { handles, blocks } = context.datastore;
+  await retry(context, signal, `handle ${handle}`, async () => {
+    const stored = await handles.get(handle);
+    const block = await blocks.get(cidr);
+    const held = block === undefined ? 0 : ordinalsOf(block.value, handle).length;
+    if ((stored?.value.blocks[cidr] ?? 0) === held) return { result: undefined };
+    try {
+      if (stored === undefined) {
+        await handles.create(handle, { id: handle, blocks: { [cidr]: held } });
+        return { result: undefined };
+      }
+      if (block !== undefined) await blocks.update(cidr, nextSequence(block.value, context.clock.nowNs()), block.revision);
+    } catch (error) {
+      if (isDatastoreFailure(error, "conflict", "not-found", "already-exists")) return AGAIN;
+      throw error;
+    }
+    return (await putCounts(handles, handle, stored, { [cidr]: held })) ? { result: undefined } : AGAIN;
+  });
+}
+
+/**
+ * Writes new counts over a handle as it was read; a count of 0 removes the block, the last block removes the handle.
+ * @returns false when the handle is not what it was
+ */
+export async function putCounts(
+  handles: Handles,
+  handle: string,
+  stored: Versioned<Handle>,
+  counts: Readonly<Record<string, number>>,
+): Promise<boolean> {
+  const blocks = Object.fromEntries(Object.entries({ ...stored.value.blocks, ...counts }).filter(([, count]) => count > 0));
+  try {
+    if (Object.keys(blocks).length === 0) await handles.delete(handle, stored.revision);
+    else await handles.update(handle, { ...stored.value, blocks }, stored.revision);
+    return true;
+  } catch (error) {
+    if (isDatastoreFailure(error, "conflict", "not-found")) return false;
+    throw error;
+  }
+}
+
+/** Addresses of one family that a handle counts. */
+export function countOf(handle: Handle | undefined, family: 4 | 6): number {
+  return Object.entries(handle?.blocks ?? {}).reduce((sum, [cidr, count]) => (familyOf(cidr) === family ? sum + count : sum), 0);
+}

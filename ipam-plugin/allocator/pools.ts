@@ -1,0 +1,134 @@
+/** Which pools may serve a request (I§3.2). */
+import { type Address, bitsOf, contains, covers, type Family, formatPrefix, maskPrefix, type Prefix, parsePrefix } from "../../lib/addresses/address.ts";
+import type { IPPool } from "../../lib/datastore/resources.ts";
+import { TortieError } from "../../lib/errors.ts";
+import type { HostReserve, PoolUse } from "./allocator.ts";
+import type { View } from "./context.ts";
+import { selects } from "./selector/selector.ts";
+
+/** A pool whose CIDR has been read. */
+export interface UsablePool {
+  readonly pool: IPPool;
+  /** Masked. */
+  readonly prefix: Prefix;
+  /** Canonical text. */
+  readonly cidr: string;
+}
+
+export interface PoolRequest {
+  readonly family: Family;
+  /** Canonical CIDRs; when there are any, selectors and assignment mode do not count. */
+  readonly requested: readonly string[];
+  readonly use: PoolUse;
+  /** For the message. */
+  readonly host: string;
+  readonly reserve?: HostReserve | undefined;
+}
+
+/**
+ * Pools that may serve, in the order to try them: as requested, or by name.
+ * @throws TortieError `pool-none`, `pool-unknown`, `pool-family`, `pool-unselected`, `pool-use`, `selector-syntax`
+ */
+export async function choosePools(view: View, request: PoolRequest): Promise<readonly UsablePool[]> {
+  const enabled = await enabledPools(view, request.family);
+  const roomy = enabled.filter((pool) => hasRoomFor(pool, request.reserve));
+  if (roomy.length === 0) throw new TortieError("pool-none", "cannot find a qualified ippool");
+  const candidates = request.requested.length > 0 ? asRequested(roomy, request) : await bySelectors(view, enabled, request.host);
+  const allowed = candidates.filter(({ pool }) => allows(pool, request.use));
+  if (allowed.length === 0) {
+    throw new TortieError("pool-use", `cannot find a qualified ippool, no pools match the required use (${request.use})`);
+  }
+  return allowed;
+}
+
+/** Pools of a family from which addresses may be taken, by name (I§2.7). */
+export async function enabledPools(view: View, family: Family): Promise<readonly UsablePool[]> {
+  return usable(await view.pools()).filter(
+    ({ pool, prefix }) => prefix.address.family === family && !pool.disabled && !pool.deleting && pool.allocatable !== false,
+  );
+}
+
+/** Pools with a readable CIDR, disabled ones too: for releasing. */
+export function usable(pools: readonly IPPool[]): readonly UsablePool[] {
+  return pools.flatMap((pool) => {
+    const parsed = parsePrefix(pool.cidr);
+    if (parsed === undefined) return [];
+    const prefix = maskPrefix(parsed);
+    return [{ pool, prefix, cidr: formatPrefix(prefix) }];
+  });
+}
+
+/** The first pool, by name, that holds the address. */
+export function poolOf(pools: readonly UsablePool[], address: Address): UsablePool | undefined {
+  return pools.find(({ prefix }) => contains(prefix, address));
+}
+
+/** CIDR of the block of a pool that an address belongs to. */
+export function blockPrefixOf(pool: UsablePool, address: Address): Prefix {
+  return maskPrefix({ address, length: pool.pool.blockSize });
+}
+
+export function isInside(pools: readonly UsablePool[], block: Prefix): boolean {
+  return pools.some(({ prefix }) => covers(prefix, block));
+}
+
+/** An empty list is the default of the field, not "no use" (recording uses-empty). */
+export function allows(pool: IPPool, use: PoolUse): boolean {
+  return pool.allowedUses.length === 0 ? use !== "LoadBalancer" : pool.allowedUses.includes(use);
+}
+
+/** Whether the pool selects the node whose labels the view reads. */
+export function selectsNode(view: View, pool: IPPool): Promise<boolean> {
+  return selects(pool.nodeSelector, `nodeSelector of pool "${pool.name}"`, view.nodeLabels);
+}
+
+/**
+ * CIDRs of pools given as CIDR or by name (I§3.2.1); pools are read only when a name occurs.
+ * @throws TortieError `pool-entry-invalid`, `pool-family`
+ */
+export async function resolvePools(view: View, entries: readonly string[], family: Family): Promise<readonly string[]> {
+  const resolved: string[] = [];
+  for (const entry of entries) {
+    const prefix = parsePrefix(entry) ?? usable(await view.pools()).find(({ pool }) => pool.name === entry)?.prefix;
+    if (prefix === undefined) throw new TortieError("pool-entry-invalid", `error parsing pool "${entry}": invalid CIDR address: ${entry}`);
+    const masked = maskPrefix(prefix);
+    const text = formatPrefix(masked);
+    if (masked.address.family !== family) {
+      throw new TortieError("pool-family", `"${text.slice(0, text.indexOf("/"))}" isn't a IPv${family} address`);
+    }
+    resolved.push(text);
+  }
+  return resolved;
+}
+
+function asRequested(enabled: readonly UsablePool[], { requested, family }: PoolRequest): readonly UsablePool[] {
+  const other = family === 4 ? 6 : 4;
+  const prefixes = new Set(requested);
+  return [...prefixes].map((cidr) => {
+    if (parsePrefix(cidr)?.address.family === other) {
+      throw new TortieError("pool-family", `provided IPv${family} IPPools list contains one or more IPv${other} IPPools: ${cidr}`);
+    }
+    const pool = enabled.find((candidate) => candidate.cidr === cidr);
+    if (pool === undefined) throw new TortieError("pool-unknown", `the given pool (${cidr}) does not exist, or is not enabled`);
+    return pool;
+  });
+}
+
+async function bySelectors(view: View, enabled: readonly UsablePool[], host: string): Promise<readonly UsablePool[]> {
+  const selected: UsablePool[] = [];
+  for (const candidate of enabled) {
+    const { pool } = candidate;
+    if (pool.assignmentMode !== "Automatic" || !(await selectsNode(view, pool))) continue;
+    if (!(await selects(pool.namespaceSelector, `namespaceSelector of pool "${pool.name}"`, view.namespaceLabels))) continue;
+    selected.push(candidate);
+  }
+  if (selected.length === 0) throw new TortieError("pool-unselected", `no configured Calico pools for node ${host}`);
+  return selected;
+}
+
+/** Windows: a block must have more addresses than the host keeps for itself (I§3.10). */
+function hasRoomFor({ pool, prefix }: UsablePool, reserve: HostReserve | undefined): boolean {
+  if (reserve === undefined) return true;
+  const kept = reserve.start + reserve.end;
+  return pool.blockSize <= bitsOf(prefix.address.family) - kept.toString(2).length;
+}

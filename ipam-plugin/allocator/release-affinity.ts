@@ -1,0 +1,98 @@
+/** How an owner loses a block: the affinity is marked, the block loses its owner or goes, the affinity is removed (I§3.6, I§4.3). */
+import { type BlockOwner, isDatastoreFailure, type Versioned } from "../../lib/datastore/datastore.ts";
+import type { Block, BlockAffinity } from "../../lib/datastore/resources.ts";
+import { TortieError } from "../../lib/errors.ts";
+import { isEmpty, isOwnedBy, nextSequence, withoutOwner } from "./block.ts";
+import { putState, removeAffinity } from "./claim.ts";
+import type { Context, View } from "./context.ts";
+import { hasCooling, normalise } from "./cooldown.ts";
+import { AGAIN, retry, type Try } from "./retry.ts";
+
+export interface AffinityRelease {
+  readonly owner: BlockOwner;
+  readonly cidr: string;
+  readonly mustBeEmpty: boolean;
+  /** The block must still be as it was seen: any write to it since then means that somebody uses it. */
+  readonly sequenceNumber?: bigint;
+}
+
+/**
+ * Takes the block from its owner. A block that still has addresses lives on without owner, unless it must be empty.
+ * @returns false when there is no affinity: nothing was done
+ * @throws TortieError `block-not-empty`, `block-claimed`
+ */
+export function releaseAffinity(context: Context, view: View, release: AffinityRelease, signal: AbortSignal | undefined): Promise<boolean> {
+  let wasMarked = false;
+  return retry(context, signal, `block ${release.cidr}`, async () => {
+    try {
+      const { affinities, blocks } = context.datastore;
+      const [affinity, block] = await Promise.all([affinities.get(release), blocks.get(release.cidr)]);
+      if (affinity === undefined) return { result: false };
+      if (block === undefined) {
+        await removeAffinity(context, affinity);
+        return { result: true };
+      }
+      try {
+        await refuse(context, view, release, affinity, block);
+      } catch (error) {
+        // Our mark of an earlier try must not stay: routing goes on by it, and the owner would have to claim the block anew.
+        if (wasMarked && affinity.value.state === "pendingDeletion") await unmark(context, affinity);
+        throw error;
+      }
+      const marked = affinity.value.state === "pendingDeletion" ? affinity : await putState(context, affinity, "pendingDeletion");
+      wasMarked = true;
+      return await giveUp(context, view, release, marked, block);
+    } catch (error) {
+      if (!isDatastoreFailure(error, "conflict", "not-found")) throw error;
+      return AGAIN;
+    }
+  });
+}
+
+async function refuse(
+  context: Context,
+  view: View,
+  { owner, cidr, mustBeEmpty, sequenceNumber }: AffinityRelease,
+  affinity: Versioned<BlockAffinity>,
+  { value: block }: Versioned<Block>,
+): Promise<void> {
+  if (!isOwnedBy(block, owner)) {
+    await removeAffinity(context, affinity);
+    throw new TortieError("block-claimed", `block ${cidr} does not belong to ${owner.type}:${owner.name} any more`);
+  }
+  if (sequenceNumber !== undefined && block.sequenceNumber !== sequenceNumber) {
+    throw new TortieError("block-claimed", `block ${cidr} has been written since it was seen empty`);
+  }
+  if (mustBeEmpty && !isEmpty(await normalised(context, view, block))) {
+    throw new TortieError("block-not-empty", `block ${cidr} is not empty`);
+  }
+}
+
+async function giveUp(
+  context: Context,
+  view: View,
+  { cidr }: AffinityRelease,
+  marked: Versioned<BlockAffinity>,
+  block: Versioned<Block>,
+): Promise<Try<boolean>> {
+  const { blocks } = context.datastore;
+  const current = await normalised(context, view, block.value);
+  if (isEmpty(current)) await blocks.delete(cidr, block.revision);
+  else await blocks.update(cidr, nextSequence(withoutOwner(current), context.clock.nowNs()), block.revision);
+  await removeAffinity(context, marked);
+  return { result: true };
+}
+
+async function unmark(context: Context, affinity: Versioned<BlockAffinity>): Promise<void> {
+  try {
+    await putState(context, affinity, "confirmed");
+  } catch (error) {
+    if (!isDatastoreFailure(error, "conflict", "not-found")) throw error;
+  }
+}
+
+/** The block with what has finished cooling set free; the configuration is read only when something cools. */
+export async function normalised(context: Context, view: View, block: Block): Promise<Block> {
+  if (!hasCooling(block)) return block;
+  return normalise(block, (await view.configuration()).ipCooldownSeconds, context.clock.nowMs());
+}

@@ -1,0 +1,107 @@
+/** Calls of an IPAM plugin, whichever executable it is: what goes in, and what comes out of its answer (C§2.5). */
+import { ForeignCniError, TortieError } from "../errors.ts";
+import { memberOf } from "../json/members.ts";
+import { parseJson } from "../json/parse.ts";
+import { JsonSyntaxError } from "../json/syntax-error.ts";
+import { isJsonObject, type JsonValue } from "../json/value.ts";
+import type { Environment } from "./environment.ts";
+import { parseResult } from "./parse-result.ts";
+import type { CniCommand, CniResult, CniVersion } from "./protocol.ts";
+import { runPlugin } from "./run-plugin.ts";
+
+export interface DelegateCall {
+  /** The network configuration, passed byte for byte. */
+  readonly stdin: Uint8Array;
+  /** Our own environment; CNI_COMMAND is replaced. */
+  readonly env: Environment;
+  /** In place of the CNI_ARGS of `env`. */
+  readonly args?: string;
+  /** Milliseconds; then the plugin and all it started are killed. */
+  readonly timeoutMs: number;
+}
+
+/**
+ * Runs one operation of the plugin.
+ *
+ * @returns what it printed
+ * @throws ForeignCniError the error object it printed, unchanged
+ * @throws TortieError `delegate-failed` (it could not be started, or failed without an error object), `delegate-timeout`, `delegate-output`
+ */
+export async function runDelegate(executable: string, call: DelegateCall & { readonly command: CniCommand }): Promise<Uint8Array> {
+  const args = call.args === undefined ? {} : { CNI_ARGS: call.args };
+  const env = { ...call.env, ...args, CNI_COMMAND: call.command };
+  const { stdout, failure } = await runPlugin(executable, { stdin: call.stdin, env, timeoutMs: call.timeoutMs });
+  if (failure === undefined) return stdout;
+  throw errorOf(stdout) ?? new TortieError("delegate-failed", silentFailure(executable, call.command, stdout, failure));
+}
+
+/**
+ * ADD.
+ * @param configVersion `cniVersion` of the network configuration, the version of a result that names none
+ * @throws as `runDelegate`, and TortieError `delegate-output` for no JSON, `result-invalid` for JSON that is no result
+ */
+export async function delegateAdd(executable: string, call: DelegateCall, configVersion: CniVersion | undefined): Promise<CniResult> {
+  const stdout = await runDelegate(executable, { ...call, command: "ADD" });
+  return parseResult(parseOutput(executable, stdout), configVersion, `result of plugin ${executable}`);
+}
+
+/** DEL. What a plugin prints on success is not looked at (recording delegate-garbage). */
+export async function delegateDel(executable: string, call: DelegateCall): Promise<void> {
+  await runDelegate(executable, { ...call, command: "DEL" });
+}
+
+export async function delegateCheck(executable: string, call: DelegateCall): Promise<void> {
+  await runDelegate(executable, { ...call, command: "CHECK" });
+}
+
+export async function delegateStatus(executable: string, call: DelegateCall): Promise<void> {
+  await runDelegate(executable, { ...call, command: "STATUS" });
+}
+
+export async function delegateGc(executable: string, call: DelegateCall): Promise<void> {
+  await runDelegate(executable, { ...call, command: "GC" });
+}
+
+function parseOutput(executable: string, stdout: Uint8Array): JsonValue {
+  try {
+    return parseJson(stdout);
+  } catch (cause) {
+    if (!(cause instanceof JsonSyntaxError)) throw cause;
+    throw new TortieError("delegate-output", `failed to unmarshal raw result of plugin ${executable}: ${cause.message}`, { cause });
+  }
+}
+
+/** The error object in what a failed plugin printed; one without a code of its own is none, since code 0 would mean success. */
+function errorOf(stdout: Uint8Array): ForeignCniError | undefined {
+  const object = parseOrNothing(stdout);
+  if (!isJsonObject(object)) return undefined;
+  const [code, msg, details] = [memberOf(object, "code"), memberOf(object, "msg") ?? "", memberOf(object, "details") ?? undefined];
+  if (typeof code !== "number" || !Number.isSafeInteger(code) || code <= 0) return undefined;
+  if (typeof msg !== "string" || (details !== undefined && typeof details !== "string")) return undefined;
+  return new ForeignCniError(code, msg, details);
+}
+
+function parseOrNothing(stdout: Uint8Array): JsonValue | undefined {
+  try {
+    return parseJson(stdout);
+  } catch (error) {
+    if (error instanceof JsonSyntaxError) return undefined;
+    throw error;
+  }
+}
+
+function silentFailure(executable: string, command: CniCommand, stdout: Uint8Array, failure: string): string {
+  const prefix = `plugin ${executable} (${command}): netplugin failed`;
+  if (stdout.length === 0) return `${prefix} with no error message: ${failure}`;
+  const excerpt = excerptOf(stdout);
+  return `${prefix} (${failure}) but printed no error object, ${excerpt === "" ? `only ${stdout.length} bytes` : `only ${JSON.stringify(excerpt)}`}`;
+}
+
+/** Characters of a plugin's chatter that are worth repeating. */
+const EXCERPT = 200;
+
+/** The beginning of what was printed, to the first brace or line end: a plugin that echoes its configuration, secrets included, is not quoted. */
+function excerptOf(stdout: Uint8Array): string {
+  const text = new TextDecoder().decode(stdout.subarray(0, EXCERPT * 4));
+  return (text.split(/[{\n]/, 1)[0] ?? "").slice(0, EXCERPT).trim();
+}

@@ -1,0 +1,75 @@
+/**
+ * One call of a runtime, from environment and standard input, checked in the order of I§1.2: variables, JSON, name, version, operation.
+ * Main and IPAM plugin are called in the same way; they differ only in the version of a result when `cniVersion` is absent (version.ts).
+ */
+import { messageOf, TortieError } from "../errors.ts";
+import { kindOf, memberOf } from "../json/members.ts";
+import { parseJson } from "../json/parse.ts";
+import { JsonSyntaxError } from "../json/syntax-error.ts";
+import { isJsonObject, type JsonObject, type JsonValue } from "../json/value.ts";
+import { commandOf, type Environment, isCniName, readEnvironment } from "./environment.ts";
+import type { CniRequest } from "./protocol.ts";
+import { checkOperation, checkVersion } from "./version.ts";
+
+/** VERSION needs nothing but its name; "" is a call without CNI_COMMAND, made by a person who wants to know what this program is. */
+export type CniCall = CniRequest | { readonly command: "VERSION" } | { readonly command: "" };
+
+/**
+ * @param readStdin called at most once, and not for VERSION
+ * @throws TortieError `environment-missing`, `environment-invalid`, `stdin-unreadable`, `netconf-not-json`, `network-name-invalid`,
+ * `version-unsupported`, `operation-unsupported`, `command-unknown`
+ */
+export function readCall(env: Environment, readStdin: () => Uint8Array): CniCall {
+  const text = env.CNI_COMMAND ?? "";
+  if (text === "" || text === "VERSION") return { command: text };
+
+  const command = commandOf(text);
+  const environment = readEnvironment(command, env);
+  const stdin = readBytes(readStdin);
+  const netconf = parseNetconf(stdin);
+  const network = networkName(netconf);
+  const cniVersion = checkVersion(stringMember(netconf, "cniVersion"));
+  if (command === undefined || command === "VERSION") throw new TortieError("command-unknown", `unknown CNI_COMMAND: ${text}`);
+  checkOperation(command, cniVersion);
+  return { command, ...environment, stdin, netconf, network, cniVersion };
+}
+
+function readBytes(readStdin: () => Uint8Array): Uint8Array {
+  try {
+    return readStdin();
+  } catch (cause) {
+    throw new TortieError("stdin-unreadable", `error reading from stdin: ${messageOf(cause)}`, { cause });
+  }
+}
+
+/** null counts as a configuration without any key (recording conf-not-json). */
+function parseNetconf(stdin: Uint8Array): JsonObject {
+  const netconf = parse(stdin);
+  if (isJsonObject(netconf)) return netconf;
+  if (netconf === null) return {};
+  throw new TortieError("netconf-not-json", `error unmarshall network config: expected an object, found ${kindOf(netconf)}`);
+}
+
+function parse(stdin: Uint8Array): JsonValue {
+  try {
+    return parseJson(stdin);
+  } catch (cause) {
+    if (!(cause instanceof JsonSyntaxError)) throw cause;
+    throw new TortieError("netconf-not-json", `error unmarshall network config: ${cause.message}`, { cause });
+  }
+}
+
+function networkName(netconf: JsonObject): string {
+  const name = stringMember(netconf, "name");
+  if (name === undefined || name === "") throw new TortieError("network-name-invalid", "missing network name");
+  if (!isCniName(name)) throw new TortieError("network-name-invalid", "invalid characters found in network name", { details: name });
+  return name;
+}
+
+/** null is as good as absent. */
+function stringMember(netconf: JsonObject, key: string): string | undefined {
+  const value = memberOf(netconf, key);
+  if (value === undefined || value === null) return undefined;
+  if (typeof value === "string") return value;
+  throw new TortieError("netconf-not-json", `error unmarshall network config: ${key}: expected a string, found ${kindOf(value)}`);
+}

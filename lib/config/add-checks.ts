@@ -1,0 +1,59 @@
+/** Values that only ADD needs, judged before anything is touched. DEL must not call these (design, invariant 4). */
+import { TortieError } from "../errors.ts";
+import { checkPolicyType } from "./datastore-choice.ts";
+import { checkLocalPools } from "./local-pools.ts";
+import type { DatastoreType, NetworkConfig } from "./network-config.ts";
+
+/**
+ * Everything below. STATUS may call it too: it says whether an ADD could succeed.
+ * @throws TortieError `netconf-value` naming the key
+ */
+export function checkForAdd(config: NetworkConfig, datastore: DatastoreType): void {
+  checkDeviceType(config);
+  checkDataplaneType(config);
+  checkReadinessGates(config);
+  checkPolicyTimeout(config);
+  checkPolicyType(config, datastore);
+  if (datastore === "local") checkLocalPools(config.ipam.pools);
+}
+
+/** C§1.2, recording device-bogus. */
+export function checkDeviceType(config: Pick<NetworkConfig, "deviceType">): void {
+  if (config.deviceType === "" || config.deviceType === "veth" || config.deviceType === "netkit") return;
+  throw wrong(`unknown device_type ${JSON.stringify(config.deviceType)} in CNI config (supported: "veth", "netkit")`);
+}
+
+/** Only the Linux dataplane exists so far: no `type`, or Calico's `grpc`, which is refused until it is built (C§4.6). */
+export function checkDataplaneType(config: Pick<NetworkConfig, "dataplaneOptions">): void {
+  const type = config.dataplaneOptions?.type;
+  if (type === undefined || type === null) return;
+  if (typeof type !== "string") throw wrong(`invalid dataplane type: dataplane_options.type must be a string, not ${JSON.stringify(type)}`);
+  if (type === "grpc") throw wrong("dataplane_options.type grpc: this version of Tortie has no gRPC dataplane yet");
+  throw wrong(`invalid dataplane type: ${type}`);
+}
+
+/** Each gate is an absolute URL that can be fetched (C§2.2). */
+export function checkReadinessGates(config: Pick<NetworkConfig, "readinessGates">): void {
+  for (const gate of config.readinessGates) {
+    const url = URL.parse(gate);
+    if (url === null || !["http:", "https:"].includes(url.protocol)) {
+      throw wrong(`invalid URL set for ReadinessGates: ${JSON.stringify(gate)} (key readiness_gates)`);
+    }
+  }
+}
+
+/** Refused before anything is written, which Calico does afterwards (design §8, recording policy-timeout--1). */
+export function checkPolicyTimeout(config: Pick<NetworkConfig, "policySetupTimeoutSeconds">): void {
+  if (config.policySetupTimeoutSeconds >= 0) return;
+  throw wrong(`invalid pod startup delay of ${config.policySetupTimeoutSeconds} (key policy_setup_timeout_seconds)`);
+}
+
+/** Plain containers have no annotations (C§2.6 step 1). */
+export function checkFeaturesForPlainContainer(config: Pick<NetworkConfig, "featureControl">): void {
+  if (!config.featureControl.ipAddrsNoIpam) return;
+  throw wrong("requested feature is not supported for this runtime: ip_addrs_no_ipam (section feature_control)");
+}
+
+function wrong(message: string): TortieError {
+  return new TortieError("netconf-value", message);
+}

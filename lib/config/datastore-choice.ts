@@ -1,0 +1,51 @@
+/** Which datastore an operation uses (C§1.4), with `local` where nothing speaks of Kubernetes or etcd. */
+import type { Environment } from "../cni/environment.ts";
+import { TortieError } from "../errors.ts";
+import type { DatastoreType, NetworkConfig } from "./network-config.ts";
+
+const TYPES: readonly DatastoreType[] = ["local", "kubernetes", "etcdv3"];
+
+type Choosing = Pick<NetworkConfig, "datastoreType" | "etcd" | "kubernetes" | "policy">;
+
+/**
+ * An explicit type wins; then etcd if any endpoint is configured, Kubernetes if a kubeconfig or an API server is, else local.
+ * As in Calico a variable with the prefix CALICO_ beats the network configuration, which beats the plain variable.
+ * The variables that Kubernetes sets in every container (KUBERNETES_SERVICE_HOST) choose nothing: they are there whoever asks.
+ *
+ * @throws TortieError `netconf-value`: "unknown datastore type: X"
+ */
+export function chooseDatastore(config: Choosing, env: Environment): DatastoreType {
+  const setting = (name: string, configured: string | undefined) => env[`CALICO_${name}`] || configured || env[name] || undefined;
+  const explicit = setting("DATASTORE_TYPE", config.datastoreType);
+  if (explicit !== undefined) {
+    const type = TYPES.find((one) => one === explicit);
+    if (type === undefined) throw new TortieError("netconf-value", `unknown datastore type: ${explicit}`);
+    return type;
+  }
+  const { etcd, kubernetes, policy } = config;
+  if (setting("ETCD_ENDPOINTS", etcd.endpoints) ?? setting("ETCD_DISCOVERY_SRV", etcd.discoverySrv)) return "etcdv3";
+  if (setting("KUBECONFIG", kubernetes.kubeconfig) ?? setting("K8S_API_ENDPOINT", kubernetes.k8sApiRoot ?? policy.k8sApiRoot)) {
+    return "kubernetes";
+  }
+  return "local";
+}
+
+/** The error of a configuration that asks for a datastore which this version has no driver for. */
+export function unsupportedDatastore(type: Exclude<DatastoreType, "local">): TortieError {
+  const name = type === "kubernetes" ? "Kubernetes" : "etcd";
+  return new TortieError("datastore-unsupported", `datastore type ${type}: this version of Tortie has no ${name} driver yet`);
+}
+
+/**
+ * `policy.type: k8s` reads pods and namespaces from an API server, which the local datastore is not. Judged by ADD and STATUS only:
+ * what was never added can be deleted all the same.
+ *
+ * @throws TortieError `netconf-value`
+ */
+export function checkPolicyType(config: Pick<NetworkConfig, "policy">, datastore: DatastoreType): void {
+  if (datastore !== "local" || config.policy.type !== "k8s") return;
+  throw new TortieError(
+    "netconf-value",
+    "policy.type k8s needs a Kubernetes API server, but the datastore is local: remove policy.type, or set datastore_type to kubernetes",
+  );
+}

@@ -1,0 +1,97 @@
+/**
+ * `ipam.pools`: the pools of the local datastore. Decoding fills in defaults and never refuses a value, so that DEL works whatever
+ * became of the configuration; `checkLocalPools` judges the values where pools are made or used for a new address.
+ */
+import { bitsOf, covers, formatPrefix, maskPrefix, type Prefix, parsePrefix } from "../addresses/address.ts";
+import { TortieError } from "../errors.ts";
+import { boolean, type Decoded, integer, record, text } from "./codec.ts";
+import type { LocalPool } from "./network-config.ts";
+
+/** I§2.7. */
+const BLOCK_SIZES = { 4: { least: 20, most: 32, standard: 26 }, 6: { least: 116, most: 128, standard: 122 } } as const;
+
+/** Where no pool may lie: link-local addresses (I§2.7). */
+const FORBIDDEN = ["169.254.0.0/16", "fe80::/10"];
+
+/** A name that Kubernetes would take as well, so that a pool can move there (RFC 1123 subdomain, at most 253 characters). */
+const LEGAL_NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
+const MAX_NAME = 253;
+
+export const poolSchema = record({ cidr: text, blockSize: integer, name: text, natOutgoing: boolean });
+
+type GivenPool = Decoded<typeof poolSchema>;
+
+/** What a null entry is read as. */
+export const NO_POOL: GivenPool = { cidr: undefined, blockSize: undefined, name: undefined, natOutgoing: undefined };
+
+/** One entry with its defaults; a CIDR that is one gets its canonical spelling. */
+export function localPool(given: GivenPool): LocalPool {
+  const prefix = parsePrefix(given.cidr ?? "");
+  const cidr = prefix === undefined ? (given.cidr ?? "") : formatPrefix(prefix);
+  return {
+    cidr,
+    blockSize: given.blockSize ?? BLOCK_SIZES[prefix?.address.family ?? 4].standard,
+    name: given.name || poolNameOf(cidr),
+    natOutgoing: given.natOutgoing ?? true,
+  };
+}
+
+/** The name of a pool without one: the CIDR's own name (I§2.2), "10-244-0-0-16". */
+export function poolNameOf(cidr: string): string {
+  return cidr.replaceAll(/[.:/]/g, "-");
+}
+
+/**
+ * Judges the values of `ipam.pools`.
+ * @throws TortieError `netconf-value` naming the entry and what is wrong with it
+ */
+export function checkLocalPools(pools: readonly LocalPool[]): void {
+  const seen: { readonly path: string; readonly pool: LocalPool; readonly prefix: Prefix }[] = [];
+  for (const [index, pool] of pools.entries()) {
+    const path = `ipam.pools[${index}]`;
+    const prefix = checkCidr(path, pool);
+    checkBlockSize(path, pool, prefix);
+    if (pool.name.length > MAX_NAME || !LEGAL_NAME.test(pool.name)) {
+      throw wrong(`${path}.name "${pool.name}" must be lower-case letters, digits, '-' and '.', at most ${MAX_NAME} characters`);
+    }
+    for (const other of seen) {
+      if (other.pool.name === pool.name) throw wrong(`${path} and ${other.path} have the same name "${pool.name}"`);
+      if (covers(other.prefix, prefix) || covers(prefix, other.prefix)) {
+        throw wrong(`${path}.cidr ${pool.cidr} overlaps with ${other.pool.cidr} of ${other.path}`);
+      }
+    }
+    seen.push({ path, pool, prefix });
+  }
+}
+
+function checkCidr(path: string, pool: LocalPool): Prefix {
+  const prefix = parsePrefix(pool.cidr);
+  if (prefix === undefined) throw wrong(`${path}.cidr "${pool.cidr}" is not an address with a prefix length, such as 10.244.0.0/16`);
+  const masked = maskPrefix(prefix);
+  if (masked.address.value !== prefix.address.value) {
+    throw wrong(`${path}.cidr ${pool.cidr} has bits after its prefix length; did you mean ${formatPrefix(masked)}?`);
+  }
+  for (const text of FORBIDDEN) {
+    const forbidden = parsePrefix(text);
+    if (forbidden !== undefined && (covers(forbidden, prefix) || covers(prefix, forbidden))) {
+      throw wrong(`${path}.cidr ${pool.cidr} overlaps with the link-local addresses ${text}`);
+    }
+  }
+  return prefix;
+}
+
+function checkBlockSize(path: string, pool: LocalPool, prefix: Prefix): void {
+  const { least, most } = BLOCK_SIZES[prefix.address.family];
+  if (pool.blockSize < least || pool.blockSize > most) {
+    throw wrong(`${path}.blockSize ${pool.blockSize} is outside of ${least} to ${most} for IPv${prefix.address.family}`);
+  }
+  if (pool.blockSize < prefix.length) {
+    throw wrong(
+      `${path}.blockSize ${pool.blockSize} makes blocks larger than the pool ${pool.cidr}; give at least ${prefix.length}, of ${bitsOf(prefix.address.family)}`,
+    );
+  }
+}
+
+function wrong(message: string): TortieError {
+  return new TortieError("netconf-value", message);
+}

@@ -1,0 +1,38 @@
+/** The MTU of a new link (C§1.6). */
+import { readFileSync } from "node:fs";
+import { messageOf, TortieError } from "../errors.ts";
+import type { NetworkConfig } from "./network-config.ts";
+
+/** Written by Felix: decimal bytes, the smallest MTU of the encapsulations in use. The path is fixed (C§1.6). */
+export const MTU_FILE = "/var/lib/calico/mtu";
+
+/**
+ * `mtu` of the network configuration if it is not 0, else what the file says, else 0: no MTU is given to the kernel.
+ * A damaged file is an error even where `mtu` is set, and so is a missing one with `require_mtu_file`.
+ *
+ * @throws TortieError `mtu-file-invalid`: "failed to read MTU file: …"
+ */
+export function resolveMtu(config: Pick<NetworkConfig, "mtu" | "requireMtuFile">, file: string = MTU_FILE): number {
+  const fromFile = readMtuFile(file, config.requireMtuFile);
+  return config.mtu !== 0 ? config.mtu : fromFile;
+}
+
+function readMtuFile(file: string, isRequired: boolean): number {
+  let content: string;
+  try {
+    content = readFileSync(file, "utf8").trim();
+  } catch (cause) {
+    const isMissing = cause instanceof Error && "code" in cause && cause.code === "ENOENT";
+    if (isMissing && !isRequired) return 0;
+    const reason = isMissing ? `open ${file}: no such file or directory` : messageOf(cause);
+    throw new TortieError("mtu-file-invalid", `failed to read MTU file: ${reason}`, { cause });
+  }
+  const mtu = /^[+-]?\d+$/.test(content) ? Number(content) : Number.NaN;
+  if (!Number.isSafeInteger(mtu)) {
+    throw new TortieError(
+      "mtu-file-invalid",
+      `failed to read MTU file: ${file} holds ${JSON.stringify(content.slice(0, 60))}, not a decimal number`,
+    );
+  }
+  return mtu;
+}

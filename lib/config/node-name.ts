@@ -1,0 +1,44 @@
+/** The name of this node (C§1.6), and the file that the node agent announces itself with (C§1.2). */
+import { readFileSync, statSync } from "node:fs";
+import { hostname } from "node:os";
+import { messageOf, TortieError } from "../errors.ts";
+import type { DatastoreType, NetworkConfig } from "./network-config.ts";
+
+type Naming = Pick<NetworkConfig, "nodename" | "nodenameFile" | "hostname">;
+
+/**
+ * `nodename`, else the content of the nodename file, else `hostname`, else the operating system's host name in lower case.
+ * The file's content is trimmed: a final newline must not become part of the name (design §8, recording nodename-newline).
+ */
+export function nodeName(config: Naming, operatingSystemName: () => string = hostname): string {
+  return config.nodename ?? fileContent(config.nodenameFile) ?? config.hostname ?? operatingSystemName().trim().toLowerCase();
+}
+
+/**
+ * The node agent must have written its file, even where `nodename` is set (C§1.2). With the local datastore there is no agent, and
+ * nothing is looked at.
+ *
+ * @throws TortieError `nodename-file-missing`
+ */
+export function checkNodenameFile(config: Pick<NetworkConfig, "nodenameFile" | "nodenameFileOptional">, datastore: DatastoreType): void {
+  if (datastore === "local" || config.nodenameFileOptional) return;
+  try {
+    statSync(config.nodenameFile);
+  } catch (cause) {
+    const reason = cause instanceof Error && "code" in cause && cause.code === "ENOENT" ? "no such file or directory" : messageOf(cause);
+    throw new TortieError(
+      "nodename-file-missing",
+      `stat ${config.nodenameFile}: ${reason}: check that the calico/node container is running and has mounted /var/lib/calico/`,
+      { cause },
+    );
+  }
+}
+
+/** `undefined` when the file cannot be read or holds nothing: the next source is asked. */
+function fileContent(path: string): string | undefined {
+  try {
+    return readFileSync(path, "utf8").trim() || undefined;
+  } catch {
+    return undefined;
+  }
+}

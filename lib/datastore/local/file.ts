@@ -1,0 +1,113 @@
+/**
+ * Whether a file may be opened as our local store: decided from its first 100 bytes, before SQLite is let near it, so that
+ * a damaged, foreign or newer file stays as it is to the last byte.
+ */
+import { closeSync, constants, fstatSync, mkdirSync, openSync, readSync, statSync } from "node:fs";
+import { dirname } from "node:path";
+import { TortieError } from "../../errors.ts";
+import { damaged, describeFile, failureOf, isMissingFile } from "./failures.ts";
+
+/** "tort" in ASCII: `PRAGMA application_id` of our files. */
+export const APPLICATION_ID = 0x746f7274;
+
+/** `PRAGMA user_version`: raised when an older tortie could misread the tables. */
+export const SCHEMA_VERSION = 1;
+
+/** Places in the header of a database file (sqlite.org/fileformat2.html, 1.3). */
+const HEADER = { size: 100, magic: "SQLite format 3\0", writeVersion: 18, userVersion: 60, applicationId: 68, wal: 2 } as const;
+
+/**
+ * `fresh`: not there, or empty; our tables must be made.
+ * `convert`: ours, but not in WAL mode yet: its maker was stopped between the two steps.
+ * `ready`: ours.
+ */
+export type FileState = "fresh" | "convert" | "ready";
+
+/**
+ * Files this process has a connection to, by device and inode. POSIX drops every lock of a process on a file as soon as it
+ * closes any descriptor of it (fcntl(2)), SQLite's among them: such a file must not be looked into a second time.
+ */
+const connected = new Map<string, number>();
+
+/**
+ * Looks at the file; makes it, empty, with its directory when it is missing (0600 in 0700).
+ *
+ * @throws TortieError `datastore-damaged`, `datastore-foreign`, `datastore-newer`
+ * @throws DatastoreError `unavailable` when it cannot be read or made
+ */
+export function recogniseFile(path: string): FileState {
+  try {
+    if (connected.has(identityOf(path) ?? "")) return "ready";
+    const header = readHeader(path);
+    return header === undefined ? "fresh" : judgeHeader(header, path);
+  } catch (error) {
+    throw failureOf(error, path);
+  }
+}
+
+/** Notes a connection to the file; call the result when it is closed. */
+export function noteConnection(path: string): () => void {
+  const identity = identityOf(path) ?? path;
+  connected.set(identity, (connected.get(identity) ?? 0) + 1);
+  return () => {
+    const left = (connected.get(identity) ?? 1) - 1;
+    if (left > 0) connected.set(identity, left);
+    else connected.delete(identity);
+  };
+}
+
+/**
+ * Refuses what `application_id` and `user_version` do not allow.
+ *
+ * @throws TortieError `datastore-foreign`, `datastore-newer`
+ */
+export function checkIdentity(applicationId: number, version: number, path: string): void {
+  if (applicationId !== APPLICATION_ID) {
+    throw new TortieError("datastore-foreign", `${path} is a SQLite database of another program (application_id ${applicationId})`);
+  }
+  if (version > SCHEMA_VERSION) {
+    throw new TortieError(
+      "datastore-newer",
+      `${describeFile(path)} was written by a newer tortie (version ${version} of the tables, this one knows ${SCHEMA_VERSION})`,
+    );
+  }
+}
+
+function identityOf(path: string): string | undefined {
+  const stat = statSync(path, { throwIfNoEntry: false });
+  return stat && `${stat.dev}:${stat.ino}`;
+}
+
+/** The header's bytes; `undefined` when the file is empty. */
+function readHeader(path: string): Buffer | undefined {
+  const fd = openOrCreate(path);
+  try {
+    const stat = fstatSync(fd);
+    // A directory, a pipe or a device would fail later, and less clearly.
+    if (!stat.isFile()) throw new Error(`${path} is not a regular file`);
+    if (stat.size === 0) return undefined;
+    const header = Buffer.alloc(HEADER.size);
+    const read = readSync(fd, header, 0, HEADER.size, 0);
+    return header.subarray(0, read);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+function openOrCreate(path: string): number {
+  try {
+    return openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  } catch (error) {
+    if (!isMissingFile(error)) throw error;
+  }
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  return openSync(path, constants.O_RDONLY | constants.O_CREAT, 0o600);
+}
+
+function judgeHeader(header: Buffer, path: string): FileState {
+  if (header.length < HEADER.size || header.toString("latin1", 0, HEADER.magic.length) !== HEADER.magic) {
+    throw damaged(path, "it does not begin like a SQLite database");
+  }
+  checkIdentity(header.readUInt32BE(HEADER.applicationId), header.readUInt32BE(HEADER.userVersion), path);
+  return header[HEADER.writeVersion] === HEADER.wal ? "ready" : "convert";
+}

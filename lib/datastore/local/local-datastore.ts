@@ -1,0 +1,121 @@
+/** The local driver of the datastore port: one SQLite file that many short processes share (design, decisions). */
+import type {
+  AffinityKey,
+  BlockAffinities,
+  Blocks,
+  Collection,
+  Datastore,
+  EndpointKey,
+  Handles,
+  Pools,
+  Reservations,
+  Versioned,
+  WorkloadEndpoints,
+} from "../datastore.ts";
+import type {
+  Block,
+  BlockAffinity,
+  ClusterInformation,
+  Handle,
+  IPPool,
+  IPReservation,
+  IpamConfiguration,
+  LabelledObject,
+  WorkloadEndpoint,
+} from "../resources.ts";
+import { decodeBlock, encodeBlock } from "./block-codec.ts";
+import {
+  affinityKey,
+  affinityPrefix,
+  cidrKey,
+  decodeAffinity,
+  decodeClusterInformation,
+  decodeEndpoint,
+  decodeHandle,
+  decodeIpamConfiguration,
+  decodeLabelled,
+  decodePool,
+  decodeReservation,
+  endpointKey,
+} from "./codecs.ts";
+import type { ConnectionOptions } from "./connection.ts";
+import { describeFile } from "./failures.ts";
+import { LocalCollection } from "./local-collection.ts";
+import { ObjectStore } from "./object-store.ts";
+
+/** The port, and what only an operator or a test writes here: in a cluster those objects belong to others. */
+export interface LocalDatastore extends Datastore {
+  readonly nodes: Collection<string, LabelledObject>;
+  readonly namespaces: Collection<string, LabelledObject>;
+  readonly clusterInformation: Collection<"default", ClusterInformation>;
+}
+
+/**
+ * Opens the local datastore at `path`, made at first use.
+ * An absent node, namespace or ClusterInformation counts as there, without labels, and ready: no server says otherwise.
+ *
+ * @throws TortieError `datastore-damaged`, `datastore-foreign`, `datastore-newer`: the file is untouched
+ * @throws DatastoreError `unavailable`
+ */
+export function openLocalDatastore(path: string, options: ConnectionOptions = {}): LocalDatastore {
+  const store = new ObjectStore(path, options);
+  const plain = <T>(decode: (text: string) => T) => ({
+    encode: (value: T) => ({ value: JSON.stringify(value), detail: null }),
+    decode: (text: { readonly value: string }) => decode(text.value),
+  });
+  return {
+    description: describeFile(path),
+    pools: new LocalPools(store, { kind: "pool", keyOf: String, ...plain(decodePool) }),
+    reservations: new LocalCollection<string, IPReservation>(store, { kind: "reservation", keyOf: String, ...plain(decodeReservation) }),
+    ipamConfiguration: new LocalCollection<"default", IpamConfiguration>(store, {
+      kind: "ipam-configuration",
+      keyOf: String,
+      ...plain(decodeIpamConfiguration),
+    }),
+    blocks: new LocalCollection<string, Block>(store, { kind: "block", keyOf: cidrKey, encode: encodeBlock, decode: decodeBlock }),
+    affinities: new LocalAffinities(store, { kind: "affinity", keyOf: affinityKey, ...plain(decodeAffinity) }),
+    handles: new LocalCollection<string, Handle>(store, { kind: "handle", keyOf: String, ...plain(decodeHandle) }),
+    endpoints: new LocalEndpoints(store, { kind: "endpoint", keyOf: endpointKey, ...plain(decodeEndpoint) }),
+    nodes: new LocalCollection<string, LabelledObject>(store, { kind: "node", keyOf: String, ...plain(decodeLabelled) }),
+    namespaces: new LocalCollection<string, LabelledObject>(store, { kind: "namespace", keyOf: String, ...plain(decodeLabelled) }),
+    clusterInformation: new LocalCollection<"default", ClusterInformation>(store, {
+      kind: "cluster-information",
+      keyOf: String,
+      ...plain(decodeClusterInformation),
+    }),
+    async [Symbol.asyncDispose]() {
+      store[Symbol.dispose]();
+    },
+  } satisfies LocalDatastore & { readonly blocks: Blocks; readonly handles: Handles; readonly reservations: Reservations };
+}
+
+class LocalPools extends LocalCollection<string, IPPool> implements Pools {
+  async reconcile(decide: (stored: readonly IPPool[]) => readonly IPPool[]): Promise<void> {
+    this.store.transaction(() => {
+      const stored = this.readAll();
+      for (const pool of decide(stored.map(({ value }) => value))) {
+        const there = stored.find(({ value }) => value.name === pool.name);
+        if (there === undefined) this.store.create("pool", pool.name, this.encode(pool));
+        else this.store.update("pool", pool.name, this.encode(pool), there.revision);
+      }
+    });
+  }
+}
+
+class LocalAffinities extends LocalCollection<AffinityKey, BlockAffinity> implements BlockAffinities {
+  async listByOwner(owner: AffinityKey["owner"], family: 4 | 6): Promise<readonly Versioned<BlockAffinity>[]> {
+    const found = this.readPrefix(affinityPrefix(owner, family));
+    // A node name with slashes could make one owner's keys begin like another's.
+    return found.filter(({ value }) => value.owner.name === owner.name && value.cidr.includes(":") === (family === 6));
+  }
+
+  async listAll(): Promise<readonly Versioned<BlockAffinity>[]> {
+    return this.readAll();
+  }
+}
+
+class LocalEndpoints extends LocalCollection<EndpointKey, WorkloadEndpoint> implements WorkloadEndpoints {
+  async listByPrefix(namespace: string, namePrefix: string): Promise<readonly Versioned<WorkloadEndpoint>[]> {
+    return this.readPrefix(endpointKey({ namespace, name: namePrefix }));
+  }
+}

@@ -1,0 +1,40 @@
+/** Object members as Go finds them: the case of a key does not matter (C§1.1). */
+import { isJsonObject, type JsonObject, type JsonValue } from "./value.ts";
+
+/**
+ * The member of `object` whose key equals `key` in any letter case. Where several do, the last one counts, `null` is passed over, and
+ * two objects are merged (recording keys-case).
+ *
+ * @returns `undefined` when there is none; `null` when nothing but null was given
+ */
+export function memberOf(object: JsonObject, key: string): JsonValue | undefined {
+  const wanted = key.toLowerCase();
+  let found: JsonValue | undefined;
+  for (const candidate of Object.keys(object)) {
+    if (candidate !== key && candidate.toLowerCase() !== wanted) continue;
+    const value = object[candidate];
+    if (found === undefined || found === null) found = value;
+    else if (isJsonObject(found) && isJsonObject(value)) found = merge(found, value);
+    else if (value !== null) found = value;
+  }
+  return found;
+}
+
+/** Both objects' members; under the same key the later one's, or the two merged when both are objects. */
+function merge(earlier: JsonObject, later: JsonObject): JsonObject {
+  const merged: Record<string, JsonValue> = Object.assign(Object.create(null), earlier);
+  for (const [key, value] of Object.entries(later)) {
+    const before = merged[key];
+    merged[key] = isJsonObject(before) && isJsonObject(value) ? merge(before, value) : value;
+  }
+  return merged;
+}
+
+/** The kind of a value, as messages name it: "a number", "an array". */
+export function kindOf(value: JsonValue | undefined): string {
+  if (value === undefined) return "nothing";
+  if (value === null) return "null";
+  if (typeof value === "string" || typeof value === "boolean") return `a ${typeof value}`;
+  if (Array.isArray(value)) return "an array";
+  return isJsonObject(value) ? "an object" : "a number";
+}

@@ -1,0 +1,110 @@
+/**
+ * The log of one operation: lines are collected and written once, at the end, to standard error and to `log_file_path`. Standard output
+ * belongs to the CNI result (design, invariant 1).
+ */
+import type { LogConfig } from "../config/network-config.ts";
+import { appendToLogFile } from "./file.ts";
+import { formatFields, formatLine, type LogFields, redact } from "./format.ts";
+import { writeAll } from "./write.ts";
+
+export type { LogFields } from "./format.ts";
+
+export type LogLevel = LogConfig["level"];
+
+/** Whose operation it is; a `CniRequest` is one. */
+export interface OperationIdentity {
+  readonly command: string;
+  readonly network: string;
+  readonly containerId: string;
+  readonly interfaceName: string;
+}
+
+export interface Logger {
+  debug(message: string, fields?: LogFields): void;
+  info(message: string, fields?: LogFields): void;
+  error(message: string, fields?: LogFields): void;
+  /** The time since the last step, or since the logger was made, was spent on `name`. Times of one name add up. */
+  step(name: string): void;
+  /** Writes everything; the last line gets the time of each step and of the whole process. Never throws. May be called again. */
+  flush(): void;
+}
+
+/** Where lines go besides the file, and the clocks: given by tests. */
+export interface LoggerOptions {
+  /** Texts that must never appear: tokens and the like. */
+  readonly secrets?: readonly (string | undefined)[];
+  readonly now?: () => Date;
+  /** Milliseconds since the process began. */
+  readonly uptime?: () => number;
+  readonly standardError?: number;
+}
+
+const SEVERITY = { debug: 0, info: 1, error: 2 } as const;
+
+const STANDARD_ERROR = 2;
+
+interface Line {
+  readonly level: LogLevel;
+  readonly text: string;
+}
+
+export function createLogger(config: LogConfig, operation: OperationIdentity, options: LoggerOptions = {}): Logger {
+  const { now = () => new Date(), uptime = () => performance.now(), standardError = STANDARD_ERROR } = options;
+  const secrets = (options.secrets ?? []).filter((secret) => secret !== undefined).filter((secret) => secret !== "");
+  const identity = formatFields({
+    command: operation.command,
+    network: operation.network,
+    container: operation.containerId,
+    interface: operation.interfaceName,
+    pid: process.pid,
+  });
+  const steps = new Map<string, number>();
+  let lines: Line[] = [];
+  let lastStep = uptime();
+
+  const record = (level: LogLevel, message: string, fields: LogFields = {}) => {
+    if (SEVERITY[level] < SEVERITY[config.level]) return;
+    lines.push({ level, text: formatLine(now(), level, message, identity, fields) });
+  };
+
+  return {
+    debug: (message, fields) => record("debug", message, fields),
+    info: (message, fields) => record("info", message, fields),
+    error: (message, fields) => record("error", message, fields),
+    step(name) {
+      const at = uptime();
+      steps.set(name, (steps.get(name) ?? 0) + at - lastStep);
+      lastStep = at;
+    },
+    flush() {
+      const times = timesOf(steps, uptime());
+      if (lines.length === 0 && steps.size > 0) record("info", "served");
+      steps.clear();
+      const text = redact(
+        lines.map((line, index) => (index === lines.length - 1 ? `${line.text} ${times}` : line.text)).join("\n"),
+        secrets,
+      );
+      lines = [];
+      if (text === "") return;
+      const bytes = Buffer.from(`${text}\n`);
+      writeQuietly(standardError, bytes);
+      const problem = config.filePath === undefined ? undefined : appendToLogFile(config, config.filePath, bytes);
+      if (problem !== undefined) writeQuietly(standardError, Buffer.from(`${formatLine(now(), "error", problem, identity, {})}\n`));
+    },
+  };
+}
+
+/** `steps="plan=0.4 ipam=2.1" total_ms=9.8`, in milliseconds; total counts from the start of the process. */
+function timesOf(steps: ReadonlyMap<string, number>, total: number): string {
+  const list = [...steps].map(([name, milliseconds]) => `${name}=${milliseconds.toFixed(1)}`).join(" ");
+  return formatFields({ ...(list === "" ? {} : { steps_ms: list }), total_ms: total.toFixed(1) });
+}
+
+/** A closed or full standard error must not fail the operation. */
+function writeQuietly(fd: number, bytes: Uint8Array): void {
+  try {
+    writeAll(fd, bytes);
+  } catch {
+    // Nobody is left who could be told.
+  }
+}

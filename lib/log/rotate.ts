@@ -1,0 +1,90 @@
+/**
+ * Rotation of a log file that many processes append to: renamed under a lock, then compressed without one, old ones removed.
+ *
+ * `cni.log` becomes `cni.log-2026-11-21T09-24-26.179Z-<pid>`, then `….zst` of it. A process that is killed in between leaves the
+ * uncompressed file, which counts and ages like the others.
+ */
+import { closeSync, fstatSync, openSync, readdirSync, readSync, realpathSync, renameSync, rmSync, statSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import { lockFile } from "../system/flock.ts";
+import { writeAll } from "./write.ts";
+
+export interface RotationLimits {
+  readonly maxBytes: number;
+  readonly maxAgeDays: number;
+  /** Rotated files that are kept, the file being written not counted. */
+  readonly maxCount: number;
+}
+
+const MS_PER_DAY = 86_400_000;
+
+/** Bounds the memory of a rotation; each piece becomes a frame of its own, which zstd reads as one stream (RFC 8878, 3.1). */
+const PIECE_BYTES = 1 << 20;
+
+/** @throws the error of node:fs */
+export function rotate(path: string, limits: RotationLimits, now: () => Date = () => new Date()): void {
+  // A symbolic link must keep pointing at the file: the file is what moves.
+  const file = realpathSync(path);
+  const rotated = moveAside(file, limits.maxBytes, now());
+  if (rotated === undefined) return;
+  compress(rotated);
+  removeOld(file, limits, now().getTime());
+}
+
+/** Only one of the processes that find the file too large renames it: the size is looked at again under the lock. */
+function moveAside(path: string, maxBytes: number, time: Date): string | undefined {
+  using _ = lockFile(`${path}.lock`);
+  const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+  if (size < maxBytes) return undefined;
+  const rotated = `${path}-${time.toISOString().replaceAll(":", "-")}-${process.pid}`;
+  renameSync(path, rotated);
+  return rotated;
+}
+
+/**
+ * The plain file is removed before its tail is read: whoever still writes into it then sees that it is gone and writes again elsewhere
+ * (append in file.ts); whatever was written before is read here.
+ */
+function compress(plain: string): void {
+  const source = openSync(plain, "r");
+  const target = openSync(`${plain}.zst`, "wx", fstatSync(source).mode & 0o777);
+  try {
+    copyCompressed(source, target);
+    rmSync(plain, { force: true });
+    copyCompressed(source, target);
+  } finally {
+    closeSync(source);
+    closeSync(target);
+  }
+}
+
+/** From where the source stands to its end. */
+function copyCompressed(source: number, target: number): void {
+  const piece = Buffer.allocUnsafe(PIECE_BYTES);
+  for (;;) {
+    const length = readSync(source, piece, 0, PIECE_BYTES, null);
+    if (length === 0) return;
+    writeAll(target, Bun.zstdCompressSync(piece.subarray(0, length)));
+  }
+}
+
+/** A file and its compressed form count as one: both are there while another process compresses it. */
+function removeOld(path: string, limits: RotationLimits, now: number): void {
+  const prefix = `${basename(path)}-`;
+  const stamps = readdirSync(dirname(path))
+    .filter((name) => name.startsWith(prefix))
+    .map((name) => name.slice(prefix.length).replace(/\.zst$/, ""))
+    .filter((stamp) => timeOf(stamp) !== undefined);
+  const newestFirst = [...new Set(stamps)].sort().reverse();
+  for (const [index, stamp] of newestFirst.entries()) {
+    const age = now - (timeOf(stamp) ?? now);
+    if (index < limits.maxCount && age <= limits.maxAgeDays * MS_PER_DAY) continue;
+    for (const suffix of ["", ".zst"]) rmSync(join(dirname(path), prefix + stamp + suffix), { force: true });
+  }
+}
+
+/** Milliseconds since 1970 of "2026-11-21T09-24-26.179Z-<pid>"; `undefined` for the name of a file that is not ours. */
+function timeOf(stamp: string): number | undefined {
+  const parts = /^(\d{4}-\d\d-\d\d)T(\d\d)-(\d\d)-(\d\d\.\d{3}Z)-\d+$/.exec(stamp);
+  return parts === null ? undefined : Date.parse(`${parts[1]}T${parts[2]}:${parts[3]}:${parts[4]}`);
+}

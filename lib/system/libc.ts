@@ -1,0 +1,36 @@
+/**
+ * The C library through FFI: only what node:fs does not have. Loaded at the first call (0.3 ms), never by merely importing this file.
+ *
+ * A function that fails returns -1; `lastErrno()` must then be the very next call, before the runtime makes system calls of its own.
+ */
+import { dlopen, type FFIFunction, type Library, read } from "bun:ffi";
+
+const SYMBOLS = {
+  socket: { args: ["i32", "i32", "i32"], returns: "i32" },
+  setsockopt: { args: ["i32", "i32", "i32", "ptr", "u32"], returns: "i32" },
+  bind: { args: ["i32", "ptr", "u32"], returns: "i32" },
+  // ssize_t cut to 32 bits: no buffer of ours comes near 2 GiB, and -1 stays -1.
+  send: { args: ["i32", "ptr", "usize", "i32"], returns: "i32" },
+  recv: { args: ["i32", "ptr", "usize", "i32"], returns: "i32" },
+  setns: { args: ["i32", "i32"], returns: "i32" },
+  flock: { args: ["i32", "i32"], returns: "i32" },
+  poll: { args: ["ptr", "u64", "i32"], returns: "i32" },
+  aio_write: { args: ["ptr"], returns: "i32" },
+  aio_error: { args: ["ptr"], returns: "i32" },
+  abort: { args: [], returns: "void" },
+  __errno_location: { args: [], returns: "ptr" },
+} as const satisfies Record<string, FFIFunction>;
+
+let library: Library<typeof SYMBOLS> | undefined;
+
+/** The functions of the C library named above, with their C signatures; pointers are typed arrays. */
+export function libc(): Library<typeof SYMBOLS>["symbols"] {
+  library ??= dlopen("libc.so.6", SYMBOLS);
+  return library.symbols;
+}
+
+/** errno of the call of `libc()` that has just failed. */
+export function lastErrno(): number {
+  const location = libc().__errno_location();
+  return location === null ? 0 : read.i32(location);
+}

@@ -1,0 +1,88 @@
+/**
+ * Network namespaces: what a path refers to, and work inside one.
+ *
+ * Namespaces belong to threads. Everything here runs on the calling thread, synchronously, and is over before anything asynchronous can happen:
+ * a thread left in the wrong namespace is the worst bug this program can have (design, decisions).
+ */
+import { closeSync, openSync, statfsSync, statSync } from "node:fs";
+import { TortieError } from "../errors.ts";
+import { errnoName, errnoText, systemErrorCode, systemErrorText } from "./errno.ts";
+import { lastErrno, libc } from "./libc.ts";
+
+/** include/uapi/linux/magic.h; before Linux 3.19 namespace files lay on procfs. */
+const NSFS_MAGIC = 0x6e736673;
+const PROC_SUPER_MAGIC = 0x9fa0;
+/** include/uapi/linux/sched.h */
+const CLONE_NEWNET = 0x40000000;
+/** Of the thread, not of the process: /proc/self is the main thread, which need not be the one that runs this. */
+const OWN_NAMESPACE = "/proc/thread-self/ns/net";
+
+/**
+ * Throws unless `path` is the file of a namespace (C§4.2 step 2; texts as recorded in `netns-missing`, `netns-file`).
+ * @throws TortieError `netns-missing` when nothing is there, `netns-invalid` when something else is
+ */
+export function verifyNamespacePath(path: string): void {
+  let type: number;
+  try {
+    type = statfsSync(path).type;
+  } catch (error) {
+    const text = `failed to Statfs "${path}": ${systemErrorText(error) ?? String(error)}`;
+    const isMissing = systemErrorCode(error) === "ENOENT" || systemErrorCode(error) === "ENOTDIR";
+    throw new TortieError(isMissing ? "netns-missing" : "netns-invalid", text, { cause: error });
+  }
+  if (type !== NSFS_MAGIC && type !== PROC_SUPER_MAGIC) {
+    throw new TortieError("netns-invalid", `unknown FS magic on "${path}": ${(type >>> 0).toString(16)}`);
+  }
+}
+
+/** Whether `path` is the network namespace of the calling thread: same device, same inode. `false` when nothing is there. */
+export function isOwnNamespace(path: string): boolean {
+  const own = statSync(OWN_NAMESPACE, { bigint: true });
+  const other = statSync(path, { bigint: true, throwIfNoEntry: false });
+  return other !== undefined && other.dev === own.dev && other.ino === own.ino;
+}
+
+/** A namespace held open: it cannot go away, and its path may, while this exists. */
+export interface OpenNamespace extends Disposable {
+  readonly path: string;
+  readonly fd: number;
+}
+
+/** @throws TortieError `netns-missing`, `netns-invalid` */
+export function openNamespace(path: string): OpenNamespace {
+  verifyNamespacePath(path);
+  const fd = openSync(path, "r");
+  return {
+    path,
+    fd,
+    [Symbol.dispose]() {
+      closeSync(fd);
+    },
+  };
+}
+
+/**
+ * Runs `work` on this thread inside another network namespace and comes back, whatever happens; the process is aborted if it cannot come back.
+ * @param work must be synchronous
+ * @throws TortieError `netns-invalid` when the namespace cannot be entered: it is no network namespace, or permission is missing
+ */
+export function inNamespace<T>(namespace: OpenNamespace, work: () => T extends PromiseLike<unknown> ? never : T): T {
+  const home = openSync(OWN_NAMESPACE, "r");
+  try {
+    if (libc().setns(namespace.fd, CLONE_NEWNET) !== 0) {
+      const errno = lastErrno();
+      throw new TortieError("netns-invalid", `failed to enter netns: "${namespace.path}": ${errnoText(errno)} (${errnoName(errno)})`);
+    }
+    try {
+      return work();
+    } finally {
+      if (libc().setns(home, CLONE_NEWNET) !== 0) {
+        // Whatever came next would happen to somebody else's network.
+        process.stderr.write(`tortie: cannot return from network namespace ${namespace.path}: aborting\n`);
+        libc().abort();
+      }
+    }
+  } finally {
+    closeSync(home);
+  }
+}

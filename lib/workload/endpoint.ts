@@ -1,0 +1,104 @@
+/** The record of one endpoint (C§7.1, C§7.3), and which existing record an ADD continues (C§2.1 step 13). */
+import type { MesosLabel } from "../config/network-config.ts";
+import type { EndpointKey } from "../datastore/datastore.ts";
+import type { EndpointPort, WorkloadEndpoint } from "../datastore/resources.ts";
+import { matchesEndpointName, parseWorkloadEndpointName, workloadEndpointName } from "./endpoint-name.ts";
+import type { WorkloadIdentity } from "./identity.ts";
+import { mesosMetadata } from "./mesos-labels.ts";
+
+/** What Kubernetes knows of a pod; empty without an API server. */
+export interface PodMetadata {
+  readonly labels: Readonly<Record<string, string>>;
+  readonly serviceAccountName: string;
+  readonly generateName: string;
+  readonly ports: readonly EndpointPort[];
+}
+
+export interface EndpointFacts {
+  readonly identity: WorkloadIdentity;
+  readonly network: string;
+  /** `policy.type`. */
+  readonly policyType: string;
+  /** /32 and /128, in the order of the result. */
+  readonly addresses: readonly string[];
+  readonly hostInterface: string;
+  /** MAC of the pod end. */
+  readonly mac: string;
+  readonly mesosLabels?: readonly MesosLabel[];
+  readonly pod?: PodMetadata;
+}
+
+/** Kubernetes label values hold at most 63 characters; Calico leaves the label out from 63 on (C§7.3). */
+const LONGEST_SERVICE_ACCOUNT_LABEL = 62;
+
+/** @throws TortieError `identity-invalid` when no name can be made */
+export function buildEndpoint(facts: EndpointFacts): WorkloadEndpoint {
+  const { identity, pod } = facts;
+  const mesosLabels = facts.mesosLabels ?? [];
+  const { namespace, name } = endpointKey(identity, mesosLabels);
+  const serviceAccountName = pod?.serviceAccountName ?? "";
+  return {
+    name,
+    namespace,
+    labels: {
+      ...(pod?.labels ?? {}),
+      ...(identity.orchestrator === "cni" ? mesosMetadata(mesosLabels).labels : {}),
+      "projectcalico.org/namespace": namespace,
+      "projectcalico.org/orchestrator": identity.orchestrator,
+      ...serviceAccountLabel(serviceAccountName),
+    },
+    orchestrator: identity.orchestrator,
+    node: identity.node,
+    containerID: identity.containerId,
+    pod: identity.pod,
+    endpoint: identity.endpoint,
+    serviceAccountName,
+    generateName: pod?.generateName ?? "",
+    ipNetworks: facts.addresses,
+    ipNATs: [],
+    profiles: profilesOf(facts.policyType, facts.network, namespace, serviceAccountName),
+    interfaceName: facts.hostInterface,
+    mac: facts.mac,
+    ports: pod?.ports ?? [],
+    allowSpoofedSourcePrefixes: [],
+  };
+}
+
+/**
+ * Where the record of a workload lies. A Mesos label may move it to another namespace, on DEL as well as on ADD, or DEL would miss it
+ * (recording etcd-mesos-namespace).
+ *
+ * @throws TortieError `identity-invalid`
+ */
+export function endpointKey(identity: WorkloadIdentity, mesosLabels: readonly MesosLabel[] = []): EndpointKey {
+  const moved = identity.orchestrator === "cni" ? mesosMetadata(mesosLabels).namespace : undefined;
+  return { namespace: moved ?? identity.namespace, name: workloadEndpointName(identity) };
+}
+
+/**
+ * The record of the same workload under whatever endpoint name it has: node, orchestrator and pod or container id agree. Its name and
+ * its endpoint name are kept, even if CNI_IFNAME differs (C§2.1 step 13).
+ */
+export function findOwnEndpoint<T extends Pick<WorkloadEndpoint, "name">>(found: readonly T[], identity: WorkloadIdentity): T | undefined {
+  return found.find(({ name }) => matchesEndpointName(name, { ...identity, endpoint: "" }));
+}
+
+/** The identity with the endpoint name that an existing record has. */
+export function withEndpointOf(identity: WorkloadIdentity, existing: Pick<WorkloadEndpoint, "name">): WorkloadIdentity {
+  return { ...identity, endpoint: parseWorkloadEndpointName(existing.name)?.endpoint || identity.endpoint };
+}
+
+/** A further network of a container that has a record: its profile joins the list (C§2.6 step 2). */
+export function withProfile(endpoint: WorkloadEndpoint, network: string): WorkloadEndpoint {
+  return endpoint.profiles.includes(network) ? endpoint : { ...endpoint, profiles: [...endpoint.profiles, network] };
+}
+
+/** C§7.3. */
+function profilesOf(policyType: string, network: string, namespace: string, serviceAccount: string): readonly string[] {
+  if (policyType !== "k8s") return [network];
+  return [`kns.${namespace}`, ...(serviceAccount === "" ? [] : [`ksa.${namespace}.${serviceAccount}`])];
+}
+
+function serviceAccountLabel(name: string): Record<string, string> {
+  return name === "" || name.length > LONGEST_SERVICE_ACCOUNT_LABEL ? {} : { "projectcalico.org/serviceaccount": name };
+}

@@ -1,0 +1,52 @@
+/** Names of host ends (C§4.1). Felix computes the same ones from what it knows, so nothing else may enter them. */
+import { TortieError } from "../errors.ts";
+import type { WorkloadIdentity } from "./identity.ts";
+
+/** Longest interface name: IFNAMSIZ less the terminating zero (include/uapi/linux/if.h). */
+const MAX_INTERFACE_NAME = 15;
+
+/** Digits of the digest, or characters of the container id. */
+const DISTINCT_CHARACTERS = 11;
+
+const DEFAULT_PREFIX = "cali";
+
+/** C§7.1: what an endpoint's interface may be called. */
+const LEGAL_PREFIX = /^[a-zA-Z0-9_.-]+$/;
+
+/**
+ * Name of the host end of a workload's link.
+ * @param prefixes FELIX_INTERFACEPREFIX: a list joined by commas, whose first element serves pods; plain containers are always `cali…`
+ * @throws TortieError `interface-prefix-invalid`
+ */
+export function hostInterfaceName(identity: WorkloadIdentity, prefixes: string | undefined): string {
+  return identity.orchestrator === "k8s"
+    ? podHostInterfaceName(identity.namespace, identity.pod, prefixes)
+    : containerHostInterfaceName(identity.containerId);
+}
+
+/** Prefix and leading hex digits of SHA-1 over `<namespace>.<pod>`. @throws TortieError `interface-prefix-invalid` */
+export function podHostInterfaceName(namespace: string, pod: string, prefixes?: string): string {
+  const prefix = firstPrefix(prefixes);
+  const digest = new Bun.CryptoHasher("sha1").update(`${namespace}.${pod}`).digest("hex");
+  return prefix + digest.slice(0, DISTINCT_CHARACTERS);
+}
+
+/** `cali` and the first characters of the container id. */
+export function containerHostInterfaceName(containerId: string): string {
+  return DEFAULT_PREFIX + containerId.slice(0, DISTINCT_CHARACTERS);
+}
+
+/**
+ * Refused by name, where the kernel would only say "numerical result out of range" after addresses were taken (recording prefix-long).
+ */
+function firstPrefix(prefixes: string | undefined): string {
+  const prefix = prefixes?.split(",")[0]?.trim() || DEFAULT_PREFIX;
+  const longest = MAX_INTERFACE_NAME - DISTINCT_CHARACTERS;
+  if (prefix.length > longest || !LEGAL_PREFIX.test(prefix)) {
+    throw new TortieError(
+      "interface-prefix-invalid",
+      `FELIX_INTERFACEPREFIX: ${JSON.stringify(prefix)} cannot begin an interface name of ${MAX_INTERFACE_NAME} characters, ${DISTINCT_CHARACTERS} of which are needed`,
+    );
+  }
+  return prefix;
+}

@@ -1,0 +1,60 @@
+/**
+ * Fixed addresses and a fixed MAC that the caller asks for. The first source that says anything counts, alone, nothing is merged:
+ *
+ *   1. pod annotations (`ipAddrs`, `hwAddr`), once there is Kubernetes (recording ipaddrs-and-ip-arg),
+ *   2. `runtimeConfig.ips` and `runtimeConfig.mac`, which a user gives through a capability on purpose,
+ *   3. `IP=` and `MAC=` of CNI_ARGS.
+ */
+import { type Address, type Family, formatAddress, parseAddress, parsePrefix } from "../addresses/address.ts";
+import type { NetworkConfig } from "../config/network-config.ts";
+import { TortieError } from "../errors.ts";
+import type { CniArgs } from "./cni-args.ts";
+import { isAssignableMac, type MacAddress, parseMac } from "./mac.ts";
+
+type Asking = Pick<NetworkConfig, "runtimeConfig">;
+
+/**
+ * At most one address of each family, in the order given. A prefix length behind an address is dropped: pod addresses are single hosts.
+ * @throws TortieError `addresses-requested-invalid` for other text and for two addresses of a family
+ */
+export function requestedAddresses(config: Asking, args: Pick<CniArgs, "ip">): readonly Address[] {
+  const { ips } = config.runtimeConfig;
+  if (ips.length === 0) return args.ip === undefined ? [] : [args.ip];
+  const byFamily = new Map<Family, Address>();
+  for (const [index, text] of ips.entries()) {
+    const address = parseAddress(text) ?? parsePrefix(text)?.address;
+    if (address === undefined) {
+      throw new TortieError("addresses-requested-invalid", `runtimeConfig.ips[${index}]: invalid IP address: ${JSON.stringify(text)}`);
+    }
+    const earlier = byFamily.get(address.family);
+    if (earlier !== undefined) {
+      throw new TortieError(
+        "addresses-requested-invalid",
+        `runtimeConfig.ips asks for two IPv${address.family} addresses, ${formatAddress(earlier)} and ${formatAddress(address)}; only one can be given`,
+      );
+    }
+    byFamily.set(address.family, address);
+  }
+  return [...byFamily.values()];
+}
+
+/**
+ * @returns canonical text, `undefined` when nobody asks for one
+ * @throws TortieError `mac-invalid` naming the source
+ */
+export function requestedMac(config: Asking, args: Pick<CniArgs, "mac">): MacAddress | undefined {
+  if (config.runtimeConfig.mac !== undefined) return macFrom("runtimeConfig.mac", config.runtimeConfig.mac);
+  return args.mac === "" ? undefined : macFrom("MAC in CNI_ARGS", args.mac);
+}
+
+/** @throws TortieError `mac-invalid`: "failed to parse MAC address X provided via <source>: …" */
+export function macFrom(source: string, text: string): MacAddress {
+  const parsed = parseMac(text);
+  if ("reason" in parsed) throw invalid(text, source, parsed.reason);
+  if (!isAssignableMac(parsed.mac)) throw invalid(text, source, "a multicast or all-zero address cannot be that of an interface");
+  return parsed.mac;
+}
+
+function invalid(text: string, source: string, reason: string): TortieError {
+  return new TortieError("mac-invalid", `failed to parse MAC address ${text} provided via ${source}: ${reason}`);
+}

@@ -1,0 +1,161 @@
+/**
+ * `npm run bench`: tortie against the smallest reference plugins, `ptp` with `host-local`, in the same namespaces and in one run.
+ * Calls of the two alternate, so that the machine's noise falls on both; only ratios mean anything.
+ */
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { type Contender, measure, type Sample } from "./contender.ts";
+import { row, summarise } from "./statistics.ts";
+
+const ROUNDS = 40;
+const BURST = 60;
+const BURST_ROUNDS = 5;
+const WIDTHS = [34, 9, 9, 9, 9];
+
+const directory = mkdtempSync(join(tmpdir(), "tortie-bench-"));
+const bin = resolve("dist/bin");
+
+const tortie: Contender = {
+  name: "tortie",
+  executable: join(bin, "tortie"),
+  path: bin,
+  netconf: JSON.stringify({
+    cniVersion: "1.0.0",
+    name: "bench",
+    type: "tortie",
+    datastore_type: "local",
+    datastore_path: join(directory, "tortie.db"),
+    ipam_lock_file: join(directory, "ipam.lock"),
+    nodename: "bench-node",
+    ipam: { type: "tortie-ipam", pools: [{ cidr: "10.98.0.0/16" }] },
+  }),
+};
+const peer: Contender = {
+  name: "ptp + host-local",
+  executable: "/usr/lib/cni/ptp",
+  path: "/usr/lib/cni",
+  netconf: JSON.stringify({
+    cniVersion: "1.0.0",
+    name: "peer",
+    type: "ptp",
+    ipam: { type: "host-local", subnet: "10.97.0.0/16", dataDir: join(directory, "host-local") },
+  }),
+};
+
+interface Series {
+  readonly add: Sample[];
+  readonly del: Sample[];
+}
+
+const namespaces = Array.from({ length: BURST }, (_, i) => `bench-${process.pid}-${i}`);
+try {
+  for (const name of namespaces) execFileSync("ip", ["netns", "add", name]);
+  const single = await oneAtATime();
+  const burst = await allAtOnce();
+  report(single, burst);
+} finally {
+  for (const name of namespaces) execFileSync("ip", ["netns", "del", name]);
+  rmSync(directory, { recursive: true, force: true });
+}
+
+async function oneAtATime(): Promise<Map<Contender, Series>> {
+  const series = new Map<Contender, Series>([
+    [tortie, { add: [], del: [] }],
+    [peer, { add: [], del: [] }],
+  ]);
+  for (let round = 0; round < ROUNDS + 2; round++) {
+    for (const [contender, samples] of series) {
+      const call = { containerId: `one-${contender === tortie ? "t" : "p"}-${round}`, netns: `/run/netns/${namespaces[0]}` };
+      const add = await measure(contender, { ...call, command: "ADD" });
+      const del = await measure(contender, { ...call, command: "DEL" });
+      // The first two rounds warm the page cache and make the datastore.
+      if (round >= 2) {
+        samples.add.push(add);
+        samples.del.push(del);
+      }
+    }
+  }
+  return series;
+}
+
+interface BurstSeries extends Series {
+  readonly addWall: number[];
+  readonly delWall: number[];
+}
+
+async function allAtOnce(): Promise<Map<Contender, BurstSeries>> {
+  const series = new Map<Contender, BurstSeries>([
+    [tortie, { add: [], del: [], addWall: [], delWall: [] }],
+    [peer, { add: [], del: [], addWall: [], delWall: [] }],
+  ]);
+  for (let round = 0; round < BURST_ROUNDS; round++) {
+    for (const [contender, samples] of series) {
+      for (const command of ["ADD", "DEL"] as const) {
+        const start = performance.now();
+        const done = await Promise.all(
+          namespaces.map((name, i) =>
+            measure(contender, {
+              command,
+              containerId: `burst-${contender === tortie ? "t" : "p"}-${round}-${i}`,
+              netns: `/run/netns/${name}`,
+            }),
+          ),
+        );
+        const wall = performance.now() - start;
+        (command === "ADD" ? samples.addWall : samples.delWall).push(wall);
+        (command === "ADD" ? samples.add : samples.del).push(...done);
+      }
+    }
+  }
+  return series;
+}
+
+function report(single: Map<Contender, Series>, burst: Map<Contender, BurstSeries>): void {
+  console.log(row(["milliseconds", "p50", "p95", "max", "MiB"], WIDTHS));
+  for (const [title, series] of [
+    [`one at a time (${ROUNDS})`, single],
+    [`${BURST} at once (${BURST_ROUNDS} rounds)`, burst],
+  ] as const) {
+    for (const command of ["add", "del"] as const) {
+      for (const [contender, samples] of series) {
+        const { p50, p95, max } = summarise(samples[command].map(({ ms }) => ms));
+        const peak = Math.max(...samples[command].map(({ peakMiB }) => peakMiB));
+        console.log(
+          row([`${title} ${command.toUpperCase()} ${contender.name}`.slice(0, 52), p50, p95, max, peak], [52, ...WIDTHS.slice(1)]),
+        );
+      }
+    }
+  }
+  console.log("\nratios, tortie / peer, of this run");
+  const ratio = (of: (contender: Contender) => number) => of(tortie) / of(peer);
+  const p50 = (series: Map<Contender, Series>, command: "add" | "del") => (contender: Contender) =>
+    summarise((series.get(contender)?.[command] ?? []).map(({ ms }) => ms)).p50;
+  const wall = (command: "addWall" | "delWall") => (contender: Contender) => summarise(burst.get(contender)?.[command] ?? []).p50;
+  console.log(`  ADD, one at a time, median       ${ratio(p50(single, "add")).toFixed(2)}`);
+  console.log(`  DEL, one at a time, median       ${ratio(p50(single, "del")).toFixed(2)}`);
+  console.log(`  ${BURST} ADDs at once, whole burst      ${ratio(wall("addWall")).toFixed(2)}`);
+  console.log(`  ${BURST} DELs at once, whole burst      ${ratio(wall("delWall")).toFixed(2)}`);
+
+  console.log("\nwhere the time of one ADD goes (median of each step, from the plugin's own log)");
+  for (const [step, values] of stepTimes(single.get(tortie)?.add ?? [])) {
+    console.log(`  ${step.padEnd(16)} ${summarise(values).p50.toFixed(2).padStart(7)} ms`);
+  }
+}
+
+/** Steps as the last log line of each ADD names them. */
+function stepTimes(samples: readonly Sample[]): Map<string, number[]> {
+  const times = new Map<string, number[]>();
+  for (const { ms, stderr } of samples) {
+    let inside = 0;
+    for (const match of stderr.matchAll(/\b(\w+)=(\d+(?:\.\d+)?)ms/g)) {
+      const [, step = "", text = ""] = match;
+      const value = Number(text);
+      inside += value;
+      times.set(step, [...(times.get(step) ?? []), value]);
+    }
+    times.set("start and end", [...(times.get("start and end") ?? []), ms - inside]);
+  }
+  return times;
+}

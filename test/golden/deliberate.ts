@@ -1,0 +1,71 @@
+/**
+ * What a deliberate difference is, and the judgement over a play: every difference must be expected, with the better outcome written
+ * down, and every expected one must occur. A stale entry fails as a defect does.
+ */
+import type { Difference } from "./compare.ts";
+import type { Json } from "./json.ts";
+
+/** The value we want where Calico's differs: exactly this, absent, or a text that matches. */
+export type Outcome = { readonly is: Json } | { readonly absent: true } | { readonly matches: RegExp } | { readonly present: true };
+
+/**
+ * Path of a difference, segments joined by " > "; "*" stands for any one segment, "**" at the end for any rest.
+ * "call 0 > objects > blocks > 10.40.0.0/26"
+ */
+export type Expectations = Readonly<Record<string, Outcome>>;
+
+export interface DeliberateDifference {
+  /** A row of design §8, a heading of docs/decisions.md, or what the local store cannot have. */
+  readonly reason: string;
+  readonly expect: Expectations;
+}
+
+export interface GeneralDifference extends DeliberateDifference {
+  readonly name: string;
+}
+
+export interface Judgement {
+  /** Differences that nobody expects: defects. */
+  readonly unexpected: readonly Difference[];
+  /** Paths of this scenario's list that did not occur. */
+  readonly stale: readonly string[];
+  /** Names of the general differences that occurred. */
+  readonly general: ReadonlySet<string>;
+}
+
+export function judge(
+  differences: readonly Difference[],
+  own: DeliberateDifference | undefined,
+  general: readonly GeneralDifference[],
+): Judgement {
+  const occurred = new Set<string>();
+  const met = new Set<string>();
+  const unexpected = differences.filter((difference) => {
+    const path = Object.keys(own?.expect ?? {}).find((pattern) => isExpected(difference, pattern, own?.expect[pattern]));
+    if (path !== undefined) {
+      occurred.add(path);
+      return false;
+    }
+    const rule = general.find(({ expect }) => Object.keys(expect).some((pattern) => isExpected(difference, pattern, expect[pattern])));
+    if (rule !== undefined) met.add(rule.name);
+    return rule === undefined;
+  });
+  return { unexpected, stale: Object.keys(own?.expect ?? {}).filter((path) => !occurred.has(path)), general: met };
+}
+
+function isExpected({ path, ours }: Difference, pattern: string, outcome: Outcome | undefined): boolean {
+  return outcome !== undefined && matchesPath(path, pattern.split(" > ")) && matchesOutcome(ours, outcome);
+}
+
+function matchesPath(path: readonly string[], pattern: readonly string[]): boolean {
+  if (pattern[pattern.length - 1] === "**")
+    return path.length >= pattern.length - 1 && matchesPath(path.slice(0, pattern.length - 1), pattern.slice(0, -1));
+  return path.length === pattern.length && pattern.every((segment, index) => segment === "*" || segment === path[index]);
+}
+
+function matchesOutcome(ours: Json | undefined, outcome: Outcome): boolean {
+  if ("absent" in outcome) return ours === undefined;
+  if ("present" in outcome) return ours !== undefined;
+  if ("matches" in outcome) return typeof ours === "string" && outcome.matches.test(ours);
+  return JSON.stringify(ours) === JSON.stringify(outcome.is);
+}

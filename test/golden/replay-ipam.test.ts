@@ -1,0 +1,4 @@
+import { describeSuite } from "./suite.ts";
+
+describeSuite("ipam-kdd");
+describeSuite("ipam-etcd");

@@ -1,0 +1,160 @@
+/** Plays a recorded scenario on our executables and says how the outcome differs from the recording. */
+
+import { compareObservations, type Difference } from "./compare.ts";
+import { isRecord, type Json, type JsonRecord, mapTexts, recordOf } from "./json.ts";
+import { readKernel } from "./kernel-state.ts";
+import { LocalReplayStore } from "./local-store.ts";
+import { normalisePlayed, normaliseRecorded } from "./normalise.ts";
+import { type Observation, observationOf } from "./observation.ts";
+import type { Call, Change, Recording, Seen } from "./recording.ts";
+import type { ReplayStore } from "./replay-store.ts";
+import { Stage } from "./stage.ts";
+import type { StoredObject } from "./stored-object.ts";
+import { type Supplement, supplementOf } from "./supplements.ts";
+
+/** Directories whose files the recordings list; what the stage itself or the datastore puts there is not the plugin's. */
+const WATCHED = { main: ["/run/calico", "/var/lib/calico", "/var/lib/cni"], ipam: ["/var/run/calico", "/var/lib/calico"] };
+const NOT_RECORDED = ["/var/lib/calico/nodename"];
+
+/** What two stores of different kinds cannot agree on. */
+export interface Replay {
+  readonly differences: readonly Difference[];
+  /** Both sides as they were compared, for a person's eyes. */
+  readonly recorded: readonly Observation[];
+  readonly ours: readonly Observation[];
+}
+
+export async function replay(recording: Recording): Promise<Replay> {
+  const supplement = supplementOf(recording.suite, recording.name);
+  await using stage = await Stage.open({
+    hostname: supplement.hostname ?? "recorder",
+    sandboxes: recording.suite === "main" ? sandboxesOf(recording) : [],
+  });
+  const tokens = tokensOf(stage);
+  await using store: ReplayStore = new LocalReplayStore(stage.datastore.outside);
+  await build(recording, supplement, stage, store, tokens);
+
+  const played: Seen[] = [];
+  for (const step of recording.steps) {
+    if (step.kind === "change") await change(step, supplement, stage, store);
+    else played.push(await call(step, supplement, stage, store, tokens));
+  }
+  const calls = recording.steps.filter((step) => step.kind === "call");
+  const recorded = normaliseRecorded(calls.map(({ seen }) => observationOf(comparableOf(seen, store, recording))));
+  const ours = normalisePlayed(played.map(observationOf), recording.text, tokens.reversed()).map((step, index) =>
+    onlyRecorded(step, recorded[index] ?? step, recording),
+  );
+  return { differences: compareObservations(recorded, ours), recorded, ours };
+}
+
+async function build(recording: Recording, supplement: Supplement, stage: Stage, store: ReplayStore, tokens: Tokens): Promise<void> {
+  for (const [path, content] of Object.entries({ ...recording.files, ...supplement.files })) {
+    if (content !== null) stage.writeFile(tokens.fill(path), tokens.fill(content));
+  }
+  await store.seed([...recording.objects, ...(supplement.objects ?? [])].map((object) => fillObject(object, tokens)));
+  for (const { where, command } of recording.kernel) await must(stage, where, command);
+}
+
+async function change(step: Change, supplement: Supplement, stage: Stage, store: ReplayStore): Promise<void> {
+  await store.applyChange([...step.put, ...(supplement.put ?? [])], [...step.remove, ...(supplement.remove ?? [])]);
+  for (const { where, command } of step.kernel) await must(stage, where, command);
+  for (const { where, command } of step.background) stage.startBackground(where, command);
+}
+
+async function call(step: Call, supplement: Supplement, stage: Stage, store: ReplayStore, tokens: Tokens): Promise<Seen> {
+  const env = Object.fromEntries(Object.entries(step.env).map(([key, value]) => [key, tokens.fill(value)]));
+  const filled = typeof step.stdin === "string" ? tokens.fill(step.stdin) : recordOf(mapTexts(step.stdin, tokens.fill));
+  if (supplement.lockHeldSeconds !== undefined) await holdLock(stage, supplement.lockHeldSeconds);
+  const { exit, stdout, stderr } = await stage.call(step.plugin, step.argv, env, store.rewriteNetconf(filled));
+  stage.endBackground();
+  return {
+    exit,
+    stdout,
+    ...(step.seen.stderr === undefined ? {} : { stderr }),
+    ...(step.seen.kernel === undefined ? {} : { kernel: await readNamespaces(stage, step.seen.kernel) }),
+    state: await store.readObjects(),
+    files: filesOf(stage, step),
+  };
+}
+
+async function readNamespaces(stage: Stage, recorded: JsonRecord): Promise<JsonRecord> {
+  const kernel: Record<string, Json> = {};
+  for (const where of Object.keys(recorded)) kernel[where] = await readKernel(stage, where);
+  return kernel;
+}
+
+/** The lock that the IPAM plugins take (I§1.8), held by somebody else from before the call. */
+async function holdLock(stage: Stage, seconds: number): Promise<void> {
+  stage.startBackground("host", `mkdir -p /run/calico; umask 077; exec flock /run/calico/ipam.lock sleep ${seconds}`);
+  await new Promise((done) => setTimeout(done, 200));
+}
+
+function filesOf(stage: Stage, step: Call): Record<string, string> {
+  if (step.plugin === "calico-ipam") return Object.assign({}, ...WATCHED.ipam.map((path) => stage.files(path, "mode")));
+  const watched = [...WATCHED.main, `${stage.dir}/spy`];
+  return Object.assign({}, ...watched.map((path) => stage.files(path, "content", NOT_RECORDED)));
+}
+
+/** The recorded state as far as the store of this play can hold it. */
+function comparableOf(seen: Seen, store: ReplayStore, recording: Recording): Seen {
+  const state = store.comparable(seen.state);
+  return { ...seen, state: recording.store === "etcdv3" ? { ...state } : state };
+}
+
+/** Our observation without the parts that the recording's store does not have: labels of affinities on etcd, endpoints in IPAM suites. */
+function onlyRecorded(ours: Observation, recorded: Observation, recording: Recording): Observation {
+  const objects = recordOf(ours.objects);
+  const affinities = Object.entries(recordOf(objects.affinities)).map(([key, affinity]) => {
+    const { labels, ...rest } = recordOf(affinity);
+    return [key, recording.store === "etcdv3" || labels === undefined ? rest : { ...rest, labels }] as const;
+  });
+  const endpoints = recording.suite === "main" ? (objects.endpoints ?? {}) : {};
+  const observation = { ...ours, objects: { ...objects, affinities: Object.fromEntries(affinities), endpoints } };
+  return isRecord(recorded.files) ? observation : { ...observation, files: {} };
+}
+
+/** Names of the sandboxes that a scenario speaks of. */
+function sandboxesOf(recording: Recording): string[] {
+  const names = recording.steps.flatMap((step) => (step.kind === "call" ? Object.keys(step.seen.kernel ?? {}) : []));
+  return [...new Set(names)].filter((name) => name !== "host");
+}
+
+interface Tokens {
+  fill(text: string): string;
+  /** Values that were put in place of tokens → the tokens. */
+  reversed(): ReadonlyMap<string, string>;
+}
+
+/** Places and times that recordings name by tokens. */
+function tokensOf(stage: Stage): Tokens {
+  const places = new Map([
+    ["{{run}}", stage.dir],
+    ["{{bin}}", stage.binDir],
+    ["{{kubeconfig}}", `${stage.dir}/kubeconfig`],
+  ]);
+  const times = new Map<string, string>();
+  const now = Date.now();
+  const fill = (text: string) => {
+    const filled = text.replace(/\{\{set:\w+ (-?\d+) s ago\}\}/g, (token, seconds: string) => {
+      const time = new Date(now - Number(seconds) * 1000).toISOString().replace(/\.\d+Z$/, "Z");
+      times.set(time, token);
+      return time;
+    });
+    return [...places].reduce((result, [token, place]) => result.replaceAll(token, place), filled);
+  };
+  return {
+    fill,
+    // The longer place first: {{bin}} lies below {{run}}.
+    reversed: () =>
+      new Map([...[...places].map(([token, place]) => [place, token] as const).sort(([a], [b]) => b.length - a.length), ...times]),
+  };
+}
+
+function fillObject(object: StoredObject, tokens: Tokens): StoredObject {
+  return { ...object, spec: recordOf(mapTexts(object.spec, tokens.fill)) };
+}
+
+async function must(stage: Stage, where: string, command: string): Promise<void> {
+  const { exit, stderr } = await stage.shell(where, command);
+  if (exit !== 0) throw new Error(`${where}: ${command}: exit ${exit}: ${stderr}`);
+}

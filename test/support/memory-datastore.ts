@@ -1,0 +1,273 @@
+/**
+ * The datastore port in memory, with every call in a test's hand: a gate says of each whether it goes through, fails, conflicts,
+ * loses its answer, or kills its client. With a gate that parks calls (scheduler.ts) every call is a point where others may run.
+ */
+import type {
+  AffinityKey,
+  BlockAffinities,
+  BlockOwner,
+  Blocks,
+  Collection,
+  Datastore,
+  EndpointKey,
+  Handles,
+  Pools,
+  Reservations,
+  Versioned,
+  WorkloadEndpoints,
+} from "../../lib/datastore/datastore.ts";
+import { DatastoreError } from "../../lib/datastore/datastore.ts";
+import type {
+  Block,
+  BlockAffinity,
+  ClusterInformation,
+  Handle,
+  IPPool,
+  IPReservation,
+  IpamConfiguration,
+  LabelledObject,
+  WorkloadEndpoint,
+} from "../../lib/datastore/resources.ts";
+
+export type Operation = "get" | "list" | "create" | "update" | "delete";
+
+/** One call, as the gate sees it. */
+export interface Call {
+  readonly client: string;
+  readonly kind: string;
+  readonly operation: Operation;
+  /** Empty for a list of everything. */
+  readonly key: string;
+  /** `answer`: the call was carried out with the fate `late`, and its answer waits to be delivered. */
+  readonly phase: "request" | "answer";
+}
+
+/**
+ * What becomes of a call.
+ * `proceed`: carried out. `late`: carried out, its answer passes the gate again. `unavailable`: not carried out.
+ * `conflict`: an update or delete is refused although nobody came between; other calls proceed.
+ * `answer-lost`: carried out, reported as unavailable. `crash`, `crash-after`: its client never hears of it again.
+ */
+export type Fate = "proceed" | "late" | "unavailable" | "conflict" | "answer-lost" | "crash" | "crash-after";
+
+export type Gate = (call: Call) => Fate | Promise<Fate>;
+
+/** The port with every collection writable, for seeding. */
+export interface MemoryDatastore extends Datastore {
+  readonly nodes: Collection<string, LabelledObject>;
+  readonly namespaces: Collection<string, LabelledObject>;
+  readonly clusterInformation: Collection<"default", ClusterInformation>;
+}
+
+interface Row {
+  readonly value: unknown;
+  readonly revision: string;
+}
+
+/** What all clients share. */
+export class MemoryStore {
+  readonly #kinds = new Map<string, Map<string, Row>>();
+  #revision = 0;
+
+  /** A client's view; without a gate every call proceeds at once. */
+  connect(client = "client", gate?: Gate): MemoryDatastore {
+    const collection = <K, T>(kind: string, keyOf: (key: K) => string): MemoryCollection<K, T> =>
+      new MemoryCollection<K, T>(this, client, gate, kind, keyOf);
+    return {
+      description: `memory datastore of ${client}`,
+      pools: new MemoryPools(this, client, gate, "pool", String),
+      reservations: collection<string, IPReservation>("reservation", String) satisfies Reservations,
+      ipamConfiguration: collection<"default", IpamConfiguration>("ipam-configuration", String),
+      blocks: collection<string, Block>("block", cidrKey) satisfies Blocks,
+      affinities: new MemoryAffinities(this, client, gate, "affinity", affinityKey),
+      handles: collection<string, Handle>("handle", String) satisfies Handles,
+      endpoints: new MemoryEndpoints(this, client, gate, "endpoint", endpointKey),
+      nodes: collection<string, LabelledObject>("node", String),
+      namespaces: collection<string, LabelledObject>("namespace", String),
+      clusterInformation: collection<"default", ClusterInformation>("cluster-information", String),
+      async [Symbol.asyncDispose]() {},
+    };
+  }
+
+  rows(kind: string): Map<string, Row> {
+    let rows = this.#kinds.get(kind);
+    if (rows === undefined) {
+      rows = new Map();
+      this.#kinds.set(kind, rows);
+    }
+    return rows;
+  }
+
+  nextRevision(): string {
+    this.#revision += 1;
+    return String(this.#revision);
+  }
+}
+
+class MemoryCollection<K, T> implements Collection<K, T> {
+  protected readonly store: MemoryStore;
+  protected readonly kind: string;
+  readonly #client: string;
+  readonly #gate: Gate | undefined;
+  readonly #keyOf: (key: K) => string;
+
+  constructor(store: MemoryStore, client: string, gate: Gate | undefined, kind: string, keyOf: (key: K) => string) {
+    this.store = store;
+    this.kind = kind;
+    this.#client = client;
+    this.#gate = gate;
+    this.#keyOf = keyOf;
+  }
+
+  get(key: K): Promise<Versioned<T> | undefined> {
+    const name = this.#keyOf(key);
+    return this.call("get", name, () => this.#row(name));
+  }
+
+  list(): Promise<readonly Versioned<T>[]> {
+    return this.call("list", "", () => this.sorted());
+  }
+
+  create(key: K, value: T): Promise<Versioned<T>> {
+    const name = this.#keyOf(key);
+    return this.call("create", name, () => {
+      if (this.#row(name) !== undefined) throw new DatastoreError("already-exists", `resource already exists: ${this.kind} ${name}`);
+      return this.#put(name, value);
+    });
+  }
+
+  update(key: K, value: T, revision: string): Promise<Versioned<T>> {
+    const name = this.#keyOf(key);
+    return this.call("update", name, () => {
+      this.#check(name, revision);
+      return this.#put(name, value);
+    });
+  }
+
+  delete(key: K, revision: string): Promise<void> {
+    const name = this.#keyOf(key);
+    return this.call("delete", name, () => {
+      this.#check(name, revision);
+      this.store.rows(this.kind).delete(name);
+    });
+  }
+
+  /** Carries a call out as its fate wants. */
+  protected async call<R>(operation: Operation, key: string, work: () => R): Promise<R> {
+    if (this.#gate === undefined) return work();
+    const call: Call = { client: this.#client, kind: this.kind, operation, key, phase: "request" };
+    switch (await this.#gate(call)) {
+      case "proceed":
+        return work();
+      case "late":
+        return this.#deliverLate(call, work);
+      case "unavailable":
+        throw this.#unavailable(call);
+      case "conflict":
+        if (operation !== "update" && operation !== "delete") return work();
+        throw new DatastoreError("conflict", `update conflict: ${this.kind} ${key} (arranged)`);
+      case "answer-lost":
+        work();
+        throw this.#unavailable(call);
+      case "crash":
+        return never();
+      case "crash-after":
+        work();
+        return never();
+    }
+  }
+
+  /** In key order, by UTF-16 units: the keys of tests are ASCII. */
+  protected sorted(): Versioned<T>[] {
+    return [...this.store.rows(this.kind).entries()].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row as Versioned<T>);
+  }
+
+  async #deliverLate<R>(call: Call, work: () => R): Promise<R> {
+    const outcome = attempt(work);
+    const fate = await this.#gate?.({ ...call, phase: "answer" });
+    if (fate === "crash" || fate === "crash-after") return never();
+    return outcome();
+  }
+
+  #row(name: string): Versioned<T> | undefined {
+    // A collection only ever puts values of its own type under its own kind.
+    return this.store.rows(this.kind).get(name) as Versioned<T> | undefined;
+  }
+
+  #put(name: string, value: T): Versioned<T> {
+    const row: Versioned<T> = { value, revision: this.store.nextRevision() };
+    this.store.rows(this.kind).set(name, row);
+    return row;
+  }
+
+  #check(name: string, revision: string): void {
+    const row = this.#row(name);
+    if (row === undefined) throw new DatastoreError("not-found", `resource does not exist: ${this.kind} ${name}`);
+    if (row.revision !== revision) throw new DatastoreError("conflict", `update conflict: ${this.kind} ${name}`);
+  }
+
+  #unavailable(call: Call): DatastoreError {
+    return new DatastoreError("unavailable", `memory datastore: ${call.operation} of ${this.kind} ${call.key} did not get through`);
+  }
+}
+
+class MemoryPools extends MemoryCollection<string, IPPool> implements Pools {
+  reconcile(decide: (stored: readonly IPPool[]) => readonly IPPool[]): Promise<void> {
+    return this.call("update", "*", () => {
+      for (const pool of decide(this.sorted().map(({ value }) => value))) {
+        this.store.rows(this.kind).set(pool.name, { value: pool, revision: this.store.nextRevision() });
+      }
+    });
+  }
+}
+
+class MemoryAffinities extends MemoryCollection<AffinityKey, BlockAffinity> implements BlockAffinities {
+  listByOwner(owner: BlockOwner, family: 4 | 6): Promise<readonly Versioned<BlockAffinity>[]> {
+    const prefix = `${owner.type}/${owner.name}/${family}/`;
+    return this.call("list", prefix, () => {
+      const found: Versioned<BlockAffinity>[] = [];
+      for (const [key, row] of this.store.rows(this.kind)) if (key.startsWith(prefix)) found.push(row as Versioned<BlockAffinity>);
+      return found.length < 2 ? found : found.sort((a, b) => (affinityKey(a.value) < affinityKey(b.value) ? -1 : 1));
+    });
+  }
+
+  listAll(): Promise<readonly Versioned<BlockAffinity>[]> {
+    return this.list();
+  }
+}
+
+class MemoryEndpoints extends MemoryCollection<EndpointKey, WorkloadEndpoint> implements WorkloadEndpoints {
+  listByPrefix(namespace: string, namePrefix: string): Promise<readonly Versioned<WorkloadEndpoint>[]> {
+    return this.call("list", `${namespace}/${namePrefix}`, () =>
+      this.sorted().filter(({ value }) => value.namespace === namespace && value.name.startsWith(namePrefix)),
+    );
+  }
+}
+
+function cidrKey(cidr: string): string {
+  return cidr.replaceAll(/[.:/]/g, "-");
+}
+
+function affinityKey(key: AffinityKey): string {
+  return `${key.owner.type}/${key.owner.name}/${key.cidr.includes(":") ? 6 : 4}/${cidrKey(key.cidr)}`;
+}
+
+function endpointKey(key: EndpointKey): string {
+  return `${key.namespace}/${key.name}`;
+}
+
+/** Runs `work` now; its result or its error comes out when the returned function is called. */
+function attempt<R>(work: () => R): () => R {
+  try {
+    const result = work();
+    return () => result;
+  } catch (error) {
+    return () => {
+      throw error;
+    };
+  }
+}
+
+function never<R>(): Promise<R> {
+  return new Promise(() => {});
+}

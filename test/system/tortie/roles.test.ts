@@ -1,0 +1,77 @@
+/** One file, several names: which role an executable plays, and what a person sees who runs it by hand (C§0.1, I§1.1). */
+import { mkdtempSync, rmSync, statSync, symlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { BIN_DIR, Node } from "../../support/node.ts";
+
+const VERSION_LINE = /^\d+\.\d+\.\d+\n$/;
+
+describe("The executables", () => {
+  it("are hard links to one file", () => {
+    const inodes = ["tortie", "tortie-ipam", "tortiectl", "calico", "calico-ipam"].map((name) => statSync(join(BIN_DIR, name)).ino);
+    expect(new Set(inodes).size).toBe(1);
+  });
+
+  it.each(["tortie", "tortie-ipam", "calico", "calico-ipam"])(
+    "called %s print their version with -v, even with CNI_COMMAND set",
+    async (name) => {
+      await using node = await Node.create();
+      const run = await node.run([join(BIN_DIR, name), "-v"], { env: { CNI_COMMAND: "ADD" } });
+      expect(run).toMatchObject({ exit: 0, stdout: expect.stringMatching(VERSION_LINE) });
+    },
+  );
+
+  it.each([
+    ["calico", "tortie"],
+    ["calico-ipam", "tortie-ipam"],
+  ])("take the role from the name of a symlink: %s", async (link, program) => {
+    const directory = mkdtempSync(join(tmpdir(), "tortie-roles-"));
+    try {
+      symlinkSync(join(BIN_DIR, "tortiectl"), join(directory, link));
+      await using node = await Node.create();
+      const run = await node.run([join(directory, link)], { env: {} });
+      expect(run).toMatchObject({ exit: 0, stdout: "", stderr: expect.stringContaining(`${program} `) });
+      expect(run.stderr).toContain("CNI protocol versions supported: 0.1.0, 0.2.0, 0.3.0, 0.3.1, 0.4.0, 1.0.0, 1.1.0");
+    } finally {
+      rmSync(directory, { recursive: true });
+    }
+  });
+
+  it("refuse a name that is no role, naming those that are", async () => {
+    const directory = mkdtempSync(join(tmpdir(), "tortie-roles-"));
+    try {
+      symlinkSync(join(BIN_DIR, "tortie"), join(directory, "flannel"));
+      await using node = await Node.create();
+      const run = await node.run([join(directory, "flannel")], { env: {} });
+      expect(run).toMatchObject({ exit: 2, stdout: "", stderr: expect.stringContaining("tortie-ipam") });
+    } finally {
+      rmSync(directory, { recursive: true });
+    }
+  });
+
+  it("refuse an unknown flag with status 2 and the usage on stderr", async () => {
+    await using node = await Node.create();
+    const run = await node.run([join(BIN_DIR, "tortie"), "-x"], { env: { CNI_COMMAND: "ADD" } });
+    expect(run).toMatchObject({
+      exit: 2,
+      stdout: "",
+      stderr: expect.stringMatching(/flag provided but not defined: -x\nUsage of tortie:/),
+    });
+  });
+
+  it("ignore positional arguments, which some callers pass", async () => {
+    await using node = await Node.create();
+    const run = await node.run([join(BIN_DIR, "tortie"), '{"name":"net1"}'], { env: { CNI_COMMAND: "VERSION" } });
+    expect(run.exit).toBe(0);
+    expect(JSON.parse(run.stdout)).toMatchObject({ supportedVersions: ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"] });
+  });
+
+  it("are not changed by stray files of the working directory", async () => {
+    await using node = await Node.create();
+    const { writeFileSync } = await import("node:fs");
+    writeFileSync(join(node.dir, ".env"), "CNI_COMMAND=BOGUS\n");
+    writeFileSync(join(node.dir, "bunfig.toml"), 'preload = ["./absent.ts"]\n');
+    const run = await node.run([join(BIN_DIR, "tortie")], { env: {}, cwd: node.dir });
+    expect(run).toMatchObject({ exit: 0, stdout: "" });
+  });
+});

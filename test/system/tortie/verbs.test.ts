@@ -1,0 +1,122 @@
+/** CHECK, STATUS and GC of CNI 1.1.0, on the real kernel and the local datastore. */
+import { dualIpam, localConf } from "../../support/conf.ts";
+import { type JsonRecord, Node, type Pod } from "../../support/node.ts";
+import { readStore } from "../../support/store.ts";
+
+async function attached(node: Node): Promise<{ pod: Pod; conf: Record<string, unknown>; host: string }> {
+  const pod = await node.addPod();
+  const conf = localConf(node, { cniVersion: "1.1.0", ipam: dualIpam("46") });
+  const run = await node.cni("ADD", { pod, conf });
+  expect(run).toMatchObject({ exit: 0 });
+  const [host] = (run.json as { interfaces: { name: string }[] }).interfaces;
+  return { pod, conf: { ...conf, prevResult: run.json }, host: host?.name ?? "" };
+}
+
+describe("CHECK", () => {
+  it("is silent when everything is as ADD left it", async () => {
+    await using node = await Node.create();
+    const { pod, conf } = await attached(node);
+    expect(await node.cni("CHECK", { pod, conf })).toMatchObject({ exit: 0, stdout: "" });
+  });
+
+  it.each<[string, RegExp, (node: Node, pod: Pod, host: string) => Promise<unknown>]>([
+    ["the host end is down", /host link cali/, (node, _, host) => node.ip("link", "set", host, "down")],
+    ["the host route is gone", /host route 10\.244\./, (node, _, host) => node.ip("-4", "route", "flush", "dev", host)],
+    ["the pod lost its IPv4 address", /pod address 10\.244\./, (node, pod) => node.podIp(pod, "-4", "address", "flush", "dev", "eth0")],
+    ["the pod lost its default route", /pod route 0\.0\.0\.0\/0/, (node, pod) => node.podIp(pod, "route", "del", "default")],
+    [
+      "the MAC of the pod end changed",
+      /pod link eth0/,
+      (node, pod) => node.podIp(pod, "link", "set", "eth0", "address", "02:00:00:00:00:01"),
+    ],
+    ["the pod end is gone", /pod link eth0/, (node, pod) => node.podIp(pod, "link", "del", "eth0")],
+    [
+      "proxy ARP was switched off",
+      /proxy_arp/,
+      (node, _, host) => node.run(["/bin/sh", "-c", `echo 0 > /proc/sys/net/ipv4/conf/${host}/proxy_arp`]),
+    ],
+  ])("names the difference when %s", async (_, difference, damage) => {
+    await using node = await Node.create();
+    const { pod, conf, host } = await attached(node);
+    await damage(node, pod, host);
+    const run = await node.cni("CHECK", { pod, conf });
+    expect(run).toMatchObject({ exit: 1, json: { code: 999, details: expect.stringContaining("check-failed") } });
+    expect((run.json as JsonRecord).msg).toMatch(difference);
+  });
+
+  it("fails when the addresses were released behind the container's back", async () => {
+    await using node = await Node.create();
+    const { pod, conf } = await attached(node);
+    await node.cni("DEL", { plugin: "tortie-ipam", pod, conf });
+    expect(await node.cni("CHECK", { pod, conf })).toMatchObject({ exit: 1, json: { msg: expect.stringContaining("10.244.") } });
+  });
+
+  it("fails for a container that was never added", async () => {
+    await using node = await Node.create();
+    const conf = localConf(node, { cniVersion: "1.1.0" });
+    const run = await node.cni("CHECK", { pod: await node.addPod(), conf });
+    expect(run).toMatchObject({ exit: 1, json: { code: 3, msg: expect.stringContaining("cid1") } });
+  });
+});
+
+describe("STATUS", () => {
+  it("is silent when an ADD could be served", async () => {
+    await using node = await Node.create();
+    const conf = localConf(node, { cniVersion: "1.1.0" });
+    expect(await node.cni("STATUS", { conf })).toMatchObject({ exit: 0, stdout: "" });
+  });
+
+  it("answers code 50 naming the pools when no address is left", async () => {
+    await using node = await Node.create();
+    const conf = localConf(node, { cniVersion: "1.1.0", ipam: { type: "tortie-ipam", pools: [{ cidr: "10.244.0.0/32", blockSize: 32 }] } });
+    expect(await node.cni("ADD", { pod: await node.addPod(), conf })).toMatchObject({ exit: 0 });
+    const run = await node.cni("STATUS", { conf });
+    expect(run).toMatchObject({ exit: 1, json: { code: 50, msg: expect.stringContaining("10.244.0.0/32") } });
+  });
+
+  it("answers code 50 naming the file when the datastore cannot be opened", async () => {
+    await using node = await Node.create();
+    const conf = localConf(node, { cniVersion: "1.1.0", datastore_path: "/proc/tortie.db" });
+    expect(await node.cni("STATUS", { conf })).toMatchObject({
+      exit: 1,
+      json: { code: 50, msg: expect.stringContaining("/proc/tortie.db") },
+    });
+  });
+});
+
+describe("GC", () => {
+  it("removes links, addresses and records of this network's unlisted attachments, and nothing else", async () => {
+    await using node = await Node.create();
+    const conf = localConf(node, { cniVersion: "1.1.0" });
+    const other = { ...conf, name: "net2" };
+    for (const [containerId, network] of [
+      ["kept", conf],
+      ["stale", conf],
+      ["foreign", other],
+    ] as const) {
+      expect(await node.cni("ADD", { pod: await node.addPod(), containerId, conf: network })).toMatchObject({ exit: 0 });
+    }
+    const run = await node.cni("GC", { conf: { ...conf, "cni.dev/valid-attachments": [{ containerID: "kept", ifname: "eth0" }] } });
+
+    expect(run).toMatchObject({ exit: 0, stdout: "" });
+    expect((await node.leftovers()).links.sort()).toEqual(["califoreign", "calikept"]);
+    const store = await readStore(node);
+    expect(store.handles.map(({ id }) => id).sort()).toEqual(["net1.kept", "net2.foreign"]);
+    expect(store.allocated).toHaveLength(2);
+    expect(store.endpoints.map(({ containerID }) => containerID).sort()).toEqual(["foreign", "kept"]);
+  });
+
+  it("collects an address whose ADD was killed before it made a link", async () => {
+    await using node = await Node.create();
+    const conf = localConf(node, { cniVersion: "1.1.0" });
+    await node.cni("ADD", { plugin: "tortie-ipam", containerId: "killed", pod: await node.addPod(), conf });
+    await node.cni("GC", { conf: { ...conf, "cni.dev/valid-attachments": [] } });
+    expect(await readStore(node)).toMatchObject({ allocated: [], handles: [] });
+  });
+
+  it("refuses to run without the list of valid attachments", async () => {
+    await using node = await Node.create();
+    const run = await node.cni("GC", { conf: localConf(node, { cniVersion: "1.1.0" }) });
+    expect(run).toMatchObject({ exit: 1, json: { msg: expect.stringContaining("cni.dev/valid-attachments") } });
+  });
+});

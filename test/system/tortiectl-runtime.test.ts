@@ -1,0 +1,452 @@
+/** `tortiectl cni` as the runtime of the CNI specification (section 3), seen by plugins that note how they are called. */
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { BIN_DIR, Node, type Pod, type RunResult } from "../support/node.ts";
+import { RecordingPlugins } from "../support/recording-plugins.ts";
+
+const RESULT = {
+  cniVersion: "1.0.0",
+  interfaces: [{ name: "eth0", mac: "0a:58:0a:f4:00:05", sandbox: "/run/netns/pod" }],
+  ips: [{ address: "10.1.0.5/24", gateway: "10.1.0.1", interface: 0 }],
+  dns: {},
+};
+
+/** A machine with three recording plugins in a chain; `first` answers ADD with RESULT, the others with what they are given. */
+class Bench implements AsyncDisposable {
+  readonly plugins: RecordingPlugins;
+  readonly node: Node;
+  readonly pod: Pod;
+  readonly cacheDir: string;
+
+  private constructor(node: Node, pod: Pod) {
+    this.node = node;
+    this.pod = pod;
+    this.cacheDir = join(node.dir, "cache");
+    this.plugins = new RecordingPlugins(join(node.dir, "plugins"));
+    for (const plugin of ["first", "second", "third"]) {
+      this.plugins.install(plugin);
+      this.plugins.answer(plugin, "ADD", RESULT);
+    }
+  }
+
+  static async create(): Promise<Bench> {
+    const node = await Node.create();
+    return new Bench(node, await node.addPod());
+  }
+
+  conflist(change: Readonly<Record<string, unknown>> = {}): string {
+    const file = join(this.node.dir, "net.conflist");
+    const plugins = [
+      { type: "first", own: 12345678901234567890n },
+      { type: "second", capabilities: { portMappings: true, mac: false } },
+      { type: "third", capabilities: { bandwidth: true, portMappings: true } },
+    ];
+    const text = JSON.stringify({ cniVersion: "1.0.0", name: "podnet", plugins, ...change }, (_key, value) =>
+      typeof value === "bigint" ? `bigint:${value}` : value,
+    );
+    writeFileSync(file, text.replaceAll(/"bigint:(\d+)"/g, "$1"));
+    return file;
+  }
+
+  async cni(verb: string, conflist: string, ...options: string[]): Promise<RunResult> {
+    const argv = [join(BIN_DIR, "tortiectl"), "cni", verb, conflist];
+    if (verb !== "gc" && verb !== "status") argv.push(this.pod.netnsPath);
+    return this.node.run([...argv, "--cni-path", this.plugins.dir, "--cache-dir", this.cacheDir, ...options], {
+      env: { PATH: "/usr/bin:/bin", INHERITED: "yes" },
+    });
+  }
+
+  cached(): string[] {
+    return readdirSync(join(this.cacheDir, "results"));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.node[Symbol.asyncDispose]();
+  }
+}
+
+describe("tortiectl cni add", () => {
+  it("runs the chain in order, each plugin with name, cniVersion and the result of the one before", async () => {
+    await using bench = await Bench.create();
+    const second = { ...RESULT, ips: [], "x-extra": { big: 1 } };
+    bench.plugins.answer("second", "ADD", second);
+
+    const run = await bench.cni("add", bench.conflist(), "--container-id", "cid7", "--ifname", "net3", "--json");
+
+    expect(run).toMatchObject({ exit: 0, stderr: "" });
+    expect(JSON.parse(run.stdout)).toEqual(RESULT);
+    expect(bench.plugins.order()).toEqual(["first ADD", "second ADD", "third ADD"]);
+    const inputs = bench.plugins.calls().map((call) => JSON.parse(call.stdin));
+    expect(inputs[0]).toEqual({ cniVersion: "1.0.0", name: "podnet", type: "first", own: expect.any(Number) });
+    expect(inputs[1]).toEqual({ cniVersion: "1.0.0", name: "podnet", type: "second", prevResult: RESULT });
+    expect(inputs[2]).toEqual({ cniVersion: "1.0.0", name: "podnet", type: "third", prevResult: second });
+  });
+
+  it("gives every plugin the parameters of the attachment beside its own environment, and its configuration digit for digit", async () => {
+    await using bench = await Bench.create();
+
+    await bench.cni("add", bench.conflist(), "--container-id", "cid7", "--ifname", "net3", "--args", "K8S_POD_NAME=web;IgnoreUnknown=1");
+
+    for (const call of bench.plugins.calls()) {
+      expect(call.env).toMatchObject({
+        CNI_COMMAND: "ADD",
+        CNI_CONTAINERID: "cid7",
+        CNI_NETNS: bench.pod.netnsPath,
+        CNI_IFNAME: "net3",
+        CNI_ARGS: "K8S_POD_NAME=web;IgnoreUnknown=1",
+        CNI_PATH: bench.plugins.dir,
+        INHERITED: "yes",
+      });
+    }
+    expect(bench.plugins.calls()[0]?.stdin).toContain("12345678901234567890");
+  });
+
+  it("gives capability arguments only to the plugins that declare them, and says when nobody does", async () => {
+    await using bench = await Bench.create();
+
+    const run = await bench.cni(
+      "add",
+      bench.conflist(),
+      ...["--port-mapping", "8080:80/tcp", "--port-mapping", "[::1]:53:5353/udp", "--bandwidth", "ingress=8M,ingressBurst=1M"],
+      ...["--mac", "0a:58:0a:f4:00:05", "--capability-args", '{"portMappings": [], "bandwidth": {"egressRate": 1}}'],
+    );
+
+    expect(run.exit).toBe(0);
+    expect(run.stderr).toBe("note: no plugin of podnet declares the capability mac: its argument reaches nobody\n");
+    const portMappings = [
+      { hostPort: 8080, containerPort: 80, protocol: "tcp" },
+      { hostPort: 53, containerPort: 5353, protocol: "udp", hostIP: "::1" },
+    ];
+    const runtimeConfigs = bench.plugins.calls().map((call) => JSON.parse(call.stdin).runtimeConfig);
+    expect(runtimeConfigs).toEqual([undefined, { portMappings }, { portMappings, bandwidth: { ingressRate: 8e6, ingressBurst: 1e6 } }]);
+  });
+
+  it("takes a failed chain back with DEL of every plugin in reverse, and tells plugin, code, message and details", async () => {
+    await using bench = await Bench.create();
+    bench.plugins.answer("second", "ADD", { cniVersion: "1.0.0", code: 11, msg: "try again later", details: "the pool is busy" }, 1);
+
+    const run = await bench.cni("add", bench.conflist());
+
+    expect(run).toMatchObject({ exit: 1, stdout: "" });
+    expect(run.stderr).toBe(
+      [
+        "tortiectl: ADD of network podnet failed in plugin second (2 of 3)",
+        "  code     11",
+        "  message  try again later",
+        "  details  the pool is busy",
+        "  undone   DEL ran on every plugin of the chain",
+        "",
+      ].join("\n"),
+    );
+    expect(bench.plugins.order()).toEqual(["first ADD", "second ADD", "third DEL", "second DEL", "first DEL"]);
+    expect(bench.plugins.calls().filter((call) => call.stdin.includes("prevResult") && call.command === "DEL")).toEqual([]);
+    expect(() => bench.cached()).toThrow("ENOENT");
+  });
+
+  it("goes on taking back when a DEL fails too, and reports both", async () => {
+    await using bench = await Bench.create();
+    bench.plugins.answer("third", "ADD", { code: 7, msg: "no" }, 1);
+    bench.plugins.answer("second", "DEL", { code: 100, msg: "stuck" }, 1);
+
+    const run = await bench.cni("add", bench.conflist());
+
+    expect(bench.plugins.order().slice(3)).toEqual(["third DEL", "second DEL", "first DEL"]);
+    expect(run.stderr).toContain("failed in plugin third (3 of 3)");
+    expect(run.stderr).toContain("undo     failed in second: stuck");
+  });
+
+  it("prints the plugin's error as JSON on request", async () => {
+    await using bench = await Bench.create();
+    bench.plugins.answer("first", "ADD", { cniVersion: "1.0.0", code: 11, msg: "try again later", details: "busy" }, 1);
+
+    const run = await bench.cni("add", bench.conflist(), "--json");
+
+    expect(run).toMatchObject({ exit: 1, stderr: "" });
+    expect(JSON.parse(run.stdout)).toEqual({ cniVersion: "1.0.0", code: 11, msg: "try again later", details: "busy", plugin: "first" });
+  });
+
+  it("refuses a second ADD of the same attachment without calling a plugin", async () => {
+    await using bench = await Bench.create();
+    await bench.cni("add", bench.conflist());
+
+    const run = await bench.cni("add", bench.conflist());
+
+    expect(run.exit).toBe(1);
+    expect(run.stderr).toContain("(attachment-exists)");
+    expect(bench.plugins.order()).toHaveLength(3);
+  });
+
+  it("chains plugins that answer in another version through the version of the list", async () => {
+    await using bench = await Bench.create();
+    const old = { cniVersion: "0.3.1", interfaces: RESULT.interfaces, ips: [{ version: "4", ...RESULT.ips[0] }], dns: {} };
+    bench.plugins.answer("first", "ADD", old);
+
+    const run = await bench.cni("add", bench.conflist());
+
+    expect(run.exit).toBe(0);
+    expect(JSON.parse(bench.plugins.calls()[1]?.stdin ?? "").prevResult).toEqual({ ...RESULT, dns: undefined });
+  });
+
+  it("speaks the highest version that cniVersions offers and it knows", async () => {
+    await using bench = await Bench.create();
+
+    await bench.cni("add", bench.conflist({ cniVersions: ["0.4.0", "1.1.0", "9.0.0"] }));
+
+    expect(bench.plugins.calls().map((call) => JSON.parse(call.stdin).cniVersion)).toEqual(["1.1.0", "1.1.0", "1.1.0"]);
+  });
+});
+
+describe("tortiectl cni del", () => {
+  it("runs the chain in reverse with the result of the ADD and the arguments it was given, then forgets them", async () => {
+    await using bench = await Bench.create();
+    await bench.cni("add", bench.conflist(), "--port-mapping", "8080:80", "--args", "A=b=c;D=e");
+    expect(bench.cached()).toEqual([expect.stringMatching(/^podnet-tortiectl-[0-9a-f]{20}-eth0$/)]);
+
+    const run = await bench.cni("del", bench.conflist());
+
+    expect(run).toMatchObject({ exit: 0, stderr: "" });
+    const calls = bench.plugins.calls().slice(3);
+    expect(calls.map(({ plugin, command }) => `${plugin} ${command}`)).toEqual(["third DEL", "second DEL", "first DEL"]);
+    for (const call of calls) expect(JSON.parse(call.stdin).prevResult).toEqual(RESULT);
+    expect(calls.map((call) => call.env.CNI_ARGS)).toEqual(["A=b=c;D=e", "A=b=c;D=e", "A=b=c;D=e"]);
+    expect(calls.map((call) => JSON.parse(call.stdin).runtimeConfig?.portMappings?.[0].hostPort)).toEqual([8080, 8080, undefined]);
+    expect(bench.cached()).toEqual([]);
+  });
+
+  it("stops at the first failure and keeps the result, so that it can be repeated", async () => {
+    await using bench = await Bench.create();
+    await bench.cni("add", bench.conflist());
+    bench.plugins.answer("second", "DEL", { code: 11, msg: "not now" }, 1);
+
+    const failed = await bench.cni("del", bench.conflist());
+    bench.plugins.answer("second", "DEL", "");
+    const repeated = await bench.cni("del", bench.conflist());
+
+    expect([failed.exit, repeated.exit]).toEqual([1, 0]);
+    expect(bench.plugins.order().slice(3)).toEqual(["third DEL", "second DEL", "third DEL", "second DEL", "first DEL"]);
+    expect(JSON.parse(bench.plugins.calls().at(-1)?.stdin ?? "").prevResult).toEqual(RESULT);
+  });
+
+  it("leaves CNI_NETNS empty when the namespace is gone", async () => {
+    await using bench = await Bench.create();
+    await bench.cni("add", bench.conflist());
+    await bench.node.removePod(bench.pod);
+
+    const run = await bench.cni("del", bench.conflist());
+
+    expect(run.exit).toBe(0);
+    expect(
+      bench.plugins
+        .calls()
+        .slice(3)
+        .map((call) => call.env.CNI_NETNS),
+    ).toEqual(["", "", ""]);
+  });
+
+  it("works without a result, and without one that is damaged", async () => {
+    await using bench = await Bench.create();
+    const without = await bench.cni("del", bench.conflist());
+    await bench.cni("add", bench.conflist());
+    writeFileSync(join(bench.cacheDir, "results", bench.cached()[0] ?? ""), "{");
+
+    const damaged = await bench.cni("del", bench.conflist());
+
+    expect([without.exit, damaged.exit]).toEqual([0, 0]);
+    expect(without.stdout).toContain("no result of an ADD was kept");
+    expect(bench.plugins.calls().filter((call) => call.command === "DEL" && call.stdin.includes("prevResult"))).toEqual([]);
+    expect(bench.cached()).toEqual([]);
+  });
+
+  it.each(["0.3.0", "0.3.1"])("gives no prevResult in CNI %s, which did not have it at DEL", async (cniVersion) => {
+    await using bench = await Bench.create();
+    await bench.cni("add", bench.conflist({ cniVersion }));
+
+    await bench.cni("del", bench.conflist({ cniVersion }));
+
+    expect(bench.plugins.calls()[5]).toMatchObject({ plugin: "first", command: "DEL", stdin: expect.not.stringContaining("prevResult") });
+  });
+});
+
+describe("tortiectl cni check", () => {
+  it("asks every plugin in order with the result of the ADD", async () => {
+    await using bench = await Bench.create();
+    await bench.cni("add", bench.conflist());
+
+    const run = await bench.cni("check", bench.conflist());
+
+    expect(run.exit).toBe(0);
+    expect(bench.plugins.order().slice(3)).toEqual(["first CHECK", "second CHECK", "third CHECK"]);
+    for (const call of bench.plugins.calls().slice(3)) expect(JSON.parse(call.stdin).prevResult).toEqual(RESULT);
+  });
+
+  it("asks nobody without a result, with disableCheck, and before CNI 0.4.0", async () => {
+    await using bench = await Bench.create();
+    const unknown = await bench.cni("check", bench.conflist());
+    const disabled = await bench.cni("check", bench.conflist({ disableCheck: true }));
+    const old = await bench.cni("check", bench.conflist({ cniVersion: "0.3.1" }));
+
+    expect([unknown, disabled, old].map((run) => run.exit)).toEqual([1, 1, 1]);
+    expect(unknown.stderr).toContain("(attachment-unknown)");
+    expect(disabled.stderr).toContain("(check-disabled)");
+    expect(old.stderr).toContain("CHECK is known from CNI 0.4.0 on, cniVersion is 0.3.1");
+    expect(bench.plugins.calls()).toEqual([]);
+  });
+});
+
+describe("tortiectl cni status", () => {
+  it("shows every plugin's answer and exits 1 unless all are ready", async () => {
+    await using bench = await Bench.create();
+    const conflist = bench.conflist({ cniVersion: "1.1.0" });
+    const ready = await bench.cni("status", conflist);
+    bench.plugins.answer("first", "STATUS", { cniVersion: "1.1.0", code: 50, msg: "no pool has room" }, 1);
+    bench.plugins.answer("third", "STATUS", { cniVersion: "1.1.0", code: 51, msg: "agent is down", details: "since noon" }, 1);
+
+    const limited = await bench.cni("status", conflist);
+
+    expect(ready).toMatchObject({ exit: 0, stdout: "  first   ready\n  second  ready\n  third   ready\n" });
+    expect(limited.exit).toBe(1);
+    expect(limited.stdout).toBe(
+      [
+        "  first   not available: it cannot serve an ADD, code 50: no pool has room",
+        "  second  ready",
+        "  third   not available, and existing containers may have limited connectivity, code 51: agent is down",
+        "          since noon",
+        "",
+      ].join("\n"),
+    );
+    expect(bench.plugins.calls()[0]).toMatchObject({ stdin: expect.stringContaining('"cniVersion":"1.1.0"') });
+    expect(
+      Object.keys(bench.plugins.calls()[0]?.env ?? {})
+        .filter((name) => name.startsWith("CNI_"))
+        .sort(),
+    ).toEqual(["CNI_COMMAND", "CNI_PATH"]);
+  });
+
+  it("is refused before CNI 1.1.0, where a plugin could not answer", async () => {
+    await using bench = await Bench.create();
+
+    const run = await bench.cni("status", bench.conflist());
+
+    expect(run.exit).toBe(1);
+    expect(run.stderr).toContain("STATUS is known from CNI 1.1.0 on, cniVersion is 1.0.0");
+    expect(bench.plugins.calls()).toEqual([]);
+  });
+});
+
+describe("tortiectl cni gc", () => {
+  it("names the living attachments to every plugin, and removes those whose namespace is gone by DEL first", async () => {
+    await using bench = await Bench.create();
+    const conflist = bench.conflist({ cniVersion: "1.1.0" });
+    await bench.cni("add", conflist, "--container-id", "alive");
+    const gone = await bench.node.addPod();
+    const tortiectl = join(BIN_DIR, "tortiectl");
+    const options = ["--cni-path", bench.plugins.dir, "--cache-dir", bench.cacheDir];
+    await bench.node.run([tortiectl, "cni", "add", conflist, gone.netnsPath, "--container-id", "gone", ...options]);
+    await bench.node.removePod(gone);
+
+    const run = await bench.cni("gc", conflist);
+
+    expect(run.exit).toBe(0);
+    expect(run.stdout).toContain("network podnet: 1 living attachment, 1 stale\n  removed  eth0 of gone\n");
+    const calls = bench.plugins.calls().slice(6);
+    expect(calls.map(({ plugin, command, env }) => `${plugin} ${command} ${env.CNI_CONTAINERID ?? ""}`)).toEqual([
+      ...["third DEL gone", "second DEL gone", "first DEL gone"],
+      ...["first GC ", "second GC ", "third GC "],
+    ]);
+    for (const call of calls.slice(3)) {
+      expect(JSON.parse(call.stdin)["cni.dev/valid-attachments"]).toEqual([{ containerID: "alive", ifname: "eth0" }]);
+    }
+    expect(bench.cached()).toEqual(["podnet-alive-eth0"]);
+  });
+
+  it("believes a given list of living attachments, and leaves other networks alone", async () => {
+    await using bench = await Bench.create();
+    const conflist = bench.conflist({ cniVersion: "1.1.0" });
+    await bench.cni("add", conflist, "--container-id", "cid1");
+    await bench.cni("add", bench.conflist({ cniVersion: "1.1.0", name: "podnet-blue" }), "--container-id", "cid2");
+
+    const run = await bench.cni("gc", bench.conflist({ cniVersion: "1.1.0" }), "--valid", "cid9:eth0", "--json");
+
+    expect(JSON.parse(run.stdout)).toMatchObject({
+      valid: [{ containerID: "cid9", ifname: "eth0" }],
+      stale: [{ containerID: "cid1", ifname: "eth0" }],
+    });
+    expect(bench.cached()).toEqual(["podnet-blue-cid2-eth0"]);
+    expect(JSON.parse(bench.plugins.calls().at(-1)?.stdin ?? "")["cni.dev/valid-attachments"]).toEqual([
+      { containerID: "cid9", ifname: "eth0" },
+    ]);
+  });
+
+  it("does nothing with disableGC, and only the DELs before CNI 1.1.0", async () => {
+    await using bench = await Bench.create();
+    await bench.cni("add", bench.conflist());
+    await bench.node.removePod(bench.pod);
+
+    const disabled = await bench.cni("gc", bench.conflist({ disableGC: true }));
+    const callsAfterDisabled = bench.plugins.order().length;
+    const old = await bench.cni("gc", bench.conflist());
+
+    expect([disabled.exit, old.exit]).toEqual([0, 0]);
+    expect(callsAfterDisabled).toBe(3);
+    expect(bench.plugins.order().slice(3)).toEqual(["third DEL", "second DEL", "first DEL"]);
+  });
+
+  it("asks the other plugins too when one fails, and exits 1", async () => {
+    await using bench = await Bench.create();
+    bench.plugins.answer("first", "GC", { code: 11, msg: "locked" }, 1);
+
+    const run = await bench.cni("gc", bench.conflist({ cniVersion: "1.1.0" }));
+
+    expect(run.exit).toBe(1);
+    expect(run.stdout).toContain("first   failed, code 11: locked");
+    expect(bench.plugins.order()).toEqual(["first GC", "second GC", "third GC"]);
+  });
+});
+
+describe("the kept result", () => {
+  it("has libcni's format, so that runtimes and tortiectl can read each other's", async () => {
+    await using bench = await Bench.create();
+    const conflist = bench.conflist();
+    await bench.cni("add", conflist, "--container-id", "cid7", "--port-mapping", "8080:80", "--args", "A=b");
+
+    expect(JSON.parse(readFileSync(join(bench.cacheDir, "results", "podnet-cid7-eth0"), "utf8"))).toEqual({
+      kind: "cniCacheV1",
+      containerId: "cid7",
+      config: readFileSync(conflist).toString("base64"),
+      ifName: "eth0",
+      networkName: "podnet",
+      netns: bench.pod.netnsPath,
+      cniArgs: [["A", "b"]],
+      capabilityArgs: { portMappings: [{ hostPort: 8080, containerPort: 80, protocol: "tcp" }] },
+      result: RESULT,
+    });
+  });
+});
+
+describe("a plugin that does not behave", () => {
+  it.each([
+    ["prints no result", "", 0],
+    ["prints no JSON", "hello", 0],
+    ["dies without a word", "", 3],
+  ])("that %s fails the ADD by name, and the chain is taken back", async (_title, output, exit) => {
+    await using bench = await Bench.create();
+    bench.plugins.answer("second", "ADD", output, exit);
+
+    const run = await bench.cni("add", bench.conflist());
+
+    expect(run.exit).toBe(1);
+    expect(run.stderr).toContain("failed in plugin second (2 of 3)");
+    expect(bench.plugins.order().slice(2)).toEqual(["third DEL", "second DEL", "first DEL"]);
+  });
+
+  it("that hangs is stopped at the time limit", async () => {
+    await using bench = await Bench.create();
+    writeFileSync(join(bench.plugins.dir, "third"), "#!/bin/sh\nsleep 60\n");
+
+    const run = await bench.cni("add", bench.conflist(), "--timeout", "1");
+
+    expect(run.exit).toBe(1);
+    expect(run.stderr).toContain("failed in plugin third (3 of 3)");
+    expect(bench.plugins.order()).toEqual(["first ADD", "second ADD", "second DEL", "first DEL"]);
+  }, 20_000);
+});

@@ -1,0 +1,33 @@
+import { memberOf } from "../../../../lib/json/members.ts";
+import { parseJson } from "../../../../lib/json/parse.ts";
+import { isJsonObject, type JsonObject } from "../../../../lib/json/value.ts";
+
+function object(text: string): JsonObject {
+  const value = parseJson(text);
+  if (!isJsonObject(value)) throw new Error("no object");
+  return value;
+}
+
+describe("memberOf", () => {
+  it("finds a key in any letter case", () => {
+    expect(memberOf(object('{"MTU": 1400}'), "mtu")).toBe(1400);
+    expect(memberOf(object('{"mtu": 1400}'), "name")).toBeUndefined();
+  });
+
+  it("lets the last spelling win, and passes over null", () => {
+    expect(memberOf(object('{"name": "a", "NAME": "b"}'), "name")).toBe("b");
+    expect(memberOf(object('{"NAME": "b", "name": "a"}'), "name")).toBe("a");
+    expect(memberOf(object('{"name": "a", "NAME": null}'), "name")).toBe("a");
+    expect(memberOf(object('{"name": null}'), "name")).toBeNull();
+  });
+
+  it("merges objects given under two spellings (recording keys-case)", () => {
+    const netconf = object('{"ipam": {"type": "calico-ipam", "x": {"a": 1}}, "Ipam": {"Assign_IPv6": "true", "x": {"b": 2}}}');
+    expect(memberOf(netconf, "ipam")).toEqual({ type: "calico-ipam", Assign_IPv6: "true", x: { a: 1, b: 2 } });
+  });
+
+  it("merges deep objects without overflowing the stack", () => {
+    const deep = '{"a":'.repeat(9_990) + "1" + "}".repeat(9_990);
+    expect(isJsonObject(memberOf(object(`{"ipam": ${deep}, "IPAM": ${deep}}`), "ipam"))).toBe(true);
+  });
+});
