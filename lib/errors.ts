@@ -49,6 +49,8 @@ export const ERRORS = {
   "cache-unwritable": { code: 999, next: "give a --cache-dir that this user may write, on a file system with room" },
   "netns-missing": { code: 999, next: "check that the sandbox still exists; the runtime passes its path in CNI_NETNS" },
   "netns-invalid": { code: 999, next: "CNI_NETNS must be the path of a network namespace, for instance /run/netns/NAME or /proc/PID/ns/net" },
+  "mtu-invalid": { code: 999, next: "correct mtu in the configuration, or the MTU file of the node" },
+  "queues-invalid": { code: 999, next: "correct num_queues in the configuration" },
   "interface-exists": { code: 999, next: "remove the interface from the sandbox, or choose another CNI_IFNAME" },
   "link-failed": { code: 999, next: "check the message of the kernel, CAP_NET_ADMIN, and the mtu and num_queues of the configuration" },
   "link-delete-timeout": { code: 999, next: "look for processes in state D and kernel messages about unregister_netdevice, then repeat the operation" },

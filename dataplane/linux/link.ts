@@ -1,5 +1,5 @@
 /** Network interfaces by rtnetlink: create a pair, look at one, change it, delete it (rtnetlink(7), include/uapi/linux/if_link.h). */
-import { type Attribute, attributeMap, bytes, encodeAttributes, nest, readText, readU32, text, u8, u16, u32 } from "./netlink/attribute.ts";
+import { type Attribute, attributeMap, bytes, encodeAttributes, nest, readText, readU32, text, u8, u32 } from "./netlink/attribute.ts";
 import { type Message, NLM_F_CREATE, NLM_F_EXCL } from "./netlink/message.ts";
 import { NetlinkError, type NetlinkSocket, type Request } from "./netlink/socket.ts";
 
@@ -31,6 +31,7 @@ const NETKIT_L2 = 0;
 const NETKIT_PASS = 0;
 const IFLA_INET6_ADDR_GEN_MODE = 8;
 const IN6_ADDR_GEN_MODE_EUI64 = 0;
+const IN6_ADDR_GEN_MODE_NONE = 1;
 /** Statistics are most of what is known about a link, and nobody asks for them here. */
 const RTEXT_FILTER_SKIP_STATS = 8;
 const AF_INET6 = 10;
@@ -73,7 +74,11 @@ export type LinkKey = { readonly name: string } | { readonly index: number };
  * The host end has no transmit queue length, as recorded (`version-1.0.0`).
  */
 export function pairRequest(pair: Pair): Request {
-  const common = [...(pair.mtu > 0 ? [u32(IFLA_MTU, pair.mtu)] : []), u32(IFLA_NUM_TX_QUEUES, pair.queues), u32(IFLA_NUM_RX_QUEUES, pair.queues)];
+  const common = [
+    ...(pair.mtu > 0 ? [u32(IFLA_MTU, pair.mtu)] : []),
+    u32(IFLA_NUM_TX_QUEUES, pair.queues),
+    u32(IFLA_NUM_RX_QUEUES, pair.queues),
+  ];
   const podMac = pair.pod.mac === undefined ? [] : [bytes(IFLA_ADDRESS, macBytes(pair.pod.mac))];
   const peer = linkPayload(0, 0, [text(IFLA_IFNAME, pair.pod.name), ...podMac, ...common, u32(IFLA_NET_NS_FD, pair.pod.namespaceFd)]);
   const data =
@@ -124,20 +129,25 @@ export function setLinkMac(socket: NetlinkSocket, index: number, mac: string): v
   socket.request({ type: RTM_SETLINK, payload: linkPayload(index, 0, [bytes(IFLA_ADDRESS, macBytes(mac))]) });
 }
 
-/**
- * Sets the alias, and for an end that the pod reaches by IPv6 that its link-local address comes from its MAC, whatever the host's default is:
- * the address survives the link being set down and up again.
- * @throws NetlinkError
- */
-export function setLinkIdentity(socket: NetlinkSocket, index: number, alias: string, isLinkLocalFromMac: boolean): void {
-  const mode = nest(IFLA_AF_SPEC, [nest(AF_INET6, [u8(IFLA_INET6_ADDR_GEN_MODE, IN6_ADDR_GEN_MODE_EUI64)])]);
-  const payload = linkPayload(index, 0, [text(IFLA_IFALIAS, alias), ...(isLinkLocalFromMac ? [mode] : [])]);
-  socket.request({ type: RTM_SETLINK, payload });
+export function setLinkAlias(socket: NetlinkSocket, index: number, alias: string): void {
+  socket.request({ type: RTM_SETLINK, payload: linkPayload(index, 0, [text(IFLA_IFALIAS, alias)]) });
+}
+
+/** Who makes the IPv6 link-local address of a link when it goes up: the kernel from its MAC, or nobody. @throws NetlinkError */
+export function setLinkLocalSource(socket: NetlinkSocket, index: number, source: "mac" | "nobody"): void {
+  const mode = u8(IFLA_INET6_ADDR_GEN_MODE, source === "mac" ? IN6_ADDR_GEN_MODE_EUI64 : IN6_ADDR_GEN_MODE_NONE);
+  socket.request({ type: RTM_SETLINK, payload: linkPayload(index, 0, [nest(IFLA_AF_SPEC, [nest(AF_INET6, [mode])])]) });
 }
 
 /** The request that deletes a link of any type, with its peer, its addresses and its routes. */
 export function deleteRequest(key: LinkKey): Request {
   return { type: RTM_DELLINK, payload: keyPayload(key, 0, []) };
+}
+
+/** Whether a message that a monitoring socket got says that this link is gone from its namespace. */
+export function isDeletionOf(message: Message, index: number): boolean {
+  const { type, payload } = message;
+  return type === RTM_DELLINK && new DataView(payload.buffer, payload.byteOffset, payload.length).getInt32(4, true) === index;
 }
 
 /** Lower case with colons, from six or more octets. */

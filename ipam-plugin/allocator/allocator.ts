@@ -200,7 +200,10 @@ export interface Allocator {
   giveBack(result: AutoAssignResult, handle: string): Promise<void>;
   /** @throws TortieError `address-outside-pools`, `address-taken`, `pool-use`, `handle-limit`, `affinity-strict` */
   assignIp(request: AssignIpRequest): Promise<AssignedAddress>;
-  releaseByHandle(handle: string, options?: { readonly sequenceNumber?: bigint; readonly signal?: AbortSignal }): Promise<ReleaseByHandleResult>;
+  releaseByHandle(
+    handle: string,
+    options?: { readonly sequenceNumber?: bigint; readonly signal?: AbortSignal },
+  ): Promise<ReleaseByHandleResult>;
   releaseIps(options: readonly ReleaseOptions[], signal?: AbortSignal): Promise<ReleaseIpsResult>;
   /** One block of one owner. @throws TortieError `block-not-empty`, `block-claimed` */
   releaseAffinity(cidr: string, owner: BlockOwner, options: ReleaseAffinityOptions): Promise<void>;

@@ -39,7 +39,7 @@ export function assignFromBlock(
   signal: AbortSignal | undefined,
 ): Promise<readonly AssignedAddress[] | typeof AT_LIMIT> {
   let read = request.block;
-  return retry(context, signal, `block ${request.cidr}`, async () => {
+  return retry<readonly AssignedAddress[] | typeof AT_LIMIT>(context, signal, `block ${request.cidr}`, async () => {
     const stored = read ?? (await context.datastore.blocks.get(request.cidr));
     read = undefined;
     if (stored === undefined || (request.owner !== undefined && !isOwnedBy(stored.value, request.owner))) return { result: [] };
@@ -103,7 +103,6 @@ async function wasWritten(
   if (now === undefined) return false;
   if (now.revision === stored.revision) throw error;
   return ordinals.every(
-    (ordinal) =>
-      holderOf(now.value, ordinal)?.handleId === held.handle && sequenceOf(now.value, ordinal) === sequenceOf(changed, ordinal),
+    (ordinal) => holderOf(now.value, ordinal)?.handleId === held.handle && sequenceOf(now.value, ordinal) === sequenceOf(changed, ordinal),
   );
 }

@@ -1,24 +1,24 @@
 /** Automatic assignment of one family: own blocks, then a new one, then borrowing (I§3.3, I§3.4). */
 import type { Family } from "../../lib/addresses/address.ts";
-import type { BlockOwner, Versioned } from "../../lib/datastore/datastore.ts";
-import { isDatastoreFailure } from "../../lib/datastore/datastore.ts";
-import type { BlockAffinity, IpamConfiguration } from "../../lib/datastore/resources.ts";
+import { type BlockOwner, isDatastoreFailure, type Versioned } from "../../lib/datastore/datastore.ts";
+import type { Block, BlockAffinity, IpamConfiguration } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors.ts";
 import type { AssignedAddress, FamilyAssignment, HostReserve, PoolUse } from "./allocator.ts";
 import { assignFromBlock, type Grant } from "./assign-block.ts";
 import { isWhollyReserved, prefixOf } from "./block.ts";
-import { chooseBlock, blocksWithRoom } from "./choose-block.ts";
-import { claimBlock, NOT_OURS } from "./claim.ts";
+import { blocksWithRoom, chooseBlock } from "./choose-block.ts";
+import { type Claim, claimBlock, NOT_OURS } from "./claim.ts";
 import type { Context, View } from "./context.ts";
+import { releaseDeselected } from "./deselected.ts";
 import { AT_LIMIT } from "./handle.ts";
 import { choosePools, isInside, type UsablePool } from "./pools.ts";
-import { releaseDeselected } from "./deselected.ts";
-import { reuse } from "./reuse.ts";
+import { AGAIN, retry } from "./retry.ts";
+import { reusable } from "./reuse.ts";
 
 /** `maxBlocksPerHost` 0 means this (I§2.6). */
 const DEFAULT_BLOCK_LIMIT = 20;
-/** How often a block is chosen anew when others were faster (I§3.4). */
-const MOST_CHOICES = 100;
+/** How often others may be faster than we to a block that we chose (I§3.4). */
+const MOST_LOSSES = 100;
 
 export interface FamilyRequest {
   readonly family: Family;
@@ -79,25 +79,21 @@ class Assignment {
     const affinities = await this.#request.affinities;
     const candidates = affinities.filter(({ value }) => isInside(pools, prefixOf(value.cidr)));
     if (candidates.length < affinities.length) {
-      const rest = affinities.filter((affinity) => !candidates.includes(affinity));
-      await releaseDeselected(this.#context, this.#view, rest, this.#signal);
+      const rest = affinities.filter((affinity) => !candidates.includes(affinity)).map(({ value }) => value.cidr);
+      await releaseDeselected(this.#context, this.#view, owner, rest, this.#signal);
     }
     await this.#fromOwnBlocks(candidates);
     if (this.#isShort()) await this.#fromNewBlocks(pools, candidates);
   }
 
   async #fromOwnBlocks(candidates: readonly Versioned<BlockAffinity>[]): Promise<void> {
-    const { owner } = this.#request;
     const reservations = await this.#view.reservations();
     for (const affinity of candidates) {
       if (!this.#isShort()) return;
-      const { cidr, state, labelled } = affinity.value;
+      const { cidr } = affinity.value;
       if (isWhollyReserved(prefixOf(cidr), reservations)) continue;
       try {
-        const known = await this.#context.datastore.blocks.get(cidr);
-        const isReady = state === "confirmed" && labelled && known !== undefined && known.value.affinity?.name === owner.name;
-        const block = isReady ? known : await claimBlock(this.#context, { ...this.#claim(cidr), affinity, expectBlock: true }, this.#signal);
-        if (block !== NOT_OURS) await this.#take(cidr, owner, block);
+        await this.#claimAndTake({ affinity, cidr, expectBlock: true });
       } catch (error) {
         // A block that cannot be written (sequence-max) must not keep the others from being used.
         if (!isDatastoreFailure(error, "invalid", "conflict", "not-found")) throw error;
@@ -111,14 +107,15 @@ class Assignment {
     const limit = effectiveLimit(configuration, blockLimit);
     const excluded = new Set<string>();
     let owned = candidates.length;
+    let losses = 0;
     let isListFresh = true;
-    for (let choices = 0; this.#isShort() && choices < MOST_CHOICES; choices++) {
+    while (this.#isShort()) {
       this.#signal?.throwIfAborted();
       if (owned >= limit) throw this.#limitReached(limit);
       if (!configuration.autoAllocateBlocks) throw new TortieError("block-unavailable", "failed to find or claim a block");
       const choice = await chooseBlock(this.#context, this.#view, { owner, pools, excluded }, this.#signal);
+      if (choice === undefined && isListFresh) return this.#borrow(pools, configuration);
       if (choice === undefined) {
-        if (isListFresh) return this.#borrow(pools, configuration);
         // Others have taken and given up blocks since the list was made.
         this.#view.forgetBlocks();
         excluded.clear();
@@ -127,12 +124,14 @@ class Assignment {
       }
       excluded.add(choice.cidr);
       isListFresh = false;
-      const block = await claimBlock(this.#context, { ...this.#claim(choice.cidr), expectBlock: choice.exists }, this.#signal);
-      if (block === NOT_OURS) continue;
-      owned++;
-      await this.#take(choice.cidr, owner, block);
+      if (await this.#claimAndTake({ cidr: choice.cidr, expectBlock: choice.exists })) owned++;
+      else if (++losses === MOST_LOSSES) {
+        throw new TortieError(
+          "datastore-contention",
+          `Max retries hit - excessive concurrent IPAM requests (${losses} blocks lost to other nodes)`,
+        );
+      }
     }
-    if (this.#isShort()) throw new TortieError("datastore-contention", "Max retries hit - excessive concurrent IPAM requests (claiming a block)");
   }
 
   async #borrow(pools: readonly UsablePool[], configuration: IpamConfiguration): Promise<void> {
@@ -151,16 +150,27 @@ class Assignment {
     if (this.#isShort()) this.#messages.push(`No IPs available in pools: [${exhausted.join(" ")}]`);
   }
 
-  async #take(cidr: string, owner: BlockOwner | undefined, block: Parameters<typeof assignFromBlock>[2]["block"]): Promise<void> {
-    const count = this.#request.count - this.#addresses.length;
-    const taken = await assignFromBlock(this.#context, this.#view, { cidr, count, owner, block }, this.#grant, this.#signal);
-    this.#addresses.push(
-      ...(taken === AT_LIMIT ? await reuse(this.#context, this.#grant.handle, this.#request.family, count, this.#signal) : taken),
-    );
+  /** false: the block turned out to be another's. */
+  async #claimAndTake(claim: Pick<Claim, "cidr" | "affinity" | "expectBlock">): Promise<boolean> {
+    const { owner, reserve } = this.#request;
+    const block = await claimBlock(this.#context, { ...claim, owner, reserve }, this.#signal);
+    if (block === NOT_OURS) return false;
+    await this.#take(claim.cidr, owner, block);
+    return true;
   }
 
-  #claim(cidr: string) {
-    return { owner: this.#request.owner, cidr, reserve: this.#request.reserve };
+  async #take(cidr: string, owner: BlockOwner | undefined, block: Versioned<Block> | undefined): Promise<void> {
+    const count = this.#request.count - this.#addresses.length;
+    const { handle } = this.#grant;
+    let read = block;
+    const taken = await retry(this.#context, this.#signal, `handle ${handle}`, async () => {
+      const outcome = await assignFromBlock(this.#context, this.#view, { cidr, count, owner, block: read }, this.#grant, this.#signal);
+      if (outcome !== AT_LIMIT) return { result: outcome };
+      read = undefined;
+      const held = await reusable(this.#context, handle, this.#request.family, count, this.#signal);
+      return held === undefined ? AGAIN : { result: held };
+    });
+    this.#addresses.push(...taken);
   }
 
   #isShort(): boolean {

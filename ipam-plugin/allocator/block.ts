@@ -114,9 +114,7 @@ export function freeOrdinals(block: Block, reservations: Reservations): readonly
 
 /** No address is allocated or cooling down, but for those that Windows keeps (I§3.7). */
 export function isEmpty(block: Block): boolean {
-  return block.allocations.every(
-    (index) => index === null || block.attributes[index]?.handleId?.toLowerCase() === WINDOWS_RESERVED_HANDLE,
-  );
+  return block.allocations.every((index) => index === null || block.attributes[index]?.handleId?.toLowerCase() === WINDOWS_RESERVED_HANDLE);
 }
 
 /** Every address of the block is reserved. */

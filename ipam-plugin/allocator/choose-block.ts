@@ -4,7 +4,7 @@
  *
  * The list of all blocks is read once for a request. It may be old by the time of the claim; the claim finds out.
  */
-import { covers, sizeOf } from "../../lib/addresses/address.ts";
+import { contains, covers, sizeOf } from "../../lib/addresses/address.ts";
 import { type BlockOwner, isDatastoreFailure, type Versioned } from "../../lib/datastore/datastore.ts";
 import type { Block } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors.ts";
@@ -63,12 +63,7 @@ export async function chooseBlock(
 /**
  * The existing blocks of a pool with room, whoever owns them, in the owner's walking order (I§3.4, borrowing).
  */
-export async function blocksWithRoom(
-  context: Context,
-  view: View,
-  pool: UsablePool,
-  owner: BlockOwner,
-): Promise<readonly string[]> {
+export async function blocksWithRoom(context: Context, view: View, pool: UsablePool, owner: BlockOwner): Promise<readonly string[]> {
   const reservations = await view.reservations();
   const start = await startOf(context, pool, owner);
   const count = blockCount(pool);
@@ -96,8 +91,8 @@ function* walk(pool: UsablePool, start: bigint, reservations: Reservations): Gen
       yield cidr;
     } else {
       // A reserved range may hold 2^58 blocks: go to its end, or to the end of the pool, at one step.
-      const next = indexOf(pool, until + 1n);
-      step += (next < count ? next : count) - index - 1n;
+      const isToTheEnd = !contains(pool.prefix, { family, value: until + 1n });
+      step += (isToTheEnd ? count : indexOf(pool, until + 1n)) - index - 1n;
     }
   }
 }

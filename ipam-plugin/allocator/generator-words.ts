@@ -59,9 +59,12 @@ const WORDS = [
   "Ztn2k1/4p/UDoo9DHKlR06PDUb4Q7PV54IAWKJbp5bXpOFsgKCT7uh5KWbDGDKjeZVgpqrIH4d4EjceLOC50U1qWzHrf135XoZtzXvA7OaAKOjHAJcY=",
 ];
 
-/** The words as 64-bit unsigned integers. */
-export function generatorWords(): BigUint64Array {
-  const bytes = Uint8Array.from(atob(WORDS.join("")), (character) => character.charCodeAt(0));
-  const view = new DataView(bytes.buffer);
-  return BigUint64Array.from({ length: bytes.length / 8 }, (_, index) => view.getBigUint64(index * 8));
+let bytes: string | undefined;
+
+/** One of the words, as an unsigned integer. */
+export function generatorWord(index: number): bigint {
+  bytes ??= atob(WORDS.join(""));
+  let word = 0n;
+  for (let byte = index * 8; byte < index * 8 + 8; byte++) word = (word << 8n) | BigInt(bytes.charCodeAt(byte));
+  return word;
 }

@@ -8,6 +8,7 @@
  */
 import { type Handles, isDatastoreFailure, type Versioned } from "../../lib/datastore/datastore.ts";
 import type { Handle } from "../../lib/datastore/resources.ts";
+import { TortieError } from "../../lib/errors.ts";
 import { familyOf, nextSequence, ordinalsOf } from "./block.ts";
 import type { Context } from "./context.ts";
 import { AGAIN, retry } from "./retry.ts";
@@ -41,7 +42,7 @@ export function hold(
   // Most handles are new: trying to create comes before looking.
   let current = known;
   let isFirst = known === undefined;
-  return retry(context, signal, `handle ${handle}`, async () => {
+  return retry<Hold | typeof AT_LIMIT>(context, signal, `handle ${handle}`, async () => {
     try {
       if (current === undefined && !isFirst) current = await handles.get(handle);
       isFirst = false;
@@ -53,6 +54,8 @@ export function hold(
           : await handles.update(handle, { ...current.value, blocks }, current.revision);
       return { result: { handle, cidr, count, stored } };
     } catch (error) {
+      // Not to be taken for a block that cannot be written: no other block would help.
+      if (isDatastoreFailure(error, "invalid")) throw new TortieError("datastore-object-invalid", error.message, { cause: error });
       if (!isDatastoreFailure(error, "already-exists", "conflict", "not-found")) throw error;
       current = undefined;
       return AGAIN;
@@ -101,6 +104,7 @@ export async function putCounts(
   stored: Versioned<Handle>,
   counts: Readonly<Record<string, number>>,
 ): Promise<boolean> {
+  if (Object.entries(counts).every(([cidr, count]) => (stored.value.blocks[cidr] ?? 0) === count)) return true;
   const blocks = Object.fromEntries(Object.entries({ ...stored.value.blocks, ...counts }).filter(([, count]) => count > 0));
   try {
     if (Object.keys(blocks).length === 0) await handles.delete(handle, stored.revision);

@@ -1,9 +1,19 @@
 /** Which pools may serve a request (I§3.2). */
-import { type Address, bitsOf, contains, covers, type Family, formatPrefix, maskPrefix, type Prefix, parsePrefix } from "../../lib/addresses/address.ts";
+import {
+  type Address,
+  bitsOf,
+  contains,
+  covers,
+  type Family,
+  formatPrefix,
+  maskPrefix,
+  type Prefix,
+  parsePrefix,
+} from "../../lib/addresses/address.ts";
 import type { IPPool } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors.ts";
 import type { HostReserve, PoolUse } from "./allocator.ts";
-import type { View } from "./context.ts";
+import type { Labels, View } from "./context.ts";
 import { selects } from "./selector/selector.ts";
 
 /** A pool whose CIDR has been read. */
@@ -77,9 +87,9 @@ export function allows(pool: IPPool, use: PoolUse): boolean {
   return pool.allowedUses.length === 0 ? use !== "LoadBalancer" : pool.allowedUses.includes(use);
 }
 
-/** Whether the pool selects the node whose labels the view reads. */
-export function selectsNode(view: View, pool: IPPool): Promise<boolean> {
-  return selects(pool.nodeSelector, `nodeSelector of pool "${pool.name}"`, view.nodeLabels);
+/** Whether the pool selects a node. */
+export function selectsNode(pool: IPPool, readLabels: () => Promise<Labels>): Promise<boolean> {
+  return selects(pool.nodeSelector, `nodeSelector of pool "${pool.name}"`, readLabels);
 }
 
 /**
@@ -118,7 +128,7 @@ async function bySelectors(view: View, enabled: readonly UsablePool[], host: str
   const selected: UsablePool[] = [];
   for (const candidate of enabled) {
     const { pool } = candidate;
-    if (pool.assignmentMode !== "Automatic" || !(await selectsNode(view, pool))) continue;
+    if (pool.assignmentMode !== "Automatic" || !(await selectsNode(pool, view.nodeLabels))) continue;
     if (!(await selects(pool.namespaceSelector, `namespaceSelector of pool "${pool.name}"`, view.namespaceLabels))) continue;
     selected.push(candidate);
   }

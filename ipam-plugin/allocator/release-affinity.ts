@@ -26,7 +26,8 @@ export function releaseAffinity(context: Context, view: View, release: AffinityR
   return retry(context, signal, `block ${release.cidr}`, async () => {
     try {
       const { affinities, blocks } = context.datastore;
-      const [affinity, block] = await Promise.all([affinities.get(release), blocks.get(release.cidr)]);
+      const affinity = await affinities.get(release);
+      const block = await blocks.get(release.cidr);
       if (affinity === undefined) return { result: false };
       if (block === undefined) {
         await removeAffinity(context, affinity);
@@ -39,7 +40,8 @@ export function releaseAffinity(context: Context, view: View, release: AffinityR
         if (wasMarked && affinity.value.state === "pendingDeletion") await unmark(context, affinity);
         throw error;
       }
-      const marked = affinity.value.state === "pendingDeletion" ? affinity : await putState(context, affinity, "pendingDeletion");
+      const marked = await mark(context, affinity);
+      if (marked === undefined) return AGAIN;
       wasMarked = true;
       return await giveUp(context, view, release, marked, block);
     } catch (error) {
@@ -47,6 +49,17 @@ export function releaseAffinity(context: Context, view: View, release: AffinityR
       return AGAIN;
     }
   });
+}
+
+/**
+ * The affinity marked for deletion, at a time when the block has been read already: a claim of the same owner takes the mark away
+ * before it writes the block, so what is about to happen to the block fails if such a claim came between.
+ * @returns `undefined` when one did
+ */
+async function mark(context: Context, affinity: Versioned<BlockAffinity>): Promise<Versioned<BlockAffinity> | undefined> {
+  if (affinity.value.state !== "pendingDeletion") return putState(context, affinity, "pendingDeletion");
+  const now = await context.datastore.affinities.get(affinity.value);
+  return now?.revision === affinity.revision ? now : undefined;
 }
 
 async function refuse(

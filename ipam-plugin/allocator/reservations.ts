@@ -50,13 +50,18 @@ export class Reservations {
   }
 }
 
+/** Math.max does not take big integers. */
+function later(a: bigint, b: bigint): bigint {
+  return [a, b].reduce((latest, value) => (value > latest ? value : latest));
+}
+
 function united(ranges: Range[]): readonly Range[] {
   ranges.sort((a, b) => (a.first < b.first ? -1 : a.first > b.first ? 1 : 0));
   const result: Range[] = [];
   for (const range of ranges) {
     const previous = result.at(-1);
     if (previous !== undefined && range.first <= previous.last + 1n) {
-      result[result.length - 1] = { first: previous.first, last: range.last > previous.last ? range.last : previous.last };
+      result[result.length - 1] = { first: previous.first, last: later(range.last, previous.last) };
     } else {
       result.push(range);
     }

@@ -5,7 +5,7 @@
  *
  * The place is a number below the count of blocks, drawn by Go's math/rand seeded with the FNV-1 hash of the host's name.
  */
-import { generatorWords } from "./generator-words.ts";
+import { generatorWord } from "./generator-words.ts";
 
 /** State size and distance of the additive lagged generator (GOROOT/src/math/rand/rng.go). */
 const LENGTH = 607;
@@ -47,26 +47,44 @@ function drawBelow(limit: bigint, uint32: () => bigint): bigint {
 
 /** The generator's 32-bit numbers: the upper half of 63 bits. */
 function generator(seed: number): () => bigint {
-  const state = expand(seed);
+  const state = new State(seed);
   let tap = 0;
   let feed = LENGTH - LAG;
   return () => {
     tap = (tap + LENGTH - 1) % LENGTH;
     feed = (feed + LENGTH - 1) % LENGTH;
-    const sum = BigInt.asUintN(64, (state[feed] ?? 0n) + (state[tap] ?? 0n));
-    state[feed] = sum;
+    const sum = BigInt.asUintN(64, state.get(feed) + state.get(tap));
+    state.set(feed, sum);
     return (sum >> 31n) & 0xffff_ffffn;
   };
 }
 
-/** The state: each word is mixed from three steps of a smaller generator. */
-function expand(seed: number): BigUint64Array {
-  let x = seed % MODULUS || SEED_FOR_ZERO;
-  // The product stays below 2^47: exact.
-  const step = () => {
-    x = (x * MULTIPLIER) % MODULUS;
-    return BigInt(x);
-  };
-  for (let i = 0; i < WARM_UP; i++) step();
-  return generatorWords().map((word) => word ^ (step() << 40n) ^ (step() << 20n) ^ step());
+/** The state, expanded from the seed by a smaller generator. Few of its words are ever looked at: each is made when it is. */
+class State {
+  readonly #words: (bigint | undefined)[] = [];
+  readonly #steps = new Float64Array(3 * LENGTH);
+
+  constructor(seed: number) {
+    let x = seed % MODULUS || SEED_FOR_ZERO;
+    for (let step = -WARM_UP; step < this.#steps.length; step++) {
+      // The product stays below 2^47: exact.
+      x = (x * MULTIPLIER) % MODULUS;
+      if (step >= 0) this.#steps[step] = x;
+    }
+  }
+
+  get(index: number): bigint {
+    return (
+      this.#words[index] ??
+      generatorWord(index) ^ (this.#step(3 * index) << 40n) ^ (this.#step(3 * index + 1) << 20n) ^ this.#step(3 * index + 2)
+    );
+  }
+
+  set(index: number, word: bigint): void {
+    this.#words[index] = word;
+  }
+
+  #step(index: number): bigint {
+    return BigInt(this.#steps[index] ?? 0);
+  }
 }

@@ -1,12 +1,8 @@
 /** Addresses and prefixes of both families: parsing as strict as Go's `net` package, canonical text, arithmetic. */
-import ipaddr from "ipaddr.js";
+import { formatIpv6, parseIpv4, parseIpv6 } from "./text.ts";
+import type { Address, Family } from "./types.ts";
 
-export type Family = 4 | 6;
-
-export interface Address {
-  readonly family: Family;
-  readonly value: bigint;
-}
+export type { Address, Family } from "./types.ts";
 
 /** An address with a prefix length; host bits are kept (the CNI result of an IPAM plugin has them, I§1.6). */
 export interface Prefix {
@@ -25,20 +21,12 @@ export function bitsOf(family: Family): number {
  * @returns `undefined` when the text is no address
  */
 export function parseAddress(text: string): Address | undefined {
-  if (!text.includes(":")) {
-    if (!/^(0|[1-9]\d{0,2})(\.(0|[1-9]\d{0,2})){3}$/.test(text) || !ipaddr.IPv4.isValid(text)) return undefined;
-    return { family: 4, value: fromBytes(ipaddr.IPv4.parse(text).toByteArray()) };
-  }
-  if (text.includes("%") || /[:.]0\d+\.|\.0\d+$/.test(text) || !ipaddr.IPv6.isValid(text)) return undefined;
-  const parsed = ipaddr.IPv6.parse(text);
-  if (parsed.isIPv4MappedAddress()) return { family: 4, value: fromBytes(parsed.toIPv4Address().toByteArray()) };
-  return { family: 6, value: fromBytes(parsed.toByteArray()) };
+  return text.includes(":") ? parseIpv6(text) : parseIpv4(text);
 }
 
 /** Canonical text: dotted decimal, or RFC 5952. */
 export function formatAddress(address: Address): string {
-  if (address.family === 4) return bytesOf(address).join(".");
-  return new ipaddr.IPv6([...bytesOf(address)]).toRFC5952String();
+  return address.family === 4 ? bytesOf(address).join(".") : formatIpv6(address);
 }
 
 /**
@@ -103,8 +91,4 @@ export function bytesOf(address: Address): Uint8Array {
 
 function hostBits(prefix: Prefix): bigint {
   return BigInt(bitsOf(prefix.address.family) - prefix.length);
-}
-
-function fromBytes(bytes: readonly number[]): bigint {
-  return bytes.reduce((value, byte) => (value << 8n) | BigInt(byte), 0n);
 }

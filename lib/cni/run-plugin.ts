@@ -5,6 +5,7 @@
 import type { ReadableStreamDefaultReader } from "node:stream/web";
 import { messageOf, TortieError } from "../errors.ts";
 import type { Environment } from "./environment.ts";
+import { isSystemError } from "./system-error.ts";
 
 export interface PluginRun {
   readonly stdin: Uint8Array;
@@ -71,8 +72,7 @@ async function start(executable: string, run: PluginRun, deadline: number): Prom
       return Bun.spawn([executable], { stdin: run.stdin, stdout: "pipe", stderr: "inherit", env: { ...run.env }, detached: true });
     } catch (cause) {
       const wait = BUSY_PAUSES[attempt];
-      const isBusy = cause instanceof Error && "code" in cause && cause.code === "ETXTBSY";
-      if (!isBusy || wait === undefined)
+      if (!isSystemError(cause, "ETXTBSY") || wait === undefined)
         throw new TortieError("delegate-failed", `cannot run plugin ${executable}: ${messageOf(cause)}`, { cause });
       if (performance.now() + wait > deadline) throw timeoutOf(executable, run);
       await Bun.sleep(wait);

@@ -1,5 +1,6 @@
 /** Standard input, read whole before anything else is done. */
 import { readSync } from "node:fs";
+import { isSystemError } from "./system-error.ts";
 
 const STDIN = 0;
 const CHUNK = 64 * 1024;
@@ -8,8 +9,8 @@ const CHUNK = 64 * 1024;
 const PAUSE = 2;
 
 /**
- * All bytes of standard input, to its end.
- * @throws Error of the system call, for instance EBADF when it is closed
+ * All bytes of standard input, to its end; none when it is closed.
+ * @throws Error of the system call, for instance EISDIR
  */
 export function readStandardInput(): Uint8Array {
   const chunks: Uint8Array[] = [];
@@ -26,7 +27,7 @@ function readSome(chunk: Uint8Array): number {
     try {
       return readSync(STDIN, chunk);
     } catch (error) {
-      if (!(error instanceof Error && "code" in error && error.code === "EAGAIN")) throw error;
+      if (!isSystemError(error, "EAGAIN")) throw error;
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, PAUSE);
     }
   }

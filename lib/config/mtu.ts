@@ -1,6 +1,7 @@
 /** The MTU of a new link (C§1.6). */
 import { readFileSync } from "node:fs";
 import { messageOf, TortieError } from "../errors.ts";
+import { systemErrorCode, systemErrorText } from "../system/errno.ts";
 import type { NetworkConfig } from "./network-config.ts";
 
 /** Written by Felix: decimal bytes, the smallest MTU of the encapsulations in use. The path is fixed (C§1.6). */
@@ -22,9 +23,8 @@ function readMtuFile(file: string, isRequired: boolean): number {
   try {
     content = readFileSync(file, "utf8").trim();
   } catch (cause) {
-    const isMissing = cause instanceof Error && "code" in cause && cause.code === "ENOENT";
-    if (isMissing && !isRequired) return 0;
-    const reason = isMissing ? `open ${file}: no such file or directory` : messageOf(cause);
+    if (systemErrorCode(cause) === "ENOENT" && !isRequired) return 0;
+    const reason = `open ${file}: ${systemErrorText(cause) ?? messageOf(cause)}`;
     throw new TortieError("mtu-file-invalid", `failed to read MTU file: ${reason}`, { cause });
   }
   const mtu = /^[+-]?\d+$/.test(content) ? Number(content) : Number.NaN;

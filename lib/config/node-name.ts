@@ -2,6 +2,7 @@
 import { readFileSync, statSync } from "node:fs";
 import { hostname } from "node:os";
 import { messageOf, TortieError } from "../errors.ts";
+import { systemErrorText } from "../system/errno.ts";
 import type { DatastoreType, NetworkConfig } from "./network-config.ts";
 
 type Naming = Pick<NetworkConfig, "nodename" | "nodenameFile" | "hostname">;
@@ -25,7 +26,7 @@ export function checkNodenameFile(config: Pick<NetworkConfig, "nodenameFile" | "
   try {
     statSync(config.nodenameFile);
   } catch (cause) {
-    const reason = cause instanceof Error && "code" in cause && cause.code === "ENOENT" ? "no such file or directory" : messageOf(cause);
+    const reason = systemErrorText(cause) ?? messageOf(cause);
     throw new TortieError(
       "nodename-file-missing",
       `stat ${config.nodenameFile}: ${reason}: check that the calico/node container is running and has mounted /var/lib/calico/`,

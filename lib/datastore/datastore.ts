@@ -55,6 +55,11 @@ export interface BlockAffinities extends Collection<AffinityKey, BlockAffinity> 
 export interface Blocks extends Collection<string, Block> {
   /** Every block of the cluster, in key order. */
   list(): Promise<readonly Versioned<Block>[]>;
+  /**
+   * Only where it costs no more than reading the blocks it returns: those of one owner and family that list a free ordinal, or have one
+   * in cooldown, in key order. All others of the owner are full.
+   */
+  listWithRoom?(owner: BlockOwner, family: 4 | 6): Promise<readonly Versioned<Block>[]>;
 }
 
 export interface Handles extends Collection<string, Handle> {

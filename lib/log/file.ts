@@ -3,6 +3,7 @@ import { closeSync, constants, fstatSync, mkdirSync, openSync } from "node:fs";
 import { dirname } from "node:path";
 import type { LogConfig } from "../config/network-config.ts";
 import { messageOf } from "../errors.ts";
+import { systemErrorCode, systemErrorText } from "../system/errno.ts";
 import { rotate } from "./rotate.ts";
 import { writeAll } from "./write.ts";
 
@@ -26,7 +27,7 @@ export function appendToLogFile(config: LogConfig, path: string, lines: Uint8Arr
     if (file.size >= maxBytes) rotate(path, { maxBytes, maxAgeDays: config.fileMaxAge, maxCount: config.fileMaxCount });
     return undefined;
   } catch (error) {
-    return `cannot write the log file ${path}: ${messageOf(error)}`;
+    return `cannot write the log file ${path}: ${systemErrorText(error) ?? messageOf(error)}`;
   }
 }
 
@@ -55,7 +56,7 @@ function openForAppend(path: string): number {
   try {
     return openSync(path, APPEND, 0o644);
   } catch (error) {
-    if (!(error instanceof Error && "code" in error && error.code === "ENOENT")) throw error;
+    if (systemErrorCode(error) !== "ENOENT") throw error;
     mkdirSync(dirname(path), { recursive: true, mode: 0o755 });
     return openSync(path, APPEND, 0o644);
   }

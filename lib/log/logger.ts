@@ -43,11 +43,6 @@ const SEVERITY = { debug: 0, info: 1, error: 2 } as const;
 
 const STANDARD_ERROR = 2;
 
-interface Line {
-  readonly level: LogLevel;
-  readonly text: string;
-}
-
 export function createLogger(config: LogConfig, operation: OperationIdentity, options: LoggerOptions = {}): Logger {
   const { now = () => new Date(), uptime = () => performance.now(), standardError = STANDARD_ERROR } = options;
   const secrets = (options.secrets ?? []).filter((secret) => secret !== undefined).filter((secret) => secret !== "");
@@ -59,12 +54,12 @@ export function createLogger(config: LogConfig, operation: OperationIdentity, op
     pid: process.pid,
   });
   const steps = new Map<string, number>();
-  let lines: Line[] = [];
+  let lines: string[] = [];
   let lastStep = uptime();
 
   const record = (level: LogLevel, message: string, fields: LogFields = {}) => {
     if (SEVERITY[level] < SEVERITY[config.level]) return;
-    lines.push({ level, text: formatLine(now(), level, message, identity, fields) });
+    lines.push(formatLine(now(), level, message, identity, fields));
   };
 
   return {
@@ -80,12 +75,10 @@ export function createLogger(config: LogConfig, operation: OperationIdentity, op
       const times = timesOf(steps, uptime());
       if (lines.length === 0 && steps.size > 0) record("info", "served");
       steps.clear();
-      const text = redact(
-        lines.map((line, index) => (index === lines.length - 1 ? `${line.text} ${times}` : line.text)).join("\n"),
-        secrets,
-      );
+      const last = lines.pop();
+      if (last === undefined) return;
+      const text = redact([...lines, `${last} ${times}`].join("\n"), secrets);
       lines = [];
-      if (text === "") return;
       const bytes = Buffer.from(`${text}\n`);
       writeQuietly(standardError, bytes);
       const problem = config.filePath === undefined ? undefined : appendToLogFile(config, config.filePath, bytes);

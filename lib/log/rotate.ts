@@ -1,13 +1,16 @@
 /**
  * Rotation of a log file that many processes append to: renamed under a lock, then compressed without one, old ones removed.
  *
- * `cni.log` becomes `cni.log-2026-11-21T09-24-26.179Z-<pid>`, then `….zst` of it. A process that is killed in between leaves the
+ * `cni.log` becomes `cni.log-2026-11-21T09-24-26.179Z-<pid>.<n>`, then `….zst` of it. A process that is killed in between leaves the
  * uncompressed file, which counts and ages like the others.
  */
-import { closeSync, fstatSync, openSync, readdirSync, readSync, realpathSync, renameSync, rmSync, statSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
+import { closeSync, fstatSync, lstatSync, openSync, readdirSync, readlinkSync, readSync, renameSync, rmSync, statSync } from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
 import { lockFile } from "../system/flock.ts";
 import { writeAll } from "./write.ts";
+
+/** Tells the rotations of one process within one millisecond apart. */
+let rotations = 0;
 
 export interface RotationLimits {
   readonly maxBytes: number;
@@ -16,19 +19,36 @@ export interface RotationLimits {
   readonly maxCount: number;
 }
 
+/** As many as the kernel follows (path_resolution(7)). */
+const MAX_LINKS = 40;
+
 const MS_PER_DAY = 86_400_000;
 
 /** Bounds the memory of a rotation; each piece becomes a frame of its own, which zstd reads as one stream (RFC 8878, 3.1). */
-const PIECE_BYTES = 1 << 20;
+const PIECE_BYTES = 1 << 18;
+
+/** The fastest: an operation of a container waits for it. */
+const COMPRESSION = { level: 1 };
 
 /** @throws the error of node:fs */
 export function rotate(path: string, limits: RotationLimits, now: () => Date = () => new Date()): void {
-  // A symbolic link must keep pointing at the file: the file is what moves.
-  const file = realpathSync(path);
+  const file = followLinks(path);
   const rotated = moveAside(file, limits.maxBytes, now());
   if (rotated === undefined) return;
   compress(rotated);
   removeOld(file, limits, now().getTime());
+}
+
+/**
+ * A symbolic link must keep pointing at the log: the file behind it is what moves. Not realpath(3), which Bun asks of an open file: that
+ * one may have been renamed by another process meanwhile.
+ */
+function followLinks(path: string): string {
+  let file = path;
+  for (let left = MAX_LINKS; left > 0 && lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink(); left--) {
+    file = resolve(dirname(file), readlinkSync(file));
+  }
+  return file;
 }
 
 /** Only one of the processes that find the file too large renames it: the size is looked at again under the lock. */
@@ -36,7 +56,7 @@ function moveAside(path: string, maxBytes: number, time: Date): string | undefin
   using _ = lockFile(`${path}.lock`);
   const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
   if (size < maxBytes) return undefined;
-  const rotated = `${path}-${time.toISOString().replaceAll(":", "-")}-${process.pid}`;
+  const rotated = `${path}-${time.toISOString().replaceAll(":", "-")}-${process.pid}.${rotations++}`;
   renameSync(path, rotated);
   return rotated;
 }
@@ -64,7 +84,7 @@ function copyCompressed(source: number, target: number): void {
   for (;;) {
     const length = readSync(source, piece, 0, PIECE_BYTES, null);
     if (length === 0) return;
-    writeAll(target, Bun.zstdCompressSync(piece.subarray(0, length)));
+    writeAll(target, Bun.zstdCompressSync(piece.subarray(0, length), COMPRESSION));
   }
 }
 
@@ -83,8 +103,8 @@ function removeOld(path: string, limits: RotationLimits, now: number): void {
   }
 }
 
-/** Milliseconds since 1970 of "2026-11-21T09-24-26.179Z-<pid>"; `undefined` for the name of a file that is not ours. */
+/** Milliseconds since 1970 of "2026-11-21T09-24-26.179Z-<pid>.<n>"; `undefined` for the name of a file that is not ours. */
 function timeOf(stamp: string): number | undefined {
-  const parts = /^(\d{4}-\d\d-\d\d)T(\d\d)-(\d\d)-(\d\d\.\d{3}Z)-\d+$/.exec(stamp);
+  const parts = /^(\d{4}-\d\d-\d\d)T(\d\d)-(\d\d)-(\d\d\.\d{3}Z)-\d+\.\d+$/.exec(stamp);
   return parts === null ? undefined : Date.parse(`${parts[1]}T${parts[2]}:${parts[3]}:${parts[4]}`);
 }

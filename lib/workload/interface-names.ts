@@ -24,6 +24,19 @@ export function hostInterfaceName(identity: WorkloadIdentity, prefixes: string |
     : containerHostInterfaceName(identity.containerId);
 }
 
+/**
+ * The same for DEL, which must not fail because of a prefix that no ADD can have worked with (recording prefix-long).
+ * @returns "" when no link can have such a name
+ */
+export function hostInterfaceNameIfAny(identity: WorkloadIdentity, prefixes: string | undefined): string {
+  try {
+    return hostInterfaceName(identity, prefixes);
+  } catch (error) {
+    if (error instanceof TortieError && error.word === "interface-prefix-invalid") return "";
+    throw error;
+  }
+}
+
 /** Prefix and leading hex digits of SHA-1 over `<namespace>.<pod>`. @throws TortieError `interface-prefix-invalid` */
 export function podHostInterfaceName(namespace: string, pod: string, prefixes?: string): string {
   const prefix = firstPrefix(prefixes);

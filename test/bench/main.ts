@@ -67,7 +67,7 @@ async function oneAtATime(): Promise<Map<Contender, Series>> {
   ]);
   for (let round = 0; round < ROUNDS + 2; round++) {
     for (const [contender, samples] of series) {
-      const call = { containerId: `one-${contender === tortie ? "t" : "p"}-${round}`, netns: `/run/netns/${namespaces[0]}` };
+      const call = { containerId: `${round}-one`, netns: `/run/netns/${namespaces[0]}` };
       const add = await measure(contender, { ...call, command: "ADD" });
       const del = await measure(contender, { ...call, command: "DEL" });
       // The first two rounds warm the page cache and make the datastore.
@@ -98,7 +98,7 @@ async function allAtOnce(): Promise<Map<Contender, BurstSeries>> {
           namespaces.map((name, i) =>
             measure(contender, {
               command,
-              containerId: `burst-${contender === tortie ? "t" : "p"}-${round}-${i}`,
+              containerId: `${round}-${i}-burst`,
               netns: `/run/netns/${name}`,
             }),
           ),

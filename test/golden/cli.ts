@@ -3,11 +3,9 @@
  * from its recording; whole suites end with counts. Exit 1 when something is different that nobody expects.
  */
 import { needOf } from "./applicability.ts";
-import { judge } from "./deliberate.ts";
-import { DIFFERENCES, GENERAL } from "./differences.ts";
+import { DIFFERENCES } from "./differences.ts";
 import { loadRecording, recordingNames, SUITES, type Suite } from "./recording.ts";
-import { replay } from "./replay.ts";
-import { describeDifference } from "./report.ts";
+import { verdictOf } from "./verdict.ts";
 
 interface Named {
   readonly suite: Suite;
@@ -48,21 +46,13 @@ async function playOne({ suite, name }: Named, quiet: boolean): Promise<string> 
     if (!quiet) process.stdout.write(`${title}\n  not played: needs ${need.store}, ${need.reason}\n`);
     return `need ${need.store}`;
   }
-  const listed = DIFFERENCES[`${suite}/${name}`];
-  const { differences } = await replay(recording);
-  const { unexpected, stale } = judge(differences, listed, GENERAL);
-  const isEqual = unexpected.length === 0 && stale.length === 0;
-  if (isEqual && quiet) return listed === undefined ? "equal" : "equal but for listed differences";
-  const lines = [
-    ...unexpected.map((difference) => `DIFFERENT ${describeDifference(difference)}`),
-    ...stale.map((path) => `LISTED BUT EQUAL ${path}`),
-    ...differences
-      .filter((difference) => !unexpected.includes(difference))
-      .map((difference) => `expected ${describeDifference(difference)}`),
-    ...(listed === undefined ? [] : [`reason: ${listed.reason}`]),
-  ];
+  const isListed = DIFFERENCES[`${suite}/${name}`] !== undefined;
+  const { problems, expected } = await verdictOf(recording);
+  const verdict = problems.length > 0 ? "different" : isListed ? "equal but for listed differences" : "equal";
+  if (problems.length === 0 && quiet) return verdict;
+  const lines = [...problems.map((problem) => `DIFFERENT ${problem}`), ...(quiet ? [] : expected.map((each) => `on purpose ${each}`))];
   process.stdout.write(`${title}\n${lines.map((line) => `  ${line}\n`).join("")}`);
-  return isEqual ? (listed === undefined ? "equal" : "equal but for listed differences") : "different";
+  return verdict;
 }
 
 process.exit(await main(process.argv.slice(2)));

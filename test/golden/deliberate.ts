@@ -4,6 +4,7 @@
  */
 import type { Difference } from "./compare.ts";
 import type { Json } from "./json.ts";
+import type { Suite } from "./recording.ts";
 
 /** The value we want where Calico's differs: exactly this, absent, or a text that matches. */
 export type Outcome = { readonly is: Json } | { readonly absent: true } | { readonly matches: RegExp } | { readonly present: true };
@@ -14,14 +15,22 @@ export type Outcome = { readonly is: Json } | { readonly absent: true } | { read
  */
 export type Expectations = Readonly<Record<string, Outcome>>;
 
-export interface DeliberateDifference {
-  /** A row of design §8, a heading of docs/decisions.md, or what the local store cannot have. */
-  readonly reason: string;
-  readonly expect: Expectations;
+/** Another scenario whose outcome is the one we want, its text changed by replacements; as many calls as this scenario has. */
+export interface Instead {
+  /** "suite/name" */
+  readonly of: string;
+  readonly replace?: Readonly<Record<string, string>>;
 }
 
-export interface GeneralDifference extends DeliberateDifference {
+/** `reason`: a row of design §8, a heading of docs/decisions.md, or what the local store cannot have. */
+export type DeliberateDifference = { readonly reason: string } & ({ readonly expect: Expectations } | { readonly instead: Instead });
+
+export interface GeneralDifference {
   readonly name: string;
+  /** Suites in which it must occur somewhere. */
+  readonly suites: readonly Suite[];
+  readonly reason: string;
+  readonly expect: Expectations;
 }
 
 export interface Judgement {
@@ -33,15 +42,12 @@ export interface Judgement {
   readonly general: ReadonlySet<string>;
 }
 
-export function judge(
-  differences: readonly Difference[],
-  own: DeliberateDifference | undefined,
-  general: readonly GeneralDifference[],
-): Judgement {
+/** @param own the scenario's own list */
+export function judge(differences: readonly Difference[], own: Expectations, general: readonly GeneralDifference[]): Judgement {
   const occurred = new Set<string>();
   const met = new Set<string>();
   const unexpected = differences.filter((difference) => {
-    const path = Object.keys(own?.expect ?? {}).find((pattern) => isExpected(difference, pattern, own?.expect[pattern]));
+    const path = Object.keys(own).find((pattern) => isExpected(difference, pattern, own[pattern]));
     if (path !== undefined) {
       occurred.add(path);
       return false;
@@ -50,7 +56,7 @@ export function judge(
     if (rule !== undefined) met.add(rule.name);
     return rule === undefined;
   });
-  return { unexpected, stale: Object.keys(own?.expect ?? {}).filter((path) => !occurred.has(path)), general: met };
+  return { unexpected, stale: Object.keys(own).filter((path) => !occurred.has(path)), general: met };
 }
 
 function isExpected({ path, ours }: Difference, pattern: string, outcome: Outcome | undefined): boolean {

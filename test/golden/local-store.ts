@@ -5,11 +5,16 @@ import { type LocalDatastore, openLocalDatastore } from "../../lib/datastore/loc
 import type { AllocationAttribute, Block, BlockAffinity, IPPool, WorkloadEndpoint } from "../../lib/datastore/resources.ts";
 import { isList, isRecord, type Json, type JsonRecord, listOf, recordOf, textOf, textsOf } from "./json.ts";
 import { rewriteForLocal } from "./local-netconf.ts";
-import type { ReplayStore } from "./replay-store.ts";
+import type { ReplayStore, StoreKind } from "./replay-store.ts";
 import type { StoredObject } from "./stored-object.ts";
 import { compactBlock, endpointEntry, isMarkedDeleted, type StoredState } from "./stored-state.ts";
 
-export class LocalReplayStore implements ReplayStore {
+export const LOCAL_STORE: StoreKind = {
+  open: (stage) => new LocalReplayStore(stage.datastore.outside),
+  comparable: comparableLocally,
+};
+
+class LocalReplayStore implements ReplayStore {
   readonly #datastore: LocalDatastore;
 
   /** @param path the file as this process sees it */
@@ -45,17 +50,6 @@ export class LocalReplayStore implements ReplayStore {
     };
   }
 
-  /** No object has the mark of a soft delete here, and the empty state of old affinities is stored as what it means (I§2.3, §2.10). */
-  comparable(recorded: StoredState): StoredState {
-    const kept = (objects: JsonRecord) =>
-      Object.fromEntries(Object.entries(objects).filter(([, object]) => recordOf(object).deleted !== true));
-    const affinities = Object.entries(kept(recorded.affinities)).map(([key, value]) => {
-      const affinity = recordOf(value);
-      return [key, { ...affinity, state: affinity.state === "" ? "confirmed" : (affinity.state ?? "") }] as const;
-    });
-    return { ...recorded, blocks: kept(recorded.blocks), handles: kept(recorded.handles), affinities: Object.fromEntries(affinities) };
-  }
-
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#datastore[Symbol.asyncDispose]();
   }
@@ -89,6 +83,20 @@ export class LocalReplayStore implements ReplayStore {
       await put(store.clusterInformation, "default", { datastoreReady: typeof ready === "boolean" ? ready : undefined });
     }
   }
+}
+
+/**
+ * The part of a recorded state that the local store can hold: no object has the mark of a soft delete, and the empty state of old
+ * affinities is stored as what it means (I§2.3, §2.10).
+ */
+function comparableLocally(recorded: StoredState): StoredState {
+  const kept = (objects: JsonRecord) =>
+    Object.fromEntries(Object.entries(objects).filter(([, object]) => recordOf(object).deleted !== true));
+  const affinities = Object.entries(kept(recorded.affinities)).map(([key, value]) => {
+    const affinity = recordOf(value);
+    return [key, { ...affinity, state: affinity.state === "" ? "confirmed" : (affinity.state ?? "") }] as const;
+  });
+  return { ...recorded, blocks: kept(recorded.blocks), handles: kept(recorded.handles), affinities: Object.fromEntries(affinities) };
 }
 
 async function put<K, T>(collection: Collection<K, T>, key: K, value: T): Promise<void> {

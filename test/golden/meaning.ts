@@ -10,20 +10,37 @@ interface Meaning {
   readonly ours: string;
 }
 
-const MEANINGS: readonly Meaning[] = [];
+const MEANINGS: readonly Meaning[] = [
+  // Wrong type of a key: Go names its struct field and type, ours the key and the value.
+  {
+    recorded: /^failed to load netconf: json: cannot unmarshal (\w+)(?: \S+)? into Go struct field (?:NetConf)?\.([\w.]+) of type .+$/,
+    ours: String.raw`^failed to load netconf: $2(\[\d+\])* must be .+, not .*$1`,
+  },
+  {
+    recorded: /^error unmarshall network config: json: cannot unmarshal (\w+) into Go value of type .+$/,
+    ours: "^error unmarshall network config: expected an object, found an? $1$",
+  },
+  // The selector's parser says only what it expected; ours adds whose selector, and where.
+  { recorded: /^(expected string)$/, ours: `^nodeSelector of pool ".+": selector ".+", position \\d+: $1$` },
+];
 
 export function haveSameMeaning(recorded: string, ours: string): boolean {
-  if (recorded === ours) return true;
+  if (recorded === ours || addsTo(recorded.trimEnd(), ours)) return true;
   return MEANINGS.some((meaning) => {
     const found = meaning.recorded.exec(recorded);
     if (found === null) return false;
-    const wanted = meaning.ours.replace(/\$(\d)/g, (_, group: string) => escape(found[Number(group)] ?? ""));
+    const wanted = meaning.ours.replace(/\$(\d)/g, (_, group: string) => escapeRegExp(found[Number(group)] ?? ""));
     return new RegExp(wanted, "s").test(ours);
   });
 }
 
-function escape(text: string): string {
+function escapeRegExp(text: string): string {
   return text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+}
+
+/** Whether `ours` is the recorded text with more facts behind it: ": the object", " (line 1, column 2)", ", …". */
+function addsTo(recorded: string, ours: string): boolean {
+  return recorded !== "" && ours.startsWith(recorded) && /^(: | \(|, |; )/.test(ours.slice(recorded.length));
 }
 
 /** `details` as Calico would have printed them: our word and next step, which stand behind, are taken off (C§10). */

@@ -78,7 +78,18 @@ export function recordingNames(suite: Suite): string[] {
 }
 
 export function loadRecording(suite: Suite, name: string): Recording {
-  return readRecording(suite, name, readFileSync(join(RECORDINGS, suite, `${name}.json`), "utf8"));
+  return readRecording(suite, name, recordingText(suite, name));
+}
+
+export function recordingText(suite: Suite, name: string): string {
+  return readFileSync(join(RECORDINGS, suite, `${name}.json`), "utf8");
+}
+
+/** Suite and name of "suite/name". */
+export function suiteOf(scenario: string): [Suite, string] {
+  const suite = SUITES.find((each) => scenario.startsWith(`${each}/`));
+  if (suite === undefined) throw new Error(`no such suite: ${scenario}`);
+  return [suite, scenario.slice(suite.length + 1)];
 }
 
 /** @param text the recording's file */

@@ -1,5 +1,6 @@
 /** The port between the replayer and a store: local now, Kubernetes and etcd later. */
 import type { JsonRecord } from "./json.ts";
+import type { Stage } from "./stage.ts";
 import type { StoredObject } from "./stored-object.ts";
 import type { StoredState } from "./stored-state.ts";
 
@@ -12,6 +13,11 @@ export interface ReplayStore extends AsyncDisposable {
   applyChange(put: readonly StoredObject[], remove: readonly { readonly kind: string; readonly name: string }[]): Promise<void>;
   /** What is stored now, in the recordings' terms. */
   readObjects(): Promise<StoredState>;
-  /** The part of a recorded state that this store can hold at all. */
+}
+
+export interface StoreKind {
+  /** The store of one stage. */
+  open(stage: Stage): ReplayStore;
+  /** The part of a recorded state that a store of this kind can hold at all. */
   comparable(recorded: StoredState): StoredState;
 }

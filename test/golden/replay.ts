@@ -3,11 +3,11 @@
 import { compareObservations, type Difference } from "./compare.ts";
 import { isRecord, type Json, type JsonRecord, mapTexts, recordOf } from "./json.ts";
 import { readKernel } from "./kernel-state.ts";
-import { LocalReplayStore } from "./local-store.ts";
+import { LOCAL_STORE } from "./local-store.ts";
 import { normalisePlayed, normaliseRecorded } from "./normalise.ts";
 import { type Observation, observationOf } from "./observation.ts";
 import type { Call, Change, Recording, Seen } from "./recording.ts";
-import type { ReplayStore } from "./replay-store.ts";
+import type { ReplayStore, StoreKind } from "./replay-store.ts";
 import { Stage } from "./stage.ts";
 import type { StoredObject } from "./stored-object.ts";
 import { type Supplement, supplementOf } from "./supplements.ts";
@@ -16,22 +16,20 @@ import { type Supplement, supplementOf } from "./supplements.ts";
 const WATCHED = { main: ["/run/calico", "/var/lib/calico", "/var/lib/cni"], ipam: ["/var/run/calico", "/var/lib/calico"] };
 const NOT_RECORDED = ["/var/lib/calico/nodename"];
 
-/** What two stores of different kinds cannot agree on. */
 export interface Replay {
-  readonly differences: readonly Difference[];
-  /** Both sides as they were compared, for a person's eyes. */
-  readonly recorded: readonly Observation[];
   readonly ours: readonly Observation[];
+  /** How the play differs from a recording: its own, or another one with as many calls or more. */
+  differencesFrom(recording: Recording): Difference[];
 }
 
-export async function replay(recording: Recording): Promise<Replay> {
+export async function replay(recording: Recording, kind: StoreKind = LOCAL_STORE): Promise<Replay> {
   const supplement = supplementOf(recording.suite, recording.name);
   await using stage = await Stage.open({
     hostname: supplement.hostname ?? "recorder",
     sandboxes: recording.suite === "main" ? sandboxesOf(recording) : [],
   });
   const tokens = tokensOf(stage);
-  await using store: ReplayStore = new LocalReplayStore(stage.datastore.outside);
+  await using store = kind.open(stage);
   await build(recording, supplement, stage, store, tokens);
 
   const played: Seen[] = [];
@@ -39,12 +37,14 @@ export async function replay(recording: Recording): Promise<Replay> {
     if (step.kind === "change") await change(step, supplement, stage, store);
     else played.push(await call(step, supplement, stage, store, tokens));
   }
-  const calls = recording.steps.filter((step) => step.kind === "call");
-  const recorded = normaliseRecorded(calls.map(({ seen }) => observationOf(comparableOf(seen, store, recording))));
-  const ours = normalisePlayed(played.map(observationOf), recording.text, tokens.reversed()).map((step, index) =>
-    onlyRecorded(step, recorded[index] ?? step, recording),
-  );
-  return { differences: compareObservations(recorded, ours), recorded, ours };
+  const ours = normalisePlayed(played.map(observationOf), recording.text, tokens.reversed()).map((step) => onlyRecorded(step, recording));
+  return {
+    ours,
+    differencesFrom: (other) => {
+      const seen = other.steps.flatMap((step) => (step.kind === "call" ? [{ ...step.seen, state: kind.comparable(step.seen.state) }] : []));
+      return compareObservations(normaliseRecorded(seen.slice(0, ours.length).map(observationOf)), ours);
+    },
+  };
 }
 
 async function build(recording: Recording, supplement: Supplement, stage: Stage, store: ReplayStore, tokens: Tokens): Promise<void> {
@@ -95,22 +95,14 @@ function filesOf(stage: Stage, step: Call): Record<string, string> {
   return Object.assign({}, ...watched.map((path) => stage.files(path, "content", NOT_RECORDED)));
 }
 
-/** The recorded state as far as the store of this play can hold it. */
-function comparableOf(seen: Seen, store: ReplayStore, recording: Recording): Seen {
-  const state = store.comparable(seen.state);
-  return { ...seen, state: recording.store === "etcdv3" ? { ...state } : state };
-}
-
 /** Our observation without the parts that the recording's store does not have: labels of affinities on etcd, endpoints in IPAM suites. */
-function onlyRecorded(ours: Observation, recorded: Observation, recording: Recording): Observation {
+function onlyRecorded(ours: Observation, recording: Recording): Observation {
   const objects = recordOf(ours.objects);
   const affinities = Object.entries(recordOf(objects.affinities)).map(([key, affinity]) => {
-    const { labels, ...rest } = recordOf(affinity);
-    return [key, recording.store === "etcdv3" || labels === undefined ? rest : { ...rest, labels }] as const;
+    return [key, recording.store === "etcdv3" ? without(recordOf(affinity), "labels") : affinity] as const;
   });
   const endpoints = recording.suite === "main" ? (objects.endpoints ?? {}) : {};
-  const observation = { ...ours, objects: { ...objects, affinities: Object.fromEntries(affinities), endpoints } };
-  return isRecord(recorded.files) ? observation : { ...observation, files: {} };
+  return { ...ours, objects: { ...objects, affinities: Object.fromEntries(affinities), endpoints } };
 }
 
 /** Names of the sandboxes that a scenario speaks of. */

@@ -20,7 +20,8 @@ import { tmpdir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 
 const NSENTER = "/usr/bin/nsenter";
-const BIN = resolve("dist/bin");
+/** Where the executables are; TORTIE_BIN_DIR names others, for comparing two builds. */
+const BIN = resolve(process.env.TORTIE_BIN_DIR ?? "dist/bin");
 const REFERENCE_PLUGINS = "/usr/lib/cni";
 const CALL_LIMIT_MS = 30_000;
 
@@ -135,7 +136,8 @@ export class Stage implements AsyncDisposable {
   }
 
   endBackground(): void {
-    for (const child of this.#background) if (child.pid !== undefined) process.kill(-child.pid, "SIGKILL");
+    // Who is not running any more has no group to kill.
+    for (const child of this.#background) if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, "SIGKILL");
     this.#background.clear();
   }
 

@@ -18,7 +18,7 @@ export interface Supplement {
 export const SUPPLEMENTS: Readonly<Record<string, Supplement>> = {
   "ipam-kdd/nodename-file": { files: { "/var/lib/calico/nodename": "node-a" } },
   "ipam-kdd/nodename-file-newline": { files: { "/var/lib/calico/nodename": "node-a\n" } },
-  "ipam-kdd/nodename-os": { hostname: "node-a" },
+  "ipam-kdd/nodename-os": { hostname: "rec-host" },
   "ipam-kdd/lock-impossible": { files: { "/var/lib/calico/f": "" } },
   "ipam-kdd/lock-held": { lockHeldSeconds: 2 },
   "ipam-kdd/pools-not-allocatable": {

@@ -245,6 +245,33 @@ function describeBlocks(subject: () => ConformanceSubject): void {
       }
     });
 
+    it("is found by its owner while it has room, where the store can tell", async () => {
+      const { blocks } = subject().datastore;
+      const owner = { type: "host", name: "worker-1" } as const;
+      const find = async (family: 4 | 6): Promise<readonly string[] | undefined> => {
+        const found = await subject().other.blocks.listWithRoom?.(owner, family);
+        return found?.map(({ value }) => value.cidr);
+      };
+      if ((await find(4)) === undefined) return;
+      const full = fullBlock("10.42.0.0/26", "worker-1");
+      const made = await blocks.create(full.cidr, full);
+      await blocks.create("10.40.0.8/29", sampleBlock());
+      await blocks.create("10.40.0.0/29", emptyBlock("10.40.0.0/29", 8, { affinity: { type: "host", name: "worker-10" } }));
+      await blocks.create("10.40.0.16/29", emptyBlock("10.40.0.16/29", 8));
+      await blocks.create("fd80::/122", emptyBlock("fd80::/122", 64, { affinity: owner }));
+      expect(await find(4)).toEqual(["10.40.0.8/29"]);
+      expect(await find(6)).toEqual(["fd80::/122"]);
+
+      const cooling = { ...full, attributes: [...full.attributes.slice(0, 63), { releasedAt: "2026-08-22T13:41:07Z" }] };
+      const updated = await blocks.update(full.cidr, cooling, made.revision);
+      expect(await find(4)).toEqual(["10.40.0.8/29", "10.42.0.0/26"]);
+      const [, found] = (await subject().other.blocks.listWithRoom?.(owner, 4)) ?? [];
+      expect(found).toEqual({ value: cooling, revision: updated.revision });
+      const { affinity: _owner, ...ownerless } = cooling;
+      await blocks.update(full.cidr, ownerless, updated.revision);
+      expect(await find(4)).toEqual(["10.40.0.8/29"]);
+    });
+
     it("is listed with every other, whole", async () => {
       const { blocks } = subject().datastore;
       const cidrs = Array.from({ length: 40 }, (_, index) => `10.40.${index}.0/26`);
@@ -317,6 +344,42 @@ function describeLists(subject: () => ConformanceSubject): void {
       expect(await datastore.pools.list()).toEqual([]);
       expect(await datastore.reservations.list()).toEqual([]);
       expect(await datastore.ipamConfiguration.get("default")).toBeUndefined();
+    });
+
+    it("show each change of either client, however often they are asked for", async () => {
+      const { datastore, other } = subject();
+      const states: string[] = [];
+      const look = async (store: Datastore): Promise<void> => {
+        states.push((await store.affinities.listByOwner({ type: "host", name: "node-a" }, 4)).map(({ value }) => value.state).join(","));
+      };
+      const row = sampleAffinity("node-a", "10.40.0.0/26", { state: "pending" });
+      for (const store of [datastore, datastore, datastore]) await look(store);
+      const made = await other.affinities.create(row, row);
+      await look(datastore);
+      const confirmed = await datastore.affinities.update(row, { ...row, state: "confirmed" }, made.revision);
+      for (const store of [datastore, other, datastore, other]) await look(store);
+      await other.affinities.delete(row, confirmed.revision);
+      for (const store of [datastore, other]) await look(store);
+      expect(states).toEqual(["", "", "", "pending", "confirmed", "confirmed", "confirmed", "confirmed", "", ""]);
+    });
+
+    it("hold exactly what is there after any changes", async () => {
+      const { datastore, other } = subject();
+      const expected = new Map<string, number>();
+      for (let round = 0; round < 30; round++) {
+        const id = `net.c${(round * 7) % 11}`;
+        const store = round % 3 === 0 ? other : datastore;
+        const known = await store.handles.get(id);
+        if (known === undefined) await store.handles.create(id, { id, blocks: { "10.40.0.0/26": round + 1 } });
+        else if (round % 4 === 0) await store.handles.delete(id, known.revision);
+        else await store.handles.update(id, { id, blocks: { "10.40.0.0/26": round + 1 } }, known.revision);
+        if (known !== undefined && round % 4 === 0) expected.delete(id);
+        else expected.set(id, round + 1);
+        for (const each of [datastore, other]) {
+          const listed = valuesOf(await each.handles.list()).map((handle) => [handle.id, handle.blocks["10.40.0.0/26"]]);
+          expect(listed).toEqual([...expected].sort(([a], [b]) => (a < b ? -1 : 1)));
+        }
+      }
     });
 
     it("hold the handles of all clients", async () => {

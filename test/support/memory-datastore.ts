@@ -78,7 +78,7 @@ export class MemoryStore {
       pools: new MemoryPools(this, client, gate, "pool", String),
       reservations: collection<string, IPReservation>("reservation", String) satisfies Reservations,
       ipamConfiguration: collection<"default", IpamConfiguration>("ipam-configuration", String),
-      blocks: collection<string, Block>("block", cidrKey) satisfies Blocks,
+      blocks: new MemoryBlocks(this, client, gate, "block", cidrKey),
       affinities: new MemoryAffinities(this, client, gate, "affinity", affinityKey),
       handles: collection<string, Handle>("handle", String) satisfies Handles,
       endpoints: new MemoryEndpoints(this, client, gate, "endpoint", endpointKey),
@@ -218,6 +218,20 @@ class MemoryPools extends MemoryCollection<string, IPPool> implements Pools {
         this.store.rows(this.kind).set(pool.name, { value: pool, revision: this.store.nextRevision() });
       }
     });
+  }
+}
+
+class MemoryBlocks extends MemoryCollection<string, Block> implements Blocks {
+  listWithRoom(owner: BlockOwner, family: 4 | 6): Promise<readonly Versioned<Block>[]> {
+    return this.call("list", `with room ${owner.type}/${owner.name}/${family}`, () =>
+      this.sorted().filter(
+        ({ value: { affinity, cidr, unallocated, attributes } }) =>
+          affinity?.type === owner.type &&
+          affinity.name === owner.name &&
+          cidr.includes(":") === (family === 6) &&
+          (unallocated.length > 0 || attributes.some(({ releasedAt }) => releasedAt !== undefined)),
+      ),
+    );
   }
 }
 

@@ -82,6 +82,7 @@ export class Node implements AsyncDisposable {
   readonly binDir = BIN_DIR;
   readonly #binds: Readonly<Record<string, string>>;
   readonly #pods = new Set<Pod>();
+  #named = 0;
 
   private constructor(name: string, dir: string, binds: Readonly<Record<string, string>>) {
     this.name = name;
@@ -99,7 +100,7 @@ export class Node implements AsyncDisposable {
   }
 
   /** A new sandbox. Its name is unique on the machine: the given one with the node's before it. */
-  async addPod(name = `pod${this.#pods.size + 1}`): Promise<Pod> {
+  async addPod(name = `pod${++this.#named}`): Promise<Pod> {
     const unique = `${this.name}-${name}`;
     const pod = { name: unique, netnsPath: pathOf(unique) };
     await addNamespace(unique);

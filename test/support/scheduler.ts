@@ -71,7 +71,7 @@ export class Scheduler {
   readonly clock = {
     nowMs: (): number => this.#nowMs,
     nowNs: (): bigint => {
-      const now = BigInt(this.#nowMs) * 1_000_000n;
+      const now = BigInt(Math.floor(this.#nowMs)) * 1_000_000n;
       this.#lastNs = now > this.#lastNs ? now : this.#lastNs + 1n;
       return this.#lastNs;
     },

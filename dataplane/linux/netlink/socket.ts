@@ -32,10 +32,14 @@ const SO_RCVTIMEO = 20;
 const MSG_TRUNC = 0x20;
 const EINTR = 4;
 const EAGAIN = 11;
+const ENOBUFS = 105;
 const ECANCELED = 125;
+const SOCKADDR_BYTES = 12;
 
 export const NETLINK_ROUTE = 0;
 export const NETLINK_NETFILTER = 12;
+/** Changes of links (include/uapi/linux/rtnetlink.h). */
+export const RTMGRP_LINK = 1;
 
 /** Larger than the largest datagram the kernel makes of a dump (32 KiB, net/netlink/af_netlink.c). */
 const RECEIVE_BYTES = 65536;
@@ -75,8 +79,11 @@ export class NetlinkSocket implements Disposable {
     this.#fd = fd;
   }
 
-  /** @throws NetlinkError */
-  static open(protocol: number): NetlinkSocket {
+  /**
+   * @param groups bit mask of the groups whose news `events()` has (RTMGRP_*)
+   * @throws NetlinkError
+   */
+  static open(protocol: number, groups = 0): NetlinkSocket {
     const fd = libc().socket(AF_NETLINK, SOCK_RAW_CLOEXEC, protocol);
     if (fd < 0) throw new NetlinkError(lastErrno());
     // A kernel without one of these answers all the same, only with fewer words.
@@ -84,6 +91,11 @@ export class NetlinkSocket implements Disposable {
       libc().setsockopt(fd, SOL_NETLINK, option, Int32Array.of(1), 4);
     }
     libc().setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, BigInt64Array.of(BigInt(ANSWER_LIMIT_SECONDS), 0n), 16);
+    if (groups !== 0 && libc().bind(fd, socketAddress(groups), SOCKADDR_BYTES) !== 0) {
+      const errno = lastErrno();
+      closeSync(fd);
+      throw new NetlinkError(errno);
+    }
     return new NetlinkSocket(fd);
   }
 
@@ -150,6 +162,21 @@ export class NetlinkSocket implements Disposable {
     if (refusal !== undefined) throw refusal;
   }
 
+  /** The news that has come since the last call; waits for some when there is none. News that was too much for the socket is lost. */
+  events(): Message[] {
+    try {
+      return this.#receive();
+    } catch (error) {
+      if (error instanceof NetlinkError && error.errno === ENOBUFS) return [];
+      throw error;
+    }
+  }
+
+  /** Leaves the descriptor open for ever: another thread may still be about to use it. */
+  abandon(): void {
+    this.#isOpen = false;
+  }
+
   [Symbol.dispose](): void {
     if (this.#isOpen) closeSync(this.#fd);
     this.#isOpen = false;
@@ -190,6 +217,14 @@ export class NetlinkSocket implements Disposable {
       if (errno !== EINTR) throw new NetlinkError(errno);
     }
   }
+}
+
+/** struct sockaddr_nl; the kernel chooses the port. */
+function socketAddress(groups: number): Uint8Array {
+  const view = new DataView(new ArrayBuffer(SOCKADDR_BYTES));
+  view.setUint16(0, AF_NETLINK, true);
+  view.setUint32(8, groups, true);
+  return new Uint8Array(view.buffer);
 }
 
 function concatenate(parts: readonly Uint8Array[]): Uint8Array {

@@ -144,14 +144,14 @@ class Parser {
 
 function compare(label: string, operand: string, test: (value: string, operand: string) => boolean): Selector {
   return (labels) => {
-    const value = valueOf(labels, label);
+    const value = labelValue(labels, label);
     return value !== undefined && test(value, operand);
   };
 }
 
 function isIn(label: string, set: ReadonlySet<string>): Selector {
   return (labels) => {
-    const value = valueOf(labels, label);
+    const value = labelValue(labels, label);
     return value !== undefined && set.has(value);
   };
 }
@@ -160,6 +160,6 @@ function not(selector: Selector): Selector {
   return (labels) => !selector(labels);
 }
 
-function valueOf(labels: Readonly<Record<string, string>>, label: string): string | undefined {
+function labelValue(labels: Readonly<Record<string, string>>, label: string): string | undefined {
   return Object.hasOwn(labels, label) ? labels[label] : undefined;
 }

@@ -4,6 +4,7 @@
  * Sequence numbers are decimal text, because they pass 2^53 (I§2.4); the names are those of Calico's objects.
  */
 import type { AllocationAttribute, Block } from "../resources.ts";
+import { ownerPrefix } from "./codecs.ts";
 import { field, isNumber, isObject, isText, listOf, mapOf, optional, parseObject } from "./fields.ts";
 import type { StoredText } from "./object-store.ts";
 
@@ -23,14 +24,20 @@ export function encodeBlock(block: Block): StoredText {
         Object.entries(block.sequenceNumberForAllocation).map(([ordinal, number]) => [ordinal, String(number)]),
       ),
     }),
+    room: hasRoom(block) && block.affinity !== undefined ? ownerPrefix(block.affinity, block.cidr.includes(":") ? 6 : 4) : null,
   };
+}
+
+/** An ordinal in cooldown becomes free by the passing of time alone. */
+function hasRoom({ unallocated, attributes }: Block): boolean {
+  return unallocated.length > 0 || attributes.some(({ releasedAt }) => releasedAt !== undefined);
 }
 
 /**
  * @param refuse called when the text that is decoded late turns out to be broken
  * @throws Error when the first text is broken
  */
-export function decodeBlock(text: StoredText, refuse: (cause: unknown) => never): Block {
+export function decodeBlock(text: Pick<StoredText, "value" | "detail">, refuse: (cause: unknown) => never): Block {
   const head = parseObject(text.value);
   const affinity = head.affinity === undefined ? {} : { affinity: decodeOwner(field(head, "affinity", isText)) };
   let details: BlockDetails | undefined;

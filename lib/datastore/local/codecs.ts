@@ -23,13 +23,13 @@ export function cidrKey(cidr: string): string {
   return cidr.replaceAll(/[.:/]/g, "-");
 }
 
-/** Start of the keys of one owner's affinities in one family. */
-export function affinityPrefix(owner: BlockOwner, family: 4 | 6): string {
+/** Start of the keys of one owner's affinities in one family, and the mark of their blocks that have room. */
+export function ownerPrefix(owner: BlockOwner, family: 4 | 6): string {
   return `${owner.type}/${owner.name}/${family}/`;
 }
 
 export function affinityKey(key: AffinityKey): string {
-  return affinityPrefix(key.owner, key.cidr.includes(":") ? 6 : 4) + cidrKey(key.cidr);
+  return ownerPrefix(key.owner, key.cidr.includes(":") ? 6 : 4) + cidrKey(key.cidr);
 }
 
 export function endpointKey(key: EndpointKey): string {

@@ -17,7 +17,7 @@ const DEFAULT_BUSY_TIMEOUT_MS = 10_000;
  */
 const CHECKPOINT_PAGES = 256;
 
-/** Long rows (blocks) keep their tail in overflow pages, which a search by key never reads. */
+/** With rowids: the rows of blocks are long (16 KiB), and a table keeps them twice as fast to read as an index, which WITHOUT ROWID is. */
 const TABLES = `
   CREATE TABLE objects (
     kind TEXT NOT NULL,
@@ -25,8 +25,10 @@ const TABLES = `
     revision INTEGER NOT NULL,
     value TEXT NOT NULL,
     detail TEXT,
+    room TEXT,
     PRIMARY KEY (kind, key)
-  ) STRICT, WITHOUT ROWID;
+  ) STRICT;
+  CREATE INDEX blocks_with_room ON objects (room, key) WHERE room IS NOT NULL;
   CREATE TABLE counter (revision INTEGER NOT NULL) STRICT;
   INSERT INTO counter VALUES (0);
   PRAGMA application_id = ${APPLICATION_ID};

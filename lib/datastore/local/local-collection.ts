@@ -7,12 +7,14 @@ export interface Codec<K, T> {
   readonly keyOf: (key: K) => string;
   readonly encode: (value: T) => StoredText;
   /** `refuse` is for what is decoded late; what it throws at once is refused by the collection. */
-  readonly decode: (text: StoredText, refuse: (cause: unknown) => never) => T;
+  readonly decode: (text: StoredObject, refuse: (cause: unknown) => never) => T;
 }
 
 export class LocalCollection<K, T> implements Collection<K, T> {
   protected readonly store: ObjectStore;
   readonly #codec: Codec<K, T>;
+  /** The last list of each prefix, from the second time it is asked for: one call of a plugin lists once, an agent again and again. */
+  readonly #lists = new Map<string, { readonly stamp: string; readonly rows: readonly Versioned<T>[] } | undefined>();
 
   constructor(store: ObjectStore, codec: Codec<K, T>) {
     this.store = store;
@@ -21,7 +23,7 @@ export class LocalCollection<K, T> implements Collection<K, T> {
 
   async get(key: K): Promise<Versioned<T> | undefined> {
     const stored = this.store.get(this.#codec.kind, this.#codec.keyOf(key));
-    return stored && this.#decode(stored);
+    return stored && this.decode(stored);
   }
 
   async list(): Promise<readonly Versioned<T>[]> {
@@ -45,14 +47,40 @@ export class LocalCollection<K, T> implements Collection<K, T> {
   }
 
   protected readAll(): readonly Versioned<T>[] {
-    return this.store.list(this.#codec.kind).map((stored) => this.#decode(stored));
+    return this.readPrefix("");
   }
 
+  /** Reads nothing when nothing of the kind has changed since the last time, and else only what has. */
   protected readPrefix(prefix: string): readonly Versioned<T>[] {
-    return this.store.listByPrefix(this.#codec.kind, prefix).map((stored) => this.#decode(stored));
+    const { kind } = this.#codec;
+    if (!this.#lists.has(prefix)) {
+      this.#lists.set(prefix, undefined);
+      return this.store.list(kind, prefix).map((stored) => this.decode(stored));
+    }
+    // The stamp is taken first: what changes meanwhile only costs another read.
+    const stamp = this.store.stamp(kind);
+    const last = this.#lists.get(prefix);
+    if (last?.stamp === stamp) return last.rows;
+    const rows = last === undefined ? this.store.list(kind, prefix).map((stored) => this.decode(stored)) : this.#refresh(prefix, last.rows);
+    this.#lists.set(prefix, { stamp, rows });
+    return rows;
   }
 
-  #decode(stored: StoredObject): Versioned<T> {
+  /** A revision never stands for two states of the store, so that an object at a known one need not be read again. */
+  #refresh(prefix: string, known: readonly Versioned<T>[]): readonly Versioned<T>[] {
+    const { kind } = this.#codec;
+    const byRevision = new Map(known.map((object) => [object.revision, object]));
+    return this.store.snapshot(() =>
+      this.store.listRevisions(kind, prefix).flatMap(({ key, revision }) => {
+        const same = byRevision.get(revision);
+        if (same !== undefined) return [same];
+        const changed = this.store.get(kind, key);
+        return changed === undefined ? [] : [this.decode(changed)];
+      }),
+    );
+  }
+
+  protected decode(stored: StoredObject): Versioned<T> {
     const refuse = (cause: unknown): never => this.store.refuse(this.#codec.kind, stored.key, cause);
     try {
       return { value: this.#codec.decode(stored, refuse), revision: stored.revision };

@@ -2,6 +2,7 @@
 import type {
   AffinityKey,
   BlockAffinities,
+  BlockOwner,
   Blocks,
   Collection,
   Datastore,
@@ -26,7 +27,6 @@ import type {
 import { decodeBlock, encodeBlock } from "./block-codec.ts";
 import {
   affinityKey,
-  affinityPrefix,
   cidrKey,
   decodeAffinity,
   decodeClusterInformation,
@@ -37,6 +37,7 @@ import {
   decodePool,
   decodeReservation,
   endpointKey,
+  ownerPrefix,
 } from "./codecs.ts";
 import type { ConnectionOptions } from "./connection.ts";
 import { describeFile } from "./failures.ts";
@@ -60,7 +61,7 @@ export interface LocalDatastore extends Datastore {
 export function openLocalDatastore(path: string, options: ConnectionOptions = {}): LocalDatastore {
   const store = new ObjectStore(path, options);
   const plain = <T>(decode: (text: string) => T) => ({
-    encode: (value: T) => ({ value: JSON.stringify(value), detail: null }),
+    encode: (value: T) => ({ value: JSON.stringify(value), detail: null, room: null }),
     decode: (text: { readonly value: string }) => decode(text.value),
   });
   return {
@@ -72,7 +73,7 @@ export function openLocalDatastore(path: string, options: ConnectionOptions = {}
       keyOf: String,
       ...plain(decodeIpamConfiguration),
     }),
-    blocks: new LocalCollection<string, Block>(store, { kind: "block", keyOf: cidrKey, encode: encodeBlock, decode: decodeBlock }),
+    blocks: new LocalBlocks(store, { kind: "block", keyOf: cidrKey, encode: encodeBlock, decode: decodeBlock }),
     affinities: new LocalAffinities(store, { kind: "affinity", keyOf: affinityKey, ...plain(decodeAffinity) }),
     handles: new LocalCollection<string, Handle>(store, { kind: "handle", keyOf: String, ...plain(decodeHandle) }),
     endpoints: new LocalEndpoints(store, { kind: "endpoint", keyOf: endpointKey, ...plain(decodeEndpoint) }),
@@ -102,9 +103,15 @@ class LocalPools extends LocalCollection<string, IPPool> implements Pools {
   }
 }
 
+class LocalBlocks extends LocalCollection<string, Block> implements Blocks {
+  async listWithRoom(owner: BlockOwner, family: 4 | 6): Promise<readonly Versioned<Block>[]> {
+    return this.store.listWithRoom(ownerPrefix(owner, family)).map((stored) => this.decode(stored));
+  }
+}
+
 class LocalAffinities extends LocalCollection<AffinityKey, BlockAffinity> implements BlockAffinities {
-  async listByOwner(owner: AffinityKey["owner"], family: 4 | 6): Promise<readonly Versioned<BlockAffinity>[]> {
-    const found = this.readPrefix(affinityPrefix(owner, family));
+  async listByOwner(owner: BlockOwner, family: 4 | 6): Promise<readonly Versioned<BlockAffinity>[]> {
+    const found = this.readPrefix(ownerPrefix(owner, family));
     // A node name with slashes could make one owner's keys begin like another's.
     return found.filter(({ value }) => value.owner.name === owner.name && value.cidr.includes(":") === (family === 6));
   }

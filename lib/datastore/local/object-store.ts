@@ -23,9 +23,11 @@ export type Kind =
 export interface StoredText {
   readonly value: string;
   readonly detail: string | null;
+  /** For a block that has room: whose it is (codecs.ts, `ownerPrefix`), so that such blocks are found without reading the full ones. */
+  readonly room: string | null;
 }
 
-export interface StoredObject extends StoredText {
+export interface StoredObject extends Pick<StoredText, "value" | "detail"> {
   readonly key: string;
   readonly revision: string;
 }
@@ -34,6 +36,8 @@ export class ObjectStore implements Disposable {
   readonly #connection: Connection;
   readonly #database: Database;
   readonly #path: string;
+  /** Writes of this process by kind, begun ones included. */
+  readonly #writes = new Map<Kind, number>();
 
   /** @throws what `openConnection` throws */
   constructor(path: string, options: ConnectionOptions = {}) {
@@ -46,12 +50,8 @@ export class ObjectStore implements Disposable {
     return this.#read("SELECT key, revision, value, detail FROM objects WHERE kind = ? AND key = ?", kind, key)[0];
   }
 
-  list(kind: Kind): readonly StoredObject[] {
-    return this.#read("SELECT key, revision, value, detail FROM objects WHERE kind = ? ORDER BY key", kind);
-  }
-
-  /** Objects whose key starts with `prefix`, in key order, by one range scan. */
-  listByPrefix(kind: Kind, prefix: string): readonly StoredObject[] {
+  /** Objects whose key starts with `prefix`, in key order, by one range scan; all of the kind when it is empty. */
+  list(kind: Kind, prefix: string): readonly StoredObject[] {
     return this.#read(
       "SELECT key, revision, value, detail FROM objects WHERE kind = ? AND key >= ? AND key < ? ORDER BY key",
       kind,
@@ -61,17 +61,45 @@ export class ObjectStore implements Disposable {
     );
   }
 
+  /** Keys and revisions of the objects whose key starts with `prefix`, in key order: far less to read than the objects. */
+  listRevisions(kind: Kind, prefix: string): readonly { readonly key: string; readonly revision: string }[] {
+    const statement = "SELECT key, revision, '' FROM objects WHERE kind = ? AND key >= ? AND key < ? ORDER BY key";
+    return this.#read(statement, kind, prefix, `${prefix}\u{10FFFF}`);
+  }
+
+  /** Runs `read` on one state of the store, whatever others write meanwhile. */
+  snapshot<T>(read: () => T): T {
+    if (this.#database.inTransaction) return read();
+    try {
+      this.#prepare("BEGIN").run();
+      const result = read();
+      this.#prepare("COMMIT").run();
+      return result;
+    } catch (error) {
+      this.#rollBack();
+      throw failureOf(error, this.#path);
+    }
+  }
+
+  /** Blocks with this mark of room, in key order, by one index scan. */
+  listWithRoom(room: string): readonly StoredObject[] {
+    return this.#read("SELECT key, revision, value, detail FROM objects WHERE room = ? ORDER BY key", room);
+  }
+
+  /**
+   * The same text as before as long as no object of the kind has changed, whoever wrote: `data_version` counts the commits of others
+   * (sqlite.org/pragma.html#pragma_data_version), our own are counted here.
+   */
+  stamp(kind: Kind): string {
+    return `${this.#number("PRAGMA data_version")} ${this.#writes.get(kind) ?? 0}`;
+  }
+
   /** @throws DatastoreError `already-exists` @returns the revision */
   create(kind: Kind, key: string, text: StoredText): string {
     return this.transaction(() => {
-      const revision = this.#nextRevision();
-      const made = this.#prepare("INSERT INTO objects VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING").run(
-        kind,
-        key,
-        revision,
-        text.value,
-        text.detail,
-      ).changes;
+      const revision = this.#nextRevision(kind);
+      const statement = "INSERT INTO objects VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING";
+      const made = this.#prepare(statement).run(kind, key, revision, text.value, text.detail, text.room).changes;
       if (made === 0) throw new DatastoreError("already-exists", `resource already exists: ${kind} ${key}`);
       return String(revision);
     });
@@ -80,10 +108,13 @@ export class ObjectStore implements Disposable {
   /** @throws DatastoreError `conflict`, `not-found` @returns the new revision */
   update(kind: Kind, key: string, text: StoredText, revision: string): string {
     return this.transaction(() => {
-      const next = this.#nextRevision();
+      const next = this.#nextRevision(kind);
       const statement = "UPDATE objects SET revision = ?, value = ?, detail = ? WHERE kind = ? AND key = ? AND revision = ?";
       const changed = this.#prepare(statement).run(next, text.value, text.detail, kind, key, Number(revision)).changes;
       if (changed === 0) throw this.#whyNotThere(kind, key, revision);
+      // Apart, because a column that is set, even to what it was, has its index written.
+      if (kind === "block")
+        this.#prepare("UPDATE objects SET room = ? WHERE kind = ? AND key = ? AND room IS NOT ?").run(text.room, kind, key, text.room);
       return String(next);
     });
   }
@@ -91,6 +122,7 @@ export class ObjectStore implements Disposable {
   /** @throws DatastoreError `conflict`, `not-found` */
   delete(kind: Kind, key: string, revision: string): void {
     this.transaction(() => {
+      this.#noteWrite(kind);
       const removed = this.#prepare("DELETE FROM objects WHERE kind = ? AND key = ? AND revision = ?").run(
         kind,
         key,
@@ -124,11 +156,19 @@ export class ObjectStore implements Disposable {
   }
 
   /** Counts every write of the store: a key that is made again never gets a revision it had before. */
-  #nextRevision(): number {
-    const [row] = this.#prepare("UPDATE counter SET revision = revision + 1 RETURNING revision").values();
-    const revision = row?.[0];
-    if (typeof revision !== "number") throw damaged(this.#path, "the counter of revisions is missing");
-    return revision;
+  #nextRevision(kind: Kind): number {
+    this.#noteWrite(kind);
+    return this.#number("UPDATE counter SET revision = revision + 1 RETURNING revision");
+  }
+
+  #noteWrite(kind: Kind): void {
+    this.#writes.set(kind, (this.#writes.get(kind) ?? 0) + 1);
+  }
+
+  #number(sql: string): number {
+    const value = this.#prepare(sql).values()[0]?.[0];
+    if (typeof value !== "number") throw damaged(this.#path, `no answer to ${sql}`);
+    return value;
   }
 
   #whyNotThere(kind: Kind, key: string, revision: string): DatastoreError {

@@ -1,38 +1,34 @@
 import type { Difference } from "../../golden/compare.ts";
-import { type DeliberateDifference, judge } from "../../golden/deliberate.ts";
+import { judge } from "../../golden/deliberate.ts";
 
 const EXIT: Difference = { path: ["call 0", "exit"], recorded: 1, ours: 0 };
 const LINK: Difference = { path: ["call 0", "kernel", "host", "links", "cali1"], recorded: { mtu: 1500 }, ours: undefined };
 
-function listed(expect: DeliberateDifference["expect"]): DeliberateDifference {
-  return { reason: "a test", expect };
-}
-
 describe("judging a play", () => {
   it("calls a difference that nobody listed unexpected", () => {
-    expect(judge([EXIT], undefined, []).unexpected).toEqual([EXIT]);
+    expect(judge([EXIT], {}, []).unexpected).toEqual([EXIT]);
   });
 
   it("accepts a listed difference with the outcome that is written down", () => {
-    const own = listed({ "call 0 > exit": { is: 0 }, "call 0 > kernel > host > **": { absent: true } });
+    const own = { "call 0 > exit": { is: 0 }, "call 0 > kernel > host > **": { absent: true } };
     expect(judge([EXIT, LINK], own, [])).toMatchObject({ unexpected: [], stale: [] });
   });
 
   it("refuses a listed difference with another outcome", () => {
-    expect(judge([EXIT], listed({ "call 0 > exit": { is: 2 } }), [])).toMatchObject({ unexpected: [EXIT], stale: ["call 0 > exit"] });
+    expect(judge([EXIT], { "call 0 > exit": { is: 2 } }, [])).toMatchObject({ unexpected: [EXIT], stale: ["call 0 > exit"] });
   });
 
   it("names what is listed and does not occur", () => {
-    expect(judge([], listed({ "call 0 > exit": { is: 0 } }), []).stale).toEqual(["call 0 > exit"]);
+    expect(judge([], { "call 0 > exit": { is: 0 } }, []).stale).toEqual(["call 0 > exit"]);
   });
 
   it("accepts general differences anywhere and says which occurred", () => {
-    const general = [{ name: "links go", ...listed({ "* > kernel > host > links > *": { absent: true } }) }];
-    const { unexpected, general: met } = judge([EXIT, LINK], undefined, general);
+    const general = [{ name: "links go", suites: [], reason: "a test", expect: { "* > kernel > host > links > *": { absent: true } } }];
+    const { unexpected, general: met } = judge([EXIT, LINK], {}, general);
     expect({ unexpected, met: [...met] }).toEqual({ unexpected: [EXIT], met: ["links go"] });
   });
 
   it("matches a star with one segment only", () => {
-    expect(judge([LINK], listed({ "call 0 > kernel > *": { absent: true } }), []).unexpected).toEqual([LINK]);
+    expect(judge([LINK], { "call 0 > kernel > *": { absent: true } }, []).unexpected).toEqual([LINK]);
   });
 });

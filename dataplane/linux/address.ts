@@ -1,0 +1,71 @@
+/** Addresses of an interface by rtnetlink (include/uapi/linux/if_addr.h). */
+import { bytesOf, formatPrefix, type Prefix, parsePrefix } from "../../lib/addresses/address.ts";
+import { TortieError } from "../../lib/errors.ts";
+import { attributeMap, bytes, encodeAttributes, readU32, u32 } from "./netlink/attribute.ts";
+import { NLM_F_CREATE, NLM_F_EXCL } from "./netlink/message.ts";
+import type { NetlinkSocket } from "./netlink/socket.ts";
+import { addressOf, familyOf, numberOf } from "./wire.ts";
+
+const RTM_NEWADDR = 20;
+const RTM_GETADDR = 22;
+const IFA_ADDRESS = 1;
+const IFA_LOCAL = 2;
+const IFA_FLAGS = 8;
+export const IFA_F_NODAD = 0x02;
+export const IFA_F_DADFAILED = 0x08;
+export const IFA_F_TENTATIVE = 0x40;
+
+export interface InterfaceAddress {
+  readonly prefix: Prefix;
+  /** IFA_F_* */
+  readonly flags: number;
+}
+
+/**
+ * Adds an address with global scope, or link scope for an IPv6 link-local one (the kernel tells by itself).
+ * @param isDadSkipped sets IFA_F_NODAD: the address is usable at once whatever the interface's settings say
+ * @throws NetlinkError; EEXIST when the interface has it already
+ */
+export function addAddress(socket: NetlinkSocket, index: number, prefix: Prefix, isDadSkipped: boolean): void {
+  const address = bytesOf(prefix.address);
+  const attributes = [bytes(IFA_LOCAL, address), bytes(IFA_ADDRESS, address), ...(isDadSkipped ? [u32(IFA_FLAGS, IFA_F_NODAD)] : [])];
+  const payload = addressPayload(numberOf(prefix.address.family), prefix.length, index, encodeAttributes(attributes));
+  socket.request({ type: RTM_NEWADDR, flags: NLM_F_CREATE | NLM_F_EXCL, payload });
+}
+
+/** Every address of an interface, both families. @throws NetlinkError */
+export function listAddresses(socket: NetlinkSocket, index: number): InterfaceAddress[] {
+  const messages = socket.dump({ type: RTM_GETADDR, payload: addressPayload(0, 0, index, new Uint8Array()) });
+  return messages.flatMap(({ payload }) => {
+    const view = new DataView(payload.buffer, payload.byteOffset, payload.length);
+    const family = familyOf(view.getUint8(0));
+    const attributes = attributeMap(payload.subarray(8));
+    // IFA_ADDRESS is the other end's address where there is one; only IFA_LOCAL is always ours, but IPv6 may leave it out.
+    const local = attributes.get(IFA_LOCAL) ?? attributes.get(IFA_ADDRESS);
+    if (family === undefined || local === undefined || view.getUint32(4, true) !== index) return [];
+    const flags = readU32(attributes.get(IFA_FLAGS)) ?? view.getUint8(2);
+    return [{ prefix: { address: addressOf(family, local), length: view.getUint8(1) }, flags }];
+  });
+}
+
+/** @throws TortieError `address-failed` when the text is no prefix */
+export function prefixOf(text: string): Prefix {
+  const prefix = parsePrefix(text);
+  if (prefix === undefined) throw new TortieError("address-failed", `"${text}" is not an address with a prefix length`);
+  return prefix;
+}
+
+/** Whether `addresses` has exactly this one. */
+export function hasAddress(addresses: readonly InterfaceAddress[], prefix: Prefix): InterfaceAddress | undefined {
+  return addresses.find((address) => formatPrefix(address.prefix) === formatPrefix(prefix));
+}
+
+function addressPayload(family: number, length: number, index: number, attributes: Uint8Array): Uint8Array {
+  const result = new Uint8Array(8 + attributes.length);
+  const view = new DataView(result.buffer);
+  view.setUint8(0, family);
+  view.setUint8(1, length);
+  view.setUint32(4, index, true);
+  result.set(attributes, 8);
+  return result;
+}

@@ -1,0 +1,109 @@
+/** Makes the kernel hold one attachment (C§4.2), in the order that the kernel needs; everything made is undone with the pair of links. */
+import { formatPrefix } from "../../lib/addresses/address.ts";
+import { messageOf, TortieError } from "../../lib/errors.ts";
+import { inNamespace, type OpenNamespace, openNamespace } from "../../lib/system/netns.ts";
+import type { AppliedState, DesiredState } from "../desired-state.ts";
+import { addAddress, prefixOf } from "./address.ts";
+import { createPair } from "./create-pair.ts";
+import { deleteHostLink } from "./delete-link.ts";
+import { installRoute } from "./install-route.ts";
+import { type Link, setLinkAlias, setLinkLocalSource, setLinkUp } from "./link.ts";
+import { NETLINK_ROUTE, NetlinkError, NetlinkSocket } from "./netlink/socket.ts";
+import { differingSysctls, readSysctl, writeSysctls } from "./sysctl.ts";
+
+const EEXIST = 17;
+
+/** One end of the pair while it is set up. */
+interface End {
+  readonly socket: NetlinkSocket;
+  readonly index: number;
+  readonly name: string;
+  /** Whether the kernel would run duplicate address detection on it, which takes a second. */
+  readonly runsDad: boolean;
+}
+
+/**
+ * @param undo gets the removal of the links, and with them of everything else, as soon as they are there
+ * @throws TortieError naming the object that could not be made
+ */
+export async function attach(desired: DesiredState, undo: AsyncDisposableStack): Promise<AppliedState> {
+  using namespace = openNamespace(desired.sandbox);
+  using hostSocket = NetlinkSocket.open(NETLINK_ROUTE);
+  using podSocket = inNamespace(namespace, () => NetlinkSocket.open(NETLINK_ROUTE));
+
+  const { kind, host: hostLink, pod: podLink } = await createPair(hostSocket, podSocket, namespace.fd, desired);
+  undo.defer(() => removeByIndex(hostLink.index));
+  // First of all: whoever finds what a killed process left must know whose it is.
+  setLinkAlias(hostSocket, hostLink.index, desired.host.alias);
+
+  const warnings = [
+    ...writeSysctls(differingSysctls(desired.node)),
+    ...inNamespace(namespace, () => writeSysctls(desired.pod.sysctlsBeforeUp)),
+    ...writeSysctls(desired.host.sysctls),
+  ];
+  const host: End = { ...hostLink, socket: hostSocket, runsDad: runsDad(hostLink.name) };
+  // The pod reaches IPv6 through this address, whatever way the host makes such addresses by default. The kernel makes it again when the link
+  // comes up later; but one that the kernel makes would be checked for duplicates where the host insists on that.
+  if (desired.host.addresses.some(isIpv6)) setLinkLocalSource(hostSocket, host.index, host.runsDad ? "nobody" : "mac");
+  bringUp(hostSocket, hostLink);
+  bringUp(podSocket, podLink);
+
+  warnings.push(...setUpPod(namespace, desired, podSocket, podLink.index));
+  for (const address of desired.host.addresses) assignAddress(host, address, true);
+  try {
+    for (const route of desired.host.routes) installRoute(host.socket, host.index, host.name, route);
+  } catch (error) {
+    if (!(error instanceof TortieError)) throw error;
+    throw new TortieError(error.word, `error adding host side routes for interface: ${host.name}, error: ${error.message}`, {
+      cause: error,
+    });
+  }
+  return { podMac: podLink.mac, kind, warnings };
+}
+
+function bringUp(socket: NetlinkSocket, { index, name }: Link): void {
+  try {
+    setLinkUp(socket, index);
+  } catch (error) {
+    throw new TortieError("link-failed", `failed to set ${name} up: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+/** Routes before addresses, as Calico does it: what the kernel adds for the addresses themselves then comes after them. */
+function setUpPod(namespace: OpenNamespace, { pod }: DesiredState, socket: NetlinkSocket, index: number): string[] {
+  const [warnings, dad] = inNamespace(namespace, () => [writeSysctls(pod.sysctls), runsDad(pod.name)] as const);
+  for (const route of pod.routes) installRoute(socket, index, pod.name, route);
+  for (const address of pod.addresses) assignAddress({ socket, index, name: pod.name, runsDad: dad }, address, false);
+  return warnings;
+}
+
+/**
+ * Duplicate address detection is off when both settings are below 1 (net/ipv6/addrconf.c, addrconf_dad_begin). Only where it is on are addresses
+ * marked to skip it: the mark shows in `ip addr`, and addresses should look the same everywhere.
+ */
+function runsDad(name: string): boolean {
+  return ["all", name].some((scope) => Number(readSysctl(`net/ipv6/conf/${scope}/accept_dad`) ?? "0") > 0);
+}
+
+/** @param isThereFine whether the kernel may have made this address by itself: a link-local one, when the link went up */
+function assignAddress(end: End, text: string, isThereFine: boolean): void {
+  const prefix = prefixOf(text);
+  try {
+    addAddress(end.socket, end.index, prefix, end.runsDad && prefix.address.family === 6);
+  } catch (error) {
+    if (error instanceof NetlinkError && error.errno === EEXIST && isThereFine) return;
+    throw new TortieError("address-failed", `failed to add IP addr ${formatPrefix(prefix)} to ${end.name}: ${messageOf(error)}`, {
+      cause: error,
+    });
+  }
+}
+
+function isIpv6(address: string): boolean {
+  return address.includes(":");
+}
+
+/** The index is never given to another link while the namespace lives, so this cannot meet a stranger. */
+function removeByIndex(index: number): void {
+  using socket = NetlinkSocket.open(NETLINK_ROUTE);
+  deleteHostLink(socket, { index });
+}

@@ -1,0 +1,139 @@
+/** Makes the pair of links: what may be there already, which kinds this kernel has, which values it takes (C§4.2 steps 1 to 4, C§4.5). */
+import { messageOf, TortieError } from "../../lib/errors.ts";
+import { errnoText } from "../../lib/system/errno.ts";
+import type { DesiredState } from "../desired-state.ts";
+import { deleteHostLink } from "./delete-link.ts";
+import { getLink, type Link, type LinkKind, type Pair, pairRequest, setLinkMac } from "./link.ts";
+import { NetlinkError, type NetlinkSocket } from "./netlink/socket.ts";
+
+const EEXIST = 17;
+const EINVAL = 22;
+const EOPNOTSUPP = 95;
+const EADDRNOTAVAIL = 99;
+/** ETH_MIN_MTU and ETH_MAX_MTU (include/uapi/linux/if_ether.h), which veth and netkit take over. */
+const MTU = { min: 68, max: 65535 };
+/** IPV6_MIN_MTU (include/uapi/linux/ipv6.h): an interface below it has no IPv6 at all. */
+const MTU_MIN_IPV6 = 1280;
+/** net/core/rtnetlink.c, rtnl_create_link. */
+const QUEUES_MAX = 4096;
+const MAC_SETTLE = { tries: 50, delayMs: 100 };
+
+export interface CreatedPair {
+  readonly kind: LinkKind;
+  readonly host: Link;
+  readonly pod: Link;
+}
+
+/**
+ * Creates both ends, down, with names, MACs, MTU and queues. A host link of the wanted name is replaced: it is ours or an older sandbox's.
+ * @param pod socket of the sandbox
+ * @throws TortieError `interface-exists`, `mtu-invalid`, `queues-invalid`, `mac-invalid`, `link-failed`; nothing of the pair is there then
+ */
+export async function createPair(
+  host: NetlinkSocket,
+  pod: NetlinkSocket,
+  namespaceFd: number,
+  desired: DesiredState,
+): Promise<CreatedPair> {
+  checkDevice(desired);
+  const kind = createFresh(host, pod, namespaceFd, desired);
+  try {
+    const hostLink = await withMac(host, presentLink(host, desired.host.name), desired.host.mac);
+    return { kind, host: hostLink, pod: presentLink(pod, desired.pod.name) };
+  } catch (error) {
+    deleteHostLink(host, { name: desired.host.name });
+    throw error;
+  }
+}
+
+/** Refuses what the kernel would refuse with no more than "invalid argument" (recordings `mtu-67`, `mtu-70000`, `num-queues-5000`, `mtu-1279`). */
+function checkDevice({ device, pod }: DesiredState): void {
+  const { mtu, queues } = device;
+  if (mtu !== 0 && (!Number.isInteger(mtu) || mtu < MTU.min || mtu > MTU.max)) {
+    throw new TortieError("mtu-invalid", `invalid argument: mtu ${mtu} is out of range, ${MTU.min} to ${MTU.max}`);
+  }
+  if (mtu !== 0 && mtu < MTU_MIN_IPV6 && pod.addresses.some((address) => address.includes(":"))) {
+    throw new TortieError("mtu-invalid", `mtu ${mtu} is too small for IPv6 on ${pod.name}, which needs at least ${MTU_MIN_IPV6}`);
+  }
+  if (!Number.isInteger(queues) || queues < 1 || queues > QUEUES_MAX) {
+    throw new TortieError("queues-invalid", `invalid argument: ${queues} queues are out of range, 1 to ${QUEUES_MAX}`);
+  }
+}
+
+function createFresh(host: NetlinkSocket, pod: NetlinkSocket, namespaceFd: number, desired: DesiredState): LinkKind {
+  const pair = {
+    mtu: desired.device.mtu,
+    queues: desired.device.queues,
+    host: desired.host,
+    pod: { name: desired.pod.name, mac: desired.pod.mac, namespaceFd },
+  };
+  try {
+    return createOfKind(host, desired.device.kind, pair);
+  } catch (error) {
+    if (!(error instanceof NetlinkError) || error.errno !== EEXIST) throw refusal(error, desired);
+  }
+  replaceHostLink(host, desired);
+  try {
+    return createOfKind(host, desired.device.kind, pair);
+  } catch (error) {
+    if (error instanceof NetlinkError && error.errno === EEXIST && getLink(pod, { name: desired.pod.name }) !== undefined) {
+      const { pod, sandbox } = desired;
+      throw new TortieError("interface-exists", `file exists: sandbox ${sandbox} already has an interface ${pod.name}`, { cause: error });
+    }
+    throw refusal(error, desired);
+  }
+}
+
+/** Removes the host link in the way, unless it is, by its alias, somebody else's and that matters here. */
+function replaceHostLink(socket: NetlinkSocket, { host }: DesiredState): void {
+  const link = getLink(socket, { name: host.name });
+  if (link === undefined) return;
+  if (host.replaces === "unowned" && link.alias !== "" && link.alias !== host.alias) {
+    throw new TortieError("interface-exists", `file exists: host interface ${host.name} belongs to another attachment, "${link.alias}"`);
+  }
+  deleteHostLink(socket, { index: link.index });
+}
+
+/** A kernel without netkit answers EOPNOTSUPP, and then a veth does; any other refusal is one (C§4.5). */
+function createOfKind(host: NetlinkSocket, kind: LinkKind, pair: Omit<Pair, "kind">): LinkKind {
+  try {
+    host.request(pairRequest({ ...pair, kind }));
+    return kind;
+  } catch (error) {
+    if (kind !== "netkit" || !(error instanceof NetlinkError) || error.errno !== EOPNOTSUPP) throw error;
+    return createOfKind(host, "veth", pair);
+  }
+}
+
+function refusal(error: unknown, { device, host, pod }: DesiredState): unknown {
+  if (!(error instanceof NetlinkError)) return error;
+  const what = `${device.kind} ${host.name} with peer ${pod.name}`;
+  if (error.errno === EADDRNOTAVAIL && pod.mac !== undefined) {
+    return new TortieError("mac-invalid", `failed to set MAC address ${pod.mac} on ${pod.name}: ${messageOf(error)}`, { cause: error });
+  }
+  const values = error.errno === EINVAL ? ` (mtu ${device.mtu}, ${device.queues} queues)` : "";
+  // The bare words of the kernel first, as Calico gives them.
+  return new TortieError("link-failed", `${errnoText(error.errno)}: failed to create ${what}${values}: ${messageOf(error)}`, {
+    cause: error,
+  });
+}
+
+function presentLink(socket: NetlinkSocket, name: string): Link {
+  const link = getLink(socket, { name });
+  if (link === undefined) throw new TortieError("link-failed", `interface ${name} was removed by somebody else while it was set up`);
+  return link;
+}
+
+/** Somebody else, such as udev, may change the MAC of a new link: it is set again until it stays (C§12.1). */
+async function withMac(socket: NetlinkSocket, link: Link, mac: string): Promise<Link> {
+  let current = link;
+  for (let tries = 0; current.mac !== mac; tries++) {
+    if (tries === MAC_SETTLE.tries) {
+      throw new TortieError("link-failed", `interface ${link.name} does not keep its MAC address ${mac}: it has ${current.mac}`);
+    }
+    if (tries > 0) await new Promise((resolve) => setTimeout(resolve, MAC_SETTLE.delayMs));
+    setLinkMac(socket, link.index, mac);
+    current = presentLink(socket, link.name);
+  }
+  return current;
+}

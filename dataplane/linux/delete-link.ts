@@ -1,0 +1,74 @@
+/**
+ * Deletes a link and returns as soon as it is gone.
+ *
+ * The kernel takes a link away in two parts: first, within a millisecond, it is unlisted with its peer, its addresses and routes, and everybody is told
+ * (RTM_DELLINK); then the caller of the deletion waits some 20 ms for a grace period before the memory is freed (net/core/dev.c, netdev_run_todo).
+ * The deletion runs on a thread of its own, so that the second part overlaps with what the process does next, and so that a kernel that
+ * never comes back cannot hold the operation up for ever (C§4.7).
+ */
+import { TortieError } from "../../lib/errors.ts";
+import { startWrite } from "../../lib/system/background-write.ts";
+import { pollReadable } from "../../lib/system/poll.ts";
+import { deleteRequest, getLink, isDeletionOf, type Link, type LinkKey } from "./link.ts";
+import { NETLINK_ROUTE, NetlinkError, NetlinkSocket, RTMGRP_LINK } from "./netlink/socket.ts";
+
+/** C§4.7 */
+const DELETION_LIMIT_MS = 20_000;
+const ENODEV = 19;
+
+/** Where a link is, and how it is to be deleted. */
+export interface Deletion {
+  readonly socket: NetlinkSocket;
+  /** Another socket of the same namespace, which gets the news of its links (RTMGRP_LINK). */
+  readonly monitor: NetlinkSocket;
+  /** For messages: "in netns /run/netns/x", "on the host". */
+  readonly where: string;
+  readonly limitMs?: number;
+}
+
+/**
+ * Deletes a link of any type, if there is one.
+ * @returns whether there was one
+ * @throws NetlinkError when the kernel refuses; TortieError `link-delete-timeout`
+ */
+export function deleteLink(deletion: Deletion, key: LinkKey): boolean {
+  const link = getLink(deletion.socket, key);
+  if (link === undefined) return false;
+  try {
+    deleteObserved(deletion, link);
+  } catch (error) {
+    if (!(error instanceof NetlinkError) || error.errno !== ENODEV) throw error;
+  }
+  return true;
+}
+
+/** Deletes a link of the host, that is, of the namespace the thread is in. */
+export function deleteHostLink(socket: NetlinkSocket, key: LinkKey): boolean {
+  using monitor = NetlinkSocket.open(NETLINK_ROUTE, RTMGRP_LINK);
+  return deleteLink({ socket, monitor, where: "on the host" }, key);
+}
+
+function deleteObserved({ socket, monitor, where, limitMs = DELETION_LIMIT_MS }: Deletion, { index, name }: Link): void {
+  const end = performance.now() + limitMs;
+  const request = deleteRequest({ index });
+  try {
+    startWrite(socket.fd, socket.prepare(request));
+  } catch {
+    // No thread to be had (a limit on processes): better a deletion without a time limit than none.
+    socket.request(request);
+    return;
+  }
+  for (;;) {
+    const ready = pollReadable([socket.fd, monitor.fd], end - performance.now());
+    if (ready.length === 0) {
+      socket.abandon();
+      throw new TortieError("link-delete-timeout", `timed out deleting device ${where}: ${name} is still there after ${limitMs / 1000} s`);
+    }
+    if (ready.includes(monitor.fd) && monitor.events().some((message) => isDeletionOf(message, index))) return;
+    // An answer before the news: the kernel refused, or the news was lost.
+    if (ready.includes(socket.fd)) {
+      socket.answer();
+      return;
+    }
+  }
+}

@@ -1,0 +1,64 @@
+/** The dataplane on Linux: veth or netkit pairs, rtnetlink, /proc/sys. */
+import { messageOf, TortieError } from "../../lib/errors.ts";
+import { inNamespace, isOwnNamespace, openNamespace, verifyNamespacePath } from "../../lib/system/netns.ts";
+import type { Dataplane } from "../dataplane.ts";
+import type { AppliedState, Attachment, DesiredState, Difference } from "../desired-state.ts";
+import { attach } from "./attach.ts";
+import { detach, detachHostEnd } from "./detach.ts";
+import { inspect } from "./inspect.ts";
+import { getLink, listLinks } from "./link.ts";
+import { NETLINK_ROUTE, NetlinkError, NetlinkSocket } from "./netlink/socket.ts";
+
+export class LinuxDataplane implements Dataplane {
+  verifySandbox(sandbox: string): void {
+    verifyNamespacePath(sandbox);
+  }
+
+  isOwnNamespace(sandbox: string): boolean {
+    return isOwnNamespace(sandbox);
+  }
+
+  async hasPodEnd(sandbox: string, podInterface: string): Promise<boolean> {
+    return explained(`failed to look for interface ${podInterface} in ${sandbox}`, () => {
+      using namespace = openNamespace(sandbox);
+      using socket = inNamespace(namespace, () => NetlinkSocket.open(NETLINK_ROUTE));
+      return getLink(socket, { name: podInterface }) !== undefined;
+    });
+  }
+
+  async apply(desired: DesiredState, undo: AsyncDisposableStack): Promise<AppliedState> {
+    const { host, pod, sandbox } = desired;
+    return explained(`failed to connect ${pod.name} in ${sandbox} with ${host.name}`, () => attach(desired, undo));
+  }
+
+  async inspect(desired: DesiredState): Promise<readonly Difference[]> {
+    return explained(`failed to inspect ${desired.pod.name} in ${desired.sandbox} and ${desired.host.name}`, () => inspect(desired));
+  }
+
+  async remove(attachment: Attachment): Promise<void> {
+    return explained(`failed to remove ${attachment.podInterface} or ${attachment.hostInterface}`, () => detach(attachment));
+  }
+
+  async listOwned(prefix: string): Promise<readonly { readonly name: string; readonly alias: string }[]> {
+    return explained("failed to list the interfaces of the host", () => {
+      using socket = NetlinkSocket.open(NETLINK_ROUTE);
+      return listLinks(socket)
+        .filter(({ alias }) => alias.startsWith(prefix))
+        .map(({ name, alias }) => ({ name, alias }));
+    });
+  }
+
+  async removeHostEnd(name: string, alias: string): Promise<void> {
+    return explained(`failed to remove ${name}`, () => detachHostEnd(name, alias));
+  }
+}
+
+/** Says what was being done when the kernel refused something that no step has words of its own for. */
+async function explained<T>(what: string, work: () => T | Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof NetlinkError) throw new TortieError("netlink-failed", `${what}: ${messageOf(error)}`, { cause: error });
+    throw error;
+  }
+}

@@ -1,0 +1,117 @@
+/** Routes by rtnetlink: table main, protocol boot, unicast, no metric, no source, created exclusively (C§4.1). */
+import { type Address, bytesOf, type Family, formatAddress, formatPrefix, type Prefix } from "../../lib/addresses/address.ts";
+import type { Route } from "../desired-state.ts";
+import { prefixOf } from "./address.ts";
+import { attributeMap, bytes, encodeAttributes, readU32, u32 } from "./netlink/attribute.ts";
+import { type Message, NLM_F_CREATE, NLM_F_EXCL } from "./netlink/message.ts";
+import { NetlinkError, type NetlinkSocket, type Request } from "./netlink/socket.ts";
+import { addressOf, familyOf, numberOf } from "./wire.ts";
+
+const RTM_NEWROUTE = 24;
+const RTM_GETROUTE = 26;
+const RTA_DST = 1;
+const RTA_OIF = 4;
+const RTA_GATEWAY = 5;
+const RTA_TABLE = 15;
+const RT_TABLE_MAIN = 254;
+const RTPROT_BOOT = 3;
+const RTN_UNICAST = 1;
+const ENOENT = 2;
+const SCOPES = { universe: 0, link: 253 } as const;
+
+/** A route of the main table as the kernel has it. */
+export interface KernelRoute {
+  readonly destination: Prefix;
+  readonly gateway: Address | undefined;
+  /** 0 for a route through no or several interfaces. */
+  readonly index: number;
+  /** "universe", "link", or a number in decimal. */
+  readonly scope: string;
+}
+
+/** The destination of a route, with the family that the route is of. */
+export function destinationOf(route: Route): Prefix {
+  return prefixOf(route.destination);
+}
+
+/** @throws NetlinkError; EEXIST when there is a route to that destination, through whatever interface */
+export function addRoute(socket: NetlinkSocket, index: number, route: Route): void {
+  const { address, length } = destinationOf(route);
+  const gateway = gatewayOf(route);
+  const attributes = encodeAttributes([
+    ...(length > 0 ? [bytes(RTA_DST, bytesOf(address))] : []),
+    ...(gateway === undefined ? [] : [bytes(RTA_GATEWAY, bytesOf(gateway))]),
+    u32(RTA_OIF, index),
+  ]);
+  const head = { family: address.family, length, protocol: RTPROT_BOOT, scope: SCOPES[route.scope], type: RTN_UNICAST };
+  socket.request({ type: RTM_NEWROUTE, flags: NLM_F_CREATE | NLM_F_EXCL, payload: routePayload(head, attributes) });
+}
+
+/** The unicast routes of the main table of one family, of one interface when `index` is given. @throws NetlinkError */
+export function listRoutes(socket: NetlinkSocket, family: Family, index?: number): KernelRoute[] {
+  const filter = encodeAttributes([u32(RTA_TABLE, RT_TABLE_MAIN), ...(index === undefined ? [] : [u32(RTA_OIF, index)])]);
+  const request = { type: RTM_GETROUTE, payload: routePayload({ family, length: 0, protocol: 0, scope: 0, type: RTN_UNICAST }, filter) };
+  return dumpOrNothing(socket, request).flatMap(({ payload }) => {
+    const view = new DataView(payload.buffer, payload.byteOffset, payload.length);
+    const attributes = attributeMap(payload.subarray(12));
+    const table = readU32(attributes.get(RTA_TABLE)) ?? view.getUint8(4);
+    if (familyOf(view.getUint8(0)) !== family || table !== RT_TABLE_MAIN || view.getUint8(7) !== RTN_UNICAST) return [];
+    const destination = attributes.get(RTA_DST);
+    const gateway = attributes.get(RTA_GATEWAY);
+    return [
+      {
+        destination: {
+          address: destination === undefined ? { family, value: 0n } : addressOf(family, destination),
+          length: view.getUint8(1),
+        },
+        gateway: gateway === undefined ? undefined : addressOf(family, gateway),
+        index: readU32(attributes.get(RTA_OIF)) ?? 0,
+        scope: scopeName(view.getUint8(6)),
+      },
+    ];
+  });
+}
+
+/** Whether the kernel's route goes to the same destination, address and length. */
+export function isToSameDestination(found: KernelRoute, route: Route): boolean {
+  return formatPrefix(found.destination) === formatPrefix(destinationOf(route));
+}
+
+/** Whether the kernel's route is the wanted one through that interface. IPv6 routes have no scope of their own (C§4.4). */
+export function isSameRoute(found: KernelRoute, route: Route, index: number): boolean {
+  const gateway = gatewayOf(route);
+  return (
+    isToSameDestination(found, route) &&
+    found.index === index &&
+    (found.gateway === undefined ? "" : formatAddress(found.gateway)) === (gateway === undefined ? "" : formatAddress(gateway)) &&
+    (found.destination.address.family === 6 || found.scope === route.scope)
+  );
+}
+
+/** A namespace that never had an IPv4 route has no main table yet (net/ipv4/fib_frontend.c, inet_dump_fib). */
+function dumpOrNothing(socket: NetlinkSocket, request: Request): Message[] {
+  try {
+    return socket.dump(request);
+  } catch (error) {
+    if (error instanceof NetlinkError && error.errno === ENOENT) return [];
+    throw error;
+  }
+}
+
+function gatewayOf(route: Route): Address | undefined {
+  if (route.gateway === undefined) return undefined;
+  return prefixOf(`${route.gateway}/${route.gateway.includes(":") ? 128 : 32}`).address;
+}
+
+function scopeName(number: number): string {
+  return number === SCOPES.link ? "link" : number === SCOPES.universe ? "universe" : String(number);
+}
+
+/** struct rtmsg and attributes. */
+function routePayload(
+  head: { readonly family: Family; readonly length: number; readonly protocol: number; readonly scope: number; readonly type: number },
+  attributes: Uint8Array,
+): Uint8Array {
+  const fields = [numberOf(head.family), head.length, 0, 0, RT_TABLE_MAIN, head.protocol, head.scope, head.type, 0, 0, 0, 0];
+  return Uint8Array.of(...fields, ...attributes);
+}

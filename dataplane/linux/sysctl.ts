@@ -1,0 +1,54 @@
+/** Kernel settings below /proc/sys. Those of the network belong to the namespace that the calling thread is in. */
+import { closeSync, constants, openSync, readFileSync, writeSync } from "node:fs";
+import { TortieError } from "../../lib/errors.ts";
+import { systemErrorText } from "../../lib/system/errno.ts";
+import type { Sysctl } from "../desired-state.ts";
+
+/** Content of a setting without its newline; `undefined` when there is no such setting or it cannot be read. */
+export function readSysctl(path: string): string | undefined {
+  try {
+    return readFileSync(fileOf(path), "utf8").trimEnd();
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Writes settings in their order, into files that exist, with one write each (C§4.3).
+ * @returns the failures of those that are not required, one sentence each
+ * @throws TortieError `sysctl-failed` naming the file, for one that is required
+ */
+export function writeSysctls(sysctls: readonly Sysctl[]): string[] {
+  return sysctls.flatMap((sysctl) => {
+    const failure = write(sysctl);
+    if (failure === undefined) return [];
+    if (sysctl.required) throw new TortieError("sysctl-failed", failure);
+    return [failure];
+  });
+}
+
+/** The settings that do not have their value yet: writing one that has may fail for nothing, and may have effects of its own. */
+export function differingSysctls(sysctls: readonly Sysctl[]): Sysctl[] {
+  return sysctls.filter(({ path, value }) => readSysctl(path) !== value);
+}
+
+function write({ path, value }: Sysctl): string | undefined {
+  const file = fileOf(path);
+  let doing = "open";
+  try {
+    const fd = openSync(file, constants.O_WRONLY);
+    try {
+      doing = "write";
+      if (writeSync(fd, value) !== value.length) return `failed to set ${file} to ${value}: short write`;
+      return undefined;
+    } finally {
+      closeSync(fd);
+    }
+  } catch (error) {
+    return `failed to set ${file} to ${value}: ${doing} ${file}: ${systemErrorText(error) ?? String(error)}`;
+  }
+}
+
+function fileOf(path: string): string {
+  return `/proc/sys/${path}`;
+}

@@ -1,0 +1,146 @@
+/** Blocks of an owner as a whole: claiming them on request, giving them up with the host or the pool (I§3.12, I§4.3, I§1.8). */
+import { contains, covers, maskPrefix, type Prefix, parsePrefix } from "../../lib/addresses/address.ts";
+import { type BlockOwner, isDatastoreFailure } from "../../lib/datastore/datastore.ts";
+import { TortieError } from "../../lib/errors.ts";
+import type { ClaimAffinityResult, ReleaseAffinityOptions } from "./allocator.ts";
+import { isEmpty, isOwnedBy, nextSequence, prefixOf, withoutOwner } from "./block.ts";
+import { blockAt, indexOf } from "./block-order.ts";
+import { claimBlock, NOT_OURS, putState } from "./claim.ts";
+import type { Context, View } from "./context.ts";
+import { enabledPools, type UsablePool } from "./pools.ts";
+import { releaseAffinity } from "./release-affinity.ts";
+import { AGAIN, retry } from "./retry.ts";
+
+/** Claims every block of a CIDR. @throws TortieError `claim-too-small`, `address-outside-pools`, `pool-entry-invalid` */
+export async function claimAffinity(
+  context: Context,
+  view: View,
+  cidr: string,
+  owner: BlockOwner,
+  signal: AbortSignal | undefined,
+): Promise<ClaimAffinityResult> {
+  const prefix = cidrOf(cidr);
+  const pool = (await enabledPools(view, prefix.address.family)).find((candidate) => contains(candidate.prefix, prefix.address));
+  if (pool === undefined)
+    throw new TortieError("address-outside-pools", `The requested CIDR (${cidr}) is not within any configured pools.`);
+  if (prefix.length > pool.pool.blockSize)
+    throw new TortieError("claim-too-small", `The requested CIDR (${cidr}) is smaller than the minimum.`);
+  const claimed: string[] = [];
+  const failed: string[] = [];
+  for (const block of blocksIn(pool, prefix)) {
+    const outcome = await claimBlock(context, { owner, cidr: block, expectBlock: true }, signal);
+    (outcome === NOT_OURS ? failed : claimed).push(block);
+  }
+  return { claimed, failed };
+}
+
+/** Gives up every block of an owner; goes on after failures and throws the last. */
+export async function releaseHostAffinities(
+  context: Context,
+  view: View,
+  owner: BlockOwner,
+  { mustBeEmpty, signal }: ReleaseAffinityOptions,
+): Promise<void> {
+  const listed = [
+    ...(await context.datastore.affinities.listByOwner(owner, 4)),
+    ...(await context.datastore.affinities.listByOwner(owner, 6)),
+  ];
+  await releaseAll(
+    context,
+    view,
+    listed.map(({ value }) => ({ owner, cidr: value.cidr })),
+    mustBeEmpty,
+    signal,
+  );
+}
+
+/** Takes every block inside a CIDR from its owner, affinities without block and blocks without affinity included. */
+export async function releasePoolAffinities(context: Context, view: View, cidr: string, signal: AbortSignal | undefined): Promise<void> {
+  const prefix = cidrOf(cidr);
+  const affinities = (await context.datastore.affinities.listAll()).map(({ value }) => value);
+  await releaseAll(
+    context,
+    view,
+    affinities.filter((affinity) => covers(prefix, prefixOf(affinity.cidr))),
+    false,
+    signal,
+  );
+  for (const { value } of await context.datastore.blocks.list()) {
+    if (value.affinity !== undefined && covers(prefix, prefixOf(value.cidr))) await disown(context, value.cidr, value.affinity, signal);
+  }
+}
+
+/** Writes the look-up labels on affinities that lack them (I§1.8). */
+export async function upgradeHost(context: Context, owner: BlockOwner, signal: AbortSignal | undefined): Promise<number> {
+  const { affinities } = context.datastore;
+  let mended = 0;
+  for (const { value } of await affinities.listAll()) {
+    if (value.labelled || value.owner.type !== owner.type || value.owner.name !== owner.name) continue;
+    await retry(context, signal, `affinity of ${owner.name} for ${value.cidr}`, async () => {
+      const stored = await affinities.get(value);
+      if (stored === undefined || stored.value.labelled) return { result: undefined };
+      try {
+        await putState(context, stored, stored.value.state);
+        mended++;
+        return { result: undefined };
+      } catch (error) {
+        if (isDatastoreFailure(error, "conflict", "not-found")) return AGAIN;
+        throw error;
+      }
+    });
+  }
+  return mended;
+}
+
+async function releaseAll(
+  context: Context,
+  view: View,
+  affinities: readonly { readonly owner: BlockOwner; readonly cidr: string }[],
+  mustBeEmpty: boolean,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  let last: unknown;
+  let hasFailed = false;
+  for (const { owner, cidr } of affinities) {
+    try {
+      await releaseAffinity(context, view, { owner, cidr, mustBeEmpty }, signal);
+    } catch (error) {
+      signal?.throwIfAborted();
+      // Another owner's block by now: nothing of this owner is left to release.
+      if (error instanceof TortieError && error.word === "block-claimed") continue;
+      last = error;
+      hasFailed = true;
+    }
+  }
+  if (hasFailed) throw last;
+}
+
+/** A block whose affinity object is missing loses its owner all the same. */
+function disown(context: Context, cidr: string, owner: BlockOwner, signal: AbortSignal | undefined): Promise<void> {
+  return retry(context, signal, `block ${cidr}`, async () => {
+    const stored = await context.datastore.blocks.get(cidr);
+    if (stored === undefined || !isOwnedBy(stored.value, owner)) return { result: undefined };
+    if ((await context.datastore.affinities.get({ owner, cidr })) !== undefined) return { result: undefined };
+    try {
+      if (isEmpty(stored.value)) await context.datastore.blocks.delete(cidr, stored.revision);
+      else await context.datastore.blocks.update(cidr, nextSequence(withoutOwner(stored.value), context.clock.nowNs()), stored.revision);
+      return { result: undefined };
+    } catch (error) {
+      if (isDatastoreFailure(error, "conflict", "not-found")) return AGAIN;
+      throw error;
+    }
+  });
+}
+
+function* blocksIn(pool: UsablePool, prefix: Prefix): Generator<string> {
+  const first = prefix.length <= pool.prefix.length ? pool.prefix : prefix;
+  const count = 1n << BigInt(pool.pool.blockSize - first.length);
+  const start = indexOf(pool, first.address.value);
+  for (let step = 0n; step < count; step++) yield blockAt(pool, start + step).cidr;
+}
+
+function cidrOf(text: string): Prefix {
+  const prefix = parsePrefix(text);
+  if (prefix === undefined) throw new TortieError("pool-entry-invalid", `invalid CIDR address: ${text}`);
+  return maskPrefix(prefix);
+}

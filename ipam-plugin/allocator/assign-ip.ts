@@ -1,0 +1,90 @@
+/** Assignment of one address that was asked for (I§3.11): no selectors, no reservations, no limits, only its pool and its block. */
+import { type Address, contains, formatAddress, formatPrefix, hostPrefix } from "../../lib/addresses/address.ts";
+import type { Block } from "../../lib/datastore/resources.ts";
+import { TortieError } from "../../lib/errors.ts";
+import type { AssignedAddress, AssignIpRequest } from "./allocator.ts";
+import { type Grant, write } from "./assign-block.ts";
+import { allocate, holderOf, isFree, isOwnedBy, ordinalOf, sanitised, sequenceOf } from "./block.ts";
+import { claimBlock, NOT_OURS } from "./claim.ts";
+import type { Context, View } from "./context.ts";
+import { AT_LIMIT } from "./handle.ts";
+import { allows, blockPrefixOf, enabledPools } from "./pools.ts";
+import { addressesByHandle } from "./queries.ts";
+import { normalised } from "./release-affinity.ts";
+import { AGAIN, retry } from "./retry.ts";
+import { reusable } from "./reuse.ts";
+
+/** The address as /32 or /128. @throws TortieError `address-outside-pools`, `address-taken`, `pool-use`, `handle-limit`, `affinity-strict` */
+export async function assignIp(context: Context, view: View, request: AssignIpRequest): Promise<AssignedAddress> {
+  const { address, handle, attributes, owner, signal } = request;
+  const prefix = await blockPrefix(view, request);
+  const cidr = formatPrefix(prefix);
+  const ordinal = ordinalOf(prefix, address) ?? 0;
+  const grant: Grant = {
+    handle,
+    attribute: { handleId: handle, activeOwner: attributes },
+    limit: request.perHandleLimit ?? 0,
+    known: undefined,
+  };
+  return retry(context, signal, `block ${cidr}`, async () => {
+    const stored = (await context.datastore.blocks.get(cidr)) ?? (await claimBlock(context, { owner, cidr, expectBlock: false }, signal));
+    if (stored === NOT_OURS) return AGAIN;
+    await refuseForeign(view, stored.value, request);
+    const block = await normalised(context, view, stored.value);
+    if (!isFree(block, ordinal)) {
+      const isOurs = grant.limit > 0 && sanitised(holderOf(block, ordinal)?.handleId ?? "") === handle;
+      if (isOurs) return { result: reused(address, sequenceOf(block, ordinal)) };
+      throw taken(address);
+    }
+    const changed = allocate(block, [ordinal], grant.attribute);
+    const outcome = await write(context, stored, changed, [ordinal], grant, signal);
+    if (outcome === AT_LIMIT) return onLimit(context, request);
+    if (outcome === AGAIN) return AGAIN;
+    return { result: { prefix: hostPrefix(address), sequenceNumber: sequenceOf(changed, ordinal), isReused: false } };
+  });
+}
+
+async function blockPrefix(view: View, { address, use }: AssignIpRequest) {
+  const pool = (await enabledPools(view, address.family)).find(({ prefix }) => contains(prefix, address));
+  if (pool === undefined) throw new TortieError("address-outside-pools", "The provided IP address is not in a configured pool\n");
+  if (use !== undefined && !allows(pool.pool, use)) {
+    throw new TortieError(
+      "pool-use",
+      `IP address ${formatAddress(address)} is in IP pool "${pool.pool.name}", which is not allowed for use "${use}" (allowedUses: [${pool.pool.allowedUses.join(" ")}])`,
+    );
+  }
+  return blockPrefixOf(pool, address);
+}
+
+/** Strict affinity: a node takes addresses only from blocks of its own. */
+async function refuseForeign(view: View, block: Block, { owner }: AssignIpRequest): Promise<void> {
+  if (isOwnedBy(block, owner) || !(await view.configuration()).strictAffinity) return;
+  if (block.affinity !== undefined) throw new TortieError("affinity-strict", "Block host affinity does not match");
+  throw new TortieError("affinity-strict", `Attempt to assign from block ${block.cidr} with no affinity`);
+}
+
+/** The handle counts as many as it may: fine if the address is among them, an error if others are, else its counts are set right. */
+async function onLimit(context: Context, { address, handle, signal }: AssignIpRequest) {
+  const held = (await addressesByHandle(context, handle))?.filter((other) => other.address.family === address.family) ?? [];
+  const same = held.find((other) => other.address.value === address.value);
+  if (same !== undefined) return { result: reused(address, same.sequenceNumber) };
+  if (held.length === 0) {
+    await reusable(context, handle, address.family, 1, signal);
+    return AGAIN;
+  }
+  throw new TortieError(
+    "handle-limit",
+    `handle ${handle} already has IP(s) allocated, cannot assign additional IP ${formatAddress(address)}`,
+  );
+}
+
+function reused(address: Address, sequenceNumber: bigint): AssignedAddress {
+  return { prefix: hostPrefix(address), sequenceNumber, isReused: true };
+}
+
+function taken(address: Address): TortieError {
+  return new TortieError(
+    "address-taken",
+    `resource already exists: ${formatAddress(address)} with error: Address already assigned in block`,
+  );
+}

@@ -1,0 +1,86 @@
+/** Automatic assignment of both families, and taking it back (I§3.1). */
+import type { Family } from "../../lib/addresses/address.ts";
+import type { AutoAssignRequest, AutoAssignResult, FamilyAssignment } from "./allocator.ts";
+import { assignFamily, type FamilyRequest } from "./assign.ts";
+import type { Grant } from "./assign-block.ts";
+import { type Context, View } from "./context.ts";
+import { countOf } from "./handle.ts";
+import { releaseIps } from "./release-ips.ts";
+import { reusable } from "./reuse.ts";
+
+/** IPv4 is done before IPv6 begins; an error of the first leaves the second out (I§3.1). */
+export async function autoAssign(context: Context, request: AutoAssignRequest): Promise<AutoAssignResult> {
+  const { owner, handle, attributes, signal } = request;
+  const view = new View(context.datastore, owner, request.namespace);
+  const grant: Grant = {
+    handle,
+    attribute: { handleId: handle, activeOwner: attributes },
+    limit: request.perHandleLimit ?? 0,
+    known: undefined,
+  };
+  // One round of reads for everything that does not depend on anything else.
+  const ask4 = request.count4 > 0 ? familyRequest(context, request, 4) : undefined;
+  const ask6 = request.count6 > 0 ? familyRequest(context, request, 6) : undefined;
+  for (const read of [view.pools(), view.reservations(), ask4?.affinities, ask6?.affinities]) read?.catch(() => {});
+
+  const ipv4 = ask4 === undefined ? undefined : await assign(context, view, ask4, grant, signal);
+  if (ipv4?.error !== undefined) return { ipv4 };
+  const ipv6 = ask6 === undefined ? undefined : await assign(context, view, ask6, grant, signal);
+  return { ...(ipv4 === undefined ? {} : { ipv4 }), ...(ipv6 === undefined ? {} : { ipv6 }) };
+}
+
+/** Releases what an assignment took, by handle and sequence number: an address that is somebody else's by now stays untouched. */
+export async function giveBack(context: Context, result: AutoAssignResult, handle: string): Promise<void> {
+  const options = [result.ipv4, result.ipv6]
+    .flatMap((family) => family?.addresses ?? [])
+    .filter((address) => !address.isReused)
+    .map(({ prefix, sequenceNumber }) => ({ address: prefix.address, handle, sequenceNumber }));
+  if (options.length === 0) return;
+  const { error } = await releaseIps(context, new View(context.datastore), options, undefined);
+  if (error !== undefined) throw error;
+}
+
+/** The words for an assignment that came out short (I§1.10). */
+export function shortageText({ family, requested, addresses, messages }: FamilyAssignment, reserveHandle?: string): string {
+  const parts = [`Assigned ${addresses.length} out of ${requested} requested IPv${family} addresses`, ...messages];
+  if (reserveHandle !== undefined) parts.push(`HostReservedAttr: ${reserveHandle}`);
+  return parts.join("; ");
+}
+
+/** A handle that may hold only so many keeps what it has, even when no pool could give it anything now (I§3.9). */
+async function assign(
+  context: Context,
+  view: View,
+  request: FamilyRequest,
+  grant: Grant,
+  signal: AbortSignal | undefined,
+): Promise<FamilyAssignment> {
+  const { family, count } = request;
+  if (grant.limit > 0) {
+    try {
+      const stored = await context.datastore.handles.get(grant.handle);
+      grant.known = stored;
+      if (stored !== undefined && countOf(stored.value, family) + count > grant.limit) {
+        const held = await reusable(context, grant.handle, family, count, signal);
+        grant.known = undefined;
+        if (held !== undefined) return { family, requested: count, addresses: held, messages: [] };
+      }
+    } catch (error) {
+      return { family, requested: count, addresses: [], messages: [], error: error instanceof Error ? error : new Error(String(error)) };
+    }
+  }
+  return assignFamily(context, view, request, grant, signal);
+}
+
+function familyRequest(context: Context, request: AutoAssignRequest, family: Family): FamilyRequest {
+  return {
+    family,
+    count: family === 4 ? request.count4 : request.count6,
+    owner: request.owner,
+    requestedPools: (family === 4 ? request.ipv4Pools : request.ipv6Pools) ?? [],
+    use: request.use,
+    blockLimit: request.perRequestBlockLimit ?? 0,
+    reserve: request.reserve,
+    affinities: context.datastore.affinities.listByOwner(request.owner, family),
+  };
+}

@@ -1,0 +1,76 @@
+/** The two owners of an address: the active one, and the one that takes over in a live migration (I§1.9). */
+import { type Address, formatAddress } from "../../lib/addresses/address.ts";
+import { isDatastoreFailure } from "../../lib/datastore/datastore.ts";
+import type { AllocationAttribute } from "../../lib/datastore/resources.ts";
+import { TortieError } from "../../lib/errors.ts";
+import type { OwnerAttributes, OwnerPreconditions, OwnerUpdates } from "./allocator.ts";
+import { holderOf, nextSequence, ordinalOf, prefixOf, sanitised, withOrdinalAttribute } from "./block.ts";
+import type { Context, View } from "./context.ts";
+import { blockOf } from "./queries.ts";
+import { AGAIN, retry } from "./retry.ts";
+
+export interface OwnerChange {
+  readonly address: Address;
+  readonly handle: string;
+  readonly updates: OwnerUpdates;
+  readonly preconditions: OwnerPreconditions;
+}
+
+/**
+ * Changes the owners of an address if they are what is expected; the whole of it is one compare-and-swap of the block.
+ * @throws TortieError `address-outside-pools`, `address-not-assigned`, `owner-conflict`
+ */
+export async function setOwnerAttributes(
+  context: Context,
+  view: View,
+  { address, handle, updates, preconditions }: OwnerChange,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const text = formatAddress(address);
+  const cidr = await blockOf(view, address);
+  if (cidr === undefined) throw new TortieError("address-outside-pools", `${text} is not in a configured pool, and in no block`);
+  await retry(context, signal, `block ${cidr}`, async () => {
+    const stored = await context.datastore.blocks.get(cidr);
+    const ordinal = ordinalOf(prefixOf(cidr), address);
+    const holder = stored === undefined || ordinal === undefined ? undefined : holderOf(stored.value, ordinal);
+    if (stored === undefined || ordinal === undefined || holder === undefined) {
+      throw new TortieError("address-not-assigned", `resource does not exist: ${text} with error: address is not assigned`);
+    }
+    if (sanitised(holder.handleId ?? "") !== sanitised(handle)) {
+      throw new TortieError("address-not-assigned", `${text} is not assigned to handle ${handle}`);
+    }
+    expectOwner(text, "active", holder.activeOwner, preconditions.active);
+    expectOwner(text, "alternate", holder.alternateOwner, preconditions.alternate);
+    const changed = updated(holder, updates);
+    if (changed === undefined) return { result: undefined };
+    try {
+      const block = withOrdinalAttribute(stored.value, ordinal, changed);
+      await context.datastore.blocks.update(cidr, nextSequence(block, context.clock.nowNs()), stored.revision);
+      return { result: undefined };
+    } catch (error) {
+      if (isDatastoreFailure(error, "conflict", "not-found")) return AGAIN;
+      throw error;
+    }
+  });
+}
+
+/** An expectation names the pairs that must be there; one without pairs means that there must be no owner. */
+function expectOwner(address: string, which: string, owner: OwnerAttributes = {}, expected: OwnerAttributes | undefined): void {
+  if (expected === undefined) return;
+  const pairs = Object.entries(expected);
+  const isMet = pairs.length === 0 ? Object.keys(owner).length === 0 : pairs.every(([key, value]) => owner[key] === value);
+  if (!isMet) throw new TortieError("owner-conflict", `update conflict: ${address}: the ${which} owner is not the expected one`);
+}
+
+/** `undefined`: nothing changes. */
+function updated(holder: AllocationAttribute, { active, alternate }: OwnerUpdates): AllocationAttribute | undefined {
+  if (active === undefined && alternate === undefined) return undefined;
+  const { activeOwner, alternateOwner, ...rest } = holder;
+  const nextActive = active === undefined ? activeOwner : (active ?? undefined);
+  const nextAlternate = alternate === undefined ? alternateOwner : (alternate ?? undefined);
+  return {
+    ...rest,
+    ...(nextActive === undefined ? {} : { activeOwner: nextActive }),
+    ...(nextAlternate === undefined ? {} : { alternateOwner: nextAlternate }),
+  };
+}

@@ -1,0 +1,51 @@
+/** Who holds what: look-ups that change nothing. */
+import { type Address, addressAt, formatAddress, formatPrefix } from "../../lib/addresses/address.ts";
+import type { Block } from "../../lib/datastore/resources.ts";
+import { TortieError } from "../../lib/errors.ts";
+import type { HeldAddress } from "./allocator.ts";
+import { holderOf, ordinalOf, ordinalsOf, prefixOf, sanitised, sequenceOf } from "./block.ts";
+import type { Context, View } from "./context.ts";
+import { blockPrefixOf, poolOf, usable } from "./pools.ts";
+
+/** `undefined`: no such handle. */
+export async function addressesByHandle(context: Context, handle: string): Promise<readonly HeldAddress[] | undefined> {
+  const stored = await context.datastore.handles.get(handle);
+  if (stored === undefined) return undefined;
+  const blocks = await Promise.all(Object.keys(stored.value.blocks).map((cidr) => context.datastore.blocks.get(cidr)));
+  return blocks.flatMap((block) => {
+    if (block === undefined) return [];
+    return ordinalsOf(block.value, handle).flatMap((ordinal) => heldAt(block.value, ordinal) ?? []);
+  });
+}
+
+/** `undefined`: nobody holds it. @throws TortieError `address-outside-pools` */
+export async function attributesOf(context: Context, view: View, address: Address): Promise<HeldAddress | undefined> {
+  const cidr = await blockOf(view, address);
+  if (cidr === undefined) {
+    throw new TortieError("address-outside-pools", `${formatAddress(address)} is not in a configured pool, and in no block`);
+  }
+  const block = await context.datastore.blocks.get(cidr);
+  if (block === undefined) return undefined;
+  const ordinal = ordinalOf(prefixOf(cidr), address);
+  return ordinal === undefined ? undefined : heldAt(block.value, ordinal);
+}
+
+/** CIDR of the block of an address: by its pool, disabled or not, else by looking through all blocks (I§4.2.1). */
+export async function blockOf(view: View, address: Address): Promise<string | undefined> {
+  const pool = poolOf(usable(await view.pools()), address);
+  if (pool !== undefined) return formatPrefix(blockPrefixOf(pool, address));
+  return (await view.blocks()).find(({ value }) => ordinalOf(prefixOf(value.cidr), address) !== undefined)?.value.cidr;
+}
+
+function heldAt(block: Block, ordinal: number): HeldAddress | undefined {
+  const holder = holderOf(block, ordinal);
+  if (holder === undefined) return undefined;
+  return {
+    address: addressAt(prefixOf(block.cidr), ordinal),
+    block: block.cidr,
+    handle: holder.handleId === undefined ? undefined : sanitised(holder.handleId),
+    activeOwner: holder.activeOwner ?? {},
+    alternateOwner: holder.alternateOwner ?? {},
+    sequenceNumber: sequenceOf(block, ordinal),
+  };
+}

@@ -1,0 +1,95 @@
+/**
+ * Release of everything a handle holds (I§4.1): what CNI DEL does, and what cleans up after operations that died.
+ *
+ * The handle is read first, then each of its blocks is written, then the handle is written at the revision that was read. So
+ * whatever the handle counted has been looked at: addresses are freed, counts without addresses are gone, and grants that were
+ * under way fail on the block (handle.ts). When the handle has changed meanwhile, all of it is done again.
+ */
+import { type Address, addressAt } from "../../lib/addresses/address.ts";
+import { isDatastoreFailure } from "../../lib/datastore/datastore.ts";
+import type { Block } from "../../lib/datastore/resources.ts";
+import type { ReleaseByHandleResult } from "./allocator.ts";
+import { isEmpty, nextSequence, ordinalsOf, prefixOf, sequenceOf } from "./block.ts";
+import type { Context, View } from "./context.ts";
+import { releaseDeselected } from "./deselected.ts";
+import { putCounts } from "./handle.ts";
+import { releaseOrdinals } from "./release-block.ts";
+import { AGAIN, retry } from "./retry.ts";
+
+interface HandleRelease {
+  readonly handle: string;
+  /** Only allocations with this number; absent: all. */
+  readonly sequenceNumber: bigint | undefined;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** Every block is tried, whatever another one does; the first failure is thrown at the end. */
+export async function releaseByHandle(context: Context, view: View, request: HandleRelease): Promise<ReleaseByHandleResult> {
+  const { handle, signal } = request;
+  const released: Address[] = [];
+  const emptied = new Map<string, Block>();
+  let found = false;
+  await retry(context, signal, `handle ${handle}`, async () => {
+    const stored = await context.datastore.handles.get(handle);
+    if (stored === undefined) return { result: undefined };
+    found = true;
+    // Needed as soon as a block has been read; both reads go out together.
+    view.configuration().catch(() => {});
+    const counts: Record<string, number> = {};
+    const outcomes = await Promise.allSettled(
+      Object.entries(stored.value.blocks).map(async ([cidr, count]) => {
+        const outcome = await releaseInBlock(context, view, request, cidr, count);
+        counts[cidr] = outcome.left;
+        released.push(...outcome.released);
+        if (outcome.emptied !== undefined) emptied.set(cidr, outcome.emptied);
+      }),
+    );
+    const isDone = await putCounts(context.datastore.handles, handle, stored, counts);
+    for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
+    return isDone ? { result: undefined } : AGAIN;
+  });
+  for (const [cidr, { affinity }] of emptied) {
+    if (affinity !== undefined) await releaseDeselected(context, view, affinity, [cidr], signal);
+  }
+  return { found, released };
+}
+
+interface BlockOutcome {
+  readonly released: readonly Address[];
+  /** How many addresses the handle holds in the block now. */
+  readonly left: number;
+  /** The block, when it stands empty now and has an owner. */
+  readonly emptied?: Block;
+}
+
+function releaseInBlock(
+  context: Context,
+  view: View,
+  { handle, sequenceNumber, signal }: HandleRelease,
+  cidr: string,
+  counted: number,
+): Promise<BlockOutcome> {
+  return retry(context, signal, `block ${cidr}`, async () => {
+    const stored = await context.datastore.blocks.get(cidr);
+    if (stored === undefined) return { result: { released: [], left: 0 } };
+    const block = stored.value;
+    const held = ordinalsOf(block, handle);
+    const wanted = held.filter((ordinal) => sequenceNumber === undefined || sequenceOf(block, ordinal) === sequenceNumber);
+    const left = held.length - wanted.length;
+    try {
+      if (wanted.length > 0) {
+        const now = await releaseOrdinals(context, view, stored, wanted);
+        const prefix = prefixOf(cidr);
+        const released = wanted.map((ordinal) => addressAt(prefix, ordinal));
+        const emptied = now.affinity !== undefined && isEmpty(now) ? { emptied: now } : {};
+        return { result: { released, left, ...emptied } };
+      }
+      // The handle counts what is not there: somebody died, or is about to write. Writing the block stops the latter.
+      if (left !== counted) await context.datastore.blocks.update(cidr, nextSequence(block, context.clock.nowNs()), stored.revision);
+      return { result: { released: [], left } };
+    } catch (error) {
+      if (isDatastoreFailure(error, "conflict", "not-found")) return AGAIN;
+      throw error;
+    }
+  });
+}

@@ -1,0 +1,174 @@
+/**
+ * Release of single addresses (I§4.2), optionally only if a given handle holds them, by a given allocation.
+ * Releasing what is free already is not an error: it is reported.
+ */
+import { type Address, formatAddress } from "../../lib/addresses/address.ts";
+import { isDatastoreFailure, type Versioned } from "../../lib/datastore/datastore.ts";
+import type { Block, Handle } from "../../lib/datastore/resources.ts";
+import { TortieError } from "../../lib/errors.ts";
+import type { ReleaseIpsResult, ReleaseOptions } from "./allocator.ts";
+import { holderOf, isEmpty, ordinalOf, ordinalsOf, prefixOf, sanitised, sequenceOf } from "./block.ts";
+import type { Context, View } from "./context.ts";
+import { releaseDeselected } from "./deselected.ts";
+import { putCounts, settle } from "./handle.ts";
+import { blockOf } from "./queries.ts";
+import { releaseOrdinals } from "./release-block.ts";
+import { AGAIN, retry } from "./retry.ts";
+
+/** From so many addresses on, all handles are listed once instead of being read one by one (I§4.2.2). */
+const LIST_HANDLES_FROM = 3;
+
+export async function releaseIps(
+  context: Context,
+  view: View,
+  options: readonly ReleaseOptions[],
+  signal: AbortSignal | undefined,
+): Promise<ReleaseIpsResult> {
+  const byBlock = new Map<string, ReleaseOptions[]>();
+  const unallocated: Address[] = [];
+  const done: ReleaseOptions[] = [];
+  for (const option of withoutDuplicates(options)) {
+    const cidr = await blockOf(view, option.address);
+    if (cidr === undefined) {
+      unallocated.push(option.address);
+      done.push(option);
+    } else {
+      byBlock.set(cidr, [...(byBlock.get(cidr) ?? []), option]);
+    }
+  }
+  const counts = new HandleCounts(context, options.length);
+  const blocks = [...byBlock.entries()];
+  const outcomes = await Promise.allSettled(blocks.map(([cidr, wanted]) => releaseInBlock(context, view, cidr, wanted, counts, signal)));
+  await counts.lower(signal);
+  let error: Error | undefined;
+  for (const [index, outcome] of outcomes.entries()) {
+    if (outcome.status === "rejected") {
+      error ??= outcome.reason instanceof Error ? outcome.reason : new Error(String(outcome.reason));
+      continue;
+    }
+    unallocated.push(...outcome.value.unallocated);
+    done.push(...(blocks[index]?.[1] ?? []));
+    const block = outcome.value.block;
+    if (block?.affinity !== undefined && isEmpty(block)) await releaseDeselected(context, view, block.affinity, [block.cidr], signal);
+  }
+  return error === undefined ? { unallocated, done } : { unallocated, done, error };
+}
+
+interface BlockOutcome {
+  readonly unallocated: readonly Address[];
+  /** The block as it is now; absent when it was not written. */
+  readonly block?: Block;
+}
+
+/** The addresses that were free already, and the block as it is when it has been written. */
+async function releaseInBlock(
+  context: Context,
+  view: View,
+  cidr: string,
+  options: readonly ReleaseOptions[],
+  counts: HandleCounts,
+  signal: AbortSignal | undefined,
+): Promise<BlockOutcome> {
+  return retry<BlockOutcome>(context, signal, `block ${cidr}`, async () => {
+    const stored = await context.datastore.blocks.get(cidr);
+    const unallocated = options.filter(({ address }) => isUnallocated(stored?.value, address)).map(({ address }) => address);
+    const ordinals = stored === undefined ? [] : heldOrdinals(stored.value, options);
+    if (stored === undefined || ordinals.length === 0) return { result: { unallocated } };
+    const holders = ordinals.flatMap((ordinal) => holderOf(stored.value, ordinal)?.handleId ?? []).map(sanitised);
+    await counts.read(holders);
+    try {
+      const block = await releaseOrdinals(context, view, stored, ordinals, stored.value.sequenceNumber);
+      counts.released(block, holders);
+      return { result: { unallocated, block } };
+    } catch (error) {
+      if (isDatastoreFailure(error, "conflict", "not-found")) return AGAIN;
+      throw error;
+    }
+  });
+}
+
+/**
+ * The handles of the released addresses. Each is read before the first of its blocks is written, and written once, after the last:
+ * only a count as it was before may be lowered by arithmetic (handle.ts).
+ */
+class HandleCounts {
+  readonly #context: Context;
+  readonly #isListed: boolean;
+  readonly #stored = new Map<string, Promise<Versioned<Handle> | undefined>>();
+  readonly #lowered = new Map<string, { readonly cidr: string; readonly released: number; readonly left: number }[]>();
+  #list: Promise<readonly Versioned<Handle>[]> | undefined;
+
+  constructor(context: Context, addresses: number) {
+    this.#context = context;
+    this.#isListed = addresses >= LIST_HANDLES_FROM;
+  }
+
+  async read(handles: readonly string[]): Promise<void> {
+    for (const handle of handles) if (!this.#stored.has(handle)) this.#stored.set(handle, this.#read(handle));
+    await Promise.all(handles.map((handle) => this.#stored.get(handle)));
+  }
+
+  released(block: Block, holders: readonly string[]): void {
+    for (const handle of new Set(holders)) {
+      const released = holders.filter((holder) => holder === handle).length;
+      const entry = { cidr: block.cidr, released, left: ordinalsOf(block, handle).length };
+      this.#lowered.set(handle, [...(this.#lowered.get(handle) ?? []), entry]);
+    }
+  }
+
+  async lower(signal: AbortSignal | undefined): Promise<void> {
+    for (const [handle, blocks] of this.#lowered) {
+      const stored = await this.#stored.get(handle);
+      if (stored === undefined) continue;
+      const counts = Object.fromEntries(
+        blocks.map(({ cidr, released, left }) => [cidr, Math.max((stored.value.blocks[cidr] ?? 0) - released, left)]),
+      );
+      if (await putCounts(this.#context.datastore.handles, handle, stored, counts)) continue;
+      for (const { cidr } of blocks) await settle(this.#context, handle, cidr, signal);
+    }
+  }
+
+  async #read(handle: string): Promise<Versioned<Handle> | undefined> {
+    const { handles } = this.#context.datastore;
+    if (!this.#isListed) return handles.get(handle);
+    this.#list ??= handles.list();
+    return (await this.#list).find((stored) => sanitised(stored.value.id) === handle);
+  }
+}
+
+/** Ordinals to release; one option that does not fit refuses the whole block. */
+function heldOrdinals(block: Block, options: readonly ReleaseOptions[]): readonly number[] {
+  const prefix = prefixOf(block.cidr);
+  return options.flatMap(({ address, handle, sequenceNumber }) => {
+    const ordinal = ordinalOf(prefix, address);
+    if (ordinal === undefined) return [];
+    const holder = holderOf(block, ordinal);
+    const stored = sequenceOf(block, ordinal);
+    if (sequenceNumber !== undefined && stored !== sequenceNumber) {
+      if (holder === undefined) return [];
+      throw mismatch(address, `bad sequence number: ${sequenceNumber} given, ${stored} stored`);
+    }
+    if (holder === undefined) return [];
+    const held = sanitised(holder.handleId ?? "");
+    if (handle !== undefined && held !== sanitised(handle)) throw mismatch(address, `bad handle: ${handle} given, ${held} stored`);
+    return [ordinal];
+  });
+}
+
+function isUnallocated(block: Block | undefined, address: Address): boolean {
+  const ordinal = block === undefined ? undefined : ordinalOf(prefixOf(block.cidr), address);
+  return block === undefined || ordinal === undefined || holderOf(block, ordinal) === undefined;
+}
+
+function mismatch(address: Address, reason: string): TortieError {
+  return new TortieError("release-mismatch", `update conflict: ${formatAddress(address)}: ${reason}`);
+}
+
+function withoutDuplicates(options: readonly ReleaseOptions[]): readonly ReleaseOptions[] {
+  const first = new Map<string, ReleaseOptions>();
+  for (const option of options) {
+    const key = formatAddress(option.address);
+    if (!first.has(key)) first.set(key, option);
+  }
+  return [...first.values()];
+}

@@ -1,0 +1,47 @@
+/** Addresses asked for by name: `IP=` of CNI_ARGS, or the `ips` capability (I§1.6 step 5). */
+import { type Address, hostPrefix } from "../lib/addresses/address.ts";
+import type { DatastoreType, NetworkConfig } from "../lib/config/network-config.ts";
+import type { Assignment } from "./add.ts";
+import type { ReleaseOptions } from "./allocator/allocator.ts";
+import { withHostLock } from "./host-lock.ts";
+import { upgradeLabelsOnce } from "./label-upgrade.ts";
+import type { IpamServices } from "./services.ts";
+import { ownerAttributes, type Workload } from "./workload.ts";
+
+/** All of them or none, IPv4 first; printed as single addresses. @throws TortieError what `Allocator.assignIp` refuses */
+export async function assignRequested(
+  addresses: readonly Address[],
+  { identity, handle }: Workload,
+  config: NetworkConfig,
+  datastoreType: DatastoreType,
+  services: IpamServices,
+): Promise<Assignment> {
+  const { allocator, node, clock } = services;
+  const attributes = ownerAttributes(identity, clock.nowNs());
+  const taken: ReleaseOptions[] = [];
+  const giveBack = async (): Promise<void> => {
+    const { error } = await allocator.releaseIps(taken);
+    if (error !== undefined) throw error;
+  };
+
+  await using undo = new AsyncDisposableStack();
+  undo.defer(giveBack);
+  const inOrder = addresses.toSorted((a, b) => a.family - b.family);
+  await withHostLock(config, services, async (signal) => {
+    // Only Kubernetes keeps affinities by labels.
+    if (datastoreType === "kubernetes") await upgradeLabelsOnce(services, signal);
+    for (const address of inOrder) {
+      const assigned = await allocator.assignIp({
+        address,
+        handle,
+        attributes,
+        owner: { type: "host", name: node },
+        use: "Workload",
+        signal,
+      });
+      if (!assigned.isReused) taken.push({ address, handle, sequenceNumber: assigned.sequenceNumber });
+    }
+  });
+  undo.move();
+  return { prefixes: inOrder.map(hostPrefix), giveBack };
+}

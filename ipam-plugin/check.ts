@@ -1,0 +1,48 @@
+/** IPAM CHECK: every address of `prevResult` is still this container's (CNI 1.1.0; Calico verifies nothing, design §8). */
+import { type Address, formatAddress, parsePrefix } from "../lib/addresses/address.ts";
+import type { CniRequest } from "../lib/cni/protocol.ts";
+import { parseResult } from "../lib/cni/result.ts";
+import type { NetworkConfig } from "../lib/config/network-config.ts";
+import { TortieError } from "../lib/errors.ts";
+import type { IpamServices } from "./services.ts";
+import { type Workload, workloadOf } from "./workload.ts";
+
+/**
+ * Changes nothing and takes no lock.
+ *
+ * @throws TortieError `container-unknown` when neither `prevResult` nor a handle knows the container, `check-failed` naming each
+ * address that is not its own
+ */
+export async function ipamCheck(request: CniRequest, config: NetworkConfig, services: IpamServices): Promise<void> {
+  const workload = workloadOf(request, services);
+  const held = await heldBy(workload, services);
+  if (config.prevResult === undefined) {
+    if (held.size > 0) return;
+    throw new TortieError(
+      "container-unknown",
+      `container ${request.containerId} has no prevResult and holds no address in network ${request.network}`,
+    );
+  }
+  const { ips } = parseResult(config.prevResult, request.cniVersion ?? "0.1.0");
+  const missing = ips.map(({ address }) => address).filter((text) => !held.has(canonical(text)));
+  if (missing.length === 0) return;
+  throw new TortieError(
+    "check-failed",
+    `container ${request.containerId}: ${missing.join(", ")} not allocated to handle ${workload.handle} any more`,
+  );
+}
+
+/** The addresses of both forms of the handle, as canonical text. */
+async function heldBy({ handle, legacyHandle }: Workload, { allocator }: IpamServices): Promise<ReadonlySet<string>> {
+  const addresses: Address[] = [];
+  for (const name of [handle, legacyHandle]) {
+    for (const held of (await allocator.addressesByHandle(name)) ?? []) addresses.push(held.address);
+  }
+  return new Set(addresses.map(formatAddress));
+}
+
+/** The address without its prefix length; text that is none is held by nobody. */
+function canonical(text: string): string {
+  const prefix = parsePrefix(text);
+  return prefix === undefined ? text : formatAddress(prefix.address);
+}

@@ -1,0 +1,83 @@
+/**
+ * IPAM GC: release the addresses of attachments that the runtime no longer knows (CNI 1.1.0), of this network and this node only.
+ * Addresses of virtual machines, tunnels and legacy handles have other guardians and are never touched.
+ */
+import type { CniRequest } from "../lib/cni/protocol.ts";
+import type { NetworkConfig } from "../lib/config/network-config.ts";
+import type { Handle } from "../lib/datastore/resources.ts";
+import { TortieError } from "../lib/errors.ts";
+import { workloadHandleId } from "../lib/workload/handles.ts";
+import type { HeldAddress } from "./allocator/allocator.ts";
+import { withHostLock } from "./host-lock.ts";
+import type { IpamServices } from "./services.ts";
+
+/** Sequence numbers count up from a time: no allocation has this one, so that a release by it only mends what the handle counts. */
+const NO_ALLOCATION = -1n;
+
+/**
+ * Goes on after failures and throws the first.
+ *
+ * @throws TortieError `netconf-value` without the list of valid attachments
+ */
+export async function ipamGc(request: CniRequest, config: NetworkConfig, services: IpamServices): Promise<void> {
+  const { validAttachments } = config;
+  if (validAttachments === undefined) {
+    throw new TortieError(
+      "netconf-value",
+      'GC needs the key "cni.dev/valid-attachments": without it every container would lose its addresses',
+    );
+  }
+  const isValid = new Set(validAttachments.map(({ containerID }) => containerID));
+  const errors: unknown[] = [];
+  await withHostLock(config, services, async (signal) => {
+    for (const { value: handle } of await services.datastore.handles.list()) {
+      const container = containerOf(handle.id, request.network);
+      if (container === undefined || isValid.has(container)) continue;
+      try {
+        await collect(handle, services, signal);
+      } catch (error) {
+        errors.push(error);
+      }
+    }
+  });
+  if (errors.length > 0) throw errors[0];
+}
+
+async function collect(handle: Handle, services: IpamServices, signal: AbortSignal): Promise<void> {
+  const { allocator, log } = services;
+  const addresses = (await allocator.addressesByHandle(handle.id)) ?? [];
+  if (addresses.length === 0) {
+    // What a killed ADD leaves: a count without an address. Another node's ADD looks the same for an instant, so nothing is released.
+    if (await isOnOwnBlocks(handle, services)) await allocator.releaseByHandle(handle.id, { sequenceNumber: NO_ALLOCATION, signal });
+    return;
+  }
+  if (!addresses.every((address) => isOurs(address, services.node))) return;
+  await allocator.releaseByHandle(handle.id, { signal });
+  log.info(`released handle ${handle.id}, which the runtime does not know any more`);
+}
+
+/**
+ * The container of a handle of this network. A container id with a "." cannot be told from a longer network name, and `.vmi.` marks a
+ * virtual machine (I§2.5): both are `undefined`, their own DEL releases them.
+ */
+function containerOf(handle: string, network: string): string | undefined {
+  const prefix = workloadHandleId(network, "");
+  if (!handle.startsWith(prefix)) return undefined;
+  const container = handle.slice(prefix.length);
+  return container === "" || container.includes(".") ? undefined : container;
+}
+
+/** Given out by an ADD on this node: not a tunnel's, a virtual machine's, or one that stands under the legacy `<namespace>.<pod>`. */
+function isOurs({ handle, activeOwner }: HeldAddress, node: string): boolean {
+  const { namespace, pod, type } = activeOwner;
+  if (activeOwner["vmi-name"] !== undefined || type !== undefined) return false;
+  return activeOwner.node === node && handle !== `${namespace}.${pod}`;
+}
+
+async function isOnOwnBlocks(handle: Handle, { datastore, node }: IpamServices): Promise<boolean> {
+  for (const cidr of Object.keys(handle.blocks)) {
+    const owner = (await datastore.blocks.get(cidr))?.value.affinity;
+    if (owner !== undefined && (owner.type !== "host" || owner.name !== node)) return false;
+  }
+  return true;
+}

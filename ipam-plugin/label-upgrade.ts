@@ -1,0 +1,37 @@
+/**
+ * Look-up labels for the block affinities of older Calico versions, once for each boot of a node (I§1.8). Calico runs it before an
+ * address asked for by name only; the automatic path relies on calico/node having run it.
+ */
+import { mkdirSync, statSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
+import { isDatastoreFailure } from "../lib/datastore/datastore.ts";
+import { messageOf, TortieError } from "../lib/errors.ts";
+import type { IpamServices } from "./services.ts";
+
+/** Calico's own marker, so that neither of us repeats what the other has done. */
+const MARKER = "/var/run/calico/cni/ipam_upgraded";
+
+const FIRST_DELAY_MS = 100;
+
+/** @throws TortieError `datastore-unavailable` when the time is over, or at once when waiting cannot help */
+export async function upgradeLabelsOnce(services: IpamServices, signal: AbortSignal, marker = MARKER): Promise<void> {
+  if (statSync(marker, { throwIfNoEntry: false }) !== undefined) return;
+  for (let delay = FIRST_DELAY_MS; ; delay *= 2) {
+    try {
+      await services.allocator.upgradeHost({ type: "host", name: services.node }, signal);
+      break;
+    } catch (error) {
+      if (!isDatastoreFailure(error, "unavailable", "conflict") || signal.aborted) {
+        throw new TortieError("datastore-unavailable", `failed to upgrade IPAM database: ${messageOf(error)}`, { cause: error });
+      }
+      await services.sleep(delay);
+    }
+  }
+  try {
+    mkdirSync(dirname(marker), { recursive: true, mode: 0o755 });
+    writeFileSync(marker, "");
+  } catch (error) {
+    // The next ADD does it again, which is harmless.
+    services.log.error(`cannot write ${marker}: ${messageOf(error)}`);
+  }
+}

@@ -1,0 +1,86 @@
+/** `ipam.pools` of the network configuration against the pools of the local datastore: made at first use, never bent silently. */
+import { covers, parsePrefix } from "../lib/addresses/address.ts";
+import { checkLocalPools } from "../lib/config/local-pools.ts";
+import type { LocalPool, NetworkConfig } from "../lib/config/network-config.ts";
+import type { Datastore } from "../lib/datastore/datastore.ts";
+import type { IPPool } from "../lib/datastore/resources.ts";
+import { TortieError } from "../lib/errors.ts";
+
+/**
+ * Makes the datastore's pools what the configuration says; one read when they are so already. A datastore whose pools come from
+ * elsewhere is left alone.
+ *
+ * @throws TortieError `netconf-value`, `pool-conflict`, `pool-missing` when there is no pool at all
+ */
+export async function ensurePools(config: Pick<NetworkConfig, "ipam">, datastore: Datastore): Promise<void> {
+  const wanted = config.ipam.pools;
+  if (datastore.pools.reconcile === undefined) {
+    if (wanted.length === 0) return;
+    throw new TortieError(
+      "netconf-value",
+      `ipam.pools only works with the local datastore; the pools of ${datastore.description} are its own`,
+    );
+  }
+  checkLocalPools(wanted);
+  const stored = (await datastore.pools.list()).map(({ value }) => value);
+  if (stored.length === 0 && wanted.length === 0) throw noPools(datastore);
+  if (poolChanges(stored, wanted).length > 0) await datastore.pools.reconcile((now) => poolChanges(now, wanted));
+}
+
+/** Calico's words for an allocation without any pool (I§1.10), and the way out that only this datastore has. */
+export function noPools(datastore: Datastore): TortieError {
+  return new TortieError(
+    "pool-missing",
+    `cannot find a qualified ippool: ${datastore.description} has no pools, and ipam.pools is not set`,
+  );
+}
+
+/**
+ * The pools to store, new or changed, so that the stored ones are as wanted. Stored pools that are not wanted stay: addresses of
+ * theirs may be in use.
+ *
+ * @throws TortieError `pool-conflict` when that would mean to change a pool's CIDR, block size or name
+ */
+export function poolChanges(stored: readonly IPPool[], wanted: readonly LocalPool[]): readonly IPPool[] {
+  return wanted.flatMap((pool) => {
+    const same = stored.find(({ name }) => name === pool.name);
+    if (same === undefined) {
+      const rival = stored.find((other) => overlap(other.cidr, pool.cidr));
+      if (rival !== undefined) throw conflict(pool, rival);
+      return [newPool(pool)];
+    }
+    if (same.cidr !== pool.cidr || same.blockSize !== pool.blockSize) throw conflict(pool, same);
+    return same.natOutgoing === pool.natOutgoing ? [] : [{ ...same, natOutgoing: pool.natOutgoing }];
+  });
+}
+
+function newPool({ name, cidr, blockSize, natOutgoing }: LocalPool): IPPool {
+  return {
+    name,
+    cidr,
+    blockSize,
+    natOutgoing,
+    disabled: false,
+    nodeSelector: "all()",
+    namespaceSelector: "",
+    allowedUses: ["Workload", "Tunnel"],
+    assignmentMode: "Automatic",
+    deleting: false,
+  };
+}
+
+function conflict(wanted: LocalPool, stored: IPPool): TortieError {
+  return new TortieError(
+    "pool-conflict",
+    `ipam.pools wants ${describe(wanted)}, which contradicts ${describe(stored)} in the datastore: a pool cannot change while it is there`,
+  );
+}
+
+function describe(pool: Pick<IPPool, "name" | "cidr" | "blockSize">): string {
+  return `pool "${pool.name}" ${pool.cidr} with blocks of /${pool.blockSize}`;
+}
+
+function overlap(one: string, other: string): boolean {
+  const [a, b] = [parsePrefix(one), parsePrefix(other)];
+  return a !== undefined && b !== undefined && (covers(a, b) || covers(b, a));
+}

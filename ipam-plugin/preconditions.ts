@@ -1,0 +1,17 @@
+/** What must hold before an address is given out, and is of no interest when one is given back. */
+import { checkPolicyType, chooseDatastore } from "../lib/config/datastore-choice.ts";
+import type { DatastoreType, NetworkConfig } from "../lib/config/network-config.ts";
+import { checkIdentity } from "../lib/workload/identity-checks.ts";
+import type { IpamServices } from "./services.ts";
+import type { Workload } from "./workload.ts";
+
+/**
+ * @returns the kind of datastore, for the one step that differs by it (label-upgrade.ts)
+ * @throws TortieError `netconf-value`, `identity-invalid`
+ */
+export function checkAdd(workload: Workload, network: string, config: NetworkConfig, services: Pick<IpamServices, "env">): DatastoreType {
+  const type = chooseDatastore(config, services.env);
+  checkPolicyType(config, type);
+  checkIdentity(workload.identity, network, type);
+  return type;
+}

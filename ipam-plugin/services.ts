@@ -1,0 +1,42 @@
+/** The effects of the IPAM plugin's verbs, so that the main plugin can hand over a datastore that is open already, and tests their own. */
+import type { Environment } from "../lib/cni/environment.ts";
+import type { Datastore } from "../lib/datastore/datastore.ts";
+import type { Logger } from "../lib/log/logger.ts";
+import { lockFile } from "../lib/system/flock.ts";
+import { type Allocator, type Clock, createAllocator } from "./allocator/allocator.ts";
+
+export interface IpamServices {
+  readonly datastore: Datastore;
+  readonly allocator: Allocator;
+  /** Name of this node. */
+  readonly node: string;
+  readonly env: Environment;
+  readonly log: Pick<Logger, "info" | "error">;
+  readonly clock: Clock;
+  /** Takes the exclusive lock of a file, waiting as long as it takes; disposing gives it back. */
+  readonly lock: (path: string) => Disposable;
+  /** A signal that aborts after so many milliseconds. */
+  readonly deadline: (milliseconds: number) => AbortSignal;
+  readonly sleep: (milliseconds: number) => Promise<void>;
+}
+
+/** What must be given; the rest has the system's own. */
+export type IpamServicesInput = Pick<IpamServices, "datastore" | "node" | "env" | "log"> & Partial<IpamServices>;
+
+export function createIpamServices(input: IpamServicesInput): IpamServices {
+  const clock = input.clock ?? systemClock;
+  return {
+    clock,
+    lock: lockFile,
+    deadline: (milliseconds) => AbortSignal.timeout(milliseconds),
+    sleep: Bun.sleep,
+    ...input,
+    allocator: input.allocator ?? createAllocator({ datastore: input.datastore, clock }),
+  };
+}
+
+const systemClock: Clock = {
+  nowMs: () => Date.now(),
+  // The digits below a millisecond only have to differ from one block and one address to the next.
+  nowNs: () => BigInt(Date.now()) * 1_000_000n + (process.hrtime.bigint() % 1_000_000n),
+};

@@ -1,0 +1,47 @@
+/** Whose addresses they are: identity from CNI_ARGS, handle ids, and the attributes every address carries (I§1.4, I§1.6). */
+import type { CniRequest } from "../lib/cni/protocol.ts";
+import { type CniArgs, parseCniArgs } from "../lib/workload/cni-args.ts";
+import { workloadEndpointName } from "../lib/workload/endpoint-name.ts";
+import { legacyHandleId, workloadHandleId } from "../lib/workload/handles.ts";
+import { identifyWorkload, type WorkloadIdentity } from "../lib/workload/identity.ts";
+import type { OwnerAttributes } from "./allocator/allocator.ts";
+import type { IpamServices } from "./services.ts";
+
+export interface Workload {
+  readonly identity: WorkloadIdentity;
+  readonly args: CniArgs;
+  /** `<network>.<containerID>`. */
+  readonly handle: string;
+  /** Where early Calico versions kept the addresses of this workload. */
+  readonly legacyHandle: string;
+}
+
+/**
+ * The workload of an ADD, DEL or CHECK.
+ *
+ * @throws TortieError `arguments-invalid`, `identity-invalid`: no endpoint could ever have such a name, so that DEL refuses it too
+ * (recordings env-container-dash, args-12)
+ */
+export function workloadOf(request: CniRequest, services: Pick<IpamServices, "node">): Workload {
+  const args = parseCniArgs(request.args);
+  const { containerId, interfaceName } = request;
+  const identity = identifyWorkload({ containerId, interfaceName, args, node: services.node });
+  workloadEndpointName(identity);
+  return { identity, args, handle: workloadHandleId(request.network, containerId), legacyHandle: legacyHandleId(identity) };
+}
+
+/** The attributes that kube-controllers' GC, Felix and calicoctl look for (I§1.6 step 4, I§10.6). */
+export function ownerAttributes(identity: WorkloadIdentity, nowNs: bigint): OwnerAttributes {
+  const pod = identity.orchestrator === "k8s" ? { pod: identity.pod, namespace: identity.namespace } : {};
+  return { node: identity.node, timestamp: goTimestamp(nowNs), ...pod };
+}
+
+/** A time as Go prints it: "2026-08-22 13:33:20.123456789 +0000 UTC", trailing zeros of the fraction left out (I§1.6 step 4). */
+export function goTimestamp(nanosecondsSince1970: bigint): string {
+  const milliseconds = Number(nanosecondsSince1970 / 1_000_000n);
+  const [date = "", time = ""] = new Date(milliseconds).toISOString().split("T");
+  const fraction = String(nanosecondsSince1970 % 1_000_000_000n)
+    .padStart(9, "0")
+    .replace(/0+$/, "");
+  return `${date} ${time.slice(0, 8)}${fraction === "" ? "" : `.${fraction}`} +0000 UTC`;
+}

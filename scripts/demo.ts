@@ -1,0 +1,34 @@
+/** A node with two pods, built and looked at from outside; every claim that is printed was computed from what a command answered. */
+import { DemoFailure, Screen } from "./demonstration/screen.ts";
+import { showAddresses, showArp, showPings, showRoutes } from "./demonstration/show-kernel.ts";
+import { showBlocks, showEndpoint } from "./demonstration/show-store.ts";
+import { showHostPort, showOutgoing, showRate } from "./demonstration/show-traffic.ts";
+import { attachPods, removeEverything } from "./demonstration/tortiectl.ts";
+import { World } from "./demonstration/world.ts";
+
+const screen = new Screen();
+
+async function demo(): Promise<void> {
+  const started = performance.now();
+  await using world = await World.create();
+  screen.title("Tortie: a node with two pods, in private namespaces of this machine");
+  await attachPods(world, screen);
+  await showAddresses(world, screen);
+  await showArp(world, screen);
+  await showRoutes(world, screen);
+  await showPings(world, screen);
+  await showHostPort(world, screen);
+  await showOutgoing(world, screen);
+  await showRate(world, screen);
+  await showEndpoint(world, screen);
+  await showBlocks(world, screen);
+  await removeEverything(world, screen);
+  screen.end(`${screen.claims} claims held, in ${((performance.now() - started) / 1000).toFixed(1)} s`);
+}
+
+try {
+  await demo();
+} catch (error) {
+  screen.fail(error instanceof DemoFailure ? error.message : String(error instanceof Error ? error.stack : error));
+  process.exitCode = 1;
+}

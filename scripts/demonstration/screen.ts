@@ -1,0 +1,55 @@
+/** The demo's output: coloured on a terminal, plain elsewhere. A claim that does not hold ends the demo. */
+import picocolors from "picocolors";
+import { wantsColor } from "../../cmd/tortiectl/terminal.ts";
+
+/** A claim that did not hold, or a command that failed. */
+export class DemoFailure extends Error {}
+
+export class Screen {
+  readonly colors = picocolors.createColors(wantsColor(process.env, process.stdout.isTTY === true));
+  #claims = 0;
+
+  /** How many claims have held so far. */
+  get claims(): number {
+    return this.#claims;
+  }
+
+  title(text: string): void {
+    this.#line(this.colors.bold(this.colors.cyan(text)));
+  }
+
+  section(text: string): void {
+    this.#line(`\n${this.colors.bold(text)}`);
+  }
+
+  /** A command a person could type to see the same. */
+  command(text: string): void {
+    this.#line(`  ${this.colors.dim(`$ ${text}`)}`);
+  }
+
+  text(text: string): void {
+    this.#line(`  ${text}`);
+  }
+
+  /**
+   * Says `claim` when `holds`.
+   * @throws DemoFailure with what was found instead
+   */
+  claim(claim: string, holds: boolean, found: unknown): void {
+    if (!holds) throw new DemoFailure(`not true: ${claim}\nfound: ${typeof found === "string" ? found : JSON.stringify(found, null, 2)}`);
+    this.#claims++;
+    this.#line(`  ${this.colors.green("✓")} ${claim}`);
+  }
+
+  end(text: string): void {
+    this.#line(`\n${this.colors.bold(this.colors.green(text))}`);
+  }
+
+  fail(text: string): void {
+    process.stderr.write(`\n${this.colors.red("✗ the demo failed:")} ${text}\n`);
+  }
+
+  #line(text: string): void {
+    process.stdout.write(`${text}\n`);
+  }
+}

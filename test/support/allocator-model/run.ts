@@ -1,0 +1,114 @@
+/** One run of a world under a seed, and what to do after clients have died in it. */
+import { formatAddress } from "../../../lib/addresses/address.ts";
+import { DatastoreError } from "../../../lib/datastore/datastore.ts";
+import { TortieError } from "../../../lib/errors.ts";
+import { Scheduler, type SchedulerOptions } from "../scheduler.ts";
+import { World, type WorldOptions } from "./world.ts";
+
+/** Words with which an operation may refuse in a healthy store. */
+const EXPECTED_WORDS = new Set(["block-limit", "address-taken", "affinity-strict", "block-not-empty", "block-claimed", "handle-limit"]);
+
+export type FateOf = NonNullable<SchedulerOptions["fateOf"]>;
+
+export interface Run {
+  readonly world: World;
+  readonly scheduler: Scheduler;
+  /** Datastore calls and sleeps. */
+  readonly steps: number;
+}
+
+/** What a test throws: enough to play the run again. */
+export class FailedRun extends Error {
+  constructor(what: string, seed: number, scheduler: Scheduler, cause: unknown) {
+    const trace = scheduler.trace.slice(-120).join("\n  ");
+    super(`${what}, seed ${seed}: ${cause instanceof Error ? cause.message : String(cause)}\n  ${trace}`, { cause });
+    this.name = "FailedRun";
+  }
+}
+
+/** Runs to the end with every invariant watched; refusals of a healthy store must be the expected ones. */
+export async function runWorld(seed: number, options: WorldOptions, fateOf?: FateOf): Promise<Run> {
+  const what = fateOf === undefined ? "interleaving" : "run with faults";
+  let steps = 0;
+  let refusal: unknown;
+  const scheduler: Scheduler = new Scheduler({
+    seed,
+    maxSteps: 20_000,
+    afterStep: (step) => {
+      steps = step;
+      world.model.observe();
+    },
+    ...(fateOf === undefined ? {} : { fateOf }),
+  });
+  const world: World = new World(seed, scheduler, options);
+  try {
+    await world.seed();
+    const endings = await scheduler.run(
+      world.tasks(scheduler, (error) => {
+        if (!isExpected(error, fateOf !== undefined)) refusal ??= error;
+      }),
+    );
+    if (refusal !== undefined) throw refusal;
+    if (fateOf === undefined) {
+      for (const ending of endings) if (ending.state !== "done") throw new Error(`a task ${ending.state}`);
+      world.model.checkAtRest();
+      world.checkHoldings();
+    }
+    return { world, scheduler, steps };
+  } catch (error) {
+    throw new FailedRun(what, seed, scheduler, error);
+  }
+}
+
+/**
+ * What follows in real life when plugins have died: the runtime deletes every attachment, the node works on. Nothing may be left
+ * but cooling addresses; blocks and affinities must agree again.
+ */
+export async function recover({ world }: Run, seed: number): Promise<void> {
+  const scheduler = new Scheduler({ seed: seed + 1, afterStep: world.model.observe });
+  // Longer than any cooldown: nothing that died can hold addresses back for ever.
+  scheduler.advance(7_200_000);
+  try {
+    const [ending] = await scheduler.run([
+      async () => {
+        const allocator = world.allocator("recovery", scheduler);
+        for (const handle of world.handles) await allocator.releaseByHandle(handle);
+        if (world.model.held.size > 0)
+          throw new Error(`leaked: ${[...world.model.held].map(([address, { handle }]) => `${address} of ${handle}`)}`);
+        const [handle] = world.model.handles();
+        if (handle !== undefined) throw new Error(`handle ${handle.id} is left over`);
+        // Every node can go on, and gives up everything afterwards.
+        for (const { owner } of world.nodes) {
+          const name = `net.after-${owner.name}`;
+          const result = await allocator.autoAssign({
+            count4: 1,
+            count6: 1,
+            handle: name,
+            attributes: { node: owner.name },
+            owner,
+            use: "Workload",
+          });
+          const error = result.ipv4?.error ?? result.ipv6?.error;
+          if (error !== undefined) throw error;
+          await allocator.releaseByHandle(name);
+        }
+        for (const { owner } of world.nodes) await allocator.releaseHostAffinities(owner, { mustBeEmpty: false });
+      },
+    ]);
+    if (ending?.state === "failed") throw ending.error;
+  } catch (error) {
+    throw new FailedRun("recovery", seed, scheduler, error);
+  }
+}
+
+function isExpected(error: unknown, hasFaults: boolean): boolean {
+  if (error instanceof TortieError) return EXPECTED_WORDS.has(error.word) || (hasFaults && error.word === "datastore-contention");
+  return hasFaults && error instanceof DatastoreError && error.failure === "unavailable";
+}
+
+/** For messages of tests that look at addresses. */
+export function addressesOf({ world }: Run): readonly string[] {
+  return [...world.model.held.keys()].sort();
+}
+
+export { formatAddress };

@@ -1,0 +1,323 @@
+/** A small cluster made from a seed: pools of a few blocks, a configuration, nodes that each do a few random things. */
+
+import { type Allocator, type AutoAssignResult, createAllocator } from "../../../ipam-plugin/allocator/allocator.ts";
+import { type Address, addressAt, contains, formatAddress, hostPrefix, type Prefix, parsePrefix } from "../../../lib/addresses/address.ts";
+import type { BlockOwner } from "../../../lib/datastore/datastore.ts";
+import type { IpamConfiguration } from "../../../lib/datastore/resources.ts";
+import { MemoryStore } from "../memory-datastore.ts";
+import { type Scheduler, seededRandom } from "../scheduler.ts";
+import { ReferenceModel } from "./reference.ts";
+
+const POOL4 = prefixOf("10.0.0.0/28");
+const POOL6 = prefixOf("fd00::/126");
+const BLOCKS4 = 30;
+const BLOCKS6 = 127;
+
+export interface WorldOptions {
+  readonly nodes: number;
+  readonly operationsPerNode: number;
+}
+
+/** One thing a node does. */
+interface Operation {
+  readonly name: string;
+  run(allocator: Allocator, node: Node): Promise<void>;
+}
+
+/** A node knows what its operations gave it: it holds that until it begins to give it back. */
+interface Node {
+  readonly owner: BlockOwner;
+  readonly holds: Map<string, { address: Address; sequenceNumber: bigint }[]>;
+}
+
+export class World {
+  readonly store = new MemoryStore();
+  readonly configuration: IpamConfiguration;
+  readonly model: ReferenceModel;
+  /** Every handle that any operation uses: what a runtime would send DEL for. */
+  readonly handles = new Set<string>();
+  readonly nodes: readonly Node[];
+  readonly #random: () => number;
+  readonly #options: WorldOptions;
+  readonly #reserved: Prefix | undefined;
+  #containers = 0;
+
+  constructor(seed: number, scheduler: Scheduler, options: WorldOptions) {
+    this.#random = seededRandom(seed ^ 0x5eed);
+    this.#options = options;
+    this.configuration = {
+      strictAffinity: this.#chance(0.3),
+      autoAllocateBlocks: true,
+      maxBlocksPerHost: this.#chance(0.2) ? 1 : 0,
+      kubeVirtVMAddressPersistence: "Enabled",
+      ipCooldownSeconds: this.#chance(0.3) ? 30 : 0,
+    };
+    this.#reserved = this.#chance(0.2) ? hostPrefix(addressAt(POOL4, this.#below(16))) : undefined;
+    this.model = new ReferenceModel(this.store, this.configuration, scheduler.clock.nowMs, (text) => this.#isReserved(text));
+    this.nodes = Array.from({ length: options.nodes }, (_, index) => ({
+      owner: { type: "host", name: `node-${index}` },
+      holds: new Map(),
+    }));
+  }
+
+  async seed(): Promise<void> {
+    const { pools, reservations, ipamConfiguration } = this.store.connect();
+    const common = {
+      disabled: false,
+      nodeSelector: "all()",
+      namespaceSelector: "",
+      allowedUses: ["Workload"],
+      assignmentMode: "Automatic",
+      natOutgoing: false,
+      deleting: false,
+    } as const;
+    await pools.create("p4", { ...common, name: "p4", cidr: "10.0.0.0/28", blockSize: BLOCKS4 });
+    await pools.create("p6", { ...common, name: "p6", cidr: "fd00::/126", blockSize: BLOCKS6 });
+    await ipamConfiguration.create("default", this.configuration);
+    if (this.#reserved !== undefined) {
+      await reservations.create("r", { name: "r", reservedCIDRs: [formatAddress(this.#reserved.address)] });
+    }
+  }
+
+  /** An allocator of one client of the store. */
+  allocator(client: string, scheduler: Scheduler): Allocator {
+    return createAllocator({
+      datastore: this.store.connect(client, scheduler.gate),
+      clock: scheduler.clock,
+      random: scheduler.random,
+      sleep: scheduler.sleep,
+    });
+  }
+
+  /** What each node will do, one thing after the other. */
+  tasks(scheduler: Scheduler, onRefusal: (error: unknown) => void): readonly (() => Promise<void>)[] {
+    return this.nodes.map((node) => {
+      const operations = Array.from({ length: this.#options.operationsPerNode }, () => this.#operation(node, scheduler));
+      return async () => {
+        const allocator = this.allocator(node.owner.name, scheduler);
+        for (const operation of operations) {
+          scheduler.trace.push(`${node.owner.name}: ${operation.name}`);
+          try {
+            await operation.run(allocator, node);
+          } catch (error) {
+            onRefusal(error);
+          }
+        }
+      };
+    });
+  }
+
+  /** What the nodes believe to hold is what the model has seen granted and not released. */
+  checkHoldings(): void {
+    const believed = this.nodes.flatMap(({ holds }) =>
+      [...holds].flatMap(([handle, held]) => held.map(({ address }) => `${formatAddress(address)} ${handle}`)),
+    );
+    const granted = [...this.model.held]
+      .filter(([, { handle }]) => !handle.startsWith("vm."))
+      .map(([address, { handle }]) => `${address} ${handle}`);
+    if (believed.sort().join() !== granted.sort().join()) {
+      throw new Error(`nodes hold [${believed.join(", ")}], granted are [${granted.join(", ")}]`);
+    }
+  }
+
+  #operation(self: Node, scheduler: Scheduler): Operation {
+    const kind = this.#below(20);
+    if (kind < 6) return this.#add(this.#newHandle(), 1, this.#chance(0.3) ? 1 : 0);
+    if (kind < 7) return this.#add(this.#newHandle(), 2 + this.#below(5), 0);
+    if (kind < 8) return this.#addAndGiveBack(this.#newHandle());
+    if (kind < 11) return this.#deleteOne();
+    if (kind < 12) return this.#releaseOne();
+    if (kind < 13) return this.#assignIp(addressAt(POOL4, this.#below(16)));
+    if (kind < 15) return this.#virtualMachineAdd("vm.a");
+    if (kind < 16) return this.#virtualMachineDelete("vm.a");
+    if (kind < 17) return this.#emptyHost(this.nodes[this.#below(this.nodes.length)] ?? self);
+    if (kind < 18) return this.#claim();
+    if (kind < 19) return this.#addTwice();
+    const milliseconds = [500, 31_000, 61_000][this.#below(3)] ?? 0;
+    return {
+      name: `${milliseconds} ms pass`,
+      async run() {
+        scheduler.advance(milliseconds);
+      },
+    };
+  }
+
+  #add(handle: string, count4: number, count6: number): Operation {
+    return {
+      name: `assign ${count4}+${count6} to ${handle}`,
+      run: async (allocator, node) => {
+        this.#hold(node, handle, await this.#autoAssign(allocator, node, handle, count4, count6));
+      },
+    };
+  }
+
+  #addTwice(): Operation {
+    const handle = this.#newHandle();
+    return {
+      name: `assign to ${handle} twice`,
+      run: async (allocator, node) => {
+        this.#hold(node, handle, await this.#autoAssign(allocator, node, handle, 1, 0));
+        this.#hold(node, handle, await this.#autoAssign(allocator, node, handle, 1, 1));
+      },
+    };
+  }
+
+  #addAndGiveBack(handle: string): Operation {
+    return {
+      name: `assign to ${handle} and give back`,
+      run: async (allocator, node) => {
+        const result = await this.#autoAssign(allocator, node, handle, 1, 1);
+        await allocator.giveBack(result, handle);
+      },
+    };
+  }
+
+  #deleteOne(): Operation {
+    const choice = this.#random();
+    return {
+      name: "delete a handle",
+      run: async (allocator, { holds }) => {
+        const handles = [...holds.keys()];
+        const handle = handles[Math.floor(choice * handles.length)];
+        if (handle === undefined) return;
+        const had = holds.get(handle)?.length ?? 0;
+        holds.delete(handle);
+        const { released } = await allocator.releaseByHandle(handle);
+        if (released.length !== had) throw new Error(`${handle} had ${had} addresses, ${released.length} were released`);
+      },
+    };
+  }
+
+  #releaseOne(): Operation {
+    const isStale = this.#chance(0.3);
+    return {
+      name: isStale ? "release an address by a stale number" : "release an address",
+      run: async (allocator, { holds }) => {
+        for (const [handle, held] of holds) {
+          const first = held[0];
+          if (first === undefined) continue;
+          const sequenceNumber = isStale ? first.sequenceNumber - 1n : first.sequenceNumber;
+          if (!isStale) held.shift();
+          const { error, unallocated } = await allocator.releaseIps([{ address: first.address, handle, sequenceNumber }]);
+          if (isStale !== (error !== undefined)) throw error ?? new Error("a stale release went through");
+          if (unallocated.length > 0) throw new Error(`${formatAddress(first.address)} was free already`);
+          return;
+        }
+      },
+    };
+  }
+
+  #assignIp(address: Address): Operation {
+    const handle = `ip.${++this.#containers}`;
+    this.handles.add(handle);
+    return {
+      name: `assign ${formatAddress(address)} to ${handle}`,
+      run: async (allocator, { owner, holds }) => {
+        const { sequenceNumber } = await allocator.assignIp({ address, handle, attributes: { node: owner.name }, owner, use: "Workload" });
+        holds.set(handle, [...(holds.get(handle) ?? []), { address, sequenceNumber }]);
+      },
+    };
+  }
+
+  /** Several nodes use the handle at once: what each gets may be released by another before it looks. */
+  #virtualMachineAdd(handle: string): Operation {
+    this.handles.add(handle);
+    return {
+      name: `assign to ${handle}, at most one`,
+      run: async (allocator, { owner }) => {
+        const { ipv4 } = await allocator.autoAssign({
+          count4: 1,
+          count6: 0,
+          handle,
+          attributes: { node: owner.name },
+          owner,
+          use: "Workload",
+          perHandleLimit: 1,
+        });
+        this.model.observe();
+        const held = [...this.model.held.values()].filter((holding) => holding.handle === handle).length;
+        if (held > 1) throw new Error(`${handle} holds ${held} addresses, its limit is 1`);
+        if (ipv4?.error !== undefined) throw ipv4.error;
+      },
+    };
+  }
+
+  #virtualMachineDelete(handle: string): Operation {
+    return {
+      name: `delete ${handle}`,
+      run: async (allocator) => {
+        await allocator.releaseByHandle(handle);
+      },
+    };
+  }
+
+  #emptyHost({ owner }: Node): Operation {
+    const mustBeEmpty = this.#chance(0.7);
+    return {
+      name: `release ${mustBeEmpty ? "empty" : "all"} blocks of ${owner.name}`,
+      run: (allocator) => allocator.releaseHostAffinities(owner, { mustBeEmpty }),
+    };
+  }
+
+  #claim(): Operation {
+    const cidr = `10.0.0.${4 * this.#below(4)}/30`;
+    return {
+      name: `claim ${cidr}`,
+      run: async (allocator, { owner }) => {
+        await allocator.claimAffinity(cidr, owner);
+      },
+    };
+  }
+
+  async #autoAssign(allocator: Allocator, { owner }: Node, handle: string, count4: number, count6: number): Promise<AutoAssignResult> {
+    const attributes = { node: owner.name, timestamp: String(this.#containers) };
+    return allocator.autoAssign({ count4, count6, handle, attributes, owner, use: "Workload" });
+  }
+
+  #hold({ holds }: Node, handle: string, { ipv4, ipv6 }: AutoAssignResult): void {
+    const got = [...(ipv4?.addresses ?? []), ...(ipv6?.addresses ?? [])].map(({ prefix, sequenceNumber }) => ({
+      address: prefix.address,
+      sequenceNumber,
+    }));
+    // The answer comes before the scheduler's look at the store.
+    this.model.observe();
+    for (const { address, sequenceNumber } of got) {
+      const holding = this.model.held.get(formatAddress(address));
+      if (holding?.handle !== handle || holding.sequenceNumber !== sequenceNumber) {
+        throw new Error(`${handle} was told ${formatAddress(address)}, which is ${holding?.handle ?? "nobody"}'s`);
+      }
+    }
+    if (got.length > 0) holds.set(handle, [...(holds.get(handle) ?? []), ...got]);
+    const error = ipv4?.error ?? ipv6?.error;
+    if (error !== undefined) throw error;
+  }
+
+  #newHandle(): string {
+    const handle = `net.c${++this.#containers}`;
+    this.handles.add(handle);
+    return handle;
+  }
+
+  #isReserved(text: string): boolean {
+    return this.#reserved !== undefined && formatAddress(this.#reserved.address) === text;
+  }
+
+  #chance(probability: number): boolean {
+    return this.#random() < probability;
+  }
+
+  #below(limit: number): number {
+    return Math.floor(this.#random() * limit);
+  }
+}
+
+/** Whether an address belongs to the pools of the world. */
+export function isOfWorld(address: Address): boolean {
+  return contains(POOL4, address) || contains(POOL6, address);
+}
+
+function prefixOf(text: string): Prefix {
+  const prefix = parsePrefix(text);
+  if (prefix === undefined) throw new Error(`not a prefix: ${text}`);
+  return prefix;
+}

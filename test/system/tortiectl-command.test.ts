@@ -1,0 +1,80 @@
+/** The command line of `tortiectl`: exit statuses, help, and what people see. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { BIN_DIR, Node, type RunResult } from "../support/node.ts";
+
+async function tortiectl(argv: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<RunResult> {
+  await using node = await Node.create();
+  return await node.run([join(BIN_DIR, "tortiectl"), ...argv], { env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", ...env } });
+}
+
+describe("tortiectl", () => {
+  it.each([["version"], ["--version"]])("%s prints the version of the package", async (argument) => {
+    const { version } = JSON.parse(readFileSync("package.json", "utf8"));
+
+    expect(await tortiectl([argument])).toMatchObject({ exit: 0, stdout: `${version}\n`, stderr: "" });
+  });
+
+  it.each([
+    [[], "which command?"],
+    [["cni"], "cni: which command? (add, del, check, status, gc)"],
+    [["cni", "ad", "x", "y"], "Did you mean add?"],
+    [["cni", "add", "list"], "Not enough non-option arguments"],
+    [["cni", "add", "list", "blue", "--port", "80"], "Unknown argument: port"],
+  ])("%j is a wrong command line: one line on standard error, status 2", async (argv, message) => {
+    const run = await tortiectl(argv);
+
+    expect(run).toMatchObject({ exit: 2, stdout: "" });
+    expect(run.stderr).toMatch(/^tortiectl: .*; --help shows the usage\n$/);
+    expect(run.stderr).toContain(message);
+  });
+
+  it("cni add --help names every option", async () => {
+    const run = await tortiectl(["cni", "add", "--help"]);
+
+    expect(run).toMatchObject({ exit: 0, stderr: "" });
+    for (const option of [
+      "container-id",
+      "ifname",
+      "args",
+      "port-mapping",
+      "bandwidth",
+      "mac",
+      "ips",
+      "capability-args",
+      "cni-path",
+      "json",
+    ]) {
+      expect(run.stdout).toContain(`--${option}`);
+    }
+  });
+
+  it("tells what failed and what to do next, in colour only on request", async () => {
+    const plain = await tortiectl(["cni", "add", "/nowhere/list", "blue"]);
+    const coloured = await tortiectl(["cni", "add", "/nowhere/list", "blue"], { FORCE_COLOR: "1" });
+
+    expect(plain).toMatchObject({ exit: 1, stdout: "" });
+    expect(plain.stderr).toMatch(
+      /^tortiectl: \/nowhere\/list cannot be read: ENOENT.*\n {2}next {2}give the path of a network configuration list.* \(conflist-unreadable\)\n$/,
+    );
+    expect(coloured.stderr).toContain("\u001b[31mtortiectl:\u001b[39m");
+  });
+
+  it.each([
+    [["cni", "add", "CONFLIST", "blue", "--mac", "xx"], "--mac"],
+    [["cni", "add", "CONFLIST", "blue", "--timeout", "0"], "--timeout"],
+    [["cni", "gc", "CONFLIST", "--valid", "cid"], "--valid"],
+  ])("refuses %j, naming the option", async (argv, option) => {
+    const conflist = join(process.cwd(), "test/support/empty-network.conf");
+
+    const run = await tortiectl(argv.map((each) => (each === "CONFLIST" ? conflist : each)));
+
+    expect(run.exit).toBe(1);
+    expect(run.stderr).toContain(`tortiectl: ${option}`);
+    expect(run.stderr).toContain("(option-invalid)");
+  });
+
+  it("nat remove succeeds where there is nothing to remove", async () => {
+    expect(await tortiectl(["nat", "remove"])).toMatchObject({ exit: 0, stderr: "" });
+  });
+});

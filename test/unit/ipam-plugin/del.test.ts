@@ -1,0 +1,90 @@
+import { IpamNode } from "../../support/ipam-node.ts";
+import { emptyBlock } from "../../support/samples.ts";
+
+const CONF = { ipam: { pools: [{ cidr: "10.40.0.0/24" }, { cidr: "fd80:40::/120" }], assign_ipv6: "true" } };
+const POD = "IgnoreUnknown=1;K8S_POD_NAME=web-0;K8S_POD_NAMESPACE=shop";
+
+describe("IPAM DEL", () => {
+  it("releases every address of the container, and nobody else's, and may be repeated", async () => {
+    await using node = new IpamNode(CONF);
+    await node.add({ container: "c1" });
+    await node.add({ container: "c1" });
+    await node.add({ container: "c2" });
+    for (let time = 0; time < 2; time++) {
+      await node.del({ container: "c1" });
+      expect(Object.keys(await node.allocated())).toEqual(["net1.c2"]);
+      expect(await node.handles()).toEqual(["net1.c2"]);
+    }
+  });
+
+  it("succeeds for a container that was never added, without a pool in the configuration", async () => {
+    await using node = new IpamNode({});
+    await node.del({ container: "never", args: "IP=10.40.0.9" });
+    expect(await node.datastore.blocks.list()).toEqual([]);
+  });
+
+  it("ignores the address that is asked for", async () => {
+    await using node = new IpamNode(CONF);
+    await node.add({ container: "c2", args: "IP=10.40.0.9" });
+    await node.del({ container: "c1", args: "IP=10.40.0.9" });
+    expect(await node.allocated()).toEqual({ "net1.c2": ["10.40.0.9"] });
+  });
+
+  it("leaves the same container of another network alone", async () => {
+    await using node = new IpamNode(CONF);
+    await node.add({ conf: { name: "net2" } });
+    await node.del();
+    expect(await node.handles()).toEqual(["net2.c1"]);
+  });
+
+  it.each([
+    ["the container id", "", "c1"],
+    ["namespace and name of the pod", POD, "shop.web-0"],
+  ])("releases what stands under the legacy handle, %s", async (_what, args, legacy) => {
+    await using node = new IpamNode(CONF);
+    await node.add();
+    const block = emptyBlock("10.40.0.0/26", 64, {
+      allocations: [0, ...Array.from({ length: 63 }, () => null)],
+      unallocated: Array.from({ length: 63 }, (_, index) => index + 1),
+      attributes: [{ handleId: legacy }],
+      sequenceNumberForAllocation: { 0: 7n },
+    });
+    await node.datastore.blocks.create(block.cidr, block);
+    await node.datastore.handles.create(legacy, { id: legacy, blocks: { [block.cidr]: 1 } });
+    await node.del({ args });
+    expect(await node.allocated()).toEqual({});
+    expect(await node.handles()).toEqual([]);
+  });
+
+  it("releases what pools hold that are disabled or gone by now", async () => {
+    await using node = new IpamNode(CONF);
+    await node.add();
+    for (const { value, revision } of await node.datastore.pools.list()) await node.datastore.pools.delete(value.name, revision);
+    await node.del();
+    expect(await node.allocated()).toEqual({});
+  });
+
+  it("tries the legacy handle even when the first one fails, and reports the first error", async () => {
+    await using node = new IpamNode(CONF);
+    const tried: string[] = [];
+    const { allocator } = node.services;
+    const failing = new IpamNode(CONF, {
+      allocator: {
+        ...allocator,
+        releaseByHandle: async (handle) => {
+          tried.push(handle);
+          throw new Error(`no ${handle}`);
+        },
+      },
+    });
+    await expect(failing.del({ args: POD })).rejects.toThrow("no net1.c1");
+    expect(tried).toEqual(["net1.c1", "shop.web-0"]);
+    await failing[Symbol.asyncDispose]();
+  });
+
+  it("refuses arguments that no ADD could have had", async () => {
+    await using node = new IpamNode(CONF);
+    await expect(node.del({ args: "a=b=c" })).rejects.toThrow('ARGS: invalid pair "a=b=c"');
+    await expect(node.del({ container: "c1-" })).rejects.toThrow("error with field containerID = 'c1-' (field must not end with a '-')");
+  });
+});

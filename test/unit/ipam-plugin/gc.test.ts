@@ -1,0 +1,110 @@
+import type { AllocationAttribute } from "../../../lib/datastore/resources.ts";
+import { IpamNode } from "../../support/ipam-node.ts";
+import { emptyBlock } from "../../support/samples.ts";
+
+const CONF = { ipam: { pools: [{ cidr: "10.40.0.0/24" }] } };
+
+function valid(...containers: string[]) {
+  return { conf: { "cni.dev/valid-attachments": containers.map((containerID) => ({ containerID, ifname: "eth0" })) } };
+}
+
+/** Stores one allocation for each attribute, with its handle, in a block of node-a or of nobody. */
+async function seed(node: IpamNode, attributes: readonly AllocationAttribute[], owner = "node-a"): Promise<void> {
+  const cidr = "10.40.0.0/26";
+  await node.datastore.blocks.create(
+    cidr,
+    emptyBlock(cidr, 64, {
+      affinity: { type: "host", name: owner },
+      allocations: Array.from({ length: 64 }, (_, ordinal) => (ordinal < attributes.length ? ordinal : null)),
+      unallocated: Array.from({ length: 64 - attributes.length }, (_, index) => index + attributes.length),
+      attributes,
+      sequenceNumberForAllocation: Object.fromEntries(attributes.map((_, ordinal) => [ordinal, BigInt(ordinal)])),
+    }),
+  );
+  for (const { handleId } of attributes) {
+    if (handleId !== undefined) await node.datastore.handles.create(handleId, { id: handleId, blocks: { [cidr]: 1 } });
+  }
+}
+
+describe("IPAM GC", () => {
+  it("releases what the runtime does not list, and keeps what it does", async () => {
+    await using node = new IpamNode(CONF);
+    for (const container of ["c1", "c2", "c3"]) await node.add({ container });
+    await node.gc(valid("c2"));
+    expect(Object.keys(await node.allocated())).toEqual(["net1.c2"]);
+    expect(await node.handles()).toEqual(["net1.c2"]);
+    await node.gc(valid());
+    expect(await node.handles()).toEqual([]);
+  });
+
+  it("refuses to run without the list, which would release everything", async () => {
+    await using node = new IpamNode(CONF);
+    await node.add();
+    await expect(node.gc()).rejects.toThrow("cni.dev/valid-attachments");
+    expect(await node.handles()).toEqual(["net1.c1"]);
+  });
+
+  it("leaves other networks alone, those with a longer name of the same beginning too", async () => {
+    await using node = new IpamNode(CONF);
+    for (const name of ["net2", "net10", "net1.b"]) await node.add({ conf: { name } });
+    await node.gc(valid());
+    expect(await node.handles()).toEqual(["net1.b.c1", "net10.c1", "net2.c1"]);
+  });
+
+  it("leaves other nodes, tunnels, virtual machines and legacy handles alone", async () => {
+    await using node = new IpamNode(CONF);
+    await seed(node, [
+      { handleId: "net1.far", activeOwner: { node: "node-b" } },
+      { handleId: "net1.unowned" },
+      { handleId: "vxlan-tunnel-addr-node-a", activeOwner: { node: "node-a", type: "vxlanTunnelAddress" } },
+      { handleId: "net1.tunnel", activeOwner: { node: "node-a", type: "ipipTunnelAddress" } },
+      { handleId: "net1.vmi.shop.vm1", activeOwner: { node: "node-a", "vmi-name": "vm1" } },
+      { handleId: "net1.vm", activeOwner: { node: "node-a", "vmi-name": "vm1" } },
+      { handleId: "net1.web-0", activeOwner: { node: "node-a", namespace: "net1", pod: "web-0" } },
+      { handleId: "c77", activeOwner: { node: "node-a" } },
+      { handleId: "net1.gone", activeOwner: { node: "node-a", namespace: "shop", pod: "gone" } },
+    ]);
+    const before = await node.handles();
+    await node.gc(valid());
+    expect(await node.handles()).toEqual(before.filter((handle) => handle !== "net1.gone"));
+    expect(Object.keys(await node.allocated())).not.toContain("net1.gone");
+  });
+
+  it("removes the handle that a killed ADD left without an address", async () => {
+    await using node = new IpamNode(CONF);
+    await node.add({ container: "c1" });
+    const [block] = await node.datastore.blocks.list();
+    const cidr = block?.value.cidr ?? "";
+    await node.datastore.handles.create("net1.killed", { id: "net1.killed", blocks: { [cidr]: 1 } });
+    await node.datastore.handles.create("net1.no-block", { id: "net1.no-block", blocks: { "10.40.0.192/26": 1 } });
+    await node.gc(valid("c1"));
+    expect(await node.handles()).toEqual(["net1.c1"]);
+  });
+
+  it("leaves a handle without an address alone when another node may be about to take it", async () => {
+    await using node = new IpamNode(CONF);
+    await seed(node, [], "node-b");
+    await node.datastore.handles.create("net1.busy", { id: "net1.busy", blocks: { "10.40.0.0/26": 1 } });
+    await node.gc(valid());
+    expect(await node.handles()).toEqual(["net1.busy"]);
+  });
+
+  it("goes on after a failure and reports the first", async () => {
+    await using node = new IpamNode(CONF);
+    for (const container of ["c1", "c2", "c3"]) await node.add({ container });
+    const { allocator } = node.services;
+    const stubborn = {
+      ...node.services,
+      allocator: {
+        ...allocator,
+        releaseByHandle: async (handle: string) => {
+          if (handle !== "net1.c2") throw new Error(`cannot release ${handle}`);
+          return allocator.releaseByHandle(handle);
+        },
+      },
+    };
+    Object.defineProperty(node, "services", { value: stubborn });
+    await expect(node.gc(valid())).rejects.toThrow("cannot release net1.c1");
+    expect(await node.handles()).toEqual(["net1.c1", "net1.c3"]);
+  });
+});

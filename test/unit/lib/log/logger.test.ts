@@ -1,0 +1,233 @@
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { LogConfig } from "../../../../lib/config/network-config.ts";
+import { TortieError } from "../../../../lib/errors.ts";
+import { createLogger, type LoggerOptions } from "../../../../lib/log/logger.ts";
+
+const OPERATION = { command: "ADD", network: "net1", containerId: "cid1", interfaceName: "eth0" };
+const WHO = `command=ADD network=net1 container=cid1 interface=eth0 pid=${process.pid}`;
+
+let directory: string;
+let stderr: number;
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), "tortie-log-"));
+  stderr = openSync(join(directory, "stderr"), "a");
+});
+afterEach(() => {
+  closeSync(stderr);
+  rmSync(directory, { recursive: true, force: true });
+});
+
+describe("the log of an operation", () => {
+  it("is one line with time, level, identity, the time of each step and of all", () => {
+    const clock = { milliseconds: 5 };
+    const log = logger({}, { uptime: () => clock.milliseconds });
+    clock.milliseconds = 7.25;
+    log.step("plan");
+    clock.milliseconds = 10;
+    log.step("ipam");
+    clock.milliseconds = 11;
+    log.step("plan");
+    clock.milliseconds = 12.34;
+    log.info("ADD done");
+    log.flush();
+    expect(written()).toEqual([`2026-11-21T09:24:26.179Z info ADD done ${WHO} steps_ms="plan=3.3 ipam=2.8" total_ms=12.3`]);
+  });
+
+  it("is written at the end and not before, in one piece", () => {
+    const log = logger();
+    log.info("one");
+    log.error("two");
+    expect(written()).toEqual([]);
+    log.flush();
+    expect(written()).toEqual([`2026-11-21T09:24:26.179Z info one ${WHO}`, `2026-11-21T09:24:26.179Z error two ${WHO} total_ms=1.0`]);
+  });
+
+  it("tells the times of an operation that had nothing else to say", () => {
+    const log = logger();
+    log.step("ipam");
+    log.flush();
+    expect(written()).toEqual([`2026-11-21T09:24:26.179Z info served ${WHO} steps_ms="ipam=0.0" total_ms=1.0`]);
+  });
+
+  it("writes nothing twice", () => {
+    const log = logger();
+    log.info("one");
+    log.flush();
+    log.flush();
+    expect(written()).toHaveLength(1);
+  });
+
+  it.each<[LogConfig["level"], readonly string[]]>([
+    ["debug", ["d", "i", "e"]],
+    ["info", ["i", "e"]],
+    ["error", ["e"]],
+  ])("at level %s has %j", (level, messages) => {
+    const log = logger({ level });
+    log.debug("d");
+    log.info("i");
+    log.error("e");
+    log.flush();
+    expect(written().map((line) => line.split(" ")[2])).toEqual(messages);
+  });
+
+  it("says nothing of a successful operation at level error", () => {
+    const log = logger({ level: "error" });
+    log.step("plan");
+    log.info("ADD done");
+    log.flush();
+    expect(written()).toEqual([]);
+  });
+
+  it("leaves out what an operation has not: STATUS has no container", () => {
+    const log = createLogger(config(), { command: "STATUS", network: "net1", containerId: "", interfaceName: "" }, options());
+    log.info("x");
+    log.flush();
+    expect(written()[0]).toContain(`command=STATUS network=net1 pid=${process.pid} `);
+  });
+
+  it("quotes values that could be misread, and keeps every event on its line", () => {
+    const log = logger();
+    log.info("text with\nnewline", {
+      plain: "a/b:c",
+      space: "a b",
+      quote: 'a"b',
+      forged: "x\n2026-01-01T00:00:00.000Z error forged",
+      escape: "\u001b[31m",
+      separator: "a\u2028b",
+      number: 5,
+      none: undefined,
+      object: { a: [1] },
+    });
+    log.flush();
+    const lines = written();
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).toContain('info "text with\\nnewline" ');
+    expect(lines[0]).toContain(
+      ' plain=a/b:c space="a b" quote="a\\"b" forged="x\\n2026-01-01T00:00:00.000Z error forged" escape="\\u001b[31m" separator="a\\u2028b" number=5 object="{\\"a\\":[1]}" total_ms',
+    );
+  });
+
+  it("tells an error with its causes", () => {
+    const log = logger();
+    log.error("ADD failed", { error: new TortieError("internal", "outer", { cause: new TortieError("internal", "inner") }) });
+    log.flush();
+    expect(written()[0]).toContain('error="outer: inner"');
+  });
+
+  it("survives values that JSON does not know", () => {
+    const loop: Record<string, unknown> = {};
+    loop.self = loop;
+    const log = logger();
+    log.info("x", { loop, big: { n: 1n } });
+    log.flush();
+    expect(written()[0]).toContain('loop="[object Object]" big="[object Object]"');
+  });
+
+  it("hides secrets: those it is given, bearer tokens, and fields by their name", () => {
+    const log = logger({}, { secrets: ["s3cr3t-t0ken", undefined, ""] });
+    log.info("request with s3cr3t-t0ken failed", {
+      header: "Authorization: Bearer eyJhbGciOiJSUzI1NiJ9.abc",
+      k8sAuthToken: "abc",
+      password: "def",
+      url: "https://x/?t=s3cr3t-t0ken",
+    });
+    log.flush();
+    const text = written().join("\n");
+    expect(text).not.toMatch(/s3cr3t|eyJ|abc|def/);
+    expect(text).toContain("k8sAuthToken=[hidden] password=[hidden]");
+  });
+
+  it("does not fail when standard error is closed", () => {
+    const gone = openSync(join(directory, "gone"), "a");
+    closeSync(gone);
+    const log = logger({}, { standardError: gone });
+    log.info("x");
+    expect(() => log.flush()).not.toThrow();
+  });
+});
+
+describe("log_file_path", () => {
+  it("gets the same lines, after what is there", () => {
+    const filePath = join(directory, "cni.log");
+    writeFileSync(filePath, "before\n");
+    const log = logger({ filePath });
+    log.info("one");
+    log.error("two");
+    log.flush();
+    expect(linesOf(filePath)).toEqual(["before", ...written()]);
+  });
+
+  it("is made with its directories, 0755 and 0644 (recording log-file)", () => {
+    const umask = process.umask(0);
+    try {
+      const filePath = join(directory, "a", "b", "cni.log");
+      const log = logger({ filePath });
+      log.info("one");
+      log.flush();
+      expect(linesOf(filePath)).toEqual(written());
+      expect(statSync(filePath).mode & 0o777).toBe(0o644);
+      expect(statSync(join(directory, "a", "b")).mode & 0o777).toBe(0o755);
+    } finally {
+      process.umask(umask);
+    }
+  });
+
+  it("that cannot be written is told to standard error, and fails nothing", () => {
+    writeFileSync(join(directory, "file"), "");
+    const filePath = join(directory, "file", "cni.log");
+    const log = logger({ filePath });
+    log.info("one");
+    log.flush();
+    expect(written()).toEqual([
+      expect.stringContaining("info one"),
+      `2026-11-21T09:24:26.179Z error cannot write the log file ${filePath}: not a directory ${WHO}`,
+    ]);
+  });
+
+  it("that is a directory is told to standard error", () => {
+    const log = logger({ filePath: directory });
+    log.info("one");
+    log.flush();
+    expect(written()[1]).toContain("is a directory");
+  });
+
+  it("that is a FIFO which nobody reads does not stop the operation", () => {
+    const filePath = join(directory, "fifo");
+    Bun.spawnSync(["mkfifo", filePath]);
+    const log = logger({ filePath });
+    log.info("one");
+    log.flush();
+    expect(written()[1]).toContain("no such device or address");
+  });
+
+  it("that is full is told to standard error", () => {
+    const filePath = join(directory, "full");
+    symlinkSync("/dev/full", filePath);
+    const log = logger({ filePath });
+    log.info("one");
+    log.flush();
+    expect(written()[1]).toContain("no space left on device");
+  });
+});
+
+function config(more: Partial<LogConfig> = {}): LogConfig {
+  return { level: "info", filePath: undefined, fileMaxSize: 100, fileMaxAge: 30, fileMaxCount: 10, ...more };
+}
+
+function options(more: LoggerOptions = {}): LoggerOptions {
+  return { standardError: stderr, now: () => new Date("2026-11-21T09:24:26.179Z"), uptime: () => 1, ...more };
+}
+
+function logger(more: Partial<LogConfig> = {}, moreOptions: LoggerOptions = {}) {
+  return createLogger(config(more), OPERATION, options(moreOptions));
+}
+
+function written(): string[] {
+  return linesOf(join(directory, "stderr"));
+}
+
+function linesOf(path: string): string[] {
+  return readFileSync(path, "utf8").split("\n").slice(0, -1);
+}
