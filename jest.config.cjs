@@ -4,6 +4,7 @@ module.exports = {
     "^.+\\.ts$": ["@swc/jest", { jsc: { parser: { syntax: "typescript" }, target: "es2022" }, module: { type: "commonjs" } }],
   },
   transformIgnorePatterns: ["/node_modules/(?!(execa|yargs)/)"],
+  testEnvironment: "<rootDir>/test/support/jest-environment.cjs",
   setupFiles: ["<rootDir>/test/support/jest-setup.cjs"],
   testMatch: ["<rootDir>/test/**/*.test.ts"],
   modulePathIgnorePatterns: ["<rootDir>/dist", "<rootDir>/.cache"],

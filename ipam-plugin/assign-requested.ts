@@ -1,6 +1,7 @@
 /** Addresses asked for by name: `IP=` of CNI_ARGS, or the `ips` capability (I§1.6 step 5). */
 import { type Address, hostPrefix } from "../lib/addresses/address.ts";
 import type { DatastoreType, NetworkConfig } from "../lib/config/network-config.ts";
+import { TortieError } from "../lib/errors.ts";
 import type { Assignment } from "./add.ts";
 import type { ReleaseOptions } from "./allocator/allocator.ts";
 import { withHostLock } from "./host-lock.ts";
@@ -21,7 +22,8 @@ export async function assignRequested(
   const taken: ReleaseOptions[] = [];
   const giveBack = async (): Promise<void> => {
     const { error } = await allocator.releaseIps(taken);
-    if (error !== undefined) throw error;
+    // Somebody else's by now: nothing of ours is left to give back.
+    if (error !== undefined && !(error instanceof TortieError && error.word === "release-mismatch")) throw error;
   };
 
   await using undo = new AsyncDisposableStack();

@@ -2,10 +2,9 @@
  * Look-up labels for the block affinities of older Calico versions, once for each boot of a node (I§1.8). Calico runs it before an
  * address asked for by name only; the automatic path relies on calico/node having run it.
  */
-import { mkdirSync, statSync, writeFileSync } from "node:fs";
-import { dirname } from "node:path";
 import { isDatastoreFailure } from "../lib/datastore/datastore.ts";
 import { messageOf, TortieError } from "../lib/errors.ts";
+import { closeFile, directoryOf, makeDirectories, O_CREAT, O_WRONLY, openFile, statusOf } from "../lib/system/files.ts";
 import type { IpamServices } from "./services.ts";
 
 /** Calico's own marker, so that neither of us repeats what the other has done. */
@@ -15,7 +14,7 @@ const FIRST_DELAY_MS = 100;
 
 /** @throws TortieError `datastore-unavailable` when the time is over, or at once when waiting cannot help */
 export async function upgradeLabelsOnce(services: IpamServices, signal: AbortSignal, marker = MARKER): Promise<void> {
-  if (statSync(marker, { throwIfNoEntry: false }) !== undefined) return;
+  if (statusOf(marker) !== undefined) return;
   for (let delay = FIRST_DELAY_MS; ; delay *= 2) {
     try {
       await services.allocator.upgradeHost({ type: "host", name: services.node }, signal);
@@ -28,8 +27,8 @@ export async function upgradeLabelsOnce(services: IpamServices, signal: AbortSig
     }
   }
   try {
-    mkdirSync(dirname(marker), { recursive: true, mode: 0o755 });
-    writeFileSync(marker, "");
+    makeDirectories(directoryOf(marker), 0o755);
+    closeFile(openFile(marker, O_WRONLY | O_CREAT, 0o644));
   } catch (error) {
     // The next ADD does it again, which is harmless.
     services.log.error(`cannot write ${marker}: ${messageOf(error)}`);

@@ -13,7 +13,10 @@ export interface IpamServices {
   readonly env: Environment;
   readonly log: Pick<Logger, "info" | "error">;
   readonly clock: Clock;
-  /** Takes the exclusive lock of a file, waiting as long as it takes; disposing gives it back. */
+  /**
+   * Takes the exclusive lock of a file, waiting as long as it takes; disposing gives it back. The wait may block the thread, so that
+   * two operations of one process must not run at once with the system's lock.
+   */
   readonly lock: (path: string) => Disposable;
   /** A signal that aborts after so many milliseconds. */
   readonly deadline: (milliseconds: number) => AbortSignal;
@@ -35,7 +38,7 @@ export function createIpamServices(input: IpamServicesInput): IpamServices {
   };
 }
 
-const systemClock: Clock = {
+export const systemClock: Clock = {
   nowMs: () => Date.now(),
   // The digits below a millisecond only have to differ from one block and one address to the next.
   nowNs: () => BigInt(Date.now()) * 1_000_000n + (process.hrtime.bigint() % 1_000_000n),

@@ -7,7 +7,7 @@ import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import { nodeName } from "../../lib/config/node-name.ts";
 import { openDatastore } from "../../lib/datastore/open.ts";
 import { createLogger } from "../../lib/log/logger.ts";
-import { print, runPlugin } from "../plugin.ts";
+import { print, printError, runPlugin } from "../plugin.ts";
 import { readFlags } from "../plugin-flags.ts";
 import { VERSION } from "../version.ts";
 
@@ -16,12 +16,12 @@ const FLAGS = { v: "Display version", upgrade: "Upgrade from host-local" };
 export async function tortieIpam(argv: readonly string[], env: Environment): Promise<number> {
   const run = readFlags("tortie-ipam", argv, FLAGS);
   if (run.kind === "stop") {
-    process.stderr.write(run.stderr);
+    printError(run.stderr);
     return run.exit;
   }
   if (run.kind === "flag") {
     if (run.flag === "upgrade") {
-      process.stderr.write(
+      printError(
         "-upgrade moves the host-local addresses of a Kubernetes node into Calico's pools; it needs the Kubernetes datastore, which this version lacks\n",
       );
       return 1;
@@ -36,7 +36,8 @@ async function serve(request: CniRequest, env: Environment): Promise<CniResult |
   const config = decodeNetworkConfig(request.netconf);
   const log = createLogger(config.log, request);
   try {
-    await using datastore = await openDatastore(config, env);
+    // Not closed, as in the main plugin (cmd/tortie/services.ts).
+    const datastore = await openDatastore(config, env);
     const services = createIpamServices({ datastore, node: nodeName(config), env, log });
     const plugin = await import("../../ipam-plugin/ipam-plugin.ts");
     switch (request.command) {
@@ -59,6 +60,6 @@ async function serve(request: CniRequest, env: Environment): Promise<CniResult |
     log.error(`${request.command} failed`, { error });
     throw error;
   } finally {
-    log.flush();
+    await log.flush();
   }
 }

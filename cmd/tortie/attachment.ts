@@ -14,7 +14,7 @@ import { type CniArgs, parseCniArgs } from "../../lib/workload/cni-args.ts";
 import { buildEndpoint, endpointKey } from "../../lib/workload/endpoint.ts";
 import { identifyWorkload, type WorkloadIdentity } from "../../lib/workload/identity.ts";
 import { checkIdentity } from "../../lib/workload/identity-checks.ts";
-import { hostInterfaceName } from "../../lib/workload/interface-names.ts";
+import { hostInterfaceName, hostInterfaceNameIfAny } from "../../lib/workload/interface-names.ts";
 import type { MacAddress } from "../../lib/workload/mac.ts";
 import { requestedAddresses, requestedMac } from "../../lib/workload/requested.ts";
 
@@ -24,6 +24,7 @@ export interface Attachment {
   readonly args: CniArgs;
   readonly endpointKey: EndpointKey;
   readonly sandbox: string;
+  /** Empty when FELIX_INTERFACEPREFIX allows none. */
   readonly hostInterface: string;
   readonly podInterface: string;
   readonly alias: string;
@@ -36,7 +37,7 @@ export interface NewAttachment extends Attachment {
   readonly mac: MacAddress | undefined;
 }
 
-/** @throws TortieError `arguments-invalid`, `identity-invalid`, `interface-prefix-invalid` */
+/** @throws TortieError `arguments-invalid`, `identity-invalid` */
 export function identifyAttachment(request: CniRequest, config: NetworkConfig, env: Environment): Attachment {
   const { containerId, interfaceName, network } = request;
   const args = parseCniArgs(request.args);
@@ -46,7 +47,7 @@ export function identifyAttachment(request: CniRequest, config: NetworkConfig, e
     args,
     endpointKey: endpointKey(identity, config.mesosLabels),
     sandbox: request.netns,
-    hostInterface: hostInterfaceName(identity, env.FELIX_INTERFACEPREFIX),
+    hostInterface: hostInterfaceNameIfAny(identity, env.FELIX_INTERFACEPREFIX),
     podInterface: interfaceName,
     alias: attachmentAlias({ network, containerId, interfaceName }),
   };
@@ -54,7 +55,7 @@ export function identifyAttachment(request: CniRequest, config: NetworkConfig, e
 
 /**
  * The same with all that ADD checks before it touches anything.
- * @throws TortieError as `identifyAttachment` and `assertAddPossible`, and `mac-invalid`, `addresses-requested-invalid`
+ * @throws TortieError as `identifyAttachment` and `assertAddPossible`, and `mac-invalid`, `addresses-requested-invalid`, `interface-prefix-invalid`
  */
 export function identifyNewAttachment(request: CniRequest, config: NetworkConfig, env: Environment): NewAttachment {
   const mtu = assertAddPossible(config, env);
@@ -62,7 +63,8 @@ export function identifyNewAttachment(request: CniRequest, config: NetworkConfig
   checkIdentity(attachment.identity, request.network, chooseDatastore(config, env));
   if (attachment.identity.orchestrator === "cni") checkFeaturesForPlainContainer(config);
   requestedAddresses(config, attachment.args);
-  return { ...attachment, mtu, mac: requestedMac(config, attachment.args) };
+  const hostInterface = hostInterfaceName(attachment.identity, env.FELIX_INTERFACEPREFIX);
+  return { ...attachment, hostInterface, mtu, mac: requestedMac(config, attachment.args) };
 }
 
 /**

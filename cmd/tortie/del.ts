@@ -20,9 +20,7 @@ export async function del(request: CniRequest, config: NetworkConfig, services: 
   const attachment = identifyAttachment(request, config, services.env);
   const outcome = new Outcome(log);
 
-  const isUnplugged = await outcome.attempt("remove the link", () =>
-    dataplane.remove(attachment),
-  );
+  const isUnplugged = await outcome.attempt("remove the link", () => dataplane.remove(attachment));
   log.step("dataplane");
 
   // Invariant 3: an address is free only when the interface that carried it is gone.

@@ -2,12 +2,12 @@
  * Addresses come from an IPAM plugin (C§2.5), which may be any executable of CNI_PATH. When it is the very file that is running, the
  * call is served in this process: same input, same outcome, same errors, without a second process start and a second datastore.
  */
-import { basename } from "node:path";
 import { type DelegateCall, delegateAdd, runDelegate } from "../../lib/cni/delegate.ts";
 import { findPlugin, isRunningExecutable } from "../../lib/cni/find-plugin.ts";
 import type { CniCommand, CniRequest, CniResult } from "../../lib/cni/protocol.ts";
 import type { NetworkConfig } from "../../lib/config/network-config.ts";
 import { TortieError } from "../../lib/errors.ts";
+import { baseName } from "../../lib/system/files.ts";
 import type { Services } from "./services.ts";
 
 /** The IPAM plugin of one request. */
@@ -37,7 +37,7 @@ const OUR_NAMES = new Set(["tortie-ipam", "calico-ipam"]);
 export function chooseIpam(request: CniRequest, config: NetworkConfig, stdin: Uint8Array, services: Services): Ipam {
   const executable = findPlugin(config.ipam.type, request.path);
   const isSelf = isRunningExecutable(executable);
-  if (isSelf && !OUR_NAMES.has(basename(executable))) {
+  if (isSelf && !OUR_NAMES.has(baseName(executable))) {
     throw new TortieError("netconf-value", `ipam.type "${config.ipam.type}" names this main plugin itself, not an IPAM plugin`);
   }
   const isOurs = OUR_NAMES.has(config.ipam.type);

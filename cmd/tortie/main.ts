@@ -6,7 +6,7 @@ import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import type { NetworkConfig } from "../../lib/config/network-config.ts";
 import { createLogger } from "../../lib/log/logger.ts";
 import { withIgnoreUnknown } from "../../lib/workload/cni-args.ts";
-import { print, runPlugin } from "../plugin.ts";
+import { print, printError, runPlugin } from "../plugin.ts";
 import { readFlags } from "../plugin-flags.ts";
 import { VERSION } from "../version.ts";
 import { createServices, type Services } from "./services.ts";
@@ -16,7 +16,7 @@ const FLAGS = { v: "Display version", t: "Test the connection to the datastore; 
 export async function tortie(argv: readonly string[], env: Environment): Promise<number> {
   const run = readFlags("tortie", argv, FLAGS);
   if (run.kind === "stop") {
-    process.stderr.write(run.stderr);
+    printError(run.stderr);
     return run.exit;
   }
   if (run.kind === "flag") {
@@ -34,7 +34,7 @@ async function serve(original: CniRequest, env: Environment): Promise<CniResult 
   const request = { ...original, args };
   const log = createLogger(config.log, request);
   try {
-    await using services = createServices(config, { ...env, CNI_ARGS: args }, log);
+    const services = createServices(config, { ...env, CNI_ARGS: args }, log);
     const result = await runVerb(request, config, services);
     log.info(`${request.command} done`);
     return result;
@@ -42,7 +42,7 @@ async function serve(original: CniRequest, env: Environment): Promise<CniResult 
     log.error(`${request.command} failed`, { error });
     throw error;
   } finally {
-    log.flush();
+    await log.flush();
   }
 }
 

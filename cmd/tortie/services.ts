@@ -1,4 +1,8 @@
-/** The effects that the verbs of the main plugin need, each opened at first use only, all closed together. */
+/**
+ * The effects that the verbs of the main plugin need, each opened at first use only. None is closed: the process ends with its one
+ * operation, and a local datastore that is closed by the last process would be copied back into its file, with three waits for the
+ * disk, at the end of every single ADD (docs/decisions.md).
+ */
 import type { Dataplane } from "../../dataplane/dataplane.ts";
 import { LinuxDataplane } from "../../dataplane/linux/linux-dataplane.ts";
 import type { IpamServices } from "../../ipam-plugin/services.ts";
@@ -10,7 +14,7 @@ import type { Datastore } from "../../lib/datastore/datastore.ts";
 import { openDatastore } from "../../lib/datastore/open.ts";
 import type { Logger } from "../../lib/log/logger.ts";
 
-export interface Services extends AsyncDisposable {
+export interface Services {
   readonly env: Environment;
   readonly log: Logger;
   readonly dataplane: Dataplane;
@@ -47,11 +51,6 @@ export function createServices(config: NetworkConfig, env: Environment, log: Log
         pools.filter((pool) => pool.natOutgoing).map((pool) => pool.cidr),
         pools.map((pool) => pool.cidr),
       );
-    },
-    async [Symbol.asyncDispose]() {
-      // A datastore that could not be opened has been reported by whoever asked for it.
-      const store = await opened?.catch(() => undefined);
-      await store?.[Symbol.asyncDispose]();
     },
   };
 }

@@ -3,6 +3,7 @@ import yargs from "yargs";
 import { VERSION } from "../version.ts";
 import { cniCommand } from "./cni/options.ts";
 import type { CommandContext } from "./command-context.ts";
+import { ipamCommand } from "./ipam/options.ts";
 import { reportError } from "./report-error.ts";
 import { processTerminal, type Terminal } from "./terminal.ts";
 
@@ -24,13 +25,14 @@ export async function tortiectl(argv: readonly string[], terminal: Terminal = pr
     .locale("en")
     .usage("$0 <command>\n\nTries, inspects and maintains the tortie container network on this machine.")
     .command(cniCommand(context))
+    .command(ipamCommand(context))
     .command("nat", "Masquerading of the traffic that leaves the pools", (nat) =>
       nat
         .command(
           "remove",
           "Remove tortie's nftables table; the next ADD that needs it makes it again",
           () => undefined,
-          async () => context.finish(await (await import("./nat-remove.ts")).natRemove(terminal)),
+          async () => context.finish((await import("./nat-remove.ts")).natRemove(terminal)),
         )
         .demandCommand(1, "nat: which command? (remove)"),
     )

@@ -2,9 +2,12 @@
 import { removeMasquerade } from "../../dataplane/linux/nat.ts";
 import type { Terminal } from "./terminal.ts";
 
-/** @returns exit status */
-export async function natRemove(terminal: Terminal): Promise<number> {
-  await removeMasquerade();
-  terminal.out("tortie's nftables table is removed; the next ADD to a pool with natOutgoing makes it again");
+/**
+ * @returns exit status
+ * @throws TortieError `nat-failed`
+ */
+export function natRemove(terminal: Terminal): number {
+  removeMasquerade();
+  terminal.out("tortie's nftables table is not there any more; the next ADD to a pool with natOutgoing makes it again");
   return 0;
 }

@@ -55,8 +55,8 @@ export function prefixOf(text: string): Prefix {
   return prefix;
 }
 
-/** Whether `addresses` has exactly this one. */
-export function hasAddress(addresses: readonly InterfaceAddress[], prefix: Prefix): InterfaceAddress | undefined {
+/** The one of `addresses` with this address and length. */
+export function findAddress(addresses: readonly InterfaceAddress[], prefix: Prefix): InterfaceAddress | undefined {
   return addresses.find((address) => formatPrefix(address.prefix) === formatPrefix(prefix));
 }
 

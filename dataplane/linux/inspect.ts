@@ -2,7 +2,7 @@
 import { formatPrefix } from "../../lib/addresses/address.ts";
 import { inNamespace, openNamespace } from "../../lib/system/netns.ts";
 import type { DesiredState, Difference, Route, Sysctl } from "../desired-state.ts";
-import { hasAddress, IFA_F_DADFAILED, IFA_F_TENTATIVE, listAddresses, prefixOf } from "./address.ts";
+import { findAddress, IFA_F_DADFAILED, IFA_F_TENTATIVE, listAddresses, prefixOf } from "./address.ts";
 import { getLink, type Link } from "./link.ts";
 import { NETLINK_ROUTE, NetlinkSocket } from "./netlink/socket.ts";
 import { destinationOf, isSameRoute, isToSameDestination, listRoutes } from "./route.ts";
@@ -80,7 +80,7 @@ function addressFields(socket: NetlinkSocket, link: Link, addresses: readonly st
   const there = listAddresses(socket, link.index);
   return addresses.map((text) => {
     const wanted = prefixOf(text);
-    const found = hasAddress(there, wanted);
+    const found = findAddress(there, wanted);
     const object = `address ${formatPrefix(wanted)} of ${link.name}`;
     if (found === undefined) return [object, "usable", "missing"];
     if ((found.flags & IFA_F_DADFAILED) !== 0) return [object, "usable", "duplicate of another host's"];

@@ -1,13 +1,13 @@
 /** Kernel settings below /proc/sys. Those of the network belong to the namespace that the calling thread is in. */
-import { closeSync, constants, openSync, readFileSync, writeSync } from "node:fs";
 import { TortieError } from "../../lib/errors.ts";
 import { systemErrorText } from "../../lib/system/errno.ts";
+import { closeFile, O_WRONLY, openFile, readText, writeOnce } from "../../lib/system/files.ts";
 import type { Sysctl } from "../desired-state.ts";
 
 /** Content of a setting without its newline; `undefined` when there is no such setting or it cannot be read. */
 export function readSysctl(path: string): string | undefined {
   try {
-    return readFileSync(fileOf(path), "utf8").trimEnd();
+    return readText(fileOf(path)).trimEnd();
   } catch {
     return undefined;
   }
@@ -36,13 +36,13 @@ function write({ path, value }: Sysctl): string | undefined {
   const file = fileOf(path);
   let doing = "open";
   try {
-    const fd = openSync(file, constants.O_WRONLY);
+    const fd = openFile(file, O_WRONLY);
     try {
       doing = "write";
-      if (writeSync(fd, value) !== value.length) return `failed to set ${file} to ${value}: short write`;
+      if (writeOnce(fd, new TextEncoder().encode(value), file) !== value.length) return `failed to set ${file} to ${value}: short write`;
       return undefined;
     } finally {
-      closeSync(fd);
+      closeFile(fd);
     }
   } catch (error) {
     return `failed to set ${file} to ${value}: ${doing} ${file}: ${systemErrorText(error) ?? String(error)}`;

@@ -82,31 +82,34 @@ class Assignment {
       const rest = affinities.filter((affinity) => !candidates.includes(affinity)).map(({ value }) => value.cidr);
       await releaseDeselected(this.#context, this.#view, owner, rest, this.#signal);
     }
-    await this.#fromOwnBlocks(candidates);
-    if (this.#isShort()) await this.#fromNewBlocks(pools, candidates);
+    const owned = await this.#fromOwnBlocks(candidates);
+    if (this.#isShort()) await this.#fromNewBlocks(pools, owned);
   }
 
-  async #fromOwnBlocks(candidates: readonly Versioned<BlockAffinity>[]): Promise<void> {
+  /** @returns how many blocks the owner has; affinities of blocks that turn out another's do not count */
+  async #fromOwnBlocks(candidates: readonly Versioned<BlockAffinity>[]): Promise<number> {
+    let owned = candidates.length;
     const reservations = await this.#view.reservations();
     for (const affinity of candidates) {
-      if (!this.#isShort()) return;
+      if (!this.#isShort()) break;
       const { cidr } = affinity.value;
       if (isWhollyReserved(prefixOf(cidr), reservations)) continue;
       try {
-        await this.#claimAndTake({ affinity, cidr, expectBlock: true });
+        if (!(await this.#claimAndTake({ affinity, cidr, expectBlock: true }))) owned--;
       } catch (error) {
         // A block that cannot be written (sequence-max) must not keep the others from being used.
         if (!isDatastoreFailure(error, "invalid", "conflict", "not-found")) throw error;
       }
     }
+    return owned;
   }
 
-  async #fromNewBlocks(pools: readonly UsablePool[], candidates: readonly Versioned<BlockAffinity>[]): Promise<void> {
+  async #fromNewBlocks(pools: readonly UsablePool[], ownedAlready: number): Promise<void> {
     const { owner, blockLimit } = this.#request;
     const configuration = await this.#view.configuration();
     const limit = effectiveLimit(configuration, blockLimit);
     const excluded = new Set<string>();
-    let owned = candidates.length;
+    let owned = ownedAlready;
     let losses = 0;
     let isListFresh = true;
     while (this.#isShort()) {

@@ -13,7 +13,7 @@ export interface Context {
 }
 
 /** What holds while nobody has written a configuration (I§2.6). */
-const DEFAULT_CONFIGURATION: IpamConfiguration = {
+export const DEFAULT_CONFIGURATION: IpamConfiguration = {
   strictAffinity: false,
   autoAllocateBlocks: true,
   maxBlocksPerHost: 0,

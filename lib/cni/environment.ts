@@ -68,7 +68,7 @@ function checkContainerId(containerId: string): void {
 
 /** What the kernel accepts as the name of a link (net/core/dev.c, dev_valid_name). */
 function checkInterfaceName(name: string): void {
-  if (Buffer.byteLength(name) > MAX_INTERFACE_NAME) {
+  if (new TextEncoder().encode(name).length > MAX_INTERFACE_NAME) {
     throw new TortieError("environment-invalid", "interface name is too long", {
       details: `interface name should be less than ${MAX_INTERFACE_NAME + 1} characters; CNI_IFNAME is ${JSON.stringify(name)}`,
     });

@@ -1,7 +1,6 @@
 /** Which file an IPAM plugin's name means (C§2.5). */
-import { accessSync, type BigIntStats, constants, statSync } from "node:fs";
-import { join } from "node:path";
 import { TortieError } from "../errors.ts";
+import { isExecutable, statusOf } from "../system/files.ts";
 
 /**
  * Looks a plugin up in the directories of CNI_PATH, first come first served: a regular file, after symbolic links, that may be executed.
@@ -18,7 +17,7 @@ export function findPlugin(name: string, cniPath: string): string {
   const directories = cniPath.split(":").filter((directory) => directory !== "");
   if (directories.length === 0) throw new TortieError("delegate-not-found", `no paths provided to look for plugin ${JSON.stringify(name)}`);
 
-  const candidates = directories.map((directory) => join(directory, name)).filter((path) => stat(path)?.isFile() === true);
+  const candidates = directories.map((directory) => `${directory}/${name}`).filter((path) => look(path)?.isFile === true);
   const executable = candidates.find(isExecutable);
   if (executable !== undefined) return executable;
   const hint = candidates.length > 0 ? `: ${candidates.join(", ")} may not be executed` : "";
@@ -27,24 +26,15 @@ export function findPlugin(name: string, cniPath: string): string {
 
 /** Whether `path` is the very file that is running: same device, same inode. */
 export function isRunningExecutable(path: string): boolean {
-  const [file, self] = [stat(path), stat("/proc/self/exe")];
-  return file !== undefined && self !== undefined && file.dev === self.dev && file.ino === self.ino;
+  const file = look(path);
+  return file !== undefined && file.identity === look("/proc/self/exe")?.identity;
 }
 
-/** In bigints, since inode numbers may need 64 bits. */
-function stat(path: string): BigIntStats | undefined {
+/** What cannot be looked at is as good as not there. */
+function look(path: string): ReturnType<typeof statusOf> {
   try {
-    return statSync(path, { bigint: true });
+    return statusOf(path);
   } catch {
     return undefined;
-  }
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
   }
 }

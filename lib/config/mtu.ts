@@ -1,7 +1,7 @@
 /** The MTU of a new link (C§1.6). */
-import { readFileSync } from "node:fs";
 import { messageOf, TortieError } from "../errors.ts";
 import { systemErrorCode, systemErrorText } from "../system/errno.ts";
+import { readText } from "../system/files.ts";
 import type { NetworkConfig } from "./network-config.ts";
 
 /** Written by Felix: decimal bytes, the smallest MTU of the encapsulations in use. The path is fixed (C§1.6). */
@@ -21,7 +21,7 @@ export function resolveMtu(config: Pick<NetworkConfig, "mtu" | "requireMtuFile">
 function readMtuFile(file: string, isRequired: boolean): number {
   let content: string;
   try {
-    content = readFileSync(file, "utf8").trim();
+    content = readText(file).trim();
   } catch (cause) {
     if (systemErrorCode(cause) === "ENOENT" && !isRequired) return 0;
     const reason = `open ${file}: ${systemErrorText(cause) ?? messageOf(cause)}`;

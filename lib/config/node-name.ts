@@ -1,8 +1,6 @@
 /** The name of this node (C§1.6), and the file that the node agent announces itself with (C§1.2). */
-import { readFileSync, statSync } from "node:fs";
-import { hostname } from "node:os";
 import { messageOf, TortieError } from "../errors.ts";
-import { systemErrorText } from "../system/errno.ts";
+import { hostName, readText, statusOf } from "../system/files.ts";
 import type { DatastoreType, NetworkConfig } from "./network-config.ts";
 
 type Naming = Pick<NetworkConfig, "nodename" | "nodenameFile" | "hostname">;
@@ -11,7 +9,7 @@ type Naming = Pick<NetworkConfig, "nodename" | "nodenameFile" | "hostname">;
  * `nodename`, else the content of the nodename file, else `hostname`, else the operating system's host name in lower case.
  * The file's content is trimmed: a final newline must not become part of the name (design §8, recording nodename-newline).
  */
-export function nodeName(config: Naming, operatingSystemName: () => string = hostname): string {
+export function nodeName(config: Naming, operatingSystemName: () => string = hostName): string {
   return config.nodename ?? fileContent(config.nodenameFile) ?? config.hostname ?? operatingSystemName().trim().toLowerCase();
 }
 
@@ -23,22 +21,26 @@ export function nodeName(config: Naming, operatingSystemName: () => string = hos
  */
 export function checkNodenameFile(config: Pick<NetworkConfig, "nodenameFile" | "nodenameFileOptional">, datastore: DatastoreType): void {
   if (datastore === "local" || config.nodenameFileOptional) return;
+  if (isThere(config.nodenameFile)) return;
+  throw new TortieError(
+    "nodename-file-missing",
+    `stat ${config.nodenameFile}: no such file or directory: check that the calico/node container is running and has mounted /var/lib/calico/`,
+  );
+}
+
+/** Only its existence counts (C§1.2): what cannot be looked at for another reason is reported as that. */
+function isThere(path: string): boolean {
   try {
-    statSync(config.nodenameFile);
+    return statusOf(path) !== undefined;
   } catch (cause) {
-    const reason = systemErrorText(cause) ?? messageOf(cause);
-    throw new TortieError(
-      "nodename-file-missing",
-      `stat ${config.nodenameFile}: ${reason}: check that the calico/node container is running and has mounted /var/lib/calico/`,
-      { cause },
-    );
+    throw new TortieError("nodename-file-missing", messageOf(cause), { cause });
   }
 }
 
 /** `undefined` when the file cannot be read or holds nothing: the next source is asked. */
 function fileContent(path: string): string | undefined {
   try {
-    return readFileSync(path, "utf8").trim() || undefined;
+    return readText(path).trim() || undefined;
   } catch {
     return undefined;
   }

@@ -1,11 +1,19 @@
 /** The log file that many processes write at once: one append each, rotated by whoever finds it too large (C§1.2, `log_file_*`). */
-import { closeSync, constants, fstatSync, mkdirSync, openSync } from "node:fs";
-import { dirname } from "node:path";
 import type { LogConfig } from "../config/network-config.ts";
 import { messageOf } from "../errors.ts";
 import { systemErrorCode, systemErrorText } from "../system/errno.ts";
-import { rotate } from "./rotate.ts";
-import { writeAll } from "./write.ts";
+import {
+  closeFile,
+  directoryOf,
+  makeDirectories,
+  O_APPEND,
+  O_CREAT,
+  O_NONBLOCK,
+  O_WRONLY,
+  openFile,
+  statusOfOpen,
+  writeAll,
+} from "../system/files.ts";
 
 const BYTES_PER_MEGABYTE = 1_000_000;
 
@@ -13,18 +21,21 @@ const BYTES_PER_MEGABYTE = 1_000_000;
 const TRIES = 3;
 
 /** Without O_NONBLOCK the open of a FIFO that nobody reads would wait for ever (fifo(7)); regular files do not know the flag. */
-const APPEND = constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NONBLOCK;
+const APPEND = O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK;
 
 /**
  * Appends whole lines. What goes wrong never fails the operation.
  * @returns what went wrong, for standard error
  */
-export function appendToLogFile(config: LogConfig, path: string, lines: Uint8Array): string | undefined {
+export async function appendToLogFile(config: LogConfig, path: string, lines: Uint8Array): Promise<string | undefined> {
   const maxBytes = config.fileMaxSize * BYTES_PER_MEGABYTE;
   try {
     let file = append(path, lines);
     for (let left = TRIES - 1; left > 0 && file.isRemoved; left--) file = append(path, lines);
-    if (file.size >= maxBytes) rotate(path, { maxBytes, maxAgeDays: config.fileMaxAge, maxCount: config.fileMaxCount });
+    if (file.size >= maxBytes) {
+      const { rotate } = await import("./rotate.ts");
+      rotate(path, { maxBytes, maxAgeDays: config.fileMaxAge, maxCount: config.fileMaxCount });
+    }
     return undefined;
   } catch (error) {
     return `cannot write the log file ${path}: ${systemErrorText(error) ?? messageOf(error)}`;
@@ -45,19 +56,19 @@ function append(path: string, lines: Uint8Array): Appended {
   const fd = openForAppend(path);
   try {
     writeAll(fd, lines);
-    const { size, nlink } = fstatSync(fd);
-    return { size, isRemoved: nlink === 0 };
+    const { size, links } = statusOfOpen(fd);
+    return { size, isRemoved: links === 0 };
   } finally {
-    closeSync(fd);
+    closeFile(fd);
   }
 }
 
 function openForAppend(path: string): number {
   try {
-    return openSync(path, APPEND, 0o644);
+    return openFile(path, APPEND, 0o644);
   } catch (error) {
     if (systemErrorCode(error) !== "ENOENT") throw error;
-    mkdirSync(dirname(path), { recursive: true, mode: 0o755 });
-    return openSync(path, APPEND, 0o644);
+    makeDirectories(directoryOf(path), 0o755);
+    return openFile(path, APPEND, 0o644);
   }
 }

@@ -3,9 +3,9 @@
  * belongs to the CNI result (design, invariant 1).
  */
 import type { LogConfig } from "../config/network-config.ts";
+import { writeAll } from "../system/files.ts";
 import { appendToLogFile } from "./file.ts";
 import { formatFields, formatLine, type LogFields, redact } from "./format.ts";
-import { writeAll } from "./write.ts";
 
 export type { LogFields } from "./format.ts";
 
@@ -26,7 +26,7 @@ export interface Logger {
   /** The time since the last step, or since the logger was made, was spent on `name`. Times of one name add up. */
   step(name: string): void;
   /** Writes everything; the last line gets the time of each step and of the whole process. Never throws. May be called again. */
-  flush(): void;
+  flush(): Promise<void>;
 }
 
 /** Where lines go besides the file, and the clocks: given by tests. */
@@ -71,7 +71,7 @@ export function createLogger(config: LogConfig, operation: OperationIdentity, op
       steps.set(name, (steps.get(name) ?? 0) + at - lastStep);
       lastStep = at;
     },
-    flush() {
+    async flush() {
       const times = timesOf(steps, uptime());
       if (lines.length === 0 && steps.size > 0) record("info", "served");
       steps.clear();
@@ -79,10 +79,10 @@ export function createLogger(config: LogConfig, operation: OperationIdentity, op
       if (last === undefined) return;
       const text = redact([...lines, `${last} ${times}`].join("\n"), secrets);
       lines = [];
-      const bytes = Buffer.from(`${text}\n`);
+      const bytes = encode(`${text}\n`);
       writeQuietly(standardError, bytes);
-      const problem = config.filePath === undefined ? undefined : appendToLogFile(config, config.filePath, bytes);
-      if (problem !== undefined) writeQuietly(standardError, Buffer.from(`${formatLine(now(), "error", problem, identity, {})}\n`));
+      const problem = config.filePath === undefined ? undefined : await appendToLogFile(config, config.filePath, bytes);
+      if (problem !== undefined) writeQuietly(standardError, encode(`${formatLine(now(), "error", problem, identity, {})}\n`));
     },
   };
 }
@@ -91,6 +91,10 @@ export function createLogger(config: LogConfig, operation: OperationIdentity, op
 function timesOf(steps: ReadonlyMap<string, number>, total: number): string {
   const list = [...steps].map(([name, milliseconds]) => `${name}=${milliseconds.toFixed(1)}`).join(" ");
   return formatFields({ ...(list === "" ? {} : { steps_ms: list }), total_ms: total.toFixed(1) });
+}
+
+function encode(text: string): Uint8Array {
+  return new TextEncoder().encode(text);
 }
 
 /** A closed or full standard error must not fail the operation. */

@@ -6,8 +6,8 @@
  */
 import { closeSync, fstatSync, lstatSync, openSync, readdirSync, readlinkSync, readSync, renameSync, rmSync, statSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
+import { writeAll } from "../system/files.ts";
 import { lockFile } from "../system/flock.ts";
-import { writeAll } from "./write.ts";
 
 /** Tells the rotations of one process within one millisecond apart. */
 let rotations = 0;

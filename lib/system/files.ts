@@ -23,7 +23,8 @@ const EEXIST = 17;
 const STATX_BASIC_STATS = 0x7ff;
 const S_IFMT = 0o170000;
 const S_IFREG = 0o100000;
-const STATX = { bytes: 256, mode: 28, inode: 32, size: 40, deviceMajor: 136, deviceMinor: 140, modified: 112 } as const;
+const AT_EMPTY_PATH = 0x1000;
+const STATX = { bytes: 256, links: 16, mode: 28, inode: 32, size: 40, deviceMajor: 136, deviceMinor: 140, modified: 112 } as const;
 /** struct statfs begins with f_type, a long. */
 const STATFS_BYTES = 256;
 
@@ -46,6 +47,8 @@ export interface FileStatus {
   /** Device and inode as one text: equal for two names of one file. */
   readonly identity: string;
   readonly size: number;
+  /** Names that the file has; 0 for an open file that was removed. */
+  readonly links: number;
   readonly isFile: boolean;
   /** Seconds since 1970. */
   readonly modified: number;
@@ -91,6 +94,14 @@ export function readToEnd(fd: number, path = `descriptor ${fd}`): Uint8Array<Arr
   }
 }
 
+/** One read(2) of at most `size` bytes. @throws SystemError */
+export function readOnce(fd: number, size: number, path: string): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(size);
+  const read = libc().read(fd, bytes, size);
+  if (read < 0) throw new SystemError("read", path, lastErrno());
+  return bytes.subarray(0, read);
+}
+
 /** @throws SystemError */
 export function readFile(path: string): Uint8Array<ArrayBuffer> {
   const fd = openFile(path, O_RDONLY);
@@ -129,15 +140,28 @@ export function writeOnce(fd: number, bytes: Uint8Array, path: string): number {
 
 /** Follows symbolic links. @returns `undefined` when nothing is there @throws SystemError for any other reason */
 export function statusOf(path: string): FileStatus | undefined {
+  try {
+    return readStatus(AT_FDCWD, path, 0);
+  } catch (error) {
+    if (error instanceof SystemError && (error.code === "ENOENT" || error.code === "ENOTDIR")) return undefined;
+    throw error;
+  }
+}
+
+/** Status of an open file. @throws SystemError */
+export function statusOfOpen(fd: number): FileStatus {
+  return readStatus(fd, "", AT_EMPTY_PATH);
+}
+
+function readStatus(directory: number, path: string, flags: number): FileStatus {
   const bytes = new Uint8Array(STATX.bytes);
-  if (libc().statx(AT_FDCWD, cString(path), 0, STATX_BASIC_STATS, bytes) !== 0) {
-    const failure = new SystemError("stat", path, lastErrno());
-    if (failure.code === "ENOENT" || failure.code === "ENOTDIR") return undefined;
-    throw failure;
+  if (libc().statx(directory, cString(path), flags, STATX_BASIC_STATS, bytes) !== 0) {
+    throw new SystemError("stat", path === "" ? `descriptor ${directory}` : path, lastErrno());
   }
   const view = new DataView(bytes.buffer);
   return {
     identity: `${view.getUint32(STATX.deviceMajor, true)}:${view.getUint32(STATX.deviceMinor, true)}:${view.getBigUint64(STATX.inode, true)}`,
+    links: view.getUint32(STATX.links, true),
     size: Number(view.getBigUint64(STATX.size, true)),
     isFile: (view.getUint16(STATX.mode, true) & S_IFMT) === S_IFREG,
     modified: Number(view.getBigInt64(STATX.modified, true)),

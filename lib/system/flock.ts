@@ -1,7 +1,6 @@
 /** flock(2): a lock that the kernel drops when its holder dies, and that Calico's `calico-ipam` respects on the same path (I§1.8). */
-import { closeSync, constants, mkdirSync, openSync } from "node:fs";
-import { dirname } from "node:path";
-import { errnoName, errnoText } from "./errno.ts";
+import { errnoName, errnoText, systemErrorCode } from "./errno.ts";
+import { closeFile, directoryOf, makeDirectories, O_CREAT, O_RDONLY, openFile } from "./files.ts";
 import { lastErrno, libc } from "./libc.ts";
 
 /** include/uapi/asm-generic/fcntl.h */
@@ -27,17 +26,27 @@ export interface FileLock extends Disposable {
  * @throws Error with the path when the file cannot be opened or locked
  */
 export function lockFile(path: string): FileLock {
-  mkdirSync(dirname(path), { recursive: true });
-  const fd = openSync(path, constants.O_RDONLY | constants.O_CREAT, 0o600);
+  const fd = openLock(path);
   const hadToWait = !flock(fd, LOCK_EX | LOCK_NB, path);
   if (hadToWait) flock(fd, LOCK_EX, path);
   return {
     hadToWait,
     [Symbol.dispose]() {
       libc().flock(fd, LOCK_UN);
-      closeSync(fd);
+      closeFile(fd);
     },
   };
+}
+
+/** The directory is there but for the first time on this machine: it is made only when it is missed. */
+function openLock(path: string): number {
+  try {
+    return openFile(path, O_RDONLY | O_CREAT, 0o600);
+  } catch (error) {
+    if (systemErrorCode(error) !== "ENOENT") throw error;
+    makeDirectories(directoryOf(path), 0o777);
+    return openFile(path, O_RDONLY | O_CREAT, 0o600);
+  }
 }
 
 /** @returns whether the operation succeeded; `false` only for a lock that somebody else holds */
@@ -47,7 +56,7 @@ function flock(fd: number, operation: number, path: string): boolean {
     const errno = lastErrno();
     if (errno === EWOULDBLOCK) return false;
     if (errno === EINTR) continue;
-    closeSync(fd);
+    closeFile(fd);
     throw new Error(`cannot lock ${path}: ${errnoText(errno)} (${errnoName(errno)})`);
   }
 }

@@ -28,6 +28,7 @@ const SYMBOLS = {
   aio_write: { args: ["ptr"], returns: "i32" },
   aio_error: { args: ["ptr"], returns: "i32" },
   abort: { args: [], returns: "void" },
+  _exit: { args: ["i32"], returns: "void" },
   __errno_location: { args: [], returns: "ptr" },
 } as const satisfies Record<string, FFIFunction>;
 

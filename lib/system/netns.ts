@@ -4,9 +4,9 @@
  * Namespaces belong to threads. Everything here runs on the calling thread, synchronously, and is over before anything asynchronous can happen:
  * a thread left in the wrong namespace is the worst bug this program can have (design, decisions).
  */
-import { closeSync, openSync, statfsSync, statSync } from "node:fs";
 import { TortieError } from "../errors.ts";
 import { errnoName, errnoText, systemErrorCode, systemErrorText } from "./errno.ts";
+import { closeFile, fileSystemType, O_RDONLY, openFile, statusOf, writeAll } from "./files.ts";
 import { lastErrno, libc } from "./libc.ts";
 
 /** include/uapi/linux/magic.h; before Linux 3.19 namespace files lay on procfs. */
@@ -24,22 +24,21 @@ const OWN_NAMESPACE = "/proc/thread-self/ns/net";
 export function verifyNamespacePath(path: string): void {
   let type: number;
   try {
-    type = statfsSync(path).type;
+    type = fileSystemType(path);
   } catch (error) {
     const text = `failed to Statfs "${path}": ${systemErrorText(error) ?? String(error)}`;
     const isMissing = systemErrorCode(error) === "ENOENT" || systemErrorCode(error) === "ENOTDIR";
     throw new TortieError(isMissing ? "netns-missing" : "netns-invalid", text, { cause: error });
   }
   if (type !== NSFS_MAGIC && type !== PROC_SUPER_MAGIC) {
-    throw new TortieError("netns-invalid", `unknown FS magic on "${path}": ${(type >>> 0).toString(16)}`);
+    throw new TortieError("netns-invalid", `unknown FS magic on "${path}": ${type.toString(16)}`);
   }
 }
 
 /** Whether `path` is the network namespace of the calling thread: same device, same inode. `false` when nothing is there. */
 export function isOwnNamespace(path: string): boolean {
-  const own = statSync(OWN_NAMESPACE, { bigint: true });
-  const other = statSync(path, { bigint: true, throwIfNoEntry: false });
-  return other !== undefined && other.dev === own.dev && other.ino === own.ino;
+  const other = statusOf(path);
+  return other !== undefined && other.identity === statusOf(OWN_NAMESPACE)?.identity;
 }
 
 /** A namespace held open: it cannot go away, and its path may, while this exists. */
@@ -51,12 +50,12 @@ export interface OpenNamespace extends Disposable {
 /** @throws TortieError `netns-missing`, `netns-invalid` */
 export function openNamespace(path: string): OpenNamespace {
   verifyNamespacePath(path);
-  const fd = openSync(path, "r");
+  const fd = openFile(path, O_RDONLY);
   return {
     path,
     fd,
     [Symbol.dispose]() {
-      closeSync(fd);
+      closeFile(fd);
     },
   };
 }
@@ -67,7 +66,7 @@ export function openNamespace(path: string): OpenNamespace {
  * @throws TortieError `netns-invalid` when the namespace cannot be entered: it is no network namespace, or permission is missing
  */
 export function inNamespace<T>(namespace: OpenNamespace, work: () => T extends PromiseLike<unknown> ? never : T): T {
-  const home = openSync(OWN_NAMESPACE, "r");
+  const home = openFile(OWN_NAMESPACE, O_RDONLY);
   try {
     if (libc().setns(namespace.fd, CLONE_NEWNET) !== 0) {
       const errno = lastErrno();
@@ -78,11 +77,11 @@ export function inNamespace<T>(namespace: OpenNamespace, work: () => T extends P
     } finally {
       if (libc().setns(home, CLONE_NEWNET) !== 0) {
         // Whatever came next would happen to somebody else's network.
-        process.stderr.write(`tortie: cannot return from network namespace ${namespace.path}: aborting\n`);
+        writeAll(2, new TextEncoder().encode(`tortie: cannot return from network namespace ${namespace.path}: aborting\n`));
         libc().abort();
       }
     }
   } finally {
-    closeSync(home);
+    closeFile(home);
   }
 }

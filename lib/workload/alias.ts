@@ -23,7 +23,7 @@ const DIGEST_MARK = "sha256:";
  */
 export function attachmentAlias(attachment: AttachmentName): string {
   const alias = `${attachmentAliasPrefix(attachment.network)}${attachment.containerId}/${attachment.interfaceName}`;
-  if (Buffer.byteLength(alias) <= MAX_ALIAS_BYTES) return alias;
+  if (new TextEncoder().encode(alias).length <= MAX_ALIAS_BYTES) return alias;
   return `tortie:${DIGEST_MARK}${new Bun.CryptoHasher("sha256").update(alias).digest("hex")}`;
 }
 

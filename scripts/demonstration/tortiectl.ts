@@ -45,10 +45,11 @@ export async function removeEverything(world: World, screen: Screen): Promise<vo
   const nat = await world.run(["iptables-save", "--table", "nat"]);
   screen.claim(`no rule for host port ${HOST_PORT} is left`, !nat.includes(`--dport ${HOST_PORT}`), nat);
 
+  const before = await world.run(["nft", "list", "tables"]);
   await world.run([join(world.node.binDir, "tortiectl"), "nat", "remove"]);
   screen.command("tortiectl nat remove");
   const tables = await world.run(["nft", "list", "tables"]);
-  screen.claim("the masquerading table is gone too", !tables.includes("tortie"), tables);
+  screen.claim("the masquerading table is gone too", before.includes("tortie") && !tables.includes("tortie"), { before, tables });
 }
 
 async function tortiectl(world: World, verb: string, pod: DemoPod, options: readonly string[]) {

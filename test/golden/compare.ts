@@ -1,6 +1,6 @@
 /** Two plays of one call compared: every difference with the path of the place, as deep as both sides go. */
 import { isList, isRecord, type Json, type JsonRecord, textOf } from "./json.ts";
-import { haveSameMeaning, withoutNextStep } from "./meaning.ts";
+import { haveSameMeaning } from "./meaning.ts";
 
 export interface Difference {
   /** "call 0", "objects", "blocks", "10.40.0.0/26", "affinity". */
@@ -45,11 +45,10 @@ function compareErrors(path: readonly string[], recorded: JsonRecord, ours: Json
   const { msg, details, ...rest } = recorded;
   const { msg: ourMsg, details: ourDetails, ...ourRest } = ours;
   const sameMsg = haveSameMeaning(textOf(msg), textOf(ourMsg));
-  const facts = withoutNextStep(textOf(ourDetails));
-  const sameDetails = details === undefined || facts.startsWith(textOf(details)) || haveSameMeaning(textOf(details), facts);
+  const sameDetails = details === undefined || haveSameMeaning(textOf(details), textOf(ourDetails));
   return [
     ...compareMembers(path, rest, ourRest),
     ...(sameMsg ? [] : [{ path: [...path, "msg"], recorded: msg, ours: ourMsg }]),
-    ...(sameDetails ? [] : [{ path: [...path, "details"], recorded: details, ours: facts }]),
+    ...(sameDetails ? [] : [{ path: [...path, "details"], recorded: details, ours: ourDetails }]),
   ];
 }

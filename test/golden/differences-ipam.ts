@@ -45,7 +45,7 @@ export const IPAM_DIFFERENCES: Readonly<Record<string, DeliberateDifference>> = 
     // No recording has IPv6 alone in 1.0.0; the stored objects are those of any version, the result is 1.0.0's.
     instead: {
       of: "ipam-kdd/auto-v6-0.4.0",
-      replace: { "0.4.0": "1.1.0", [String.raw`            \"version\": \"6\",\n`]: "" },
+      replace: { "0.4.0": "1.1.0", [String.raw`            \"version\": \"6\",\n`]: "", [String.raw`,\n    \"dns\": {}`]: "" },
     },
   },
   "ipam-kdd/conf-versions": {

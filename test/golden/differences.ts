@@ -25,6 +25,24 @@ export const GENERAL: readonly GeneralDifference[] = [
       "* > files > /run/calico/cni/ipam_upgraded": { absent: true },
     },
   },
+  {
+    name: "the node forwards",
+    reason: "no Felix runs beside the local store, so forwarding is switched on for the families of the pod (docs/decisions.md)",
+    suites: ["main"],
+    expect: {
+      "* > kernel > host > sysctls > ipv4/ip_forward": { is: "1" },
+      "* > kernel > host > sysctls > ipv4/conf/other0/forwarding": { is: "1" },
+      "* > kernel > host > sysctls > ipv4/conf/other1/forwarding": { is: "1" },
+      "* > kernel > host > sysctls > ipv6/conf/other0/forwarding": { is: "1" },
+      "* > kernel > host > sysctls > ipv6/conf/other1/forwarding": { is: "1" },
+    },
+  },
+  {
+    name: "host-local of Debian ends lines with CR LF",
+    reason: "containernetworking-plugins 1.1.1 beside the recorder's 1.9.1; the file is host-local's own",
+    suites: ["main"],
+    expect: { "* > files > *": { matches: /^cid1\r\neth0$/ } },
+  },
 ];
 
 /** By scenario, "suite/name". */

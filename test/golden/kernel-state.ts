@@ -38,7 +38,8 @@ export async function readKernel(stage: Stage, where: string): Promise<Json> {
 }
 
 async function readOnce(stage: Stage, where: string): Promise<JsonRecord | null> {
-  const sysctls = [...(where === "host" ? HOST_SYSCTLS : POD_SYSCTLS), ...LINK_SYSCTLS].map((path) => `/proc/sys/net/${path}`).join(" ");
+  const ofNoLink = where === "host" ? HOST_SYSCTLS : POD_SYSCTLS;
+  const sysctls = [...ofNoLink, ...LINK_SYSCTLS].map((path) => `/proc/sys/net/${path}`).join(" ");
   const ip = ["link", "address", "-4 route", "-6 route", "neighbour show nud permanent"].map((command) => {
     const [family = "", ...rest] = command.startsWith("-") ? command.split(" ") : ["", command];
     return `ip -j -d ${family} ${rest.join(" ")} | tr -d '\\n'; echo`;
@@ -54,7 +55,7 @@ async function readOnce(stage: Stage, where: string): Promise<JsonRecord | null>
     addresses: listOf(parsed(addresses)).map(recordOf).filter(isNotLoopback).flatMap(addressesOf),
     routes4: listOf(parsed(routes4)).map(recordOf).filter(isNotLoopback).map(routeOf),
     routes6: listOf(parsed(routes6)).map(recordOf).filter(isNotLoopback).map(routeOf),
-    sysctls: sysctlsOf(settings, names),
+    sysctls: sysctlsOf(settings, ofNoLink, names),
     neighbours: listOf(parsed(neighbours)),
   };
 }
@@ -68,7 +69,8 @@ function isNotLoopback(entry: JsonRecord): boolean {
 }
 
 function linkOf(link: JsonRecord): JsonRecord {
-  const { txqlen, ifname, address, mtu, num_tx_queues, num_rx_queues, operstate, flags, group } = link;
+  // Newer iproute2 leaves out a queue length of 0.
+  const { txqlen = 0, ifname, address, mtu, num_tx_queues, num_rx_queues, operstate, flags, group } = link;
   const kind = recordOf(link.linkinfo).info_kind ?? "";
   return defined({ txqlen, ifname, address, mtu, num_tx_queues, num_rx_queues, operstate, flags, group, kind });
 }
@@ -91,13 +93,12 @@ function routeOf(route: JsonRecord): JsonRecord {
 }
 
 /** "ipv4/conf/eth0/rp_filter" → value, for the links that are there and the settings that belong to none. */
-function sysctlsOf(lines: readonly string[], links: readonly string[]): JsonRecord {
+function sysctlsOf(lines: readonly string[], ofNoLink: readonly string[], links: readonly string[]): JsonRecord {
   return Object.fromEntries(
     lines.flatMap((line) => {
       const [, path = "", value = ""] = /^\/proc\/sys\/net\/([^:]+):(.*)$/.exec(line) ?? [];
       const [, , link = ""] = path.split("/");
-      const ofNoLink = HOST_SYSCTLS.includes(path) || POD_SYSCTLS.includes(path);
-      return path === "" || !(ofNoLink || links.includes(link)) ? [] : [[path, value]];
+      return ofNoLink.includes(path) || links.includes(link) ? [[path, value]] : [];
     }),
   );
 }

@@ -11,7 +11,11 @@ interface Meaning {
 }
 
 const MEANINGS: readonly Meaning[] = [
-  // Wrong type of a key: Go names its struct field and type, ours the key and the value.
+  // Wrong type of a key: Go names its struct field and type, ours the key and the value ("array" is "list").
+  {
+    recorded: /^failed to load netconf: json: cannot unmarshal array into Go struct field (?:NetConf)?\.([\w.]+) of type .+$/,
+    ours: String.raw`^failed to load netconf: $1 must be .+, not a list`,
+  },
   {
     recorded: /^failed to load netconf: json: cannot unmarshal (\w+)(?: \S+)? into Go struct field (?:NetConf)?\.([\w.]+) of type .+$/,
     ours: String.raw`^failed to load netconf: $2(\[\d+\])* must be .+, not .*$1`,
@@ -22,6 +26,25 @@ const MEANINGS: readonly Meaning[] = [
   },
   // The selector's parser says only what it expected; ours adds whose selector, and where.
   { recorded: /^(expected string)$/, ours: `^nodeSelector of pool ".+": selector ".+", position \\d+: $1$` },
+  // Ours name the plugin that was run.
+  { recorded: /^(netplugin failed with no error message: exit status \d+)$/, ours: String.raw`^plugin \S+ \((ADD|DEL)\): $1$` },
+  { recorded: /^failed to unmarshal raw result: (.+)$/, ours: String.raw`^failed to unmarshal raw result of plugin \S+: $1` },
+  // Ours quote the file instead of Go's strconv.
+  {
+    recorded: /^failed to read MTU file: strconv\.Atoi: parsing "(.*)": invalid syntax$/,
+    ours: String.raw`^failed to read MTU file: \S+ holds "$1"`,
+  },
+  // Routes are named as ip(8) prints them instead of as a Go struct.
+  {
+    recorded:
+      /^(error adding host side routes for interface: (\w+), error: route \()ifindex .*Dst: (\S+), .* already exists for an interface other than '.*Iface: (\w+)\)$/,
+    ours: "^$1.*$3.*already exists for an interface other than '$2': .*$4",
+  },
+  // Debian's host-local is older than the recorder's: its Go names the struct field without the last part.
+  {
+    recorded: /^(json: cannot unmarshal number into Go struct field IPAMConfig\.ipam\.routes)\.dst (of type string)$/,
+    ours: "^$1 $2$",
+  },
 ];
 
 export function haveSameMeaning(recorded: string, ours: string): boolean {

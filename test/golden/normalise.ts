@@ -1,5 +1,6 @@
 /** Volatile values become tokens, the same on both sides, so that two plays of one scenario can be compared: times, addresses, numbers. */
 import { isRecord, type Json, type JsonRecord, listOf, mapTexts, recordOf, textOf } from "./json.ts";
+import { withoutNextStep } from "./meaning.ts";
 import type { Observation } from "./observation.ts";
 import { mapBlocks, nameSequences, readPlayedSequence, readRecordedSequence } from "./sequences.ts";
 import { nameAddresses, playedAddresses, RECORDED_ADDRESSES } from "./volatile-addresses.ts";
@@ -20,11 +21,19 @@ export function normaliseRecorded(recorded: readonly Observation[]): Observation
 export function normalisePlayed(played: readonly Observation[], recording: string, seeded: ReadonlyMap<string, string>): Observation[] {
   const steps = played.map((step) =>
     mapObservation(
-      mapBlocks(step, (block) => timeTokens(block, seeded)),
+      mapBlocks(withoutHint(step), (block) => timeTokens(block, seeded)),
       (text) => replaceAll(text, seeded),
     ),
   );
   return nameAddresses(nameSequences(steps, readPlayedSequence), playedAddresses(recording));
+}
+
+/** The error without the word and the next step that ours have behind their details (C§10). */
+function withoutHint(step: Observation): Observation {
+  if (!isRecord(step.error) || typeof step.error.details !== "string") return step;
+  const { details, ...error } = step.error;
+  const facts = withoutNextStep(textOf(details));
+  return { ...step, error: facts === "" ? error : { ...error, details: facts } };
 }
 
 function replaceAll(text: string, seeded: ReadonlyMap<string, string>): string {

@@ -1,7 +1,7 @@
 /** Plays a recorded scenario on our executables and says how the outcome differs from the recording. */
 
 import { compareObservations, type Difference } from "./compare.ts";
-import { isRecord, type Json, type JsonRecord, mapTexts, recordOf } from "./json.ts";
+import { type Json, type JsonRecord, mapTexts, recordOf, without } from "./json.ts";
 import { readKernel } from "./kernel-state.ts";
 import { LOCAL_STORE } from "./local-store.ts";
 import { normalisePlayed, normaliseRecorded } from "./normalise.ts";
@@ -17,7 +17,6 @@ const WATCHED = { main: ["/run/calico", "/var/lib/calico", "/var/lib/cni"], ipam
 const NOT_RECORDED = ["/var/lib/calico/nodename"];
 
 export interface Replay {
-  readonly ours: readonly Observation[];
   /** How the play differs from a recording: its own, or another one with as many calls or more. */
   differencesFrom(recording: Recording): Difference[];
 }
@@ -37,12 +36,14 @@ export async function replay(recording: Recording, kind: StoreKind = LOCAL_STORE
     if (step.kind === "change") await change(step, supplement, stage, store);
     else played.push(await call(step, supplement, stage, store, tokens));
   }
-  const ours = normalisePlayed(played.map(observationOf), recording.text, tokens.reversed()).map((step) => onlyRecorded(step, recording));
   return {
-    ours,
     differencesFrom: (other) => {
+      const ours = normalisePlayed(played.map(observationOf), recording.text + other.text, tokens.reversed());
       const seen = other.steps.flatMap((step) => (step.kind === "call" ? [{ ...step.seen, state: kind.comparable(step.seen.state) }] : []));
-      return compareObservations(normaliseRecorded(seen.slice(0, ours.length).map(observationOf)), ours);
+      return compareObservations(
+        normaliseRecorded(seen.slice(0, ours.length).map(observationOf)),
+        ours.map((step) => onlyRecorded(step, other)),
+      );
     },
   };
 }
@@ -79,7 +80,7 @@ async function call(step: Call, supplement: Supplement, stage: Stage, store: Rep
 
 async function readNamespaces(stage: Stage, recorded: JsonRecord): Promise<JsonRecord> {
   const kernel: Record<string, Json> = {};
-  for (const where of Object.keys(recorded)) kernel[where] = await readKernel(stage, where);
+  for (const side of Object.keys(recorded)) kernel[side] = await readKernel(stage, namespaceOf(side));
   return kernel;
 }
 
@@ -105,9 +106,14 @@ function onlyRecorded(ours: Observation, recording: Recording): Observation {
   return { ...ours, objects: { ...objects, affinities: Object.fromEntries(affinities), endpoints } };
 }
 
+/** The namespace that a recording's `kernel` means: "pod" is the sandbox pod1. */
+function namespaceOf(side: string): string {
+  return side === "pod" ? "pod1" : side;
+}
+
 /** Names of the sandboxes that a scenario speaks of. */
 function sandboxesOf(recording: Recording): string[] {
-  const names = recording.steps.flatMap((step) => (step.kind === "call" ? Object.keys(step.seen.kernel ?? {}) : []));
+  const names = recording.steps.flatMap((step) => (step.kind === "call" ? Object.keys(step.seen.kernel ?? {}).map(namespaceOf) : []));
   return [...new Set(names)].filter((name) => name !== "host");
 }
 

@@ -66,6 +66,8 @@ export class Stage implements AsyncDisposable {
 
   static async open(options: StageOptions): Promise<Stage> {
     const dir = mkdtempSync(join(tmpdir(), "tortie-golden-"));
+    // The recorder's directories were on a tmpfs, which error texts tell (netns-file).
+    await must(["/bin/mount", "-t", "tmpfs", "-o", "mode=755", "tortie-golden", dir]);
     for (const name of [...Object.values(PRIVATE), "bin"]) mkdirSync(join(dir, name));
     for (const name of ["calico", "calico-ipam"]) symlinkSync(join(BIN, name), join(dir, "bin", name));
     symlinkSync(join(REFERENCE_PLUGINS, "host-local"), join(dir, "bin", "host-local"));
@@ -147,6 +149,7 @@ export class Stage implements AsyncDisposable {
     this.#keeper.stdin?.end();
     this.#keeper.kill("SIGKILL");
     await ended;
+    await must(["/bin/umount", "--lazy", this.dir]);
     rmSync(this.dir, { recursive: true, force: true });
   }
 
@@ -209,6 +212,11 @@ function ready(keeper: ChildProcess): Promise<void> {
     });
     keeper.once("exit", (code) => failed(new Error(`the stage could not be built: exit ${code}`)));
   });
+}
+
+async function must(argv: readonly string[]): Promise<void> {
+  const { exit, stderr } = await run(argv, {});
+  if (exit !== 0) throw new Error(`${argv.join(" ")}: exit ${exit}: ${stderr}`);
 }
 
 function run(argv: readonly string[], options: { env?: Readonly<Record<string, string>>; stdin?: string }): Promise<CallResult> {

@@ -70,7 +70,9 @@ export class IpamNode implements AsyncDisposable {
       if (prefix === undefined) throw new Error(`block ${block.cidr} has no CIDR`);
       for (const [ordinal, index] of block.allocations.entries()) {
         const handle = index === null ? undefined : block.attributes[index]?.handleId;
-        if (handle !== undefined) (held[handle] ??= []).push(formatAddress(addressAt(prefix, ordinal)));
+        if (handle === undefined) continue;
+        held[handle] ??= [];
+        held[handle].push(formatAddress(addressAt(prefix, ordinal)));
       }
     }
     return held;

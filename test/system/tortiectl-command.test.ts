@@ -1,6 +1,7 @@
 /** The command line of `tortiectl`: exit statuses, help, and what people see. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { localConf } from "../support/conf.ts";
 import { BIN_DIR, Node, type RunResult } from "../support/node.ts";
 
 async function tortiectl(argv: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<RunResult> {
@@ -72,6 +73,18 @@ describe("tortiectl", () => {
     expect(run.exit).toBe(1);
     expect(run.stderr).toContain(`tortiectl: ${option}`);
     expect(run.stderr).toContain("(option-invalid)");
+  });
+
+  it("nat remove takes away the table that an ADD made", async () => {
+    await using node = await Node.create();
+    await node.cni("ADD", { pod: await node.addPod(), conf: localConf(node) });
+    const tables = async () => (await node.run(["/usr/sbin/nft", "list", "tables"])).stdout;
+    expect(await tables()).toContain("tortie");
+
+    const run = await node.run([join(BIN_DIR, "tortiectl"), "nat", "remove"]);
+
+    expect(run).toMatchObject({ exit: 0, stderr: "" });
+    expect(await tables()).not.toContain("tortie");
   });
 
   it("nat remove succeeds where there is nothing to remove", async () => {

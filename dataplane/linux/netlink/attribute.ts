@@ -104,7 +104,8 @@ export function readText(payload: Uint8Array | undefined): string | undefined {
 
 /** Length rounded up to the four bytes that messages and attributes are padded to. */
 export function aligned(length: number): number {
-  return (length + 3) & ~3;
+  // Not with bit operations: a hostile length may have the sign bit set.
+  return Math.ceil(length / 4) * 4;
 }
 
 function words(length: number, fill: (view: DataView) => void): Uint8Array {

@@ -77,9 +77,9 @@ export function parseAcknowledgement(message: Message): Acknowledgement {
     throw new NetlinkFormatError(`netlink acknowledgement has ${payload.length} bytes`);
   }
   const view = new DataView(payload.buffer, payload.byteOffset, payload.length);
-  const errno = -view.getInt32(0, true);
+  const errno = Math.abs(view.getInt32(0, true));
   if ((message.flags & NLM_F_ACK_TLVS) === 0) return { errno, detail: "" };
   const request = message.type === NLMSG_DONE ? 0 : (message.flags & NLM_F_CAPPED) !== 0 ? HEADER : aligned(view.getUint32(4, true));
   const attributes = attributeMap(payload.subarray(Math.min(4 + request, payload.length)));
-  return { errno: errno === 0 ? 0 : errno, detail: readText(attributes.get(NLMSGERR_ATTR_MSG)) ?? "" };
+  return { errno, detail: readText(attributes.get(NLMSGERR_ATTR_MSG)) ?? "" };
 }

@@ -4,8 +4,8 @@
  *
  * Everything is synchronous: the kernel carries a request out within send(2) and its answer is there when that returns.
  */
-import { closeSync } from "node:fs";
 import { errnoName, errnoText } from "../../../lib/system/errno.ts";
+import { closeFile } from "../../../lib/system/files.ts";
 import { lastErrno, libc } from "../../../lib/system/libc.ts";
 import {
   encodeMessage,
@@ -93,7 +93,7 @@ export class NetlinkSocket implements Disposable {
     libc().setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, BigInt64Array.of(BigInt(ANSWER_LIMIT_SECONDS), 0n), 16);
     if (groups !== 0 && libc().bind(fd, socketAddress(groups), SOCKADDR_BYTES) !== 0) {
       const errno = lastErrno();
-      closeSync(fd);
+      closeFile(fd);
       throw new NetlinkError(errno);
     }
     return new NetlinkSocket(fd);
@@ -178,7 +178,7 @@ export class NetlinkSocket implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    if (this.#isOpen) closeSync(this.#fd);
+    if (this.#isOpen) closeFile(this.#fd);
     this.#isOpen = false;
   }
 

@@ -2,9 +2,19 @@
  * Whether a file may be opened as our local store: decided from its first 100 bytes, before SQLite is let near it, so that
  * a damaged, foreign or newer file stays as it is to the last byte.
  */
-import { closeSync, constants, fstatSync, mkdirSync, openSync, readSync, statSync } from "node:fs";
-import { dirname } from "node:path";
 import { TortieError } from "../../errors.ts";
+import {
+  closeFile,
+  directoryOf,
+  makeDirectories,
+  O_CREAT,
+  O_NONBLOCK,
+  O_RDONLY,
+  openFile,
+  readOnce,
+  statusOf,
+  statusOfOpen,
+} from "../../system/files.ts";
 import { damaged, describeFile, failureOf, isMissingFile } from "./failures.ts";
 
 /** "tort" in ASCII: `PRAGMA application_id` of our files. */
@@ -74,40 +84,38 @@ export function checkIdentity(applicationId: number, version: number, path: stri
 }
 
 function identityOf(path: string): string | undefined {
-  const stat = statSync(path, { throwIfNoEntry: false });
-  return stat && `${stat.dev}:${stat.ino}`;
+  return statusOf(path)?.identity;
 }
 
 /** The header's bytes; `undefined` when the file is empty. */
-function readHeader(path: string): Buffer | undefined {
+function readHeader(path: string): Uint8Array | undefined {
   const fd = openOrCreate(path);
   try {
-    const stat = fstatSync(fd);
+    const status = statusOfOpen(fd);
     // A directory, a pipe or a device would fail later, and less clearly.
-    if (!stat.isFile()) throw new Error(`${path} is not a regular file`);
-    if (stat.size === 0) return undefined;
-    const header = Buffer.alloc(HEADER.size);
-    const read = readSync(fd, header, 0, HEADER.size, 0);
-    return header.subarray(0, read);
+    if (!status.isFile) throw new Error(`${path} is not a regular file`);
+    if (status.size === 0) return undefined;
+    return readOnce(fd, HEADER.size, path);
   } finally {
-    closeSync(fd);
+    closeFile(fd);
   }
 }
 
 function openOrCreate(path: string): number {
   try {
-    return openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    return openFile(path, O_RDONLY | O_NONBLOCK);
   } catch (error) {
     if (!isMissingFile(error)) throw error;
   }
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-  return openSync(path, constants.O_RDONLY | constants.O_CREAT, 0o600);
+  makeDirectories(directoryOf(path), 0o700);
+  return openFile(path, O_RDONLY | O_CREAT, 0o600);
 }
 
-function judgeHeader(header: Buffer, path: string): FileState {
-  if (header.length < HEADER.size || header.toString("latin1", 0, HEADER.magic.length) !== HEADER.magic) {
+function judgeHeader(header: Uint8Array, path: string): FileState {
+  if (header.length < HEADER.size || new TextDecoder("latin1").decode(header.subarray(0, HEADER.magic.length)) !== HEADER.magic) {
     throw damaged(path, "it does not begin like a SQLite database");
   }
-  checkIdentity(header.readUInt32BE(HEADER.applicationId), header.readUInt32BE(HEADER.userVersion), path);
+  const view = new DataView(header.buffer, header.byteOffset);
+  checkIdentity(view.getUint32(HEADER.applicationId), view.getUint32(HEADER.userVersion), path);
   return header[HEADER.writeVersion] === HEADER.wal ? "ready" : "convert";
 }

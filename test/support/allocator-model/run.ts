@@ -1,5 +1,4 @@
 /** One run of a world under a seed, and what to do after clients have died in it. */
-import { formatAddress } from "../../../lib/addresses/address.ts";
 import { DatastoreError } from "../../../lib/datastore/datastore.ts";
 import { TortieError } from "../../../lib/errors.ts";
 import { Scheduler, type SchedulerOptions } from "../scheduler.ts";
@@ -64,19 +63,24 @@ export async function runWorld(seed: number, options: WorldOptions, fateOf?: Fat
  * What follows in real life when plugins have died: the runtime deletes every attachment, the node works on. Nothing may be left
  * but cooling addresses; blocks and affinities must agree again.
  */
-export async function recover({ world }: Run, seed: number): Promise<void> {
+export async function recover({ world, scheduler: before }: Run, seed: number): Promise<void> {
   const scheduler = new Scheduler({ seed: seed + 1, afterStep: world.model.observe });
   // Longer than any cooldown: nothing that died can hold addresses back for ever.
-  scheduler.advance(7_200_000);
+  scheduler.advance(before.clock.nowMs() - scheduler.clock.nowMs() + 7_200_000);
+  world.clock = scheduler.clock;
   try {
     const [ending] = await scheduler.run([
       async () => {
         const allocator = world.allocator("recovery", scheduler);
         for (const handle of world.handles) await allocator.releaseByHandle(handle);
+        // The last answer comes before the scheduler's look at the store.
+        world.model.observe();
         if (world.model.held.size > 0)
           throw new Error(`leaked: ${[...world.model.held].map(([address, { handle }]) => `${address} of ${handle}`)}`);
         const [handle] = world.model.handles();
         if (handle !== undefined) throw new Error(`handle ${handle.id} is left over`);
+        // What was released just now has cooled down.
+        scheduler.advance(3_600_000);
         // Every node can go on, and gives up everything afterwards.
         for (const { owner } of world.nodes) {
           const name = `net.after-${owner.name}`;
@@ -92,10 +96,12 @@ export async function recover({ world }: Run, seed: number): Promise<void> {
           if (error !== undefined) throw error;
           await allocator.releaseByHandle(name);
         }
+        world.model.observe();
         for (const { owner } of world.nodes) await allocator.releaseHostAffinities(owner, { mustBeEmpty: false });
       },
     ]);
     if (ending?.state === "failed") throw ending.error;
+    world.model.checkAtRest();
   } catch (error) {
     throw new FailedRun("recovery", seed, scheduler, error);
   }
@@ -106,9 +112,30 @@ function isExpected(error: unknown, hasFaults: boolean): boolean {
   return hasFaults && error instanceof DatastoreError && error.failure === "unavailable";
 }
 
-/** For messages of tests that look at addresses. */
-export function addressesOf({ world }: Run): readonly string[] {
-  return [...world.model.held.keys()].sort();
+/** Lets the client of the `index`-th call die there, before or after the call is carried out; dead clients stay dead. */
+export function crashAt(index: number, fate: "crash" | "crash-after"): FateOf {
+  const dead = new Set<string>();
+  let calls = 0;
+  return ({ client }) => {
+    if (dead.has(client)) return "crash";
+    if (calls++ !== index) return "proceed";
+    dead.add(client);
+    return fate;
+  };
 }
 
-export { formatAddress };
+/** Every call has a small chance to fail, to conflict, to lose its answer or to be slow, and its client to die. */
+export function randomFaults(): FateOf {
+  const dead = new Set<string>();
+  return ({ client, phase }, _step, random) => {
+    if (dead.has(client)) return "crash";
+    const chance = random();
+    if (phase === "answer" || chance > 0.08) return "proceed";
+    if (chance < 0.005) {
+      dead.add(client);
+      return chance < 0.0025 ? "crash" : "crash-after";
+    }
+    const fates = ["unavailable", "answer-lost", "conflict", "late", "late"] as const;
+    return fates[Math.floor(random() * fates.length)] ?? "proceed";
+  };
+}

@@ -109,6 +109,16 @@ describe("detaching a pod", () => {
   });
 });
 
+describe("looking for a pod end", () => {
+  it("tells whether the sandbox has a link of that name", async () => {
+    await using node = await Node.create();
+    const pod = await node.addPod();
+    const has = (name: string, sandbox = pod.netnsPath) => probe(node, `dataplane.hasPodEnd("${sandbox}", "${name}")`);
+    expect([await has("lo"), await has("eth0")]).toEqual([{ value: true }, { value: false }]);
+    expect(await has("eth0", "/run/netns/absent")).toMatchObject({ error: { word: "netns-missing" } });
+  });
+});
+
 describe("links that are owned", () => {
   it("are listed by the beginning of their alias, and removed only under the alias they were listed with", async () => {
     await using node = await Node.create();

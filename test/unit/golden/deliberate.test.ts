@@ -1,5 +1,5 @@
 import type { Difference } from "../../golden/compare.ts";
-import { judge } from "../../golden/deliberate.ts";
+import { type Expectations, type GeneralDifference, judge } from "../../golden/deliberate.ts";
 
 const EXIT: Difference = { path: ["call 0", "exit"], recorded: 1, ours: 0 };
 const LINK: Difference = { path: ["call 0", "kernel", "host", "links", "cali1"], recorded: { mtu: 1500 }, ours: undefined };
@@ -10,7 +10,7 @@ describe("judging a play", () => {
   });
 
   it("accepts a listed difference with the outcome that is written down", () => {
-    const own = { "call 0 > exit": { is: 0 }, "call 0 > kernel > host > **": { absent: true } };
+    const own: Expectations = { "call 0 > exit": { is: 0 }, "call 0 > kernel > host > **": { absent: true } };
     expect(judge([EXIT, LINK], own, [])).toMatchObject({ unexpected: [], stale: [] });
   });
 
@@ -23,7 +23,9 @@ describe("judging a play", () => {
   });
 
   it("accepts general differences anywhere and says which occurred", () => {
-    const general = [{ name: "links go", suites: [], reason: "a test", expect: { "* > kernel > host > links > *": { absent: true } } }];
+    const general: GeneralDifference[] = [
+      { name: "links go", suites: [], reason: "a test", expect: { "* > kernel > host > links > *": { absent: true } } },
+    ];
     const { unexpected, general: met } = judge([EXIT, LINK], {}, general);
     expect({ unexpected, met: [...met] }).toEqual({ unexpected: [EXIT], met: ["links go"] });
   });

@@ -154,7 +154,7 @@ describe("a local store that cannot be used says why", () => {
   it("when a file stands where its directory should be", async () => {
     writeFileSync(path, "");
     path = join(path, "tortie.db");
-    expectUnavailable(await refusal(), "ENOTDIR");
+    expectUnavailable(await refusal(), "not a directory");
   });
 
   it("when another process keeps it locked for longer than the limit", async () => {

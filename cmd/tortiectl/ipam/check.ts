@@ -1,0 +1,82 @@
+/** `tortiectl ipam check`: names what is wrong, and mends it when told to. */
+import { type CheckOptions as Checking, check, type Repaired, repairAll } from "../../../ipam-plugin/consistency/check.ts";
+import { count, nextStep, type Problem, repairText } from "../../../ipam-plugin/consistency/problem.ts";
+import { systemClock } from "../../../ipam-plugin/services.ts";
+import { TortieError } from "../../../lib/errors.ts";
+import { stringifyJson, type Writable } from "../../../lib/json/stringify.ts";
+import type { Terminal } from "../terminal.ts";
+import type { CheckOptions } from "./options.ts";
+import { openStore, underLock } from "./store.ts";
+
+/** @returns exit status: 1 when a problem stands, notes do not count */
+export async function checkStore(options: CheckOptions, terminal: Terminal): Promise<number> {
+  const settleMs = milliseconds("settle", options.settle);
+  const checking: Checking = {
+    nowMs: systemClock.nowMs,
+    graceMs: milliseconds("grace", options.grace),
+    isStrict: options.strict,
+    pause: () => Bun.sleep(settleMs),
+  };
+  await using store = await openStore(options);
+  const { datastore } = store;
+  const found = await check(datastore, checking);
+  const report = options.repair
+    ? await repairAll(found, { datastore, clock: systemClock }, checking, (work) =>
+        underLock(options.lockFile ?? store.lockFile, terminal, work),
+      )
+    : { repaired: [], left: found };
+
+  const problems = report.left.filter(({ severity }) => severity === "problem");
+  const notes = report.left.filter(({ severity }) => severity === "note");
+  if (options.json) terminal.out(stringifyJson(reportJson(datastore.description, problems, notes, report.repaired), 2));
+  else printReport(terminal, datastore.description, problems, notes, report.repaired);
+  return problems.length === 0 ? 0 : 1;
+}
+
+function milliseconds(option: string, seconds: number): number {
+  if (Number.isFinite(seconds) && seconds >= 0) return seconds * 1000;
+  throw new TortieError("option-invalid", `--${option} wants a number of seconds`);
+}
+
+function printReport(
+  terminal: Terminal,
+  description: string,
+  problems: readonly Problem[],
+  notes: readonly Problem[],
+  repaired: readonly Repaired[],
+): void {
+  const { green, red, yellow, bold, dim } = terminal.colors;
+  const refusals = new Map<string, string>();
+  for (const { problem, outcome } of repaired) {
+    if (outcome.outcome === "refused") {
+      refusals.set(problem.id, outcome.reason);
+      continue;
+    }
+    const did = outcome.outcome === "gone" ? "nothing: it stands no longer" : repairText(problem.kind);
+    terminal.out(`${green("mended  ")} ${bold(problem.object)} ${problem.message}`);
+    terminal.out(`${dim("    repair")} ${did} ${dim(`(${problem.kind})`)}`);
+  }
+  for (const problem of [...problems, ...notes]) {
+    const refusal = refusals.get(problem.id);
+    terminal.out(`${problem.severity === "note" ? yellow("note    ") : red("problem ")} ${bold(problem.object)} ${problem.message}`);
+    if (refusal !== undefined) terminal.out(`${dim("  not mended")} ${refusal}`);
+    terminal.out(`${dim("      next")} ${nextStep(problem)} ${dim(`(${problem.kind})`)}`);
+  }
+  const also = notes.length === 0 ? "" : `, ${count(notes.length, "note")}`;
+  if (problems.length > 0) terminal.out(`${red(count(problems.length, "problem"))}${also} in ${description}`);
+  else terminal.out(`${green("ok")} ${description}: blocks, affinities, handles and endpoints agree${also}`);
+}
+
+function reportJson(datastore: string, problems: readonly Problem[], notes: readonly Problem[], repaired: readonly Repaired[]): Writable {
+  return {
+    datastore,
+    problems: problems.map(problemJson),
+    notes: notes.map(problemJson),
+    repaired: repaired.map(({ problem, outcome }) => ({ ...problemJson(problem), ...outcome })),
+  };
+}
+
+function problemJson(problem: Problem): { readonly [key: string]: Writable } {
+  const { kind, object, message, addresses, isRepairable } = problem;
+  return { kind, object, message, addresses, repairable: isRepairable, next: nextStep(problem) };
+}

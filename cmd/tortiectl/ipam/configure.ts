@@ -1,0 +1,69 @@
+/** `tortiectl ipam configure`: shows the configuration, or changes it by compare-and-swap and shows before and after. */
+import { DEFAULT_CONFIGURATION } from "../../../ipam-plugin/allocator/context.ts";
+import { type Datastore, isDatastoreFailure } from "../../../lib/datastore/datastore.ts";
+import type { IpamConfiguration } from "../../../lib/datastore/resources.ts";
+import { stringifyJson } from "../../../lib/json/stringify.ts";
+import { columns, type Terminal } from "../terminal.ts";
+import { checkConfiguration } from "./configuration.ts";
+import type { ConfigureOptions } from "./options.ts";
+import { openStore } from "./store.ts";
+
+/** Others who configure at the same time are persons: a few tries are plenty. */
+const TRIES = 5;
+
+interface Change {
+  readonly before: IpamConfiguration;
+  readonly after: IpamConfiguration;
+}
+
+/** @returns exit status */
+export async function configureStore(options: ConfigureOptions, terminal: Terminal): Promise<number> {
+  const wanted = wantedChange(options);
+  const isReading = Object.keys(wanted).length === 0;
+  await using store = await openStore(options, !isReading);
+  const { before, after } = await change(store.datastore, wanted, TRIES);
+  const keys = Object.keys(before).filter((key): key is keyof IpamConfiguration => key in before);
+  const changed = keys.filter((key) => before[key] !== after[key]);
+  if (options.json) {
+    terminal.out(stringifyJson({ before: { ...before }, after: { ...after }, changed }, 2));
+    return 0;
+  }
+  const { green, dim } = terminal.colors;
+  const rows = keys.map((key) => [key, String(before[key]), changed.includes(key) ? `→ ${after[key]}` : ""]);
+  columns(rows).forEach((line, index) => {
+    terminal.out(changed.includes(keys[index] ?? "strictAffinity") ? green(line) : line);
+  });
+  if (!isReading && changed.length === 0) terminal.out(dim("  nothing to change"));
+  return 0;
+}
+
+function wantedChange(options: ConfigureOptions): Partial<IpamConfiguration> {
+  const { strictAffinity, autoAllocateBlocks, maxBlocksPerHost, ipCooldownSeconds } = options;
+  return {
+    ...(strictAffinity === undefined ? {} : { strictAffinity }),
+    ...(autoAllocateBlocks === undefined ? {} : { autoAllocateBlocks }),
+    ...(maxBlocksPerHost === undefined ? {} : { maxBlocksPerHost }),
+    ...(ipCooldownSeconds === undefined ? {} : { ipCooldownSeconds }),
+  };
+}
+
+/** Writes only when something differs; what is judged is the whole, as it will be. */
+async function change(datastore: Datastore, wanted: Partial<IpamConfiguration>, tries: number): Promise<Change> {
+  const { ipamConfiguration } = datastore;
+  const stored = await ipamConfiguration.get("default");
+  const before = stored?.value ?? DEFAULT_CONFIGURATION;
+  const after: IpamConfiguration = { ...before, ...wanted };
+  const isSame = Object.entries(wanted).every(([key, value]) =>
+    Object.entries(before).some(([other, old]) => other === key && old === value),
+  );
+  if (isSame) return { before, after: before };
+  checkConfiguration(after);
+  try {
+    if (stored === undefined) await ipamConfiguration.create("default", after);
+    else await ipamConfiguration.update("default", after, stored.revision);
+    return { before, after };
+  } catch (error) {
+    if (tries <= 1 || !isDatastoreFailure(error, "conflict", "not-found", "already-exists")) throw error;
+    return change(datastore, wanted, tries - 1);
+  }
+}

@@ -1,0 +1,76 @@
+/** How full pools and blocks are, address by address: what each one is, and sums of that. */
+import { type BlockUtilisation, createAllocator, type PoolUtilisation } from "../../../ipam-plugin/allocator/allocator.ts";
+import { holderOf, isFree } from "../../../ipam-plugin/allocator/block.ts";
+import { Reservations } from "../../../ipam-plugin/allocator/reservations.ts";
+import { systemClock } from "../../../ipam-plugin/services.ts";
+import { type Address, addressAt, parsePrefix } from "../../../lib/addresses/address.ts";
+import type { BlockOwner, Datastore } from "../../../lib/datastore/datastore.ts";
+import type { Block } from "../../../lib/datastore/resources.ts";
+import type { Shares, Standing } from "./bar.ts";
+
+export interface PoolView extends Figures {
+  readonly pool: PoolUtilisation;
+  readonly blocks: readonly BlockView[];
+}
+
+export interface BlockView extends Figures {
+  readonly cidr: string;
+  readonly owner: BlockOwner | undefined;
+  /** What each address is, in order. */
+  readonly map: readonly Standing[];
+}
+
+export interface Figures {
+  readonly capacity: bigint;
+  readonly shares: Shares;
+}
+
+/** Pools by name, each with the blocks inside it. */
+export async function readPools(datastore: Datastore): Promise<readonly PoolView[]> {
+  const allocator = createAllocator({ datastore, clock: systemClock });
+  const reservations = new Reservations((await datastore.reservations.list()).map(({ value }) => value));
+  const blocks = new Map((await datastore.blocks.list()).map(({ value }) => [value.cidr, value]));
+  return (await allocator.utilisation()).map((pool) => {
+    const views = pool.blocks.flatMap((figures) => {
+      const block = blocks.get(figures.cidr);
+      return block === undefined ? [] : [blockView(figures, block, reservations)];
+    });
+    return { pool, blocks: views.sort(byAddress), capacity: pool.capacity, shares: poolShares(pool, views) };
+  });
+}
+
+/** Keys of blocks sort as text: 10.0.100.0 before 10.0.9.0. */
+function byAddress(a: BlockView, b: BlockView): number {
+  const [one, other] = [a, b].map(({ cidr }) => parsePrefix(cidr)?.address.value ?? 0n);
+  return (one ?? 0n) < (other ?? 0n) ? -1 : 1;
+}
+
+function blockView({ cidr, owner, capacity }: BlockUtilisation, block: Block, reservations: Reservations): BlockView {
+  const prefix = parsePrefix(cidr);
+  const map = block.allocations.flatMap((_, ordinal) =>
+    prefix === undefined ? [] : standingOf(block, ordinal, addressAt(prefix, ordinal), reservations),
+  );
+  return { cidr, owner, capacity, map, shares: counted(map) };
+}
+
+function standingOf(block: Block, ordinal: number, address: Address, reservations: Reservations): Standing {
+  if (isFree(block, ordinal)) return reservations.reservedUntil(address.family, address.value) === undefined ? "free" : "reserved";
+  const holder = holderOf(block, ordinal);
+  if (holder === undefined) return "cooling";
+  const node = holder.activeOwner?.node;
+  const isOwners = block.affinity?.type === "host" && block.affinity.name === node;
+  return node === undefined || isOwners ? "used" : "borrowed";
+}
+
+function counted(map: readonly Standing[]): Shares {
+  const counts: Record<Standing, bigint> = { used: 0n, borrowed: 0n, cooling: 0n, reserved: 0n, free: 0n };
+  for (const standing of map) counts[standing]++;
+  return counts;
+}
+
+/** What no block holds yet is free or reserved. */
+function poolShares({ capacity, available }: PoolUtilisation, blocks: readonly BlockView[]): Shares {
+  const sum = (standing: Standing) => blocks.reduce((total, { shares }) => total + shares[standing], 0n);
+  const [used, borrowed, cooling] = [sum("used"), sum("borrowed"), sum("cooling")];
+  return { used, borrowed, cooling, free: available, reserved: capacity - available - used - borrowed - cooling };
+}

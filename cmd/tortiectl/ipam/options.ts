@@ -1,0 +1,122 @@
+/** The command line of `tortiectl ipam`; what it does is in `command.ts`, loaded when one of these is called. */
+import type { Argv, CommandModule } from "yargs";
+import type { CommandContext } from "../command-context.ts";
+
+/** What every subcommand takes. */
+export interface StoreOptions {
+  readonly datastore: string | undefined;
+  readonly conf: string | undefined;
+  readonly json: boolean;
+}
+
+export interface ShowOptions extends StoreOptions {
+  readonly blocks: boolean;
+  readonly ip: string | undefined;
+}
+
+export interface CheckOptions extends StoreOptions {
+  readonly repair: boolean;
+  readonly strict: boolean;
+  /** Seconds. */
+  readonly grace: number;
+  readonly settle: number;
+  readonly lockFile: string | undefined;
+}
+
+export interface ReleaseOptions extends StoreOptions {
+  readonly ip: readonly string[] | undefined;
+  readonly handle: readonly string[] | undefined;
+  readonly container: readonly string[] | undefined;
+  readonly lockFile: string | undefined;
+}
+
+export interface ConfigureOptions extends StoreOptions {
+  readonly strictAffinity: boolean | undefined;
+  readonly autoAllocateBlocks: boolean | undefined;
+  readonly maxBlocksPerHost: number | undefined;
+  readonly ipCooldownSeconds: number | undefined;
+}
+
+/** `tortiectl ipam <verb>`: the addresses of a datastore. */
+export function ipamCommand(context: CommandContext): CommandModule {
+  return {
+    command: "ipam",
+    describe: "Show, check and change the addresses that a datastore holds",
+    builder: (argv) => {
+      addShow(argv, context);
+      addCheck(argv, context);
+      addRelease(argv, context);
+      addConfigure(argv, context);
+      return argv.demandCommand(1, "ipam: which command? (show, check, release, configure)");
+    },
+    handler: () => undefined,
+  };
+}
+
+function addShow(argv: Argv, context: CommandContext): void {
+  argv.command(
+    "show",
+    "How full the pools are, and who holds an address",
+    (command) =>
+      storeOptions(command)
+        .option("blocks", { type: "boolean", default: false, describe: "Each block with its owner and a map of its addresses" })
+        .option("ip", { type: "string", describe: "Who has this address" }),
+    async (given) => context.finish(await (await import("./command.ts")).show(given, context.terminal)),
+  );
+}
+
+function addCheck(argv: Argv, context: CommandContext): void {
+  argv.command(
+    "check",
+    "Name every inconsistency between blocks, affinities, handles and endpoints; exit status 1 when there is one",
+    (command) =>
+      lockOption(storeOptions(command))
+        .option("repair", { type: "boolean", default: false, describe: "Mend what can be mended; without it nothing is changed" })
+        .option("grace", { type: "number", default: 900, describe: "Seconds for which an address may have no endpoint yet" })
+        .option("strict", { type: "boolean", default: false, describe: "Also judge addresses of nodes that record no endpoint at all" })
+        .option("settle", { type: "number", default: 1, describe: "Seconds before the second look, for operations under way to end" }),
+    async (given) => context.finish(await (await import("./command.ts")).check(given, context.terminal)),
+  );
+}
+
+function addRelease(argv: Argv, context: CommandContext): void {
+  argv.command(
+    "release",
+    "Release addresses at once, whoever holds them",
+    (command) =>
+      lockOption(storeOptions(command))
+        .option("ip", { type: "string", array: true, nargs: 1, describe: "This address, may be repeated" })
+        .option("handle", { type: "string", array: true, nargs: 1, describe: "All addresses of this handle, may be repeated" })
+        .option("container", { type: "string", array: true, nargs: 1, describe: "All addresses of this container id, in any network" }),
+    async (given) => context.finish(await (await import("./command.ts")).release(given, context.terminal)),
+  );
+}
+
+function addConfigure(argv: Argv, context: CommandContext): void {
+  argv.command(
+    "configure",
+    "Show or change how addresses are given out, in the whole cluster",
+    (command) =>
+      storeOptions(command)
+        .option("strict-affinity", { type: "boolean", describe: "Nodes take addresses from their own blocks only" })
+        .option("auto-allocate-blocks", { type: "boolean", describe: "Nodes claim blocks when they need them" })
+        .option("max-blocks-per-host", { type: "number", describe: "Blocks of each family that a node may own; 0 is the default of 20" })
+        .option("ip-cooldown-seconds", { type: "number", describe: "How long a released address rests, 0 to 1200" }),
+    async (given) => context.finish(await (await import("./command.ts")).configure(given, context.terminal)),
+  );
+}
+
+function storeOptions(command: Argv) {
+  return command
+    .option("datastore", { type: "string", describe: "File of a local datastore; default /var/lib/tortie/tortie.db" })
+    .option("conf", { type: "string", describe: "Network configuration (list) whose datastore is meant" })
+    .option("json", { type: "boolean", default: false, describe: "Print JSON" })
+    .conflicts("datastore", "conf");
+}
+
+function lockOption<T>(command: Argv<T>) {
+  return command.option("lock-file", {
+    type: "string",
+    describe: "Lock that the plugins of this node take turns by; default: that of the configuration, /var/run/calico/ipam.lock",
+  });
+}

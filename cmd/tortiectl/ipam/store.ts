@@ -1,0 +1,75 @@
+/** Which datastore a command is about: a local file, the one that a network configuration names, or the default. */
+import { existsSync } from "node:fs";
+import { chooseDatastore } from "../../../lib/config/datastore-choice.ts";
+import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
+import type { NetworkConfig } from "../../../lib/config/network-config.ts";
+import type { Datastore } from "../../../lib/datastore/datastore.ts";
+import { openDatastore } from "../../../lib/datastore/open.ts";
+import { messageOf, TortieError } from "../../../lib/errors.ts";
+import { lockFile } from "../../../lib/system/flock.ts";
+import { readConflist } from "../cni/conflist.ts";
+import { networkNetconf } from "../cni/plugin-netconf.ts";
+import type { Terminal } from "../terminal.ts";
+import type { StoreOptions } from "./options.ts";
+
+/** Plugins that keep their addresses in one of our datastores. */
+const MAIN_PLUGINS = ["tortie", "calico"];
+const IPAM_PLUGINS = ["tortie-ipam", "calico-ipam"];
+
+export interface Store extends AsyncDisposable {
+  readonly datastore: Datastore;
+  /** The lock of this node's plugins. */
+  readonly lockFile: string;
+}
+
+/**
+ * @param mayBeMade whether a local file that is not there is made; else that is an error, since looking must not change anything
+ * @throws TortieError `conflist-unreadable`, `conflist-invalid`, `datastore-unavailable`, and what opening throws
+ */
+export async function openStore(options: StoreOptions, mayBeMade = false): Promise<Store> {
+  const config = configOf(options);
+  // --datastore means that file, whatever the environment says of datastores.
+  const env = options.datastore === undefined ? process.env : {};
+  const isLocal = chooseDatastore(config, env) === "local";
+  if (isLocal && !mayBeMade && !existsSync(config.datastorePath)) {
+    throw new TortieError("datastore-unavailable", `local datastore ${config.datastorePath} does not exist`, {
+      next: "give the file with --datastore or --conf; the first ADD of a container makes it",
+    });
+  }
+  const datastore = await openDatastore(config, env);
+  return { datastore, lockFile: config.ipamLockFile, [Symbol.asyncDispose]: () => datastore[Symbol.asyncDispose]() };
+}
+
+function configOf({ datastore, conf }: StoreOptions): NetworkConfig {
+  if (conf !== undefined) return configOfConflist(conf);
+  return decodeNetworkConfig(datastore === undefined ? {} : { datastore_type: "local", datastore_path: datastore });
+}
+
+function configOfConflist(file: string): NetworkConfig {
+  const list = readConflist(file);
+  const configs = list.plugins.map((plugin) => ({ plugin, config: () => decodeNetworkConfig(networkNetconf(list, plugin)) }));
+  const main = configs.find(({ plugin }) => MAIN_PLUGINS.includes(plugin.type));
+  const found = main ?? configs.find(({ config }) => IPAM_PLUGINS.includes(config().ipam.type));
+  if (found === undefined) {
+    throw new TortieError(
+      "conflist-invalid",
+      `${file}: no plugin of type ${MAIN_PLUGINS.join(", ")}, and none with ipam.type ${IPAM_PLUGINS.join(", ")}`,
+    );
+  }
+  return found.config();
+}
+
+/** Runs `work` while no plugin of this node works; without a lock to be had it only says so, as the plugins do (I§1.8). */
+export async function underLock(path: string, terminal: Terminal, work: () => Promise<void>): Promise<void> {
+  using _held = takeLock(path, terminal);
+  await work();
+}
+
+function takeLock(path: string, terminal: Terminal): Disposable | undefined {
+  try {
+    return lockFile(path);
+  } catch (error) {
+    terminal.err(`${terminal.colors.yellow("note:")} going on without the lock of this node: ${messageOf(error)}`);
+    return undefined;
+  }
+}

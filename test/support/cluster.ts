@@ -1,0 +1,157 @@
+/** A cluster in memory for tests of the allocator: pools, nodes, a clock that stands still, and a count of the calls to the store. */
+
+import {
+  type Allocator,
+  type AutoAssignRequest,
+  type AutoAssignResult,
+  createAllocator,
+  type FamilyAssignment,
+} from "../../ipam-plugin/allocator/allocator.ts";
+import { type Address, formatPrefix, parseAddress } from "../../lib/addresses/address.ts";
+import type { BlockOwner } from "../../lib/datastore/datastore.ts";
+import type { Block, BlockAffinity, IPPool, IpamConfiguration } from "../../lib/datastore/resources.ts";
+import { type Fate, type MemoryDatastore, MemoryStore } from "./memory-datastore.ts";
+import { samplePool } from "./samples.ts";
+
+export interface ClusterSetup {
+  /** CIDR → what differs from a plain pool of its name `p0`, `p1` …, in this order. */
+  readonly pools?: Readonly<Record<string, Partial<IPPool>>>;
+  readonly configuration?: Partial<IpamConfiguration>;
+  readonly reserved?: readonly string[];
+  /** Name → labels. */
+  readonly nodes?: Readonly<Record<string, Readonly<Record<string, string>>>>;
+  readonly namespaces?: Readonly<Record<string, Readonly<Record<string, string>>>>;
+  readonly blocks?: readonly Block[];
+  readonly affinities?: readonly BlockAffinity[];
+  readonly handles?: Readonly<Record<string, Readonly<Record<string, number>>>>;
+}
+
+export class Cluster {
+  readonly store = new MemoryStore();
+  /** Without gate: what a test seeds and looks at. */
+  readonly datastore: MemoryDatastore = this.store.connect("test");
+  readonly allocator: Allocator;
+  /** "get block 10-0-0-0-30": every call of the allocator, in order. */
+  readonly calls: string[] = [];
+  /** What becomes of the allocator's next calls; absent: they go through. */
+  fateOf: ((call: string) => Fate | Promise<Fate>) | undefined;
+  nowMs = Date.parse("2026-08-22T13:33:20.500Z");
+  #ns = 1_787_405_600_123_456_000n;
+
+  constructor() {
+    const gate = this.store.connect("allocator", ({ operation, kind, key }) => {
+      const call = `${operation} ${kind} ${key}`.trimEnd();
+      this.calls.push(call);
+      return this.fateOf?.(call) ?? "proceed";
+    });
+    this.allocator = createAllocator({
+      datastore: gate,
+      clock: { nowMs: () => this.nowMs, nowNs: () => this.#ns++ },
+      random: () => 0.5,
+      sleep: async () => {},
+    });
+  }
+
+  static async create(setup: ClusterSetup = {}): Promise<Cluster> {
+    const cluster = new Cluster();
+    const { datastore } = cluster;
+    const pools = Object.entries(setup.pools ?? { "10.0.0.0/24": {} });
+    for (const [index, [cidr, changes]] of pools.entries()) await cluster.addPool(`p${index}`, cidr, changes);
+    if (setup.configuration !== undefined) await cluster.configure(setup.configuration);
+    if (setup.reserved !== undefined) await datastore.reservations.create("r", { name: "r", reservedCIDRs: setup.reserved });
+    for (const [name, labels] of Object.entries(setup.nodes ?? {})) await datastore.nodes.create(name, { name, labels });
+    for (const [name, labels] of Object.entries(setup.namespaces ?? {})) await datastore.namespaces.create(name, { name, labels });
+    for (const block of setup.blocks ?? []) await datastore.blocks.create(block.cidr, block);
+    for (const affinity of setup.affinities ?? []) await datastore.affinities.create(affinity, affinity);
+    for (const [id, blocks] of Object.entries(setup.handles ?? {})) await datastore.handles.create(id, { id, blocks });
+    return cluster;
+  }
+
+  async addPool(name: string, cidr: string, changes: Partial<IPPool> = {}): Promise<void> {
+    const pool = samplePool(name, cidr, changes);
+    await this.datastore.pools.create(pool.name, pool);
+  }
+
+  async changePool(name: string, changes: Partial<IPPool>): Promise<void> {
+    const pool = await this.datastore.pools.get(name);
+    if (pool === undefined) throw new Error(`no pool ${name}`);
+    await this.datastore.pools.update(name, { ...pool.value, ...changes }, pool.revision);
+  }
+
+  async removePool(name: string): Promise<void> {
+    const pool = await this.datastore.pools.get(name);
+    if (pool !== undefined) await this.datastore.pools.delete(name, pool.revision);
+  }
+
+  async configure(changes: Partial<IpamConfiguration>): Promise<void> {
+    const stored = await this.datastore.ipamConfiguration.get("default");
+    const configuration: IpamConfiguration = {
+      strictAffinity: false,
+      autoAllocateBlocks: true,
+      maxBlocksPerHost: 0,
+      kubeVirtVMAddressPersistence: "Enabled",
+      ipCooldownSeconds: 0,
+      ...stored?.value,
+      ...changes,
+    };
+    if (stored === undefined) await this.datastore.ipamConfiguration.create("default", configuration);
+    else await this.datastore.ipamConfiguration.update("default", configuration, stored.revision);
+  }
+
+  autoAssign(node: string, handle: string, changes: Partial<AutoAssignRequest> = {}): Promise<AutoAssignResult> {
+    const count6 = changes.count6 ?? 0;
+    return this.allocator.autoAssign({
+      count4: count6 > 0 ? 0 : 1,
+      count6,
+      handle,
+      attributes: { node },
+      owner: host(node),
+      use: "Workload",
+      ...changes,
+    });
+  }
+
+  /** IPv4 addresses with prefix lengths; throws what stopped the assignment. */
+  async assign(node: string, handle: string, count = 1, changes: Partial<AutoAssignRequest> = {}): Promise<readonly string[]> {
+    const { ipv4 } = await this.autoAssign(node, handle, { count4: count, ...changes });
+    if (ipv4?.error !== undefined) throw ipv4.error;
+    return addressesOf(ipv4);
+  }
+
+  async assignIp(node: string, handle: string, text: string, changes: Partial<Parameters<Allocator["assignIp"]>[0]> = {}): Promise<string> {
+    const request = { address: address(text), handle, attributes: { node }, owner: host(node), ...changes };
+    return formatPrefix((await this.allocator.assignIp(request)).prefix);
+  }
+
+  async block(cidr: string): Promise<Block | undefined> {
+    return (await this.datastore.blocks.get(cidr))?.value;
+  }
+
+  async blocks(): Promise<readonly Block[]> {
+    return (await this.datastore.blocks.list()).map(({ value }) => value);
+  }
+
+  /** Handle → block → count. */
+  async handles(): Promise<Readonly<Record<string, Readonly<Record<string, number>>>>> {
+    return Object.fromEntries((await this.datastore.handles.list()).map(({ value }) => [value.id, value.blocks]));
+  }
+
+  /** "node-a 10.0.0.0/30 confirmed", in key order. */
+  async affinities(): Promise<readonly string[]> {
+    return (await this.datastore.affinities.listAll()).map(({ value }) => `${value.owner.name} ${value.cidr} ${value.state}`);
+  }
+}
+
+export function host(name: string): BlockOwner {
+  return { type: "host", name };
+}
+
+export function address(text: string): Address {
+  const parsed = parseAddress(text);
+  if (parsed === undefined) throw new Error(`not an address: ${text}`);
+  return parsed;
+}
+
+export function addressesOf(assignment: FamilyAssignment | undefined): readonly string[] {
+  return (assignment?.addresses ?? []).map(({ prefix }) => formatPrefix(prefix));
+}

@@ -1,0 +1,164 @@
+import { apply, probe } from "../../support/dataplane-probe.ts";
+import { desiredFor } from "../../support/desired-state.ts";
+import { type JsonRecord, Node, type Pod } from "../../support/node.ts";
+
+const nat = `(await import("${process.cwd()}/dataplane/linux/nat.ts"))`;
+const ensure = (node: Node, outgoing: string[], pools: string[]) =>
+  probe(node, `${nat}.ensureMasquerade(${JSON.stringify(outgoing)}, ${JSON.stringify(pools)})`);
+
+async function ruleset(node: Node): Promise<JsonRecord[]> {
+  const result = await node.run(["/usr/sbin/nft", "-j", "list", "ruleset"]);
+  expect(result).toMatchObject({ exit: 0 });
+  return JSON.parse(result.stdout).nftables;
+}
+
+/** Every object of one kind: sets, chains, rules. */
+async function objects(node: Node, kind: string): Promise<unknown[]> {
+  return (await ruleset(node)).flatMap((object) => (object[kind] === undefined ? [] : [object[kind]]));
+}
+
+describe("masquerading", () => {
+  it("is one table whose rules say: from these pools, to anywhere but the pools", async () => {
+    await using node = await Node.create();
+
+    expect(await ensure(node, ["10.244.0.0/16", "fd00:10::/64"], ["10.244.0.0/16", "fd00:10::/64", "10.250.0.0/24"])).toEqual({});
+
+    const prefix = (addr: string, len: number) => ({ prefix: { addr, len } });
+    expect(await objects(node, "set")).toMatchObject([
+      { family: "inet", table: "tortie", name: "outgoing4", type: "ipv4_addr", flags: ["interval"], elem: [prefix("10.244.0.0", 16)] },
+      { name: "pools4", elem: [prefix("10.244.0.0", 16), prefix("10.250.0.0", 24)] },
+      { name: "outgoing6", type: "ipv6_addr", elem: [prefix("fd00:10::", 64)] },
+      { name: "pools6", elem: [prefix("fd00:10::", 64)] },
+    ]);
+    expect(await objects(node, "chain")).toMatchObject([
+      { name: "postrouting", type: "nat", hook: "postrouting", prio: 100, policy: "accept" },
+    ]);
+    const match = (protocol: string, field: string, op: string, right: string) => ({
+      match: { op, left: { payload: { protocol, field } }, right },
+    });
+    expect((await objects(node, "rule")).map((rule) => JSON.parse(JSON.stringify(rule)).expr)).toEqual([
+      [match("ip", "saddr", "==", "@outgoing4"), match("ip", "daddr", "!=", "@pools4"), { masquerade: null }],
+      [match("ip6", "saddr", "==", "@outgoing6"), match("ip6", "daddr", "!=", "@pools6"), { masquerade: null }],
+    ]);
+  });
+
+  it("writes nothing when it is right already, and replaces the table when the pools changed", async () => {
+    await using node = await Node.create();
+    const handles = async () => (await objects(node, "table")).map((table) => JSON.parse(JSON.stringify(table)).handle);
+    await ensure(node, ["10.244.0.0/16"], ["10.244.0.0/16"]);
+    const first = await handles();
+
+    await ensure(node, ["10.244.0.0/16"], ["10.244.0.0/16"]);
+    expect(await handles()).toEqual(first);
+
+    await ensure(node, ["10.244.0.0/16"], ["10.244.0.0/16", "10.250.0.0/24"]);
+    expect(await handles()).toHaveLength(1);
+    expect(await handles()).not.toEqual(first);
+    expect(await objects(node, "rule")).toHaveLength(1);
+  });
+
+  it("leaves other tables alone, and is removed on request, once and again, and when no pool wants it", async () => {
+    await using node = await Node.create();
+    await node.run(["/usr/sbin/nft", "add table inet mine; add chain inet mine c"]);
+    const names = async () => (await objects(node, "table")).map((table) => JSON.parse(JSON.stringify(table)).name).sort();
+
+    await ensure(node, ["10.244.0.0/16"], ["10.244.0.0/16"]);
+    expect(await names()).toEqual(["mine", "tortie"]);
+    for (let times = 0; times < 2; times++) expect(await probe(node, `${nat}.removeMasquerade()`)).toEqual({});
+    expect(await names()).toEqual(["mine"]);
+
+    await ensure(node, ["10.244.0.0/16"], ["10.244.0.0/16"]);
+    expect(await ensure(node, [], ["10.244.0.0/16"])).toEqual({});
+    expect(await names()).toEqual(["mine"]);
+  });
+
+  it("holds many pools, nested ones too", async () => {
+    await using node = await Node.create();
+    // Every second /24, so that nothing merges, and one /25 inside the first.
+    const pools = Array.from({ length: 2500 }, (_, index) => `10.${(2 * index) >> 8}.${(2 * index) & 255}.0/24`);
+
+    expect(await ensure(node, [...pools, "10.0.0.128/25"], pools)).toEqual({});
+
+    const [outgoing] = (await objects(node, "set")).map((set) => JSON.parse(JSON.stringify(set)));
+    expect(outgoing.elem).toHaveLength(2500);
+  });
+
+  it("is two tables on a kernel that has no NAT for both families in one", async () => {
+    await using node = await Node.create();
+    const made = await probe(
+      node,
+      `(async () => {
+        const { NetlinkSocket, NETLINK_NETFILTER } = await import("${process.cwd()}/dataplane/linux/netlink/socket.ts");
+        const { tableRequests } = await import("${process.cwd()}/dataplane/linux/nftables/masquerade.ts");
+        const { transaction } = await import("${process.cwd()}/dataplane/linux/nftables/message.ts");
+        const { parsePrefix } = await import("${process.cwd()}/lib/addresses/address.ts");
+        const pools = ["10.244.0.0/16", "fd00:10::/64"].map(parsePrefix);
+        using socket = NetlinkSocket.open(NETLINK_NETFILTER);
+        const comment = Uint8Array.of(0, 2, 65, 0);
+        socket.batch(transaction(["ip", "ip6"].flatMap((family) => tableRequests(family, { outgoing: pools, pools }, comment))));
+      })()`,
+    );
+    expect(made).toEqual({});
+    expect(await objects(node, "rule")).toMatchObject([
+      { family: "ip", expr: [{ match: { right: "@outgoing4" } }, { match: { right: "@pools4" } }, { masquerade: null }] },
+      { family: "ip6", expr: [{ match: { right: "@outgoing6" } }, { match: { right: "@pools6" } }, { masquerade: null }] },
+    ]);
+    expect(await probe(node, `${nat}.removeMasquerade()`)).toEqual({});
+    expect(await objects(node, "table")).toEqual([]);
+  });
+
+  it("survives many processes that make it at once", async () => {
+    await using node = await Node.create();
+    const answers = await Promise.all(Array.from({ length: 16 }, () => ensure(node, ["10.244.0.0/16"], ["10.244.0.0/16"])));
+    expect(answers).toEqual(answers.map(() => ({})));
+    expect(await objects(node, "table")).toHaveLength(1);
+    expect(await objects(node, "rule")).toHaveLength(1);
+  });
+
+  it("lets a pod reach the outside, which has no way back to the pool, and keeps addresses between pods (both families)", async () => {
+    await using node = await Node.create();
+    const [pod, other, outside] = [await node.addPod(), await node.addPod(), await node.addPod("outside")];
+    await connect(node, pod, "cali1", ["10.244.0.1/32", "fd00:10::1/128"]);
+    await connect(node, other, "cali2", ["10.244.0.2/32", "fd00:10::2/128"]);
+    await node.ip("link", "add", "uplink", "type", "veth", "peer", "name", "eth0", "netns", outside.name);
+    await node.ip("addr", "add", "192.0.2.1/24", "dev", "uplink");
+    await node.ip("addr", "add", "2001:db8::1/64", "dev", "uplink", "nodad");
+    await node.ip("link", "set", "uplink", "up");
+    await node.podIp(outside, "addr", "add", "192.0.2.2/24", "dev", "eth0");
+    await node.podIp(outside, "addr", "add", "2001:db8::2/64", "dev", "eth0", "nodad");
+    await node.podIp(outside, "link", "set", "eth0", "up");
+    await node.ip("route", "add", "default", "via", "192.0.2.2");
+    const ping = (from: Pod, to: string) => node.run(["/usr/bin/ping", "-c1", "-W1", to], {}, from);
+
+    expect(await ping(pod, "192.0.2.2")).toMatchObject({ exit: 1 });
+    await ensure(node, ["10.244.0.0/24", "fd00:10::/64"], ["10.244.0.0/24", "fd00:10::/64"]);
+    expect(await ping(pod, "192.0.2.2")).toMatchObject({ exit: 0 });
+    expect(await ping(pod, "2001:db8::2")).toMatchObject({ exit: 0 });
+
+    for (const [address, own] of [
+      ["10.244.0.2", "10.244.0.1"],
+      ["fd00:10::2", "fd00:10::1"],
+    ] as const) {
+      expect(await peerSeenBy(node, other, pod, address)).toContain(own);
+    }
+    expect(await peerSeenBy(node, outside, pod, "192.0.2.2")).toContain("192.0.2.1");
+    expect(await peerSeenBy(node, outside, pod, "2001:db8::2")).toContain("2001:db8::1");
+  });
+});
+
+async function connect(node: Node, pod: Pod, host: string, addresses: readonly string[]): Promise<void> {
+  const desired = desiredFor(pod, { host, addresses });
+  const forwarding = ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"].map((path) => ({ path, value: "1", required: true }));
+  expect((await apply(node, { ...desired, node: forwarding })).error).toBeUndefined();
+}
+
+/** The source address that `server` sees of a TCP connection from `client`. */
+async function peerSeenBy(node: Node, server: Pod, client: Pod, address: string): Promise<string> {
+  const listen = `const { createServer } = require("node:net");
+    const server = createServer((socket) => { console.log(socket.remoteAddress); socket.end(); server.close(); });
+    server.listen(8080, ${JSON.stringify(address)});`;
+  const serving = node.run([process.execPath, "-e", listen], { timeoutMs: 10_000 }, server);
+  const connect = `for i in 1 2 3 4 5 6 7 8 9 10; do /usr/bin/nc -N -w 2 ${address} 8080 </dev/null && exit 0; /bin/sleep 0.2; done; exit 1`;
+  expect(await node.run(["/bin/sh", "-c", connect], {}, client)).toMatchObject({ exit: 0 });
+  return (await serving).stdout;
+}

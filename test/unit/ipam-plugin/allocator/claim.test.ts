@@ -1,0 +1,145 @@
+import type { AffinityState } from "../../../../lib/datastore/resources.ts";
+import { Cluster, host } from "../../../support/cluster.ts";
+import { emptyBlock, sampleAffinity } from "../../../support/samples.ts";
+
+const CIDR = "10.0.0.64/26";
+const STATES: readonly AffinityState[] = ["pending", "confirmed", "pendingDeletion"];
+
+describe("an affinity of the host", () => {
+  it.each(STATES)("that is %s, without block, is completed", async (state) => {
+    const cluster = await Cluster.create({ affinities: [sampleAffinity("node-a", CIDR, { state })] });
+    expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.64/26"]);
+    expect(await cluster.affinities()).toEqual([`node-a ${CIDR} confirmed`]);
+  });
+
+  it.each<[AffinityState, bigint]>([
+    ["confirmed", 1001n],
+    // Written once more than the assignment, to stop whoever is about to delete the block.
+    ["pending", 1002n],
+    ["pendingDeletion", 1002n],
+  ])("that is %s, with the host's block, is confirmed, and the block's number is %p", async (state, sequenceNumber) => {
+    const cluster = await Cluster.create({
+      affinities: [sampleAffinity("node-a", CIDR, { state })],
+      blocks: [emptyBlock(CIDR, 64, { affinity: host("node-a"), sequenceNumber: 1000n })],
+    });
+    expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.64/26"]);
+    expect(await cluster.affinities()).toEqual([`node-a ${CIDR} confirmed`]);
+    expect((await cluster.block(CIDR))?.sequenceNumber).toBe(sequenceNumber);
+  });
+
+  it.each(STATES)("that is %s, with another's block, is removed, and another block is claimed", async (state) => {
+    const cluster = await Cluster.create({
+      affinities: [sampleAffinity("node-a", CIDR, { state }), sampleAffinity("node-b", CIDR)],
+      blocks: [emptyBlock(CIDR, 64, { affinity: host("node-b") })],
+    });
+    expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.128/26"]);
+    expect(await cluster.affinities()).toEqual(["node-a 10.0.0.128/26 confirmed", `node-b ${CIDR} confirmed`]);
+  });
+
+  it.each(STATES)("that is %s, with a block without owner, is removed", async (state) => {
+    const cluster = await Cluster.create({ affinities: [sampleAffinity("node-a", CIDR, { state })], blocks: [emptyBlock(CIDR, 64)] });
+    expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.128/26"]);
+    expect(await cluster.affinities()).toEqual(["node-a 10.0.0.128/26 confirmed"]);
+  });
+
+  it("that turns out another's does not count towards the block limit", async () => {
+    const cluster = await Cluster.create({
+      configuration: { maxBlocksPerHost: 1, strictAffinity: true },
+      affinities: [sampleAffinity("node-a", CIDR)],
+      blocks: [emptyBlock(CIDR, 64, { affinity: host("node-b") })],
+    });
+    expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.128/26"]);
+  });
+
+  it("without its labels gets them", async () => {
+    const cluster = await Cluster.create({
+      affinities: [sampleAffinity("node-a", CIDR, { labelled: false })],
+      blocks: [emptyBlock(CIDR, 64, { affinity: host("node-a") })],
+    });
+    await cluster.assign("node-a", "c1");
+    expect((await cluster.datastore.affinities.get({ owner: host("node-a"), cidr: CIDR }))?.value.labelled).toBe(true);
+  });
+
+  it("of the load balancers' virtual host is not the node's of the same name", async () => {
+    const virtual = { type: "virtual", name: "node-a" } as const;
+    const cluster = await Cluster.create({
+      affinities: [sampleAffinity("node-a", CIDR, { owner: virtual })],
+      blocks: [emptyBlock(CIDR, 64, { affinity: virtual })],
+    });
+    expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.128/26"]);
+    expect((await cluster.block(CIDR))?.affinity).toEqual(virtual);
+  });
+});
+
+describe("a claim", () => {
+  it("goes on when the affinity turns out to be there, and to be gone when it is looked at", async () => {
+    const cluster = await Cluster.create();
+    const affinity = sampleAffinity("node-a", "10.0.0.128/26", { state: "pending" });
+    let isFirst = true;
+    cluster.fateOf = async (call) => {
+      if (isFirst && call.startsWith("create affinity")) await cluster.datastore.affinities.create(affinity, affinity);
+      if (isFirst && call.startsWith("get affinity")) {
+        isFirst = false;
+        const stored = await cluster.datastore.affinities.get(affinity);
+        await cluster.datastore.affinities.delete(affinity, stored?.revision ?? "");
+      }
+      return "proceed";
+    };
+    expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.128/26"]);
+    expect(isFirst).toBe(false);
+  });
+
+  it("is content when another process of the host has confirmed meanwhile", async () => {
+    const cluster = await Cluster.create();
+    const key = { owner: host("node-a"), cidr: "10.0.0.128/26" };
+    let confirmations = 0;
+    cluster.fateOf = async (call) => {
+      if (!call.startsWith("update affinity") || confirmations++ > 0) return "proceed";
+      const stored = await cluster.datastore.affinities.get(key);
+      if (stored !== undefined) await cluster.datastore.affinities.update(key, { ...stored.value, state: "confirmed" }, stored.revision);
+      return "proceed";
+    };
+    expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.128/26"]);
+    expect(confirmations).toBe(1);
+  });
+
+  it("starts over when the block is released before it is confirmed", async () => {
+    const cluster = await Cluster.create();
+    let isFirst = true;
+    cluster.fateOf = async (call) => {
+      if (isFirst && call.startsWith("update affinity")) {
+        isFirst = false;
+        await releaseBehind(cluster);
+      }
+      return "proceed";
+    };
+    expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.128/26"]);
+    expect(await cluster.affinities()).toEqual(["node-a 10.0.0.128/26 confirmed"]);
+  });
+
+  it("of a block that another host has taken since the list was made takes the next one", async () => {
+    const cluster = await Cluster.create();
+    let isFirst = true;
+    cluster.fateOf = async (call) => {
+      if (isFirst && call === "create block 10-0-0-128-26") {
+        isFirst = false;
+        await cluster.datastore.blocks.create("10.0.0.128/26", emptyBlock("10.0.0.128/26", 64, { affinity: host("node-b") }));
+      }
+      return "proceed";
+    };
+    expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.192/26"]);
+    expect(await cluster.affinities()).toEqual(["node-a 10.0.0.192/26 confirmed"]);
+    expect(cluster.calls.filter((call) => call === "list block")).toHaveLength(1);
+  });
+});
+
+/** What a releaser does to the block that node-a has just created. */
+async function releaseBehind({ datastore }: Cluster): Promise<void> {
+  const key = { owner: host("node-a"), cidr: "10.0.0.128/26" };
+  const affinity = await datastore.affinities.get(key);
+  const block = await datastore.blocks.get(key.cidr);
+  if (affinity === undefined || block === undefined) throw new Error("nothing to release");
+  const marked = await datastore.affinities.update(key, { ...affinity.value, state: "pendingDeletion" }, affinity.revision);
+  await datastore.blocks.delete(key.cidr, block.revision);
+  await datastore.affinities.delete(key, marked.revision);
+}

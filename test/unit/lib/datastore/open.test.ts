@@ -1,0 +1,55 @@
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { decodeNetworkConfig } from "../../../../lib/config/decode.ts";
+import { asTortieError } from "../../../../lib/datastore/as-tortie-error.ts";
+import { DatastoreError } from "../../../../lib/datastore/datastore.ts";
+import { openDatastore } from "../../../../lib/datastore/open.ts";
+import type { JsonObject } from "../../../../lib/json/value.ts";
+
+let directory: string;
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), "tortie-open-"));
+});
+afterEach(() => rmSync(directory, { recursive: true }));
+
+function config(keys: JsonObject = {}): ReturnType<typeof decodeNetworkConfig> {
+  return decodeNetworkConfig({ name: "net1", type: "tortie", datastore_path: join(directory, "a", "tortie.db"), ...keys });
+}
+
+describe("opening the datastore", () => {
+  it("makes the local one, with its directory, where nothing speaks of another", async () => {
+    await using store = await openDatastore(config(), {});
+    expect(store.description).toBe(`local datastore ${join(directory, "a", "tortie.db")}`);
+    expect(existsSync(join(directory, "a", "tortie.db"))).toBe(true);
+    expect(await store.clusterInformation.get("default")).toBeUndefined();
+  });
+
+  it.each([
+    [{ datastore_type: "kubernetes" }, {}],
+    [{ kubernetes: { kubeconfig: "/etc/cni/kubeconfig" } }, {}],
+    [{ etcd_endpoints: "http://127.0.0.1:2379" }, {}],
+    [{}, { DATASTORE_TYPE: "etcdv3" }],
+  ])("refuses what there is no driver for, before a file is made: %j %j", async (keys, env) => {
+    await expect(openDatastore(config(keys), env)).rejects.toMatchObject({ word: "datastore-unsupported" });
+    expect(existsSync(join(directory, "a"))).toBe(false);
+  });
+
+  it("refuses a type that nobody knows in Calico's words", async () => {
+    await expect(openDatastore(config({ datastore_type: "redis" }), {})).rejects.toThrow("unknown datastore type: redis");
+  });
+});
+
+describe("a failure of the datastore as it is told to the runtime", () => {
+  it.each([
+    ["unavailable", "datastore-unavailable"],
+    ["unauthorized", "datastore-unauthorized"],
+    ["not-found", "datastore-object-missing"],
+    ["conflict", "datastore-contention"],
+    ["already-exists", "datastore-contention"],
+    ["invalid", "datastore-object-invalid"],
+  ] as const)("has a word of its own: %s", (failure, word) => {
+    const error = new DatastoreError(failure, "resource X is so");
+    expect(asTortieError(error)).toMatchObject({ word, code: 999, message: "resource X is so", cause: error });
+  });
+});
