@@ -7,8 +7,6 @@ export interface Dataplane {
    * @throws TortieError `netns-missing`, `netns-invalid`
    */
   verifySandbox(sandbox: string): void;
-  /** Whether `sandbox` is the namespace this process runs in (C§2.1 step 17). */
-  isOwnNamespace(sandbox: string): boolean;
   /** Makes the kernel hold `desired`; whatever it makes is undone through `undo`, in reverse order, when the caller fails later. */
   apply(desired: DesiredState, undo: AsyncDisposableStack): Promise<AppliedState>;
   /** Whether the sandbox holds a link of that name. @throws TortieError as `verifySandbox` */

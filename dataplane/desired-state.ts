@@ -22,6 +22,13 @@ export interface Route {
   readonly scope: "link" | "universe";
 }
 
+/** A neighbour that is known without asking: no ARP request is ever made for it. */
+export interface Neighbour {
+  readonly address: string;
+  /** Lower case with colons. */
+  readonly mac: string;
+}
+
 /** The end of the link in the host's namespace. */
 export interface HostEnd {
   readonly name: string;
@@ -53,6 +60,7 @@ export interface PodEnd {
   /** "10.0.0.5/32", in the order of the result. */
   readonly addresses: readonly string[];
   readonly routes: readonly Route[];
+  readonly neighbours: readonly Neighbour[];
 }
 
 export interface DesiredState {

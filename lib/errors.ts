@@ -78,6 +78,7 @@ export const ERRORS = {
   "ipam-no-addresses": { code: 999, next: "let ipam give at least one address: a family switched on, a pool with room" },
   "pod-cidr-missing": { code: 999, next: "give a CIDR in ipam.subnet or ipam.ranges, or use a network on the Kubernetes datastore" },
   "endpoint-contended": { code: 999, next: "call the operation again; find out what adds and deletes the same container over and over" },
+  "neighbour-failed": { code: 999, next: "read what the kernel says, in the message" },
   "check-failed": { code: 999, next: "delete the attachment and add it anew" },
   "pool-unknown": { code: 999, next: "list enabled pools only: tortiectl ipam show names them" },
   "pool-entry-invalid": { code: 999, next: "give a pool's CIDR or name; tortiectl ipam show lists them" },

@@ -7,6 +7,7 @@ import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import { nodeName } from "../../lib/config/node-name.ts";
 import { openDatastore } from "../../lib/datastore/open.ts";
 import { createLogger } from "../../lib/log/logger.ts";
+import { refuseOwnNamespace } from "../own-namespace.ts";
 import { print, printError, runPlugin } from "../plugin.ts";
 import { readFlags } from "../plugin-flags.ts";
 import { VERSION } from "../version.ts";
@@ -36,6 +37,7 @@ async function serve(request: CniRequest, env: Environment): Promise<CniResult |
   const config = decodeNetworkConfig(request.netconf);
   const log = createLogger(config.log, request);
   try {
+    refuseOwnNamespace(request);
     // Not closed, as in the main plugin (cmd/tortie/services.ts).
     const datastore = await openDatastore(config, env);
     const services = createIpamServices({ datastore, node: nodeName(config), env, log });

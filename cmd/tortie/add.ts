@@ -5,10 +5,12 @@ import type { NetworkConfig } from "../../lib/config/network-config.ts";
 import type { WorkloadEndpoint } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors.ts";
 import { withProfile } from "../../lib/workload/endpoint.ts";
+import { refuseOwnNamespace } from "../own-namespace.ts";
 import { type Attachment, endpointOf, identifyNewAttachment, type NewAttachment } from "./attachment.ts";
 import { writeEndpoint } from "./endpoint-store.ts";
 import { chooseIpam, type Ipam } from "./ipam.ts";
 import { ipamStdinForAdd } from "./ipam-stdin.ts";
+import { undoKilledAdd } from "./killed-add.ts";
 import { desiredStateOf, narrowAddress, planAttachment } from "./plan.ts";
 import type { Services } from "./services.ts";
 
@@ -16,7 +18,7 @@ export async function add(request: CniRequest, config: NetworkConfig, services: 
   const { log, dataplane } = services;
   const attachment = identifyNewAttachment(request, config, services.env);
   dataplane.verifySandbox(request.netns);
-  refuseOwnNamespace(request, services);
+  refuseOwnNamespace(request);
   const { stdin, destinations } = ipamStdinForAdd(request);
   const ipam = chooseIpam(request, config, stdin, services);
   const plan = planAttachment(config, { ...attachment, customDestinations: destinations, forwardOnNode: services.isStandalone });
@@ -26,6 +28,7 @@ export async function add(request: CniRequest, config: NetworkConfig, services: 
   const known = (await datastore.endpoints.get(attachment.endpointKey))?.value;
   const isRepeated = known?.containerID === request.containerId;
   log.step("datastore");
+  if (!isRepeated) await undoKilledAdd(attachment, ipam, services);
 
   await using undo = new AsyncDisposableStack();
   const assigned = await addressesFor(attachment, known, isRepeated, () => ipam.add(undo, isRepeated), services);
@@ -55,12 +58,6 @@ export async function add(request: CniRequest, config: NetworkConfig, services: 
   log.step("endpoint");
   undo.move(); // success: keep what was built
   return resultOf(request, attachment, assigned.result, applied.podMac);
-}
-
-/** CNI_NETNS must not be the plugin's own namespace unless the caller insists (C§2.1 step 17), and that is looked at first. */
-export function refuseOwnNamespace(request: CniRequest, services: Services): void {
-  if (request.netnsOverride || !services.dataplane.isOwnNamespace(request.netns)) return;
-  throw new TortieError("netns-own", "plugin's netns and netns from CNI_NETNS should not be the same");
 }
 
 /** An empty route list of our own IPAM plugin marks the target of a live migration, whose host routes come later (C§2.3 S9). */

@@ -5,7 +5,8 @@ import { parseResult } from "../../lib/cni/result.ts";
 import type { NetworkConfig } from "../../lib/config/network-config.ts";
 import type { WorkloadEndpoint } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors.ts";
-import { refuseOwnNamespace, wantsHostRoutes } from "./add.ts";
+import { refuseOwnNamespace } from "../own-namespace.ts";
+import { wantsHostRoutes } from "./add.ts";
 import { identifyNewAttachment } from "./attachment.ts";
 import { chooseIpam } from "./ipam.ts";
 import { ipamStdinForAdd, ipamStdinForDel } from "./ipam-stdin.ts";
@@ -15,7 +16,7 @@ import type { Services } from "./services.ts";
 export async function check(request: CniRequest, config: NetworkConfig, services: Services): Promise<void> {
   const attachment = identifyNewAttachment(request, config, services.env);
   services.dataplane.verifySandbox(request.netns);
-  refuseOwnNamespace(request, services);
+  refuseOwnNamespace(request);
   const ipam = chooseIpam(request, config, ipamStdinForDel(request), services);
   const plan = planAttachment(config, {
     ...attachment,

@@ -7,6 +7,7 @@
 import type { CniRequest } from "../../lib/cni/protocol.ts";
 import { checkDataplaneType } from "../../lib/config/add-checks.ts";
 import type { NetworkConfig } from "../../lib/config/network-config.ts";
+import { refuseOwnNamespace } from "../own-namespace.ts";
 import { identifyAttachment } from "./attachment.ts";
 import { removeEndpoint } from "./endpoint-store.ts";
 import { chooseIpam } from "./ipam.ts";
@@ -20,7 +21,11 @@ export async function del(request: CniRequest, config: NetworkConfig, services: 
   const attachment = identifyAttachment(request, config, services.env);
   const outcome = new Outcome(log);
 
-  const isUnplugged = await outcome.attempt("remove the link", () => dataplane.remove(attachment));
+  const isUnplugged = await outcome.attempt("remove the link", async () => {
+    // Or the interface that goes could be one of the node's own.
+    refuseOwnNamespace(request);
+    await dataplane.remove(attachment);
+  });
   log.step("dataplane");
 
   // Invariant 3: an address is free only when the interface that carried it is gone.

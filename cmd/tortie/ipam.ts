@@ -8,6 +8,7 @@ import type { CniCommand, CniRequest, CniResult } from "../../lib/cni/protocol.t
 import type { NetworkConfig } from "../../lib/config/network-config.ts";
 import { TortieError } from "../../lib/errors.ts";
 import { baseName } from "../../lib/system/files.ts";
+import { workloadHandleId } from "../../lib/workload/handles.ts";
 import type { Services } from "./services.ts";
 
 /** The IPAM plugin of one request. */
@@ -19,6 +20,8 @@ export interface Ipam {
    * as the specification advises, unless `isRepeated` says that the container still uses what an earlier ADD got.
    */
   add(undo: AsyncDisposableStack, isRepeated: boolean): Promise<CniResult>;
+  /** Whether the container holds addresses already; `false` also where the plugin cannot be asked. */
+  holdsAddresses(): Promise<boolean>;
   /** DEL, CHECK, STATUS or GC: nothing to return but an error. */
   run(command: OtherCommand): Promise<void>;
 }
@@ -64,6 +67,11 @@ class DelegatedIpam implements Ipam {
     return delegateAdd(this.#executable, this.#call(), this.#request.cniVersion);
   }
 
+  /** No verb of CNI asks this. */
+  async holdsAddresses(): Promise<boolean> {
+    return false;
+  }
+
   async run(command: OtherCommand): Promise<void> {
     await runDelegate(this.#executable, { ...this.#call(), command });
   }
@@ -83,12 +91,13 @@ class DelegatedIpam implements Ipam {
 }
 
 function inProcess(request: CniRequest, config: NetworkConfig, services: Services): Ipam {
-  const open = async () => ({
-    plugin: await import("../../ipam-plugin/ipam-plugin.ts"),
-    ipam: await services.ipamServices(config),
-  });
+  const open = async () => ({ plugin: await import("../../ipam-plugin/ipam-plugin.ts"), ipam: await services.ipamServices(config) });
   return {
     isOurs: true,
+    async holdsAddresses() {
+      const { allocator } = await services.ipamServices(config);
+      return (await allocator.addressesByHandle(workloadHandleId(request.network, request.containerId))) !== undefined;
+    },
     async add(undo) {
       const { plugin, ipam } = await open();
       const { result, giveBack } = await plugin.ipamAdd(request, config, ipam);

@@ -12,7 +12,11 @@ import type { WorkloadIdentity } from "../../lib/workload/identity.ts";
 const HOST_MAC = "ee:ee:ee:ee:ee:ee";
 /** EUI-64 link-local address that belongs to HOST_MAC (RFC 4291 appendix A): the pod's IPv6 next hop. */
 const HOST_LINK_LOCAL = "fe80::ecee:eeff:feee:eeee";
-/** The pod's IPv4 next hop: on no interface, answered by proxy ARP (C§4.1). */
+/**
+ * The pod's IPv4 next hop: on no interface, answered by proxy ARP (C§4.1). The kernel answers only where it has a route to that address
+ * through another interface (net/ipv4/arp.c, arp_fwd_proxy), and a laptop without a default route has none; so on a node without
+ * Felix the pod is told the answer in advance.
+ */
 const IPV4_GATEWAY = "169.254.1.1";
 
 const DEFAULT_ROUTES = ["0.0.0.0/0", "::/0"] as const;
@@ -103,6 +107,7 @@ export function desiredStateOf(plan: AttachmentPlan, addresses: readonly Prefix[
       sysctls: podSysctls(plan, families),
       addresses: addresses.map(formatPrefix),
       routes: podRoutes(plan.destinations, families),
+      neighbours: plan.forwardOnNode && families.has(4) ? [{ address: IPV4_GATEWAY, mac: HOST_MAC }] : [],
     },
     node: plan.forwardOnNode ? nodeSysctls(families) : [],
   };

@@ -8,6 +8,7 @@ import { createPair } from "./create-pair.ts";
 import { deleteHostLink } from "./delete-link.ts";
 import { installRoute } from "./install-route.ts";
 import { type Link, setLinkAlias, setLinkLocalSource, setLinkUp } from "./link.ts";
+import { addNeighbour } from "./neighbour.ts";
 import { NETLINK_ROUTE, NetlinkError, NetlinkSocket } from "./netlink/socket.ts";
 import { differingSysctls, readSysctl, writeSysctls } from "./sysctl.ts";
 
@@ -72,6 +73,7 @@ function bringUp(socket: NetlinkSocket, { index, name }: Link): void {
 /** Routes before addresses, as Calico does it: what the kernel adds for the addresses themselves then comes after them. */
 function setUpPod(namespace: OpenNamespace, { pod }: DesiredState, socket: NetlinkSocket, index: number): string[] {
   const [warnings, dad] = inNamespace(namespace, () => [writeSysctls(pod.sysctls), runsDad(pod.name)] as const);
+  for (const neighbour of pod.neighbours) addNeighbour(socket, index, neighbour);
   for (const route of pod.routes) installRoute(socket, index, pod.name, route);
   for (const address of pod.addresses) assignAddress({ socket, index, name: pod.name, runsDad: dad }, address, false);
   return warnings;

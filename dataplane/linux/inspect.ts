@@ -4,6 +4,7 @@ import { inNamespace, openNamespace } from "../../lib/system/netns.ts";
 import type { DesiredState, Difference, Route, Sysctl } from "../desired-state.ts";
 import { findAddress, IFA_F_DADFAILED, IFA_F_TENTATIVE, listAddresses, prefixOf } from "./address.ts";
 import { getLink, type Link } from "./link.ts";
+import { findNeighbour } from "./neighbour.ts";
 import { NETLINK_ROUTE, NetlinkSocket } from "./netlink/socket.ts";
 import { destinationOf, isSameRoute, isToSameDestination, listRoutes } from "./route.ts";
 import { readSysctl } from "./sysctl.ts";
@@ -38,6 +39,7 @@ export function inspect(desired: DesiredState): Difference[] {
     ]),
     ...differences("pod", [
       ...linkFields(podSocket, desired, pod, [...pod.addresses], pod.mac === undefined ? [] : [["MAC", pod.mac, (link) => link.mac]]),
+      ...neighbourFields(podSocket, pod),
       ...inNamespace(namespace, () => sysctlFields(podSysctls)),
     ]),
   ];
@@ -86,6 +88,16 @@ function addressFields(socket: NetlinkSocket, link: Link, addresses: readonly st
     if ((found.flags & IFA_F_DADFAILED) !== 0) return [object, "usable", "duplicate of another host's"];
     return [object, "usable", (found.flags & IFA_F_TENTATIVE) !== 0 ? "tentative" : "usable"];
   });
+}
+
+function neighbourFields(socket: NetlinkSocket, pod: DesiredState["pod"]): Field[] {
+  const link = pod.neighbours.length === 0 ? undefined : getLink(socket, pod);
+  if (link === undefined) return [];
+  return pod.neighbours.map(({ address, mac }) => [
+    `neighbour ${address} of ${pod.name}`,
+    mac,
+    findNeighbour(socket, link.index, address) ?? "missing",
+  ]);
 }
 
 function routeFields(socket: NetlinkSocket, link: Link, routes: readonly Route[]): Field[] {

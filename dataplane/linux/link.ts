@@ -155,7 +155,8 @@ export function formatMac(octets: Uint8Array): string {
   return [...octets].map((octet) => octet.toString(16).padStart(2, "0")).join(":");
 }
 
-function macBytes(mac: string): Uint8Array {
+/** Octets of a MAC written with colons. */
+export function macBytes(mac: string): Uint8Array {
   return Uint8Array.from(mac.split(":"), (octet) => Number.parseInt(octet, 16));
 }
 

@@ -1,6 +1,6 @@
 /** The dataplane on Linux: veth or netkit pairs, rtnetlink, /proc/sys. */
 import { messageOf, TortieError } from "../../lib/errors.ts";
-import { inNamespace, isOwnNamespace, openNamespace, verifyNamespacePath } from "../../lib/system/netns.ts";
+import { inNamespace, openNamespace, verifyNamespacePath } from "../../lib/system/netns.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { AppliedState, Attachment, DesiredState, Difference } from "../desired-state.ts";
 import { attach } from "./attach.ts";
@@ -12,10 +12,6 @@ import { NETLINK_ROUTE, NetlinkError, NetlinkSocket } from "./netlink/socket.ts"
 export class LinuxDataplane implements Dataplane {
   verifySandbox(sandbox: string): void {
     verifyNamespacePath(sandbox);
-  }
-
-  isOwnNamespace(sandbox: string): boolean {
-    return isOwnNamespace(sandbox);
   }
 
   async hasPodEnd(sandbox: string, podInterface: string): Promise<boolean> {

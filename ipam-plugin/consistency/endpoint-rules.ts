@@ -1,23 +1,9 @@
-/** Endpoints against allocations: every address in use is allocated to its user, and every allocated address has one (invariants 1 to 3 of I§5.5). */
+/** Endpoints against allocations: every address in use lies in a pool, and is allocated to its one user (invariants 2 and 3 of I§5.5). */
 import { contains, formatAddress } from "../../lib/addresses/address.ts";
 import type { Versioned } from "../../lib/datastore/datastore.ts";
 import type { WorkloadEndpoint } from "../../lib/datastore/resources.ts";
-import { sequenceOf } from "../allocator/block.ts";
-import { WINDOWS_RESERVED_HANDLE } from "./handle-rules.ts";
 import { count, enumerate, type Problem, problem } from "./problem.ts";
-import {
-  type Allocation,
-  addressesOf,
-  allocationAt,
-  allocationsOf,
-  BlockIndex,
-  hasFamily,
-  type Judgement,
-  keyOf,
-  type PlacedBlock,
-  type PlacedPool,
-  textAt,
-} from "./snapshot.ts";
+import { type Allocation, addressesOf, allocationAt, BlockIndex, hasFamily, keyOf, type PlacedBlock, type PlacedPool } from "./snapshot.ts";
 
 type StoredEndpoint = Versioned<WorkloadEndpoint>;
 
@@ -25,14 +11,9 @@ export function endpointProblems(
   blocks: readonly PlacedBlock[],
   pools: readonly PlacedPool[],
   endpoints: readonly StoredEndpoint[],
-  judgement: Judgement,
 ): readonly Problem[] {
   const index = new BlockIndex(blocks);
-  return [
-    ...endpoints.flatMap((endpoint) => ofEndpoint(endpoint, index, pools)),
-    ...usedTwice(endpoints),
-    ...unusedAddresses(blocks, endpoints, judgement),
-  ];
+  return [...endpoints.flatMap((endpoint) => ofEndpoint(endpoint, index, pools)), ...usedTwice(endpoints)];
 }
 
 /** What is wrong with the addresses that one endpoint uses. */
@@ -98,75 +79,6 @@ function usedTwice(endpoints: readonly StoredEndpoint[]): readonly Problem[] {
           subject: { type: "address", address: text },
         }),
   );
-}
-
-function unusedAddresses(blocks: readonly PlacedBlock[], endpoints: readonly StoredEndpoint[], judgement: Judgement): readonly Problem[] {
-  const used = new Set(endpoints.flatMap(({ value }) => addressesOf(value).map(keyOf)));
-  const recording = new Set(endpoints.map(({ value }) => value.node));
-  const unjudged = new Map<string, string[]>();
-  const problems: Problem[] = [];
-  for (const placed of blocks) {
-    for (const allocation of allocationsOf(placed)) {
-      if (!belongsToWorkload(allocation) || used.has(addressKey(allocation))) continue;
-      const { node } = allocation.attribute.activeOwner ?? {};
-      const age = ageMs(allocation, judgement.nowMs);
-      if (node !== undefined && !recording.has(node) && !judgement.isStrict) {
-        const others = unjudged.get(node) ?? [];
-        unjudged.set(node, others);
-        others.push(textAt(placed, allocation.ordinal));
-      } else {
-        problems.push(unused(allocation, age !== undefined && age < judgement.graceMs));
-      }
-    }
-  }
-  return [...problems, ...[...unjudged].map(([node, addresses]) => unjudgedOn(node, addresses))];
-}
-
-/** Whether an endpoint must exist for the allocation: not for tunnels, load balancers, VMs between two pods, and Windows' own. */
-export function belongsToWorkload({ attribute }: Allocation): boolean {
-  const { handleId, activeOwner = {} } = attribute;
-  return handleId?.toLowerCase() !== WINDOWS_RESERVED_HANDLE && activeOwner.type === undefined && activeOwner["vmi-name"] === undefined;
-}
-
-export function unused(allocation: Allocation, isYoung: boolean): Problem {
-  const { placed, ordinal, attribute } = allocation;
-  const address = textAt(placed, ordinal);
-  const sequenceNumber = sequenceOf(placed.block, ordinal);
-  const holder = attribute.handleId === undefined ? "without a handle" : `to handle ${attribute.handleId}`;
-  const where = attribute.activeOwner?.node === undefined ? "" : ` on node ${attribute.activeOwner.node}`;
-  const young = isYoung ? "; it is young, its ADD may be under way" : "";
-  return problem("address-unused", {
-    object: `address ${address}`,
-    message: `is allocated ${holder}${where}, but no endpoint uses it${young}`,
-    addresses: [address],
-    evidence: `${attribute.handleId} ${sequenceNumber}`,
-    severity: isYoung ? "note" : "problem",
-    isRepairable: !isYoung,
-    subject: { type: "allocation", address, cidr: placed.block.cidr, handle: attribute.handleId, sequenceNumber },
-  });
-}
-
-function unjudgedOn(node: string, addresses: readonly string[]): Problem {
-  return problem("addresses-unjudged", {
-    object: `node ${node}`,
-    message: `records no endpoint, so nobody can say who uses its ${count(addresses.length, "address", "addresses")} ${enumerate(addresses)}`,
-    addresses,
-    evidence: "",
-    severity: "note",
-    subject: { type: "node", name: node },
-  });
-}
-
-/** By the attribute `timestamp`, "2026-08-22 13:33:20.123456789 +0000 UTC" (I§1.6); `undefined` when there is none to read. */
-export function ageMs({ attribute }: Allocation, nowMs: number): number | undefined {
-  const [, date, time] = /^(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d+)?) \+0000 UTC/.exec(attribute.activeOwner?.timestamp ?? "") ?? [];
-  const then = date === undefined ? Number.NaN : Date.parse(`${date}T${time}Z`);
-  return Number.isNaN(then) ? undefined : nowMs - then;
-}
-
-function addressKey({ placed, ordinal }: Allocation): string {
-  const { family, value } = placed.prefix.address;
-  return keyOf({ family, value: value + BigInt(ordinal) });
 }
 
 function nameOf({ namespace, name }: WorkloadEndpoint): string {

@@ -6,6 +6,7 @@ import { handleProblems } from "./handle-rules.ts";
 import { poolProblems } from "./pool-rules.ts";
 import type { Problem } from "./problem.ts";
 import { type Judgement, placedBlocks, placedPools, type Snapshot } from "./snapshot.ts";
+import { unusedProblems } from "./unused-rules.ts";
 
 /** Every problem and note, those of one rule together, in the order of the objects. */
 export function findInconsistencies(snapshot: Snapshot, judgement: Judgement): readonly Problem[] {
@@ -16,7 +17,8 @@ export function findInconsistencies(snapshot: Snapshot, judgement: Judgement): r
     ...poolProblems(blocks, pools),
     ...affinityProblems(snapshot.blocks, snapshot.affinities),
     ...handleProblems(blocks, snapshot.handles),
-    ...endpointProblems(blocks, pools, snapshot.endpoints, judgement),
+    ...endpointProblems(blocks, pools, snapshot.endpoints),
+    ...unusedProblems(blocks, snapshot.endpoints, judgement),
   ];
 }
 

@@ -75,7 +75,7 @@ export type Subject =
     }
   | { readonly type: "endpoint"; readonly key: EndpointKey; readonly address: string }
   | { readonly type: "address"; readonly address: string }
-  | { readonly type: "node"; readonly name: string };
+  | { readonly type: "place" };
 
 export interface Problem {
   readonly kind: ProblemKind;

@@ -4,10 +4,10 @@ import { parseAddress } from "../../lib/addresses/address.ts";
 import { sanitised, sequenceOf } from "../allocator/block.ts";
 import { settle } from "../allocator/handle.ts";
 import { releaseOrdinals } from "../allocator/release-block.ts";
-import { ageMs, belongsToWorkload } from "./endpoint-rules.ts";
 import type { Subject } from "./problem.ts";
 import { GONE, MENDED, type Repair, type RepairOutcome, refused } from "./repair-outcome.ts";
 import { addressesOf, allocationAt, keyOf, placedBlock } from "./snapshot.ts";
+import { ageMs, belongsToWorkload } from "./unused-rules.ts";
 
 /**
  * No ADD takes so long: 90 s for the addresses (I§1.8), a minute for the rest. Its endpoint is written last, so that a younger address

@@ -67,7 +67,7 @@ async function attempt(work: Repair): Promise<RepairOutcome | typeof AGAIN> {
     case "endpoint":
       return allocateToEndpoint(work, subject);
     case "address":
-    case "node":
+    case "place":
       return refused("it must be decided by hand");
   }
 }

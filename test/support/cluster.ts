@@ -52,6 +52,18 @@ export class Cluster {
     });
   }
 
+  /** Does something behind the allocator's back, once, before the first call that begins like this. */
+  before(start: string, action: () => Promise<unknown>): void {
+    let isDone = false;
+    this.fateOf = async (call): Promise<Fate> => {
+      if (!isDone && call.startsWith(start)) {
+        isDone = true;
+        await action();
+      }
+      return "proceed";
+    };
+  }
+
   static async create(setup: ClusterSetup = {}): Promise<Cluster> {
     const cluster = new Cluster();
     const { datastore } = cluster;

@@ -12,6 +12,7 @@ export interface DesiredOptions {
   readonly replaces?: "any" | "unowned";
   readonly podInterface?: string;
   readonly mac?: string;
+  readonly neighbours?: DesiredState["pod"]["neighbours"];
   readonly kind?: "veth" | "netkit";
   readonly mtu?: number;
   readonly queues?: number;
@@ -55,6 +56,7 @@ export function desiredFor(pod: Pod, options: DesiredOptions = {}): DesiredState
         ...(has6 ? [on(6, "conf/all/forwarding", "0")] : []),
       ],
       addresses,
+      neighbours: options.neighbours ?? [],
       routes: [
         ...(has4 ? [{ destination: "169.254.1.1/32", scope: "link" } as const] : []),
         ...(has4 ? [{ destination: "0.0.0.0/0", gateway: "169.254.1.1", scope: "universe" } as const] : []),

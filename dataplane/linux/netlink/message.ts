@@ -12,6 +12,7 @@ export const NLM_F_ACK = 0x4;
 /** A dump was disturbed by a change: its parts do not fit together. */
 export const NLM_F_DUMP_INTR = 0x10;
 export const NLM_F_DUMP = 0x300;
+export const NLM_F_REPLACE = 0x100;
 export const NLM_F_EXCL = 0x200;
 export const NLM_F_CREATE = 0x400;
 export const NLM_F_APPEND = 0x800;

@@ -105,10 +105,7 @@ describe("another node's block", () => {
 
   it("that comes into being while we claim it lends the address all the same", async () => {
     const cluster = await Cluster.create();
-    cluster.fateOf = async (call) => {
-      if (call === "create block 10-0-0-0-26") await cluster.datastore.blocks.create(OTHERS.cidr, OTHERS);
-      return "proceed";
-    };
+    cluster.before("create block 10-0-0-0-26", () => cluster.datastore.blocks.create(OTHERS.cidr, OTHERS));
     expect(await cluster.assignIp("node-a", "c1", "10.0.0.9")).toBe("10.0.0.9/32");
     // The affinity that was ours by mistake is gone.
     expect(await cluster.affinities()).toEqual([]);

@@ -15,6 +15,17 @@ function busy(cidr: string) {
   });
 }
 
+/** What node-b does when it takes an address of its block. */
+async function useBlock({ datastore }: Cluster): Promise<void> {
+  const stored = await datastore.blocks.get("10.0.0.0/30");
+  if (stored === undefined) throw new Error("there is no block to use");
+  await datastore.blocks.update(
+    "10.0.0.0/30",
+    { ...busy("10.0.0.0/30"), sequenceNumber: stored.value.sequenceNumber + 1n },
+    stored.revision,
+  );
+}
+
 describe("the block to claim", () => {
   it.each([
     ["node-a", "10.0.0.128/26"],
@@ -97,16 +108,7 @@ describe("an empty block of another host", () => {
 
   it("is not taken away when it is used at the last moment", async () => {
     const cluster = await Cluster.create(setup(OLD));
-    cluster.fateOf = async (call) => {
-      if (call === "get block 10-0-0-0-30") {
-        const stored = await cluster.datastore.blocks.get("10.0.0.0/30");
-        if (stored?.value.unallocated.length === 4) {
-          const used = { ...busy("10.0.0.0/30"), sequenceNumber: stored.value.sequenceNumber + 1n };
-          await cluster.datastore.blocks.update("10.0.0.0/30", used, stored.revision);
-        }
-      }
-      return "proceed";
-    };
+    cluster.before("get block 10-0-0-0-30", () => useBlock(cluster));
     expect(await cluster.assign("node-a", "c1")).toEqual([]);
     expect(await cluster.affinities()).toEqual(["node-b 10.0.0.0/30 confirmed"]);
     expect((await cluster.block("10.0.0.0/30"))?.affinity).toEqual(host("node-b"));
@@ -114,15 +116,7 @@ describe("an empty block of another host", () => {
 
   it("has its mark taken back when it is used after it was marked", async () => {
     const cluster = await Cluster.create(setup(OLD));
-    let isFirst = true;
-    cluster.fateOf = async (call) => {
-      if (isFirst && call === "delete block 10-0-0-0-30") {
-        isFirst = false;
-        const stored = await cluster.datastore.blocks.get("10.0.0.0/30");
-        await cluster.datastore.blocks.update("10.0.0.0/30", busy("10.0.0.0/30"), stored?.revision ?? "");
-      }
-      return "proceed";
-    };
+    cluster.before("delete block 10-0-0-0-30", () => useBlock(cluster));
     expect(await cluster.assign("node-a", "c1")).toEqual([]);
     expect(await cluster.affinities()).toEqual(["node-b 10.0.0.0/30 confirmed"]);
   });

@@ -75,58 +75,38 @@ describe("a claim", () => {
   it("goes on when the affinity turns out to be there, and to be gone when it is looked at", async () => {
     const cluster = await Cluster.create();
     const affinity = sampleAffinity("node-a", "10.0.0.128/26", { state: "pending" });
-    let isFirst = true;
-    cluster.fateOf = async (call) => {
-      if (isFirst && call.startsWith("create affinity")) await cluster.datastore.affinities.create(affinity, affinity);
-      if (isFirst && call.startsWith("get affinity")) {
-        isFirst = false;
-        const stored = await cluster.datastore.affinities.get(affinity);
-        await cluster.datastore.affinities.delete(affinity, stored?.revision ?? "");
-      }
-      return "proceed";
-    };
+    cluster.before("create affinity", async () => {
+      const stored = await cluster.datastore.affinities.create(affinity, affinity);
+      cluster.before("get affinity", () => cluster.datastore.affinities.delete(affinity, stored.revision));
+    });
     expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.128/26"]);
-    expect(isFirst).toBe(false);
+    expect(cluster.calls.filter((call) => call.startsWith("create affinity"))).toHaveLength(2);
   });
 
   it("is content when another process of the host has confirmed meanwhile", async () => {
     const cluster = await Cluster.create();
     const key = { owner: host("node-a"), cidr: "10.0.0.128/26" };
-    let confirmations = 0;
-    cluster.fateOf = async (call) => {
-      if (!call.startsWith("update affinity") || confirmations++ > 0) return "proceed";
+    cluster.before("update affinity", async () => {
       const stored = await cluster.datastore.affinities.get(key);
-      if (stored !== undefined) await cluster.datastore.affinities.update(key, { ...stored.value, state: "confirmed" }, stored.revision);
-      return "proceed";
-    };
+      if (stored === undefined) throw new Error("there is no affinity to confirm");
+      await cluster.datastore.affinities.update(key, { ...stored.value, state: "confirmed" }, stored.revision);
+    });
     expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.128/26"]);
-    expect(confirmations).toBe(1);
+    expect(cluster.calls.filter((call) => call.startsWith("update affinity"))).toHaveLength(1);
   });
 
   it("starts over when the block is released before it is confirmed", async () => {
     const cluster = await Cluster.create();
-    let isFirst = true;
-    cluster.fateOf = async (call) => {
-      if (isFirst && call.startsWith("update affinity")) {
-        isFirst = false;
-        await releaseBehind(cluster);
-      }
-      return "proceed";
-    };
+    cluster.before("update affinity", () => releaseBehind(cluster));
     expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.128/26"]);
     expect(await cluster.affinities()).toEqual(["node-a 10.0.0.128/26 confirmed"]);
   });
 
   it("of a block that another host has taken since the list was made takes the next one", async () => {
     const cluster = await Cluster.create();
-    let isFirst = true;
-    cluster.fateOf = async (call) => {
-      if (isFirst && call === "create block 10-0-0-128-26") {
-        isFirst = false;
-        await cluster.datastore.blocks.create("10.0.0.128/26", emptyBlock("10.0.0.128/26", 64, { affinity: host("node-b") }));
-      }
-      return "proceed";
-    };
+    cluster.before("create block 10-0-0-128-26", () =>
+      cluster.datastore.blocks.create("10.0.0.128/26", emptyBlock("10.0.0.128/26", 64, { affinity: host("node-b") })),
+    );
     expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.192/26"]);
     expect(await cluster.affinities()).toEqual(["node-a 10.0.0.192/26 confirmed"]);
     expect(cluster.calls.filter((call) => call === "list block")).toHaveLength(1);

@@ -346,9 +346,22 @@ describe("addresses without an endpoint", () => {
     await allocate(world.datastore, "other2", "worker-3");
 
     expect(await world.find()).toMatchObject([
-      { kind: "addresses-unjudged", severity: "note", object: "node worker-3", addresses: { length: 2 } },
+      { kind: "addresses-unjudged", severity: "note", object: "network net on node worker-3", addresses: { length: 2 } },
     ]);
     expect(await world.find({ isStrict: true })).toMatchObject([{ kind: "address-unused" }, { kind: "address-unused" }]);
+  });
+
+  it("are never released when another main plugin took them, though ours serves a network on the same node", async () => {
+    const world = await createWorld();
+    const address = await allocate(world.datastore, "c8", "worker-1");
+    await world.damage((block) => ({
+      attributes: block.attributes.map((one) => (one.handleId === "net.c8" ? { ...one, handleId: "bridged.c8" } : one)),
+    }));
+
+    const { left } = await world.mend({ graceMs: 0 });
+
+    expect(left).toMatchObject([{ kind: "addresses-unjudged", object: "network bridged on node worker-1", addresses: [address] }]);
+    expect(await holderOf(world.datastore, address)).toBe("bridged.c8");
   });
 
   it.each([
