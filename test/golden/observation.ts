@@ -42,7 +42,7 @@ function namespaceOf(side: Json): Json {
     routes4: keyed(side.routes4, routeName, "dst", "dev", "gateway"),
     routes6: keyed(side.routes6, routeName, "dst", "dev", "gateway"),
     sysctls: recordOf(side.sysctls),
-    neighbours: listOf(side.neighbours),
+    neighbours: keyed(side.neighbours, (neighbour) => `${textOf(neighbour.dst)} dev ${textOf(neighbour.dev)}`, "dst", "dev"),
   };
 }
 
