@@ -17,6 +17,12 @@ export interface Dataplane {
   remove(attachment: Attachment): Promise<void>;
   /** Host ends by alias: every link of the host whose alias starts with `prefix`. */
   listOwned(prefix: string): Promise<readonly { readonly name: string; readonly alias: string }[]>;
+  /**
+   * Removes host ends that nobody finished making: named with `prefix`, with Calico's MAC, without alias and down. The alias follows the
+   * link within a millisecond, so that only a killed process leaves such a link; call this only while nobody adds attachments.
+   * @returns their names
+   */
+  removeUnfinished(prefix: string, mac: string): Promise<readonly string[]>;
   /** Removes a host end by name if its alias is still `alias`. */
   removeHostEnd(name: string, alias: string): Promise<void>;
 }

@@ -12,7 +12,11 @@ import { attachmentAliasPrefix, parseAttachmentAlias } from "../../lib/workload/
 import { chooseIpam } from "./ipam.ts";
 import { encode } from "./ipam-stdin.ts";
 import { Outcome } from "./outcome.ts";
+import { HOST_MAC } from "./plan.ts";
 import type { Services } from "./services.ts";
+
+/** How host ends begin unless FELIX_INTERFACEPREFIX says otherwise (C§4.1), which GC is not told. */
+const HOST_PREFIX = "cali";
 
 export async function gc(request: CniRequest, config: NetworkConfig, services: Services): Promise<void> {
   const { validAttachments } = config;
@@ -23,6 +27,7 @@ export async function gc(request: CniRequest, config: NetworkConfig, services: S
     );
   }
   const outcome = new Outcome(services.log);
+  await outcome.attempt("remove unfinished links", () => services.dataplane.removeUnfinished(HOST_PREFIX, HOST_MAC));
   const kept = [...validAttachments];
 
   for (const { name, alias } of await services.dataplane.listOwned(attachmentAliasPrefix(request.network))) {

@@ -9,7 +9,7 @@ import { TortieError } from "../../lib/errors.ts";
 import type { WorkloadIdentity } from "../../lib/workload/identity.ts";
 
 /** MAC of every host end (C§4.1). */
-const HOST_MAC = "ee:ee:ee:ee:ee:ee";
+export const HOST_MAC = "ee:ee:ee:ee:ee:ee";
 /** EUI-64 link-local address that belongs to HOST_MAC (RFC 4291 appendix A): the pod's IPv6 next hop. */
 const HOST_LINK_LOCAL = "fe80::ecee:eeff:feee:eeee";
 /**

@@ -9,6 +9,8 @@ import { inspect } from "./inspect.ts";
 import { getLink, listLinks } from "./link.ts";
 import { NETLINK_ROUTE, NetlinkError, NetlinkSocket } from "./netlink/socket.ts";
 
+const DEVICE_KINDS: ReadonlySet<string> = new Set(["veth", "netkit"]);
+
 export class LinuxDataplane implements Dataplane {
   verifySandbox(sandbox: string): void {
     verifyNamespacePath(sandbox);
@@ -42,6 +44,15 @@ export class LinuxDataplane implements Dataplane {
         .filter(({ alias }) => alias.startsWith(prefix))
         .map(({ name, alias }) => ({ name, alias }));
     });
+  }
+
+  async removeUnfinished(prefix: string, mac: string): Promise<readonly string[]> {
+    using socket = NetlinkSocket.open(NETLINK_ROUTE);
+    const unfinished = listLinks(socket).filter(
+      (link) => link.name.startsWith(prefix) && link.mac === mac && link.alias === "" && !link.isUp && DEVICE_KINDS.has(link.kind),
+    );
+    for (const { name } of unfinished) detachHostEnd(name, "");
+    return unfinished.map(({ name }) => name);
   }
 
   async removeHostEnd(name: string, alias: string): Promise<void> {

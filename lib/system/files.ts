@@ -8,6 +8,7 @@ import { lastErrno, libc } from "./libc.ts";
 /** include/uapi/asm-generic/fcntl.h; the same on x86-64 and arm64 but for those that are not used here. */
 export const O_RDONLY = 0;
 export const O_WRONLY = 1;
+export const O_RDWR = 2;
 export const O_CREAT = 0o100;
 export const O_EXCL = 0o200;
 export const O_APPEND = 0o2000;
@@ -192,6 +193,26 @@ export function makeDirectories(path: string, mode: number): void {
   const second = new SystemError("mkdir", path, lastErrno());
   // Somebody else made it in between.
   if (second.errno !== EEXIST) throw second;
+}
+
+/** Gives a file a second name. @returns `false` when something has that name already @throws SystemError */
+export function linkFile(path: string, second: string): boolean {
+  if (libc().link(cString(path), cString(second)) === 0) return true;
+  const failure = new SystemError("link", second, lastErrno());
+  if (failure.errno === EEXIST) return false;
+  throw failure;
+}
+
+/** Puts a file in the place of another. @throws SystemError */
+export function replaceFile(path: string, target: string): void {
+  if (libc().rename(cString(path), cString(target)) !== 0) throw new SystemError("rename", target, lastErrno());
+}
+
+/** Removes a file; none there is fine. @throws SystemError */
+export function removeFile(path: string): void {
+  if (libc().unlink(cString(path)) === 0) return;
+  const failure = new SystemError("unlink", path, lastErrno());
+  if (failure.code !== "ENOENT") throw failure;
 }
 
 /** The host's name as the kernel has it. */

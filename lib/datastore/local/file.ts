@@ -3,18 +3,7 @@
  * a damaged, foreign or newer file stays as it is to the last byte.
  */
 import { TortieError } from "../../errors.ts";
-import {
-  closeFile,
-  directoryOf,
-  makeDirectories,
-  O_CREAT,
-  O_NONBLOCK,
-  O_RDONLY,
-  openFile,
-  readOnce,
-  statusOf,
-  statusOfOpen,
-} from "../../system/files.ts";
+import { closeFile, O_NONBLOCK, O_RDONLY, openFile, readOnce, statusOf, statusOfOpen } from "../../system/files.ts";
 import { damaged, describeFile, failureOf, isMissingFile } from "./failures.ts";
 
 /** "tort" in ASCII: `PRAGMA application_id` of our files. */
@@ -24,14 +13,10 @@ export const APPLICATION_ID = 0x746f7274;
 export const SCHEMA_VERSION = 1;
 
 /** Places in the header of a database file (sqlite.org/fileformat2.html, 1.3). */
-const HEADER = { size: 100, magic: "SQLite format 3\0", writeVersion: 18, userVersion: 60, applicationId: 68, wal: 2 } as const;
+const HEADER = { size: 100, magic: "SQLite format 3\0", userVersion: 60, applicationId: 68 } as const;
 
-/**
- * `fresh`: not there, or empty; our tables must be made.
- * `convert`: ours, but not in WAL mode yet: its maker was stopped between the two steps.
- * `ready`: ours.
- */
-export type FileState = "fresh" | "convert" | "ready";
+/** `fresh`: not there, or empty; `ready`: ours. */
+export type FileState = "fresh" | "ready";
 
 /**
  * Files this process has a connection to, by device and inode. POSIX drops every lock of a process on a file as soon as it
@@ -40,16 +25,18 @@ export type FileState = "fresh" | "convert" | "ready";
 const connected = new Map<string, number>();
 
 /**
- * Looks at the file; makes it, empty, with its directory when it is missing (0600 in 0700).
+ * Looks at the file and changes nothing.
  *
  * @throws TortieError `datastore-damaged`, `datastore-foreign`, `datastore-newer`
- * @throws DatastoreError `unavailable` when it cannot be read or made
+ * @throws DatastoreError `unavailable` when it cannot be read
  */
 export function recogniseFile(path: string): FileState {
   try {
     if (connected.has(identityOf(path) ?? "")) return "ready";
     const header = readHeader(path);
-    return header === undefined ? "fresh" : judgeHeader(header, path);
+    if (header === undefined) return "fresh";
+    judgeHeader(header, path);
+    return "ready";
   } catch (error) {
     throw failureOf(error, path);
   }
@@ -87,35 +74,33 @@ function identityOf(path: string): string | undefined {
   return statusOf(path)?.identity;
 }
 
-/** The header's bytes; `undefined` when the file is empty. */
+/** The header's bytes; `undefined` when the file is empty or not there. */
 function readHeader(path: string): Uint8Array | undefined {
-  const fd = openOrCreate(path);
+  const fd = openIfThere(path);
+  if (fd === undefined) return undefined;
   try {
     const status = statusOfOpen(fd);
     // A directory, a pipe or a device would fail later, and less clearly.
     if (!status.isFile) throw new Error(`${path} is not a regular file`);
-    if (status.size === 0) return undefined;
-    return readOnce(fd, HEADER.size, path);
+    return status.size === 0 ? undefined : readOnce(fd, HEADER.size, path);
   } finally {
     closeFile(fd);
   }
 }
 
-function openOrCreate(path: string): number {
+function openIfThere(path: string): number | undefined {
   try {
     return openFile(path, O_RDONLY | O_NONBLOCK);
   } catch (error) {
-    if (!isMissingFile(error)) throw error;
+    if (isMissingFile(error)) return undefined;
+    throw error;
   }
-  makeDirectories(directoryOf(path), 0o700);
-  return openFile(path, O_RDONLY | O_CREAT, 0o600);
 }
 
-function judgeHeader(header: Uint8Array, path: string): FileState {
+function judgeHeader(header: Uint8Array, path: string): void {
   if (header.length < HEADER.size || new TextDecoder("latin1").decode(header.subarray(0, HEADER.magic.length)) !== HEADER.magic) {
     throw damaged(path, "it does not begin like a SQLite database");
   }
   const view = new DataView(header.buffer, header.byteOffset);
   checkIdentity(view.getUint32(HEADER.applicationId), view.getUint32(HEADER.userVersion), path);
-  return header[HEADER.writeVersion] === HEADER.wal ? "ready" : "convert";
 }
