@@ -7,11 +7,11 @@
 export const ERRORS = {
   "version-unsupported": { code: 1, next: "set cniVersion to one of the supported versions" },
   "operation-unsupported": { code: 1, next: "raise cniVersion in the network configuration, or do not call this operation" },
-  "environment-missing": { code: 4, next: "the runtime must set these variables; see docs/errors.md#environment-missing" },
+  "environment-missing": { code: 4, next: "the runtime must set the variables that the message names" },
   "environment-invalid": { code: 4, next: "correct the variable that the message names" },
   "command-unknown": { code: 4, next: "CNI_COMMAND is one of ADD, DEL, CHECK, STATUS, GC, VERSION" },
   "stdin-unreadable": { code: 5, next: "the runtime must pass the network configuration on standard input" },
-  "netconf-not-json": { code: 6, next: "validate the file with: tortiectl validate, or any JSON checker" },
+  "netconf-not-json": { code: 6, next: "look at the line and column that the message gives, or run the file through any JSON checker" },
   "network-name-invalid": { code: 7, next: "name must start with a letter or digit and hold only letters, digits, '_', '.' and '-'" },
   "netns-own": { code: 8, next: "pass the container's network namespace in CNI_NETNS, or set CNI_NETNS_OVERRIDE=1 to mean this one" },
   "netconf-type": { code: 999, next: "correct the key that the message names; docs/configuration.md has every key's type" },

@@ -5,13 +5,14 @@ import type { Block, BlockAffinity, IpamConfiguration } from "../../lib/datastor
 import { TortieError } from "../../lib/errors.ts";
 import type { AssignedAddress, FamilyAssignment, HostReserve, PoolUse } from "./allocator.ts";
 import { assignFromBlock, type Grant } from "./assign-block.ts";
-import { isWhollyReserved, prefixOf } from "./block.ts";
+import { freeOrdinals, isOwnedBy, isWhollyReserved, prefixOf } from "./block.ts";
 import { blocksWithRoom, chooseBlock } from "./choose-block.ts";
 import { type Claim, claimBlock, NOT_OURS } from "./claim.ts";
 import type { Context, View } from "./context.ts";
 import { releaseDeselected } from "./deselected.ts";
 import { AT_LIMIT } from "./handle.ts";
-import { choosePools, isInside, type UsablePool } from "./pools.ts";
+import { choosePools, enabledPools, isInside, type UsablePool } from "./pools.ts";
+import { normalised } from "./release-affinity.ts";
 import { AGAIN, retry } from "./retry.ts";
 import { reusable } from "./reuse.ts";
 
@@ -29,8 +30,10 @@ export interface FamilyRequest {
   /** 0 for none of its own. */
   readonly blockLimit: number;
   readonly reserve: HostReserve | undefined;
-  /** The owner's affinities of the family, read with everything else. */
-  readonly affinities: Promise<readonly Versioned<BlockAffinity>[]>;
+  /** The owner's affinities of the family; read with everything else, or when they are needed. */
+  readonly affinities: () => Promise<readonly Versioned<BlockAffinity>[]>;
+  /** The owner's blocks that are not full, from a store that finds them without looking at the others. */
+  readonly withRoom: Promise<readonly Versioned<Block>[]> | undefined;
 }
 
 /** Never rejects: what went wrong is in the result, with what was assigned before. */
@@ -76,39 +79,78 @@ class Assignment {
   async run(): Promise<void> {
     const { family, owner, requestedPools, use, reserve } = this.#request;
     const pools = await choosePools(this.#view, { family, requested: requestedPools, use, host: owner.name, reserve });
-    const affinities = await this.#request.affinities;
+    await this.#fromBlocksWithRoom(pools);
+    if (!this.#isShort()) return;
+    const affinities = await this.#request.affinities();
     const candidates = affinities.filter(({ value }) => isInside(pools, prefixOf(value.cidr)));
     if (candidates.length < affinities.length) {
       const rest = affinities.filter((affinity) => !candidates.includes(affinity)).map(({ value }) => value.cidr);
       await releaseDeselected(this.#context, this.#view, owner, rest, this.#signal);
     }
-    const owned = await this.#fromOwnBlocks(candidates);
-    if (this.#isShort()) await this.#fromNewBlocks(pools, owned);
+    const full = await this.#fullBlocks(candidates);
+    const owned = await this.#fromOwnBlocks(candidates, full);
+    if (this.#isShort()) await this.#fromNewBlocks(pools, owned, full);
+  }
+
+  /**
+   * Where the store finds blocks with room by itself, neither the affinities nor the full blocks are read: the cost of an address does
+   * not grow with the number of blocks. Anything out of the ordinary is left to the phases that look at everything.
+   */
+  async #fromBlocksWithRoom(pools: readonly UsablePool[]): Promise<void> {
+    const { family, owner, withRoom } = this.#request;
+    // Blocks of other pools may have to be given up (I§3.3).
+    if (withRoom === undefined || pools.length < (await enabledPools(this.#view, family)).length) return;
+    const reservations = await this.#view.reservations();
+    for (const block of await withRoom) {
+      if (!this.#isShort()) return;
+      const { cidr } = block.value;
+      if (!isInside(pools, prefixOf(cidr))) continue;
+      if (freeOrdinals(await normalised(this.#context, this.#view, block.value), reservations).length === 0) continue;
+      const affinity = await this.#context.datastore.affinities.get({ owner, cidr });
+      if (affinity !== undefined && isReady(affinity.value)) await this.#skipUnwritable(() => this.#take(cidr, owner, block));
+    }
+  }
+
+  /** The owner's blocks that need not be looked at: full, and truly the owner's. Known without reading each only where the store helps. */
+  async #fullBlocks(candidates: readonly Versioned<BlockAffinity>[]): Promise<ReadonlySet<string>> {
+    const { owner, withRoom } = this.#request;
+    if (withRoom === undefined) return new Set();
+    const roomy = new Set((await withRoom).map(({ value }) => value.cidr));
+    const suspects = new Set(candidates.filter(({ value }) => isReady(value) && !roomy.has(value.cidr)).map(({ value }) => value.cidr));
+    if (suspects.size === 0) return suspects;
+    const owned = (await this.#view.blocks()).filter(({ value }) => suspects.has(value.cidr) && isOwnedBy(value, owner));
+    return new Set(owned.map(({ value }) => value.cidr));
   }
 
   /** @returns how many blocks the owner has; affinities of blocks that turn out another's do not count */
-  async #fromOwnBlocks(candidates: readonly Versioned<BlockAffinity>[]): Promise<number> {
+  async #fromOwnBlocks(candidates: readonly Versioned<BlockAffinity>[], full: ReadonlySet<string>): Promise<number> {
     let owned = candidates.length;
     const reservations = await this.#view.reservations();
     for (const affinity of candidates) {
       if (!this.#isShort()) break;
       const { cidr } = affinity.value;
-      if (isWhollyReserved(prefixOf(cidr), reservations)) continue;
-      try {
+      if (full.has(cidr) || isWhollyReserved(prefixOf(cidr), reservations)) continue;
+      await this.#skipUnwritable(async () => {
         if (!(await this.#claimAndTake({ affinity, cidr, expectBlock: true }))) owned--;
-      } catch (error) {
-        // A block that cannot be written (sequence-max) must not keep the others from being used.
-        if (!isDatastoreFailure(error, "invalid", "conflict", "not-found")) throw error;
-      }
+      });
     }
     return owned;
   }
 
-  async #fromNewBlocks(pools: readonly UsablePool[], ownedAlready: number): Promise<void> {
+  /** A block that cannot be written (recording sequence-max) must not keep the others from being used. */
+  async #skipUnwritable(take: () => Promise<void>): Promise<void> {
+    try {
+      await take();
+    } catch (error) {
+      if (!isDatastoreFailure(error, "invalid", "conflict", "not-found")) throw error;
+    }
+  }
+
+  async #fromNewBlocks(pools: readonly UsablePool[], ownedAlready: number, full: ReadonlySet<string>): Promise<void> {
     const { owner, blockLimit } = this.#request;
     const configuration = await this.#view.configuration();
     const limit = effectiveLimit(configuration, blockLimit);
-    const excluded = new Set<string>();
+    let excluded = new Set(full);
     let owned = ownedAlready;
     let losses = 0;
     let isListFresh = true;
@@ -121,7 +163,7 @@ class Assignment {
       if (choice === undefined) {
         // Others have taken and given up blocks since the list was made.
         this.#view.forgetBlocks();
-        excluded.clear();
+        excluded = new Set(full);
         isListFresh = true;
         continue;
       }
@@ -184,6 +226,11 @@ class Assignment {
     this.#messages.push(`Need to allocate an IPAM block but could not - limit of ${limit} blocks reached for this node`);
     return new TortieError("block-limit", "cannot allocate new block due to per host block limit");
   }
+}
+
+/** Nothing has to be mended before the block is used. */
+function isReady({ state, labelled }: BlockAffinity): boolean {
+  return state === "confirmed" && labelled;
 }
 
 /** The smaller of the two that are set (I§3.4). */

@@ -3,7 +3,7 @@ import type { Family } from "../../lib/addresses/address.ts";
 import type { AutoAssignRequest, AutoAssignResult, FamilyAssignment } from "./allocator.ts";
 import { assignFamily, type FamilyRequest } from "./assign.ts";
 import type { Grant } from "./assign-block.ts";
-import { type Context, View } from "./context.ts";
+import { type Context, once, View } from "./context.ts";
 import { countOf } from "./handle.ts";
 import { releaseIps } from "./release-ips.ts";
 import { reusable } from "./reuse.ts";
@@ -21,7 +21,7 @@ export async function autoAssign(context: Context, request: AutoAssignRequest): 
   // One round of reads for everything that does not depend on anything else.
   const ask4 = request.count4 > 0 ? familyRequest(context, request, 4) : undefined;
   const ask6 = request.count6 > 0 ? familyRequest(context, request, 6) : undefined;
-  for (const read of [view.pools(), view.reservations(), ask4?.affinities, ask6?.affinities]) read?.catch(() => {});
+  for (const read of [view.pools(), view.reservations(), ...beginReads(ask4), ...beginReads(ask6)]) read.catch(() => {});
 
   const ipv4 = ask4 === undefined ? undefined : await assign(context, view, ask4, grant, signal);
   if (ipv4?.error !== undefined) return { ipv4 };
@@ -72,7 +72,14 @@ async function assign(
   return assignFamily(context, view, request, grant, signal);
 }
 
+/** What a family will need in any case: the blocks with room where the store can find them, else the affinities. */
+function beginReads(request: FamilyRequest | undefined): readonly Promise<unknown>[] {
+  if (request === undefined) return [];
+  return [request.withRoom ?? request.affinities()];
+}
+
 function familyRequest(context: Context, request: AutoAssignRequest, family: Family): FamilyRequest {
+  const { affinities, blocks } = context.datastore;
   return {
     family,
     count: family === 4 ? request.count4 : request.count6,
@@ -81,6 +88,7 @@ function familyRequest(context: Context, request: AutoAssignRequest, family: Fam
     use: request.use,
     blockLimit: request.perRequestBlockLimit ?? 0,
     reserve: request.reserve,
-    affinities: context.datastore.affinities.listByOwner(request.owner, family),
+    affinities: once(() => affinities.listByOwner(request.owner, family)),
+    withRoom: blocks.listWithRoom?.(request.owner, family),
   };
 }

@@ -105,6 +105,7 @@ export function nextSequence(block: Block, nowNs: bigint): Block {
 
 /** Free ordinals in the order they are handed out. */
 export function freeOrdinals(block: Block, reservations: Reservations): readonly number[] {
+  if (block.unallocated.length === 0) return [];
   const free = sound(block, block.allocations);
   const prefix = prefixOf(block.cidr);
   const family = prefix.address.family;

@@ -11,7 +11,7 @@ import { TortieError } from "../../lib/errors.ts";
 import { freeOrdinals, isEmpty, isOwnedBy, prefixOf } from "./block.ts";
 import { blockAt, blockCount, indexOf, startOf } from "./block-order.ts";
 import type { Context, View } from "./context.ts";
-import { hasCooling, normalise } from "./cooldown.ts";
+import { normalise } from "./cooldown.ts";
 import type { UsablePool } from "./pools.ts";
 import { releaseAffinity } from "./release-affinity.ts";
 import type { Reservations } from "./reservations.ts";
@@ -41,7 +41,7 @@ export async function chooseBlock(
 ): Promise<Choice | undefined> {
   const existing = new Map((await view.blocks()).map((block) => [block.value.cidr, block]));
   const reservations = await view.reservations();
-  const normal = await normaliser(context, view, [...existing.values()]);
+  const normal = await normaliser(context, view);
   const empty: Versioned<Block>[] = [];
   for (const pool of request.pools) {
     for (const cidr of walk(pool, await startOf(context, pool, request.owner), reservations)) {
@@ -68,7 +68,7 @@ export async function blocksWithRoom(context: Context, view: View, pool: UsableP
   const start = await startOf(context, pool, owner);
   const count = blockCount(pool);
   const listed = await view.blocks();
-  const normal = await normaliser(context, view, listed);
+  const normal = await normaliser(context, view);
   const places: { readonly cidr: string; readonly steps: bigint }[] = [];
   for (const { value } of listed) {
     const prefix = prefixOf(value.cidr);
@@ -114,9 +114,8 @@ async function reclaim(context: Context, view: View, listed: Versioned<Block>, s
   }
 }
 
-/** Frees in memory what has finished cooling, the configuration read once and only when anything cools. */
-async function normaliser(context: Context, view: View, blocks: readonly Versioned<Block>[]): Promise<(block: Block) => Block> {
-  if (!blocks.some(({ value }) => hasCooling(value))) return (block) => block;
+/** Frees in memory what has finished cooling. */
+async function normaliser(context: Context, view: View): Promise<(block: Block) => Block> {
   const { ipCooldownSeconds } = await view.configuration();
   const now = context.clock.nowMs();
   return (block) => normalise(block, ipCooldownSeconds, now);

@@ -60,7 +60,8 @@ export class View {
 
 export type Labels = Readonly<Record<string, string>>;
 
-function once<T>(read: () => Promise<T>): () => Promise<T> {
+/** Reads when first asked, and only then. */
+export function once<T>(read: () => Promise<T>): () => Promise<T> {
   let result: Promise<T> | undefined;
   return () => {
     result ??= read();

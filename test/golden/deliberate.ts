@@ -23,7 +23,14 @@ export interface Instead {
 }
 
 /** `reason`: a row of design §8, a heading of docs/decisions.md, or what the local store cannot have. */
-export type DeliberateDifference = { readonly reason: string } & ({ readonly expect: Expectations } | { readonly instead: Instead });
+export type DeliberateDifference = { readonly reason: string } & (
+  | {
+      readonly expect: Expectations;
+      /** What is a matter of time: it may occur or not. */
+      readonly races?: Expectations;
+    }
+  | { readonly instead: Instead }
+);
 
 export interface GeneralDifference {
   readonly name: string;
@@ -42,8 +49,16 @@ export interface Judgement {
   readonly general: ReadonlySet<string>;
 }
 
-/** @param own the scenario's own list */
-export function judge(differences: readonly Difference[], own: Expectations, general: readonly GeneralDifference[]): Judgement {
+/**
+ * @param own the scenario's own list
+ * @param races its differences that need not occur
+ */
+export function judge(
+  differences: readonly Difference[],
+  own: Expectations,
+  general: readonly GeneralDifference[],
+  races: Expectations = {},
+): Judgement {
   const occurred = new Set<string>();
   const met = new Set<string>();
   const unexpected = differences.filter((difference) => {
@@ -52,6 +67,7 @@ export function judge(differences: readonly Difference[], own: Expectations, gen
       occurred.add(path);
       return false;
     }
+    if (Object.keys(races).some((pattern) => isExpected(difference, pattern, races[pattern]))) return false;
     const rule = general.find(({ expect }) => Object.keys(expect).some((pattern) => isExpected(difference, pattern, expect[pattern])));
     if (rule !== undefined) met.add(rule.name);
     return rule === undefined;

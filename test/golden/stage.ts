@@ -167,7 +167,8 @@ export class Stage implements AsyncDisposable {
 
 /**
  * Holds the namespaces until its standard input closes. The kernel's settings that the recorder's machine had are put there, because
- * new namespaces take theirs from the machine the tests run on; no duplicate address detection, so that nobody waits for it.
+ * new namespaces take theirs from the machine the tests run on. Duplicate address detection sends nothing and starts without its random
+ * delay (net/ipv6/addrconf.c, addrconf_dad_kick), so that nobody waits for it.
  */
 const KEEPER = `
 set -e
@@ -198,6 +199,7 @@ function settings(where: string, forwarding: 0 | 1): string {
     `echo 0 > /proc/sys/net/ipv4/conf/${scope}/rp_filter`,
     `echo ${forwarding} > /proc/sys/net/ipv6/conf/${scope}/forwarding`,
     `echo 0 > /proc/sys/net/ipv6/conf/${scope}/dad_transmits`,
+    `echo 0 > /proc/sys/net/ipv6/conf/${scope}/router_solicitation_delay`,
   ]);
   const commands = ["ip link set lo up", ...files, `echo ${forwarding} > /proc/sys/net/ipv4/ip_forward`].join("; ");
   return `nsenter --net="/run/netns/${where}" /bin/sh -ec '${commands}'`;

@@ -19,7 +19,8 @@ export async function verdictOf(recording: Recording): Promise<Verdict> {
   const listed = DIFFERENCES[`${recording.suite}/${recording.name}`];
   const played = await replay(recording);
   const differences = played.differencesFrom(recording);
-  const own = judge(differences, listed !== undefined && "expect" in listed ? listed.expect : {}, GENERAL);
+  const { expect = {}, races = {} } = listed !== undefined && "expect" in listed ? listed : {};
+  const own = judge(differences, expect, GENERAL, races);
   if (listed === undefined || !("instead" in listed)) {
     return {
       problems: [...own.unexpected.map(describeDifference), ...own.stale.map((path) => `listed in differences.ts, but equal: ${path}`)],
