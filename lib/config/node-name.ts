@@ -21,19 +21,18 @@ export function nodeName(config: Naming, operatingSystemName: () => string = hos
  */
 export function checkNodenameFile(config: Pick<NetworkConfig, "nodenameFile" | "nodenameFileOptional">, datastore: DatastoreType): void {
   if (datastore === "local" || config.nodenameFileOptional) return;
-  if (isThere(config.nodenameFile)) return;
-  throw new TortieError(
-    "nodename-file-missing",
-    `stat ${config.nodenameFile}: no such file or directory: check that the calico/node container is running and has mounted /var/lib/calico/`,
-  );
+  const problem = problemOf(config.nodenameFile);
+  if (problem === undefined) return;
+  const hint = "check that the calico/node container is running and has mounted /var/lib/calico/";
+  throw new TortieError("nodename-file-missing", `${problem}: ${hint}`);
 }
 
-/** Only its existence counts (C§1.2): what cannot be looked at for another reason is reported as that. */
-function isThere(path: string): boolean {
+/** Only its existence counts (C§1.2). */
+function problemOf(path: string): string | undefined {
   try {
-    return statusOf(path) !== undefined;
-  } catch (cause) {
-    throw new TortieError("nodename-file-missing", messageOf(cause), { cause });
+    return statusOf(path) === undefined ? `stat ${path}: no such file or directory` : undefined;
+  } catch (error) {
+    return messageOf(error);
   }
 }
 

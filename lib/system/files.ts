@@ -195,14 +195,6 @@ export function makeDirectories(path: string, mode: number): void {
   if (second.errno !== EEXIST) throw second;
 }
 
-/** Gives a file a second name. @returns `false` when something has that name already @throws SystemError */
-export function linkFile(path: string, second: string): boolean {
-  if (libc().link(cString(path), cString(second)) === 0) return true;
-  const failure = new SystemError("link", second, lastErrno());
-  if (failure.errno === EEXIST) return false;
-  throw failure;
-}
-
 /** Puts a file in the place of another. @throws SystemError */
 export function replaceFile(path: string, target: string): void {
   if (libc().rename(cString(path), cString(target)) !== 0) throw new SystemError("rename", target, lastErrno());

@@ -12,7 +12,6 @@ const SYMBOLS = {
   read: { args: ["i32", "ptr", "usize"], returns: "i32" },
   write: { args: ["i32", "ptr", "usize"], returns: "i32" },
   access: { args: ["ptr", "i32"], returns: "i32" },
-  link: { args: ["ptr", "ptr"], returns: "i32" },
   rename: { args: ["ptr", "ptr"], returns: "i32" },
   unlink: { args: ["ptr"], returns: "i32" },
   mkdir: { args: ["ptr", "u32"], returns: "i32" },

@@ -13,6 +13,10 @@ function succeedsSilently(call: string): Expectations {
   return { [`${call} > error`]: ABSENT, [`${call} > exit`]: { is: 0 }, [`${call} > stdout`]: { is: { text: "" } } };
 }
 
+/** What results of 0.4.0 have and those of 1.0.0 have not, as it stands in a recording. */
+const VERSION_MEMBER = String.raw`            \"version\": \"6\",\n`;
+const EMPTY_DNS = String.raw`,\n    \"dns\": {}`;
+
 const HELP = String.raw`Usage of tortie-ipam:\n  -v\tDisplay version\n  -upgrade\tUpgrade from host-local\n$`;
 
 /** No pool for IPv6: each ADD leaves the claimed block without addresses, the queue turned by what was taken and given back. */
@@ -45,7 +49,7 @@ export const IPAM_DIFFERENCES: Readonly<Record<string, DeliberateDifference>> = 
     // No recording has IPv6 alone in 1.0.0; the stored objects are those of any version, the result is 1.0.0's.
     instead: {
       of: "ipam-kdd/auto-v6-0.4.0",
-      replace: { "0.4.0": "1.1.0", [String.raw`            \"version\": \"6\",\n`]: "", [String.raw`,\n    \"dns\": {}`]: "" },
+      replace: { "0.4.0": "1.1.0", [VERSION_MEMBER]: "", [EMPTY_DNS]: "" },
     },
   },
   "ipam-kdd/conf-versions": {

@@ -39,7 +39,7 @@ export function stateFromPlurals(objects: JsonRecord): StoredState {
 
 /** Keys and values of etcd (I§2.9). */
 export function stateFromEtcd(values: JsonRecord): StoredState {
-  const state = { blocks: [], affinities: [], handles: [], endpoints: [] } as Record<keyof StoredState, [string, Json][]>;
+  const state: Record<keyof StoredState, [string, Json][]> = { blocks: [], affinities: [], handles: [], endpoints: [] };
   for (const [key, json] of Object.entries(values)) {
     const value = recordOf(json);
     const path = key.split("/");

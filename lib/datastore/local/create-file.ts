@@ -6,7 +6,6 @@ import { Database } from "bun:sqlite";
 import {
   closeFile,
   directoryOf,
-  linkFile,
   makeDirectories,
   O_CREAT,
   O_EXCL,
@@ -38,23 +37,22 @@ const TABLES = `
   PRAGMA application_id = ${APPLICATION_ID};
   PRAGMA user_version = ${SCHEMA_VERSION};`;
 
-/** Tells the files of one process apart. */
-let made = 0;
-
 /**
- * Makes the store at `path`, where nothing is or an empty file; somebody else's that is there first is as good.
+ * Makes the store at `path`, where nothing is or an empty file. Of many makers one does it, the others find it done.
  * @throws DatastoreError `unavailable`
  */
 export function createStoreFile(path: string): void {
-  const draft = `${path}.new-${process.pid}-${made++}`;
+  const draft = `${path}.new`;
   try {
     makeDirectories(directoryOf(path), 0o700);
+    using _ = lockFile(`${path}.lock`);
+    if ((statusOf(path)?.size ?? 0) > 0) return;
+    // What a maker that was killed has left.
+    for (const suffix of ["", "-wal", "-shm", "-journal"]) removeFile(draft + suffix);
     makeDraft(draft);
-    if (!linkFile(draft, path)) replaceEmpty(draft, path);
+    replaceFile(draft, path);
   } catch (error) {
     throw failureOf(error, path);
-  } finally {
-    removeFile(draft);
   }
 }
 
@@ -72,10 +70,4 @@ function makeDraft(draft: string): void {
   } finally {
     database.close();
   }
-}
-
-/** An empty file that somebody put there. Several may find it: they take turns, and only the first replaces it. */
-function replaceEmpty(draft: string, path: string): void {
-  using _ = lockFile(`${path}.new-lock`);
-  if (statusOf(path)?.size === 0) replaceFile(draft, path);
 }

@@ -4,6 +4,7 @@ import { type Allocator, type AutoAssignResult, type Clock, createAllocator } fr
 import { type Address, addressAt, contains, formatAddress, hostPrefix, type Prefix, parsePrefix } from "../../../lib/addresses/address.ts";
 import type { BlockOwner } from "../../../lib/datastore/datastore.ts";
 import type { IpamConfiguration } from "../../../lib/datastore/resources.ts";
+import { withoutListWithRoom } from "../cluster.ts";
 import { MemoryStore } from "../memory-datastore.ts";
 import { type Scheduler, seededRandom } from "../scheduler.ts";
 import { ReferenceModel } from "./reference.ts";
@@ -44,6 +45,7 @@ export class World {
   readonly #random: () => number;
   readonly #options: WorldOptions;
   readonly #reserved: Prefix | undefined;
+  readonly #findsRoom: boolean;
   #containers = 0;
 
   constructor(seed: number, scheduler: Scheduler, options: WorldOptions) {
@@ -58,6 +60,7 @@ export class World {
       ipCooldownSeconds: this.#chance(0.3) ? 30 : 0,
     };
     this.#reserved = this.#chance(0.2) ? hostPrefix(addressAt(POOL4, this.#below(16))) : undefined;
+    this.#findsRoom = this.#chance(0.5);
     this.model = new ReferenceModel(
       this.store,
       this.configuration,
@@ -91,8 +94,9 @@ export class World {
 
   /** An allocator of one client of the store. */
   allocator(client: string, scheduler: Scheduler): Allocator {
+    const datastore = this.store.connect(client, scheduler.gate);
     return createAllocator({
-      datastore: this.store.connect(client, scheduler.gate),
+      datastore: this.#findsRoom ? datastore : withoutListWithRoom(datastore),
       clock: scheduler.clock,
       random: scheduler.random,
       sleep: scheduler.sleep,

@@ -90,6 +90,28 @@ describe("releasing one block", () => {
     expect([await cluster.affinities(), await cluster.blocks()]).toEqual([[], []]);
   });
 
+  it("is not fooled by its old mark when the owner claims it again between the reads", async () => {
+    const key = { owner: host("node-a"), cidr: "10.0.0.0/26" };
+    const cluster = await Cluster.create({
+      affinities: [sampleAffinity("node-a", key.cidr, { state: "pendingDeletion" })],
+      blocks: [emptyBlock(key.cidr, 64, { affinity: key.owner })],
+    });
+    let confirm: (() => Promise<unknown>) | undefined;
+    cluster.before("get block", async () => {
+      const { affinities, blocks } = cluster.datastore;
+      const marked = await affinities.get(key);
+      const block = await blocks.get(key.cidr);
+      if (marked === undefined || block === undefined) throw new Error("nothing to claim");
+      const pending = await affinities.update(key, { ...marked.value, state: "pending" }, marked.revision);
+      await blocks.update(key.cidr, block.value, block.revision);
+      confirm = () => affinities.update(key, { ...pending.value, state: "confirmed" }, pending.revision);
+    });
+    await cluster.allocator.releaseAffinity(key.cidr, key.owner, { mustBeEmpty: true });
+    // Whoever was about to confirm must find out that the block has gone.
+    await expect(confirm?.()).rejects.toMatchObject({ failure: "not-found" });
+    expect([await cluster.affinities(), await cluster.blocks()]).toEqual([[], []]);
+  });
+
   it("stops when the owner claims it again at that moment", async () => {
     const cluster = await Cluster.create({
       affinities: [sampleAffinity("node-a", "10.0.0.0/26", { state: "pendingDeletion" })],

@@ -26,136 +26,157 @@ async function useBlock({ datastore }: Cluster): Promise<void> {
   );
 }
 
-describe("the block to claim", () => {
-  it.each([
-    ["node-a", "10.0.0.128/26"],
-    ["node-b", "10.0.0.64/26"],
-    ["worker-1", "10.0.0.64/26"],
-  ])("of %s in an empty pool is the one at its start: %s", async (node, expected) => {
-    const cluster = await Cluster.create();
-    expect(await cluster.assign(node, "c1")).toEqual([expected]);
+describe.each([
+  ["reads the blocks one by one", false],
+  ["finds the blocks with room", true],
+])("in a store that %s:", (_store, findsRoom) => {
+  beforeEach(() => {
+    Cluster.findsRoom = findsRoom;
   });
 
-  it("is the next one round the pool when those before exist", async () => {
-    const cluster = await Cluster.create({
-      pools: { "10.0.0.0/28": { blockSize: 30 } },
-      blocks: ["10.0.0.8/30", "10.0.0.12/30"].map(busy),
+  describe("the block to claim", () => {
+    it.each([
+      ["node-a", "10.0.0.128/26"],
+      ["node-b", "10.0.0.64/26"],
+      ["worker-1", "10.0.0.64/26"],
+    ])("of %s in an empty pool is the one at its start: %s", async (node, expected) => {
+      const cluster = await Cluster.create();
+      expect(await cluster.assign(node, "c1")).toEqual([expected]);
     });
-    expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.0/30"]);
-  });
 
-  it("is every block of the pool exactly once, until there is none", async () => {
-    const cluster = await Cluster.create({
-      pools: { "10.0.0.0/26": { blockSize: 30 } },
-      configuration: { strictAffinity: true, maxBlocksPerHost: 100 },
+    it("is the next one round the pool when those before exist", async () => {
+      const cluster = await Cluster.create({
+        pools: { "10.0.0.0/28": { blockSize: 30 } },
+        blocks: ["10.0.0.8/30", "10.0.0.12/30"].map(busy),
+      });
+      expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.0/30"]);
     });
-    await cluster.assign("node-a", "c1", 64);
-    const blocks = (await cluster.affinities()).map((affinity) => affinity.split(" ")[1]);
-    expect(new Set(blocks).size).toBe(16);
-  });
 
-  it("is one of the next pool when the first has none", async () => {
-    const cluster = await Cluster.create({ pools: { ...POOL, "10.1.0.0/30": { blockSize: 30 } }, blocks: BOTH.map(busy) });
-    expect(await cluster.assign("node-a", "c1")).toEqual(["10.1.0.0/30"]);
-  });
-
-  it("may be the host's own, whose affinity is missing; its number rises by two (recording block-no-affinity-all)", async () => {
-    const cluster = await Cluster.create({
-      pools: POOL,
-      blocks: [emptyBlock("10.0.0.0/30", 4, { affinity: host("node-a"), sequenceNumber: 1000n }), busy("10.0.0.4/30")],
+    it("is every block of the pool exactly once, until there is none", async () => {
+      const cluster = await Cluster.create({
+        pools: { "10.0.0.0/26": { blockSize: 30 } },
+        configuration: { strictAffinity: true, maxBlocksPerHost: 100 },
+      });
+      await cluster.assign("node-a", "c1", 64);
+      const blocks = (await cluster.affinities()).map((affinity) => affinity.split(" ")[1]);
+      expect(new Set(blocks).size).toBe(16);
     });
-    expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.0/30"]);
-    expect((await cluster.block("10.0.0.0/30"))?.sequenceNumber).toBe(1002n);
-    expect(await cluster.affinities()).toEqual(["node-a 10.0.0.0/30 confirmed"]);
+
+    it("is one of the next pool when the first has none", async () => {
+      const cluster = await Cluster.create({ pools: { ...POOL, "10.1.0.0/30": { blockSize: 30 } }, blocks: BOTH.map(busy) });
+      expect(await cluster.assign("node-a", "c1")).toEqual(["10.1.0.0/30"]);
+    });
+
+    it("may be the host's own, whose affinity is missing; its number rises by two (recording block-no-affinity-all)", async () => {
+      const cluster = await Cluster.create({
+        pools: POOL,
+        blocks: [emptyBlock("10.0.0.0/30", 4, { affinity: host("node-a"), sequenceNumber: 1000n }), busy("10.0.0.4/30")],
+      });
+      expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.0/30"]);
+      expect((await cluster.block("10.0.0.0/30"))?.sequenceNumber).toBe(1002n);
+      expect(await cluster.affinities()).toEqual(["node-a 10.0.0.0/30 confirmed"]);
+    });
+
+    it("is never a wholly reserved one", async () => {
+      const cluster = await Cluster.create({ pools: { "10.0.0.0/28": { blockSize: 30 } }, reserved: ["10.0.0.8/29", "10.0.0.0/30"] });
+      expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.4/30"]);
+    });
   });
 
-  it("is never a wholly reserved one", async () => {
-    const cluster = await Cluster.create({ pools: { "10.0.0.0/28": { blockSize: 30 } }, reserved: ["10.0.0.8/29", "10.0.0.0/30"] });
-    expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.4/30"]);
-  });
-});
-
-describe("an empty block of another host", () => {
-  const setup = (since: string | undefined, withAffinity = true) => ({
-    pools: { "10.0.0.0/30": { blockSize: 30 } },
-    configuration: { strictAffinity: true },
-    blocks: [emptyBlock("10.0.0.0/30", 4, { affinity: host("node-b"), ...(since === undefined ? {} : { affinityClaimTime: since }) })],
-    affinities: withAffinity ? [sampleAffinity("node-b", "10.0.0.0/30")] : [],
-  });
-
-  it.each([
-    ["that was claimed long ago", OLD],
-    ["whose claim has no time", undefined],
-    ["that was claimed 60 s ago", "2026-08-22T13:32:20Z"],
-  ])("%s changes hands when there is no other", async (_title, since) => {
-    const cluster = await Cluster.create(setup(since));
-    expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.0/30"]);
-    expect(await cluster.affinities()).toEqual(["node-a 10.0.0.0/30 confirmed"]);
-  });
-
-  it("is left to it for a minute, and lends meanwhile when it may", async () => {
-    const cluster = await Cluster.create(setup("2026-08-22T13:32:21Z"));
-    expect(await cluster.assign("node-a", "c1")).toEqual([]);
-    await cluster.configure({ strictAffinity: false });
-    expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.0/30"]);
-    expect(await cluster.affinities()).toEqual(["node-b 10.0.0.0/30 confirmed"]);
-  });
-
-  it("without affinity object is not taken away (recording other-node-empty-no-affinity)", async () => {
-    const cluster = await Cluster.create(setup(OLD, false));
-    expect(await cluster.assign("node-a", "c1")).toEqual([]);
-  });
-
-  it("is not taken away when it is used at the last moment", async () => {
-    const cluster = await Cluster.create(setup(OLD));
-    cluster.before("get block 10-0-0-0-30", () => useBlock(cluster));
-    expect(await cluster.assign("node-a", "c1")).toEqual([]);
-    expect(await cluster.affinities()).toEqual(["node-b 10.0.0.0/30 confirmed"]);
-    expect((await cluster.block("10.0.0.0/30"))?.affinity).toEqual(host("node-b"));
-  });
-
-  it("has its mark taken back when it is used after it was marked", async () => {
-    const cluster = await Cluster.create(setup(OLD));
-    cluster.before("delete block 10-0-0-0-30", () => useBlock(cluster));
-    expect(await cluster.assign("node-a", "c1")).toEqual([]);
-    expect(await cluster.affinities()).toEqual(["node-b 10.0.0.0/30 confirmed"]);
-  });
-});
-
-describe("an empty block of nobody", () => {
-  it("is made new when there is no other", async () => {
-    const cluster = await Cluster.create({
+  describe("an empty block of another host", () => {
+    const setup = (since: string | undefined, withAffinity = true) => ({
       pools: { "10.0.0.0/30": { blockSize: 30 } },
       configuration: { strictAffinity: true },
-      blocks: [emptyBlock("10.0.0.0/30", 4)],
+      blocks: [emptyBlock("10.0.0.0/30", 4, { affinity: host("node-b"), ...(since === undefined ? {} : { affinityClaimTime: since }) })],
+      affinities: withAffinity ? [sampleAffinity("node-b", "10.0.0.0/30")] : [],
     });
-    expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.0/30"]);
-    expect((await cluster.block("10.0.0.0/30"))?.affinity).toEqual(host("node-a"));
-  });
-});
 
-describe("borrowing", () => {
-  it("takes from the blocks of the pool in the host's order, whoever owns them", async () => {
-    const cluster = await Cluster.create({
-      pools: { "10.0.0.0/28": { blockSize: 30 } },
-      blocks: ["10.0.0.0/30", "10.0.0.4/30", "10.0.0.8/30", "10.0.0.12/30"].map(busy),
+    it.each([
+      ["that was claimed long ago", OLD],
+      ["whose claim has no time", undefined],
+      ["that was claimed 60 s ago", "2026-08-22T13:32:20Z"],
+    ])("%s changes hands when there is no other", async (_title, since) => {
+      const cluster = await Cluster.create(setup(since));
+      expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.0/30"]);
+      expect(await cluster.affinities()).toEqual(["node-a 10.0.0.0/30 confirmed"]);
     });
-    const order = await cluster.assign("node-a", "c1", 12);
-    expect(order.filter((_, index) => index % 3 === 0)).toEqual(["10.0.0.9/30", "10.0.0.13/30", "10.0.0.1/30", "10.0.0.5/30"]);
-    expect(await cluster.affinities()).toEqual([]);
+
+    it("is left to it for a minute, and lends meanwhile when it may", async () => {
+      const cluster = await Cluster.create(setup("2026-08-22T13:32:21Z"));
+      expect(await cluster.assign("node-a", "c1")).toEqual([]);
+      await cluster.configure({ strictAffinity: false });
+      expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.0/30"]);
+      expect(await cluster.affinities()).toEqual(["node-b 10.0.0.0/30 confirmed"]);
+    });
+
+    it("without affinity object is not taken away (recording other-node-empty-no-affinity)", async () => {
+      const cluster = await Cluster.create(setup(OLD, false));
+      expect(await cluster.assign("node-a", "c1")).toEqual([]);
+    });
+
+    it("is not taken away when it is used at the last moment", async () => {
+      const cluster = await Cluster.create(setup(OLD));
+      cluster.before("get block 10-0-0-0-30", () => useBlock(cluster));
+      expect(await cluster.assign("node-a", "c1")).toEqual([]);
+      expect(await cluster.affinities()).toEqual(["node-b 10.0.0.0/30 confirmed"]);
+      expect((await cluster.block("10.0.0.0/30"))?.affinity).toEqual(host("node-b"));
+    });
+
+    it("is not taken away when it was used and given back since it was listed: somebody works with it", async () => {
+      const cluster = await Cluster.create(setup(OLD));
+      cluster.before("get affinity", async () => {
+        await useBlock(cluster);
+        const used = await cluster.datastore.blocks.get("10.0.0.0/30");
+        const given = emptyBlock("10.0.0.0/30", 4, { affinity: host("node-b"), sequenceNumber: (used?.value.sequenceNumber ?? 0n) + 1n });
+        await cluster.datastore.blocks.update("10.0.0.0/30", given, used?.revision ?? "");
+      });
+      expect(await cluster.assign("node-a", "c1")).toEqual([]);
+      expect(await cluster.affinities()).toEqual(["node-b 10.0.0.0/30 confirmed"]);
+    });
+
+    it("has its mark taken back when it is used after it was marked", async () => {
+      const cluster = await Cluster.create(setup(OLD));
+      cluster.before("delete block 10-0-0-0-30", () => useBlock(cluster));
+      expect(await cluster.assign("node-a", "c1")).toEqual([]);
+      expect(await cluster.affinities()).toEqual(["node-b 10.0.0.0/30 confirmed"]);
+    });
   });
 
-  it("reads only the blocks that it takes from", async () => {
-    const full = (cidr: string) => ({ ...busy(cidr), allocations: [0, 0, 0, 0], unallocated: [] });
-    const cluster = await Cluster.create({ pools: POOL, blocks: [full("10.0.0.0/30"), busy("10.0.0.4/30")] });
-    await cluster.assign("node-a", "c1");
-    expect(cluster.calls.filter((call) => call.startsWith("get block"))).toEqual(["get block 10-0-0-4-30"]);
+  describe("an empty block of nobody", () => {
+    it("is made new when there is no other", async () => {
+      const cluster = await Cluster.create({
+        pools: { "10.0.0.0/30": { blockSize: 30 } },
+        configuration: { strictAffinity: true },
+        blocks: [emptyBlock("10.0.0.0/30", 4)],
+      });
+      expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.0/30"]);
+      expect((await cluster.block("10.0.0.0/30"))?.affinity).toEqual(host("node-a"));
+    });
   });
 
-  it("ends when the blocks are full", async () => {
-    const cluster = await Cluster.create({ pools: POOL, blocks: BOTH.map(busy) });
-    const { ipv4 } = await cluster.autoAssign("node-a", "c1", { count4: 10 });
-    expect(ipv4?.addresses).toHaveLength(6);
-    expect(ipv4?.messages).toEqual(["No IPs available in pools: [10.0.0.0/29]"]);
+  describe("borrowing", () => {
+    it("takes from the blocks of the pool in the host's order, whoever owns them", async () => {
+      const cluster = await Cluster.create({
+        pools: { "10.0.0.0/28": { blockSize: 30 } },
+        blocks: ["10.0.0.0/30", "10.0.0.4/30", "10.0.0.8/30", "10.0.0.12/30"].map(busy),
+      });
+      const order = await cluster.assign("node-a", "c1", 12);
+      expect(order.filter((_, index) => index % 3 === 0)).toEqual(["10.0.0.9/30", "10.0.0.13/30", "10.0.0.1/30", "10.0.0.5/30"]);
+      expect(await cluster.affinities()).toEqual([]);
+    });
+
+    it("reads only the blocks that it takes from", async () => {
+      const full = (cidr: string) => ({ ...busy(cidr), allocations: [0, 0, 0, 0], unallocated: [] });
+      const cluster = await Cluster.create({ pools: POOL, blocks: [full("10.0.0.0/30"), busy("10.0.0.4/30")] });
+      await cluster.assign("node-a", "c1");
+      expect(cluster.calls.filter((call) => call.startsWith("get block"))).toEqual(["get block 10-0-0-4-30"]);
+    });
+
+    it("ends when the blocks are full", async () => {
+      const cluster = await Cluster.create({ pools: POOL, blocks: BOTH.map(busy) });
+      const { ipv4 } = await cluster.autoAssign("node-a", "c1", { count4: 10 });
+      expect(ipv4?.addresses).toHaveLength(6);
+      expect(ipv4?.messages).toEqual(["No IPs available in pools: [10.0.0.0/29]"]);
+    });
   });
 });

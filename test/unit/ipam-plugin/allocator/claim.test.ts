@@ -5,121 +5,130 @@ import { emptyBlock, sampleAffinity } from "../../../support/samples.ts";
 const CIDR = "10.0.0.64/26";
 const STATES: readonly AffinityState[] = ["pending", "confirmed", "pendingDeletion"];
 
-describe("an affinity of the host", () => {
-  it.each(STATES)("that is %s, without block, is completed", async (state) => {
-    const cluster = await Cluster.create({ affinities: [sampleAffinity("node-a", CIDR, { state })] });
-    expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.64/26"]);
-    expect(await cluster.affinities()).toEqual([`node-a ${CIDR} confirmed`]);
+describe.each([
+  ["reads the blocks one by one", false],
+  ["finds the blocks with room", true],
+])("in a store that %s:", (_store, findsRoom) => {
+  beforeEach(() => {
+    Cluster.findsRoom = findsRoom;
   });
 
-  it.each<[AffinityState, bigint]>([
-    ["confirmed", 1001n],
-    // Written once more than the assignment, to stop whoever is about to delete the block.
-    ["pending", 1002n],
-    ["pendingDeletion", 1002n],
-  ])("that is %s, with the host's block, is confirmed, and the block's number is %p", async (state, sequenceNumber) => {
-    const cluster = await Cluster.create({
-      affinities: [sampleAffinity("node-a", CIDR, { state })],
-      blocks: [emptyBlock(CIDR, 64, { affinity: host("node-a"), sequenceNumber: 1000n })],
+  describe("an affinity of the host", () => {
+    it.each(STATES)("that is %s, without block, is completed", async (state) => {
+      const cluster = await Cluster.create({ affinities: [sampleAffinity("node-a", CIDR, { state })] });
+      expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.64/26"]);
+      expect(await cluster.affinities()).toEqual([`node-a ${CIDR} confirmed`]);
     });
-    expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.64/26"]);
-    expect(await cluster.affinities()).toEqual([`node-a ${CIDR} confirmed`]);
-    expect((await cluster.block(CIDR))?.sequenceNumber).toBe(sequenceNumber);
-  });
 
-  it.each(STATES)("that is %s, with another's block, is removed, and another block is claimed", async (state) => {
-    const cluster = await Cluster.create({
-      affinities: [sampleAffinity("node-a", CIDR, { state }), sampleAffinity("node-b", CIDR)],
-      blocks: [emptyBlock(CIDR, 64, { affinity: host("node-b") })],
+    it.each<[AffinityState, bigint]>([
+      ["confirmed", 1001n],
+      // Written once more than the assignment, to stop whoever is about to delete the block.
+      ["pending", 1002n],
+      ["pendingDeletion", 1002n],
+    ])("that is %s, with the host's block, is confirmed, and the block's number is %p", async (state, sequenceNumber) => {
+      const cluster = await Cluster.create({
+        affinities: [sampleAffinity("node-a", CIDR, { state })],
+        blocks: [emptyBlock(CIDR, 64, { affinity: host("node-a"), sequenceNumber: 1000n })],
+      });
+      expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.64/26"]);
+      expect(await cluster.affinities()).toEqual([`node-a ${CIDR} confirmed`]);
+      expect((await cluster.block(CIDR))?.sequenceNumber).toBe(sequenceNumber);
     });
-    expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.128/26"]);
-    expect(await cluster.affinities()).toEqual(["node-a 10.0.0.128/26 confirmed", `node-b ${CIDR} confirmed`]);
-  });
 
-  it.each(STATES)("that is %s, with a block without owner, is removed", async (state) => {
-    const cluster = await Cluster.create({ affinities: [sampleAffinity("node-a", CIDR, { state })], blocks: [emptyBlock(CIDR, 64)] });
-    expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.128/26"]);
-    expect(await cluster.affinities()).toEqual(["node-a 10.0.0.128/26 confirmed"]);
-  });
-
-  it("that turns out another's does not count towards the block limit", async () => {
-    const cluster = await Cluster.create({
-      configuration: { maxBlocksPerHost: 1, strictAffinity: true },
-      affinities: [sampleAffinity("node-a", CIDR)],
-      blocks: [emptyBlock(CIDR, 64, { affinity: host("node-b") })],
+    it.each(STATES)("that is %s, with another's block, is removed, and another block is claimed", async (state) => {
+      const cluster = await Cluster.create({
+        affinities: [sampleAffinity("node-a", CIDR, { state }), sampleAffinity("node-b", CIDR)],
+        blocks: [emptyBlock(CIDR, 64, { affinity: host("node-b") })],
+      });
+      expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.128/26"]);
+      expect(await cluster.affinities()).toEqual(["node-a 10.0.0.128/26 confirmed", `node-b ${CIDR} confirmed`]);
     });
-    expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.128/26"]);
-  });
 
-  it("without its labels gets them", async () => {
-    const cluster = await Cluster.create({
-      affinities: [sampleAffinity("node-a", CIDR, { labelled: false })],
-      blocks: [emptyBlock(CIDR, 64, { affinity: host("node-a") })],
+    it.each(STATES)("that is %s, with a block without owner, is removed", async (state) => {
+      const cluster = await Cluster.create({ affinities: [sampleAffinity("node-a", CIDR, { state })], blocks: [emptyBlock(CIDR, 64)] });
+      expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.128/26"]);
+      expect(await cluster.affinities()).toEqual(["node-a 10.0.0.128/26 confirmed"]);
     });
-    await cluster.assign("node-a", "c1");
-    expect((await cluster.datastore.affinities.get({ owner: host("node-a"), cidr: CIDR }))?.value.labelled).toBe(true);
-  });
 
-  it("of the load balancers' virtual host is not the node's of the same name", async () => {
-    const virtual = { type: "virtual", name: "node-a" } as const;
-    const cluster = await Cluster.create({
-      affinities: [sampleAffinity("node-a", CIDR, { owner: virtual })],
-      blocks: [emptyBlock(CIDR, 64, { affinity: virtual })],
+    it("that turns out another's does not count towards the block limit", async () => {
+      const cluster = await Cluster.create({
+        configuration: { maxBlocksPerHost: 1, strictAffinity: true },
+        affinities: [sampleAffinity("node-a", CIDR)],
+        blocks: [emptyBlock(CIDR, 64, { affinity: host("node-b") })],
+      });
+      expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.128/26"]);
     });
-    expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.128/26"]);
-    expect((await cluster.block(CIDR))?.affinity).toEqual(virtual);
-  });
-});
 
-describe("a claim", () => {
-  it("goes on when the affinity turns out to be there, and to be gone when it is looked at", async () => {
-    const cluster = await Cluster.create();
-    const affinity = sampleAffinity("node-a", "10.0.0.128/26", { state: "pending" });
-    cluster.before("create affinity", async () => {
-      const stored = await cluster.datastore.affinities.create(affinity, affinity);
-      cluster.before("get affinity", () => cluster.datastore.affinities.delete(affinity, stored.revision));
+    it("without its labels gets them", async () => {
+      const cluster = await Cluster.create({
+        affinities: [sampleAffinity("node-a", CIDR, { labelled: false })],
+        blocks: [emptyBlock(CIDR, 64, { affinity: host("node-a") })],
+      });
+      await cluster.assign("node-a", "c1");
+      expect((await cluster.datastore.affinities.get({ owner: host("node-a"), cidr: CIDR }))?.value.labelled).toBe(true);
     });
-    expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.128/26"]);
-    expect(cluster.calls.filter((call) => call.startsWith("create affinity"))).toHaveLength(2);
+
+    it("of the load balancers' virtual host is not the node's of the same name", async () => {
+      const virtual = { type: "virtual", name: "node-a" } as const;
+      const cluster = await Cluster.create({
+        affinities: [sampleAffinity("node-a", CIDR, { owner: virtual })],
+        blocks: [emptyBlock(CIDR, 64, { affinity: virtual })],
+      });
+      expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.128/26"]);
+      expect((await cluster.block(CIDR))?.affinity).toEqual(virtual);
+    });
   });
 
-  it("is content when another process of the host has confirmed meanwhile", async () => {
-    const cluster = await Cluster.create();
+  describe("a claim", () => {
+    it("goes on when the affinity turns out to be there, and to be gone when it is looked at", async () => {
+      const cluster = await Cluster.create();
+      const affinity = sampleAffinity("node-a", "10.0.0.128/26", { state: "pending" });
+      cluster.before("create affinity", async () => {
+        const stored = await cluster.datastore.affinities.create(affinity, affinity);
+        cluster.before("get affinity", () => cluster.datastore.affinities.delete(affinity, stored.revision));
+      });
+      expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.128/26"]);
+      expect(cluster.calls.filter((call) => call.startsWith("create affinity"))).toHaveLength(2);
+    });
+
+    it("is content when another process of the host has confirmed meanwhile", async () => {
+      const cluster = await Cluster.create();
+      const key = { owner: host("node-a"), cidr: "10.0.0.128/26" };
+      cluster.before("update affinity", async () => {
+        const stored = await cluster.datastore.affinities.get(key);
+        if (stored === undefined) throw new Error("there is no affinity to confirm");
+        await cluster.datastore.affinities.update(key, { ...stored.value, state: "confirmed" }, stored.revision);
+      });
+      expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.128/26"]);
+      expect(cluster.calls.filter((call) => call.startsWith("update affinity"))).toHaveLength(1);
+    });
+
+    it("starts over when the block is released before it is confirmed", async () => {
+      const cluster = await Cluster.create();
+      cluster.before("update affinity", () => releaseBehind(cluster));
+      expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.128/26"]);
+      expect(await cluster.affinities()).toEqual(["node-a 10.0.0.128/26 confirmed"]);
+    });
+
+    it("of a block that another host has taken since the list was made takes the next one", async () => {
+      const cluster = await Cluster.create();
+      cluster.before("create block 10-0-0-128-26", () =>
+        cluster.datastore.blocks.create("10.0.0.128/26", emptyBlock("10.0.0.128/26", 64, { affinity: host("node-b") })),
+      );
+      expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.192/26"]);
+      expect(await cluster.affinities()).toEqual(["node-a 10.0.0.192/26 confirmed"]);
+      expect(cluster.calls.filter((call) => call === "list block")).toHaveLength(1);
+    });
+  });
+
+  /** What a releaser does to the block that node-a has just created. */
+  async function releaseBehind({ datastore }: Cluster): Promise<void> {
     const key = { owner: host("node-a"), cidr: "10.0.0.128/26" };
-    cluster.before("update affinity", async () => {
-      const stored = await cluster.datastore.affinities.get(key);
-      if (stored === undefined) throw new Error("there is no affinity to confirm");
-      await cluster.datastore.affinities.update(key, { ...stored.value, state: "confirmed" }, stored.revision);
-    });
-    expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.128/26"]);
-    expect(cluster.calls.filter((call) => call.startsWith("update affinity"))).toHaveLength(1);
-  });
-
-  it("starts over when the block is released before it is confirmed", async () => {
-    const cluster = await Cluster.create();
-    cluster.before("update affinity", () => releaseBehind(cluster));
-    expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.128/26"]);
-    expect(await cluster.affinities()).toEqual(["node-a 10.0.0.128/26 confirmed"]);
-  });
-
-  it("of a block that another host has taken since the list was made takes the next one", async () => {
-    const cluster = await Cluster.create();
-    cluster.before("create block 10-0-0-128-26", () =>
-      cluster.datastore.blocks.create("10.0.0.128/26", emptyBlock("10.0.0.128/26", 64, { affinity: host("node-b") })),
-    );
-    expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.192/26"]);
-    expect(await cluster.affinities()).toEqual(["node-a 10.0.0.192/26 confirmed"]);
-    expect(cluster.calls.filter((call) => call === "list block")).toHaveLength(1);
-  });
+    const affinity = await datastore.affinities.get(key);
+    const block = await datastore.blocks.get(key.cidr);
+    if (affinity === undefined || block === undefined) throw new Error("nothing to release");
+    const marked = await datastore.affinities.update(key, { ...affinity.value, state: "pendingDeletion" }, affinity.revision);
+    await datastore.blocks.delete(key.cidr, block.revision);
+    await datastore.affinities.delete(key, marked.revision);
+  }
 });
-
-/** What a releaser does to the block that node-a has just created. */
-async function releaseBehind({ datastore }: Cluster): Promise<void> {
-  const key = { owner: host("node-a"), cidr: "10.0.0.128/26" };
-  const affinity = await datastore.affinities.get(key);
-  const block = await datastore.blocks.get(key.cidr);
-  if (affinity === undefined || block === undefined) throw new Error("nothing to release");
-  const marked = await datastore.affinities.update(key, { ...affinity.value, state: "pendingDeletion" }, affinity.revision);
-  await datastore.blocks.delete(key.cidr, block.revision);
-  await datastore.affinities.delete(key, marked.revision);
-}

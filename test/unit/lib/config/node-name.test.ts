@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { decodeNetworkConfig } from "../../../../lib/config/decode.ts";
@@ -58,9 +58,9 @@ describe("checkNodenameFile", () => {
   });
 
   it("says what else is wrong with the path", () => {
-    writeFileSync(file(), "");
-    expect(() => checkNodenameFile(config({ nodename_file: `${file()}/x` }), "kubernetes")).toThrow(
-      /: not a directory: .*mounted \/var\/lib\/calico\//,
+    symlinkSync(file(), file());
+    expect(() => checkNodenameFile(config({ nodename_file: file() }), "kubernetes")).toThrow(
+      /: too many levels of symbolic links: .*mounted \/var\/lib\/calico\//,
     );
   });
 

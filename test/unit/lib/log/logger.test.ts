@@ -20,7 +20,7 @@ afterEach(() => {
 });
 
 describe("the log of an operation", () => {
-  it("is one line with time, level, identity, the time of each step and of all", () => {
+  it("is one line with time, level, identity, the time of each step and of all", async () => {
     const clock = { milliseconds: 5 };
     const log = logger({}, { uptime: () => clock.milliseconds });
     clock.milliseconds = 7.25;
@@ -31,31 +31,31 @@ describe("the log of an operation", () => {
     log.step("plan");
     clock.milliseconds = 12.34;
     log.info("ADD done");
-    log.flush();
+    await log.flush();
     expect(written()).toEqual([`2026-11-21T09:24:26.179Z info ADD done ${WHO} steps_ms="plan=3.3 ipam=2.8" total_ms=12.3`]);
   });
 
-  it("is written at the end and not before, in one piece", () => {
+  it("is written at the end and not before, in one piece", async () => {
     const log = logger();
     log.info("one");
     log.error("two");
     expect(written()).toEqual([]);
-    log.flush();
+    await log.flush();
     expect(written()).toEqual([`2026-11-21T09:24:26.179Z info one ${WHO}`, `2026-11-21T09:24:26.179Z error two ${WHO} total_ms=1.0`]);
   });
 
-  it("tells the times of an operation that had nothing else to say", () => {
+  it("tells the times of an operation that had nothing else to say", async () => {
     const log = logger();
     log.step("ipam");
-    log.flush();
+    await log.flush();
     expect(written()).toEqual([`2026-11-21T09:24:26.179Z info served ${WHO} steps_ms="ipam=0.0" total_ms=1.0`]);
   });
 
-  it("writes nothing twice", () => {
+  it("writes nothing twice", async () => {
     const log = logger();
     log.info("one");
-    log.flush();
-    log.flush();
+    await log.flush();
+    await log.flush();
     expect(written()).toHaveLength(1);
   });
 
@@ -63,31 +63,31 @@ describe("the log of an operation", () => {
     ["debug", ["d", "i", "e"]],
     ["info", ["i", "e"]],
     ["error", ["e"]],
-  ])("at level %s has %j", (level, messages) => {
+  ])("at level %s has %j", async (level, messages) => {
     const log = logger({ level });
     log.debug("d");
     log.info("i");
     log.error("e");
-    log.flush();
+    await log.flush();
     expect(written().map((line) => line.split(" ")[2])).toEqual(messages);
   });
 
-  it("says nothing of a successful operation at level error", () => {
+  it("says nothing of a successful operation at level error", async () => {
     const log = logger({ level: "error" });
     log.step("plan");
     log.info("ADD done");
-    log.flush();
+    await log.flush();
     expect(written()).toEqual([]);
   });
 
-  it("leaves out what an operation has not: STATUS has no container", () => {
+  it("leaves out what an operation has not: STATUS has no container", async () => {
     const log = createLogger(config(), { command: "STATUS", network: "net1", containerId: "", interfaceName: "" }, options());
     log.info("x");
-    log.flush();
+    await log.flush();
     expect(written()[0]).toContain(`command=STATUS network=net1 pid=${process.pid} `);
   });
 
-  it("quotes values that could be misread, and keeps every event on its line", () => {
+  it("quotes values that could be misread, and keeps every event on its line", async () => {
     const log = logger();
     log.info("text with\nnewline", {
       plain: "a/b:c",
@@ -100,7 +100,7 @@ describe("the log of an operation", () => {
       none: undefined,
       object: { a: [1] },
     });
-    log.flush();
+    await log.flush();
     const lines = written();
     expect(lines).toHaveLength(1);
     expect(lines[0]).toContain('info "text with\\nnewline" ');
@@ -109,23 +109,23 @@ describe("the log of an operation", () => {
     );
   });
 
-  it("tells an error with its causes", () => {
+  it("tells an error with its causes", async () => {
     const log = logger();
     log.error("ADD failed", { error: new TortieError("internal", "outer", { cause: new TortieError("internal", "inner") }) });
-    log.flush();
+    await log.flush();
     expect(written()[0]).toContain('error="outer: inner"');
   });
 
-  it("survives values that JSON does not know", () => {
+  it("survives values that JSON does not know", async () => {
     const loop: Record<string, unknown> = {};
     loop.self = loop;
     const log = logger();
     log.info("x", { loop, big: { n: 1n } });
-    log.flush();
+    await log.flush();
     expect(written()[0]).toContain('loop="[object Object]" big="[object Object]"');
   });
 
-  it("hides secrets: those it is given, bearer tokens, and fields by their name", () => {
+  it("hides secrets: those it is given, bearer tokens, and fields by their name", async () => {
     const log = logger({}, { secrets: ["s3cr3t-t0ken", undefined, ""] });
     log.info("request with s3cr3t-t0ken failed", {
       header: "Authorization: Bearer eyJhbGciOiJSUzI1NiJ9.abc",
@@ -133,39 +133,39 @@ describe("the log of an operation", () => {
       password: "def",
       url: "https://x/?t=s3cr3t-t0ken",
     });
-    log.flush();
+    await log.flush();
     const text = written().join("\n");
     expect(text).not.toMatch(/s3cr3t|eyJ|abc|def/);
     expect(text).toContain("k8sAuthToken=[hidden] password=[hidden]");
   });
 
-  it("does not fail when standard error is closed", () => {
+  it("does not fail when standard error is closed", async () => {
     const gone = openSync(join(directory, "gone"), "a");
     closeSync(gone);
     const log = logger({}, { standardError: gone });
     log.info("x");
-    expect(() => log.flush()).not.toThrow();
+    await expect(log.flush()).resolves.toBeUndefined();
   });
 });
 
 describe("log_file_path", () => {
-  it("gets the same lines, after what is there", () => {
+  it("gets the same lines, after what is there", async () => {
     const filePath = join(directory, "cni.log");
     writeFileSync(filePath, "before\n");
     const log = logger({ filePath });
     log.info("one");
     log.error("two");
-    log.flush();
+    await log.flush();
     expect(linesOf(filePath)).toEqual(["before", ...written()]);
   });
 
-  it("is made with its directories, 0755 and 0644 (recording log-file)", () => {
+  it("is made with its directories, 0755 and 0644 (recording log-file)", async () => {
     const umask = process.umask(0);
     try {
       const filePath = join(directory, "a", "b", "cni.log");
       const log = logger({ filePath });
       log.info("one");
-      log.flush();
+      await log.flush();
       expect(linesOf(filePath)).toEqual(written());
       expect(statSync(filePath).mode & 0o777).toBe(0o644);
       expect(statSync(join(directory, "a", "b")).mode & 0o777).toBe(0o755);
@@ -174,40 +174,40 @@ describe("log_file_path", () => {
     }
   });
 
-  it("that cannot be written is told to standard error, and fails nothing", () => {
+  it("that cannot be written is told to standard error, and fails nothing", async () => {
     writeFileSync(join(directory, "file"), "");
     const filePath = join(directory, "file", "cni.log");
     const log = logger({ filePath });
     log.info("one");
-    log.flush();
+    await log.flush();
     expect(written()).toEqual([
       expect.stringContaining("info one"),
       `2026-11-21T09:24:26.179Z error cannot write the log file ${filePath}: not a directory ${WHO}`,
     ]);
   });
 
-  it("that is a directory is told to standard error", () => {
+  it("that is a directory is told to standard error", async () => {
     const log = logger({ filePath: directory });
     log.info("one");
-    log.flush();
+    await log.flush();
     expect(written()[1]).toContain("is a directory");
   });
 
-  it("that is a FIFO which nobody reads does not stop the operation", () => {
+  it("that is a FIFO which nobody reads does not stop the operation", async () => {
     const filePath = join(directory, "fifo");
     Bun.spawnSync(["mkfifo", filePath]);
     const log = logger({ filePath });
     log.info("one");
-    log.flush();
+    await log.flush();
     expect(written()[1]).toContain("no such device or address");
   });
 
-  it("that is full is told to standard error", () => {
+  it("that is full is told to standard error", async () => {
     const filePath = join(directory, "full");
     symlinkSync("/dev/full", filePath);
     const log = logger({ filePath });
     log.info("one");
-    log.flush();
+    await log.flush();
     expect(written()[1]).toContain("no space left on device");
   });
 });

@@ -53,9 +53,9 @@ describe("the local store on a full disk", () => {
   });
 
   it("cannot be made where there is no room at all, and can once there is", async () => {
-    mountTmpfs("size=64k");
+    mountTmpfs("size=256k");
     const path = join(directory, "tortie.db");
-    writeFileSync(join(directory, "ballast"), Buffer.alloc(64 * 1024));
+    writeFileSync(join(directory, "ballast"), Buffer.alloc(256 * 1024));
     const error = await failureOf(async () => openLocalDatastore(path));
     expect(error.failure).toBe("unavailable");
     expect(error.message).toContain(path);

@@ -1,0 +1,107 @@
+import type { Context } from "../../../../ipam-plugin/allocator/context.ts";
+import { AT_LIMIT, type Hold, hold, settle, undoHold } from "../../../../ipam-plugin/allocator/handle.ts";
+import { Cluster } from "../../../support/cluster.ts";
+import { emptyBlock } from "../../../support/samples.ts";
+
+const CIDR = "10.0.0.0/26";
+
+function contextOf({ datastore }: Cluster): Context {
+  return { datastore, clock: { nowMs: () => 0, nowNs: () => 0n }, random: () => 0, sleep: async () => {} };
+}
+
+async function held(cluster: Cluster, handle: string, count = 1): Promise<Hold> {
+  const outcome = await hold(contextOf(cluster), handle, CIDR, count, 0, undefined, undefined);
+  if (outcome === AT_LIMIT) throw new Error("there is no limit here");
+  return outcome;
+}
+
+describe("the count of a handle", () => {
+  it("is made, raised, lowered and removed", async () => {
+    const cluster = await Cluster.create();
+    const first = await held(cluster, "c1");
+    expect(await cluster.handles()).toEqual({ c1: { [CIDR]: 1 } });
+    const second = await held(cluster, "c1", 2);
+    expect(await cluster.handles()).toEqual({ c1: { [CIDR]: 3 } });
+    await undoHold(contextOf(cluster), second);
+    expect(await cluster.handles()).toEqual({ c1: { [CIDR]: 1 } });
+    // The handle has been written since: what is true is found out.
+    await undoHold(contextOf(cluster), first);
+    expect(await cluster.handles()).toEqual({});
+  });
+
+  it("keeps the case of the first who wrote it", async () => {
+    const cluster = await Cluster.create();
+    await cluster.datastore.handles.create("c1", { id: "C1", blocks: { [CIDR]: 1 } });
+    await held(cluster, "c1");
+    expect((await cluster.datastore.handles.get("c1"))?.value).toEqual({ id: "C1", blocks: { [CIDR]: 2 } });
+  });
+
+  it("has its limit in each family", async () => {
+    const cluster = await Cluster.create();
+    const context = contextOf(cluster);
+    const raise = (cidr: string) => hold(context, "vm", cidr, 1, 1, undefined, undefined);
+    await raise(CIDR);
+    expect(await raise("10.0.0.64/26")).toBe(AT_LIMIT);
+    expect(await raise("fd00::/122")).not.toBe(AT_LIMIT);
+  });
+
+  it("that a loser takes back, after others have settled and raised it, is not taken from them", async () => {
+    const cluster = await Cluster.create({ blocks: [emptyBlock(CIDR, 64)] });
+    const loser = await held(cluster, "vm");
+    await cluster.allocator.releaseByHandle("vm");
+    const seenByOther = await cluster.datastore.blocks.get(CIDR);
+    await held(cluster, "vm");
+    await undoHold(contextOf(cluster), loser);
+    // Either the other's count is still there, or its grant fails, because the block is not what it has seen.
+    const isCounted = (await cluster.handles()).vm !== undefined;
+    const isCutOff = (await cluster.datastore.blocks.get(CIDR))?.revision !== seenByOther?.revision;
+    expect(isCounted || isCutOff).toBe(true);
+  });
+});
+
+describe("settling a count", () => {
+  const twoOfC1 = emptyBlock(CIDR, 64, {
+    allocations: Array.from({ length: 64 }, (_, ordinal) => (ordinal < 2 ? 0 : null)),
+    unallocated: Array.from({ length: 62 }, (_, ordinal) => ordinal + 2),
+    attributes: [{ handleId: "c1" }],
+    sequenceNumberForAllocation: { 0: 1n, 1: 2n },
+  });
+
+  it.each([
+    ["lowers", 5],
+    ["raises", 1],
+  ])("%s it to what the block records, and cuts off grants under way", async (_title, count) => {
+    const cluster = await Cluster.create({ blocks: [twoOfC1], handles: { c1: { [CIDR]: count, "10.0.0.64/26": 1 } } });
+    await settle(contextOf(cluster), "c1", CIDR);
+    expect(await cluster.handles()).toEqual({ c1: { [CIDR]: 2, "10.0.0.64/26": 1 } });
+    expect((await cluster.block(CIDR))?.sequenceNumber).toBe(twoOfC1.sequenceNumber + 1n);
+  });
+
+  it("writes nothing when it is right", async () => {
+    const cluster = await Cluster.create({ blocks: [twoOfC1], handles: { c1: { [CIDR]: 2 } } });
+    await settle(contextOf(cluster), "c1", CIDR);
+    expect((await cluster.block(CIDR))?.sequenceNumber).toBe(twoOfC1.sequenceNumber);
+  });
+
+  it("makes a handle that is missing", async () => {
+    const cluster = await Cluster.create({ blocks: [twoOfC1] });
+    await settle(contextOf(cluster), "c1", CIDR);
+    expect(await cluster.handles()).toEqual({ c1: { [CIDR]: 2 } });
+  });
+});
+
+describe("a handle that the store refuses", () => {
+  it("is an error at once, and no block is tried for it twice", async () => {
+    const cluster = await Cluster.create();
+    const { DatastoreError } = await import("../../../../lib/datastore/datastore.ts");
+    cluster.fateOf = (call) => {
+      if (call.startsWith("create handle")) throw new DatastoreError("invalid", 'metadata.name: Invalid value: "net1.a_b"');
+      return "proceed";
+    };
+    await expect(cluster.assign("node-a", "net1.a_b")).rejects.toMatchObject({
+      word: "datastore-object-invalid",
+      message: 'metadata.name: Invalid value: "net1.a_b"',
+    });
+    expect(cluster.calls.filter((call) => call.startsWith("create handle"))).toHaveLength(1);
+  });
+});
