@@ -14,7 +14,7 @@ const MEANINGS: readonly Meaning[] = [
   // Wrong type of a key: Go names its struct field and type, ours the key and the value ("array" is "list").
   {
     recorded: /^failed to load netconf: json: cannot unmarshal array into Go struct field (?:NetConf)?\.([\w.]+) of type .+$/,
-    ours: String.raw`^failed to load netconf: $1 must be .+, not a list`,
+    ours: "^failed to load netconf: $1 must be .+, not a list",
   },
   {
     recorded: /^failed to load netconf: json: cannot unmarshal (\w+)(?: \S+)? into Go struct field (?:NetConf)?\.([\w.]+) of type .+$/,
