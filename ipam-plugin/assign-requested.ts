@@ -1,29 +1,30 @@
 /** Addresses asked for by name: `IP=` of CNI_ARGS, or the `ips` capability (I§1.6 step 5). */
 import { type Address, hostPrefix } from "../lib/addresses/address.ts";
 import type { DatastoreType, NetworkConfig } from "../lib/config/network-config.ts";
-import { TortieError } from "../lib/errors.ts";
 import type { Assignment } from "./add.ts";
 import type { ReleaseOptions } from "./allocator/allocator.ts";
+import { isGone } from "./allocator/release-ips.ts";
 import { withHostLock } from "./host-lock.ts";
 import { upgradeLabelsOnce } from "./label-upgrade.ts";
 import type { IpamServices } from "./services.ts";
-import { ownerAttributes, type Workload } from "./workload.ts";
+import { ownerAttributes, soleOwner, type Workload } from "./workload.ts";
 
 /** All of them or none, IPv4 first; printed as single addresses. @throws TortieError what `Allocator.assignIp` refuses */
 export async function assignRequested(
   addresses: readonly Address[],
-  { identity, handle }: Workload,
+  workload: Workload,
   config: NetworkConfig,
   datastoreType: DatastoreType,
   services: IpamServices,
 ): Promise<Assignment> {
   const { allocator, node, clock } = services;
-  const attributes = ownerAttributes(identity, clock.nowNs());
+  const { handle, machineAttributes } = workload;
+  const attributes = ownerAttributes(workload, clock.nowNs());
   const taken: ReleaseOptions[] = [];
   const giveBack = async (): Promise<void> => {
     const { error } = await allocator.releaseIps(taken);
     // Somebody else's by now: nothing of ours is left to give back.
-    if (error !== undefined && !(error instanceof TortieError && error.word === "release-mismatch")) throw error;
+    if (error !== undefined && !isGone(error)) throw error;
   };
 
   await using undo = new AsyncDisposableStack();
@@ -39,11 +40,12 @@ export async function assignRequested(
         attributes,
         owner: { type: "host", name: node },
         use: "Workload",
+        perHandleLimit: machineAttributes === undefined ? 0 : 1,
         signal,
       });
-      if (!assigned.isReused) taken.push({ address, handle, sequenceNumber: assigned.sequenceNumber });
+      if (!assigned.isReused) taken.push({ address, handle, sequenceNumber: assigned.sequenceNumber, ...soleOwner(workload, attributes) });
     }
   });
   undo.move();
-  return { prefixes: inOrder.map(hostPrefix), giveBack };
+  return { prefixes: inOrder.map(hostPrefix), isShared: taken.length < inOrder.length, giveBack };
 }

@@ -5,7 +5,7 @@ import { parseResult } from "../lib/cni/result.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
 import { TortieError } from "../lib/errors.ts";
 import type { IpamServices } from "./services.ts";
-import { type Workload, workloadOf } from "./workload.ts";
+import { isLauncherPod, type Workload, workloadOf } from "./workload.ts";
 
 /**
  * Changes nothing and takes no lock.
@@ -15,7 +15,8 @@ import { type Workload, workloadOf } from "./workload.ts";
  */
 export async function ipamCheck(request: CniRequest, config: NetworkConfig, services: IpamServices): Promise<void> {
   const workload = workloadOf(request, services);
-  const held = await heldBy(workload, services);
+  const handles = await handlesOf(workload, request.network, services);
+  const held = await heldBy(handles, services);
   if (config.prevResult === undefined) {
     if (held.size > 0) return;
     throw new TortieError(
@@ -28,14 +29,23 @@ export async function ipamCheck(request: CniRequest, config: NetworkConfig, serv
   if (missing.length === 0) return;
   throw new TortieError(
     "check-failed",
-    `container ${request.containerId}: ${missing.join(", ")} not allocated to handle ${workload.handle} any more`,
+    `container ${request.containerId}: ${missing.join(", ")} not allocated to handle ${handles[0]} any more`,
   );
 }
 
-/** The addresses of both forms of the handle, as canonical text. */
-async function heldBy({ handle, legacyHandle }: Workload, { allocator }: IpamServices): Promise<ReadonlySet<string>> {
+/** Where the container's addresses may be, the likeliest first: its virtual machine's handle, and both forms of its own. */
+async function handlesOf(workload: Workload, network: string, { datastore }: IpamServices): Promise<readonly [string, ...string[]]> {
+  const { handle, legacyHandle, identity } = workload;
+  if (!isLauncherPod(identity) || datastore.virtualMachines === undefined) return [handle, legacyHandle];
+  const { leftMachineOf } = await import("./kubevirt/machine.ts");
+  const machine = await leftMachineOf(datastore.virtualMachines, { namespace: identity.namespace, name: identity.pod }, network);
+  return machine === undefined ? [handle, legacyHandle] : [machine.handle, handle, legacyHandle];
+}
+
+/** The addresses of the handles, as canonical text. */
+async function heldBy(handles: readonly string[], { allocator }: IpamServices): Promise<ReadonlySet<string>> {
   const addresses: Address[] = [];
-  for (const name of [handle, legacyHandle]) {
+  for (const name of handles) {
     for (const held of (await allocator.addressesByHandle(name)) ?? []) addresses.push(held.address);
   }
   return new Set(addresses.map(formatAddress));

@@ -1,27 +1,42 @@
-/** IPAM DEL: release what the container holds, by both forms of its handle; nothing held is success (I§1.7). */
+/** IPAM DEL: release what the container holds, by both forms of its handle, and leave its virtual machine; nothing held is success (I§1.7). */
 import type { CniRequest } from "../lib/cni/protocol.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
 import { withHostLock } from "./host-lock.ts";
 import type { IpamServices } from "./services.ts";
-import { workloadOf } from "./workload.ts";
+import { isLauncherPod, type Workload, workloadOf } from "./workload.ts";
 
 /**
- * Pools, the address asked for and the lock file never matter here. Both handles are tried whatever becomes of the first, and the
+ * Pools, the address asked for and the lock file never matter here. Every step is tried whatever becomes of the first, and the
  * first error is thrown (design, invariant 4).
  *
  * @throws TortieError `arguments-invalid`, `identity-invalid`; DatastoreError
  */
 export async function ipamDel(request: CniRequest, config: NetworkConfig, services: IpamServices): Promise<void> {
-  const { handle, legacyHandle } = workloadOf(request, services);
+  const workload = workloadOf(request, services);
+  const { handle, legacyHandle, identity } = workload;
+  const steps: ((signal: AbortSignal) => Promise<unknown>)[] = [handle, legacyHandle].map(
+    (name) => (signal) => services.allocator.releaseByHandle(name, { signal }),
+  );
+  if (isLauncherPod(identity)) steps.push(await stepOfMachine(workload, request.network, services));
   await withHostLock(config, services, async (signal) => {
     const errors: unknown[] = [];
-    for (const name of [handle, legacyHandle]) {
+    for (const step of steps) {
       try {
-        await services.allocator.releaseByHandle(name, { signal });
+        await step(signal);
       } catch (error) {
         errors.push(error);
       }
     }
     if (errors.length > 0) throw errors[0];
   });
+}
+
+/** Reads that fail must not keep the container's own handles from being released. */
+async function stepOfMachine(workload: Workload, network: string, services: IpamServices): Promise<(signal: AbortSignal) => Promise<void>> {
+  const { leaveMachine } = await import("./kubevirt/del.ts");
+  try {
+    return await leaveMachine(workload, network, services);
+  } catch (error) {
+    return () => Promise.reject(error);
+  }
 }

@@ -4,7 +4,7 @@ import { type CniArgs, parseCniArgs } from "../lib/workload/cni-args.ts";
 import { workloadEndpointName } from "../lib/workload/endpoint-name.ts";
 import { legacyHandleId, workloadHandleId } from "../lib/workload/handles.ts";
 import { identifyWorkload, type WorkloadIdentity } from "../lib/workload/identity.ts";
-import type { OwnerAttributes } from "./allocator/allocator.ts";
+import type { OwnerAttributes, OwnerPreconditions } from "./allocator/allocator.ts";
 import type { IpamServices } from "./services.ts";
 
 export interface Workload {
@@ -14,6 +14,8 @@ export interface Workload {
   readonly handle: string;
   /** Where early Calico versions kept the addresses of this workload. */
   readonly legacyHandle: string;
+  /** Of a virtual machine only: what its addresses carry beside the attributes of every address (I§1.9). */
+  readonly machineAttributes?: OwnerAttributes;
 }
 
 /**
@@ -30,10 +32,32 @@ export function workloadOf(request: CniRequest, services: Pick<IpamServices, "no
   return { identity, args, handle: workloadHandleId(request.network, containerId), legacyHandle: legacyHandleId(identity) };
 }
 
+/**
+ * Whether a pod may carry a KubeVirt machine (I§1.9): by its name, so that no other pod costs a request or a line of code. The API
+ * server has the last word.
+ */
+export function isLauncherPod({ orchestrator, pod }: WorkloadIdentity): boolean {
+  return orchestrator === "k8s" && pod.startsWith("virt-launcher-");
+}
+
 /** The attributes that kube-controllers' GC, Felix and calicoctl look for (I§1.6 step 4, I§10.6). */
-export function ownerAttributes(identity: WorkloadIdentity, nowNs: bigint): OwnerAttributes {
+export function ownerAttributes(
+  { identity, machineAttributes = {} }: Pick<Workload, "identity" | "machineAttributes">,
+  nowNs: bigint,
+): OwnerAttributes {
   const pod = identity.orchestrator === "k8s" ? { pod: identity.pod, namespace: identity.namespace } : {};
-  return { node: identity.node, timestamp: goTimestamp(nowNs), ...pod };
+  return { node: identity.node, timestamp: goTimestamp(nowNs), ...pod, ...machineAttributes };
+}
+
+/**
+ * The condition for giving back an address that an ADD took: another pod of the same virtual machine may have taken it over since. Other
+ * addresses have no second owner, and no condition.
+ */
+export function soleOwner(
+  { machineAttributes }: Pick<Workload, "machineAttributes">,
+  attributes: OwnerAttributes,
+): { readonly owners?: OwnerPreconditions } {
+  return machineAttributes === undefined ? {} : { owners: { active: attributes, alternate: {} } };
 }
 
 /** A time as Go prints it: "2026-08-22 13:33:20.123456789 +0000 UTC", trailing zeros of the fraction left out (I§1.6 step 4). */

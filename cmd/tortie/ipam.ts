@@ -2,6 +2,8 @@
  * Addresses come from an IPAM plugin (C§2.5), which may be any executable of CNI_PATH. When it is the very file that is running, the
  * call is served in this process: same input, same outcome, same errors, without a second process start and a second datastore.
  */
+
+import * as plugin from "../../ipam-plugin/ipam-plugin.ts";
 import { type DelegateCall, delegateAdd, runDelegate } from "../../lib/cni/delegate.ts";
 import { findPlugin, isRunningExecutable } from "../../lib/cni/find-plugin.ts";
 import type { CniCommand, CniRequest, CniResult } from "../../lib/cni/protocol.ts";
@@ -91,7 +93,7 @@ class DelegatedIpam implements Ipam {
 }
 
 function inProcess(request: CniRequest, config: NetworkConfig, services: Services): Ipam {
-  const open = async () => ({ plugin: await import("../../ipam-plugin/ipam-plugin.ts"), ipam: await services.ipamServices(config) });
+  const open = async () => ({ plugin, ipam: await services.ipamServices(config) });
   return {
     isOurs: true,
     async holdsAddresses() {

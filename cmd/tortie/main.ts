@@ -9,6 +9,8 @@ import { withIgnoreUnknown } from "../../lib/workload/cni-args.ts";
 import { print, printError, runPlugin } from "../plugin.ts";
 import { readFlags } from "../plugin-flags.ts";
 import { VERSION } from "../version.ts";
+import { add } from "./add.ts";
+import { del } from "./del.ts";
 import { createServices, type Services } from "./services.ts";
 
 const FLAGS = { v: "Display version", t: "Test the connection to the datastore; the network configuration is read from standard input" };
@@ -49,9 +51,9 @@ async function serve(original: CniRequest, env: Environment): Promise<CniResult 
 async function runVerb(request: CniRequest, config: NetworkConfig, services: Services): Promise<CniResult | undefined> {
   switch (request.command) {
     case "ADD":
-      return (await import("./add.ts")).add(request, config, services);
+      return add(request, config, services);
     case "DEL":
-      await (await import("./del.ts")).del(request, config, services);
+      await del(request, config, services);
       return undefined;
     case "CHECK":
       await (await import("./check.ts")).check(request, config, services);

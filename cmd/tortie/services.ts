@@ -5,7 +5,8 @@
  */
 import type { Dataplane } from "../../dataplane/dataplane.ts";
 import { LinuxDataplane } from "../../dataplane/linux/linux-dataplane.ts";
-import type { IpamServices } from "../../ipam-plugin/services.ts";
+import { ensureMasquerade } from "../../dataplane/linux/nat.ts";
+import { createIpamServices, type IpamServices } from "../../ipam-plugin/services.ts";
 import type { Environment } from "../../lib/cni/environment.ts";
 import { chooseDatastore } from "../../lib/config/datastore-choice.ts";
 import type { NetworkConfig } from "../../lib/config/network-config.ts";
@@ -41,11 +42,9 @@ export function createServices(config: NetworkConfig, env: Environment, log: Log
     isStandalone: chooseDatastore(config, env) === "local",
     datastore,
     async ipamServices(forConfig) {
-      const { createIpamServices } = await import("../../ipam-plugin/services.ts");
       return createIpamServices({ datastore: await datastore(), node: nodeName(forConfig), env, log });
     },
     async ensureOutgoing() {
-      const { ensureMasquerade } = await import("../../dataplane/linux/nat.ts");
       const pools = (await (await datastore()).pools.list()).map(({ value }) => value);
       ensureMasquerade(
         pools.filter((pool) => pool.natOutgoing).map((pool) => pool.cidr),

@@ -104,6 +104,16 @@ export interface ReleaseOptions {
   readonly handle?: string;
   /** Only this allocation of it, not a later one. */
   readonly sequenceNumber?: bigint;
+  /** Only while its owners are these: nobody has taken it over (KubeVirt). */
+  readonly owners?: OwnerPreconditions;
+}
+
+export interface HandleReleaseOptions {
+  /** Only allocations with this number. */
+  readonly sequenceNumber?: bigint;
+  /** Only addresses whose owners are these; the others stay. */
+  readonly owners?: OwnerPreconditions;
+  readonly signal?: AbortSignal;
 }
 
 export interface ReleaseIpsResult {
@@ -196,14 +206,14 @@ export interface Allocator {
   resolvePools(entries: readonly string[], family: Family): Promise<readonly string[]>;
   /** Never rejects: what stopped a family is in its `error`, so that the caller can give back the rest. */
   autoAssign(request: AutoAssignRequest): Promise<AutoAssignResult>;
-  /** Releases exactly what an `autoAssign` took, nothing that its handle held before. Never rejects because an address is gone. */
-  giveBack(result: AutoAssignResult, handle: string): Promise<void>;
+  /**
+   * Releases exactly what an `autoAssign` took, nothing that its handle held before, and with `owners` nothing that was taken over.
+   * Never rejects because an address is gone.
+   */
+  giveBack(result: AutoAssignResult, handle: string, owners?: OwnerPreconditions): Promise<void>;
   /** @throws TortieError `address-outside-pools`, `address-taken`, `pool-use`, `handle-limit`, `affinity-strict` */
   assignIp(request: AssignIpRequest): Promise<AssignedAddress>;
-  releaseByHandle(
-    handle: string,
-    options?: { readonly sequenceNumber?: bigint; readonly signal?: AbortSignal },
-  ): Promise<ReleaseByHandleResult>;
+  releaseByHandle(handle: string, options?: HandleReleaseOptions): Promise<ReleaseByHandleResult>;
   releaseIps(options: readonly ReleaseOptions[], signal?: AbortSignal): Promise<ReleaseIpsResult>;
   /** One block of one owner. @throws TortieError `block-not-empty`, `block-claimed` */
   releaseAffinity(cidr: string, owner: BlockOwner, options: ReleaseAffinityOptions): Promise<void>;

@@ -21,6 +21,9 @@ const DEFAULT_BLOCK_LIMIT = 20;
 /** How often others may be faster than we to a block that we chose (I§3.4). */
 const MOST_LOSSES = 100;
 
+/** How many of the blocks that should be full are looked at before a new one is claimed. */
+const FULL_BLOCKS_LOOKED_AT = 8;
+
 export interface FamilyRequest {
   readonly family: Family;
   readonly count: number;
@@ -111,15 +114,19 @@ class Assignment {
     }
   }
 
-  /** The owner's blocks that need not be looked at: full, and truly the owner's. Known without reading each only where the store helps. */
+  /** The owner's blocks that need not be tried: full, and truly the owner's. Known without reading each only where the store helps. */
   async #fullBlocks(candidates: readonly Versioned<BlockAffinity>[]): Promise<ReadonlySet<string>> {
     const { owner, withRoom } = this.#request;
     if (withRoom === undefined) return new Set();
     const roomy = new Set((await withRoom).map(({ value }) => value.cidr));
-    const suspects = new Set(candidates.filter(({ value }) => isReady(value) && !roomy.has(value.cidr)).map(({ value }) => value.cidr));
-    if (suspects.size === 0) return suspects;
-    const owned = (await this.#view.blocks()).filter(({ value }) => suspects.has(value.cidr) && isOwnedBy(value, owner));
-    return new Set(owned.map(({ value }) => value.cidr));
+    const full = candidates.map(({ value }) => value).filter((affinity) => isReady(affinity) && !roomy.has(affinity.cidr));
+    const cidrs = new Set(full.map(({ cidr }) => cidr));
+    // An affinity may be wrong: some are looked at each time, so that none stays wrong for ever.
+    for (const cidr of sample([...cidrs], FULL_BLOCKS_LOOKED_AT, this.#context.random)) {
+      const block = await this.#context.datastore.blocks.get(cidr);
+      if (block === undefined || !isOwnedBy(block.value, owner)) cidrs.delete(cidr);
+    }
+    return cidrs;
   }
 
   /** @returns how many blocks the owner has; affinities of blocks that turn out another's do not count */
@@ -153,22 +160,22 @@ class Assignment {
     let excluded = new Set(full);
     let owned = ownedAlready;
     let losses = 0;
-    let isListFresh = true;
+    let isListOld = false;
     while (this.#isShort()) {
       this.#signal?.throwIfAborted();
       if (owned >= limit) throw this.#limitReached(limit);
       if (!configuration.autoAllocateBlocks) throw new TortieError("block-unavailable", "failed to find or claim a block");
       const choice = await chooseBlock(this.#context, this.#view, { owner, pools, excluded }, this.#signal);
-      if (choice === undefined && isListFresh) return this.#borrow(pools, configuration);
+      if (choice === undefined && !isListOld) return this.#borrow(pools, configuration);
       if (choice === undefined) {
         // Others have taken and given up blocks since the list was made.
         this.#view.forgetBlocks();
         excluded = new Set(full);
-        isListFresh = true;
+        isListOld = false;
         continue;
       }
       excluded.add(choice.cidr);
-      isListFresh = false;
+      isListOld = this.#view.areBlocksListed;
       if (await this.#claimAndTake({ cidr: choice.cidr, expectBlock: choice.exists })) owned++;
       else if (++losses === MOST_LOSSES) {
         throw new TortieError(
@@ -226,6 +233,12 @@ class Assignment {
     this.#messages.push(`Need to allocate an IPAM block but could not - limit of ${limit} blocks reached for this node`);
     return new TortieError("block-limit", "cannot allocate new block due to per host block limit");
   }
+}
+
+/** All of a few, or some of many that follow each other, beginning anywhere. */
+function sample<T>(items: readonly T[], count: number, random: () => number): readonly T[] {
+  const start = Math.floor(random() * items.length);
+  return [...items.slice(start), ...items.slice(0, start)].slice(0, count);
 }
 
 /** Nothing has to be mended before the block is used. */

@@ -1,11 +1,11 @@
 /** Automatic assignment of both families, and taking it back (I§3.1). */
 import type { Family } from "../../lib/addresses/address.ts";
-import type { AutoAssignRequest, AutoAssignResult, FamilyAssignment } from "./allocator.ts";
+import type { AutoAssignRequest, AutoAssignResult, FamilyAssignment, OwnerPreconditions } from "./allocator.ts";
 import { assignFamily, type FamilyRequest } from "./assign.ts";
 import type { Grant } from "./assign-block.ts";
 import { type Context, once, View } from "./context.ts";
 import { countOf } from "./handle.ts";
-import { releaseIps } from "./release-ips.ts";
+import { isGone, releaseIps } from "./release-ips.ts";
 import { reusable } from "./reuse.ts";
 
 /** IPv4 is done before IPv6 begins; an error of the first leaves the second out (I§3.1). */
@@ -30,14 +30,24 @@ export async function autoAssign(context: Context, request: AutoAssignRequest): 
 }
 
 /** Releases what an assignment took, by handle and sequence number: an address that is somebody else's by now stays untouched. */
-export async function giveBack(context: Context, result: AutoAssignResult, handle: string): Promise<void> {
+export async function giveBack(
+  context: Context,
+  result: AutoAssignResult,
+  handle: string,
+  owners: OwnerPreconditions | undefined,
+): Promise<void> {
   const options = [result.ipv4, result.ipv6]
     .flatMap((family) => family?.addresses ?? [])
     .filter((address) => !address.isReused)
-    .map(({ prefix, sequenceNumber }) => ({ address: prefix.address, handle, sequenceNumber }));
+    .map(({ prefix, sequenceNumber }) => ({
+      address: prefix.address,
+      handle,
+      sequenceNumber,
+      ...(owners === undefined ? {} : { owners }),
+    }));
   if (options.length === 0) return;
   const { error } = await releaseIps(context, new View(context.datastore), options, undefined);
-  if (error !== undefined) throw error;
+  if (error !== undefined && !isGone(error)) throw error;
 }
 
 /** The words for an assignment that came out short (I§1.10). */

@@ -2,7 +2,8 @@
  * Which block to claim when the owner's own are full (I§3.5): the first one missing, or owned without affinity, on the owner's walk
  * through each pool; else one that stands empty.
  *
- * The list of all blocks is read once for a request. It may be old by the time of the claim; the claim finds out.
+ * The first blocks on the walk are read one by one, because the very first is nearly always missing; only then all blocks of the
+ * cluster are listed, once for a request. What was read may be old by the time of the claim; the claim finds out.
  */
 import { contains, covers, sizeOf } from "../../lib/addresses/address.ts";
 import { type BlockOwner, isDatastoreFailure, type Versioned } from "../../lib/datastore/datastore.ts";
@@ -19,9 +20,12 @@ import type { Reservations } from "./reservations.ts";
 /** An empty block of another owner is left alone for so long after it was claimed: its first address may be on the way. */
 const YOUNGEST_RECLAIM_MS = 60_000;
 
+/** So many blocks are read by themselves before all are listed. */
+const MOST_SINGLE_READS = 3;
+
 export interface Choice {
   readonly cidr: string;
-  /** The list has the block: it is ours, without affinity. */
+  /** The block is there: it is ours, without affinity. */
   readonly exists: boolean;
 }
 
@@ -39,23 +43,23 @@ export async function chooseBlock(
   request: ChooseRequest,
   signal: AbortSignal | undefined,
 ): Promise<Choice | undefined> {
-  const existing = new Map((await view.blocks()).map((block) => [block.value.cidr, block]));
+  const find = finder(context, view);
   const reservations = await view.reservations();
   const normal = await normaliser(context, view);
   const empty: Versioned<Block>[] = [];
   for (const pool of request.pools) {
     for (const cidr of walk(pool, await startOf(context, pool, request.owner), reservations)) {
       if (request.excluded.has(cidr)) continue;
-      const listed = existing.get(cidr);
-      if (listed === undefined) return { cidr, exists: false };
-      const block = normal(listed.value);
+      const found = await find(cidr);
+      if (found === undefined) return { cidr, exists: false };
+      const block = normal(found.value);
       if (freeOrdinals(block, reservations).length === 0) continue;
       if (isOwnedBy(block, request.owner)) return { cidr, exists: true };
-      if (isEmpty(block)) empty.push(listed);
+      if (isEmpty(block)) empty.push(found);
     }
   }
-  for (const listed of empty) {
-    if (await reclaim(context, view, listed, signal)) return { cidr: listed.value.cidr, exists: false };
+  for (const found of empty) {
+    if (await reclaim(context, view, found, signal)) return { cidr: found.value.cidr, exists: false };
   }
   return undefined;
 }
@@ -76,6 +80,17 @@ export async function blocksWithRoom(context: Context, view: View, pool: UsableP
     places.push({ cidr: value.cidr, steps: (indexOf(pool, prefix.address.value) - start + count) % count });
   }
   return places.sort((a, b) => (a.steps < b.steps ? -1 : 1)).map(({ cidr }) => cidr);
+}
+
+/** Looks blocks up: the first few in the store, the others in the list of all. */
+function finder(context: Context, view: View): (cidr: string) => Promise<Versioned<Block> | undefined> {
+  let singleReads = 0;
+  let listed: Map<string, Versioned<Block>> | undefined;
+  return async (cidr) => {
+    if (!view.areBlocksListed && singleReads++ < MOST_SINGLE_READS) return context.datastore.blocks.get(cidr);
+    listed ??= new Map((await view.blocks()).map((block) => [block.value.cidr, block]));
+    return listed.get(cidr);
+  };
 }
 
 /** Every block of a pool once, from `start` round to it again, but for those wholly reserved. */

@@ -29,7 +29,7 @@ export class View {
   readonly pools: () => Promise<readonly IPPool[]>;
   readonly reservations: () => Promise<Reservations>;
   readonly configuration: () => Promise<IpamConfiguration>;
-  #blocks: () => Promise<readonly Versioned<Block>[]>;
+  #blocks: (() => Promise<readonly Versioned<Block>[]>) | undefined;
   readonly #datastore: Datastore;
   /** No labels when the store knows no such node, and for the virtual owner (I§3.1). */
   readonly nodeLabels: () => Promise<Labels>;
@@ -40,7 +40,6 @@ export class View {
     this.reservations = once(async () => new Reservations((await datastore.reservations.list()).map((reservation) => reservation.value)));
     this.configuration = once(async () => (await datastore.ipamConfiguration.get("default"))?.value ?? DEFAULT_CONFIGURATION);
     this.#datastore = datastore;
-    this.#blocks = once(() => datastore.blocks.list());
     this.nodeLabels = once(async () => (owner?.type === "host" ? ((await datastore.nodes.get(owner.name))?.value.labels ?? {}) : {}));
     this.namespaceLabels = once(async () =>
       namespace === undefined ? {} : ((await datastore.namespaces.get(namespace))?.value.labels ?? {}),
@@ -49,12 +48,17 @@ export class View {
 
   /** Every block of the cluster as last listed: a choice made from it must be confirmed by a compare-and-swap. */
   blocks(): Promise<readonly Versioned<Block>[]> {
+    this.#blocks ??= once(() => this.#datastore.blocks.list());
     return this.#blocks();
+  }
+
+  get areBlocksListed(): boolean {
+    return this.#blocks !== undefined;
   }
 
   /** The list has led astray: the next one to ask lists again. */
   forgetBlocks(): void {
-    this.#blocks = once(() => this.#datastore.blocks.list());
+    this.#blocks = undefined;
   }
 }
 

@@ -22,9 +22,9 @@ export function createAllocator(services: AllocatorServices): Allocator {
   return {
     resolvePools: (entries, family) => resolvePools(view(), entries, family),
     autoAssign: (request) => autoAssign(context, request),
-    giveBack: (result, handle) => giveBack(context, result, handle),
+    giveBack: (result, handle, owners) => giveBack(context, result, handle, owners),
     assignIp: (request) => assignIp(context, view(), request),
-    releaseByHandle: (handle, { sequenceNumber, signal } = {}) => releaseByHandle(context, view(), { handle, sequenceNumber, signal }),
+    releaseByHandle: (handle, options = {}) => releaseByHandle(context, view(), { ...options, handle }),
     releaseIps: (options, signal) => releaseIps(context, view(), options, signal),
     async releaseAffinity(cidr, owner, { mustBeEmpty, signal }) {
       await releaseAffinity(context, view(), { owner, cidr, mustBeEmpty }, signal);

@@ -3,9 +3,10 @@ import { type Address, formatAddress } from "../../lib/addresses/address.ts";
 import { isDatastoreFailure } from "../../lib/datastore/datastore.ts";
 import type { AllocationAttribute } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors.ts";
-import type { OwnerAttributes, OwnerPreconditions, OwnerUpdates } from "./allocator.ts";
+import type { OwnerPreconditions, OwnerUpdates } from "./allocator.ts";
 import { holderOf, nextSequence, ordinalOf, prefixOf, sanitised, withOrdinalAttribute } from "./block.ts";
 import type { Context, View } from "./context.ts";
+import { unexpectedOwner } from "./owner-preconditions.ts";
 import { blockOf } from "./queries.ts";
 import { AGAIN, retry } from "./retry.ts";
 
@@ -39,8 +40,9 @@ export async function setOwnerAttributes(
     if (sanitised(holder.handleId ?? "") !== sanitised(handle)) {
       throw new TortieError("address-not-assigned", `${text} is not assigned to handle ${handle}`);
     }
-    expectOwner(text, "active", holder.activeOwner, preconditions.active);
-    expectOwner(text, "alternate", holder.alternateOwner, preconditions.alternate);
+    const other = unexpectedOwner(holder, preconditions);
+    if (other !== undefined)
+      throw new TortieError("owner-conflict", `update conflict: ${text}: the ${other} owner is not the expected one`);
     const changed = updated(holder, updates);
     if (changed === undefined) return { result: undefined };
     try {
@@ -52,14 +54,6 @@ export async function setOwnerAttributes(
       throw error;
     }
   });
-}
-
-/** An expectation names the pairs that must be there; one without pairs means that there must be no owner. */
-function expectOwner(address: string, which: string, owner: OwnerAttributes = {}, expected: OwnerAttributes | undefined): void {
-  if (expected === undefined) return;
-  const pairs = Object.entries(expected);
-  const isMet = pairs.length === 0 ? Object.keys(owner).length === 0 : pairs.every(([key, value]) => owner[key] === value);
-  if (!isMet) throw new TortieError("owner-conflict", `update conflict: ${address}: the ${which} owner is not the expected one`);
 }
 
 /** `undefined`: nothing changes. */

@@ -8,19 +8,17 @@
 import { type Address, addressAt } from "../../lib/addresses/address.ts";
 import { isDatastoreFailure } from "../../lib/datastore/datastore.ts";
 import type { Block } from "../../lib/datastore/resources.ts";
-import type { ReleaseByHandleResult } from "./allocator.ts";
-import { isEmpty, nextSequence, ordinalsOf, prefixOf, sequenceOf } from "./block.ts";
+import type { HandleReleaseOptions, ReleaseByHandleResult } from "./allocator.ts";
+import { holderOf, isEmpty, nextSequence, ordinalsOf, prefixOf, sequenceOf } from "./block.ts";
 import type { Context, View } from "./context.ts";
 import { releaseDeselected } from "./deselected.ts";
 import { putCounts } from "./handle.ts";
+import { unexpectedOwner } from "./owner-preconditions.ts";
 import { releaseOrdinals } from "./release-block.ts";
 import { AGAIN, retry } from "./retry.ts";
 
-interface HandleRelease {
+interface HandleRelease extends HandleReleaseOptions {
   readonly handle: string;
-  /** Only allocations with this number; absent: all. */
-  readonly sequenceNumber: bigint | undefined;
-  readonly signal: AbortSignal | undefined;
 }
 
 /** Every block is tried, whatever another one does; the first failure is thrown at the end. */
@@ -65,7 +63,7 @@ interface BlockOutcome {
 function releaseInBlock(
   context: Context,
   view: View,
-  { handle, sequenceNumber, signal }: HandleRelease,
+  { handle, sequenceNumber, owners, signal }: HandleRelease,
   cidr: string,
   counted: number,
 ): Promise<BlockOutcome> {
@@ -74,7 +72,11 @@ function releaseInBlock(
     if (stored === undefined) return { result: { released: [], left: 0 } };
     const block = stored.value;
     const held = ordinalsOf(block, handle);
-    const wanted = held.filter((ordinal) => sequenceNumber === undefined || sequenceOf(block, ordinal) === sequenceNumber);
+    const wanted = held.filter(
+      (ordinal) =>
+        (sequenceNumber === undefined || sequenceOf(block, ordinal) === sequenceNumber) &&
+        unexpectedOwner(holderOf(block, ordinal), owners) === undefined,
+    );
     const left = held.length - wanted.length;
     try {
       if (wanted.length > 0) {

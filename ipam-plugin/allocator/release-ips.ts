@@ -11,6 +11,7 @@ import { holderOf, isEmpty, ordinalOf, ordinalsOf, prefixOf, sanitised, sequence
 import type { Context, View } from "./context.ts";
 import { releaseDeselected } from "./deselected.ts";
 import { putCounts, settle } from "./handle.ts";
+import { unexpectedOwner } from "./owner-preconditions.ts";
 import { blockOf } from "./queries.ts";
 import { releaseOrdinals } from "./release-block.ts";
 import { AGAIN, retry } from "./retry.ts";
@@ -139,7 +140,7 @@ class HandleCounts {
 /** Ordinals to release; one option that does not fit refuses the whole block. */
 function heldOrdinals(block: Block, options: readonly ReleaseOptions[]): readonly number[] {
   const prefix = prefixOf(block.cidr);
-  return options.flatMap(({ address, handle, sequenceNumber }) => {
+  return options.flatMap(({ address, handle, sequenceNumber, owners }) => {
     const ordinal = ordinalOf(prefix, address);
     if (ordinal === undefined) return [];
     const holder = holderOf(block, ordinal);
@@ -151,6 +152,8 @@ function heldOrdinals(block: Block, options: readonly ReleaseOptions[]): readonl
     if (holder === undefined) return [];
     const held = sanitised(holder.handleId ?? "");
     if (handle !== undefined && held !== sanitised(handle)) throw mismatch(address, `bad handle: ${handle} given, ${held} stored`);
+    const other = unexpectedOwner(holder, owners);
+    if (other !== undefined) throw mismatch(address, `the ${other} owner is not the expected one`);
     return [ordinal];
   });
 }
@@ -158,6 +161,11 @@ function heldOrdinals(block: Block, options: readonly ReleaseOptions[]): readonl
 function isUnallocated(block: Block | undefined, address: Address): boolean {
   const ordinal = block === undefined ? undefined : ordinalOf(prefixOf(block.cidr), address);
   return block === undefined || ordinal === undefined || holderOf(block, ordinal) === undefined;
+}
+
+/** Whether a release was refused because the address is not the caller's any more. */
+export function isGone(error: Error): boolean {
+  return error instanceof TortieError && error.word === "release-mismatch";
 }
 
 function mismatch(address: Address, reason: string): TortieError {

@@ -1,6 +1,7 @@
 /** Allocations against endpoints: an address that is taken for a workload is used by one (invariant 1 of I§5.5). */
 import type { Versioned } from "../../lib/datastore/datastore.ts";
 import type { WorkloadEndpoint } from "../../lib/datastore/resources.ts";
+import { isMachineHandle } from "../../lib/workload/handles.ts";
 import { sequenceOf } from "../allocator/block.ts";
 import { WINDOWS_RESERVED_HANDLE } from "./handle-rules.ts";
 import { count, enumerate, type Problem, problem } from "./problem.ts";
@@ -26,8 +27,9 @@ export function unusedProblems(
 
 /** Whether an endpoint must exist for the allocation: not for tunnels, load balancers, VMs between two pods, and Windows' own. */
 export function belongsToWorkload({ attribute }: Allocation): boolean {
-  const { handleId, activeOwner = {} } = attribute;
-  return handleId?.toLowerCase() !== WINDOWS_RESERVED_HANDLE && activeOwner.type === undefined && activeOwner["vmi-name"] === undefined;
+  const { handleId = "", activeOwner = {} } = attribute;
+  const isMachines = activeOwner["vmi-name"] !== undefined || isMachineHandle(handleId);
+  return handleId.toLowerCase() !== WINDOWS_RESERVED_HANDLE && activeOwner.type === undefined && !isMachines;
 }
 
 /**

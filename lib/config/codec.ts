@@ -128,16 +128,24 @@ function decodeMembers<M extends Members>(members: M, objects: readonly { object
   const found = new Map<string, Found[]>();
   for (const { object, path } of objects) {
     for (const [key, value] of Object.entries(object)) {
+      const name = memberName(members, key);
+      if (name === undefined) continue;
       const at = { value, path: path === "" ? key : `${path}.${key}` };
-      const name = foldKey(key);
       const earlier = found.get(name);
       if (earlier === undefined) found.set(name, [at]);
       else earlier.push(at);
     }
   }
   const decoded: Record<string, unknown> = emptyObject();
-  for (const [key, codec] of Object.entries(members)) decoded[key] = codec.decode(found.get(foldKey(key)) ?? []);
+  for (const [name, occurrences] of found) decoded[name] = members[name]?.decode(occurrences);
   return decoded as DecodedMembers<M>; // the loop above filled in every key of M with its own codec
+}
+
+/** The member that a key means. Keys are nearly always spelled as documented, so that the others are folded only when one is not. */
+function memberName(members: Members, key: string): string | undefined {
+  if (Object.hasOwn(members, key)) return key;
+  const folded = foldKey(key);
+  return Object.keys(members).find((name) => foldKey(name) === folded);
 }
 
 function plain<T extends JsonValue>(type: string, read: (value: JsonValue) => T | undefined, hidden = false): Codec<T> {

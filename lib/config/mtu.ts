@@ -1,7 +1,7 @@
 /** The MTU of a new link (C§1.6). */
 import { messageOf, TortieError } from "../errors.ts";
 import { systemErrorCode, systemErrorText } from "../system/errno.ts";
-import { readText } from "../system/files.ts";
+import { isThere, readText } from "../system/files.ts";
 import type { NetworkConfig } from "./network-config.ts";
 
 /** Written by Felix: decimal bytes, the smallest MTU of the encapsulations in use. The path is fixed (C§1.6). */
@@ -19,6 +19,7 @@ export function resolveMtu(config: Pick<NetworkConfig, "mtu" | "requireMtuFile">
 }
 
 function readMtuFile(file: string, isRequired: boolean): number {
+  if (!isRequired && !isThere(file)) return 0;
   let content: string;
   try {
     content = readText(file).trim();

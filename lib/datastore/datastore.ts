@@ -11,6 +11,7 @@ import type {
   IPReservation,
   IpamConfiguration,
   LabelledObject,
+  OwnedObject,
   WorkloadEndpoint,
 } from "./resources.ts";
 
@@ -92,6 +93,20 @@ export interface Reservations extends Collection<string, IPReservation> {
   list(): Promise<readonly Versioned<IPReservation>[]>;
 }
 
+export interface NamespacedName {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** What tells a virtual machine's pod from an ordinary one (I§1.9): pods, and the objects of KubeVirt. */
+export interface VirtualMachines {
+  readonly pods: Reader<NamespacedName, OwnedObject>;
+  /** `virtualmachineinstances.kubevirt.io`. */
+  readonly instances: Reader<NamespacedName, OwnedObject>;
+  /** `virtualmachines.kubevirt.io`. */
+  readonly machines: Reader<NamespacedName, OwnedObject>;
+}
+
 export interface Datastore extends AsyncDisposable {
   /** Words for messages: "local datastore /var/lib/tortie/tortie.db". */
   readonly description: string;
@@ -107,6 +122,8 @@ export interface Datastore extends AsyncDisposable {
   readonly nodes: Reader<string, LabelledObject>;
   readonly namespaces: Reader<string, LabelledObject>;
   readonly clusterInformation: Reader<"default", ClusterInformation>;
+  /** Absent where nobody knows of virtual machines: every pod is an ordinary one then. Asked for pods named `virt-launcher-…` only. */
+  readonly virtualMachines?: VirtualMachines | undefined;
 }
 
 export type DatastoreFailure = "not-found" | "already-exists" | "conflict" | "unauthorized" | "unavailable" | "invalid";

@@ -1,8 +1,9 @@
-/** From the network configuration to an open datastore; each driver is loaded only when it is the one. */
+/** From the network configuration to an open datastore. The local driver is part of the way of every ADD here; others will be loaded when they are the one. */
 import type { Environment } from "../cni/environment.ts";
 import { chooseDatastore, unsupportedDatastore } from "../config/datastore-choice.ts";
 import type { NetworkConfig } from "../config/network-config.ts";
 import type { Datastore } from "./datastore.ts";
+import { openLocalDatastore } from "./local/local-datastore.ts";
 
 /**
  * Opens the datastore that the configuration and the environment choose (C§1.4); the local one is made at first use.
@@ -13,6 +14,5 @@ import type { Datastore } from "./datastore.ts";
 export async function openDatastore(config: NetworkConfig, env: Environment): Promise<Datastore> {
   const type = chooseDatastore(config, env);
   if (type !== "local") throw unsupportedDatastore(type);
-  const { openLocalDatastore } = await import("./local/local-datastore.ts");
   return openLocalDatastore(config.datastorePath);
 }

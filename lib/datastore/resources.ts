@@ -87,6 +87,26 @@ export interface LabelledObject {
   readonly labels: Readonly<Record<string, string>>;
 }
 
+/** An owner of an object (metadata.ownerReferences). */
+export interface OwnerReference {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly isController: boolean;
+}
+
+/** A pod, a virtual machine instance or a virtual machine, as far as addresses depend on it (I§1.9). */
+export interface OwnedObject {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly owners: readonly OwnerReference[];
+  /** deletionTimestamp is set. */
+  readonly isDeleting: boolean;
+}
+
 export interface ClusterInformation {
   /** `undefined`: the field is missing or null. */
   readonly datastoreReady: boolean | undefined;

@@ -10,3 +10,8 @@ export function workloadHandleId(network: string, containerId: string): string {
 export function legacyHandleId(identity: Pick<WorkloadIdentity, "orchestrator" | "namespace" | "pod" | "containerId">): string {
   return identity.orchestrator === "k8s" ? `${identity.namespace}.${identity.pod}` : identity.containerId;
 }
+
+/** Whether a handle is a virtual machine's, `<network>.vmi.<…>` (I§2.5): its addresses may have no owner for a while. */
+export function isMachineHandle(handle: string): boolean {
+  return handle.includes(".vmi.");
+}

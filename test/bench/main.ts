@@ -7,6 +7,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { type Contender, measure, type Sample } from "./contender.ts";
+import { fillPool, reportFill } from "./fill-pool.ts";
 import { row, summarise } from "./statistics.ts";
 
 const ROUNDS = 40;
@@ -55,6 +56,7 @@ try {
   const single = await oneAtATime();
   const burst = await allAtOnce();
   report(single, burst);
+  reportFill(await fillPool(join(directory, "fill.db")));
 } finally {
   for (const name of namespaces) execFileSync("ip", ["netns", "del", name]);
   rmSync(directory, { recursive: true, force: true });

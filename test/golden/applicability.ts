@@ -24,8 +24,6 @@ export function needOf(recording: Recording): Need | undefined {
 const kubernetes = (reason: string): Need => ({ store: "kubernetes", reason });
 
 const RULES: readonly ((recording: Recording) => Need | undefined)[] = [
-  ({ objects }) =>
-    objects.some(({ kind }) => kind.startsWith("VirtualMachine")) ? kubernetes("KubeVirt objects are read from the API server") : undefined,
   ({ objects, steps }) =>
     [...objects, ...steps.flatMap((step) => (step.kind === "change" ? step.put : []))].some(
       ({ annotations }) => Object.keys(annotations).length > 0,

@@ -6,6 +6,8 @@ const LOCK = "/var/run/calico/ipam.lock";
 const VERSION_1_1_0 = "design §8: 1.1.0 is spoken; the outcome is that of 1.0.0";
 const BOTH_OR_NONE = "design §8 and invariant 6: both families or none, so the IPv4 address is given back; only its block stays claimed";
 const REPAIRED = "design §8: handles that count what no block holds are repaired on the way, not left behind for ever";
+const LEAVES_ANYWAY =
+  "design §8: DEL never depends on what only ADD needs; the pod could never be deleted, since its instance does not come back";
 const OWN_WORDS = "our help and version texts are our own; the exit status and the stream are Calico's";
 
 /** A call that Calico refuses and that is done here: exit 0 with nothing to say. */
@@ -147,6 +149,34 @@ export const IPAM_DIFFERENCES: Readonly<Record<string, DeliberateDifference>> = 
       "call 0 > objects > blocks > 10.40.0.0/30 > sequenceNumberForAllocation > 1": { is: "999" },
       "call 0 > objects > blocks > 10.40.0.0/30 > sequenceNumberForAllocation > 2": { is: "1000" },
     },
+  },
+  "ipam-kdd/vm-ip": {
+    reason: "golden notes, bug 5: another address asked for than the virtual machine keeps is an error, and its owner stays as it was",
+    expect: {
+      "call 2 > exit": { is: 1 },
+      "call 2 > stdout": ABSENT,
+      "call 2 > error": {
+        is: {
+          code: 999,
+          msg: "handle net1.vmi.shop.vm1 already has IP(s) allocated, cannot assign additional IP 10.40.0.10: the virtual machine keeps 10.40.0.9",
+          layout: "indented by 4",
+        },
+      },
+      "call 2 > objects > blocks > 10.40.0.0/26 > sequenceNumber": { is: "T1+2" },
+      "call 3 > objects > blocks > 10.40.0.0/26 > sequenceNumber": { is: "T1+3" },
+    },
+  },
+  "ipam-kdd/vm-target-alone": {
+    reason: "golden notes, bug 6: a virtual machine that holds nothing has nothing to give back",
+    expect: succeedsSilently("call 1"),
+  },
+  "ipam-kdd/vm-uid-mismatch": {
+    reason: LEAVES_ANYWAY,
+    expect: { ...succeedsSilently("call 1"), [`call 1 > files > ${LOCK}`]: { is: "100600" } },
+  },
+  "ipam-kdd/vm-vmi-missing": {
+    reason: LEAVES_ANYWAY,
+    expect: { ...succeedsSilently("call 1"), [`call 1 > files > ${LOCK}`]: { is: "100600" } },
   },
   "ipam-kdd/unknown-command": {
     reason: OWN_WORDS,

@@ -1,8 +1,8 @@
 /** The embedded datastore as a replay store: objects are put and read through the datastore port, never by SQL. */
 import { createHash } from "node:crypto";
-import type { AffinityKey, BlockOwner, Collection } from "../../lib/datastore/datastore.ts";
+import type { AffinityKey, BlockOwner, Collection, NamespacedName } from "../../lib/datastore/datastore.ts";
 import { type LocalDatastore, openLocalDatastore } from "../../lib/datastore/local/local-datastore.ts";
-import type { AllocationAttribute, Block, BlockAffinity, IPPool, WorkloadEndpoint } from "../../lib/datastore/resources.ts";
+import type { AllocationAttribute, Block, BlockAffinity, IPPool, OwnedObject, WorkloadEndpoint } from "../../lib/datastore/resources.ts";
 import { isList, isRecord, type Json, type JsonRecord, listOf, recordOf, textOf, textsOf } from "./json.ts";
 import { rewriteForLocal } from "./local-netconf.ts";
 import type { ReplayStore, StoreKind } from "./replay-store.ts";
@@ -33,10 +33,11 @@ class LocalReplayStore implements ReplayStore {
   async applyChange(put: readonly StoredObject[], remove: readonly { readonly kind: string; readonly name: string }[]): Promise<void> {
     await this.seed(put);
     for (const { kind, name } of remove) {
-      const collection = kind === "IPPool" ? this.#datastore.pools : kind === "Node" ? this.#datastore.nodes : undefined;
-      const there = await collection?.get(name);
-      if (collection === undefined || there === undefined) throw new Error(`the local store cannot remove ${kind} ${name}`);
-      await collection.delete(name, there.revision);
+      const owned = this.#ownedCollection(kind);
+      if (owned !== undefined) await removeFrom(owned, namespacedName(name), name);
+      else if (kind === "IPPool") await removeFrom(this.#datastore.pools, name, name);
+      else if (kind === "Node") await removeFrom(this.#datastore.nodes, name, name);
+      else throw new Error(`the local store cannot remove ${kind} ${name}`);
     }
   }
 
@@ -54,11 +55,20 @@ class LocalReplayStore implements ReplayStore {
     await this.#datastore[Symbol.asyncDispose]();
   }
 
-  /** Kinds that only an API server has (pods, virtual machines) have no place here: their scenarios need one. */
+  #ownedCollection(kind: string): Collection<NamespacedName, OwnedObject> | undefined {
+    const { pods, instances, machines } = this.#datastore.virtualMachineObjects;
+    if (kind === "Pod") return pods;
+    if (kind === "VirtualMachineInstance") return instances;
+    return kind === "VirtualMachine" ? machines : undefined;
+  }
+
   async #put(object: StoredObject): Promise<void> {
     const { kind, name, spec, labels } = object;
     const store = this.#datastore;
     if (isMarkedDeleted(spec)) return;
+    const owned = this.#ownedCollection(kind);
+    // Pods of the main suite have no namespace in their names, and nothing of theirs is read here.
+    if (owned !== undefined && name.includes("/")) return put(owned, namespacedName(name), ownedOf(object));
     if (kind === "IPPool") await put(store.pools, name, poolOf(object));
     else if (kind === "IPAMBlock") await put(store.blocks, textOf(spec.cidr), blockOf(spec));
     else if (kind === "IPAMHandle")
@@ -85,6 +95,16 @@ class LocalReplayStore implements ReplayStore {
   }
 }
 
+/** "namespace/name" */
+function namespacedName(name: string): NamespacedName {
+  const slash = name.indexOf("/");
+  return { namespace: name.slice(0, slash), name: name.slice(slash + 1) };
+}
+
+function ownedOf({ name, labels, deleting, uid = "", owners = [] }: StoredObject): OwnedObject {
+  return { ...namespacedName(name), uid, labels, owners, isDeleting: deleting };
+}
+
 /**
  * The part of a recorded state that the local store can hold: no object has the mark of a soft delete, and the empty state of old
  * affinities is stored as what it means (I§2.3, §2.10).
@@ -97,6 +117,12 @@ function comparableLocally(recorded: StoredState): StoredState {
     return [key, { ...affinity, state: affinity.state === "" ? "confirmed" : (affinity.state ?? "") }] as const;
   });
   return { ...recorded, blocks: kept(recorded.blocks), handles: kept(recorded.handles), affinities: Object.fromEntries(affinities) };
+}
+
+async function removeFrom<K, T>(collection: Collection<K, T>, key: K, name: string): Promise<void> {
+  const there = await collection.get(key);
+  if (there === undefined) throw new Error(`the local store has no ${name} to remove`);
+  await collection.delete(key, there.revision);
 }
 
 async function put<K, T>(collection: Collection<K, T>, key: K, value: T): Promise<void> {

@@ -1,5 +1,6 @@
 /** An object of `before`, or of a change, in one form: what a store must hold before the calls. */
-import { type Json, type JsonRecord, recordOf, textOf, textsOf } from "./json.ts";
+import type { OwnerReference } from "../../lib/datastore/resources.ts";
+import { type Json, type JsonRecord, listOf, recordOf, textOf, textsOf } from "./json.ts";
 
 /** `spec` is that of Calico's resources (I§2.3-2.8); blocks, affinities and handles of etcd are put into the same shape. */
 export interface StoredObject {
@@ -11,6 +12,9 @@ export interface StoredObject {
   readonly deleting: boolean;
   readonly spec: JsonRecord;
   readonly status: JsonRecord;
+  /** The recording's token for it, `{{uid:plural/name}}`; empty where no recording speaks of it. */
+  readonly uid?: string;
+  readonly owners?: readonly OwnerReference[];
 }
 
 /** Plural of the API → kind. */
@@ -41,7 +45,8 @@ export function objectsFromApi(objects: readonly Json[]): StoredObject[] {
 export function objectsFromPlurals(objects: JsonRecord): StoredObject[] {
   return Object.entries(objects).map(([key, object]) => {
     const [plural = "", ...name] = key.split("/");
-    return storedObject(KINDS[plural] ?? plural, name.join("/"), recordOf(object));
+    const uid = `{{uid:${plural}/${name[name.length - 1] ?? ""}}}`;
+    return { ...storedObject(KINDS[plural] ?? plural, name.join("/"), recordOf(object)), uid };
   });
 }
 
@@ -81,5 +86,16 @@ function storedObject(kind: string, name: string, object: JsonRecord): StoredObj
     deleting: object.deletionTimestamp !== undefined && object.deletionTimestamp !== null,
     spec: recordOf(object.spec),
     status: recordOf(object.status),
+    owners: listOf(object.ownerReferences).map(recordOf).map(ownerOf),
+  };
+}
+
+function ownerOf(reference: JsonRecord): OwnerReference {
+  return {
+    apiVersion: textOf(reference.apiVersion),
+    kind: textOf(reference.kind),
+    name: textOf(reference.name),
+    uid: textOf(reference.uid),
+    isController: reference.controller === true,
   };
 }

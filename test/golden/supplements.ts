@@ -1,4 +1,5 @@
 /** What a recording says in words only, or not at all, and a player has to do: files, host names, holders of locks, changes of objects. */
+import type { OwnerReference } from "../../lib/datastore/resources.ts";
 import type { Suite } from "./recording.ts";
 import type { StoredObject } from "./stored-object.ts";
 
@@ -14,6 +15,17 @@ export interface Supplement {
   readonly remove?: readonly { readonly kind: string; readonly name: string }[];
 }
 
+/** The owner of instances of the ipam recordings. */
+const MACHINE: OwnerReference = {
+  apiVersion: "kubevirt.io/v1",
+  kind: "VirtualMachine",
+  name: "vm1",
+  uid: "{{uid:virtualmachines/vm1}}",
+  isController: true,
+};
+
+const INSTANCE_UID = "{{uid:virtualmachineinstances/vm1}}";
+
 /** By scenario, "suite/name". */
 export const SUPPLEMENTS: Readonly<Record<string, Supplement>> = {
   "ipam-kdd/nodename-file": { files: { "/var/lib/calico/nodename": "node-a" } },
@@ -26,6 +38,11 @@ export const SUPPLEMENTS: Readonly<Record<string, Supplement>> = {
   },
   "ipam-kdd/node-selector-changed": { put: [pool("p4", "10.40.0.0/24", { nodeSelector: "zone == 'y'" })] },
   "ipam-kdd/pools-disabled-later": { put: [pool("p4", "10.40.0.0/24", { disabled: true }), pool("p5", "10.50.0.0/24")] },
+  "ipam-kdd/vm-pod-missing": { remove: [{ kind: "Pod", name: "shop/virt-launcher-src" }] },
+  "ipam-kdd/vm-pod-gone": { remove: [{ kind: "Pod", name: "shop/virt-launcher-src" }] },
+  "ipam-kdd/vm-vmi-missing": { remove: [{ kind: "VirtualMachineInstance", name: "shop/vm1" }] },
+  "ipam-kdd/vm-vmi-alone": { put: [deletedInstance([])] },
+  "ipam-kdd/vm-deleting-two": { put: [deletedMachine(), deletedInstance([MACHINE])] },
   "ipam-etcd/nodename-file": { files: { "/var/lib/calico/nodename": "node-a" } },
   "ipam-etcd/lock-held": { lockHeldSeconds: 2 },
   "ipam-etcd/node-selector-changed": { put: [pool("p4", "10.40.0.0/24", { nodeSelector: "zone == 'y'" })] },
@@ -35,6 +52,18 @@ export const SUPPLEMENTS: Readonly<Record<string, Supplement>> = {
 
 export function supplementOf(suite: Suite, name: string): Supplement {
   return SUPPLEMENTS[`${suite}/${name}`] ?? {};
+}
+
+function deletedMachine(): StoredObject {
+  return { ...deleted("VirtualMachine"), uid: MACHINE.uid };
+}
+
+function deletedInstance(owners: readonly OwnerReference[]): StoredObject {
+  return { ...deleted("VirtualMachineInstance"), uid: INSTANCE_UID, owners };
+}
+
+function deleted(kind: string): StoredObject {
+  return { kind, name: "shop/vm1", labels: {}, annotations: {}, deleting: true, spec: {}, status: {} };
 }
 
 /** A pool as the ipam recordings have them. */

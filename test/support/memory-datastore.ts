@@ -11,6 +11,7 @@ import type {
   Datastore,
   EndpointKey,
   Handles,
+  NamespacedName,
   Pools,
   Reservations,
   Versioned,
@@ -26,6 +27,7 @@ import type {
   IPReservation,
   IpamConfiguration,
   LabelledObject,
+  OwnedObject,
   WorkloadEndpoint,
 } from "../../lib/datastore/resources.ts";
 
@@ -57,6 +59,11 @@ export interface MemoryDatastore extends Datastore {
   readonly nodes: Collection<string, LabelledObject>;
   readonly namespaces: Collection<string, LabelledObject>;
   readonly clusterInformation: Collection<"default", ClusterInformation>;
+  readonly virtualMachines: {
+    readonly pods: Collection<NamespacedName, OwnedObject>;
+    readonly instances: Collection<NamespacedName, OwnedObject>;
+    readonly machines: Collection<NamespacedName, OwnedObject>;
+  };
 }
 
 interface Row {
@@ -85,6 +92,11 @@ export class MemoryStore {
       nodes: collection<string, LabelledObject>("node", String),
       namespaces: collection<string, LabelledObject>("namespace", String),
       clusterInformation: collection<"default", ClusterInformation>("cluster-information", String),
+      virtualMachines: {
+        pods: collection<NamespacedName, OwnedObject>("pod", endpointKey),
+        instances: collection<NamespacedName, OwnedObject>("virtual-machine-instance", endpointKey),
+        machines: collection<NamespacedName, OwnedObject>("virtual-machine", endpointKey),
+      },
       async [Symbol.asyncDispose]() {},
     };
   }

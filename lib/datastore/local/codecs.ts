@@ -1,5 +1,5 @@
 /** The other objects: each is one JSON text with the model's own names, checked field by field when it is read. */
-import type { AffinityKey, BlockOwner, EndpointKey } from "../datastore.ts";
+import type { AffinityKey, BlockOwner, NamespacedName } from "../datastore.ts";
 import type {
   BlockAffinity,
   ClusterInformation,
@@ -9,6 +9,7 @@ import type {
   IPReservation,
   IpamConfiguration,
   LabelledObject,
+  OwnedObject,
   WorkloadEndpoint,
 } from "../resources.ts";
 import { field, isBoolean, isNumber, isObject, isText, listOf, mapOf, oneOf, optional, parseObject } from "./fields.ts";
@@ -32,7 +33,7 @@ export function affinityKey(key: AffinityKey): string {
   return ownerPrefix(key.owner, key.cidr.includes(":") ? 6 : 4) + cidrKey(key.cidr);
 }
 
-export function endpointKey(key: EndpointKey): string {
+export function namespacedKey(key: NamespacedName): string {
   return `${key.namespace}/${key.name}`;
 }
 
@@ -89,6 +90,24 @@ export function decodeIpamConfiguration(text: string): IpamConfiguration {
 export function decodeLabelled(text: string): LabelledObject {
   const stored = parseObject(text);
   return { name: field(stored, "name", isText), labels: field(stored, "labels", isLabels) };
+}
+
+export function decodeOwned(text: string): OwnedObject {
+  const stored = parseObject(text);
+  return {
+    namespace: field(stored, "namespace", isText),
+    name: field(stored, "name", isText),
+    uid: field(stored, "uid", isText),
+    labels: field(stored, "labels", isLabels),
+    owners: field(stored, "owners", isObjects).map((owner) => ({
+      apiVersion: field(owner, "apiVersion", isText),
+      kind: field(owner, "kind", isText),
+      name: field(owner, "name", isText),
+      uid: field(owner, "uid", isText),
+      isController: field(owner, "isController", isBoolean),
+    })),
+    isDeleting: field(stored, "isDeleting", isBoolean),
+  };
 }
 
 export function decodeClusterInformation(text: string): ClusterInformation {

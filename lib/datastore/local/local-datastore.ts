@@ -8,9 +8,11 @@ import type {
   Datastore,
   EndpointKey,
   Handles,
+  NamespacedName,
   Pools,
   Reservations,
   Versioned,
+  VirtualMachines,
   WorkloadEndpoints,
 } from "../datastore.ts";
 import type {
@@ -22,6 +24,7 @@ import type {
   IPReservation,
   IpamConfiguration,
   LabelledObject,
+  OwnedObject,
   WorkloadEndpoint,
 } from "../resources.ts";
 import { decodeBlock, encodeBlock } from "./block-codec.ts";
@@ -34,9 +37,10 @@ import {
   decodeHandle,
   decodeIpamConfiguration,
   decodeLabelled,
+  decodeOwned,
   decodePool,
   decodeReservation,
-  endpointKey,
+  namespacedKey,
   ownerPrefix,
 } from "./codecs.ts";
 import type { ConnectionOptions } from "./connection.ts";
@@ -49,7 +53,17 @@ export interface LocalDatastore extends Datastore {
   readonly nodes: Collection<string, LabelledObject>;
   readonly namespaces: Collection<string, LabelledObject>;
   readonly clusterInformation: Collection<"default", ClusterInformation>;
+  /** `virtualMachines` is absent until something is put here. */
+  readonly virtualMachineObjects: VirtualMachineObjects;
 }
+
+interface VirtualMachineObjects extends VirtualMachines {
+  readonly pods: Collection<NamespacedName, OwnedObject>;
+  readonly instances: Collection<NamespacedName, OwnedObject>;
+  readonly machines: Collection<NamespacedName, OwnedObject>;
+}
+
+const OWNED_KINDS = ["pod", "virtual-machine-instance", "virtual-machine"] as const;
 
 /**
  * Opens the local datastore at `path`, made at first use.
@@ -64,6 +78,13 @@ export function openLocalDatastore(path: string, options: ConnectionOptions = {}
     encode: (value: T) => ({ value: JSON.stringify(value), detail: null, room: null }),
     decode: (text: { readonly value: string }) => decode(text.value),
   });
+  const owned = (kind: (typeof OWNED_KINDS)[number]) =>
+    new LocalCollection<NamespacedName, OwnedObject>(store, { kind, keyOf: namespacedKey, ...plain(decodeOwned) });
+  const virtualMachineObjects = {
+    pods: owned("pod"),
+    instances: owned("virtual-machine-instance"),
+    machines: owned("virtual-machine"),
+  };
   return {
     description: describeFile(path),
     pools: new LocalPools(store, { kind: "pool", keyOf: String, ...plain(decodePool) }),
@@ -76,7 +97,7 @@ export function openLocalDatastore(path: string, options: ConnectionOptions = {}
     blocks: new LocalBlocks(store, { kind: "block", keyOf: cidrKey, encode: encodeBlock, decode: decodeBlock }),
     affinities: new LocalAffinities(store, { kind: "affinity", keyOf: affinityKey, ...plain(decodeAffinity) }),
     handles: new LocalCollection<string, Handle>(store, { kind: "handle", keyOf: String, ...plain(decodeHandle) }),
-    endpoints: new LocalEndpoints(store, { kind: "endpoint", keyOf: endpointKey, ...plain(decodeEndpoint) }),
+    endpoints: new LocalEndpoints(store, { kind: "endpoint", keyOf: namespacedKey, ...plain(decodeEndpoint) }),
     nodes: new LocalCollection<string, LabelledObject>(store, { kind: "node", keyOf: String, ...plain(decodeLabelled) }),
     namespaces: new LocalCollection<string, LabelledObject>(store, { kind: "namespace", keyOf: String, ...plain(decodeLabelled) }),
     clusterInformation: new LocalCollection<"default", ClusterInformation>(store, {
@@ -84,6 +105,10 @@ export function openLocalDatastore(path: string, options: ConnectionOptions = {}
       keyOf: String,
       ...plain(decodeClusterInformation),
     }),
+    virtualMachineObjects,
+    get virtualMachines() {
+      return OWNED_KINDS.some((kind) => store.listRevisions(kind, "").length > 0) ? virtualMachineObjects : undefined;
+    },
     async [Symbol.asyncDispose]() {
       store[Symbol.dispose]();
     },
@@ -123,6 +148,6 @@ class LocalAffinities extends LocalCollection<AffinityKey, BlockAffinity> implem
 
 class LocalEndpoints extends LocalCollection<EndpointKey, WorkloadEndpoint> implements WorkloadEndpoints {
   async listByPrefix(namespace: string, namePrefix: string): Promise<readonly Versioned<WorkloadEndpoint>[]> {
-    return this.readPrefix(endpointKey({ namespace, name: namePrefix }));
+    return this.readPrefix(namespacedKey({ namespace, name: namePrefix }));
   }
 }

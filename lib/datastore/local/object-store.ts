@@ -16,8 +16,11 @@ export type Kind =
   | "ipam-configuration"
   | "namespace"
   | "node"
+  | "pod"
   | "pool"
-  | "reservation";
+  | "reservation"
+  | "virtual-machine"
+  | "virtual-machine-instance";
 
 /** Texts of one object: `value` is always wanted, `detail` is the part a list can leave undecoded. */
 export interface StoredText {

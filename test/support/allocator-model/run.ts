@@ -101,7 +101,7 @@ export async function recover({ world, scheduler: before }: Run, seed: number): 
       },
     ]);
     if (ending?.state === "failed") throw ending.error;
-    world.model.checkAtRest();
+    world.model.checkAfterCrash();
   } catch (error) {
     throw new FailedRun("recovery", seed, scheduler, error);
   }

@@ -1,7 +1,15 @@
 /** A small cluster made from a seed: pools of a few blocks, a configuration, nodes that each do a few random things. */
 
 import { type Allocator, type AutoAssignResult, type Clock, createAllocator } from "../../../ipam-plugin/allocator/allocator.ts";
-import { type Address, addressAt, contains, formatAddress, hostPrefix, type Prefix, parsePrefix } from "../../../lib/addresses/address.ts";
+import {
+  type Address,
+  addressAt,
+  formatAddress,
+  formatPrefix,
+  hostPrefix,
+  type Prefix,
+  parsePrefix,
+} from "../../../lib/addresses/address.ts";
 import type { BlockOwner } from "../../../lib/datastore/datastore.ts";
 import type { IpamConfiguration } from "../../../lib/datastore/resources.ts";
 import { withoutListWithRoom } from "../cluster.ts";
@@ -10,9 +18,6 @@ import { type Scheduler, seededRandom } from "../scheduler.ts";
 import { ReferenceModel } from "./reference.ts";
 
 const POOL4 = prefixOf("10.0.0.0/28");
-const POOL6 = prefixOf("fd00::/126");
-const BLOCKS4 = 30;
-const BLOCKS6 = 127;
 
 export interface WorldOptions {
   readonly nodes: number;
@@ -84,8 +89,8 @@ export class World {
       natOutgoing: false,
       deleting: false,
     } as const;
-    await pools.create("p4", { ...common, name: "p4", cidr: "10.0.0.0/28", blockSize: BLOCKS4 });
-    await pools.create("p6", { ...common, name: "p6", cidr: "fd00::/126", blockSize: BLOCKS6 });
+    await pools.create("p4", { ...common, name: "p4", cidr: formatPrefix(POOL4), blockSize: 30 });
+    await pools.create("p6", { ...common, name: "p6", cidr: "fd00::/126", blockSize: 127 });
     await ipamConfiguration.create("default", this.configuration);
     if (this.#reserved !== undefined) {
       await reservations.create("r", { name: "r", reservedCIDRs: [formatAddress(this.#reserved.address)] });
@@ -324,11 +329,6 @@ export class World {
   #below(limit: number): number {
     return Math.floor(this.#random() * limit);
   }
-}
-
-/** Whether an address belongs to the pools of the world. */
-export function isOfWorld(address: Address): boolean {
-  return contains(POOL4, address) || contains(POOL6, address);
 }
 
 function prefixOf(text: string): Prefix {

@@ -44,6 +44,12 @@ describe.each([
       expect(await cluster.assign(node, "c1")).toEqual([expected]);
     });
 
+    it("is found without a list of all blocks while the first on the walk are few", async () => {
+      const cluster = await Cluster.create({ blocks: [emptyBlock("10.0.0.128/26", 64, { affinity: host("node-b") })] });
+      expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.192/26"]);
+      expect(cluster.calls).not.toContain("list block");
+    });
+
     it("is the next one round the pool when those before exist", async () => {
       const cluster = await Cluster.create({
         pools: { "10.0.0.0/28": { blockSize: 30 } },
@@ -116,7 +122,7 @@ describe.each([
 
     it("is not taken away when it is used at the last moment", async () => {
       const cluster = await Cluster.create(setup(OLD));
-      cluster.before("get block 10-0-0-0-30", () => useBlock(cluster));
+      cluster.before("get affinity", () => useBlock(cluster));
       expect(await cluster.assign("node-a", "c1")).toEqual([]);
       expect(await cluster.affinities()).toEqual(["node-b 10.0.0.0/30 confirmed"]);
       expect((await cluster.block("10.0.0.0/30"))?.affinity).toEqual(host("node-b"));
@@ -165,11 +171,16 @@ describe.each([
       expect(await cluster.affinities()).toEqual([]);
     });
 
-    it("reads only the blocks that it takes from", async () => {
+    it("reads a few blocks, then all of them at once, then only those that it takes from", async () => {
       const full = (cidr: string) => ({ ...busy(cidr), allocations: [0, 0, 0, 0], unallocated: [] });
-      const cluster = await Cluster.create({ pools: POOL, blocks: [full("10.0.0.0/30"), busy("10.0.0.4/30")] });
+      const cidrs = Array.from({ length: 8 }, (_, index) => `10.0.0.${4 * index}/30`);
+      const cluster = await Cluster.create({
+        pools: { "10.0.0.0/27": { blockSize: 30 } },
+        blocks: cidrs.map((cidr) => (cidr === "10.0.0.4/30" ? busy(cidr) : full(cidr))),
+      });
       await cluster.assign("node-a", "c1");
-      expect(cluster.calls.filter((call) => call.startsWith("get block"))).toEqual(["get block 10-0-0-4-30"]);
+      const reads = cluster.calls.filter((call) => /^(get|list) block/.test(call) && !call.includes("room"));
+      expect(reads.slice(3)).toEqual(["list block", "get block 10-0-0-4-30"]);
     });
 
     it("ends when the blocks are full", async () => {

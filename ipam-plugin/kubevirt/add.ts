@@ -1,0 +1,144 @@
+/**
+ * ADD of a pod that carries a virtual machine (I§1.9): the machine's addresses, which outlive its pods. The first pod takes them from the
+ * pools, every later one takes them over; the target of a live migration stands by as alternate owner, without routes.
+ */
+import { type Address, type Family, formatAddress, hostPrefix } from "../../lib/addresses/address.ts";
+import type { NetworkConfig } from "../../lib/config/network-config.ts";
+import { TortieError } from "../../lib/errors.ts";
+import type { Assignment } from "../add.ts";
+import type { HeldAddress } from "../allocator/allocator.ts";
+import { withHostLock } from "../host-lock.ts";
+import type { IpamServices } from "../services.ts";
+import { ownerAttributes, type Workload } from "../workload.ts";
+import { type Machine, machineOf } from "./machine.ts";
+import { type OwnerKind, takeOwnership } from "./owners.ts";
+import { persistsAddresses } from "./persistence.ts";
+
+export interface MachineAssignment extends Assignment {
+  /** false for the target of a migration: its host routes come when it takes over (C§2.3 S9). */
+  readonly hasRoutes: boolean;
+}
+
+export interface MachineRequest {
+  readonly workload: Workload;
+  readonly network: string;
+  /** Addresses asked for by name. */
+  readonly requested: readonly Address[];
+  readonly config: NetworkConfig;
+}
+
+/** Takes addresses from the pools: those named, or without names one of each family that the configuration switches on. */
+export type Assign = (workload: Workload, requested: readonly Address[], config: NetworkConfig) => Promise<Assignment>;
+
+/** How often another pod of the same machine may be faster to its first addresses. */
+const MOST_TRIES = 10;
+
+/**
+ * @returns `undefined` for an ordinary pod: one without a machine, or whose machine does not keep addresses
+ * @throws TortieError `vm-unknown`, `vm-migration-disabled`, `vm-addresses-missing`, `handle-limit`, and what `assign` refuses
+ */
+export async function assignToMachine(
+  request: MachineRequest,
+  assign: Assign,
+  services: IpamServices,
+): Promise<MachineAssignment | undefined> {
+  const { virtualMachines } = services.datastore;
+  if (virtualMachines === undefined) return undefined;
+  const { identity } = request.workload;
+  const machine = await machineOf(virtualMachines, { namespace: identity.namespace, name: identity.pod }, request.network);
+  if (machine === undefined) return undefined;
+  if (await persistsAddresses(services)) return new MachineAdd(request, machine, assign, services).run();
+  if (!machine.isMigrationTarget) return undefined;
+  throw new TortieError(
+    "vm-migration-disabled",
+    `live migration target pod is not allowed when KubeVirtVMAddressPersistence is disabled: ${identity.namespace}/${identity.pod}`,
+  );
+}
+
+class MachineAdd {
+  readonly #workload: Workload;
+  readonly #requested: readonly Address[];
+  readonly #config: NetworkConfig;
+  readonly #machine: Machine;
+  readonly #assign: Assign;
+  readonly #services: IpamServices;
+
+  constructor({ workload, requested, config }: MachineRequest, machine: Machine, assign: Assign, services: IpamServices) {
+    this.#workload = { ...workload, handle: machine.handle, machineAttributes: machine.attributes };
+    this.#requested = requested;
+    this.#config = config;
+    this.#machine = machine;
+    this.#assign = assign;
+    this.#services = services;
+  }
+
+  async run(): Promise<MachineAssignment> {
+    await using undo = new AsyncDisposableStack();
+    for (let tries = 1; tries <= MOST_TRIES; tries++) {
+      const held = (await this.#services.allocator.addressesByHandle(this.#machine.handle)) ?? [];
+      this.#refuseOthers(held);
+      const added = await this.#takeMissing(held);
+      undo.defer(added.giveBack);
+      // Another pod of the machine came between: what is ours by now is among the held ones of the next look.
+      if (added.isShared || !(await this.#takeOver(held, undo))) continue;
+      const prefixes = [...held.map(({ address }) => hostPrefix(address)), ...added.prefixes];
+      const done = undo.move();
+      return {
+        prefixes: prefixes.toSorted((a, b) => a.address.family - b.address.family),
+        isShared: held.length > 0,
+        hasRoutes: !this.#machine.isMigrationTarget,
+        giveBack: () => done.disposeAsync(),
+      };
+    }
+    throw new TortieError("datastore-contention", `handle ${this.#machine.handle} was changed by others ${MOST_TRIES} times in a row`);
+  }
+
+  /**
+   * What the machine has not got: all of it for its first pod, and later the family that a killed first ADD did not come to (design,
+   * invariant 6). A target never gets an address that its source has not (recording vm-migration-v4).
+   */
+  async #takeMissing(held: readonly HeldAddress[]): Promise<Assignment> {
+    const has = (family: Family) => held.some(({ address }) => address.family === family);
+    const { handle, isMigrationTarget } = this.#machine;
+    if (isMigrationTarget && held.length === 0) {
+      throw new TortieError("vm-addresses-missing", `migration target pod but no IP allocated to VM handle ${handle}`);
+    }
+    const named = this.#requested.filter(({ family }) => !has(family));
+    const { ipam } = this.#config;
+    const families = { assignIpv4: ipam.assignIpv4 && !has(4), assignIpv6: ipam.assignIpv6 && !has(6) };
+    const isComplete = this.#requested.length > 0 ? named.length === 0 : !families.assignIpv4 && !families.assignIpv6;
+    if (isMigrationTarget || isComplete) return { prefixes: [], isShared: false, giveBack: async () => {} };
+    return this.#assign(this.#workload, named, { ...this.#config, ipam: { ...ipam, ...families } });
+  }
+
+  /** @returns false when the machine has lost one of them meanwhile: the ADD that took it has failed, and gave it back */
+  async #takeOver(held: readonly HeldAddress[], undo: AsyncDisposableStack): Promise<boolean> {
+    if (held.length === 0) return true;
+    const { allocator, clock } = this.#services;
+    const kind: OwnerKind = this.#machine.isMigrationTarget ? "alternate" : "active";
+    const attributes = ownerAttributes(this.#workload, clock.nowNs());
+    return withHostLock(this.#config, this.#services, async (signal) => {
+      for (const address of held) {
+        const restore = await takeOwnership(allocator, address, this.#machine.handle, kind, attributes, signal);
+        if (restore === undefined) return false;
+        undo.defer(restore);
+      }
+      return true;
+    });
+  }
+
+  /** A machine keeps its addresses: asking for another one is refused, not silently overlooked (Calico: recording vm-ip). */
+  #refuseOthers(held: readonly HeldAddress[]): void {
+    const { handle, isMigrationTarget } = this.#machine;
+    for (const address of this.#requested) {
+      const same = held.filter((other) => other.address.family === address.family);
+      if (same.some((other) => other.address.value === address.value)) continue;
+      if (same.length === 0 && !(isMigrationTarget && held.length > 0)) continue;
+      const kept = held.map((other) => formatAddress(other.address)).join(", ");
+      throw new TortieError(
+        "handle-limit",
+        `handle ${handle} already has IP(s) allocated, cannot assign additional IP ${formatAddress(address)}: the virtual machine keeps ${kept}`,
+      );
+    }
+  }
+}
