@@ -6,6 +6,8 @@ module.exports = {
   transformIgnorePatterns: ["/node_modules/(?!(execa|yargs)/)"],
   testEnvironment: "<rootDir>/test/support/jest-environment.cjs",
   setupFiles: ["<rootDir>/test/support/jest-setup.cjs"],
+  // Nothing is judged by time; this only ends what hangs, on a machine however slow.
+  testTimeout: 120_000,
   testMatch: ["<rootDir>/test/**/*.test.ts"],
   modulePathIgnorePatterns: ["<rootDir>/dist", "<rootDir>/.cache"],
 };

@@ -1,4 +1,5 @@
 /** The port between the plan of an attachment and whatever makes it true: Linux today; gRPC and eBPF have room beside it. */
+import type { Undo } from "../lib/undo.ts";
 import type { AppliedState, Attachment, DesiredState, Difference } from "./desired-state.ts";
 
 export interface Dataplane {
@@ -8,7 +9,7 @@ export interface Dataplane {
    */
   verifySandbox(sandbox: string): void;
   /** Makes the kernel hold `desired`; whatever it makes is undone through `undo`, in reverse order, when the caller fails later. */
-  apply(desired: DesiredState, undo: AsyncDisposableStack): Promise<AppliedState>;
+  apply(desired: DesiredState, undo: Undo): Promise<AppliedState>;
   /** Whether the sandbox holds a link of that name. @throws TortieError as `verifySandbox` */
   hasPodEnd(sandbox: string, name: string): Promise<boolean>;
   /** Compares the kernel with `desired` and names every difference; empty when all is well. Changes nothing. */

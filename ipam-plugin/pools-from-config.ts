@@ -42,16 +42,19 @@ export function noPools(datastore: Datastore): TortieError {
  * @throws TortieError `pool-conflict` when that would mean to change a pool's CIDR, block size or name
  */
 export function poolChanges(stored: readonly IPPool[], wanted: readonly LocalPool[]): readonly IPPool[] {
-  return wanted.flatMap((pool) => {
+  const changes: IPPool[] = [];
+  for (const pool of wanted) {
     const same = stored.find(({ name }) => name === pool.name);
     if (same === undefined) {
       const rival = stored.find((other) => overlap(other.cidr, pool.cidr));
       if (rival !== undefined) throw conflict(pool, rival);
-      return [newPool(pool)];
+      changes.push(newPool(pool));
+      continue;
     }
     if (same.cidr !== pool.cidr || same.blockSize !== pool.blockSize) throw conflict(pool, same);
-    return same.natOutgoing === pool.natOutgoing ? [] : [{ ...same, natOutgoing: pool.natOutgoing }];
-  });
+    if (same.natOutgoing !== pool.natOutgoing) changes.push({ ...same, natOutgoing: pool.natOutgoing });
+  }
+  return changes;
 }
 
 function newPool({ name, cidr, blockSize, natOutgoing }: LocalPool): IPPool {

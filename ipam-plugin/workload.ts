@@ -18,6 +18,9 @@ export interface Workload {
   readonly machineAttributes?: OwnerAttributes;
 }
 
+/** Attribute `note` of an address whose container another main plugin attached: it has no endpoint of ours. */
+export const FROM_HOST_LOCAL = "moved from host-local";
+
 /**
  * The workload of an ADD, DEL or CHECK.
  *
@@ -64,8 +67,7 @@ export function soleOwner(
 export function goTimestamp(nanosecondsSince1970: bigint): string {
   const milliseconds = Number(nanosecondsSince1970 / 1_000_000n);
   const [date = "", time = ""] = new Date(milliseconds).toISOString().split("T");
-  const fraction = String(nanosecondsSince1970 % 1_000_000_000n)
-    .padStart(9, "0")
-    .replace(/0+$/, "");
+  let fraction = String(nanosecondsSince1970 % 1_000_000_000n).padStart(9, "0");
+  while (fraction.endsWith("0")) fraction = fraction.slice(0, -1);
   return `${date} ${time.slice(0, 8)}${fraction === "" ? "" : `.${fraction}`} +0000 UTC`;
 }

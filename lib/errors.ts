@@ -105,6 +105,7 @@ export const ERRORS = {
   "vm-unknown": { code: 999, next: "check that the pod's VirtualMachineInstance and VirtualMachine exist and are those that own the pod" },
   "vm-migration-disabled": { code: 999, next: "set kubeVirtVMAddressPersistence to Enabled, or do not migrate virtual machines" },
   "vm-addresses-missing": { code: 999, next: "let the pod that the virtual machine runs in get its addresses first, then migrate again" },
+  "upgrade-directory": { code: 999, next: "move the file that the message names out of host-local's directory, then try again" },
   "datastore-contention": { code: 999, next: "try again; if it stays, find out what keeps writing the object that the message names" },
   internal: { code: 999, next: "this is a defect of tortie: please report it with the log of this operation" },
 } as const satisfies Record<string, { readonly code: number; readonly next: string }>;

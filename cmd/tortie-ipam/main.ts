@@ -23,10 +23,8 @@ export async function tortieIpam(argv: readonly string[], env: Environment): Pro
   }
   if (run.kind === "flag") {
     if (run.flag === "upgrade") {
-      printError(
-        "-upgrade moves the host-local addresses of a Kubernetes node into Calico's pools; it needs the Kubernetes datastore, which this version lacks\n",
-      );
-      return 1;
+      const { upgradeFromHostLocal } = await import("./upgrade.ts");
+      return upgradeFromHostLocal(env);
     }
     print(`${VERSION}\n`);
     return 0;

@@ -4,6 +4,7 @@ import type { CniInterface, CniRequest, CniResult } from "../../lib/cni/protocol
 import type { NetworkConfig } from "../../lib/config/network-config.ts";
 import type { WorkloadEndpoint } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors.ts";
+import { UndoStack } from "../../lib/undo.ts";
 import { withProfile } from "../../lib/workload/endpoint.ts";
 import { refuseOwnNamespace } from "../own-namespace.ts";
 import { type Attachment, endpointOf, identifyNewAttachment, type NewAttachment } from "./attachment.ts";
@@ -30,13 +31,13 @@ export async function add(request: CniRequest, config: NetworkConfig, services: 
   log.step("datastore");
   if (!isRepeated) await undoKilledAdd(attachment, ipam, services);
 
-  await using undo = new AsyncDisposableStack();
+  await using undo = new UndoStack();
   const assigned = await addressesFor(attachment, known, isRepeated, () => ipam.add(undo, isRepeated), services);
   log.step("ipam");
   if (assigned.isKept && (await dataplane.hasPodEnd(request.netns, request.interfaceName))) {
     // The container has what it asked for already (C§2.6 step 2): the kernel is not touched, the answer is made of the record.
     if (known !== undefined) await writeEndpoint(datastore, withProfile(known, request.network));
-    undo.move();
+    undo.keepAll();
     return resultOf(request, attachment, assigned.result, known?.mac);
   }
   if (assigned.result.ips.length === 0) {
@@ -56,7 +57,7 @@ export async function add(request: CniRequest, config: NetworkConfig, services: 
 
   await writeEndpoint(datastore, endpointOf(attachment, config, desired, applied.podMac));
   log.step("endpoint");
-  undo.move(); // success: keep what was built
+  undo.keepAll(); // success: keep what was built
   return resultOf(request, attachment, assigned.result, applied.podMac);
 }
 

@@ -10,6 +10,7 @@ import type { CniCommand, CniRequest, CniResult } from "../../lib/cni/protocol.t
 import type { NetworkConfig } from "../../lib/config/network-config.ts";
 import { TortieError } from "../../lib/errors.ts";
 import { baseName } from "../../lib/system/files.ts";
+import type { Undo } from "../../lib/undo.ts";
 import { workloadHandleId } from "../../lib/workload/handles.ts";
 import type { Services } from "./services.ts";
 
@@ -21,7 +22,7 @@ export interface Ipam {
    * Runs ADD. What it took is given back through `undo` when a later step fails; a failed ADD is followed by the delegate's DEL,
    * as the specification advises, unless `isRepeated` says that the container still uses what an earlier ADD got.
    */
-  add(undo: AsyncDisposableStack, isRepeated: boolean): Promise<CniResult>;
+  add(undo: Undo, isRepeated: boolean): Promise<CniResult>;
   /** Whether the container holds addresses already; `false` also where the plugin cannot be asked. */
   holdsAddresses(): Promise<boolean>;
   /** DEL, CHECK, STATUS or GC: nothing to return but an error. */
@@ -63,7 +64,7 @@ class DelegatedIpam implements Ipam {
     this.#services = services;
   }
 
-  async add(undo: AsyncDisposableStack, isRepeated: boolean): Promise<CniResult> {
+  async add(undo: Undo, isRepeated: boolean): Promise<CniResult> {
     // Registered first: a plugin that fails or dies half-way may have kept an address.
     if (!isRepeated) undo.defer(() => this.#giveBack());
     return delegateAdd(this.#executable, this.#call(), this.#request.cniVersion);
@@ -88,7 +89,7 @@ class DelegatedIpam implements Ipam {
   }
 
   #call(): DelegateCall {
-    return { stdin: this.#request.stdin, env: this.#services.env, timeoutMs: DELEGATE_TIME_LIMIT_MS };
+    return { stdin: this.#request.stdin, env: this.#services.env, args: this.#request.args, timeoutMs: DELEGATE_TIME_LIMIT_MS };
   }
 }
 

@@ -36,7 +36,7 @@ async function serve(original: CniRequest, env: Environment): Promise<CniResult 
   const request = { ...original, args };
   const log = createLogger(config.log, request);
   try {
-    const services = createServices(config, { ...env, CNI_ARGS: args }, log);
+    const services = createServices(config, env, log);
     const result = await runVerb(request, config, services);
     log.info(`${request.command} done`);
     return result;

@@ -2,6 +2,7 @@
 import { formatPrefix } from "../../lib/addresses/address.ts";
 import { messageOf, TortieError } from "../../lib/errors.ts";
 import { inNamespace, type OpenNamespace, openNamespace } from "../../lib/system/netns.ts";
+import type { Undo } from "../../lib/undo.ts";
 import type { AppliedState, DesiredState } from "../desired-state.ts";
 import { addAddress, prefixOf } from "./address.ts";
 import { createPair } from "./create-pair.ts";
@@ -27,7 +28,7 @@ interface End {
  * @param undo gets the removal of the links, and with them of everything else, as soon as they are there
  * @throws TortieError naming the object that could not be made
  */
-export async function attach(desired: DesiredState, undo: AsyncDisposableStack): Promise<AppliedState> {
+export async function attach(desired: DesiredState, undo: Undo): Promise<AppliedState> {
   using namespace = openNamespace(desired.sandbox);
   using hostSocket = NetlinkSocket.open(NETLINK_ROUTE);
   using podSocket = inNamespace(namespace, () => NetlinkSocket.open(NETLINK_ROUTE));

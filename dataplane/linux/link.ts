@@ -152,12 +152,14 @@ export function isDeletionOf(message: Message, index: number): boolean {
 
 /** Lower case with colons, from six or more octets. */
 export function formatMac(octets: Uint8Array): string {
-  return [...octets].map((octet) => octet.toString(16).padStart(2, "0")).join(":");
+  const digits: string[] = [];
+  for (let at = 0; at < octets.length; at++) digits.push((octets[at] ?? 0).toString(16).padStart(2, "0"));
+  return digits.join(":");
 }
 
 /** Octets of a MAC written with colons. */
 export function macBytes(mac: string): Uint8Array {
-  return Uint8Array.from(mac.split(":"), (octet) => Number.parseInt(octet, 16));
+  return new Uint8Array(mac.split(":").map((octet) => Number.parseInt(octet, 16)));
 }
 
 function keyPayload(key: LinkKey, flags: number, attributes: readonly Attribute[]): Uint8Array {

@@ -1,6 +1,7 @@
 /** The dataplane on Linux: veth or netkit pairs, rtnetlink, /proc/sys. */
 import { messageOf, TortieError } from "../../lib/errors.ts";
 import { inNamespace, openNamespace, verifyNamespacePath } from "../../lib/system/netns.ts";
+import type { Undo } from "../../lib/undo.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { AppliedState, Attachment, DesiredState, Difference } from "../desired-state.ts";
 import { attach } from "./attach.ts";
@@ -24,7 +25,7 @@ export class LinuxDataplane implements Dataplane {
     });
   }
 
-  async apply(desired: DesiredState, undo: AsyncDisposableStack): Promise<AppliedState> {
+  async apply(desired: DesiredState, undo: Undo): Promise<AppliedState> {
     const { host, pod, sandbox } = desired;
     return explained(`failed to connect ${pod.name} in ${sandbox} with ${host.name}`, () => attach(desired, undo));
   }

@@ -89,7 +89,7 @@ function commentData(comment: string): Uint8Array {
 
 function fingerprint(outgoing: readonly string[], pools: readonly string[]): string {
   const content = JSON.stringify([RULES_VERSION, [...outgoing].sort(), [...pools].sort()]);
-  return new Bun.CryptoHasher("sha256").update(content).digest("hex").slice(0, 16);
+  return Bun.hash(content).toString(16).padStart(16, "0");
 }
 
 function prefixOf(cidr: string): Prefix {

@@ -17,6 +17,7 @@ const RT_TABLE_MAIN = 254;
 const RTPROT_BOOT = 3;
 const RTN_UNICAST = 1;
 const ENOENT = 2;
+const RTMSG_BYTES = 12;
 const SCOPES = { universe: 0, link: 253 } as const;
 
 /** A route of the main table as the kernel has it. */
@@ -112,6 +113,14 @@ function routePayload(
   head: { readonly family: Family; readonly length: number; readonly protocol: number; readonly scope: number; readonly type: number },
   attributes: Uint8Array,
 ): Uint8Array {
-  const fields = [numberOf(head.family), head.length, 0, 0, RT_TABLE_MAIN, head.protocol, head.scope, head.type, 0, 0, 0, 0];
-  return Uint8Array.of(...fields, ...attributes);
+  const result = new Uint8Array(RTMSG_BYTES + attributes.length);
+  const view = new DataView(result.buffer);
+  view.setUint8(0, numberOf(head.family));
+  view.setUint8(1, head.length);
+  view.setUint8(4, RT_TABLE_MAIN);
+  view.setUint8(5, head.protocol);
+  view.setUint8(6, head.scope);
+  view.setUint8(7, head.type);
+  result.set(attributes, RTMSG_BYTES);
+  return result;
 }

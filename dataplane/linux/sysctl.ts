@@ -19,12 +19,14 @@ export function readSysctl(path: string): string | undefined {
  * @throws TortieError `sysctl-failed` naming the file, for one that is required
  */
 export function writeSysctls(sysctls: readonly Sysctl[]): string[] {
-  return sysctls.flatMap((sysctl) => {
+  const failures: string[] = [];
+  for (const sysctl of sysctls) {
     const failure = write(sysctl);
-    if (failure === undefined) return [];
+    if (failure === undefined) continue;
     if (sysctl.required) throw new TortieError("sysctl-failed", failure);
-    return [failure];
-  });
+    failures.push(failure);
+  }
+  return failures;
 }
 
 /** The settings that do not have their value yet: writing one that has may fail for nothing, and may have effects of its own. */

@@ -127,10 +127,12 @@ export function isWhollyReserved(prefix: Prefix, reservations: Reservations): bo
 /** Ordinals that a handle holds, in order. */
 export function ordinalsOf(block: Block, handle: string): readonly number[] {
   const wanted = sanitised(handle);
-  return block.allocations.flatMap((index, ordinal) => {
+  const ordinals: number[] = [];
+  for (const [ordinal, index] of block.allocations.entries()) {
     const held = index === null ? undefined : block.attributes[index]?.handleId;
-    return held !== undefined && sanitised(held) === wanted ? [ordinal] : [];
-  });
+    if (held !== undefined && sanitised(held) === wanted) ordinals.push(ordinal);
+  }
+  return ordinals;
 }
 
 /** The attribute of an ordinal: `undefined` when it is free or cooling down. */

@@ -14,7 +14,10 @@ export function hasCooling(block: Block): boolean {
 
 /** The block with every ordinal set free whose cooldown is over, in ascending order, at the tail of the queue. */
 export function normalise(block: Block, cooldownSeconds: number, nowMs: number): Block {
-  const over = new Set(block.attributes.flatMap((attribute, index) => (isOver(attribute, cooldownSeconds, nowMs) ? [index] : [])));
+  const over = new Set<number>();
+  for (const [index, attribute] of block.attributes.entries()) {
+    if (isOver(attribute, cooldownSeconds, nowMs)) over.add(index);
+  }
   if (over.size === 0) return block;
   const allocations = [...block.allocations];
   const unallocated = block.unallocated.filter((ordinal) => (allocations[ordinal] ?? null) === null);

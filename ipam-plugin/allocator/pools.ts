@@ -60,12 +60,14 @@ export async function enabledPools(view: View, family: Family): Promise<readonly
 
 /** Pools with a readable CIDR, disabled ones too: for releasing. */
 export function usable(pools: readonly IPPool[]): readonly UsablePool[] {
-  return pools.flatMap((pool) => {
+  const result: UsablePool[] = [];
+  for (const pool of pools) {
     const parsed = parsePrefix(pool.cidr);
-    if (parsed === undefined) return [];
+    if (parsed === undefined) continue;
     const prefix = maskPrefix(parsed);
-    return [{ pool, prefix, cidr: formatPrefix(prefix) }];
-  });
+    result.push({ pool, prefix, cidr: formatPrefix(prefix) });
+  }
+  return result;
 }
 
 /** The first pool, by name, that holds the address. */

@@ -17,12 +17,14 @@ export class Reservations {
   /** Entries that are neither a CIDR nor an address are skipped (I§2.8). */
   constructor(reservations: readonly IPReservation[]) {
     const found: Record<Family, Range[]> = { 4: [], 6: [] };
-    for (const text of reservations.flatMap((reservation) => reservation.reservedCIDRs)) {
-      const address = parseAddress(text.trim());
-      const prefix = address === undefined ? parsePrefix(text.trim()) : hostPrefix(address);
-      if (prefix === undefined) continue;
-      const first = maskPrefix(prefix).address.value;
-      found[prefix.address.family].push({ first, last: first + sizeOf(prefix) - 1n });
+    for (const { reservedCIDRs } of reservations) {
+      for (const text of reservedCIDRs) {
+        const address = parseAddress(text.trim());
+        const prefix = address === undefined ? parsePrefix(text.trim()) : hostPrefix(address);
+        if (prefix === undefined) continue;
+        const first = maskPrefix(prefix).address.value;
+        found[prefix.address.family].push({ first, last: first + sizeOf(prefix) - 1n });
+      }
     }
     this.#ranges = { 4: united(found[4]), 6: united(found[6]) };
   }

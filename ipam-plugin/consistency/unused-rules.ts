@@ -3,6 +3,7 @@ import type { Versioned } from "../../lib/datastore/datastore.ts";
 import type { WorkloadEndpoint } from "../../lib/datastore/resources.ts";
 import { isMachineHandle } from "../../lib/workload/handles.ts";
 import { sequenceOf } from "../allocator/block.ts";
+import { FROM_HOST_LOCAL } from "../workload.ts";
 import { WINDOWS_RESERVED_HANDLE } from "./handle-rules.ts";
 import { count, enumerate, type Problem, problem } from "./problem.ts";
 import { type Allocation, addressesOf, allocationsOf, type Judgement, keyOf, type PlacedBlock, textAt } from "./snapshot.ts";
@@ -25,11 +26,12 @@ export function unusedProblems(
   return [...judged.map((allocation) => unusedProblem(allocation, judgement)), ...[...unjudged].map(unjudgedIn)];
 }
 
-/** Whether an endpoint must exist for the allocation: not for tunnels, load balancers, VMs between two pods, and Windows' own. */
+/** Whether an endpoint must exist for the allocation: not for tunnels, load balancers, virtual machines, Windows' own, and containers from host-local's time. */
 export function belongsToWorkload({ attribute }: Allocation): boolean {
   const { handleId = "", activeOwner = {} } = attribute;
   const isMachines = activeOwner["vmi-name"] !== undefined || isMachineHandle(handleId);
-  return handleId.toLowerCase() !== WINDOWS_RESERVED_HANDLE && activeOwner.type === undefined && !isMachines;
+  const isOfAnotherPlugin = activeOwner.note === FROM_HOST_LOCAL;
+  return handleId.toLowerCase() !== WINDOWS_RESERVED_HANDLE && activeOwner.type === undefined && !isMachines && !isOfAnotherPlugin;
 }
 
 /**

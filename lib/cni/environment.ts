@@ -1,4 +1,5 @@
 /** The CNI_* variables of one call: which an operation needs, and what they may hold (I§1.2, C§1.3). */
+import { consistsOf, isLetterOrDigit, isNameCharacter, isVisible } from "../characters.ts";
 import { TortieError } from "../errors.ts";
 import { CNI_COMMANDS, type CniCommand } from "./protocol.ts";
 
@@ -59,7 +60,7 @@ export function readEnvironment(command: CniCommand | undefined, env: Environmen
 
 /** The characters of container ids and network names (CNI specification; I§1.2). */
 export function isCniName(text: string): boolean {
-  return /^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/.test(text);
+  return isLetterOrDigit(text.charCodeAt(0)) && consistsOf(text, isNameCharacter);
 }
 
 function checkContainerId(containerId: string): void {
@@ -75,7 +76,12 @@ function checkInterfaceName(name: string): void {
   }
   const details = `CNI_IFNAME is ${JSON.stringify(name)}`;
   if (name === "." || name === "..") throw new TortieError("environment-invalid", "interface name is . or ..", { details });
-  if (/[/:\s\x85]/.test(name)) {
+  if (!consistsOf(name, isPlain) && /[/:\s\x85]/.test(name)) {
     throw new TortieError("environment-invalid", "interface name contains / or : or whitespace characters", { details });
   }
+}
+
+/** Almost every name: nothing about it has to be looked into further. */
+function isPlain(code: number): boolean {
+  return isVisible(code) && code !== 0x2f && code !== 0x3a;
 }

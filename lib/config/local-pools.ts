@@ -3,6 +3,7 @@
  * became of the configuration; `checkLocalPools` judges the values where pools are made or used for a new address.
  */
 import { bitsOf, covers, formatPrefix, maskPrefix, type Prefix, parsePrefix } from "../addresses/address.ts";
+import { isSubdomain } from "../characters.ts";
 import { TortieError } from "../errors.ts";
 import { boolean, type Decoded, integer, record, text } from "./codec.ts";
 import type { LocalPool } from "./network-config.ts";
@@ -10,12 +11,11 @@ import type { LocalPool } from "./network-config.ts";
 /** I§2.7. */
 const BLOCK_SIZES = { 4: { least: 20, most: 32, standard: 26 }, 6: { least: 116, most: 128, standard: 122 } } as const;
 
-/** Where no pool may lie: link-local addresses (I§2.7). */
-const FORBIDDEN = ["169.254.0.0/16", "fe80::/10"];
-
-/** A name that Kubernetes would take as well, so that a pool can move there (RFC 1123 subdomain, at most 253 characters). */
-const LEGAL_NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
-const MAX_NAME = 253;
+/** Where no pool may lie: link-local addresses (I§2.7), 169.254.0.0/16 and fe80::/10. */
+const FORBIDDEN: readonly Prefix[] = [
+  { address: { family: 4, value: 0xa9fe_0000n }, length: 16 },
+  { address: { family: 6, value: 0xfe80n << 112n }, length: 10 },
+];
 
 export const poolSchema = record({ cidr: text, blockSize: integer, name: text, natOutgoing: boolean });
 
@@ -38,7 +38,7 @@ export function localPool(given: GivenPool): LocalPool {
 
 /** The name of a pool without one: the CIDR's own name (I§2.2), "10-244-0-0-16". */
 export function poolNameOf(cidr: string): string {
-  return cidr.replaceAll(/[.:/]/g, "-");
+  return cidr.replaceAll(".", "-").replaceAll(":", "-").replaceAll("/", "-");
 }
 
 /**
@@ -51,8 +51,9 @@ export function checkLocalPools(pools: readonly LocalPool[]): void {
     const path = `ipam.pools[${index}]`;
     const prefix = checkCidr(path, pool);
     checkBlockSize(path, pool, prefix);
-    if (pool.name.length > MAX_NAME || !LEGAL_NAME.test(pool.name)) {
-      throw wrong(`${path}.name "${pool.name}" must be lower-case letters, digits, '-' and '.', at most ${MAX_NAME} characters`);
+    // A name that Kubernetes would take as well, so that a pool can move there.
+    if (!isSubdomain(pool.name)) {
+      throw wrong(`${path}.name "${pool.name}" must be lower-case letters, digits, '-' and '.', at most 253 characters`);
     }
     for (const other of seen) {
       if (other.pool.name === pool.name) throw wrong(`${path} and ${other.path} have the same name "${pool.name}"`);
@@ -71,10 +72,9 @@ function checkCidr(path: string, pool: LocalPool): Prefix {
   if (masked.address.value !== prefix.address.value) {
     throw wrong(`${path}.cidr ${pool.cidr} has bits after its prefix length; did you mean ${formatPrefix(masked)}?`);
   }
-  for (const text of FORBIDDEN) {
-    const forbidden = parsePrefix(text);
-    if (forbidden !== undefined && (covers(forbidden, prefix) || covers(prefix, forbidden))) {
-      throw wrong(`${path}.cidr ${pool.cidr} overlaps with the link-local addresses ${text}`);
+  for (const forbidden of FORBIDDEN) {
+    if (covers(forbidden, prefix) || covers(prefix, forbidden)) {
+      throw wrong(`${path}.cidr ${pool.cidr} overlaps with the link-local addresses ${formatPrefix(forbidden)}`);
     }
   }
   return prefix;

@@ -117,7 +117,7 @@ function scanScalar(text: string, start: number): { value: string | number | Raw
     }
     return { value, end: start + word.length };
   }
-  if (character !== undefined && /[-0-9]/.test(character)) return scanNumber(text, start);
+  if (character === "-" || (character !== undefined && character >= "0" && character <= "9")) return scanNumber(text, start);
   throw unexpected(text, start, "looking for beginning of value");
 }
 

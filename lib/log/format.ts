@@ -1,10 +1,11 @@
 /** One event, one line: `<time> <level> <message> key=value …`, values quoted where they could be misread. */
+import { consistsOf, isVisible } from "../characters.ts";
 import { messageOf } from "../errors.ts";
 
 export type LogFields = Readonly<Record<string, unknown>>;
 
 /** Names of fields whose value is nobody's business, in case one is ever logged. */
-const SECRET_NAME = /token|password|secret|authorization|credential/i;
+const SECRET_WORDS = ["token", "password", "secret", "authorization", "credential"];
 
 /** A bearer token inside some other text. */
 const BEARER = /\b(Bearer|Basic) [A-Za-z0-9._~+/=-]{12,}/gi;
@@ -13,7 +14,7 @@ const HIDDEN = "[hidden]";
 
 export function formatLine(time: Date, level: string, message: string, identity: string, fields: LogFields): string {
   const rest = formatFields(fields);
-  const head = `${time.toISOString()} ${level} ${quoteUnlessPlain(message, /^[^"\\\p{Cc}\u2028\u2029]*$/u)}`;
+  const head = `${time.toISOString()} ${level} ${isPlainMessage(message) ? message : quote(message)}`;
   return [head, identity, rest].filter((part) => part !== "").join(" ");
 }
 
@@ -21,13 +22,22 @@ export function formatLine(time: Date, level: string, message: string, identity:
 export function formatFields(fields: LogFields): string {
   return Object.entries(fields)
     .filter(([, value]) => value !== undefined && value !== "")
-    .map(([name, value]) => `${name}=${SECRET_NAME.test(name) ? HIDDEN : quoteUnlessPlain(textOf(value), /^[^\s"=\\\p{Cc}]+$/u)}`)
+    .map(([name, value]) => `${name}=${isSecret(name) ? HIDDEN : quoteUnlessPlain(textOf(value))}`)
     .join(" ");
 }
 
 /** Takes known secrets and bearer tokens out. */
 export function redact(text: string, secrets: readonly string[]): string {
-  return secrets.reduce((rest, secret) => rest.replaceAll(secret, HIDDEN), text).replaceAll(BEARER, `$1 ${HIDDEN}`);
+  let rest = text;
+  for (const secret of secrets) rest = rest.replaceAll(secret, HIDDEN);
+  const lowerCase = rest.toLowerCase();
+  if (!lowerCase.includes("bearer ") && !lowerCase.includes("basic ")) return rest;
+  return rest.replaceAll(BEARER, `$1 ${HIDDEN}`);
+}
+
+function isSecret(name: string): boolean {
+  const lowerCase = name.toLowerCase();
+  return SECRET_WORDS.some((word) => lowerCase.includes(word));
 }
 
 /** Text of an error with its causes; JSON of any other object. */
@@ -41,9 +51,25 @@ function textOf(value: unknown): string {
   }
 }
 
+/** The regular expressions are only asked about what is not plain ASCII (lib/characters.ts). */
+function isPlainMessage(text: string): boolean {
+  return consistsOf(text, isPlainInMessage) || /^[^"\\\p{Cc}\u2028\u2029]*$/u.test(text);
+}
+
+function quoteUnlessPlain(value: string): string {
+  const isPlain = (value !== "" && consistsOf(value, isPlainInValue)) || /^[^\s"=\\\p{Cc}]+$/u.test(value);
+  return isPlain ? value : quote(value);
+}
+
+function isPlainInMessage(code: number): boolean {
+  return code === 0x20 || (isVisible(code) && code !== 0x22 && code !== 0x5c);
+}
+
+function isPlainInValue(code: number): boolean {
+  return isVisible(code) && code !== 0x22 && code !== 0x3d && code !== 0x5c;
+}
+
 /** JSON keeps control characters out, so that no value can begin a line of its own. */
-function quoteUnlessPlain(text: string, plain: RegExp): string {
-  return plain.test(text)
-    ? text
-    : JSON.stringify(text).replaceAll("\u007f", "\\u007f").replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029");
+function quote(text: string): string {
+  return JSON.stringify(text).replaceAll("\u007f", "\\u007f").replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029");
 }

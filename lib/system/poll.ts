@@ -12,10 +12,10 @@ const EINTR = 4;
  */
 export function pollReadable(fds: readonly number[], limitMs: number): readonly number[] {
   const set = new DataView(new ArrayBuffer(fds.length * POLLFD_BYTES));
-  fds.forEach((fd, index) => {
+  for (const [index, fd] of fds.entries()) {
     set.setInt32(index * POLLFD_BYTES, fd, true);
     set.setInt16(index * POLLFD_BYTES + 4, POLLIN, true);
-  });
+  }
   const end = performance.now() + limitMs;
   for (;;) {
     const ready = libc().poll(new Uint8Array(set.buffer), fds.length, Math.max(0, Math.ceil(end - performance.now())));

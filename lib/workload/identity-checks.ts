@@ -2,14 +2,12 @@
  * Names that CNI allows and a datastore does not take, refused before anything is touched (design §8: Calico finds out after
  * networking, or after 90 seconds and 500 requests). The local datastore takes every name that CNI allows.
  */
+import { isSubdomain } from "../characters.ts";
 import type { DatastoreType } from "../config/network-config.ts";
 import { TortieError } from "../errors.ts";
 import { workloadHandleId } from "./handles.ts";
 import type { WorkloadIdentity } from "./identity.ts";
 
-/** RFC 1123 subdomain, as Kubernetes names objects and Calico names nodes, pods and endpoints (C§7.1). */
-const SUBDOMAIN = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
-const MAX_SUBDOMAIN = 253;
 /** C§7.1. */
 const CONTAINER_ID = /^[a-zA-Z0-9]([-a-zA-Z0-9]*[a-zA-Z0-9])?$/;
 
@@ -32,10 +30,6 @@ export function checkIdentity(identity: WorkloadIdentity, network: string, datas
     if (value !== "" && !isSubdomain(value)) throw invalid(field, value, "lower-case letters, digits, '-' and '.' are allowed");
   }
   if (!CONTAINER_ID.test(identity.containerId)) throw invalid("containerID", identity.containerId, "letters, digits and '-' are allowed");
-}
-
-function isSubdomain(text: string): boolean {
-  return text.length <= MAX_SUBDOMAIN && SUBDOMAIN.test(text);
 }
 
 function invalid(field: string, value: string, reason: string): TortieError {

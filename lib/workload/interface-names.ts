@@ -1,4 +1,5 @@
 /** Names of host ends (C§4.1). Felix computes the same ones from what it knows, so nothing else may enter them. */
+import { consistsOf, isNameCharacter } from "../characters.ts";
 import { TortieError } from "../errors.ts";
 import type { WorkloadIdentity } from "./identity.ts";
 
@@ -9,9 +10,6 @@ const MAX_INTERFACE_NAME = 15;
 const DISTINCT_CHARACTERS = 11;
 
 const DEFAULT_PREFIX = "cali";
-
-/** C§7.1: what an endpoint's interface may be called. */
-const LEGAL_PREFIX = /^[a-zA-Z0-9_.-]+$/;
 
 /**
  * Name of the host end of a workload's link.
@@ -55,7 +53,8 @@ export function containerHostInterfaceName(containerId: string): string {
 function firstPrefix(prefixes: string | undefined): string {
   const prefix = prefixes?.split(",")[0]?.trim() || DEFAULT_PREFIX;
   const longest = MAX_INTERFACE_NAME - DISTINCT_CHARACTERS;
-  if (prefix.length > longest || !LEGAL_PREFIX.test(prefix)) {
+  // C§7.1: what an endpoint's interface may be called.
+  if (prefix.length > longest || !consistsOf(prefix, isNameCharacter)) {
     throw new TortieError(
       "interface-prefix-invalid",
       `FELIX_INTERFACEPREFIX: ${JSON.stringify(prefix)} cannot begin an interface name of ${MAX_INTERFACE_NAME} characters, ${DISTINCT_CHARACTERS} of which are needed`,

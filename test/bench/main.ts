@@ -6,14 +6,15 @@ import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { type Contender, measure, type Sample } from "./contender.ts";
+import { type Contender, measure, measurePeak, type Sample } from "./contender.ts";
 import { fillPool, reportFill } from "./fill-pool.ts";
 import { row, summarise } from "./statistics.ts";
 
 const ROUNDS = 40;
 const BURST = 60;
 const BURST_ROUNDS = 5;
-const WIDTHS = [34, 9, 9, 9, 9];
+const PEAK_ROUNDS = 5;
+const WIDTHS = [52, 9, 9, 9];
 
 const directory = mkdtempSync(join(tmpdir(), "tortie-bench-"));
 const bin = resolve("dist/bin");
@@ -55,7 +56,7 @@ try {
   for (const name of namespaces) execFileSync("ip", ["netns", "add", name]);
   const single = await oneAtATime();
   const burst = await allAtOnce();
-  report(single, burst);
+  report(single, burst, await peaks());
   reportFill(await fillPool(join(directory, "fill.db")));
 } finally {
   for (const name of namespaces) execFileSync("ip", ["netns", "del", name]);
@@ -114,8 +115,27 @@ async function allAtOnce(): Promise<Map<Contender, BurstSeries>> {
   return series;
 }
 
-function report(single: Map<Contender, Series>, burst: Map<Contender, BurstSeries>): void {
-  console.log(row(["milliseconds", "p50", "p95", "max", "MiB"], WIDTHS));
+/** Largest peak of a few calls, MiB. */
+async function peaks(): Promise<Map<Contender, { add: number; del: number }>> {
+  const found = new Map<Contender, { add: number; del: number }>();
+  for (const contender of [tortie, peer]) {
+    const peak = { add: 0, del: 0 };
+    for (let round = 0; round < PEAK_ROUNDS; round++) {
+      const call = { containerId: `${round}-peak`, netns: `/run/netns/${namespaces[0]}` };
+      peak.add = Math.max(peak.add, await measurePeak(contender, { ...call, command: "ADD" }));
+      peak.del = Math.max(peak.del, await measurePeak(contender, { ...call, command: "DEL" }));
+    }
+    found.set(contender, peak);
+  }
+  return found;
+}
+
+function report(
+  single: Map<Contender, Series>,
+  burst: Map<Contender, BurstSeries>,
+  peak: Map<Contender, { readonly add: number; readonly del: number }>,
+): void {
+  console.log(row(["milliseconds", "p50", "p95", "max"], WIDTHS));
   for (const [title, series] of [
     [`one at a time (${ROUNDS})`, single],
     [`${BURST} at once (${BURST_ROUNDS} rounds)`, burst],
@@ -123,10 +143,7 @@ function report(single: Map<Contender, Series>, burst: Map<Contender, BurstSerie
     for (const command of ["add", "del"] as const) {
       for (const [contender, samples] of series) {
         const { p50, p95, max } = summarise(samples[command].map(({ ms }) => ms));
-        const peak = Math.max(...samples[command].map(({ peakMiB }) => peakMiB));
-        console.log(
-          row([`${title} ${command.toUpperCase()} ${contender.name}`.slice(0, 52), p50, p95, max, peak], [52, ...WIDTHS.slice(1)]),
-        );
+        console.log(row([`${title} ${command.toUpperCase()} ${contender.name}`, p50, p95, max], WIDTHS));
       }
     }
   }
@@ -140,24 +157,32 @@ function report(single: Map<Contender, Series>, burst: Map<Contender, BurstSerie
   console.log(`  ${BURST} ADDs at once, whole burst      ${ratio(wall("addWall")).toFixed(2)}`);
   console.log(`  ${BURST} DELs at once, whole burst      ${ratio(wall("delWall")).toFixed(2)}`);
 
+  console.log(`\npeak memory of a process, MiB (largest of ${PEAK_ROUNDS})`);
+  for (const [{ name }, { add, del }] of peak) console.log(`  ${name.padEnd(18)} ADD ${add.toFixed(1)}  DEL ${del.toFixed(1)}`);
+
   console.log("\nwhere the time of one ADD goes (median of each step, from the plugin's own log)");
   for (const [step, values] of stepTimes(single.get(tortie)?.add ?? [])) {
-    console.log(`  ${step.padEnd(16)} ${summarise(values).p50.toFixed(2).padStart(7)} ms`);
+    console.log(`  ${step.padEnd(27)} ${summarise(values).p50.toFixed(2).padStart(7)} ms`);
   }
 }
 
-/** Steps as the last log line of each ADD names them. */
+/**
+ * The last log line of each ADD: `steps_ms="plan=0.4 ipam=2.1" total_ms=9.8`. The steps begin when the log does; the total begins with the
+ * process, and what the caller waited beyond it was spent by the kernel: exec, loading, and taking the process apart.
+ */
 function stepTimes(samples: readonly Sample[]): Map<string, number[]> {
   const times = new Map<string, number[]>();
+  const add = (step: string, milliseconds: number) => times.set(step, [...(times.get(step) ?? []), milliseconds]);
   for (const { ms, stderr } of samples) {
+    const [, steps, total] = /steps_ms="([^"]*)" total_ms=([\d.]+)\s*$/.exec(stderr) ?? [];
+    if (steps === undefined) throw new Error(`the log names no steps: ${stderr}`);
     let inside = 0;
-    for (const match of stderr.matchAll(/\b(\w+)=(\d+(?:\.\d+)?)ms/g)) {
-      const [, step = "", text = ""] = match;
-      const value = Number(text);
-      inside += value;
-      times.set(step, [...(times.get(step) ?? []), value]);
+    for (const [, step = "", text] of steps.matchAll(/(\w+)=([\d.]+)/g)) {
+      inside += Number(text);
+      add(step, Number(text));
     }
-    times.set("start and end", [...(times.get("start and end") ?? []), ms - inside]);
+    add("start and reading the call", Number(total) - inside);
+    add("outside of the program", ms - Number(total));
   }
   return times;
 }

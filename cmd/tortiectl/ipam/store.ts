@@ -45,7 +45,8 @@ function configOf({ datastore, conf }: StoreOptions): NetworkConfig {
   return decodeNetworkConfig(datastore === undefined ? {} : { datastore_type: "local", datastore_path: datastore });
 }
 
-function configOfConflist(file: string): NetworkConfig {
+/** What tortie, or tortie-ipam under another main plugin, gets of a list. @throws TortieError `conflist-unreadable`, `conflist-invalid` */
+export function configOfConflist(file: string): NetworkConfig {
   const list = readConflist(file);
   const configs = list.plugins.map((plugin) => ({ plugin, config: () => decodeNetworkConfig(networkNetconf(list, plugin)) }));
   const main = configs.find(({ plugin }) => MAIN_PLUGINS.includes(plugin.type));

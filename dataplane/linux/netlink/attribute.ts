@@ -24,7 +24,7 @@ export function bytes(type: number, payload: Uint8Array): Attribute {
 }
 
 export function u8(type: number, value: number): Attribute {
-  return { type, payload: Uint8Array.of(value) };
+  return { type, payload: new Uint8Array([value]) };
 }
 
 export function u16(type: number, value: number): Attribute {
@@ -51,7 +51,9 @@ export function nest(type: number, children: readonly Attribute[]): Attribute {
 
 /** @throws NetlinkFormatError when a payload is longer than an attribute can be */
 export function encodeAttributes(attributes: readonly Attribute[]): Uint8Array {
-  const result = new Uint8Array(attributes.reduce((length, { payload }) => length + HEADER + aligned(payload.length), 0));
+  let total = 0;
+  for (const { payload } of attributes) total += HEADER + aligned(payload.length);
+  const result = new Uint8Array(total);
   const view = new DataView(result.buffer);
   let at = 0;
   for (const { type, payload } of attributes) {

@@ -139,5 +139,11 @@ function message(type: number, family: TableFamily, flags: number, attributes: r
 
 /** struct nfgenmsg: family, version 0, resource id in network order. */
 function payloadOf(family: number, resource: number, attributes: readonly Attribute[]): Uint8Array {
-  return Uint8Array.of(family, 0, resource >> 8, resource & 0xff, ...encodeAttributes(attributes));
+  const tail = encodeAttributes(attributes);
+  const result = new Uint8Array(NFGENMSG_BYTES + tail.length);
+  const view = new DataView(result.buffer);
+  view.setUint8(0, family);
+  view.setUint16(2, resource, false);
+  result.set(tail, NFGENMSG_BYTES);
+  return result;
 }

@@ -11,7 +11,7 @@ const SELECTS_ALL = /^\s*(all\(\s*\)\s*)?$/;
  * @throws TortieError `selector-syntax`
  */
 export async function selects(selector: string, place: string, readLabels: () => Promise<Labels>): Promise<boolean> {
-  if (SELECTS_ALL.test(selector)) return true;
+  if (selector === "all()" || selector === "" || SELECTS_ALL.test(selector)) return true;
   const { parseSelector } = await import("./parser.ts");
   let predicate: (labels: Labels) => boolean;
   try {

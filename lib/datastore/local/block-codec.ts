@@ -20,12 +20,16 @@ export function encodeBlock(block: Block): StoredText {
     detail: JSON.stringify({
       allocations: block.allocations,
       attributes: block.attributes.map(encodeAttribute),
-      sequenceNumberForAllocation: Object.fromEntries(
-        Object.entries(block.sequenceNumberForAllocation).map(([ordinal, number]) => [ordinal, String(number)]),
-      ),
+      sequenceNumberForAllocation: asTexts(block.sequenceNumberForAllocation),
     }),
     room: hasRoom(block) && block.affinity !== undefined ? ownerPrefix(block.affinity, block.cidr.includes(":") ? 6 : 4) : null,
   };
+}
+
+function asTexts(numbers: Readonly<Record<number, bigint>>): Record<string, string> {
+  const texts: Record<string, string> = {};
+  for (const [ordinal, number] of Object.entries(numbers)) texts[ordinal] = String(number);
+  return texts;
 }
 
 /** An ordinal in cooldown becomes free by the passing of time alone. */

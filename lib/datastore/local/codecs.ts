@@ -21,7 +21,7 @@ const isOwnerType = oneOf("host", "virtual");
 
 /** The names Calico gives to objects of a CIDR (I§2.2): the order of keys is then the order every other store lists in. */
 export function cidrKey(cidr: string): string {
-  return cidr.replaceAll(/[.:/]/g, "-");
+  return cidr.replaceAll(".", "-").replaceAll(":", "-").replaceAll("/", "-");
 }
 
 /** Start of the keys of one owner's affinities in one family, and the mark of their blocks that have room. */

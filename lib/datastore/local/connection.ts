@@ -31,20 +31,29 @@ export interface Connection extends Disposable {
 export function openConnection(path: string, options: ConnectionOptions = {}): Connection {
   const busyTimeoutMs = options.busyTimeoutMs ?? DEFAULT_BUSY_TIMEOUT_MS;
   if (recogniseFile(path) === "fresh") createStoreFile(path);
-  using undo = new DisposableStack();
   try {
     const database = new Database(path, constants.SQLITE_OPEN_READWRITE);
-    undo.defer(noteConnection(path));
-    undo.defer(() => database.close());
-    database.run(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
-    database.run(`PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`);
-    // The log may hold a newer header than the file's first page, which is all that was looked at so far.
-    checkIdentity(numberOf(database, "PRAGMA application_id"), numberOf(database, "PRAGMA user_version"), path);
-    const kept = undo.move();
-    return { path, database, [Symbol.dispose]: () => kept.dispose() };
+    const forget = noteConnection(path);
+    const close = () => {
+      database.close();
+      forget();
+    };
+    try {
+      setUp(database, path, busyTimeoutMs);
+    } catch (error) {
+      close();
+      throw error;
+    }
+    return { path, database, [Symbol.dispose]: close };
   } catch (error) {
     throw failureOf(error, path);
   }
+}
+
+function setUp(database: Database, path: string, busyTimeoutMs: number): void {
+  database.run(`PRAGMA busy_timeout = ${busyTimeoutMs}; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`);
+  // The log may hold a newer header than the file's first page, which is all that was looked at so far.
+  checkIdentity(numberOf(database, "PRAGMA application_id"), numberOf(database, "PRAGMA user_version"), path);
 }
 
 function numberOf(database: Database, sql: string): number {

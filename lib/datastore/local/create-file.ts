@@ -32,8 +32,6 @@ const TABLES = `
     PRIMARY KEY (kind, key)
   ) STRICT;
   CREATE INDEX blocks_with_room ON objects (room, key) WHERE room IS NOT NULL;
-  CREATE TABLE counter (revision INTEGER NOT NULL) STRICT;
-  INSERT INTO counter VALUES (0);
   PRAGMA application_id = ${APPLICATION_ID};
   PRAGMA user_version = ${SCHEMA_VERSION};`;
 

@@ -268,3 +268,29 @@ describe("the life of a handle", () => {
     expect(await cluster.allocator.addressesByHandle("c1")).toBeUndefined();
   });
 });
+
+describe("a release with owners as its condition", () => {
+  const SOURCE = { node: "node-a", pod: "source" };
+  const TARGET = { node: "node-b", pod: "target" };
+
+  it("frees of a handle what has the owners, and leaves the rest with its count", async () => {
+    const cluster = await Cluster.create();
+    for (const text of ["10.0.0.9", "10.0.0.70"]) await cluster.assignIp("node-a", "vm", text, { attributes: SOURCE });
+    await cluster.allocator.setOwnerAttributes(address("10.0.0.9"), "vm", { active: null });
+    const { released } = await cluster.allocator.releaseByHandle("vm", { owners: { active: {}, alternate: {} } });
+    expect(released).toEqual([address("10.0.0.9")]);
+    expect(await cluster.handles()).toEqual({ vm: { "10.0.0.64/26": 1 } });
+  });
+
+  it("leaves an address that another pod has taken over", async () => {
+    const cluster = await Cluster.create();
+    await cluster.assignIp("node-a", "vm", "10.0.0.9", { attributes: SOURCE });
+    const option = { address: address("10.0.0.9"), handle: "vm", owners: { active: SOURCE, alternate: {} } };
+    await cluster.allocator.setOwnerAttributes(option.address, "vm", { alternate: TARGET });
+    expect((await cluster.allocator.releaseIps([option])).error).toMatchObject({ word: "release-mismatch" });
+    expect(await cluster.handles()).toEqual({ vm: { "10.0.0.0/26": 1 } });
+    await cluster.allocator.setOwnerAttributes(option.address, "vm", { alternate: null });
+    expect((await cluster.allocator.releaseIps([option])).error).toBeUndefined();
+    expect(await cluster.handles()).toEqual({});
+  });
+});

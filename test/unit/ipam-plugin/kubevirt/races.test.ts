@@ -6,7 +6,7 @@ import { type Fate, type MemoryDatastore, MemoryStore } from "../../../support/m
 import { Scheduler } from "../../../support/scheduler.ts";
 import { argsOf, DUAL } from "../../../support/virtual-machines.ts";
 
-const SEEDS = 200;
+const SEEDS = 100;
 const POD_A = "virt-launcher-a";
 const POD_B = "virt-launcher-b";
 const HANDLE = "net1.vmi.shop.vm";

@@ -1,0 +1,76 @@
+/**
+ * `tortie-ipam -upgrade` (I§7). Where TORTIE_UPGRADE_CONFLIST names a network configuration (list) with the local datastore, the
+ * containers that host-local gave addresses on this node get them in its pools. Without it a Kubernetes node is meant, as in Calico.
+ */
+import { createAllocator } from "../../ipam-plugin/allocator/create-allocator.ts";
+import { ensurePools } from "../../ipam-plugin/pools-from-config.ts";
+import { systemClock } from "../../ipam-plugin/services.ts";
+import { openHostLocalDirectory } from "../../ipam-plugin/upgrade/host-local-directory.ts";
+import { type Upgraded, upgrade } from "../../ipam-plugin/upgrade/upgrade.ts";
+import type { Environment } from "../../lib/cni/environment.ts";
+import { chooseDatastore, unsupportedDatastore } from "../../lib/config/datastore-choice.ts";
+import { nodeName } from "../../lib/config/node-name.ts";
+import { asTortieError } from "../../lib/datastore/as-tortie-error.ts";
+import { DatastoreError } from "../../lib/datastore/datastore.ts";
+import { openDatastore } from "../../lib/datastore/open.ts";
+import { messageOf, TortieError } from "../../lib/errors.ts";
+import { print, printError } from "../plugin.ts";
+import { configOfConflist } from "../tortiectl/ipam/store.ts";
+
+/** Where host-local keeps its networks unless its `dataDir` says otherwise. */
+const HOST_LOCAL_NETWORKS = "/var/lib/cni/networks";
+
+const NO_CONFIGURATION = `\
+-upgrade of a Kubernetes node needs the Kubernetes datastore, which this version of Tortie lacks: nothing was changed.
+On a node with the local datastore: TORTIE_UPGRADE_CONFLIST=/etc/cni/net.d/10-tortie.conflist tortie-ipam -upgrade
+`;
+
+/** @returns the exit status */
+export async function upgradeFromHostLocal(env: Environment): Promise<number> {
+  const conflist = env.TORTIE_UPGRADE_CONFLIST ?? "";
+  if (conflist === "") {
+    printError(NO_CONFIGURATION);
+    return 1;
+  }
+  try {
+    await upgradeLocal(conflist, env);
+    return 0;
+  } catch (error) {
+    printError(`-upgrade: ${describe(error)}\n`);
+    return 1;
+  }
+}
+
+async function upgradeLocal(conflist: string, env: Environment): Promise<void> {
+  const config = configOfConflist(conflist);
+  const type = chooseDatastore(config, env);
+  if (type !== "local") throw unsupportedDatastore(type);
+  const directory = openHostLocalDirectory(env.TORTIE_HOST_LOCAL_DIR || `${HOST_LOCAL_NETWORKS}/${config.name}`);
+  await using datastore = await openDatastore(config, env);
+  await ensurePools(config, datastore);
+  const log = { info: (_message: string) => {}, error: (message: string) => printError(`${message}\n`) };
+  const done = await upgrade({
+    node: nodeName(config),
+    network: config.name,
+    allocator: createAllocator({ datastore, clock: systemClock }),
+    directory,
+    sleep: Bun.sleep,
+    log,
+  });
+  print(report(done, directory.path, datastore.description));
+}
+
+function report({ moved, dropped, contested }: Upgraded, path: string, datastore: string): string {
+  const lines = [
+    `${path}: ${moved.length} addresses moved into ${datastore}`,
+    ...moved.map((address) => `  ${address}`),
+    ...(dropped.length === 0 ? [] : [`without container, dropped: ${dropped.join(", ")}`]),
+    ...(contested.length === 0 ? [] : [`belong to others in the datastore, look at standard error: ${contested.join(", ")}`]),
+  ];
+  return `${lines.join("\n")}\n`;
+}
+
+function describe(error: unknown): string {
+  const known = error instanceof DatastoreError ? asTortieError(error) : error;
+  return known instanceof TortieError ? `${known.message.trim()} (${known.word}: ${known.next})` : messageOf(error);
+}

@@ -1,0 +1,50 @@
+/**
+ * host-local's store of one network (containernetworking/plugins, plugins/ipam/host-local/backend/disk): a directory with a file for
+ * each address, named after it, that holds container id and interface name in lines; `last_reserved_ip.N` for each range, and `lock`,
+ * which host-local takes with flock(2).
+ */
+import { existsSync, readdirSync, readFileSync, rmdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { lockFile } from "../../lib/system/flock.ts";
+
+const LOCK = "lock";
+
+export interface HostLocalDirectory {
+  readonly path: string;
+  exists(): boolean;
+  /** Names of everything in it, in order. */
+  names(): readonly string[];
+  read(name: string): string;
+  /** Of what is not there is fine. */
+  remove(name: string): void;
+  /** host-local's own lock; waits as long as it takes. */
+  lock(): Disposable;
+  /** The directory itself, and the lock in it. @throws when anything else is there */
+  removeItself(): void;
+}
+
+export function openHostLocalDirectory(path: string): HostLocalDirectory {
+  const remove = (name: string) => rmSync(join(path, name), { force: true });
+  return {
+    path,
+    exists: () => existsSync(path),
+    names: () => readdirSync(path).sort(),
+    read: (name) => readFileSync(join(path, name), "utf8"),
+    remove,
+    lock: () => lockFile(join(path, LOCK)),
+    removeItself() {
+      remove(LOCK);
+      rmdirSync(path);
+    },
+  };
+}
+
+/** A file of the directory that stands for an address, or the reason why it needs no looking into. */
+export function isBookkeeping(name: string): boolean {
+  return name === LOCK || isCursor(name);
+}
+
+/** Where host-local goes on from in a range: of no use to anybody else. */
+export function isCursor(name: string): boolean {
+  return name.includes("last");
+}

@@ -1,0 +1,39 @@
+/** docs/test-map.md names tests: they are there, and no case of Calico's numbered tables is left out. */
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+
+const ROOT = join(__dirname, "../../..");
+const PAGE = readFileSync(join(ROOT, "docs/test-map.md"), "utf8");
+
+/** "`file` "title" "title"": every title with the file before it. */
+const NAMED = [...PAGE.matchAll(/`([a-z][\w./-]*\.ts)`((?: "[^"]+")+)/g)].flatMap(([, file = "", titles = ""]) =>
+  [...titles.matchAll(/"([^"]+)"/g)].map(([, title = ""]) => ({ file, title })),
+);
+
+const sources = new Map<string, string>();
+
+function sourceOf(file: string): string {
+  const path = join(ROOT, "test", file);
+  const source = sources.get(file) ?? (existsSync(path) ? readFileSync(path, "utf8") : "");
+  sources.set(file, source);
+  return source;
+}
+
+describe("docs/test-map.md", () => {
+  it("names tests that exist", () => {
+    expect(NAMED.length).toBeGreaterThan(100);
+    expect(NAMED.filter(({ file, title }) => !sourceOf(file).includes(title))).toEqual([]);
+  });
+
+  it("gives every case a test, or says why it has none", () => {
+    const rows = PAGE.split("\n").filter((line) => line.startsWith("| ") && !line.startsWith("| ---"));
+    const empty = rows.filter((row) => !/`[a-z][\w./-]*\.ts` "|with Kubernetes|^\| (?:Case|What) /.test(row));
+    expect(empty).toEqual([]);
+  });
+
+  it("has every numbered case of Calico's plugin suites", () => {
+    const numbered = [...PAGE.matchAll(/^\| ([IK]\d+) /gm)].map(([, number]) => number);
+    const all = (letter: string, count: number) => Array.from({ length: count }, (_, index) => `${letter}${index + 1}`);
+    expect(numbered).toEqual([...all("I", 18), ...all("K", 13)]);
+  });
+});
