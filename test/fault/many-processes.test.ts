@@ -60,8 +60,11 @@ class Storm {
   killed = 0;
   readonly #random: () => number;
   readonly #hasOwnLocks: boolean;
-  /** Of processes that nobody killed, in milliseconds: kills are drawn over a little more. */
-  #usualDuration = 50;
+  /**
+   * Kills are drawn over so many milliseconds. What this process sees of the life of another is late when the machine is busy, so the
+   * window follows the hits instead: too many make it longer, too few shorter, and about half of the shots hit, at any moment of a life.
+   */
+  #killWindowMs = 50;
 
   constructor(seed: number, hasOwnLocks: boolean) {
     this.#random = randomFrom(seed);
@@ -149,12 +152,11 @@ class Storm {
 
   /** Aims at a process whenever fewer than half of those before it have died. */
   async #runPerhapsKilled(command: string, container: string, conf: string): Promise<Ended> {
-    const moment = this.#random() * 1.2 * this.#usualDuration;
+    const moment = this.#random() * this.#killWindowMs;
     const isAimedAt = this.killed * 2 < this.started;
-    const start = performance.now();
     const ended = await this.run(command, container, conf, isAimedAt ? moment : undefined);
     if (ended.wasKilled) this.killed++;
-    else this.#usualDuration = 0.8 * this.#usualDuration + 0.2 * (performance.now() - start);
+    if (isAimedAt) this.#killWindowMs *= ended.wasKilled ? 1.05 : 0.9;
     return ended;
   }
 
