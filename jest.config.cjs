@@ -3,7 +3,7 @@ module.exports = {
   transform: {
     "^.+\\.ts$": ["@swc/jest", { jsc: { parser: { syntax: "typescript" }, target: "es2022" }, module: { type: "commonjs" } }],
   },
-  transformIgnorePatterns: ["/node_modules/(?!(execa|yargs)/)"],
+  transformIgnorePatterns: ["/node_modules/(?!yargs/)"],
   testEnvironment: "<rootDir>/test/support/jest-environment.cjs",
   setupFiles: ["<rootDir>/test/support/jest-setup.cjs"],
   // Nothing is judged by time; this only ends what hangs, on a machine however slow.
