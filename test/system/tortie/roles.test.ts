@@ -66,6 +66,23 @@ describe("The executables", () => {
     expect(JSON.parse(run.stdout)).toMatchObject({ supportedVersions: ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"] });
   });
 
+  it("test the datastore with -t: silent when it answers, code 100 with the reason when it does not", async () => {
+    await using node = await Node.create();
+    const probe = (path: string) =>
+      node.run([join(BIN_DIR, "tortie"), "-t"], {
+        env: { CNI_COMMAND: "VERSION" },
+        stdin: JSON.stringify({ name: "net1", type: "tortie", datastore_type: "local", datastore_path: path }),
+      });
+    expect(await probe(node.datastorePath)).toMatchObject({ exit: 0, stdout: "" });
+    const failed = await probe("/proc/absent.db");
+    expect(failed.exit).toBe(1);
+    expect(JSON.parse(failed.stdout)).toMatchObject({
+      code: 100,
+      msg: "data store connection failed",
+      details: expect.stringMatching(/\/proc\/absent\.db.*datastore-probe-failed/s),
+    });
+  });
+
   it("are not changed by stray files of the working directory", async () => {
     await using node = await Node.create();
     const { writeFileSync } = await import("node:fs");

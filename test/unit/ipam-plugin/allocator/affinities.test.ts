@@ -78,7 +78,7 @@ describe("releasing one block", () => {
       word: "block-claimed",
     });
     expect(await cluster.affinities()).toEqual([]);
-    expect(await cluster.block("10.0.0.0/26")).toBeDefined();
+    expect(await cluster.block("10.0.0.0/26")).toMatchObject({ affinity: host("node-b") });
   });
 
   it("goes on where a releaser died", async () => {
