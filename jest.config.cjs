@@ -8,6 +8,8 @@ module.exports = {
   setupFiles: ["<rootDir>/test/support/jest-setup.cjs"],
   // Nothing is judged by time; this only ends what hangs, on a machine however slow.
   testTimeout: 120_000,
+  // Inside a user namespace everybody is uid 0, and the default below /tmp would be that of the real root.
+  cacheDirectory: "<rootDir>/.cache/jest",
   testMatch: ["<rootDir>/test/**/*.test.ts"],
   modulePathIgnorePatterns: ["<rootDir>/dist", "<rootDir>/.cache"],
 };
