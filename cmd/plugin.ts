@@ -9,6 +9,9 @@ import { readCall } from "../lib/cni/request.ts";
 import { renderResult } from "../lib/cni/result.ts";
 import { readStandardInput } from "../lib/cni/stdin.ts";
 import { renderVersions } from "../lib/cni/version.ts";
+import { decodeNetworkConfig } from "../lib/config/decode.ts";
+import type { NetworkConfig } from "../lib/config/network-config.ts";
+import { createLogger, type Logger } from "../lib/log/logger.ts";
 import { writeAll } from "../lib/system/files.ts";
 import { VERSION } from "./version.ts";
 
@@ -17,7 +20,7 @@ export interface Plugin {
   /** Version that a result is printed in when the configuration names none: 0.2.0 for the main plugin, 0.1.0 for IPAM (C§5.2, I§1.6). */
   readonly versionWhenAbsent: CniVersion;
   /** Serves one request; ADD returns a result, the other verbs nothing. */
-  serve(request: CniRequest): Promise<CniResult | undefined>;
+  serve(request: CniRequest, config: NetworkConfig, log: Logger): Promise<CniResult | undefined>;
 }
 
 /** @returns the exit status */
@@ -32,12 +35,28 @@ export async function runPlugin(plugin: Plugin, env: Environment): Promise<numbe
       print(renderVersions());
       return 0;
     }
-    const result = await plugin.serve(call);
+    const result = await serveLogged(plugin, call);
     if (result !== undefined) print(renderResult(result, call.cniVersion ?? plugin.versionWhenAbsent));
     return 0;
   } catch (error) {
     print(renderError(error));
     return 1;
+  }
+}
+
+/** One line in the log says how it ended, whatever happened. */
+async function serveLogged(plugin: Plugin, request: CniRequest): Promise<CniResult | undefined> {
+  const config = decodeNetworkConfig(request.netconf);
+  const log = createLogger(config.log, request);
+  try {
+    const result = await plugin.serve(request, config, log);
+    log.info(`${request.command} done`);
+    return result;
+  } catch (error) {
+    log.error(`${request.command} failed`, { error });
+    throw error;
+  } finally {
+    await log.flush();
   }
 }
 

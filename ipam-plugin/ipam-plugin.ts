@@ -1,6 +1,33 @@
 /** The verbs of the IPAM plugin (I§1), each served with an open datastore: by its own executable, or inside the main plugin. */
+import type { CniCommand, CniRequest } from "../lib/cni/protocol.ts";
+import type { NetworkConfig } from "../lib/config/network-config.ts";
+import { ipamCheck } from "./check.ts";
+import { ipamDel } from "./del.ts";
+import { ipamGc } from "./gc.ts";
+import type { IpamServices } from "./services.ts";
+import { ipamStatus } from "./status.ts";
+
 export { type IpamAddition, ipamAdd } from "./add.ts";
-export { ipamCheck } from "./check.ts";
-export { ipamDel } from "./del.ts";
-export { ipamGc } from "./gc.ts";
-export { ipamStatus } from "./status.ts";
+export { ipamCheck, ipamDel, ipamGc, ipamStatus };
+
+/**
+ * The verbs that return nothing.
+ * @param command need not be the request's own: an ADD that finds what a killed one left runs DEL first
+ */
+export function ipamRun(
+  command: Exclude<CniCommand, "ADD" | "VERSION">,
+  request: CniRequest,
+  config: NetworkConfig,
+  services: IpamServices,
+): Promise<void> {
+  switch (command) {
+    case "DEL":
+      return ipamDel(request, config, services);
+    case "CHECK":
+      return ipamCheck(request, config, services);
+    case "STATUS":
+      return ipamStatus(request, config, services);
+    case "GC":
+      return ipamGc(request, config, services);
+  }
+}

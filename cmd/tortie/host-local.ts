@@ -1,16 +1,10 @@
 /**
- * What the main plugin does for the `host-local` IPAM plugin (C§2.3 S3, C§2.4): it reads the routes that the pod is to get, and puts
- * the node's pod CIDRs in place of the keywords `usePodCidr` and `usePodCidrIPv6`. Pure: objects in, objects out.
+ * What the main plugin does for the `host-local` IPAM plugin (C§2.3 S3, C§2.4): it reads the routes that the pod is to get, and knows
+ * the keywords `usePodCidr` and `usePodCidrIPv6`, which stand for the node's pod CIDRs. Pure: objects in, objects out.
  */
 import { parsePrefix } from "../../lib/addresses/address.ts";
 import { TortieError } from "../../lib/errors.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../lib/json/value.ts";
-
-/** CIDRs that stand for the keywords; `undefined` where there is none. */
-export interface PodCidrs {
-  readonly ipv4: string | undefined;
-  readonly ipv6: string | undefined;
-}
 
 /** Destinations of `ipam.routes`, in order; an entry without `dst` is skipped, `gw` is not looked at. */
 export function hostLocalDestinations(ipam: JsonObject): readonly string[] {
@@ -38,20 +32,6 @@ export function hostLocalDestinations(ipam: JsonObject): readonly string[] {
 /** Whether a keyword stands anywhere in `ipam.subnet` or `ipam.ranges`. Wrong shapes are errors, on DEL as well (C§1.2). */
 export function usesPodCidr(ipam: JsonObject): boolean {
   return subnetsOf(ipam).some((subnet) => keywordFamily(subnet) !== undefined);
-}
-
-/** The `ipam` section with every keyword replaced. @throws TortieError `pod-cidr-missing` when the node lacks the family */
-export function withPodCidrs(ipam: JsonObject, cidrs: PodCidrs): JsonObject {
-  const replace = (subnet: JsonValue | undefined): JsonValue | undefined => {
-    const family = keywordFamily(subnet);
-    if (family === undefined) return subnet;
-    const cidr = family === 4 ? cidrs.ipv4 : cidrs.ipv6;
-    if (cidr === undefined) {
-      throw new TortieError("pod-cidr-missing", `${String(subnet)} found but there is no IPv${family} CIDR configured`);
-    }
-    return cidr;
-  };
-  return mapSubnets(ipam, replace);
 }
 
 /**
@@ -82,17 +62,6 @@ function subnetsOf(ipam: JsonObject): readonly (JsonValue | undefined)[] {
       .flat()
       .map((range) => range.subnet),
   ];
-}
-
-function mapSubnets(ipam: JsonObject, map: (subnet: JsonValue | undefined) => JsonValue | undefined): JsonObject {
-  const withSubnet = (object: JsonObject): JsonObject => {
-    const subnet = map(object.subnet);
-    return subnet === undefined ? object : { ...object, subnet };
-  };
-  const edited = withSubnet(ipam);
-  return ipam.ranges === undefined || ipam.ranges === null
-    ? edited
-    : { ...edited, ranges: rangeSetsOf(ipam).map((set) => set.map(withSubnet)) };
 }
 
 function rangeSetsOf(ipam: JsonObject): readonly (readonly JsonObject[])[] {

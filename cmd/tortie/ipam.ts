@@ -3,7 +3,7 @@
  * call is served in this process: same input, same outcome, same errors, without a second process start and a second datastore.
  */
 
-import * as plugin from "../../ipam-plugin/ipam-plugin.ts";
+import { ipamAdd, ipamRun } from "../../ipam-plugin/ipam-plugin.ts";
 import { type DelegateCall, delegateAdd, runDelegate } from "../../lib/cni/delegate.ts";
 import { findPlugin, isRunningExecutable } from "../../lib/cni/find-plugin.ts";
 import type { CniCommand, CniRequest, CniResult } from "../../lib/cni/protocol.ts";
@@ -94,7 +94,6 @@ class DelegatedIpam implements Ipam {
 }
 
 function inProcess(request: CniRequest, config: NetworkConfig, services: Services): Ipam {
-  const open = async () => ({ plugin, ipam: await services.ipamServices(config) });
   return {
     isOurs: true,
     async holdsAddresses() {
@@ -102,23 +101,12 @@ function inProcess(request: CniRequest, config: NetworkConfig, services: Service
       return (await allocator.addressesByHandle(workloadHandleId(request.network, request.containerId))) !== undefined;
     },
     async add(undo) {
-      const { plugin, ipam } = await open();
-      const { result, giveBack } = await plugin.ipamAdd(request, config, ipam);
+      const { result, giveBack } = await ipamAdd(request, config, await services.ipamServices(config));
       undo.defer(giveBack);
       return result;
     },
     async run(command) {
-      const { plugin, ipam } = await open();
-      switch (command) {
-        case "DEL":
-          return plugin.ipamDel(request, config, ipam);
-        case "CHECK":
-          return plugin.ipamCheck(request, config, ipam);
-        case "STATUS":
-          return plugin.ipamStatus(request, config, ipam);
-        case "GC":
-          return plugin.ipamGc(request, config, ipam);
-      }
+      await ipamRun(command, request, config, await services.ipamServices(config));
     },
   };
 }

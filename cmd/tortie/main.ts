@@ -2,11 +2,9 @@
 import type { Environment } from "../../lib/cni/environment.ts";
 import type { CniRequest, CniResult } from "../../lib/cni/protocol.ts";
 import { ABSENT_VERSION_OF_MAIN_RESULT } from "../../lib/cni/version.ts";
-import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import type { NetworkConfig } from "../../lib/config/network-config.ts";
-import { createLogger } from "../../lib/log/logger.ts";
 import { withIgnoreUnknown } from "../../lib/workload/cni-args.ts";
-import { print, printError, runPlugin } from "../plugin.ts";
+import { type Plugin, print, printError, runPlugin } from "../plugin.ts";
 import { readFlags } from "../plugin-flags.ts";
 import { VERSION } from "../version.ts";
 import { add } from "./add.ts";
@@ -26,26 +24,16 @@ export async function tortie(argv: readonly string[], env: Environment): Promise
     print(`${VERSION}\n`);
     return 0;
   }
-  return runPlugin({ name: "tortie", versionWhenAbsent: ABSENT_VERSION_OF_MAIN_RESULT, serve: (request) => serve(request, env) }, env);
-}
-
-async function serve(original: CniRequest, env: Environment): Promise<CniResult | undefined> {
-  const config = decodeNetworkConfig(original.netconf);
-  // The runtime's own keys (K8S_POD_UID and the like) must not fail the IPAM plugin, which inherits these arguments (C§0.1).
-  const args = withIgnoreUnknown(original.args);
-  const request = { ...original, args };
-  const log = createLogger(config.log, request);
-  try {
-    const services = createServices(config, env, log);
-    const result = await runVerb(request, config, services);
-    log.info(`${request.command} done`);
-    return result;
-  } catch (error) {
-    log.error(`${request.command} failed`, { error });
-    throw error;
-  } finally {
-    await log.flush();
-  }
+  const plugin: Plugin = {
+    name: "tortie",
+    versionWhenAbsent: ABSENT_VERSION_OF_MAIN_RESULT,
+    serve(request, config, log) {
+      // The runtime's own keys (K8S_POD_UID and the like) must not fail the IPAM plugin, which inherits these arguments (C§0.1).
+      const args = withIgnoreUnknown(request.args);
+      return runVerb({ ...request, args }, config, createServices(config, env, log));
+    },
+  };
+  return runPlugin(plugin, env);
 }
 
 async function runVerb(request: CniRequest, config: NetworkConfig, services: Services): Promise<CniResult | undefined> {
