@@ -1,0 +1,66 @@
+/**
+ * The port between what Tortie asks of a Kubernetes API server and how the question travels: one request at a time, over one
+ * connection, repeated within limits where repeating is safe. Who calls it need not know of TLS, credentials or retries.
+ */
+
+export type HttpMethod = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+
+export interface ApiRequest {
+  readonly method: HttpMethod;
+  /** Path and query below the server's root, escaped: "/api/v1/namespaces/default/pods/a". */
+  readonly path: string;
+  /** JSON text. */
+  readonly body?: string;
+  /** Of the body; "application/json" when absent. */
+  readonly contentType?: string;
+  /** Limit for this request and its repetitions together, in milliseconds; the client's own when absent. */
+  readonly timeoutMs?: number;
+}
+
+export interface ApiClient {
+  /** For messages: "https://10.96.0.1:443". */
+  readonly server: string;
+  /**
+   * Requests may be asked for all at once; they go out in that order.
+   *
+   * @returns the body of a 2xx answer, which is JSON text
+   * @throws ApiError
+   */
+  request(request: ApiRequest): Promise<string>;
+  close(): void;
+}
+
+/** What a request came to that was not answered with 2xx. `message` names the method, the URL and what went wrong. */
+export class ApiError extends Error {
+  /** HTTP status; 0 when no answer came. */
+  readonly status: number;
+  /** `reason` of the Status object ("NotFound", "AlreadyExists", "Conflict", "Invalid", …); empty when there was none. */
+  readonly reason: string;
+  /** `details.causes` of the Status object. */
+  readonly causes: readonly ApiErrorCause[];
+  /** The request was sent before and its answer was lost: the server may have done it then. */
+  readonly isRepetition: boolean;
+
+  constructor(message: string, facts: ApiErrorFacts = {}) {
+    super(message, facts.cause === undefined ? undefined : { cause: facts.cause });
+    this.name = "ApiError";
+    this.status = facts.status ?? 0;
+    this.reason = facts.reason ?? "";
+    this.causes = facts.causes ?? [];
+    this.isRepetition = facts.isRepetition ?? false;
+  }
+}
+
+export interface ApiErrorCause {
+  readonly reason: string;
+  readonly field: string;
+  readonly message: string;
+}
+
+export interface ApiErrorFacts {
+  readonly status?: number;
+  readonly reason?: string;
+  readonly causes?: readonly ApiErrorCause[];
+  readonly isRepetition?: boolean;
+  readonly cause?: unknown;
+}
