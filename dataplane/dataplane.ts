@@ -16,6 +16,8 @@ export interface Dataplane {
   inspect(desired: DesiredState): Promise<readonly Difference[]>;
   /** Removes the link of an attachment. What is already gone counts as removed (C§4.7). */
   remove(attachment: Attachment): Promise<void>;
+  /** The alias of a link of the host; `undefined` when there is none of that name, empty when it has no alias. */
+  hostEndAlias(name: string): Promise<string | undefined>;
   /** Host ends by alias: every link of the host whose alias starts with `prefix`. */
   listOwned(prefix: string): Promise<readonly { readonly name: string; readonly alias: string }[]>;
   /**

@@ -7,6 +7,7 @@ import type { CniRequest, CniResult } from "../lib/cni/protocol.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
 import { ADDRESS_KEYS, parseCniArgs } from "../lib/workload/cni-args.ts";
 import { requestedAddresses } from "../lib/workload/requested.ts";
+import type { View } from "./allocator/allocator.ts";
 import { assignAutomatic } from "./assign-automatic.ts";
 import { assignRequested } from "./assign-requested.ts";
 import { ensurePools } from "./pools-from-config.ts";
@@ -22,6 +23,24 @@ export interface Assignment {
   giveBack(): Promise<void>;
 }
 
+/** For whom and how an address is taken. */
+export interface AssignmentRequest {
+  readonly workload: Workload;
+  readonly config: NetworkConfig;
+  /** The handle must not exist: HandleExistsError, and nothing taken, when it does. */
+  readonly mustBeNew: boolean;
+  /** What this ADD has read so far. */
+  readonly view: View;
+}
+
+/** Takes addresses from the pools: those named, or without names one of each family that the configuration switches on. */
+export type Assign = (workload: Workload, requested: readonly Address[], config: NetworkConfig, mustBeNew: boolean) => Promise<Assignment>;
+
+export interface AddOptions {
+  /** The container should hold nothing yet: HandleExistsError, and nothing taken, when it does. */
+  readonly mustBeNew?: boolean;
+}
+
 export interface IpamAddition {
   readonly result: CniResult;
   /** For a caller whose later step fails: releases what this ADD took, and nothing that an earlier ADD of the container holds. */
@@ -30,22 +49,34 @@ export interface IpamAddition {
 
 /**
  * @throws TortieError `arguments-invalid`, `identity-invalid`, `addresses-requested-invalid`, `netconf-value`, `pool-missing`,
- * `pool-conflict`, `addresses-exhausted`, what the allocator refuses, and for pods of virtual machines what kubevirt/add.ts does; nothing is kept then
+ * `pool-conflict`, `addresses-exhausted`, what the allocator refuses, and for pods of virtual machines what kubevirt/add.ts does; HandleExistsError. Nothing is kept then
  */
-export async function ipamAdd(request: CniRequest, config: NetworkConfig, services: IpamServices): Promise<IpamAddition> {
+export async function ipamAdd(
+  request: CniRequest,
+  config: NetworkConfig,
+  services: IpamServices,
+  { mustBeNew = false }: AddOptions = {},
+): Promise<IpamAddition> {
   const workload = workloadOf(request, services);
   const datastoreType = checkAdd(workload, request.network, config, services);
   // Read a second time with other known keys: the names of pods need IgnoreUnknown here (I§1.4, recording args-09).
   const requested = requestedAddresses(config, parseCniArgs(request.args, ADDRESS_KEYS));
   await ensurePools(config, services.datastore);
-  const assign = (whom: Workload, addresses: readonly Address[], families: NetworkConfig): Promise<Assignment> =>
-    addresses.length > 0 ? assignRequested(addresses, whom, families, datastoreType, services) : assignAutomatic(whom, families, services);
+  const view = services.allocator.view({
+    owner: { type: "host", name: services.node },
+    namespace: workload.identity.namespace,
+    mustExist: datastoreType === "kubernetes",
+  });
+  const assign: Assign = (whom, addresses, families, isFirst) =>
+    addresses.length > 0
+      ? assignRequested(addresses, { workload: whom, config: families, mustBeNew: isFirst, view }, datastoreType, services)
+      : assignAutomatic({ workload: whom, config: families, mustBeNew: isFirst, view }, services);
   if (isLauncherPod(workload.identity)) {
     const { assignToMachine } = await import("./kubevirt/add.ts");
-    const assigned = await assignToMachine({ workload, network: request.network, requested, config }, assign, services);
+    const assigned = await assignToMachine({ workload, network: request.network, requested, config, view }, assign, services);
     if (assigned !== undefined) return { result: resultOf(assigned.prefixes, assigned.hasRoutes), giveBack: assigned.giveBack };
   }
-  const { prefixes, giveBack } = await assign(workload, requested, config);
+  const { prefixes, giveBack } = await assign(workload, requested, config, mustBeNew);
   return { result: resultOf(prefixes), giveBack };
 }
 

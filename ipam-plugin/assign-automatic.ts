@@ -1,28 +1,35 @@
 /** Addresses that nobody asked for by name: one of each family that is switched on (I§1.6 step 6). */
-import type { NetworkConfig } from "../lib/config/network-config.ts";
+import { DatastoreError } from "../lib/datastore/datastore.ts";
 import { messageOf, TortieError } from "../lib/errors.ts";
-import type { Assignment } from "./add.ts";
-import type { AssignedAddress, AutoAssignResult, FamilyAssignment } from "./allocator/allocator.ts";
+import type { Assignment, AssignmentRequest } from "./add.ts";
+import { type AssignedAddress, type AutoAssignResult, type FamilyAssignment, HandleExistsError } from "./allocator/allocator.ts";
 import { shortageText } from "./allocator/auto-assign.ts";
 import { withHostLock } from "./host-lock.ts";
 import type { IpamServices } from "./services.ts";
-import { ownerAttributes, soleOwner, type Workload } from "./workload.ts";
+import { ownerAttributes, soleOwner } from "./workload.ts";
 
 /**
  * Both families or none; printed with their blocks' prefix lengths, IPv4 first.
  *
- * @throws TortieError `addresses-exhausted` when a family got none, and what stopped the allocator
+ * A handle that must be new is looked for as well when no address is left: it may hold the last ones.
+ *
+ * @throws TortieError `addresses-exhausted` when a family got none, and what stopped the allocator; HandleExistsError
  */
-export async function assignAutomatic(workload: Workload, config: NetworkConfig, services: IpamServices): Promise<Assignment> {
+export async function assignAutomatic(
+  { workload, config, mustBeNew, view }: AssignmentRequest,
+  services: IpamServices,
+): Promise<Assignment> {
   const { identity, handle, machineAttributes } = workload;
   const { allocator, node, clock, log } = services;
   // Needs no lock. The pools of a family that is switched off are looked at too: a wrong entry is wrong (recording pools-wrong-family-off).
-  const ipv4Pools = await allocator.resolvePools(config.ipam.ipv4Pools ?? [], 4);
-  const ipv6Pools = await allocator.resolvePools(config.ipam.ipv6Pools ?? [], 6);
+  const ipv4Pools = await allocator.resolvePools(config.ipam.ipv4Pools ?? [], 4, view);
+  const ipv6Pools = await allocator.resolvePools(config.ipam.ipv6Pools ?? [], 6, view);
   const count4 = config.ipam.assignIpv4 ? 1 : 0;
   const count6 = config.ipam.assignIpv6 ? 1 : 0;
   if (count4 + count6 === 0) return { prefixes: [], isShared: false, giveBack: async () => {} };
 
+  // What others on this node do not change needs no turn. Failures are met again where the lists are used.
+  for (const read of [view.pools(), view.reservations()]) await read.catch(() => {});
   const attributes = ownerAttributes(workload, clock.nowNs());
   const assigned = await withHostLock(config, services, (signal) =>
     allocator.autoAssign({
@@ -37,10 +44,12 @@ export async function assignAutomatic(workload: Workload, config: NetworkConfig,
       namespace: identity.namespace,
       perRequestBlockLimit: config.windowsUseSingleNetwork ? 1 : 0,
       perHandleLimit: machineAttributes === undefined ? 0 : 1,
+      mustBeNew,
+      view,
       signal,
     }),
   );
-  const giveBack = (): Promise<void> => allocator.giveBack(assigned, handle, soleOwner(workload, attributes).owners);
+  const giveBack = (): Promise<void> => allocator.giveBack(assigned, handle, soleOwner(workload, attributes).owners, view);
   const failure = failureOf(assigned);
   if (failure === undefined)
     return {
@@ -54,8 +63,20 @@ export async function assignAutomatic(workload: Workload, config: NetworkConfig,
   } catch (error) {
     // What stopped the ADD is the error to report; the runtime's DEL releases the handle.
     log.error(`cannot give back the addresses of a failed ADD: ${messageOf(error)}`);
+    throw failure;
   }
+  if (mustBeNew && failure instanceof TortieError && (await exists(handle, services))) throw new HandleExistsError(handle);
   throw failure;
+}
+
+/** Whether there is such a handle; not when that cannot be told, because another error is on its way. */
+async function exists(handle: string, { datastore }: IpamServices): Promise<boolean> {
+  try {
+    return (await datastore.handles.get(handle)) !== undefined;
+  } catch (error) {
+    if (error instanceof DatastoreError) return false;
+    throw error;
+  }
 }
 
 /** The first thing that is missing, an error before a shortage. */

@@ -1,19 +1,18 @@
 /** Addresses asked for by name: `IP=` of CNI_ARGS, or the `ips` capability (I§1.6 step 5). */
 import { type Address, hostPrefix } from "../lib/addresses/address.ts";
-import type { DatastoreType, NetworkConfig } from "../lib/config/network-config.ts";
-import type { Assignment } from "./add.ts";
+import type { DatastoreType } from "../lib/config/network-config.ts";
+import type { Assignment, AssignmentRequest } from "./add.ts";
 import type { ReleaseOptions } from "./allocator/allocator.ts";
 import { isGone } from "./allocator/release-ips.ts";
 import { withHostLock } from "./host-lock.ts";
 import { upgradeLabelsOnce } from "./label-upgrade.ts";
 import type { IpamServices } from "./services.ts";
-import { ownerAttributes, soleOwner, type Workload } from "./workload.ts";
+import { ownerAttributes, soleOwner } from "./workload.ts";
 
-/** All of them or none, IPv4 first; printed as single addresses. @throws TortieError what `Allocator.assignIp` refuses */
+/** All of them or none, IPv4 first; printed as single addresses. @throws what `Allocator.assignIp` refuses */
 export async function assignRequested(
   addresses: readonly Address[],
-  workload: Workload,
-  config: NetworkConfig,
+  { workload, config, mustBeNew, view }: AssignmentRequest,
   datastoreType: DatastoreType,
   services: IpamServices,
 ): Promise<Assignment> {
@@ -41,9 +40,12 @@ export async function assignRequested(
         owner: { type: "host", name: node },
         use: "Workload",
         perHandleLimit: machineAttributes === undefined ? 0 : 1,
+        mustBeNew: mustBeNew && taken.length === 0,
+        view,
         signal,
       });
-      if (!assigned.isReused) taken.push({ address, handle, sequenceNumber: assigned.sequenceNumber, ...soleOwner(workload, attributes) });
+      if (!assigned.isReused)
+        taken.push({ address, block: assigned.block, handle, sequenceNumber: assigned.sequenceNumber, ...soleOwner(workload, attributes) });
     }
   });
   undo.move();

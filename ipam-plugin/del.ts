@@ -1,9 +1,14 @@
 /** IPAM DEL: release what the container holds, by both forms of its handle, and leave its virtual machine; nothing held is success (I§1.7). */
 import type { CniRequest } from "../lib/cni/protocol.ts";
+import { chooseDatastore } from "../lib/config/datastore-choice.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
+import type { HandleReleaseOptions } from "./allocator/allocator.ts";
 import { withHostLock } from "./host-lock.ts";
 import type { IpamServices } from "./services.ts";
 import { isLauncherPod, type Workload, workloadOf } from "./workload.ts";
+
+/** What the releases of one DEL share. */
+export type Release = Required<Pick<HandleReleaseOptions, "view" | "keepDeselected">>;
 
 /**
  * Pools, the address asked for and the lock file never matter here. Every step is tried whatever becomes of the first, and the
@@ -14,10 +19,16 @@ import { isLauncherPod, type Workload, workloadOf } from "./workload.ts";
 export async function ipamDel(request: CniRequest, config: NetworkConfig, services: IpamServices): Promise<void> {
   const workload = workloadOf(request, services);
   const { handle, legacyHandle, identity } = workload;
+  const { allocator } = services;
+  const release: Release = {
+    view: allocator.view(),
+    // Where reads are requests to a server, blocks that are not for this node any more are its next ADD's or GC's to give up (docs/decisions.md).
+    keepDeselected: chooseDatastore(config, services.env) !== "local",
+  };
   const steps: ((signal: AbortSignal) => Promise<unknown>)[] = [handle, legacyHandle].map(
-    (name) => (signal) => services.allocator.releaseByHandle(name, { signal }),
+    (name) => (signal) => allocator.releaseByHandle(name, { ...release, signal }),
   );
-  if (isLauncherPod(identity)) steps.push(await stepOfMachine(workload, request.network, services));
+  if (isLauncherPod(identity)) steps.push(await stepOfMachine(workload, request.network, release, services));
   await withHostLock(config, services, async (signal) => {
     const errors: unknown[] = [];
     for (const step of steps) {
@@ -32,10 +43,15 @@ export async function ipamDel(request: CniRequest, config: NetworkConfig, servic
 }
 
 /** Reads that fail must not keep the container's own handles from being released. */
-async function stepOfMachine(workload: Workload, network: string, services: IpamServices): Promise<(signal: AbortSignal) => Promise<void>> {
+async function stepOfMachine(
+  workload: Workload,
+  network: string,
+  release: Release,
+  services: IpamServices,
+): Promise<(signal: AbortSignal) => Promise<void>> {
   const { leaveMachine } = await import("./kubevirt/del.ts");
   try {
-    return await leaveMachine(workload, network, services);
+    return await leaveMachine(workload, network, release, services);
   } catch (error) {
     return () => Promise.reject(error);
   }

@@ -1,6 +1,7 @@
 /**
  * IPAM GC: release the addresses of attachments that the runtime no longer knows (CNI 1.1.0), of this network and this node only.
- * Addresses of virtual machines, tunnels and legacy handles have other guardians and are never touched.
+ * Addresses of virtual machines, tunnels and legacy handles have other guardians and are never touched. Blocks that stand empty in a pool
+ * that is not for this node any more are given up.
  */
 import type { CniRequest } from "../lib/cni/protocol.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
@@ -38,6 +39,11 @@ export async function ipamGc(request: CniRequest, config: NetworkConfig, service
       } catch (error) {
         errors.push(error);
       }
+    }
+    try {
+      await services.allocator.releaseDeselected({ type: "host", name: services.node }, signal);
+    } catch (error) {
+      errors.push(error);
     }
   });
   if (errors.length > 0) throw errors[0];

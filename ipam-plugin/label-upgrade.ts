@@ -7,13 +7,11 @@ import { messageOf, TortieError } from "../lib/errors.ts";
 import { closeFile, directoryOf, makeDirectories, O_CREAT, O_WRONLY, openFile, statusOf } from "../lib/system/files.ts";
 import type { IpamServices } from "./services.ts";
 
-/** Calico's own marker, so that neither of us repeats what the other has done. */
-const MARKER = "/var/run/calico/cni/ipam_upgraded";
-
 const FIRST_DELAY_MS = 100;
 
 /** @throws TortieError `datastore-unavailable` when the time is over, or at once when waiting cannot help */
-export async function upgradeLabelsOnce(services: IpamServices, signal: AbortSignal, marker = MARKER): Promise<void> {
+export async function upgradeLabelsOnce(services: IpamServices, signal: AbortSignal): Promise<void> {
+  const marker = services.upgradeMarker;
   if (statusOf(marker) !== undefined) return;
   for (let delay = FIRST_DELAY_MS; ; delay *= 2) {
     try {

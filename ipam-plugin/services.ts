@@ -21,7 +21,12 @@ export interface IpamServices {
   /** A signal that aborts after so many milliseconds. */
   readonly deadline: (milliseconds: number) => AbortSignal;
   readonly sleep: (milliseconds: number) => Promise<void>;
+  /** The file that says that this node's affinities have their labels (label-upgrade.ts). */
+  readonly upgradeMarker: string;
 }
+
+/** Calico's own marker, so that neither of us repeats what the other has done. */
+const UPGRADE_MARKER = "/var/run/calico/cni/ipam_upgraded";
 
 /** What must be given; the rest has the system's own. */
 export type IpamServicesInput = Pick<IpamServices, "datastore" | "node" | "env" | "log"> & Partial<IpamServices>;
@@ -33,6 +38,7 @@ export function createIpamServices(input: IpamServicesInput): IpamServices {
     lock: lockFile,
     deadline: (milliseconds) => AbortSignal.timeout(milliseconds),
     sleep: Bun.sleep,
+    upgradeMarker: UPGRADE_MARKER,
     ...input,
     allocator: input.allocator ?? createAllocator({ datastore: input.datastore, clock }),
   };

@@ -1,6 +1,7 @@
 /**
  * `tortie-ipam -upgrade` (I§7). Where TORTIE_UPGRADE_CONFLIST names a network configuration (list) with the local datastore, the
- * containers that host-local gave addresses on this node get them in its pools. Without it a Kubernetes node is meant, as in Calico.
+ * containers that host-local gave addresses on this node get them in its pools. Without it a Kubernetes node is meant, as in Calico
+ * (upgrade-node.ts).
  */
 import { createAllocator } from "../../ipam-plugin/allocator/create-allocator.ts";
 import { ensurePools } from "../../ipam-plugin/pools-from-config.ts";
@@ -8,7 +9,7 @@ import { systemClock } from "../../ipam-plugin/services.ts";
 import { openHostLocalDirectory } from "../../ipam-plugin/upgrade/host-local-directory.ts";
 import { type Upgraded, upgrade } from "../../ipam-plugin/upgrade/upgrade.ts";
 import type { Environment } from "../../lib/cni/environment.ts";
-import { chooseDatastore, unsupportedDatastore } from "../../lib/config/datastore-choice.ts";
+import { chooseDatastore } from "../../lib/config/datastore-choice.ts";
 import { nodeName } from "../../lib/config/node-name.ts";
 import { asTortieError } from "../../lib/datastore/as-tortie-error.ts";
 import { DatastoreError } from "../../lib/datastore/datastore.ts";
@@ -16,24 +17,17 @@ import { openDatastore } from "../../lib/datastore/open.ts";
 import { messageOf, TortieError } from "../../lib/errors.ts";
 import { print, printError } from "../plugin.ts";
 import { configOfConflist } from "../tortiectl/ipam/store.ts";
+import { type UpgradedNode, upgradeNode } from "./upgrade-node.ts";
 
 /** Where host-local keeps its networks unless its `dataDir` says otherwise. */
 const HOST_LOCAL_NETWORKS = "/var/lib/cni/networks";
 
-const NO_CONFIGURATION = `\
--upgrade of a Kubernetes node needs the Kubernetes datastore, which this version of Tortie lacks: nothing was changed.
-On a node with the local datastore: TORTIE_UPGRADE_CONFLIST=/etc/cni/net.d/10-tortie.conflist tortie-ipam -upgrade
-`;
-
 /** @returns the exit status */
 export async function upgradeFromHostLocal(env: Environment): Promise<number> {
   const conflist = env.TORTIE_UPGRADE_CONFLIST ?? "";
-  if (conflist === "") {
-    printError(NO_CONFIGURATION);
-    return 1;
-  }
   try {
-    await upgradeLocal(conflist, env);
+    const { done, directory, datastore } = conflist === "" ? await upgradeNode(env) : await upgradeLocal(conflist, env);
+    print(report(done, directory, datastore));
     return 0;
   } catch (error) {
     printError(`-upgrade: ${describe(error)}\n`);
@@ -41,10 +35,14 @@ export async function upgradeFromHostLocal(env: Environment): Promise<number> {
   }
 }
 
-async function upgradeLocal(conflist: string, env: Environment): Promise<void> {
+async function upgradeLocal(conflist: string, env: Environment): Promise<UpgradedNode> {
   const config = configOfConflist(conflist);
   const type = chooseDatastore(config, env);
-  if (type !== "local") throw unsupportedDatastore(type);
+  if (type !== "local") {
+    throw new TortieError("conflist-invalid", `${conflist}: the datastore is ${type}, and TORTIE_UPGRADE_CONFLIST is for the local one`, {
+      next: "in a cluster leave TORTIE_UPGRADE_CONFLIST away, and set KUBERNETES_NODE_NAME",
+    });
+  }
   const directory = openHostLocalDirectory(env.TORTIE_HOST_LOCAL_DIR || `${HOST_LOCAL_NETWORKS}/${config.name}`);
   await using datastore = await openDatastore(config, env);
   await ensurePools(config, datastore);
@@ -57,7 +55,7 @@ async function upgradeLocal(conflist: string, env: Environment): Promise<void> {
     sleep: Bun.sleep,
     log,
   });
-  print(report(done, directory.path, datastore.description));
+  return { done, directory: directory.path, datastore: datastore.description };
 }
 
 function report({ moved, dropped, contested }: Upgraded, path: string, datastore: string): string {

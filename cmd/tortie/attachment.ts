@@ -9,7 +9,9 @@ import type { NetworkConfig } from "../../lib/config/network-config.ts";
 import { checkNodenameFile, nodeName } from "../../lib/config/node-name.ts";
 import type { EndpointKey } from "../../lib/datastore/datastore.ts";
 import type { WorkloadEndpoint } from "../../lib/datastore/resources.ts";
+import { TortieError } from "../../lib/errors.ts";
 import { attachmentAlias } from "../../lib/workload/alias.ts";
+import { floatingNats } from "../../lib/workload/annotations/floating-ips.ts";
 import { type CniArgs, parseCniArgs } from "../../lib/workload/cni-args.ts";
 import { buildEndpoint, endpointKey } from "../../lib/workload/endpoint.ts";
 import { identifyWorkload, type WorkloadIdentity } from "../../lib/workload/identity.ts";
@@ -17,6 +19,7 @@ import { checkIdentity } from "../../lib/workload/identity-checks.ts";
 import { hostInterfaceName, hostInterfaceNameIfAny } from "../../lib/workload/interface-names.ts";
 import type { MacAddress } from "../../lib/workload/mac.ts";
 import { requestedAddresses, requestedMac } from "../../lib/workload/requested.ts";
+import type { Subject } from "./subject.ts";
 
 /** What every verb needs to know. */
 export interface Attachment {
@@ -60,8 +63,12 @@ export function identifyAttachment(request: CniRequest, config: NetworkConfig, e
 export function identifyNewAttachment(request: CniRequest, config: NetworkConfig, env: Environment): NewAttachment {
   const mtu = assertAddPossible(config, env);
   const attachment = identifyAttachment(request, config, env);
-  checkIdentity(attachment.identity, request.network, chooseDatastore(config, env));
-  if (attachment.identity.orchestrator === "cni") checkFeaturesForPlainContainer(config);
+  const datastore = chooseDatastore(config, env);
+  checkIdentity(attachment.identity, request.network, datastore);
+  if (attachment.identity.orchestrator === "cni") {
+    if (datastore === "kubernetes") throw podMissing(attachment.identity);
+    checkFeaturesForPlainContainer(config);
+  }
   requestedAddresses(config, attachment.args);
   const hostInterface = hostInterfaceName(attachment.identity, env.FELIX_INTERFACEPREFIX);
   return { ...attachment, hostInterface, mtu, mac: requestedMac(config, attachment.args) };
@@ -80,15 +87,30 @@ export function assertAddPossible(config: NetworkConfig, env: Environment): numb
   return mtu;
 }
 
+/** The Kubernetes datastore keeps endpoints as annotations of pods (recording env-no-args). */
+function podMissing({ containerId }: WorkloadIdentity): TortieError {
+  return new TortieError(
+    "arguments-invalid",
+    `container ${containerId}: CNI_ARGS lacks K8S_POD_NAME or K8S_POD_NAMESPACE, and the Kubernetes datastore keeps endpoints of pods only: unable to determine Pod name`,
+  );
+}
+
 /** The record of an attachment whose links are up (C§7.1). */
-export function endpointOf(attachment: Attachment, config: NetworkConfig, desired: DesiredState, mac: string): WorkloadEndpoint {
+export function endpointOf(
+  { identity, wishes }: Pick<Subject, "identity" | "wishes">,
+  config: NetworkConfig,
+  desired: DesiredState,
+  mac: string,
+): WorkloadEndpoint {
   return buildEndpoint({
-    identity: attachment.identity,
+    identity,
     network: config.name,
     policyType: config.policy.type,
     addresses: desired.pod.addresses,
-    hostInterface: attachment.hostInterface,
+    hostInterface: desired.host.name,
     mac,
     mesosLabels: config.mesosLabels,
+    ipNATs: floatingNats(wishes.floatingIps, desired.pod.addresses),
+    allowedSourcePrefixes: wishes.allowedSourcePrefixes,
   });
 }

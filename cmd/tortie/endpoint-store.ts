@@ -3,6 +3,7 @@ import { type Datastore, isDatastoreFailure } from "../../lib/datastore/datastor
 import type { WorkloadEndpoint } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors.ts";
 import type { Attachment } from "./attachment.ts";
+import type { Services } from "./services.ts";
 
 /** Two ADDs or a DEL of the same endpoint may interleave; each try reads afresh. */
 const TRIES = 10;
@@ -17,8 +18,18 @@ export async function writeEndpoint(datastore: Datastore, endpoint: WorkloadEndp
   });
 }
 
+/** Removes what ADD wrote of this container, wherever that is: a record of its own, or annotations of its pod (C§7.6). */
+export async function removeRecord(attachment: Attachment, services: Services): Promise<void> {
+  const { namespace, pod, containerId } = attachment.identity;
+  if (services.datastoreType !== "kubernetes") return removeEndpoint(await services.datastore(), attachment, containerId);
+  // A runtime that does not say which pod it was: nothing can have been added like that.
+  if (pod === "") return;
+  const withdrawal = await (await services.core()).withdraw({ namespace, name: pod }, containerId);
+  services.log.debug("annotations of the pod", { withdrawal });
+}
+
 /** Removes the record if it is this container's; a record without container id counts as owned (C§6.2). */
-export async function removeEndpoint(datastore: Datastore, attachment: Attachment, containerId: string): Promise<void> {
+async function removeEndpoint(datastore: Datastore, attachment: Attachment, containerId: string): Promise<void> {
   const key = attachment.endpointKey;
   await retryRaces(`${key.namespace}/${key.name}`, async () => {
     const known = await datastore.endpoints.get(key);

@@ -1,6 +1,9 @@
 /**
  * CNI GC: remove what belongs to attachments of this network and node that the runtime no longer knows (CNI 1.1.0): links first, then
  * addresses, then records. Goes on after errors; the address of a link that could not be removed is kept (design, invariant 3).
+ *
+ * Records that are annotations of pods stay: a plugin may not list pods (C§8.2), and kube-controllers and Felix forget a pod with its
+ * object.
  */
 import type { CniRequest, ValidAttachment } from "../../lib/cni/protocol.ts";
 import type { NetworkConfig } from "../../lib/config/network-config.ts";
@@ -9,6 +12,7 @@ import { isDatastoreFailure } from "../../lib/datastore/datastore.ts";
 import type { WorkloadEndpoint } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors.ts";
 import { attachmentAliasPrefix, parseAttachmentAlias } from "../../lib/workload/alias.ts";
+import { assertClusterReady } from "./cluster-ready.ts";
 import { chooseIpam } from "./ipam.ts";
 import { encode } from "./ipam-stdin.ts";
 import { Outcome } from "./outcome.ts";
@@ -40,10 +44,13 @@ export async function gc(request: CniRequest, config: NetworkConfig, services: S
   }
   services.log.step("dataplane");
 
+  if (!(await outcome.attempt("ask the cluster", () => assertClusterReady(services)))) return outcome.report();
   await outcome.attempt("release the addresses", () => collectAddresses(request, config, kept, services));
   services.log.step("ipam");
-  await outcome.attempt("remove the endpoints", () => collectEndpoints(request, config, kept, services));
-  services.log.step("endpoint");
+  if (services.datastoreType !== "kubernetes") {
+    await outcome.attempt("remove the endpoints", () => collectEndpoints(request, config, kept, services));
+    services.log.step("endpoint");
+  }
   outcome.report();
 }
 

@@ -2,7 +2,7 @@
  * What the main plugin does for the `host-local` IPAM plugin (C§2.3 S3, C§2.4): it reads the routes that the pod is to get, and knows
  * the keywords `usePodCidr` and `usePodCidrIPv6`, which stand for the node's pod CIDRs. Pure: objects in, objects out.
  */
-import { parsePrefix } from "../../lib/addresses/address.ts";
+import { type Family, parsePrefix } from "../../lib/addresses/address.ts";
 import { TortieError } from "../../lib/errors.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../lib/json/value.ts";
 
@@ -29,6 +29,23 @@ export function hostLocalDestinations(ipam: JsonObject): readonly string[] {
   return destinations;
 }
 
+/**
+ * The `ipam` section for an ADD: each keyword replaced by the node's first pod CIDR of its family (C§2.4).
+ *
+ * @param node its name, for messages
+ * @param podCIDRs `spec.podCIDRs` of that node
+ * @throws TortieError `pod-cidr-missing` with Calico's texts; `netconf-type`
+ */
+export function withPodCidrs(ipam: JsonObject, node: string, podCIDRs: readonly string[]): JsonObject {
+  const cidrs = podCidrsOf(node, podCIDRs);
+  const replaced = (object: JsonObject): JsonObject => {
+    const family = keywordFamily(object.subnet);
+    return family === undefined ? object : { ...object, subnet: cidrOf(family, cidrs, node) };
+  };
+  const ranges = rangeSetsOf(ipam).map((set) => set.map(replaced));
+  return { ...replaced(ipam), ...(ranges.length === 0 ? {} : { ranges }) };
+}
+
 /** Whether a keyword stands anywhere in `ipam.subnet` or `ipam.ranges`. Wrong shapes are errors, on DEL as well (C§1.2). */
 export function usesPodCidr(ipam: JsonObject): boolean {
   return subnetsOf(ipam).some((subnet) => keywordFamily(subnet) !== undefined);
@@ -48,11 +65,42 @@ export function withoutPodCidrs(ipam: JsonObject): JsonObject {
   return { ...rest, ranges: rangeSets.length > 0 ? rangeSets : [[{ subnet: "0.0.0.0/0" }]] };
 }
 
-function keywordFamily(subnet: JsonValue | undefined): 4 | 6 | undefined {
+const KEYWORDS: Readonly<Record<Family, string>> = { 4: "usePodCidr", 6: "usePodCidrIPv6" };
+
+/** The first CIDR of each family. */
+function podCidrsOf(node: string, podCIDRs: readonly string[]): ReadonlyMap<Family, string> {
+  if (podCIDRs.length === 0) throw noPodCidr(`no podCidr for node ${node}`);
+  const cidrs = new Map<Family, string>();
+  for (const cidr of podCIDRs) {
+    const family = parsePrefix(cidr)?.address.family;
+    if (family === undefined) throw noPodCidr(`invalid CIDR address: ${cidr} (spec.podCIDRs of node ${node})`);
+    if (!cidrs.has(family)) cidrs.set(family, cidr);
+  }
+  if (podCIDRs.length > 1 && cidrs.size === 1) {
+    throw noPodCidr(`ClusterCIDR contains two ranges of the same type: node ${node} has ${podCIDRs.join(", ")}`);
+  }
+  return cidrs;
+}
+
+function cidrOf(family: Family, cidrs: ReadonlyMap<Family, string>, node: string): string {
+  const cidr = cidrs.get(family);
+  if (cidr !== undefined) return cidr;
+  throw noPodCidr(
+    `${KEYWORDS[family]} found but there is no IPv${family} CIDR configured: node ${node} has ${[...cidrs.values()].join(", ")}`,
+  );
+}
+
+function noPodCidr(message: string): TortieError {
+  return new TortieError("pod-cidr-missing", message, {
+    next: "let the controller manager give the node a pod CIDR of that family, or give CIDRs in ipam.subnet and ipam.ranges",
+  });
+}
+
+function keywordFamily(subnet: JsonValue | undefined): Family | undefined {
   if (typeof subnet !== "string") return undefined;
   const word = subnet.toLowerCase();
-  if (word === "usepodcidr") return 4;
-  return word === "usepodcidripv6" ? 6 : undefined;
+  if (word === KEYWORDS[4].toLowerCase()) return 4;
+  return word === KEYWORDS[6].toLowerCase() ? 6 : undefined;
 }
 
 function subnetsOf(ipam: JsonObject): readonly (JsonValue | undefined)[] {

@@ -1,6 +1,6 @@
 /**
- * What the IPAM plugin gets on standard input: the runtime's own bytes, unless something must be put in (C§2.3 S3). Edited or not, no
- * number loses a digit (design, corrections).
+ * What the IPAM plugin gets on standard input: the runtime's own bytes, unless something must be put in (C§2.3 S3 and S6, C§2.5). Edited
+ * or not, no number loses a digit (design, corrections).
  */
 import type { CniRequest } from "../../lib/cni/protocol.ts";
 import { TortieError } from "../../lib/errors.ts";
@@ -8,22 +8,29 @@ import { stringifyJson } from "../../lib/json/stringify.ts";
 import { isJsonObject, type JsonObject } from "../../lib/json/value.ts";
 import { hostLocalDestinations, usesPodCidr, withoutPodCidrs } from "./host-local.ts";
 
-export interface IpamInput {
-  readonly stdin: Uint8Array;
-  /** Destinations of the pod's routes that the IPAM configuration asks for. */
+/** What the `ipam` section asks of the main plugin. */
+export interface IpamSection {
+  /** Destinations of the pod's routes. */
   readonly destinations: readonly string[];
+  /** A keyword stands for a pod CIDR of the node. */
+  readonly needsPodCidrs: boolean;
 }
 
-export function ipamStdinForAdd(request: CniRequest): IpamInput {
+/**
+ * @param hasCluster somebody knows the node's pod CIDRs
+ * @throws TortieError `netconf-type`, `netconf-value`, `pod-cidr-missing`
+ */
+export function readIpamSection(request: Pick<CniRequest, "netconf">, hasCluster: boolean): IpamSection {
   const ipam = hostLocalSection(request);
-  if (ipam === undefined) return { stdin: request.stdin, destinations: [] };
-  if (usesPodCidr(ipam)) {
+  if (ipam === undefined) return { destinations: [], needsPodCidrs: false };
+  const needsPodCidrs = usesPodCidr(ipam);
+  if (needsPodCidrs && !hasCluster) {
     throw new TortieError(
       "pod-cidr-missing",
       "ipam.subnet usePodCidr stands for the node's pod CIDR, which only a Kubernetes API server knows: the datastore of this network is local",
     );
   }
-  return { stdin: request.stdin, destinations: hostLocalDestinations(ipam) };
+  return { needsPodCidrs, destinations: hostLocalDestinations(ipam) };
 }
 
 /** For DEL, CHECK, STATUS and GC. */
@@ -34,8 +41,8 @@ export function ipamStdinForDel(request: CniRequest): Uint8Array {
 }
 
 /** The `ipam` section when the plugin is host-local. */
-function hostLocalSection(request: CniRequest): JsonObject | undefined {
-  const { ipam } = request.netconf;
+export function hostLocalSection({ netconf }: Pick<CniRequest, "netconf">): JsonObject | undefined {
+  const { ipam } = netconf;
   return isJsonObject(ipam) && ipam.type === "host-local" ? ipam : undefined;
 }
 

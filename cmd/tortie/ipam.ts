@@ -3,7 +3,7 @@
  * call is served in this process: same input, same outcome, same errors, without a second process start and a second datastore.
  */
 
-import { ipamAdd, ipamRun } from "../../ipam-plugin/ipam-plugin.ts";
+import { type AddOptions, HandleExistsError, ipamAdd, ipamRun } from "../../ipam-plugin/ipam-plugin.ts";
 import { type DelegateCall, delegateAdd, runDelegate } from "../../lib/cni/delegate.ts";
 import { findPlugin, isRunningExecutable } from "../../lib/cni/find-plugin.ts";
 import type { CniCommand, CniRequest, CniResult } from "../../lib/cni/protocol.ts";
@@ -11,7 +11,6 @@ import type { NetworkConfig } from "../../lib/config/network-config.ts";
 import { TortieError } from "../../lib/errors.ts";
 import { baseName } from "../../lib/system/files.ts";
 import type { Undo } from "../../lib/undo.ts";
-import { workloadHandleId } from "../../lib/workload/handles.ts";
 import type { Services } from "./services.ts";
 
 /** The IPAM plugin of one request. */
@@ -23,11 +22,16 @@ export interface Ipam {
    * as the specification advises, unless `isRepeated` says that the container still uses what an earlier ADD got.
    */
   add(undo: Undo, isRepeated: boolean): Promise<CniResult>;
-  /** Whether the container holds addresses already; `false` also where the plugin cannot be asked. */
-  holdsAddresses(): Promise<boolean>;
+  /**
+   * As `add`, for a container that should hold nothing yet. `holds-addresses`: it does, and this call took nothing. A plugin that
+   * cannot tell adds as ever.
+   */
+  addFirst(undo: Undo): Promise<CniResult | typeof HOLDS_ADDRESSES>;
   /** DEL, CHECK, STATUS or GC: nothing to return but an error. */
   run(command: OtherCommand): Promise<void>;
 }
+
+export const HOLDS_ADDRESSES = "holds-addresses";
 
 type OtherCommand = Exclude<CniCommand, "ADD" | "VERSION">;
 
@@ -36,19 +40,36 @@ const DELEGATE_TIME_LIMIT_MS = 240_000;
 
 const OUR_NAMES = new Set(["tortie-ipam", "calico-ipam"]);
 
-/**
- * @param stdin what the plugin gets on standard input: the request's own bytes, or the edited configuration
- * @throws TortieError `delegate-not-found` when CNI_PATH holds no such plugin
- */
-export function chooseIpam(request: CniRequest, config: NetworkConfig, stdin: Uint8Array, services: Services): Ipam {
+/** The executable that `ipam.type` names. */
+export interface IpamPlugin {
+  readonly executable: string;
+  /** It is the file that runs. */
+  readonly isSelf: boolean;
+  readonly isOurs: boolean;
+}
+
+/** @throws TortieError `delegate-not-found` when CNI_PATH holds no such plugin, `netconf-value` */
+export function findIpam(request: Pick<CniRequest, "path">, config: Pick<NetworkConfig, "ipam">): IpamPlugin {
   const executable = findPlugin(config.ipam.type, request.path);
   const isSelf = isRunningExecutable(executable);
   if (isSelf && !OUR_NAMES.has(baseName(executable))) {
     throw new TortieError("netconf-value", `ipam.type "${config.ipam.type}" names this main plugin itself, not an IPAM plugin`);
   }
-  const isOurs = OUR_NAMES.has(config.ipam.type);
-  if (isSelf && config.ipam.inProcess) return inProcess({ ...request, stdin }, config, services);
-  return new DelegatedIpam(executable, isOurs, { ...request, stdin }, services);
+  return { executable, isSelf, isOurs: OUR_NAMES.has(config.ipam.type) };
+}
+
+/** @param request what the plugin gets: its standard input and its CNI_ARGS may be edited, and `config` is what that input says */
+export function connectIpam(plugin: IpamPlugin, request: CniRequest, config: NetworkConfig, services: Services): Ipam {
+  if (plugin.isSelf && config.ipam.inProcess) return inProcess(request, config, services);
+  return new DelegatedIpam(plugin.executable, plugin.isOurs, request, services);
+}
+
+/**
+ * @param stdin what the plugin gets on standard input: the request's own bytes, or the edited configuration
+ * @throws TortieError as `findIpam`
+ */
+export function chooseIpam(request: CniRequest, config: NetworkConfig, stdin: Uint8Array, services: Services): Ipam {
+  return connectIpam(findIpam(request, config), { ...request, stdin }, config, services);
 }
 
 class DelegatedIpam implements Ipam {
@@ -70,9 +91,9 @@ class DelegatedIpam implements Ipam {
     return delegateAdd(this.#executable, this.#call(), this.#request.cniVersion);
   }
 
-  /** No verb of CNI asks this. */
-  async holdsAddresses(): Promise<boolean> {
-    return false;
+  /** ADD of CNI does not say what was there before. */
+  addFirst(undo: Undo): Promise<CniResult> {
+    return this.add(undo, false);
   }
 
   async run(command: OtherCommand): Promise<void> {
@@ -94,16 +115,21 @@ class DelegatedIpam implements Ipam {
 }
 
 function inProcess(request: CniRequest, config: NetworkConfig, services: Services): Ipam {
+  const add = async (undo: Undo, options: AddOptions): Promise<CniResult> => {
+    const { result, giveBack } = await ipamAdd(request, config, await services.ipamServices(config), options);
+    undo.defer(giveBack);
+    return result;
+  };
   return {
     isOurs: true,
-    async holdsAddresses() {
-      const { allocator } = await services.ipamServices(config);
-      return (await allocator.addressesByHandle(workloadHandleId(request.network, request.containerId))) !== undefined;
-    },
-    async add(undo) {
-      const { result, giveBack } = await ipamAdd(request, config, await services.ipamServices(config));
-      undo.defer(giveBack);
-      return result;
+    add: (undo) => add(undo, {}),
+    async addFirst(undo) {
+      try {
+        return await add(undo, { mustBeNew: true });
+      } catch (error) {
+        if (error instanceof HandleExistsError) return HOLDS_ADDRESSES;
+        throw error;
+      }
     },
     async run(command) {
       await ipamRun(command, request, config, await services.ipamServices(config));

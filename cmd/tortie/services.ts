@@ -9,20 +9,24 @@ import { ensureMasquerade } from "../../dataplane/linux/nat.ts";
 import { createIpamServices, type IpamServices } from "../../ipam-plugin/services.ts";
 import type { Environment } from "../../lib/cni/environment.ts";
 import { chooseDatastore } from "../../lib/config/datastore-choice.ts";
-import type { NetworkConfig } from "../../lib/config/network-config.ts";
+import type { DatastoreType, NetworkConfig } from "../../lib/config/network-config.ts";
 import { nodeName } from "../../lib/config/node-name.ts";
 import type { Datastore } from "../../lib/datastore/datastore.ts";
 import { openDatastore } from "../../lib/datastore/open.ts";
+import type { KubernetesCore } from "../../lib/kubernetes/core.ts";
 import type { Logger } from "../../lib/log/logger.ts";
 
 export interface Services {
   readonly env: Environment;
   readonly log: Logger;
   readonly dataplane: Dataplane;
+  readonly datastoreType: DatastoreType;
   /** No API server and no Felix: this node does its own forwarding and masquerading. */
   readonly isStandalone: boolean;
   /** The datastore of the configuration, opened at the first call. */
   datastore(): Promise<Datastore>;
+  /** Pods, namespaces and nodes, over the connection that the datastore has when it is Kubernetes as well. */
+  core(): Promise<KubernetesCore>;
   /** What the IPAM plugin needs when it is served in this process. */
   ipamServices(config: NetworkConfig): Promise<IpamServices>;
   /** Makes sure that traffic leaving the pools is masqueraded as their `natOutgoing` says. */
@@ -35,12 +39,20 @@ export function createServices(config: NetworkConfig, env: Environment, log: Log
     opened ??= openDatastore(config, env);
     return opened;
   };
+  const datastoreType = chooseDatastore(config, env);
   return {
     env,
     log,
     dataplane: new LinuxDataplane(),
-    isStandalone: chooseDatastore(config, env) === "local",
+    datastoreType,
+    isStandalone: datastoreType === "local",
     datastore,
+    async core() {
+      const store = await datastore();
+      const core = coreOf(store);
+      if (core === undefined) throw new Error(`${store.description} knows no pods`);
+      return core;
+    },
     async ipamServices(forConfig) {
       return createIpamServices({ datastore: await datastore(), node: nodeName(forConfig), env, log });
     },
@@ -52,4 +64,13 @@ export function createServices(config: NetworkConfig, env: Environment, log: Log
       );
     },
   };
+}
+
+/** The objects of Kubernetes itself, where the datastore is Kubernetes. */
+export function coreOf(store: Datastore): KubernetesCore | undefined {
+  return hasCore(store) ? store.core : undefined;
+}
+
+function hasCore(store: Datastore): store is Datastore & { readonly core: KubernetesCore } {
+  return "core" in store;
 }

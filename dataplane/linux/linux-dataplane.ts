@@ -38,6 +38,13 @@ export class LinuxDataplane implements Dataplane {
     return explained(`failed to remove ${attachment.podInterface} or ${attachment.hostInterface}`, () => detach(attachment));
   }
 
+  async hostEndAlias(name: string): Promise<string | undefined> {
+    return explained(`failed to look for interface ${name}`, () => {
+      using socket = NetlinkSocket.open(NETLINK_ROUTE);
+      return getLink(socket, { name })?.alias;
+    });
+  }
+
   async listOwned(prefix: string): Promise<readonly { readonly name: string; readonly alias: string }[]> {
     return explained("failed to list the interfaces of the host", () => {
       using socket = NetlinkSocket.open(NETLINK_ROUTE);

@@ -74,10 +74,13 @@ export async function releasePoolAffinities(context: Context, view: View, cidr: 
 export async function upgradeHost(context: Context, owner: BlockOwner, signal: AbortSignal | undefined): Promise<number> {
   const { affinities } = context.datastore;
   let mended = 0;
-  for (const { value } of await affinities.listAll()) {
+  for (const listed of await (affinities.listUnlabelled?.() ?? affinities.listAll())) {
+    const { value } = listed;
     if (value.labelled || value.owner.type !== owner.type || value.owner.name !== owner.name) continue;
+    let read: typeof listed | undefined = listed;
     await retry(context, signal, `affinity of ${owner.name} for ${value.cidr}`, async () => {
-      const stored = await affinities.get(value);
+      const stored = read ?? (await affinities.get(value));
+      read = undefined;
       if (stored === undefined || stored.value.labelled) return { result: undefined };
       try {
         await putState(context, stored, stored.value.state);

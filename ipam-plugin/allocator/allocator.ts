@@ -6,7 +6,9 @@
  * (design, invariant 2). Failures of the store come out as the DatastoreError they are, refusals as TortieError.
  */
 import type { Address, Family, Prefix } from "../../lib/addresses/address.ts";
-import type { BlockOwner, Datastore } from "../../lib/datastore/datastore.ts";
+import type { BlockOwner, Datastore, Versioned } from "../../lib/datastore/datastore.ts";
+import type { Block } from "../../lib/datastore/resources.ts";
+import type { View, ViewOf } from "./context.ts";
 
 /** What the addresses are for: decides which pools qualify (I§2.7, I§3.2). */
 export type PoolUse = "Workload" | "Tunnel" | "LoadBalancer";
@@ -44,10 +46,14 @@ export interface AutoAssignRequest {
   readonly use: PoolUse;
   /** Namespace whose labels meet the namespace selectors; read only when a pool has one. */
   readonly namespace?: string;
+  /** What the caller has read before, made for the same owner and namespace. */
+  readonly view?: View;
   /** Affine blocks per host and family; the smaller of this and the configuration counts; absent or 0: no limit of the request's own. */
   readonly perRequestBlockLimit?: number;
   /** At most so many addresses a family on this handle (KubeVirt, I§3.9); absent or 0: no limit. */
   readonly perHandleLimit?: number;
+  /** Refuse, with HandleExistsError and before an address is taken, when there is such a handle already. */
+  readonly mustBeNew?: boolean;
   /** Ordinals kept from use in new IPv4 blocks, Windows only (I§3.10). */
   readonly reserve?: HostReserve;
   readonly signal?: AbortSignal;
@@ -64,6 +70,8 @@ export interface HostReserve {
 export interface AssignedAddress {
   /** The address with its block's prefix length; /32 and /128 when it was there before (`isReused`). */
   readonly prefix: Prefix;
+  /** CIDR of its block. */
+  readonly block: string;
   /** Of this very allocation: makes giving it back exact (I§4.2). */
   readonly sequenceNumber: bigint;
   /** The handle held it already; this call took nothing. */
@@ -95,11 +103,16 @@ export interface AssignIpRequest {
   /** Absent: any pool will do (I§3.11). */
   readonly use?: PoolUse;
   readonly perHandleLimit?: number;
+  /** As of an AutoAssignRequest. */
+  readonly mustBeNew?: boolean;
+  readonly view?: View;
   readonly signal?: AbortSignal;
 }
 
 export interface ReleaseOptions {
   readonly address: Address;
+  /** CIDR of its block; absent: found by the pools, or by looking through all blocks. */
+  readonly block?: string;
   /** Only if this handle holds it. */
   readonly handle?: string;
   /** Only this allocation of it, not a later one. */
@@ -113,6 +126,10 @@ export interface HandleReleaseOptions {
   readonly sequenceNumber?: bigint;
   /** Only addresses whose owners are these; the others stay. */
   readonly owners?: OwnerPreconditions;
+  /** Whether the node is still selected for a block that becomes empty is left to `releaseDeselected` to find out (I§4.1.4). */
+  readonly keepDeselected?: boolean;
+  /** What the caller has read before. */
+  readonly view?: View;
   readonly signal?: AbortSignal;
 }
 
@@ -162,6 +179,8 @@ export interface HeldAddress {
   readonly activeOwner: OwnerAttributes;
   readonly alternateOwner: OwnerAttributes;
   readonly sequenceNumber: bigint;
+  /** The block as it was read. */
+  readonly stored: Versioned<Block>;
 }
 
 /** Condition on one owner set: what it must hold now, exactly; an empty object means: must be empty. */
@@ -199,19 +218,21 @@ export interface PoolUtilisation extends Utilisation {
 }
 
 export interface Allocator {
+  /** Nothing read yet: for an operation that consists of several calls. */
+  view(of?: ViewOf): View;
   /**
    * CIDRs of pools given as CIDR or by name, for one family (I§3.2.1).
    * @throws TortieError `pool-unknown`, `pool-family`
    */
-  resolvePools(entries: readonly string[], family: Family): Promise<readonly string[]>;
+  resolvePools(entries: readonly string[], family: Family, view?: View): Promise<readonly string[]>;
   /** Never rejects: what stopped a family is in its `error`, so that the caller can give back the rest. */
   autoAssign(request: AutoAssignRequest): Promise<AutoAssignResult>;
   /**
    * Releases exactly what an `autoAssign` took, nothing that its handle held before, and with `owners` nothing that was taken over.
    * Never rejects because an address is gone.
    */
-  giveBack(result: AutoAssignResult, handle: string, owners?: OwnerPreconditions): Promise<void>;
-  /** @throws TortieError `address-outside-pools`, `address-taken`, `pool-use`, `handle-limit`, `affinity-strict` */
+  giveBack(result: AutoAssignResult, handle: string, owners?: OwnerPreconditions, view?: View): Promise<void>;
+  /** @throws TortieError `address-outside-pools`, `address-taken`, `pool-use`, `handle-limit`, `affinity-strict`; HandleExistsError */
   assignIp(request: AssignIpRequest): Promise<AssignedAddress>;
   releaseByHandle(handle: string, options?: HandleReleaseOptions): Promise<ReleaseByHandleResult>;
   releaseIps(options: readonly ReleaseOptions[], signal?: AbortSignal): Promise<ReleaseIpsResult>;
@@ -221,6 +242,8 @@ export interface Allocator {
   releaseHostAffinities(owner: BlockOwner, options: ReleaseAffinityOptions): Promise<void>;
   /** Every block inside a pool's CIDR, whoever owns it, empty or not. */
   releasePoolAffinities(cidr: string, signal?: AbortSignal): Promise<void>;
+  /** The owner's blocks that are empty and in a pool whose node selector does not select it any more, both families (I§4.1.4). */
+  releaseDeselected(owner: BlockOwner, signal?: AbortSignal): Promise<void>;
   /** Every block of a CIDR inside one enabled pool. @throws TortieError `claim-too-small`, `address-outside-pools` */
   claimAffinity(cidr: string, owner: BlockOwner, signal?: AbortSignal): Promise<ClaimAffinityResult>;
   /** Makes sure the owner has a block with room in each family asked for; returns their CIDRs. */
@@ -230,16 +253,22 @@ export interface Allocator {
   /** `undefined`: free, cooling down, or in no block. @throws TortieError `address-outside-pools` */
   attributesOf(address: Address): Promise<HeldAddress | undefined>;
   utilisation(): Promise<readonly PoolUtilisation[]>;
-  /** @throws TortieError `owner-conflict`, `owner-updates`, `address-not-assigned` */
+  /**
+   * @param where an address as it was looked up saves looking for its block
+   * @returns the address as it is now
+   * @throws TortieError `owner-conflict`, `address-outside-pools`, `address-not-assigned`
+   */
   setOwnerAttributes(
-    address: Address,
+    where: Address | HeldAddress,
     handle: string,
     updates: OwnerUpdates,
     preconditions?: OwnerPreconditions,
     signal?: AbortSignal,
-  ): Promise<void>;
+  ): Promise<HeldAddress>;
   /** Gives the owner's affinities the look-up labels that older writers left out (I§1.8). Returns how many were mended. */
   upgradeHost(owner: BlockOwner, signal?: AbortSignal): Promise<number>;
 }
 
+export type { View, ViewOf } from "./context.ts";
 export { createAllocator } from "./create-allocator.ts";
+export { HandleExistsError } from "./handle-exists.ts";

@@ -1,21 +1,16 @@
 /** Granting addresses of one block: the handle is raised, the block is written; nothing else grants (design, invariant 2; I§3.4). */
 import { addressAt, type Prefix } from "../../lib/addresses/address.ts";
 import { type BlockOwner, isDatastoreFailure, type Versioned } from "../../lib/datastore/datastore.ts";
-import type { AllocationAttribute, Block, Handle } from "../../lib/datastore/resources.ts";
+import type { AllocationAttribute, Block } from "../../lib/datastore/resources.ts";
 import type { AssignedAddress } from "./allocator.ts";
 import { holderOf, isOwnedBy, nextSequence, prefixOf, sequenceOf, take } from "./block.ts";
 import type { Context, View } from "./context.ts";
-import { AT_LIMIT, type Hold, hold, undoHold } from "./handle.ts";
+import { AT_LIMIT, type Hold, type Holder, hold, undoHold } from "./handle.ts";
 import { normalised } from "./release-affinity.ts";
 import { AGAIN, retry } from "./retry.ts";
 
-export interface Grant {
-  readonly handle: string;
+export interface Grant extends Holder {
   readonly attribute: AllocationAttribute;
-  /** Most addresses a family on this handle; 0 for no limit. */
-  readonly limit: number;
-  /** The handle as this request last wrote it: saves reading it again. */
-  known: Versioned<Handle> | undefined;
 }
 
 export interface BlockRequest {
@@ -63,9 +58,8 @@ export async function write(
   grant: Grant,
   signal: AbortSignal | undefined,
 ): Promise<typeof AGAIN | typeof AT_LIMIT | undefined> {
-  const held = await hold(context, grant.handle, changed.cidr, ordinals.length, grant.limit, grant.known, signal);
+  const held = await hold(context, grant, changed.cidr, ordinals.length, signal);
   if (held === AT_LIMIT) return AT_LIMIT;
-  grant.known = held.stored;
   try {
     await context.datastore.blocks.update(changed.cidr, nextSequence(changed, context.clock.nowNs()), stored.revision);
     return undefined;
@@ -81,6 +75,7 @@ export async function write(
 export function granted(block: Block, prefix: Prefix, ordinal: number): AssignedAddress {
   return {
     prefix: { address: addressAt(prefix, ordinal), length: prefix.length },
+    block: block.cidr,
     sequenceNumber: sequenceOf(block, ordinal),
     isReused: false,
   };

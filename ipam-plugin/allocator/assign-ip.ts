@@ -8,6 +8,7 @@ import { allocate, holderOf, isFree, isOwnedBy, ordinalOf, sanitised, sequenceOf
 import { claimBlock, NOT_OURS } from "./claim.ts";
 import type { Context, View } from "./context.ts";
 import { AT_LIMIT } from "./handle.ts";
+import { HandleExistsError } from "./handle-exists.ts";
 import { allows, blockPrefixOf, enabledPools } from "./pools.ts";
 import { addressesByHandle } from "./queries.ts";
 import { normalised } from "./release-affinity.ts";
@@ -25,6 +26,7 @@ export async function assignIp(context: Context, view: View, request: AssignIpRe
     attribute: { handleId: handle, activeOwner: attributes },
     limit: request.perHandleLimit ?? 0,
     known: undefined,
+    mustBeNew: request.mustBeNew ?? false,
   };
   return retry(context, signal, `block ${cidr}`, async () => {
     const stored = (await context.datastore.blocks.get(cidr)) ?? (await claimBlock(context, { owner, cidr, expectBlock: false }, signal));
@@ -32,15 +34,15 @@ export async function assignIp(context: Context, view: View, request: AssignIpRe
     await refuseForeign(view, stored.value, request);
     const block = await normalised(context, view, stored.value);
     if (!isFree(block, ordinal)) {
-      const isOurs = grant.limit > 0 && sanitised(holderOf(block, ordinal)?.handleId ?? "") === handle;
-      if (isOurs) return { result: reused(address, sequenceOf(block, ordinal)) };
-      throw taken(address);
+      const isOurs = sanitised(holderOf(block, ordinal)?.handleId ?? "") === handle;
+      if (isOurs && grant.limit > 0) return { result: reused(address, cidr, sequenceOf(block, ordinal)) };
+      throw isOurs && grant.mustBeNew ? new HandleExistsError(handle) : taken(address);
     }
     const changed = allocate(block, [ordinal], grant.attribute);
     const outcome = await write(context, stored, changed, [ordinal], grant, signal);
     if (outcome === AT_LIMIT) return onLimit(context, request);
     if (outcome === AGAIN) return AGAIN;
-    return { result: { prefix: hostPrefix(address), sequenceNumber: sequenceOf(changed, ordinal), isReused: false } };
+    return { result: { prefix: hostPrefix(address), block: cidr, sequenceNumber: sequenceOf(changed, ordinal), isReused: false } };
   });
 }
 
@@ -67,7 +69,7 @@ async function refuseForeign(view: View, block: Block, { owner }: AssignIpReques
 async function onLimit(context: Context, { address, handle, signal }: AssignIpRequest) {
   const held = (await addressesByHandle(context, handle))?.filter((other) => other.address.family === address.family) ?? [];
   const same = held.find((other) => other.address.value === address.value);
-  if (same !== undefined) return { result: reused(address, same.sequenceNumber) };
+  if (same !== undefined) return { result: reused(address, same.block, same.sequenceNumber) };
   if (held.length === 0) {
     await reusable(context, handle, address.family, 1, signal);
     return AGAIN;
@@ -78,8 +80,8 @@ async function onLimit(context: Context, { address, handle, signal }: AssignIpRe
   );
 }
 
-function reused(address: Address, sequenceNumber: bigint): AssignedAddress {
-  return { prefix: hostPrefix(address), sequenceNumber, isReused: true };
+function reused(address: Address, block: string, sequenceNumber: bigint): AssignedAddress {
+  return { prefix: hostPrefix(address), block, sequenceNumber, isReused: true };
 }
 
 function taken(address: Address): TortieError {

@@ -86,7 +86,8 @@ class Assignment {
     if (!this.#isShort()) return;
     const affinities = await this.#request.affinities();
     const candidates = affinities.filter(({ value }) => isInside(pools, prefixOf(value.cidr)));
-    if (candidates.length < affinities.length) {
+    // A request for certain pools leaves the others to the next one without (I§3.3): it need not read the node at all.
+    if (candidates.length < affinities.length && requestedPools.length === 0) {
       const rest = affinities.filter((affinity) => !candidates.includes(affinity)).map(({ value }) => value.cidr);
       await releaseDeselected(this.#context, this.#view, owner, rest, this.#signal);
     }

@@ -11,12 +11,14 @@ import { reusable } from "./reuse.ts";
 /** IPv4 is done before IPv6 begins; an error of the first leaves the second out (I§3.1). */
 export async function autoAssign(context: Context, request: AutoAssignRequest): Promise<AutoAssignResult> {
   const { owner, handle, attributes, signal } = request;
-  const view = new View(context.datastore, owner, request.namespace);
+  const view = request.view ?? new View(context.datastore, { owner, namespace: request.namespace });
+  view.forgetBlocks();
   const grant: Grant = {
     handle,
     attribute: { handleId: handle, activeOwner: attributes },
     limit: request.perHandleLimit ?? 0,
     known: undefined,
+    mustBeNew: request.mustBeNew ?? false,
   };
   // One round of reads for everything that does not depend on anything else.
   const ask4 = request.count4 > 0 ? familyRequest(context, request, 4) : undefined;
@@ -35,18 +37,20 @@ export async function giveBack(
   result: AutoAssignResult,
   handle: string,
   owners: OwnerPreconditions | undefined,
+  view: View,
 ): Promise<void> {
   const options = [result.ipv4, result.ipv6]
     .flatMap((family) => family?.addresses ?? [])
     .filter((address) => !address.isReused)
-    .map(({ prefix, sequenceNumber }) => ({
+    .map(({ prefix, block, sequenceNumber }) => ({
       address: prefix.address,
+      block,
       handle,
       sequenceNumber,
       ...(owners === undefined ? {} : { owners }),
     }));
   if (options.length === 0) return;
-  const { error } = await releaseIps(context, new View(context.datastore), options, undefined);
+  const { error } = await releaseIps(context, view, options, undefined);
   if (error !== undefined && !isGone(error)) throw error;
 }
 
@@ -66,9 +70,9 @@ async function assign(
   signal: AbortSignal | undefined,
 ): Promise<FamilyAssignment> {
   const { family, count } = request;
-  if (grant.limit > 0) {
+  if (grant.limit > 0 && !grant.mustBeNew) {
     try {
-      const stored = await context.datastore.handles.get(grant.handle);
+      const stored = grant.known ?? (await context.datastore.handles.get(grant.handle));
       grant.known = stored;
       if (stored !== undefined && countOf(stored.value, family) + count > grant.limit) {
         const held = await reusable(context, grant.handle, family, count, signal);

@@ -1,6 +1,6 @@
 /** What every operation of the allocator works with, and the reads that one operation makes at most once. */
-import type { BlockOwner, Datastore, Versioned } from "../../lib/datastore/datastore.ts";
-import type { Block, IPPool, IpamConfiguration } from "../../lib/datastore/resources.ts";
+import { type BlockOwner, type Datastore, DatastoreError, type DatastoreFailure, type Versioned } from "../../lib/datastore/datastore.ts";
+import type { Block, IPPool, IpamConfiguration, LabelledObject } from "../../lib/datastore/resources.ts";
 import type { Clock } from "./allocator.ts";
 import { Reservations } from "./reservations.ts";
 
@@ -21,6 +21,14 @@ export const DEFAULT_CONFIGURATION: IpamConfiguration = {
   ipCooldownSeconds: 0,
 };
 
+/** Whose labels meet the selectors of pools. */
+export interface ViewOf {
+  readonly owner?: BlockOwner | undefined;
+  readonly namespace?: string | undefined;
+  /** Nodes and namespaces are objects of the store, so that a missing one is an error; else it is one without labels. */
+  readonly mustExist?: boolean;
+}
+
 /**
  * The store as one operation sees it: each thing is read when it is first asked for, and once.
  * Only objects that are not compared-and-swapped come from here, and lists that choose where to try.
@@ -31,25 +39,60 @@ export class View {
   readonly configuration: () => Promise<IpamConfiguration>;
   #blocks: (() => Promise<readonly Versioned<Block>[]>) | undefined;
   readonly #datastore: Datastore;
-  /** No labels when the store knows no such node, and for the virtual owner (I§3.1). */
-  readonly nodeLabels: () => Promise<Labels>;
+  readonly #owner: BlockOwner | undefined;
+  readonly #mustExist: boolean;
+  readonly #nodes = new Map<string, Promise<Labels>>();
+  /** Read when a pool has a namespace selector. @throws DatastoreError "failed to get namespace …" (I§1.6) */
   readonly namespaceLabels: () => Promise<Labels>;
 
-  constructor(datastore: Datastore, owner?: BlockOwner, namespace?: string) {
+  constructor(datastore: Datastore, { owner, namespace, mustExist = false }: ViewOf = {}) {
     this.pools = once(async () => (await datastore.pools.list()).map((pool) => pool.value));
     this.reservations = once(async () => new Reservations((await datastore.reservations.list()).map((reservation) => reservation.value)));
     this.configuration = once(async () => (await datastore.ipamConfiguration.get("default"))?.value ?? DEFAULT_CONFIGURATION);
     this.#datastore = datastore;
-    this.nodeLabels = once(async () => (owner?.type === "host" ? ((await datastore.nodes.get(owner.name))?.value.labels ?? {}) : {}));
-    this.namespaceLabels = once(async () =>
-      namespace === undefined ? {} : ((await datastore.namespaces.get(namespace))?.value.labels ?? {}),
-    );
+    this.#owner = owner;
+    this.#mustExist = mustExist;
+    this.namespaceLabels = once(() => this.#readNamespace(namespace));
+  }
+
+  /** Those of the view's own node, or of another; none for the virtual owner (I§3.1). Read when a pool has a node selector. */
+  nodeLabels(owner = this.#owner): Promise<Labels> {
+    if (owner?.type !== "host") return Promise.resolve({});
+    const { name } = owner;
+    let labels = this.#nodes.get(name);
+    if (labels === undefined) {
+      labels = this.#readNode(name);
+      this.#nodes.set(name, labels);
+    }
+    return labels;
   }
 
   /** Every block of the cluster as last listed: a choice made from it must be confirmed by a compare-and-swap. */
   blocks(): Promise<readonly Versioned<Block>[]> {
     this.#blocks ??= once(() => this.#datastore.blocks.list());
     return this.#blocks();
+  }
+
+  async #readNode(name: string): Promise<Labels> {
+    const node = await this.#datastore.nodes.get(name);
+    if (node === undefined && this.#mustExist) {
+      throw new DatastoreError("not-found", `resource does not exist: Node(${name}) with error: nodes "${name}" not found`);
+    }
+    return node?.value.labels ?? {};
+  }
+
+  async #readNamespace(name: string | undefined): Promise<Labels> {
+    if (name === undefined) return {};
+    const failed = (kind: DatastoreFailure, reason: string, cause?: unknown) =>
+      new DatastoreError(kind, `failed to get namespace ${name}: ${reason}`, cause);
+    let namespace: Versioned<LabelledObject> | undefined;
+    try {
+      namespace = await this.#datastore.namespaces.get(name);
+    } catch (error) {
+      throw error instanceof DatastoreError ? failed(error.failure, error.message, error) : error;
+    }
+    if (namespace === undefined && this.#mustExist) throw failed("not-found", `namespaces "${name}" not found`);
+    return namespace?.value.labels ?? {};
   }
 
   get areBlocksListed(): boolean {

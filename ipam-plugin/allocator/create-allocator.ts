@@ -20,11 +20,12 @@ export function createAllocator(services: AllocatorServices): Allocator {
   };
   const view = () => new View(services.datastore);
   return {
-    resolvePools: (entries, family) => resolvePools(view(), entries, family),
+    view: (of) => new View(services.datastore, of),
+    resolvePools: (entries, family, known = view()) => resolvePools(known, entries, family),
     autoAssign: (request) => autoAssign(context, request),
-    giveBack: (result, handle, owners) => giveBack(context, result, handle, owners),
-    assignIp: (request) => assignIp(context, view(), request),
-    releaseByHandle: (handle, options = {}) => releaseByHandle(context, view(), { ...options, handle }),
+    giveBack: (result, handle, owners, known = view()) => giveBack(context, result, handle, owners, known),
+    assignIp: (request) => assignIp(context, request.view ?? view(), request),
+    releaseByHandle: (handle, options = {}) => releaseByHandle(context, options.view ?? view(), { ...options, handle }),
     releaseIps: (options, signal) => releaseIps(context, view(), options, signal),
     async releaseAffinity(cidr, owner, { mustBeEmpty, signal }) {
       await releaseAffinity(context, view(), { owner, cidr, mustBeEmpty }, signal);
@@ -36,6 +37,10 @@ export function createAllocator(services: AllocatorServices): Allocator {
     async releasePoolAffinities(cidr, signal) {
       const { releasePoolAffinities } = await import("./affinities.ts");
       await releasePoolAffinities(context, view(), cidr, signal);
+    },
+    async releaseDeselected(owner, signal) {
+      const { releaseAllDeselected } = await import("./deselected.ts");
+      await releaseAllDeselected(context, view(), owner, signal);
     },
     async claimAffinity(cidr, owner, signal) {
       const { claimAffinity } = await import("./affinities.ts");
@@ -51,9 +56,9 @@ export function createAllocator(services: AllocatorServices): Allocator {
       const { utilisation } = await import("./utilisation.ts");
       return utilisation(view());
     },
-    async setOwnerAttributes(address, handle, updates, preconditions = {}, signal = undefined) {
+    async setOwnerAttributes(where, handle, updates, preconditions = {}, signal = undefined) {
       const { setOwnerAttributes } = await import("./owner-attributes.ts");
-      await setOwnerAttributes(context, view(), { address, handle, updates, preconditions }, signal);
+      return setOwnerAttributes(context, view(), { where, handle, updates, preconditions }, signal);
     },
     async upgradeHost(owner, signal) {
       const { upgradeHost } = await import("./affinities.ts");

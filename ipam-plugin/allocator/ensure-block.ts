@@ -11,7 +11,7 @@ import { normalised } from "./release-affinity.ts";
 
 /** CIDRs of the blocks: one with room that the owner has already, or a new one, for each family asked for. */
 export async function ensureBlock(context: Context, request: EnsureBlockRequest): Promise<readonly string[]> {
-  const view = new View(context.datastore, request.owner, request.namespace);
+  const view = new View(context.datastore, { owner: request.owner, namespace: request.namespace });
   const cidrs: string[] = [];
   if (request.ipv4) cidrs.push(await ensureFamily(context, view, request, 4));
   if (request.ipv6) cidrs.push(await ensureFamily(context, view, request, 6));

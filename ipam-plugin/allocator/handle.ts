@@ -11,7 +11,19 @@ import type { Handle } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors.ts";
 import { familyOf, nextSequence, ordinalsOf } from "./block.ts";
 import type { Context } from "./context.ts";
+import { HandleExistsError } from "./handle-exists.ts";
 import { AGAIN, retry } from "./retry.ts";
+
+/** A handle on whose behalf addresses are taken, as far as one request knows it. */
+export interface Holder {
+  readonly handle: string;
+  /** Most addresses a family; 0 for no limit. */
+  readonly limit: number;
+  /** As this request last read or wrote it: saves reading it again. */
+  known: Versioned<Handle> | undefined;
+  /** Nobody may have made it before; over once this request has. */
+  mustBeNew: boolean;
+}
 
 /** A count that was raised, and what is needed to lower it again. */
 export interface Hold {
@@ -26,19 +38,17 @@ export const AT_LIMIT = "at-limit";
 
 /**
  * Raises the count of a block.
- * @param known the handle as it stood a moment ago, to save a read
- * @param limit most addresses of the block's family; 0 for none
+ * @throws HandleExistsError when the handle is there and must be new
  */
 export function hold(
   context: Context,
-  handle: string,
+  holder: Holder,
   cidr: string,
   count: number,
-  limit: number,
-  known: Versioned<Handle> | undefined,
   signal: AbortSignal | undefined,
 ): Promise<Hold | typeof AT_LIMIT> {
   const { handles } = context.datastore;
+  const { handle, limit, known } = holder;
   // Most handles are new: trying to create comes before looking.
   let current = known;
   let isFirst = known === undefined;
@@ -52,11 +62,14 @@ export function hold(
         current === undefined
           ? await handles.create(handle, { id: handle, blocks })
           : await handles.update(handle, { ...current.value, blocks }, current.revision);
+      holder.known = stored;
+      holder.mustBeNew = false;
       return { result: { handle, cidr, count, stored } };
     } catch (error) {
       // Not to be taken for a block that cannot be written: no other block would help.
       if (isDatastoreFailure(error, "invalid")) throw new TortieError("datastore-object-invalid", error.message, { cause: error });
       if (!isDatastoreFailure(error, "already-exists", "conflict", "not-found")) throw error;
+      if (holder.mustBeNew && isDatastoreFailure(error, "already-exists")) throw new HandleExistsError(handle);
       current = undefined;
       return AGAIN;
     }

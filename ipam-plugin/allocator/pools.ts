@@ -130,7 +130,7 @@ async function bySelectors(view: View, enabled: readonly UsablePool[], host: str
   const selected: UsablePool[] = [];
   for (const candidate of enabled) {
     const { pool } = candidate;
-    if (pool.assignmentMode !== "Automatic" || !(await selectsNode(pool, view.nodeLabels))) continue;
+    if (pool.assignmentMode !== "Automatic" || !(await selectsNode(pool, () => view.nodeLabels()))) continue;
     if (!(await selects(pool.namespaceSelector, `namespaceSelector of pool "${pool.name}"`, view.namespaceLabels))) continue;
     selected.push(candidate);
   }

@@ -1,5 +1,6 @@
 /** Who holds what: look-ups that change nothing. */
 import { type Address, addressAt, formatAddress, formatPrefix } from "../../lib/addresses/address.ts";
+import type { Versioned } from "../../lib/datastore/datastore.ts";
 import type { Block } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors.ts";
 import type { HeldAddress } from "./allocator.ts";
@@ -14,7 +15,7 @@ export async function addressesByHandle(context: Context, handle: string): Promi
   const blocks = await Promise.all(Object.keys(stored.value.blocks).map((cidr) => context.datastore.blocks.get(cidr)));
   return blocks.flatMap((block) => {
     if (block === undefined) return [];
-    return ordinalsOf(block.value, handle).flatMap((ordinal) => heldAt(block.value, ordinal) ?? []);
+    return ordinalsOf(block.value, handle).flatMap((ordinal) => heldAt(block, ordinal) ?? []);
   });
 }
 
@@ -27,7 +28,7 @@ export async function attributesOf(context: Context, view: View, address: Addres
   const block = await context.datastore.blocks.get(cidr);
   if (block === undefined) return undefined;
   const ordinal = ordinalOf(prefixOf(cidr), address);
-  return ordinal === undefined ? undefined : heldAt(block.value, ordinal);
+  return ordinal === undefined ? undefined : heldAt(block, ordinal);
 }
 
 /** CIDR of the block of an address: by its pool, disabled or not, else by looking through all blocks (I§4.2.1). */
@@ -37,7 +38,9 @@ export async function blockOf(view: View, address: Address): Promise<string | un
   return (await view.blocks()).find(({ value }) => ordinalOf(prefixOf(value.cidr), address) !== undefined)?.value.cidr;
 }
 
-function heldAt(block: Block, ordinal: number): HeldAddress | undefined {
+/** `undefined`: free or in cooldown. */
+export function heldAt(stored: Versioned<Block>, ordinal: number): HeldAddress | undefined {
+  const block = stored.value;
   const holder = holderOf(block, ordinal);
   if (holder === undefined) return undefined;
   return {
@@ -47,5 +50,6 @@ function heldAt(block: Block, ordinal: number): HeldAddress | undefined {
     activeOwner: holder.activeOwner ?? {},
     alternateOwner: holder.alternateOwner ?? {},
     sequenceNumber: sequenceOf(block, ordinal),
+    stored,
   };
 }

@@ -47,7 +47,7 @@ export async function releaseByHandle(context: Context, view: View, request: Han
     return isDone ? { result: undefined } : AGAIN;
   });
   for (const [cidr, { affinity }] of emptied) {
-    if (affinity !== undefined) await releaseDeselected(context, view, affinity, [cidr], signal);
+    if (affinity !== undefined && request.keepDeselected !== true) await releaseDeselected(context, view, affinity, [cidr], signal);
   }
   return { found, released };
 }

@@ -29,7 +29,7 @@ export async function releaseIps(
   const unallocated: Address[] = [];
   const done: ReleaseOptions[] = [];
   for (const option of withoutDuplicates(options)) {
-    const cidr = await blockOf(view, option.address);
+    const cidr = option.block ?? (await blockOf(view, option.address));
     if (cidr === undefined) {
       unallocated.push(option.address);
       done.push(option);

@@ -19,7 +19,9 @@ export async function reusable(
 ): Promise<readonly AssignedAddress[] | undefined> {
   const held = (await addressesByHandle(context, handle))?.filter(({ address }) => address.family === family) ?? [];
   if (held.length >= count) {
-    return held.slice(0, count).map(({ address, sequenceNumber }) => ({ prefix: hostPrefix(address), sequenceNumber, isReused: true }));
+    return held
+      .slice(0, count)
+      .map(({ address, block, sequenceNumber }) => ({ prefix: hostPrefix(address), block, sequenceNumber, isReused: true }));
   }
   const stored = await context.datastore.handles.get(handle);
   for (const cidr of Object.keys(stored?.value.blocks ?? {})) {

@@ -30,7 +30,7 @@ export async function allocateToEndpoint(
   const stored = holding === undefined ? await newBlockFor(work, value, address) : { value: holding.block, revision: holding.revision };
   if (stored === undefined) return refused("its block belongs to another node");
   const handle = handleOf(value);
-  const grant: Grant = { handle, attribute: attributeOf(value, handle), limit: 0, known: undefined };
+  const grant: Grant = { handle, attribute: attributeOf(value, handle), limit: 0, known: undefined, mustBeNew: false };
   const { changed, ordinal } = allocated(stored, address, grant.attribute);
   const outcome = await write(context, stored, changed, [ordinal], grant, work.signal);
   return outcome === undefined ? MENDED : AGAIN;

@@ -5,8 +5,8 @@
 import { type Address, type Family, formatAddress, hostPrefix } from "../../lib/addresses/address.ts";
 import type { NetworkConfig } from "../../lib/config/network-config.ts";
 import { TortieError } from "../../lib/errors.ts";
-import type { Assignment } from "../add.ts";
-import type { HeldAddress } from "../allocator/allocator.ts";
+import type { Assign, Assignment } from "../add.ts";
+import { HandleExistsError, type HeldAddress, type View } from "../allocator/allocator.ts";
 import { withHostLock } from "../host-lock.ts";
 import type { IpamServices } from "../services.ts";
 import { ownerAttributes, type Workload } from "../workload.ts";
@@ -25,10 +25,9 @@ export interface MachineRequest {
   /** Addresses asked for by name. */
   readonly requested: readonly Address[];
   readonly config: NetworkConfig;
+  /** What this ADD has read so far. */
+  readonly view: View;
 }
-
-/** Takes addresses from the pools: those named, or without names one of each family that the configuration switches on. */
-export type Assign = (workload: Workload, requested: readonly Address[], config: NetworkConfig) => Promise<Assignment>;
 
 /** How often another pod of the same machine may be faster to its first addresses. */
 const MOST_TRIES = 10;
@@ -47,7 +46,7 @@ export async function assignToMachine(
   const { identity } = request.workload;
   const machine = await machineOf(virtualMachines, { namespace: identity.namespace, name: identity.pod }, request.network);
   if (machine === undefined) return undefined;
-  if (await persistsAddresses(services)) return new MachineAdd(request, machine, assign, services).run();
+  if (await persistsAddresses(request.view, services)) return new MachineAdd(request, machine, assign, services).run();
   if (!machine.isMigrationTarget) return undefined;
   throw new TortieError(
     "vm-migration-disabled",
@@ -75,9 +74,11 @@ class MachineAdd {
   async run(): Promise<MachineAssignment> {
     await using undo = new AsyncDisposableStack();
     for (let tries = 1; tries <= MOST_TRIES; tries++) {
-      const held = (await this.#services.allocator.addressesByHandle(this.#machine.handle)) ?? [];
+      const found = await this.#services.allocator.addressesByHandle(this.#machine.handle);
+      const held = found ?? [];
       this.#refuseOthers(held);
-      const added = await this.#takeMissing(held);
+      const added = await this.#takeMissing(held, found === undefined);
+      if (added === undefined) continue;
       undo.defer(added.giveBack);
       // Another pod of the machine came between: what is ours by now is among the held ones of the next look.
       if (added.isShared || !(await this.#takeOver(held, undo))) continue;
@@ -96,8 +97,10 @@ class MachineAdd {
   /**
    * What the machine has not got: all of it for its first pod, and later the family that a killed first ADD did not come to (design,
    * invariant 6). A target never gets an address that its source has not (recording vm-migration-v4).
+   *
+   * @returns `undefined` when another pod of the machine has made the handle meanwhile
    */
-  async #takeMissing(held: readonly HeldAddress[]): Promise<Assignment> {
+  async #takeMissing(held: readonly HeldAddress[], isFirst: boolean): Promise<Assignment | undefined> {
     const has = (family: Family) => held.some(({ address }) => address.family === family);
     const { handle, isMigrationTarget } = this.#machine;
     if (isMigrationTarget && held.length === 0) {
@@ -108,7 +111,12 @@ class MachineAdd {
     const families = { assignIpv4: ipam.assignIpv4 && !has(4), assignIpv6: ipam.assignIpv6 && !has(6) };
     const isComplete = this.#requested.length > 0 ? named.length === 0 : !families.assignIpv4 && !families.assignIpv6;
     if (isMigrationTarget || isComplete) return { prefixes: [], isShared: false, giveBack: async () => {} };
-    return this.#assign(this.#workload, named, { ...this.#config, ipam: { ...ipam, ...families } });
+    try {
+      return await this.#assign(this.#workload, named, { ...this.#config, ipam: { ...ipam, ...families } }, isFirst);
+    } catch (error) {
+      if (error instanceof HandleExistsError) return undefined;
+      throw error;
+    }
   }
 
   /** @returns false when the machine has lost one of them meanwhile: the ADD that took it has failed, and gave it back */

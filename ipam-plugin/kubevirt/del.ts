@@ -2,10 +2,11 @@
  * DEL of a pod that carried a virtual machine (I§1.9): the pod leaves the owners of the machine's addresses, which stay the machine's
  * until it is deleted and its last pod has left.
  */
+import type { Release } from "../del.ts";
 import type { IpamServices } from "../services.ts";
 import type { Workload } from "../workload.ts";
 import { leftMachineOf } from "./machine.ts";
-import { dropOwnership } from "./owners.ts";
+import { dropOwnership, isDeserted } from "./owners.ts";
 import { persistsAddresses } from "./persistence.ts";
 
 /** What is left to do under the lock of the node. */
@@ -19,18 +20,18 @@ export type Leave = (signal: AbortSignal) => Promise<void>;
  *
  * @throws DatastoreError, and from what it returns TortieError `owner-conflict`, DatastoreError
  */
-export async function leaveMachine({ identity }: Workload, network: string, services: IpamServices): Promise<Leave> {
+export async function leaveMachine({ identity }: Workload, network: string, release: Release, services: IpamServices): Promise<Leave> {
   const { allocator, datastore, log } = services;
   const { namespace, pod } = identity;
   const machine = datastore.virtualMachines && (await leftMachineOf(datastore.virtualMachines, { namespace, name: pod }, network));
   if (machine === undefined) return async () => {};
   // Addresses from a time when machines kept them go with the last pod as well.
-  const isKept = !machine.isEnding && (await persistsAddresses(services));
+  const isKept = !machine.isEnding && (await persistsAddresses(release.view, services));
   return async (signal) => {
-    const isDeserted = await dropOwnership(allocator, machine.handle, { namespace, pod }, signal);
-    if (isDeserted !== true || isKept) return;
+    const left = await dropOwnership(allocator, machine.handle, { namespace, pod }, signal);
+    if (isKept || left.length === 0 || !(await isDeserted(allocator, machine.handle, left))) return;
     // Not what another pod of the machine has taken over this instant.
-    await allocator.releaseByHandle(machine.handle, { owners: { active: {}, alternate: {} }, signal });
+    await allocator.releaseByHandle(machine.handle, { ...release, owners: { active: {}, alternate: {} }, signal });
     log.info(`released handle ${machine.handle}: its virtual machine is deleted, or keeps no addresses`);
   };
 }

@@ -22,27 +22,19 @@ export async function takeOwnership(
   attributes: OwnerAttributes,
   signal: AbortSignal,
 ): Promise<(() => Promise<void>) | undefined> {
-  try {
-    await allocator.setOwnerAttributes(held.address, handle, { [kind]: attributes }, {}, signal);
-  } catch (error) {
-    if (isOvertaken(error)) return undefined;
-    throw error;
-  }
+  const now = await unlessOvertaken(() => allocator.setOwnerAttributes(held, handle, { [kind]: attributes }, {}, signal));
+  if (now === undefined) return undefined;
   const before = ownerOf(held, kind);
   return async () => {
-    try {
-      const restored = Object.keys(before).length === 0 ? null : before;
-      await allocator.setOwnerAttributes(held.address, handle, { [kind]: restored }, { [kind]: attributes });
-    } catch (error) {
-      if (!isOvertaken(error)) throw error;
-    }
+    const restored = Object.keys(before).length === 0 ? null : before;
+    await unlessOvertaken(() => allocator.setOwnerAttributes(now, handle, { [kind]: restored }, { [kind]: attributes }));
   };
 }
 
 /**
  * Takes a pod out of the owners of the machine's addresses, each under the condition that it still is the owner.
  *
- * @returns whether no address has any owner left; `undefined` when the machine holds no address
+ * @returns the machine's addresses, each as it was after the pod had left it
  * @throws TortieError `owner-conflict` when the owners keep changing
  */
 export async function dropOwnership(
@@ -50,28 +42,32 @@ export async function dropOwnership(
   handle: string,
   pod: Pick<WorkloadIdentity, "namespace" | "pod">,
   signal: AbortSignal,
-): Promise<boolean | undefined> {
+): Promise<readonly HeldAddress[]> {
   const mine = { namespace: pod.namespace, pod: pod.pod };
-  for (let tries = 1; ; tries++) {
-    const held = await allocator.addressesByHandle(handle);
-    if (held === undefined || held.length === 0) return undefined;
-    const owned = held.flatMap((address) => {
+  for (let tries = 1; tries <= MOST_TRIES; tries++) {
+    const left: HeldAddress[] = [];
+    const held = (await allocator.addressesByHandle(handle)) ?? [];
+    for (const address of held) {
       const kind = (["active", "alternate"] as const).find((each) => isOwnedBy(address, each, mine));
-      return kind === undefined ? [] : { address, kind };
-    });
-    // Read again after clearing: of two pods that go at once, the later one sees that nobody is left.
-    if (owned.length === 0) return held.every(isOwnerless);
-    if (tries > MOST_TRIES) {
-      throw new TortieError("owner-conflict", `update conflict: the owners of handle ${handle} changed ${MOST_TRIES} times in a row`);
+      const now =
+        kind === undefined
+          ? address
+          : await unlessOvertaken(() => allocator.setOwnerAttributes(address, handle, { [kind]: null }, { [kind]: mine }, signal));
+      if (now !== undefined) left.push(now);
     }
-    for (const { address, kind } of owned) {
-      try {
-        await allocator.setOwnerAttributes(address.address, handle, { [kind]: null }, { [kind]: mine }, signal);
-      } catch (error) {
-        if (!isOvertaken(error)) throw error;
-      }
-    }
+    if (left.length === held.length && !left.some((address) => isOwnedBy(address, "alternate", mine))) return left;
   }
+  throw new TortieError("owner-conflict", `update conflict: the owners of handle ${handle} changed ${MOST_TRIES} times in a row`);
+}
+
+/**
+ * Whether none of the addresses has an owner. Of two pods that leave at once, one may have left the first address last and the other
+ * one the second: both look again, and the later one sees that nobody is left.
+ */
+export async function isDeserted(allocator: Allocator, handle: string, left: readonly HeldAddress[]): Promise<boolean> {
+  if (left.every(isOwnerless)) return true;
+  const now = (await allocator.addressesByHandle(handle)) ?? [];
+  return now.length > 0 && now.every(isOwnerless);
 }
 
 function isOwnedBy(held: HeldAddress, kind: OwnerKind, pod: OwnerAttributes): boolean {
@@ -86,7 +82,12 @@ function ownerOf({ activeOwner, alternateOwner }: HeldAddress, kind: OwnerKind):
   return kind === "active" ? activeOwner : alternateOwner;
 }
 
-/** Somebody else has changed the owners or released the address: what is there now is theirs to care for. */
-function isOvertaken(error: unknown): boolean {
-  return error instanceof TortieError && (error.word === "owner-conflict" || error.word === "address-not-assigned");
+/** `undefined`: somebody else has changed the owners or released the address, and what is there now is theirs to care for. */
+async function unlessOvertaken(change: () => Promise<HeldAddress>): Promise<HeldAddress | undefined> {
+  try {
+    return await change();
+  } catch (error) {
+    if (error instanceof TortieError && (error.word === "owner-conflict" || error.word === "address-not-assigned")) return undefined;
+    throw error;
+  }
 }

@@ -24,11 +24,18 @@ export async function claimAddress(
     await allocator.assignIp({ address, handle, attributes, owner: { type: "host", name: node } });
     return true;
   } catch (error) {
-    if (!(error instanceof TortieError && error.word === "address-taken")) throw error;
+    if (!(error instanceof TortieError && error.word === "address-taken")) throw named(error, address);
     const holder = await allocator.attributesOf(address);
     if (holder?.handle === handle) return true;
     const whose = holder?.handle === undefined ? "nobody yet, it is cooling down" : `handle ${holder.handle}`;
     log.error(`${formatAddress(address)} is in use by handle ${handle}, but the datastore says it belongs to ${whose}: remove one of them`);
     return false;
   }
+}
+
+/** The allocator's errors in Calico's words name no address; here many are worked through, and one of them is wrong. */
+export function named(error: unknown, address: Address): unknown {
+  if (!(error instanceof TortieError)) return error;
+  const { word, next, message } = error;
+  return new TortieError(word, `${formatAddress(address)}: ${message.trim()}`, { cause: error, next });
 }

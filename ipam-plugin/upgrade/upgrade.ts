@@ -7,7 +7,7 @@ import { type Address, formatAddress, parseAddress } from "../../lib/addresses/a
 import { messageOf, TortieError } from "../../lib/errors.ts";
 import { workloadHandleId } from "../../lib/workload/handles.ts";
 import { FROM_HOST_LOCAL } from "../workload.ts";
-import { type Claimant, claimAddress } from "./claim-address.ts";
+import { type Claimant, claimAddress, named } from "./claim-address.ts";
 import { isBookkeeping, isCursor } from "./host-local-directory.ts";
 import { persistently } from "./persistently.ts";
 import type { PodOfNode, UpgradeCluster, UpgradePorts } from "./ports.ts";
@@ -68,7 +68,12 @@ async function checkBeforehand(ports: UpgradePorts): Promise<void> {
   using _held = ports.directory.lock();
   const claimants = await claimantsOf(ports);
   for (const { address, claimant } of recordsOf(ports, claimants)) {
-    if (claimant !== undefined) await ports.allocator.attributesOf(address);
+    if (claimant === undefined) continue;
+    try {
+      await ports.allocator.attributesOf(address);
+    } catch (error) {
+      throw named(error, address);
+    }
   }
 }
 

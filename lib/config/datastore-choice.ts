@@ -31,9 +31,8 @@ export function chooseDatastore(config: Choosing, env: Environment): DatastoreTy
 }
 
 /** The error of a configuration that asks for a datastore which this version has no driver for. */
-export function unsupportedDatastore(type: Exclude<DatastoreType, "local">): TortieError {
-  const name = type === "kubernetes" ? "Kubernetes" : "etcd";
-  return new TortieError("datastore-unsupported", `datastore type ${type}: this version of Tortie has no ${name} driver yet`);
+export function unsupportedDatastore(type: "etcdv3"): TortieError {
+  return new TortieError("datastore-unsupported", `datastore type ${type}: this version of Tortie has no etcd driver yet`);
 }
 
 /**

@@ -17,6 +17,11 @@ export const ipamSchema = record({
   in_process: boolean,
 });
 
+/** The plugins that read pools and families from this section, and take single addresses by name: Calico's and ours (C§2.3 S6). */
+export function isCalicoIpam(type: string): boolean {
+  return type === "calico-ipam" || type === "tortie-ipam";
+}
+
 export function ipamConfig(given: Decoded<typeof ipamSchema> | undefined): IpamConfig {
   return {
     type: given?.type ?? "",

@@ -29,7 +29,10 @@ export interface Reader<K, T> {
 export interface Collection<K, T> extends Reader<K, T> {
   /** @throws DatastoreError `already-exists` */
   create(key: K, value: T): Promise<Versioned<T>>;
-  /** Replaces the whole object if it still is at `revision`. @throws DatastoreError `conflict`, `not-found` */
+  /**
+   * Replaces the whole object if it still is at `revision`. One that changes nothing may keep the revision.
+   * @throws DatastoreError `conflict`, `not-found`
+   */
   update(key: K, value: T, revision: string): Promise<Versioned<T>>;
   /** Removes the object if it still is at `revision`. @throws DatastoreError `conflict`, `not-found` */
   delete(key: K, revision: string): Promise<void>;
@@ -51,6 +54,8 @@ export interface BlockAffinities extends Collection<AffinityKey, BlockAffinity> 
   /** Every affinity of one owner and family, in key order, whatever its state (I§2.3). */
   listByOwner(owner: BlockOwner, family: 4 | 6): Promise<readonly Versioned<BlockAffinity>[]>;
   listAll(): Promise<readonly Versioned<BlockAffinity>[]>;
+  /** Only where the server can select them: those without a label of their owner's type, which are what `upgradeHost` mends (I§1.8). */
+  listUnlabelled?(): Promise<readonly Versioned<BlockAffinity>[]>;
 }
 
 export interface Blocks extends Collection<string, Block> {

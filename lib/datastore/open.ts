@@ -1,4 +1,7 @@
-/** From the network configuration to an open datastore. The local driver is part of the way of every ADD here; others will be loaded when they are the one. */
+/**
+ * From the network configuration to an open datastore. The local driver is part of the way of every ADD where it is the one; the others
+ * are loaded when they are.
+ */
 import type { Environment } from "../cni/environment.ts";
 import { chooseDatastore, unsupportedDatastore } from "../config/datastore-choice.ts";
 import type { NetworkConfig } from "../config/network-config.ts";
@@ -6,13 +9,17 @@ import type { Datastore } from "./datastore.ts";
 import { openLocalDatastore } from "./local/local-datastore.ts";
 
 /**
- * Opens the datastore that the configuration and the environment choose (C§1.4); the local one is made at first use.
+ * Opens the datastore that the configuration and the environment choose (C§1.4); the local one is made at first use, a Kubernetes one
+ * is reached at the first operation.
  *
- * @throws TortieError `netconf-value`, `datastore-unsupported`, `datastore-damaged`, `datastore-foreign`, `datastore-newer`
+ * @throws TortieError `netconf-value`, `datastore-unsupported`, `datastore-damaged`, `datastore-foreign`, `datastore-newer`, and what
+ * `openApiClient` refuses
  * @throws DatastoreError `unavailable`
  */
 export async function openDatastore(config: NetworkConfig, env: Environment): Promise<Datastore> {
   const type = chooseDatastore(config, env);
-  if (type !== "local") throw unsupportedDatastore(type);
-  return openLocalDatastore(config.datastorePath);
+  if (type === "local") return openLocalDatastore(config.datastorePath);
+  if (type === "etcdv3") throw unsupportedDatastore(type);
+  const { openKubernetesDatastore } = await import("./kubernetes/kubernetes-datastore.ts");
+  return openKubernetesDatastore(config, env);
 }

@@ -20,6 +20,25 @@ export function memberOf(object: JsonObject, key: string): JsonValue | undefined
   return found;
 }
 
+/**
+ * The object with `key` set, in place of every spelling of it, where the first of them stood, or else at the end.
+ * @param value `undefined` leaves the key out
+ */
+export function withMember(object: JsonObject, key: string, value: JsonValue | undefined): JsonObject {
+  const wanted = key.toLowerCase();
+  const changed: Record<string, JsonValue> = Object.create(null);
+  let isSet = value === undefined;
+  for (const [candidate, before] of Object.entries(object)) {
+    if (candidate.toLowerCase() !== wanted) changed[candidate] = before;
+    else if (!isSet && value !== undefined) {
+      changed[key] = value;
+      isSet = true;
+    }
+  }
+  if (!isSet && value !== undefined) changed[key] = value;
+  return changed;
+}
+
 /** Both objects' members; under the same key the later one's, or the two merged when both are objects. */
 function merge(earlier: JsonObject, later: JsonObject): JsonObject {
   const merged: Record<string, JsonValue> = Object.assign(Object.create(null), earlier);

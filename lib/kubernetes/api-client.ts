@@ -38,8 +38,10 @@ export class ApiError extends Error {
   readonly reason: string;
   /** `details.causes` of the Status object. */
   readonly causes: readonly ApiErrorCause[];
-  /** The request was sent before and its answer was lost: the server may have done it then. */
+  /** An answer to this request was lost, the last one or an earlier one: the server may have done what it asks. */
   readonly isRepetition: boolean;
+  /** `message` of the Status object, or what else is known, without method and URL. */
+  readonly explanation: string;
 
   constructor(message: string, facts: ApiErrorFacts = {}) {
     super(message, facts.cause === undefined ? undefined : { cause: facts.cause });
@@ -48,6 +50,7 @@ export class ApiError extends Error {
     this.reason = facts.reason ?? "";
     this.causes = facts.causes ?? [];
     this.isRepetition = facts.isRepetition ?? false;
+    this.explanation = facts.explanation ?? message;
   }
 }
 
@@ -62,5 +65,6 @@ export interface ApiErrorFacts {
   readonly reason?: string;
   readonly causes?: readonly ApiErrorCause[];
   readonly isRepetition?: boolean;
+  readonly explanation?: string;
   readonly cause?: unknown;
 }

@@ -5,6 +5,7 @@ import type { EndpointPort, WorkloadEndpoint } from "../datastore/resources.ts";
 import { matchesEndpointName, parseWorkloadEndpointName, workloadEndpointName } from "./endpoint-name.ts";
 import type { WorkloadIdentity } from "./identity.ts";
 import { mesosMetadata } from "./mesos-labels.ts";
+import { endpointLabels, podProfiles } from "./profiles.ts";
 
 /** What Kubernetes knows of a pod; empty without an API server. */
 export interface PodMetadata {
@@ -26,10 +27,10 @@ export interface EndpointFacts {
   readonly mac: string;
   readonly mesosLabels?: readonly MesosLabel[];
   readonly pod?: PodMetadata;
+  readonly ipNATs?: WorkloadEndpoint["ipNATs"];
+  /** Canonical CIDRs. */
+  readonly allowedSourcePrefixes?: readonly string[];
 }
-
-/** Kubernetes label values hold at most 63 characters; Calico leaves the label out from 63 on (C§7.3). */
-const LONGEST_SERVICE_ACCOUNT_LABEL = 62;
 
 /** @throws TortieError `identity-invalid` when no name can be made */
 export function buildEndpoint(facts: EndpointFacts): WorkloadEndpoint {
@@ -43,9 +44,7 @@ export function buildEndpoint(facts: EndpointFacts): WorkloadEndpoint {
     labels: {
       ...(pod?.labels ?? {}),
       ...(identity.orchestrator === "cni" ? mesosMetadata(mesosLabels).labels : {}),
-      "projectcalico.org/namespace": namespace,
-      "projectcalico.org/orchestrator": identity.orchestrator,
-      ...serviceAccountLabel(serviceAccountName),
+      ...endpointLabels(namespace, identity.orchestrator, serviceAccountName),
     },
     orchestrator: identity.orchestrator,
     node: identity.node,
@@ -55,12 +54,12 @@ export function buildEndpoint(facts: EndpointFacts): WorkloadEndpoint {
     serviceAccountName,
     generateName: pod?.generateName ?? "",
     ipNetworks: facts.addresses,
-    ipNATs: [],
-    profiles: profilesOf(facts.policyType, facts.network, namespace, serviceAccountName),
+    ipNATs: facts.ipNATs ?? [],
+    profiles: facts.policyType === "k8s" ? podProfiles(namespace, serviceAccountName) : [facts.network],
     interfaceName: facts.hostInterface,
     mac: facts.mac,
     ports: pod?.ports ?? [],
-    allowSpoofedSourcePrefixes: [],
+    allowSpoofedSourcePrefixes: facts.allowedSourcePrefixes ?? [],
   };
 }
 
@@ -91,14 +90,4 @@ export function withEndpointOf(identity: WorkloadIdentity, existing: Pick<Worklo
 /** A further network of a container that has a record: its profile joins the list (C§2.6 step 2). */
 export function withProfile(endpoint: WorkloadEndpoint, network: string): WorkloadEndpoint {
   return endpoint.profiles.includes(network) ? endpoint : { ...endpoint, profiles: [...endpoint.profiles, network] };
-}
-
-/** C§7.3. */
-function profilesOf(policyType: string, network: string, namespace: string, serviceAccount: string): readonly string[] {
-  if (policyType !== "k8s") return [network];
-  return [`kns.${namespace}`, ...(serviceAccount === "" ? [] : [`ksa.${namespace}.${serviceAccount}`])];
-}
-
-function serviceAccountLabel(name: string): Record<string, string> {
-  return name === "" || name.length > LONGEST_SERVICE_ACCOUNT_LABEL ? {} : { "projectcalico.org/serviceaccount": name };
 }

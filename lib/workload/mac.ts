@@ -23,6 +23,13 @@ export function parseMac(text: string): ParsedMac {
   return { mac: octetsOf(digits).join(":") };
 }
 
+/** The same for an address that a link is to have. */
+export function parseAssignableMac(text: string): ParsedMac {
+  const parsed = parseMac(text);
+  if ("reason" in parsed || isAssignableMac(parsed.mac)) return parsed;
+  return { reason: "a multicast or all-zero address cannot be that of an interface" };
+}
+
 /**
  * Whether a link can have this address: is_valid_ether_addr of include/linux/etherdevice.h, neither multicast nor all zero.
  * The kernel refuses the others with EADDRNOTAVAIL when everything else is already there (recording hwaddr-multicast).

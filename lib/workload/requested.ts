@@ -1,15 +1,12 @@
 /**
- * Fixed addresses and a fixed MAC that the caller asks for. The first source that says anything counts, alone, nothing is merged:
- *
- *   1. pod annotations (`ipAddrs`, `hwAddr`), once there is Kubernetes (recording ipaddrs-and-ip-arg),
- *   2. `runtimeConfig.ips` and `runtimeConfig.mac`, which a user gives through a capability on purpose,
- *   3. `IP=` and `MAC=` of CNI_ARGS.
+ * Fixed addresses and a fixed MAC that the runtime asks for: `runtimeConfig.ips` and `runtimeConfig.mac`, which a user gives through a
+ * capability on purpose, or else `IP=` and `MAC=` of CNI_ARGS. Annotations of a pod beat both (annotations/wishes.ts).
  */
 import { type Address, type Family, formatAddress, parseAddress, parsePrefix } from "../addresses/address.ts";
 import type { NetworkConfig } from "../config/network-config.ts";
 import { TortieError } from "../errors.ts";
 import type { CniArgs } from "./cni-args.ts";
-import { isAssignableMac, type MacAddress, parseMac } from "./mac.ts";
+import { type MacAddress, parseAssignableMac } from "./mac.ts";
 
 type Asking = Pick<NetworkConfig, "runtimeConfig">;
 
@@ -49,12 +46,7 @@ export function requestedMac(config: Asking, args: Pick<CniArgs, "mac">): MacAdd
 
 /** @throws TortieError `mac-invalid`: "failed to parse MAC address X provided via <source>: …" */
 export function macFrom(source: string, text: string): MacAddress {
-  const parsed = parseMac(text);
-  if ("reason" in parsed) throw invalid(text, source, parsed.reason);
-  if (!isAssignableMac(parsed.mac)) throw invalid(text, source, "a multicast or all-zero address cannot be that of an interface");
-  return parsed.mac;
-}
-
-function invalid(text: string, source: string, reason: string): TortieError {
-  return new TortieError("mac-invalid", `failed to parse MAC address ${text} provided via ${source}: ${reason}`);
+  const parsed = parseAssignableMac(text);
+  if ("mac" in parsed) return parsed.mac;
+  throw new TortieError("mac-invalid", `failed to parse MAC address ${text} provided via ${source}: ${parsed.reason}`);
 }

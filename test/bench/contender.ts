@@ -17,6 +17,8 @@ export interface Call {
   readonly command: "ADD" | "DEL";
   readonly containerId: string;
   readonly netns: string;
+  /** CNI_ARGS. */
+  readonly args?: string;
 }
 
 /** Runs one call to its end. @throws Error when the plugin fails: a failed operation has no time worth reporting */
@@ -37,24 +39,29 @@ export async function measurePeak(contender: Contender, call: Call): Promise<num
   return kibibytes / 1024;
 }
 
-async function run(command: readonly string[], contender: Contender, call: Call): Promise<Sample> {
-  const start = performance.now();
-  const child = Bun.spawn([...command], {
-    env: {
-      CNI_COMMAND: call.command,
-      CNI_CONTAINERID: call.containerId,
-      CNI_NETNS: call.netns,
-      CNI_IFNAME: "eth0",
-      CNI_PATH: contender.path,
-      CNI_ARGS: "",
-    },
-    stdin: new TextEncoder().encode(contender.netconf),
-    stdout: "pipe",
-    stderr: "pipe",
+function run(command: readonly string[], contender: Contender, call: Call): Promise<Sample> {
+  return runProcess(`${contender.name} ${call.command} ${call.containerId}`, command, contender.netconf, {
+    CNI_COMMAND: call.command,
+    CNI_CONTAINERID: call.containerId,
+    CNI_NETNS: call.netns,
+    CNI_IFNAME: "eth0",
+    CNI_PATH: contender.path,
+    CNI_ARGS: call.args ?? "",
   });
+}
+
+/** One process from fork to exit, with nothing but `env` in its environment. @throws Error naming `title` when it fails */
+export async function runProcess(
+  title: string,
+  command: readonly string[],
+  stdin: string,
+  env: Readonly<Record<string, string>>,
+): Promise<Sample> {
+  const start = performance.now();
+  const child = Bun.spawn([...command], { env, stdin: new TextEncoder().encode(stdin), stdout: "pipe", stderr: "pipe" });
   const exit = await child.exited;
   const ms = performance.now() - start;
   const [stdout, stderr] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
-  if (exit !== 0) throw new Error(`${contender.name} ${call.command} ${call.containerId} failed (${exit}): ${stdout} ${stderr}`);
+  if (exit !== 0) throw new Error(`${title} failed (${exit}): ${stdout} ${stderr}`);
   return { ms, stderr };
 }

@@ -9,6 +9,7 @@ import { join, resolve } from "node:path";
 import { type Contender, measure, measurePeak, type Sample } from "./contender.ts";
 import { fillPool, reportFill } from "./fill-pool.ts";
 import { row, summarise } from "./statistics.ts";
+import { reportSteps } from "./step-times.ts";
 
 const ROUNDS = 40;
 const BURST = 60;
@@ -160,29 +161,5 @@ function report(
   console.log(`\npeak memory of a process, MiB (largest of ${PEAK_ROUNDS})`);
   for (const [{ name }, { add, del }] of peak) console.log(`  ${name.padEnd(18)} ADD ${add.toFixed(1)}  DEL ${del.toFixed(1)}`);
 
-  console.log("\nwhere the time of one ADD goes (median of each step, from the plugin's own log)");
-  for (const [step, values] of stepTimes(single.get(tortie)?.add ?? [])) {
-    console.log(`  ${step.padEnd(27)} ${summarise(values).p50.toFixed(2).padStart(7)} ms`);
-  }
-}
-
-/**
- * The last log line of each ADD: `steps_ms="plan=0.4 ipam=2.1" total_ms=9.8`. The steps begin when the log does; the total begins with the
- * process, and what the caller waited beyond it was spent by the kernel: exec, loading, and taking the process apart.
- */
-function stepTimes(samples: readonly Sample[]): Map<string, number[]> {
-  const times = new Map<string, number[]>();
-  const add = (step: string, milliseconds: number) => times.set(step, [...(times.get(step) ?? []), milliseconds]);
-  for (const { ms, stderr } of samples) {
-    const [, steps, total] = /steps_ms="([^"]*)" total_ms=([\d.]+)\s*$/.exec(stderr) ?? [];
-    if (steps === undefined) throw new Error(`the log names no steps: ${stderr}`);
-    let inside = 0;
-    for (const [, step = "", text] of steps.matchAll(/(\w+)=([\d.]+)/g)) {
-      inside += Number(text);
-      add(step, Number(text));
-    }
-    add("start and reading the call", Number(total) - inside);
-    add("outside of the program", ms - Number(total));
-  }
-  return times;
+  reportSteps("ADD", single.get(tortie)?.add ?? []);
 }

@@ -1,10 +1,12 @@
 /**
  * `scripts/replay main/version-1.0.0`, `scripts/replay add-twice`, `scripts/replay ipam-kdd`: plays scenarios and prints how each differs
- * from its recording; whole suites end with counts. Exit 1 when something is different that nobody expects.
+ * from its recording; whole suites end with counts. Exit 1 when something is different that nobody expects. `--kubernetes` plays them
+ * against a real API server, started for it.
  */
 import { needOf } from "./applicability.ts";
-import { DIFFERENCES } from "./differences.ts";
+import { ReplayCluster } from "./kubernetes-cluster.ts";
 import { loadRecording, recordingNames, SUITES, type Suite } from "./recording.ts";
+import { kubernetesVenue, LOCAL_VENUE, type Venue } from "./venue.ts";
 import { verdictOf } from "./verdict.ts";
 
 interface Named {
@@ -12,7 +14,7 @@ interface Named {
   readonly name: string;
 }
 
-const USAGE = "usage: scripts/replay [--quiet] SUITE | [SUITE/]SCENARIO …\n";
+const USAGE = "usage: scripts/replay [--quiet] [--kubernetes] SUITE | [SUITE/]SCENARIO …\n";
 
 async function main(argv: readonly string[]): Promise<number> {
   const quiet = argv.includes("--quiet");
@@ -22,9 +24,11 @@ async function main(argv: readonly string[]): Promise<number> {
     process.stderr.write(`${USAGE}suites: ${SUITES.join(", ")}\n`);
     return 2;
   }
+  await using cluster = argv.includes("--kubernetes") ? await ReplayCluster.start() : undefined;
+  const venue = cluster === undefined ? LOCAL_VENUE : kubernetesVenue(cluster);
   const counts = new Map<string, number>();
   for (const scenario of scenarios) {
-    const verdict = await playOne(scenario, quiet);
+    const verdict = await playOne(scenario, venue, quiet);
     counts.set(verdict, (counts.get(verdict) ?? 0) + 1);
   }
   process.stdout.write(`${[...counts].map(([verdict, count]) => `${count} ${verdict}`).join(", ")}\n`);
@@ -38,16 +42,16 @@ function scenariosOf(word: string): Named[] {
   });
 }
 
-async function playOne({ suite, name }: Named, quiet: boolean): Promise<string> {
+async function playOne({ suite, name }: Named, venue: Venue, quiet: boolean): Promise<string> {
   const recording = loadRecording(suite, name);
   const title = `${suite}/${name}: ${recording.title}`;
-  const need = needOf(recording);
-  if (need !== undefined) {
-    if (!quiet) process.stdout.write(`${title}\n  not played: needs ${need.store}, ${need.reason}\n`);
-    return `need ${need.store}`;
+  if (!venue.plays(recording)) {
+    const { store, reason } = needOf(recording) ?? { store: "etcd", reason: "recorded there" };
+    if (!quiet) process.stdout.write(`${title}\n  not played on ${venue.name}: needs ${store}, ${reason}\n`);
+    return `need ${store}`;
   }
-  const isListed = DIFFERENCES[`${suite}/${name}`] !== undefined;
-  const { problems, expected } = await verdictOf(recording);
+  const isListed = venue.differences[`${suite}/${name}`] !== undefined;
+  const { problems, expected } = await verdictOf(recording, venue);
   const verdict = problems.length > 0 ? "different" : isListed ? "equal but for listed differences" : "equal";
   if (problems.length === 0 && quiet) return verdict;
   const lines = [...problems.map((problem) => `DIFFERENT ${problem}`), ...(quiet ? [] : expected.map((each) => `on purpose ${each}`))];

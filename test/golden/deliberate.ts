@@ -3,11 +3,16 @@
  * down, and every expected one must occur. A stale entry fails as a defect does.
  */
 import type { Difference } from "./compare.ts";
-import type { Json } from "./json.ts";
+import { isList, type Json } from "./json.ts";
 import type { Suite } from "./recording.ts";
 
-/** The value we want where Calico's differs: exactly this, absent, or a text that matches. */
-export type Outcome = { readonly is: Json } | { readonly absent: true } | { readonly matches: RegExp } | { readonly present: true };
+/** The value we want where Calico's differs: exactly this, absent, anything, a text that matches, or a list that is no longer than that. */
+export type Outcome =
+  | { readonly is: Json }
+  | { readonly absent: true }
+  | { readonly matches: RegExp }
+  | { readonly present: true }
+  | { readonly atMost: number };
 
 /**
  * Path of a difference, segments joined by " > "; "*" stands for any one segment, "**" at the end for any rest.
@@ -88,6 +93,7 @@ function matchesPath(path: readonly string[], pattern: readonly string[]): boole
 function matchesOutcome(ours: Json | undefined, outcome: Outcome): boolean {
   if ("absent" in outcome) return ours === undefined;
   if ("present" in outcome) return ours !== undefined;
+  if ("atMost" in outcome) return isList(ours) && ours.length <= outcome.atMost;
   if ("matches" in outcome) return typeof ours === "string" && outcome.matches.test(ours);
   return JSON.stringify(ours) === JSON.stringify(outcome.is);
 }

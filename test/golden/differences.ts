@@ -3,7 +3,7 @@ import type { DeliberateDifference, GeneralDifference } from "./deliberate.ts";
 import { IPAM_DIFFERENCES } from "./differences-ipam.ts";
 import { MAIN_DIFFERENCES } from "./differences-main.ts";
 
-export const GENERAL: readonly GeneralDifference[] = [
+export const LOCAL_GENERAL: readonly GeneralDifference[] = [
   {
     name: "cniVersion 1.1.0 is supported",
     reason: "design §8: all verbs of CNI 1.1.0",
@@ -57,4 +57,4 @@ export const GENERAL: readonly GeneralDifference[] = [
 ];
 
 /** By scenario, "suite/name". */
-export const DIFFERENCES: Readonly<Record<string, DeliberateDifference>> = { ...MAIN_DIFFERENCES, ...IPAM_DIFFERENCES };
+export const LOCAL_DIFFERENCES: Readonly<Record<string, DeliberateDifference>> = { ...MAIN_DIFFERENCES, ...IPAM_DIFFERENCES };

@@ -19,6 +19,11 @@ export function readJson(path: string): Json {
   return parseJson(readFileSync(path, "utf8"));
 }
 
+/** The opposite of `parseJson`: texts of so many digits are numbers that were kept as texts. No other text in a recording is one. */
+export function printJson(value: Json): string {
+  return JSON.stringify(value).replace(/"(-?\d{16,})"/g, "$1");
+}
+
 /** The value as JSON, or `undefined` when the text is none. */
 export function jsonOrUndefined(text: string): Json | undefined {
   try {

@@ -9,10 +9,10 @@
  * The store's file is the default one, which is private to the stage. A text that is no JSON object is changed by the same rules with
  * regular expressions, so that what is wrong with it stays wrong.
  */
-import { isRecord, type JsonRecord, without } from "./json.ts";
+import { isRecord, type JsonRecord, printJson, without } from "./json.ts";
 
 export function rewriteForLocal(stdin: JsonRecord | string): string {
-  return typeof stdin === "string" ? rewriteText(stdin) : stringify(rewriteObject(stdin));
+  return typeof stdin === "string" ? rewriteText(stdin) : printJson(rewriteObject(stdin));
 }
 
 function rewriteObject(netconf: JsonRecord): JsonRecord {
@@ -32,9 +32,4 @@ function rewriteText(text: string): string {
     .replace(/, "calico_api_group": "[^"]*"/, "")
     .replace(/, "policy": \{"type": "k8s"\}/, "")
     .replace(/, "kubernetes": \{[^}]*\}/, "");
-}
-
-/** JSON with the numbers that were kept as texts of digits put back; no text of a recorded netconf is a bare long number. */
-function stringify(netconf: JsonRecord): string {
-  return JSON.stringify(netconf).replace(/"(\d{16,})"/g, "$1");
 }

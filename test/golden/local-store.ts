@@ -7,14 +7,16 @@ import { isList, isRecord, type Json, type JsonRecord, listOf, recordOf, textOf,
 import { rewriteForLocal } from "./local-netconf.ts";
 import type { ReplayStore, StoreKind } from "./replay-store.ts";
 import type { StoredObject } from "./stored-object.ts";
-import { compactBlock, endpointEntry, isMarkedDeleted, type StoredState } from "./stored-state.ts";
+import { compactBlock, endpointEntry, isMarkedDeleted, type StoredState, withoutWire } from "./stored-state.ts";
 
 export const LOCAL_STORE: StoreKind = {
-  open: (stage) => new LocalReplayStore(stage.datastore.outside),
+  open: async (stage) => new LocalReplayStore(stage.datastore.outside),
   comparable: comparableLocally,
 };
 
 class LocalReplayStore implements ReplayStore {
+  readonly places: ReadonlyMap<string, string> = new Map();
+  readonly volatile: ReadonlyMap<string, string> = new Map();
   readonly #datastore: LocalDatastore;
 
   /** @param path the file as this process sees it */
@@ -48,7 +50,12 @@ class LocalReplayStore implements ReplayStore {
       affinities: Object.fromEntries((await affinities.listAll()).map(({ value }) => affinityEntry(value))),
       handles: Object.fromEntries((await handles.list()).map(({ value }) => [value.id, { ...value.blocks }])),
       endpoints: Object.fromEntries((await endpoints.list()).map(({ value }) => endpointEntry(specOfEndpoint(value)))),
+      pods: {},
     };
+  }
+
+  async requests(): Promise<undefined> {
+    return undefined;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -116,7 +123,13 @@ function comparableLocally(recorded: StoredState): StoredState {
     const affinity = recordOf(value);
     return [key, { ...affinity, state: affinity.state === "" ? "confirmed" : (affinity.state ?? "") }] as const;
   });
-  return { ...recorded, blocks: kept(recorded.blocks), handles: kept(recorded.handles), affinities: Object.fromEntries(affinities) };
+  return withoutWire({
+    blocks: kept(recorded.blocks),
+    handles: kept(recorded.handles),
+    affinities: Object.fromEntries(affinities),
+    endpoints: recorded.endpoints,
+    pods: {},
+  });
 }
 
 async function removeFrom<K, T>(collection: Collection<K, T>, key: K, name: string): Promise<void> {

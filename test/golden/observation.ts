@@ -19,6 +19,7 @@ export function observationOf(seen: Seen): Observation {
       : { kernel: Object.fromEntries(Object.entries(seen.kernel).map(([name, side]) => [name, namespaceOf(side)])) }),
     objects: { ...seen.state },
     ...(seen.files === undefined ? {} : { files: seen.files }),
+    ...(seen.requests === undefined ? {} : { requests: seen.requests }),
   };
 }
 

@@ -51,6 +51,8 @@ export interface Seen {
   readonly state: StoredState;
   /** Path → content (main) or octal mode (ipam). */
   readonly files?: Readonly<Record<string, string>>;
+  /** "GET /api/v1/namespaces/rec 200", in order; absent where nobody counts them. */
+  readonly requests?: readonly string[];
 }
 
 export interface Recording {
@@ -141,6 +143,7 @@ function readMainStep(step: JsonRecord, etcd: boolean): Call | Change {
       kernel: recordOf(step.kernel),
       state: etcd ? stateFromEtcd(recordOf(objects.etcd)) : stateFromMain(objects),
       files: textsOf(step.files),
+      requests: listOf(step.requests).map(textOf),
     },
   };
 }
@@ -162,6 +165,7 @@ function readIpamStep(step: JsonRecord, etcd: boolean, files: Readonly<Record<st
       ...(typeof step.stderr === "string" ? { stderr: step.stderr } : {}),
       state: etcd ? stateFromEtcd(objects) : stateFromPlurals(objects),
       files: step.files === undefined ? files : textsOf(step.files),
+      requests: listOf(step.requests).map(textOf),
     },
   };
 }

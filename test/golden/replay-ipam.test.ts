@@ -1,4 +1,4 @@
-import { describeSuite } from "./suite.ts";
+import { describeLocalSuite } from "./suite.ts";
 
-describeSuite("ipam-kdd");
-describeSuite("ipam-etcd");
+describeLocalSuite("ipam-kdd");
+describeLocalSuite("ipam-etcd");

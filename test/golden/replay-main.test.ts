@@ -1,3 +1,3 @@
-import { describeSuite } from "./suite.ts";
+import { describeLocalSuite } from "./suite.ts";
 
-describeSuite("main");
+describeLocalSuite("main");

@@ -10,6 +10,7 @@ import type { Call, Change, Recording, Seen } from "./recording.ts";
 import type { ReplayStore, StoreKind } from "./replay-store.ts";
 import { Stage } from "./stage.ts";
 import type { StoredObject } from "./stored-object.ts";
+import { withoutWire } from "./stored-state.ts";
 import { type Supplement, supplementOf } from "./supplements.ts";
 
 /** Directories whose files the recordings list; what the stage itself or the datastore puts there is not the plugin's. */
@@ -27,8 +28,8 @@ export async function replay(recording: Recording, kind: StoreKind = LOCAL_STORE
     hostname: supplement.hostname ?? "recorder",
     sandboxes: recording.suite === "main" ? sandboxesOf(recording) : [],
   });
-  const tokens = tokensOf(stage);
-  await using store = kind.open(stage);
+  await using store = await kind.open(stage, recording);
+  const tokens = tokensOf(stage, store.places);
   await build(recording, supplement, stage, store, tokens);
 
   const played: Seen[] = [];
@@ -38,14 +39,21 @@ export async function replay(recording: Recording, kind: StoreKind = LOCAL_STORE
   }
   return {
     differencesFrom: (other) => {
-      const ours = normalisePlayed(played.map(observationOf), recording.text + other.text, tokens.reversed());
-      const seen = other.steps.flatMap((step) => (step.kind === "call" ? [{ ...step.seen, state: kind.comparable(step.seen.state) }] : []));
+      const seeded = new Map([...tokens.reversed(), ...store.volatile]);
+      const ours = normalisePlayed(played.map(observationOf), recording.text + other.text, seeded);
+      const seen = other.steps.flatMap((step) => (step.kind === "call" ? [comparableSeen(step.seen, kind, played)] : []));
       return compareObservations(
         normaliseRecorded(seen.slice(0, ours.length).map(observationOf)),
         ours.map((step) => onlyRecorded(step, other)),
       );
     },
   };
+}
+
+/** The part of what was recorded that this play can be held to. */
+function comparableSeen({ requests, ...seen }: Seen, kind: StoreKind, played: readonly Seen[]): Seen {
+  const isCounted = requests !== undefined && played.some((call) => call.requests !== undefined);
+  return { ...seen, state: kind.comparable(seen.state), ...(isCounted ? { requests } : {}) };
 }
 
 async function build(recording: Recording, supplement: Supplement, stage: Stage, store: ReplayStore, tokens: Tokens): Promise<void> {
@@ -68,6 +76,7 @@ async function call(step: Call, supplement: Supplement, stage: Stage, store: Rep
   if (supplement.lockHeldSeconds !== undefined) await holdLock(stage, supplement.lockHeldSeconds);
   const { exit, stdout, stderr } = await stage.call(step.plugin, step.argv, env, store.rewriteNetconf(filled));
   stage.endBackground();
+  const requests = await store.requests();
   return {
     exit,
     stdout,
@@ -75,6 +84,7 @@ async function call(step: Call, supplement: Supplement, stage: Stage, store: Rep
     ...(step.seen.kernel === undefined ? {} : { kernel: await readNamespaces(stage, step.seen.kernel) }),
     state: await store.readObjects(),
     files: filesOf(stage, step),
+    ...(requests === undefined ? {} : { requests }),
   };
 }
 
@@ -96,14 +106,25 @@ function filesOf(stage: Stage, step: Call): Record<string, string> {
   return Object.assign({}, ...watched.map((path) => stage.files(path, "content", NOT_RECORDED)));
 }
 
-/** Our observation without the parts that the recording's store does not have: labels of affinities on etcd, endpoints in IPAM suites. */
-function onlyRecorded(ours: Observation, recording: Recording): Observation {
-  const objects = recordOf(ours.objects);
-  const affinities = Object.entries(recordOf(objects.affinities)).map(([key, affinity]) => {
-    return [key, recording.store === "etcdv3" ? without(recordOf(affinity), "labels") : affinity] as const;
-  });
-  const endpoints = recording.suite === "main" ? (objects.endpoints ?? {}) : {};
-  return { ...ours, objects: { ...objects, affinities: Object.fromEntries(affinities), endpoints } };
+/** Our observation without what the recording does not say: labels of affinities on etcd, pods in the IPAM suites, annotations of blocks in main. */
+function onlyRecorded(ours: Observation, { suite, store }: Recording): Observation {
+  const { blocks, affinities, handles, endpoints, pods } = recordOf(ours.objects);
+  const isMain = suite === "main";
+  const calico = { blocks: recordOf(blocks), affinities: recordOf(affinities), handles: recordOf(handles) };
+  const objects = isMain ? withoutWire(calico, "annotations") : calico;
+  return {
+    ...ours,
+    objects: {
+      ...objects,
+      affinities: store === "etcdv3" ? eachWithout(objects.affinities, "labels") : objects.affinities,
+      endpoints: isMain ? (endpoints ?? {}) : {},
+      pods: isMain ? (pods ?? {}) : {},
+    },
+  };
+}
+
+function eachWithout(objects: JsonRecord, key: string): JsonRecord {
+  return Object.fromEntries(Object.entries(objects).map(([name, object]) => [name, without(recordOf(object), key)]));
 }
 
 /** The namespace that a recording's `kernel` means: "pod" is the sandbox pod1. */
@@ -124,12 +145,8 @@ interface Tokens {
 }
 
 /** Places and times that recordings name by tokens. */
-function tokensOf(stage: Stage): Tokens {
-  const places = new Map([
-    ["{{run}}", stage.dir],
-    ["{{bin}}", stage.binDir],
-    ["{{kubeconfig}}", `${stage.dir}/kubeconfig`],
-  ]);
+function tokensOf(stage: Stage, ofStore: ReadonlyMap<string, string>): Tokens {
+  const places = new Map([...ofStore, ["{{run}}", stage.dir], ["{{bin}}", stage.binDir], ["{{kubeconfig}}", `${stage.dir}/kubeconfig`]]);
   const times = new Map<string, string>();
   const now = Date.now();
   const fill = (text: string) => {

@@ -23,7 +23,8 @@ const NSENTER = "/usr/bin/nsenter";
 /** Where the executables are; TORTIE_BIN_DIR names others, for comparing two builds. */
 const BIN = resolve(process.env.TORTIE_BIN_DIR ?? "dist/bin");
 const REFERENCE_PLUGINS = "/usr/lib/cni";
-const CALL_LIMIT_MS = 30_000;
+/** Above the 30 s that a readiness gate is waited for (gates-500). */
+const CALL_LIMIT_MS = 40_000;
 
 /** Directories that are private to a stage: path on the stage → directory below the stage's own. */
 const PRIVATE: Readonly<Record<string, string>> = {
@@ -94,6 +95,11 @@ export class Stage implements AsyncDisposable {
     const stage = new Stage(dir, keeper);
     await ready(keeper);
     return stage;
+  }
+
+  /** The host's network namespace as a path. */
+  get networkNamespace(): string {
+    return `/proc/${this.#keeper.pid}/ns/net`;
   }
 
   /** Puts a file where the stage sees it at `path`; what lies below the stage's directory may be executed. */

@@ -15,6 +15,9 @@ export interface StoredObject {
   /** The recording's token for it, `{{uid:plural/name}}`; empty where no recording speaks of it. */
   readonly uid?: string;
   readonly owners?: readonly OwnerReference[];
+  readonly finalizers?: readonly string[];
+  /** Of a pod; empty when it was not generated. */
+  readonly generateName?: string;
 }
 
 /** Plural of the API → kind. */
@@ -87,6 +90,8 @@ function storedObject(kind: string, name: string, object: JsonRecord): StoredObj
     spec: recordOf(object.spec),
     status: recordOf(object.status),
     owners: listOf(object.ownerReferences).map(recordOf).map(ownerOf),
+    finalizers: listOf(object.finalizers).map(textOf),
+    generateName: textOf(object.generateName),
   };
 }
 

@@ -4,6 +4,7 @@
  */
 import { isList, isRecord, type Json, type JsonRecord, listOf, recordOf, textOf, textsOf, without } from "./json.ts";
 
+/** On Kubernetes each block, affinity and handle has a `wire` besides: its name, labels, annotations and the rest of its spec. */
 export interface StoredState {
   /** Block CIDR → block. */
   readonly blocks: JsonRecord;
@@ -13,33 +14,66 @@ export interface StoredState {
   readonly handles: JsonRecord;
   /** Pod or container → containerID and addresses; an endpoint other than eth0 has its name behind a blank. */
   readonly endpoints: JsonRecord;
+  /** Pod → its annotations. Empty where the store has no pods. */
+  readonly pods: JsonRecord;
 }
 
 /** `objects` of main, Kubernetes store. */
 export function stateFromMain(objects: JsonRecord): StoredState {
+  const objectsOf = (plural: string, read: (entry: Json) => JsonRecord) =>
+    Object.fromEntries(Object.entries(recordOf(objects[plural])).map(([name, entry]) => [`${plural}/${name}`, read(entry)]));
+  const calico = stateFromPlurals({
+    ...objectsOf("ipamblocks", (spec) => ({ spec })),
+    ...objectsOf("ipamhandles", (spec) => ({ spec })),
+    ...objectsOf("blockaffinities", recordOf),
+  });
   return {
-    blocks: byName(Object.values(recordOf(objects.ipamblocks)).map((spec) => [textOf(recordOf(spec).cidr), compactBlock(recordOf(spec))])),
-    affinities: byName(Object.values(recordOf(objects.blockaffinities)).map(affinityEntry)),
-    handles: byName(Object.values(recordOf(objects.ipamhandles)).map((spec) => handleEntry(recordOf(spec)))),
+    ...withoutWire(calico, "annotations"),
     endpoints: byName(Object.entries(recordOf(objects.pods)).flatMap(([pod, annotations]) => endpointOfPod(pod, textsOf(annotations)))),
+    pods: recordOf(objects.pods),
   };
 }
 
-/** `objects` of ipam-kdd. */
+/** `objects` of ipam-kdd: "plural/name" → labels, annotations, spec. */
 export function stateFromPlurals(objects: JsonRecord): StoredState {
-  const of = (plural: string) =>
-    Object.entries(objects).flatMap(([key, object]) => (key.startsWith(`${plural}/`) ? [recordOf(object)] : []));
+  const entriesOf = (plural: string, read: (object: JsonRecord) => [string, JsonRecord]) =>
+    byName(
+      Object.entries(objects).flatMap(([key, json]) => {
+        if (!key.startsWith(`${plural}/`)) return [];
+        const [title, entry] = read(recordOf(json));
+        return [[title, { ...entry, wire: wireOf(plural, key.slice(plural.length + 1), recordOf(json)) }]];
+      }),
+    );
   return {
-    blocks: byName(of("ipamblocks").map(({ spec }) => [textOf(recordOf(spec).cidr), compactBlock(recordOf(spec))])),
-    affinities: byName(of("blockaffinities").map(affinityEntry)),
-    handles: byName(of("ipamhandles").map(({ spec }) => handleEntry(recordOf(spec)))),
+    blocks: entriesOf("ipamblocks", ({ spec }) => [textOf(recordOf(spec).cidr), compactBlock(recordOf(spec))]),
+    affinities: entriesOf("blockaffinities", affinityEntry),
+    handles: entriesOf("ipamhandles", ({ spec }) => handleEntry(recordOf(spec))),
     endpoints: {},
+    pods: {},
   };
+}
+
+/** A state with less of what only an API server has: these members of every `wire`, or all of it. */
+export function withoutWire<State extends Omit<StoredState, "endpoints" | "pods">>(state: State, ...members: readonly string[]): State {
+  const stripped = (entries: JsonRecord) =>
+    Object.fromEntries(
+      Object.entries(entries).map(([key, json]) => {
+        const { wire, ...entry } = recordOf(json);
+        const kept = members.length === 0 || wire === undefined ? {} : { wire: without(recordOf(wire), ...members) };
+        return [key, { ...entry, ...kept }];
+      }),
+    );
+  return { ...state, blocks: stripped(state.blocks), affinities: stripped(state.affinities), handles: stripped(state.handles) };
 }
 
 /** Keys and values of etcd (I§2.9). */
 export function stateFromEtcd(values: JsonRecord): StoredState {
-  const state: Record<keyof StoredState, [string, Json][]> = { blocks: [], affinities: [], handles: [], endpoints: [] };
+  const state: Record<"blocks" | "affinities" | "handles" | "endpoints", [string, Json][]> = {
+    blocks: [],
+    affinities: [],
+    handles: [],
+    endpoints: [],
+  };
   for (const [key, json] of Object.entries(values)) {
     const value = recordOf(json);
     const path = key.split("/");
@@ -55,6 +89,7 @@ export function stateFromEtcd(values: JsonRecord): StoredState {
     affinities: byName(state.affinities),
     handles: byName(state.handles),
     endpoints: byName(state.endpoints),
+    pods: {},
   };
 }
 
@@ -100,8 +135,28 @@ export function ranges(ordinals: readonly number[]): string {
   return runs.map(([from, to]) => (from === to ? String(from) : `${from}..${to}`)).join(" ");
 }
 
-function affinityEntry(object: Json): [string, Json] {
-  const { spec, labels } = recordOf(object);
+/** Members of `spec` that the entries have anyway, by plural. */
+const COMPARED_APART: Readonly<Record<string, readonly string[]>> = {
+  ipamblocks: [
+    "cidr",
+    "affinity",
+    "affinityClaimTime",
+    "allocations",
+    "attributes",
+    "sequenceNumber",
+    "sequenceNumberForAllocation",
+    "unallocated",
+  ],
+  blockaffinities: ["node", "cidr", "state"],
+  ipamhandles: ["handleID", "block"],
+};
+
+function wireOf(plural: string, name: string, { labels, annotations, spec }: JsonRecord): JsonRecord {
+  const rest = without(recordOf(spec), ...(COMPARED_APART[plural] ?? []));
+  return { name, labels: textsOf(labels), annotations: textsOf(annotations), spec: rest };
+}
+
+function affinityEntry({ spec, labels }: JsonRecord): [string, JsonRecord] {
   const { node, cidr, state, ...rest } = recordOf(spec);
   return [
     `${textOf(node)} ${textOf(cidr)}`,
@@ -114,7 +169,7 @@ function affinityEntry(object: Json): [string, Json] {
   ];
 }
 
-function handleEntry(spec: JsonRecord): [string, Json] {
+function handleEntry(spec: JsonRecord): [string, JsonRecord] {
   const id = textOf(spec.handleID);
   return [id, isMarkedDeleted(spec) ? { ...recordOf(spec.block), deleted: true } : recordOf(spec.block)];
 }

@@ -1,35 +1,74 @@
-/** Declares one test a scenario, and at the end that every general difference still occurs and that nothing was dropped silently. */
-import { needOf } from "./applicability.ts";
-import { GENERAL } from "./differences.ts";
-import { loadRecording, recordingNames, type Suite } from "./recording.ts";
+/** Declares one test a scenario, and at the end that every general difference still occurs. */
+import type { GeneralDifference } from "./deliberate.ts";
+import { LOCAL_GENERAL } from "./differences.ts";
+import { KUBERNETES_GENERAL } from "./differences-kubernetes.ts";
+import { ReplayCluster } from "./kubernetes-cluster.ts";
+import { loadRecording, type Recording, recordingNames, type Suite } from "./recording.ts";
+import { isPlayedOnKubernetes, kubernetesVenue, LOCAL_VENUE, type Venue } from "./venue.ts";
 import { verdictOf } from "./verdict.ts";
 
-const SCENARIO_LIMIT_MS = 60_000;
+const SCENARIO_LIMIT_MS = 90_000;
+const CLUSTER_LIMIT_MS = 120_000;
 
-export function describeSuite(suite: Suite): void {
+/** What a suite's tests need to know before the place they run at is there. */
+interface Declaration {
+  readonly suite: Suite;
+  /** For the message of a failed test: how to play one scenario again. */
+  readonly command: string;
+  readonly general: readonly GeneralDifference[];
+  plays(recording: Recording): boolean;
+  venue(): Venue;
+}
+
+/** The recordings that the local store can play; the others are played on the server that they need (applicability.ts). */
+export function describeLocalSuite(suite: Suite): void {
   describe(`recordings of ${suite}, played on the local store`, () => {
-    const occurred = new Set<string>();
-    for (const name of recordingNames(suite)) {
-      const recording = loadRecording(suite, name);
-      const need = needOf(recording);
-      if (need !== undefined) {
-        it.skip(`${name}: needs ${need.store}, ${need.reason}`, () => undefined);
-        continue;
-      }
-      it(
-        `${name}: ${recording.title}`,
-        async () => {
-          const { problems, general } = await verdictOf(recording);
-          for (const difference of general) occurred.add(difference);
-          // A thrown text, because Jest on Bun prints no message of a failed `expect`.
-          if (problems.length > 0) throw new Error(`scripts/replay ${suite}/${name}\n${problems.join("\n")}`);
-        },
-        SCENARIO_LIMIT_MS,
-      );
-    }
+    declare({ suite, command: "scripts/replay", general: LOCAL_GENERAL, plays: LOCAL_VENUE.plays, venue: () => LOCAL_VENUE });
+  });
+}
 
-    it("show every general difference that is said to occur in this suite", () => {
-      expect(GENERAL.filter(({ name, suites }) => suites.includes(suite) && !occurred.has(name))).toEqual([]);
+/** Every recording that was made on Kubernetes, on a cluster of this suite's own. */
+export function describeKubernetesSuite(suite: Suite): void {
+  describe(`recordings of ${suite}, played against a real API server`, () => {
+    let cluster: ReplayCluster | undefined;
+    let venue: Venue | undefined;
+    beforeAll(async () => {
+      cluster = await ReplayCluster.start();
+      venue = kubernetesVenue(cluster);
+    }, CLUSTER_LIMIT_MS);
+    afterAll(async () => {
+      await cluster?.[Symbol.asyncDispose]();
+    }, CLUSTER_LIMIT_MS);
+    declare({
+      suite,
+      command: "scripts/replay --kubernetes",
+      general: KUBERNETES_GENERAL,
+      plays: isPlayedOnKubernetes,
+      venue: () => {
+        if (venue === undefined) throw new Error("the cluster did not start");
+        return venue;
+      },
     });
+  });
+}
+
+function declare({ suite, command, general, plays, venue }: Declaration): void {
+  const occurred = new Set<string>();
+  for (const recording of recordingNames(suite).map((name) => loadRecording(suite, name))) {
+    if (!plays(recording)) continue;
+    it(
+      `${recording.name}: ${recording.title}`,
+      async () => {
+        const verdict = await verdictOf(recording, venue());
+        for (const difference of verdict.general) occurred.add(difference);
+        // A thrown text, because Jest on Bun prints no message of a failed `expect`.
+        if (verdict.problems.length > 0) throw new Error(`${command} ${suite}/${recording.name}\n${verdict.problems.join("\n")}`);
+      },
+      SCENARIO_LIMIT_MS,
+    );
+  }
+
+  it("show every general difference that is said to occur in this suite", () => {
+    expect(general.filter(({ name, suites }) => suites.includes(suite) && !occurred.has(name))).toEqual([]);
   });
 }

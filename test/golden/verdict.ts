@@ -1,10 +1,10 @@
 /** The verdict over a scenario: played, compared with what is wanted, and held against the lists. */
 
 import { judge } from "./deliberate.ts";
-import { DIFFERENCES, GENERAL } from "./differences.ts";
 import { type Recording, readRecording, recordingText, suiteOf } from "./recording.ts";
 import { replay } from "./replay.ts";
 import { describeDifference } from "./report.ts";
+import type { Venue } from "./venue.ts";
 
 export interface Verdict {
   /** One text a problem: an unexpected difference, or a listed one that does not occur. Empty: the scenario is as it should be. */
@@ -15,21 +15,21 @@ export interface Verdict {
   readonly general: ReadonlySet<string>;
 }
 
-export async function verdictOf(recording: Recording): Promise<Verdict> {
-  const listed = DIFFERENCES[`${recording.suite}/${recording.name}`];
-  const played = await replay(recording);
+export async function verdictOf(recording: Recording, { kind, differences: lists, general }: Venue): Promise<Verdict> {
+  const listed = lists[`${recording.suite}/${recording.name}`];
+  const played = await replay(recording, kind);
   const differences = played.differencesFrom(recording);
   const { expect = {}, races = {} } = listed !== undefined && "expect" in listed ? listed : {};
-  const own = judge(differences, expect, GENERAL, races);
+  const own = judge(differences, expect, general, races);
   if (listed === undefined || !("instead" in listed)) {
     return {
-      problems: [...own.unexpected.map(describeDifference), ...own.stale.map((path) => `listed in differences.ts, but equal: ${path}`)],
+      problems: [...own.unexpected.map(describeDifference), ...own.stale.map((path) => `listed as different, but equal: ${path}`)],
       expected: differences.filter((difference) => !own.unexpected.includes(difference)).map(describeDifference),
       general: own.general,
     };
   }
-  const wanted = judge(played.differencesFrom(otherOutcome(listed.instead.of, listed.instead.replace ?? {})), {}, GENERAL);
-  const stale = own.unexpected.length > 0 ? [] : [`listed in differences.ts, but equal to its own recording`];
+  const wanted = judge(played.differencesFrom(otherOutcome(listed.instead.of, listed.instead.replace ?? {})), {}, general);
+  const stale = own.unexpected.length > 0 ? [] : ["listed as different, but equal to its own recording"];
   return {
     problems: [...wanted.unexpected.map((each) => `(${listed.instead.of} is the outcome wanted) ${describeDifference(each)}`), ...stale],
     expected: differences.map(describeDifference),

@@ -33,6 +33,8 @@ export class Cluster {
   readonly store = new MemoryStore();
   /** Without gate: what a test seeds and looks at. */
   readonly datastore: MemoryDatastore = this.store.connect("test");
+  /** What the allocator works on: with a gate. */
+  readonly observed: Datastore;
   readonly allocator: Allocator;
   /** "get block 10-0-0-0-30": every call of the allocator, in order. */
   readonly calls: string[] = [];
@@ -47,8 +49,9 @@ export class Cluster {
       this.calls.push(call);
       return this.fateOf?.(call) ?? "proceed";
     });
+    this.observed = Cluster.findsRoom ? gate : withoutListWithRoom(gate);
     this.allocator = createAllocator({
-      datastore: Cluster.findsRoom ? gate : withoutListWithRoom(gate),
+      datastore: this.observed,
       clock: { nowMs: () => this.nowMs, nowNs: () => this.#ns++ },
       random: () => 0.5,
       sleep: async () => {},

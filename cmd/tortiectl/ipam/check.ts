@@ -20,17 +20,26 @@ export async function checkStore(options: CheckOptions, terminal: Terminal): Pro
   await using store = await openStore(options);
   const { datastore } = store;
   const found = await check(datastore, checking);
-  const report = options.repair
-    ? await repairAll(found, { datastore, clock: systemClock }, checking, (work) =>
-        underLock(options.lockFile ?? store.lockFile, terminal, work),
-      )
-    : { repaired: [], left: found };
+  // What is missing from a list looks like a leak or a loss to the rules: nothing is mended on such grounds.
+  const report =
+    options.repair && store.unreadable.size === 0
+      ? await repairAll(found, { datastore, clock: systemClock }, checking, (work) =>
+          underLock(options.lockFile ?? store.lockFile, terminal, work),
+        )
+      : { repaired: [], left: found };
 
   const problems = report.left.filter(({ severity }) => severity === "problem");
   const notes = report.left.filter(({ severity }) => severity === "note");
-  if (options.json) terminal.out(stringifyJson(reportJson(datastore.description, problems, notes, report.repaired), 2));
-  else printReport(terminal, datastore.description, problems, notes, report.repaired);
-  return problems.length === 0 ? 0 : 1;
+  const outcome: Outcome = {
+    datastore: datastore.description,
+    problems,
+    notes,
+    repaired: report.repaired,
+    unreadable: [...store.unreadable],
+  };
+  if (options.json) terminal.out(stringifyJson(reportJson(outcome), 2));
+  else printReport(terminal, outcome);
+  return problems.length + outcome.unreadable.length === 0 ? 0 : 1;
 }
 
 function milliseconds(option: string, seconds: number): number {
@@ -38,13 +47,16 @@ function milliseconds(option: string, seconds: number): number {
   throw new TortieError("option-invalid", `--${option} wants a number of seconds`);
 }
 
-function printReport(
-  terminal: Terminal,
-  description: string,
-  problems: readonly Problem[],
-  notes: readonly Problem[],
-  repaired: readonly Repaired[],
-): void {
+interface Outcome {
+  readonly datastore: string;
+  readonly problems: readonly Problem[];
+  readonly notes: readonly Problem[];
+  readonly repaired: readonly Repaired[];
+  /** A message for each object that could not be read. */
+  readonly unreadable: readonly string[];
+}
+
+function printReport(terminal: Terminal, { datastore, problems, notes, repaired, unreadable }: Outcome): void {
   const { green, red, yellow, bold, dim } = terminal.colors;
   const refusals = new Map<string, string>();
   for (const { problem, outcome } of repaired) {
@@ -62,17 +74,23 @@ function printReport(
     if (refusal !== undefined) terminal.out(`${dim("  not mended")} ${refusal}`);
     terminal.out(`${dim("      next")} ${nextStep(problem)} ${dim(`(${problem.kind})`)}`);
   }
+  for (const message of unreadable) {
+    terminal.out(`${red("problem ")} ${message}`);
+    terminal.out(`${dim("      next")} correct or remove that object by hand; until then --repair changes nothing ${dim("(unreadable)")}`);
+  }
+  const all = problems.length + unreadable.length;
   const also = notes.length === 0 ? "" : `, ${count(notes.length, "note")}`;
-  if (problems.length > 0) terminal.out(`${red(count(problems.length, "problem"))}${also} in ${description}`);
-  else terminal.out(`${green("ok")} ${description}: blocks, affinities, handles and endpoints agree${also}`);
+  if (all > 0) terminal.out(`${red(count(all, "problem"))}${also} in ${datastore}`);
+  else terminal.out(`${green("ok")} ${datastore}: blocks, affinities, handles and endpoints agree${also}`);
 }
 
-function reportJson(datastore: string, problems: readonly Problem[], notes: readonly Problem[], repaired: readonly Repaired[]): Writable {
+function reportJson({ datastore, problems, notes, repaired, unreadable }: Outcome): Writable {
   return {
     datastore,
     problems: problems.map(problemJson),
     notes: notes.map(problemJson),
     repaired: repaired.map(({ problem, outcome }) => ({ ...problemJson(problem), ...outcome })),
+    unreadable,
   };
 }
 

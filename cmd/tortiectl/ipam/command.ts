@@ -1,6 +1,7 @@
 /** `tortiectl ipam …`: one function a subcommand; errors of the datastore are told in the words of the catalogue. */
 import { asTortieError } from "../../../lib/datastore/as-tortie-error.ts";
 import { DatastoreError } from "../../../lib/datastore/datastore.ts";
+import { TortieError } from "../../../lib/errors.ts";
 import { reportError } from "../report-error.ts";
 import type { Terminal } from "../terminal.ts";
 import { checkStore } from "./check.ts";
@@ -32,6 +33,15 @@ async function reporting(terminal: Terminal, work: () => Promise<number>): Promi
   try {
     return await work();
   } catch (error) {
-    return reportError(terminal, error instanceof DatastoreError ? asTortieError(error) : error);
+    return reportError(terminal, error instanceof DatastoreError ? explained(error) : error);
   }
+}
+
+/** Whoever calls this may choose another account, which a plugin cannot. */
+function explained(error: DatastoreError): TortieError {
+  if (error.failure !== "unauthorized") return asTortieError(error);
+  return new TortieError("datastore-unauthorized", error.message, {
+    cause: error,
+    next: "give a --kubeconfig whose account has that right; docs/kubernetes.md lists what each command needs",
+  });
 }

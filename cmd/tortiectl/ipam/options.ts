@@ -6,6 +6,7 @@ import type { CommandContext } from "../command-context.ts";
 export interface StoreOptions {
   readonly datastore: string | undefined;
   readonly conf: string | undefined;
+  readonly kubeconfig: string | undefined;
   readonly json: boolean;
 }
 
@@ -110,8 +111,9 @@ function storeOptions(command: Argv) {
   return command
     .option("datastore", { type: "string", describe: "File of a local datastore; default /var/lib/tortie/tortie.db" })
     .option("conf", { type: "string", describe: "Network configuration (list) whose datastore is meant" })
+    .option("kubeconfig", { type: "string", describe: "Kubernetes cluster that this file leads to" })
     .option("json", { type: "boolean", default: false, describe: "Print JSON" })
-    .conflicts("datastore", "conf");
+    .conflicts({ datastore: ["conf", "kubeconfig"], kubeconfig: "conf" });
 }
 
 function lockOption<T>(command: Argv<T>) {

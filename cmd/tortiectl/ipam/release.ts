@@ -1,12 +1,13 @@
 /** `tortiectl ipam release`: gives addresses back at once, and says whose they were. */
 import { type Allocator, createAllocator, type HeldAddress } from "../../../ipam-plugin/allocator/allocator.ts";
-import { addressesOf, keyOf } from "../../../ipam-plugin/consistency/snapshot.ts";
+import { keyOf } from "../../../ipam-plugin/consistency/snapshot.ts";
 import { systemClock } from "../../../ipam-plugin/services.ts";
 import { type Address, formatAddress } from "../../../lib/addresses/address.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
 import { TortieError } from "../../../lib/errors.ts";
 import { stringifyJson } from "../../../lib/json/stringify.ts";
 import type { Terminal } from "../terminal.ts";
+import { endpointNames } from "./endpoint-names.ts";
 import type { ReleaseOptions } from "./options.ts";
 import { parseIp } from "./show-address.ts";
 import { openStore, underLock } from "./store.ts";
@@ -94,27 +95,27 @@ async function print(
   terminal: Terminal,
 ): Promise<void> {
   const { green, yellow, red, bold, dim } = terminal.colors;
-  const users = await endpointsUsing(datastore, released);
+  const users = await endpointNames(
+    datastore,
+    released.map(({ address }) => address),
+  );
   if (json) {
-    const list = released.map(({ address, handle }) => ({ address: formatAddress(address), handle, endpoint: users.get(keyOf(address)) }));
+    const list = released.map(({ address, handle }) => ({
+      address: formatAddress(address),
+      handle,
+      endpoint: users?.get(keyOf(address))?.join(", "),
+    }));
     terminal.out(stringifyJson({ released: list, notAssigned: missing }, 2));
     return;
   }
   for (const { address, handle, holder } of released) {
     const whose = [handle === undefined ? "" : `handle ${handle}`, holder].filter((part) => part !== "").join(", ");
     terminal.out(`${green("released")} ${bold(formatAddress(address))} ${dim(`(${whose})`)}`);
-    const user = users.get(keyOf(address));
+    const user = users?.get(keyOf(address))?.join(", ");
     if (user !== undefined) terminal.err(`${yellow("note:")} endpoint ${user} still uses ${formatAddress(address)}: delete that container`);
   }
-  for (const message of missing) terminal.err(`${red("tortiectl:")} ${bold(message)}`);
-}
-
-/** Names of endpoints that use what has been released. */
-async function endpointsUsing(datastore: Datastore, released: readonly Released[]): Promise<ReadonlyMap<string, string>> {
-  const wanted = new Set(released.map(({ address }) => keyOf(address)));
-  const users = new Map<string, string>();
-  for (const { value } of await datastore.endpoints.list()) {
-    for (const key of addressesOf(value).map(keyOf)) if (wanted.has(key)) users.set(key, `${value.namespace}/${value.name}`);
+  if (users === undefined && released.length > 0) {
+    terminal.err(`${yellow("note:")} whether an endpoint still uses what was released is unknown: this account may not list pods`);
   }
-  return users;
+  for (const message of missing) terminal.err(`${red("tortiectl:")} ${bold(message)}`);
 }

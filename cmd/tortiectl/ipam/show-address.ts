@@ -3,14 +3,15 @@ import { holderOf, isFree } from "../../../ipam-plugin/allocator/block.ts";
 import { DEFAULT_CONFIGURATION } from "../../../ipam-plugin/allocator/context.ts";
 import { Reservations } from "../../../ipam-plugin/allocator/reservations.ts";
 import { ownerText } from "../../../ipam-plugin/consistency/affinity-rules.ts";
-import { addressesOf, BlockIndex, keyOf, type PlacedBlock, placedBlocks, placedPools } from "../../../ipam-plugin/consistency/snapshot.ts";
+import { BlockIndex, keyOf, type PlacedBlock, placedBlocks, placedPools } from "../../../ipam-plugin/consistency/snapshot.ts";
 import { type Address, contains, formatAddress, parseAddress } from "../../../lib/addresses/address.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
 import { TortieError } from "../../../lib/errors.ts";
 import { stringifyJson } from "../../../lib/json/stringify.ts";
 import { columns, type Terminal } from "../terminal.ts";
+import { endpointNames } from "./endpoint-names.ts";
 import type { StoreOptions } from "./options.ts";
-import { openStore } from "./store.ts";
+import { noteUnreadable, openStore } from "./store.ts";
 
 /** Facts by name, in the order to print them; what is not known is left out. */
 type Facts = Readonly<Record<string, string | undefined>>;
@@ -20,6 +21,7 @@ export async function showAddress(text: string, options: StoreOptions, terminal:
   const address = parseIp(text);
   await using store = await openStore(options);
   const facts = await factsOf(store.datastore, address);
+  noteUnreadable(store, terminal);
   if (options.json) {
     terminal.out(stringifyJson(facts, 2));
     return 0;
@@ -49,13 +51,11 @@ async function factsOf(datastore: Datastore, address: Address): Promise<Facts> {
   if (pool === undefined && placed === undefined) {
     throw new TortieError("address-outside-pools", `${formatAddress(address)} is not in a configured pool, and in no block`);
   }
-  const users = (await datastore.endpoints.list()).filter(({ value }) =>
-    addressesOf(value).some((other) => keyOf(other) === keyOf(address)),
-  );
+  const users = await endpointNames(datastore, [address]);
   return {
     address: formatAddress(address),
     ...(placed === undefined ? { standing: await unusedStanding(datastore, address) } : await standingIn(datastore, placed, address)),
-    endpoint: users.length === 0 ? undefined : users.map(({ value }) => `${value.namespace}/${value.name}`).join(", "),
+    endpoint: users === undefined ? "unknown: this account may not list pods" : users.get(keyOf(address))?.join(", "),
     block: placed?.block.cidr,
     owner: placed?.block.affinity && ownerText(placed.block.affinity),
     pool: pool && `${pool.pool.cidr} (${pool.pool.name})`,

@@ -6,7 +6,7 @@ import type { Terminal } from "../terminal.ts";
 import { cells, legend, paint, type Shares, STANDINGS } from "./bar.ts";
 import { type BlockView, type PoolView, readPools } from "./figures.ts";
 import type { ShowOptions } from "./options.ts";
-import { openStore } from "./store.ts";
+import { noteUnreadable, openStore } from "./store.ts";
 
 const BAR_WIDTH = 64;
 /** A map has one sign an address, in lines of so many; larger blocks get a bar. */
@@ -17,12 +17,14 @@ const LARGEST_MAP = 512;
 export async function showPools(options: ShowOptions, terminal: Terminal): Promise<number> {
   await using store = await openStore(options);
   const pools = await readPools(store.datastore);
+  noteUnreadable(store, terminal);
   if (options.json) {
     terminal.out(stringifyJson({ datastore: store.datastore.description, pools: pools.map((pool) => poolJson(pool, options.blocks)) }, 2));
     return 0;
   }
   terminal.out(terminal.colors.dim(store.datastore.description));
-  if (pools.length === 0) terminal.out("no pools: the first ADD of a network makes those of its ipam.pools");
+  if (pools.length === 0)
+    terminal.out(`no pools: ${store.isLocal ? "the first ADD of a network makes those of its ipam.pools" : "make an IPPool"}`);
   for (const pool of pools) printPool(pool, options.blocks, terminal);
   const occurring = new Set(pools.flatMap(({ shares }) => STANDINGS.filter((standing) => shares[standing] > 0n)));
   if (occurring.size > 0) terminal.out(`\n${legend(occurring, terminal.colors)}`);

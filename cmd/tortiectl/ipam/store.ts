@@ -1,9 +1,11 @@
-/** Which datastore a command is about: a local file, the one that a network configuration names, or the default. */
+/** Which datastore a command is about: a local file, a cluster, the one that a network configuration names, or the default. */
 import { existsSync } from "node:fs";
+import type { Environment } from "../../../lib/cni/environment.ts";
 import { chooseDatastore } from "../../../lib/config/datastore-choice.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import type { NetworkConfig } from "../../../lib/config/network-config.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
+import { openKubernetesDatastore } from "../../../lib/datastore/kubernetes/kubernetes-datastore.ts";
 import { openDatastore } from "../../../lib/datastore/open.ts";
 import { messageOf, TortieError } from "../../../lib/errors.ts";
 import { lockFile } from "../../../lib/system/flock.ts";
@@ -18,6 +20,10 @@ const IPAM_PLUGINS = ["tortie-ipam", "calico-ipam"];
 
 export interface Store extends AsyncDisposable {
   readonly datastore: Datastore;
+  /** A file of this node, which no other node knows of. */
+  readonly isLocal: boolean;
+  /** What lists had to leave out so far, or could read in part only: a message for each object. */
+  readonly unreadable: ReadonlySet<string>;
   /** The lock of this node's plugins. */
   readonly lockFile: string;
 }
@@ -28,20 +34,33 @@ export interface Store extends AsyncDisposable {
  */
 export async function openStore(options: StoreOptions, mayBeMade = false): Promise<Store> {
   const config = configOf(options);
-  // --datastore means that file, whatever the environment says of datastores.
-  const env = options.datastore === undefined ? process.env : {};
-  const isLocal = chooseDatastore(config, env) === "local";
+  const env = environmentOf(options);
+  const type = chooseDatastore(config, env);
+  const isLocal = type === "local";
   if (isLocal && !mayBeMade && !existsSync(config.datastorePath)) {
     throw new TortieError("datastore-unavailable", `local datastore ${config.datastorePath} does not exist`, {
-      next: "give the file with --datastore or --conf; the first ADD of a container makes it",
+      next: "give the file with --datastore or --conf, or a cluster with --kubeconfig; the first ADD of a container makes the file",
     });
   }
-  const datastore = await openDatastore(config, env);
-  return { datastore, lockFile: config.ipamLockFile, [Symbol.asyncDispose]: () => datastore[Symbol.asyncDispose]() };
+  const unreadable = new Set<string>();
+  const datastore =
+    type === "kubernetes"
+      ? openKubernetesDatastore(config, env, ({ message }) => void unreadable.add(message))
+      : await openDatastore(config, env);
+  return { datastore, isLocal, unreadable, lockFile: config.ipamLockFile, [Symbol.asyncDispose]: () => datastore[Symbol.asyncDispose]() };
 }
 
-function configOf({ datastore, conf }: StoreOptions): NetworkConfig {
+/** --datastore means that file and --kubeconfig that cluster, whatever else the environment says of datastores. */
+function environmentOf({ datastore, kubeconfig }: StoreOptions): Environment {
+  if (datastore !== undefined) return {};
+  if (kubeconfig === undefined) return process.env;
+  const { CALICO_K8S_API_ENDPOINT: _, K8S_API_ENDPOINT: __, ...others } = process.env;
+  return { ...others, CALICO_DATASTORE_TYPE: "kubernetes", CALICO_KUBECONFIG: kubeconfig };
+}
+
+function configOf({ datastore, conf, kubeconfig }: StoreOptions): NetworkConfig {
   if (conf !== undefined) return configOfConflist(conf);
+  if (kubeconfig !== undefined) return decodeNetworkConfig({ datastore_type: "kubernetes", kubernetes: { kubeconfig } });
   return decodeNetworkConfig(datastore === undefined ? {} : { datastore_type: "local", datastore_path: datastore });
 }
 
@@ -58,6 +77,11 @@ export function configOfConflist(file: string): NetworkConfig {
     );
   }
   return found.config();
+}
+
+/** Remarks about what could not be read, for commands that show what could. */
+export function noteUnreadable({ unreadable }: Store, terminal: Terminal): void {
+  for (const message of unreadable) terminal.err(`${terminal.colors.yellow("note:")} cannot be read, and is left out: ${message}`);
 }
 
 /** Runs `work` while no plugin of this node works; without a lock to be had it only says so, as the plugins do (I§1.8). */

@@ -26,11 +26,11 @@ function conflist(node: Node): Record<string, unknown> {
 }
 
 describe("tortie-ipam -upgrade", () => {
-  it("says plainly that a Kubernetes node cannot be upgraded yet, and what can", async () => {
+  it("says which variable it misses, in a cluster and elsewhere", async () => {
     await using node = await Node.create();
-    const run = await node.run([IPAM, "-upgrade"], { env: { KUBERNETES_NODE_NAME: "node1", DATASTORE_TYPE: "kubernetes" } });
+    const run = await node.run([IPAM, "-upgrade"], { env: { DATASTORE_TYPE: "kubernetes" } });
     expect(run).toMatchObject({ exit: 1, stdout: "" });
-    expect(run.stderr).toContain("needs the Kubernetes datastore, which this version of Tortie lacks: nothing was changed");
+    expect(run.stderr).toContain("KUBERNETES_NODE_NAME is not set");
     expect(run.stderr).toContain("TORTIE_UPGRADE_CONFLIST");
   });
 
@@ -64,7 +64,7 @@ describe("tortie-ipam -upgrade", () => {
 
   it.each([
     ["a list that cannot be read", "/nowhere.conflist", {}, "conflist-unreadable"],
-    ["another datastore", undefined, { datastore_type: "kubernetes" }, "datastore-unsupported"],
+    ["another datastore", undefined, { datastore_type: "kubernetes" }, "conflist-invalid"],
     [
       "a pool that does not cover the addresses",
       undefined,

@@ -6,13 +6,18 @@ import { DatastoreError } from "../../../lib/datastore/datastore.ts";
 import { IpamNode } from "../../support/ipam-node.ts";
 
 /** Services whose upgrade fails with each of `failures` in turn, then succeeds. */
-function failing(node: IpamNode, failures: DatastoreError[], slept: number[] = []): IpamServices {
+function failing(node: IpamNode, upgradeMarker: string, failures: DatastoreError[], slept: number[] = []): IpamServices {
   const upgradeHost = async (): Promise<number> => {
     const failure = failures.shift();
     if (failure !== undefined) throw failure;
     return 1;
   };
-  return { ...node.services, allocator: { ...node.services.allocator, upgradeHost }, sleep: async (ms) => void slept.push(ms) };
+  return {
+    ...node.services,
+    allocator: { ...node.services.allocator, upgradeHost },
+    sleep: async (ms) => void slept.push(ms),
+    upgradeMarker,
+  };
 }
 
 describe("the upgrade of labels", () => {
@@ -21,7 +26,8 @@ describe("the upgrade of labels", () => {
     const marker = join(node.directory, "cni", "ipam_upgraded");
     let upgrades = 0;
     const allocator = { ...node.services.allocator, upgradeHost: async () => ++upgrades };
-    for (let time = 0; time < 3; time++) await upgradeLabelsOnce({ ...node.services, allocator }, new AbortController().signal, marker);
+    for (let time = 0; time < 3; time++)
+      await upgradeLabelsOnce({ ...node.services, allocator, upgradeMarker: marker }, new AbortController().signal);
     expect(upgrades).toBe(1);
     expect((statSync(marker).mode & 0o777).toString(8)).toBe("644");
     expect((statSync(join(node.directory, "cni")).mode & 0o777).toString(8)).toBe("755");
@@ -32,7 +38,7 @@ describe("the upgrade of labels", () => {
     const marker = join(node.directory, "m");
     const slept: number[] = [];
     const away = Array.from({ length: 3 }, () => new DatastoreError("unavailable", "away"));
-    await upgradeLabelsOnce(failing(node, away, slept), new AbortController().signal, marker);
+    await upgradeLabelsOnce(failing(node, marker, away, slept), new AbortController().signal);
     expect(slept).toEqual([100, 200, 400]);
     expect(existsSync(marker)).toBe(true);
   });
@@ -40,8 +46,8 @@ describe("the upgrade of labels", () => {
   it("fails at once where waiting cannot help, in Calico's words, and leaves no marker", async () => {
     await using node = new IpamNode();
     const marker = join(node.directory, "m");
-    const services = failing(node, [new DatastoreError("unauthorized", "connection is unauthorized")]);
-    await expect(upgradeLabelsOnce(services, new AbortController().signal, marker)).rejects.toThrow(
+    const services = failing(node, marker, [new DatastoreError("unauthorized", "connection is unauthorized")]);
+    await expect(upgradeLabelsOnce(services, new AbortController().signal)).rejects.toThrow(
       "failed to upgrade IPAM database: connection is unauthorized",
     );
     expect(existsSync(marker)).toBe(false);
@@ -50,7 +56,7 @@ describe("the upgrade of labels", () => {
   it("does not fail for a marker that cannot be written", async () => {
     await using node = new IpamNode();
     writeFileSync(join(node.directory, "file"), "");
-    await upgradeLabelsOnce(failing(node, []), new AbortController().signal, join(node.directory, "file", "m"));
+    await upgradeLabelsOnce(failing(node, join(node.directory, "file", "m"), []), new AbortController().signal);
     expect(node.logged).toEqual([expect.stringContaining("cannot write")]);
   });
 });

@@ -1,5 +1,5 @@
 import type { Context } from "../../../../ipam-plugin/allocator/context.ts";
-import { AT_LIMIT, type Hold, hold, settle, undoHold } from "../../../../ipam-plugin/allocator/handle.ts";
+import { AT_LIMIT, type Hold, type Holder, hold, settle, undoHold } from "../../../../ipam-plugin/allocator/handle.ts";
 import { Cluster } from "../../../support/cluster.ts";
 import { emptyBlock } from "../../../support/samples.ts";
 
@@ -9,8 +9,12 @@ function contextOf({ datastore }: Cluster): Context {
   return { datastore, clock: { nowMs: () => 0, nowNs: () => 0n }, random: () => 0, sleep: async () => {} };
 }
 
+function holder(handle: string, limit = 0): Holder {
+  return { handle, limit, known: undefined, mustBeNew: false };
+}
+
 async function held(cluster: Cluster, handle: string, count = 1): Promise<Hold> {
-  const outcome = await hold(contextOf(cluster), handle, CIDR, count, 0, undefined, undefined);
+  const outcome = await hold(contextOf(cluster), holder(handle), CIDR, count, undefined);
   if (outcome === AT_LIMIT) throw new Error("there is no limit here");
   return outcome;
 }
@@ -39,7 +43,7 @@ describe("the count of a handle", () => {
   it("has its limit in each family", async () => {
     const cluster = await Cluster.create();
     const context = contextOf(cluster);
-    const raise = (cidr: string) => hold(context, "vm", cidr, 1, 1, undefined, undefined);
+    const raise = (cidr: string) => hold(context, holder("vm", 1), cidr, 1, undefined);
     await raise(CIDR);
     expect(await raise("10.0.0.64/26")).toBe(AT_LIMIT);
     expect(await raise("fd00::/122")).not.toBe(AT_LIMIT);

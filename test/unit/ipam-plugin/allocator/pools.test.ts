@@ -15,7 +15,7 @@ interface Wish {
 async function choose(setup: ClusterSetup, wish: Wish = {}): Promise<readonly string[] | string> {
   const { datastore } = await Cluster.create(setup);
   const node = wish.node ?? "node-a";
-  const view = new View(datastore, host(node), wish.namespace);
+  const view = new View(datastore, { owner: host(node), namespace: wish.namespace });
   try {
     const pools = await choosePools(view, {
       family: wish.family ?? 4,
@@ -177,7 +177,7 @@ describe("the choice of pools", () => {
     const { datastore } = await Cluster.create({ pools: { [A]: { blockSize: 30 }, [B]: { blockSize: 29 } } });
     const reserve = { start: 3, end: 1, handle: "windows-reserved-ipam-handle", note: "" };
     const request = { family: 4, use: "Workload", host: "node-a", reserve } as const;
-    const view = new View(datastore, host("node-a"));
+    const view = new View(datastore, { owner: host("node-a") });
     expect((await choosePools(view, { ...request, requested: [B] })).map(({ cidr }) => cidr)).toEqual([B]);
     await expect(choosePools(view, { ...request, requested: [A] })).rejects.toThrow("the given pool (10.1.0.0/24) does not exist");
   });

@@ -262,6 +262,7 @@ describe("the life of a handle", () => {
         activeOwner: { node: "node-a" },
         alternateOwner: {},
         sequenceNumber: expect.any(BigInt),
+        stored: await cluster.datastore.blocks.get("10.0.0.128/26"),
       },
     ]);
     await cluster.allocator.releaseByHandle("c1");

@@ -1,5 +1,6 @@
-import { memberOf } from "../../../../lib/json/members.ts";
+import { memberOf, withMember } from "../../../../lib/json/members.ts";
 import { parseJson } from "../../../../lib/json/parse.ts";
+import { stringifyJson } from "../../../../lib/json/stringify.ts";
 import { isJsonObject, type JsonObject } from "../../../../lib/json/value.ts";
 
 function object(text: string): JsonObject {
@@ -29,5 +30,22 @@ describe("memberOf", () => {
   it("merges deep objects without overflowing the stack", () => {
     const deep = `${'{"a":'.repeat(9_990)}1${"}".repeat(9_990)}`;
     expect(isJsonObject(memberOf(object(`{"ipam": ${deep}, "IPAM": ${deep}}`), "ipam"))).toBe(true);
+  });
+});
+
+describe("withMember", () => {
+  it.each([
+    ['{"a": 1, "Key": 2, "b": 3, "KEY": 4}', '{"a":1,"key":9,"b":3}'],
+    ['{"a": 1}', '{"a":1,"key":9}'],
+    ["{}", '{"key":9}'],
+    ['{"__proto__": {"x": 1}, "kEy": null}', '{"__proto__":{"x":1},"key":9}'],
+  ])("sets a key of %s in place of all its spellings: %s", (text, expected) => {
+    const given = object(text);
+    expect(stringifyJson(withMember(given, "key", 9))).toBe(expected);
+    expect(given).toEqual(object(text));
+  });
+
+  it("takes a key out", () => {
+    expect(stringifyJson(withMember(object('{"a": 1, "Key": 2, "KEY": 4}'), "key", undefined))).toBe('{"a":1}');
   });
 });

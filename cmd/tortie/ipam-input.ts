@@ -1,0 +1,41 @@
+/** The IPAM plugin's input for an ADD: the runtime's own, with what the node and the pod's annotations put into it (C§2.3 S3 and S6). */
+import type { CniRequest } from "../../lib/cni/protocol.ts";
+import type { NetworkConfig } from "../../lib/config/network-config.ts";
+import { nodeName } from "../../lib/config/node-name.ts";
+import { TortieError } from "../../lib/errors.ts";
+import { configWithPodPools, withPodPools } from "../../lib/workload/annotations/ipam-netconf.ts";
+import { withPodCidrs } from "./host-local.ts";
+import { encode, hostLocalSection, type IpamSection } from "./ipam-stdin.ts";
+import type { Services } from "./services.ts";
+import type { Subject } from "./subject.ts";
+
+/** A request for the IPAM plugin, and what its standard input says. */
+export interface IpamInput {
+  readonly request: CniRequest;
+  readonly config: NetworkConfig;
+}
+
+/** @throws TortieError `pod-cidr-missing`, `datastore-object-missing`; DatastoreError */
+export async function ipamInputForAdd(
+  request: CniRequest,
+  config: NetworkConfig,
+  section: IpamSection,
+  { wishes }: Pick<Subject, "wishes">,
+  services: Services,
+): Promise<IpamInput> {
+  let { netconf } = request;
+  const ipam = hostLocalSection(request);
+  if (section.needsPodCidrs && ipam !== undefined) {
+    const node = config.kubernetes.nodeName ?? nodeName(config);
+    netconf = { ...netconf, ipam: withPodCidrs(ipam, node, await podCidrsOf(node, services)) };
+  }
+  netconf = withPodPools(netconf, wishes);
+  const input = netconf === request.netconf ? request : { ...request, netconf, stdin: encode(netconf) };
+  return { request: input, config: configWithPodPools(config, wishes) };
+}
+
+async function podCidrsOf(name: string, services: Services): Promise<readonly string[]> {
+  const node = await (await services.core()).node(name);
+  if (node === undefined) throw new TortieError("datastore-object-missing", `nodes ${JSON.stringify(name)} not found`);
+  return node.podCIDRs;
+}

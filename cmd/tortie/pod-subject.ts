@@ -1,0 +1,89 @@
+/**
+ * A pod of the Kubernetes datastore: its wishes are annotations that people write, its record is three that ADD writes (C§3.1, C§7.6).
+ * One GET of the pod serves both.
+ */
+import { formatPrefix, hostPrefix, parsePrefix } from "../../lib/addresses/address.ts";
+import type { NetworkConfig } from "../../lib/config/network-config.ts";
+import { isDatastoreFailure, type NamespacedName } from "../../lib/datastore/datastore.ts";
+import { messageOf, TortieError } from "../../lib/errors.ts";
+import type { KubernetesCore } from "../../lib/kubernetes/core.ts";
+import type { Namespace, Pod } from "../../lib/kubernetes/objects.ts";
+import { podAnnotationIfAny } from "../../lib/workload/annotations/annotation.ts";
+import { podWishes } from "../../lib/workload/annotations/wishes.ts";
+import type { Attachment } from "./attachment.ts";
+import type { Services } from "./services.ts";
+import type { RecordedAddresses, Subject } from "./subject.ts";
+
+/** Name of the one endpoint that a pod of the Kubernetes datastore has, whatever its interface is called (C§7.5). */
+const POD_ENDPOINT = "eth0";
+
+/** @throws TortieError `datastore-object-missing`, `identity-invalid`, `annotation-invalid`, `feature-disabled`; DatastoreError */
+export async function readPodSubject(attachment: Attachment, config: NetworkConfig, services: Services): Promise<Subject> {
+  const { identity, args } = attachment;
+  const key = { namespace: identity.namespace, name: identity.pod };
+  const core = await services.core();
+  const found = await core.pod(key);
+  const readsNamespace = config.policy.type === "k8s" || found === undefined;
+  const namespace = readsNamespace
+    ? existing(await core.namespace(key.namespace), `namespaces ${JSON.stringify(key.namespace)}`)
+    : undefined;
+  const pod = existing(found, `pods ${JSON.stringify(key.name)}`, ` in namespace ${key.namespace}`);
+  if (pod.nodeName === "") {
+    throw new TortieError(
+      "identity-invalid",
+      `error with field node (field should be assigned): pod ${key.namespace}/${key.name} is on no node yet`,
+      { next: "wait until the scheduler has chosen a node; spec.nodeName names it" },
+    );
+  }
+  const known = announced(pod);
+  return {
+    identity: pod.nodeName === identity.node ? { ...identity, endpoint: POD_ENDPOINT } : identity,
+    wishes: podWishes(pod, namespace, config, args),
+    known,
+    record: undefined,
+    // A pod has one record for all its interfaces.
+    hasSibling: async () => false,
+    write: ({ containerID, ipNetworks }) => announce(core, pod, { containerID, ipNetworks }, known, services),
+  };
+}
+
+/**
+ * What the annotations of an ADD say; nothing when a DEL has blanked them. Text that is no address counts as none: nothing of an ADD
+ * depends on what an earlier one wrote.
+ */
+export function announced(pod: Pick<Pod, "namespace" | "name" | "annotations">): RecordedAddresses | undefined {
+  const containerID = podAnnotationIfAny(pod, "containerID")?.value;
+  const addresses = (podAnnotationIfAny(pod, "podIPs") ?? podAnnotationIfAny(pod, "podIP"))?.value ?? "";
+  const ipNetworks = addresses.split(",").flatMap((text) => {
+    const prefix = parsePrefix(text.trim());
+    return prefix === undefined ? [] : [formatPrefix(hostPrefix(prefix.address))];
+  });
+  return containerID === undefined || ipNetworks.length === 0 ? undefined : { containerID, ipNetworks };
+}
+
+async function announce(
+  core: KubernetesCore,
+  pod: NamespacedName & { readonly uid: string },
+  announcement: RecordedAddresses,
+  earlier: RecordedAddresses | undefined,
+  { log }: Services,
+): Promise<void> {
+  const { namespace, name, uid } = pod;
+  try {
+    await core.announce({ namespace, name, uid }, announcement);
+  } catch (error) {
+    // No answer does not mean that nothing was written. What an earlier ADD of this container announced stays: its DEL withdraws it.
+    if (isDatastoreFailure(error, "unavailable") && earlier?.containerID !== announcement.containerID) {
+      await core.withdraw({ namespace, name }, announcement.containerID).catch((failure) => {
+        log.error(`cannot withdraw the annotations of pod ${namespace}/${name}: ${messageOf(failure)}`);
+      });
+    }
+    throw error;
+  }
+}
+
+/** Calico's words, which are those of the API server (recordings pod-missing, namespace-missing). */
+function existing<T extends Pod | Namespace>(object: T | undefined, what: string, where = ""): T {
+  if (object === undefined) throw new TortieError("datastore-object-missing", `${what} not found${where}`);
+  return object;
+}

@@ -1,0 +1,59 @@
+/**
+ * What is known of a workload before its attachment is planned: what it wishes for, what its record says that it has, and where that
+ * record is written. A plain container's record is an endpoint in the datastore; a pod's on Kubernetes is three annotations of its own.
+ */
+import type { NetworkConfig } from "../../lib/config/network-config.ts";
+import type { Datastore } from "../../lib/datastore/datastore.ts";
+import type { WorkloadEndpoint } from "../../lib/datastore/resources.ts";
+import { type PodWishes, withoutAnnotations } from "../../lib/workload/annotations/wishes.ts";
+import { workloadEndpointNamePrefix } from "../../lib/workload/endpoint-name.ts";
+import type { WorkloadIdentity } from "../../lib/workload/identity.ts";
+import type { Attachment } from "./attachment.ts";
+import { writeEndpoint } from "./endpoint-store.ts";
+import type { Services } from "./services.ts";
+
+/** What a record says: which container has which addresses, /32 and /128. */
+export type RecordedAddresses = Pick<WorkloadEndpoint, "containerID" | "ipNetworks">;
+
+export interface Subject {
+  /** With the name that the endpoint's record has, which need not be that of the interface (C§2.1 step 13). */
+  readonly identity: WorkloadIdentity;
+  readonly wishes: PodWishes;
+  /** Of whichever container got it; `undefined` when nobody has addresses. */
+  readonly known: RecordedAddresses | undefined;
+  /** The same in whole, where it is kept whole. */
+  readonly record: WorkloadEndpoint | undefined;
+  /** Whether another interface of this container has a record of its own. */
+  hasSibling(): Promise<boolean>;
+  /** The last step of an ADD. */
+  write(endpoint: WorkloadEndpoint): Promise<void>;
+}
+
+/** @throws TortieError `annotation-invalid`, `feature-disabled`, `identity-invalid`, `datastore-object-missing`; DatastoreError */
+export async function readSubject(attachment: Attachment, config: NetworkConfig, services: Services): Promise<Subject> {
+  if (services.datastoreType !== "kubernetes") return storedSubject(attachment, config, await services.datastore());
+  const { readPodSubject } = await import("./pod-subject.ts");
+  return readPodSubject(attachment, config, services);
+}
+
+/** The container that an earlier ADD of this attachment gave addresses to is this one: it may be using them. */
+export function isRepeated({ known }: Pick<Subject, "known">, containerId: string): boolean {
+  return known?.containerID === containerId && known.ipNetworks.length > 0;
+}
+
+async function storedSubject(attachment: Attachment, config: NetworkConfig, datastore: Datastore): Promise<Subject> {
+  const { identity, endpointKey, args } = attachment;
+  const record = (await datastore.endpoints.get(endpointKey))?.value;
+  return {
+    identity,
+    wishes: withoutAnnotations(config, args),
+    known: record,
+    record,
+    async hasSibling() {
+      const prefix = workloadEndpointNamePrefix({ ...identity, endpoint: "" });
+      const siblings = await datastore.endpoints.listByPrefix(endpointKey.namespace, prefix);
+      return siblings.some(({ value }) => value.containerID === identity.containerId);
+    },
+    write: (endpoint) => writeEndpoint(datastore, endpoint),
+  };
+}

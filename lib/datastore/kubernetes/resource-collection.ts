@@ -1,0 +1,238 @@
+/**
+ * One kind of custom resource as a collection of the port. Every write is a compare-and-swap that the API server makes: a PUT or a
+ * DELETE carries the uid and the resourceVersion of what was read. Two things are settled here, so that nobody else meets them:
+ *
+ * - An object marked `deleted` is one whose deletion somebody else has begun (I§2.10): it counts as absent, and is removed on the way.
+ * - A write whose answer was lost may have been carried out: the object is read again, and if it is what was sent, it was.
+ */
+import { failureOf, hasStatus, isAnswerLost } from "../../kubernetes/core/failures.ts";
+import { type Fields, metadataOf, parseKubernetesObject, preconditionsOf, revisionOf, section } from "../../kubernetes/core/metadata.ts";
+import { type Collection, DatastoreError, isDatastoreFailure, type Versioned } from "../datastore.ts";
+import { isObject } from "../local/fields.ts";
+import { type Codec, damaged, type Spec } from "./codec.ts";
+import { KeptFields } from "./kept-fields.ts";
+import type { ResourceApi } from "./resource-api.ts";
+
+const NOT_FOUND = 404;
+const CONFLICT = 409;
+
+/** How often an object marked `deleted` may turn up in the place of one that is created. */
+const MOST_CREATES = 3;
+
+/** Told of an object that a list had to leave out, or of a part of one, because it cannot be read. */
+export type OnDamaged = (error: DatastoreError) => void;
+
+export class ResourceCollection<K, T> implements Collection<K, T> {
+  readonly #api: ResourceApi;
+  readonly #codec: Codec<K, T>;
+  readonly #onDamaged: OnDamaged;
+  readonly #kept = new KeptFields();
+
+  constructor(api: ResourceApi, codec: Codec<K, T>, onDamaged: OnDamaged = () => {}) {
+    this.#api = api;
+    this.#codec = codec;
+    this.#onDamaged = onDamaged;
+  }
+
+  async get(key: K): Promise<Versioned<T> | undefined> {
+    const name = this.#codec.nameOf(key);
+    if (name === undefined) return undefined;
+    const stored = await this.#read(name, (plural) => this.#api.get(plural, name));
+    if (stored !== undefined && isMarked(stored)) {
+      await this.#finishDeletion(name, stored);
+      return undefined;
+    }
+    return stored && this.#decode(stored);
+  }
+
+  list(): Promise<readonly Versioned<T>[]> {
+    return this.listSelected("");
+  }
+
+  async create(key: K, value: T): Promise<Versioned<T>> {
+    const name = await this.#mustName(key);
+    const body = await this.#bodyOf(name, value);
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return this.#decodeText(await this.#api.post(await this.#plural(), body));
+      } catch (error) {
+        const isTaken = hasStatus(error, CONFLICT);
+        const there = isTaken || isAnswerLost(error) ? await this.#lookAgain(name, error) : undefined;
+        if (there !== undefined && isAnswerLost(error) && this.#isWritten(there, body)) return this.#decode(there);
+        if (there !== undefined && isMarked(there)) await this.#finishDeletion(name, there);
+        else if (!isTaken || there !== undefined) throw this.#failure(name, error);
+        if (attempt === MOST_CREATES) throw this.#failure(name, error);
+      }
+    }
+  }
+
+  async update(key: K, value: T, revision: string): Promise<Versioned<T>> {
+    const name = await this.#mustName(key);
+    const body = await this.#bodyOf(name, value, revision);
+    try {
+      return this.#decodeText(await this.#api.put(await this.#plural(), name, body));
+    } catch (error) {
+      const there = isAnswerLost(error) ? await this.#lookAgain(name, error) : undefined;
+      const isSame = there !== undefined && metadataOf(there).uid === preconditionsOf(revision).uid;
+      if (isSame && this.#isWritten(there, body)) return this.#decode(there);
+      throw this.#failure(name, error);
+    }
+  }
+
+  async delete(key: K, revision: string): Promise<void> {
+    const name = await this.#mustName(key);
+    try {
+      await this.#api.delete(await this.#plural(), name, revision);
+    } catch (error) {
+      const isGone = isAnswerLost(error) && (hasStatus(error, NOT_FOUND) || (await this.#lookAgain(name, error)) === undefined);
+      if (!isGone) throw this.#failure(name, error);
+    }
+  }
+
+  /** Those whose labels match the selector, in name order; what cannot be decoded is left out. */
+  async listSelected(selector: string): Promise<readonly Versioned<T>[]> {
+    const plural = await this.#plural();
+    let items: readonly Fields[];
+    try {
+      items = await this.#api.list(plural, selector, this.#codec.prepare ?? asItIs);
+    } catch (error) {
+      throw failureOf(error, `list of ${plural}`);
+    }
+    const found: Versioned<T>[] = [];
+    for (const item of items) {
+      try {
+        if (!isMarked(item)) found.push(this.#decode(item, "lazily"));
+      } catch (error) {
+        if (!isDatastoreFailure(error, "invalid")) throw error;
+        this.#onDamaged(error);
+      }
+    }
+    return found;
+  }
+
+  async #plural(): Promise<string> {
+    return this.#codec.plural(await this.#api.group());
+  }
+
+  async #mustName(key: K): Promise<string> {
+    const name = this.#codec.nameOf(key);
+    if (name !== undefined) return name;
+    const kind = this.#codec.kind(await this.#api.group());
+    const what = typeof key === "string" ? key : JSON.stringify(key);
+    throw new DatastoreError(
+      "invalid",
+      `${kind}(${what}) cannot be stored: names in Kubernetes are lower case letters, digits, "-" and ".", at most 253 of them`,
+    );
+  }
+
+  /** The whole object as it is to be; with `revision` for an update of what is there, without for a new one. */
+  async #bodyOf(name: string, value: T, revision?: string): Promise<Body> {
+    const group = await this.#api.group();
+    const spec = this.#codec.encode(value, group);
+    const head = { apiVersion: group, kind: this.#codec.kind(group) };
+    const labels = this.#codec.labels?.(value);
+    if (revision === undefined) {
+      return { ...head, metadata: { name, ...(labels && { labels }) }, spec: { ...this.#codec.initial, ...spec } };
+    }
+    const kept = this.#kept.at(name, revision);
+    const allLabels = labels && { ...section(kept.metadata, "labels"), ...labels };
+    return {
+      ...kept.others,
+      ...head,
+      metadata: { ...kept.metadata, ...(allLabels && { labels: allLabels }), name, ...preconditionsOf(revision) },
+      spec: { ...kept.spec, ...spec },
+    };
+  }
+
+  /** @returns `undefined` on 404 @throws DatastoreError */
+  async #read(name: string, request: (plural: string) => Promise<string>): Promise<Fields | undefined> {
+    let text: string;
+    try {
+      text = await request(await this.#plural());
+    } catch (error) {
+      if (hasStatus(error, NOT_FOUND)) return undefined;
+      throw this.#failure(name, error);
+    }
+    return this.#parse(name, text);
+  }
+
+  /** What became of a write: the object as it is now. @throws DatastoreError of the write itself when that cannot be found out */
+  async #lookAgain(name: string, error: unknown): Promise<Fields | undefined> {
+    try {
+      return await this.#read(name, (plural) => this.#api.lookAgain(plural, name));
+    } catch {
+      throw this.#failure(name, error);
+    }
+  }
+
+  /** Whether an object says what was sent: both go through the decoder, since the server fills in and leaves out. */
+  #isWritten(there: Fields, body: Body): boolean {
+    if (isMarked(there)) return false;
+    const sent = this.#parse(body.metadata.name, JSON.stringify({ ...body, metadata: there.metadata }));
+    // Spread, because what an object decodes late must be compared by its values.
+    return Bun.deepEquals({ ...this.#decode(sent).value }, { ...this.#decode(there).value }, true);
+  }
+
+  async #finishDeletion(name: string, marked: Fields): Promise<void> {
+    try {
+      await this.#api.delete(await this.#plural(), name, revisionOf(metadataOf(marked)));
+    } catch (error) {
+      // Somebody else was faster, or may do it: it counts as absent in any case.
+      const failure = this.#failure(name, error);
+      if (!isDatastoreFailure(failure, "not-found", "conflict", "unauthorized")) throw failure;
+    }
+  }
+
+  #parse(name: string, text: string): Fields {
+    try {
+      return parseKubernetesObject((this.#codec.prepare ?? asItIs)(text));
+    } catch (error) {
+      throw damaged(this.#describe(name), error);
+    }
+  }
+
+  /** @param when `lazily`: what the codec leaves for later is not looked at */
+  #decode(object: Fields, when: "at once" | "lazily" = "at once"): Versioned<T> {
+    const name = String(section(object, "metadata").name);
+    try {
+      const metadata = metadataOf(object);
+      const revision = revisionOf(metadata);
+      const value = this.#codec.decode({ metadata, spec: section(object, "spec"), status: section(object, "status") });
+      if (when === "at once") this.#codec.verify?.(value);
+      this.#kept.note(name, revision, object, this.#codec.members);
+      return { value, revision };
+    } catch (error) {
+      throw damaged(this.#describe(name), error);
+    }
+  }
+
+  #decodeText(text: string): Versioned<T> {
+    return this.#decode(this.#parse("", text));
+  }
+
+  /** Another uid under the same name is a conflict here: the object that the caller knew is not the one that is there. */
+  #failure(name: string, error: unknown): unknown {
+    const failure = failureOf(error, this.#describe(name));
+    const isOther = hasStatus(error, CONFLICT) && isDatastoreFailure(failure, "not-found");
+    return isOther ? new DatastoreError("conflict", `update conflict: ${this.#describe(name)}: ${error.explanation}`, error) : failure;
+  }
+
+  #describe(name: string): string {
+    return `${this.#codec.title}(${name})`;
+  }
+}
+
+interface Body {
+  readonly metadata: { readonly name: string };
+  readonly spec: Spec;
+}
+
+/** Both spellings: BlockAffinity has a text in one group and a boolean in the other (I§2.1). */
+function isMarked(object: Fields): boolean {
+  const { spec } = object;
+  return isObject(spec) && (spec.deleted === true || spec.deleted === "true");
+}
+
+function asItIs(json: string): string {
+  return json;
+}

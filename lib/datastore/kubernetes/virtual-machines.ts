@@ -1,0 +1,28 @@
+/** What the allocator asks of pods and of KubeVirt's objects (I§1.9). Without KubeVirt there is no such object: 404 as well. */
+import type { ApiCore } from "../../kubernetes/core/api-core.ts";
+import { type Fields, metadataOf } from "../../kubernetes/core/metadata.ts";
+import { isObjectName } from "../../kubernetes/core/object-name.ts";
+import type { NamespacedName, Reader, VirtualMachines } from "../datastore.ts";
+import type { OwnedObject } from "../resources.ts";
+
+export function kubernetesVirtualMachines(core: ApiCore): VirtualMachines {
+  return {
+    pods: objectsAt(core, "/api/v1", "pods"),
+    instances: objectsAt(core, "/apis/kubevirt.io/v1", "virtualmachineinstances"),
+    machines: objectsAt(core, "/apis/kubevirt.io/v1", "virtualmachines"),
+  };
+}
+
+function objectsAt(core: ApiCore, root: string, plural: string): Reader<NamespacedName, OwnedObject> {
+  return {
+    async get({ namespace, name }) {
+      if (!isObjectName(namespace) || !isObjectName(name)) return undefined;
+      return core.read(`${root}/namespaces/${namespace}/${plural}/${name}`, `${plural}(${namespace}/${name})`, decodeOwned);
+    },
+  };
+}
+
+function decodeOwned(object: Fields): OwnedObject {
+  const { namespace, name, uid, labels, owners, isDeleting } = metadataOf(object);
+  return { namespace, name, uid, labels, owners, isDeleting };
+}

@@ -1,0 +1,121 @@
+/**
+ * Runs the program that a kubeconfig's `exec` names, and reads the credentials it prints (client.authentication.k8s.io, v1 and v1beta1).
+ * Rare, so it is loaded only where it is needed.
+ */
+import { isAbsolute } from "node:path";
+import { messageOf, TortieError } from "../../errors.ts";
+import type { ClientCertificate, CredentialPlugin } from "../config/api-config.ts";
+import { bearer, checkPem } from "../config/material.ts";
+
+/** Milliseconds; clouds' plugins ask a server and take a second or two. */
+const LIMIT = 30_000;
+const MAX_OUTPUT = 1024 * 1024;
+
+const VERSIONS: readonly string[] = ["client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"];
+
+export interface PluginCredentials {
+  readonly certificate: ClientCertificate | undefined;
+  readonly authorization: string | undefined;
+  /** Milliseconds since 1970. */
+  readonly expiresAt: number | undefined;
+}
+
+/**
+ * @param owner for messages: the user of the kubeconfig
+ * @throws TortieError `credentials-failed`
+ */
+export async function runCredentialPlugin(plugin: CredentialPlugin, owner: string, limitMs = LIMIT): Promise<PluginCredentials> {
+  const what = `credential plugin ${plugin.command} of ${owner}`;
+  const failed = (reason: string, cause?: unknown) => new TortieError("credentials-failed", `${what}: ${reason}`, { cause });
+  if (!VERSIONS.includes(plugin.apiVersion))
+    throw failed(`its apiVersion is ${JSON.stringify(plugin.apiVersion)}, not one of ${VERSIONS.join(", ")}`);
+  if (plugin.needsTerminal) throw failed("it has interactiveMode Always, but nobody sits at a terminal here");
+
+  const output = await run(plugin, limitMs, failed);
+  let printed: unknown;
+  try {
+    printed = JSON.parse(output);
+  } catch {
+    // Neither the text nor the parser's message, which quotes it: there may be a token in it.
+    throw failed("it printed something that is not JSON");
+  }
+  return readCredential(printed, plugin, failed);
+}
+
+type Failed = (reason: string, cause?: unknown) => TortieError;
+
+async function run(plugin: CredentialPlugin, limitMs: number, failed: Failed): Promise<string> {
+  const info = {
+    apiVersion: plugin.apiVersion,
+    kind: "ExecCredential",
+    spec: { interactive: false, ...(plugin.cluster === undefined ? {} : { cluster: plugin.cluster }) },
+  };
+  const env = { ...process.env, ...plugin.env, KUBERNETES_EXEC_INFO: JSON.stringify(info) };
+  let child: Bun.Subprocess<"ignore", "pipe", "inherit">;
+  try {
+    child = Bun.spawn([plugin.command, ...plugin.args], {
+      stdin: "ignore",
+      stdout: "pipe",
+      stderr: "inherit",
+      env,
+      timeout: limitMs,
+      killSignal: "SIGKILL",
+      maxBuffer: MAX_OUTPUT,
+    });
+  } catch (cause) {
+    const hint = plugin.installHint === "" ? "" : ` (${plugin.installHint.trim()})`;
+    const place = isAbsolute(plugin.command) ? "" : " in PATH";
+    throw failed(`it cannot be run${place}: ${messageOf(cause)}${hint}`, cause);
+  }
+  const began = performance.now();
+  // Its output may be held open by what it started: the program's end counts.
+  const [output] = await Promise.all([readUntilEnd(child), child.exited]);
+  if (child.signalCode !== null) {
+    if (performance.now() - began >= limitMs) throw failed(`it did not end within ${limitMs / 1000} s and was stopped`);
+    throw failed(`it was ended by ${child.signalCode}`);
+  }
+  if (child.exitCode !== 0) throw failed(`it ended with exit status ${child.exitCode}; what it wrote on standard error says why`);
+  return output;
+}
+
+async function readUntilEnd(child: Bun.Subprocess<"ignore", "pipe", "inherit">): Promise<string> {
+  const late = child.exited.then(() => Bun.sleep(500)).then(() => "");
+  return Promise.race([new Response(child.stdout).text(), late]);
+}
+
+function readCredential(printed: unknown, plugin: CredentialPlugin, failed: Failed): PluginCredentials {
+  const credential = membersOf(printed);
+  if (credential?.kind !== "ExecCredential") throw failed("it printed something that is no ExecCredential");
+  if (credential.apiVersion !== plugin.apiVersion) {
+    throw failed(`it printed an ExecCredential of ${JSON.stringify(credential.apiVersion)}, but ${plugin.apiVersion} was asked for`);
+  }
+  const status = membersOf(credential.status);
+  if (status === undefined) throw failed("the ExecCredential it printed has no status");
+  const { token, clientCertificateData: certificate, clientKeyData: key, expirationTimestamp: expires } = status;
+  if (!isTextOrAbsent(token) || !isTextOrAbsent(certificate) || !isTextOrAbsent(key) || !isTextOrAbsent(expires)) {
+    throw failed("the status it printed has a member that is no string");
+  }
+  if (!certificate !== !key) throw failed("it printed a certificate without its key, or a key without its certificate");
+  if (!token && !certificate) throw failed("it printed neither a token nor a certificate");
+  const expiresAt = expires ? Date.parse(expires) : undefined;
+  if (Number.isNaN(expiresAt)) throw failed(`its expirationTimestamp ${JSON.stringify(expires)} is no time`);
+  return {
+    authorization: token ? bearer(token, "the token of a credential plugin") : undefined,
+    certificate:
+      certificate && key
+        ? {
+            certificate: checkPem(certificate, "CERTIFICATE", "clientCertificateData of a credential plugin"),
+            key: checkPem(key, "PRIVATE KEY", "clientKeyData of a credential plugin"),
+          }
+        : undefined,
+    expiresAt,
+  };
+}
+
+function membersOf(value: unknown): Readonly<Record<string, unknown>> | undefined {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? { ...value } : undefined;
+}
+
+function isTextOrAbsent(value: unknown): value is string | undefined | null {
+  return value === undefined || value === null || typeof value === "string";
+}

@@ -1,0 +1,63 @@
+/** ApiError from what a server answered: its Status object (k8s.io/apimachinery, meta/v1 Status), or whatever else it said. */
+import { ApiError, type ApiErrorCause, type ApiErrorFacts } from "../api-client.ts";
+import type { WireAnswer } from "./transport.ts";
+
+/** So much of a page that is no Status object is repeated in a message. */
+const EXCERPT = 120;
+
+/** @param what method and URL @param isRepetition see ApiError */
+export function statusError(what: string, answer: WireAnswer, isRepetition: boolean): ApiError {
+  const status = parseObject(answer.body);
+  if (status === undefined || status.kind !== "Status") {
+    const explanation = `the server answered with status ${answer.status}${excerptOf(answer)}`;
+    return new ApiError(`${what}: ${explanation}`, { status: answer.status, explanation, isRepetition });
+  }
+  const explanation = textOf(status.message) || `the server answered with status ${answer.status}`;
+  const details = isMembers(status.details) ? status.details : {};
+  const facts: ApiErrorFacts = {
+    status: answer.status,
+    reason: textOf(status.reason),
+    causes: Array.isArray(details.causes) ? details.causes.filter(isMembers).map(causeOf) : [],
+    explanation,
+    isRepetition,
+  };
+  return new ApiError(`${what}: ${explanation}`, facts);
+}
+
+/** An answer of 2xx that is no JSON comes from something that is no API server, for instance a login page in between. */
+export function foreignAnswerError(what: string, answer: WireAnswer): ApiError {
+  const explanation = `the answer has the type ${JSON.stringify(answer.contentType)} instead of JSON${excerptOf(answer)}: this is no Kubernetes API server`;
+  return new ApiError(`${what}: ${explanation}`, { explanation });
+}
+
+export function isJsonAnswer({ contentType, body }: WireAnswer): boolean {
+  return contentType.includes("json") || (contentType === "" && (body.startsWith("{") || body === ""));
+}
+
+type Members = Readonly<Record<string, unknown>>;
+
+function parseObject(text: string): Members | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isMembers(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isMembers(value: unknown): value is Members {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
+
+function causeOf(cause: Members): ApiErrorCause {
+  return { reason: textOf(cause.reason), field: textOf(cause.field), message: textOf(cause.message) };
+}
+
+function excerptOf({ body }: WireAnswer): string {
+  const text = body.slice(0, EXCERPT).replace(/\s+/g, " ").trim();
+  return text === "" ? "" : ` (${text})`;
+}

@@ -1,0 +1,121 @@
+/**
+ * Kubeconfig files: which context counts, and the cluster and user it names. Several files, joined by ":", are taken together: the first
+ * that defines a name counts, and files that are missing are passed over, as kubectl does.
+ */
+import { messageOf, TortieError } from "../../errors.ts";
+import { systemErrorCode, systemErrorText } from "../../system/errno.ts";
+import { directoryOf, readText } from "../../system/files.ts";
+import { Fields } from "./fields.ts";
+
+/** A named entry and the folder of its file, from which relative paths in it start. */
+export interface Entry {
+  readonly fields: Fields;
+  readonly folder: string;
+}
+
+export interface Selection {
+  /** Absent where the context names none: then the server must come from elsewhere. */
+  readonly cluster: Entry | undefined;
+  /** Absent where the context names none: then we are anonymous. */
+  readonly user: Entry | undefined;
+  /** For messages: `context "x" of /root/.kube/config`. */
+  readonly place: string;
+}
+
+interface File {
+  readonly path: string;
+  readonly folder: string;
+  readonly root: Fields;
+}
+
+/**
+ * @param paths one path, or several joined by ":"
+ * @param wanted the context to use instead of the files' own
+ * @throws TortieError `kubeconfig-unreadable`, `kubeconfig-invalid`
+ */
+export function readKubeconfig(paths: string, wanted: string | undefined): Selection {
+  const list = paths.split(":").filter((path) => path !== "");
+  const files: File[] = [];
+  for (const path of list) {
+    const file = readKubeconfigFile(path, list.length > 1);
+    if (file !== undefined) files.push(file);
+  }
+  if (files.length === 0) throw new TortieError("kubeconfig-unreadable", `stat ${paths}: no such file or directory`);
+
+  const named = wanted ?? firstText(files, "current-context");
+  if (named === undefined) throw new TortieError("kubeconfig-invalid", `current-context of ${paths} is missing`);
+  const context = find(files, "contexts", "context", named);
+  const place = `context ${JSON.stringify(named)} of ${paths}`;
+  if (context === undefined) throw new TortieError("kubeconfig-invalid", `${place} does not exist`);
+  return {
+    cluster: referenced(files, context.fields, "clusters", "cluster"),
+    user: referenced(files, context.fields, "users", "user"),
+    place,
+  };
+}
+
+function readKubeconfigFile(path: string, mayBeMissing: boolean): File | undefined {
+  let text: string;
+  try {
+    text = readText(path);
+  } catch (cause) {
+    if (systemErrorCode(cause) === "ENOENT") {
+      if (mayBeMissing) return undefined;
+      throw new TortieError("kubeconfig-unreadable", `stat ${path}: no such file or directory`, { cause });
+    }
+    throw new TortieError("kubeconfig-unreadable", `error loading config file "${path}": ${systemErrorText(cause) ?? messageOf(cause)}`, {
+      cause,
+    });
+  }
+  return { path, folder: directoryOf(path), root: new Fields(parse(text, path), path) };
+}
+
+/** JSON is tried first where it looks like it: it is a part of YAML, and its own parser is the faster one. */
+function parse(text: string, path: string): unknown {
+  if (text.startsWith("{")) {
+    try {
+      return JSON.parse(text);
+    } catch {
+      // YAML may begin like this too.
+    }
+  }
+  try {
+    return Bun.YAML.parse(text);
+  } catch (cause) {
+    throw new TortieError("kubeconfig-invalid", `error loading config file "${path}": yaml: ${messageOf(cause)}`, { cause });
+  }
+}
+
+function firstText(files: readonly File[], key: string): string | undefined {
+  for (const file of files) {
+    const text = file.root.text(key);
+    if (text !== undefined) return text;
+  }
+  return undefined;
+}
+
+function referenced(files: readonly File[], context: Fields, list: string, key: string): Entry | undefined {
+  const name = context.text(key);
+  if (name === undefined) return undefined;
+  const entry = find(files, list, key, name);
+  if (entry === undefined) {
+    throw new TortieError("kubeconfig-invalid", `${context.nameOf(key)} is ${JSON.stringify(name)}, which is not among the ${list}`);
+  }
+  return entry;
+}
+
+/** An entry of one of the three lists: `{name: …, cluster: {…}}`. */
+function find(files: readonly File[], list: string, key: string, name: string): Entry | undefined {
+  for (const { root, path, folder } of files) {
+    for (const entry of root.children(list)) {
+      if (entry.raw("name") !== name) continue;
+      return { fields: new Fields(entry.raw(key) ?? {}, `${key} ${JSON.stringify(name)} of ${path}`), folder };
+    }
+  }
+  return undefined;
+}
+
+/** A path as it stands in a kubeconfig: a relative one starts from the folder of the file. */
+export function resolvePath(path: string, folder: string): string {
+  return path.startsWith("/") ? path : `${folder}/${path}`;
+}

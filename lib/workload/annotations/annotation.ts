@@ -1,0 +1,66 @@
+/**
+ * One annotation of a pod or of a namespace, with all that an error about it has to name. What Calico's plugins read has the prefix
+ * `cni.projectcalico.org/` (C§3.1).
+ */
+import { TortieError } from "../../errors.ts";
+import type { Namespace, Pod } from "../../kubernetes/objects.ts";
+
+export const ANNOTATION_PREFIX = "cni.projectcalico.org/";
+
+/** The part of a pod that its annotations are read from. */
+export type AnnotatedPod = Pick<Pod, "namespace" | "name" | "annotations">;
+export type AnnotatedNamespace = Pick<Namespace, "name" | "annotations">;
+
+export interface Annotation {
+  /** In full: "cni.projectcalico.org/ipAddrs". */
+  readonly key: string;
+  readonly value: string;
+  /** Whose it is, for messages: "pod default/web". */
+  readonly holder: string;
+}
+
+/** Values longer than this are cut in messages; the API server takes 256 KiB. */
+const SHOWN_OF_VALUE = 200;
+const SHOWN_OF_PROBLEM = 800;
+
+/** @returns `undefined` when the pod does not have it; an empty value is a value */
+export function podAnnotation(pod: AnnotatedPod, name: string): Annotation | undefined {
+  return annotationOf(pod.annotations, name, () => `pod ${pod.namespace}/${pod.name}`);
+}
+
+/** An empty value asks for nothing, which is how nearly all of them are read (recordings pools-empty-string, spoof-empty-string). */
+export function podAnnotationIfAny(pod: AnnotatedPod, name: string): Annotation | undefined {
+  const annotation = podAnnotation(pod, name);
+  return annotation?.value === "" ? undefined : annotation;
+}
+
+/** The pod's, or else its namespace's; an empty one does not count (C§3.2). */
+export function inheritedAnnotation(pod: AnnotatedPod, namespace: AnnotatedNamespace | undefined, name: string): Annotation | undefined {
+  const own = podAnnotationIfAny(pod, name);
+  if (own !== undefined || namespace === undefined) return own;
+  const inherited = annotationOf(namespace.annotations, name, () => `namespace ${namespace.name}`);
+  return inherited?.value === "" ? undefined : inherited;
+}
+
+/** @param problem begins with what Calico prints for it, because that is what operators search for */
+export function annotationInvalid({ key, value, holder }: Annotation, problem: string): TortieError {
+  return new TortieError(
+    "annotation-invalid",
+    `${shortened(problem, SHOWN_OF_PROBLEM).trimEnd()} (annotation ${key} of ${holder}: ${JSON.stringify(shortened(value))})`,
+  );
+}
+
+/** An annotation that needs a permission of `feature_control` which the network configuration does not give. */
+export function featureDisabled({ key, holder }: Annotation, feature: string): TortieError {
+  return new TortieError("feature-disabled", `requested feature is not enabled: ${feature} (annotation ${key} of ${holder})`);
+}
+
+export function shortened(text: string, longest = SHOWN_OF_VALUE): string {
+  return text.length <= longest ? text : `${text.slice(0, longest)}…`;
+}
+
+function annotationOf(annotations: Readonly<Record<string, string>>, name: string, holder: () => string): Annotation | undefined {
+  const key = ANNOTATION_PREFIX + name;
+  const value = annotations[key];
+  return value === undefined ? undefined : { key, value, holder: holder() };
+}

@@ -1,0 +1,61 @@
+/** Where a pod's addresses stand, and whether it still has any (C§7.5). */
+import { formatPrefix, hostPrefix, parseAddress, parsePrefix } from "../../addresses/address.ts";
+import type { TortieError } from "../../errors.ts";
+import type { Pod } from "../../kubernetes/objects.ts";
+import { ANNOTATION_PREFIX, annotationInvalid } from "./annotation.ts";
+
+export const POD_IP = `${ANNOTATION_PREFIX}podIP`;
+export const POD_IPS = `${ANNOTATION_PREFIX}podIPs`;
+/** Of the network plugin for AWS. */
+const AWS_POD_IPS = "vpc.amazonaws.com/pod-ips";
+
+export interface PodAddresses {
+  /** /32 and /128, in their order. */
+  readonly networks: readonly string[];
+  /** Texts that are no addresses; they are left out of `networks`. */
+  readonly problems: readonly TortieError[];
+}
+
+const NONE: PodAddresses = { networks: [], problems: [] };
+
+/** A finished pod has no addresses any more, whatever its status says. */
+export function addressesOfPod(pod: Pod): PodAddresses {
+  if (isFinished(pod)) return NONE;
+  for (const { key, texts } of sourcesOf(pod)) {
+    if (texts.length === 0) continue;
+    const networks: string[] = [];
+    const problems: TortieError[] = [];
+    for (const text of texts) {
+      const address = parseAddress(text) ?? parsePrefix(text)?.address;
+      if (address !== undefined) networks.push(formatPrefix(hostPrefix(address)));
+      else problems.push(invalid(pod, key, texts.join(","), text));
+    }
+    return { networks, problems };
+  }
+  return NONE;
+}
+
+/** It will not use its addresses again: it is deleted and its DEL is done, or all its containers have ended. */
+export function isFinished(pod: Pick<Pod, "isDeleting" | "annotations" | "phase">): boolean {
+  if (pod.isDeleting && (pod.annotations[POD_IP] === "" || pod.annotations[AWS_POD_IPS] === "")) return true;
+  return pod.phase === "Succeeded" || pod.phase === "Failed" || pod.phase === "Completed";
+}
+
+/** The status comes first: kubelet's word counts once it has spoken. */
+function sourcesOf({ podIPs, podIP, annotations }: Pod): readonly { readonly key: string; readonly texts: readonly string[] }[] {
+  const ofAnnotation = (key: string, separator?: string) => {
+    const value = annotations[key] ?? "";
+    return { key, texts: value === "" ? [] : separator === undefined ? [value] : value.split(separator) };
+  };
+  return [
+    { key: "status.podIPs", texts: podIPs.filter((ip) => ip !== "") },
+    { key: "status.podIP", texts: podIP === "" ? [] : [podIP] },
+    ofAnnotation(POD_IPS, ","),
+    ofAnnotation(POD_IP),
+    ofAnnotation(AWS_POD_IPS, ","),
+  ];
+}
+
+function invalid(pod: Pod, key: string, value: string, text: string): TortieError {
+  return annotationInvalid({ key, value, holder: `pod ${pod.namespace}/${pod.name}` }, `invalid CIDR address: ${text}`);
+}

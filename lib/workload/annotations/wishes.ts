@@ -1,0 +1,88 @@
+/**
+ * What a pod asks for, in one place. The first source that says anything counts, alone, nothing is merged:
+ *
+ *   pools and families    pod annotation, namespace annotation, the netconf's `ipam` section, all enabled pools (C§3.2)
+ *   addresses             pod annotation, then what `requestedAddresses` finds: `runtimeConfig.ips`, `IP=` of CNI_ARGS
+ *   MAC                   pod annotation, then what `requestedMac` finds: `runtimeConfig.mac`, `MAC=` of CNI_ARGS
+ *   floating IPs, source prefixes   pod annotation only
+ *
+ * Annotations are inert unless `policy.type` is `k8s` (C§2.3 S5). An ADD reads them before it takes an address, so that a bad one
+ * leaves nothing behind; DEL never reads them (design §8).
+ */
+import type { Address, Family } from "../../addresses/address.ts";
+import { isCalicoIpam } from "../../config/ipam-section.ts";
+import type { NetworkConfig } from "../../config/network-config.ts";
+import type { CniArgs } from "../cni-args.ts";
+import type { MacAddress } from "../mac.ts";
+import { requestedAddresses, requestedMac } from "../requested.ts";
+import { type WishedAddresses, wishedAddresses } from "./addresses.ts";
+import type { AnnotatedNamespace, AnnotatedPod } from "./annotation.ts";
+import { wishedFloatingIps } from "./floating-ips.ts";
+import { wishedMac } from "./hardware-address.ts";
+import { type Families, type WishedPools, wishedFamilies, wishedPools } from "./pools.ts";
+import { wishedSourcePrefixes } from "./source-prefixes.ts";
+
+export interface PodWishes {
+  /** Of the annotations alone: `undefined` leaves the netconf as it is. */
+  readonly pools: WishedPools;
+  /** Of the annotations alone: `undefined` leaves the netconf as it is. */
+  readonly families: Families | undefined;
+  readonly addresses: WishedAddresses;
+  /** Of all sources; `undefined` leaves the choice to the kernel. */
+  readonly mac: MacAddress | undefined;
+  /** See `floatingNats`. */
+  readonly floatingIps: readonly Address[];
+  /** Canonical CIDRs. */
+  readonly allowedSourcePrefixes: readonly string[];
+}
+
+type Configuration = Pick<NetworkConfig, "policy" | "ipam" | "featureControl" | "runtimeConfig">;
+type Arguments = Pick<CniArgs, "ip" | "mac">;
+
+const NO_POOLS: WishedPools = { ipv4: undefined, ipv6: undefined };
+
+/**
+ * @param namespace the pod's; only pools and families are read from it
+ * @throws TortieError `annotation-invalid`, `feature-disabled`; `addresses-requested-invalid`, `mac-invalid` of the other sources
+ */
+export function podWishes(pod: AnnotatedPod, namespace: AnnotatedNamespace | undefined, config: Configuration, args: Arguments): PodWishes {
+  if (config.policy.type !== "k8s") return withoutAnnotations(config, args);
+  // Other IPAM plugins know neither pools nor families by these names (recording pools-hostlocal).
+  const choosesPools = isCalicoIpam(config.ipam.type);
+  const families = choosesPools ? wishedFamilies(pod, namespace) : undefined;
+  const addresses = wishedAddresses(pod, config);
+  return {
+    pools: choosesPools ? wishedPools(pod, namespace) : NO_POOLS,
+    families,
+    addresses,
+    mac: wishedMac(pod) ?? requestedMac(config, args),
+    floatingIps: wishedFloatingIps(pod, config, expectedFamilies(addresses, families, config, args)),
+    allowedSourcePrefixes: wishedSourcePrefixes(pod),
+  };
+}
+
+/** The wishes of a workload that has no annotations to read: a plain container, or a pod of another policy type. */
+export function withoutAnnotations(config: Pick<NetworkConfig, "runtimeConfig">, args: Arguments): PodWishes {
+  return {
+    pools: NO_POOLS,
+    families: undefined,
+    addresses: { kind: "ipam" },
+    mac: requestedMac(config, args),
+    floatingIps: [],
+    allowedSourcePrefixes: [],
+  };
+}
+
+/** The families that the pod will have, as far as that is certain before the IPAM plugin has answered. */
+function expectedFamilies(
+  addresses: WishedAddresses,
+  families: Families | undefined,
+  config: Configuration,
+  args: Arguments,
+): ReadonlySet<Family> | undefined {
+  if (!isCalicoIpam(config.ipam.type)) return undefined;
+  const requested = addresses.kind === "ipam" ? requestedAddresses(config, args) : addresses.addresses;
+  if (requested.length > 0) return new Set(requested.map(({ family }) => family));
+  const { ipv4, ipv6 } = families ?? { ipv4: config.ipam.assignIpv4, ipv6: config.ipam.assignIpv6 };
+  return new Set<Family>([...(ipv4 ? [4 as const] : []), ...(ipv6 ? [6 as const] : [])]);
+}

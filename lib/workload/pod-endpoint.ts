@@ -1,0 +1,125 @@
+/**
+ * The endpoint that a pod is (C§7.5): on the Kubernetes datastore a workload endpoint has no object of its own, it is a view of its
+ * pod. Exactly one a pod, always called `eth0`, without a MAC, which nobody writes down there.
+ */
+import type { EndpointPort, QosControls, WorkloadEndpoint } from "../datastore/resources.ts";
+import { TortieError } from "../errors.ts";
+import type { ContainerPort, Pod } from "../kubernetes/objects.ts";
+import { ANNOTATION_PREFIX } from "./annotations/annotation.ts";
+import { presentNats } from "./annotations/floating-ips.ts";
+import { addressesOfPod } from "./annotations/pod-addresses.ts";
+import { wishedSourcePrefixes } from "./annotations/source-prefixes.ts";
+import { workloadEndpointName } from "./endpoint-name.ts";
+import { hostInterfaceNameIfAny } from "./interface-names.ts";
+import { endpointLabels, podProfiles } from "./profiles.ts";
+import { qosControlsOf } from "./qos-controls.ts";
+
+export { isFinished } from "./annotations/pod-addresses.ts";
+
+const ENDPOINT = "eth0";
+const ORCHESTRATOR = "k8s";
+const CONTAINER_ID = `${ANNOTATION_PREFIX}containerID`;
+/** Written by Multus; passed on as it is (C§3.1). */
+const NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status";
+
+/** What DEL and every look-up of a record need. */
+export interface PodRecord {
+  /** Empty when no ADD has written it. */
+  readonly containerID: string;
+  /** /32 and /128; texts that are no addresses are left out. */
+  readonly ipNetworks: readonly string[];
+}
+
+export interface ConvertedPod {
+  readonly endpoint: WorkloadEndpoint;
+  /** Annotations that cannot be read, each naming pod, annotation and value; what they ask for is not in the endpoint. */
+  readonly problems: readonly TortieError[];
+  /** Limits of QoS that were changed or dropped; they never fail anything (recording qos). */
+  readonly warnings: readonly string[];
+}
+
+/** Scheduled, and in a network namespace of its own. Calico's plugin does not ask for this on ADD (recordings pod-hostnetwork, pod-other-node). */
+export function isEndpointPod(pod: Pick<Pod, "nodeName" | "isHostNetwork">): boolean {
+  return pod.nodeName !== "" && !pod.isHostNetwork;
+}
+
+/** Never fails: no annotation that somebody broke may stand between a DEL and the container's addresses (design §8, del-bad-*). */
+export function recordOfPod(pod: Pod): PodRecord {
+  return { containerID: pod.annotations[CONTAINER_ID] ?? "", ipNetworks: addressesOfPod(pod).networks };
+}
+
+/**
+ * The endpoint, for an ADD: strict, because it is to be used as it stands.
+ *
+ * @param interfacePrefix FELIX_INTERFACEPREFIX; one that no interface name can begin with leaves `interfaceName` empty
+ * @throws TortieError `identity-invalid` when the pod is on no node, `annotation-invalid` for the first of `problems`
+ */
+export function endpointOfPod(pod: Pod, interfacePrefix?: string): WorkloadEndpoint {
+  const { endpoint, problems } = convertPod(pod, interfacePrefix);
+  const [first] = problems;
+  if (first !== undefined) throw first;
+  return endpoint;
+}
+
+/** The same, made of what can be read. @throws TortieError `identity-invalid` when the pod is on no node: it has no name then */
+export function convertPod(pod: Pod, interfacePrefix?: string): ConvertedPod {
+  if (pod.nodeName === "") {
+    const problem = `error with field node (field should be assigned): pod ${pod.namespace}/${pod.name} is on no node yet`;
+    throw new TortieError("identity-invalid", problem, { next: "wait until the scheduler has chosen a node; spec.nodeName names it" });
+  }
+  const { namespace, nodeName: node, name, serviceAccountName } = pod;
+  const identity = { orchestrator: ORCHESTRATOR, node, namespace, pod: name, containerId: "", endpoint: ENDPOINT } as const;
+  const { containerID } = recordOfPod(pod);
+  const { networks, problems: addressProblems } = addressesOfPod(pod);
+  const nats = readable(() => presentNats(pod, networks));
+  const prefixes = readable(() => wishedSourcePrefixes(pod));
+  const { controls, warnings } = qosControlsOf(pod.annotations);
+  const endpoint: WorkloadEndpoint = {
+    name: workloadEndpointName(identity),
+    namespace,
+    labels: { ...pod.labels, ...endpointLabels(namespace, ORCHESTRATOR, serviceAccountName) },
+    orchestrator: ORCHESTRATOR,
+    node,
+    containerID,
+    pod: name,
+    endpoint: ENDPOINT,
+    serviceAccountName,
+    generateName: pod.generateName,
+    ipNetworks: networks,
+    ipNATs: nats.value,
+    profiles: podProfiles(namespace, serviceAccountName),
+    interfaceName: hostInterfaceNameIfAny(identity, interfacePrefix),
+    mac: "",
+    ports: endpointPorts(pod.ports),
+    allowSpoofedSourcePrefixes: prefixes.value,
+    ...optionalParts(pod, controls),
+  };
+  return { endpoint, problems: [...addressProblems, ...prefixes.problems, ...nats.problems], warnings };
+}
+
+function optionalParts(pod: Pod, qosControls: QosControls | undefined): Pick<WorkloadEndpoint, "annotations" | "qosControls"> {
+  const status = pod.annotations[NETWORK_STATUS];
+  return {
+    ...(status === undefined ? {} : { annotations: { [NETWORK_STATUS]: status } }),
+    ...(qosControls === undefined ? {} : { qosControls }),
+  };
+}
+
+/** Those with a number and either a name or a port of the host, of a protocol that policy knows. */
+function endpointPorts(ports: readonly ContainerPort[]): readonly EndpointPort[] {
+  return ports.flatMap(({ name, protocol, containerPort, hostPort, hostIP }) => {
+    const known = protocol === "" ? "TCP" : protocol;
+    if (containerPort === 0 || (name === "" && hostPort === 0) || !["TCP", "UDP", "SCTP"].includes(known)) return [];
+    return [{ name, protocol: known, port: containerPort, hostPort, hostIP }];
+  });
+}
+
+/** The value of a reader, or none and the problem that it threw. */
+function readable<T>(read: () => readonly T[]): { readonly value: readonly T[]; readonly problems: readonly TortieError[] } {
+  try {
+    return { value: read(), problems: [] };
+  } catch (error) {
+    if (error instanceof TortieError) return { value: [], problems: [error] };
+    throw error;
+  }
+}

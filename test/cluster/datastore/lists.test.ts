@@ -1,0 +1,62 @@
+/** Lists that are long, and lists in which something is wrong. */
+import type { DatastoreError } from "../../../lib/datastore/datastore.ts";
+import type { KubernetesDatastore } from "../../../lib/datastore/kubernetes/kubernetes-datastore.ts";
+import { type Fields, LEGACY, startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { openDatastoreOf } from "./open-datastore.ts";
+
+let cluster: TestCluster;
+let store: KubernetesDatastore;
+const damaged: DatastoreError[] = [];
+beforeAll(async () => {
+  cluster = await startCluster();
+});
+afterAll(() => cluster[Symbol.asyncDispose]());
+beforeEach(async () => {
+  await cluster.reset();
+  damaged.length = 0;
+  store = await openDatastoreOf(cluster, { group: LEGACY, onDamaged: (error) => damaged.push(error) });
+});
+afterEach(() => store[Symbol.asyncDispose]());
+
+const put = (kind: string, name: string, spec: Fields) => cluster.apply({ apiVersion: LEGACY, kind, metadata: { name }, spec });
+
+describe("a list of more objects than fit a page", () => {
+  it("has all of them once, in name order, read in pages of 500", async () => {
+    const ids = Array.from({ length: 1003 }, (_, index) => `net.c${String(index).padStart(4, "0")}`);
+    for (let from = 0; from < ids.length; from += 50) {
+      await Promise.all(ids.slice(from, from + 50).map((id) => put("IPAMHandle", id, { handleID: id, block: {}, deleted: false })));
+    }
+    const mark = await cluster.mark();
+    expect((await store.handles.list()).map(({ value }) => value.id)).toEqual(ids);
+    const asked = (await cluster.requests(mark)).map(({ uri }) => uri.replace(/continue=[^&]+/, "continue=X"));
+    const first = `/apis/${LEGACY}/ipamhandles?limit=500`;
+    expect(asked).toEqual([first, `${first}&continue=X`, `${first}&continue=X`]);
+  });
+});
+
+describe("a damaged object", () => {
+  const block = { cidr: "10.40.0.8/31", unallocated: [], attributes: [], strictAffinity: false };
+
+  it("is named when it is read, and left out of lists that hold the others", async () => {
+    await put("IPAMHandle", "net.a", { handleID: "net.a", block: { "10.40.0.8/31": 1 }, deleted: false });
+    await put("BlockAffinity", "x", { state: "lost", node: "worker-1", type: "host", cidr: "10.40.0.8/31", deleted: "false" });
+    await put("BlockAffinity", "y", { state: "pending", node: "worker-1", type: "host", cidr: "10.40.0.10/31", deleted: "false" });
+    expect((await store.affinities.listAll()).map(({ value }) => value.cidr)).toEqual(["10.40.0.10/31"]);
+    expect(damaged.map(({ message }) => message)).toEqual([expect.stringContaining("BlockAffinity(x)")]);
+
+    await put("IPAMBlock", "10-40-0-8-31", { ...block, allocations: [7, null] });
+    await expect(store.blocks.get("10.40.0.8/31")).rejects.toMatchObject({
+      failure: "invalid",
+      message: expect.stringContaining("IPAMBlock(10-40-0-8-31) cannot be read: allocations refers to attribute 7 of 0"),
+    });
+  });
+
+  it("keeps its place among the blocks, so that nobody takes it for free, and fails only who looks at its addresses", async () => {
+    await put("IPAMBlock", "10-40-0-8-31", { ...block, allocations: [7, null] });
+    await put("IPAMBlock", "10-40-0-10-31", { ...block, cidr: "10.40.0.10/31", allocations: [null, null] });
+    const [good, bad] = await store.blocks.list();
+    expect([good?.value.cidr, bad?.value.cidr]).toEqual(["10.40.0.10/31", "10.40.0.8/31"]);
+    expect(good?.value.allocations).toEqual([null, null]);
+    expect(() => bad?.value.allocations).toThrow(expect.objectContaining({ failure: "invalid" }));
+  });
+});

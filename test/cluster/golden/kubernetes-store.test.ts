@@ -1,0 +1,104 @@
+/** The replayer's own store: what it puts is what it reads, and it counts what others ask. */
+import { mapTexts, parseJson, recordOf } from "../../golden/json.ts";
+import { ReplayCluster } from "../../golden/kubernetes-cluster.ts";
+import { kubernetesStore } from "../../golden/kubernetes-store.ts";
+import { loadRecording, type Recording } from "../../golden/recording.ts";
+import type { ReplayStore } from "../../golden/replay-store.ts";
+import { Stage } from "../../golden/stage.ts";
+import { stateFromPlurals } from "../../golden/stored-state.ts";
+
+const CLAIMED = "2026-01-01T00:00:00Z";
+
+describe("the API server as a replay store", () => {
+  let cluster: ReplayCluster;
+  beforeAll(async () => {
+    cluster = await ReplayCluster.start();
+  }, 120_000);
+  afterAll(async () => {
+    await cluster[Symbol.asyncDispose]();
+  });
+
+  async function onStage<T>(recording: Recording, work: (store: ReplayStore, stage: Stage) => Promise<T>): Promise<T> {
+    await using stage = await Stage.open({ hostname: "recorder", sandboxes: [] });
+    await using store = await kubernetesStore(cluster).open(stage, recording);
+    return await work(store, stage);
+  }
+
+  /** Objects of `before` with the times that a play would put there. */
+  function objectsOf(recording: Recording) {
+    return recording.objects.map((object) => ({ ...object, spec: recordOf(mapTexts(object.spec, fillTime)) }));
+  }
+
+  it.each([
+    "foreign-fields",
+    "sequence-53-bits",
+    "sequence-max",
+    "affinity-foreign-label-type",
+    "handle-upper-case",
+    "block-deleted-mark",
+    "unallocated-double",
+    "vm-uid-mismatch",
+  ])("holds what a recording begins with, every digit, label and annotation of it (%s)", async (name) => {
+    const recording = loadRecording("ipam-kdd", name);
+    const before = recordOf(mapTexts(recordOf(recordOf(parseJson(recording.text)).before), fillTime));
+    const held = await onStage(recording, async (store) => {
+      await store.seed(objectsOf(recording));
+      return store.readObjects();
+    });
+    expect(held).toEqual({ ...stateFromPlurals(before), pods: {} });
+  });
+
+  it("gives a scenario nothing of the one before, not even what a finalizer holds", async () => {
+    for (const [suite, name] of [["main", "pod-terminating"] as const, ["ipam-kdd", "pools-terminating"] as const]) {
+      const recording = loadRecording(suite, name);
+      await onStage(recording, async (store) => {
+        await store.seed(recording.objects);
+        await store.applyChange([], [{ kind: suite === "main" ? "Pod" : "IPPool", name: suite === "main" ? "pod1" : "p4" }]);
+      });
+    }
+    const left = await onStage(loadRecording("main", "version-1.0.0"), async (store) => {
+      await store.seed([]);
+      return store.readObjects();
+    });
+    expect(left).toEqual({ blocks: {}, affinities: {}, handles: {}, endpoints: {}, pods: {} });
+  });
+
+  it("replaces a pod's annotations when a scenario changes it", async () => {
+    const recording = loadRecording("main", "del-bad-hwaddr");
+    const pods = await onStage(recording, async (store) => {
+      await store.seed(recording.objects);
+      for (const step of recording.steps) if (step.kind === "change") await store.applyChange(step.put, step.remove);
+      return (await store.readObjects()).pods;
+    });
+    expect(pods).toEqual({
+      pod1: {
+        "cni.projectcalico.org/containerID": "cid1",
+        "cni.projectcalico.org/podIP": "10.60.0.0/32",
+        "cni.projectcalico.org/podIPs": "10.60.0.0/32",
+      },
+    });
+  });
+
+  it("can be reached from a stage that has no link, and counts what is asked from there only", async () => {
+    const recording = loadRecording("main", "version-1.0.0");
+    const { links, requests } = await onStage(recording, async (store, stage) => {
+      await store.seed(recording.objects);
+      await store.readObjects();
+      const ask = `${stage.dir}/ask`;
+      const path = "https://127.0.0.1:6443/api/v1/namespaces/rec/pods/pod1";
+      stage.writeFile(
+        ask,
+        `#!/bin/sh\ncurl -sf --cacert '${stage.dir}/kubeconfig-ca.crt' -H "Authorization: Bearer $(cat ${stage.dir}/kubeconfig-token)" ${path}`,
+      );
+      const asked = await stage.shell("host", ask);
+      const shown = await stage.shell("host", "ip -br link");
+      return { links: shown.stdout, requests: [JSON.parse(asked.stdout).metadata.name, await store.requests(), await store.requests()] };
+    });
+    expect(requests).toEqual(["pod1", ["GET /api/v1/namespaces/rec/pods/pod1 200"], []]);
+    expect(links.trim().split("\n")).toEqual([expect.stringMatching(/^lo /)]);
+  });
+});
+
+function fillTime(text: string): string {
+  return text.replace(/\{\{set:\w+ -?\d+ s ago\}\}/g, CLAIMED);
+}

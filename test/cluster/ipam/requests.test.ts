@@ -1,0 +1,85 @@
+/** What the executable asks of a real API server, by the server's own audit log: the budget of I§6's rows, with nothing beside it. */
+import { LEGACY, V3 } from "../../support/kubernetes/cluster.ts";
+import { SOURCE, TARGET, VirtualMachine } from "./virtual-machine.ts";
+import { World } from "./world.ts";
+
+const WARM = ["list ippools", "list ipreservations", "list blockaffinities", "get ipamblocks", "create ipamhandles", "update ipamblocks"];
+const DUAL = { assign_ipv6: "true" };
+
+let world: World;
+beforeAll(async () => {
+  world = await World.create();
+});
+afterAll(() => world[Symbol.asyncDispose]());
+
+describe.each([
+  [LEGACY, "ipamconfigs"],
+  [V3, "ipamconfigurations"],
+] as const)("calico-ipam on group %s", (group, configuration) => {
+  beforeEach(async () => {
+    await world.reset(group);
+    expect(await world.add({ container: "earlier", ipam: DUAL })).toMatchObject({ exit: 0 });
+  });
+
+  it("asks 6 times for an address of a block that the node has (Calico: 11)", async () => {
+    expect(await world.requestsOf(() => world.add())).toEqual(WARM);
+  });
+
+  it("asks 10 times for an address of each family, from pools that are named (Calico: 23)", async () => {
+    const ipam = { ...DUAL, ipv4_pools: ["p4"], ipv6_pools: ["p6"] };
+    expect(await world.requestsOf(() => world.add({ ipam }))).toEqual([
+      ...WARM.slice(0, 3),
+      "list blockaffinities",
+      ...WARM.slice(3),
+      "get ipamblocks",
+      "update ipamhandles",
+      "update ipamblocks",
+    ]);
+  });
+
+  it("asks 10 times for the first address of a node (Calico: 16)", async () => {
+    await world.reset(group);
+    expect(await world.requestsOf(() => world.add())).toEqual([
+      ...WARM.slice(0, 3),
+      `get ${configuration}`,
+      "get ipamblocks",
+      "create blockaffinities",
+      "create ipamblocks",
+      "update blockaffinities",
+      ...WARM.slice(4),
+    ]);
+  });
+
+  it("asks 4 times for the address that is asked for (Calico: 6), and once more for labels on the first one", async () => {
+    const withIp = ["list ippools", "get ipamblocks", "create ipamhandles", "update ipamblocks"];
+    const [earlier] = await world.heldBy("net1.earlier");
+    const near = String(earlier?.address).replace(/\d+$/, (digits) => String(Number(digits) + 1));
+    const next = near.replace(/\d+$/, (digits) => String(Number(digits) + 1));
+    expect(await world.requestsOf(() => world.add({ args: `IP=${near}` }))).toEqual(["list blockaffinities", ...withIp]);
+    expect(await world.requestsOf(() => world.add({ args: `IP=${next}`, container: "cid2" }))).toEqual(withIp);
+  });
+
+  it("asks 6 times on DEL (Calico: 11), and twice when nothing is left", async () => {
+    await world.add();
+    expect(await world.requestsOf(() => world.del())).toEqual([
+      "get ipamhandles",
+      `get ${configuration}`,
+      "get ipamblocks",
+      "update ipamblocks",
+      "delete ipamhandles",
+      "get ipamhandles",
+    ]);
+    expect(await world.requestsOf(() => world.del())).toEqual(["get ipamhandles", "get ipamhandles"]);
+  });
+
+  it("asks 9 times when a pod takes a machine's two addresses over (Calico: 16), and 11 times when it leaves (Calico: 25)", async () => {
+    const machine = await VirtualMachine.create(world);
+    await machine.putPod(SOURCE);
+    await machine.add(SOURCE);
+    await machine.putTarget();
+    const who = ["get pods", "get virtualmachineinstances", "get virtualmachines", `get ${configuration}`];
+    const blocks = ["get ipamhandles", "get ipamblocks", "get ipamblocks", "update ipamblocks", "update ipamblocks"];
+    expect(await world.requestsOf(() => machine.add(TARGET))).toEqual([...who, ...blocks]);
+    expect(await world.requestsOf(() => machine.del(SOURCE))).toEqual([...who, "get ipamhandles", "get ipamhandles", ...blocks]);
+  });
+});

@@ -1,0 +1,241 @@
+/**
+ * One node of a real cluster on which the compiled `calico-ipam` is called as a runtime calls it: by absolute path, with nothing but CNI_*
+ * in its environment, as the service account of manifests/rbac.yaml. What the server holds is read and written by plain requests.
+ */
+import { existsSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { addressAt, formatAddress, parsePrefix } from "../../../lib/addresses/address.ts";
+import { type CalicoGroup, type Fields, type StoredObject, startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { connectNode } from "../../support/kubernetes/connect-node.ts";
+import { Node } from "../../support/node.ts";
+
+export const NODE = "node-a";
+export const POOL4 = "192.168.0.0/16";
+export const POOL6 = "fd80:24e2:f998:72d6::/64";
+
+/** The patience of Calico's suite. */
+const SUITE_LIMIT_MS = 5000;
+const MARKER_DIRECTORY = "/var/run/calico";
+
+export interface Call {
+  readonly container?: string;
+  /** CNI_ARGS besides the pod's. */
+  readonly args?: string;
+  /** Name of a pod in the namespace `default`. */
+  readonly pod?: string;
+  /** Over the `ipam` section. */
+  readonly ipam?: Fields;
+  /** Over the network configuration. */
+  readonly conf?: Fields;
+}
+
+/** What Calico's suite parses. */
+export interface Answer {
+  readonly exit: number | null;
+  readonly addresses: readonly string[];
+  readonly routes: readonly string[];
+  readonly msg: string;
+}
+
+/** `spec` of an IPAMBlock (I§2.4). */
+export interface BlockSpec {
+  readonly cidr: string;
+  readonly affinity?: string;
+  readonly allocations: readonly (number | null)[];
+  readonly unallocated: readonly number[];
+  readonly attributes: readonly {
+    readonly handle_id?: string;
+    readonly secondary?: Readonly<Record<string, string>>;
+    readonly alternateOwnerAttrs?: Readonly<Record<string, string>>;
+    readonly releasedAt?: string;
+  }[];
+  readonly sequenceNumber: bigint;
+  readonly sequenceNumberForAllocation: Readonly<Record<string, bigint>>;
+}
+
+export interface HeldOwners {
+  readonly address: string;
+  readonly active: Readonly<Record<string, string>>;
+  readonly alternate: Readonly<Record<string, string>>;
+}
+
+export class World implements AsyncDisposable {
+  readonly cluster: TestCluster;
+  readonly node: Node;
+  readonly #kubeconfig: string;
+  #group: CalicoGroup = "crd.projectcalico.org/v1";
+
+  private constructor(cluster: TestCluster, node: Node, kubeconfig: string) {
+    this.cluster = cluster;
+    this.node = node;
+    this.#kubeconfig = kubeconfig;
+  }
+
+  static async create(): Promise<World> {
+    const cluster = await startCluster();
+    const node = await Node.create({ binds: { [MARKER_DIRECTORY]: "calico" } });
+    await connectNode(node, cluster);
+    return new World(cluster, node, await cluster.kubeconfigFor("cni"));
+  }
+
+  get group(): CalicoGroup {
+    return this.#group;
+  }
+
+  /** Kind of the singleton `default`. */
+  get configurationKind(): string {
+    return this.#group === "projectcalico.org/v3" ? "IPAMConfiguration" : "IPAMConfig";
+  }
+
+  /** Nothing but a node and the two pools of Calico's suite, which the plugin finds in this group. */
+  async reset(group: CalicoGroup, pools: Readonly<Record<string, Fields>> = { p4: { cidr: POOL4 }, p6: { cidr: POOL6 } }): Promise<void> {
+    this.#group = group;
+    rmSync(join(this.node.dir, "calico"), { recursive: true, force: true });
+    await this.cluster.reset();
+    await this.cluster.setReady(true);
+    await this.cluster.createNode(NODE);
+    for (const [name, pool] of Object.entries(pools)) await this.createPool(name, pool);
+  }
+
+  async createPool(name: string, pool: Fields): Promise<void> {
+    await this.cluster.createPool(name, { group: this.#group, ...pool });
+  }
+
+  /** Replaces fields of an object's spec. */
+  async change(plural: string, name: string, changes: Fields): Promise<void> {
+    const stored = await this.get(plural, name);
+    if (stored === undefined) throw new Error(`no ${plural} ${name}`);
+    await this.cluster.apply({ ...stored, spec: { ...stored.spec, ...changes } });
+  }
+
+  get(plural: string, name: string): Promise<StoredObject | undefined> {
+    return this.cluster.get(this.#group, plural, name);
+  }
+
+  list(plural: string): Promise<readonly StoredObject[]> {
+    return this.cluster.list(this.#group, plural);
+  }
+
+  /** Creates an object of the group; its labels and annotations come with the metadata. */
+  async put(kind: string, metadata: StoredObject["metadata"] | { readonly name: string }, spec: Fields): Promise<void> {
+    await this.cluster.apply({ apiVersion: this.#group, kind, metadata, spec });
+  }
+
+  async configure(spec: Fields): Promise<void> {
+    await this.put(
+      this.configurationKind,
+      { name: "default" },
+      { strictAffinity: false, autoAllocateBlocks: true, maxBlocksPerHost: 0, ...spec },
+    );
+  }
+
+  add(call: Call = {}): Promise<Answer> {
+    return this.#call("ADD", call);
+  }
+
+  del(call: Call = {}): Promise<Answer> {
+    return this.#call("DEL", call);
+  }
+
+  hasMarker(): boolean {
+    return existsSync(join(this.node.dir, "calico", "cni", "ipam_upgraded"));
+  }
+
+  async handles(): Promise<readonly string[]> {
+    return (await this.list("ipamhandles")).map(({ metadata }) => metadata.name);
+  }
+
+  async blocks(): Promise<readonly BlockSpec[]> {
+    return (await this.list("ipamblocks")).map(blockSpecOf);
+  }
+
+  async block(name: string): Promise<BlockSpec | undefined> {
+    const stored = await this.get("ipamblocks", name);
+    return stored && blockSpecOf(stored);
+  }
+
+  /** Addresses in blocks by the handle that holds them, with their owners but for the times; IPv4 first. */
+  async heldBy(handle: string): Promise<readonly HeldOwners[]> {
+    const held: HeldOwners[] = [];
+    for (const { cidr, allocations, attributes } of await this.blocks()) {
+      const prefix = parsePrefix(cidr);
+      if (prefix === undefined) throw new Error(`block ${cidr} has no CIDR`);
+      for (const [ordinal, index] of allocations.entries()) {
+        const attribute = index === null ? undefined : attributes[index];
+        if (attribute?.handle_id !== handle) continue;
+        const address = formatAddress(addressAt(prefix, BigInt(ordinal)));
+        held.push({ address, active: timeless(attribute.secondary), alternate: timeless(attribute.alternateOwnerAttrs) });
+      }
+    }
+    return held.toSorted((a, b) => Number(a.address.includes(":")) - Number(b.address.includes(":")));
+  }
+
+  /** "get ipamblocks", in order, as the server saw them from us. */
+  async requestsOf(work: () => Promise<unknown>): Promise<readonly string[]> {
+    const mark = await this.cluster.mark();
+    await work();
+    const requests = await this.cluster.requests(mark);
+    return requests.map(({ verb, uri }) => `${verb} ${resourceOf(uri)}`);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.node[Symbol.asyncDispose]();
+    await this.cluster[Symbol.asyncDispose]();
+  }
+
+  async #call(command: string, { container = "cid1", args, pod, ipam, conf }: Call): Promise<Answer> {
+    const podArgs = pod === undefined ? undefined : `IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=${pod}`;
+    const netconf = {
+      cniVersion: "1.0.0",
+      name: "net1",
+      type: "calico",
+      log_level: "debug",
+      nodename: NODE,
+      datastore_type: "kubernetes",
+      calico_api_group: this.#group,
+      kubernetes: { kubeconfig: this.#kubeconfig },
+      ipam_lock_file: `${this.node.dir}/ipam.lock`,
+      ...conf,
+      ipam: { type: "calico-ipam", ...ipam },
+    };
+    const run = await this.node.cni(command, {
+      plugin: "calico-ipam",
+      containerId: container,
+      netns: "b",
+      ifname: "c",
+      path: "d",
+      args: [podArgs, args].filter((part) => part !== undefined).join(";"),
+      conf: `${JSON.stringify(netconf)}\n`,
+      timeoutMs: SUITE_LIMIT_MS,
+    });
+    const answer = (run.json ?? {}) as {
+      readonly ips?: readonly { readonly address: string }[];
+      readonly routes?: readonly { readonly dst: string }[];
+      readonly msg?: string;
+    };
+    return {
+      exit: run.exit,
+      addresses: (answer.ips ?? []).map(({ address }) => address),
+      routes: (answer.routes ?? []).map(({ dst }) => dst),
+      msg: answer.msg ?? "",
+    };
+  }
+}
+
+/** The server has checked it against the schema. */
+function blockSpecOf({ spec }: StoredObject): BlockSpec {
+  return spec as unknown as BlockSpec;
+}
+
+function timeless(attributes: Readonly<Record<string, string>> = {}): Readonly<Record<string, string>> {
+  const { timestamp: _time, ...rest } = attributes;
+  return rest;
+}
+
+/** "ipamblocks" of /apis/crd.projectcalico.org/v1/ipamblocks/10-0-0-0-26?limit=500, "pods" of a pod's path. */
+function resourceOf(uri: string): string {
+  const [path = ""] = uri.split("?");
+  const parts = path.split("/");
+  const rest = parts.slice(parts[1] === "apis" ? 4 : 3);
+  return (rest[0] === "namespaces" && rest.length > 2 ? rest[2] : rest[0]) ?? uri;
+}

@@ -1,0 +1,108 @@
+/** What an operation costs the API server: requests by its audit log, connections by a proxy on the way (the issue's "Cost"). */
+import { LEGACY, startCluster, type TestCluster, V3 } from "../../support/kubernetes/cluster.ts";
+import { PodNode } from "../../support/kubernetes/pod-node.ts";
+
+let cluster: TestCluster;
+beforeAll(async () => {
+  cluster = await startCluster();
+});
+afterAll(async () => {
+  await cluster[Symbol.asyncDispose]();
+});
+
+/** Verb and path of what `operation` asks, without the servers' roots. */
+async function requestsOf(operation: () => Promise<unknown>): Promise<string[]> {
+  const mark = await cluster.mark();
+  await operation();
+  return (await cluster.requests(mark)).map(
+    ({ verb, uri }) => `${verb} ${uri.replace(/^\/apis?\/([a-z.]+\/)?v[13]\//, "").replace(/\?.*/, "")}`,
+  );
+}
+
+describe.each([LEGACY, V3] as const)("Requests of one operation, %s", (group) => {
+  it("are ten for the ADD of an ordinary pod on a node that has a block", async () => {
+    await using node = await PodNode.create(cluster, { group });
+    await node.pool("pool4", "10.60.0.0/26");
+    await node.pod("first");
+    await node.add({ pod: "first", container: "c0" });
+    await node.pod("pod");
+    const sandbox = await node.sandbox("second");
+
+    const requests = await requestsOf(() => node.add({ sandbox }));
+
+    expect(requests).toEqual([
+      "get clusterinformations/default",
+      "get namespaces/test/pods/pod",
+      "get namespaces/test",
+      "list ippools",
+      "list ipreservations",
+      "list blockaffinities",
+      "get ipamblocks/10-60-0-0-26",
+      "create ipamhandles",
+      "update ipamblocks/10-60-0-0-26",
+      "patch namespaces/test/pods/pod/status",
+    ]);
+  });
+
+  it("are eight for its DEL, and four for a DEL that finds nothing left", async () => {
+    await using node = await PodNode.create(cluster, { group });
+    await node.pool("pool4", "10.60.0.0/26");
+    await node.pod("pod");
+    await node.add();
+
+    const configurations = group === LEGACY ? "ipamconfigs" : "ipamconfigurations";
+    expect(await requestsOf(() => node.del())).toEqual([
+      "get clusterinformations/default",
+      "get ipamhandles/net1.c1",
+      `get ${configurations}/default`,
+      "get ipamblocks/10-60-0-0-26",
+      "update ipamblocks/10-60-0-0-26",
+      "delete ipamhandles/net1.c1",
+      "get ipamhandles/test.pod",
+      "patch namespaces/test/pods/pod/status",
+    ]);
+    const nothing = [
+      "get clusterinformations/default",
+      "get ipamhandles/net1.c1",
+      "get ipamhandles/test.pod",
+      "patch namespaces/test/pods/pod/status",
+    ];
+    expect(await requestsOf(() => node.del({ netns: "" }))).toEqual(nothing);
+    await cluster.remove("v1", "pods", "pod", "test");
+    expect(await requestsOf(() => node.del({ netns: "" }))).toEqual(nothing);
+  });
+});
+
+describe("Connections", () => {
+  it("are one for an ADD and one for a DEL", async () => {
+    await using proxy = await cluster.proxy();
+    await using node = await PodNode.create(cluster, { via: proxy });
+    await node.pool("pool4", "10.60.0.0/26");
+    await node.pod("pod");
+
+    await node.add();
+    expect(proxy.connections).toBe(1);
+    await node.del();
+    expect(proxy.connections).toBe(2);
+  });
+});
+
+describe("A burst of pods on one node", () => {
+  it("gives every pod an address of its own and takes them all back", async () => {
+    await using node = await PodNode.create(cluster);
+    await node.pool("pool4", "10.60.0.0/26");
+    const names = Array.from({ length: 20 }, (_, index) => `pod${index}`);
+    await Promise.all(names.map((name) => node.pod(name)));
+    const calls = await Promise.all(names.map(async (name) => ({ pod: name, container: `c-${name}`, sandbox: await node.sandbox(name) })));
+
+    const results = await Promise.all(calls.map((call) => node.add(call)));
+
+    const addresses = results.map(({ ips }) => ips[0]?.address);
+    expect(new Set(addresses).size).toBe(names.length);
+    expect(Object.keys(await node.held())).toHaveLength(names.length);
+    for (const [index, name] of names.entries()) expect((await node.annotations(name)).podIP).toBe(addresses[index]);
+
+    await Promise.all(calls.map((call) => node.del(call)));
+    await node.expectNothingLeft(...names);
+  });
+});

@@ -1,0 +1,257 @@
+/** When nothing may be changed, or nobody answers: rows K37 to K40 of C§11.2, the ready flag, `-t`, STATUS, and a server that fails. */
+import { join } from "node:path";
+import { LEGACY, startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { connectNode } from "../../support/kubernetes/connect-node.ts";
+import { PodNode } from "../../support/kubernetes/pod-node.ts";
+import { BIN_DIR, type RunResult } from "../../support/node.ts";
+
+let cluster: TestCluster;
+beforeAll(async () => {
+  cluster = await startCluster();
+});
+afterAll(async () => {
+  await cluster[Symbol.asyncDispose]();
+});
+
+async function pooled(options: Parameters<typeof PodNode.create>[1] = {}): Promise<PodNode> {
+  const node = await PodNode.create(cluster, options);
+  await node.pool("pool4", "10.60.0.0/26");
+  await node.pod("pod");
+  return node;
+}
+
+function probe(node: PodNode, change: Readonly<Record<string, unknown>> = {}): Promise<RunResult> {
+  return node.node.run([join(BIN_DIR, "calico"), "-t"], { env: { CNI_COMMAND: "VERSION" }, stdin: JSON.stringify(node.conf(change)) });
+}
+
+describe("Readiness gates", () => {
+  it("K37: that are no list fail ADD and DEL", async () => {
+    await using node = await pooled();
+    for (const command of ["ADD", "DEL"])
+      expect(await node.refusal(command, { conf: { readiness_gates: "http://x" } })).toContain("readiness_gates");
+  });
+
+  it("K38: that are open let the ADD pass at once", async () => {
+    const asked: string[] = [];
+    using gate = Bun.serve({
+      hostname: "127.0.0.1",
+      port: 0,
+      fetch(request) {
+        asked.push(new URL(request.url).pathname);
+        return new Response("ok");
+      },
+    });
+    await using node = await pooled();
+    await connectNode(node.node, { port: Number(gate.port), dir: cluster.dir });
+    const started = performance.now();
+
+    await node.add({ conf: { readiness_gates: [`http://127.0.0.1:${gate.port}/one`, `http://127.0.0.1:${gate.port}/two`] } });
+
+    expect(asked).toEqual(["/one", "/two"]);
+    expect(performance.now() - started).toBeLessThan(4000);
+  });
+
+  it("that are closed make STATUS say so with code 51, and an open cluster makes it succeed", async () => {
+    await using node = await pooled();
+    const conf = { cniVersion: "1.1.0" };
+    expect(await node.call("STATUS", { conf })).toMatchObject({ exit: 0, stdout: "" });
+
+    const closed = await node.call("STATUS", { conf: { ...conf, readiness_gates: ["http://127.0.0.1:9/ready"] } });
+    expect(closed).toMatchObject({ exit: 1, json: { code: 51, msg: expect.stringContaining("http://127.0.0.1:9/ready") } });
+  });
+});
+
+describe("The probe of -t", () => {
+  it("K39: succeeds without a word, and asks two questions", async () => {
+    await using node = await pooled();
+    const mark = await cluster.mark();
+
+    expect(await probe(node)).toMatchObject({ exit: 0, stdout: "" });
+
+    expect((await cluster.requests(mark)).map(({ uri }) => uri.replace(/\?.*/, ""))).toEqual([
+      `/apis/${LEGACY}/clusterinformations/default`,
+      "/version",
+    ]);
+  });
+
+  it("K40: fails with code 100 where nobody listens", async () => {
+    await using node = await pooled();
+    const { exit, stdout } = await probe(node, { kubernetes: { kubeconfig: node.kubeconfig, k8s_api_root: "https://127.0.0.1:6446" } });
+    expect(exit).toBe(1);
+    expect(JSON.parse(stdout)).toMatchObject({
+      code: 100,
+      msg: "data store connection failed",
+      details: expect.stringContaining("error getting ClusterInformation"),
+    });
+  });
+
+  it("gives up after two seconds on a server that says nothing", async () => {
+    await using proxy = await cluster.proxy();
+    await using node = await pooled({ via: proxy });
+    proxy.on({ times: Number.POSITIVE_INFINITY }, { kind: "hang" });
+    const started = performance.now();
+
+    const { exit, stdout } = await probe(node);
+
+    expect([exit, performance.now() - started < 4000]).toEqual([1, true]);
+    expect(JSON.parse(stdout)).toMatchObject({ code: 100, details: expect.stringContaining("2000 ms") });
+  });
+
+  it("fails when the cluster is not ready, and when it does not say", async () => {
+    await using node = await pooled();
+    await cluster.setReady(false);
+    expect(await probe(node)).toMatchObject({
+      exit: 1,
+      stdout: expect.stringContaining("Calico is currently not ready to process requests"),
+    });
+    await cluster.remove(LEGACY, "clusterinformations", "default");
+    expect(await probe(node)).toMatchObject({ exit: 1, stdout: expect.stringContaining("error getting ClusterInformation") });
+  });
+});
+
+describe("A cluster that is not ready", () => {
+  it.each([
+    ["says so", () => cluster.setReady(false), "Calico is currently not ready to process requests"],
+    [
+      "lacks its ClusterInformation",
+      () => cluster.remove(LEGACY, "clusterinformations", "default"),
+      "error getting ClusterInformation: resource does not exist",
+    ],
+    [
+      "has a ClusterInformation that does not say",
+      () => cluster.apply({ apiVersion: LEGACY, kind: "ClusterInformation", metadata: { name: "default" }, spec: { clusterGUID: "g" } }),
+      "Calico is currently not ready to process requests: datastoreReady",
+    ],
+  ])("and %s: ADD and DEL fail after one question, and the address waits", async (_, arrange, message) => {
+    await using node = await pooled();
+    await node.pod("second");
+    await node.add();
+    const announced = await node.annotations();
+    await arrange();
+    const mark = await cluster.mark();
+
+    expect(await node.refusal("ADD", { pod: "second", container: "c2", sandbox: await node.sandbox("second") })).toContain(message);
+    expect(await node.refusal("DEL")).toContain(message);
+
+    expect(await cluster.requests(mark)).toHaveLength(2);
+    expect(Object.keys(await node.held())).toEqual(["net1.c1"]);
+    expect(await node.annotations()).toEqual(announced);
+    expect(await node.node.leftovers()).toEqual({ links: [], routes: [] });
+    expect(await node.call("STATUS", { conf: { cniVersion: "1.1.0" } })).toMatchObject({ exit: 1, json: { code: 50 } });
+
+    await cluster.setReady(true);
+    await node.del();
+    await node.expectNothingLeft("pod");
+  });
+});
+
+describe("Who may not ask", () => {
+  it("is told what is forbidden, and nothing is touched", async () => {
+    await using node = await pooled({ identity: "stranger" });
+    expect(await node.refusal("ADD")).toMatch(
+      /error getting ClusterInformation: connection is unauthorized: .*clusterinformations.*forbidden/,
+    );
+    expect(await node.refusal("DEL")).toContain("error getting ClusterInformation: connection is unauthorized");
+    await node.expectNothingLeft("pod");
+  });
+
+  it("may be everything but patching pods: ADD leaves nothing, DEL frees what it can", async () => {
+    await using proxy = await cluster.proxy();
+    await using node = await pooled({ via: proxy });
+    const forbidden = { kind: "answer", status: 403, message: 'pods "pod" is forbidden: cannot patch resource "pods/status"' } as const;
+    proxy.on({ method: "PATCH" }, forbidden);
+
+    expect(await node.refusal("ADD")).toContain("pods/status");
+    await node.expectNothingLeft("pod");
+
+    proxy.clear();
+    await node.add();
+    proxy.on({ method: "PATCH" }, forbidden);
+    expect(await node.refusal("DEL")).toContain("pods/status");
+    expect(await node.held()).toEqual({});
+    expect(await node.node.leftovers()).toEqual({ links: [], routes: [] });
+  });
+});
+
+describe("A server that fails on the way", () => {
+  it("loses the answer to an announcement: the ADD succeeds, once", async () => {
+    await using proxy = await cluster.proxy();
+    await using node = await pooled({ via: proxy });
+    proxy.on({ method: "PATCH" }, { kind: "lose-answer" });
+
+    const { ips } = await node.add();
+
+    expect(await node.annotations()).toMatchObject({ podIP: ips[0]?.address });
+    expect((await node.held())["net1.c1"]).toHaveLength(1);
+  });
+
+  it.each(["POST", "PUT"])("loses the answer to a %s: nothing is doubled", async (method) => {
+    await using proxy = await cluster.proxy();
+    await using node = await pooled({ via: proxy });
+    await node.pod("first");
+    await node.add({ pod: "first", container: "c0", sandbox: await node.sandbox("first") });
+    proxy.on({ method }, { kind: "lose-answer" });
+
+    await node.add();
+
+    expect((await node.held())["net1.c1"]).toHaveLength(1);
+    proxy.on({ method: "PUT" }, { kind: "lose-answer" });
+    proxy.on({ method: "DELETE" }, { kind: "lose-answer" });
+    await node.del();
+    expect(Object.keys(await node.held())).toEqual(["net1.c0"]);
+  });
+
+  it("stops before the announcement: ADD fails, and a later DEL takes away what could not be given back", async () => {
+    await using proxy = await cluster.proxy();
+    await using node = await pooled({ via: proxy });
+    proxy.on({ method: "PATCH", times: Number.POSITIVE_INFINITY }, { kind: "before", action: () => proxy.refuse() });
+
+    await node.refusal("ADD");
+    expect(await node.node.leftovers()).toEqual({ links: [], routes: [] });
+
+    proxy.clear();
+    proxy.accept();
+    await node.del();
+    await node.expectNothingLeft("pod");
+  });
+
+  it("stops in the middle of a DEL: the next one finishes it", async () => {
+    await using proxy = await cluster.proxy();
+    await using node = await pooled({ via: proxy });
+    await node.add();
+    proxy.on({ method: "PUT", times: Number.POSITIVE_INFINITY }, { kind: "before", action: () => proxy.refuse() });
+
+    await node.refusal("DEL");
+    expect(await node.node.leftovers()).toEqual({ links: [], routes: [] });
+
+    proxy.clear();
+    proxy.accept();
+    await node.del();
+    await node.expectNothingLeft("pod");
+  });
+
+  it("cannot be reached: DEL removes the link and says so", async () => {
+    await using proxy = await cluster.proxy();
+    await using node = await pooled({ via: proxy });
+    await node.add();
+    proxy.refuse();
+
+    expect(await node.refusal("DEL")).toContain("error getting ClusterInformation");
+    expect(await node.node.leftovers()).toEqual({ links: [], routes: [] });
+    expect(Object.keys(await node.held())).toEqual(["net1.c1"]);
+
+    proxy.accept();
+    await node.del({ netns: "" });
+    await node.expectNothingLeft("pod");
+  });
+
+  it("does not know a token any more: the credentials are read again, and the ADD goes on", async () => {
+    await using proxy = await cluster.proxy();
+    await using node = await pooled({ via: proxy });
+    proxy.on({ method: "GET", path: "/pods/" }, { kind: "answer", status: 401, message: "Unauthorized" });
+
+    const { ips } = await node.add();
+
+    expect(await node.annotations()).toMatchObject({ podIP: ips[0]?.address });
+  });
+});

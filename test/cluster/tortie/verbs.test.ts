@@ -1,0 +1,87 @@
+/** CHECK and GC of pods on a real server (CNI 1.1.0), with nothing but the plugins' own role. */
+import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { PodNode } from "../../support/kubernetes/pod-node.ts";
+
+const CONF = { cniVersion: "1.1.0" };
+
+let cluster: TestCluster;
+beforeAll(async () => {
+  cluster = await startCluster();
+});
+afterAll(async () => {
+  await cluster[Symbol.asyncDispose]();
+});
+
+async function pooled(): Promise<PodNode> {
+  const node = await PodNode.create(cluster);
+  await node.pool("pool4", "10.60.0.0/26");
+  await node.pod("pod");
+  return node;
+}
+
+describe("CHECK of a pod", () => {
+  it("finds everything in its place after ADD, and names what was changed behind its back", async () => {
+    await using node = await pooled();
+    const prevResult = await node.add({ conf: CONF });
+    const conf = { ...CONF, prevResult };
+    expect(await node.call("CHECK", { conf })).toMatchObject({ exit: 0, stdout: "" });
+
+    await node.node.ip("route", "del", String(prevResult.ips[0]?.address));
+    expect(await node.refusal("CHECK", { conf })).toContain("host route");
+    await node.pod("pod", {
+      annotations: { "cni.projectcalico.org/containerID": "newer", "cni.projectcalico.org/podIPs": "10.60.0.9/32" },
+    });
+    expect(await node.refusal("CHECK", { conf })).toContain("found container newer");
+  });
+
+  it("knows the addresses of annotations, whose result has no routes", async () => {
+    await using node = await pooled();
+    await node.pod("fixed", { annotations: { "cni.projectcalico.org/ipAddrs": '["10.60.0.9"]' } });
+    await node.pod("own", { annotations: { "cni.projectcalico.org/ipAddrsNoIpam": '["10.99.0.9"]' } });
+    for (const pod of ["fixed", "own"]) {
+      const call = { pod, container: `c-${pod}`, sandbox: await node.sandbox(pod) };
+      const conf = { ...CONF, feature_control: { ip_addrs_no_ipam: true } };
+      const prevResult = await node.add({ ...call, conf });
+      expect(await node.call("CHECK", { ...call, conf: { ...conf, prevResult } })).toMatchObject({ exit: 0, stdout: "" });
+      await node.node.ip("route", "del", String(prevResult.ips[0]?.address));
+      expect(await node.refusal("CHECK", { ...call, conf: { ...conf, prevResult } })).toContain("host route");
+    }
+  });
+});
+
+describe("GC on a node of a cluster", () => {
+  it("removes links and addresses of containers that the runtime does not list, and nothing else", async () => {
+    await using node = await pooled();
+    await node.pod("lost");
+    await node.pod("elsewhere", { node: "node2" });
+    await node.add();
+    await node.add({ pod: "lost", container: "c2", sandbox: await node.sandbox("lost") });
+    await cluster.createNode("node2");
+    await node.add({ pod: "elsewhere", container: "c3", sandbox: await node.sandbox("elsewhere"), conf: { nodename: "node2" } });
+    const mark = await cluster.mark();
+
+    const valid = [
+      { containerID: "c1", ifname: "eth0" },
+      { containerID: "c3", ifname: "eth0" },
+    ];
+    expect(await node.call("GC", { container: "", conf: { ...CONF, "cni.dev/valid-attachments": valid } })).toMatchObject({
+      exit: 0,
+      stdout: "",
+    });
+
+    expect(Object.keys(await node.held()).sort()).toEqual(["net1.c1", "net1.c3"]);
+    expect((await node.node.leftovers()).links).toHaveLength(2);
+    expect((await cluster.requests(mark)).filter(({ verb, uri }) => verb === "list" && uri.includes("/pods"))).toEqual([]);
+  });
+
+  it("leaves addresses of other nodes alone", async () => {
+    await using node = await pooled();
+    await cluster.createNode("node2");
+    await node.add({ container: "c3", conf: { nodename: "node2" } });
+    await node.node.ip("link", "del", String((await node.node.leftovers()).links[0]));
+
+    expect(await node.call("GC", { container: "", conf: { ...CONF, "cni.dev/valid-attachments": [] } })).toMatchObject({ exit: 0 });
+
+    expect(Object.keys(await node.held())).toEqual(["net1.c3"]);
+  });
+});

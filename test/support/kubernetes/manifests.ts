@@ -1,0 +1,35 @@
+/** The project's manifests as objects. */
+import { readdirSync, readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import type { ApiObject, CalicoGroup } from "./resources.ts";
+
+const MANIFESTS = resolve("manifests");
+
+/** CustomResourceDefinitions of one Calico group. */
+export function calicoDefinitions(group: CalicoGroup): readonly ApiObject[] {
+  const folder = join(MANIFESTS, "crds", group.slice(0, group.indexOf("/")));
+  return readdirSync(folder).flatMap((name) => readManifest(join(folder, name)));
+}
+
+/** Service account, role and binding of the plugins. */
+export function pluginAccess(): readonly ApiObject[] {
+  return readManifest(join(MANIFESTS, "rbac.yaml"));
+}
+
+export function kubevirtDefinitions(): readonly ApiObject[] {
+  return readManifest(resolve("test/support/kubernetes/kubevirt-crds.yaml"));
+}
+
+/** The objects of one YAML file. */
+export function readManifest(path: string): readonly ApiObject[] {
+  const parsed: unknown = Bun.YAML.parse(readFileSync(path, "utf8"));
+  const documents: readonly unknown[] = Array.isArray(parsed) ? parsed : [parsed];
+  return documents.map((document) => {
+    if (!isApiObject(document)) throw new Error(`${path} holds something that is no Kubernetes object`);
+    return document;
+  });
+}
+
+function isApiObject(value: unknown): value is ApiObject {
+  return typeof value === "object" && value !== null && "apiVersion" in value && "kind" in value && "metadata" in value;
+}

@@ -1,0 +1,225 @@
+/**
+ * A node with the plugins and pods of its own on a real API server: what kubelet and the runtime would do, and what anybody can see
+ * afterwards by plain requests.
+ */
+import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
+import { openDatastore } from "../../../lib/datastore/open.ts";
+import type { WorkloadEndpoint } from "../../../lib/datastore/resources.ts";
+import type { JsonObject } from "../../../lib/json/value.ts";
+import { type CniRun, Node, type NodeOptions, type Pod as Sandbox } from "../node.ts";
+import { type CalicoGroup, LEGACY, type TestCluster } from "./cluster.ts";
+import { connectNode, type Listener } from "./connect-node.ts";
+import type { PodOptions, PoolOptions, StoredObject } from "./resources.ts";
+
+export const NAMESPACE = "test";
+const PREFIX = "cni.projectcalico.org/";
+
+export interface PodNodeOptions {
+  readonly group?: CalicoGroup;
+  /** Whose kubeconfig and which way to the server; the plugins' own account and straight when absent. */
+  readonly via?: Listener & { readonly server: string };
+  readonly identity?: "admin" | "cni" | "stranger";
+  readonly node?: NodeOptions;
+}
+
+export interface PodCall {
+  /** Name of the pod object. */
+  readonly pod?: string;
+  readonly container?: string;
+  readonly sandbox?: Sandbox;
+  readonly ifname?: string;
+  /** Added to CNI_ARGS. */
+  readonly args?: string;
+  /** Keys over the network configuration. */
+  readonly conf?: Readonly<Record<string, unknown>>;
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  /** CNI_NETNS where the sandbox's will not do. */
+  readonly netns?: string;
+}
+
+export interface CniOutput {
+  readonly ips: readonly { readonly address: string; readonly interface?: number }[];
+  readonly interfaces: readonly { readonly name: string; readonly mac?: string; readonly mtu?: number; readonly sandbox?: string }[];
+  readonly routes?: readonly { readonly dst: string }[];
+}
+
+export class PodNode implements AsyncDisposable {
+  readonly cluster: TestCluster;
+  readonly node: Node;
+  readonly group: CalicoGroup;
+  /** Name of the Node object. */
+  readonly name = "node1";
+  readonly kubeconfig: string;
+  readonly #sandboxes = new Map<string, Sandbox>();
+
+  private constructor(cluster: TestCluster, node: Node, group: CalicoGroup, kubeconfig: string) {
+    this.cluster = cluster;
+    this.node = node;
+    this.group = group;
+    this.kubeconfig = kubeconfig;
+  }
+
+  /** On an empty and ready cluster, with the namespace `test` and the node, and no pool. */
+  static async create(cluster: TestCluster, options: PodNodeOptions = {}): Promise<PodNode> {
+    const { group = LEGACY, via, identity = "cni" } = options;
+    await cluster.reset();
+    await cluster.setReady(true);
+    await cluster.createNamespace(NAMESPACE);
+    await cluster.createNode("node1");
+    const node = await Node.create(options.node);
+    await connectNode(node, via ?? cluster);
+    return new PodNode(cluster, node, group, await cluster.kubeconfigFor(identity, via?.server));
+  }
+
+  pool(name: string, cidr: string, options: Omit<PoolOptions, "cidr" | "group"> = {}): Promise<StoredObject> {
+    return this.cluster.createPool(name, { group: this.group, cidr, blockSize: cidr.includes(":") ? 122 : 26, ...options });
+  }
+
+  pod(name: string, options: PodOptions = {}): Promise<StoredObject> {
+    return this.cluster.createPod(name, { namespace: NAMESPACE, serviceAccountName: "default", ...options });
+  }
+
+  /** The sandbox of this name, made when it is asked for first. */
+  async sandbox(name = "pod"): Promise<Sandbox> {
+    const known = this.#sandboxes.get(name) ?? (await this.node.addPod(name));
+    this.#sandboxes.set(name, known);
+    return known;
+  }
+
+  conf(change: Readonly<Record<string, unknown>> = {}): Record<string, unknown> {
+    return {
+      cniVersion: "1.0.0",
+      name: "net1",
+      type: "calico",
+      datastore_type: "kubernetes",
+      calico_api_group: this.group,
+      nodename: this.name,
+      nodename_file_optional: true,
+      ipam_lock_file: `${this.node.dir}/ipam.lock`,
+      log_level: "debug",
+      ipam: { type: "calico-ipam" },
+      policy: { type: "k8s" },
+      kubernetes: { kubeconfig: this.kubeconfig },
+      ...change,
+    };
+  }
+
+  async call(command: string, { pod = "pod", container = "c1", sandbox, ifname, args = "", conf, env, netns }: PodCall): Promise<CniRun> {
+    return this.node.cni(command, {
+      plugin: "calico",
+      containerId: container,
+      pod: sandbox ?? (await this.sandbox()),
+      args: `K8S_POD_NAME=${pod};K8S_POD_NAMESPACE=${NAMESPACE};K8S_POD_INFRA_CONTAINER_ID=whatever${args}`,
+      conf: this.conf(conf),
+      ...(netns === undefined ? {} : { netns }),
+      ...(ifname === undefined ? {} : { ifname }),
+      ...(env === undefined ? {} : { env }),
+    });
+  }
+
+  /** ADD that must succeed. */
+  async add(call: PodCall = {}): Promise<CniOutput> {
+    const run = await this.call("ADD", call);
+    if (run.exit !== 0) throw new Error(`ADD: exit ${run.exit}: ${run.stdout}${run.stderr}`);
+    return run.json as CniOutput;
+  }
+
+  /** DEL that must succeed. */
+  async del(call: PodCall = {}): Promise<void> {
+    const run = await this.call("DEL", call);
+    if (run.exit !== 0) throw new Error(`DEL: exit ${run.exit}: ${run.stdout}${run.stderr}`);
+  }
+
+  /** The message of an operation that must fail. */
+  async refusal(command: string, call: PodCall = {}): Promise<string> {
+    const run = await this.call(command, call);
+    if (run.exit === 0) throw new Error(`${command} succeeded: ${run.stdout}`);
+    return String((run.json as { msg?: unknown } | undefined)?.msg);
+  }
+
+  /** Annotations of a pod that begin with Calico's prefix, without it. */
+  async annotations(pod = "pod"): Promise<Readonly<Record<string, string>>> {
+    const found = await this.cluster.get("v1", "pods", pod, NAMESPACE);
+    const entries = Object.entries(found?.metadata.annotations ?? {});
+    return Object.fromEntries(entries.flatMap(([key, value]) => (key.startsWith(PREFIX) ? [[key.slice(PREFIX.length), value]] : [])));
+  }
+
+  /** The endpoint that readers make of the pod (C§7.5), through the datastore port. */
+  async endpoint(pod = "pod"): Promise<WorkloadEndpoint | undefined> {
+    const config = decodeNetworkConfig({ ...this.conf(), kubernetes: { kubeconfig: this.cluster.adminKubeconfig } } as JsonObject);
+    await using datastore = await openDatastore(config, {});
+    return (await datastore.endpoints.get({ namespace: NAMESPACE, name: `${this.name}-k8s-${pod.replaceAll("-", "--")}-eth0` }))?.value;
+  }
+
+  /** `spec.podCIDRs` of the Node object, which can be given once. */
+  async podCidrs(...podCIDRs: readonly string[]): Promise<void> {
+    await this.cluster.createNode(this.name, {}, { podCIDR: podCIDRs[0], podCIDRs });
+  }
+
+  /** Addresses with prefix length of an interface in a sandbox, link-local ones left out. */
+  async podAddresses(sandbox?: Sandbox, ifname = "eth0"): Promise<string[]> {
+    const links = await this.node.podIp(sandbox ?? (await this.sandbox()), "-j", "address", "show", "dev", ifname);
+    const addresses = links.flatMap((link) => link.addr_info as { local: string; prefixlen: number; scope: string }[]);
+    return addresses.filter(({ scope }) => scope === "global").map(({ local, prefixlen }) => `${local}/${prefixlen}`);
+  }
+
+  /** "10.0.0.0/24 via 169.254.1.1" of a sandbox's main tables, without what the kernel adds by itself. */
+  async podRoutes(sandbox?: Sandbox): Promise<string[]> {
+    const pod = sandbox ?? (await this.sandbox());
+    const routes = [
+      ...(await this.node.podIp(pod, "-j", "-4", "route", "show")),
+      ...(await this.node.podIp(pod, "-j", "-6", "route", "show")),
+    ];
+    return routes
+      .filter(({ protocol }) => protocol !== "kernel")
+      .map(({ dst, gateway }) => (gateway === undefined ? String(dst) : `${dst} via ${gateway}`));
+  }
+
+  /** Destinations of the host's routes to pods, both families. */
+  async hostRoutes(): Promise<string[]> {
+    const routes = [...(await this.node.ip("-j", "-4", "route", "show")), ...(await this.node.ip("-j", "-6", "route", "show"))];
+    return routes.filter(({ protocol }) => protocol !== "kernel").map(({ dst }) => String(dst));
+  }
+
+  /** Handle id → addresses that it holds, read from the blocks; the handles themselves must agree. */
+  async held(): Promise<Readonly<Record<string, readonly string[]>>> {
+    const held: Record<string, string[]> = {};
+    for (const block of await this.cluster.list(this.group, "ipamblocks")) {
+      const { cidr, allocations, attributes } = block.spec as unknown as StoredBlock;
+      for (const [ordinal, index] of allocations.entries()) {
+        const handle = index === null ? undefined : attributes[index]?.handle_id;
+        if (handle !== undefined) held[handle] = [...(held[handle] ?? []), `${cidr}#${ordinal}`];
+      }
+    }
+    const handles = await this.cluster.list(this.group, "ipamhandles");
+    const counted = handles.map(({ spec }) => spec as unknown as StoredHandle).filter(({ deleted }) => deleted !== true);
+    expect(counted.map(({ handleID }) => handleID).sort()).toEqual(Object.keys(held).sort());
+    for (const { handleID, block } of counted) {
+      expect([handleID, Object.values(block).reduce((sum, count) => sum + Number(count), 0)]).toEqual([handleID, held[handleID]?.length]);
+    }
+    return held;
+  }
+
+  /** Nothing of any pod is left: no link, no route, no address, no announcement. */
+  async expectNothingLeft(...pods: readonly string[]): Promise<void> {
+    expect(await this.held()).toEqual({});
+    expect(await this.node.leftovers()).toEqual({ links: [], routes: [] });
+    for (const pod of pods) expect((await this.annotations(pod)).podIPs ?? "").toBe("");
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.node[Symbol.asyncDispose]();
+  }
+}
+
+interface StoredBlock {
+  readonly cidr: string;
+  readonly allocations: readonly (number | null)[];
+  readonly attributes: readonly { readonly handle_id?: string }[];
+}
+
+interface StoredHandle {
+  readonly handleID: string;
+  readonly block: Readonly<Record<string, number>>;
+  readonly deleted?: boolean;
+}

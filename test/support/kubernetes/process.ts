@@ -1,0 +1,65 @@
+/** Servers as children that cannot outlive the process that started them, and that another module of that process can find again by a file. */
+import { spawn } from "node:child_process";
+import { closeSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+
+const SETPRIV = "/usr/bin/setpriv";
+const END_LIMIT_MS = 10_000;
+
+/**
+ * Starts a program in a session of its own, with its output appended to `log` and its process id in `pidFile`. The kernel kills it
+ * when the calling process dies, however that happens (prctl(2), PR_SET_PDEATHSIG).
+ *
+ * @returns the process id
+ */
+export function startProcess(argv: readonly string[], log: string, pidFile?: string, cwd?: string): number {
+  const output = openSync(log, "a");
+  try {
+    const child = spawn(SETPRIV, ["--pdeathsig", "KILL", "--", ...argv], { detached: true, cwd, stdio: ["ignore", output, output] });
+    // Without a listener a failure to start would end Jest; with it the one who waits for the server says what is missing.
+    child.on("error", () => undefined);
+    child.unref();
+    if (child.pid === undefined) throw new Error(`${argv[0]} could not be started`);
+    if (pidFile !== undefined) writeFileSync(pidFile, String(child.pid));
+    return child.pid;
+  } finally {
+    closeSync(output);
+  }
+}
+
+/** Kills a process and waits until it is gone; nothing happens when there is none. */
+export async function endProcess(pid: number | undefined): Promise<void> {
+  if (pid === undefined || !isRunning(pid)) return;
+  process.kill(pid, "SIGKILL");
+  const deadline = Date.now() + END_LIMIT_MS;
+  while (isRunning(pid)) {
+    if (Date.now() > deadline) throw new Error(`process ${pid} is still there ${END_LIMIT_MS} ms after SIGKILL`);
+    await pause(5);
+  }
+}
+
+/** Neither gone nor a zombie that only has to be collected. */
+export function isRunning(pid: number): boolean {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    const state = stat.slice(stat.lastIndexOf(")") + 2, stat.lastIndexOf(")") + 3);
+    return state !== "Z" && state !== "X";
+  } catch {
+    return false;
+  }
+}
+
+export function readPid(pidFile: string): number | undefined {
+  try {
+    return Number(readFileSync(pidFile, "utf8"));
+  } catch {
+    return undefined;
+  }
+}
+
+export function forgetPid(pidFile: string): void {
+  rmSync(pidFile, { force: true });
+}
+
+export function pause(ms: number): Promise<void> {
+  return new Promise((done) => setTimeout(done, ms));
+}

@@ -1,0 +1,157 @@
+/** Kubernetes objects as tests write and read them, and the URL paths they live at. */
+
+export const LEGACY = "crd.projectcalico.org/v1";
+export const V3 = "projectcalico.org/v3";
+export type CalicoGroup = typeof LEGACY | typeof V3;
+
+/** A record of an object's JSON: it is looked at with matchers, so its shape is left open. */
+export type Fields = Readonly<Record<string, unknown>>;
+
+export interface Metadata {
+  readonly name: string;
+  readonly namespace?: string;
+  readonly uid?: string;
+  readonly resourceVersion?: string;
+  readonly deletionTimestamp?: string;
+  readonly generateName?: string;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
+  readonly finalizers?: readonly string[];
+  readonly ownerReferences?: readonly Fields[];
+}
+
+export interface ApiObject {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: Metadata;
+  readonly spec?: Fields;
+  readonly status?: Fields;
+  readonly [key: string]: unknown;
+}
+
+/** What the server answers: names that only the server gives are there. */
+export interface StoredObject extends ApiObject {
+  readonly metadata: Metadata & { readonly uid: string; readonly resourceVersion: string };
+}
+
+/** Group and plural of the virtual machines that the plugins look at. */
+export const KUBEVIRT_KINDS = [
+  ["kubevirt.io/v1", "virtualmachines"],
+  ["kubevirt.io/v1", "virtualmachineinstances"],
+] as const;
+
+interface Kind {
+  readonly plural: string;
+  readonly isNamespaced?: boolean;
+  /** PUT of the object leaves the status alone; it has a path of its own. */
+  readonly hasStatusPath?: boolean;
+}
+
+const KINDS: Readonly<Record<string, Kind>> = {
+  "v1 Pod": { plural: "pods", isNamespaced: true, hasStatusPath: true },
+  "v1 Node": { plural: "nodes", hasStatusPath: true },
+  "v1 Namespace": { plural: "namespaces" },
+  "v1 ServiceAccount": { plural: "serviceaccounts", isNamespaced: true },
+  "rbac.authorization.k8s.io/v1 ClusterRole": { plural: "clusterroles" },
+  "rbac.authorization.k8s.io/v1 ClusterRoleBinding": { plural: "clusterrolebindings" },
+  "apiextensions.k8s.io/v1 CustomResourceDefinition": { plural: "customresourcedefinitions" },
+  "kubevirt.io/v1 VirtualMachine": { plural: "virtualmachines", isNamespaced: true },
+  "kubevirt.io/v1 VirtualMachineInstance": { plural: "virtualmachineinstances", isNamespaced: true },
+  ...calicoKinds(LEGACY, { IPAMConfig: "ipamconfigs" }),
+  ...calicoKinds(V3, { IPAMConfiguration: "ipamconfigurations" }),
+  [`${V3} IPPool`]: { plural: "ippools", hasStatusPath: true },
+};
+
+function calicoKinds(group: CalicoGroup, configuration: Readonly<Record<string, string>>): Record<string, Kind> {
+  const kinds = {
+    IPPool: "ippools",
+    IPAMBlock: "ipamblocks",
+    BlockAffinity: "blockaffinities",
+    IPAMHandle: "ipamhandles",
+    IPReservation: "ipreservations",
+    ClusterInformation: "clusterinformations",
+    ...configuration,
+  };
+  return Object.fromEntries(Object.entries(kinds).map(([kind, plural]) => [`${group} ${kind}`, { plural }]));
+}
+
+/** Plurals of one Calico group. */
+export function calicoPlurals(group: CalicoGroup): readonly string[] {
+  return Object.entries(KINDS).flatMap(([key, { plural }]) => (key.startsWith(`${group} `) ? [plural] : []));
+}
+
+/** What is known of an object's kind. @throws Error for a kind the harness has not been told of */
+export function kindOf(object: Pick<ApiObject, "apiVersion" | "kind">): Kind {
+  const kind = KINDS[`${object.apiVersion} ${object.kind}`];
+  if (kind === undefined) throw new Error(`the harness does not know ${object.apiVersion} ${object.kind}: add it to resources.ts`);
+  return kind;
+}
+
+/** "/api/v1/namespaces/default/pods/web", "/apis/crd.projectcalico.org/v1/ippools". */
+export function pathOf(apiVersion: string, plural: string, name?: string, namespace?: string): string {
+  const root = apiVersion.includes("/") ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
+  const within = namespace === undefined ? "" : `/namespaces/${encodeURIComponent(namespace)}`;
+  return `${root}${within}/${plural}${name === undefined ? "" : `/${encodeURIComponent(name)}`}`;
+}
+
+export function isStoredObject(value: unknown): value is StoredObject {
+  return typeof value === "object" && value !== null && "kind" in value && "metadata" in value;
+}
+
+/** A pod of one container that nothing starts, bound to a node without a scheduler. */
+export function podOf(name: string, options: PodOptions = {}): ApiObject {
+  const { namespace = "default", node = "node1", serviceAccountName, ports, status, ...metadata } = options;
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { ...metadata, name, namespace },
+    spec: {
+      nodeName: node,
+      containers: [{ name: "c", image: "pause", ...(ports === undefined ? {} : { ports }) }],
+      ...(serviceAccountName === undefined ? {} : { serviceAccountName }),
+    },
+    ...(status === undefined ? {} : { status }),
+  };
+}
+
+export interface PodOptions {
+  readonly namespace?: string;
+  readonly node?: string;
+  readonly generateName?: string;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
+  readonly finalizers?: readonly string[];
+  readonly ownerReferences?: readonly Fields[];
+  readonly serviceAccountName?: string;
+  /** Ports of the container. */
+  readonly ports?: readonly Fields[];
+  readonly status?: Fields;
+}
+
+/** A pool for workloads and tunnels, 10.60.0.0/26 with one block unless told otherwise. */
+export function poolOf(name: string, options: PoolOptions = {}): ApiObject {
+  const { group = LEGACY, status, finalizers, ...fields } = options;
+  return {
+    apiVersion: group,
+    kind: "IPPool",
+    metadata: { name, ...(finalizers === undefined ? {} : { finalizers }) },
+    spec: {
+      cidr: "10.60.0.0/26",
+      blockSize: options.cidr?.includes(":") === true ? 122 : 26,
+      ipipMode: "Never",
+      vxlanMode: "Never",
+      natOutgoing: true,
+      nodeSelector: "all()",
+      allowedUses: ["Workload", "Tunnel"],
+      ...fields,
+    },
+    ...(status === undefined ? {} : { status }),
+  };
+}
+
+export interface PoolOptions extends Fields {
+  readonly group?: CalicoGroup;
+  readonly cidr?: string;
+  readonly finalizers?: readonly string[];
+  readonly status?: Fields;
+}

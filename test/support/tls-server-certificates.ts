@@ -1,0 +1,46 @@
+/** Certificate authorities for tests of TLS, and what they sign; all made by openssl. */
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+export interface KeyPair {
+  /** PEM texts. */
+  readonly certificate: string;
+  readonly key: string;
+}
+
+export class TestAuthority {
+  readonly #dir = mkdtempSync(join(tmpdir(), "tortie-tls-"));
+  readonly certificate: string;
+  #count = 0;
+
+  constructor(name = "test-authority") {
+    this.#makeKey("ca");
+    this.#openssl("req", "-x509", "-new", "-key", "ca.key", "-subj", `/CN=${name}`, "-days", "2", "-out", "ca.crt");
+    this.certificate = this.#read("ca.crt");
+  }
+
+  /** @param names as openssl writes them: "IP:127.0.0.1,DNS:localhost" @param days may be negative: it has expired */
+  issue(subject: string, names: string, days = 2): KeyPair {
+    const base = `leaf${this.#count++}`;
+    this.#makeKey(base);
+    writeFileSync(join(this.#dir, `${base}.ext`), `subjectAltName=${names}\n`);
+    this.#openssl("req", "-new", "-key", `${base}.key`, "-subj", subject, "-out", `${base}.csr`);
+    const signer = ["-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial"];
+    this.#openssl("x509", "-req", "-in", `${base}.csr`, ...signer, "-days", String(days), "-extfile", `${base}.ext`, "-out", `${base}.crt`);
+    return { certificate: this.#read(`${base}.crt`), key: this.#read(`${base}.key`) };
+  }
+
+  #makeKey(base: string): void {
+    this.#openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", `${base}.key`);
+  }
+
+  #read(file: string): string {
+    return readFileSync(join(this.#dir, file), "utf8");
+  }
+
+  #openssl(...args: string[]): void {
+    execFileSync("openssl", args, { cwd: this.#dir, stdio: ["ignore", "ignore", "pipe"] });
+  }
+}

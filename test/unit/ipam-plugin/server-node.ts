@@ -1,0 +1,156 @@
+/** One node's IPAM plugin on a store that is like an API server: every read and every write is a request, and the store has no short cuts. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type AddOptions, type IpamAddition, ipamAdd, ipamRun } from "../../../ipam-plugin/ipam-plugin.ts";
+import { createIpamServices, type IpamServices } from "../../../ipam-plugin/services.ts";
+import type { CniRequest } from "../../../lib/cni/protocol.ts";
+import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
+import type { NetworkConfig } from "../../../lib/config/network-config.ts";
+import type { Datastore } from "../../../lib/datastore/datastore.ts";
+import type { OwnedObject, OwnerReference } from "../../../lib/datastore/resources.ts";
+import type { JsonObject } from "../../../lib/json/value.ts";
+import { Cluster, type ClusterSetup } from "../../support/cluster.ts";
+
+const NAMESPACE = "shop";
+
+const VERBS: Readonly<Record<string, string>> = { get: "GET", list: "LIST", create: "POST", update: "PUT", delete: "DELETE" };
+
+export interface ServerCall {
+  readonly container?: string;
+  readonly pod?: string;
+  /** Over the plugin's `ipam` section. */
+  readonly ipam?: JsonObject;
+  /** More CNI_ARGS: "IP=10.0.0.9". */
+  readonly args?: string;
+}
+
+export class ServerNode implements Disposable {
+  readonly cluster: Cluster;
+  readonly services: IpamServices;
+  readonly #directory = mkdtempSync(join(tmpdir(), "tortie-requests-"));
+
+  private constructor(cluster: Cluster) {
+    this.cluster = cluster;
+    const { observed: datastore, allocator } = cluster;
+    const upgradeMarker = join(this.#directory, "ipam_upgraded");
+    writeFileSync(upgradeMarker, "");
+    this.services = createIpamServices({
+      datastore: withoutReconcile(datastore),
+      allocator,
+      node: "node-a",
+      env: {},
+      log: { info() {}, error() {} },
+      lock: () => ({ [Symbol.dispose]() {} }),
+      upgradeMarker,
+    });
+  }
+
+  static async create(setup: ClusterSetup = {}): Promise<ServerNode> {
+    const pools = { "10.0.0.0/24": {}, "fd00::/112": { blockSize: 122 } };
+    return new ServerNode(await Cluster.create({ pools, nodes: { "node-a": {} }, ...setup }));
+  }
+
+  add(call: ServerCall = {}, options: AddOptions = {}): Promise<IpamAddition> {
+    return ipamAdd(...requestOf("ADD", call), this.services, options);
+  }
+
+  async addresses(call: ServerCall = {}): Promise<readonly string[]> {
+    return (await this.add(call)).result.ips.map(({ address }) => address);
+  }
+
+  async del(call: ServerCall = {}): Promise<void> {
+    await ipamRun("DEL", ...requestOf("DEL", call), this.services);
+  }
+
+  async gc(): Promise<void> {
+    const [request, config] = requestOf("GC", {});
+    await ipamRun("GC", request, { ...config, validAttachments: [] }, this.services);
+  }
+
+  /** The requests of `work`, in order: "GET block", "LIST affinity". */
+  async requestsOf(work: () => Promise<unknown>): Promise<readonly string[]> {
+    const { calls } = this.cluster;
+    calls.length = 0;
+    await work();
+    return calls.map((call) => {
+      const [operation = "", kind = ""] = call.split(" ");
+      return `${VERBS[operation]} ${kind}`;
+    });
+  }
+
+  /** A machine with its instance, in one of whose pods it runs. */
+  async addMachine(facts: Partial<OwnedObject> = {}): Promise<void> {
+    const { machines, instances } = this.#objects;
+    const machine = objectOf({ name: "vm", uid: "vm-uid", ...facts });
+    const instance = objectOf({ name: "vm", uid: "vmi-uid", owners: [ownerOf("VirtualMachine", "vm", "vm-uid")] });
+    const there = await machines.get(machine);
+    if (there !== undefined) {
+      await machines.update(machine, machine, there.revision);
+      return;
+    }
+    await machines.create(machine, machine);
+    await instances.create(instance, instance);
+  }
+
+  async addPod(name: string, labels: Readonly<Record<string, string>> = {}): Promise<void> {
+    const pod = objectOf({ name, uid: `${name}-uid`, labels, owners: [ownerOf("VirtualMachineInstance", "vm", "vmi-uid")] });
+    await this.#objects.pods.create(pod, pod);
+  }
+
+  [Symbol.dispose](): void {
+    rmSync(this.#directory, { recursive: true });
+  }
+
+  get #objects() {
+    return this.cluster.datastore.virtualMachines;
+  }
+}
+
+function requestOf(command: CniRequest["command"], call: ServerCall): [CniRequest, NetworkConfig] {
+  const netconf: JsonObject = {
+    cniVersion: "1.0.0",
+    name: "net1",
+    type: "tortie",
+    datastore_type: "kubernetes",
+    ipam: { type: "tortie-ipam", ...call.ipam },
+  };
+  const pod = `IgnoreUnknown=1;K8S_POD_NAMESPACE=${NAMESPACE};K8S_POD_NAME=${call.pod ?? "web-0"}`;
+  const request: CniRequest = {
+    command,
+    containerId: call.container ?? "c1",
+    netns: "/run/netns/x",
+    interfaceName: "eth0",
+    args: call.args === undefined ? pod : `${pod};${call.args}`,
+    path: "/opt/cni/bin",
+    netnsOverride: false,
+    stdin: new TextEncoder().encode(JSON.stringify(netconf)),
+    netconf,
+    network: "net1",
+    cniVersion: "1.0.0",
+  };
+  return [request, decodeNetworkConfig(netconf)];
+}
+
+/** Pools are made by others. */
+function withoutReconcile(datastore: Datastore): Datastore {
+  const { pools } = datastore;
+  return {
+    ...datastore,
+    pools: {
+      get: (name) => pools.get(name),
+      list: () => pools.list(),
+      create: (name, pool) => pools.create(name, pool),
+      update: (name, pool, revision) => pools.update(name, pool, revision),
+      delete: (name, revision) => pools.delete(name, revision),
+    },
+  };
+}
+
+function objectOf(facts: Partial<OwnedObject> & Pick<OwnedObject, "name" | "uid">): OwnedObject {
+  return { namespace: NAMESPACE, labels: {}, owners: [], isDeleting: false, ...facts };
+}
+
+function ownerOf(kind: string, name: string, uid: string): OwnerReference {
+  return { apiVersion: "kubevirt.io/v1", kind, name, uid, isController: true };
+}

@@ -1,0 +1,216 @@
+import type { ApiClient } from "../../../../../lib/kubernetes/api-client.ts";
+import { createApiClient } from "../../../../../lib/kubernetes/client/http-api-client.ts";
+import type { ApiConfig } from "../../../../../lib/kubernetes/config/api-config.ts";
+import { type Answering, TlsServer, type TlsServerOptions } from "../../../../support/tls-server.ts";
+import { TestAuthority } from "../../../../support/tls-server-certificates.ts";
+import { apiConfigFor } from "../../../../support/tls-server-config.ts";
+
+const authority = new TestAuthority();
+const keyPair = authority.issue("/CN=api", "IP:127.0.0.1,DNS:kubernetes.default.svc");
+
+const echo: Answering = ({ target }) => ({ status: 200, body: JSON.stringify({ target }) });
+
+describe("the connection of the API client", () => {
+  const cleanup: (() => void)[] = [];
+  afterEach(() => {
+    for (const step of cleanup.splice(0).reverse()) step();
+  });
+
+  function serve(answer: Answering, options: Partial<TlsServerOptions> = {}): TlsServer {
+    const server = new TlsServer(answer, { keyPair, ...options });
+    cleanup.push(() => server[Symbol.dispose]());
+    return server;
+  }
+
+  function connect(config: ApiConfig): ApiClient {
+    const client = createApiClient(config, { refused: 50, firstPause: 5, longestPause: 10 });
+    cleanup.push(() => client.close());
+    return client;
+  }
+
+  const get = (client: ApiClient, path = "/a") => client.request({ method: "GET", path });
+
+  it("asks everything over one TLS connection", async () => {
+    const server = serve(echo);
+    const client = connect(apiConfigFor(server, authority.certificate));
+
+    for (const path of ["/1", "/2", "/3"]) expect(await get(client, path)).toBe(JSON.stringify({ target: path }));
+    await Promise.all(["/4", "/5"].map((path) => get(client, path)));
+
+    expect(server.asked).toEqual(["GET /1", "GET /2", "GET /3", "GET /4", "GET /5"]);
+    expect(server.connections).toBe(1);
+  });
+
+  it("sends method, host, credentials, type and length", async () => {
+    const server = serve(echo);
+    const client = connect(apiConfigFor(server, authority.certificate));
+
+    await client.request({ method: "PATCH", path: "/p?x=1", body: '{"ü":1}', contentType: "application/merge-patch+json" });
+    await client.request({ method: "POST", path: "/q", body: "{}" });
+
+    expect(server.requests[0]).toMatchObject({
+      method: "PATCH",
+      target: "/p?x=1",
+      body: '{"ü":1}',
+      headers: {
+        host: `127.0.0.1:${server.port}`,
+        "user-agent": expect.stringMatching(/^tortie\/\d/),
+        accept: "application/json",
+        authorization: "Bearer first",
+        "content-type": "application/merge-patch+json",
+        "content-length": "8",
+      },
+    });
+    expect(server.requests[1]?.headers["content-type"]).toBe("application/json");
+  });
+
+  it("puts the path of the server before every path", async () => {
+    const server = serve(echo);
+    const config = apiConfigFor(server, authority.certificate);
+    const client = connect({ ...config, server: { ...config.server, basePath: "/k8s/clusters/c1" } });
+
+    await get(client, "/api/v1");
+
+    expect(server.asked).toEqual(["GET /k8s/clusters/c1/api/v1"]);
+  });
+
+  it("sends readers that are asked for together without waiting, and a writer only after all answers before it", async () => {
+    const gate = Promise.withResolvers<void>();
+    const server = serve(async (request, index) => {
+      // The socket has read whatever the client sent by the time the first answer is due.
+      if (index === 0) await gate.promise;
+      return echo(request, index);
+    });
+    const client = connect(apiConfigFor(server, authority.certificate));
+
+    const asked = [get(client, "/1"), get(client, "/2"), client.request({ method: "PUT", path: "/3", body: "{}" }), get(client, "/4")];
+    await Bun.sleep(200);
+    expect(server.asked).toEqual(["GET /1", "GET /2"]);
+    gate.resolve();
+
+    expect(await Promise.all(asked)).toEqual(["/1", "/2", "/3", "/4"].map((target) => JSON.stringify({ target })));
+    expect(server.asked).toEqual(["GET /1", "GET /2", "PUT /3", "GET /4"]);
+    expect(server.connections).toBe(1);
+  });
+
+  it("takes bodies of many megabytes, in both directions", async () => {
+    const large = JSON.stringify({ a: "ä".repeat(3_000_000) });
+    const server = serve(({ body }) => ({ status: 200, body }));
+    const client = connect(apiConfigFor(server, authority.certificate));
+
+    expect(await client.request({ method: "POST", path: "/", body: large })).toBe(large);
+  });
+
+  it("takes chunked answers", async () => {
+    const server = serve(() => ({
+      raw: 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{"\r\n5\r\na":1}\r\n0\r\n\r\n',
+    }));
+
+    expect(await get(connect(apiConfigFor(server, authority.certificate)))).toBe('{"a":1}');
+  });
+
+  it("connects anew when the server has ended the connection in between", async () => {
+    const server = serve(() => ({
+      raw: "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}",
+      close: true,
+    }));
+    const client = connect(apiConfigFor(server, authority.certificate));
+
+    await get(client);
+    await Bun.sleep(20);
+    await client.request({ method: "POST", path: "/", body: "{}" });
+
+    expect(server.connections).toBe(2);
+    expect(server.requests).toHaveLength(2);
+  });
+
+  it("works without TLS", async () => {
+    const server = serve(echo, { keyPair: undefined });
+
+    expect(await get(connect(apiConfigFor(server, undefined)))).toBe('{"target":"/a"}');
+  });
+
+  it("reaches an IPv6 address", async () => {
+    const v6 = authority.issue("/CN=api6", "IP:::1");
+    const server = serve(echo, { keyPair: v6, hostname: "::1" });
+    const config = apiConfigFor(server, authority.certificate);
+
+    expect(await get(connect({ ...config, server: { ...config.server, hostname: "::1", authority: `[::1]:${server.port}` } }))).toBe(
+      '{"target":"/a"}',
+    );
+    expect(server.requests[0]?.headers.host).toBe(`[::1]:${server.port}`);
+  });
+
+  describe("judges the server's certificate", () => {
+    const refusal = (client: ApiClient, explanation: RegExp) =>
+      expect(get(client)).rejects.toMatchObject({ name: "ApiError", status: 0, message: expect.stringMatching(explanation) });
+
+    it("refuses one of an authority it does not know, before anything is sent, and does not try again", async () => {
+      const server = serve(echo);
+      const client = connect(apiConfigFor(server, new TestAuthority("stranger").certificate));
+
+      await refusal(
+        client,
+        /^GET https:\/\/127\.0\.0\.1:\d+\/a: tls: failed to verify certificate: certificate signed by unknown authority/,
+      );
+
+      expect(server.requests).toEqual([]);
+      expect(server.connections).toBe(1);
+    });
+
+    it("refuses one that has expired", async () => {
+      const server = serve(echo, { keyPair: authority.issue("/CN=old", "IP:127.0.0.1", -1) });
+
+      await refusal(connect(apiConfigFor(server, authority.certificate)), /certificate has expired/);
+    });
+
+    it.each(["IP:127.0.0.2,DNS:elsewhere", "DNS:127.0.0.1"])("refuses one for %s only", async (names) => {
+      const server = serve(echo, { keyPair: authority.issue("/CN=127.0.0.1", names) });
+
+      await refusal(connect(apiConfigFor(server, authority.certificate)), /certificate is not valid for 127\.0\.0\.1/);
+      expect(server.requests).toEqual([]);
+    });
+
+    it("asks for the name that is configured, and looks for it in the certificate", async () => {
+      const server = serve(echo);
+      const config = apiConfigFor(server, authority.certificate);
+      const named = (serverName: string) => ({ ...config, trust: { ...config.trust, serverName } });
+
+      expect(await get(connect(named("kubernetes.default.svc")))).toBe('{"target":"/a"}');
+      expect(server.serverNames).toEqual(["kubernetes.default.svc"]);
+      await refusal(connect(named("kubernetes.example.org")), /certificate is not valid for kubernetes\.example\.org/);
+    });
+
+    it("takes any certificate when told to", async () => {
+      const server = serve(echo, { keyPair: new TestAuthority("stranger").issue("/CN=x", "DNS:x", -1) });
+      const config = apiConfigFor(server, authority.certificate);
+
+      expect(await get(connect({ ...config, trust: { certificateAuthority: undefined, serverName: undefined, skipVerify: true } }))).toBe(
+        '{"target":"/a"}',
+      );
+    });
+
+    it("says which side is at fault when its own material is unusable", async () => {
+      const server = serve(echo);
+      const other = authority.issue("/CN=other", "DNS:other");
+      const config = apiConfigFor(server, authority.certificate);
+      const certificate = { certificate: keyPair.certificate, key: other.key };
+
+      await refusal(
+        connect({ ...config, identity: { ...config.identity, certificate } }),
+        /a certificate or key of the configuration is unusable/,
+      );
+      await refusal(connect(apiConfigFor(server, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")), /tls: /);
+    });
+  });
+
+  it("shows its certificate to a server that asks for one", async () => {
+    const server = serve(echo, { clientAuthority: authority.certificate });
+    const config = apiConfigFor(server, authority.certificate);
+    const certificate = authority.issue("/O=system:nodes/CN=me", "DNS:me");
+
+    expect(await get(connect({ ...config, identity: { ...config.identity, certificate } }))).toBe('{"target":"/a"}');
+    await expect(get(connect(config))).rejects.toMatchObject({ status: 0 });
+    expect(server.requests).toHaveLength(1);
+  });
+});
