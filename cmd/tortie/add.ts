@@ -26,7 +26,10 @@ export async function add(request: CniRequest, config: NetworkConfig, services: 
   const plugin = findIpam(request, config);
   log.step("checks");
 
+  await services.datastore();
+  log.step("open");
   await assertClusterReady(services);
+  log.step("cluster");
   await passReadinessGates(config);
   const subject = await readSubject(attachment, config, services);
   const input = await ipamInputForAdd(request, config, section, subject, services);

@@ -3,12 +3,14 @@
  * One GET of the pod serves both.
  */
 import { formatPrefix, hostPrefix, parsePrefix } from "../../lib/addresses/address.ts";
+import { isCalicoIpam } from "../../lib/config/ipam-section.ts";
 import type { NetworkConfig } from "../../lib/config/network-config.ts";
 import { isDatastoreFailure, type NamespacedName } from "../../lib/datastore/datastore.ts";
 import { messageOf, TortieError } from "../../lib/errors.ts";
 import type { KubernetesCore } from "../../lib/kubernetes/core.ts";
 import type { Namespace, Pod } from "../../lib/kubernetes/objects.ts";
 import { podAnnotationIfAny } from "../../lib/workload/annotations/annotation.ts";
+import { wishedSourcePrefixes } from "../../lib/workload/annotations/source-prefixes.ts";
 import { podWishes } from "../../lib/workload/annotations/wishes.ts";
 import type { Attachment } from "./attachment.ts";
 import type { Services } from "./services.ts";
@@ -22,12 +24,7 @@ export async function readPodSubject(attachment: Attachment, config: NetworkConf
   const { identity, args } = attachment;
   const key = { namespace: identity.namespace, name: identity.pod };
   const core = await services.core();
-  const found = await core.pod(key);
-  const readsNamespace = config.policy.type === "k8s" || found === undefined;
-  const namespace = readsNamespace
-    ? existing(await core.namespace(key.namespace), `namespaces ${JSON.stringify(key.namespace)}`)
-    : undefined;
-  const pod = existing(found, `pods ${JSON.stringify(key.name)}`, ` in namespace ${key.namespace}`);
+  const pod = await existingPod(core, key);
   if (pod.nodeName === "") {
     throw new TortieError(
       "identity-invalid",
@@ -35,6 +32,10 @@ export async function readPodSubject(attachment: Attachment, config: NetworkConf
       { next: "wait until the scheduler has chosen a node; spec.nodeName names it" },
     );
   }
+  const hasWishes = config.policy.type === "k8s";
+  // Judged before the namespace is asked for, which does not have this annotation.
+  if (hasWishes) wishedSourcePrefixes(pod);
+  const namespace = hasWishes && isCalicoIpam(config.ipam.type) ? await existingNamespace(core, key.namespace) : undefined;
   const known = announced(pod);
   return {
     identity: pod.nodeName === identity.node ? { ...identity, endpoint: POD_ENDPOINT } : identity,
@@ -82,8 +83,16 @@ async function announce(
   }
 }
 
-/** Calico's words, which are those of the API server (recordings pod-missing, namespace-missing). */
-function existing<T extends Pod | Namespace>(object: T | undefined, what: string, where = ""): T {
-  if (object === undefined) throw new TortieError("datastore-object-missing", `${what} not found${where}`);
-  return object;
+/** Of a pod and its namespace the one that is missing is named, in the words of the API server (recordings pod-missing, namespace-missing). */
+async function existingPod(core: KubernetesCore, { namespace, name }: NamespacedName): Promise<Pod> {
+  const pod = await core.pod({ namespace, name });
+  if (pod !== undefined) return pod;
+  await existingNamespace(core, namespace);
+  throw new TortieError("datastore-object-missing", `pods ${JSON.stringify(name)} not found in namespace ${namespace}`);
+}
+
+async function existingNamespace(core: KubernetesCore, name: string): Promise<Namespace> {
+  const namespace = await core.namespace(name);
+  if (namespace === undefined) throw new TortieError("datastore-object-missing", `namespaces ${JSON.stringify(name)} not found`);
+  return namespace;
 }

@@ -59,13 +59,16 @@ export async function assignWished(
  * @returns whether this very container holds it; when its older sandbox does, that one has lost it now
  */
 async function keepsOrFrees({ attachment, subject, input }: Assignment, address: Address, services: Services): Promise<boolean> {
+  const { identity, hostInterface } = attachment;
   const owner = subject.known?.containerID ?? "";
   const handle = workloadHandleId(input.request.network, owner);
   const { allocator } = await services.ipamServices(input.config);
-  if ((await allocator.attributesOf(address))?.handle !== handle) return false;
-  if (owner === attachment.identity.containerId) return true;
+  const held = await allocator.attributesOf(address);
+  // Whoever may edit the pod may write another pod's container id into its record.
+  const isOfThisPod = held?.activeOwner.namespace === identity.namespace && held.activeOwner.pod === identity.pod;
+  if (held?.handle !== handle || !isOfThisPod) return false;
+  if (owner === identity.containerId) return true;
 
-  const { hostInterface } = attachment;
   const alias = await services.dataplane.hostEndAlias(hostInterface);
   // Invariant 3. The name is the pod's own, so that the link is the older sandbox's.
   if (alias !== undefined) await services.dataplane.removeHostEnd(hostInterface, alias);

@@ -7,9 +7,9 @@
  *    between, `settle` finds out what is true. Lowering "by one, whoever counted it" could take away another's claim.
  */
 import { type Handles, isDatastoreFailure, type Versioned } from "../../lib/datastore/datastore.ts";
-import type { Handle } from "../../lib/datastore/resources.ts";
+import type { Block, Handle } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors.ts";
-import { familyOf, nextSequence, ordinalsOf } from "./block.ts";
+import { familyOf, nextSequence, ordinalsOf, sanitised } from "./block.ts";
 import type { Context } from "./context.ts";
 import { HandleExistsError } from "./handle-exists.ts";
 import { AGAIN, retry } from "./retry.ts";
@@ -91,7 +91,7 @@ export async function settle(context: Context, handle: string, cidr: string, sig
   await retry(context, signal, `handle ${handle}`, async () => {
     const stored = await handles.get(handle);
     const block = await blocks.get(cidr);
-    const held = block === undefined ? 0 : ordinalsOf(block.value, handle).length;
+    const held = block === undefined ? 0 : countedIn(block.value, handle, handles);
     if ((stored?.value.blocks[cidr] ?? 0) === held) return { result: undefined };
     try {
       if (stored === undefined) {
@@ -127,6 +127,19 @@ export async function putCounts(
     if (isDatastoreFailure(error, "conflict", "not-found")) return false;
     throw error;
   }
+}
+
+/**
+ * How many addresses of a block the object of a handle has to count: where ids that differ in case are one object, those of all of them,
+ * or releasing one id's would make the others' untraceable (recording handle-case-collision).
+ */
+export function countedIn(block: Block, handle: string, { foldsCase }: Handles): number {
+  if (foldsCase !== true) return ordinalsOf(block, handle).length;
+  const wanted = sanitised(handle).toLowerCase();
+  return block.allocations.filter((index) => {
+    const held = index === null ? undefined : block.attributes[index]?.handleId;
+    return held !== undefined && sanitised(held).toLowerCase() === wanted;
+  }).length;
 }
 
 /** Addresses of one family that a handle counts. */

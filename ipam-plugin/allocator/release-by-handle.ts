@@ -12,7 +12,7 @@ import type { HandleReleaseOptions, ReleaseByHandleResult } from "./allocator.ts
 import { holderOf, isEmpty, nextSequence, ordinalsOf, prefixOf, sequenceOf } from "./block.ts";
 import type { Context, View } from "./context.ts";
 import { releaseDeselected } from "./deselected.ts";
-import { putCounts } from "./handle.ts";
+import { countedIn, putCounts } from "./handle.ts";
 import { unexpectedOwner } from "./owner-preconditions.ts";
 import { releaseOrdinals } from "./release-block.ts";
 import { AGAIN, retry } from "./retry.ts";
@@ -54,7 +54,7 @@ export async function releaseByHandle(context: Context, view: View, request: Han
 
 interface BlockOutcome {
   readonly released: readonly Address[];
-  /** How many addresses the handle holds in the block now. */
+  /** How many addresses the handle's object has to count in the block now. */
   readonly left: number;
   /** The block, when it stands empty now and has an owner. */
   readonly emptied?: Block;
@@ -77,7 +77,7 @@ function releaseInBlock(
         (sequenceNumber === undefined || sequenceOf(block, ordinal) === sequenceNumber) &&
         unexpectedOwner(holderOf(block, ordinal), owners) === undefined,
     );
-    const left = held.length - wanted.length;
+    const left = countedIn(block, handle, context.datastore.handles) - wanted.length;
     try {
       if (wanted.length > 0) {
         const now = await releaseOrdinals(context, view, stored, wanted);

@@ -69,6 +69,8 @@ export interface Blocks extends Collection<string, Block> {
 }
 
 export interface Handles extends Collection<string, Handle> {
+  /** Ids that differ in case only are one object, which has the id of the first who wrote it (I§2.2); absent: each has its own. */
+  readonly foldsCase?: boolean;
   list(): Promise<readonly Versioned<Handle>[]>;
 }
 

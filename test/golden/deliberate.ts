@@ -6,10 +6,13 @@ import type { Difference } from "./compare.ts";
 import { isList, type Json } from "./json.ts";
 import type { Suite } from "./recording.ts";
 
-/** The value we want where Calico's differs: exactly this, absent, anything, a text that matches, or a list that is no longer than that. */
+/**
+ * The value we want where Calico's differs: exactly this, absent (where a recorded value is given, only instead of that one), anything,
+ * a text that matches, or a list that is no longer than that.
+ */
 export type Outcome =
   | { readonly is: Json }
-  | { readonly absent: true }
+  | { readonly absent: true; readonly recorded?: Json }
   | { readonly matches: RegExp }
   | { readonly present: true }
   | { readonly atMost: number };
@@ -80,8 +83,8 @@ export function judge(
   return { unexpected, stale: Object.keys(own).filter((path) => !occurred.has(path)), general: met };
 }
 
-function isExpected({ path, ours }: Difference, pattern: string, outcome: Outcome | undefined): boolean {
-  return outcome !== undefined && matchesPath(path, pattern.split(" > ")) && matchesOutcome(ours, outcome);
+function isExpected({ path, recorded, ours }: Difference, pattern: string, outcome: Outcome | undefined): boolean {
+  return outcome !== undefined && matchesPath(path, pattern.split(" > ")) && matchesOutcome(recorded, ours, outcome);
 }
 
 function matchesPath(path: readonly string[], pattern: readonly string[]): boolean {
@@ -90,8 +93,8 @@ function matchesPath(path: readonly string[], pattern: readonly string[]): boole
   return path.length === pattern.length && pattern.every((segment, index) => segment === "*" || segment === path[index]);
 }
 
-function matchesOutcome(ours: Json | undefined, outcome: Outcome): boolean {
-  if ("absent" in outcome) return ours === undefined;
+function matchesOutcome(recorded: Json | undefined, ours: Json | undefined, outcome: Outcome): boolean {
+  if ("absent" in outcome) return ours === undefined && (outcome.recorded === undefined || outcome.recorded === recorded);
   if ("present" in outcome) return ours !== undefined;
   if ("atMost" in outcome) return isList(ours) && ours.length <= outcome.atMost;
   if ("matches" in outcome) return typeof ours === "string" && outcome.matches.test(ours);

@@ -1,5 +1,6 @@
 /** What differs on purpose when the recordings are played against a real API server: general differences, and the lists by suite. */
 import type { DeliberateDifference, GeneralDifference } from "./deliberate.ts";
+import { HOST_LOCAL_LINES } from "./differences.ts";
 import { KUBERNETES_IPAM_DIFFERENCES } from "./differences-kubernetes-ipam.ts";
 import { KUBERNETES_MAIN_DIFFERENCES } from "./differences-kubernetes-main.ts";
 
@@ -26,6 +27,15 @@ export const KUBERNETES_GENERAL: readonly GeneralDifference[] = [
       ]),
     ),
   },
+  {
+    name: "DEL writes nothing to pods that it does not serve",
+    reason: "design §8: ownership by container id first",
+    suites: ["main"],
+    expect: Object.fromEntries(
+      ["podIP", "podIPs"].map((key) => [`* > objects > pods > * > cni.projectcalico.org/${key}`, { absent: true, recorded: "" }]),
+    ),
+  },
+  HOST_LOCAL_LINES,
 ];
 
 /** By scenario, "suite/name". */

@@ -3,6 +3,13 @@ import type { DeliberateDifference, GeneralDifference } from "./deliberate.ts";
 import { IPAM_DIFFERENCES } from "./differences-ipam.ts";
 import { MAIN_DIFFERENCES } from "./differences-main.ts";
 
+export const HOST_LOCAL_LINES: GeneralDifference = {
+  name: "host-local of Debian ends lines with CR LF",
+  reason: "containernetworking-plugins 1.1.1 beside the recorder's 1.9.1; the file is host-local's own",
+  suites: ["main"],
+  expect: { "* > files > *": { matches: /^cid1\r\neth0$/ } },
+};
+
 export const LOCAL_GENERAL: readonly GeneralDifference[] = [
   {
     name: "cniVersion 1.1.0 is supported",
@@ -48,12 +55,7 @@ export const LOCAL_GENERAL: readonly GeneralDifference[] = [
       ]),
     ),
   },
-  {
-    name: "host-local of Debian ends lines with CR LF",
-    reason: "containernetworking-plugins 1.1.1 beside the recorder's 1.9.1; the file is host-local's own",
-    suites: ["main"],
-    expect: { "* > files > *": { matches: /^cid1\r\neth0$/ } },
-  },
+  HOST_LOCAL_LINES,
 ];
 
 /** By scenario, "suite/name". */

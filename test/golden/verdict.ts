@@ -38,7 +38,7 @@ export async function verdictOf(recording: Recording, { kind, differences: lists
 }
 
 /** @param name "suite/name" */
-function otherOutcome(name: string, replace: Readonly<Record<string, string>>): Recording {
+export function otherOutcome(name: string, replace: Readonly<Record<string, string>>): Recording {
   const [suite, scenario] = suiteOf(name);
   const text = Object.entries(replace).reduce((result, [from, to]) => result.replaceAll(from, to), recordingText(suite, scenario));
   return readRecording(suite, scenario, text);

@@ -28,11 +28,14 @@ export interface TlsServerOptions {
   /** Clients must show a certificate of this authority. */
   readonly clientAuthority?: string;
   readonly hostname?: string;
+  /** Any free one when absent. */
+  readonly port?: number;
 }
 
 interface Client {
   readonly number: number;
   received: string;
+  unanswered: number;
   /** What the socket had no room for yet. */
   rest: Uint8Array;
   busy: Promise<void>;
@@ -44,6 +47,8 @@ export class TlsServer implements Disposable {
   readonly serverNames: string[] = [];
   answer: Answering;
   connections = 0;
+  /** By connection, 1 the first: the most requests that were there at one time without an answer. */
+  readonly mostUnanswered: number[] = [0];
   readonly #listener: Bun.TCPSocketListener<Client>;
 
   constructor(answer: Answering, options: TlsServerOptions) {
@@ -56,11 +61,11 @@ export class TlsServer implements Disposable {
     };
     this.#listener = Bun.listen<Client>({
       hostname: options.hostname ?? "127.0.0.1",
-      port: 0,
+      port: options.port ?? 0,
       ...(tls === undefined ? {} : { tls }),
       socket: {
         open: (socket) => {
-          socket.data = { number: ++this.connections, received: "", rest: new Uint8Array(0), busy: Promise.resolve() };
+          socket.data = { number: ++this.connections, received: "", unanswered: 0, rest: new Uint8Array(0), busy: Promise.resolve() };
         },
         handshake: (socket) => {
           const name = socket.getServername();
@@ -104,7 +109,13 @@ export class TlsServer implements Disposable {
       socket.data.received = received.slice(end + 4 + length);
       const request: SeenRequest = { method, target, headers, body, connection: number, at: performance.now() };
       const index = this.requests.push(request) - 1;
-      socket.data.busy = socket.data.busy.then(async () => send(socket, await this.answer(request, index)));
+      const client = socket.data;
+      this.mostUnanswered[number] = Math.max(this.mostUnanswered[number] ?? 0, ++client.unanswered);
+      client.busy = client.busy.then(async () => {
+        const reply = await this.answer(request, index);
+        client.unanswered--;
+        send(socket, reply);
+      });
     }
   }
 }

@@ -6,8 +6,8 @@ import type { ApiClient } from "../../kubernetes/api-client.ts";
 import { openApiClient } from "../../kubernetes/client.ts";
 import { ApiCore } from "../../kubernetes/core/api-core.ts";
 import type { KubernetesCore } from "../../kubernetes/core.ts";
-import type { AffinityKey, BlockAffinities, BlockOwner, Datastore, Versioned } from "../datastore.ts";
-import type { BlockAffinity, LabelledObject } from "../resources.ts";
+import type { AffinityKey, BlockAffinities, BlockOwner, Datastore, Handles, Versioned } from "../datastore.ts";
+import type { BlockAffinity, Handle, LabelledObject } from "../resources.ts";
 import { affinityCodec } from "./affinity-codec.ts";
 import { affinitySelector, UNLABELLED_SELECTOR } from "./affinity-labels.ts";
 import { blockCodec } from "./block-codec.ts";
@@ -66,7 +66,7 @@ export function kubernetesDatastore(client: ApiClient, options: KubernetesOption
     ipamConfiguration: new ResourceCollection(api, configurationCodec, onDamaged),
     blocks: new ResourceCollection(api, blockCodec, onDamaged),
     affinities: new Affinities(api, affinityCodec, onDamaged),
-    handles: new ResourceCollection(api, handleCodec, onDamaged),
+    handles: new HandleObjects(api, handleCodec, onDamaged),
     endpoints: new PodEndpoints(core, onDamaged, options.interfacePrefix),
     nodes: { get: async (name) => labelled(await core.versionedNode(name)) },
     namespaces: { get: async (name) => labelled(await core.versionedNamespace(name)) },
@@ -76,6 +76,10 @@ export function kubernetesDatastore(client: ApiClient, options: KubernetesOption
       client.close();
     },
   };
+}
+
+class HandleObjects extends ResourceCollection<string, Handle> implements Handles {
+  readonly foldsCase = true;
 }
 
 class Affinities extends ResourceCollection<AffinityKey, BlockAffinity> implements BlockAffinities {

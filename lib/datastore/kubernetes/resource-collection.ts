@@ -96,7 +96,10 @@ export class ResourceCollection<K, T> implements Collection<K, T> {
     try {
       items = await this.#api.list(plural, selector, this.#codec.prepare ?? asItIs);
     } catch (error) {
-      throw failureOf(error, `list of ${plural}`);
+      const hint = hasStatus(error, NOT_FOUND)
+        ? ` of ${await this.#api.group()} (are Calico's CRDs installed, is calico_api_group right?)`
+        : "";
+      throw failureOf(error, `list of ${plural}${hint}`);
     }
     const found: Versioned<T>[] = [];
     for (const item of items) {

@@ -1,5 +1,6 @@
 /** KubernetesCore on the API server: one request an operation, namespaces and nodes read once per process. */
 import { DatastoreError, type NamespacedName, type Versioned } from "../../datastore/datastore.ts";
+import { messageOf } from "../../errors.ts";
 import type { ApiClient } from "../api-client.ts";
 import type { KubernetesCore, PodAnnouncement, Withdrawal } from "../core.ts";
 import type { ClusterNode, Namespace, Pod } from "../objects.ts";
@@ -7,12 +8,13 @@ import { announcementPatch, type Patch, withdrawalPatch } from "./announcements.
 import { decodeNamespace, decodeNode } from "./decode-cluster.ts";
 import { decodePod } from "./decode-pod.ts";
 import { failureOf, hasStatus } from "./failures.ts";
-import { type Fields, metadataOf, objects, parseKubernetesObject, revisionOf, section, text } from "./metadata.ts";
+import { listPages } from "./list-pages.ts";
+import { type Fields, metadataOf, parseKubernetesObject, revisionOf, text } from "./metadata.ts";
 import { isObjectName } from "./object-name.ts";
 
 const UNPROCESSABLE = 422;
 const NOT_FOUND = 404;
-const PAGE = 500;
+const VERSION = "version of the API server";
 
 export class ApiCore implements KubernetesCore {
   readonly #client: ApiClient;
@@ -63,9 +65,10 @@ export class ApiCore implements KubernetesCore {
 
   async serverVersion(timeoutMs: number): Promise<string> {
     try {
-      return text(parseKubernetesObject(await this.#client.request({ method: "GET", path: "/version", timeoutMs })), "gitVersion");
+      const answer = await this.#client.request({ method: "GET", path: "/version", timeoutMs });
+      return decoded(VERSION, () => text(parseKubernetesObject(answer), "gitVersion"));
     } catch (error) {
-      throw failureOf(error, "version of the API server");
+      throw failureOf(error, VERSION);
     }
   }
 
@@ -78,7 +81,8 @@ export class ApiCore implements KubernetesCore {
   async patchPod(pod: NamespacedName, patch: Patch): Promise<Pod> {
     try {
       if (!isObjectName(pod.namespace) || !isObjectName(pod.name)) throw new DatastoreError("not-found", notThere(pod));
-      return decodePod(parseKubernetesObject(await this.#patch(pod, patch)));
+      const answer = await this.#patch(pod, patch);
+      return decoded(describe(pod), () => decodePod(parseKubernetesObject(answer)));
     } catch (error) {
       throw failureOf(error, describe(pod));
     }
@@ -86,19 +90,13 @@ export class ApiCore implements KubernetesCore {
 
   /** Every pod of the cluster, in pages. @throws DatastoreError `unauthorized` for an account that may not list pods */
   async listPods(): Promise<readonly Pod[]> {
-    const pods: Pod[] = [];
-    let next = "";
-    do {
-      const more = next === "" ? "" : `&continue=${encodeURIComponent(next)}`;
-      try {
-        const page = parseKubernetesObject(await this.#client.request({ method: "GET", path: `/api/v1/pods?limit=${PAGE}${more}` }));
-        for (const item of objects(page, "items")) pods.push(decodePod(item));
-        next = text(section(page, "metadata"), "continue");
-      } catch (error) {
-        throw failureOf(error, "list of pods");
-      }
-    } while (next !== "");
-    return pods;
+    const what = "list of pods";
+    try {
+      const items = await listPages((query) => this.#client.request({ method: "GET", path: `/api/v1/pods${query}` }));
+      return items.map((item) => decoded(what, () => decodePod(item)));
+    } catch (error) {
+      throw failureOf(error, what);
+    }
   }
 
   /** @returns `undefined` on 404 @throws DatastoreError */
@@ -110,12 +108,10 @@ export class ApiCore implements KubernetesCore {
       if (hasStatus(error, NOT_FOUND)) return undefined;
       throw failureOf(error, what);
     }
-    try {
+    return decoded(what, () => {
       const object = parseKubernetesObject(answer);
       return { value: decode(object), revision: revisionOf(metadataOf(object)) };
-    } catch (error) {
-      throw new DatastoreError("invalid", `${what} cannot be read: ${String(error)}`, error);
-    }
+    });
   }
 
   async #named<T>(name: string, path: string, what: string, decode: (object: Fields) => T): Promise<Versioned<T> | undefined> {
@@ -138,6 +134,15 @@ class Memo<T> {
     this.#reads.set(name, reading);
     reading.catch(() => this.#reads.delete(name));
     return reading;
+  }
+}
+
+/** What an answer says. @throws DatastoreError `invalid` when it says what it should not */
+function decoded<T>(what: string, decode: () => T): T {
+  try {
+    return decode();
+  } catch (error) {
+    throw new DatastoreError("invalid", `${what} cannot be read: ${messageOf(error)}`, error);
   }
 }
 

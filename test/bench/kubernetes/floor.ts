@@ -34,11 +34,11 @@ export class Floor {
     return new Floor(setup, access, await record(setup));
   }
 
-  /** ADD and DEL alternate: each finds what the other left. */
-  async run(command: "ADD" | "DEL"): Promise<Sample> {
+  /** ADD and DEL alternate: each finds what the other left. @returns runs it; what it needs has been read by then */
+  async prepare(command: "ADD" | "DEL"): Promise<() => Promise<Sample>> {
     const requests = await freshRequests(this.#recorded[command], this.#setup.stage.cluster);
     const plan: FloorPlan = { ...this.#access, requests };
-    return runProcess(`floor ${command}`, [this.#setup.executable], JSON.stringify(plan), {});
+    return () => runProcess(`floor ${command}`, [this.#setup.executable], JSON.stringify(plan), {});
   }
 }
 

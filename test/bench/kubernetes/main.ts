@@ -3,17 +3,19 @@
  * namespace, beside a floor program that makes the same requests and nothing else. The two alternate, so that the noise of machine and
  * server falls on both; only ratios mean anything. Argument: the compiled floor program.
  */
-import { measure, measurePeak, type Sample } from "../contender.ts";
+import { type Contender, measurePeak } from "../contender.ts";
 import { reportSteps } from "../step-times.ts";
 import { type Burst, measureAtOnce } from "./bursts.ts";
 import { measureCosts } from "./costs.ts";
 import { Floor } from "./floor.ts";
 import { reportBursts, reportCosts, reportSingle } from "./report.ts";
+import { measureSingle } from "./single.ts";
 import { type Stage, setUpStage } from "./stage.ts";
 
 const ROUNDS = 40;
 /** They warm the page cache, and claim the node's block. */
 const WARM_UP = 3;
+const BUSY_ROUNDS = 15;
 const COUNTED = 10;
 const BURSTS = [60, 110];
 const BURST_ROUNDS = 3;
@@ -27,22 +29,11 @@ async function bench(floorProgram: string): Promise<void> {
   await using stage = await setUpStage(NODE, Math.max(...BURSTS), FLOOR);
   const tortie = stage.plugin(NODE, await stage.cluster.kubeconfigFor("cni"));
   const floor = await Floor.create({ stage, executable: floorProgram, ...FLOOR });
-  const ours = { add: [] as Sample[], del: [] as Sample[] };
-  const floors = { add: [] as Sample[], del: [] as Sample[] };
-  for (let round = -WARM_UP; round < ROUNDS; round++) {
-    const add = await measure(tortie, stage.call("ADD", 0, `single${round}`));
-    const floorAdd = await floor.run("ADD");
-    const del = await measure(tortie, stage.call("DEL", 0, `single${round}`));
-    const floorDel = await floor.run("DEL");
-    if (round < 0) continue;
-    ours.add.push(add);
-    ours.del.push(del);
-    floors.add.push(floorAdd);
-    floors.del.push(floorDel);
-  }
-  reportSingle(ROUNDS, ours, floors, await peaks(stage, tortie));
-  reportSteps("ADD", ours.add);
-  reportSteps("DEL", ours.del);
+  const single = await measureSingle(stage, tortie, floor, { rounds: ROUNDS, warmUp: WARM_UP, before: "caches fresh" });
+  const busy = await measureSingle(stage, tortie, floor, { rounds: BUSY_ROUNDS, warmUp: 0, before: "a write" });
+  reportSingle(single, busy, await peaks(stage, tortie));
+  reportSteps("ADD", single.tortie.add);
+  reportSteps("DEL", single.tortie.del);
   reportCosts(await measureCosts(stage, tortie, COUNTED));
 
   const bursts: Burst[] = [];
@@ -53,7 +44,7 @@ async function bench(floorProgram: string): Promise<void> {
 }
 
 /** Largest peak of a few calls, MiB. */
-async function peaks(stage: Stage, tortie: Parameters<typeof measure>[0]): Promise<{ readonly add: number; readonly del: number }> {
+async function peaks(stage: Stage, tortie: Contender): Promise<{ readonly add: number; readonly del: number }> {
   let [add, del] = [0, 0];
   for (let round = 0; round < PEAK_ROUNDS; round++) {
     add = Math.max(add, await measurePeak(tortie, stage.call("ADD", 0, `peak${round}`)));

@@ -3,26 +3,27 @@ import type { Sample } from "../contender.ts";
 import { row, summarise } from "../statistics.ts";
 import type { Burst, BurstSeries } from "./bursts.ts";
 import type { Cost } from "./costs.ts";
+import type { Single } from "./single.ts";
 
 const WIDTHS = [44, 9, 9, 9, 12];
 /** Milliseconds for an operation; for 60 at once, of the whole burst. */
 const CALICO = { add: 250, del: 280, bursts: new Map([[60, { add: 13_000, del: 11_500 }]]) };
 
-export interface Pair {
-  readonly add: readonly Sample[];
-  readonly del: readonly Sample[];
-}
-
-export function reportSingle(rounds: number, tortie: Pair, floor: Pair, peak: { readonly add: number; readonly del: number }): void {
+export function reportSingle(single: Single, busy: Single, peak: { readonly add: number; readonly del: number }): void {
   console.log(row(["milliseconds", "p50", "p95", "max", "Calico p50"], WIDTHS));
-  for (const command of ["add", "del"] as const) {
-    const name = `one at a time (${rounds}) ${command.toUpperCase()}`;
-    console.log(row([`${name} tortie`, ...times(tortie[command]), CALICO[command]], WIDTHS));
-    console.log(row([`${name} floor`, ...times(floor[command])], WIDTHS));
+  for (const [{ rounds, tortie, floor }, when] of [
+    [single, "one at a time"],
+    [busy, "after a write"],
+  ] as const) {
+    for (const command of ["add", "del"] as const) {
+      const name = `${when} (${rounds}) ${command.toUpperCase()}`;
+      console.log(row([`${name} tortie`, ...times(tortie[command]), when === "one at a time" ? CALICO[command] : ""], WIDTHS));
+      console.log(row([`${name} floor`, ...times(floor[command])], WIDTHS));
+    }
   }
-  console.log("\nratios of the medians of this run");
+  console.log("\nratios of the medians of this run, one at a time");
   for (const command of ["add", "del"] as const) {
-    const [ours, floors] = [p50(tortie[command]), p50(floor[command])];
+    const [ours, floors] = [p50(single.tortie[command]), p50(single.floor[command])];
     const label = command.toUpperCase();
     console.log(`  ${label}, tortie / floor               ${(ours / floors).toFixed(2)}`);
     console.log(`  ${label}, tortie / Calico              ${(ours / CALICO[command]).toFixed(2)}   (${CALICO[command]} ms, another run)`);

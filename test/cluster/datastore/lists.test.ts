@@ -37,12 +37,11 @@ describe("a list of more objects than fit a page", () => {
 describe("a damaged object", () => {
   const block = { cidr: "10.40.0.8/31", unallocated: [], attributes: [], strictAffinity: false };
 
-  it("is named when it is read, and left out of lists that hold the others", async () => {
-    await put("IPAMHandle", "net.a", { handleID: "net.a", block: { "10.40.0.8/31": 1 }, deleted: false });
-    await put("BlockAffinity", "x", { state: "lost", node: "worker-1", type: "host", cidr: "10.40.0.8/31", deleted: "false" });
-    await put("BlockAffinity", "y", { state: "pending", node: "worker-1", type: "host", cidr: "10.40.0.10/31", deleted: "false" });
-    expect((await store.affinities.listAll()).map(({ value }) => value.cidr)).toEqual(["10.40.0.10/31"]);
-    expect(damaged.map(({ message }) => message)).toEqual([expect.stringContaining("BlockAffinity(x)")]);
+  it("is named when it is read, and left out of a list that holds the others when not even its place can be told", async () => {
+    await put("IPAMBlock", "x", { ...block, cidr: "10.0.0.0/8", allocations: [] });
+    await put("IPAMBlock", "10-40-0-10-31", { ...block, cidr: "10.40.0.10/31", allocations: [null, null] });
+    expect((await store.blocks.list()).map(({ value }) => value.cidr)).toEqual(["10.40.0.10/31"]);
+    expect(damaged.map(({ message }) => message)).toEqual([expect.stringContaining("IPAMBlock(x) cannot be read")]);
 
     await put("IPAMBlock", "10-40-0-8-31", { ...block, allocations: [7, null] });
     await expect(store.blocks.get("10.40.0.8/31")).rejects.toMatchObject({

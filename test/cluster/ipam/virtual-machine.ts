@@ -17,34 +17,36 @@ const BOTH = { assign_ipv4: "true", assign_ipv6: "true" };
 
 export class VirtualMachine {
   readonly #world: World;
+  readonly #name: string;
   readonly #machine: StoredObject | undefined;
   #instance: StoredObject;
 
   private constructor(world: World, machine: StoredObject | undefined, instance: StoredObject) {
     this.#world = world;
+    this.#name = instance.metadata.name;
     this.#machine = machine;
     this.#instance = instance;
   }
 
   /** @param hasMachine false: an instance that no VirtualMachine owns */
-  static async create(world: World, hasMachine = true): Promise<VirtualMachine> {
-    const machine = hasMachine ? await world.cluster.apply(objectOf("VirtualMachine", [])) : undefined;
-    return new VirtualMachine(world, machine, await world.cluster.apply(instanceOf(machine)));
+  static async create(world: World, hasMachine = true, name = NAME): Promise<VirtualMachine> {
+    const machine = hasMachine ? await world.cluster.apply(objectOf("VirtualMachine", name, [])) : undefined;
+    return new VirtualMachine(world, machine, await world.cluster.apply(instanceOf(name, machine)));
   }
 
   /** The instance is deleted and made anew, with another UID. */
   async renewInstance(): Promise<void> {
     await this.removeInstance();
-    this.#instance = await this.#world.cluster.apply(instanceOf(this.#machine));
+    this.#instance = await this.#world.cluster.apply(instanceOf(this.#name, this.#machine));
   }
 
   async removeInstance(): Promise<void> {
-    await this.#world.cluster.remove(API, "virtualmachineinstances", NAME, NAMESPACE);
+    await this.#world.cluster.remove(API, "virtualmachineinstances", this.#name, NAMESPACE);
   }
 
   /** The object gets a deletionTimestamp, and stays. */
   async deleting(plural: "virtualmachines" | "virtualmachineinstances"): Promise<void> {
-    const answer = await this.#world.cluster.api("DELETE", `/apis/${API}/namespaces/${NAMESPACE}/${plural}/${NAME}`);
+    const answer = await this.#world.cluster.api("DELETE", `/apis/${API}/namespaces/${NAMESPACE}/${plural}/${this.#name}`);
     expect(answer.status).toBe(200);
   }
 
@@ -90,7 +92,7 @@ export class VirtualMachine {
       node: NODE,
       pod,
       namespace: NAMESPACE,
-      "vmi-name": NAME,
+      "vmi-name": this.#name,
       "vmi-uid": this.#instance.metadata.uid,
       ...(this.#machine === undefined ? {} : { "vm-uid": this.#machine.metadata.uid }),
       ...more,
@@ -98,11 +100,11 @@ export class VirtualMachine {
   }
 }
 
-function instanceOf(machine: StoredObject | undefined) {
-  const owner = machine && { apiVersion: API, kind: "VirtualMachine", name: NAME, uid: machine.metadata.uid, controller: true };
-  return objectOf("VirtualMachineInstance", owner === undefined ? [] : [owner]);
+function instanceOf(name: string, machine: StoredObject | undefined) {
+  const owner = machine && { apiVersion: API, kind: "VirtualMachine", name, uid: machine.metadata.uid, controller: true };
+  return objectOf("VirtualMachineInstance", name, owner === undefined ? [] : [owner]);
 }
 
-function objectOf(kind: string, ownerReferences: readonly Readonly<Record<string, unknown>>[]) {
-  return { apiVersion: API, kind, metadata: { name: NAME, namespace: NAMESPACE, finalizers: [FINALIZER], ownerReferences }, spec: {} };
+function objectOf(kind: string, name: string, ownerReferences: readonly Readonly<Record<string, unknown>>[]) {
+  return { apiVersion: API, kind, metadata: { name, namespace: NAMESPACE, finalizers: [FINALIZER], ownerReferences }, spec: {} };
 }

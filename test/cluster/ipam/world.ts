@@ -27,6 +27,8 @@ export interface Call {
   readonly ipam?: Fields;
   /** Over the network configuration. */
   readonly conf?: Fields;
+  /** The patience of Calico's suite when absent. */
+  readonly timeoutMs?: number;
 }
 
 /** What Calico's suite parses. */
@@ -183,7 +185,7 @@ export class World implements AsyncDisposable {
     await this.cluster[Symbol.asyncDispose]();
   }
 
-  async #call(command: string, { container = "cid1", args, pod, ipam, conf }: Call): Promise<Answer> {
+  async #call(command: string, { container = "cid1", args, pod, ipam, conf, timeoutMs = SUITE_LIMIT_MS }: Call): Promise<Answer> {
     const podArgs = pod === undefined ? undefined : `IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=${pod}`;
     const netconf = {
       cniVersion: "1.0.0",
@@ -206,7 +208,7 @@ export class World implements AsyncDisposable {
       path: "d",
       args: [podArgs, args].filter((part) => part !== undefined).join(";"),
       conf: `${JSON.stringify(netconf)}\n`,
-      timeoutMs: SUITE_LIMIT_MS,
+      timeoutMs,
     });
     const answer = (run.json ?? {}) as {
       readonly ips?: readonly { readonly address: string }[];

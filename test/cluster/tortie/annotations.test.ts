@@ -137,6 +137,19 @@ describe("Addresses that a pod asks for", () => {
     expect(await node.annotations()).toMatchObject({ podIP: "10.60.0.9/32", containerID: "new" });
   });
 
+  it("are not taken from another pod whose record this one pretends to have", async () => {
+    await using node = await PodNode.create(cluster);
+    await node.pool("pool4", "10.60.0.0/26");
+    await podWith(node, { ipAddrs: ["10.60.0.9"] });
+    await node.add();
+    await podWith(node, { ipAddrs: ["10.60.0.9"], containerID: "c1", podIPs: "10.60.0.9/32" }, "forger");
+
+    expect(await node.refusal("ADD", { pod: "forger", container: "f", sandbox: await node.sandbox("forger") })).toContain("already");
+
+    expect(await node.held()).toEqual({ "net1.c1": ["10.60.0.0/26#9"] });
+    expect(await node.hostRoutes()).toEqual(["10.60.0.9"]);
+  });
+
   it("K25: past IPAM are taken as they are", async () => {
     await using node = await PodNode.create(cluster);
     await node.pool("pool4", "10.60.0.0/26");

@@ -155,7 +155,7 @@ describe("Sandboxes of a pod", () => {
       },
     );
 
-    expect(await node.refusal("ADD")).toContain("another pod has its name by now");
+    expect(await node.refusal("ADD")).toMatch(/resource does not exist: Pod.test\/pod/);
 
     expect(await node.annotations()).toEqual({});
     await node.expectNothingLeft("pod");

@@ -1,5 +1,6 @@
 import { IpamNode } from "../../support/ipam-node.ts";
 import { emptyBlock } from "../../support/samples.ts";
+import { ServerNode } from "./server-node.ts";
 
 const CONF = { ipam: { pools: [{ cidr: "10.40.0.0/24" }, { cidr: "fd80:40::/120" }], assign_ipv6: "true" } };
 const POD = "IgnoreUnknown=1;K8S_POD_NAME=web-0;K8S_POD_NAMESPACE=shop";
@@ -80,6 +81,20 @@ describe("IPAM DEL", () => {
     await expect(failing.del({ args: POD })).rejects.toThrow("no net1.c1");
     expect(tried).toEqual(["net1.c1", "shop.web-0"]);
     await failing[Symbol.asyncDispose]();
+  });
+
+  it("frees its own where ids that differ in case share a handle, and leaves the others traceable (recording handle-case-collision)", async () => {
+    using node = await ServerNode.create();
+    const counts = async () => (await node.cluster.handles())["net1.ABC"];
+    await node.add({ container: "ABC" });
+    await node.add({ container: "abc" }).then(() => node.add({ container: "abc" }));
+    await node.del({ container: "abc" });
+    expect(Object.values((await counts()) ?? {})).toEqual([1]);
+    await node.del({ container: "abc" });
+    expect(Object.values((await counts()) ?? {})).toEqual([1]);
+    await node.del({ container: "ABC" });
+    expect(await counts()).toBeUndefined();
+    expect((await node.cluster.blocks())[0]?.attributes).toEqual([]);
   });
 
   it("refuses arguments that no ADD could have had", async () => {

@@ -32,12 +32,10 @@ export class ServerNode implements Disposable {
 
   private constructor(cluster: Cluster) {
     this.cluster = cluster;
-    const { observed: datastore, allocator } = cluster;
     const upgradeMarker = join(this.#directory, "ipam_upgraded");
     writeFileSync(upgradeMarker, "");
     this.services = createIpamServices({
-      datastore: withoutReconcile(datastore),
-      allocator,
+      datastore: asOnServer(cluster.observed),
       node: "node-a",
       env: {},
       log: { info() {}, error() {} },
@@ -132,9 +130,9 @@ function requestOf(command: CniRequest["command"], call: ServerCall): [CniReques
   return [request, decodeNetworkConfig(netconf)];
 }
 
-/** Pools are made by others. */
-function withoutReconcile(datastore: Datastore): Datastore {
-  const { pools } = datastore;
+/** Pools are made by others, and names are in lower case. */
+function asOnServer(datastore: Datastore): Datastore {
+  const { pools, handles } = datastore;
   return {
     ...datastore,
     pools: {
@@ -143,6 +141,14 @@ function withoutReconcile(datastore: Datastore): Datastore {
       create: (name, pool) => pools.create(name, pool),
       update: (name, pool, revision) => pools.update(name, pool, revision),
       delete: (name, revision) => pools.delete(name, revision),
+    },
+    handles: {
+      foldsCase: true,
+      get: (id) => handles.get(id.toLowerCase()),
+      list: () => handles.list(),
+      create: (id, handle) => handles.create(id.toLowerCase(), handle),
+      update: (id, handle, revision) => handles.update(id.toLowerCase(), handle, revision),
+      delete: (id, revision) => handles.delete(id.toLowerCase(), revision),
     },
   };
 }

@@ -14,7 +14,7 @@ describe("checkForAdd", () => {
     [{ policy_setup_timeout_seconds: 30 }, "local"],
     [{ policy: { type: "other" } }, "local"],
     [{ policy: { type: "k8s" } }, "kubernetes"],
-    [{ ipam: { pools: [{ cidr: "rubbish" }] } }, "kubernetes"],
+    [{ policy: { type: "k8s" }, ipam: { pools: [{ cidr: "rubbish" }] } }, "kubernetes"],
   ])("takes %j with the %s datastore", (netconf, datastore) => {
     expect(() => checkForAdd(decodeNetworkConfig(netconf), datastore)).not.toThrow();
   });

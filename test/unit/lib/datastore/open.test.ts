@@ -26,12 +26,18 @@ describe("opening the datastore", () => {
   });
 
   it.each([
-    [{ datastore_type: "kubernetes" }, {}],
-    [{ kubernetes: { kubeconfig: "/etc/cni/kubeconfig" } }, {}],
     [{ etcd_endpoints: "http://127.0.0.1:2379" }, {}],
     [{}, { DATASTORE_TYPE: "etcdv3" }],
   ])("refuses what there is no driver for, before a file is made: %j %j", async (keys, env) => {
     await expect(openDatastore(config(keys), env)).rejects.toMatchObject({ word: "datastore-unsupported" });
+    expect(existsSync(join(directory, "a"))).toBe(false);
+  });
+
+  it.each([
+    [{ datastore_type: "kubernetes", kubernetes: { kubeconfig: "/nowhere/kubeconfig" } }, {}],
+    [{ kubernetes: { kubeconfig: "/nowhere/kubeconfig" } }, {}],
+  ])("opens Kubernetes, and makes no file, where a kubeconfig is named: %j %j", async (keys, env) => {
+    await expect(openDatastore(config(keys), env)).rejects.toMatchObject({ message: expect.stringContaining("/nowhere/kubeconfig") });
     expect(existsSync(join(directory, "a"))).toBe(false);
   });
 

@@ -1,5 +1,5 @@
 import { configuredGroup, discoverGroup } from "../../../../../lib/datastore/kubernetes/group.ts";
-import { ScriptedClient } from "./scripted-client.ts";
+import { ScriptedClient } from "../../../../support/scripted-api-client.ts";
 
 describe("the configured group of Calico's objects", () => {
   it.each([

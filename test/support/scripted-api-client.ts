@@ -1,5 +1,5 @@
 /** An API client whose answers a test writes down in the order of the requests, and which keeps what it was asked. */
-import { type ApiClient, ApiError, type ApiErrorFacts, type ApiRequest } from "../../../../../lib/kubernetes/api-client.ts";
+import { type ApiClient, ApiError, type ApiErrorFacts, type ApiRequest } from "../../lib/kubernetes/api-client.ts";
 
 /** `"PUT /apis/…"` and what comes back: an object, a text as it is, or a failure. */
 export type Exchange = readonly [request: string, answer: object | string | ApiErrorFacts];

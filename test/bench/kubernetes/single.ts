@@ -1,0 +1,60 @@
+/** One operation at a time, tortie's and the floor's in turn. */
+import { LEGACY, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { type Contender, measure, type Sample } from "../contender.ts";
+import type { Floor } from "./floor.ts";
+import type { Stage } from "./stage.ts";
+
+export interface Pair {
+  readonly add: readonly Sample[];
+  readonly del: readonly Sample[];
+}
+
+export interface Single {
+  readonly rounds: number;
+  readonly tortie: Pair;
+  readonly floor: Pair;
+}
+
+/**
+ * A list is answered from the API server's memory, which must first have seen every write to etcd, of whatever kind (KEP-2340): the
+ * server asks etcd how far it is, at most every 100 ms. So a list after somebody's write waits some 50 ms, and the lists behind it do
+ * not. `caches fresh`: nobody waits, on either side; `a write`: there was one just before.
+ */
+export interface SingleOptions {
+  readonly rounds: number;
+  /** Rounds before them, which do not count. */
+  readonly warmUp: number;
+  readonly before: "caches fresh" | "a write";
+}
+
+export async function measureSingle(stage: Stage, plugin: Contender, floor: Floor, options: SingleOptions): Promise<Single> {
+  const { rounds, warmUp, before } = options;
+  const arrange = before === "a write" ? write : freshen;
+  const tortie = { add: [] as Sample[], del: [] as Sample[] };
+  const floors = { add: [] as Sample[], del: [] as Sample[] };
+  for (let round = -warmUp; round < rounds; round++) {
+    for (const command of ["ADD", "DEL"] as const) {
+      const floorRun = await floor.prepare(command);
+      await arrange(stage.cluster);
+      const sample = await measure(plugin, stage.call(command, 0, `single${rounds}-${round}`));
+      await arrange(stage.cluster);
+      const floorSample = await floorRun();
+      if (round < 0) continue;
+      const key = command === "ADD" ? "add" : "del";
+      tortie[key].push(sample);
+      floors[key].push(floorSample);
+    }
+  }
+  return { rounds, tortie, floor: floors };
+}
+
+async function freshen(cluster: TestCluster): Promise<void> {
+  for (const plural of ["ippools", "ipreservations", "blockaffinities"]) await cluster.list(LEGACY, plural);
+}
+
+let writes = 0;
+
+async function write(cluster: TestCluster): Promise<void> {
+  await freshen(cluster);
+  await cluster.createNamespace("elsewhere", { writes: String(++writes) });
+}

@@ -1,0 +1,46 @@
+/** Many processes at once against a real API server, which is all that keeps their addresses apart: no two share a lock. */
+import { LEGACY, V3 } from "../../support/kubernetes/cluster.ts";
+import { type Call, World } from "./world.ts";
+
+const DUAL = { assign_ipv6: "true" };
+const PROCESSES = 16;
+
+let world: World;
+beforeAll(async () => {
+  world = await World.create();
+});
+afterAll(() => world[Symbol.asyncDispose]());
+
+/** Of two nodes in turn, each process with a lock of its own; an answer may take long on a busy machine. */
+function callOf(n: number): Call {
+  return {
+    container: `cid${n}`,
+    ipam: DUAL,
+    conf: { nodename: `node-${n % 2}`, ipam_lock_file: `${world.node.dir}/lock-${n}` },
+    timeoutMs: 60_000,
+  };
+}
+
+describe.each([LEGACY, V3] as const)("ADDs of two nodes at once, group %s", (group) => {
+  it("get an address of each family each, from blocks that are claimed at the same moment, and leave nothing behind", async () => {
+    // Four blocks in each family, which both nodes claim as they go.
+    await world.reset(group, { p4: { cidr: "10.50.0.0/27", blockSize: 29 }, p6: { cidr: "fd00:50::/123", blockSize: 125 } });
+    const calls = Array.from({ length: PROCESSES }, (_, n) => callOf(n));
+    const answers = await Promise.all(calls.map((call) => world.add(call)));
+    expect(answers.filter(({ exit }) => exit !== 0)).toEqual([]);
+    const addresses = answers.flatMap((answer) => answer.addresses.map((address) => address.replace(/\/\d+$/, "")));
+    expect(new Set(addresses).size).toBe(2 * PROCESSES);
+    for (const [n, { addresses: given }] of answers.entries()) {
+      const held = (await world.heldBy(`net1.cid${n}`)).map(({ address }) => address);
+      expect(held).toEqual(given.map((address) => address.replace(/\/\d+$/, "")));
+    }
+    const affinities = (await world.list("blockaffinities")).map(({ spec }) => [spec?.cidr, `host:${spec?.node}`, spec?.state]);
+    const blocks = (await world.blocks()).map(({ cidr, affinity }) => [cidr, affinity, "confirmed"]);
+    expect(affinities.toSorted()).toEqual(blocks.toSorted());
+
+    const done = await Promise.all(calls.map((call) => world.del(call)));
+    expect(done.filter(({ exit }) => exit !== 0)).toEqual([]);
+    expect(await world.handles()).toEqual([]);
+    expect((await world.blocks()).flatMap(({ attributes }) => attributes)).toEqual([]);
+  }, 120_000);
+});

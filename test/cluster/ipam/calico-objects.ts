@@ -1,0 +1,81 @@
+/** Objects as Calico's own components leave them in the API server (I§2.2 to I§2.6), written with plain requests. */
+import { type Fields, LEGACY } from "../../support/kubernetes/cluster.ts";
+import type { World } from "./world.ts";
+
+/** Values of the label `hostname-hash`, SHA3-256 in base32 (I§2.3). */
+const HASHES: Readonly<Record<string, string>> = {
+  "node-a": "PY3TQE2E3XMTETLM2MJO3UITKPFB27YUJ4T4E5XGPEJON3SM4QAA",
+  "worker-1": "CPU5J3TPSNHFA66J45DG4Z5C3PSJAZ36LD46JZLYEGZSTAWBUCUA",
+};
+
+/** 64 ordinals that are free, but for those named: ordinal → index into `attributes`. */
+export function ordinals(taken: Readonly<Record<number, number>>, size = 64) {
+  const all = Array.from({ length: size }, (_, ordinal) => ordinal);
+  return {
+    allocations: all.map((ordinal) => taken[ordinal] ?? null),
+    unallocated: all.filter((ordinal) => taken[ordinal] === undefined),
+  };
+}
+
+export async function putBlock(world: World, cidr: string, spec: Fields, marks: { readonly deleted?: boolean } = {}): Promise<void> {
+  await world.put(
+    "IPAMBlock",
+    { name: nameOf(cidr), ...calicoAnnotation(world) },
+    {
+      cidr,
+      ...ordinals({}),
+      attributes: [],
+      sequenceNumber: 1787405600123456006n,
+      sequenceNumberForAllocation: {},
+      deleted: marks.deleted ?? false,
+      strictAffinity: false,
+      ...spec,
+    },
+  );
+}
+
+export interface AffinityFacts {
+  readonly state?: string;
+  readonly deleted?: boolean;
+  /** false: as Calico wrote it before it had labels and types. */
+  readonly isLabelled?: boolean;
+}
+
+export async function putAffinity(
+  world: World,
+  host: string,
+  cidr: string,
+  { state = "confirmed", deleted = false, isLabelled = true }: AffinityFacts = {},
+): Promise<void> {
+  const labels = {
+    "projectcalico.org/affinity-type": "host",
+    "projectcalico.org/hostname-hash": HASHES[host] ?? "",
+    "projectcalico.org/ip-version": cidr.includes(":") ? "6" : "4",
+  };
+  await world.put(
+    "BlockAffinity",
+    { name: `${host}-${nameOf(cidr)}`, ...(isLabelled ? { labels } : {}) },
+    {
+      cidr,
+      node: host,
+      state,
+      ...(isLabelled ? { type: "host" } : {}),
+      // A text in the older group, a truth value in the newer one.
+      deleted: world.group === LEGACY ? String(deleted) : deleted,
+    },
+  );
+}
+
+export async function putHandle(world: World, id: string, block: Readonly<Record<string, number>>, deleted = false): Promise<void> {
+  await world.put("IPAMHandle", { name: id.toLowerCase(), ...calicoAnnotation(world) }, { handleID: id, block, deleted });
+}
+
+/** Object name of a block (I§2.2). */
+export function nameOf(cidr: string): string {
+  return cidr.replaceAll(/[.:/]/g, "-");
+}
+
+/** In the older group Calico's writer keeps a copy of its own metadata in an annotation (I§2.1). */
+function calicoAnnotation(world: World): { readonly annotations?: Readonly<Record<string, string>> } {
+  return world.group === LEGACY ? { annotations: { "projectcalico.org/metadata": '{"creationTimestamp":null}' } } : {};
+}

@@ -1,0 +1,275 @@
+import { chmodSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { decodeNetworkConfig } from "../../../../../lib/config/decode.ts";
+import type { ApiClient } from "../../../../../lib/kubernetes/api-client.ts";
+import { openApiClient } from "../../../../../lib/kubernetes/client.ts";
+import { type Answering, TlsServer, type TlsServerOptions } from "../../../../support/tls-server.ts";
+import { TestAuthority } from "../../../../support/tls-server-certificates.ts";
+
+const authority = new TestAuthority();
+const keyPair = authority.issue("/CN=api", "IP:127.0.0.1");
+
+/** Knows one token. */
+const knows =
+  (token: string): Answering =>
+  ({ headers }) =>
+    headers.authorization === `Bearer ${token}`
+      ? { status: 200 }
+      : { status: 401, body: JSON.stringify({ kind: "Status", message: "Unauthorized", reason: "Unauthorized", code: 401 }) };
+
+describe("credentials of the API client", () => {
+  const cleanup: (() => void)[] = [];
+  let dir: string;
+  beforeEach(() => {
+    dir = mkdtempSync(join(tmpdir(), "tortie-credentials-"));
+  });
+  afterEach(() => {
+    for (const step of cleanup.splice(0).reverse()) step();
+  });
+
+  function serve(answer: Answering, options: Partial<TlsServerOptions> = {}): TlsServer {
+    const server = new TlsServer(answer, { keyPair, ...options });
+    cleanup.push(() => server[Symbol.dispose]());
+    return server;
+  }
+
+  /** Writes a kubeconfig, in JSON, and the certificate of the authority beside it. */
+  function writeKubeconfig(
+    server: TlsServer,
+    user: Readonly<Record<string, unknown>>,
+    cluster: Readonly<Record<string, unknown>> = {},
+  ): string {
+    writeFileSync(join(dir, "ca.crt"), authority.certificate);
+    const path = join(dir, "kubeconfig");
+    const found = { server: `https://127.0.0.1:${server.port}`, "certificate-authority": "ca.crt", ...cluster };
+    writeFileSync(
+      path,
+      JSON.stringify({
+        clusters: [{ name: "c", cluster: found }],
+        users: [{ name: "u", user }],
+        contexts: [{ name: "x", context: { cluster: "c", user: "u" } }],
+        "current-context": "x",
+      }),
+    );
+    return path;
+  }
+
+  function open(kubeconfig: string): ApiClient {
+    const client = openApiClient(decodeNetworkConfig({ kubernetes: { kubeconfig } }), {});
+    cleanup.push(() => client.close());
+    return client;
+  }
+
+  const get = (client: ApiClient) => client.request({ method: "GET", path: "/a" });
+
+  describe("after 401", () => {
+    it("are read again from the token file, on the same connection", async () => {
+      const server = serve(knows("second"));
+      writeFileSync(join(dir, "token"), "first\n");
+      const client = open(writeKubeconfig(server, { tokenFile: "token" }));
+      writeFileSync(join(dir, "token"), "second\n");
+
+      expect(await get(client)).toBe("{}");
+      expect(server.requests.map(({ headers }) => headers.authorization)).toEqual(["Bearer first", "Bearer second"]);
+      expect(server.connections).toBe(1);
+    });
+
+    it("are read again from the kubeconfig, for a write as well", async () => {
+      const server = serve(knows("second"));
+      const client = open(writeKubeconfig(server, { token: "first" }));
+      writeKubeconfig(server, { token: "second" });
+
+      expect(await client.request({ method: "DELETE", path: "/a" })).toBe("{}");
+      expect(server.asked).toEqual(["DELETE /a", "DELETE /a"]);
+    });
+
+    it("are read again once only, and the refusal is told", async () => {
+      const server = serve(knows("third"));
+      const client = open(writeKubeconfig(server, { token: "first" }));
+
+      await expect(get(client)).rejects.toMatchObject({
+        name: "ApiError",
+        status: 401,
+        reason: "Unauthorized",
+        explanation: "Unauthorized",
+      });
+      expect(server.requests).toHaveLength(2);
+    });
+
+    it("are read again once for all that was asked together", async () => {
+      const server = serve(knows("second"));
+      const client = open(writeKubeconfig(server, { exec: writePlugin(countingPlugin("second")) }));
+      // The plugin's first answer is a stale one.
+      writeFileSync(join(dir, "stale"), "");
+
+      expect(await Promise.all([get(client), get(client), get(client)])).toEqual(["{}", "{}", "{}"]);
+      expect(readFileSync(join(dir, "runs"), "utf8")).toBe("xx");
+    });
+
+    it("may be a new certificate, for which the connection is made anew", async () => {
+      const server = serve(({ connection }) => ({ status: connection === 1 ? 401 : 200 }), { clientAuthority: authority.certificate });
+      const user = (name: string) => {
+        const pair = authority.issue(`/CN=${name}`, "DNS:x");
+        return { "client-certificate-data": btoa(pair.certificate), "client-key-data": btoa(pair.key) };
+      };
+      const client = open(writeKubeconfig(server, user("old")));
+      writeKubeconfig(server, user("new"));
+
+      expect(await get(client)).toBe("{}");
+      expect(server.connections).toBe(2);
+    });
+  });
+
+  it("of a user who acts for another name both", async () => {
+    const server = serve(() => ({ status: 200 }));
+    const client = open(
+      writeKubeconfig(server, { username: "me", password: "p:w", as: "other", "as-groups": ["g1"], "as-user-extra": { "a/b": ["c"] } }),
+    );
+
+    await get(client);
+
+    expect(server.requests[0]?.headers).toMatchObject({
+      authorization: `Basic ${btoa("me:p:w")}`,
+      "impersonate-user": "other",
+      "impersonate-group": "g1",
+      "impersonate-extra-a%2fb": "c",
+    });
+  });
+
+  /** A program that prints its `script`'s output; the kubeconfig's `exec` for it, relative to the file. */
+  function writePlugin(script: string, change: Readonly<Record<string, unknown>> = {}): Readonly<Record<string, unknown>> {
+    writeFileSync(join(dir, "plugin"), `#!/bin/sh\ncd '${dir}'\n${script}\n`);
+    chmodSync(join(dir, "plugin"), 0o755);
+    return { apiVersion: "client.authentication.k8s.io/v1", command: "./plugin", interactiveMode: "Never", ...change };
+  }
+
+  const credential = (status: Readonly<Record<string, unknown>>, version = "v1") =>
+    JSON.stringify({ apiVersion: `client.authentication.k8s.io/${version}`, kind: "ExecCredential", status });
+  const printing = (status: Readonly<Record<string, unknown>>, version?: string) => `cat <<'END'\n${credential(status, version)}\nEND`;
+
+  /** Notes every run; while the file `stale` is there, the first answer is an old token. */
+  const countingPlugin = (token: string) =>
+    `printf x >> runs\nif [ -e stale ]; then rm stale; ${printing({ token: "stale" })}\nelse ${printing({ token })}\nfi`;
+
+  describe("from a credential plugin", () => {
+    it.each(["v1", "v1beta1"])("are the token it prints (%s)", async (version) => {
+      const server = serve(knows("printed"));
+      const client = open(
+        writeKubeconfig(server, {
+          exec: writePlugin(printing({ token: "printed" }, version), { apiVersion: `client.authentication.k8s.io/${version}` }),
+        }),
+      );
+
+      expect(await get(client)).toBe("{}");
+      expect(await get(client)).toBe("{}");
+    });
+
+    it("are the certificate it prints", async () => {
+      const server = serve(() => ({ status: 200 }), { clientAuthority: authority.certificate });
+      const pair = authority.issue("/CN=plugin", "DNS:x");
+      const status = { clientCertificateData: pair.certificate, clientKeyData: pair.key };
+
+      expect(await get(open(writeKubeconfig(server, { exec: writePlugin(printing(status)) })))).toBe("{}");
+    });
+
+    it("are asked for once a process while they are valid, and again when they have expired", async () => {
+      const server = serve(knows("t"));
+      const valid = open(
+        writeKubeconfig(server, {
+          exec: writePlugin(`printf x >> runs\n${printing({ token: "t", expirationTimestamp: "2999-01-01T00:00:00Z" })}`),
+        }),
+      );
+      await get(valid);
+      await get(valid);
+      expect(readFileSync(join(dir, "runs"), "utf8")).toBe("x");
+
+      const expired = open(
+        writeKubeconfig(server, {
+          exec: writePlugin(`printf x >> runs\n${printing({ token: "t", expirationTimestamp: "2001-01-01T00:00:00Z" })}`),
+        }),
+      );
+      await get(expired);
+      await get(expired);
+      expect(readFileSync(join(dir, "runs"), "utf8")).toBe("xxx");
+    });
+
+    it("are asked for with its arguments, its variables, and the cluster if it wants to know it", async () => {
+      const server = serve(knows("t"));
+      const script = `printf '%s\\n' "$@" > args\nprintf %s "$COLOUR" > colour\nprintf %s "$KUBERNETES_EXEC_INFO" > info\n${printing({ token: "t" })}`;
+      const exec = writePlugin(script, { args: ["a b", "c"], env: [{ name: "COLOUR", value: "red" }], provideClusterInfo: true });
+      const extensions = [{ name: "client.authentication.k8s.io/exec", extension: { region: "north" } }];
+
+      await get(open(writeKubeconfig(server, { exec }, { extensions })));
+
+      expect(readFileSync(join(dir, "args"), "utf8")).toBe("a b\nc\n");
+      expect(readFileSync(join(dir, "colour"), "utf8")).toBe("red");
+      expect(JSON.parse(readFileSync(join(dir, "info"), "utf8"))).toEqual({
+        apiVersion: "client.authentication.k8s.io/v1",
+        kind: "ExecCredential",
+        spec: {
+          interactive: false,
+          cluster: {
+            server: `https://127.0.0.1:${server.port}`,
+            "certificate-authority-data": btoa(authority.certificate),
+            config: { region: "north" },
+          },
+        },
+      });
+    });
+
+    it("are asked for without the cluster if it does not want to know it", async () => {
+      const server = serve(knows("t"));
+      await get(
+        open(writeKubeconfig(server, { exec: writePlugin(`printf %s "$KUBERNETES_EXEC_INFO" > info\n${printing({ token: "t" })}`) })),
+      );
+
+      expect(JSON.parse(readFileSync(join(dir, "info"), "utf8")).spec).toEqual({ interactive: false });
+    });
+
+    it.each<[string, string, Readonly<Record<string, unknown>>, RegExp]>([
+      ["fails", "exit 3", {}, /ended with exit status 3/],
+      ["is killed", "kill -9 $$", {}, /ended by SIGKILL/],
+      ["prints nothing", "true", {}, /not JSON/],
+      ["prints something else", "echo '{}'", {}, /no ExecCredential/],
+      ["prints the wrong version", printing({ token: "t" }, "v1beta1"), {}, /v1beta1.*v1 was asked for/],
+      ["prints no status", 'echo \'{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential"}\'', {}, /has no status/],
+      ["prints an empty status", printing({}), {}, /neither a token nor a certificate/],
+      ["prints a token that is no text", printing({ token: 7 }), {}, /no string/],
+      ["prints a certificate without its key", printing({ clientCertificateData: "x" }), {}, /without its key/],
+      ["prints a time that is none", printing({ token: "t", expirationTimestamp: "soon" }), {}, /is no time/],
+      [
+        "is not there",
+        "true",
+        { command: "/nowhere/plugin", installHint: "get it at example.org" },
+        /cannot be run: .*\(get it at example\.org\)/,
+      ],
+      ["is not in PATH", "true", { command: "no-such-plugin" }, /cannot be run in PATH/],
+      [
+        "speaks a version nobody knows",
+        "true",
+        { apiVersion: "client.authentication.k8s.io/v1alpha1" },
+        /apiVersion is "client\.authentication\.k8s\.io\/v1alpha1"/,
+      ],
+      ["wants a terminal", "true", { interactiveMode: "Always" }, /interactiveMode Always/],
+    ])("are missing when it %s, which the error says without what it printed", async (_what, script, change, message) => {
+      const server = serve(knows("t"));
+      const client = open(writeKubeconfig(server, { exec: writePlugin(script, change) }));
+
+      await expect(get(client)).rejects.toMatchObject({
+        name: "TortieError",
+        word: "credentials-failed",
+        message: expect.stringMatching(new RegExp(`^credential plugin .* of user "u" of ${dir}/kubeconfig: .*${message.source}`)),
+      });
+      expect(server.requests).toEqual([]);
+    });
+
+    it("are missing when it prints garbage, which is not repeated: there may be a secret in it", async () => {
+      const client = open(writeKubeconfig(serve(knows("t")), { exec: writePlugin("echo s3cr3t") }));
+
+      const error: unknown = await get(client).catch((thrown: unknown) => thrown);
+
+      expect(Bun.inspect(error)).not.toContain("s3cr3t");
+    });
+  });
+});

@@ -1,0 +1,282 @@
+import type { ApiClient, ApiRequest } from "../../../../../lib/kubernetes/api-client.ts";
+import { createApiClient } from "../../../../../lib/kubernetes/client/http-api-client.ts";
+import type { ClientLimits } from "../../../../../lib/kubernetes/client/limits.ts";
+import { type Answering, type Reply, TlsServer } from "../../../../support/tls-server.ts";
+import { TestAuthority } from "../../../../support/tls-server-certificates.ts";
+import { apiConfigFor } from "../../../../support/tls-server-config.ts";
+
+const authority = new TestAuthority();
+const keyPair = authority.issue("/CN=api", "IP:127.0.0.1");
+const OK: Reply = { status: 200, body: '{"ok":true}' };
+
+const GET: ApiRequest = { method: "GET", path: "/a" };
+const POST: ApiRequest = { method: "POST", path: "/a", body: "{}" };
+const PATCH: ApiRequest = { method: "PATCH", path: "/a", body: "[]" };
+const PUT: ApiRequest = { method: "PUT", path: "/a", body: '{"metadata":{"resourceVersion":"7"}}' };
+const DELETE: ApiRequest = { method: "DELETE", path: "/a", body: '{"preconditions":{"uid":"u"}}' };
+const BLIND_PUT: ApiRequest = { method: "PUT", path: "/a", body: "{}" };
+const BLIND_DELETE: ApiRequest = { method: "DELETE", path: "/a" };
+
+describe("repeating a request", () => {
+  const cleanup: (() => void)[] = [];
+  afterEach(() => {
+    for (const step of cleanup.splice(0).reverse()) step();
+  });
+
+  /** A client, and a server that gives these answers one after the other; the last one for ever. */
+  function start(replies: readonly Reply[] | Answering, limits: Partial<ClientLimits> = {}): { server: TlsServer; client: ApiClient } {
+    const answer: Answering =
+      typeof replies === "function" ? replies : (_request, index) => replies[Math.min(index, replies.length - 1)] ?? OK;
+    const server = new TlsServer(answer, { keyPair });
+    const client = createApiClient(apiConfigFor(server, authority.certificate), { firstPause: 5, longestPause: 20, ...limits });
+    cleanup.push(
+      () => server[Symbol.dispose](),
+      () => client.close(),
+    );
+    return { server, client };
+  }
+
+  const outcome = (client: ApiClient, request: ApiRequest): Promise<unknown> => client.request(request).catch((error: unknown) => error);
+
+  describe.each<[string, Reply]>([
+    ["the connection breaks without an answer", "close"],
+    ["the connection breaks in the middle of the head", { raw: "HTTP/1.1 200 OK\r\nContent-Ty", close: true }],
+    ["the connection breaks in the middle of the answer", { raw: 'HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n{"ok"', close: true }],
+    ["the connection breaks between two chunks", { raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n", close: true }],
+    ["the answer is 500", { status: 500 }],
+    ["the answer is 502", { status: 502, body: "<html>" }],
+    ["the answer is 503", { status: 503 }],
+    ["the answer is 504", { status: 504 }],
+  ])("after %s", (_what, failure) => {
+    it.each([GET, POST, PATCH, PUT, DELETE])("asks again: $method $body", async (request) => {
+      const { server, client } = start([failure, failure, OK]);
+
+      expect(await outcome(client, request)).toBe('{"ok":true}');
+      expect(server.requests.map(({ method, body }) => [method, body])).toEqual(Array(3).fill([request.method, request.body ?? ""]));
+    });
+
+    it.each([BLIND_PUT, BLIND_DELETE])(
+      "does not repeat what could hit another's work, and says that it may have been done: $method",
+      async (request) => {
+        const { server, client } = start([failure, OK]);
+
+        expect(await outcome(client, request)).toMatchObject({ name: "ApiError", isRepetition: true });
+        expect(server.requests).toHaveLength(1);
+      },
+    );
+
+    it("tells a refusal of the second try from one of the first", async () => {
+      const conflict: Reply = {
+        status: 409,
+        body: JSON.stringify({ kind: "Status", reason: "AlreadyExists", message: "a already exists" }),
+      };
+      const { client } = start([failure, conflict, conflict]);
+
+      expect(await outcome(client, POST)).toMatchObject({ status: 409, reason: "AlreadyExists", isRepetition: true });
+      expect(await outcome(client, POST)).toMatchObject({ status: 409, reason: "AlreadyExists", isRepetition: false });
+    });
+  });
+
+  it.each([BLIND_PUT, BLIND_DELETE, GET])("repeats what a busy server (429) has not begun: $method", async (request) => {
+    const { server, client } = start([{ status: 429 }, OK]);
+
+    expect(await outcome(client, request)).toBe('{"ok":true}');
+    expect(server.requests).toHaveLength(2);
+  });
+
+  it.each<[string, Reply]>([
+    ["Retry-After", { status: 429, headers: { "Retry-After": "1" } }],
+    ["Retry-After of 503", { status: 503, headers: { "Retry-After": "1" } }],
+    [
+      "retryAfterSeconds of the Status object",
+      { status: 503, body: JSON.stringify({ kind: "Status", details: { retryAfterSeconds: 1 } }) },
+    ],
+  ])("does not come back earlier than %s says", async (_what, busy) => {
+    const { server, client } = start([busy, OK]);
+
+    expect(await outcome(client, GET)).toBe('{"ok":true}');
+    const [first, second] = server.requests;
+    expect((second?.at ?? 0) - (first?.at ?? 0)).toBeGreaterThanOrEqual(990);
+  });
+
+  it("takes a date as Retry-After", async () => {
+    const { server, client } = start([{ status: 429, headers: { "Retry-After": new Date(Date.now() - 60_000).toUTCString() } }, OK]);
+
+    expect(await outcome(client, GET)).toBe('{"ok":true}');
+    expect(server.requests).toHaveLength(2);
+  });
+
+  it("gives up at once when it is told to wait longer than it would", async () => {
+    const { server, client } = start([{ status: 429, headers: { "Retry-After": "3600" } }, OK]);
+
+    expect(await outcome(client, GET)).toMatchObject({ name: "ApiError", status: 429 });
+    expect(server.requests).toHaveLength(1);
+  });
+
+  it.each([400, 403, 404, 405, 409, 410, 413, 415, 422, 301, 304])("does not repeat after %i", async (status) => {
+    const { server, client } = start([{ status }, OK]);
+
+    expect(await outcome(client, GET)).toMatchObject({ name: "ApiError", status, isRepetition: false });
+    expect(server.requests).toHaveLength(1);
+  });
+
+  it("gives up after so many repetitions, and says how many and why", async () => {
+    const { server, client } = start(["close"], { repetitions: 3 });
+
+    expect(await outcome(client, GET)).toMatchObject({
+      status: 0,
+      isRepetition: true,
+      message: expect.stringMatching(
+        /^GET https:\/\/127\.0\.0\.1:\d+\/a: the server ended the connection before it answered .*\(tried 4 times\)$/,
+      ),
+    });
+    expect(server.requests).toHaveLength(4);
+  });
+
+  it("gives the last answer's status when it gives up", async () => {
+    const { client } = start([{ status: 503, body: JSON.stringify({ kind: "Status", message: "the server is shutting down" }) }], {
+      repetitions: 2,
+    });
+
+    expect(await outcome(client, GET)).toMatchObject({ status: 503, explanation: "the server is shutting down" });
+  });
+
+  it("gives up when the request's time is over, whatever the server does", async () => {
+    const { client } = start(["hold"]);
+    const start0 = performance.now();
+
+    expect(await outcome(client, { ...GET, timeoutMs: 300 })).toMatchObject({
+      status: 0,
+      message: expect.stringMatching(/no answer within 0\.(3|29\d)/),
+    });
+    expect(performance.now() - start0).toBeLessThan(2000);
+  });
+
+  it("tries again on another connection when one try got no answer in time", async () => {
+    const { server, client } = start(["hold", OK], { try: 100 });
+
+    expect(await outcome(client, GET)).toBe('{"ok":true}');
+    expect(server.connections).toBe(2);
+  });
+
+  it("gives later requests less time when earlier ones have used up its patience", async () => {
+    const { client } = start(["hold"], { request: 400, try: 400, patience: 300, least: 50 });
+    await outcome(client, GET);
+    const begin = performance.now();
+
+    expect(await outcome(client, GET)).toMatchObject({ status: 0 });
+    expect(performance.now() - begin).toBeLessThan(300);
+  });
+
+  it("does not wait long for a server that is not there", async () => {
+    const { server, client } = start([OK], { firstPause: 50, longestPause: 1000, refused: 400 });
+    server[Symbol.dispose]();
+    const begin = performance.now();
+
+    expect(await outcome(client, POST)).toMatchObject({
+      status: 0,
+      isRepetition: false,
+      message: expect.stringContaining("connect: connection refused"),
+    });
+    const took = performance.now() - begin;
+    expect(took).toBeGreaterThan(100);
+    expect(took).toBeLessThan(1500);
+  });
+
+  it("reaches a server that comes back within that time", async () => {
+    const { server, client } = start([OK], { firstPause: 50, longestPause: 50, refused: 5000 });
+    await outcome(client, GET);
+    const { port } = server;
+    server[Symbol.dispose]();
+    const asked = outcome(client, BLIND_PUT);
+    await Bun.sleep(150);
+    const revived = new TlsServer(() => OK, { keyPair, port });
+    cleanup.push(() => revived[Symbol.dispose]());
+
+    expect(await asked).toBe('{"ok":true}');
+  });
+
+  it("names a host that nobody knows", async () => {
+    const { server } = start([OK]);
+    const config = apiConfigFor(server, authority.certificate);
+    const client = createApiClient({ ...config, server: { ...config.server, hostname: "no.such.host.invalid" } }, { refused: 10 });
+
+    expect(await outcome(client, GET)).toMatchObject({ status: 0, message: expect.stringContaining("lookup no.such.host.invalid") });
+  });
+
+  it("asks readers again that were pipelined when the connection broke, one by one", async () => {
+    const { server, client } = start(async ({ target }, index) => {
+      await Bun.sleep(20);
+      return index === 0 ? "close" : { status: 200, body: JSON.stringify(target) };
+    });
+    const paths = ["/1", "/2", "/3", "/4"];
+    const answers = await Promise.all(paths.map((path) => client.request({ method: "GET", path })));
+
+    expect(answers).toEqual(paths.map((path) => JSON.stringify(path)));
+    expect(server.mostUnanswered.slice(1)).toEqual([4, 1]);
+  });
+
+  it.each<[string, Reply]>([
+    ["another protocol", { raw: "SSH-2.0-OpenSSH_9.2\r\n" }],
+    ["a gigantic length", { raw: "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n" }],
+    ["two lengths", { raw: "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n" }],
+  ])("refuses %s and does not ask again", async (_what, reply) => {
+    const { server, client } = start([reply]);
+
+    expect(await outcome(client, GET)).toMatchObject({ status: 0, message: expect.stringContaining("the answer is not understood: ") });
+    expect(server.requests).toHaveLength(1);
+  });
+
+  it("refuses a page that is no JSON, and shows how it begins", async () => {
+    const { client } = start([{ status: 200, headers: { "Content-Type": "text/html" }, body: "<html>\n<title>Log in</title>" }]);
+
+    expect(await outcome(client, GET)).toMatchObject({
+      status: 0,
+      message: expect.stringMatching(/"text\/html" instead of JSON \(<html> <title>Log in<\/title>\): this is no Kubernetes API server$/),
+    });
+  });
+
+  it("does not take what was said without a question for an answer", async () => {
+    const unasked = 'HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"evil":1}';
+    const { server, client } = start([
+      { raw: `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}${unasked}` },
+      OK,
+    ]);
+
+    expect(await outcome(client, GET)).toBe("{}");
+    expect(await outcome(client, GET)).toBe('{"ok":true}');
+    expect(server.connections).toBe(2);
+  });
+
+  it("refuses a path that would break the request", async () => {
+    const { server, client } = start([OK]);
+
+    expect(await outcome(client, { method: "GET", path: "/a HTTP/1.1\r\nX: y" })).toMatchObject({ name: "ApiError", status: 0 });
+    expect(server.requests).toEqual([]);
+  });
+
+  it("fails what is under way and whatever follows when it is closed", async () => {
+    const { client } = start(["hold"]);
+    const asked = outcome(client, GET);
+    await Bun.sleep(50);
+    client.close();
+
+    expect(await asked).toMatchObject({ name: "ApiError", status: 0 });
+    expect(await outcome(client, GET)).toMatchObject({ status: 0, message: expect.stringContaining("the client is closed") });
+  });
+
+  it("keeps to the limit of requests a second once the burst is used up", async () => {
+    const server = new TlsServer(() => OK, { keyPair });
+    const client = createApiClient(apiConfigFor(server, authority.certificate, { qps: 20, burst: 2 }));
+    cleanup.push(
+      () => server[Symbol.dispose](),
+      () => client.close(),
+    );
+    const begin = performance.now();
+
+    for (let count = 0; count < 6; count++) await client.request(GET);
+
+    // Four beyond the burst, one every 50 ms.
+    expect(performance.now() - begin).toBeGreaterThanOrEqual(195);
+  });
+});
