@@ -71,8 +71,11 @@ export class Contents {
     await this.#putStatus(manifest);
   }
 
+  /** A pod's finalizers are heeded (pod-terminating), those of a virtual machine only held it until now. */
   async remove(kind: string, name: string): Promise<void> {
-    await this.#must("DELETE", pathOfNamed(kind, name), DELETE_NOW);
+    const path = pathOfNamed(kind, name);
+    await this.#must("DELETE", path, DELETE_NOW);
+    if (OWNERS.includes(kind)) await this.#must("PATCH", path, text({ metadata: { finalizers: null } }), MERGE);
   }
 
   /** "plural/name" → labels, annotations, spec of Calico's objects that plugins write. */

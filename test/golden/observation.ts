@@ -18,7 +18,7 @@ export function observationOf(seen: Seen): Observation {
       ? {}
       : { kernel: Object.fromEntries(Object.entries(seen.kernel).map(([name, side]) => [name, namespaceOf(side)])) }),
     objects: { ...seen.state },
-    ...(seen.files === undefined ? {} : { files: seen.files }),
+    ...(seen.files === undefined ? {} : { files: filesByValue(seen.files) }),
     ...(seen.requests === undefined ? {} : { requests: seen.requests }),
   };
 }
@@ -33,6 +33,13 @@ function outputOf(stdout: string): JsonRecord {
     return { error: { ...value, layout: stdout === JSON.stringify(value, null, 4) ? "indented by 4" : stdout } };
   }
   return { stdout: value === undefined ? { text: stdout } : { value, text: stdout } };
+}
+
+/** What a spy was given on standard input counts by its value: the order of keys says nothing. */
+function filesByValue(files: Readonly<Record<string, string>>): JsonRecord {
+  return Object.fromEntries(
+    Object.entries(files).map(([path, content]) => [path, path.endsWith("/stdin") ? (jsonOrUndefined(content) ?? content) : content]),
+  );
 }
 
 function namespaceOf(side: Json): Json {

@@ -34,8 +34,17 @@ export async function replay(recording: Recording, kind: StoreKind = LOCAL_STORE
 
   const played: Seen[] = [];
   for (const step of recording.steps) {
-    if (step.kind === "change") await change(step, supplement, stage, store);
-    else played.push(await call(step, supplement, stage, store, tokens));
+    if (step.kind === "change") {
+      await change(step, supplement, stage, store);
+      continue;
+    }
+    const unseen = supplement.beforeCall?.[played.length] ?? [];
+    if (unseen.length > 0)
+      await store.applyChange(
+        unseen.map((object) => fillObject(object, tokens)),
+        [],
+      );
+    played.push(await call(step, supplement, stage, store, tokens));
   }
   return {
     differencesFrom: (other) => {

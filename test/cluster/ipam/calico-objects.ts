@@ -75,6 +75,11 @@ export function nameOf(cidr: string): string {
   return cidr.replaceAll(/[.:/]/g, "-");
 }
 
+/** A time as objects have it: RFC 3339, whole seconds. */
+export function secondsAgo(seconds: number): string {
+  return `${new Date(Date.now() - seconds * 1000).toISOString().slice(0, 19)}Z`;
+}
+
 /** In the older group Calico's writer keeps a copy of its own metadata in an annotation (I§2.1). */
 function calicoAnnotation(world: World): { readonly annotations?: Readonly<Record<string, string>> } {
   return world.group === LEGACY ? { annotations: { "projectcalico.org/metadata": '{"creationTimestamp":null}' } } : {};

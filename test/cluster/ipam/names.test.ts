@@ -16,18 +16,20 @@ afterAll(() => world[Symbol.asyncDispose]());
 beforeEach(() => world.reset(LEGACY));
 
 describe("an ADD on Kubernetes", () => {
-  it.each<[string, Call]>([
+  it.each<[string, Call, string?]>([
     ["a container id with _", { container: "cid_1" }],
     ["a network's name with _", { conf: { name: "net_1" } }],
     ["a network's name with _, for a virtual machine's pod", { conf: { name: "net_1" }, pod: SOURCE }],
     ["a network's name that ends with -", { conf: { name: "net-" } }],
     ["a container id of 250 characters", { container: "c".repeat(250) }],
-  ])("is refused for %s, without one request, and its DEL succeeds", async (_what, call) => {
+    ["a node in capitals (node-name-capital)", { conf: { nodename: "Node-A" } }, 'Node(Node-A) with error: nodes "Node-A" not found'],
+    ["a node of 260 characters (long-node-260)", { conf: { nodename: "n".repeat(260) } }, "not found"],
+  ])("is refused for %s, without one request, and its DEL succeeds", async (_what, call, message = "cannot be stored") => {
     let answer: Answer | undefined;
     const requests = await world.requestsOf(async () => {
       answer = await world.add(call);
     });
-    expect(answer).toMatchObject({ exit: 1, msg: expect.stringContaining("cannot be stored") });
+    expect(answer).toMatchObject({ exit: 1, msg: expect.stringContaining(message) });
     expect(requests).toEqual([]);
     expect(await world.del(call)).toEqual(DONE);
     expect(await world.list("ipamblocks")).toEqual([]);
