@@ -5,7 +5,7 @@
  */
 import type { CniRequest } from "../lib/cni/protocol.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
-import type { Handle } from "../lib/datastore/resources.ts";
+import type { Block, Handle } from "../lib/datastore/resources.ts";
 import { TortieError } from "../lib/errors.ts";
 import { workloadHandleId } from "../lib/workload/handles.ts";
 import type { HeldAddress } from "./allocator/allocator.ts";
@@ -31,9 +31,16 @@ export async function ipamGc(request: CniRequest, config: NetworkConfig, service
   const isValid = new Set(validAttachments.map(({ containerID }) => containerID));
   const errors: unknown[] = [];
   await withHostLock(config, services, async (signal) => {
-    for (const { value: handle } of await services.datastore.handles.list()) {
-      const container = containerOf(handle.id, request.network);
-      if (container === undefined || isValid.has(container)) continue;
+    const unlisted = (await services.datastore.handles.list()).filter(({ value }) => {
+      const container = containerOf(value.id, request.network);
+      return container !== undefined && !isValid.has(container);
+    });
+    // One list of all blocks tells the handles of other nodes, which would cost two requests each.
+    const blocks = unlisted.length === 0 ? [] : await services.datastore.blocks.list();
+    const strangers = new Set(blocks.filter(({ value }) => !mayConcern(value, services.node)).map(({ value }) => value.cidr));
+    for (const { value: handle } of unlisted) {
+      const cidrs = Object.keys(handle.blocks);
+      if (cidrs.length > 0 && cidrs.every((cidr) => strangers.has(cidr))) continue;
       try {
         await collect(handle, services, signal);
       } catch (error) {
@@ -47,6 +54,12 @@ export async function ipamGc(request: CniRequest, config: NetworkConfig, service
     }
   });
   if (errors.length > 0) throw errors[0];
+}
+
+/** Whether an address of this node, or a count that a killed ADD of this node left, may be in the block. */
+function mayConcern({ affinity, attributes }: Block, node: string): boolean {
+  if (affinity === undefined || affinity.name === node) return true;
+  return attributes.some(({ activeOwner }) => activeOwner?.node === node);
 }
 
 async function collect(handle: Handle, services: IpamServices, signal: AbortSignal): Promise<void> {

@@ -5,8 +5,10 @@
 
 import { type AddOptions, HandleExistsError, ipamAdd, ipamRun } from "../../ipam-plugin/ipam-plugin.ts";
 import { type DelegateCall, delegateAdd, runDelegate } from "../../lib/cni/delegate.ts";
+import type { Environment } from "../../lib/cni/environment.ts";
 import { findPlugin, isRunningExecutable } from "../../lib/cni/find-plugin.ts";
 import type { CniCommand, CniRequest, CniResult } from "../../lib/cni/protocol.ts";
+import { exportedSettings } from "../../lib/config/exported-settings.ts";
 import type { NetworkConfig } from "../../lib/config/network-config.ts";
 import { TortieError } from "../../lib/errors.ts";
 import { baseName } from "../../lib/system/files.ts";
@@ -61,7 +63,7 @@ export function findIpam(request: Pick<CniRequest, "path">, config: Pick<Network
 /** @param request what the plugin gets: its standard input and its CNI_ARGS may be edited, and `config` is what that input says */
 export function connectIpam(plugin: IpamPlugin, request: CniRequest, config: NetworkConfig, services: Services): Ipam {
   if (plugin.isSelf && config.ipam.inProcess) return inProcess(request, config, services);
-  return new DelegatedIpam(plugin.executable, plugin.isOurs, request, services);
+  return new DelegatedIpam(plugin, request, { ...services.env, ...exportedSettings(config, services.datastoreType) }, services);
 }
 
 /**
@@ -76,12 +78,14 @@ class DelegatedIpam implements Ipam {
   readonly isOurs: boolean;
   readonly #executable: string;
   readonly #request: CniRequest;
+  readonly #env: Environment;
   readonly #services: Services;
 
-  constructor(executable: string, isOurs: boolean, request: CniRequest, services: Services) {
+  constructor({ executable, isOurs }: IpamPlugin, request: CniRequest, env: Environment, services: Services) {
     this.#executable = executable;
     this.isOurs = isOurs;
     this.#request = request;
+    this.#env = env;
     this.#services = services;
   }
 
@@ -110,7 +114,7 @@ class DelegatedIpam implements Ipam {
   }
 
   #call(): DelegateCall {
-    return { stdin: this.#request.stdin, env: this.#services.env, args: this.#request.args, timeoutMs: DELEGATE_TIME_LIMIT_MS };
+    return { stdin: this.#request.stdin, env: this.#env, args: this.#request.args, timeoutMs: DELEGATE_TIME_LIMIT_MS };
   }
 }
 

@@ -9,7 +9,7 @@ import type { Datastore } from "../../lib/datastore/datastore.ts";
 import { openDatastore } from "../../lib/datastore/open.ts";
 import { messageOf, TortieError } from "../../lib/errors.ts";
 import { parseJson } from "../../lib/json/parse.ts";
-import { isJsonObject } from "../../lib/json/value.ts";
+import { isJsonObject, type JsonObject } from "../../lib/json/value.ts";
 import { print } from "../plugin.ts";
 import { assertClusterReady } from "./cluster-ready.ts";
 import { coreOf } from "./services.ts";
@@ -20,8 +20,7 @@ const TIME_LIMIT_MS = 2000;
 /** @returns the exit status; prints nothing on success */
 export async function probe(env: Environment): Promise<number> {
   try {
-    const netconf = parseJson(readStandardInput());
-    if (!isJsonObject(netconf)) throw new Error("failed to load netconf: a JSON object is wanted");
+    const netconf = readNetconf();
     const config = decodeNetworkConfig(netconf);
     if (!/^[a-zA-Z0-9_.-]+$/.test(config.name)) {
       throw new Error(
@@ -37,6 +36,16 @@ export async function probe(env: Environment): Promise<number> {
     );
     return 1;
   }
+}
+
+function readNetconf(): JsonObject {
+  try {
+    const netconf = parseJson(readStandardInput());
+    if (isJsonObject(netconf)) return netconf;
+  } catch (error) {
+    throw new Error(`failed to load netconf: ${messageOf(error)}`, { cause: error });
+  }
+  throw new Error("failed to load netconf: a JSON object is wanted");
 }
 
 async function askDatastore(datastore: Datastore, config: NetworkConfig, env: Environment): Promise<void> {

@@ -7,7 +7,7 @@ import { ByteQueue } from "./byte-queue.ts";
 import type { WireAnswer } from "./transport.ts";
 
 /** A list of ten thousand blocks has some 30 MiB. */
-const MAX_BODY = 256 * 1024 * 1024;
+const MAX_BODY = 128 * 1024 * 1024;
 /** Status line and headers together; those of an API server have some 500 bytes. */
 const MAX_HEAD = 64 * 1024;
 /** 100 and 103 may come before the answer itself. */

@@ -42,9 +42,10 @@ export class ByteQueue {
   #reserve(count: number): void {
     if (this.#end + count <= this.#buffer.length) return;
     const length = this.length;
-    const size = Math.max(FIRST_SIZE, this.#buffer.length);
-    const larger = length + count <= size / 2 ? size : Math.max(size * 2, length + count);
-    const next = new Uint8Array(larger);
+    let size = Math.max(this.#buffer.length, FIRST_SIZE);
+    // At least half of it is room then, so that what is in it is not moved for every few bytes.
+    while (size < 2 * (length + count)) size *= 2;
+    const next = new Uint8Array(size);
     next.set(this.#buffer.subarray(this.#start, this.#end));
     this.#buffer = next;
     this.#start = 0;

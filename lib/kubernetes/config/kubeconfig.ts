@@ -4,7 +4,7 @@
  */
 import { messageOf, TortieError } from "../../errors.ts";
 import { systemErrorCode, systemErrorText } from "../../system/errno.ts";
-import { directoryOf, readText } from "../../system/files.ts";
+import { readText } from "../../system/files.ts";
 import { Fields } from "./fields.ts";
 
 /** A named entry and the folder of its file, from which relative paths in it start. */
@@ -34,7 +34,7 @@ interface File {
  * @throws TortieError `kubeconfig-unreadable`, `kubeconfig-invalid`
  */
 export function readKubeconfig(paths: string, wanted: string | undefined): Selection {
-  const list = paths.split(":").filter((path) => path !== "");
+  const list = paths.includes(":") ? paths.split(":").filter((path) => path !== "") : [paths];
   const files: File[] = [];
   for (const path of list) {
     const file = readKubeconfigFile(path, list.length > 1);
@@ -67,7 +67,7 @@ function readKubeconfigFile(path: string, mayBeMissing: boolean): File | undefin
       cause,
     });
   }
-  return { path, folder: directoryOf(path), root: new Fields(parse(text, path), path) };
+  return { path, folder: folderOf(path), root: new Fields(parse(text, path), path) };
 }
 
 /** JSON is tried first where it looks like it: it is a part of YAML, and its own parser is the faster one. */
@@ -84,6 +84,12 @@ function parse(text: string, path: string): unknown {
   } catch (cause) {
     throw new TortieError("kubeconfig-invalid", `error loading config file "${path}": yaml: ${messageOf(cause)}`, { cause });
   }
+}
+
+/** As `directoryOf`, but without a regular expression; a path of a file has no slash at its end. */
+function folderOf(path: string): string {
+  const slash = path.lastIndexOf("/");
+  return slash < 0 ? "." : path.slice(0, slash);
 }
 
 function firstText(files: readonly File[], key: string): string | undefined {

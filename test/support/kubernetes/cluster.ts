@@ -258,5 +258,10 @@ export class TestCluster implements AsyncDisposable {
     const from = auditSize(this.#auditLog);
     await this.api("GET", uri);
     await until(`${uri} in the audit log`, () => readAudit(this.#auditLog, from).some((request) => request.uri === uri));
+    // An answer may be out before its line is in the log, and another connection's line overtake it: wait until nothing is added.
+    for (let size = -1; size !== auditSize(this.#auditLog); ) {
+      size = auditSize(this.#auditLog);
+      await Bun.sleep(30);
+    }
   }
 }
