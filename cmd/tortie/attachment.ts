@@ -11,7 +11,6 @@ import type { EndpointKey } from "../../lib/datastore/datastore.ts";
 import type { WorkloadEndpoint } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors.ts";
 import { attachmentAlias } from "../../lib/workload/alias.ts";
-import { floatingNats } from "../../lib/workload/annotations/floating-ips.ts";
 import { type CniArgs, parseCniArgs } from "../../lib/workload/cni-args.ts";
 import { buildEndpoint, endpointKey } from "../../lib/workload/endpoint.ts";
 import { identifyWorkload, type WorkloadIdentity } from "../../lib/workload/identity.ts";
@@ -97,20 +96,20 @@ function podMissing({ containerId }: WorkloadIdentity): TortieError {
 
 /** The record of an attachment whose links are up (C§7.1). */
 export function endpointOf(
-  { identity, wishes }: Pick<Subject, "identity" | "wishes">,
+  subject: Pick<Subject, "identity" | "wishes" | "nats">,
   config: NetworkConfig,
   desired: DesiredState,
   mac: string,
 ): WorkloadEndpoint {
   return buildEndpoint({
-    identity,
+    identity: subject.identity,
     network: config.name,
     policyType: config.policy.type,
     addresses: desired.pod.addresses,
     hostInterface: desired.host.name,
     mac,
     mesosLabels: config.mesosLabels,
-    ipNATs: floatingNats(wishes.floatingIps, desired.pod.addresses),
-    allowedSourcePrefixes: wishes.allowedSourcePrefixes,
+    ipNATs: subject.nats(desired.pod.addresses),
+    allowedSourcePrefixes: subject.wishes.allowedSourcePrefixes,
   });
 }

@@ -3,7 +3,6 @@ import type { CniRequest } from "../../lib/cni/protocol.ts";
 import type { NetworkConfig } from "../../lib/config/network-config.ts";
 import { nodeName } from "../../lib/config/node-name.ts";
 import { TortieError } from "../../lib/errors.ts";
-import { configWithPodPools, withPodPools } from "../../lib/workload/annotations/ipam-netconf.ts";
 import { withPodCidrs } from "./host-local.ts";
 import { encode, hostLocalSection, type IpamSection } from "./ipam-stdin.ts";
 import type { Services } from "./services.ts";
@@ -20,18 +19,14 @@ export async function ipamInputForAdd(
   request: CniRequest,
   config: NetworkConfig,
   section: IpamSection,
-  { wishes }: Pick<Subject, "wishes">,
+  subject: Pick<Subject, "adapt">,
   services: Services,
 ): Promise<IpamInput> {
-  let { netconf } = request;
   const ipam = hostLocalSection(request);
-  if (section.needsPodCidrs && ipam !== undefined) {
-    const node = config.kubernetes.nodeName ?? nodeName(config);
-    netconf = { ...netconf, ipam: withPodCidrs(ipam, node, await podCidrsOf(node, services)) };
-  }
-  netconf = withPodPools(netconf, wishes);
-  const input = netconf === request.netconf ? request : { ...request, netconf, stdin: encode(netconf) };
-  return { request: input, config: configWithPodPools(config, wishes) };
+  if (!section.needsPodCidrs || ipam === undefined) return subject.adapt({ request, config });
+  const node = config.kubernetes.nodeName ?? nodeName(config);
+  const netconf = { ...request.netconf, ipam: withPodCidrs(ipam, node, await podCidrsOf(node, services)) };
+  return subject.adapt({ request: { ...request, netconf, stdin: encode(netconf) }, config });
 }
 
 async function podCidrsOf(name: string, services: Services): Promise<readonly string[]> {

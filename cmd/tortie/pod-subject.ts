@@ -10,9 +10,13 @@ import { messageOf, TortieError } from "../../lib/errors.ts";
 import type { KubernetesCore } from "../../lib/kubernetes/core.ts";
 import type { Namespace, Pod } from "../../lib/kubernetes/objects.ts";
 import { podAnnotationIfAny } from "../../lib/workload/annotations/annotation.ts";
+import { floatingNats } from "../../lib/workload/annotations/floating-ips.ts";
+import { configWithPodPools, withPodPools } from "../../lib/workload/annotations/ipam-netconf.ts";
 import { wishedSourcePrefixes } from "../../lib/workload/annotations/source-prefixes.ts";
-import { podWishes } from "../../lib/workload/annotations/wishes.ts";
+import { type PodWishes, podWishes } from "../../lib/workload/annotations/wishes.ts";
 import type { Attachment } from "./attachment.ts";
+import type { IpamInput } from "./ipam-input.ts";
+import { encode } from "./ipam-stdin.ts";
 import type { Services } from "./services.ts";
 import type { RecordedAddresses, Subject } from "./subject.ts";
 
@@ -37,14 +41,25 @@ export async function readPodSubject(attachment: Attachment, config: NetworkConf
   if (hasWishes) wishedSourcePrefixes(pod);
   const namespace = hasWishes && isCalicoIpam(config.ipam.type) ? await existingNamespace(core, key.namespace) : undefined;
   const known = announced(pod);
+  const wishes = podWishes(pod, namespace, config, args);
   return {
     identity: pod.nodeName === identity.node ? { ...identity, endpoint: POD_ENDPOINT } : identity,
-    wishes: podWishes(pod, namespace, config, args),
+    wishes,
+    adapt: (input) => adapted(input, wishes),
+    nats: (ipNetworks) => floatingNats(wishes.floatingIps, ipNetworks),
     known,
     record: undefined,
     // A pod has one record for all its interfaces.
     hasSibling: async () => false,
     write: ({ containerID, ipNetworks }) => announce(core, pod, { containerID, ipNetworks }, known, services),
+  };
+}
+
+function adapted({ request, config }: IpamInput, wishes: PodWishes): IpamInput {
+  const netconf = withPodPools(request.netconf, wishes);
+  return {
+    request: netconf === request.netconf ? request : { ...request, netconf, stdin: encode(netconf) },
+    config: configWithPodPools(config, wishes),
   };
 }
 

@@ -5,11 +5,13 @@
 import type { NetworkConfig } from "../../lib/config/network-config.ts";
 import type { Datastore } from "../../lib/datastore/datastore.ts";
 import type { WorkloadEndpoint } from "../../lib/datastore/resources.ts";
-import { type PodWishes, withoutAnnotations } from "../../lib/workload/annotations/wishes.ts";
+import { withoutAnnotations } from "../../lib/workload/annotations/no-annotations.ts";
+import type { PodWishes } from "../../lib/workload/annotations/wishes.ts";
 import { workloadEndpointNamePrefix } from "../../lib/workload/endpoint-name.ts";
 import type { WorkloadIdentity } from "../../lib/workload/identity.ts";
 import type { Attachment } from "./attachment.ts";
 import { writeEndpoint } from "./endpoint-store.ts";
+import type { IpamInput } from "./ipam-input.ts";
 import type { Services } from "./services.ts";
 
 /** What a record says: which container has which addresses, /32 and /128. */
@@ -19,6 +21,10 @@ export interface Subject {
   /** With the name that the endpoint's record has, which need not be that of the interface (C§2.1 step 13). */
   readonly identity: WorkloadIdentity;
   readonly wishes: PodWishes;
+  /** The input of the IPAM plugin with the pools and families that the pod wishes for (C§2.3 S6). */
+  adapt(input: IpamInput): IpamInput;
+  /** Translations of the floating addresses that the pod wishes for. @throws TortieError `annotation-invalid` */
+  nats(ipNetworks: readonly string[]): WorkloadEndpoint["ipNATs"];
   /** Of whichever container got it; `undefined` when nobody has addresses. */
   readonly known: RecordedAddresses | undefined;
   /** The same in whole, where it is kept whole. */
@@ -47,6 +53,8 @@ async function storedSubject(attachment: Attachment, config: NetworkConfig, data
   return {
     identity,
     wishes: withoutAnnotations(config, args),
+    adapt: (input) => input,
+    nats: () => [],
     known: record,
     record,
     async hasSibling() {

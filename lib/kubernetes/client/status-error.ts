@@ -9,7 +9,10 @@ const EXCERPT = 120;
 export function statusError(what: string, answer: WireAnswer, isRepetition: boolean): ApiError {
   const status = parseObject(answer.body);
   if (status === undefined || status.kind !== "Status") {
-    const explanation = `the server answered with status ${answer.status}${excerptOf(answer)}`;
+    // What no API serves is answered by the server itself, not by an API: in the words of Kubernetes' own clients.
+    const said =
+      answer.status === 404 ? "the server could not find the requested resource" : `the server answered with status ${answer.status}`;
+    const explanation = said + excerptOf(answer);
     return new ApiError(`${what}: ${explanation}`, { status: answer.status, explanation, isRepetition });
   }
   const explanation = textOf(status.message) || `the server answered with status ${answer.status}`;

@@ -19,6 +19,7 @@ import { type WishedAddresses, wishedAddresses } from "./addresses.ts";
 import type { AnnotatedNamespace, AnnotatedPod } from "./annotation.ts";
 import { wishedFloatingIps } from "./floating-ips.ts";
 import { wishedMac } from "./hardware-address.ts";
+import { NO_POOLS, withoutAnnotations } from "./no-annotations.ts";
 import { type Families, type WishedPools, wishedFamilies, wishedPools } from "./pools.ts";
 import { wishedSourcePrefixes } from "./source-prefixes.ts";
 
@@ -39,8 +40,6 @@ export interface PodWishes {
 type Configuration = Pick<NetworkConfig, "policy" | "ipam" | "featureControl" | "runtimeConfig">;
 type Arguments = Pick<CniArgs, "ip" | "mac">;
 
-const NO_POOLS: WishedPools = { ipv4: undefined, ipv6: undefined };
-
 /**
  * @param namespace the pod's; only pools and families are read from it
  * @throws TortieError `annotation-invalid`, `feature-disabled`; `addresses-requested-invalid`, `mac-invalid` of the other sources
@@ -58,18 +57,6 @@ export function podWishes(pod: AnnotatedPod, namespace: AnnotatedNamespace | und
     mac: wishedMac(pod) ?? requestedMac(config, args),
     floatingIps: wishedFloatingIps(pod, config, expectedFamilies(addresses, families, config, args)),
     allowedSourcePrefixes: wishedSourcePrefixes(pod),
-  };
-}
-
-/** The wishes of a workload that has no annotations to read: a plain container, or a pod of another policy type. */
-export function withoutAnnotations(config: Pick<NetworkConfig, "runtimeConfig">, args: Arguments): PodWishes {
-  return {
-    pools: NO_POOLS,
-    families: undefined,
-    addresses: { kind: "ipam" },
-    mac: requestedMac(config, args),
-    floatingIps: [],
-    allowedSourcePrefixes: [],
   };
 }
 

@@ -189,7 +189,9 @@ describe("Addresses that a pod asks for", () => {
 
     expect(await node.refusal("ADD", { conf })).toContain(message);
 
-    expect((await cluster.requests(mark)).map(({ verb }) => verb)).toEqual(["get", "get", "get"]);
+    const requests = await cluster.requests(mark);
+    expect(requests.filter(({ verb }) => verb !== "get")).toEqual([]);
+    expect(requests.length).toBeLessThanOrEqual(3);
     await node.expectNothingLeft("pod");
     await node.del({ conf });
   });

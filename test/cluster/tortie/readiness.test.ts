@@ -61,6 +61,35 @@ describe("Readiness gates", () => {
   });
 });
 
+describe("The wait for policy", () => {
+  it("ends with the file of the node agent, and only warns without one", async () => {
+    await using node = await pooled();
+    const directory = `${node.node.dir}/endpoint-status`;
+    const conf = { policy_setup_timeout_seconds: 1, endpoint_status_dir: directory };
+    const late = await node.call("ADD", { conf });
+    expect(late.exit).toBe(0);
+    expect(late.stderr).toContain("k8s test%2Fpod eth0");
+    await node.del();
+
+    await Bun.write(`${directory}/k8s test%2Fpod eth0`, "{}");
+    const inTime = await node.call("ADD", { conf: { ...conf, policy_setup_timeout_seconds: 30 } });
+    expect(inTime).toMatchObject({ exit: 0, stderr: expect.not.stringContaining("policy of") });
+    expect(await node.refusal("ADD", { conf: { policy_setup_timeout_seconds: -1 } })).toContain("invalid pod startup delay of -1");
+  });
+});
+
+describe("The node agent's file", () => {
+  it("must be there for ADD and DEL, which ask nothing before", async () => {
+    await using node = await pooled();
+    const mark = await cluster.mark();
+    const conf = { nodename_file_optional: false, nodename_file: `${node.node.dir}/absent` };
+    for (const command of ["ADD", "DEL"]) {
+      expect(await node.refusal(command, { conf })).toContain("check that the calico/node container is running");
+    }
+    expect(await cluster.requests(mark)).toEqual([]);
+  });
+});
+
 describe("The probe of -t", () => {
   it("K39: succeeds without a word, and asks two questions", async () => {
     await using node = await pooled();

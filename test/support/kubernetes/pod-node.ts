@@ -35,6 +35,7 @@ export interface PodCall {
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** CNI_NETNS where the sandbox's will not do. */
   readonly netns?: string;
+  readonly timeoutMs?: number;
 }
 
 export interface CniOutput {
@@ -104,13 +105,17 @@ export class PodNode implements AsyncDisposable {
     };
   }
 
-  async call(command: string, { pod = "pod", container = "c1", sandbox, ifname, args = "", conf, env, netns }: PodCall): Promise<CniRun> {
+  async call(
+    command: string,
+    { pod = "pod", container = "c1", sandbox, ifname, args = "", conf, env, netns, timeoutMs }: PodCall,
+  ): Promise<CniRun> {
     return this.node.cni(command, {
       plugin: "calico",
       containerId: container,
       pod: sandbox ?? (await this.sandbox()),
       args: `K8S_POD_NAME=${pod};K8S_POD_NAMESPACE=${NAMESPACE};K8S_POD_INFRA_CONTAINER_ID=whatever${args}`,
       conf: this.conf(conf),
+      ...(timeoutMs === undefined ? {} : { timeoutMs }),
       ...(netns === undefined ? {} : { netns }),
       ...(ifname === undefined ? {} : { ifname }),
       ...(env === undefined ? {} : { env }),

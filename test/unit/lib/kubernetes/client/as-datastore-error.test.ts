@@ -73,6 +73,15 @@ describe("statusError", () => {
     expect(error.message.length).toBeLessThan(250);
   });
 
+  it("says of a path that no API serves what Kubernetes' own clients say (recording api-group-v3)", () => {
+    const answer = { status: 404, contentType: "text/plain", retryAfter: "", body: "404 page not found\n" };
+
+    expect(statusError("GET https://s:443/x", answer, false)).toMatchObject({
+      status: 404,
+      explanation: "the server could not find the requested resource (404 page not found)",
+    });
+  });
+
   it.each([
     "",
     "null",
