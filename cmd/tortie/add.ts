@@ -14,6 +14,7 @@ import { findIpam } from "./ipam.ts";
 import { ipamInputForAdd } from "./ipam-input.ts";
 import { readIpamSection } from "./ipam-stdin.ts";
 import { desiredStateOf, narrowAddress, planAttachment } from "./plan.ts";
+import { saying } from "./saying.ts";
 import type { Services } from "./services.ts";
 import { readSubject } from "./subject.ts";
 
@@ -26,7 +27,7 @@ export async function add(request: CniRequest, config: NetworkConfig, services: 
   const plugin = findIpam(request, config);
   log.step("checks");
 
-  await services.datastore();
+  await (isStandalone ? services.datastore() : saying("error creating calico client", () => services.datastore()));
   log.step("open");
   await assertClusterReady(services);
   log.step("cluster");

@@ -1,30 +1,22 @@
 /** Whether the cluster lets anybody change its datastore now: an upgrade or a migration says no (C§2.1 steps 8 and 9). */
-import { DatastoreError } from "../../lib/datastore/datastore.ts";
 import type { ClusterInformation } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors.ts";
+import { saying } from "./saying.ts";
 import type { Services } from "./services.ts";
 
 /** A node without a cluster is always ready. @throws TortieError `cluster-not-ready`, `datastore-object-missing`; DatastoreError */
 export async function assertClusterReady(services: Pick<Services, "isStandalone" | "datastore">): Promise<void> {
   if (services.isStandalone) return;
   const { clusterInformation } = await services.datastore();
-  const { datastoreReady } = await named(async () => (await clusterInformation.get("default"))?.value);
+  const { datastoreReady } = await saying("error getting ClusterInformation", async () =>
+    existing((await clusterInformation.get("default"))?.value),
+  );
   if (datastoreReady === true) return;
   const reason = datastoreReady === false ? "" : ": datastoreReady of ClusterInformation default is not set";
   throw new TortieError("cluster-not-ready", `Calico is currently not ready to process requests${reason}`);
 }
 
-async function named(read: () => Promise<ClusterInformation | undefined>): Promise<ClusterInformation> {
-  const what = "error getting ClusterInformation";
-  let found: ClusterInformation | undefined;
-  try {
-    found = await read();
-  } catch (error) {
-    if (error instanceof DatastoreError) throw new DatastoreError(error.failure, `${what}: ${error.message}`, error);
-    throw error;
-  }
-  if (found === undefined) {
-    throw new TortieError("datastore-object-missing", `${what}: resource does not exist: ClusterInformation(default)`);
-  }
+function existing(found: ClusterInformation | undefined): ClusterInformation {
+  if (found === undefined) throw new TortieError("datastore-object-missing", "resource does not exist: ClusterInformation(default)");
   return found;
 }

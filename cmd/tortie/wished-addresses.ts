@@ -13,6 +13,7 @@ import { workloadHandleId } from "../../lib/workload/handles.ts";
 import { type Assigned, type Assignment, resultOf, wantsHostRoutes } from "./assignment.ts";
 import { connectIpam } from "./ipam.ts";
 import { addAddresses } from "./killed-add.ts";
+import { saying } from "./saying.ts";
 import type { Services } from "./services.ts";
 import { isRepeated } from "./subject.ts";
 
@@ -39,7 +40,9 @@ export async function assignWished(
     // Beats an `IP=` that is there, because the last one counts (recording ipaddrs-and-ip-arg).
     const args = `${input.request.args};IP=${formatAddress(address)}`;
     const ipam = connectIpam(plugin, { ...input.request, args }, input.config, services);
-    const result = isFirst ? await addAddresses(attachment, subject, ipam, undo, services) : await ipam.add(undo, repeated);
+    const result = await saying("error getting IP from IPAM", () =>
+      isFirst ? addAddresses(attachment, subject, ipam, undo, services) : ipam.add(undo, repeated),
+    );
     isFirst = false;
     const [ip] = result.ips;
     if (ip === undefined) {

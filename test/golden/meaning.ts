@@ -45,6 +45,31 @@ const MEANINGS: readonly Meaning[] = [
     recorded: /^(json: cannot unmarshal number into Go struct field IPAMConfig\.ipam\.routes)\.dst (of type string)$/,
     ours: "^$1 $2$",
   },
+  // How the API server was reached: ours name the method and the address with its port apart, and say how often they tried.
+  {
+    recorded: /^(error getting ClusterInformation: )Get "(\S+)": dial tcp (\S+):(\d+): connect: connection refused$/,
+    ours: "^$1.*GET $2: dial tcp $3 port $4: connect: connection refused",
+  },
+  {
+    recorded:
+      /^(error getting ClusterInformation: )Get "(\S+)": (tls: failed to verify certificate: )x509: (certificate signed by unknown authority) .+$/,
+    ours: "^$1.*GET $2: $3$4",
+  },
+  {
+    recorded: /^((?:error creating calico client: )?invalid configuration: no configuration has been provided), try setting .+$/,
+    ours: "^$1: neither .+ is set",
+  },
+  // Each YAML reader has its own words for what it did not expect.
+  { recorded: /^((?:error creating calico client: )?error loading config file ".+": yaml: )line 1: .+$/, ours: "^$1" },
+  // "with error:" is followed by the API server's own text, which says the same again.
+  { recorded: /^(error getting ClusterInformation: resource does not exist: ClusterInformation\(default\)) with error: .+$/, ours: "^$1" },
+  { recorded: /^(pods ".+" not found)$/, ours: "^$1 in namespace \\S+" },
+  { recorded: /^failed to upgrade IPAM database: (failed to upgrade IPAM database: .+)$/, ours: "^$1" },
+  { recorded: /^(invalid URL set for ReadinessGates):(\S+) Error:parse .+$/, ours: '^$1: "$2"' },
+  {
+    recorded: /^json: cannot unmarshal number into Go value of type string$/,
+    ours: "^expected a JSON list of strings, not a number in it \\(annotation ",
+  },
 ];
 
 export function haveSameMeaning(recorded: string, ours: string): boolean {

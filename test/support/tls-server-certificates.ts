@@ -1,6 +1,6 @@
 /** Certificate authorities for tests of TLS, and what they sign; all made by openssl. */
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -10,12 +10,19 @@ export interface KeyPair {
   readonly key: string;
 }
 
+const dirs: string[] = [];
+afterAll(() => {
+  for (const dir of dirs.splice(0)) rmSync(dir, { recursive: true });
+});
+
+/** Its files are gone when the suite that made it ends. */
 export class TestAuthority {
   readonly #dir = mkdtempSync(join(tmpdir(), "tortie-tls-"));
   readonly certificate: string;
   #count = 0;
 
   constructor(name = "test-authority") {
+    dirs.push(this.#dir);
     this.#makeKey("ca");
     this.#openssl("req", "-x509", "-new", "-key", "ca.key", "-subj", `/CN=${name}`, "-days", "2", "-out", "ca.crt");
     this.certificate = this.#read("ca.crt");

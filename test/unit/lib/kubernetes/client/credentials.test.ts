@@ -1,4 +1,4 @@
-import { chmodSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { decodeNetworkConfig } from "../../../../../lib/config/decode.ts";
@@ -26,6 +26,7 @@ describe("credentials of the API client", () => {
   });
   afterEach(() => {
     for (const step of cleanup.splice(0).reverse()) step();
+    rmSync(dir, { recursive: true });
   });
 
   function serve(answer: Answering, options: Partial<TlsServerOptions> = {}): TlsServer {

@@ -1,4 +1,4 @@
-import { mkdtempSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { readInCluster } from "../../../../../lib/kubernetes/config/in-cluster.ts";
@@ -12,6 +12,7 @@ describe("readInCluster", () => {
     writeFileSync(join(folder, "token"), "abc\n");
     writeFileSync(join(folder, "ca.crt"), CA);
   });
+  afterEach(() => rmSync(folder, { recursive: true }));
 
   it("takes the server of the variables and the mounted account", () => {
     expect(readInCluster({ KUBERNETES_SERVICE_HOST: "10.96.0.1", KUBERNETES_SERVICE_PORT: "443" }, folder)).toMatchObject({

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { decodeNetworkConfig } from "../../../../../lib/config/decode.ts";
@@ -22,6 +22,7 @@ describe("resolveApiConfig", () => {
     write("me.key", KEY);
     write("token", "from-file\n");
   });
+  afterEach(() => rmSync(dir, { recursive: true }));
 
   function write(name: string, text: string): string {
     writeFileSync(join(dir, name), text);
