@@ -82,8 +82,9 @@ export function granted(block: Block, prefix: Prefix, ordinal: number): Assigned
 }
 
 /**
- * Whether a write whose answer was lost has happened after all. When that cannot be told the error goes on, and the handle keeps
- * its count: too high does no harm, and the DEL of this attachment sets it right.
+ * Whether a write that failed has happened after all, because only its answer was lost. A conflict may mean that as well: the write was
+ * repeated after somebody else had written the block. When it cannot be told the error goes on, and the handle keeps its count: too high
+ * does no harm, and the DEL of this attachment sets it right.
  */
 async function wasWritten(
   context: Context,
@@ -93,10 +94,13 @@ async function wasWritten(
   held: Hold,
   error: unknown,
 ): Promise<boolean> {
-  if (isDatastoreFailure(error, "conflict", "not-found", "invalid", "unauthorized")) return false;
+  if (isDatastoreFailure(error, "not-found", "invalid", "unauthorized")) return false;
   const now = await context.datastore.blocks.get(changed.cidr);
   if (now === undefined) return false;
-  if (now.revision === stored.revision) throw error;
+  if (now.revision === stored.revision) {
+    if (isDatastoreFailure(error, "conflict")) return false;
+    throw error;
+  }
   return ordinals.every(
     (ordinal) => holderOf(now.value, ordinal)?.handleId === held.handle && sequenceOf(now.value, ordinal) === sequenceOf(changed, ordinal),
   );

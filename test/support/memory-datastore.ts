@@ -48,9 +48,10 @@ export interface Call {
  * What becomes of a call.
  * `proceed`: carried out. `late`: carried out, its answer passes the gate again. `unavailable`: not carried out.
  * `conflict`: an update or delete is refused although nobody came between; other calls proceed.
- * `answer-lost`: carried out, reported as unavailable. `crash`, `crash-after`: its client never hears of it again.
+ * `answer-lost`: carried out, reported as unavailable. `overtaken`: an update is carried out, somebody else writes the object once more, and
+ * the repetition of what was lost meets a conflict; other calls proceed. `crash`, `crash-after`: its client never hears of it again.
  */
-export type Fate = "proceed" | "late" | "unavailable" | "conflict" | "answer-lost" | "crash" | "crash-after";
+export type Fate = "proceed" | "late" | "unavailable" | "conflict" | "answer-lost" | "overtaken" | "crash" | "crash-after";
 
 export type Gate = (call: Call) => Fate | Promise<Fate>;
 
@@ -181,6 +182,11 @@ class MemoryCollection<K, T> implements Collection<K, T> {
       case "answer-lost":
         work();
         throw this.#unavailable(call);
+      case "overtaken":
+        if (operation !== "update") return work();
+        work();
+        this.#touch(key);
+        throw new DatastoreError("conflict", `update conflict: ${this.kind} ${key} (overtaken)`);
       case "crash":
         return never();
       case "crash-after":
@@ -210,6 +216,12 @@ class MemoryCollection<K, T> implements Collection<K, T> {
     const row: Versioned<T> = { value, revision: this.store.nextRevision() };
     this.store.rows(this.kind).set(name, row);
     return row;
+  }
+
+  /** A new revision of what is there. */
+  #touch(name: string): void {
+    const row = this.#row(name);
+    if (row !== undefined) this.#put(name, row.value);
   }
 
   #check(name: string, revision: string): void {

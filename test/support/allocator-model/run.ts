@@ -135,7 +135,7 @@ export function randomFaults(): FateOf {
       dead.add(client);
       return chance < 0.0025 ? "crash" : "crash-after";
     }
-    const fates = ["unavailable", "answer-lost", "conflict", "late", "late"] as const;
+    const fates = ["unavailable", "answer-lost", "overtaken", "conflict", "late", "late"] as const;
     return fates[Math.floor(random() * fates.length)] ?? "proceed";
   };
 }

@@ -167,6 +167,18 @@ describe("a write that is lost", () => {
     expect(await cluster.handles()).toEqual({ c1: { "10.0.0.0/26": 1 } });
   });
 
+  it("and that somebody else wrote over before it was repeated is found to have been made", async () => {
+    const cluster = await Cluster.create({ blocks: [OWN], affinities: [sampleAffinity("node-a", OWN.cidr)] });
+    let isFirst = true;
+    cluster.fateOf = (call) => {
+      const isOvertaken = isFirst && call.startsWith("update block");
+      if (isOvertaken) isFirst = false;
+      return isOvertaken ? "overtaken" : "proceed";
+    };
+    expect(await cluster.assignIp("node-a", "c1", "10.0.0.9")).toBe("10.0.0.9/32");
+    expect(await cluster.handles()).toEqual({ c1: { "10.0.0.0/26": 1 } });
+  });
+
   it("without anybody knowing is reported, and DEL finds it", async () => {
     const cluster = await Cluster.create({ blocks: [OWN], affinities: [sampleAffinity("node-a", OWN.cidr)] });
     cluster.fateOf = (call) => (call.startsWith("update block") ? "unavailable" : "proceed");
