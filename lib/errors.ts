@@ -27,7 +27,10 @@ export const ERRORS = {
     next: "make the datastore that the message names reachable, readable and writable, then try again",
   },
   "datastore-object-invalid": { code: 999, next: "correct the stored object that the message names" },
-  "datastore-unauthorized": { code: 999, next: "give the plugin's account the right that the message names" },
+  "datastore-unauthorized": {
+    code: 999,
+    next: "give the plugin's account the right that the message names, or renew the credentials that it names",
+  },
   "datastore-object-missing": { code: 999, next: "make the object that the message names, or stop referring to it" },
   "addresses-exhausted": { code: 999, next: "add a pool, or find addresses to release with: tortiectl ipam show --blocks" },
   "pool-conflict": { code: 999, next: "put ipam.pools back as it was, or give the new pool another name and a CIDR of its own" },

@@ -42,13 +42,23 @@ export interface PoolRequest {
 export async function choosePools(view: View, request: PoolRequest): Promise<readonly UsablePool[]> {
   const enabled = await enabledPools(view, request.family);
   const roomy = enabled.filter((pool) => hasRoomFor(pool, request.reserve));
-  if (roomy.length === 0) throw new TortieError("pool-none", "cannot find a qualified ippool");
+  if (roomy.length === 0) {
+    const details = enabled.length === 0 ? `no IPv${request.family} pool is enabled` : `${namesOf(enabled)}: too small`;
+    throw new TortieError("pool-none", "cannot find a qualified ippool", { details });
+  }
   const candidates = request.requested.length > 0 ? asRequested(roomy, request) : await bySelectors(view, enabled, request.host);
   const allowed = candidates.filter(({ pool }) => allows(pool, request.use));
   if (allowed.length === 0) {
-    throw new TortieError("pool-use", `cannot find a qualified ippool, no pools match the required use (${request.use})`);
+    throw new TortieError("pool-use", `cannot find a qualified ippool, no pools match the required use (${request.use})`, {
+      details: `allowedUses of ${namesOf(candidates)}`,
+    });
   }
   return allowed;
+}
+
+/** For a message that Calico's leaves without them. */
+function namesOf(pools: readonly UsablePool[]): string {
+  return pools.map(({ pool, cidr }) => `${pool.name} (${cidr})`).join(", ");
 }
 
 /** Pools of a family from which addresses may be taken, by name (I§2.7). */

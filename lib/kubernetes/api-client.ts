@@ -42,6 +42,8 @@ export class ApiError extends Error {
   readonly isRepetition: boolean;
   /** `message` of the Status object, or what else is known, without method and URL. */
   readonly explanation: string;
+  /** Who asked, for messages: `user "calico" of /etc/cni/net.d/calico-kubeconfig`; empty when it does not matter. */
+  readonly identity: string;
 
   constructor(message: string, facts: ApiErrorFacts = {}) {
     super(message, facts.cause === undefined ? undefined : { cause: facts.cause });
@@ -51,6 +53,7 @@ export class ApiError extends Error {
     this.causes = facts.causes ?? [];
     this.isRepetition = facts.isRepetition ?? false;
     this.explanation = facts.explanation ?? message;
+    this.identity = facts.identity ?? "";
   }
 }
 
@@ -66,5 +69,6 @@ export interface ApiErrorFacts {
   readonly causes?: readonly ApiErrorCause[];
   readonly isRepetition?: boolean;
   readonly explanation?: string;
+  readonly identity?: string;
   readonly cause?: unknown;
 }

@@ -56,7 +56,7 @@ function messageFor(failure: DatastoreFailure, error: ApiError, what: string): s
 
 /** The server's own words name the verb, the resource and the group, for it knows how roles see this request. */
 function whatToGrant(error: ApiError): string {
-  if (error.status === 401) return "the API server does not know these credentials: renew the token or certificate";
+  if (error.status === 401) return `the API server does not know ${error.identity || "these credentials"}: renew the token or certificate`;
   const words = /^([^ ]+) .*User "(.*)" cannot ([a-z]+) resource "([^"]+)" in API group "([^"]*)"/s.exec(error.explanation);
   if (words === null) return "grant it what it may not do";
   const [, , user, verb, resource, group] = words;

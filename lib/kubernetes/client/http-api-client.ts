@@ -147,7 +147,7 @@ class HttpApiClient implements ApiClient {
 
   #failure(request: ApiRequest, course: Course, failed: FailedTry): ApiError {
     const what = this.#nameOf(request);
-    if (!(failed instanceof TransportError)) return statusError(what, failed, course.isRepetition);
+    if (!(failed instanceof TransportError)) return statusError(what, failed, course.isRepetition, this.#config.identity.description);
     const times = course.failures > 1 ? ` (tried ${course.failures} times)` : "";
     const explanation = `${failed.message}${times}`;
     return new ApiError(`${what}: ${explanation}`, {

@@ -5,15 +5,15 @@ import type { WireAnswer } from "./transport.ts";
 /** So much of a page that is no Status object is repeated in a message. */
 const EXCERPT = 120;
 
-/** @param what method and URL @param isRepetition see ApiError */
-export function statusError(what: string, answer: WireAnswer, isRepetition: boolean): ApiError {
+/** @param what method and URL @param isRepetition and identity: see ApiError */
+export function statusError(what: string, answer: WireAnswer, isRepetition: boolean, identity = ""): ApiError {
   const status = parseObject(answer.body);
   if (status === undefined || status.kind !== "Status") {
     // What no API serves is answered by the server itself, not by an API: in the words of Kubernetes' own clients.
     const said =
       answer.status === 404 ? "the server could not find the requested resource" : `the server answered with status ${answer.status}`;
     const explanation = said + excerptOf(answer);
-    return new ApiError(`${what}: ${explanation}`, { status: answer.status, explanation, isRepetition });
+    return new ApiError(`${what}: ${explanation}`, { status: answer.status, explanation, isRepetition, identity });
   }
   const explanation = textOf(status.message) || `the server answered with status ${answer.status}`;
   const details = isMembers(status.details) ? status.details : {};
@@ -23,6 +23,7 @@ export function statusError(what: string, answer: WireAnswer, isRepetition: bool
     causes: Array.isArray(details.causes) ? details.causes.filter(isMembers).map(causeOf) : [],
     explanation,
     isRepetition,
+    identity,
   };
   return new ApiError(`${what}: ${explanation}`, facts);
 }

@@ -173,6 +173,14 @@ describe("the choice of pools", () => {
     });
   });
 
+  it("says beside Calico's words which pools there are, or of which family there is none", async () => {
+    const { datastore } = await Cluster.create({ pools: { [A]: { allowedUses: ["Tunnel"] }, [B]: { allowedUses: ["Tunnel"] } } });
+    const refused = (family: 4 | 6) =>
+      choosePools(new View(datastore, { owner: host("node-a") }), { family, use: "Workload", host: "node-a", requested: [] });
+    await expect(refused(4)).rejects.toMatchObject({ word: "pool-use", details: `allowedUses of p0 (${A}), p1 (${B})` });
+    await expect(refused(6)).rejects.toMatchObject({ word: "pool-none", details: "no IPv6 pool is enabled" });
+  });
+
   it("leaves out pools whose blocks are too small for what Windows reserves", async () => {
     const { datastore } = await Cluster.create({ pools: { [A]: { blockSize: 30 }, [B]: { blockSize: 29 } } });
     const reserve = { start: 3, end: 1, handle: "windows-reserved-ipam-handle", note: "" };

@@ -4,9 +4,9 @@ import { statusError } from "../../../../../lib/kubernetes/client/status-error.t
 
 const cause = (field: string): ApiErrorCause => ({ reason: "FieldValueInvalid", field, message: "field is immutable" });
 
-function failed(status: number, reason: string, message: string, causes: readonly ApiErrorCause[] = []): ApiError {
+function failed(status: number, reason: string, message: string, causes: readonly ApiErrorCause[] = [], identity = ""): ApiError {
   const body = JSON.stringify({ kind: "Status", apiVersion: "v1", status: "Failure", message, reason, code: status, details: { causes } });
-  return statusError("GET https://s:443/x", { status, contentType: "application/json", retryAfter: "", body }, false);
+  return statusError("GET https://s:443/x", { status, contentType: "application/json", retryAfter: "", body }, false, identity);
 }
 
 describe("asDatastoreError (C§7.6)", () => {
@@ -44,6 +44,10 @@ describe("asDatastoreError (C§7.6)", () => {
     [
       failed(401, "Unauthorized", "Unauthorized"),
       "connection is unauthorized: Unauthorized (IPAMBlock(a); the API server does not know these credentials: renew the token or certificate)",
+    ],
+    [
+      failed(401, "Unauthorized", "Unauthorized", [], 'user "calico" of /etc/cni/net.d/calico-kubeconfig'),
+      'connection is unauthorized: Unauthorized (IPAMBlock(a); the API server does not know user "calico" of /etc/cni/net.d/calico-kubeconfig: renew the token or certificate)',
     ],
     [
       failed(

@@ -94,6 +94,7 @@ describe("credentials of the API client", () => {
         status: 401,
         reason: "Unauthorized",
         explanation: "Unauthorized",
+        identity: expect.stringMatching(/^user ".*" of \/.+/),
       });
       expect(server.requests).toHaveLength(2);
     });
