@@ -230,35 +230,6 @@ describe("A server that fails on the way", () => {
     expect(Object.keys(await node.held())).toEqual(["net1.c0"]);
   });
 
-  it("stops before the announcement: ADD fails, and a later DEL takes away what could not be given back", async () => {
-    await using proxy = await cluster.proxy();
-    await using node = await pooled({ via: proxy });
-    proxy.on({ method: "PATCH", times: Number.POSITIVE_INFINITY }, { kind: "before", action: () => proxy.refuse() });
-
-    await node.refusal("ADD");
-    expect(await node.node.leftovers()).toEqual({ links: [], routes: [] });
-
-    proxy.clear();
-    proxy.accept();
-    await node.del();
-    await node.expectNothingLeft("pod");
-  });
-
-  it("stops in the middle of a DEL: the next one finishes it", async () => {
-    await using proxy = await cluster.proxy();
-    await using node = await pooled({ via: proxy });
-    await node.add();
-    proxy.on({ method: "PUT", times: Number.POSITIVE_INFINITY }, { kind: "before", action: () => proxy.refuse() });
-
-    await node.refusal("DEL");
-    expect(await node.node.leftovers()).toEqual({ links: [], routes: [] });
-
-    proxy.clear();
-    proxy.accept();
-    await node.del();
-    await node.expectNothingLeft("pod");
-  });
-
   it("cannot be reached: DEL removes the link and says so", async () => {
     await using proxy = await cluster.proxy();
     await using node = await pooled({ via: proxy });

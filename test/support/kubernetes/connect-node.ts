@@ -18,8 +18,12 @@ export interface Listener {
   readonly dir: string;
 }
 
-/** Makes 127.0.0.1:<port> of the surrounding namespace reachable at the same address on `node`, until the node is disposed of. */
-export async function connectNode(node: Node, { port, dir }: Listener): Promise<void> {
+/**
+ * Makes 127.0.0.1:<port> of the surrounding namespace reachable at the same address on `node`, until the node is disposed of.
+ *
+ * @returns id of the process that listens on the node: once it has ended, connections are refused by the kernel, and open ones stay
+ */
+export async function connectNode(node: Node, { port, dir }: Listener): Promise<number> {
   const socket = join(dir, `port-${port}`);
   const log = join(dir, "socat.log");
   const pidFile = forwarderPidFile({ port, dir });
@@ -36,6 +40,7 @@ export async function connectNode(node: Node, { port, dir }: Listener): Promise<
     }
     await pause(3);
   }
+  return inside;
 }
 
 /** Where the process id of the socat outside is. */

@@ -29,6 +29,8 @@ export interface Match {
   readonly method?: string;
   /** Part of path and query, or a pattern for them. */
   readonly path?: string | RegExp;
+  /** The bearer token that the request carries. */
+  readonly token?: string;
   /** The first matching request that it happens to, counted from 1; the first when absent. */
   readonly nth?: number;
   /** How many in a row; 1 when absent, Infinity for all that follow. */
@@ -155,7 +157,7 @@ export class FaultProxy implements AsyncDisposable {
     const connection = this.#sockets.get(request.socket) ?? 0;
     const seen: SeenRequest = { method, path: url, body: body.toString(), headers: request.headers, connection, status: undefined };
     this.requests.push(seen);
-    const fault = this.#faultFor(method, url);
+    const fault = this.#faultFor(seen);
     if (fault?.kind === "hang") return;
     if (fault?.kind === "cut") return void request.socket.destroy();
     if (fault?.kind === "answer") {
@@ -175,11 +177,11 @@ export class FaultProxy implements AsyncDisposable {
     }
   }
 
-  #faultFor(method: string, path: string): Fault | undefined {
+  #faultFor(request: SeenRequest): Fault | undefined {
     let chosen: Fault | undefined;
     for (const rule of this.#rules) {
       const { nth = 1, times = 1 } = rule.match;
-      if (!matches(rule.match, method, path)) continue;
+      if (!matches(rule.match, request)) continue;
       rule.seen++;
       if (chosen === undefined && rule.seen >= nth && rule.seen < nth + times) chosen = rule.fault;
     }
@@ -208,7 +210,8 @@ export class FaultProxy implements AsyncDisposable {
   }
 }
 
-function matches(match: Match, method: string, path: string): boolean {
+function matches(match: Match, { method, path, headers }: SeenRequest): boolean {
+  if (match.token !== undefined && headers.authorization !== `Bearer ${match.token}`) return false;
   if (match.method !== undefined && match.method !== method) return false;
   if (match.path === undefined) return true;
   return typeof match.path === "string" ? path.includes(match.path) : match.path.test(path);

@@ -1,0 +1,48 @@
+/** A way of its own from a node to the API server, which can end in the middle of an operation as it does when the server's process ends. */
+import { connectNode } from "../../../support/kubernetes/connect-node.ts";
+import type { FaultProxy } from "../../../support/kubernetes/fault-proxy.ts";
+import type { PodNode } from "../../../support/kubernetes/pod-node.ts";
+import { endProcess } from "../../../support/kubernetes/process.ts";
+
+export interface Stop {
+  /** The request of the operation that is not answered any more, from 1. */
+  readonly nth: number;
+  /** Whether the server still does what that request asks. */
+  readonly isDone: boolean;
+}
+
+export class Way {
+  readonly proxy: FaultProxy;
+  readonly kubeconfig: string;
+  readonly #listener: number;
+
+  private constructor(proxy: FaultProxy, kubeconfig: string, listener: number) {
+    this.proxy = proxy;
+    this.kubeconfig = kubeconfig;
+    this.#listener = listener;
+  }
+
+  /** It ends with the node and the cluster. */
+  static async open({ cluster, node }: PodNode): Promise<Way> {
+    const proxy = await cluster.proxy();
+    return new Way(proxy, await proxy.kubeconfigFor("cni"), await connectNode(node, proxy));
+  }
+
+  /** From a request on nobody answers, and whoever connects anew is refused. */
+  stopAt({ nth, isDone }: Stop): this {
+    // The operation's one connection stays when the listener goes, until the request has come.
+    if (nth === 1) return this.#stop(1, () => this.proxy.breakConnections());
+    this.#stop(1, () => undefined).proxy.on({ nth }, { kind: isDone ? "lose-answer" : "cut" });
+    return this;
+  }
+
+  /** Nobody can connect any more; a connection that is open stays. */
+  close(): Promise<void> {
+    return endProcess(this.#listener);
+  }
+
+  #stop(nth: number, then: () => void): this {
+    this.proxy.on({ nth }, { kind: "before", action: () => this.close().then(then) });
+    return this;
+  }
+}
