@@ -44,11 +44,9 @@ describe("tortiectl cni on a cluster", () => {
     const sandbox = await node.addPod();
     await cluster.createPod("web", { node: "worker-1" });
     const list = await conflist(node);
-    // Without a rate the reference bandwidth plugin (1.1.1) fails in CHECK.
-    const rate = ["--bandwidth", "ingress=8M,egress=8M,ingressBurst=8M,egressBurst=8M"];
     const pod = ["--container-id", "c1", "--cache-dir", node.dir, "--args", "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=web"];
     const tortiectl = (verb: string): Promise<RunResult> =>
-      node.run([join(BIN_DIR, "tortiectl"), "cni", verb, list, sandbox.netnsPath, ...pod, ...rate], {
+      node.run([join(BIN_DIR, "tortiectl"), "cni", verb, list, sandbox.netnsPath, ...pod], {
         env: { CNI_PATH: `${BIN_DIR}:${REFERENCE_PLUGINS_DIR}`, PATH: "/usr/sbin:/usr/bin:/sbin:/bin" },
       });
 
