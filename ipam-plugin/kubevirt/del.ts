@@ -13,8 +13,8 @@ import { persistsAddresses } from "./persistence.ts";
 export type Leave = (signal: AbortSignal) => Promise<void>;
 
 /**
- * Reads what needs no lock. The ordinary handles are the caller's: a pod has addresses there from a time when machines did not keep
- * theirs, and every pod has when nobody can tell its machine any more.
+ * Reads which machine it was, which needs no lock. The ordinary handles are the caller's: a pod has addresses there from a time when
+ * machines did not keep theirs, and every pod has when nobody can tell its machine any more.
  *
  * A machine without a handle is none to leave: a DEL is repeated until it succeeds (Calico: recordings vm-target-alone, vm-del-nothing).
  *
@@ -25,11 +25,12 @@ export async function leaveMachine({ identity }: Workload, network: string, rele
   const { namespace, pod } = identity;
   const machine = datastore.virtualMachines && (await leftMachineOf(datastore.virtualMachines, { namespace, name: pod }, network));
   if (machine === undefined) return async () => {};
-  // Addresses from a time when machines kept them go with the last pod as well.
-  const isKept = !machine.isEnding && (await persistsAddresses(release.view, services));
   return async (signal) => {
     const left = await dropOwnership(allocator, machine.handle, { namespace, pod }, signal);
-    if (isKept || left.length === 0 || !(await isDeserted(allocator, machine.handle, left))) return;
+    if (left.length === 0) return;
+    // Addresses from a time when machines kept them go with the last pod as well.
+    if (!machine.isEnding && (await persistsAddresses(release.view, services))) return;
+    if (!(await isDeserted(allocator, machine.handle, left))) return;
     // Not what another pod of the machine has taken over this instant.
     await allocator.releaseByHandle(machine.handle, { ...release, owners: { active: {}, alternate: {} }, signal });
     log.info(`released handle ${machine.handle}: its virtual machine is deleted, or keeps no addresses`);

@@ -1,25 +1,13 @@
 /** What differs on purpose in scenarios of the main plugin, with the outcome we want. */
-import type { DeliberateDifference, Expectations, Outcome } from "./deliberate.ts";
+import type { DeliberateDifference, Expectations } from "./deliberate.ts";
+import { ABSENT, attachmentStays, LEAVES_NOTHING, LOCK, noAttachment, nothingClaimed, PRESENT, sandboxSettings } from "./expectations.ts";
 
-const ABSENT: Outcome = { absent: true };
-const LOCK = "/run/calico/ipam.lock";
-const LEAVES_NOTHING = "design §8 and invariant 5: a failed ADD leaves nothing behind";
 const NETNS_FIRST = "design §8: the sandbox is looked at first, before a block is claimed or a lock is taken";
 const LINK_FIRST = "invariant 3: the host end goes with the attachment, also when the sandbox cannot be entered (docs/decisions.md)";
 const NEWER_SANDBOX = "design §8 and invariant 7: the DEL of one container leaves the link of another alone";
 const RACE = "who of the two adds the route first is a matter of time; the other's has an MTU";
 const OUR_ROUTE: Expectations = { "call 0 > kernel > host > routes4 > 10.60.0.0 dev calif3c3d6a083e > metrics": ABSENT };
 const VERBS = "design §8: CHECK verifies";
-
-/** Nothing more in the kernel than Calico leaves there, and less of the attachment. */
-function noAttachment(call: string): Expectations {
-  return { [`${call} > kernel > host > **`]: ABSENT, [`${call} > kernel > pod > **`]: ABSENT };
-}
-
-/** The link of the pod's newer sandbox, which Calico takes away with the DEL of another container. */
-function attachmentStays(call: string): Expectations {
-  return { [`${call} > kernel > host > **`]: { present: true }, [`${call} > kernel > pod > **`]: { present: true } };
-}
 
 /** A call that Calico refuses after it has given the address back, and that is served here. */
 function served(call: string, handle: string): Expectations {
@@ -29,27 +17,11 @@ function served(call: string, handle: string): Expectations {
     [`${call} > error`]: ABSENT,
     [`${block} > allocations > 0`]: { is: 0 },
     [`${block} > unallocated`]: { is: "1..63" },
-    [`${block} > attributes > 0`]: { present: true },
+    [`${block} > attributes > 0`]: PRESENT,
     [`${block} > sequenceNumber`]: { is: "T1+1" },
     [`${block} > sequenceNumberForAllocation > 0`]: { is: "T1+0" },
     [`${call} > objects > handles > ${handle}`]: { is: { "10.60.0.0/26": 1 } },
   };
-}
-
-/** Refused before IPAM: no block, no affinity, no lock. */
-function nothingClaimed(...calls: readonly string[]): Expectations {
-  return Object.fromEntries(
-    calls.flatMap((call) => [
-      [`${call} > objects > blocks > *`, ABSENT],
-      [`${call} > objects > affinities > *`, ABSENT],
-      ...(call === calls[0] ? [[`${call} > files > ${LOCK}`, ABSENT] as const] : []),
-    ]),
-  );
-}
-
-/** Settings of the sandbox that an ADD which failed later has written: they harm nobody in a sandbox that is thrown away. */
-function sandboxSettings(...names: readonly string[]): Expectations {
-  return Object.fromEntries(names.map((name) => [`* > kernel > pod > sysctls > ${name}`, { is: "0" }]));
 }
 
 const FIRST_KEEPS_ITS_ADDRESS: Expectations = {
@@ -61,7 +33,7 @@ const FIRST_KEEPS_ITS_ADDRESS: Expectations = {
   ...Object.fromEntries(
     ["call 1", "call 2", "call 3"].flatMap((call) => [
       [`${call} > objects > blocks > 10.60.0.0/26 > allocations > 0`, { is: 0 }],
-      [`${call} > objects > blocks > 10.60.0.0/26 > attributes > 0`, { present: true }],
+      [`${call} > objects > blocks > 10.60.0.0/26 > attributes > 0`, PRESENT],
       [`${call} > objects > blocks > 10.60.0.0/26 > sequenceNumberForAllocation > 0`, { is: "T1+0" }],
       [`${call} > objects > handles > net1.cid1`, { is: { "10.60.0.0/26": 1 } }],
     ]),
@@ -81,8 +53,8 @@ export const MAIN_DIFFERENCES: Readonly<Record<string, DeliberateDifference>> = 
     expect: {
       "* > stdout": ABSENT,
       "* > exit": { is: 1 },
-      "call 1 > error": { present: true },
-      "call 2 > error": { present: true },
+      "call 1 > error": PRESENT,
+      "call 2 > error": PRESENT,
     },
   },
   "main/dataplane-grpc": {
@@ -114,7 +86,7 @@ export const MAIN_DIFFERENCES: Readonly<Record<string, DeliberateDifference>> = 
     reason: "names of interfaces need not be names of Kubernetes objects on the local store (C§12.2)",
     expect: {
       ...served("call 0", "net1.cid1"),
-      "call 0 > stdout": { present: true },
+      "call 0 > stdout": PRESENT,
       "call 0 > objects > endpoints > cid1 Eth0": { is: { containerID: "cid1", ips: ["10.60.0.0/32"] } },
       "call 1 > objects > blocks > 10.60.0.0/26 > sequenceNumber": { is: "T1+2" },
     },
@@ -179,7 +151,7 @@ export const MAIN_DIFFERENCES: Readonly<Record<string, DeliberateDifference>> = 
   "main/route-same-dev-race-dual": {
     reason: `design §8: each route for itself; ${RACE}`,
     races: OUR_ROUTE,
-    expect: { "call 0 > kernel > host > routes6 > fd60:: dev calif3c3d6a083e": { present: true } },
+    expect: { "call 0 > kernel > host > routes6 > fd60:: dev calif3c3d6a083e": PRESENT },
   },
   "main/route6-other-dev": { reason: LEAVES_NOTHING, expect: noAttachment("call 0") },
   "main/version-1.1.0": {

@@ -24,15 +24,21 @@ const POD_SYSCTLS = [
   "ipv6/conf/lo/disable_ipv6",
 ];
 
-/** How long carrier and link-local address of a new link may take (net/core/link_watch.c lets up to a second pass), and the pause between looks. */
-const SETTLE = { limitMs: 1_500, pauseMs: 20 };
+/**
+ * How long carrier and link-local address of a new link may take (net/core/link_watch.c lets up to a second pass), how much longer when
+ * the kernel is seen to be at it still, as on a loaded machine, and the pause between looks.
+ */
+const SETTLE = { limitMs: 1_500, workingLimitMs: 20_000, pauseMs: 20 };
 
 /** @returns null when the namespace is gone */
 export async function readKernel(stage: Stage, where: string): Promise<Json> {
-  const deadline = Date.now() + SETTLE.limitMs;
+  const workingDeadline = Date.now() + SETTLE.workingLimitMs;
+  let deadline = Date.now() + SETTLE.limitMs;
   for (;;) {
     const state = await readOnce(stage, where);
-    if (state === null || isSettled(state) || Date.now() > deadline) return state;
+    if (state === null || isSettled(state)) return state;
+    if (isSettling(state)) deadline = Math.min(Date.now() + SETTLE.limitMs, workingDeadline);
+    if (Date.now() > deadline) return state;
     await new Promise((done) => setTimeout(done, SETTLE.pauseMs));
   }
 }
@@ -121,6 +127,13 @@ function isSettled(state: JsonRecord): boolean {
       );
       return link.operstate === "UP" && (!wantsIpv6 || hasLinkLocal);
     });
+}
+
+/** Whether the kernel has something to finish: a carrier that is there and not told yet, an address that is still looked for elsewhere. */
+function isSettling(state: JsonRecord): boolean {
+  const isWithoutState = (link: JsonRecord) => listOf(link.flags).includes("LOWER_UP") && link.operstate === "DOWN";
+  const isTentative = (address: JsonRecord) => listOf(address.flags).includes("tentative");
+  return listOf(state.links).map(recordOf).some(isWithoutState) || listOf(state.addresses).map(recordOf).some(isTentative);
 }
 
 function defined(members: Readonly<Record<string, Json | undefined>>): JsonRecord {

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { type Answer, HARNESS_AGENT } from "../support/kubernetes/admin-client.ts";
 import { auditSize } from "../support/kubernetes/audit.ts";
 import { startCluster, type TestCluster } from "../support/kubernetes/cluster.ts";
+import { heardOf } from "../support/kubernetes/memory.ts";
 import { LEGACY } from "../support/kubernetes/resources.ts";
 import { printJson, recordOf, textOf } from "./json.ts";
 import { Contents } from "./kubernetes-contents.ts";
@@ -85,7 +86,7 @@ export class ReplayCluster implements AsyncDisposable {
 function askWithOneClient(cluster: TestCluster): (method: string, path: string, body?: string, contentType?: string) => Promise<Answer> {
   const file = (name: string) => readFileSync(join(cluster.dir, name), "utf8");
   const tls = { ca: file("ca.crt"), cert: file("admin.crt"), key: file("admin.key") };
-  return async (method, path, body, contentType = "application/json") => {
+  const send = async (method: string, path: string, body?: string, contentType = "application/json"): Promise<Answer> => {
     const answer = await fetch(cluster.server + path, {
       method,
       headers: {
@@ -98,6 +99,11 @@ function askWithOneClient(cluster: TestCluster): (method: string, path: string, 
       ...(body === undefined ? {} : { body }),
     });
     return { status: answer.status, text: await answer.text(), body: undefined, headers: answer.headers };
+  };
+  return async (method, path, body, contentType) => {
+    const answer = await send(method, path, body, contentType);
+    await heardOf(method, path, answer, (other) => send("GET", other));
+    return answer;
   };
 }
 

@@ -63,6 +63,12 @@ const MEANINGS: readonly Meaning[] = [
   { recorded: /^((?:error creating calico client: )?error loading config file ".+": yaml: )line 1: .+$/, ours: "^$1" },
   // "with error:" is followed by the API server's own text, which says the same again.
   { recorded: /^(error getting ClusterInformation: resource does not exist: ClusterInformation\(default\)) with error: .+$/, ours: "^$1" },
+  // The Kubernetes datastore has endpoints of pods only: ours names the two arguments that would say which.
+  {
+    recorded:
+      /^resource does not exist: WorkloadEndpoint\(.+\) with error: malformed WorkloadEndpoint name - (unable to determine Pod name)$/,
+    ours: "CNI_ARGS lacks K8S_POD_NAME or K8S_POD_NAMESPACE, .*: $1$",
+  },
   { recorded: /^(pods ".+" not found)$/, ours: "^$1 in namespace \\S+" },
   { recorded: /^failed to upgrade IPAM database: (failed to upgrade IPAM database: .+)$/, ours: "^$1" },
   { recorded: /^(invalid URL set for ReadinessGates):(\S+) Error:parse .+$/, ours: '^$1: "$2"' },

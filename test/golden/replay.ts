@@ -115,17 +115,22 @@ function filesOf(stage: Stage, step: Call): Record<string, string> {
   return Object.assign({}, ...watched.map((path) => stage.files(path, "content", NOT_RECORDED)));
 }
 
-/** Our observation without what the recording does not say: labels of affinities on etcd, pods in the IPAM suites, annotations of blocks in main. */
+/**
+ * Our observation without what the recording does not say: on etcd labels and other things of Kubernetes, and requests; pods in the
+ * IPAM suites; annotations of blocks in main.
+ */
 function onlyRecorded(ours: Observation, { suite, store }: Recording): Observation {
   const { blocks, affinities, handles, endpoints, pods } = recordOf(ours.objects);
   const isMain = suite === "main";
+  const isEtcd = store === "etcdv3";
   const calico = { blocks: recordOf(blocks), affinities: recordOf(affinities), handles: recordOf(handles) };
-  const objects = isMain ? withoutWire(calico, "annotations") : calico;
+  const objects = isEtcd ? withoutWire(calico) : isMain ? withoutWire(calico, "annotations") : calico;
+  const { requests, ...uncounted } = ours;
   return {
-    ...ours,
+    ...(isEtcd ? uncounted : ours),
     objects: {
       ...objects,
-      affinities: store === "etcdv3" ? eachWithout(objects.affinities, "labels") : objects.affinities,
+      affinities: isEtcd ? eachWithout(objects.affinities, "labels") : objects.affinities,
       endpoints: isMain ? (endpoints ?? {}) : {},
       pods: isMain ? (pods ?? {}) : {},
     },

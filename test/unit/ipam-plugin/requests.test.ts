@@ -295,15 +295,20 @@ describe("an ADD or DEL of a virtual machine's pod, on an API server", () => {
     await node.add(source);
     expect(await node.requestsOf(() => node.del(source))).toEqual([
       ...MACHINE,
+      "GET handle",
+      "GET handle",
+      "GET handle",
+      "GET block",
+      "GET block",
+      "PUT block",
+      "PUT block",
       "GET ipam-configuration",
-      "GET handle",
-      "GET handle",
-      "GET handle",
-      "GET block",
-      "GET block",
-      "PUT block",
-      "PUT block",
     ]);
+  });
+
+  it("asks 6 times when the machine holds nothing, and not whether machines keep their addresses (Calico: 6)", async () => {
+    using node = await machine();
+    expect(await node.requestsOf(() => node.del(source))).toEqual([...MACHINE, "GET handle", "GET handle", "GET handle"]);
   });
 
   it("asks 17 times when it is the last one of a machine that goes (Calico: 44)", async () => {

@@ -1,3 +1,0 @@
-import { describeKubernetesSuite } from "../golden/suite.ts";
-
-describeKubernetesSuite("ipam-kdd");
