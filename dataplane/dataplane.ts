@@ -8,6 +8,11 @@ export interface Dataplane {
    * @throws TortieError `netns-missing`, `netns-invalid`
    */
   verifySandbox(sandbox: string): void;
+  /**
+   * Makes the pair of links of a state whose addresses are not known yet, while somebody finds them: `apply` goes on with it. Only where
+   * nothing is in the way; whatever is, `apply` deals with or reports. Never fails.
+   */
+  prepare(desired: DesiredState, undo: Undo): void;
   /** Makes the kernel hold `desired`; whatever it makes is undone through `undo`, in reverse order, when the caller fails later. */
   apply(desired: DesiredState, undo: Undo): Promise<AppliedState>;
   /** Whether the sandbox holds a link of that name. @throws TortieError as `verifySandbox` */

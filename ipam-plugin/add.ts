@@ -4,11 +4,12 @@
  */
 import { type Address, formatPrefix, type Prefix } from "../lib/addresses/address.ts";
 import type { CniRequest, CniResult } from "../lib/cni/protocol.ts";
+import { chooseDatastore } from "../lib/config/datastore-choice.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
 import { ADDRESS_KEYS, parseCniArgs } from "../lib/workload/cni-args.ts";
 import { requestedAddresses } from "../lib/workload/requested.ts";
 import type { View } from "./allocator/allocator.ts";
-import { assignAutomatic } from "./assign-automatic.ts";
+import { assignAutomatic, assignmentReads } from "./assign-automatic.ts";
 import { assignRequested } from "./assign-requested.ts";
 import { ensurePools } from "./pools-from-config.ts";
 import { checkAdd } from "./preconditions.ts";
@@ -31,12 +32,17 @@ export interface AssignmentRequest {
   readonly mustBeNew: boolean;
   /** What this ADD has read so far. */
   readonly view: View;
+  readonly meanwhile: (() => void) | undefined;
 }
 
 /** Takes addresses from the pools: those named, or without names one of each family that the configuration switches on. */
 export type Assign = (workload: Workload, requested: readonly Address[], config: NetworkConfig, mustBeNew: boolean) => Promise<Assignment>;
 
 export interface AddOptions {
+  /** What `expectAdd` has asked for, of the same request. */
+  readonly view?: View | undefined;
+  /** As of an AutoAssignRequest. */
+  readonly meanwhile?: (() => void) | undefined;
   /** The container should hold nothing yet: HandleExistsError, and nothing taken, when it does. */
   readonly mustBeNew?: boolean;
 }
@@ -48,6 +54,18 @@ export interface IpamAddition {
 }
 
 /**
+ * Asks ahead for what an ADD of no particular address reads, where that is of use.
+ * @throws TortieError `arguments-invalid`, `identity-invalid`
+ */
+export function expectAdd(request: CniRequest, config: NetworkConfig, services: IpamServices): View {
+  const view = viewOf(workloadOf(request, services), config, services);
+  const { assignIpv4, assignIpv6 } = config.ipam;
+  const families = ([4, 6] as const).filter((family) => (family === 4 ? assignIpv4 : assignIpv6));
+  for (const read of view.affinitiesMayBeOld ? assignmentReads(view, families) : []) read.catch(() => {});
+  return view;
+}
+
+/**
  * @throws TortieError `arguments-invalid`, `identity-invalid`, `addresses-requested-invalid`, `netconf-value`, `pool-missing`,
  * `pool-conflict`, `addresses-exhausted`, what the allocator refuses, and for pods of virtual machines what kubevirt/add.ts does; HandleExistsError. Nothing is kept then
  */
@@ -55,22 +73,18 @@ export async function ipamAdd(
   request: CniRequest,
   config: NetworkConfig,
   services: IpamServices,
-  { mustBeNew = false }: AddOptions = {},
+  { mustBeNew = false, view: expected, meanwhile }: AddOptions = {},
 ): Promise<IpamAddition> {
   const workload = workloadOf(request, services);
   const datastoreType = checkAdd(workload, request.network, config, services);
   // Read a second time with other known keys: the names of pods need IgnoreUnknown here (I§1.4, recording args-09).
   const requested = requestedAddresses(config, parseCniArgs(request.args, ADDRESS_KEYS));
   await ensurePools(config, services.datastore);
-  const view = services.allocator.view({
-    owner: { type: "host", name: services.node },
-    namespace: workload.identity.namespace,
-    mustExist: datastoreType === "kubernetes",
-  });
+  const view = expected ?? viewOf(workload, config, services);
   const assign: Assign = (whom, addresses, families, isFirst) =>
     addresses.length > 0
-      ? assignRequested(addresses, { workload: whom, config: families, mustBeNew: isFirst, view }, datastoreType, services)
-      : assignAutomatic({ workload: whom, config: families, mustBeNew: isFirst, view }, services);
+      ? assignRequested(addresses, { workload: whom, config: families, mustBeNew: isFirst, view, meanwhile }, datastoreType, services)
+      : assignAutomatic({ workload: whom, config: families, mustBeNew: isFirst, view, meanwhile }, services);
   if (isLauncherPod(workload.identity)) {
     const { assignToMachine } = await import("./kubevirt/add.ts");
     const assigned = await assignToMachine({ workload, network: request.network, requested, config, view }, assign, services);
@@ -78,6 +92,15 @@ export async function ipamAdd(
   }
   const { prefixes, giveBack } = await assign(workload, requested, config, mustBeNew);
   return { result: resultOf(prefixes), giveBack };
+}
+
+function viewOf({ identity }: Workload, config: NetworkConfig, { allocator, node, env }: IpamServices): View {
+  return allocator.view({
+    owner: { type: "host", name: node },
+    namespace: identity.namespace,
+    mustExist: chooseDatastore(config, env) === "kubernetes",
+    mayBeOld: true,
+  });
 }
 
 /** One route an address with the identical text, host bits kept (I§1.6 step 6). */

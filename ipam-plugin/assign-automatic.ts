@@ -1,8 +1,10 @@
 /** Addresses that nobody asked for by name: one of each family that is switched on (I§1.6 step 6). */
+
+import type { Family } from "../lib/addresses/address.ts";
 import { DatastoreError } from "../lib/datastore/datastore.ts";
 import { messageOf, TortieError } from "../lib/errors.ts";
 import type { Assignment, AssignmentRequest } from "./add.ts";
-import { type AssignedAddress, type AutoAssignResult, type FamilyAssignment, HandleExistsError } from "./allocator/allocator.ts";
+import { type AssignedAddress, type AutoAssignResult, type FamilyAssignment, HandleExistsError, type View } from "./allocator/allocator.ts";
 import { shortageText } from "./allocator/auto-assign.ts";
 import { withHostLock } from "./host-lock.ts";
 import type { IpamServices } from "./services.ts";
@@ -16,7 +18,7 @@ import { ownerAttributes, soleOwner } from "./workload.ts";
  * @throws TortieError `addresses-exhausted` when a family got none, and what stopped the allocator; HandleExistsError
  */
 export async function assignAutomatic(
-  { workload, config, mustBeNew, view }: AssignmentRequest,
+  { workload, config, mustBeNew, view, meanwhile }: AssignmentRequest,
   services: IpamServices,
 ): Promise<Assignment> {
   const { identity, handle, machineAttributes } = workload;
@@ -28,11 +30,14 @@ export async function assignAutomatic(
   const count6 = config.ipam.assignIpv6 ? 1 : 0;
   if (count4 + count6 === 0) return { prefixes: [], isShared: false, giveBack: async () => {} };
 
-  // What others on this node do not change needs no turn. Failures are met again where the lists are used.
-  for (const read of [view.pools(), view.reservations()]) await read.catch(() => {});
+  // Asked for together before the turn comes. Failures are met again where the lists are used.
+  const families = view.affinitiesMayBeOld ? ([4, 6] as const).filter((family) => (family === 4 ? count4 : count6) > 0) : [];
+  await Promise.allSettled(assignmentReads(view, families));
   const attributes = ownerAttributes(workload, clock.nowNs());
-  const assigned = await withHostLock(config, services, (signal) =>
-    allocator.autoAssign({
+  const assigned = await withHostLock(config, services, (signal, hadToWait) => {
+    // Those before us may have claimed blocks since.
+    if (hadToWait) view.forgetAffinities();
+    return allocator.autoAssign({
       count4,
       count6,
       handle,
@@ -46,9 +51,10 @@ export async function assignAutomatic(
       perHandleLimit: machineAttributes === undefined ? 0 : 1,
       mustBeNew,
       view,
+      meanwhile,
       signal,
-    }),
-  );
+    });
+  });
   const giveBack = (): Promise<void> => allocator.giveBack(assigned, handle, soleOwner(workload, attributes).owners, view);
   const failure = failureOf(assigned);
   if (failure === undefined)
@@ -67,6 +73,11 @@ export async function assignAutomatic(
   }
   if (mustBeNew && failure instanceof TortieError && (await exists(handle, services))) throw new HandleExistsError(handle);
   throw failure;
+}
+
+/** The lists that addresses are chosen from. */
+export function assignmentReads(view: View, families: readonly Family[]): readonly Promise<unknown>[] {
+  return [view.pools(), view.reservations(), ...families.map((family) => view.affinities(family))];
 }
 
 /** Whether there is such a handle; not when that cannot be told, because another error is on its way. */

@@ -10,6 +10,12 @@ import { isLauncherPod, type Workload, workloadOf } from "./workload.ts";
 /** What the releases of one DEL share. */
 export type Release = Required<Pick<HandleReleaseOptions, "view" | "keepDeselected">>;
 
+/** Asks ahead for what a DEL of this request will read first, where that is of use. @throws as `ipamDel` */
+export function expectDel(request: CniRequest, services: IpamServices): void {
+  const { handle, legacyHandle } = workloadOf(request, services);
+  for (const name of [handle, legacyHandle]) services.datastore.handles.ahead?.(name);
+}
+
 /**
  * Pools, the address asked for and the lock file never matter here. Every step is tried whatever becomes of the first, and the
  * first error is thrown (design, invariant 4).
@@ -17,6 +23,7 @@ export type Release = Required<Pick<HandleReleaseOptions, "view" | "keepDeselect
  * @throws TortieError `arguments-invalid`, `identity-invalid`; DatastoreError
  */
 export async function ipamDel(request: CniRequest, config: NetworkConfig, services: IpamServices): Promise<void> {
+  expectDel(request, services);
   const workload = workloadOf(request, services);
   const { handle, legacyHandle, identity } = workload;
   const { allocator } = services;

@@ -4,22 +4,23 @@
  */
 import type { NetworkConfig } from "../lib/config/network-config.ts";
 import { messageOf } from "../lib/errors.ts";
+import type { FileLock } from "../lib/system/flock.ts";
 import type { IpamServices } from "./services.ts";
 
 /** Time for one allocation or release, the wait for the lock not counted: in a burst of pods the wait can be longer (I§1.8, I§9). */
 const TIME_LIMIT_MS = 90_000;
 
-/** Runs `work` under the lock, with a signal that aborts when its time is over. */
+/** Runs `work` under the lock, with a signal that aborts when its time is over, and whether others held the lock first. */
 export async function withHostLock<T>(
   config: Pick<NetworkConfig, "ipamLockFile">,
   services: Pick<IpamServices, "lock" | "deadline" | "log">,
-  work: (signal: AbortSignal) => Promise<T>,
+  work: (signal: AbortSignal, hadToWait: boolean) => Promise<T>,
 ): Promise<T> {
-  using _held = takeLock(config.ipamLockFile, services);
-  return await work(services.deadline(TIME_LIMIT_MS));
+  using held = takeLock(config.ipamLockFile, services);
+  return await work(services.deadline(TIME_LIMIT_MS), held?.hadToWait ?? false);
 }
 
-function takeLock(path: string, services: Pick<IpamServices, "lock" | "log">): Disposable | undefined {
+function takeLock(path: string, services: Pick<IpamServices, "lock" | "log">): FileLock | undefined {
   try {
     return services.lock(path);
   } catch (error) {

@@ -2,7 +2,7 @@
 import type { Environment } from "../lib/cni/environment.ts";
 import type { Datastore } from "../lib/datastore/datastore.ts";
 import type { Logger } from "../lib/log/logger.ts";
-import { lockFile } from "../lib/system/flock.ts";
+import { type FileLock, lockFile } from "../lib/system/flock.ts";
 import { type Allocator, type Clock, createAllocator } from "./allocator/allocator.ts";
 
 export interface IpamServices {
@@ -17,7 +17,7 @@ export interface IpamServices {
    * Takes the exclusive lock of a file, waiting as long as it takes; disposing gives it back. The wait may block the thread, so that
    * two operations of one process must not run at once with the system's lock.
    */
-  readonly lock: (path: string) => Disposable;
+  readonly lock: (path: string) => FileLock;
   /** A signal that aborts after so many milliseconds. */
   readonly deadline: (milliseconds: number) => AbortSignal;
   readonly sleep: (milliseconds: number) => Promise<void>;

@@ -10,7 +10,8 @@ import { refuseOwnNamespace } from "../own-namespace.ts";
 import { assignAddresses } from "./assign-addresses.ts";
 import { endpointOf, identifyNewAttachment, type NewAttachment } from "./attachment.ts";
 import { assertClusterReady } from "./cluster-ready.ts";
-import { findIpam } from "./ipam.ts";
+import { Expectation } from "./expectation.ts";
+import { findIpam, isInProcess } from "./ipam.ts";
 import { ipamInputForAdd } from "./ipam-input.ts";
 import { readIpamSection } from "./ipam-stdin.ts";
 import { desiredStateOf, narrowAddress, planAttachment } from "./plan.ts";
@@ -20,6 +21,7 @@ import { readSubject } from "./subject.ts";
 
 export async function add(request: CniRequest, config: NetworkConfig, services: Services): Promise<CniResult> {
   const { log, dataplane, isStandalone } = services;
+  await services.headStart();
   const attachment = identifyNewAttachment(request, config, services.env);
   dataplane.verifySandbox(request.netns);
   refuseOwnNamespace(request);
@@ -29,10 +31,15 @@ export async function add(request: CniRequest, config: NetworkConfig, services: 
 
   await (isStandalone ? services.datastore() : saying("error creating calico client", () => services.datastore()));
   log.step("open");
+  const expectation = new Expectation(plugin, request, config, services);
+  const read = () => readSubject(attachment, config, services, () => expectation.begin());
+  // Asked for together, but not before the gates: who waits there must not go by what was before.
+  const reading = config.readinessGates.length === 0 ? read() : undefined;
+  reading?.catch(() => {});
   await assertClusterReady(services);
   log.step("cluster");
   await passReadinessGates(config);
-  const subject = await readSubject(attachment, config, services);
+  const subject = await (reading ?? read());
   const input = await ipamInputForAdd(request, config, section, subject, services);
   const { destinations } = section;
   const plan = planAttachment(config, {
@@ -44,7 +51,10 @@ export async function add(request: CniRequest, config: NetworkConfig, services: 
   log.step("datastore");
 
   await using undo = new UndoStack();
-  const assigned = await assignAddresses({ attachment, subject, plugin, input }, undo, services);
+  const waitsForOthers = !(isStandalone && isInProcess(plugin, input.config));
+  const prepare = () => dataplane.prepare(desiredStateOf(plan, []), undo);
+  const overlap = { view: expectation.view, meanwhile: waitsForOthers ? prepare : undefined };
+  const assigned = await assignAddresses({ attachment, subject, plugin, input, overlap }, undo, services);
   log.step("ipam");
   if (assigned.isKept && (await dataplane.hasPodEnd(request.netns, request.interfaceName))) {
     // The container has what it asked for already (C§2.6 step 2): the kernel is not touched, the answer is made of the record.

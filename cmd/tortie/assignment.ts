@@ -1,7 +1,7 @@
 /** What every way to an attachment's addresses needs and gives (C§2.5). */
 import type { CniIp, CniResult } from "../../lib/cni/protocol.ts";
 import type { NewAttachment } from "./attachment.ts";
-import type { IpamPlugin } from "./ipam.ts";
+import type { IpamPlugin, Overlap } from "./ipam.ts";
 import type { IpamInput } from "./ipam-input.ts";
 import type { Services } from "./services.ts";
 import type { Subject } from "./subject.ts";
@@ -12,6 +12,7 @@ export interface Assignment {
   readonly subject: Subject;
   readonly plugin: IpamPlugin;
   readonly input: IpamInput;
+  readonly overlap: Overlap;
 }
 
 export interface Assigned {

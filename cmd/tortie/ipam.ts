@@ -3,7 +3,7 @@
  * call is served in this process: same input, same outcome, same errors, without a second process start and a second datastore.
  */
 
-import { type AddOptions, HandleExistsError, ipamAdd, ipamRun } from "../../ipam-plugin/ipam-plugin.ts";
+import { expectDel, HandleExistsError, ipamAdd, ipamRun, type View } from "../../ipam-plugin/ipam-plugin.ts";
 import { type DelegateCall, delegateAdd, runDelegate } from "../../lib/cni/delegate.ts";
 import type { Environment } from "../../lib/cni/environment.ts";
 import { findPlugin, isRunningExecutable } from "../../lib/cni/find-plugin.ts";
@@ -12,6 +12,7 @@ import { exportedSettings } from "../../lib/config/exported-settings.ts";
 import type { NetworkConfig } from "../../lib/config/network-config.ts";
 import { TortieError } from "../../lib/errors.ts";
 import { baseName } from "../../lib/system/files.ts";
+import { turns } from "../../lib/system/turns.ts";
 import type { Undo } from "../../lib/undo.ts";
 import type { Services } from "./services.ts";
 
@@ -29,6 +30,8 @@ export interface Ipam {
    * cannot tell adds as ever.
    */
   addFirst(undo: Undo): Promise<CniResult | typeof HOLDS_ADDRESSES>;
+  /** Asks the datastore ahead for what a DEL reads first. What fails here fails again in `run`. */
+  expectDel(): Promise<void>;
   /** DEL, CHECK, STATUS or GC: nothing to return but an error. */
   run(command: OtherCommand): Promise<void>;
 }
@@ -60,10 +63,27 @@ export function findIpam(request: Pick<CniRequest, "path">, config: Pick<Network
   return { executable, isSelf, isOurs: OUR_NAMES.has(config.ipam.type) };
 }
 
-/** @param request what the plugin gets: its standard input and its CNI_ARGS may be edited, and `config` is what that input says */
-export function connectIpam(plugin: IpamPlugin, request: CniRequest, config: NetworkConfig, services: Services): Ipam {
-  if (plugin.isSelf && config.ipam.inProcess) return inProcess(request, config, services);
-  return new DelegatedIpam(plugin, request, { ...services.env, ...exportedSettings(config, services.datastoreType) }, services);
+/** Whether the plugin's verbs are served in this process. */
+export function isInProcess({ isSelf }: IpamPlugin, { ipam }: Pick<NetworkConfig, "ipam">): boolean {
+  return isSelf && ipam.inProcess;
+}
+
+/** What an ADD does beside waiting for its addresses. */
+export interface Overlap {
+  /** What the plugin of this process has been asked to look up already. */
+  readonly view: View | undefined;
+  /** Called at most once, while the plugin waits for others. Must not throw. */
+  readonly meanwhile: (() => void) | undefined;
+}
+
+/**
+ * @param request what the plugin gets: its standard input and its CNI_ARGS may be edited, and `config` is what that input says
+ * @param overlap of its first ADD
+ */
+export function connectIpam(plugin: IpamPlugin, request: CniRequest, config: NetworkConfig, services: Services, overlap?: Overlap): Ipam {
+  if (isInProcess(plugin, config)) return inProcess(request, config, services, overlap);
+  const env = { ...services.env, ...exportedSettings(config, services.datastoreType) };
+  return new DelegatedIpam(plugin, request, env, services, overlap?.meanwhile);
 }
 
 /**
@@ -80,25 +100,45 @@ class DelegatedIpam implements Ipam {
   readonly #request: CniRequest;
   readonly #env: Environment;
   readonly #services: Services;
+  #meanwhile: (() => void) | undefined;
 
-  constructor({ executable, isOurs }: IpamPlugin, request: CniRequest, env: Environment, services: Services) {
+  constructor(
+    { executable, isOurs }: IpamPlugin,
+    request: CniRequest,
+    env: Environment,
+    services: Services,
+    meanwhile: (() => void) | undefined,
+  ) {
     this.#executable = executable;
     this.isOurs = isOurs;
     this.#request = request;
     this.#env = env;
     this.#services = services;
+    this.#meanwhile = meanwhile;
   }
 
   async add(undo: Undo, isRepeated: boolean): Promise<CniResult> {
     // Registered first: a plugin that fails or dies half-way may have kept an address.
     if (!isRepeated) undo.defer(() => this.#giveBack());
-    return delegateAdd(this.#executable, this.#call(), this.#request.cniVersion);
+    const adding = delegateAdd(this.#executable, this.#call(), this.#request.cniVersion);
+    const meanwhile = this.#meanwhile;
+    this.#meanwhile = undefined;
+    if (meanwhile !== undefined) {
+      adding.catch(() => {});
+      // It has started then.
+      await turns(1);
+      meanwhile();
+    }
+    return adding;
   }
 
   /** ADD of CNI does not say what was there before. */
   addFirst(undo: Undo): Promise<CniResult> {
     return this.add(undo, false);
   }
+
+  /** It has a connection of its own. */
+  async expectDel(): Promise<void> {}
 
   async run(command: OtherCommand): Promise<void> {
     await runDelegate(this.#executable, { ...this.#call(), command });
@@ -118,22 +158,28 @@ class DelegatedIpam implements Ipam {
   }
 }
 
-function inProcess(request: CniRequest, config: NetworkConfig, services: Services): Ipam {
-  const add = async (undo: Undo, options: AddOptions): Promise<CniResult> => {
+function inProcess(request: CniRequest, config: NetworkConfig, services: Services, first: Overlap | undefined): Ipam {
+  let overlap = first;
+  const add = async (undo: Undo, mustBeNew: boolean): Promise<CniResult> => {
+    const options = { ...overlap, mustBeNew };
+    overlap = undefined;
     const { result, giveBack } = await ipamAdd(request, config, await services.ipamServices(config), options);
     undo.defer(giveBack);
     return result;
   };
   return {
     isOurs: true,
-    add: (undo) => add(undo, {}),
+    add: (undo) => add(undo, false),
     async addFirst(undo) {
       try {
-        return await add(undo, { mustBeNew: true });
+        return await add(undo, true);
       } catch (error) {
         if (error instanceof HandleExistsError) return HOLDS_ADDRESSES;
         throw error;
       }
+    },
+    async expectDel() {
+      expectDel(request, await services.ipamServices(config));
     },
     async run(command) {
       await ipamRun(command, request, config, await services.ipamServices(config));

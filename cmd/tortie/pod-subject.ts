@@ -13,7 +13,7 @@ import { podAnnotationIfAny } from "../../lib/workload/annotations/annotation.ts
 import { floatingNats } from "../../lib/workload/annotations/floating-ips.ts";
 import { configWithPodPools, withPodPools } from "../../lib/workload/annotations/ipam-netconf.ts";
 import { wishedSourcePrefixes } from "../../lib/workload/annotations/source-prefixes.ts";
-import { type PodWishes, podWishes } from "../../lib/workload/annotations/wishes.ts";
+import { type PodWishes, podWishes, wantsAnyAddress } from "../../lib/workload/annotations/wishes.ts";
 import type { Attachment } from "./attachment.ts";
 import type { IpamInput } from "./ipam-input.ts";
 import { encode } from "./ipam-stdin.ts";
@@ -24,11 +24,23 @@ import type { RecordedAddresses, Subject } from "./subject.ts";
 const POD_ENDPOINT = "eth0";
 
 /** @throws TortieError `datastore-object-missing`, `identity-invalid`, `annotation-invalid`, `feature-disabled`; DatastoreError */
-export async function readPodSubject(attachment: Attachment, config: NetworkConfig, services: Services): Promise<Subject> {
+export async function readPodSubject(
+  attachment: Attachment,
+  config: NetworkConfig,
+  services: Services,
+  wantsAny: () => void,
+): Promise<Subject> {
   const { identity, args } = attachment;
   const key = { namespace: identity.namespace, name: identity.pod };
   const core = await services.core();
-  const pod = await existingPod(core, key);
+  const hasWishes = config.policy.type === "k8s";
+  const needsNamespace = hasWishes && isCalicoIpam(config.ipam.type);
+  const readingPod = core.pod(key);
+  // Asked for together with the pod; what becomes of it is met below.
+  const readingNamespace = needsNamespace ? core.namespace(key.namespace) : undefined;
+  readingNamespace?.catch(() => {});
+  const pod = (await readingPod) ?? (await missing(key, readingNamespace ?? core.namespace(key.namespace)));
+  if (wantsAnyAddress(pod, config, args)) wantsAny();
   if (pod.nodeName === "") {
     throw new TortieError(
       "identity-invalid",
@@ -36,10 +48,9 @@ export async function readPodSubject(attachment: Attachment, config: NetworkConf
       { next: "wait until the scheduler has chosen a node; spec.nodeName names it" },
     );
   }
-  const hasWishes = config.policy.type === "k8s";
-  // Judged before the namespace is asked for, which does not have this annotation.
+  // Judged before the namespace, which does not have this annotation.
   if (hasWishes) wishedSourcePrefixes(pod);
-  const namespace = hasWishes && isCalicoIpam(config.ipam.type) ? await existingNamespace(core, key.namespace) : undefined;
+  const namespace = readingNamespace && existing(await readingNamespace, key.namespace);
   const known = announced(pod);
   const wishes = podWishes(pod, namespace, config, args);
   return {
@@ -99,15 +110,12 @@ async function announce(
 }
 
 /** Of a pod and its namespace the one that is missing is named, in the words of the API server (recordings pod-missing, namespace-missing). */
-async function existingPod(core: KubernetesCore, { namespace, name }: NamespacedName): Promise<Pod> {
-  const pod = await core.pod({ namespace, name });
-  if (pod !== undefined) return pod;
-  await existingNamespace(core, namespace);
+async function missing({ namespace, name }: NamespacedName, reading: Promise<Namespace | undefined>): Promise<never> {
+  existing(await reading, namespace);
   throw new TortieError("datastore-object-missing", `pods ${JSON.stringify(name)} not found in namespace ${namespace}`);
 }
 
-async function existingNamespace(core: KubernetesCore, name: string): Promise<Namespace> {
-  const namespace = await core.namespace(name);
+function existing(namespace: Namespace | undefined, name: string): Namespace {
   if (namespace === undefined) throw new TortieError("datastore-object-missing", `namespaces ${JSON.stringify(name)} not found`);
   return namespace;
 }

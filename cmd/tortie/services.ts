@@ -15,6 +15,7 @@ import type { Datastore } from "../../lib/datastore/datastore.ts";
 import { openDatastore } from "../../lib/datastore/open.ts";
 import type { KubernetesCore } from "../../lib/kubernetes/core.ts";
 import type { Logger } from "../../lib/log/logger.ts";
+import { turns } from "../../lib/system/turns.ts";
 
 export interface Services {
   readonly env: Environment;
@@ -25,6 +26,11 @@ export interface Services {
   readonly isStandalone: boolean;
   /** The datastore of the configuration, opened at the first call. */
   datastore(): Promise<Datastore>;
+  /**
+   * Opens a datastore that is a server, and lets the handshake begin, so that what the caller does next costs no time of its own. Never
+   * fails: what stands in the way is met when the datastore is asked for.
+   */
+  headStart(): Promise<void>;
   /** Pods, namespaces and nodes, over the connection that the datastore has when it is Kubernetes as well. */
   core(): Promise<KubernetesCore>;
   /** What the IPAM plugin needs when it is served in this process. */
@@ -47,6 +53,14 @@ export function createServices(config: NetworkConfig, env: Environment, log: Log
     datastoreType,
     isStandalone: datastoreType === "local",
     datastore,
+    async headStart() {
+      if (datastoreType === "local") return;
+      try {
+        await datastore();
+        // The first one makes the connection, the second one says the first word of the handshake.
+        await turns(2);
+      } catch {}
+    },
     async core() {
       const store = await datastore();
       const core = coreOf(store);

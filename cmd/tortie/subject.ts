@@ -35,11 +35,19 @@ export interface Subject {
   write(endpoint: WorkloadEndpoint): Promise<void>;
 }
 
-/** @throws TortieError `annotation-invalid`, `feature-disabled`, `identity-invalid`, `datastore-object-missing`; DatastoreError */
-export async function readSubject(attachment: Attachment, config: NetworkConfig, services: Services): Promise<Subject> {
+/**
+ * @param wantsAny called as soon as it is certain enough that the workload wants addresses, but no particular ones
+ * @throws TortieError `annotation-invalid`, `feature-disabled`, `identity-invalid`, `datastore-object-missing`; DatastoreError
+ */
+export async function readSubject(
+  attachment: Attachment,
+  config: NetworkConfig,
+  services: Services,
+  wantsAny: () => void = () => {},
+): Promise<Subject> {
   if (services.datastoreType !== "kubernetes") return storedSubject(attachment, config, await services.datastore());
   const { readPodSubject } = await import("./pod-subject.ts");
-  return readPodSubject(attachment, config, services);
+  return readPodSubject(attachment, config, services, wantsAny);
 }
 
 /** The container that an earlier ADD of this attachment gave addresses to is this one: it may be using them. */

@@ -5,7 +5,7 @@ import { inNamespace, type OpenNamespace, openNamespace } from "../../lib/system
 import type { Undo } from "../../lib/undo.ts";
 import type { AppliedState, DesiredState } from "../desired-state.ts";
 import { addAddress, prefixOf } from "./address.ts";
-import { createPair } from "./create-pair.ts";
+import { type CreatedPair, checkDevice, createPair, createPairIfFree } from "./create-pair.ts";
 import { deleteHostLink } from "./delete-link.ts";
 import { installRoute } from "./install-route.ts";
 import { type Link, setLinkAlias, setLinkLocalSource, setLinkUp } from "./link.ts";
@@ -24,19 +24,54 @@ interface End {
   readonly runsDad: boolean;
 }
 
+/** A way to both ends of a link: the sandbox, and a socket in each namespace. */
+interface Site extends Disposable {
+  readonly namespace: OpenNamespace;
+  readonly hostSocket: NetlinkSocket;
+  readonly podSocket: NetlinkSocket;
+}
+
+/** A pair that is there and has no addresses yet. */
+export interface PreparedPair {
+  readonly site: Site;
+  readonly pair: CreatedPair;
+}
+
+/**
+ * The pair of links alone, down, where nothing is in its way.
+ * @param undo gets its removal
+ */
+export function preparePair(desired: DesiredState, undo: Undo): PreparedPair | undefined {
+  let site: Site | undefined;
+  try {
+    site = openSite(desired.sandbox);
+    const pair = createPairIfFree(site.hostSocket, site.podSocket, site.namespace.fd, desired);
+    if (pair !== undefined) {
+      undo.defer(() => removeByIndex(pair.host.index));
+      setLinkAlias(site.hostSocket, pair.host.index, desired.host.alias);
+      return { site, pair };
+    }
+  } catch {
+    // Met again, and explained, when the whole state is applied.
+  }
+  site?.[Symbol.dispose]();
+  return undefined;
+}
+
 /**
  * @param undo gets the removal of the links, and with them of everything else, as soon as they are there
+ * @param prepared of the same state
  * @throws TortieError naming the object that could not be made
  */
-export async function attach(desired: DesiredState, undo: Undo): Promise<AppliedState> {
-  using namespace = openNamespace(desired.sandbox);
-  using hostSocket = NetlinkSocket.open(NETLINK_ROUTE);
-  using podSocket = inNamespace(namespace, () => NetlinkSocket.open(NETLINK_ROUTE));
-
-  const { kind, host: hostLink, pod: podLink } = await createPair(hostSocket, podSocket, namespace.fd, desired);
+export async function attach(desired: DesiredState, undo: Undo, prepared?: PreparedPair): Promise<AppliedState> {
+  using site = prepared?.site ?? openSite(desired.sandbox);
+  const { namespace, hostSocket, podSocket } = site;
+  const { kind, host: hostLink, pod: podLink } = prepared?.pair ?? (await createPair(hostSocket, podSocket, namespace.fd, desired));
+  if (prepared !== undefined) checkDevice(desired);
+  // Once more for a pair that was prepared: it goes before the addresses that it carries now are given back (design, invariant 3).
   undo.defer(() => removeByIndex(hostLink.index));
   // First of all: whoever finds what a killed process left must know whose it is.
-  setLinkAlias(hostSocket, hostLink.index, desired.host.alias);
+  if (prepared === undefined) setLinkAlias(hostSocket, hostLink.index, desired.host.alias);
 
   const warnings = [
     ...writeSysctls(differingSysctls(desired.node)),
@@ -61,6 +96,30 @@ export async function attach(desired: DesiredState, undo: Undo): Promise<Applied
     });
   }
   return { podMac: podLink.mac, kind, warnings };
+}
+
+function openSite(sandbox: string): Site {
+  const namespace = openNamespace(sandbox);
+  let hostSocket: NetlinkSocket | undefined;
+  try {
+    const host = NetlinkSocket.open(NETLINK_ROUTE);
+    hostSocket = host;
+    const podSocket = inNamespace(namespace, () => NetlinkSocket.open(NETLINK_ROUTE));
+    return {
+      namespace,
+      hostSocket: host,
+      podSocket,
+      [Symbol.dispose]() {
+        podSocket[Symbol.dispose]();
+        host[Symbol.dispose]();
+        namespace[Symbol.dispose]();
+      },
+    };
+  } catch (error) {
+    hostSocket?.[Symbol.dispose]();
+    namespace[Symbol.dispose]();
+    throw error;
+  }
 }
 
 function bringUp(socket: NetlinkSocket, { index, name }: Link): void {

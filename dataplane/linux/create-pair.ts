@@ -46,8 +46,25 @@ export async function createPair(
   }
 }
 
+/** As `createPair`, where neither name is taken and the MAC stays what it is told to be; else nothing is there afterwards. */
+export function createPairIfFree(
+  host: NetlinkSocket,
+  pod: NetlinkSocket,
+  namespaceFd: number,
+  desired: DesiredState,
+): CreatedPair | undefined {
+  checkDevice(desired);
+  const kind = createOfKind(host, desired.device.kind, pairOf(namespaceFd, desired));
+  try {
+    const pair = { kind, host: presentLink(host, desired.host.name), pod: presentLink(pod, desired.pod.name) };
+    if (pair.host.mac === desired.host.mac) return pair;
+  } catch {}
+  deleteHostLink(host, { name: desired.host.name });
+  return undefined;
+}
+
 /** Refuses what the kernel would refuse with no more than "invalid argument" (recordings `mtu-67`, `mtu-70000`, `num-queues-5000`, `mtu-1279`). */
-function checkDevice({ device, pod }: DesiredState): void {
+export function checkDevice({ device, pod }: DesiredState): void {
   const { mtu, queues } = device;
   if (mtu !== 0 && (!Number.isInteger(mtu) || mtu < MTU.min || mtu > MTU.max)) {
     throw new TortieError("mtu-invalid", `invalid argument: mtu ${mtu} is out of range, ${MTU.min} to ${MTU.max}`);
@@ -61,12 +78,7 @@ function checkDevice({ device, pod }: DesiredState): void {
 }
 
 function createFresh(host: NetlinkSocket, pod: NetlinkSocket, namespaceFd: number, desired: DesiredState): LinkKind {
-  const pair = {
-    mtu: desired.device.mtu,
-    queues: desired.device.queues,
-    host: desired.host,
-    pod: { name: desired.pod.name, mac: desired.pod.mac, namespaceFd },
-  };
+  const pair = pairOf(namespaceFd, desired);
   try {
     return createOfKind(host, desired.device.kind, pair);
   } catch (error) {
@@ -82,6 +94,10 @@ function createFresh(host: NetlinkSocket, pod: NetlinkSocket, namespaceFd: numbe
     }
     throw refusal(error, desired);
   }
+}
+
+function pairOf(namespaceFd: number, { device, host, pod }: DesiredState): Omit<Pair, "kind"> {
+  return { mtu: device.mtu, queues: device.queues, host, pod: { name: pod.name, mac: pod.mac, namespaceFd } };
 }
 
 /** Removes the host link in the way, unless it is, by its alias, somebody else's and that matters here. */

@@ -4,7 +4,7 @@ import { inNamespace, openNamespace, verifyNamespacePath } from "../../lib/syste
 import type { Undo } from "../../lib/undo.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { AppliedState, Attachment, DesiredState, Difference } from "../desired-state.ts";
-import { attach } from "./attach.ts";
+import { attach, type PreparedPair, preparePair } from "./attach.ts";
 import { detach, detachHostEnd } from "./detach.ts";
 import { inspect } from "./inspect.ts";
 import { getLink, listLinks } from "./link.ts";
@@ -13,6 +13,8 @@ import { NETLINK_ROUTE, NetlinkError, NetlinkSocket } from "./netlink/socket.ts"
 const DEVICE_KINDS: ReadonlySet<string> = new Set(["veth", "netkit"]);
 
 export class LinuxDataplane implements Dataplane {
+  #prepared: PreparedPair | undefined;
+
   verifySandbox(sandbox: string): void {
     verifyNamespacePath(sandbox);
   }
@@ -25,9 +27,15 @@ export class LinuxDataplane implements Dataplane {
     });
   }
 
+  prepare(desired: DesiredState, undo: Undo): void {
+    this.#prepared = preparePair(desired, undo);
+  }
+
   async apply(desired: DesiredState, undo: Undo): Promise<AppliedState> {
     const { host, pod, sandbox } = desired;
-    return explained(`failed to connect ${pod.name} in ${sandbox} with ${host.name}`, () => attach(desired, undo));
+    const prepared = this.#prepared;
+    this.#prepared = undefined;
+    return explained(`failed to connect ${pod.name} in ${sandbox} with ${host.name}`, () => attach(desired, undo, prepared));
   }
 
   async inspect(desired: DesiredState): Promise<readonly Difference[]> {

@@ -2,6 +2,7 @@
 import { addressAt, type Prefix } from "../../lib/addresses/address.ts";
 import { type BlockOwner, isDatastoreFailure, type Versioned } from "../../lib/datastore/datastore.ts";
 import type { AllocationAttribute, Block } from "../../lib/datastore/resources.ts";
+import { turns } from "../../lib/system/turns.ts";
 import type { AssignedAddress } from "./allocator.ts";
 import { holderOf, isOwnedBy, nextSequence, prefixOf, sequenceOf, take } from "./block.ts";
 import type { Context, View } from "./context.ts";
@@ -11,6 +12,8 @@ import { AGAIN, retry } from "./retry.ts";
 
 export interface Grant extends Holder {
   readonly attribute: AllocationAttribute;
+  /** See AutoAssignRequest. */
+  meanwhile?: (() => void) | undefined;
 }
 
 export interface BlockRequest {
@@ -61,7 +64,9 @@ export async function write(
   const held = await hold(context, grant, changed.cidr, ordinals.length, signal);
   if (held === AT_LIMIT) return AT_LIMIT;
   try {
-    await context.datastore.blocks.update(changed.cidr, nextSequence(changed, context.clock.nowNs()), stored.revision);
+    const writing = context.datastore.blocks.update(changed.cidr, nextSequence(changed, context.clock.nowNs()), stored.revision);
+    if (grant.meanwhile !== undefined) await passTime(writing, grant);
+    await writing;
     return undefined;
   } catch (error) {
     grant.known = undefined;
@@ -70,6 +75,16 @@ export async function write(
     if (isDatastoreFailure(error, "conflict", "not-found")) return AGAIN;
     throw error;
   }
+}
+
+/** Lets the caller work while the store writes, once; over before the store's answer is looked at. */
+async function passTime(writing: Promise<unknown>, grant: Grant): Promise<void> {
+  const { meanwhile } = grant;
+  grant.meanwhile = undefined;
+  writing.catch(() => {});
+  // The question is on its way then.
+  await turns(1);
+  meanwhile?.();
 }
 
 export function granted(block: Block, prefix: Prefix, ordinal: number): AssignedAddress {

@@ -33,8 +33,6 @@ export interface FamilyRequest {
   /** 0 for none of its own. */
   readonly blockLimit: number;
   readonly reserve: HostReserve | undefined;
-  /** The owner's affinities of the family; read with everything else, or when they are needed. */
-  readonly affinities: () => Promise<readonly Versioned<BlockAffinity>[]>;
   /** The owner's blocks that are not full, from a store that finds them without looking at the others. */
   readonly withRoom: Promise<readonly Versioned<Block>[]> | undefined;
 }
@@ -64,6 +62,8 @@ class Assignment {
   readonly #signal: AbortSignal | undefined;
   readonly #addresses: AssignedAddress[] = [];
   readonly #messages: string[] = [];
+  /** Blocks that this assignment has found full. */
+  readonly #exhausted = new Set<string>();
 
   constructor(context: Context, view: View, request: FamilyRequest, grant: Grant, signal: AbortSignal | undefined) {
     this.#context = context;
@@ -82,9 +82,14 @@ class Assignment {
   async run(): Promise<void> {
     const { family, owner, requestedPools, use, reserve } = this.#request;
     const pools = await choosePools(this.#view, { family, requested: requestedPools, use, host: owner.name, reserve });
+    if (this.#view.affinitiesMayBeOld) {
+      await this.#fromKnownBlocks(pools);
+      if (!this.#isShort()) return;
+      this.#view.refreshAffinities();
+    }
     await this.#fromBlocksWithRoom(pools);
     if (!this.#isShort()) return;
-    const affinities = await this.#request.affinities();
+    const affinities = await this.#view.affinities(family);
     const candidates = affinities.filter(({ value }) => isInside(pools, prefixOf(value.cidr)));
     // A request for certain pools leaves the others to the next one without (I§3.3): it need not read the node at all.
     if (candidates.length < affinities.length && requestedPools.length === 0) {
@@ -94,6 +99,29 @@ class Assignment {
     const full = await this.#fullBlocks(candidates);
     const owned = await this.#fromOwnBlocks(candidates, full);
     if (this.#isShort()) await this.#fromNewBlocks(pools, owned, full);
+  }
+
+  /**
+   * From a list of affinities that may be old: what is not in it is no reason for anything, and an address of one of its blocks is had by
+   * the compare-and-swap of the block. Whatever is out of the ordinary is left to a list that is not old.
+   */
+  async #fromKnownBlocks(pools: readonly UsablePool[]): Promise<void> {
+    const { family, owner, requestedPools } = this.#request;
+    const affinities = await this.#view.affinities(family);
+    const candidates = affinities.map(({ value }) => value).filter(({ cidr }) => isInside(pools, prefixOf(cidr)));
+    const hasForeign = candidates.length < affinities.length && requestedPools.length === 0;
+    if (hasForeign || !candidates.every(isReady)) return;
+    const reservations = await this.#view.reservations();
+    for (const { cidr } of candidates) {
+      if (!this.#isShort()) return;
+      if (isWhollyReserved(prefixOf(cidr), reservations)) continue;
+      await this.#skipUnwritable(async () => {
+        const block = await this.#context.datastore.blocks.get(cidr);
+        if (block === undefined || !isOwnedBy(block.value, owner)) return;
+        await this.#take(cidr, owner, block);
+        if (this.#isShort()) this.#exhausted.add(cidr);
+      });
+    }
   }
 
   /**
@@ -118,7 +146,7 @@ class Assignment {
   /** The owner's blocks that need not be tried: full, and truly the owner's. Known without reading each only where the store helps. */
   async #fullBlocks(candidates: readonly Versioned<BlockAffinity>[]): Promise<ReadonlySet<string>> {
     const { owner, withRoom } = this.#request;
-    if (withRoom === undefined) return new Set();
+    if (withRoom === undefined) return this.#exhausted;
     const roomy = new Set((await withRoom).map(({ value }) => value.cidr));
     const full = candidates.map(({ value }) => value).filter((affinity) => isReady(affinity) && !roomy.has(affinity.cidr));
     const cidrs = new Set(full.map(({ cidr }) => cidr));

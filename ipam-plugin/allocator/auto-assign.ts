@@ -3,7 +3,7 @@ import type { Family } from "../../lib/addresses/address.ts";
 import type { AutoAssignRequest, AutoAssignResult, FamilyAssignment, OwnerPreconditions } from "./allocator.ts";
 import { assignFamily, type FamilyRequest } from "./assign.ts";
 import type { Grant } from "./assign-block.ts";
-import { type Context, once, View } from "./context.ts";
+import { type Context, View } from "./context.ts";
 import { countOf } from "./handle.ts";
 import { isGone, releaseIps } from "./release-ips.ts";
 import { reusable } from "./reuse.ts";
@@ -19,11 +19,12 @@ export async function autoAssign(context: Context, request: AutoAssignRequest): 
     limit: request.perHandleLimit ?? 0,
     known: undefined,
     mustBeNew: request.mustBeNew ?? false,
+    meanwhile: request.meanwhile,
   };
   // One round of reads for everything that does not depend on anything else.
   const ask4 = request.count4 > 0 ? familyRequest(context, request, 4) : undefined;
   const ask6 = request.count6 > 0 ? familyRequest(context, request, 6) : undefined;
-  for (const read of [view.pools(), view.reservations(), ...beginReads(ask4), ...beginReads(ask6)]) read.catch(() => {});
+  for (const read of [view.pools(), view.reservations(), ...beginReads(view, ask4), ...beginReads(view, ask6)]) read.catch(() => {});
 
   const ipv4 = ask4 === undefined ? undefined : await assign(context, view, ask4, grant, signal);
   if (ipv4?.error !== undefined) return { ipv4 };
@@ -87,13 +88,13 @@ async function assign(
 }
 
 /** What a family will need in any case: the blocks with room where the store can find them, else the affinities. */
-function beginReads(request: FamilyRequest | undefined): readonly Promise<unknown>[] {
+function beginReads(view: View, request: FamilyRequest | undefined): readonly Promise<unknown>[] {
   if (request === undefined) return [];
-  return [request.withRoom ?? request.affinities()];
+  return [request.withRoom ?? view.affinities(request.family)];
 }
 
 function familyRequest(context: Context, request: AutoAssignRequest, family: Family): FamilyRequest {
-  const { affinities, blocks } = context.datastore;
+  const { blocks } = context.datastore;
   return {
     family,
     count: family === 4 ? request.count4 : request.count6,
@@ -102,7 +103,6 @@ function familyRequest(context: Context, request: AutoAssignRequest, family: Fam
     use: request.use,
     blockLimit: request.perRequestBlockLimit ?? 0,
     reserve: request.reserve,
-    affinities: once(() => affinities.listByOwner(request.owner, family)),
     withRoom: blocks.listWithRoom?.(request.owner, family),
   };
 }

@@ -1,6 +1,7 @@
 /** What every operation of the allocator works with, and the reads that one operation makes at most once. */
+import type { Family } from "../../lib/addresses/address.ts";
 import { type BlockOwner, type Datastore, DatastoreError, type DatastoreFailure, type Versioned } from "../../lib/datastore/datastore.ts";
-import type { Block, IPPool, IpamConfiguration, LabelledObject } from "../../lib/datastore/resources.ts";
+import type { Block, BlockAffinity, IPPool, IpamConfiguration, LabelledObject } from "../../lib/datastore/resources.ts";
 import type { Clock } from "./allocator.ts";
 import { Reservations } from "./reservations.ts";
 
@@ -27,6 +28,8 @@ export interface ViewOf {
   readonly namespace?: string | undefined;
   /** Nodes and namespaces are objects of the store, so that a missing one is an error; else it is one without labels. */
   readonly mustExist?: boolean;
+  /** Lists may come from a store's memory where it has one, affinities until `refreshAffinities`. */
+  readonly mayBeOld?: boolean;
 }
 
 /**
@@ -34,25 +37,65 @@ export interface ViewOf {
  * Only objects that are not compared-and-swapped come from here, and lists that choose where to try.
  */
 export class View {
-  readonly pools: () => Promise<readonly IPPool[]>;
-  readonly reservations: () => Promise<Reservations>;
   readonly configuration: () => Promise<IpamConfiguration>;
   #blocks: (() => Promise<readonly Versioned<Block>[]>) | undefined;
   readonly #datastore: Datastore;
   readonly #owner: BlockOwner | undefined;
   readonly #mustExist: boolean;
   readonly #nodes = new Map<string, Promise<Labels>>();
+  readonly #mayBeOld: boolean;
+  #affinitiesMayBeOld: boolean;
+  #pools: Promise<readonly IPPool[]> | undefined;
+  #reservations: Promise<Reservations> | undefined;
+  readonly #affinities = new Map<Family, Promise<readonly Versioned<BlockAffinity>[]>>();
   /** Read when a pool has a namespace selector. @throws DatastoreError "failed to get namespace …" (I§1.6) */
   readonly namespaceLabels: () => Promise<Labels>;
 
-  constructor(datastore: Datastore, { owner, namespace, mustExist = false }: ViewOf = {}) {
-    this.pools = once(async () => (await datastore.pools.list()).map((pool) => pool.value));
-    this.reservations = once(async () => new Reservations((await datastore.reservations.list()).map((reservation) => reservation.value)));
+  constructor(datastore: Datastore, { owner, namespace, mustExist = false, mayBeOld = false }: ViewOf = {}) {
     this.configuration = once(async () => (await datastore.ipamConfiguration.get("default"))?.value ?? DEFAULT_CONFIGURATION);
     this.#datastore = datastore;
     this.#owner = owner;
     this.#mustExist = mustExist;
+    this.#mayBeOld = mayBeOld && datastore.hasMemory === true;
+    this.#affinitiesMayBeOld = this.#mayBeOld;
     this.namespaceLabels = once(() => this.#readNamespace(namespace));
+  }
+
+  /** Whether the list of affinities may lag behind what was written. */
+  get affinitiesMayBeOld(): boolean {
+    return this.#affinitiesMayBeOld;
+  }
+
+  /** The list has led nowhere: whoever asks from now on gets one that knows of every write before. */
+  refreshAffinities(): void {
+    this.#affinitiesMayBeOld = false;
+    this.forgetAffinities();
+  }
+
+  pools(): Promise<readonly IPPool[]> {
+    this.#pools ??= this.#listPools();
+    return this.#pools;
+  }
+
+  reservations(): Promise<Reservations> {
+    this.#reservations ??= this.#listReservations();
+    return this.#reservations;
+  }
+
+  /** Those of the view's own owner. */
+  affinities(family: Family): Promise<readonly Versioned<BlockAffinity>[]> {
+    let listed = this.#affinities.get(family);
+    if (listed === undefined) {
+      if (this.#owner === undefined) throw new Error("a view without owner has no affinities");
+      listed = this.#datastore.affinities.listByOwner(this.#owner, family, { mayBeOld: this.#affinitiesMayBeOld });
+      this.#affinities.set(family, listed);
+    }
+    return listed;
+  }
+
+  /** Somebody else of the same owner has been at work. */
+  forgetAffinities(): void {
+    this.#affinities.clear();
   }
 
   /** Those of the view's own node, or of another; none for the virtual owner (I§3.1). Read when a pool has a node selector. */
@@ -71,6 +114,15 @@ export class View {
   blocks(): Promise<readonly Versioned<Block>[]> {
     this.#blocks ??= once(() => this.#datastore.blocks.list());
     return this.#blocks();
+  }
+
+  async #listPools(): Promise<readonly IPPool[]> {
+    return (await this.#datastore.pools.list({ mayBeOld: this.#mayBeOld })).map((pool) => pool.value);
+  }
+
+  async #listReservations(): Promise<Reservations> {
+    const listed = await this.#datastore.reservations.list({ mayBeOld: this.#mayBeOld });
+    return new Reservations(listed.map((reservation) => reservation.value));
   }
 
   async #readNode(name: string): Promise<Labels> {

@@ -24,6 +24,8 @@ export interface Versioned<T> {
 export interface Reader<K, T> {
   /** `undefined` when there is no such object. */
   get(key: K): Promise<Versioned<T> | undefined>;
+  /** Only where questions can travel together: asks now what the next `get` of the key will take the answer of. Never fails. */
+  ahead?(key: K): void;
 }
 
 export interface Collection<K, T> extends Reader<K, T> {
@@ -36,6 +38,15 @@ export interface Collection<K, T> extends Reader<K, T> {
   update(key: K, value: T, revision: string): Promise<Versioned<T>>;
   /** Removes the object if it still is at `revision`. @throws DatastoreError `conflict`, `not-found` */
   delete(key: K, revision: string): Promise<void>;
+}
+
+/** How a list may be answered. */
+export interface ListOptions {
+  /**
+   * A store whose answers come from memory need not make sure that it has seen every write (`Datastore.hasMemory`): for choices that a
+   * compare-and-swap confirms, never for what is not there.
+   */
+  readonly mayBeOld?: boolean;
 }
 
 /** Owner of a block (I§0): a node, or the virtual owner of load balancer addresses. */
@@ -52,7 +63,7 @@ export interface AffinityKey {
 
 export interface BlockAffinities extends Collection<AffinityKey, BlockAffinity> {
   /** Every affinity of one owner and family, in key order, whatever its state (I§2.3). */
-  listByOwner(owner: BlockOwner, family: 4 | 6): Promise<readonly Versioned<BlockAffinity>[]>;
+  listByOwner(owner: BlockOwner, family: 4 | 6, options?: ListOptions): Promise<readonly Versioned<BlockAffinity>[]>;
   listAll(): Promise<readonly Versioned<BlockAffinity>[]>;
   /** Only where the server can select them: those without a label of their owner's type, which are what `upgradeHost` mends (I§1.8). */
   listUnlabelled?(): Promise<readonly Versioned<BlockAffinity>[]>;
@@ -88,7 +99,7 @@ export interface WorkloadEndpoints extends Collection<EndpointKey, WorkloadEndpo
 
 export interface Pools extends Collection<string, IPPool> {
   /** In name order (I§2.7). */
-  list(): Promise<readonly Versioned<IPPool>[]>;
+  list(options?: ListOptions): Promise<readonly Versioned<IPPool>[]>;
   /**
    * Only where pools come from the network configuration (local store): reads every pool, and stores those that `decide` returns,
    * new or changed, all in one transaction. What `decide` throws stores nothing.
@@ -97,7 +108,7 @@ export interface Pools extends Collection<string, IPPool> {
 }
 
 export interface Reservations extends Collection<string, IPReservation> {
-  list(): Promise<readonly Versioned<IPReservation>[]>;
+  list(options?: ListOptions): Promise<readonly Versioned<IPReservation>[]>;
 }
 
 export interface NamespacedName {
@@ -117,6 +128,8 @@ export interface VirtualMachines {
 export interface Datastore extends AsyncDisposable {
   /** Words for messages: "local datastore /var/lib/tortie/tortie.db". */
   readonly description: string;
+  /** Lists that may be old cost less than others. */
+  readonly hasMemory?: boolean;
   readonly pools: Pools;
   readonly reservations: Reservations;
   /** The only key is "default" (I§2.6). */

@@ -27,6 +27,8 @@ export interface ApiClient {
    * @throws ApiError
    */
   request(request: ApiRequest): Promise<string>;
+  /** Begins to connect, for a request that will come soon; where that takes a program to run first, the request does it. Never fails. */
+  connect(): void;
   close(): void;
 }
 

@@ -24,6 +24,8 @@ export class ScriptedClient implements ApiClient {
     return JSON.stringify(answer);
   }
 
+  connect(): void {}
+
   close(): void {
     this.isClosed = true;
   }

@@ -3,6 +3,7 @@
  * blocks costs little then, and one damaged block does not spoil it.
  */
 import { bitsOf, parsePrefix } from "../../addresses/address.ts";
+import { consistsOf, isDigit } from "../../characters.ts";
 import { type Fields, has, objects, text, texts } from "../../kubernetes/core/metadata.ts";
 import type { BlockOwner } from "../datastore.ts";
 import { field, isNumber, listOf } from "../local/fields.ts";
@@ -126,7 +127,7 @@ function sequenceNumbers(spec: Fields): Readonly<Record<number, bigint>> {
     (value): value is Fields => typeof value === "object" && value !== null,
   );
   for (const [ordinal, number] of Object.entries(stored)) {
-    if (!/^\d+$/.test(ordinal)) throw new Error(`sequenceNumberForAllocation has an ordinal "${ordinal}"`);
+    if (!isInteger(ordinal)) throw new Error(`sequenceNumberForAllocation has an ordinal "${ordinal}"`);
     numbers[Number(ordinal)] = sequenceNumber(number);
   }
   return numbers;
@@ -136,8 +137,12 @@ function sequenceNumbers(spec: Fields): Readonly<Record<number, bigint>> {
 function sequenceNumber(value: unknown): bigint {
   if (value === undefined || value === null) return 0n;
   if (typeof value === "number" && Number.isSafeInteger(value) && value >= 0) return BigInt(value);
-  if (typeof value === "string" && /^\d+$/.test(value)) return BigInt(value);
+  if (typeof value === "string" && isInteger(value)) return BigInt(value);
   throw new Error(`a sequence number is ${JSON.stringify(value)}`);
+}
+
+function isInteger(text: string): boolean {
+  return text !== "" && consistsOf(text, isDigit);
 }
 
 function isIndex(value: number, length: number): boolean {
@@ -175,5 +180,7 @@ function encodeAttribute({ handleId, activeOwner, alternateOwner, releasedAt }: 
 }
 
 function encodeNumbers(numbers: Readonly<Record<number, bigint>>): Spec {
-  return Object.fromEntries(Object.entries(numbers).map(([ordinal, number]) => [ordinal, integer(number)]));
+  const encoded: Record<string, object> = {};
+  for (const [ordinal, number] of Object.entries(numbers)) encoded[ordinal] = integer(number);
+  return encoded;
 }

@@ -40,5 +40,9 @@ export class KeptFields {
 }
 
 function pick(fields: Fields, isWanted: (member: string) => boolean): Fields {
-  return Object.fromEntries(Object.entries(fields).filter(([member]) => isWanted(member) && has(fields, member)));
+  const picked: Record<string, unknown> = {};
+  for (const member of Object.keys(fields)) {
+    if (isWanted(member) && has(fields, member)) picked[member] = fields[member];
+  }
+  return picked;
 }

@@ -6,7 +6,7 @@ import type { ApiClient } from "../../kubernetes/api-client.ts";
 import { openApiClient } from "../../kubernetes/client.ts";
 import { ApiCore } from "../../kubernetes/core/api-core.ts";
 import type { KubernetesCore } from "../../kubernetes/core.ts";
-import type { AffinityKey, BlockAffinities, BlockOwner, Datastore, Handles, Versioned } from "../datastore.ts";
+import type { AffinityKey, BlockAffinities, BlockOwner, Datastore, Handles, ListOptions, Versioned } from "../datastore.ts";
 import type { BlockAffinity, Handle, LabelledObject } from "../resources.ts";
 import { affinityCodec } from "./affinity-codec.ts";
 import { affinitySelector, UNLABELLED_SELECTOR } from "./affinity-labels.ts";
@@ -35,13 +35,15 @@ export interface KubernetesOptions {
 }
 
 /**
- * Nothing is asked of the server before the first operation.
+ * The connection is begun; nothing is asked of the server before the first operation.
  * @throws TortieError when the configuration leads to no API server
  */
 export function openKubernetesDatastore(config: NetworkConfig, env: Environment, onDamaged?: OnDamaged): KubernetesDatastore {
   const interfacePrefix = env.FELIX_INTERFACEPREFIX?.split(",")[0] || undefined;
   const group = configuredGroup(config, env);
-  return kubernetesDatastore(openApiClient(config, env), { group, interfacePrefix, ...(onDamaged && { onDamaged }) });
+  const client = openApiClient(config, env);
+  client.connect();
+  return kubernetesDatastore(client, { group, interfacePrefix, ...(onDamaged && { onDamaged }) });
 }
 
 /** The driver on a client that is open; closing the datastore closes it. */
@@ -61,6 +63,8 @@ export function kubernetesDatastore(client: ApiClient, options: KubernetesOption
       return `Kubernetes API server ${client.server}, group ${known ?? "not known yet"}`;
     },
     core,
+    // The API server's own, in front of etcd.
+    hasMemory: true,
     pools: new ResourceCollection(api, poolCodec, onDamaged),
     reservations: new ResourceCollection(api, reservationCodec, onDamaged),
     ipamConfiguration: new ResourceCollection(api, configurationCodec, onDamaged),
@@ -84,8 +88,8 @@ class HandleObjects extends ResourceCollection<string, Handle> implements Handle
 
 class Affinities extends ResourceCollection<AffinityKey, BlockAffinity> implements BlockAffinities {
   /** By the labels, which are digests: what they find is compared with what was meant (I§2.3). */
-  async listByOwner(owner: BlockOwner, family: 4 | 6): Promise<readonly Versioned<BlockAffinity>[]> {
-    const found = await this.listSelected(affinitySelector(owner, family));
+  async listByOwner(owner: BlockOwner, family: 4 | 6, options?: ListOptions): Promise<readonly Versioned<BlockAffinity>[]> {
+    const found = await this.listSelected(affinitySelector(owner, family), options);
     return found.filter(
       ({ value }) => value.owner.name === owner.name && value.owner.type === owner.type && value.cidr.includes(":") === (family === 6),
     );

@@ -48,8 +48,8 @@ export class ResourceApi {
    * @param prepare the text of a page before it is parsed
    * @throws ApiError; DatastoreError `invalid` when the answer is no list
    */
-  list(plural: string, selector: string, prepare: (json: string) => string): Promise<readonly Fields[]> {
-    return listPages(async (query) => prepare(await this.#send("GET", plural, query)), selector);
+  list(plural: string, selector: string, mayBeOld: boolean, prepare: (json: string) => string): Promise<readonly Fields[]> {
+    return listPages(async (query) => prepare(await this.#send("GET", plural, query)), selector, mayBeOld);
   }
 
   async #send(method: "GET" | "POST" | "PUT" | "DELETE", plural: string, rest: string, body?: object, timeoutMs?: number): Promise<string> {

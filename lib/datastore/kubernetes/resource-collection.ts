@@ -7,7 +7,7 @@
  */
 import { failureOf, hasStatus, isAnswerLost } from "../../kubernetes/core/failures.ts";
 import { type Fields, metadataOf, parseKubernetesObject, preconditionsOf, revisionOf, section } from "../../kubernetes/core/metadata.ts";
-import { type Collection, DatastoreError, isDatastoreFailure, type Versioned } from "../datastore.ts";
+import { type Collection, DatastoreError, isDatastoreFailure, type ListOptions, type Versioned } from "../datastore.ts";
 import { isObject } from "../local/fields.ts";
 import { type Codec, damaged, type Spec } from "./codec.ts";
 import { KeptFields } from "./kept-fields.ts";
@@ -27,6 +27,8 @@ export class ResourceCollection<K, T> implements Collection<K, T> {
   readonly #codec: Codec<K, T>;
   readonly #onDamaged: OnDamaged;
   readonly #kept = new KeptFields();
+  /** Answers on their way, by name; a write makes them old. */
+  readonly #asked = new Map<string, Promise<string>>();
 
   constructor(api: ResourceApi, codec: Codec<K, T>, onDamaged: OnDamaged = () => {}) {
     this.#api = api;
@@ -37,7 +39,9 @@ export class ResourceCollection<K, T> implements Collection<K, T> {
   async get(key: K): Promise<Versioned<T> | undefined> {
     const name = this.#codec.nameOf(key);
     if (name === undefined) return undefined;
-    const stored = await this.#read(name, (plural) => this.#api.get(plural, name));
+    const asked = this.#asked.get(name);
+    this.#asked.delete(name);
+    const stored = await this.#read(name, (plural) => asked ?? this.#api.get(plural, name));
     if (stored !== undefined && isMarked(stored)) {
       await this.#finishDeletion(name, stored);
       return undefined;
@@ -45,8 +49,16 @@ export class ResourceCollection<K, T> implements Collection<K, T> {
     return stored && this.#decode(stored);
   }
 
-  list(): Promise<readonly Versioned<T>[]> {
-    return this.listSelected("");
+  ahead(key: K): void {
+    const name = this.#codec.nameOf(key);
+    if (name === undefined || this.#asked.has(name)) return;
+    const asked = this.#plural().then((plural) => this.#api.get(plural, name));
+    asked.catch(() => {});
+    this.#asked.set(name, asked);
+  }
+
+  list(options?: ListOptions): Promise<readonly Versioned<T>[]> {
+    return this.listSelected("", options);
   }
 
   async create(key: K, value: T): Promise<Versioned<T>> {
@@ -90,11 +102,11 @@ export class ResourceCollection<K, T> implements Collection<K, T> {
   }
 
   /** Those whose labels match the selector, in name order; what cannot be decoded is left out. */
-  async listSelected(selector: string): Promise<readonly Versioned<T>[]> {
+  async listSelected(selector: string, { mayBeOld = false }: ListOptions = {}): Promise<readonly Versioned<T>[]> {
     const plural = await this.#plural();
     let items: readonly Fields[];
     try {
-      items = await this.#api.list(plural, selector, this.#codec.prepare ?? asItIs);
+      items = await this.#api.list(plural, selector, mayBeOld, this.#codec.prepare ?? asItIs);
     } catch (error) {
       const hint = hasStatus(error, NOT_FOUND)
         ? ` of ${await this.#api.group()} (are Calico's CRDs installed, is calico_api_group right?)`
@@ -117,9 +129,13 @@ export class ResourceCollection<K, T> implements Collection<K, T> {
     return this.#codec.plural(await this.#api.group());
   }
 
+  /** The name to write to. */
   async #mustName(key: K): Promise<string> {
     const name = this.#codec.nameOf(key);
-    if (name !== undefined) return name;
+    if (name !== undefined) {
+      this.#asked.delete(name);
+      return name;
+    }
     const kind = this.#codec.kind(await this.#api.group());
     const what = typeof key === "string" ? key : JSON.stringify(key);
     throw new DatastoreError(

@@ -19,6 +19,10 @@ export class DirectTransport implements Transport {
     return this.#connection.exchange(request, limitMs);
   }
 
+  connect(): void {
+    this.#connection ??= new Connection(this.#endpoint, true);
+  }
+
   close(): void {
     this.#connection?.close();
   }

@@ -60,6 +60,16 @@ class HttpApiClient implements ApiClient {
     }
   }
 
+  connect(): void {
+    const { identity, proxy } = this.#config;
+    if (identity.plugin !== undefined || proxy !== undefined || this.#session !== undefined) return;
+    this.#open(undefined).then(
+      ({ transport }) => transport.connect(),
+      // The first request meets it.
+      () => {},
+    );
+  }
+
   close(): void {
     this.#isClosed = true;
     this.#session?.transport.close();

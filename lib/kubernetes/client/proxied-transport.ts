@@ -52,6 +52,8 @@ export class ProxiedTransport implements Transport {
     }
   }
 
+  connect(): void {}
+
   close(): void {
     this.#closing.abort();
   }

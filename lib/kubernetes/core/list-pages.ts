@@ -15,10 +15,12 @@ const EXPIRED = 410;
  *
  * @param ask sends a GET with this query, which begins with "?", and gives the text of the page
  * @param selector of labels, in the API's own language; empty for all
+ * @param mayBeOld the server answers from its memory at once. Otherwise that memory must first have seen every write to etcd, of whatever
+ * kind: up to 100 ms (KEP-2340)
  * @throws DatastoreError `invalid` when a page is no list; what `ask` throws
  */
-export async function listPages(ask: (query: string) => Promise<string>, selector = ""): Promise<readonly Fields[]> {
-  const query = `?${selector === "" ? "" : `labelSelector=${encodeURIComponent(selector)}&`}limit=${PAGE}`;
+export async function listPages(ask: (query: string) => Promise<string>, selector = "", mayBeOld = false): Promise<readonly Fields[]> {
+  const query = `?${selector === "" ? "" : `labelSelector=${encodeURIComponent(selector)}&`}${mayBeOld ? "resourceVersion=0" : `limit=${PAGE}`}`;
   for (let attempt = 1; ; attempt++) {
     try {
       return await readPages(ask, query);

@@ -60,6 +60,16 @@ export function podWishes(pod: AnnotatedPod, namespace: AnnotatedNamespace | und
   };
 }
 
+/** Whether the pod wants addresses but none in particular. A wish that cannot be read is none of these; `podWishes` refuses it. */
+export function wantsAnyAddress(pod: AnnotatedPod, config: Configuration, args: Arguments): boolean {
+  try {
+    const isFree = config.policy.type !== "k8s" || wishedAddresses(pod, config).kind === "ipam";
+    return isFree && requestedAddresses(config, args).length === 0;
+  } catch {
+    return false;
+  }
+}
+
 /** The families that the pod will have, as far as that is certain before the IPAM plugin has answered. */
 function expectedFamilies(
   addresses: WishedAddresses,

@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseLossless, printLossless } from "./json.ts";
+import { heardOf } from "./memory.ts";
 
 /** Under this name the harness appears in the audit log, so that it can be left out of what is listed. */
 export const HARNESS_AGENT = "tortie-test-harness";
@@ -33,8 +34,14 @@ export class AdminClient {
     this.#tls = { ca: file("ca.crt"), cert: file("admin.crt"), key: file("admin.key") };
   }
 
-  /** @param body an object, sent as JSON, or the exact text */
+  /** @param body an object, sent as JSON, or the exact text. What is written is in the lists of all readers when this returns. */
   async request(method: string, path: string, body?: unknown, options: RequestOptions = {}): Promise<Answer> {
+    const answer = await this.#send(method, path, body, options);
+    await heardOf(method, path, answer, (other) => this.#send("GET", other, undefined, {}));
+    return answer;
+  }
+
+  async #send(method: string, path: string, body: unknown, options: RequestOptions): Promise<Answer> {
     const { ca, ...admin } = this.#tls;
     const answer = await fetch(this.server + path, {
       method,

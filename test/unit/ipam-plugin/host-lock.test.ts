@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { withHostLock } from "../../../ipam-plugin/host-lock.ts";
 import { lockFile } from "../../../lib/system/flock.ts";
+import { freeLock } from "../../support/free-lock.ts";
 import { IpamNode } from "../../support/ipam-node.ts";
 
 const CONF = { ipam: { pools: [{ cidr: "10.40.0.0/24" }] } };
@@ -13,7 +14,7 @@ describe("the lock of a node", () => {
       log: { info: () => {}, error: () => {} },
       lock: (path: string) => {
         order.push(`lock ${path}`);
-        return { [Symbol.dispose]: () => order.push("unlock") };
+        return { hadToWait: false, [Symbol.dispose]: () => order.push("unlock") };
       },
       deadline: (milliseconds: number) => {
         order.push(`deadline ${milliseconds}`);
@@ -51,7 +52,7 @@ describe("the lock of a node", () => {
     let taken = 0;
     const lock = () => {
       taken += 1;
-      return { [Symbol.dispose]: () => {} };
+      return freeLock();
     };
     await using node = new IpamNode(CONF, { lock });
     await expect(node.add({ ipam: { ipv4_pools: ["nope"] } })).rejects.toThrow("nope");

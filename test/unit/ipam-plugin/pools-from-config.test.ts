@@ -1,5 +1,6 @@
 import { ensurePools, poolChanges } from "../../../ipam-plugin/pools-from-config.ts";
 import type { LocalPool } from "../../../lib/config/network-config.ts";
+import { freeLock } from "../../support/free-lock.ts";
 import { IpamNode } from "../../support/ipam-node.ts";
 import { MemoryStore } from "../../support/memory-datastore.ts";
 import { samplePool } from "../../support/samples.ts";
@@ -37,8 +38,7 @@ describe("the pools of the configuration", () => {
 
   it("are made by whichever of many first ADDs comes first, once", async () => {
     // The lock belongs to a process: it would make these wait for each other for ever.
-    const lock = () => ({ [Symbol.dispose]: () => {} });
-    await using node = new IpamNode({ ipam: { pools: [{ cidr: "10.1.0.0/16" }, { cidr: "fd80::/64" }] } }, { lock });
+    await using node = new IpamNode({ ipam: { pools: [{ cidr: "10.1.0.0/16" }, { cidr: "fd80::/64" }] } }, { lock: freeLock });
     await Promise.all(Array.from({ length: 8 }, (_, index) => node.add({ container: `c${index}` })));
     const pools = await node.datastore.pools.list();
     expect(pools.map(({ value }) => value.name)).toEqual(["10-1-0-0-16", "fd80---64"]);

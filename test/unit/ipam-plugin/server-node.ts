@@ -11,6 +11,7 @@ import type { Datastore } from "../../../lib/datastore/datastore.ts";
 import type { OwnedObject, OwnerReference } from "../../../lib/datastore/resources.ts";
 import type { JsonObject } from "../../../lib/json/value.ts";
 import { Cluster, type ClusterSetup } from "../../support/cluster.ts";
+import { freeLock } from "../../support/free-lock.ts";
 
 const NAMESPACE = "shop";
 
@@ -39,7 +40,7 @@ export class ServerNode implements Disposable {
       node: "node-a",
       env: {},
       log: { info() {}, error() {} },
-      lock: () => ({ [Symbol.dispose]() {} }),
+      lock: freeLock,
       upgradeMarker,
     });
   }

@@ -70,7 +70,8 @@ describe("ADD of a pod", () => {
     const error = await failure(node);
 
     expect(error).toMatchObject({ word: "cluster-not-ready", message: expect.stringContaining(message) });
-    expect(node.effects).toEqual(["sandbox", "get cluster-information default"]);
+    // All asked for together.
+    expect(node.effects).toEqual(["sandbox", "get cluster-information default", "pod", "namespace"]);
   });
 
   it("names the namespace rather than the pod when neither is there", async () => {

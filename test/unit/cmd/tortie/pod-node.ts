@@ -137,6 +137,7 @@ export class PodNode implements AsyncDisposable {
       datastoreType: "kubernetes",
       isStandalone: false,
       datastore: async () => ofCluster,
+      headStart: async () => {},
       core: async () => this.#core(),
       ipamServices: async () => createIpamServices({ datastore: ofCluster, node: "worker-1", env: {}, log: silentLogger }),
       ensureOutgoing: async () => {
@@ -186,6 +187,7 @@ export class PodNode implements AsyncDisposable {
       verifySandbox: () => {
         this.effects.push("sandbox");
       },
+      prepare: () => {},
       apply: ({ host }, undo) =>
         this.#effect("apply", () => {
           links.set(host.name, host.alias);

@@ -1,6 +1,7 @@
 /** Pods of one virtual machine on two nodes at once, at every interleaving that a seed yields, and with a node dying at every call. */
 import { createAllocator } from "../../../../ipam-plugin/allocator/allocator.ts";
 import type { OwnedObject } from "../../../../lib/datastore/resources.ts";
+import { freeLock } from "../../../support/free-lock.ts";
 import { IpamNode } from "../../../support/ipam-node.ts";
 import { type Fate, type MemoryDatastore, MemoryStore } from "../../../support/memory-datastore.ts";
 import { Scheduler } from "../../../support/scheduler.ts";
@@ -45,7 +46,7 @@ function nodeOn(store: MemoryStore, name: string, { gate, clock, random, sleep }
     datastore,
     clock,
     allocator: createAllocator({ datastore, clock, random, sleep }),
-    lock: () => ({ [Symbol.dispose]() {} }),
+    lock: freeLock,
     deadline: () => new AbortController().signal,
   });
 }
