@@ -1,11 +1,13 @@
 /** IPAM STATUS: could an ADD get its addresses now? If not, code 50 and what is in the way (CNI 1.1.0). Changes nothing. */
-import { formatPrefix, maskPrefix, parsePrefix } from "../lib/addresses/address.ts";
+import { type Family, formatPrefix, maskPrefix, parsePrefix } from "../lib/addresses/address.ts";
 import type { CniRequest } from "../lib/cni/protocol.ts";
 import { checkPolicyType, chooseDatastore } from "../lib/config/datastore-choice.ts";
 import { checkLocalPools } from "../lib/config/local-pools.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
 import type { IPPool } from "../lib/datastore/resources.ts";
 import { messageOf, TortieError } from "../lib/errors.ts";
+import { freeOrdinals, isOwnedBy, prefixOf } from "./allocator/block.ts";
+import { isInside, usable as placedPools } from "./allocator/pools.ts";
 import { noPools, poolChanges } from "./pools-from-config.ts";
 import type { IpamServices } from "./services.ts";
 
@@ -24,16 +26,42 @@ export async function ipamStatus(_request: CniRequest, config: NetworkConfig, se
     return [...stored, ...changes.filter(({ name }) => isNew.has(name))];
   });
 
-  const utilisation = await unavailableUnless("datastore", () => allocator.utilisation());
-  const hasRoom = (pool: IPPool): boolean =>
-    isNew.has(pool.name) || utilisation.some(({ name, available }) => name === pool.name && available > 0n);
+  // Every block of the cluster: only for a node whose own blocks are full.
+  let utilisation: ReturnType<typeof allocator.utilisation> | undefined;
+  const hasRoom = async (pool: IPPool): Promise<boolean> => {
+    utilisation ??= allocator.utilisation();
+    return (await utilisation).some(({ name, available }) => name === pool.name && available > 0n);
+  };
   for (const { family, isOn, entries } of familiesOf(config)) {
     if (!isOn) continue;
     const usable = pools.filter((pool) => isUsable(pool, family, entries));
     if (usable.length === 0)
       throw unavailable(`IPv${family}: no pool for workloads is enabled${entries.length > 0 ? ` among ${entries.join(", ")}` : ""}`);
-    if (!usable.some(hasRoom)) throw unavailable(`IPv${family}: no address is left in ${usable.map(({ cidr }) => cidr).join(", ")}`);
+    if (usable.some(({ name }) => isNew.has(name))) continue;
+    const isServed = await unavailableUnless(
+      "datastore",
+      async () => (await hasOwnRoom(usable, family, services)) || someOf(usable, hasRoom),
+    );
+    if (!isServed) throw unavailable(`IPv${family}: no address is left in ${usable.map(({ cidr }) => cidr).join(", ")}`);
   }
+}
+
+/** Whether a block that the node has already can give an address of these pools. */
+async function hasOwnRoom(pools: readonly IPPool[], family: Family, { allocator, datastore, node }: IpamServices): Promise<boolean> {
+  const view = allocator.view({ owner: { type: "host", name: node }, mayBeOld: true });
+  const places = placedPools(pools);
+  for (const { value } of await view.affinities(family)) {
+    if (!isInside(places, prefixOf(value.cidr))) continue;
+    const block = (await datastore.blocks.get(value.cidr))?.value;
+    if (block === undefined || !isOwnedBy(block, value.owner)) continue;
+    if (freeOrdinals(block, await view.reservations()).length > 0) return true;
+  }
+  return false;
+}
+
+async function someOf<T>(items: readonly T[], isSo: (item: T) => Promise<boolean>): Promise<boolean> {
+  for (const item of items) if (await isSo(item)) return true;
+  return false;
 }
 
 function familiesOf({ ipam }: NetworkConfig): readonly { family: 4 | 6; isOn: boolean; entries: readonly string[] }[] {

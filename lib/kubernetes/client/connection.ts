@@ -122,7 +122,7 @@ export class Connection {
     if (isRefused && tls?.skipVerify !== true) {
       this.#fail("untrusted", handshakeFailure(error, tls?.serverName ?? hostname), error);
     } else if (!isRefused && !isTrusted) {
-      this.#fail("broken", `the TLS handshake with ${hostname} port ${port} was not completed`, error ?? undefined);
+      this.#fail("not-connected", `the TLS handshake with ${hostname} port ${port} was not completed`, error ?? undefined);
     } else this.#ready();
   }
 
@@ -183,8 +183,9 @@ export class Connection {
       return;
     }
     const reason = error === undefined || error === null ? "" : ` (${messageOf(error)})`;
+    // A load balancer without servers takes connections too, and ends them at once.
     const when = this.#isReady ? (this.#reader.isInside ? "in the middle of its answer" : "before it answered") : "before it could be used";
-    this.#fail("broken", `the server ended the connection ${when}${reason}`, error);
+    this.#fail(this.#isReady ? "broken" : "not-connected", `the server ended the connection ${when}${reason}`, error);
   }
 
   #timeOut(exchange: Exchange, limitMs: number): void {

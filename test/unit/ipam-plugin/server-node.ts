@@ -67,6 +67,10 @@ export class ServerNode implements Disposable {
     await ipamRun("GC", request, { ...config, validAttachments: [] }, this.services);
   }
 
+  async status(): Promise<void> {
+    await ipamRun("STATUS", ...requestOf("STATUS", {}), this.services);
+  }
+
   /** The requests of `work`, in order: "GET block", "LIST affinity". */
   async requestsOf(work: () => Promise<unknown>): Promise<readonly string[]> {
     const { calls } = this.cluster;

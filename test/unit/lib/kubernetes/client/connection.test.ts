@@ -141,6 +141,32 @@ describe("the connection of the API client", () => {
     expect(server.requests[0]?.headers.host).toBe(`[::1]:${server.port}`);
   });
 
+  it("gives up a load balancer without servers as soon as a server that refuses", async () => {
+    let connections = 0;
+    const balancer = Bun.listen({
+      hostname: "127.0.0.1",
+      port: 0,
+      socket: {
+        open(socket) {
+          connections++;
+          socket.end();
+        },
+        data() {},
+      },
+    });
+    cleanup.push(() => balancer.stop(true));
+    const client = connect(apiConfigFor(balancer, authority.certificate));
+
+    await expect(get(client)).rejects.toMatchObject({
+      status: 0,
+      message: expect.stringContaining("was not completed"),
+    });
+
+    // As long as `refused` allows: 5, 10, 10, … ms between them.
+    expect(connections).toBeGreaterThan(1);
+    expect(connections).toBeLessThan(9);
+  });
+
   describe("judges the server's certificate", () => {
     const refusal = (client: ApiClient, explanation: RegExp) =>
       expect(get(client)).rejects.toMatchObject({ name: "ApiError", status: 0, message: expect.stringMatching(explanation) });
