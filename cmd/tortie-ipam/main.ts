@@ -31,7 +31,7 @@ export async function tortieIpam(argv: readonly string[], env: Environment): Pro
     async serve(request, config, log) {
       refuseOwnNamespace(request);
       // Not closed, as in the main plugin (cmd/tortie/services.ts).
-      const datastore = await openDatastore(config, env);
+      const datastore = await openDatastore(config, env, ({ message }) => log.error(`left out of a list: ${message}`));
       const services = createIpamServices({ datastore, node: nodeName(config), env, log });
       const { ipamAdd, ipamRun } = await import("../../ipam-plugin/ipam-plugin.ts");
       if (request.command === "ADD") return (await ipamAdd(request, config, services)).result;

@@ -42,7 +42,7 @@ export interface Services {
 export function createServices(config: NetworkConfig, env: Environment, log: Logger): Services {
   let opened: Promise<Datastore> | undefined;
   const datastore = () => {
-    opened ??= openDatastore(config, env);
+    opened ??= openDatastore(config, env, ({ message }) => log.error(`left out of a list: ${message}`));
     return opened;
   };
   const datastoreType = chooseDatastore(config, env);

@@ -8,15 +8,16 @@ import type { ApiGroup } from "../../lib/datastore/kubernetes/group.ts";
 import type { ApiClient, ApiRequest } from "../../lib/kubernetes/api-client.ts";
 import { decodePod } from "../../lib/kubernetes/core/decode-pod.ts";
 import { failureOf } from "../../lib/kubernetes/core/failures.ts";
-import { type Fields, metadataOf, objects, parseKubernetesObject, section, text } from "../../lib/kubernetes/core/metadata.ts";
+import { listPages } from "../../lib/kubernetes/core/list-pages.ts";
+import { type Fields, metadataOf, parseKubernetesObject, section, text } from "../../lib/kubernetes/core/metadata.ts";
 import type { Pod } from "../../lib/kubernetes/objects.ts";
+import { isFinished } from "../../lib/workload/pod-endpoint.ts";
 import type { UpgradeCluster } from "./ports.ts";
 
 /** Where calico-node keeps the address of the IPIP tunnel: an annotation of the Kubernetes node, in both groups. */
 const TUNNEL_ADDRESS = "projectcalico.org/IPv4IPIPTunnelAddr";
 /** Plugins that give out host-local's addresses, or ask host-local for them (I§7 step 4). */
 const PLUGINS = ["calico", "host-local"];
-const PAGE = 500;
 
 export interface ClusterAccess {
   readonly client: ApiClient;
@@ -80,19 +81,12 @@ export function kubernetesCluster({ client, group, node, pluginDirectory }: Clus
 
 /** Pods that are bound to the node, finished ones too. */
 async function podsOf(client: ApiClient, node: string): Promise<readonly Pod[]> {
-  const found: Pod[] = [];
-  let next = "";
-  do {
-    const query = new URLSearchParams({
-      fieldSelector: `spec.nodeName=${node}`,
-      limit: String(PAGE),
-      ...(next === "" ? {} : { continue: next }),
-    });
-    const page = await send(client, { method: "GET", path: `/api/v1/pods?${query}` }, `pods of node ${node}`);
-    found.push(...objects(page, "items").map(decodePod));
-    next = text(section(page, "metadata"), "continue");
-  } while (next !== "");
-  return found;
+  try {
+    const ask = (query: string) => client.request({ method: "GET", path: `/api/v1/pods${query}` });
+    return (await listPages(ask, { fieldSelector: `spec.nodeName=${node}` })).map(decodePod);
+  } catch (error) {
+    throw failureOf(error, `pods of node ${node}`);
+  }
 }
 
 async function send(client: ApiClient, request: ApiRequest, what: string): Promise<Fields> {
@@ -101,8 +95,4 @@ async function send(client: ApiClient, request: ApiRequest, what: string): Promi
   } catch (error) {
     throw failureOf(error, what);
   }
-}
-
-function isFinished({ phase }: Pod): boolean {
-  return phase === "Succeeded" || phase === "Failed";
 }

@@ -5,21 +5,26 @@
 import type { Environment } from "../cni/environment.ts";
 import { chooseDatastore, unsupportedDatastore } from "../config/datastore-choice.ts";
 import type { NetworkConfig } from "../config/network-config.ts";
-import type { Datastore } from "./datastore.ts";
+import type { Datastore, DatastoreError } from "./datastore.ts";
 import { openLocalDatastore } from "./local/local-datastore.ts";
 
 /**
  * Opens the datastore that the configuration and the environment choose (C§1.4); the local one is made at first use, a Kubernetes one
  * is reached at the first operation.
  *
+ * @param onDamaged told of each object that a list leaves out because it cannot be read, where a store does that
  * @throws TortieError `netconf-value`, `datastore-unsupported`, `datastore-damaged`, `datastore-foreign`, `datastore-newer`, and what
  * `openApiClient` refuses
  * @throws DatastoreError `unavailable`
  */
-export async function openDatastore(config: NetworkConfig, env: Environment): Promise<Datastore> {
+export async function openDatastore(
+  config: NetworkConfig,
+  env: Environment,
+  onDamaged?: (error: DatastoreError) => void,
+): Promise<Datastore> {
   const type = chooseDatastore(config, env);
   if (type === "local") return openLocalDatastore(config.datastorePath);
   if (type === "etcdv3") throw unsupportedDatastore(type);
   const { openKubernetesDatastore } = await import("./kubernetes/kubernetes-datastore.ts");
-  return openKubernetesDatastore(config, env);
+  return openKubernetesDatastore(config, env, onDamaged);
 }

@@ -48,20 +48,7 @@ export function recordOfPod(pod: Pod): PodRecord {
   return { containerID: pod.annotations[CONTAINER_ID] ?? "", ipNetworks: addressesOfPod(pod).networks };
 }
 
-/**
- * The endpoint, for an ADD: strict, because it is to be used as it stands.
- *
- * @param interfacePrefix FELIX_INTERFACEPREFIX; one that no interface name can begin with leaves `interfaceName` empty
- * @throws TortieError `identity-invalid` when the pod is on no node, `annotation-invalid` for the first of `problems`
- */
-export function endpointOfPod(pod: Pod, interfacePrefix?: string): WorkloadEndpoint {
-  const { endpoint, problems } = convertPod(pod, interfacePrefix);
-  const [first] = problems;
-  if (first !== undefined) throw first;
-  return endpoint;
-}
-
-/** The same, made of what can be read. @throws TortieError `identity-invalid` when the pod is on no node: it has no name then */
+/** The endpoint, made of what can be read. @throws TortieError `identity-invalid` when the pod is on no node: it has no name then */
 export function convertPod(pod: Pod, interfacePrefix?: string): ConvertedPod {
   if (pod.nodeName === "") {
     const problem = `error with field node (field should be assigned): pod ${pod.namespace}/${pod.name} is on no node yet`;

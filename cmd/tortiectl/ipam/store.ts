@@ -5,7 +5,6 @@ import { chooseDatastore } from "../../../lib/config/datastore-choice.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import type { NetworkConfig } from "../../../lib/config/network-config.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
-import { openKubernetesDatastore } from "../../../lib/datastore/kubernetes/kubernetes-datastore.ts";
 import { openDatastore } from "../../../lib/datastore/open.ts";
 import { messageOf, TortieError } from "../../../lib/errors.ts";
 import { lockFile } from "../../../lib/system/flock.ts";
@@ -35,18 +34,14 @@ export interface Store extends AsyncDisposable {
 export async function openStore(options: StoreOptions, mayBeMade = false): Promise<Store> {
   const config = configOf(options);
   const env = environmentOf(options);
-  const type = chooseDatastore(config, env);
-  const isLocal = type === "local";
+  const isLocal = chooseDatastore(config, env) === "local";
   if (isLocal && !mayBeMade && !existsSync(config.datastorePath)) {
     throw new TortieError("datastore-unavailable", `local datastore ${config.datastorePath} does not exist`, {
       next: "give the file with --datastore or --conf, or a cluster with --kubeconfig; the first ADD of a container makes the file",
     });
   }
   const unreadable = new Set<string>();
-  const datastore =
-    type === "kubernetes"
-      ? openKubernetesDatastore(config, env, ({ message }) => void unreadable.add(message))
-      : await openDatastore(config, env);
+  const datastore = await openDatastore(config, env, ({ message }) => void unreadable.add(message));
   return { datastore, isLocal, unreadable, lockFile: config.ipamLockFile, [Symbol.asyncDispose]: () => datastore[Symbol.asyncDispose]() };
 }
 

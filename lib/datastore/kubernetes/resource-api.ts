@@ -49,7 +49,7 @@ export class ResourceApi {
    * @throws ApiError; DatastoreError `invalid` when the answer is no list
    */
   list(plural: string, selector: string, mayBeOld: boolean, prepare: (json: string) => string): Promise<readonly Fields[]> {
-    return listPages(async (query) => prepare(await this.#send("GET", plural, query)), selector, mayBeOld);
+    return listPages(async (query) => prepare(await this.#send("GET", plural, query)), { selector, mayBeOld });
   }
 
   async #send(method: "GET" | "POST" | "PUT" | "DELETE", plural: string, rest: string, body?: object, timeoutMs?: number): Promise<string> {

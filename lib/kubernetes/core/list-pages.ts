@@ -10,17 +10,26 @@ const PAGE = 500;
 const MOST_ATTEMPTS = 3;
 const EXPIRED = 410;
 
+/** Which objects of a kind, and how they may be answered. */
+export interface Selection {
+  readonly selector?: string;
+  readonly fieldSelector?: string;
+  readonly mayBeOld?: boolean;
+}
+
 /**
  * Every object of a list, in the order of namespaces and names.
  *
  * @param ask sends a GET with this query, which begins with "?", and gives the text of the page
- * @param selector of labels, in the API's own language; empty for all
- * @param mayBeOld the server answers from its memory at once. Otherwise that memory must first have seen every write to etcd, of whatever
- * kind: up to 100 ms (KEP-2340)
+ * @param selection `selector` of labels and `fieldSelector`, in the API's own language; absent for all. `mayBeOld`: the server answers from
+ * its memory at once; otherwise that memory must first have seen every write to etcd, of whatever kind: up to 100 ms (KEP-2340)
  * @throws DatastoreError `invalid` when a page is no list; what `ask` throws
  */
-export async function listPages(ask: (query: string) => Promise<string>, selector = "", mayBeOld = false): Promise<readonly Fields[]> {
-  const query = `?${selector === "" ? "" : `labelSelector=${encodeURIComponent(selector)}&`}${mayBeOld ? "resourceVersion=0" : `limit=${PAGE}`}`;
+export async function listPages(ask: (query: string) => Promise<string>, selection: Selection = {}): Promise<readonly Fields[]> {
+  const { selector = "", fieldSelector = "", mayBeOld = false } = selection;
+  const labels = selector === "" ? "" : `labelSelector=${encodeURIComponent(selector)}&`;
+  const fields = fieldSelector === "" ? "" : `fieldSelector=${encodeURIComponent(fieldSelector)}&`;
+  const query = `?${labels}${fields}${mayBeOld ? "resourceVersion=0" : `limit=${PAGE}`}`;
   for (let attempt = 1; ; attempt++) {
     try {
       return await readPages(ask, query);

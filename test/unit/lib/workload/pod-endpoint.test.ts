@@ -1,11 +1,20 @@
-import type { ContainerPort } from "../../../../lib/kubernetes/objects.ts";
-import { convertPod, endpointOfPod, isEndpointPod, isFinished, recordOfPod } from "../../../../lib/workload/pod-endpoint.ts";
+import type { WorkloadEndpoint } from "../../../../lib/datastore/resources.ts";
+import type { ContainerPort, Pod } from "../../../../lib/kubernetes/objects.ts";
+import { convertPod, isEndpointPod, isFinished, recordOfPod } from "../../../../lib/workload/pod-endpoint.ts";
 import { annotatedPod, podOf } from "../../../support/pods.ts";
 
 const AWS = "vpc.amazonaws.com/pod-ips";
 
 function port(change: Partial<ContainerPort>): ContainerPort {
   return { name: "", protocol: "", containerPort: 80, hostPort: 0, hostIP: "", ...change };
+}
+
+/** The endpoint of a pod without problems; else the first of them is thrown. */
+function endpointOfPod(pod: Pod, interfacePrefix?: string): WorkloadEndpoint {
+  const { endpoint, problems } = convertPod(pod, interfacePrefix);
+  const [first] = problems;
+  if (first !== undefined) throw first;
+  return endpoint;
 }
 
 describe("the endpoint of a pod", () => {
