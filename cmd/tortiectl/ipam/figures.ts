@@ -7,9 +7,12 @@ import { type Address, addressAt, parsePrefix } from "../../../lib/addresses/add
 import type { BlockOwner, Datastore } from "../../../lib/datastore/datastore.ts";
 import type { Block } from "../../../lib/datastore/resources.ts";
 import type { Shares, Standing } from "./bar.ts";
+import { limitsOf } from "./limits.ts";
 
 export interface PoolView extends Figures {
   readonly pool: PoolUtilisation;
+  /** See `limitsOf`. */
+  readonly limits: readonly string[];
   readonly blocks: readonly BlockView[];
 }
 
@@ -30,12 +33,19 @@ export async function readPools(datastore: Datastore): Promise<readonly PoolView
   const allocator = createAllocator({ datastore, clock: systemClock });
   const reservations = new Reservations((await datastore.reservations.list()).map(({ value }) => value));
   const blocks = new Map((await datastore.blocks.list()).map(({ value }) => [value.cidr, value]));
+  const limits = new Map((await datastore.pools.list()).map(({ value }) => [value.name, limitsOf(value)]));
   return (await allocator.utilisation()).map((pool) => {
     const views = pool.blocks.flatMap((figures) => {
       const block = blocks.get(figures.cidr);
       return block === undefined ? [] : [blockView(figures, block, reservations)];
     });
-    return { pool, blocks: views.sort(byAddress), capacity: pool.capacity, shares: poolShares(pool, views) };
+    return {
+      pool,
+      limits: limits.get(pool.name) ?? [],
+      blocks: views.sort(byAddress),
+      capacity: pool.capacity,
+      shares: poolShares(pool, views),
+    };
   });
 }
 

@@ -31,11 +31,12 @@ export async function showPools(options: ShowOptions, terminal: Terminal): Promi
   return 0;
 }
 
-function printPool({ pool, blocks, capacity, shares }: PoolView, withBlocks: boolean, terminal: Terminal): void {
-  const { bold, dim } = terminal.colors;
+function printPool({ pool, limits, blocks, capacity, shares }: PoolView, withBlocks: boolean, terminal: Terminal): void {
+  const { bold, dim, yellow } = terminal.colors;
   const nodes = new Set(blocks.flatMap(({ owner }) => (owner === undefined ? [] : [ownerText(owner)])));
   terminal.out("");
   terminal.out(`${bold(pool.cidr)}  pool ${pool.name}  ${dim(`${counts(blocks.length, "block")}, ${counts(nodes.size, "owner")}`)}`);
+  if (limits.length > 0) terminal.out(`  ${yellow(limits.join("; "))}`);
   terminal.out(`  ${paint(cells(shares, BAR_WIDTH), terminal.colors)}  ${percent(capacity - shares.free, capacity)}`);
   terminal.out(`  ${figuresText(shares, capacity)}`);
   if (withBlocks) for (const block of blocks) printBlock(block, terminal);
@@ -81,10 +82,11 @@ function counts(number: number, one: string): string {
   return `${number} ${number === 1 ? one : `${one}s`}`;
 }
 
-function poolJson({ pool, blocks, capacity, shares }: PoolView, withBlocks: boolean): Writable {
+function poolJson({ pool, limits, blocks, capacity, shares }: PoolView, withBlocks: boolean): Writable {
   return {
     name: pool.name,
     cidr: pool.cidr,
+    limits,
     capacity,
     ...shares,
     blocks: withBlocks
