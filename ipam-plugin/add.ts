@@ -58,10 +58,13 @@ export interface IpamAddition {
  * @throws TortieError `arguments-invalid`, `identity-invalid`
  */
 export function expectAdd(request: CniRequest, config: NetworkConfig, services: IpamServices): View {
-  const view = viewOf(workloadOf(request, services), config, services);
+  const workload = workloadOf(request, services);
+  const view = viewOf(workload, config, services);
+  // The pod of a virtual machine may get the addresses that the machine has.
+  if (!view.affinitiesMayBeOld || isLauncherPod(workload.identity)) return view;
   const { assignIpv4, assignIpv6 } = config.ipam;
   const families = ([4, 6] as const).filter((family) => (family === 4 ? assignIpv4 : assignIpv6));
-  for (const read of view.affinitiesMayBeOld ? assignmentReads(view, families) : []) read.catch(() => {});
+  for (const read of assignmentReads(view, families)) read.catch(() => {});
   return view;
 }
 
@@ -80,7 +83,8 @@ export async function ipamAdd(
   // Read a second time with other known keys: the names of pods need IgnoreUnknown here (I§1.4, recording args-09).
   const requested = requestedAddresses(config, parseCniArgs(request.args, ADDRESS_KEYS));
   await ensurePools(config, services.datastore);
-  const view = expected ?? viewOf(workload, config, services);
+  // Whether an address is in a pool is no question for a list that may be old.
+  const view = expected ?? viewOf(workload, config, services, requested.length === 0);
   const assign: Assign = (whom, addresses, families, isFirst) =>
     addresses.length > 0
       ? assignRequested(addresses, { workload: whom, config: families, mustBeNew: isFirst, view, meanwhile }, datastoreType, services)
@@ -94,12 +98,12 @@ export async function ipamAdd(
   return { result: resultOf(prefixes), giveBack };
 }
 
-function viewOf({ identity }: Workload, config: NetworkConfig, { allocator, node, env }: IpamServices): View {
+function viewOf({ identity }: Workload, config: NetworkConfig, { allocator, node, env }: IpamServices, mayBeOld = true): View {
   return allocator.view({
     owner: { type: "host", name: node },
     namespace: identity.namespace,
     mustExist: chooseDatastore(config, env) === "kubernetes",
-    mayBeOld: true,
+    mayBeOld,
   });
 }
 

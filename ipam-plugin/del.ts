@@ -10,6 +10,9 @@ import { isLauncherPod, type Workload, workloadOf } from "./workload.ts";
 /** What the releases of one DEL share. */
 export type Release = Required<Pick<HandleReleaseOptions, "view" | "keepDeselected">>;
 
+/** Done under the node's lock; `hadToWait` as of the lock. */
+type Step = (signal: AbortSignal, hadToWait: boolean) => Promise<unknown>;
+
 /** Asks ahead for what a DEL of this request will read first, where that is of use. @throws as `ipamDel` */
 export function expectDel(request: CniRequest, services: IpamServices): void {
   const { handle, legacyHandle } = workloadOf(request, services);
@@ -32,15 +35,20 @@ export async function ipamDel(request: CniRequest, config: NetworkConfig, servic
     // Where reads are requests to a server, blocks that are not for this node any more are its next ADD's or GC's to give up (docs/decisions.md).
     keepDeselected: chooseDatastore(config, services.env) !== "local",
   };
-  const steps: ((signal: AbortSignal) => Promise<unknown>)[] = [handle, legacyHandle].map(
-    (name) => (signal) => allocator.releaseByHandle(name, { ...release, signal }),
-  );
+  const steps: Step[] = [
+    async (signal, hadToWait) => {
+      const { found } = await allocator.releaseByHandle(handle, { ...release, signal });
+      // It was asked for before the turn came; an ADD that outlived its caller may have been one of those before us.
+      if (!found && hadToWait) await allocator.releaseByHandle(handle, { ...release, signal });
+    },
+    (signal) => allocator.releaseByHandle(legacyHandle, { ...release, signal }),
+  ];
   if (isLauncherPod(identity)) steps.push(await stepOfMachine(workload, request.network, release, services));
-  await withHostLock(config, services, async (signal) => {
+  await withHostLock(config, services, async (signal, hadToWait) => {
     const errors: unknown[] = [];
     for (const step of steps) {
       try {
-        await step(signal);
+        await step(signal, hadToWait);
       } catch (error) {
         errors.push(error);
       }
@@ -50,12 +58,7 @@ export async function ipamDel(request: CniRequest, config: NetworkConfig, servic
 }
 
 /** Reads that fail must not keep the container's own handles from being released. */
-async function stepOfMachine(
-  workload: Workload,
-  network: string,
-  release: Release,
-  services: IpamServices,
-): Promise<(signal: AbortSignal) => Promise<void>> {
+async function stepOfMachine(workload: Workload, network: string, release: Release, services: IpamServices): Promise<Step> {
   const { leaveMachine } = await import("./kubevirt/del.ts");
   try {
     return await leaveMachine(workload, network, release, services);

@@ -32,11 +32,13 @@ export async function add(request: CniRequest, config: NetworkConfig, services: 
   await (isStandalone ? services.datastore() : saying("error creating calico client", () => services.datastore()));
   log.step("open");
   const expectation = new Expectation(plugin, request, config, services);
-  const read = () => readSubject(attachment, config, services, () => expectation.begin());
+  const ready = assertClusterReady(services);
+  ready.catch(() => {});
+  const read = () => readSubject(attachment, config, services, () => expectation.begin(ready));
   // Asked for together, but not before the gates: who waits there must not go by what was before.
   const reading = config.readinessGates.length === 0 ? read() : undefined;
   reading?.catch(() => {});
-  await assertClusterReady(services);
+  await ready;
   log.step("cluster");
   await passReadinessGates(config);
   const subject = await (reading ?? read());
@@ -53,7 +55,7 @@ export async function add(request: CniRequest, config: NetworkConfig, services: 
   await using undo = new UndoStack();
   const waitsForOthers = !(isStandalone && isInProcess(plugin, input.config));
   const prepare = () => dataplane.prepare(desiredStateOf(plan, []), undo);
-  const overlap = { view: expectation.view, meanwhile: waitsForOthers ? prepare : undefined };
+  const overlap = { view: await expectation.view(), meanwhile: waitsForOthers ? prepare : undefined };
   const assigned = await assignAddresses({ attachment, subject, plugin, input, overlap }, undo, services);
   log.step("ipam");
   if (assigned.isKept && (await dataplane.hasPodEnd(request.netns, request.interfaceName))) {

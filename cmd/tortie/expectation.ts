@@ -10,7 +10,7 @@ export class Expectation {
   readonly #request: CniRequest;
   readonly #config: NetworkConfig;
   readonly #services: Services;
-  #view: View | undefined;
+  #view: Promise<View | undefined> | undefined;
 
   constructor(plugin: IpamPlugin, request: CniRequest, config: NetworkConfig, services: Services) {
     this.#plugin = plugin;
@@ -20,15 +20,22 @@ export class Expectation {
   }
 
   /** What has been asked for; `undefined` before `begin`, and where nothing can be. */
-  get view(): View | undefined {
+  async view(): Promise<View | undefined> {
     return this.#view;
   }
 
+  /** @param ready of a cluster that is not, nothing is asked */
+  begin(ready: Promise<void>): void {
+    if (isInProcess(this.#plugin, this.#config)) this.#view ??= this.#ask(ready);
+  }
+
   /** What fails here fails again when the addresses are assigned. */
-  async begin(): Promise<void> {
-    if (!isInProcess(this.#plugin, this.#config)) return;
+  async #ask(ready: Promise<void>): Promise<View | undefined> {
     try {
-      this.#view = expectAdd(this.#request, this.#config, await this.#services.ipamServices(this.#config));
-    } catch {}
+      await ready;
+      return expectAdd(this.#request, this.#config, await this.#services.ipamServices(this.#config));
+    } catch {
+      return undefined;
+    }
   }
 }

@@ -40,7 +40,6 @@ export async function readPodSubject(
   const readingNamespace = needsNamespace ? core.namespace(key.namespace) : undefined;
   readingNamespace?.catch(() => {});
   const pod = (await readingPod) ?? (await missing(key, readingNamespace ?? core.namespace(key.namespace)));
-  if (wantsAnyAddress(pod, config, args)) wantsAny();
   if (pod.nodeName === "") {
     throw new TortieError(
       "identity-invalid",
@@ -50,6 +49,7 @@ export async function readPodSubject(
   }
   // Judged before the namespace, which does not have this annotation.
   if (hasWishes) wishedSourcePrefixes(pod);
+  if (wantsAnyAddress(pod, config, args)) wantsAny();
   const namespace = readingNamespace && existing(await readingNamespace, key.namespace);
   const known = announced(pod);
   const wishes = podWishes(pod, namespace, config, args);

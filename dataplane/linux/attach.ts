@@ -5,7 +5,7 @@ import { inNamespace, type OpenNamespace, openNamespace } from "../../lib/system
 import type { Undo } from "../../lib/undo.ts";
 import type { AppliedState, DesiredState } from "../desired-state.ts";
 import { addAddress, prefixOf } from "./address.ts";
-import { type CreatedPair, checkDevice, createPair, createPairIfFree } from "./create-pair.ts";
+import { type CreatedPair, confirmPair, createPair, createPairIfFree } from "./create-pair.ts";
 import { deleteHostLink } from "./delete-link.ts";
 import { installRoute } from "./install-route.ts";
 import { type Link, setLinkAlias, setLinkLocalSource, setLinkUp } from "./link.ts";
@@ -66,12 +66,12 @@ export function preparePair(desired: DesiredState, undo: Undo): PreparedPair | u
 export async function attach(desired: DesiredState, undo: Undo, prepared?: PreparedPair): Promise<AppliedState> {
   using site = prepared?.site ?? openSite(desired.sandbox);
   const { namespace, hostSocket, podSocket } = site;
-  const { kind, host: hostLink, pod: podLink } = prepared?.pair ?? (await createPair(hostSocket, podSocket, namespace.fd, desired));
-  if (prepared !== undefined) checkDevice(desired);
+  const pair = prepared && (await confirmPair(hostSocket, prepared.pair, desired));
+  const { kind, host: hostLink, pod: podLink } = pair ?? (await createPair(hostSocket, podSocket, namespace.fd, desired));
   // Once more for a pair that was prepared: it goes before the addresses that it carries now are given back (design, invariant 3).
   undo.defer(() => removeByIndex(hostLink.index));
   // First of all: whoever finds what a killed process left must know whose it is.
-  if (prepared === undefined) setLinkAlias(hostSocket, hostLink.index, desired.host.alias);
+  if (pair === undefined) setLinkAlias(hostSocket, hostLink.index, desired.host.alias);
 
   const warnings = [
     ...writeSysctls(differingSysctls(desired.node)),

@@ -63,8 +63,19 @@ export function createPairIfFree(
   return undefined;
 }
 
+/**
+ * A pair that `createPairIfFree` made, once the whole state is known: what somebody else has done to it meanwhile is put right.
+ * @returns `undefined` when it is gone
+ * @throws TortieError `mtu-invalid`, `link-failed`
+ */
+export async function confirmPair(host: NetlinkSocket, pair: CreatedPair, desired: DesiredState): Promise<CreatedPair | undefined> {
+  checkDevice(desired);
+  const hostLink = getLink(host, { index: pair.host.index });
+  return hostLink && { ...pair, host: await withMac(host, hostLink, desired.host.mac) };
+}
+
 /** Refuses what the kernel would refuse with no more than "invalid argument" (recordings `mtu-67`, `mtu-70000`, `num-queues-5000`, `mtu-1279`). */
-export function checkDevice({ device, pod }: DesiredState): void {
+function checkDevice({ device, pod }: DesiredState): void {
   const { mtu, queues } = device;
   if (mtu !== 0 && (!Number.isInteger(mtu) || mtu < MTU.min || mtu > MTU.max)) {
     throw new TortieError("mtu-invalid", `invalid argument: mtu ${mtu} is out of range, ${MTU.min} to ${MTU.max}`);

@@ -28,13 +28,13 @@ export class LinuxDataplane implements Dataplane {
   }
 
   prepare(desired: DesiredState, undo: Undo): void {
-    this.#prepared = preparePair(desired, undo);
+    this.#prepared ??= preparePair(desired, undo);
+    undo.defer(() => this.#takePrepared()?.site[Symbol.dispose]());
   }
 
   async apply(desired: DesiredState, undo: Undo): Promise<AppliedState> {
     const { host, pod, sandbox } = desired;
-    const prepared = this.#prepared;
-    this.#prepared = undefined;
+    const prepared = this.#takePrepared();
     return explained(`failed to connect ${pod.name} in ${sandbox} with ${host.name}`, () => attach(desired, undo, prepared));
   }
 
@@ -73,6 +73,12 @@ export class LinuxDataplane implements Dataplane {
 
   async removeHostEnd(name: string, alias: string): Promise<void> {
     return explained(`failed to remove ${name}`, () => detachHostEnd(name, alias));
+  }
+
+  #takePrepared(): PreparedPair | undefined {
+    const prepared = this.#prepared;
+    this.#prepared = undefined;
+    return prepared;
   }
 }
 

@@ -28,7 +28,7 @@ export interface ViewOf {
   readonly namespace?: string | undefined;
   /** Nodes and namespaces are objects of the store, so that a missing one is an error; else it is one without labels. */
   readonly mustExist?: boolean;
-  /** Lists may come from a store's memory where it has one, affinities until `refreshAffinities`. */
+  /** Lists may come from a store's memory where it has one, pools and affinities until they are refreshed. */
   readonly mayBeOld?: boolean;
 }
 
@@ -44,6 +44,7 @@ export class View {
   readonly #mustExist: boolean;
   readonly #nodes = new Map<string, Promise<Labels>>();
   readonly #mayBeOld: boolean;
+  #poolsMayBeOld: boolean;
   #affinitiesMayBeOld: boolean;
   #pools: Promise<readonly IPPool[]> | undefined;
   #reservations: Promise<Reservations> | undefined;
@@ -57,6 +58,7 @@ export class View {
     this.#owner = owner;
     this.#mustExist = mustExist;
     this.#mayBeOld = mayBeOld && datastore.hasMemory === true;
+    this.#poolsMayBeOld = this.#mayBeOld;
     this.#affinitiesMayBeOld = this.#mayBeOld;
     this.namespaceLabels = once(() => this.#readNamespace(namespace));
   }
@@ -70,6 +72,16 @@ export class View {
   refreshAffinities(): void {
     this.#affinitiesMayBeOld = false;
     this.forgetAffinities();
+  }
+
+  get poolsMayBeOld(): boolean {
+    return this.#poolsMayBeOld;
+  }
+
+  /** As `refreshAffinities`. */
+  refreshPools(): void {
+    this.#poolsMayBeOld = false;
+    this.#pools = undefined;
   }
 
   pools(): Promise<readonly IPPool[]> {
@@ -117,7 +129,7 @@ export class View {
   }
 
   async #listPools(): Promise<readonly IPPool[]> {
-    return (await this.#datastore.pools.list({ mayBeOld: this.#mayBeOld })).map((pool) => pool.value);
+    return (await this.#datastore.pools.list({ mayBeOld: this.#poolsMayBeOld })).map((pool) => pool.value);
   }
 
   async #listReservations(): Promise<Reservations> {

@@ -40,6 +40,17 @@ export interface PoolRequest {
  * @throws TortieError `pool-none`, `pool-unknown`, `pool-family`, `pool-unselected`, `pool-use`, `selector-syntax`
  */
 export async function choosePools(view: View, request: PoolRequest): Promise<readonly UsablePool[]> {
+  try {
+    return await choose(view, request);
+  } catch (error) {
+    // Nobody is refused because of a list that may be old.
+    if (!(error instanceof TortieError) || !view.poolsMayBeOld) throw error;
+    view.refreshPools();
+    return choose(view, request);
+  }
+}
+
+async function choose(view: View, request: PoolRequest): Promise<readonly UsablePool[]> {
   const enabled = await enabledPools(view, request.family);
   const roomy = enabled.filter((pool) => hasRoomFor(pool, request.reserve));
   if (roomy.length === 0) {

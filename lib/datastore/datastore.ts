@@ -43,8 +43,8 @@ export interface Collection<K, T> extends Reader<K, T> {
 /** How a list may be answered. */
 export interface ListOptions {
   /**
-   * A store whose answers come from memory need not make sure that it has seen every write (`Datastore.hasMemory`): for choices that a
-   * compare-and-swap confirms, never for what is not there.
+   * A store whose answers come from memory need not make sure that it has seen every write (`Datastore.hasMemory`): for choices that might
+   * as well have been made some milliseconds earlier, or that a compare-and-swap confirms.
    */
   readonly mayBeOld?: boolean;
 }

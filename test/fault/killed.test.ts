@@ -2,6 +2,8 @@
  * A plugin that is killed at any moment: the DEL, the GC or the next ADD of that attachment undoes what it left (design, invariant 5).
  * strace kills the whole process at the n-th call of one system call; n runs until the plugin ends by itself.
  */
+import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { dualIpam, localConf } from "../support/conf.ts";
 import { type CniRun, Node, type Pod } from "../support/node.ts";
 import { readStore } from "../support/store.ts";
@@ -109,4 +111,49 @@ describe.each(CALLS)("Killed at every %s", (call) => {
     }
     expect(kills).toBeLessThan(MANY - 1);
   }, 600_000);
+});
+
+describe("Killed while another IPAM plugin looks for addresses, the links being made", () => {
+  /** An IPAM plugin whose first ADD ends its caller's life, and after that its own. */
+  function deadlyIpam(node: Node): string {
+    const [path, died] = [join(node.dir, "plugins"), join(node.dir, "died")];
+    const answer = '{"cniVersion":"1.0.0","ips":[{"address":"10.80.0.5/24"}]}';
+    mkdirSync(path);
+    writeFileSync(
+      join(path, "deadly"),
+      `#!/bin/sh
+cat > /dev/null
+[ "$CNI_COMMAND" = ADD ] || exit 0
+[ -e ${died} ] && { echo '${answer}'; exit 0; }
+: > ${died}
+/bin/sleep 0.3
+kill -9 $PPID
+`,
+    );
+    chmodSync(join(path, "deadly"), 0o755);
+    return path;
+  }
+
+  it.each(RECOVERIES)("an ADD leaves nothing after a %s", async (recovery) => {
+    await using node = await Node.create();
+    const conf = localConf(node, { cniVersion: "1.1.0", ipam: { type: "deadly" } });
+    const call = { pod: await node.addPod(), conf, path: deadlyIpam(node) };
+
+    expect(await node.cni("ADD", call)).toMatchObject({ signal: "SIGKILL", stdout: "" });
+    expect((await node.leftovers()).links).toHaveLength(1);
+
+    if (recovery === "GC") {
+      expect(await node.cni("GC", { ...call, conf: { ...conf, "cni.dev/valid-attachments": [] } })).toMatchObject({ exit: 0 });
+    } else {
+      if (recovery === "ADD") expect(await node.cni("ADD", call)).toMatchObject({ exit: 0 });
+      expect(await node.cni("DEL", call)).toMatchObject({ exit: 0, stdout: "" });
+    }
+    const { endpoints } = await readStore(node);
+    expect({ ...(await node.leftovers()), endpoints, pod: await node.podIp(call.pod, "-j", "link", "show") }).toMatchObject({
+      links: [],
+      routes: [],
+      endpoints: [],
+      pod: [{ ifname: "lo" }],
+    });
+  });
 });

@@ -10,10 +10,12 @@ import {
 import { type Address, formatPrefix, parseAddress } from "../../lib/addresses/address.ts";
 import type { BlockOwner, Datastore } from "../../lib/datastore/datastore.ts";
 import type { Block, BlockAffinity, IPPool, IpamConfiguration } from "../../lib/datastore/resources.ts";
-import { type Fate, type MemoryDatastore, MemoryStore } from "./memory-datastore.ts";
+import { type Fate, type Gate, LaggingMemory, type MemoryDatastore, MemoryStore } from "./memory-datastore.ts";
 import { samplePool } from "./samples.ts";
 
 export interface ClusterSetup {
+  /** Lists that may be old come from `Cluster.memory`, which knows of everything that is set up here. */
+  readonly hasMemory?: boolean;
   /** CIDR → what differs from a plain pool of its name `p0`, `p1` …, in this order. */
   readonly pools?: Readonly<Record<string, Partial<IPPool>>>;
   readonly configuration?: Partial<IpamConfiguration>;
@@ -26,6 +28,9 @@ export interface ClusterSetup {
   readonly handles?: Readonly<Record<string, Readonly<Record<string, number>>>>;
 }
 
+/** The kinds that are listed from memory. */
+const REMEMBERED = ["pool", "reservation", "affinity"];
+
 export class Cluster {
   /** Whether the store finds the blocks with room by itself; tests of what must not depend on it set both in turn. */
   static findsRoom = false;
@@ -36,6 +41,8 @@ export class Cluster {
   /** What the allocator works on: with a gate. */
   readonly observed: Datastore;
   readonly allocator: Allocator;
+  /** Hears of writes when a test says so. */
+  readonly memory = new LaggingMemory(this.store);
   /** "get block 10-0-0-0-30": every call of the allocator, in order. */
   readonly calls: string[] = [];
   /** What becomes of the allocator's next calls; absent: they go through. */
@@ -43,12 +50,13 @@ export class Cluster {
   nowMs = Date.parse("2026-08-22T13:33:20.500Z");
   #ns = 1_787_405_600_123_456_000n;
 
-  constructor() {
-    const gate = this.store.connect("allocator", ({ operation, kind, key }) => {
+  constructor(hasMemory = false) {
+    const note: Gate = ({ operation, kind, key }) => {
       const call = `${operation} ${kind} ${key}`.trimEnd();
       this.calls.push(call);
       return this.fateOf?.(call) ?? "proceed";
-    });
+    };
+    const gate = this.store.connect("allocator", note, hasMemory ? this.memory : undefined);
     this.observed = Cluster.findsRoom ? gate : withoutListWithRoom(gate);
     this.allocator = createAllocator({
       datastore: this.observed,
@@ -71,7 +79,7 @@ export class Cluster {
   }
 
   static async create(setup: ClusterSetup = {}): Promise<Cluster> {
-    const cluster = new Cluster();
+    const cluster = new Cluster(setup.hasMemory);
     const { datastore } = cluster;
     const pools = Object.entries(setup.pools ?? { "10.0.0.0/24": {} });
     for (const [index, [cidr, changes]] of pools.entries()) await cluster.addPool(`p${index}`, cidr, changes);
@@ -82,6 +90,7 @@ export class Cluster {
     for (const block of setup.blocks ?? []) await datastore.blocks.create(block.cidr, block);
     for (const affinity of setup.affinities ?? []) await datastore.affinities.create(affinity, affinity);
     for (const [id, blocks] of Object.entries(setup.handles ?? {})) await datastore.handles.create(id, { id, blocks });
+    for (const kind of REMEMBERED) cluster.memory.hear(kind);
     return cluster;
   }
 
@@ -125,6 +134,7 @@ export class Cluster {
       attributes: { node },
       owner: host(node),
       use: "Workload",
+      view: this.allocator.view({ owner: changes.owner ?? host(node), namespace: changes.namespace, mayBeOld: true }),
       ...changes,
     });
   }

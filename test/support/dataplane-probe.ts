@@ -3,7 +3,7 @@
  * What it prints is one JSON object: the result, or the error's word and message.
  */
 import type { Attachment, DesiredState, Difference } from "../../dataplane/desired-state.ts";
-import type { Node } from "./node.ts";
+import type { JsonRecord, Node } from "./node.ts";
 
 export interface Answer<T> {
   readonly value?: T;
@@ -25,6 +25,36 @@ export function apply(
   return probe(node, `apply(${JSON.stringify(desired)}, ${options.thenFail ?? false})`, options);
 }
 
+/** What happens between `prepare` and `apply`, and after. */
+export interface PreparedOptions extends ProbeOptions {
+  /** What is prepared, when it is not `desired` without addresses. */
+  readonly prepared: DesiredState;
+  /** A shell command in the node's namespace. */
+  readonly between?: string;
+  /** "before": `apply` is not come to; "after": everything is undone after it. */
+  readonly fails?: "before" | "after";
+}
+
+/** The course of a prepared attachment. Links are those of the host, as `ip -j -d link` shows them. */
+export interface PreparedStory {
+  readonly links: readonly JsonRecord[];
+  readonly applied?: Applied;
+  readonly error?: Answer<never>["error"];
+  /** Names of the host's links when the addresses are given back; absent when they are not. */
+  readonly atGiveBack?: readonly string[];
+  /** Network namespaces and netlink sockets that the process has open: how many more than before. */
+  readonly newDescriptors: number;
+}
+
+/** Prepares, as an ADD does while its addresses are found, and applies. Once in vain before, so that what is opened for good is open. */
+export async function prepareAndApply(node: Node, desired: DesiredState, options: PreparedOptions): Promise<PreparedStory> {
+  const { prepared, between = "true", fails } = options;
+  const course = JSON.stringify({ prepared, desired, between, fails });
+  const { value, error } = await probe<PreparedStory>(node, `prepareAndApply(${course})`, options);
+  if (value === undefined) throw new Error(error?.message);
+  return value;
+}
+
 export function inspect(node: Node, desired: DesiredState): Promise<Answer<readonly Difference[]>> {
   return probe(node, `dataplane.inspect(${JSON.stringify(desired)})`);
 }
@@ -41,6 +71,7 @@ export interface ProbeOptions {
 /** Evaluates an expression in which `dataplane` is a LinuxDataplane and `apply` applies a state. */
 export async function probe<T>(node: Node, expression: string, options: ProbeOptions = {}): Promise<Answer<T>> {
   const script = `
+    import { readdirSync, readFileSync, readlinkSync } from "node:fs";
     import { LinuxDataplane } from "${process.cwd()}/dataplane/linux/linux-dataplane.ts";
     import { TortieError } from "${process.cwd()}/lib/errors.ts";
     const dataplane = new LinuxDataplane();
@@ -50,6 +81,39 @@ export async function probe<T>(node: Node, expression: string, options: ProbeOpt
       if (thenFail) throw new Error("something later failed");
       undo.move();
       return applied;
+    }
+    const run = (...argv) => {
+      const { exitCode, stdout, stderr } = Bun.spawnSync(argv);
+      if (exitCode !== 0) throw new Error(argv.join(" ") + ": " + stderr);
+      return stdout.toString();
+    };
+    const links = () => JSON.parse(run("/usr/sbin/ip", "-j", "-d", "link", "show"));
+    // What a site consists of; those of the commands above come and go.
+    const descriptors = () => {
+      const netlink = readFileSync("/proc/self/net/netlink", "utf8").split("\\n").map((line) => "socket:[" + line.trim().split(/ +/).at(-1) + "]");
+      return readdirSync("/proc/self/fd").filter((fd) => {
+        const target = targetOf("/proc/self/fd/" + fd);
+        return target.startsWith("net:[") || target.startsWith("/run/netns/") || netlink.includes(target);
+      }).length;
+    };
+    const targetOf = (path) => { try { return readlinkSync(path); } catch { return ""; } };
+    async function prepareAndApply({ prepared, desired, between, fails }) {
+      { await using undo = new AsyncDisposableStack(); dataplane.prepare(prepared, undo); }
+      const before = descriptors();
+      const story = {};
+      try {
+        await using undo = new AsyncDisposableStack();
+        dataplane.prepare(prepared, undo);
+        story.links = links();
+        undo.defer(() => { story.atGiveBack = links().map(({ ifname }) => ifname); });
+        run("/bin/sh", "-c", between);
+        if (fails === "before") throw new Error("no address");
+        story.applied = await dataplane.apply(desired, undo);
+        if (fails === "after") throw new Error("something later failed");
+        undo.move();
+      } catch (error) { story.error = { word: error.word, message: error.message }; }
+      story.newDescriptors = descriptors() - before;
+      return story;
     }
     try { console.log(JSON.stringify({ value: await ${expression} })); }
     catch (error) { console.log(JSON.stringify({ error: { word: error instanceof TortieError ? error.word : undefined, message: error.message } })); }`;

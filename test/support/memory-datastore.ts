@@ -11,6 +11,7 @@ import type {
   Datastore,
   EndpointKey,
   Handles,
+  ListOptions,
   NamespacedName,
   Pools,
   Reservations,
@@ -38,7 +39,7 @@ export interface Call {
   readonly client: string;
   readonly kind: string;
   readonly operation: Operation;
-  /** Empty for a list of everything. */
+  /** Empty for a list of everything; begins with "old" for a list that may be old. */
   readonly key: string;
   /** `answer`: the call was carried out with the fate `late`, and its answer waits to be delivered. */
   readonly phase: "request" | "answer";
@@ -72,24 +73,49 @@ interface Row {
   readonly revision: string;
 }
 
+/** `row` absent: a deletion. */
+interface Write {
+  readonly name: string;
+  readonly row: Row | undefined;
+}
+
+/** What lists that may be old are made of. */
+export interface Recollection {
+  rows(kind: string): ReadonlyMap<string, Row>;
+}
+
+/** How a client meets the store. */
+interface Access {
+  readonly store: MemoryStore;
+  readonly client: string;
+  readonly gate: Gate | undefined;
+  readonly recollection: Recollection | undefined;
+}
+
 /** What all clients share. */
 export class MemoryStore {
   readonly #kinds = new Map<string, Map<string, Row>>();
+  readonly #writes = new Map<string, Write[]>();
   #revision = 0;
 
-  /** A client's view; without a gate every call proceeds at once. */
-  connect(client = "client", gate?: Gate): MemoryDatastore {
+  /**
+   * A client's view; without a gate every call proceeds at once.
+   * @param recollection answers the lists that may be old, as a server's memory does
+   */
+  connect(client = "client", gate?: Gate, recollection?: Recollection): MemoryDatastore {
+    const access: Access = { store: this, client, gate, recollection };
     const collection = <K, T>(kind: string, keyOf: (key: K) => string): MemoryCollection<K, T> =>
-      new MemoryCollection<K, T>(this, client, gate, kind, keyOf);
+      new MemoryCollection<K, T>(access, kind, keyOf);
     return {
       description: `memory datastore of ${client}`,
-      pools: new MemoryPools(this, client, gate, "pool", String),
+      ...(recollection === undefined ? {} : { hasMemory: true }),
+      pools: new MemoryPools(access, "pool", String),
       reservations: collection<string, IPReservation>("reservation", String) satisfies Reservations,
       ipamConfiguration: collection<"default", IpamConfiguration>("ipam-configuration", String),
-      blocks: new MemoryBlocks(this, client, gate, "block", cidrKey),
-      affinities: new MemoryAffinities(this, client, gate, "affinity", affinityKey),
+      blocks: new MemoryBlocks(access, "block", cidrKey),
+      affinities: new MemoryAffinities(access, "affinity", affinityKey),
       handles: collection<string, Handle>("handle", String) satisfies Handles,
-      endpoints: new MemoryEndpoints(this, client, gate, "endpoint", endpointKey),
+      endpoints: new MemoryEndpoints(access, "endpoint", endpointKey),
       nodes: collection<string, LabelledObject>("node", String),
       namespaces: collection<string, LabelledObject>("namespace", String),
       clusterInformation: collection<"default", ClusterInformation>("cluster-information", String),
@@ -102,7 +128,29 @@ export class MemoryStore {
     };
   }
 
-  rows(kind: string): Map<string, Row> {
+  rows(kind: string): ReadonlyMap<string, Row> {
+    return this.#rows(kind);
+  }
+
+  /** Every write to a kind, the first one first. */
+  writes(kind: string): readonly Write[] {
+    return this.#writes.get(kind) ?? [];
+  }
+
+  put(kind: string, name: string, value: unknown): Row {
+    this.#revision += 1;
+    const row = { value, revision: String(this.#revision) };
+    this.#rows(kind).set(name, row);
+    this.#note(kind, { name, row });
+    return row;
+  }
+
+  remove(kind: string, name: string): void {
+    this.#rows(kind).delete(name);
+    this.#note(kind, { name, row: undefined });
+  }
+
+  #rows(kind: string): Map<string, Row> {
     let rows = this.#kinds.get(kind);
     if (rows === undefined) {
       rows = new Map();
@@ -111,24 +159,61 @@ export class MemoryStore {
     return rows;
   }
 
-  nextRevision(): string {
-    this.#revision += 1;
-    return String(this.#revision);
+  #note(kind: string, write: Write): void {
+    const writes = this.#writes.get(kind);
+    if (writes === undefined) this.#writes.set(kind, [write]);
+    else writes.push(write);
+  }
+}
+
+/** A memory of the store that hears of the writes to each kind in their order, but late. */
+export class LaggingMemory implements Recollection {
+  readonly #store: MemoryStore;
+  readonly #known = new Map<string, { readonly rows: Map<string, Row>; heard: number }>();
+
+  constructor(store: MemoryStore) {
+    this.#store = store;
+  }
+
+  rows(kind: string): ReadonlyMap<string, Row> {
+    return this.#of(kind).rows;
+  }
+
+  /** How many writes to a kind it has not heard of. */
+  lag(kind: string): number {
+    return this.#store.writes(kind).length - this.#of(kind).heard;
+  }
+
+  /** It hears of the next writes to a kind, of all when it is not said how many. */
+  hear(kind: string, count = this.lag(kind)): void {
+    const known = this.#of(kind);
+    for (const { name, row } of this.#store.writes(kind).slice(known.heard, known.heard + count)) {
+      known.heard++;
+      if (row === undefined) known.rows.delete(name);
+      else known.rows.set(name, row);
+    }
+  }
+
+  #of(kind: string) {
+    let known = this.#known.get(kind);
+    if (known === undefined) {
+      known = { rows: new Map(), heard: 0 };
+      this.#known.set(kind, known);
+    }
+    return known;
   }
 }
 
 class MemoryCollection<K, T> implements Collection<K, T> {
   protected readonly store: MemoryStore;
   protected readonly kind: string;
-  readonly #client: string;
-  readonly #gate: Gate | undefined;
+  readonly #access: Access;
   readonly #keyOf: (key: K) => string;
 
-  constructor(store: MemoryStore, client: string, gate: Gate | undefined, kind: string, keyOf: (key: K) => string) {
-    this.store = store;
+  constructor(access: Access, kind: string, keyOf: (key: K) => string) {
+    this.store = access.store;
     this.kind = kind;
-    this.#client = client;
-    this.#gate = gate;
+    this.#access = access;
     this.#keyOf = keyOf;
   }
 
@@ -137,8 +222,8 @@ class MemoryCollection<K, T> implements Collection<K, T> {
     return this.call("get", name, () => this.#row(name));
   }
 
-  list(): Promise<readonly Versioned<T>[]> {
-    return this.call("list", "", () => this.sorted());
+  list(options?: ListOptions): Promise<readonly Versioned<T>[]> {
+    return this.call("list", keyOfList("", options), () => this.sorted(this.listed(options)));
   }
 
   create(key: K, value: T): Promise<Versioned<T>> {
@@ -161,15 +246,16 @@ class MemoryCollection<K, T> implements Collection<K, T> {
     const name = this.#keyOf(key);
     return this.call("delete", name, () => {
       this.#check(name, revision);
-      this.store.rows(this.kind).delete(name);
+      this.store.remove(this.kind, name);
     });
   }
 
   /** Carries a call out as its fate wants. */
   protected async call<R>(operation: Operation, key: string, work: () => R): Promise<R> {
-    if (this.#gate === undefined) return work();
-    const call: Call = { client: this.#client, kind: this.kind, operation, key, phase: "request" };
-    switch (await this.#gate(call)) {
+    const { gate, client } = this.#access;
+    if (gate === undefined) return work();
+    const call: Call = { client, kind: this.kind, operation, key, phase: "request" };
+    switch (await gate(call)) {
       case "proceed":
         return work();
       case "late":
@@ -196,13 +282,18 @@ class MemoryCollection<K, T> implements Collection<K, T> {
   }
 
   /** In key order, by UTF-16 units: the keys of tests are ASCII. */
-  protected sorted(): Versioned<T>[] {
-    return [...this.store.rows(this.kind).entries()].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row as Versioned<T>);
+  protected sorted(rows = this.store.rows(this.kind)): Versioned<T>[] {
+    return [...rows.entries()].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row as Versioned<T>);
+  }
+
+  /** What a list is made of: the store itself, unless it may be old and something remembers. */
+  protected listed({ mayBeOld = false }: ListOptions = {}): ReadonlyMap<string, Row> {
+    return ((mayBeOld && this.#access.recollection) || this.store).rows(this.kind);
   }
 
   async #deliverLate<R>(call: Call, work: () => R): Promise<R> {
     const outcome = attempt(work);
-    const fate = await this.#gate?.({ ...call, phase: "answer" });
+    const fate = await this.#access.gate?.({ ...call, phase: "answer" });
     if (fate === "crash" || fate === "crash-after") return never();
     return outcome();
   }
@@ -213,9 +304,7 @@ class MemoryCollection<K, T> implements Collection<K, T> {
   }
 
   #put(name: string, value: T): Versioned<T> {
-    const row: Versioned<T> = { value, revision: this.store.nextRevision() };
-    this.store.rows(this.kind).set(name, row);
-    return row;
+    return { value, revision: this.store.put(this.kind, name, value).revision };
   }
 
   /** A new revision of what is there. */
@@ -239,7 +328,7 @@ class MemoryPools extends MemoryCollection<string, IPPool> implements Pools {
   reconcile(decide: (stored: readonly IPPool[]) => readonly IPPool[]): Promise<void> {
     return this.call("update", "*", () => {
       for (const pool of decide(this.sorted().map(({ value }) => value))) {
-        this.store.rows(this.kind).set(pool.name, { value: pool, revision: this.store.nextRevision() });
+        this.store.put(this.kind, pool.name, pool);
       }
     });
   }
@@ -260,11 +349,11 @@ class MemoryBlocks extends MemoryCollection<string, Block> implements Blocks {
 }
 
 class MemoryAffinities extends MemoryCollection<AffinityKey, BlockAffinity> implements BlockAffinities {
-  listByOwner(owner: BlockOwner, family: 4 | 6): Promise<readonly Versioned<BlockAffinity>[]> {
+  listByOwner(owner: BlockOwner, family: 4 | 6, options?: ListOptions): Promise<readonly Versioned<BlockAffinity>[]> {
     const prefix = `${owner.type}/${owner.name}/${family}/`;
-    return this.call("list", prefix, () => {
+    return this.call("list", keyOfList(prefix, options), () => {
       const found: Versioned<BlockAffinity>[] = [];
-      for (const [key, row] of this.store.rows(this.kind)) if (key.startsWith(prefix)) found.push(row as Versioned<BlockAffinity>);
+      for (const [key, row] of this.listed(options)) if (key.startsWith(prefix)) found.push(row as Versioned<BlockAffinity>);
       return found.length < 2 ? found : found.sort((a, b) => (affinityKey(a.value) < affinityKey(b.value) ? -1 : 1));
     });
   }
@@ -280,6 +369,10 @@ class MemoryEndpoints extends MemoryCollection<EndpointKey, WorkloadEndpoint> im
       this.sorted().filter(({ value }) => value.namespace === namespace && value.name.startsWith(namePrefix)),
     );
   }
+}
+
+function keyOfList(what: string, { mayBeOld = false }: ListOptions = {}): string {
+  return mayBeOld ? `old ${what}`.trimEnd() : what;
 }
 
 function cidrKey(cidr: string): string {

@@ -47,6 +47,8 @@ export class TlsServer implements Disposable {
   readonly serverNames: string[] = [];
   answer: Answering;
   connections = 0;
+  /** Of those, the ones that have not ended. */
+  open = 0;
   /** By connection, 1 the first: the most requests that were there at one time without an answer. */
   readonly mostUnanswered: number[] = [0];
   readonly #listener: Bun.TCPSocketListener<Client>;
@@ -65,7 +67,11 @@ export class TlsServer implements Disposable {
       ...(tls === undefined ? {} : { tls }),
       socket: {
         open: (socket) => {
+          this.open++;
           socket.data = { number: ++this.connections, received: "", unanswered: 0, rest: new Uint8Array(0), busy: Promise.resolve() };
+        },
+        close: () => {
+          this.open--;
         },
         handshake: (socket) => {
           const name = socket.getServername();

@@ -61,10 +61,11 @@ class HttpApiClient implements ApiClient {
   }
 
   connect(): void {
-    const { identity, proxy } = this.#config;
-    if (identity.plugin !== undefined || proxy !== undefined || this.#session !== undefined) return;
+    if (this.#config.identity.plugin !== undefined || this.#session !== undefined) return;
     this.#open(undefined).then(
-      ({ transport }) => transport.connect(),
+      ({ transport }) => {
+        if (!this.#isClosed) transport.connect();
+      },
       // The first request meets it.
       () => {},
     );

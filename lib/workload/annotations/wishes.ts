@@ -16,7 +16,7 @@ import type { CniArgs } from "../cni-args.ts";
 import type { MacAddress } from "../mac.ts";
 import { requestedAddresses, requestedMac } from "../requested.ts";
 import { type WishedAddresses, wishedAddresses } from "./addresses.ts";
-import type { AnnotatedNamespace, AnnotatedPod } from "./annotation.ts";
+import { ANNOTATION_PREFIX, type AnnotatedNamespace, type AnnotatedPod } from "./annotation.ts";
 import { wishedFloatingIps } from "./floating-ips.ts";
 import { wishedMac } from "./hardware-address.ts";
 import { NO_POOLS, withoutAnnotations } from "./no-annotations.ts";
@@ -36,6 +36,9 @@ export interface PodWishes {
   /** Canonical CIDRs. */
   readonly allowedSourcePrefixes: readonly string[];
 }
+
+/** What ADD itself writes (C§3.1). */
+const RECORD: ReadonlySet<string> = new Set(["podIP", "podIPs", "containerID"].map((name) => ANNOTATION_PREFIX + name));
 
 type Configuration = Pick<NetworkConfig, "policy" | "ipam" | "featureControl" | "runtimeConfig">;
 type Arguments = Pick<CniArgs, "ip" | "mac">;
@@ -60,11 +63,16 @@ export function podWishes(pod: AnnotatedPod, namespace: AnnotatedNamespace | und
   };
 }
 
-/** Whether the pod wants addresses but none in particular. A wish that cannot be read is none of these; `podWishes` refuses it. */
+/**
+ * Whether it is certain at a glance that the pod itself leaves everything to its namespace and the configuration: no annotation of ours
+ * but the record, and no address asked for elsewhere. Others are not looked into; `podWishes` does that.
+ */
 export function wantsAnyAddress(pod: AnnotatedPod, config: Configuration, args: Arguments): boolean {
+  if (config.policy.type === "k8s" && Object.keys(pod.annotations).some((key) => key.startsWith(ANNOTATION_PREFIX) && !RECORD.has(key))) {
+    return false;
+  }
   try {
-    const isFree = config.policy.type !== "k8s" || wishedAddresses(pod, config).kind === "ipam";
-    return isFree && requestedAddresses(config, args).length === 0;
+    return requestedAddresses(config, args).length === 0;
   } catch {
     return false;
   }

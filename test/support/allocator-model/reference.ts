@@ -3,7 +3,7 @@
  * objects to every change that no correct allocator makes, whoever made it and whatever it was about to do.
  */
 
-import { holderOf, isFree, prefixOf, sequenceOf } from "../../../ipam-plugin/allocator/block.ts";
+import { familyOf, holderOf, isFree, prefixOf, sequenceOf } from "../../../ipam-plugin/allocator/block.ts";
 import { addressAt, contains, formatAddress, parseAddress } from "../../../lib/addresses/address.ts";
 import type { Block, BlockAffinity, Handle, IpamConfiguration } from "../../../lib/datastore/resources.ts";
 import type { MemoryStore } from "../memory-datastore.ts";
@@ -23,16 +23,25 @@ export class ReferenceModel {
   readonly #configuration: IpamConfiguration;
   readonly #nowMs: () => number;
   readonly #isReserved: (address: string) => boolean;
+  readonly #isLimited: (node: string) => boolean;
   readonly #seenBlocks = new Map<string, Block>();
   readonly #seenHandles = new Map<string, Handle>();
   #seenAffinities: readonly BlockAffinity[] = [];
   readonly #releasedMs = new Map<string, number>();
 
-  constructor(store: MemoryStore, configuration: IpamConfiguration, nowMs: () => number, isReserved: (address: string) => boolean) {
+  /** @param isLimited whether a node may not go beyond its number of blocks now */
+  constructor(
+    store: MemoryStore,
+    configuration: IpamConfiguration,
+    nowMs: () => number,
+    isReserved: (address: string) => boolean,
+    isLimited: (node: string) => boolean,
+  ) {
     this.#store = store;
     this.#configuration = configuration;
     this.#nowMs = nowMs;
     this.#isReserved = isReserved;
+    this.#isLimited = isLimited;
   }
 
   /** After every step of the scheduler. @throws Violation */
@@ -67,6 +76,7 @@ export class ReferenceModel {
     const affinities = this.#affinities();
     if (affinities.length !== this.#seenAffinities.length || affinities.some((row, index) => row !== this.#seenAffinities[index])) {
       hasChanged = true;
+      this.#checkLimit(this.#seenAffinities, affinities);
       this.#seenAffinities = affinities;
     }
     if (!hasChanged) return;
@@ -133,6 +143,17 @@ export class ReferenceModel {
       const address = formatAddress(addressAt(prefix, ordinal));
       if (this.held.has(address)) this.#release(address, block, ordinal);
       this.#checkCooled(address);
+    }
+  }
+
+  /** A claim begins with its affinity. */
+  #checkLimit(before: readonly BlockAffinity[], after: readonly BlockAffinity[]): void {
+    const limit = this.#configuration.maxBlocksPerHost;
+    if (limit === 0) return;
+    for (const { owner, cidr } of after) {
+      const owned = before.filter((other) => other.owner.name === owner.name && familyOf(other.cidr) === familyOf(cidr));
+      if (owned.length < limit || owned.some((other) => other.cidr === cidr) || !this.#isLimited(owner.name)) continue;
+      throw new Violation(`${owner.name} claims ${cidr}, and has ${owned.map((other) => other.cidr)} already`);
     }
   }
 

@@ -1,6 +1,7 @@
 /** A small cluster made from a seed: pools of a few blocks, a configuration, nodes that each do a few random things. */
 
-import { type Allocator, type AutoAssignResult, type Clock, createAllocator } from "../../../ipam-plugin/allocator/allocator.ts";
+import { type Allocator, type AutoAssignResult, type Clock, createAllocator, type View } from "../../../ipam-plugin/allocator/allocator.ts";
+import { assignmentReads } from "../../../ipam-plugin/assign-automatic.ts";
 import {
   type Address,
   addressAt,
@@ -13,7 +14,7 @@ import {
 import type { BlockOwner } from "../../../lib/datastore/datastore.ts";
 import type { IpamConfiguration } from "../../../lib/datastore/resources.ts";
 import { withoutListWithRoom } from "../cluster.ts";
-import { MemoryStore } from "../memory-datastore.ts";
+import { LaggingMemory, MemoryStore, type Recollection } from "../memory-datastore.ts";
 import { type Scheduler, seededRandom } from "../scheduler.ts";
 import { ReferenceModel } from "./reference.ts";
 
@@ -36,6 +37,8 @@ interface Operation {
 interface Node {
   readonly owner: BlockOwner;
   readonly holds: Map<string, { address: Address; sequenceNumber: bigint }[]>;
+  /** What its server's lists are made of, where that lags behind. */
+  readonly memory: Recollection | undefined;
 }
 
 export class World {
@@ -51,6 +54,8 @@ export class World {
   readonly #options: WorldOptions;
   readonly #reserved: Prefix | undefined;
   readonly #findsRoom: boolean;
+  /** Nodes that are doing something for which the limit of blocks does not count. */
+  readonly #unlimited = new Set<string>();
   #containers = 0;
 
   constructor(seed: number, scheduler: Scheduler, options: WorldOptions) {
@@ -71,10 +76,12 @@ export class World {
       this.configuration,
       () => this.clock.nowMs(),
       (text) => this.#isReserved(text),
+      (node) => options.hasFaults !== true && !this.#unlimited.has(node),
     );
     this.nodes = Array.from({ length: options.nodes }, (_, index) => ({
       owner: { type: "host", name: `node-${index}` },
       holds: new Map(),
+      memory: !this.#findsRoom && this.#chance(0.6) ? lagging(this.store, scheduler.random) : undefined,
     }));
   }
 
@@ -98,8 +105,8 @@ export class World {
   }
 
   /** An allocator of one client of the store. */
-  allocator(client: string, scheduler: Scheduler): Allocator {
-    const datastore = this.store.connect(client, scheduler.gate);
+  allocator(client: string, scheduler: Scheduler, memory?: Recollection): Allocator {
+    const datastore = this.store.connect(client, scheduler.gate, memory);
     return createAllocator({
       datastore: this.#findsRoom ? datastore : withoutListWithRoom(datastore),
       clock: scheduler.clock,
@@ -113,7 +120,7 @@ export class World {
     return this.nodes.map((node) => {
       const operations = Array.from({ length: this.#options.operationsPerNode }, () => this.#operation(node, scheduler));
       return async () => {
-        const allocator = this.allocator(node.owner.name, scheduler);
+        const allocator = this.allocator(node.owner.name, scheduler, node.memory);
         for (const operation of operations) {
           scheduler.trace.push(`${node.owner.name}: ${operation.name}`);
           try {
@@ -185,8 +192,9 @@ export class World {
     return {
       name: `assign to ${handle} and give back`,
       run: async (allocator, node) => {
-        const result = await this.#autoAssign(allocator, node, handle, 1, 1);
-        await allocator.giveBack(result, handle);
+        const view = await this.#view(allocator, node);
+        const result = await this.#autoAssign(allocator, node, handle, 1, 1, view);
+        await allocator.giveBack(result, handle, undefined, view);
       },
     };
   }
@@ -233,7 +241,10 @@ export class World {
     return {
       name: `assign ${formatAddress(address)} to ${handle}`,
       run: async (allocator, { owner, holds }) => {
-        const { sequenceNumber } = await allocator.assignIp({ address, handle, attributes: { node: owner.name }, owner, use: "Workload" });
+        const attributes = { node: owner.name };
+        const { sequenceNumber } = await this.#beyondLimit(owner, () =>
+          allocator.assignIp({ address, handle, attributes, owner, use: "Workload" }),
+        );
         holds.set(handle, [...(holds.get(handle) ?? []), { address, sequenceNumber }]);
       },
     };
@@ -253,6 +264,7 @@ export class World {
           owner,
           use: "Workload",
           perHandleLimit: 1,
+          view: allocator.view({ owner, mayBeOld: true }),
         });
         this.model.observe();
         const held = [...this.model.held.values()].filter((holding) => holding.handle === handle).length;
@@ -284,14 +296,33 @@ export class World {
     return {
       name: `claim ${cidr}`,
       run: async (allocator, { owner }) => {
-        await allocator.claimAffinity(cidr, owner);
+        await this.#beyondLimit(owner, () => allocator.claimAffinity(cidr, owner));
       },
     };
   }
 
-  async #autoAssign(allocator: Allocator, { owner }: Node, handle: string, count4: number, count6: number): Promise<AutoAssignResult> {
+  async #autoAssign(
+    allocator: Allocator,
+    node: Node,
+    handle: string,
+    count4: number,
+    count6: number,
+    view?: View,
+  ): Promise<AutoAssignResult> {
+    const { owner } = node;
     const attributes = { node: owner.name, timestamp: String(this.#containers) };
-    return allocator.autoAssign({ count4, count6, handle, attributes, owner, use: "Workload" });
+    const reads = view ?? (await this.#view(allocator, node));
+    return allocator.autoAssign({ count4, count6, handle, attributes, owner, use: "Workload", view: reads });
+  }
+
+  /** As an ADD has it: asked for ahead, sometimes long before the turn comes. */
+  async #view(allocator: Allocator, { owner, memory }: Node): Promise<View> {
+    const view = allocator.view({ owner, mayBeOld: true });
+    if (memory !== undefined && this.#chance(0.5)) {
+      await Promise.allSettled(assignmentReads(view, [4, 6]));
+      if (this.#chance(0.3)) view.forgetAffinities();
+    }
+    return view;
   }
 
   #hold({ holds }: Node, handle: string, { ipv4, ipv6 }: AutoAssignResult): void {
@@ -312,6 +343,15 @@ export class World {
     if (error !== undefined) throw error;
   }
 
+  async #beyondLimit<T>({ name }: BlockOwner, work: () => Promise<T>): Promise<T> {
+    this.#unlimited.add(name);
+    try {
+      return await work();
+    } finally {
+      this.#unlimited.delete(name);
+    }
+  }
+
   #newHandle(): string {
     const handle = `net.c${++this.#containers}`;
     this.handles.add(handle);
@@ -329,6 +369,21 @@ export class World {
   #below(limit: number): number {
     return Math.floor(this.#random() * limit);
   }
+}
+
+/**
+ * A memory that hears of some of what it has missed, or of nothing, each time it is asked. Only reservations it knows: who makes one waits
+ * until it is known before he relies on it.
+ */
+function lagging(store: MemoryStore, random: () => number): Recollection {
+  const memory = new LaggingMemory(store);
+  return {
+    rows(kind) {
+      const lag = memory.lag(kind);
+      memory.hear(kind, kind === "reservation" ? lag : Math.floor(random() * (lag + 1)));
+      return memory.rows(kind);
+    },
+  };
 }
 
 function prefixOf(text: string): Prefix {

@@ -1,7 +1,7 @@
 /** Addresses from any IPAM plugin: host-local for real, ours by exec and in process, and plugins that misbehave (C§2.5). */
-import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { localConf } from "../../support/conf.ts";
+import { localConf, podArgs } from "../../support/conf.ts";
 import { BIN_DIR, type CniRun, type JsonRecord, Node } from "../../support/node.ts";
 import { readStore } from "../../support/store.ts";
 
@@ -163,6 +163,87 @@ describe("A delegate that misbehaves", () => {
 
     expect(await node.cni("ADD", call)).toMatchObject({ exit: 1 });
     expect(await callsOf(node, calls)).toEqual(["ADD", "ADD"]);
+  });
+});
+
+describe("While a delegate looks for addresses", () => {
+  /** ADD notes the links of the host and of the sandbox after a moment, before it does what the test says. */
+  function watchingIpam(node: Node, script: string) {
+    const seen = join(node.dir, "links");
+    const look = `/bin/sleep 0.2; /usr/sbin/ip -j link show > ${seen}; /usr/bin/nsenter --net="$CNI_NETNS" /usr/sbin/ip -j link show > ${seen}.pod`;
+    const { path } = scriptedIpam(node, `cat >/dev/null; [ "$CNI_COMMAND" = ADD ] || exit 0; ${look}; ${script}`);
+    const read = (file: string): JsonRecord[] => JSON.parse(readFileSync(file, "utf8"));
+    return { path, links: () => ({ host: read(seen), pod: read(`${seen}.pod`) }) };
+  }
+  const withoutLoopback = (links: readonly JsonRecord[]) => links.filter(({ ifname }) => ifname !== "lo");
+
+  it("the links are made, and the attachment is what it always is", async () => {
+    await using node = await Node.create();
+    const { path, links } = watchingIpam(node, `echo '${ANSWER}'`);
+    const pod = await node.addPod();
+    const conf = localConf(node, { ipam: { type: "scripted" } });
+
+    const run = await node.cni("ADD", { pod, path, conf });
+
+    expect(run.json).toMatchObject({ ips: [{ address: "10.80.0.5/32", interface: 1 }] });
+    const seen = links();
+    expect(withoutLoopback(seen.host)).toMatchObject([
+      { operstate: "DOWN", address: "ee:ee:ee:ee:ee:ee", ifalias: expect.stringMatching(/^tortie:/) },
+    ]);
+    expect(withoutLoopback(seen.pod)).toMatchObject([{ ifname: "eth0", operstate: "DOWN" }]);
+    const [link] = withoutLoopback(await node.ip("-j", "link", "show"));
+    expect(link).toMatchObject({ ifindex: withoutLoopback(seen.host)[0]?.ifindex, operstate: "UP" });
+    expect(await node.cni("CHECK", { pod, path, conf: { ...conf, prevResult: run.json } })).toMatchObject({ exit: 0 });
+    expect(await node.cni("DEL", { pod, path, conf })).toMatchObject({ exit: 0, stdout: "" });
+    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+  });
+
+  it("and finds none, the links go again", async () => {
+    await using node = await Node.create();
+    const { path, links } = watchingIpam(node, "exit 3");
+    const pod = await node.addPod();
+
+    expect(await node.cni("ADD", { pod, path, conf: localConf(node, { ipam: { type: "scripted" } }) })).toMatchObject({ exit: 1 });
+
+    expect(withoutLoopback(links().host)).toHaveLength(1);
+    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+    expect(await node.podIp(pod, "-j", "link", "show")).toHaveLength(1);
+  });
+
+  it.each([
+    ["fails", "exit 3", 1],
+    ["finds one", `echo '{"cniVersion":"1.0.0","ips":[{"address":"10.80.0.6/24"}]}'`, 0],
+  ])("the link of the pod's older sandbox stays as it is, until the delegate %s", async (_, script, exit) => {
+    await using node = await Node.create();
+    const [older, newer] = [await node.addPod(), await node.addPod()];
+    const args = podArgs("web");
+    const first = scriptedIpam(node, `cat >/dev/null; [ "$CNI_COMMAND" = DEL ] || echo '${ANSWER}'`);
+    const conf = localConf(node, { ipam: { type: "scripted" } });
+    expect(await node.cni("ADD", { pod: older, path: first.path, conf, args })).toMatchObject({ exit: 0 });
+    const before = [
+      await node.ip("-j", "addr", "show"),
+      await node.ip("-j", "route", "show"),
+      await node.podIp(older, "-j", "addr", "show"),
+    ];
+
+    const second = watchingIpam(node, script);
+    const run = await node.cni("ADD", {
+      pod: newer,
+      containerId: "cid2",
+      path: second.path,
+      conf,
+      args: podArgs("web", "default", "cid2"),
+    });
+
+    expect(run.exit).toBe(exit);
+    const { host, pod } = second.links();
+    expect(host.map(({ ifindex, operstate }) => [ifindex, operstate])).toEqual(
+      before[0]?.map(({ ifindex, operstate }) => [ifindex, operstate]),
+    );
+    expect(withoutLoopback(pod)).toEqual([]);
+    const now = [await node.ip("-j", "addr", "show"), await node.ip("-j", "route", "show"), await node.podIp(older, "-j", "addr", "show")];
+    if (exit === 0) expect(withoutLoopback(now[2] ?? [])).toEqual([]);
+    else expect(now).toEqual(before);
   });
 });
 

@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type AddOptions, type IpamAddition, ipamAdd, ipamRun } from "../../../ipam-plugin/ipam-plugin.ts";
+import { type AddOptions, expectAdd, expectDel, type IpamAddition, ipamAdd, ipamRun, type View } from "../../../ipam-plugin/ipam-plugin.ts";
 import { createIpamServices, type IpamServices } from "../../../ipam-plugin/services.ts";
 import type { CniRequest } from "../../../lib/cni/protocol.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
@@ -10,6 +10,7 @@ import type { NetworkConfig } from "../../../lib/config/network-config.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
 import type { OwnedObject, OwnerReference } from "../../../lib/datastore/resources.ts";
 import type { JsonObject } from "../../../lib/json/value.ts";
+import type { FileLock } from "../../../lib/system/flock.ts";
 import { Cluster, type ClusterSetup } from "../../support/cluster.ts";
 import { freeLock } from "../../support/free-lock.ts";
 
@@ -29,25 +30,32 @@ export interface ServerCall {
 export class ServerNode implements Disposable {
   readonly cluster: Cluster;
   readonly services: IpamServices;
+  lock: (path: string) => FileLock = freeLock;
   readonly #directory = mkdtempSync(join(tmpdir(), "tortie-requests-"));
 
-  private constructor(cluster: Cluster) {
+  private constructor(cluster: Cluster, asksAhead: boolean) {
     this.cluster = cluster;
     const upgradeMarker = join(this.#directory, "ipam_upgraded");
     writeFileSync(upgradeMarker, "");
     this.services = createIpamServices({
-      datastore: asOnServer(cluster.observed),
+      datastore: asOnServer(cluster.observed, asksAhead),
       node: "node-a",
       env: {},
       log: { info() {}, error() {} },
-      lock: freeLock,
+      lock: (path) => this.lock(path),
       upgradeMarker,
     });
   }
 
-  static async create(setup: ClusterSetup = {}): Promise<ServerNode> {
+  /** @param asksAhead whether handles can be asked for before they are needed */
+  static async create(setup: ClusterSetup = {}, asksAhead = false): Promise<ServerNode> {
     const pools = { "10.0.0.0/24": {}, "fd00::/112": { blockSize: 122 } };
-    return new ServerNode(await Cluster.create({ pools, nodes: { "node-a": {} }, ...setup }));
+    return new ServerNode(await Cluster.create({ pools, nodes: { "node-a": {} }, ...setup }), asksAhead);
+  }
+
+  expectAdd(call: ServerCall = {}): View {
+    const [request, config] = requestOf("ADD", call);
+    return expectAdd(request, config, this.services);
   }
 
   add(call: ServerCall = {}, options: AddOptions = {}): Promise<IpamAddition> {
@@ -56,6 +64,10 @@ export class ServerNode implements Disposable {
 
   async addresses(call: ServerCall = {}): Promise<readonly string[]> {
     return (await this.add(call)).result.ips.map(({ address }) => address);
+  }
+
+  expectDel(call: ServerCall = {}): void {
+    expectDel(requestOf("DEL", call)[0], this.services);
   }
 
   async del(call: ServerCall = {}): Promise<void> {
@@ -136,20 +148,26 @@ function requestOf(command: CniRequest["command"], call: ServerCall): [CniReques
 }
 
 /** Pools are made by others, and names are in lower case. */
-function asOnServer(datastore: Datastore): Datastore {
+function asOnServer(datastore: Datastore, asksAhead: boolean): Datastore {
   const { pools, handles } = datastore;
+  const asked = new Map<string, ReturnType<typeof handles.get>>();
   return {
     ...datastore,
     pools: {
       get: (name) => pools.get(name),
-      list: () => pools.list(),
+      list: (options) => pools.list(options),
       create: (name, pool) => pools.create(name, pool),
       update: (name, pool, revision) => pools.update(name, pool, revision),
       delete: (name, revision) => pools.delete(name, revision),
     },
     handles: {
       foldsCase: true,
-      get: (id) => handles.get(id.toLowerCase()),
+      get(id) {
+        const answer = asked.get(id);
+        asked.delete(id);
+        return answer ?? handles.get(id.toLowerCase());
+      },
+      ...(asksAhead && { ahead: (id: string) => void asked.set(id, asked.get(id) ?? handles.get(id.toLowerCase())) }),
       list: () => handles.list(),
       create: (id, handle) => handles.create(id.toLowerCase(), handle),
       update: (id, handle, revision) => handles.update(id.toLowerCase(), handle, revision),

@@ -1,5 +1,6 @@
 import { describeDatastore } from "../../support/datastore-conformance.ts";
-import { type Fate, MemoryStore } from "../../support/memory-datastore.ts";
+import { type Fate, LaggingMemory, MemoryStore } from "../../support/memory-datastore.ts";
+import { sampleAffinity } from "../../support/samples.ts";
 import { Scheduler } from "../../support/scheduler.ts";
 
 describeDatastore(
@@ -55,6 +56,30 @@ describe("the memory store with a gate", () => {
     await new Promise((resolve) => setImmediate(resolve));
     deliver("proceed");
     expect(await answer).toBeUndefined();
+  });
+});
+
+describe("a memory that lags behind", () => {
+  it("answers only the lists that may be old, with what it has heard of, in the order of the writes", async () => {
+    const store = new MemoryStore();
+    const memory = new LaggingMemory(store);
+    const { affinities, hasMemory } = store.connect("client", undefined, memory);
+    expect([hasMemory, store.connect().hasMemory]).toEqual([true, undefined]);
+    const [one, two] = [sampleAffinity("a", "10.0.0.0/26"), sampleAffinity("a", "10.0.0.64/26")];
+    const { revision } = await affinities.create(one, one);
+    await affinities.create(two, two);
+    await affinities.delete(one, revision);
+    const lists = async () => {
+      const [old, now] = [await affinities.listByOwner(one.owner, 4, { mayBeOld: true }), await affinities.listByOwner(one.owner, 4)];
+      return [old, now].map((list) => list.map(({ value }) => value.cidr));
+    };
+
+    expect(await lists()).toEqual([[], [two.cidr]]);
+    memory.hear("affinity", 2);
+    expect(memory.lag("affinity")).toBe(1);
+    expect(await lists()).toEqual([[one.cidr, two.cidr], [two.cidr]]);
+    memory.hear("affinity");
+    expect(await lists()).toEqual([[two.cidr], [two.cidr]]);
   });
 });
 

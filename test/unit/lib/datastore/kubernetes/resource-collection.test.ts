@@ -4,6 +4,7 @@ import { handleCodec } from "../../../../../lib/datastore/kubernetes/handle-code
 import { ResourceApi } from "../../../../../lib/datastore/kubernetes/resource-api.ts";
 import { ResourceCollection } from "../../../../../lib/datastore/kubernetes/resource-collection.ts";
 import type { Handle } from "../../../../../lib/datastore/resources.ts";
+import { turns } from "../../../../../lib/system/turns.ts";
 import { type Exchange, ScriptedClient } from "../../../../support/scripted-api-client.ts";
 
 const ALL = `/apis/${LEGACY_GROUP}/ipamhandles`;
@@ -228,6 +229,19 @@ describe("a list", () => {
     ]);
   });
 
+  it("that may be old comes from the server's memory, whole", async () => {
+    const list = { metadata: { resourceVersion: "9" }, items: [item("net.c1"), item("net.c2", { deleted: true })] };
+    const { client, handles } = collection(
+      [`GET ${ALL}?resourceVersion=0`, list],
+      [`GET ${ALL}?labelSelector=a%3Db&resourceVersion=0`, list],
+      [FIRST, list],
+    );
+    expect((await handles.list({ mayBeOld: true })).map(({ value }) => value.id)).toEqual(["net.c1"]);
+    expect(await handles.listSelected("a=b", { mayBeOld: true })).toHaveLength(1);
+    expect(await handles.list({ mayBeOld: false })).toHaveLength(1);
+    expect(client.left).toEqual([]);
+  });
+
   it("is begun anew when its pages have expired, but not for ever", async () => {
     const expired: Exchange[] = [
       [FIRST, { metadata: { continue: "x" }, items: [item("net.old")] }],
@@ -249,5 +263,79 @@ describe("a list", () => {
     for (const answer of ["<html>", { items: "none" }]) {
       await expect(collection([FIRST, answer]).handles.list()).rejects.toMatchObject({ failure: "invalid" });
     }
+  });
+});
+
+describe("an object that is asked for ahead", () => {
+  it("is asked for at once and once, and the next reader has that answer, the one after it a new one", async () => {
+    const { client, handles } = collection([`GET ${ONE}`, stored("5")], [`GET ${ONE}`, stored("6")]);
+    handles.ahead("net.c1");
+    handles.ahead("net.c1");
+    await turns(1);
+    expect(client.asked).toHaveLength(1);
+    expect((await handles.get("net.c1"))?.revision).toBe("u1/5");
+    expect(client.asked).toHaveLength(1);
+    expect((await handles.get("net.c1"))?.revision).toBe("u1/6");
+    expect(client.asked).toHaveLength(2);
+  });
+
+  it("and is missing is missing for its reader", async () => {
+    const { client, handles } = collection([`GET ${ONE}`, MISSING], [`GET ${ONE}`, stored("6")]);
+    handles.ahead("net.c1");
+    expect(await handles.get("net.c1")).toBeUndefined();
+    expect(await handles.get("net.c1")).toEqual({ value: HANDLE, revision: "u1/6" });
+    expect(client.left).toEqual([]);
+  });
+
+  it.each([
+    ["the server refuses it", { status: 403, reason: "Forbidden" }, "unauthorized"],
+    ["the server is away", { status: 0 }, "unavailable"],
+    ["it is damaged", { metadata: { name: "net.c1" }, spec: {} }, "invalid"],
+  ])("fails for its reader, and for nobody else: %s", async (_, answer, failure) => {
+    const { handles } = collection([`GET ${ONE}`, answer], [`GET ${ONE}`, stored("6")]);
+    handles.ahead("net.c1");
+    await turns(2);
+    await expect(handles.get("net.c1")).rejects.toMatchObject({ failure, message: expect.stringContaining("IPAMHandle(net.c1)") });
+    expect(await handles.get("net.c1")).toMatchObject({ revision: "u1/6" });
+  });
+
+  it("and marked deleted is removed on the way when it is read, not before", async () => {
+    const { client, handles } = collection([`GET ${ONE}`, marked("5")], [`DELETE ${ONE}`, { kind: "Status" }]);
+    handles.ahead("net.c1");
+    await turns(2);
+    expect(client.left).toEqual([`DELETE ${ONE}`]);
+    expect(await handles.get("net.c1")).toBeUndefined();
+    expect(client.left).toEqual([]);
+  });
+
+  it.each<[string, Exchange, (handles: ResourceCollection<string, Handle>) => Promise<unknown>]>([
+    ["made", [`POST ${ALL}`, stored("6")], (handles) => handles.create("net.c1", HANDLE)],
+    ["written", [`PUT ${ONE}`, stored("6")], (handles) => handles.update("net.c1", HANDLE, "u1/5")],
+    ["removed", [`DELETE ${ONE}`, { kind: "Status" }], (handles) => handles.delete("net.c1", "u1/5")],
+    ["written in vain", [`PUT ${ONE}`, CONFLICT], (handles) => handles.update("net.c1", HANDLE, "u1/5").catch(() => {})],
+  ])("is asked for again when it was %s in between", async (_, exchange, write) => {
+    const { client, handles } = collection([`GET ${ONE}`, stored("5")], exchange, [`GET ${ONE}`, stored("7")]);
+    handles.ahead("net.c1");
+    await turns(1);
+    await write(handles);
+    expect(await handles.get("net.c1")).toMatchObject({ revision: "u1/7" });
+    expect(client.left).toEqual([]);
+  });
+
+  it("is not forgotten when another one is written", async () => {
+    const { client, handles } = collection([`GET ${ONE}`, stored("5")], [`DELETE ${ALL}/net.c2`, { kind: "Status" }]);
+    handles.ahead("net.c1");
+    await turns(1);
+    await handles.delete("net.c2", "u2/1");
+    expect(await handles.get("net.c1")).toMatchObject({ revision: "u1/5" });
+    expect(client.left).toEqual([]);
+  });
+
+  it("costs nothing when there can be no such object", async () => {
+    const { client, handles } = collection();
+    handles.ahead("net.a_1");
+    await turns(2);
+    expect(await handles.get("net.a_1")).toBeUndefined();
+    expect(client.asked).toEqual([]);
   });
 });
