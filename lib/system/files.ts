@@ -157,8 +157,10 @@ export function statusOfOpen(fd: number): FileStatus {
 
 function readStatus(directory: number, path: string, flags: number): FileStatus {
   const bytes = new Uint8Array(STATX.bytes);
-  if (libc().statx(directory, cString(path), flags, STATX_BASIC_STATS, bytes) !== 0) {
-    throw new SystemError("stat", path === "" ? `descriptor ${directory}` : path, lastErrno());
+  while (libc().statx(directory, cString(path), flags, STATX_BASIC_STATS, bytes) !== 0) {
+    const errno = lastErrno();
+    // No answer of statx(2): a lock of the runtime was in between, and has put its own errno in the place.
+    if (errno !== EAGAIN) throw new SystemError("stat", path === "" ? `descriptor ${directory}` : path, errno);
   }
   const view = new DataView(bytes.buffer);
   return {

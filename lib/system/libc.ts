@@ -4,7 +4,7 @@
  *
  * A function that fails returns -1; `lastErrno()` must then be the very next call, before the runtime makes system calls of its own.
  */
-import { dlopen, type FFIFunction, type Library, read } from "bun:ffi";
+import { dlopen, type FFIFunction, type Library, type Pointer, read } from "bun:ffi";
 
 const SYMBOLS = {
   open: { args: ["ptr", "i32", "u32"], returns: "i32" },
@@ -35,15 +35,20 @@ const SYMBOLS = {
 } as const satisfies Record<string, FFIFunction>;
 
 let library: Library<typeof SYMBOLS> | undefined;
+/** Where this thread's errno is. Known beforehand, since whatever happens between a failure and the look at it may overwrite it. */
+let errnoLocation: Pointer | bigint | null = null;
 
 /** The functions of the C library named above, with their C signatures; pointers are typed arrays. */
 export function libc(): Library<typeof SYMBOLS>["symbols"] {
-  library ??= dlopen("libc.so.6", SYMBOLS);
+  if (library === undefined) {
+    library = dlopen("libc.so.6", SYMBOLS);
+    errnoLocation = library.symbols.__errno_location();
+    lastErrno();
+  }
   return library.symbols;
 }
 
 /** errno of the call of `libc()` that has just failed. */
 export function lastErrno(): number {
-  const location = libc().__errno_location();
-  return location === null ? 0 : read.i32(location);
+  return errnoLocation === null ? 0 : read.i32(errnoLocation);
 }

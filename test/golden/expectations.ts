@@ -35,7 +35,7 @@ export function sandboxSettings(...names: readonly string[]): Expectations {
 /** The sandbox forwards as it did before: an ADD that was refused has not written its settings. */
 export const SANDBOX_UNTOUCHED: Expectations = { "* > kernel > pod > sysctls > ipv4/ip_forward": { is: "1" } };
 
-/** More requests than Calico's, because more is done: call → as many at most. */
+/** More requests than Calico's, because more is done, or asked together: call → as many at most. */
 export function requests(atMost: Readonly<Record<number, number>>): Expectations {
   return Object.fromEntries(Object.entries(atMost).map(([call, limit]) => [`call ${call} > requests`, { atMost: limit }]));
 }

@@ -225,8 +225,9 @@ export class ResourceCollection<K, T> implements Collection<K, T> {
     }
   }
 
+  /** The answer to a write, which says what was sent: nobody looks into it before it is needed. */
   #decodeText(text: string): Versioned<T> {
-    return this.#decode(this.#parse("", text));
+    return this.#decode(this.#parse("", text), "lazily");
   }
 
   /** Another uid under the same name is a conflict here: the object that the caller knew is not the one that is there. */

@@ -1,6 +1,6 @@
 /** What an operation costs the API server: requests by its audit log, connections by a proxy on the way (the issue's "Cost"). */
 import { LEGACY, startCluster, type TestCluster, V3 } from "../../support/kubernetes/cluster.ts";
-import { PodNode } from "../../support/kubernetes/pod-node.ts";
+import { NAMESPACE, PodNode } from "../../support/kubernetes/pod-node.ts";
 
 let cluster: TestCluster;
 beforeAll(async () => {
@@ -44,6 +44,26 @@ describe.each([LEGACY, V3] as const)("Requests of one operation, %s", (group) =>
     ]);
   });
 
+  it("are ten for a pod that chooses its family, whatever the configuration has on: nothing is listed that it does not want", async () => {
+    await using node = await PodNode.create(cluster, { group });
+    await node.pool("pool4", "10.60.0.0/26");
+    await node.pool("pool6", "fd60::/122");
+    const annotations = { "cni.projectcalico.org/ipFamilies": '["IPv6"]' };
+    await node.pod("first", { annotations });
+    await node.add({ pod: "first", container: "c0" });
+    await node.pod("pod", { annotations });
+    const sandbox = await node.sandbox("second");
+
+    const requests = await requestsOf(() => node.add({ sandbox }));
+
+    expect(requests.filter((request) => request.startsWith("list "))).toEqual([
+      "list ippools",
+      "list ipreservations",
+      "list blockaffinities",
+    ]);
+    expect(requests).toHaveLength(10);
+  });
+
   it("are eight for its DEL, and four for a DEL that finds nothing left", async () => {
     await using node = await PodNode.create(cluster, { group });
     await node.pool("pool4", "10.60.0.0/26");
@@ -54,11 +74,11 @@ describe.each([LEGACY, V3] as const)("Requests of one operation, %s", (group) =>
     expect(await requestsOf(() => node.del())).toEqual([
       "get clusterinformations/default",
       "get ipamhandles/net1.c1",
+      "get ipamhandles/test.pod",
       `get ${configurations}/default`,
       "get ipamblocks/10-60-0-0-26",
       "update ipamblocks/10-60-0-0-26",
       "delete ipamhandles/net1.c1",
-      "get ipamhandles/test.pod",
       "patch namespaces/test/pods/pod/status",
     ]);
     const nothing = [
@@ -70,6 +90,36 @@ describe.each([LEGACY, V3] as const)("Requests of one operation, %s", (group) =>
     expect(await requestsOf(() => node.del({ netns: "" }))).toEqual(nothing);
     await cluster.remove("v1", "pods", "pod", "test");
     expect(await requestsOf(() => node.del({ netns: "" }))).toEqual(nothing);
+  });
+});
+
+describe("A pod that its virtual machine migrates to", () => {
+  it("gets the machine's addresses, and asks for no list to choose others from", async () => {
+    await using node = await PodNode.create(cluster);
+    await node.pool("pool4", "10.60.0.0/26");
+    const instance = await cluster.apply({
+      apiVersion: "kubevirt.io/v1",
+      kind: "VirtualMachineInstance",
+      metadata: { name: "vm", namespace: NAMESPACE },
+      spec: {},
+    });
+    const { apiVersion, kind, metadata } = instance;
+    const ownerReferences = [{ apiVersion, kind, name: metadata.name, uid: metadata.uid, controller: true }];
+    await node.pod("virt-launcher-vm-a", { ownerReferences });
+    const { ips } = await node.add({ pod: "virt-launcher-vm-a", container: "a" });
+    await node.pod("virt-launcher-vm-b", { ownerReferences, labels: { "kubevirt.io/migrationJobUID": "job-1" } });
+    const sandbox = await node.sandbox("b");
+
+    const requests = await requestsOf(async () => {
+      expect((await node.add({ pod: "virt-launcher-vm-b", container: "b", sandbox })).ips).toEqual(ips);
+    });
+
+    expect(requests.filter((request) => request.startsWith("list "))).toEqual([]);
+    expect(requests.slice(0, 3)).toEqual([
+      "get clusterinformations/default",
+      "get namespaces/test/pods/virt-launcher-vm-b",
+      "get namespaces/test",
+    ]);
   });
 });
 

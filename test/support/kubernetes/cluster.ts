@@ -10,6 +10,7 @@ import { makeCertificates, writeKubeconfig } from "./credentials.ts";
 import { FaultProxy } from "./fault-proxy.ts";
 import { ACCOUNTS, answersForEveryKind, type Identity, install } from "./install.ts";
 import { memberAt } from "./json.ts";
+import { knowsAffinities } from "./memory.ts";
 import { ObjectStore } from "./object-store.ts";
 import {
   type ApiObject,
@@ -192,8 +193,9 @@ export class TestCluster implements AsyncDisposable {
     return readAudit(this.#auditLog, since).filter((request) => request.userAgent !== HARNESS_AGENT);
   }
 
-  /** A place in the audit log: everything that was answered before is before it. */
+  /** A place in the audit log: everything that was answered before is before it, and the lists that plugins ask for know of it. */
   async mark(): Promise<number> {
+    for (const group of this.groups) await knowsAffinities(group, (path) => this.api("GET", path));
     await this.#auditIsComplete();
     return auditSize(this.#auditLog);
   }

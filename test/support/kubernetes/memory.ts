@@ -24,6 +24,18 @@ export async function heardOf(method: string, path: string, answer: Answer, get:
   });
 }
 
+/**
+ * Waits until the memory knows the affinities that are stored, whoever wrote them: an operation whose requests are counted lists them
+ * once more when one of its node is missing.
+ */
+export async function knowsAffinities(group: string, get: (path: string) => Promise<Answer>): Promise<void> {
+  const list = `/apis/${group}/blockaffinities`;
+  const items = memberAt(JSON.parse((await get(list)).text), "items");
+  const revisions = Array.isArray(items) ? items.map((item) => Number(memberAt(item, "metadata", "resourceVersion"))) : [];
+  if (revisions.length === 0) return;
+  await get(`${list}?limit=1&resourceVersionMatch=NotOlderThan&resourceVersion=${Math.max(...revisions)}`);
+}
+
 function isEnding(item: unknown): boolean {
   return memberAt(item, "metadata", "deletionTimestamp") !== undefined;
 }

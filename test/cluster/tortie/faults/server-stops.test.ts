@@ -92,7 +92,7 @@ describe("An API server that stops at any request", () => {
 
   it("of a DEL fails it with the link gone; the next DEL takes away the rest", async () => {
     await using node = await PodNode.create(cluster);
-    const trials = await trialsOf(node, stopsAt(1, 8, 5));
+    const trials = await trialsOf(node, stopsAt(1, 8, 6));
     await Promise.all(trials.map(({ call }) => node.add(call)));
 
     expect(await runAll(node, "DEL", trials)).toEqual(trials.map(unreachable));
@@ -105,7 +105,7 @@ describe("An API server that stops at any request", () => {
 
   it("of the first ADD of a node, which claims a block: the node's next ADD finds everything in order", async () => {
     await using node = await PodNode.create(cluster, { group: V3 });
-    const trials = await trialsOf(node, stopsAt(8, 14, 9));
+    const trials = await trialsOf(node, stopsAt(9, 15, 10));
 
     expect(await runAll(node, "ADD", trials)).toEqual(trials.map(unreachable));
 
@@ -113,7 +113,7 @@ describe("An API server that stops at any request", () => {
     await Promise.all(trials.map(({ call }) => node.add(call)));
     const held = await node.held();
     // What was announced counts as added, and every ADD of a pod takes an address.
-    const counts = trials.map(({ call, nth, isDone }) => [`net1.${call.container}`, nth === 14 && isDone ? 2 : 1]);
+    const counts = trials.map(({ call, nth, isDone }) => [`net1.${call.container}`, nth === 15 && isDone ? 2 : 1]);
     expect(Object.entries(held).map(([handle, { length }]) => [handle, length])).toEqual(expect.arrayContaining(counts));
     await Promise.all(trials.map(({ call }) => node.del(call)));
     await node.expectNothingLeft();
