@@ -53,19 +53,27 @@ export interface IpamAddition {
   giveBack(): Promise<void>;
 }
 
-/**
- * Asks ahead for what an ADD of no particular address reads, where that is of use.
- * @throws TortieError `arguments-invalid`, `identity-invalid`
- */
-export function expectAdd(request: CniRequest, config: NetworkConfig, services: IpamServices): View {
+/** An ADD that is to come. */
+export interface ExpectedAdd {
+  readonly view: View;
+  /** Asks ahead for what an ADD of no particular address reads, where that is of use. */
+  ask(): void;
+}
+
+/** Asks nothing yet. @throws TortieError `arguments-invalid`, `identity-invalid` */
+export function expectAdd(request: CniRequest, config: NetworkConfig, services: IpamServices): ExpectedAdd {
   const workload = workloadOf(request, services);
   const view = viewOf(workload, config, services);
-  // The pod of a virtual machine may get the addresses that the machine has.
-  if (!view.affinitiesMayBeOld || isLauncherPod(workload.identity)) return view;
   const { assignIpv4, assignIpv6 } = config.ipam;
   const families = ([4, 6] as const).filter((family) => (family === 4 ? assignIpv4 : assignIpv6));
-  for (const read of assignmentReads(view, families)) read.catch(() => {});
-  return view;
+  return {
+    view,
+    ask() {
+      // The pod of a virtual machine may get the addresses that the machine has.
+      if (!view.affinitiesMayBeOld || isLauncherPod(workload.identity)) return;
+      for (const read of assignmentReads(view, families)) read.catch(() => {});
+    },
+  };
 }
 
 /**

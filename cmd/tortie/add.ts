@@ -38,6 +38,7 @@ export async function add(request: CniRequest, config: NetworkConfig, services: 
   // Asked for together, but not before the gates: who waits there must not go by what was before.
   const reading = config.readinessGates.length === 0 ? read() : undefined;
   reading?.catch(() => {});
+  if (!isStandalone) expectation.prepare();
   await ready;
   log.step("cluster");
   await passReadinessGates(config);

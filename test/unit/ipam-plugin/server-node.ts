@@ -55,7 +55,9 @@ export class ServerNode implements Disposable {
 
   expectAdd(call: ServerCall = {}): View {
     const [request, config] = requestOf("ADD", call);
-    return expectAdd(request, config, this.services);
+    const expected = expectAdd(request, config, this.services);
+    expected.ask();
+    return expected.view;
   }
 
   add(call: ServerCall = {}, options: AddOptions = {}): Promise<IpamAddition> {
