@@ -1,8 +1,9 @@
 /** The one way to a connection: recognised first, then opened, made when fresh, and set up for many short processes at once. */
-import { constants, Database } from "bun:sqlite";
+import type { Database } from "bun:sqlite";
 import { createStoreFile } from "./create-file.ts";
 import { damaged, failureOf } from "./failures.ts";
 import { checkIdentity, noteConnection, recogniseFile } from "./file.ts";
+import { sqlite } from "./sqlite.ts";
 
 export interface ConnectionOptions {
   /** How long a write waits for the writers before it. Default 10 s: a write takes a tenth of a millisecond. */
@@ -32,6 +33,7 @@ export function openConnection(path: string, options: ConnectionOptions = {}): C
   const busyTimeoutMs = options.busyTimeoutMs ?? DEFAULT_BUSY_TIMEOUT_MS;
   if (recogniseFile(path) === "fresh") createStoreFile(path);
   try {
+    const { Database, constants } = sqlite();
     const database = new Database(path, constants.SQLITE_OPEN_READWRITE);
     const forget = noteConnection(path);
     const close = () => {

@@ -2,7 +2,6 @@
  * A new store is made whole beside its place and then put there in one step (design, invariant 8): whoever is killed on the way leaves
  * nothing at the path, and nobody ever opens half a store.
  */
-import { Database } from "bun:sqlite";
 import {
   closeFile,
   directoryOf,
@@ -19,6 +18,7 @@ import { lockFile } from "../../system/flock.ts";
 import { DatastoreError } from "../datastore.ts";
 import { describeFile, failureOf } from "./failures.ts";
 import { APPLICATION_ID, SCHEMA_VERSION } from "./file.ts";
+import { sqlite } from "./sqlite.ts";
 
 /** With rowids: the rows of blocks are long (16 KiB), and a table keeps them twice as fast to read as an index, which WITHOUT ROWID is. */
 const TABLES = `
@@ -58,6 +58,7 @@ export function createStoreFile(path: string): void {
 function makeDraft(draft: string): void {
   // Mode 0600 from the beginning: SQLite would make it 0644.
   closeFile(openFile(draft, O_RDWR | O_CREAT | O_EXCL, 0o600));
+  const { Database } = sqlite();
   const database = new Database(draft);
   try {
     const mode = Object.values(database.query<Record<string, unknown>, []>("PRAGMA journal_mode = WAL").get() ?? {})[0];
