@@ -15,8 +15,11 @@ type Step = (signal: AbortSignal, hadToWait: boolean) => Promise<unknown>;
 
 /** Asks ahead for what a DEL of this request will read first, where that is of use. @throws as `ipamDel` */
 export function expectDel(request: CniRequest, services: IpamServices): void {
-  const { handle, legacyHandle } = workloadOf(request, services);
-  for (const name of [handle, legacyHandle]) services.datastore.handles.ahead?.(name);
+  askForHandles(workloadOf(request, services), services);
+}
+
+function askForHandles({ handle, legacyHandle }: Workload, { datastore: { handles } }: IpamServices): void {
+  for (const name of [handle, legacyHandle]) handles.ahead?.(name);
 }
 
 /**
@@ -26,8 +29,8 @@ export function expectDel(request: CniRequest, services: IpamServices): void {
  * @throws TortieError `arguments-invalid`, `identity-invalid`; DatastoreError
  */
 export async function ipamDel(request: CniRequest, config: NetworkConfig, services: IpamServices): Promise<void> {
-  expectDel(request, services);
   const workload = workloadOf(request, services);
+  askForHandles(workload, services);
   const { handle, legacyHandle, identity } = workload;
   const { allocator } = services;
   const release: Release = {

@@ -7,6 +7,7 @@ import type { NetworkConfig } from "../lib/config/network-config.ts";
 import type { IPPool } from "../lib/datastore/resources.ts";
 import { messageOf, TortieError } from "../lib/errors.ts";
 import { freeOrdinals, isOwnedBy, prefixOf } from "./allocator/block.ts";
+import { once } from "./allocator/context.ts";
 import { isInside, usable as placedPools } from "./allocator/pools.ts";
 import { noPools, poolChanges } from "./pools-from-config.ts";
 import type { IpamServices } from "./services.ts";
@@ -27,11 +28,9 @@ export async function ipamStatus(_request: CniRequest, config: NetworkConfig, se
   });
 
   // Every block of the cluster: only for a node whose own blocks are full.
-  let utilisation: ReturnType<typeof allocator.utilisation> | undefined;
-  const hasRoom = async (pool: IPPool): Promise<boolean> => {
-    utilisation ??= allocator.utilisation();
-    return (await utilisation).some(({ name, available }) => name === pool.name && available > 0n);
-  };
+  const utilisation = once(() => allocator.utilisation());
+  const hasRoom = async (pool: IPPool): Promise<boolean> =>
+    (await utilisation()).some(({ name, available }) => name === pool.name && available > 0n);
   for (const { family, isOn, entries } of familiesOf(config)) {
     if (!isOn) continue;
     const usable = pools.filter((pool) => isUsable(pool, family, entries));

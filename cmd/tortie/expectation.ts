@@ -39,7 +39,7 @@ export class Expectation {
   }
 
   async #expect(): Promise<ExpectedAdd> {
-    return expectAdd(this.#request, this.#config, await this.#services.ipamServices(this.#config));
+    return expectAdd(this.#request, this.#config, await this.#services.ipamServices());
   }
 }
 

@@ -163,7 +163,7 @@ function inProcess(request: CniRequest, config: NetworkConfig, services: Service
   const add = async (undo: Undo, mustBeNew: boolean): Promise<CniResult> => {
     const options = { ...overlap, mustBeNew };
     overlap = undefined;
-    const { result, giveBack } = await ipamAdd(request, config, await services.ipamServices(config), options);
+    const { result, giveBack } = await ipamAdd(request, config, await services.ipamServices(), options);
     undo.defer(giveBack);
     return result;
   };
@@ -179,10 +179,10 @@ function inProcess(request: CniRequest, config: NetworkConfig, services: Service
       }
     },
     async expectDel() {
-      expectDel(request, await services.ipamServices(config));
+      expectDel(request, await services.ipamServices());
     },
     async run(command) {
-      await ipamRun(command, request, config, await services.ipamServices(config));
+      await ipamRun(command, request, config, await services.ipamServices());
     },
   };
 }

@@ -34,7 +34,7 @@ export interface Services {
   /** Pods, namespaces and nodes, over the connection that the datastore has when it is Kubernetes as well. */
   core(): Promise<KubernetesCore>;
   /** What the IPAM plugin needs when it is served in this process. */
-  ipamServices(config: NetworkConfig): Promise<IpamServices>;
+  ipamServices(): Promise<IpamServices>;
   /** Makes sure that traffic leaving the pools is masqueraded as their `natOutgoing` says. */
   ensureOutgoing(): Promise<void>;
 }
@@ -46,6 +46,7 @@ export function createServices(config: NetworkConfig, env: Environment, log: Log
     return opened;
   };
   const datastoreType = chooseDatastore(config, env);
+  let ipam: Promise<IpamServices> | undefined;
   return {
     env,
     log,
@@ -67,8 +68,9 @@ export function createServices(config: NetworkConfig, env: Environment, log: Log
       if (core === undefined) throw new Error(`${store.description} knows no pods`);
       return core;
     },
-    async ipamServices(forConfig) {
-      return createIpamServices({ datastore: await datastore(), node: nodeName(forConfig), env, log });
+    ipamServices() {
+      ipam ??= datastore().then((store) => createIpamServices({ datastore: store, node: nodeName(config), env, log }));
+      return ipam;
     },
     async ensureOutgoing() {
       const pools = (await (await datastore()).pools.list()).map(({ value }) => value);

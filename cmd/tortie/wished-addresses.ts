@@ -65,7 +65,7 @@ async function keepsOrFrees({ attachment, subject, input }: Assignment, address:
   const { identity, hostInterface } = attachment;
   const owner = subject.known?.containerID ?? "";
   const handle = workloadHandleId(input.request.network, owner);
-  const { allocator } = await services.ipamServices(input.config);
+  const { allocator } = await services.ipamServices();
   const held = await allocator.attributesOf(address);
   // Whoever may edit the pod may write another pod's container id into its record.
   const isOfThisPod = held?.activeOwner.namespace === identity.namespace && held.activeOwner.pod === identity.pod;

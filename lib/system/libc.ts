@@ -43,6 +43,7 @@ export function libc(): Library<typeof SYMBOLS>["symbols"] {
   if (library === undefined) {
     library = dlopen("libc.so.6", SYMBOLS);
     errnoLocation = library.symbols.__errno_location();
+    // What its first call loads must not come between a failure and the look at it either.
     lastErrno();
   }
   return library.symbols;

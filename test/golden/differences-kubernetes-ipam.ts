@@ -1,13 +1,13 @@
 /** What differs on purpose in scenarios of the IPAM plugin on a real API server, with the outcome we want. */
 import type { DeliberateDifference, Expectations } from "./deliberate.ts";
 import { IPAM_DIFFERENCES } from "./differences-ipam.ts";
-import { ABSENT, PRESENT, requests } from "./expectations.ts";
+import { ABSENT, IMPOSSIBLE_NAME, PRESENT, requests } from "./expectations.ts";
+import { inherited, withExpectations } from "./inherited.ts";
 
 const LOCK = "/var/run/calico/ipam.lock";
 const UNASKED = "docs/decisions.md: nodes and namespaces are read only where a selector asks for their labels";
 const FOUND_BY_NAME = "docs/decisions.md: DEL of a virtual machine's pod does what can be done";
 const GIVEN_UP_LATER = "docs/decisions.md: DEL does not ask whether the node is still selected for a block that it leaves empty";
-const IMPOSSIBLE_NAME = "docs/decisions.md: a name that nothing can be stored under is refused before the lock is taken";
 const MARK = "design §8: an affinity marked deleted is deleted on the way, and the ADD goes on";
 const LABELS = "design §8: affinities without their labels are repaired";
 
@@ -96,8 +96,13 @@ const BLOCK = "10.40.0.0/30";
 
 /** By scenario, "suite/name". */
 export const KUBERNETES_IPAM_DIFFERENCES: Readonly<Record<string, DeliberateDifference>> = {
-  ...Object.fromEntries(AS_ON_THE_LOCAL_STORE.map((name) => [name, local(name)])),
-  ...Object.fromEntries(Object.entries(WITH_MORE_REQUESTS).map(([name, limits]) => [name, withRequests(local(name), limits)])),
+  ...Object.fromEntries(AS_ON_THE_LOCAL_STORE.map((name) => [name, inherited(IPAM_DIFFERENCES, name)])),
+  ...Object.fromEntries(
+    Object.entries(WITH_MORE_REQUESTS).map(([name, limits]) => [
+      name,
+      withExpectations(inherited(IPAM_DIFFERENCES, name), requests(limits)),
+    ]),
+  ),
   "ipam-kdd/affinity-deleted-mark-claim": {
     reason: MARK,
     expect: {
@@ -182,14 +187,3 @@ export const KUBERNETES_IPAM_DIFFERENCES: Readonly<Record<string, DeliberateDiff
   },
   "ipam-kdd/vm-pod-gone": { reason: FOUND_BY_NAME, expect: requests({ 1: 3 }) },
 };
-
-function local(name: string): DeliberateDifference {
-  const listed = IPAM_DIFFERENCES[name];
-  if (listed === undefined) throw new Error(`the local store has no list for ${name}`);
-  return listed;
-}
-
-function withRequests(listed: DeliberateDifference, limits: Readonly<Record<number, number>>): DeliberateDifference {
-  if (!("expect" in listed)) throw new Error("what ends as another scenario does has that one's requests");
-  return { ...listed, expect: { ...listed.expect, ...requests(limits) } };
-}

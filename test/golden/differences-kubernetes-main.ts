@@ -4,6 +4,7 @@ import { MAIN_DIFFERENCES } from "./differences-main.ts";
 import {
   ABSENT,
   attachmentStays,
+  IMPOSSIBLE_NAME,
   LEAVES_NOTHING,
   LOCK,
   noAttachment,
@@ -12,6 +13,7 @@ import {
   requests,
   SANDBOX_UNTOUCHED,
 } from "./expectations.ts";
+import { inherited, withExpectations } from "./inherited.ts";
 
 const BLOCK = "10.60.0.0/26";
 const POD = "objects > pods > pod1 > cni.projectcalico.org";
@@ -25,7 +27,6 @@ const NO_SUCH_NAME = "design §8: a name that Kubernetes cannot store is refused
 const ASKED_TOGETHER =
   "docs/decisions.md: what an ADD reads is asked for together, and so are the handles of a DEL, before an answer may make some needless";
 const NO_PANIC = "design §8: one error with a stable code instead of a panic";
-const IMPOSSIBLE_NAME = "docs/decisions.md: a name that nothing can be stored under is refused before the lock is taken";
 
 /** The scenarios whose difference is the local store's too, to the letter. */
 const AS_ON_THE_LOCAL_STORE = [
@@ -147,8 +148,8 @@ const FLOATING_IPS_MOVE_ON: Expectations = {
 
 /** By scenario, "suite/name". */
 export const KUBERNETES_MAIN_DIFFERENCES: Readonly<Record<string, DeliberateDifference>> = {
-  ...Object.fromEntries(AS_ON_THE_LOCAL_STORE.map((name) => [name, local(name)])),
-  "main/check-after-damage": withExpectations(local("main/check-after-damage"), requests({ 1: 2, 2: 2 })),
+  ...Object.fromEntries(AS_ON_THE_LOCAL_STORE.map((name) => [name, inherited(MAIN_DIFFERENCES, name)])),
+  "main/check-after-damage": withExpectations(inherited(MAIN_DIFFERENCES, "main/check-after-damage"), requests({ 1: 2, 2: 2 })),
   "main/api-group-v3": { reason: ASKED_TOGETHER, expect: {}, races: askedTogether(0, 1, 2) },
   "main/cluster-missing": {
     reason: `${LINK_WITHOUT_CLUSTER}; ${ASKED_TOGETHER}`,
@@ -200,7 +201,7 @@ export const KUBERNETES_MAIN_DIFFERENCES: Readonly<Record<string, DeliberateDiff
   },
   "main/floating-off": { reason: ANNOTATIONS_FIRST, expect: REFUSED_BEFORE_THE_LINKS },
   "main/floating-twice": { reason: "design §8: floating IPs are replaced at a repeated ADD", expect: FLOATING_IPS_MOVE_ON },
-  "main/hostlink-renamed": withExpectations(local("main/hostlink-renamed"), {
+  "main/hostlink-renamed": withExpectations(inherited(MAIN_DIFFERENCES, "main/hostlink-renamed"), {
     ...Object.fromEntries(["call 1", "call 2", "call 3"].map((call) => [`${call} > objects > handles > net1.cid1`, handle("net1.cid1")])),
     ...requests({ 4: 8 }),
   }),
@@ -305,14 +306,3 @@ export const KUBERNETES_MAIN_DIFFERENCES: Readonly<Record<string, DeliberateDiff
     expect: { "* > files > {{run}}/spy/DEL/stdin > ipam > ranges > 1": ABSENT },
   },
 };
-
-function local(name: string): DeliberateDifference {
-  const listed = MAIN_DIFFERENCES[name];
-  if (listed === undefined) throw new Error(`the local store has no list for ${name}`);
-  return listed;
-}
-
-function withExpectations(listed: DeliberateDifference, more: Expectations): DeliberateDifference {
-  if (!("expect" in listed)) throw new Error("what ends as another scenario does has that one's expectations");
-  return { ...listed, expect: { ...listed.expect, ...more } };
-}

@@ -1,21 +1,11 @@
 /** What differs on purpose when the recordings are played against a real API server: general differences, and the lists by suite. */
 import type { DeliberateDifference, GeneralDifference } from "./deliberate.ts";
-import { HOST_LOCAL_LINES } from "./differences.ts";
+import { CNI_1_1_0, HOST_LOCAL_LINES } from "./differences.ts";
 import { KUBERNETES_IPAM_DIFFERENCES } from "./differences-kubernetes-ipam.ts";
 import { KUBERNETES_MAIN_DIFFERENCES } from "./differences-kubernetes-main.ts";
 
 export const KUBERNETES_GENERAL: readonly GeneralDifference[] = [
-  {
-    name: "cniVersion 1.1.0 is supported",
-    reason: "design §8: all verbs of CNI 1.1.0",
-    suites: ["main", "ipam-kdd"],
-    expect: {
-      "* > stdout > value > supportedVersions > 6": { is: "1.1.0" },
-      "* > error > details": {
-        matches: /^config is ".*", plugin supports \["0\.1\.0" "0\.2\.0" "0\.3\.0" "0\.3\.1" "0\.4\.0" "1\.0\.0" "1\.1\.0"\]$/,
-      },
-    },
-  },
+  CNI_1_1_0,
   {
     name: "no copy of the metadata in an annotation",
     reason: "readers work without it (I§2.1)",

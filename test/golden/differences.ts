@@ -10,18 +10,20 @@ export const HOST_LOCAL_LINES: GeneralDifference = {
   expect: { "* > files > *": { matches: /^cid1\r\neth0$/ } },
 };
 
-export const LOCAL_GENERAL: readonly GeneralDifference[] = [
-  {
-    name: "cniVersion 1.1.0 is supported",
-    reason: "design §8: all verbs of CNI 1.1.0",
-    suites: ["main", "ipam-kdd"],
-    expect: {
-      "* > stdout > value > supportedVersions > 6": { is: "1.1.0" },
-      "* > error > details": {
-        matches: /^config is ".*", plugin supports \["0\.1\.0" "0\.2\.0" "0\.3\.0" "0\.3\.1" "0\.4\.0" "1\.0\.0" "1\.1\.0"\]$/,
-      },
+export const CNI_1_1_0: GeneralDifference = {
+  name: "cniVersion 1.1.0 is supported",
+  reason: "design §8: all verbs of CNI 1.1.0",
+  suites: ["main", "ipam-kdd"],
+  expect: {
+    "* > stdout > value > supportedVersions > 6": { is: "1.1.0" },
+    "* > error > details": {
+      matches: /^config is ".*", plugin supports \["0\.1\.0" "0\.2\.0" "0\.3\.0" "0\.3\.1" "0\.4\.0" "1\.0\.0" "1\.1\.0"\]$/,
     },
   },
+};
+
+export const LOCAL_GENERAL: readonly GeneralDifference[] = [
+  CNI_1_1_0,
   {
     name: "no marker of the label upgrade",
     reason: "the local store has no labels that could be missing (I§1.8)",

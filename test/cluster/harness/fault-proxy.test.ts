@@ -50,7 +50,7 @@ describe("the fault proxy", () => {
   it("passes on what no rule is for, with its account, and says what it saw", async () => {
     const mark = await cluster.mark();
     expect((await create()).status).toBe(201);
-    expect(await cluster.get(LEGACY, "ipamhandles", "h")).toBeDefined();
+    expect(await cluster.get(LEGACY, "ipamhandles", "h")).toMatchObject({ metadata: { name: "h" } });
     expect(proxy.requests).toMatchObject([{ method: "POST", path: HANDLES, body: handle, status: 201 }]);
     expect(await cluster.requests(mark)).toMatchObject([
       { verb: "create", user: "system:serviceaccount:kube-system:calico-cni-plugin", status: 201 },
@@ -60,7 +60,7 @@ describe("the fault proxy", () => {
   it("loses the answer of a request that was carried out", async () => {
     proxy.on({ method: "POST" }, { kind: "lose-answer" });
     expect((await create()).exit).toBe(GOT_NOTHING);
-    expect(await cluster.get(LEGACY, "ipamhandles", "h")).toBeDefined();
+    expect(await cluster.get(LEGACY, "ipamhandles", "h")).toMatchObject({ metadata: { name: "h" } });
     expect(proxy.requests).toMatchObject([{ method: "POST", status: undefined }]);
     expect((await create()).status).toBe(409);
   });

@@ -97,7 +97,7 @@ describe("a pair that was prepared", () => {
 
     const story = await prepareAndApply(node, desiredFor(pod, { addresses: BOTH }), { ...prepared(pod), fails: "after" });
 
-    expect(story.applied).toBeDefined();
+    expect(story.applied).toMatchObject({ kind: "veth" });
     expect(story.atGiveBack).toEqual(["lo"]);
   });
 

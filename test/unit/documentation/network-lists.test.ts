@@ -48,7 +48,7 @@ describe("JSON in the pages", () => {
     for (const { plugin } of lists) {
       const config = decodeNetworkConfig(plugin);
       expect(config.name).toMatch(/^\w[\w.-]*$/);
-      expect(config.cniVersion).toBeDefined();
+      expect(config.cniVersion).toMatch(/^1\.\d\.0$/);
       expect(() => checkForAdd(config, chooseDatastore(config, {}))).not.toThrow();
     }
   });
