@@ -4,9 +4,8 @@
  */
 import type { Environment } from "../lib/cni/environment.ts";
 import { renderError } from "../lib/cni/error-output.ts";
-import { CNI_VERSIONS, type CniRequest, type CniResult, type CniVersion } from "../lib/cni/protocol.ts";
+import { CNI_VERSIONS, type CniRequest } from "../lib/cni/protocol.ts";
 import { readCall } from "../lib/cni/request.ts";
-import { renderResult } from "../lib/cni/result.ts";
 import { readStandardInput } from "../lib/cni/stdin.ts";
 import { renderVersions } from "../lib/cni/version.ts";
 import { decodeNetworkConfig } from "../lib/config/decode.ts";
@@ -17,10 +16,8 @@ import { VERSION } from "./version.ts";
 
 export interface Plugin {
   readonly name: string;
-  /** Version that a result is printed in when the configuration names none: 0.2.0 for the main plugin, 0.1.0 for IPAM (C§5.2, I§1.6). */
-  readonly versionWhenAbsent: CniVersion;
-  /** Serves one request; ADD returns a result, the other verbs nothing. */
-  serve(request: CniRequest, config: NetworkConfig, log: Logger): Promise<CniResult | undefined>;
+  /** Serves one request; ADD returns its result as it is to be printed, the other verbs nothing. */
+  serve(request: CniRequest, config: NetworkConfig, log: Logger): Promise<string | undefined>;
 }
 
 /** @returns the exit status */
@@ -36,7 +33,7 @@ export async function runPlugin(plugin: Plugin, env: Environment): Promise<numbe
       return 0;
     }
     const result = await serveLogged(plugin, call);
-    if (result !== undefined) print(renderResult(result, call.cniVersion ?? plugin.versionWhenAbsent));
+    if (result !== undefined) print(result);
     return 0;
   } catch (error) {
     print(renderError(error));
@@ -45,7 +42,7 @@ export async function runPlugin(plugin: Plugin, env: Environment): Promise<numbe
 }
 
 /** One line in the log says how it ended, whatever happened. */
-async function serveLogged(plugin: Plugin, request: CniRequest): Promise<CniResult | undefined> {
+async function serveLogged(plugin: Plugin, request: CniRequest): Promise<string | undefined> {
   const config = decodeNetworkConfig(request.netconf);
   const log = createLogger(config.log, request);
   try {

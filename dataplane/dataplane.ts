@@ -4,18 +4,14 @@ import type { AppliedState, Attachment, DesiredState, Difference } from "./desir
 
 export interface Dataplane {
   /**
-   * Throws unless `sandbox` is the path of a network namespace: the cheap look that comes before anything is written.
-   * @throws TortieError `netns-missing`, `netns-invalid`
-   */
-  verifySandbox(sandbox: string): void;
-  /**
    * Makes the pair of links of a state whose addresses are not known yet, while somebody finds them: `apply` goes on with it. Only where
    * nothing is in the way; whatever is, `apply` deals with or reports. Never fails.
+   * @param isComplete everything else is known: the links are set up and go up as well
    */
-  prepare(desired: DesiredState, undo: Undo): void;
+  prepare(desired: DesiredState, isComplete: boolean, undo: Undo): void;
   /** Makes the kernel hold `desired`; whatever it makes is undone through `undo`, in reverse order, when the caller fails later. */
   apply(desired: DesiredState, undo: Undo): Promise<AppliedState>;
-  /** Whether the sandbox holds a link of that name. @throws TortieError as `verifySandbox` */
+  /** Whether the sandbox holds a link of that name. @throws TortieError `netns-missing`, `netns-invalid` */
   hasPodEnd(sandbox: string, name: string): Promise<boolean>;
   /** Compares the kernel with `desired` and names every difference; empty when all is well. Changes nothing. */
   inspect(desired: DesiredState): Promise<readonly Difference[]>;

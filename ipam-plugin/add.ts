@@ -2,7 +2,7 @@
  * IPAM ADD: the addresses of one attachment, both families or none (I§1.6, design invariant 6).
  * Not idempotent, as Calico's: a second ADD of the same container takes another address under the same handle.
  */
-import { type Address, formatPrefix, type Prefix } from "../lib/addresses/address.ts";
+import { type Address, type Family, formatPrefix, type Prefix } from "../lib/addresses/address.ts";
 import type { CniRequest, CniResult } from "../lib/cni/protocol.ts";
 import { chooseDatastore } from "../lib/config/datastore-choice.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
@@ -64,8 +64,7 @@ export interface ExpectedAdd {
 export function expectAdd(request: CniRequest, config: NetworkConfig, services: IpamServices): ExpectedAdd {
   const workload = workloadOf(request, services);
   const view = viewOf(workload, config, services);
-  const { assignIpv4, assignIpv6 } = config.ipam;
-  const families = ([4, 6] as const).filter((family) => (family === 4 ? assignIpv4 : assignIpv6));
+  const families = familiesSwitchedOn(config);
   return {
     view,
     ask() {
@@ -104,6 +103,11 @@ export async function ipamAdd(
   }
   const { prefixes, giveBack } = await assign(workload, requested, config, mustBeNew);
   return { result: resultOf(prefixes), giveBack };
+}
+
+/** Families that an ADD of no particular address gets one of each of. */
+export function familiesSwitchedOn({ ipam: { assignIpv4, assignIpv6 } }: Pick<NetworkConfig, "ipam">): readonly Family[] {
+  return ([4, 6] as const).filter((family) => (family === 4 ? assignIpv4 : assignIpv6));
 }
 
 function viewOf({ identity }: Workload, config: NetworkConfig, { allocator, node, env }: IpamServices, mayBeOld = true): View {

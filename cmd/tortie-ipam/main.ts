@@ -1,6 +1,7 @@
 /** The IPAM plugin, `tortie-ipam` or `calico-ipam`, called by a main plugin that is not in the same process (I§1). */
 import { createIpamServices } from "../../ipam-plugin/services.ts";
 import type { Environment } from "../../lib/cni/environment.ts";
+import { renderResult } from "../../lib/cni/result.ts";
 import { ABSENT_VERSION } from "../../lib/cni/version.ts";
 import { nodeName } from "../../lib/config/node-name.ts";
 import { openDatastore } from "../../lib/datastore/open.ts";
@@ -27,14 +28,16 @@ export async function tortieIpam(argv: readonly string[], env: Environment): Pro
   }
   const plugin: Plugin = {
     name: "tortie-ipam",
-    versionWhenAbsent: ABSENT_VERSION,
     async serve(request, config, log) {
       refuseOwnNamespace(request);
       // Not closed, as in the main plugin (cmd/tortie/services.ts).
       const datastore = await openDatastore(config, env, ({ message }) => log.error(`left out of a list: ${message}`));
       const services = createIpamServices({ datastore, node: nodeName(config), env, log });
       const { ipamAdd, ipamRun } = await import("../../ipam-plugin/ipam-plugin.ts");
-      if (request.command === "ADD") return (await ipamAdd(request, config, services)).result;
+      if (request.command === "ADD") {
+        const { result } = await ipamAdd(request, config, services);
+        return renderResult(result, request.cniVersion ?? ABSENT_VERSION);
+      }
       await ipamRun(request.command, request, config, services);
       return undefined;
     },

@@ -1,7 +1,8 @@
 /** What every way to an attachment's addresses needs and gives (C§2.5). */
 import type { CniIp, CniResult } from "../../lib/cni/protocol.ts";
 import type { NewAttachment } from "./attachment.ts";
-import type { IpamPlugin, Overlap } from "./ipam.ts";
+import type { IpamPlugin } from "./find-ipam.ts";
+import type { Overlap } from "./ipam.ts";
 import type { IpamInput } from "./ipam-input.ts";
 import type { Services } from "./services.ts";
 import type { Subject } from "./subject.ts";

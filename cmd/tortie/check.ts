@@ -4,10 +4,12 @@ import type { CniRequest, CniResult } from "../../lib/cni/protocol.ts";
 import { parseResult } from "../../lib/cni/result.ts";
 import type { NetworkConfig } from "../../lib/config/network-config.ts";
 import { TortieError } from "../../lib/errors.ts";
+import { verifyNamespacePath } from "../../lib/system/netns.ts";
 import { refuseOwnNamespace } from "../own-namespace.ts";
 import { resultOf, wantsHostRoutes } from "./assignment.ts";
 import { identifyNewAttachment } from "./attachment.ts";
-import { chooseIpam, findIpam } from "./ipam.ts";
+import { findIpam } from "./find-ipam.ts";
+import { chooseIpam } from "./ipam.ts";
 import { ipamStdinForDel, readIpamSection } from "./ipam-stdin.ts";
 import { desiredStateOf, narrowAddress, planAttachment } from "./plan.ts";
 import type { Services } from "./services.ts";
@@ -15,7 +17,7 @@ import { type RecordedAddresses, readSubject } from "./subject.ts";
 
 export async function check(request: CniRequest, config: NetworkConfig, services: Services): Promise<void> {
   const attachment = identifyNewAttachment(request, config, services.env);
-  services.dataplane.verifySandbox(request.netns);
+  verifyNamespacePath(request.netns);
   refuseOwnNamespace(request);
   const plugin = findIpam(request, config);
   const { destinations } = readIpamSection(request, !services.isStandalone);

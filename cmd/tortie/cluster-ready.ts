@@ -1,13 +1,13 @@
 /** Whether the cluster lets anybody change its datastore now: an upgrade or a migration says no (C§2.1 steps 8 and 9). */
 import type { ClusterInformation } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors.ts";
+import type { Access } from "./access.ts";
 import { saying } from "./saying.ts";
-import type { Services } from "./services.ts";
 
 /** A node without a cluster is always ready. @throws TortieError `cluster-not-ready`, `datastore-object-missing`; DatastoreError */
-export async function assertClusterReady(services: Pick<Services, "isStandalone" | "datastore">): Promise<void> {
-  if (services.isStandalone) return;
-  const { clusterInformation } = await services.datastore();
+export async function assertClusterReady(access: Pick<Access, "isStandalone" | "datastore">): Promise<void> {
+  if (access.isStandalone) return;
+  const { clusterInformation } = await access.datastore();
   const { datastoreReady } = await saying("error getting ClusterInformation", async () =>
     existing((await clusterInformation.get("default"))?.value),
   );

@@ -26,7 +26,6 @@ export async function del(request: CniRequest, config: NetworkConfig, services: 
   checkDataplaneType(config);
   const attachment = identifyAttachment(request, config, services.env);
   const outcome = new Outcome(log);
-  await services.headStart();
   const isUnplugged = await outcome.attempt("remove the link", async () => {
     // Or the interface that goes could be one of the node's own.
     refuseOwnNamespace(request);

@@ -2,7 +2,7 @@
 import { type ExpectedAdd, expectAdd, type View } from "../../ipam-plugin/ipam-plugin.ts";
 import type { CniRequest } from "../../lib/cni/protocol.ts";
 import type { NetworkConfig } from "../../lib/config/network-config.ts";
-import { type IpamPlugin, isInProcess } from "./ipam.ts";
+import { type IpamPlugin, isInProcess } from "./find-ipam.ts";
 import type { Services } from "./services.ts";
 
 export class Expectation {

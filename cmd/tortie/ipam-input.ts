@@ -3,9 +3,9 @@ import type { CniRequest } from "../../lib/cni/protocol.ts";
 import type { NetworkConfig } from "../../lib/config/network-config.ts";
 import { nodeName } from "../../lib/config/node-name.ts";
 import { TortieError } from "../../lib/errors.ts";
+import type { Access } from "./access.ts";
 import { withPodCidrs } from "./host-local.ts";
 import { encode, hostLocalSection, type IpamSection } from "./ipam-stdin.ts";
-import type { Services } from "./services.ts";
 import type { Subject } from "./subject.ts";
 
 /** A request for the IPAM plugin, and what its standard input says. */
@@ -20,17 +20,17 @@ export async function ipamInputForAdd(
   config: NetworkConfig,
   section: IpamSection,
   subject: Pick<Subject, "adapt">,
-  services: Services,
+  access: Access,
 ): Promise<IpamInput> {
   const ipam = hostLocalSection(request);
   if (!section.needsPodCidrs || ipam === undefined) return subject.adapt({ request, config });
   const node = config.kubernetes.nodeName ?? nodeName(config);
-  const netconf = { ...request.netconf, ipam: withPodCidrs(ipam, node, await podCidrsOf(node, services)) };
+  const netconf = { ...request.netconf, ipam: withPodCidrs(ipam, node, await podCidrsOf(node, access)) };
   return subject.adapt({ request: { ...request, netconf, stdin: encode(netconf) }, config });
 }
 
-async function podCidrsOf(name: string, services: Services): Promise<readonly string[]> {
-  const node = await (await services.core()).node(name);
+async function podCidrsOf(name: string, access: Access): Promise<readonly string[]> {
+  const node = await (await access.core()).node(name);
   if (node === undefined) throw new TortieError("datastore-object-missing", `nodes ${JSON.stringify(name)} not found`);
   return node.podCIDRs;
 }

@@ -6,14 +6,12 @@
 import { expectDel, HandleExistsError, ipamAdd, ipamRun, type View } from "../../ipam-plugin/ipam-plugin.ts";
 import { type DelegateCall, delegateAdd, runDelegate } from "../../lib/cni/delegate.ts";
 import type { Environment } from "../../lib/cni/environment.ts";
-import { findPlugin, isRunningExecutable } from "../../lib/cni/find-plugin.ts";
 import type { CniCommand, CniRequest, CniResult } from "../../lib/cni/protocol.ts";
 import { exportedSettings } from "../../lib/config/exported-settings.ts";
 import type { NetworkConfig } from "../../lib/config/network-config.ts";
-import { TortieError } from "../../lib/errors.ts";
-import { baseName } from "../../lib/system/files.ts";
-import { turns } from "../../lib/system/turns.ts";
+import { meanwhile } from "../../lib/system/turns.ts";
 import type { Undo } from "../../lib/undo.ts";
+import { findIpam, type IpamPlugin, isInProcess } from "./find-ipam.ts";
 import type { Services } from "./services.ts";
 
 /** The IPAM plugin of one request. */
@@ -42,31 +40,6 @@ type OtherCommand = Exclude<CniCommand, "ADD" | "VERSION">;
 
 /** Time that a delegate may take: calico-ipam's own budget of 90 s, after waiting for the node's lock (I§1.8), and some to start. */
 const DELEGATE_TIME_LIMIT_MS = 240_000;
-
-const OUR_NAMES = new Set(["tortie-ipam", "calico-ipam"]);
-
-/** The executable that `ipam.type` names. */
-export interface IpamPlugin {
-  readonly executable: string;
-  /** It is the file that runs. */
-  readonly isSelf: boolean;
-  readonly isOurs: boolean;
-}
-
-/** @throws TortieError `delegate-not-found` when CNI_PATH holds no such plugin, `netconf-value` */
-export function findIpam(request: Pick<CniRequest, "path">, config: Pick<NetworkConfig, "ipam">): IpamPlugin {
-  const executable = findPlugin(config.ipam.type, request.path);
-  const isSelf = isRunningExecutable(executable);
-  if (isSelf && !OUR_NAMES.has(baseName(executable))) {
-    throw new TortieError("netconf-value", `ipam.type "${config.ipam.type}" names this main plugin itself, not an IPAM plugin`);
-  }
-  return { executable, isSelf, isOurs: OUR_NAMES.has(config.ipam.type) };
-}
-
-/** Whether the plugin's verbs are served in this process. */
-export function isInProcess({ isSelf }: IpamPlugin, { ipam }: Pick<NetworkConfig, "ipam">): boolean {
-  return isSelf && ipam.inProcess;
-}
 
 /** What an ADD does beside waiting for its addresses. */
 export interface Overlap {
@@ -121,15 +94,9 @@ class DelegatedIpam implements Ipam {
     // Registered first: a plugin that fails or dies half-way may have kept an address.
     if (!isRepeated) undo.defer(() => this.#giveBack());
     const adding = delegateAdd(this.#executable, this.#call(), this.#request.cniVersion);
-    const meanwhile = this.#meanwhile;
+    const work = this.#meanwhile;
     this.#meanwhile = undefined;
-    if (meanwhile !== undefined) {
-      adding.catch(() => {});
-      // It has started then.
-      await turns(1);
-      meanwhile();
-    }
-    return adding;
+    return work === undefined ? adding : meanwhile(adding, work);
   }
 
   /** ADD of CNI does not say what was there before. */

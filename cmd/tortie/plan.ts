@@ -87,7 +87,15 @@ export function narrowAddress(text: string): Prefix {
  * @param hostRoutes false only for the target of a live migration (C§2.3 S9)
  */
 export function desiredStateOf(plan: AttachmentPlan, addresses: readonly Prefix[], hostRoutes = true): DesiredState {
-  const families = new Set(addresses.map((prefix) => prefix.address.family));
+  return stateOf(plan, new Set(addresses.map((prefix) => prefix.address.family)), addresses, hostRoutes);
+}
+
+/** All but the addresses and the routes of the host, for an attachment that will have an address of each of these families. */
+export function expectedStateOf(plan: AttachmentPlan, families: ReadonlySet<Family>): DesiredState {
+  return stateOf(plan, families, [], false);
+}
+
+function stateOf(plan: AttachmentPlan, families: ReadonlySet<Family>, addresses: readonly Prefix[], hostRoutes: boolean): DesiredState {
   return {
     sandbox: plan.sandbox,
     device: plan.device,

@@ -14,10 +14,10 @@ import { floatingNats } from "../../lib/workload/annotations/floating-ips.ts";
 import { configWithPodPools, withPodPools } from "../../lib/workload/annotations/ipam-netconf.ts";
 import { wishedSourcePrefixes } from "../../lib/workload/annotations/source-prefixes.ts";
 import { type PodWishes, podWishes, wantsAnyAddress } from "../../lib/workload/annotations/wishes.ts";
+import type { Access } from "./access.ts";
 import type { Attachment } from "./attachment.ts";
 import type { IpamInput } from "./ipam-input.ts";
 import { encode } from "./ipam-stdin.ts";
-import type { Services } from "./services.ts";
 import type { RecordedAddresses, Subject } from "./subject.ts";
 
 /** Name of the one endpoint that a pod of the Kubernetes datastore has, whatever its interface is called (C§7.5). */
@@ -27,12 +27,12 @@ const POD_ENDPOINT = "eth0";
 export async function readPodSubject(
   attachment: Attachment,
   config: NetworkConfig,
-  services: Services,
+  access: Access,
   wantsAny: () => void,
 ): Promise<Subject> {
   const { identity, args } = attachment;
   const key = { namespace: identity.namespace, name: identity.pod };
-  const core = await services.core();
+  const core = await access.core();
   const hasWishes = config.policy.type === "k8s";
   const needsNamespace = hasWishes && isCalicoIpam(config.ipam.type);
   const readingPod = core.pod(key);
@@ -62,7 +62,7 @@ export async function readPodSubject(
     record: undefined,
     // A pod has one record for all its interfaces.
     hasSibling: async () => false,
-    write: ({ containerID, ipNetworks }) => announce(core, pod, { containerID, ipNetworks }, known, services),
+    write: ({ containerID, ipNetworks }) => announce(core, pod, { containerID, ipNetworks }, known, access),
   };
 }
 
@@ -93,7 +93,7 @@ async function announce(
   pod: NamespacedName & { readonly uid: string },
   announcement: RecordedAddresses,
   earlier: RecordedAddresses | undefined,
-  { log }: Services,
+  { log }: Access,
 ): Promise<void> {
   const { namespace, name, uid } = pod;
   try {

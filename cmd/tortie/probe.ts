@@ -11,8 +11,8 @@ import { messageOf, TortieError } from "../../lib/errors.ts";
 import { parseJson } from "../../lib/json/parse.ts";
 import { isJsonObject, type JsonObject } from "../../lib/json/value.ts";
 import { print } from "../plugin.ts";
+import { coreOf } from "./access.ts";
 import { assertClusterReady } from "./cluster-ready.ts";
-import { coreOf } from "./services.ts";
 
 /** For each question to the datastore (C§0.3). */
 const TIME_LIMIT_MS = 2000;

@@ -9,10 +9,10 @@ import { withoutAnnotations } from "../../lib/workload/annotations/no-annotation
 import type { PodWishes } from "../../lib/workload/annotations/wishes.ts";
 import { workloadEndpointNamePrefix } from "../../lib/workload/endpoint-name.ts";
 import type { WorkloadIdentity } from "../../lib/workload/identity.ts";
+import type { Access } from "./access.ts";
 import type { Attachment } from "./attachment.ts";
 import { writeEndpoint } from "./endpoint-store.ts";
 import type { IpamInput } from "./ipam-input.ts";
-import type { Services } from "./services.ts";
 
 /** What a record says: which container has which addresses, /32 and /128. */
 export type RecordedAddresses = Pick<WorkloadEndpoint, "containerID" | "ipNetworks">;
@@ -42,12 +42,12 @@ export interface Subject {
 export async function readSubject(
   attachment: Attachment,
   config: NetworkConfig,
-  services: Services,
+  access: Access,
   wantsAny: () => void = () => {},
 ): Promise<Subject> {
-  if (services.datastoreType !== "kubernetes") return storedSubject(attachment, config, await services.datastore());
+  if (access.datastoreType !== "kubernetes") return storedSubject(attachment, config, await access.datastore());
   const { readPodSubject } = await import("./pod-subject.ts");
-  return readPodSubject(attachment, config, services, wantsAny);
+  return readPodSubject(attachment, config, access, wantsAny);
 }
 
 /** The container that an earlier ADD of this attachment gave addresses to is this one: it may be using them. */

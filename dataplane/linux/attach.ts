@@ -35,13 +35,16 @@ interface Site extends Disposable {
 export interface PreparedPair {
   readonly site: Site;
   readonly pair: CreatedPair;
+  /** Absent: down, and nothing of it is set. */
+  readonly setUp?: { readonly as: string; readonly warnings: readonly string[] };
 }
 
 /**
- * The pair of links alone, down, where nothing is in its way.
+ * The pair of links without addresses and routes, where nothing is in its way.
+ * @param isComplete the rest of the state is known: the pair has its settings and is up; else it is down
  * @param undo gets its removal
  */
-export function preparePair(desired: DesiredState, undo: Undo): PreparedPair | undefined {
+export function preparePair(desired: DesiredState, isComplete: boolean, undo: Undo): PreparedPair | undefined {
   let site: Site | undefined;
   try {
     site = openSite(desired.sandbox);
@@ -49,7 +52,8 @@ export function preparePair(desired: DesiredState, undo: Undo): PreparedPair | u
     if (pair !== undefined) {
       undo.defer(() => removeByIndex(pair.host.index));
       setLinkAlias(site.hostSocket, pair.host.index, desired.host.alias);
-      return { site, pair };
+      if (!isComplete) return { site, pair };
+      return { site, pair, setUp: { as: settingsOf(desired), warnings: setUp(site, pair, desired) } };
     }
   } catch {
     // Met again, and explained, when the whole state is applied.
@@ -66,26 +70,22 @@ export function preparePair(desired: DesiredState, undo: Undo): PreparedPair | u
 export async function attach(desired: DesiredState, undo: Undo, prepared?: PreparedPair): Promise<AppliedState> {
   using site = prepared?.site ?? openSite(desired.sandbox);
   const { namespace, hostSocket, podSocket } = site;
-  const pair = prepared && (await confirmPair(hostSocket, prepared.pair, desired));
-  const { kind, host: hostLink, pod: podLink } = pair ?? (await createPair(hostSocket, podSocket, namespace.fd, desired));
+  const pair = prepared && (await reusablePair(hostSocket, prepared, desired));
+  const created = pair ?? (await createPair(hostSocket, podSocket, namespace.fd, desired));
+  const { kind, host: hostLink, pod: podLink } = created;
   // Once more for a pair that was prepared: it goes before the addresses that it carries now are given back (design, invariant 3).
   undo.defer(() => removeByIndex(hostLink.index));
   // First of all: whoever finds what a killed process left must know whose it is.
   if (pair === undefined) setLinkAlias(hostSocket, hostLink.index, desired.host.alias);
+  const warnings = (pair && prepared?.setUp?.warnings) ?? setUp(site, created, desired);
 
-  const warnings = [
-    ...writeSysctls(differingSysctls(desired.node)),
-    ...inNamespace(namespace, () => writeSysctls(desired.pod.sysctlsBeforeUp)),
-    ...writeSysctls(desired.host.sysctls),
-  ];
-  const host: End = { ...hostLink, socket: hostSocket, runsDad: runsDad(hostLink.name) };
-  // The pod reaches IPv6 through this address, whatever way the host makes such addresses by default. The kernel makes it again when the link
-  // comes up later; but one that the kernel makes would be checked for duplicates where the host insists on that.
-  if (desired.host.addresses.some(isIpv6)) setLinkLocalSource(hostSocket, host.index, host.runsDad ? "nobody" : "mac");
-  bringUp(hostSocket, hostLink);
-  bringUp(podSocket, podLink);
-
-  warnings.push(...setUpPod(namespace, desired, podSocket, podLink.index));
+  const { pod } = desired;
+  for (const neighbour of pod.neighbours) addNeighbour(podSocket, podLink.index, neighbour);
+  // Routes before addresses, as Calico does it: what the kernel adds for the addresses themselves then comes after them.
+  for (const route of pod.routes) installRoute(podSocket, podLink.index, pod.name, route);
+  const podDad = pod.addresses.some(isIpv6) && inNamespace(namespace, () => runsDad(pod.name));
+  for (const address of pod.addresses) assignAddress({ ...podLink, socket: podSocket, runsDad: podDad }, address, false);
+  const host: End = { ...hostLink, socket: hostSocket, runsDad: desired.host.addresses.some(isIpv6) && runsDad(hostLink.name) };
   for (const address of desired.host.addresses) assignAddress(host, address, true);
   try {
     for (const route of desired.host.routes) installRoute(host.socket, host.index, host.name, route);
@@ -96,6 +96,35 @@ export async function attach(desired: DesiredState, undo: Undo, prepared?: Prepa
     });
   }
   return { podMac: podLink.mac, kind, warnings };
+}
+
+/** The prepared pair if it is still there and what was set is what is wanted; one that was set up for another state is removed. */
+async function reusablePair(hostSocket: NetlinkSocket, prepared: PreparedPair, desired: DesiredState): Promise<CreatedPair | undefined> {
+  const { pair, setUp } = prepared;
+  if (setUp === undefined || setUp.as === settingsOf(desired)) return confirmPair(hostSocket, pair, desired);
+  deleteHostLink(hostSocket, { index: pair.host.index });
+  return undefined;
+}
+
+/** All of a state that is written before addresses and routes. */
+function settingsOf({ node, host, pod }: DesiredState): string {
+  return JSON.stringify([node, host.sysctls, host.addresses, pod.sysctlsBeforeUp, pod.sysctls]);
+}
+
+/** Settings, and both ends up. @returns failures that are no reason to stop */
+function setUp({ namespace, hostSocket, podSocket }: Site, { host, pod }: CreatedPair, desired: DesiredState): string[] {
+  const warnings = [
+    ...writeSysctls(differingSysctls(desired.node)),
+    ...inNamespace(namespace, () => writeSysctls(desired.pod.sysctlsBeforeUp)),
+    ...writeSysctls(desired.host.sysctls),
+  ];
+  // The pod reaches IPv6 through this address, whatever way the host makes such addresses by default. The kernel makes it again when the link
+  // comes up later; but one that the kernel makes would be checked for duplicates where the host insists on that.
+  if (desired.host.addresses.some(isIpv6)) setLinkLocalSource(hostSocket, host.index, runsDad(host.name) ? "nobody" : "mac");
+  bringUp(hostSocket, host);
+  bringUp(podSocket, pod);
+  warnings.push(...inNamespace(namespace, () => writeSysctls(desired.pod.sysctls)));
+  return warnings;
 }
 
 function openSite(sandbox: string): Site {
@@ -128,15 +157,6 @@ function bringUp(socket: NetlinkSocket, { index, name }: Link): void {
   } catch (error) {
     throw new TortieError("link-failed", `failed to set ${name} up: ${messageOf(error)}`, { cause: error });
   }
-}
-
-/** Routes before addresses, as Calico does it: what the kernel adds for the addresses themselves then comes after them. */
-function setUpPod(namespace: OpenNamespace, { pod }: DesiredState, socket: NetlinkSocket, index: number): string[] {
-  const [warnings, dad] = inNamespace(namespace, () => [writeSysctls(pod.sysctls), runsDad(pod.name)] as const);
-  for (const neighbour of pod.neighbours) addNeighbour(socket, index, neighbour);
-  for (const route of pod.routes) installRoute(socket, index, pod.name, route);
-  for (const address of pod.addresses) assignAddress({ socket, index, name: pod.name, runsDad: dad }, address, false);
-  return warnings;
 }
 
 /**

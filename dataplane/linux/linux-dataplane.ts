@@ -1,6 +1,6 @@
 /** The dataplane on Linux: veth or netkit pairs, rtnetlink, /proc/sys. */
 import { messageOf, TortieError } from "../../lib/errors.ts";
-import { inNamespace, openNamespace, verifyNamespacePath } from "../../lib/system/netns.ts";
+import { inNamespace, openNamespace } from "../../lib/system/netns.ts";
 import type { Undo } from "../../lib/undo.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { AppliedState, Attachment, DesiredState, Difference } from "../desired-state.ts";
@@ -15,10 +15,6 @@ const DEVICE_KINDS: ReadonlySet<string> = new Set(["veth", "netkit"]);
 export class LinuxDataplane implements Dataplane {
   #prepared: PreparedPair | undefined;
 
-  verifySandbox(sandbox: string): void {
-    verifyNamespacePath(sandbox);
-  }
-
   async hasPodEnd(sandbox: string, podInterface: string): Promise<boolean> {
     return explained(`failed to look for interface ${podInterface} in ${sandbox}`, () => {
       using namespace = openNamespace(sandbox);
@@ -27,8 +23,8 @@ export class LinuxDataplane implements Dataplane {
     });
   }
 
-  prepare(desired: DesiredState, undo: Undo): void {
-    this.#prepared ??= preparePair(desired, undo);
+  prepare(desired: DesiredState, isComplete: boolean, undo: Undo): void {
+    this.#prepared ??= preparePair(desired, isComplete, undo);
     undo.defer(() => this.#takePrepared()?.site[Symbol.dispose]());
   }
 

@@ -2,7 +2,7 @@
 import { addressAt, type Prefix } from "../../lib/addresses/address.ts";
 import { type BlockOwner, isDatastoreFailure, type Versioned } from "../../lib/datastore/datastore.ts";
 import type { AllocationAttribute, Block } from "../../lib/datastore/resources.ts";
-import { turns } from "../../lib/system/turns.ts";
+import { meanwhile, turns } from "../../lib/system/turns.ts";
 import type { AssignedAddress } from "./allocator.ts";
 import { holderOf, isOwnedBy, nextSequence, prefixOf, sequenceOf, take } from "./block.ts";
 import type { Context, View } from "./context.ts";
@@ -61,12 +61,12 @@ export async function write(
   grant: Grant,
   signal: AbortSignal | undefined,
 ): Promise<typeof AGAIN | typeof AT_LIMIT | undefined> {
-  const held = await hold(context, grant, changed.cidr, ordinals.length, signal);
+  const holding = hold(context, grant, changed.cidr, ordinals.length, signal);
+  const update = await prepareUpdate(context, holding, nextSequence(changed, context.clock.nowNs()), stored.revision);
+  const held = await holding;
   if (held === AT_LIMIT) return AT_LIMIT;
   try {
-    const writing = context.datastore.blocks.update(changed.cidr, nextSequence(changed, context.clock.nowNs()), stored.revision);
-    if (grant.meanwhile !== undefined) await passTime(writing, grant);
-    await writing;
+    await passTime(update(), grant);
     return undefined;
   } catch (error) {
     grant.known = undefined;
@@ -77,14 +77,21 @@ export async function write(
   }
 }
 
-/** Lets the caller work while the store writes, once; over before the store's answer is looked at. */
-async function passTime(writing: Promise<unknown>, grant: Grant): Promise<void> {
-  const { meanwhile } = grant;
-  grant.meanwhile = undefined;
-  writing.catch(() => {});
-  // The question is on its way then.
+/** The write of a block, made ready while the handle is raised where that is of use; begun by calling it. */
+async function prepareUpdate(context: Context, holding: Promise<unknown>, next: Block, revision: string): Promise<() => Promise<unknown>> {
+  const { blocks } = context.datastore;
+  if (blocks.prepareUpdate === undefined) return () => blocks.update(next.cidr, next, revision);
+  // Met by whoever waits for it.
+  holding.catch(() => {});
   await turns(1);
-  meanwhile?.();
+  return blocks.prepareUpdate(next.cidr, next, revision);
+}
+
+/** Lets the caller work while the store is busy, once; over before the store's answer is looked at. */
+export async function passTime<T>(busy: Promise<T>, grant: Grant): Promise<T> {
+  const { meanwhile: work } = grant;
+  grant.meanwhile = undefined;
+  return work === undefined ? busy : meanwhile(busy, work);
 }
 
 export function granted(block: Block, prefix: Prefix, ordinal: number): AssignedAddress {

@@ -4,13 +4,13 @@ import { type BlockOwner, isDatastoreFailure, type Versioned } from "../../lib/d
 import type { Block, BlockAffinity, IpamConfiguration } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors.ts";
 import type { AssignedAddress, FamilyAssignment, HostReserve, PoolUse } from "./allocator.ts";
-import { assignFromBlock, type Grant } from "./assign-block.ts";
+import { assignFromBlock, type Grant, passTime } from "./assign-block.ts";
 import { freeOrdinals, isOwnedBy, isWhollyReserved, prefixOf } from "./block.ts";
 import { blocksWithRoom, chooseBlock } from "./choose-block.ts";
 import { type Claim, claimBlock, NOT_OURS } from "./claim.ts";
 import type { Context, View } from "./context.ts";
 import { releaseDeselected } from "./deselected.ts";
-import { AT_LIMIT } from "./handle.ts";
+import { AT_LIMIT, dropAhead, holdAhead } from "./handle.ts";
 import { choosePools, enabledPools, isInside, type UsablePool } from "./pools.ts";
 import { normalised } from "./release-affinity.ts";
 import { AGAIN, retry } from "./retry.ts";
@@ -112,16 +112,32 @@ class Assignment {
     const hasForeign = candidates.length < affinities.length && requestedPools.length === 0;
     if (hasForeign || !candidates.every(isReady)) return;
     const reservations = await this.#view.reservations();
-    for (const { cidr } of candidates) {
+    const usable = candidates.filter(({ cidr }) => !isWhollyReserved(prefixOf(cidr), reservations));
+    for (const { cidr } of usable) {
       if (!this.#isShort()) return;
-      if (isWhollyReserved(prefixOf(cidr), reservations)) continue;
-      await this.#skipUnwritable(async () => {
-        const block = await this.#context.datastore.blocks.get(cidr);
-        if (block === undefined || !isOwnedBy(block.value, owner)) return;
+      await this.#skipUnwritable(() => this.#fromKnownBlock(cidr, owner, usable.length === 1));
+    }
+  }
+
+  /**
+   * @param isOnly the owner has no other: then it has room but for the last time, and the handle is raised while it is read. A node with
+   * several blocks may have many full ones, and would raise the handle in vain for each
+   */
+  async #fromKnownBlock(cidr: string, owner: BlockOwner, isOnly: boolean): Promise<void> {
+    const reading = this.#context.datastore.blocks.get(cidr);
+    if (isOnly && this.#grant.limit === 0) holdAhead(this.#context, this.#grant, cidr, this.#missing, this.#signal);
+    try {
+      const block = await passTime(reading, this.#grant);
+      if (block !== undefined && isOwnedBy(block.value, owner)) {
         await this.#take(cidr, owner, block);
         if (this.#isShort()) this.#exhausted.add(cidr);
-      });
+      }
+    } catch (error) {
+      // This error is the one to report; a count that stays too high is set right by the DEL of the attachment.
+      await dropAhead(this.#context, this.#grant).catch(() => {});
+      throw error;
     }
+    await dropAhead(this.#context, this.#grant);
   }
 
   /**
@@ -241,7 +257,7 @@ class Assignment {
   }
 
   async #take(cidr: string, owner: BlockOwner | undefined, block: Versioned<Block> | undefined): Promise<void> {
-    const count = this.#request.count - this.#addresses.length;
+    const count = this.#missing;
     const { handle } = this.#grant;
     let read = block;
     const taken = await retry(this.#context, this.#signal, `handle ${handle}`, async () => {
@@ -255,7 +271,11 @@ class Assignment {
   }
 
   #isShort(): boolean {
-    return this.#addresses.length < this.#request.count;
+    return this.#missing > 0;
+  }
+
+  get #missing(): number {
+    return this.#request.count - this.#addresses.length;
   }
 
   #limitReached(limit: number): TortieError {

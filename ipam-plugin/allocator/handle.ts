@@ -23,6 +23,14 @@ export interface Holder {
   known: Versioned<Handle> | undefined;
   /** Nobody may have made it before; over once this request has. */
   mustBeNew: boolean;
+  /** A count that is being raised although nobody knows yet whether its block has room (`holdAhead`). */
+  ahead?: HoldAhead | undefined;
+}
+
+interface HoldAhead {
+  readonly cidr: string;
+  readonly count: number;
+  readonly holding: Promise<Hold | typeof AT_LIMIT>;
 }
 
 /** A count that was raised, and what is needed to lower it again. */
@@ -37,10 +45,48 @@ export interface Hold {
 export const AT_LIMIT = "at-limit";
 
 /**
- * Raises the count of a block.
+ * Raises the count of a block; one that `holdAhead` has begun to raise is waited for.
  * @throws HandleExistsError when the handle is there and must be new
  */
-export function hold(
+export async function hold(
+  context: Context,
+  holder: Holder,
+  cidr: string,
+  count: number,
+  signal: AbortSignal | undefined,
+): Promise<Hold | typeof AT_LIMIT> {
+  const { ahead } = holder;
+  if (ahead?.cidr === cidr && ahead.count === count) {
+    holder.ahead = undefined;
+    return ahead.holding;
+  }
+  await dropAhead(context, holder);
+  return raise(context, holder, cidr, count, signal);
+}
+
+/**
+ * Begins to raise the count of a block that is being read, so that a store that is far away does both in one round. Nearly always the
+ * block has room; when it has not, `dropAhead` takes the count back. A count that is too high for a while does no harm (rule 1).
+ */
+export function holdAhead(context: Context, holder: Holder, cidr: string, count: number, signal: AbortSignal | undefined): void {
+  const holding = raise(context, holder, cidr, count, signal);
+  // Met where it is waited for.
+  holding.catch(() => {});
+  holder.ahead = { cidr, count, holding };
+}
+
+/** Takes back what `holdAhead` has raised for nothing. @throws what `hold` throws */
+export async function dropAhead(context: Context, holder: Holder): Promise<void> {
+  const { ahead } = holder;
+  if (ahead === undefined) return;
+  holder.ahead = undefined;
+  const held = await ahead.holding;
+  if (held === AT_LIMIT) return;
+  holder.known = undefined;
+  await undoHold(context, held);
+}
+
+function raise(
   context: Context,
   holder: Holder,
   cidr: string,

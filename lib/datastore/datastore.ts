@@ -36,6 +36,8 @@ export interface Collection<K, T> extends Reader<K, T> {
    * @throws DatastoreError `not-found`, `conflict`: somebody else has written it, possibly over this very write, whose answer was lost
    */
   update(key: K, value: T, revision: string): Promise<Versioned<T>>;
+  /** Only where a write has to be made ready: nothing is asked for before the function is called, which does then as `update` does. */
+  prepareUpdate?(key: K, value: T, revision: string): Promise<() => Promise<unknown>>;
   /** Removes the object if it still is at `revision`. @throws DatastoreError `conflict`, `not-found` */
   delete(key: K, revision: string): Promise<void>;
 }

@@ -7,6 +7,7 @@ import { chooseDatastore, unsupportedDatastore } from "../config/datastore-choic
 import type { NetworkConfig } from "../config/network-config.ts";
 import type { Datastore, DatastoreError } from "./datastore.ts";
 import { openLocalDatastore } from "./local/local-datastore.ts";
+import { loadSqlite } from "./local/sqlite.ts";
 
 /**
  * Opens the datastore that the configuration and the environment choose (C§1.4); the local one is made at first use, a Kubernetes one
@@ -24,6 +25,7 @@ export async function openDatastore(
 ): Promise<Datastore> {
   const type = chooseDatastore(config, env);
   if (type === "local") {
+    await loadSqlite();
     return openLocalDatastore(config.datastorePath);
   }
   if (type === "etcdv3") throw unsupportedDatastore(type);

@@ -181,6 +181,7 @@ export function withoutListWithRoom(datastore: Datastore): Datastore {
       create: (cidr, block) => blocks.create(cidr, block),
       update: (cidr, block, revision) => blocks.update(cidr, block, revision),
       delete: (cidr, revision) => blocks.delete(cidr, revision),
+      ...(blocks.prepareUpdate && { prepareUpdate: blocks.prepareUpdate }),
     },
   };
 }

@@ -29,6 +29,8 @@ export function apply(
 export interface PreparedOptions extends ProbeOptions {
   /** What is prepared, when it is not `desired` without addresses. */
   readonly prepared: DesiredState;
+  /** Everything but addresses and routes is known. */
+  readonly isComplete: boolean;
   /** A shell command in the node's namespace. */
   readonly between?: string;
   /** "before": `apply` is not come to; "after": everything is undone after it. */
@@ -38,6 +40,8 @@ export interface PreparedOptions extends ProbeOptions {
 /** The course of a prepared attachment. Links are those of the host, as `ip -j -d link` shows them. */
 export interface PreparedStory {
   readonly links: readonly JsonRecord[];
+  /** Of the host, as `ip -j -4 addr` shows them. */
+  readonly addresses: readonly JsonRecord[];
   readonly applied?: Applied;
   readonly error?: Answer<never>["error"];
   /** Names of the host's links when the addresses are given back; absent when they are not. */
@@ -48,8 +52,8 @@ export interface PreparedStory {
 
 /** Prepares, as an ADD does while its addresses are found, and applies. Once in vain before, so that what is opened for good is open. */
 export async function prepareAndApply(node: Node, desired: DesiredState, options: PreparedOptions): Promise<PreparedStory> {
-  const { prepared, between = "true", fails } = options;
-  const course = JSON.stringify({ prepared, desired, between, fails });
+  const { prepared, isComplete, between = "true", fails } = options;
+  const course = JSON.stringify({ prepared, isComplete, desired, between, fails });
   const { value, error } = await probe<PreparedStory>(node, `prepareAndApply(${course})`, options);
   if (value === undefined) throw new Error(error?.message);
   return value;
@@ -97,14 +101,15 @@ export async function probe<T>(node: Node, expression: string, options: ProbeOpt
       }).length;
     };
     const targetOf = (path) => { try { return readlinkSync(path); } catch { return ""; } };
-    async function prepareAndApply({ prepared, desired, between, fails }) {
-      { await using undo = new AsyncDisposableStack(); dataplane.prepare(prepared, undo); }
+    async function prepareAndApply({ prepared, isComplete, desired, between, fails }) {
+      { await using undo = new AsyncDisposableStack(); dataplane.prepare(prepared, isComplete, undo); }
       const before = descriptors();
       const story = {};
       try {
         await using undo = new AsyncDisposableStack();
-        dataplane.prepare(prepared, undo);
+        dataplane.prepare(prepared, isComplete, undo);
         story.links = links();
+        story.addresses = JSON.parse(run("/usr/sbin/ip", "-j", "-4", "addr", "show"));
         undo.defer(() => { story.atGiveBack = links().map(({ ifname }) => ifname); });
         run("/bin/sh", "-c", between);
         if (fails === "before") throw new Error("no address");

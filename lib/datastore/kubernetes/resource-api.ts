@@ -26,21 +26,19 @@ export class ResourceApi {
     return this.#send("GET", plural, `/${name}`, undefined, SECOND_LOOK_MS);
   }
 
-  post(plural: string, object: object): Promise<string> {
+  /** @param object JSON, as of `put` */
+  post(plural: string, object: string): Promise<string> {
     return this.#send("POST", plural, "", object);
   }
 
-  put(plural: string, name: string, object: object): Promise<string> {
+  put(plural: string, name: string, object: string): Promise<string> {
     return this.#send("PUT", plural, `/${name}`, object);
   }
 
   /** The server compares both the uid and the revision, in the transaction that removes the object. */
   async delete(plural: string, name: string, revision: string): Promise<void> {
-    await this.#send("DELETE", plural, `/${name}`, {
-      apiVersion: "v1",
-      kind: "DeleteOptions",
-      preconditions: preconditionsOf(revision),
-    });
+    const options = { apiVersion: "v1", kind: "DeleteOptions", preconditions: preconditionsOf(revision) };
+    await this.#send("DELETE", plural, `/${name}`, JSON.stringify(options));
   }
 
   /**
@@ -52,11 +50,11 @@ export class ResourceApi {
     return listPages(async (query) => prepare(await this.#send("GET", plural, query)), { selector, mayBeOld });
   }
 
-  async #send(method: "GET" | "POST" | "PUT" | "DELETE", plural: string, rest: string, body?: object, timeoutMs?: number): Promise<string> {
+  async #send(method: "GET" | "POST" | "PUT" | "DELETE", plural: string, rest: string, body?: string, timeoutMs?: number): Promise<string> {
     return this.#client.request({
       method,
       path: `/apis/${await this.group()}/${plural}${rest}`,
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      ...(body === undefined ? {} : { body }),
       ...(timeoutMs === undefined ? {} : { timeoutMs }),
     });
   }

@@ -66,7 +66,7 @@ export class ResourceCollection<K, T> implements Collection<K, T> {
     const body = await this.#bodyOf(name, value);
     for (let attempt = 1; ; attempt++) {
       try {
-        return this.#decodeText(await this.#api.post(await this.#plural(), body));
+        return this.#decodeText(await this.#api.post(await this.#plural(), JSON.stringify(body)));
       } catch (error) {
         const isTaken = hasStatus(error, CONFLICT);
         const there = isTaken || isAnswerLost(error) ? await this.#lookAgain(name, error) : undefined;
@@ -79,14 +79,26 @@ export class ResourceCollection<K, T> implements Collection<K, T> {
   }
 
   async update(key: K, value: T, revision: string): Promise<Versioned<T>> {
+    const put = await this.prepareUpdate(key, value, revision);
+    return (await put())();
+  }
+
+  /** What the function returns decodes the answer, which not everybody needs. */
+  async prepareUpdate(key: K, value: T, revision: string): Promise<() => Promise<() => Versioned<T>>> {
     const name = await this.#mustName(key);
     const body = await this.#bodyOf(name, value, revision);
+    const text = JSON.stringify(body);
+    return () => this.#put(name, revision, body, text);
+  }
+
+  async #put(name: string, revision: string, body: Body, text: string): Promise<() => Versioned<T>> {
     try {
-      return this.#decodeText(await this.#api.put(await this.#plural(), name, body));
+      const answer = await this.#api.put(await this.#plural(), name, text);
+      return () => this.#decodeText(answer);
     } catch (error) {
       const there = isAnswerLost(error) ? await this.#lookAgain(name, error) : undefined;
       const isSame = there !== undefined && metadataOf(there).uid === preconditionsOf(revision).uid;
-      if (isSame && this.#isWritten(there, body)) return this.#decode(there);
+      if (isSame && this.#isWritten(there, body)) return () => this.#decode(there);
       throw this.#failure(name, error);
     }
   }

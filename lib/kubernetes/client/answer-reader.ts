@@ -36,6 +36,7 @@ type Stage = "status-line" | "headers" | "sized-body" | "chunk-size" | "chunk" |
 
 export class AnswerReader {
   readonly #input = new ByteQueue();
+  readonly #decoder = new TextDecoder();
   #body = new ByteQueue();
   #stage: Stage = "status-line";
   #head: Head = newHead();
@@ -82,42 +83,40 @@ export class AnswerReader {
     return this.#stage === "endless-body" ? this.#finish() : undefined;
   }
 
-  #line(): string | undefined {
+  #line(): Uint8Array | undefined {
     const before = this.#input.length;
     const line = this.#input.takeLine();
     this.#headBytes += line === undefined ? 0 : before - this.#input.length;
     if (this.#headBytes > MAX_HEAD || (line === undefined && this.#headBytes + before > MAX_HEAD)) {
       throw new AnswerSyntaxError(`its head is larger than ${MAX_HEAD} bytes`);
     }
-    return line === undefined ? undefined : new TextDecoder().decode(line);
+    return line;
   }
 
   /** @returns whether the answer is complete */
-  #readLine(line: string): boolean {
+  #readLine(line: Uint8Array): boolean {
     switch (this.#stage) {
       case "status-line":
-        this.#head = parseStatusLine(line);
+        this.#head = parseStatusLine(this.#decoder.decode(line));
         this.#stage = "headers";
         return false;
       case "headers":
-        if (line !== "") {
-          readHeader(line, this.#head);
-          return false;
-        }
-        return this.#beginBody();
+        if (line.length === 0) return this.#beginBody();
+        if (mayMatter(line)) readHeader(this.#decoder.decode(line), this.#head);
+        return false;
       case "chunk-size":
-        this.#missing = parseChunkSize(line);
+        this.#missing = parseChunkSize(this.#decoder.decode(line));
         this.#checkSize(this.#body.length + this.#missing);
         this.#headBytes = 0;
         this.#stage = this.#missing === 0 ? "trailers" : "chunk";
         return false;
       case "chunk-end":
-        if (line !== "") throw new AnswerSyntaxError("a chunk of its body is longer than it says");
+        if (line.length > 0) throw new AnswerSyntaxError("a chunk of its body is longer than it says");
         this.#stage = "chunk-size";
         return false;
       default:
         // Trailers say nothing we need; an empty line ends them.
-        return line === "";
+        return line.length === 0;
     }
   }
 
@@ -161,7 +160,7 @@ export class AnswerReader {
 
   #finish(): ReadAnswer {
     const { status, contentType, retryAfter, isLast } = this.#head;
-    const body = new TextDecoder().decode(this.#body.take(this.#body.length));
+    const body = this.#decoder.decode(this.#body.take(this.#body.length));
     this.#body = new ByteQueue();
     this.#stage = "status-line";
     this.#headBytes = 0;
@@ -186,6 +185,12 @@ function parseStatusLine(line: string): Head {
   head.status = status;
   head.isLast = line.startsWith("HTTP/1.0");
   return head;
+}
+
+/** Whether a header may be one of those that are looked into, by its first letter: c, r or t. A line without a name is looked into too. */
+function mayMatter(line: Uint8Array): boolean {
+  const letter = (line[0] ?? 0) | 0x20;
+  return letter === 0x63 || letter === 0x72 || letter === 0x74 || line.indexOf(0x3a) <= 0;
 }
 
 function readHeader(line: string, head: Head): void {

@@ -31,12 +31,12 @@ export class ByteQueue {
    * @returns `undefined` while no line is complete
    */
   takeLine(): Uint8Array | undefined {
-    // A view of what is there only: beyond it lies what was there before.
-    const rest = this.#buffer.subarray(this.#start, this.#end);
-    const feed = rest.indexOf(0x0a);
-    if (feed < 0) return undefined;
-    this.#start += feed + 1;
-    return rest.subarray(0, feed > 0 && rest[feed - 1] === 0x0d ? feed - 1 : feed);
+    const start = this.#start;
+    const feed = this.#buffer.indexOf(0x0a, start);
+    // Beyond the end lies what was there before.
+    if (feed < 0 || feed >= this.#end) return undefined;
+    this.#start = feed + 1;
+    return this.#buffer.subarray(start, feed > start && this.#buffer[feed - 1] === 0x0d ? feed - 1 : feed);
   }
 
   #reserve(count: number): void {

@@ -9,7 +9,7 @@ import { openSession, type Session } from "./session.ts";
 import { foreignAnswerError, isJsonAnswer, statusError } from "./status-error.ts";
 import { TokenBucket } from "./token-bucket.ts";
 import { TransportError, type WireAnswer, type WireRequest } from "./transport.ts";
-import { Turnstile } from "./turnstile.ts";
+import { type Passenger, Turnstile } from "./turnstile.ts";
 
 /**
  * A client that connects at its first request.
@@ -50,14 +50,19 @@ class HttpApiClient implements ApiClient {
   }
 
   async request(request: ApiRequest): Promise<string> {
-    const isReader = request.method === "GET" && this.#config.proxy === undefined;
-    const turn = this.#turnstile.enter(isReader);
+    const passenger = this.#passengerOf(request);
+    const turn = this.#turnstile.enter(passenger);
     if (turn !== undefined) await turn;
     try {
       return await this.#untilDone(request);
     } finally {
-      this.#turnstile.leave();
+      this.#turnstile.leave(passenger);
     }
+  }
+
+  #passengerOf({ method }: ApiRequest): Passenger {
+    if (this.#config.proxy !== undefined) return "alone";
+    return method === "GET" ? "reader" : "writer";
   }
 
   connect(): void {

@@ -47,7 +47,7 @@ export class ApiCore implements KubernetesCore {
   }
 
   async announce({ uid, ...pod }: NamespacedName & { readonly uid: string }, announcement: PodAnnouncement): Promise<void> {
-    await this.patchPod(pod, announcementPatch({ uid }, announcement));
+    await this.#mustPatch(pod, announcementPatch({ uid }, announcement));
   }
 
   async withdraw(pod: NamespacedName, containerID: string): Promise<Withdrawal> {
@@ -79,13 +79,8 @@ export class ApiCore implements KubernetesCore {
    * validating the patch (C§7.6); `conflict`
    */
   async patchPod(pod: NamespacedName, patch: Patch): Promise<Pod> {
-    try {
-      if (!isObjectName(pod.namespace) || !isObjectName(pod.name)) throw new DatastoreError("not-found", notThere(pod));
-      const answer = await this.#patch(pod, patch);
-      return decoded(describe(pod), () => decodePod(parseKubernetesObject(answer)));
-    } catch (error) {
-      throw failureOf(error, describe(pod));
-    }
+    const answer = await this.#mustPatch(pod, patch);
+    return decoded(describe(pod), () => decodePod(parseKubernetesObject(answer)));
   }
 
   /** Every pod of the cluster, in pages. @throws DatastoreError `unauthorized` for an account that may not list pods */
@@ -116,6 +111,15 @@ export class ApiCore implements KubernetesCore {
 
   async #named<T>(name: string, path: string, what: string, decode: (object: Fields) => T): Promise<Versioned<T> | undefined> {
     return isObjectName(name) ? this.read(path, what, decode) : undefined;
+  }
+
+  async #mustPatch(pod: NamespacedName, patch: Patch): Promise<string> {
+    try {
+      if (!isObjectName(pod.namespace) || !isObjectName(pod.name)) throw new DatastoreError("not-found", notThere(pod));
+      return await this.#patch(pod, patch);
+    } catch (error) {
+      throw failureOf(error, describe(pod));
+    }
   }
 
   #patch(pod: NamespacedName, { contentType, body }: Patch): Promise<string> {

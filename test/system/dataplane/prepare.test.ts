@@ -26,8 +26,12 @@ async function stateOf(node: Node, pod: Pod, options: DesiredOptions) {
 }
 
 /** What an ADD prepares does not know of addresses yet. */
-function prepared(pod: Pod, options: DesiredOptions = {}): PreparedOptions {
-  return { prepared: desiredFor(pod, { ...options, addresses: [] }) };
+type Known = "families unknown" | "families known";
+
+function preparedWith(known: Known, pod: Pod, options: DesiredOptions = {}): PreparedOptions {
+  if (known === "families unknown") return { prepared: desiredFor(pod, { ...options, addresses: [] }), isComplete: false };
+  const desired = desiredFor(pod, options);
+  return { prepared: { ...desired, host: { ...desired.host, routes: [] }, pod: { ...desired.pod, addresses: [] } }, isComplete: true };
 }
 
 async function expectNothingLeft(node: Node, pod: Pod): Promise<void> {
@@ -43,7 +47,9 @@ const withoutTimers = ({ linkinfo, ...link }: JsonRecord) => ({
 
 const nameOf = ({ ifname }: JsonRecord) => ifname;
 
-describe("a pair that was prepared", () => {
+describe.each<Known>(["families unknown", "families known"])("a pair that was prepared, %s,", (known) => {
+  const prepared = (pod: Pod, options: DesiredOptions = {}) => preparedWith(known, pod, options);
+
   it.each<[string, DesiredOptions]>([
     ["IPv4", {}],
     ["IPv6", { addresses: ["fd60::/128"] }],
@@ -67,14 +73,16 @@ describe("a pair that was prepared", () => {
     expect(await stateOf(ahead, aheadPod, options)).toEqual(await stateOf(plain, plainPod, options));
   });
 
-  it("is down, has no address, and says already whose it is", async () => {
+  it("has no address, says already whose it is, and is up when nothing else is missing", async () => {
     await using node = await Node.create();
     const pod = await node.addPod();
 
-    const { links } = await prepareAndApply(node, desiredFor(pod), { ...prepared(pod), fails: "before" });
+    const { links, addresses } = await prepareAndApply(node, desiredFor(pod), { ...prepared(pod), fails: "before" });
 
     const link = links.find(({ ifname }) => ifname === HOST_INTERFACE);
-    expect(link).toMatchObject({ operstate: "DOWN", address: "ee:ee:ee:ee:ee:ee", ifalias: "tortie:net1/cid1/eth0" });
+    const operstate = known === "families known" ? "UP" : "DOWN";
+    expect(link).toMatchObject({ operstate, address: "ee:ee:ee:ee:ee:ee", ifalias: "tortie:net1/cid1/eth0" });
+    expect(addresses.map(nameOf)).not.toContain(HOST_INTERFACE);
   });
 
   it.each(["before", "after"] as const)(
@@ -130,7 +138,30 @@ describe("a pair that was prepared", () => {
   });
 });
 
+describe("a pair that was set up for other addresses", () => {
+  it.each<[string, readonly string[], readonly string[]]>([
+    ["more", ["10.60.0.0/32"], BOTH],
+    ["fewer", BOTH, ["10.60.0.0/32"]],
+    ["others", ["fd60::/128"], ["10.60.0.0/32"]],
+  ])("is made anew for %s families than expected", async (_, expected, addresses) => {
+    await using plain = await Node.create();
+    await using ahead = await Node.create();
+    const [plainPod, aheadPod] = [await plain.addPod(), await ahead.addPod()];
+
+    await apply(plain, desiredFor(plainPod, { addresses, mac: MAC }));
+    const story = await prepareAndApply(ahead, desiredFor(aheadPod, { addresses, mac: MAC }), {
+      ...preparedWith("families known", aheadPod, { addresses: expected, mac: MAC }),
+    });
+
+    expect(story).toMatchObject({ applied: { kind: "veth", warnings: [] }, newDescriptors: 0 });
+    const options = { addresses: BOTH, mac: MAC };
+    expect(await stateOf(ahead, aheadPod, options)).toEqual(await stateOf(plain, plainPod, options));
+  });
+});
+
 describe("preparing where something is in the way", () => {
+  const prepared = (pod: Pod, options: DesiredOptions = {}) => preparedWith("families known", pod, options);
+
   it.each([
     ["the host's end of an older sandbox", ["type", "veth", "peer", "name", "x0"]],
     ["a bridge", ["type", "bridge"]],

@@ -119,7 +119,7 @@ describe("an ADD of a certain address", () => {
   });
 });
 
-describe("what an ADD does while its block is written", () => {
+describe("what an ADD does while others are busy with its block", () => {
   it("begins when the write has been asked for, is over before the answer counts, and happens once", async () => {
     using node = await ServerNode.create();
     const events: string[] = [];
@@ -130,6 +130,19 @@ describe("what an ADD does while its block is written", () => {
     const { result } = await node.add({ ipam: { assign_ipv6: "true" } }, { meanwhile: () => events.push("meanwhile") });
     expect(result.ips).toHaveLength(2);
     expect(events).toEqual(["asked", "meanwhile", "asked"]);
+  });
+
+  it("begins when the node's block and the handle have been asked for, where the node is known to have one", async () => {
+    using node = await ServerNode.create({ hasMemory: true });
+    await node.addresses({ container: "earlier" });
+    node.cluster.memory.hear("affinity");
+    const events: string[] = [];
+    node.cluster.fateOf = (call) => {
+      if (!call.startsWith("list")) events.push(call.split(" ", 2).join(" "));
+      return "proceed";
+    };
+    await node.add({}, { meanwhile: () => events.push("meanwhile") });
+    expect(events).toEqual(["get block", "create handle", "meanwhile", "update block"]);
   });
 
   it("does not happen when nothing is written", async () => {

@@ -17,7 +17,6 @@ async function nothingLeft(node: PodNode): Promise<void> {
 }
 
 const WARM = [
-  "sandbox",
   "get cluster-information default",
   "pod",
   "namespace",
@@ -32,7 +31,7 @@ const WARM = [
 ];
 
 describe("ADD of a pod", () => {
-  it("looks at the sandbox first, asks each question once, and announces last", async () => {
+  it("asks each question once, and announces last", async () => {
     await using node = await PodNode.create();
     await node.add({ container: "first" });
     node.effects.length = 0;
@@ -71,7 +70,7 @@ describe("ADD of a pod", () => {
 
     expect(error).toMatchObject({ word: "cluster-not-ready", message: expect.stringContaining(message) });
     // All asked for together.
-    expect(node.effects).toEqual(["sandbox", "get cluster-information default", "pod", "namespace"]);
+    expect(node.effects).toEqual(["get cluster-information default", "pod", "namespace"]);
   });
 
   it("names the namespace rather than the pod when neither is there", async () => {
@@ -101,6 +100,12 @@ describe("ADD of a pod", () => {
       word: "netconf-value",
       message: expect.stringContaining("Invalid name net1"),
     });
+    expect(node.effects).toEqual([]);
+  });
+
+  it("is refused without a sandbox before anything is asked", async () => {
+    await using node = await PodNode.create();
+    expect(await failure(node, { netns: "/run/netns/tortie-no-such-namespace" })).toMatchObject({ word: "netns-missing" });
     expect(node.effects).toEqual([]);
   });
 

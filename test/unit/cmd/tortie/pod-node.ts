@@ -5,14 +5,17 @@
 import { mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { add } from "../../../../cmd/tortie/add.ts";
+import { beginAdd } from "../../../../cmd/tortie/add.ts";
+import { completeAdd } from "../../../../cmd/tortie/complete-add.ts";
 import { del } from "../../../../cmd/tortie/del.ts";
 import type { Services } from "../../../../cmd/tortie/services.ts";
 import type { Dataplane } from "../../../../dataplane/dataplane.ts";
 import { createIpamServices } from "../../../../ipam-plugin/services.ts";
 import type { CniRequest, CniResult } from "../../../../lib/cni/protocol.ts";
+import { parseResult } from "../../../../lib/cni/result.ts";
 import { decodeNetworkConfig } from "../../../../lib/config/decode.ts";
 import type { Collection, Datastore, Versioned } from "../../../../lib/datastore/datastore.ts";
+import { parseJson } from "../../../../lib/json/parse.ts";
 import type { JsonObject } from "../../../../lib/json/value.ts";
 import type { KubernetesCore } from "../../../../lib/kubernetes/core.ts";
 import type { Namespace, Pod } from "../../../../lib/kubernetes/objects.ts";
@@ -27,6 +30,8 @@ const POD_IPS = "cni.projectcalico.org/podIPs";
 export interface PodCall {
   readonly container?: string;
   readonly args?: string;
+  /** Absent: that of this process, which is not touched. */
+  readonly netns?: string;
   /** Keys over the node's network configuration. */
   readonly conf?: JsonObject;
 }
@@ -65,8 +70,11 @@ export class PodNode implements AsyncDisposable {
     else await clusterInformation.update("default", { datastoreReady }, stored.revision);
   }
 
-  add(call: PodCall = {}): Promise<CniResult> {
-    return add(...this.#call("ADD", call), this.#services());
+  async add(call: PodCall = {}): Promise<CniResult> {
+    const [request, config] = this.#call("ADD", call);
+    const services = this.#services();
+    const printed = await completeAdd(await beginAdd(request, config, services), services);
+    return parseResult(parseJson(printed), request.cniVersion, "result");
   }
 
   del(call: PodCall = {}): Promise<void> {
@@ -99,7 +107,10 @@ export class PodNode implements AsyncDisposable {
     rmSync(this.#directory, { recursive: true });
   }
 
-  #call(command: "ADD" | "DEL", { container = "c1", args, conf = {} }: PodCall): [CniRequest, ReturnType<typeof decodeNetworkConfig>] {
+  #call(
+    command: "ADD" | "DEL",
+    { container = "c1", args, netns = "/proc/self/ns/net", conf = {} }: PodCall,
+  ): [CniRequest, ReturnType<typeof decodeNetworkConfig>] {
     const netconf: JsonObject = {
       name: "net1",
       type: "calico",
@@ -115,11 +126,11 @@ export class PodNode implements AsyncDisposable {
     const request: CniRequest = {
       command,
       containerId: container,
-      netns: "/run/netns/tortie-no-such-namespace",
+      netns,
       interfaceName: "eth0",
       args: args ?? "IgnoreUnknown=1;K8S_POD_NAME=cart;K8S_POD_NAMESPACE=shop",
       path: this.#directory,
-      netnsOverride: false,
+      netnsOverride: true,
       stdin: new TextEncoder().encode(JSON.stringify(netconf)),
       netconf,
       network: "net1",
@@ -184,9 +195,6 @@ export class PodNode implements AsyncDisposable {
   #dataplane(): Dataplane {
     const { links } = this;
     return {
-      verifySandbox: () => {
-        this.effects.push("sandbox");
-      },
       prepare: () => {},
       apply: ({ host }, undo) =>
         this.#effect("apply", () => {

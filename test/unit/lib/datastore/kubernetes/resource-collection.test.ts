@@ -45,6 +45,20 @@ describe("a custom resource", () => {
     expect(client.sent(2)).toEqual({ apiVersion: "v1", kind: "DeleteOptions", preconditions: { uid: "u1", resourceVersion: "6" } });
   });
 
+  it("is written by what was made ready, once that is called and not before", async () => {
+    const { client, handles } = collection([`PUT ${ONE}`, stored("6")], [`PUT ${ONE}`, CONFLICT], [`PUT ${ONE}`, "no object"]);
+    const write = await handles.prepareUpdate("net.c1", HANDLE, "u1/5");
+    const late = await handles.prepareUpdate("net.c1", HANDLE, "u1/5");
+    const unread = await handles.prepareUpdate("net.c1", HANDLE, "u1/6");
+    expect(client.asked).toEqual([]);
+    expect((await write())().revision).toBe("u1/6");
+    await expect(late()).rejects.toMatchObject({ failure: "conflict" });
+    // What nobody asks for is not looked into.
+    await unread();
+    expect(client.sent(0)).toMatchObject({ metadata: { uid: "u1", resourceVersion: "5" }, spec: { block: HANDLE.blocks } });
+    expect(client.left).toEqual([]);
+  });
+
   it("that cannot have such a name is missing, and cannot be written, without a request", async () => {
     const { client, handles } = collection();
     expect(await handles.get("net.a_1")).toBeUndefined();

@@ -1,7 +1,7 @@
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createServices } from "../../../../cmd/tortie/services.ts";
+import { createAccess } from "../../../../cmd/tortie/access.ts";
 import { decodeNetworkConfig } from "../../../../lib/config/decode.ts";
 import type { JsonObject } from "../../../../lib/json/value.ts";
 import { TlsServer } from "../../../support/tls-server.ts";
@@ -9,39 +9,39 @@ import { TlsServer } from "../../../support/tls-server.ts";
 describe("the head start of a plugin", () => {
   let dir: string;
   beforeEach(() => {
-    dir = mkdtempSync(join(tmpdir(), "tortie-services-"));
+    dir = mkdtempSync(join(tmpdir(), "tortie-access-"));
   });
   afterEach(() => rmSync(dir, { recursive: true }));
 
-  function servicesOf(change: JsonObject) {
+  function accessOf(change: JsonObject) {
     const config = decodeNetworkConfig({ cniVersion: "1.0.0", name: "net1", type: "tortie", nodename: "node-a", ...change });
-    return createServices(config, {}, { debug() {}, info() {}, error() {}, step() {}, async flush() {} });
+    return createAccess(config, {}, { debug() {}, info() {}, error() {}, step() {}, async flush() {} });
   }
 
   it("connects to the API server, and asks nothing", async () => {
     using server = new TlsServer(() => ({ status: 404 }), { keyPair: undefined });
-    const services = servicesOf({ datastore_type: "kubernetes", kubernetes: { k8s_api_root: `http://127.0.0.1:${server.port}` } });
+    const access = accessOf({ datastore_type: "kubernetes", kubernetes: { k8s_api_root: `http://127.0.0.1:${server.port}` } });
 
-    await services.headStart();
+    await access.headStart();
     await Bun.sleep(50);
 
     expect({ connections: server.connections, asked: server.asked }).toEqual({ connections: 1, asked: [] });
-    await (await services.datastore())[Symbol.asyncDispose]();
+    await (await access.datastore())[Symbol.asyncDispose]();
   });
 
   it("is no failure where there is no way to an API server: whoever asks for the datastore is told", async () => {
     const kubeconfig = join(dir, "missing");
-    const services = servicesOf({ datastore_type: "kubernetes", kubernetes: { kubeconfig } });
+    const access = accessOf({ datastore_type: "kubernetes", kubernetes: { kubeconfig } });
 
-    await services.headStart();
+    await access.headStart();
 
-    await expect(services.datastore()).rejects.toThrow(kubeconfig);
+    await expect(access.datastore()).rejects.toThrow(kubeconfig);
   });
 
   it("leaves a datastore in a file alone", async () => {
-    const services = servicesOf({ datastore_type: "local", datastore_path: join(dir, "tortie.db") });
+    const access = accessOf({ datastore_type: "local", datastore_path: join(dir, "tortie.db") });
 
-    await services.headStart();
+    await access.headStart();
 
     expect(existsSync(join(dir, "tortie.db"))).toBe(false);
   });
