@@ -32,8 +32,9 @@ export async function assignAutomatic(
 
   // Asked for together before the turn comes. Failures are met again where the lists are used.
   const families = view.affinitiesMayBeOld ? ([4, 6] as const).filter((family) => (family === 4 ? count4 : count6) > 0) : [];
-  await Promise.allSettled(assignmentReads(view, families));
+  const reading = Promise.allSettled(assignmentReads(view, families));
   const attributes = ownerAttributes(workload, clock.nowNs());
+  await reading;
   const assigned = await withHostLock(config, services, (signal, hadToWait) => {
     // Those before us may have claimed blocks since.
     if (hadToWait) view.forgetAffinities();

@@ -45,7 +45,7 @@ const DELEGATE_TIME_LIMIT_MS = 240_000;
 export interface Overlap {
   /** What the plugin of this process has been asked to look up already. */
   readonly view: View | undefined;
-  /** Called at most once, while the plugin waits for others. Must not throw. */
+  /** Called now and then while the plugin waits for others. Must not throw. */
   readonly meanwhile: (() => void) | undefined;
 }
 
@@ -73,7 +73,7 @@ class DelegatedIpam implements Ipam {
   readonly #request: CniRequest;
   readonly #env: Environment;
   readonly #services: Services;
-  #meanwhile: (() => void) | undefined;
+  readonly #meanwhile: (() => void) | undefined;
 
   constructor(
     { executable, isOurs }: IpamPlugin,
@@ -94,9 +94,7 @@ class DelegatedIpam implements Ipam {
     // Registered first: a plugin that fails or dies half-way may have kept an address.
     if (!isRepeated) undo.defer(() => this.#giveBack());
     const adding = delegateAdd(this.#executable, this.#call(), this.#request.cniVersion);
-    const work = this.#meanwhile;
-    this.#meanwhile = undefined;
-    return work === undefined ? adding : meanwhile(adding, work);
+    return this.#meanwhile === undefined ? adding : meanwhile(adding, this.#meanwhile);
   }
 
   /** ADD of CNI does not say what was there before. */

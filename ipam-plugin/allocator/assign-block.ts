@@ -2,7 +2,7 @@
 import { addressAt, type Prefix } from "../../lib/addresses/address.ts";
 import { type BlockOwner, isDatastoreFailure, type Versioned } from "../../lib/datastore/datastore.ts";
 import type { AllocationAttribute, Block } from "../../lib/datastore/resources.ts";
-import { meanwhile, turns } from "../../lib/system/turns.ts";
+import { meanwhile } from "../../lib/system/turns.ts";
 import type { AssignedAddress } from "./allocator.ts";
 import { holderOf, isOwnedBy, nextSequence, prefixOf, sequenceOf, take } from "./block.ts";
 import type { Context, View } from "./context.ts";
@@ -13,7 +13,7 @@ import { AGAIN, retry } from "./retry.ts";
 export interface Grant extends Holder {
   readonly attribute: AllocationAttribute;
   /** See AutoAssignRequest. */
-  meanwhile?: (() => void) | undefined;
+  readonly meanwhile?: (() => void) | undefined;
 }
 
 export interface BlockRequest {
@@ -62,10 +62,13 @@ export async function write(
   signal: AbortSignal | undefined,
 ): Promise<typeof AGAIN | typeof AT_LIMIT | undefined> {
   const holding = hold(context, grant, changed.cidr, ordinals.length, signal);
-  const update = await prepareUpdate(context, holding, nextSequence(changed, context.clock.nowNs()), stored.revision);
+  const preparing = prepareUpdate(context, nextSequence(changed, context.clock.nowNs()), stored.revision);
+  // Met below.
+  preparing.catch(() => {});
   const held = await holding;
   if (held === AT_LIMIT) return AT_LIMIT;
   try {
+    const update = await preparing;
     await passTime(update(), grant);
     return undefined;
   } catch (error) {
@@ -77,20 +80,13 @@ export async function write(
   }
 }
 
-/** The write of a block, made ready while the handle is raised where that is of use; begun by calling it. */
-async function prepareUpdate(context: Context, holding: Promise<unknown>, next: Block, revision: string): Promise<() => Promise<unknown>> {
-  const { blocks } = context.datastore;
-  if (blocks.prepareUpdate === undefined) return () => blocks.update(next.cidr, next, revision);
-  // Met by whoever waits for it.
-  holding.catch(() => {});
-  await turns(1);
-  return blocks.prepareUpdate(next.cidr, next, revision);
+/** The write of a block, made ready where that is of use; begun by calling it. */
+async function prepareUpdate({ datastore: { blocks } }: Context, next: Block, revision: string): Promise<() => Promise<unknown>> {
+  return (await blocks.prepareUpdate?.(next.cidr, next, revision)) ?? (() => blocks.update(next.cidr, next, revision));
 }
 
-/** Lets the caller work while the store is busy, once; over before the store's answer is looked at. */
-export async function passTime<T>(busy: Promise<T>, grant: Grant): Promise<T> {
-  const { meanwhile: work } = grant;
-  grant.meanwhile = undefined;
+/** Lets the caller work while the store is busy; over before the store's answer is looked at. */
+export function passTime<T>(busy: Promise<T>, { meanwhile: work }: Grant): Promise<T> {
   return work === undefined ? busy : meanwhile(busy, work);
 }
 

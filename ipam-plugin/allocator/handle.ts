@@ -30,6 +30,8 @@ export interface Holder {
 interface HoldAhead {
   readonly cidr: string;
   readonly count: number;
+  /** As of the holder before. */
+  readonly mustBeNew: boolean;
   readonly holding: Promise<Hold | typeof AT_LIMIT>;
 }
 
@@ -69,10 +71,11 @@ export async function hold(
  * block has room; when it has not, `dropAhead` takes the count back. A count that is too high for a while does no harm (rule 1).
  */
 export function holdAhead(context: Context, holder: Holder, cidr: string, count: number, signal: AbortSignal | undefined): void {
+  const { mustBeNew } = holder;
   const holding = raise(context, holder, cidr, count, signal);
   // Met where it is waited for.
   holding.catch(() => {});
-  holder.ahead = { cidr, count, holding };
+  holder.ahead = { cidr, count, mustBeNew, holding };
 }
 
 /** Takes back what `holdAhead` has raised for nothing. @throws what `hold` throws */
@@ -83,7 +86,8 @@ export async function dropAhead(context: Context, holder: Holder): Promise<void>
   const held = await ahead.holding;
   if (held === AT_LIMIT) return;
   holder.known = undefined;
-  await undoHold(context, held);
+  holder.known = await undoHold(context, held);
+  if (holder.known === undefined) holder.mustBeNew = ahead.mustBeNew;
 }
 
 function raise(
@@ -122,10 +126,13 @@ function raise(
   });
 }
 
-/** Takes back a count whose block was certainly not written. */
-export async function undoHold(context: Context, { handle, cidr, count, stored }: Hold): Promise<void> {
+/** Takes back a count whose block was certainly not written. @returns the handle, `undefined` when it has gone or somebody else was at it */
+export async function undoHold(context: Context, { handle, cidr, count, stored }: Hold): Promise<Versioned<Handle> | undefined> {
   const left = (stored.value.blocks[cidr] ?? 0) - count;
-  if (!(await putCounts(context.datastore.handles, handle, stored, { [cidr]: left }))) await settle(context, handle, cidr);
+  const now = await putCounts(context.datastore.handles, handle, stored, { [cidr]: left });
+  if (now !== OVERTAKEN) return now;
+  await settle(context, handle, cidr);
+  return undefined;
 }
 
 /**
@@ -149,28 +156,31 @@ export async function settle(context: Context, handle: string, cidr: string, sig
       if (isDatastoreFailure(error, "conflict", "not-found", "already-exists")) return AGAIN;
       throw error;
     }
-    return (await putCounts(handles, handle, stored, { [cidr]: held })) ? { result: undefined } : AGAIN;
+    return (await putCounts(handles, handle, stored, { [cidr]: held })) === OVERTAKEN ? AGAIN : { result: undefined };
   });
 }
 
+/** The handle is not what it was. */
+export const OVERTAKEN = "overtaken";
+
 /**
  * Writes new counts over a handle as it was read; a count of 0 removes the block, the last block removes the handle.
- * @returns false when the handle is not what it was
+ * @returns the handle as it is then, `undefined` when it has gone
  */
 export async function putCounts(
   handles: Handles,
   handle: string,
   stored: Versioned<Handle>,
   counts: Readonly<Record<string, number>>,
-): Promise<boolean> {
-  if (Object.entries(counts).every(([cidr, count]) => (stored.value.blocks[cidr] ?? 0) === count)) return true;
+): Promise<Versioned<Handle> | undefined | typeof OVERTAKEN> {
+  if (Object.entries(counts).every(([cidr, count]) => (stored.value.blocks[cidr] ?? 0) === count)) return stored;
   const blocks = Object.fromEntries(Object.entries({ ...stored.value.blocks, ...counts }).filter(([, count]) => count > 0));
   try {
-    if (Object.keys(blocks).length === 0) await handles.delete(handle, stored.revision);
-    else await handles.update(handle, { ...stored.value, blocks }, stored.revision);
-    return true;
+    if (Object.keys(blocks).length > 0) return await handles.update(handle, { ...stored.value, blocks }, stored.revision);
+    await handles.delete(handle, stored.revision);
+    return undefined;
   } catch (error) {
-    if (isDatastoreFailure(error, "conflict", "not-found")) return false;
+    if (isDatastoreFailure(error, "conflict", "not-found")) return OVERTAKEN;
     throw error;
   }
 }

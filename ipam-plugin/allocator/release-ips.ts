@@ -10,7 +10,7 @@ import type { ReleaseIpsResult, ReleaseOptions } from "./allocator.ts";
 import { holderOf, isEmpty, ordinalOf, ordinalsOf, prefixOf, sanitised, sequenceOf } from "./block.ts";
 import type { Context, View } from "./context.ts";
 import { releaseDeselected } from "./deselected.ts";
-import { putCounts, settle } from "./handle.ts";
+import { OVERTAKEN, putCounts, settle } from "./handle.ts";
 import { unexpectedOwner } from "./owner-preconditions.ts";
 import { blockOf } from "./queries.ts";
 import { releaseOrdinals } from "./release-block.ts";
@@ -124,7 +124,7 @@ class HandleCounts {
       const counts = Object.fromEntries(
         blocks.map(({ cidr, released, left }) => [cidr, Math.max((stored.value.blocks[cidr] ?? 0) - released, left)]),
       );
-      if (await putCounts(this.#context.datastore.handles, handle, stored, counts)) continue;
+      if ((await putCounts(this.#context.datastore.handles, handle, stored, counts)) !== OVERTAKEN) continue;
       for (const { cidr } of blocks) await settle(this.#context, handle, cidr, signal);
     }
   }

@@ -69,6 +69,13 @@ describe("a handle whose node has one block", () => {
     expect(await cluster.handles()).toEqual({ c1: { [FIRST]: 64 } });
   });
 
+  it("that is there already is taken back and raised for a new block with one write each", async () => {
+    const cluster = await owning({ blocks: [fullBlock(FIRST, "node-a")], handles: { c1: { [SECOND]: 1 } } });
+    await cluster.assign("node-a", "c1");
+    const ofHandle = cluster.calls.filter((call) => call.endsWith("handle c1"));
+    expect(ofHandle).toEqual([RAISE, "get handle c1", "update handle c1", "update handle c1", "update handle c1"]);
+  });
+
   it("is taken back when the block cannot be read, which is the error", async () => {
     const cluster = await owning();
     cluster.fateOf = (call) => (call === READ ? "unavailable" : "proceed");
