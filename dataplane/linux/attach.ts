@@ -8,7 +8,7 @@ import { addAddress, prefixOf } from "./address.ts";
 import { type CreatedPair, confirmPair, createPair, createPairIfFree } from "./create-pair.ts";
 import { deleteHostLink } from "./delete-link.ts";
 import { installRoute } from "./install-route.ts";
-import { type Link, setLinkAlias, setLinkLocalSource, setLinkUp } from "./link.ts";
+import { getLink, type Link, setLinkAlias, setLinkLocalSource, setLinkUp } from "./link.ts";
 import { addNeighbour } from "./neighbour.ts";
 import { NETLINK_ROUTE, NetlinkError, NetlinkSocket } from "./netlink/socket.ts";
 import { differingSysctls, readSysctl, writeSysctls } from "./sysctl.ts";
@@ -35,6 +35,8 @@ interface Site extends Disposable {
 export interface PreparedPair {
   readonly site: Site;
   readonly pair: CreatedPair;
+  /** Somebody has looked since it was made, and it was as it should be. */
+  readonly isLookedAt?: boolean;
   /** Absent: down, and nothing of it is set. */
   readonly setUp?: { readonly as: string; readonly warnings: readonly string[] };
 }
@@ -60,6 +62,15 @@ export function preparePair(desired: DesiredState, isComplete: boolean, undo: Un
   }
   site?.[Symbol.dispose]();
   return undefined;
+}
+
+/** Looks at it once more, so that `attach` need not. */
+export function lookedAt(prepared: PreparedPair, { host }: DesiredState): PreparedPair {
+  try {
+    return { ...prepared, isLookedAt: getLink(prepared.site.hostSocket, { index: prepared.pair.host.index })?.mac === host.mac };
+  } catch {
+    return { ...prepared, isLookedAt: false };
+  }
 }
 
 /**
@@ -100,8 +111,8 @@ export async function attach(desired: DesiredState, undo: Undo, prepared?: Prepa
 
 /** The prepared pair if it is still there and what was set is what is wanted; one that was set up for another state is removed. */
 async function reusablePair(hostSocket: NetlinkSocket, prepared: PreparedPair, desired: DesiredState): Promise<CreatedPair | undefined> {
-  const { pair, setUp } = prepared;
-  if (setUp === undefined || setUp.as === settingsOf(desired)) return confirmPair(hostSocket, pair, desired);
+  const { pair, setUp, isLookedAt = false } = prepared;
+  if (setUp === undefined || setUp.as === settingsOf(desired)) return confirmPair(hostSocket, pair, desired, isLookedAt);
   deleteHostLink(hostSocket, { index: pair.host.index });
   return undefined;
 }

@@ -65,11 +65,18 @@ export function createPairIfFree(
 
 /**
  * A pair that `createPairIfFree` made, once the whole state is known: what somebody else has done to it meanwhile is put right.
+ * @param isLookedAt somebody has looked a moment ago, and nothing was wrong
  * @returns `undefined` when it is gone
  * @throws TortieError `mtu-invalid`, `link-failed`
  */
-export async function confirmPair(host: NetlinkSocket, pair: CreatedPair, desired: DesiredState): Promise<CreatedPair | undefined> {
+export async function confirmPair(
+  host: NetlinkSocket,
+  pair: CreatedPair,
+  desired: DesiredState,
+  isLookedAt: boolean,
+): Promise<CreatedPair | undefined> {
   checkDevice(desired);
+  if (isLookedAt) return pair;
   const hostLink = getLink(host, { index: pair.host.index });
   return hostLink && { ...pair, host: await withMac(host, hostLink, desired.host.mac) };
 }

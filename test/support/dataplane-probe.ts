@@ -33,6 +33,8 @@ export interface PreparedOptions extends ProbeOptions {
   readonly isComplete: boolean;
   /** A shell command in the node's namespace. */
   readonly between?: string;
+  /** After that: prepares again, or removes what is there, having prepared again. */
+  readonly later?: "prepare" | "remove";
   /** "before": `apply` is not come to; "after": everything is undone after it. */
   readonly fails?: "before" | "after";
 }
@@ -52,8 +54,8 @@ export interface PreparedStory {
 
 /** Prepares, as an ADD does while its addresses are found, and applies. Once in vain before, so that what is opened for good is open. */
 export async function prepareAndApply(node: Node, desired: DesiredState, options: PreparedOptions): Promise<PreparedStory> {
-  const { prepared, isComplete, between = "true", fails } = options;
-  const course = JSON.stringify({ prepared, isComplete, desired, between, fails });
+  const { prepared, isComplete, between = "true", later, fails } = options;
+  const course = JSON.stringify({ prepared, isComplete, desired, between, later, fails });
   const { value, error } = await probe<PreparedStory>(node, `prepareAndApply(${course})`, options);
   if (value === undefined) throw new Error(error?.message);
   return value;
@@ -101,7 +103,7 @@ export async function probe<T>(node: Node, expression: string, options: ProbeOpt
       }).length;
     };
     const targetOf = (path) => { try { return readlinkSync(path); } catch { return ""; } };
-    async function prepareAndApply({ prepared, isComplete, desired, between, fails }) {
+    async function prepareAndApply({ prepared, isComplete, desired, between, later, fails }) {
       { await using undo = new AsyncDisposableStack(); dataplane.prepare(prepared, isComplete, undo); }
       const before = descriptors();
       const story = {};
@@ -112,6 +114,8 @@ export async function probe<T>(node: Node, expression: string, options: ProbeOpt
         story.addresses = JSON.parse(run("/usr/sbin/ip", "-j", "-4", "addr", "show"));
         undo.defer(() => { story.atGiveBack = links().map(({ ifname }) => ifname); });
         run("/bin/sh", "-c", between);
+        if (later !== undefined) dataplane.prepare(prepared, isComplete, undo);
+        if (later === "remove") await dataplane.removeHostEnd(desired.host.name, desired.host.alias);
         if (fails === "before") throw new Error("no address");
         story.applied = await dataplane.apply(desired, undo);
         if (fails === "after") throw new Error("something later failed");

@@ -121,14 +121,18 @@ describe.each<Known>(["families unknown", "families known"])("a pair that was pr
   });
 
   it.each([
-    ["a new MAC", `ip link set ${HOST_INTERFACE} address 02:00:00:00:00:09`],
-    ["nothing at all: it is removed", `ip link del ${HOST_INTERFACE}`],
-    ["another link in its place", `ip link del ${HOST_INTERFACE}; ip link add ${HOST_INTERFACE} type bridge`],
-  ])("is mended, or made again, when somebody gives it %s", async (_, between) => {
+    ["a new MAC", `ip link set ${HOST_INTERFACE} address 02:00:00:00:00:09`, undefined],
+    ["nothing at all: it is removed", `ip link del ${HOST_INTERFACE}`, undefined],
+    ["another link in its place", `ip link del ${HOST_INTERFACE}; ip link add ${HOST_INTERFACE} type bridge`, undefined],
+    ["nothing, and what ADD removes itself is removed", "true", "remove"],
+    ["nothing", "true", "prepare"],
+    ["a new MAC, which is seen at once", `ip link set ${HOST_INTERFACE} address 02:00:00:00:00:09`, "prepare"],
+  ] as const)("is mended, or made again, when somebody gives it %s", async (_, between, later) => {
     await using node = await Node.create();
     const pod = await node.addPod();
 
-    const story = await prepareAndApply(node, desiredFor(pod), { ...prepared(pod), between: `PATH=/usr/sbin:/usr/bin:/bin; ${between}` });
+    const options = { ...prepared(pod), between: `PATH=/usr/sbin:/usr/bin:/bin; ${between}`, ...(later && { later }) };
+    const story = await prepareAndApply(node, desiredFor(pod), options);
 
     expect(story).toMatchObject({ newDescriptors: 0, applied: { kind: "veth", warnings: [] } });
     const view = await kernelView(node, HOST_INTERFACE);
