@@ -6,7 +6,6 @@ import type { Environment } from "../cni/environment.ts";
 import { chooseDatastore, unsupportedDatastore } from "../config/datastore-choice.ts";
 import type { NetworkConfig } from "../config/network-config.ts";
 import type { Datastore, DatastoreError } from "./datastore.ts";
-import { openLocalDatastore } from "./local/local-datastore.ts";
 import { loadSqlite } from "./local/sqlite.ts";
 
 /**
@@ -26,6 +25,7 @@ export async function openDatastore(
   const type = chooseDatastore(config, env);
   if (type === "local") {
     await loadSqlite();
+    const { openLocalDatastore } = await import("./local/local-datastore.ts");
     return openLocalDatastore(config.datastorePath);
   }
   if (type === "etcdv3") throw unsupportedDatastore(type);

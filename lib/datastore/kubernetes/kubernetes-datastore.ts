@@ -6,13 +6,21 @@ import type { ApiClient } from "../../kubernetes/api-client.ts";
 import { openApiClient } from "../../kubernetes/client.ts";
 import { ApiCore } from "../../kubernetes/core/api-core.ts";
 import type { KubernetesCore } from "../../kubernetes/core.ts";
-import type { AffinityKey, BlockAffinities, BlockOwner, Datastore, Handles, ListOptions, Versioned } from "../datastore.ts";
+import type {
+  AffinityKey,
+  BlockAffinities,
+  BlockOwner,
+  Datastore,
+  Handles,
+  ListOptions,
+  Versioned,
+  WorkloadEndpoints,
+} from "../datastore.ts";
 import type { BlockAffinity, Handle, LabelledObject } from "../resources.ts";
 import { affinityCodec } from "./affinity-codec.ts";
 import { affinitySelector, UNLABELLED_SELECTOR } from "./affinity-labels.ts";
 import { blockCodec } from "./block-codec.ts";
 import { clusterInformationCodec, configurationCodec, reservationCodec } from "./cluster-codecs.ts";
-import { PodEndpoints } from "./endpoints.ts";
 import { type ApiGroup, configuredGroup, discoverGroup } from "./group.ts";
 import { handleCodec } from "./handle-codec.ts";
 import { poolCodec } from "./pool-codec.ts";
@@ -71,7 +79,7 @@ export function kubernetesDatastore(client: ApiClient, options: KubernetesOption
     blocks: new ResourceCollection(api, blockCodec, onDamaged),
     affinities: new Affinities(api, affinityCodec, onDamaged),
     handles: new HandleObjects(api, handleCodec, onDamaged),
-    endpoints: new PodEndpoints(core, onDamaged, options.interfacePrefix),
+    endpoints: podEndpoints(core, onDamaged, options.interfacePrefix),
     nodes: { get: async (name) => labelled(await core.versionedNode(name)) },
     namespaces: { get: async (name) => labelled(await core.versionedNamespace(name)) },
     clusterInformation: new ResourceCollection(api, clusterInformationCodec, onDamaged),
@@ -79,6 +87,23 @@ export function kubernetesDatastore(client: ApiClient, options: KubernetesOption
     async [Symbol.asyncDispose]() {
       client.close();
     },
+  };
+}
+
+/** Loaded by the first who asks: an ADD or a DEL knows its pod, and needs no view of all of them. */
+function podEndpoints(core: ApiCore, onDamaged: OnDamaged, interfacePrefix: string | undefined): WorkloadEndpoints {
+  let loading: Promise<WorkloadEndpoints> | undefined;
+  const loaded = () => {
+    loading ??= import("./endpoints.ts").then(({ PodEndpoints }) => new PodEndpoints(core, onDamaged, interfacePrefix));
+    return loading;
+  };
+  return {
+    get: async (key) => (await loaded()).get(key),
+    list: async () => (await loaded()).list(),
+    listByPrefix: async (namespace, prefix) => (await loaded()).listByPrefix(namespace, prefix),
+    create: async (key, value) => (await loaded()).create(key, value),
+    update: async (key, value, revision) => (await loaded()).update(key, value, revision),
+    delete: async (key, revision) => (await loaded()).delete(key, revision),
   };
 }
 

@@ -1,4 +1,5 @@
 /** The other objects: each is one JSON text with the model's own names, checked field by field when it is read. */
+import { cidrKey } from "../cidr-key.ts";
 import type { AffinityKey, BlockOwner, NamespacedName } from "../datastore.ts";
 import type {
   BlockAffinity,
@@ -18,11 +19,6 @@ const isTexts = listOf(isText);
 const isLabels = mapOf(isText);
 const isCounts = mapOf(isNumber);
 const isOwnerType = oneOf("host", "virtual");
-
-/** The names Calico gives to objects of a CIDR (I§2.2): the order of keys is then the order every other store lists in. */
-export function cidrKey(cidr: string): string {
-  return cidr.replaceAll(".", "-").replaceAll(":", "-").replaceAll("/", "-");
-}
 
 /** Start of the keys of one owner's affinities in one family, and the mark of their blocks that have room. */
 export function ownerPrefix(owner: BlockOwner, family: 4 | 6): string {

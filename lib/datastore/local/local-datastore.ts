@@ -1,4 +1,6 @@
 /** The local driver of the datastore port: one SQLite file that many short processes share (design, decisions). */
+
+import { cidrKey } from "../cidr-key.ts";
 import type {
   AffinityKey,
   BlockAffinities,
@@ -30,7 +32,6 @@ import type {
 import { decodeBlock, encodeBlock } from "./block-codec.ts";
 import {
   affinityKey,
-  cidrKey,
   decodeAffinity,
   decodeClusterInformation,
   decodeEndpoint,

@@ -1,10 +1,11 @@
 import { renderError } from "../../../../lib/cni/error-output.ts";
-import { ERRORS, ForeignCniError, TortieError } from "../../../../lib/errors.ts";
+import { errorCatalogue } from "../../../../lib/error-catalogue.ts";
+import { ForeignCniError, TortieError } from "../../../../lib/errors.ts";
 
 describe("renderError", () => {
   it("prints code, message, the word and the next step of an error of ours", () => {
     expect(renderError(new TortieError("environment-missing", "required env variables [CNI_PATH] missing"))).toBe(
-      `{\n    "code": 4,\n    "msg": "required env variables [CNI_PATH] missing",\n    "details": "environment-missing: ${ERRORS["environment-missing"].next}"\n}`,
+      `{\n    "code": 4,\n    "msg": "required env variables [CNI_PATH] missing",\n    "details": "environment-missing: ${errorCatalogue()["environment-missing"].next}"\n}`,
     );
   });
 
@@ -26,7 +27,11 @@ describe("renderError", () => {
   });
 
   it.each([new TypeError("x is undefined"), "x is undefined"])("calls anything else a defect, code 999: %p", (thrown) => {
-    expect(JSON.parse(renderError(thrown))).toEqual({ code: 999, msg: "x is undefined", details: `internal: ${ERRORS.internal.next}` });
+    expect(JSON.parse(renderError(thrown))).toEqual({
+      code: 999,
+      msg: "x is undefined",
+      details: `internal: ${errorCatalogue().internal.next}`,
+    });
   });
 
   it("escapes as Go does", () => {
