@@ -2,7 +2,7 @@
  * IPAM ADD: the addresses of one attachment, both families or none (I§1.6, design invariant 6).
  * Not idempotent, as Calico's: a second ADD of the same container takes another address under the same handle.
  */
-import { type Address, type Family, formatPrefix, type Prefix } from "../lib/addresses/address.ts";
+import { type Address, formatPrefix, type Prefix } from "../lib/addresses/address.ts";
 import type { CniRequest, CniResult } from "../lib/cni/protocol.ts";
 import { chooseDatastore } from "../lib/config/datastore-choice.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
@@ -11,6 +11,7 @@ import { requestedAddresses } from "../lib/workload/requested.ts";
 import type { View } from "./allocator/allocator.ts";
 import { assignAutomatic, assignmentReads } from "./assign-automatic.ts";
 import { assignRequested } from "./assign-requested.ts";
+import { familiesSwitchedOn } from "./families.ts";
 import { ensurePools } from "./pools-from-config.ts";
 import { checkAdd } from "./preconditions.ts";
 import type { IpamServices } from "./services.ts";
@@ -103,11 +104,6 @@ export async function ipamAdd(
   }
   const { prefixes, giveBack } = await assign(workload, requested, config, mustBeNew);
   return { result: resultOf(prefixes), giveBack };
-}
-
-/** Families that an ADD of no particular address gets one of each of. */
-export function familiesSwitchedOn({ ipam: { assignIpv4, assignIpv6 } }: Pick<NetworkConfig, "ipam">): readonly Family[] {
-  return ([4, 6] as const).filter((family) => (family === 4 ? assignIpv4 : assignIpv6));
 }
 
 function viewOf({ identity }: Workload, config: NetworkConfig, { allocator, node, env }: IpamServices, mayBeOld = true): View {

@@ -6,6 +6,7 @@ import { messageOf, TortieError } from "../lib/errors.ts";
 import type { Assignment, AssignmentRequest } from "./add.ts";
 import { type AssignedAddress, type AutoAssignResult, type FamilyAssignment, HandleExistsError, type View } from "./allocator/allocator.ts";
 import { shortageText } from "./allocator/auto-assign.ts";
+import { familiesSwitchedOn } from "./families.ts";
 import { withHostLock } from "./host-lock.ts";
 import type { IpamServices } from "./services.ts";
 import { ownerAttributes, soleOwner } from "./workload.ts";
@@ -31,7 +32,7 @@ export async function assignAutomatic(
   if (count4 + count6 === 0) return { prefixes: [], isShared: false, giveBack: async () => {} };
 
   // Asked for together before the turn comes. Failures are met again where the lists are used.
-  const families = view.affinitiesMayBeOld ? ([4, 6] as const).filter((family) => (family === 4 ? count4 : count6) > 0) : [];
+  const families = view.affinitiesMayBeOld ? familiesSwitchedOn(config) : [];
   const reading = Promise.allSettled(assignmentReads(view, families));
   const attributes = ownerAttributes(workload, clock.nowNs());
   await reading;

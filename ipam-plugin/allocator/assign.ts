@@ -6,6 +6,7 @@ import { TortieError } from "../../lib/errors.ts";
 import type { AssignedAddress, FamilyAssignment, HostReserve, PoolUse } from "./allocator.ts";
 import { assignFromBlock, type Grant, passTime } from "./assign-block.ts";
 import { freeOrdinals, isOwnedBy, isWhollyReserved, prefixOf } from "./block.ts";
+import { effectiveLimit } from "./block-limit.ts";
 import { blocksWithRoom, chooseBlock } from "./choose-block.ts";
 import { type Claim, claimBlock, NOT_OURS } from "./claim.ts";
 import type { Context, View } from "./context.ts";
@@ -16,8 +17,6 @@ import { normalised } from "./release-affinity.ts";
 import { AGAIN, retry } from "./retry.ts";
 import { reusable } from "./reuse.ts";
 
-/** `maxBlocksPerHost` 0 means this (I§2.6). */
-const DEFAULT_BLOCK_LIMIT = 20;
 /** How often others may be faster than we to a block that we chose (I§3.4). */
 const MOST_LOSSES = 100;
 
@@ -293,10 +292,4 @@ function sample<T>(items: readonly T[], count: number, random: () => number): re
 /** Nothing has to be mended before the block is used. */
 function isReady({ state, labelled }: BlockAffinity): boolean {
   return state === "confirmed" && labelled;
-}
-
-/** The smaller of the two that are set (I§3.4). */
-export function effectiveLimit({ maxBlocksPerHost }: IpamConfiguration, blockLimit: number): number {
-  const limits = [maxBlocksPerHost, blockLimit].filter((limit) => limit > 0);
-  return limits.length > 0 ? Math.min(...limits) : DEFAULT_BLOCK_LIMIT;
 }

@@ -1,6 +1,5 @@
 /**
- * From the network configuration to an open datastore. The local driver is part of the way of every ADD where it is the one; the others
- * are loaded when they are.
+ * From the network configuration to an open datastore. Each driver is loaded where it is the one.
  */
 import type { Environment } from "../cni/environment.ts";
 import { chooseDatastore, unsupportedDatastore } from "../config/datastore-choice.ts";

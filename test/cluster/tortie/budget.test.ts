@@ -44,6 +44,29 @@ describe.each([LEGACY, V3] as const)("Requests of one operation, %s", (group) =>
     ]);
   });
 
+  it("are two more than a new block needs where the node's only block turns out to be full", async () => {
+    await using node = await PodNode.create(cluster, { group });
+    await node.pool("pool4", "10.60.0.0/29", { blockSize: 30 });
+    for (const name of ["a", "b", "c", "d"]) {
+      await node.pod(name);
+      await node.add({ pod: name, container: name, sandbox: await node.sandbox(name) });
+    }
+    await node.pod("pod");
+    const sandbox = await node.sandbox("fifth");
+
+    const requests = await requestsOf(() => node.add({ sandbox }));
+
+    // The handle was raised while the full block was read.
+    const ofHandle = requests.filter((request) => request.includes("ipamhandles"));
+    expect(ofHandle).toEqual(["create ipamhandles", "delete ipamhandles/net1.c1", "create ipamhandles"]);
+    expect(requests.slice(6, 9)).toEqual([
+      expect.stringContaining("get ipamblocks/10-60-0-"),
+      "create ipamhandles",
+      "delete ipamhandles/net1.c1",
+    ]);
+    expect(await cluster.list(group, "ipamblocks")).toHaveLength(2);
+  });
+
   it("are ten for a pod that chooses its family, whatever the configuration has on: nothing is listed that it does not want", async () => {
     await using node = await PodNode.create(cluster, { group });
     await node.pool("pool4", "10.60.0.0/26");
