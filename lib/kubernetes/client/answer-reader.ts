@@ -61,6 +61,9 @@ export class AnswerReader {
    */
   next(): ReadAnswer | undefined {
     for (;;) {
+      if (this.#stage === "sized-body" && this.#body.length === 0 && this.#input.length >= this.#missing) {
+        return this.#finish(this.#input.take(this.#missing));
+      }
       if (this.#stage === "sized-body" || this.#stage === "chunk" || this.#stage === "endless-body") {
         this.#moveBody();
         if (this.#missing > 0) return undefined;
@@ -158,10 +161,11 @@ export class AnswerReader {
     if (size > MAX_BODY) throw new AnswerSyntaxError(`its body is larger than ${MAX_BODY} bytes`);
   }
 
-  #finish(): ReadAnswer {
+  /** @param whole the body, where it came in one piece */
+  #finish(whole?: Uint8Array): ReadAnswer {
     const { status, contentType, retryAfter, isLast } = this.#head;
-    const body = this.#decoder.decode(this.#body.take(this.#body.length));
-    this.#body = new ByteQueue();
+    const body = this.#decoder.decode(whole ?? this.#body.take(this.#body.length));
+    if (whole === undefined) this.#body = new ByteQueue();
     this.#stage = "status-line";
     this.#headBytes = 0;
     this.#missing = 0;

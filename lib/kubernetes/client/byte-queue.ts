@@ -12,6 +12,8 @@ export class ByteQueue {
   }
 
   push(bytes: Uint8Array): void {
+    // What was taken before is valid no more.
+    if (this.#start === this.#end) this.#start = this.#end = 0;
     this.#reserve(bytes.length);
     this.#buffer.set(bytes, this.#end);
     this.#end += bytes.length;
