@@ -81,10 +81,11 @@ function adapted({ request, config }: IpamInput, wishes: PodWishes): IpamInput {
 export function announced(pod: Pick<Pod, "namespace" | "name" | "annotations">): RecordedAddresses | undefined {
   const containerID = podAnnotationIfAny(pod, "containerID")?.value;
   const addresses = (podAnnotationIfAny(pod, "podIPs") ?? podAnnotationIfAny(pod, "podIP"))?.value ?? "";
-  const ipNetworks = addresses.split(",").flatMap((text) => {
+  const ipNetworks: string[] = [];
+  for (const text of addresses.split(",")) {
     const prefix = parsePrefix(text.trim());
-    return prefix === undefined ? [] : [formatPrefix(hostPrefix(prefix.address))];
-  });
+    if (prefix !== undefined) ipNetworks.push(formatPrefix(hostPrefix(prefix.address)));
+  }
   return containerID === undefined || ipNetworks.length === 0 ? undefined : { containerID, ipNetworks };
 }
 

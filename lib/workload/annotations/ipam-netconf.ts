@@ -16,7 +16,8 @@ export function withPodPools(netconf: JsonObject, wishes: IpamWishes): JsonObjec
   let edited = netconf;
   const section = memberOf(netconf, "ipam");
   if (isJsonObject(section)) {
-    const changed = Object.entries(ipamMembers(wishes)).reduce((ipam, [key, value]) => withMember(ipam, key, value), section);
+    let changed = section;
+    for (const [key, value] of Object.entries(ipamMembers(wishes))) changed = withMember(changed, key, value);
     if (changed !== section) edited = withMember(edited, "ipam", changed);
   }
   const runtimeConfig = memberOf(netconf, "runtimeConfig");

@@ -12,7 +12,7 @@ import { reportBursts, reportCosts, reportSingle } from "./report.ts";
 import { measureSingle } from "./single.ts";
 import { type Stage, setUpStage } from "./stage.ts";
 
-const ROUNDS = 40;
+const ROUNDS = 100;
 /** They warm the page cache, and claim the node's block. */
 const WARM_UP = 3;
 const BUSY_ROUNDS = 15;
