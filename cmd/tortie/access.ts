@@ -6,6 +6,7 @@ import type { Datastore } from "../../lib/datastore/datastore.ts";
 import { openDatastore } from "../../lib/datastore/open.ts";
 import type { KubernetesCore } from "../../lib/kubernetes/core.ts";
 import type { Logger } from "../../lib/log/logger.ts";
+import { once } from "../../lib/once.ts";
 import { turns } from "../../lib/system/turns.ts";
 
 /** What is needed before anything is changed. */
@@ -29,11 +30,7 @@ export interface Access {
 export function createAccess(config: NetworkConfig, env: Environment, log: Logger): Access {
   const datastoreType = chooseDatastore(config, env);
   const isStandalone = datastoreType === "local";
-  let opened: Promise<Datastore> | undefined;
-  const datastore = () => {
-    opened ??= openDatastore(config, env, ({ message }) => log.error(`left out of a list: ${message}`));
-    return opened;
-  };
+  const datastore = once(() => openDatastore(config, env, ({ message }) => log.error(`left out of a list: ${message}`)));
   return {
     env,
     log,

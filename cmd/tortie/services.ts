@@ -9,6 +9,7 @@ import { ensureMasquerade } from "../../dataplane/linux/nat.ts";
 import { createIpamServices, type IpamServices } from "../../ipam-plugin/services.ts";
 import type { NetworkConfig } from "../../lib/config/network-config.ts";
 import { nodeName } from "../../lib/config/node-name.ts";
+import { once } from "../../lib/once.ts";
 import type { Access } from "./access.ts";
 
 export interface Services extends Access {
@@ -21,14 +22,10 @@ export interface Services extends Access {
 
 export function createServices(config: NetworkConfig, access: Access): Services {
   const { env, log, datastore } = access;
-  let ipam: Promise<IpamServices> | undefined;
   return {
     ...access,
     dataplane: new LinuxDataplane(),
-    ipamServices() {
-      ipam ??= datastore().then((store) => createIpamServices({ datastore: store, node: nodeName(config), env, log }));
-      return ipam;
-    },
+    ipamServices: once(async () => createIpamServices({ datastore: await datastore(), node: nodeName(config), env, log })),
     async ensureOutgoing() {
       const pools = (await (await datastore()).pools.list()).map(({ value }) => value);
       ensureMasquerade(

@@ -2,6 +2,7 @@
 import type { Family } from "../../lib/addresses/address.ts";
 import { type BlockOwner, type Datastore, DatastoreError, type DatastoreFailure, type Versioned } from "../../lib/datastore/datastore.ts";
 import type { Block, BlockAffinity, IPPool, IpamConfiguration, LabelledObject } from "../../lib/datastore/resources.ts";
+import { once } from "../../lib/once.ts";
 import type { Clock } from "./allocator.ts";
 import { Reservations } from "./reservations.ts";
 
@@ -170,12 +171,3 @@ export class View {
 }
 
 export type Labels = Readonly<Record<string, string>>;
-
-/** Reads when first asked, and only then. */
-export function once<T>(read: () => Promise<T>): () => Promise<T> {
-  let result: Promise<T> | undefined;
-  return () => {
-    result ??= read();
-    return result;
-  };
-}

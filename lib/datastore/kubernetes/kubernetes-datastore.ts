@@ -6,6 +6,7 @@ import type { ApiClient } from "../../kubernetes/api-client.ts";
 import { openApiClient } from "../../kubernetes/client.ts";
 import { ApiCore } from "../../kubernetes/core/api-core.ts";
 import type { KubernetesCore } from "../../kubernetes/core.ts";
+import { once } from "../../once.ts";
 import type {
   AffinityKey,
   BlockAffinities,
@@ -92,11 +93,10 @@ export function kubernetesDatastore(client: ApiClient, options: KubernetesOption
 
 /** Loaded by the first who asks: an ADD or a DEL knows its pod, and needs no view of all of them. */
 function podEndpoints(core: ApiCore, onDamaged: OnDamaged, interfacePrefix: string | undefined): WorkloadEndpoints {
-  let loading: Promise<WorkloadEndpoints> | undefined;
-  const loaded = () => {
-    loading ??= import("./endpoints.ts").then(({ PodEndpoints }) => new PodEndpoints(core, onDamaged, interfacePrefix));
-    return loading;
-  };
+  const loaded = once(async () => {
+    const { PodEndpoints } = await import("./endpoints.ts");
+    return new PodEndpoints(core, onDamaged, interfacePrefix);
+  });
   return {
     get: async (key) => (await loaded()).get(key),
     list: async () => (await loaded()).list(),
