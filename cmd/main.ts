@@ -1,32 +1,23 @@
 /**
  * Picks the role from the base name this file was called by (C§0.1, I§1.1). Hard links and symlinks both work, because it is the
- * caller's argv[0] that counts and not the resolved file; no code of another role is loaded.
+ * caller's argv[0] that counts and not the resolved file. Each role is a program of its own that ends the process, and is bundled apart
+ * (scripts/build): they share no code at run time, and this file imports none of it.
  */
-import { exitNow } from "../lib/system/exit.ts";
-import { baseName, writeAll } from "../lib/system/files.ts";
+const role = process.argv0.slice(process.argv0.lastIndexOf("/") + 1);
 
-const role = baseName(process.argv0);
-const argv = process.argv.slice(2);
-
-async function run(): Promise<number> {
-  switch (role) {
-    case "tortie-ipam":
-    case "calico-ipam":
-      return (await import("./tortie-ipam/main.ts")).tortieIpam(argv, process.env);
-    case "tortiectl":
-      return (await import("./tortiectl/main.ts")).tortiectl(argv);
-    case "tortie":
-    case "calico":
-      return (await import("./tortie/main.ts")).tortie(argv, process.env);
-    default:
-      writeAll(
-        2,
-        new TextEncoder().encode(`${role}: this executable answers to the names tortie, tortie-ipam, tortiectl, calico and calico-ipam\n`),
-      );
-      return 2;
-  }
+switch (role) {
+  case "tortie":
+  case "calico":
+    await import("./tortie/process.ts");
+    break;
+  case "tortie-ipam":
+  case "calico-ipam":
+    await import("./tortie-ipam/process.ts");
+    break;
+  case "tortiectl":
+    await import("./tortiectl/process.ts");
+    break;
+  default:
+    process.stderr.write(`${role}: this executable answers to the names tortie, tortie-ipam, tortiectl, calico and calico-ipam\n`);
+    process.exit(2);
 }
-
-const status = await run();
-if (role === "tortiectl") process.exit(status);
-exitNow(status);

@@ -5,8 +5,8 @@ import type { AppliedState, Attachment, DesiredState, Difference } from "./desir
 export interface Dataplane {
   /**
    * Makes the pair of links of a state whose addresses are not known yet, while somebody finds them: `apply` goes on with it. Only where
-   * nothing is in the way; whatever is, `apply` deals with or reports. Called again, it makes sure that nobody has changed them since. Never
-   * fails.
+   * nothing is in the way; whatever is, `apply` deals with or reports. Called again, it makes sure that nobody has changed them since, and gives the
+   * pod its routes. Never fails.
    * @param isComplete everything else is known: the links are set up and go up as well
    */
   prepare(desired: DesiredState, isComplete: boolean, undo: Undo): void;

@@ -66,6 +66,7 @@ export function expectAdd(request: CniRequest, config: NetworkConfig, services: 
   const workload = workloadOf(request, services);
   const view = viewOf(workload, config, services);
   const families = familiesSwitchedOn(config);
+  services.datastore.affinities.expectOwner?.({ type: "host", name: services.node });
   return {
     view,
     ask() {

@@ -35,10 +35,10 @@ interface Site extends Disposable {
 export interface PreparedPair {
   readonly site: Site;
   readonly pair: CreatedPair;
-  /** Somebody has looked since it was made, and it was as it should be. */
-  readonly isLookedAt?: boolean;
   /** Absent: down, and nothing of it is set. */
   readonly setUp?: { readonly as: string; readonly warnings: readonly string[] };
+  /** Somebody has looked since it was set up, it was as it should be, and the pod has its routes. */
+  readonly isRouted?: boolean;
 }
 
 /**
@@ -64,12 +64,17 @@ export function preparePair(desired: DesiredState, isComplete: boolean, undo: Un
   return undefined;
 }
 
-/** Looks at it once more, so that `attach` need not. */
-export function lookedAt(prepared: PreparedPair, { host }: DesiredState): PreparedPair {
+/** Goes on with a pair that is set up: it is looked at once more, and the pod gets its routes, so that `attach` need do neither. */
+export function routePair(prepared: PreparedPair, desired: DesiredState): PreparedPair {
+  const { site, pair, setUp } = prepared;
+  if (setUp?.as !== settingsOf(desired)) return prepared;
   try {
-    return { ...prepared, isLookedAt: getLink(prepared.site.hostSocket, { index: prepared.pair.host.index })?.mac === host.mac };
+    if (getLink(site.hostSocket, { index: pair.host.index })?.mac !== desired.host.mac) return prepared;
+    addRoutes(site, pair, desired);
+    return { ...prepared, isRouted: true };
   } catch {
-    return { ...prepared, isLookedAt: false };
+    // Met again, and explained, when the whole state is applied.
+    return prepared;
   }
 }
 
@@ -91,9 +96,8 @@ export async function attach(desired: DesiredState, undo: Undo, prepared?: Prepa
   const warnings = (pair && prepared?.setUp?.warnings) ?? setUp(site, created, desired);
 
   const { pod } = desired;
-  for (const neighbour of pod.neighbours) addNeighbour(podSocket, podLink.index, neighbour);
   // Routes before addresses, as Calico does it: what the kernel adds for the addresses themselves then comes after them.
-  for (const route of pod.routes) installRoute(podSocket, podLink.index, pod.name, route);
+  if (pair === undefined || prepared?.isRouted !== true) addRoutes(site, created, desired);
   const podDad = pod.addresses.some(isIpv6) && inNamespace(namespace, () => runsDad(pod.name));
   for (const address of pod.addresses) assignAddress({ ...podLink, socket: podSocket, runsDad: podDad }, address, false);
   const host: End = { ...hostLink, socket: hostSocket, runsDad: desired.host.addresses.some(isIpv6) && runsDad(hostLink.name) };
@@ -111,15 +115,21 @@ export async function attach(desired: DesiredState, undo: Undo, prepared?: Prepa
 
 /** The prepared pair if it is still there and what was set is what is wanted; one that was set up for another state is removed. */
 async function reusablePair(hostSocket: NetlinkSocket, prepared: PreparedPair, desired: DesiredState): Promise<CreatedPair | undefined> {
-  const { pair, setUp, isLookedAt = false } = prepared;
-  if (setUp === undefined || setUp.as === settingsOf(desired)) return confirmPair(hostSocket, pair, desired, isLookedAt);
+  const { pair, setUp, isRouted = false } = prepared;
+  if (setUp === undefined || setUp.as === settingsOf(desired)) return confirmPair(hostSocket, pair, desired, isRouted);
   deleteHostLink(hostSocket, { index: pair.host.index });
   return undefined;
 }
 
-/** All of a state that is written before addresses and routes. */
+/** All of a state that does not depend on the addresses. */
 function settingsOf({ node, host, pod }: DesiredState): string {
-  return JSON.stringify([node, host.sysctls, host.addresses, pod.sysctlsBeforeUp, pod.sysctls]);
+  return JSON.stringify([node, host.sysctls, host.addresses, pod.sysctlsBeforeUp, pod.sysctls, pod.neighbours, pod.routes]);
+}
+
+/** Whom the pod sends to, and how it finds them. */
+function addRoutes({ podSocket }: Site, { pod: { index } }: CreatedPair, { pod }: DesiredState): void {
+  for (const neighbour of pod.neighbours) addNeighbour(podSocket, index, neighbour);
+  for (const route of pod.routes) installRoute(podSocket, index, pod.name, route);
 }
 
 /** Settings, and both ends up. @returns failures that are no reason to stop */

@@ -4,7 +4,7 @@ import { inNamespace, openNamespace } from "../../lib/system/netns.ts";
 import type { Undo } from "../../lib/undo.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { AppliedState, Attachment, DesiredState, Difference } from "../desired-state.ts";
-import { attach, lookedAt, type PreparedPair, preparePair } from "./attach.ts";
+import { attach, type PreparedPair, preparePair, routePair } from "./attach.ts";
 import { detach, detachHostEnd } from "./detach.ts";
 import { inspect } from "./inspect.ts";
 import { getLink, listLinks } from "./link.ts";
@@ -25,7 +25,7 @@ export class LinuxDataplane implements Dataplane {
 
   prepare(desired: DesiredState, isComplete: boolean, undo: Undo): void {
     if (this.#prepared !== undefined) {
-      this.#prepared = lookedAt(this.#prepared, desired);
+      this.#prepared = routePair(this.#prepared, desired);
       return;
     }
     this.#prepared = preparePair(desired, isComplete, undo);
@@ -73,7 +73,7 @@ export class LinuxDataplane implements Dataplane {
 
   async removeHostEnd(name: string, alias: string): Promise<void> {
     // It may be the one that was prepared.
-    if (this.#prepared !== undefined) this.#prepared = { ...this.#prepared, isLookedAt: false };
+    if (this.#prepared !== undefined) this.#prepared = { ...this.#prepared, isRouted: false };
     return explained(`failed to remove ${name}`, () => detachHostEnd(name, alias));
   }
 

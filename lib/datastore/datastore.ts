@@ -64,6 +64,8 @@ export interface AffinityKey {
 }
 
 export interface BlockAffinities extends Collection<AffinityKey, BlockAffinity> {
+  /** The rows of this owner will be listed: what that takes is worked out ahead, where there is any such thing. */
+  expectOwner?(owner: BlockOwner): void;
   /** Every affinity of one owner and family, in key order, whatever its state (I§2.3). */
   listByOwner(owner: BlockOwner, family: 4 | 6, options?: ListOptions): Promise<readonly Versioned<BlockAffinity>[]>;
   listAll(): Promise<readonly Versioned<BlockAffinity>[]>;

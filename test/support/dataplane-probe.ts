@@ -44,6 +44,8 @@ export interface PreparedStory {
   readonly links: readonly JsonRecord[];
   /** Of the host, as `ip -j -4 addr` shows them. */
   readonly addresses: readonly JsonRecord[];
+  /** Of the pod, after `later`, as `ip -j -4 route` shows them. */
+  readonly podRoutes?: readonly JsonRecord[];
   readonly applied?: Applied;
   readonly error?: Answer<never>["error"];
   /** Names of the host's links when the addresses are given back; absent when they are not. */
@@ -103,6 +105,7 @@ export async function probe<T>(node: Node, expression: string, options: ProbeOpt
       }).length;
     };
     const targetOf = (path) => { try { return readlinkSync(path); } catch { return ""; } };
+    const podRoutes = (sandbox) => JSON.parse(run("/usr/bin/nsenter", "--net=" + sandbox, "/usr/sbin/ip", "-j", "-4", "route", "show") || "[]");
     async function prepareAndApply({ prepared, isComplete, desired, between, later, fails }) {
       { await using undo = new AsyncDisposableStack(); dataplane.prepare(prepared, isComplete, undo); }
       const before = descriptors();
@@ -115,6 +118,7 @@ export async function probe<T>(node: Node, expression: string, options: ProbeOpt
         undo.defer(() => { story.atGiveBack = links().map(({ ifname }) => ifname); });
         run("/bin/sh", "-c", between);
         if (later !== undefined) dataplane.prepare(prepared, isComplete, undo);
+        if (later === "prepare") story.podRoutes = podRoutes(desired.sandbox);
         if (later === "remove") await dataplane.removeHostEnd(desired.host.name, desired.host.alias);
         if (fails === "before") throw new Error("no address");
         story.applied = await dataplane.apply(desired, undo);

@@ -5,7 +5,6 @@
 import { type Fields, has, section } from "../../kubernetes/core/metadata.ts";
 
 export interface Kept {
-  readonly revision: string;
   readonly metadata: Fields;
   readonly spec: Fields;
   /** Members of the object itself. */
@@ -16,26 +15,29 @@ export interface Kept {
 const METADATA = ["annotations", "finalizers", "labels", "ownerReferences"];
 const OWN_MEMBERS: ReadonlySet<string> = new Set(["apiVersion", "kind", "metadata", "spec"]);
 
-/** The objects that this process has read, as far as there is anything to keep of them. */
-export class KeptFields {
-  readonly #byName = new Map<string, Kept>();
+interface Noted {
+  readonly revision: string;
+  readonly object: Fields;
+}
 
-  /** @param known members of the spec that the model has */
-  note(name: string, revision: string, object: Fields, known: ReadonlySet<string>): void {
-    const kept = {
-      revision,
+/** The objects that this process has read. Most are never written, so that nothing is picked out of them before that. */
+export class KeptFields {
+  readonly #byName = new Map<string, Noted>();
+
+  note(name: string, revision: string, object: Fields): void {
+    this.#byName.set(name, { revision, object });
+  }
+
+  /** What the object had at that revision. @param known members of the spec that the model has */
+  at(name: string, revision: string, known: ReadonlySet<string>): Kept {
+    const noted = this.#byName.get(name);
+    if (noted?.revision !== revision) return { metadata: {}, spec: {}, others: {} };
+    const { object } = noted;
+    return {
       metadata: pick(section(object, "metadata"), (member) => METADATA.includes(member)),
       spec: pick(section(object, "spec"), (member) => !known.has(member)),
       others: pick(object, (member) => !OWN_MEMBERS.has(member)),
     };
-    if ([kept.metadata, kept.spec, kept.others].every((fields) => Object.keys(fields).length === 0)) this.#byName.delete(name);
-    else this.#byName.set(name, kept);
-  }
-
-  /** What the object had at that revision. */
-  at(name: string, revision: string): Omit<Kept, "revision"> {
-    const kept = this.#byName.get(name);
-    return kept?.revision === revision ? kept : { metadata: {}, spec: {}, others: {} };
   }
 }
 

@@ -19,7 +19,7 @@ import type {
 } from "../datastore.ts";
 import type { BlockAffinity, Handle, LabelledObject } from "../resources.ts";
 import { affinityCodec } from "./affinity-codec.ts";
-import { affinitySelector, UNLABELLED_SELECTOR } from "./affinity-labels.ts";
+import { affinitySelector, hostnameHash, UNLABELLED_SELECTOR } from "./affinity-labels.ts";
 import { blockCodec } from "./block-codec.ts";
 import { clusterInformationCodec, configurationCodec, reservationCodec } from "./cluster-codecs.ts";
 import { type ApiGroup, configuredGroup, discoverGroup } from "./group.ts";
@@ -112,6 +112,10 @@ class HandleObjects extends ResourceCollection<string, Handle> implements Handle
 }
 
 class Affinities extends ResourceCollection<AffinityKey, BlockAffinity> implements BlockAffinities {
+  expectOwner({ name }: BlockOwner): void {
+    hostnameHash(name);
+  }
+
   /** By the labels, which are digests: what they find is compared with what was meant (I§2.3). */
   async listByOwner(owner: BlockOwner, family: 4 | 6, options?: ListOptions): Promise<readonly Versioned<BlockAffinity>[]> {
     const found = await this.listSelected(affinitySelector(owner, family), options);

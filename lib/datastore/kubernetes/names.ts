@@ -1,5 +1,5 @@
 /** Names of Calico's IPAM objects in Kubernetes (I§2.2). The encoding is frozen: another one would not find what is stored. */
-import { isObjectName } from "../../kubernetes/core/object-name.ts";
+import { isSubdomain } from "../../characters.ts";
 import { cidrKey } from "../cidr-key.ts";
 import type { AffinityKey } from "../datastore.ts";
 
@@ -10,7 +10,7 @@ const DIGEST_DIGITS = 11;
 /** The key's name, or `undefined` when no object can have it. */
 export type NameOf<K> = (key: K) => string | undefined;
 
-export const nameOfObject: NameOf<string> = (name) => (isObjectName(name) ? name : undefined);
+export const nameOfObject: NameOf<string> = (name) => (isSubdomain(name) ? name : undefined);
 
 export const nameOfBlock: NameOf<string> = (cidr) => nameOfObject(cidrKey(cidr));
 

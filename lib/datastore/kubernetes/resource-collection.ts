@@ -165,7 +165,7 @@ export class ResourceCollection<K, T> implements Collection<K, T> {
     if (revision === undefined) {
       return { ...head, metadata: { name, ...(labels && { labels }) }, spec: { ...this.#codec.initial, ...spec } };
     }
-    const kept = this.#kept.at(name, revision);
+    const kept = this.#kept.at(name, revision, this.#codec.members);
     const allLabels = labels && { ...section(kept.metadata, "labels"), ...labels };
     return {
       ...kept.others,
@@ -230,7 +230,7 @@ export class ResourceCollection<K, T> implements Collection<K, T> {
       const revision = revisionOf(metadata);
       const value = this.#codec.decode({ metadata, spec: section(object, "spec"), status: section(object, "status") });
       if (when === "at once") this.#codec.verify?.(value);
-      this.#kept.note(name, revision, object, this.#codec.members);
+      this.#kept.note(name, revision, object);
       return { value, revision };
     } catch (error) {
       throw damaged(this.#describe(name), error);

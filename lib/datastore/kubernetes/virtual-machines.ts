@@ -1,7 +1,8 @@
 /** What the allocator asks of pods and of KubeVirt's objects (I§1.9). Without KubeVirt there is no such object: 404 as well. */
+
+import { isSubdomain } from "../../characters.ts";
 import type { ApiCore } from "../../kubernetes/core/api-core.ts";
 import { type Fields, metadataOf } from "../../kubernetes/core/metadata.ts";
-import { isObjectName } from "../../kubernetes/core/object-name.ts";
 import type { NamespacedName, Reader, VirtualMachines } from "../datastore.ts";
 import type { OwnedObject } from "../resources.ts";
 
@@ -16,7 +17,7 @@ export function kubernetesVirtualMachines(core: ApiCore): VirtualMachines {
 function objectsAt(core: ApiCore, root: string, plural: string): Reader<NamespacedName, OwnedObject> {
   return {
     async get({ namespace, name }) {
-      if (!isObjectName(namespace) || !isObjectName(name)) return undefined;
+      if (!isSubdomain(namespace) || !isSubdomain(name)) return undefined;
       return core.read(`${root}/namespaces/${namespace}/${plural}/${name}`, `${plural}(${namespace}/${name})`, decodeOwned);
     },
   };

@@ -1,4 +1,6 @@
 /** KubernetesCore on the API server: one request an operation, namespaces and nodes read once per process. */
+
+import { isSubdomain } from "../../characters.ts";
 import { DatastoreError, type NamespacedName, type Versioned } from "../../datastore/datastore.ts";
 import { messageOf } from "../../errors.ts";
 import type { ApiClient } from "../api-client.ts";
@@ -10,7 +12,6 @@ import { decodePod } from "./decode-pod.ts";
 import { failureOf, hasStatus } from "./failures.ts";
 import { listPages } from "./list-pages.ts";
 import { type Fields, metadataOf, parseKubernetesObject, revisionOf, text } from "./metadata.ts";
-import { isObjectName } from "./object-name.ts";
 
 const UNPROCESSABLE = 422;
 const NOT_FOUND = 404;
@@ -26,7 +27,7 @@ export class ApiCore implements KubernetesCore {
   }
 
   async pod(key: NamespacedName): Promise<Pod | undefined> {
-    if (!isObjectName(key.namespace) || !isObjectName(key.name)) return undefined;
+    if (!isSubdomain(key.namespace) || !isSubdomain(key.name)) return undefined;
     return (await this.read(podPath(key), `Pod(${key.namespace}/${key.name})`, decodePod))?.value;
   }
 
@@ -51,7 +52,7 @@ export class ApiCore implements KubernetesCore {
   }
 
   async withdraw(pod: NamespacedName, containerID: string): Promise<Withdrawal> {
-    if (!isObjectName(pod.namespace) || !isObjectName(pod.name)) return "missing";
+    if (!isSubdomain(pod.namespace) || !isSubdomain(pod.name)) return "missing";
     try {
       await this.#patch(pod, withdrawalPatch(containerID));
       return "withdrawn";
@@ -110,12 +111,12 @@ export class ApiCore implements KubernetesCore {
   }
 
   async #named<T>(name: string, path: string, what: string, decode: (object: Fields) => T): Promise<Versioned<T> | undefined> {
-    return isObjectName(name) ? this.read(path, what, decode) : undefined;
+    return isSubdomain(name) ? this.read(path, what, decode) : undefined;
   }
 
   async #mustPatch(pod: NamespacedName, patch: Patch): Promise<string> {
     try {
-      if (!isObjectName(pod.namespace) || !isObjectName(pod.name)) throw new DatastoreError("not-found", notThere(pod));
+      if (!isSubdomain(pod.namespace) || !isSubdomain(pod.name)) throw new DatastoreError("not-found", notThere(pod));
       return await this.#patch(pod, patch);
     } catch (error) {
       throw failureOf(error, describe(pod));

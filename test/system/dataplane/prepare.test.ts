@@ -73,6 +73,21 @@ describe.each<Known>(["families unknown", "families known"])("a pair that was pr
     expect(await stateOf(ahead, aheadPod, options)).toEqual(await stateOf(plain, plainPod, options));
   });
 
+  it("has its routes, where they are known, as soon as it is prepared again, and ends as one that was not", async () => {
+    const options = { addresses: BOTH, mac: MAC, neighbours: [{ address: "169.254.1.1", mac: "ee:ee:ee:ee:ee:ee" }] };
+    await using plain = await Node.create();
+    await using ahead = await Node.create();
+    const [plainPod, aheadPod] = [await plain.addPod(), await ahead.addPod()];
+
+    const expected = await apply(plain, desiredFor(plainPod, options));
+    const story = await prepareAndApply(ahead, desiredFor(aheadPod, options), { ...prepared(aheadPod, options), later: "prepare" });
+
+    expect(story).toMatchObject({ applied: expected.value, newDescriptors: 0 });
+    const isGateway = ({ dst }: JsonRecord) => dst === "169.254.1.1";
+    expect(story.podRoutes?.some(isGateway)).toBe(known === "families known");
+    expect(await stateOf(ahead, aheadPod, options)).toEqual(await stateOf(plain, plainPod, options));
+  });
+
   it("has no address, says already whose it is, and is up when nothing else is missing", async () => {
     await using node = await Node.create();
     const pod = await node.addPod();
@@ -147,7 +162,7 @@ describe("a pair that was set up for other addresses", () => {
     ["more", ["10.60.0.0/32"], BOTH],
     ["fewer", BOTH, ["10.60.0.0/32"]],
     ["others", ["fd60::/128"], ["10.60.0.0/32"]],
-  ])("is made anew for %s families than expected", async (_, expected, addresses) => {
+  ])("is made anew for %s families than expected, routes and all", async (_, expected, addresses) => {
     await using plain = await Node.create();
     await using ahead = await Node.create();
     const [plainPod, aheadPod] = [await plain.addPod(), await ahead.addPod()];
@@ -155,6 +170,7 @@ describe("a pair that was set up for other addresses", () => {
     await apply(plain, desiredFor(plainPod, { addresses, mac: MAC }));
     const story = await prepareAndApply(ahead, desiredFor(aheadPod, { addresses, mac: MAC }), {
       ...preparedWith("families known", aheadPod, { addresses: expected, mac: MAC }),
+      later: "prepare",
     });
 
     expect(story).toMatchObject({ applied: { kind: "veth", warnings: [] }, newDescriptors: 0 });

@@ -1,6 +1,5 @@
 import { decodeNode } from "../../../../../lib/kubernetes/core/decode-cluster.ts";
 import { decodePod } from "../../../../../lib/kubernetes/core/decode-pod.ts";
-import { isObjectName } from "../../../../../lib/kubernetes/core/object-name.ts";
 
 describe("a pod", () => {
   it("that is only a name has empty values for the rest", () => {
@@ -56,15 +55,5 @@ describe("a node", () => {
   ])("has the labels of the annotation %p below its own", (annotation, labels) => {
     const metadata = { name: "n", labels: { zone: "edge" }, annotations: { "projectcalico.org/labels": annotation } };
     expect(decodeNode({ metadata }).labels).toEqual(labels);
-  });
-});
-
-describe("the name of an object", () => {
-  it.each(["a", "0", "a-b.c", "a".repeat(253), "node-1.example.com"])("may be %p", (name) => {
-    expect(isObjectName(name)).toBe(true);
-  });
-
-  it.each(["", ".", "..", "a/b", "A", "a_b", "-a", "a-", "a..b", "a.-b", "a b", "ä", "a\n", "a".repeat(254)])("may not be %p", (name) => {
-    expect(isObjectName(name)).toBe(false);
   });
 });
