@@ -10,6 +10,8 @@ export interface FloorSetup {
   readonly stage: Stage;
   /** The compiled program. */
   readonly executable: string;
+  /** The folder of the plugin's executables, whose requests it repeats. */
+  readonly bin: string;
   /** A node and a pod of it that nothing else is measured with. */
   readonly node: string;
   readonly pod: string;
@@ -43,9 +45,9 @@ export class Floor {
 }
 
 /** The second ADD and DEL of the node: its block is there by then. */
-async function record({ stage, node, pod }: FloorSetup): Promise<Operations> {
+async function record({ stage, node, pod, bin }: FloorSetup): Promise<Operations> {
   await using proxy = await stage.cluster.proxy();
-  const plugin = stage.plugin(node, await proxy.kubeconfigFor("cni"));
+  const plugin = stage.plugin(node, await proxy.kubeconfigFor("cni"), bin);
   const operate = async (command: "ADD" | "DEL") => {
     await measure(plugin, callFor(command, pod, "floor", stage.sandboxes[0] ?? ""));
     return proxy.requests.splice(0);

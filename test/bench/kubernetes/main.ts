@@ -4,13 +4,14 @@
  * server falls on both; only ratios mean anything. Argument: the compiled floor program.
  */
 import { type Contender, measurePeak } from "../contender.ts";
+import { Copies } from "../copies.ts";
 import { reportSteps } from "../step-times.ts";
 import { type Burst, measureAtOnce } from "./bursts.ts";
 import { measureCosts } from "./costs.ts";
 import { Floor } from "./floor.ts";
 import { reportBursts, reportCosts, reportSingle } from "./report.ts";
 import { measureSingle } from "./single.ts";
-import { type Stage, setUpStage } from "./stage.ts";
+import { PLUGIN, type Stage, setUpStage } from "./stage.ts";
 
 const ROUNDS = 100;
 /** They warm the page cache, and claim the node's block. */
@@ -27,10 +28,12 @@ await bench(process.argv[2] ?? "");
 
 async function bench(floorProgram: string): Promise<void> {
   await using stage = await setUpStage(NODE, Math.max(...BURSTS), FLOOR);
-  const tortie = stage.plugin(NODE, await stage.cluster.kubeconfigFor("cni"));
-  const floor = await Floor.create({ stage, executable: floorProgram, ...FLOOR });
-  const single = await measureSingle(stage, tortie, floor, { rounds: ROUNDS, warmUp: WARM_UP, before: "caches fresh" });
-  const busy = await measureSingle(stage, tortie, floor, { rounds: BUSY_ROUNDS, warmUp: 0, before: "a write" });
+  using copies = new Copies([PLUGIN, { path: floorProgram }]);
+  const bin = copies.directory;
+  const tortie = stage.plugin(NODE, await stage.cluster.kubeconfigFor("cni"), bin);
+  const floor = await Floor.create({ stage, executable: copies.pathOf(floorProgram), bin, ...FLOOR });
+  const single = await measureSingle(stage, tortie, floor, { rounds: ROUNDS, warmUp: WARM_UP, before: "caches fresh", copies });
+  const busy = await measureSingle(stage, tortie, floor, { rounds: BUSY_ROUNDS, warmUp: 0, before: "a write", copies });
   reportSingle(single, busy, await peaks(stage, tortie));
   reportSteps("ADD", single.tortie.add);
   reportSteps("DEL", single.tortie.del);

@@ -1,6 +1,7 @@
 /** One operation at a time, tortie's and the floor's in turn. */
 import { LEGACY, type TestCluster } from "../../support/kubernetes/cluster.ts";
 import { type Contender, measure, type Sample } from "../contender.ts";
+import type { Copies } from "../copies.ts";
 import type { Floor } from "./floor.ts";
 import type { Stage } from "./stage.ts";
 
@@ -25,21 +26,28 @@ export interface SingleOptions {
   /** Rounds before them, which do not count. */
   readonly warmUp: number;
   readonly before: "caches fresh" | "a write";
+  /** Of the executables of both sides. */
+  readonly copies: Copies;
 }
 
+/** Rounds on one copy of the executables; the first of them does not count. */
+const ROUNDS_PER_COPY = 11;
+
 export async function measureSingle(stage: Stage, plugin: Contender, floor: Floor, options: SingleOptions): Promise<Single> {
-  const { rounds, warmUp, before } = options;
+  const { rounds, warmUp, before, copies } = options;
   const arrange = before === "a write" ? write : freshen;
   const tortie = { add: [] as Sample[], del: [] as Sample[] };
   const floors = { add: [] as Sample[], del: [] as Sample[] };
-  for (let round = -warmUp; round < rounds; round++) {
+  for (let round = -warmUp; tortie.add.length < rounds; round++) {
+    const isFirst = round >= 0 && round % ROUNDS_PER_COPY === 0;
+    if (isFirst) copies.renew();
     for (const command of ["ADD", "DEL"] as const) {
       const floorRun = await floor.prepare(command);
       await arrange(stage.cluster);
       const sample = await measure(plugin, stage.call(command, 0, `single${rounds}-${round}`));
       await arrange(stage.cluster);
       const floorSample = await floorRun();
-      if (round < 0) continue;
+      if (round < 0 || isFirst) continue;
       const key = command === "ADD" ? "add" : "del";
       tortie[key].push(sample);
       floors[key].push(floorSample);

@@ -6,15 +6,16 @@ import { join, resolve } from "node:path";
 import { LEGACY, startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
 import type { Call, Contender } from "../contender.ts";
 
-const BIN = resolve("dist/bin");
+/** The build, and its names (scripts/build). */
+export const PLUGIN = { path: resolve("dist/bin/tortie"), names: ["tortie-ipam", "tortiectl", "calico", "calico-ipam"] };
 const NAMESPACE = "default";
 
 export interface Stage extends AsyncDisposable {
   readonly cluster: TestCluster;
   /** Names of network namespaces, one a pod. */
   readonly sandboxes: readonly string[];
-  /** The plugin on one node of the cluster, with the kubeconfig of this file. */
-  plugin(node: string, kubeconfig: string): Contender;
+  /** The plugin on one node of the cluster, with the kubeconfig of this file. @param bin the folder of its executables */
+  plugin(node: string, kubeconfig: string, bin: string): Contender;
   /** One operation of the pod with this number: its ADD and DEL share a container id as long as the round is the same. */
   call(command: "ADD" | "DEL", pod: number, round: string): Call;
 }
@@ -33,7 +34,7 @@ export async function setUpStage(node: string, pods: number, other: { readonly n
   return {
     cluster,
     sandboxes,
-    plugin: (name, kubeconfig) => contender(directory, name, kubeconfig),
+    plugin: (name, kubeconfig, bin) => contender(directory, name, kubeconfig, bin),
     call: (command, pod, round) => callFor(command, `pod-${pod}`, `${round}-${pod}`, sandboxes[pod] ?? ""),
     // The network namespaces are the sandbox's (scripts/sandbox), and end with it.
     async [Symbol.asyncDispose]() {
@@ -49,13 +50,13 @@ export function callFor(command: "ADD" | "DEL", pod: string, containerId: string
 }
 
 /** The configuration that Calico's installer writes (C§9.4), with the API group said. */
-function contender(directory: string, node: string, kubeconfig: string): Contender {
+function contender(directory: string, node: string, kubeconfig: string, bin: string): Contender {
   const nodenameFile = join(directory, "nodename");
   writeFileSync(nodenameFile, node);
   return {
     name: "tortie",
-    executable: join(BIN, "tortie"),
-    path: BIN,
+    executable: join(bin, "tortie"),
+    path: bin,
     netconf: JSON.stringify({
       cniVersion: "1.0.0",
       name: "k8s-pod-network",
