@@ -13,6 +13,8 @@ export type Flags = Readonly<Record<string, string>>;
  * @returns what to do: run as a plugin, run what a flag asks for, or stop with a status (unknown flag and bad value 2, help 0)
  */
 export function readFlags(program: string, argv: readonly string[], flags: Flags): FlagRun {
+  // How runtimes call it.
+  if (argv.length === 0) return { kind: "plugin" };
   const usage = [`Usage of ${program}:`, ...Object.entries(flags).map(([name, help]) => `  -${name}\t${help}`)].join("\n");
   let found: string | undefined;
   for (const argument of argv) {

@@ -1,8 +1,8 @@
-/** Reads when first asked, and only then. */
-export function once<T>(read: () => Promise<T>): () => Promise<T> {
-  let result: Promise<T> | undefined;
+/** Makes what is asked for when it is first asked for, and only then. */
+export function once<T>(make: () => T): () => T {
+  let made: { readonly result: T } | undefined;
   return () => {
-    result ??= read();
-    return result;
+    made ??= { result: make() };
+    return made.result;
   };
 }

@@ -30,7 +30,7 @@ export async function completeAdd(begun: BegunAdd, services: Services): Promise<
   begun.wantsAny.then(() => expectation?.begin(ready));
   await ready;
   log.step("cluster");
-  await passReadinessGates(config);
+  if (config.readinessGates.length > 0) await passReadinessGates(config);
   const subject = await begun.subject();
   const input = await ipamInputForAdd(request, config, begun.section, subject, services);
   const plan = planAttachment(config, {
@@ -75,20 +75,19 @@ export async function completeAdd(begun: BegunAdd, services: Services): Promise<
   await (isStandalone ? writing : meanwhile(writing, answer));
   log.step("endpoint");
   undo.keepAll(); // success: keep what was built
-  await waitForPolicy(endpoint, config, log);
+  if (config.policySetupTimeoutSeconds > 0) await waitForPolicy(endpoint, config, log);
   return answer();
 }
 
 /** C§2.2. Few configurations have gates. */
 async function passReadinessGates({ readinessGates }: NetworkConfig): Promise<void> {
-  if (readinessGates.length === 0) return;
   const { awaitReadinessGates } = await import("./readiness-gates.ts");
   await awaitReadinessGates(readinessGates);
 }
 
 /** C§2.8, for pods whose policy is Felix's. It being late is no failure. */
 async function waitForPolicy(endpoint: WorkloadEndpoint, config: NetworkConfig, log: Logger): Promise<void> {
-  if (endpoint.orchestrator !== "k8s" || config.policySetupTimeoutSeconds <= 0) return;
+  if (endpoint.orchestrator !== "k8s") return;
   const { awaitPolicy } = await import("./policy-wait.ts");
   const timeoutMs = config.policySetupTimeoutSeconds * 1000;
   const warning = await awaitPolicy({ endpoint, directory: config.endpointStatusDir, timeoutMs });

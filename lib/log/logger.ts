@@ -77,7 +77,8 @@ export function createLogger(config: LogConfig, operation: OperationIdentity, op
       steps.clear();
       const last = lines.pop();
       if (last === undefined) return;
-      const text = redact([...lines, `${last} ${times}`].join("\n"), secrets);
+      lines.push(`${last} ${times}`);
+      const text = redact(lines.join("\n"), secrets);
       lines = [];
       const bytes = encode(`${text}\n`);
       writeQuietly(standardError, bytes);

@@ -7,6 +7,7 @@
  */
 import { failureOf, hasStatus, isAnswerLost } from "../../kubernetes/core/failures.ts";
 import { type Fields, metadataOf, parseKubernetesObject, preconditionsOf, revisionOf, section } from "../../kubernetes/core/metadata.ts";
+import { once } from "../../once.ts";
 import { type Collection, DatastoreError, isDatastoreFailure, type ListOptions, type Versioned } from "../datastore.ts";
 import { isObject } from "../local/fields.ts";
 import { type Codec, damaged, type Spec } from "./codec.ts";
@@ -66,7 +67,7 @@ export class ResourceCollection<K, T> implements Collection<K, T> {
     const body = await this.#bodyOf(name, value);
     for (let attempt = 1; ; attempt++) {
       try {
-        return this.#decodeText(await this.#api.post(await this.#plural(), JSON.stringify(body)));
+        return this.#decodedLate(await this.#api.post(await this.#plural(), JSON.stringify(body)));
       } catch (error) {
         const isTaken = hasStatus(error, CONFLICT);
         const there = isTaken || isAnswerLost(error) ? await this.#lookAgain(name, error) : undefined;
@@ -240,6 +241,19 @@ export class ResourceCollection<K, T> implements Collection<K, T> {
   /** The answer to a write, which says what was sent: nobody looks into it before it is needed. */
   #decodeText(text: string): Versioned<T> {
     return this.#decode(this.#parse("", text), "lazily");
+  }
+
+  /** The answer to a write that most callers need not look into. What cannot be read is found out by whoever does. */
+  #decodedLate(text: string): Versioned<T> {
+    const decoded = once(() => this.#decodeText(text));
+    return {
+      get value() {
+        return decoded().value;
+      },
+      get revision() {
+        return decoded().revision;
+      },
+    };
   }
 
   /** Another uid under the same name is a conflict here: the object that the caller knew is not the one that is there. */

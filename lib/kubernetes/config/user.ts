@@ -63,8 +63,11 @@ function authorizationOf({ fields, folder }: Entry): string | undefined {
   return `Basic ${new TextEncoder().encode(`${name}:${password ?? ""}`).toBase64()}`;
 }
 
+const IMPERSONATION = ["as", "as-uid", "as-groups", "as-user-extra"];
+
 /** Acting as somebody else must never be dropped: without it we would have more rights than the kubeconfig means. */
 function impersonation(fields: Fields): readonly (readonly [string, string])[] {
+  if (!IMPERSONATION.some((key) => fields.raw(key) !== undefined)) return [];
   const headers: [string, string][] = [];
   const name = fields.text("as");
   const uid = fields.text("as-uid");
