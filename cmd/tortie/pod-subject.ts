@@ -47,9 +47,9 @@ export async function readPodSubject(
       { next: "wait until the scheduler has chosen a node; spec.nodeName names it" },
     );
   }
+  if (wantsAnyAddress(pod, config, args)) wantsAny();
   // Judged before the namespace, which does not have this annotation.
   if (hasWishes) wishedSourcePrefixes(pod);
-  if (wantsAnyAddress(pod, config, args)) wantsAny();
   const namespace = readingNamespace && existing(await readingNamespace, key.namespace);
   const known = announced(pod);
   const wishes = podWishes(pod, namespace, config, args);

@@ -42,15 +42,20 @@ export async function measureSingle(stage: Stage, plugin: Contender, floor: Floo
     const isFirst = round >= 0 && round % ROUNDS_PER_COPY === 0;
     if (isFirst) copies.renew();
     for (const command of ["ADD", "DEL"] as const) {
-      const floorRun = await floor.prepare(command);
-      await arrange(stage.cluster);
-      const sample = await measure(plugin, stage.call(command, 0, `single${rounds}-${round}`));
-      await arrange(stage.cluster);
-      const floorSample = await floorRun();
-      if (round < 0 || isFirst) continue;
       const key = command === "ADD" ? "add" : "del";
-      tortie[key].push(sample);
-      floors[key].push(floorSample);
+      const floorRun = await floor.prepare(command);
+      const tortieRun = () => measure(plugin, stage.call(command, 0, `single${rounds}-${round}`));
+      const sides = [
+        { run: tortieRun, samples: tortie[key] },
+        { run: floorRun, samples: floors[key] },
+      ];
+      // Neither is always the one that comes first after what was done to prepare them.
+      if (round % 2 !== 0) sides.reverse();
+      for (const { run, samples } of sides) {
+        await arrange(stage.cluster);
+        const sample = await run();
+        if (round >= 0 && !isFirst) samples.push(sample);
+      }
     }
   }
   return { rounds, tortie, floor: floors };
