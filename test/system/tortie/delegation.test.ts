@@ -2,6 +2,7 @@
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { localConf, podArgs } from "../../support/conf.ts";
+import { kernelView } from "../../support/kernel-view.ts";
 import { BIN_DIR, type CniRun, type JsonRecord, Node } from "../../support/node.ts";
 import { readStore } from "../../support/store.ts";
 
@@ -220,6 +221,9 @@ describe("While a delegate looks for addresses", () => {
     const first = scriptedIpam(node, `cat >/dev/null; [ "$CNI_COMMAND" = DEL ] || echo '${ANSWER}'`);
     const conf = localConf(node, { ipam: { type: "scripted" } });
     expect(await node.cni("ADD", { pod: older, path: first.path, conf, args })).toMatchObject({ exit: 0 });
+    // The kernel notices the carrier of a new link in its own time.
+    for (const name of (await node.leftovers()).links) await kernelView(node, name);
+    await kernelView(node, "eth0", older);
     const before = [
       await node.ip("-j", "addr", "show"),
       await node.ip("-j", "route", "show"),
