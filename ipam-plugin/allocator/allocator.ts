@@ -2,7 +2,7 @@
  * The allocator: what the IPAM plugin, `tortiectl ipam` and the tests ask of it, and nothing about how (I§3, I§4).
  * One implementation on the datastore port; it never asks which driver it has.
  *
- * Every call is safe at the same time as any other of any process: the only grants are compare-and-swaps of blocks
+ * Every call is safe while others of whatever process are under way: the only grants are compare-and-swaps of blocks
  * (design, invariant 2). Failures of the store come out as the DatastoreError they are, refusals as TortieError.
  */
 import type { Address, Family, Prefix } from "../../lib/addresses/address.ts";
@@ -102,7 +102,7 @@ export interface AssignIpRequest {
   readonly attributes: OwnerAttributes;
   /** Owner of the block when it must be made. */
   readonly owner: BlockOwner;
-  /** Absent: any pool will do (I§3.11). */
+  /** Absent when it does not matter which pool (I§3.11). */
   readonly use?: PoolUse;
   readonly perHandleLimit?: number;
   /** As of an AutoAssignRequest. */

@@ -20,7 +20,7 @@ const PAUSE_AFTER_FAILURE_MS = 1000;
 export interface Upgraded {
   /** Addresses that are their containers' now, by whomever they were moved. */
   readonly moved: readonly string[];
-  /** Addresses that no container has any more. */
+  /** Addresses that belong to no container now. */
   readonly dropped: readonly string[];
   /** Addresses of running containers that the datastore says are others': somebody must look. */
   readonly contested: readonly string[];

@@ -1,5 +1,4 @@
 /** What the allocator asks of pods and of KubeVirt's objects (I§1.9). Without KubeVirt there is no such object: 404 as well. */
-
 import { isSubdomain } from "../../characters.ts";
 import type { ApiCore } from "../../kubernetes/core/api-core.ts";
 import { type Fields, metadataOf } from "../../kubernetes/core/metadata.ts";

@@ -49,7 +49,7 @@ export interface Transport {
    * @throws TransportError
    */
   exchange(request: WireRequest, limitMs: number): Promise<WireAnswer>;
-  /** Begins to connect, if that has any meaning here. Never fails. */
+  /** Begins to connect, if that means something here. Never fails. */
   connect(): void;
   /** Ends the connection; whatever is under way fails as `broken`. */
   close(): void;

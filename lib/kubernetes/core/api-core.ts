@@ -1,5 +1,4 @@
 /** KubernetesCore on the API server: one request an operation, namespaces and nodes read once per process. */
-
 import { isSubdomain } from "../../characters.ts";
 import { DatastoreError, type NamespacedName, type Versioned } from "../../datastore/datastore.ts";
 import { messageOf } from "../../errors.ts";
@@ -151,6 +150,7 @@ function decoded<T>(what: string, decode: () => T): T {
   }
 }
 
+/** Of names that were judged before (isSubdomain): "..", "a/b" or "A" are nobody's name. */
 function podPath({ namespace, name }: NamespacedName): string {
   return `/api/v1/namespaces/${namespace}/pods/${name}`;
 }

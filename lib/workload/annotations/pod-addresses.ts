@@ -1,4 +1,4 @@
-/** Where a pod's addresses stand, and whether it still has any (C§7.5). */
+/** Where a pod's addresses stand, and whether it still has one (C§7.5). */
 import { formatPrefix, hostPrefix, parseAddress, parsePrefix } from "../../addresses/address.ts";
 import type { TortieError } from "../../errors.ts";
 import type { Pod } from "../../kubernetes/objects.ts";

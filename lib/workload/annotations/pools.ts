@@ -2,7 +2,7 @@
 import { type AnnotatedNamespace, type AnnotatedPod, annotationInvalid, inheritedAnnotation, shortened } from "./annotation.ts";
 import { stringsOf } from "./strings.ts";
 
-/** Names or CIDRs. `undefined`: nobody says anything; empty: any pool will do (recording pools-empty-list). */
+/** Names or CIDRs. `undefined`: nobody says anything; empty means that it does not matter which (recording pools-empty-list). */
 export interface WishedPools {
   readonly ipv4: readonly string[] | undefined;
   readonly ipv6: readonly string[] | undefined;

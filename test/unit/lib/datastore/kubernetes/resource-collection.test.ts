@@ -33,6 +33,19 @@ function collection(...script: readonly Exchange[]) {
 }
 
 describe("a custom resource", () => {
+  it("that is new is decoded when somebody wants to know what the server made of it", async () => {
+    const { value, revision } = await collection([`POST ${ALL}`, stored("7")]).handles.create("net.c1", HANDLE);
+    expect({ value, revision }).toEqual({ value: HANDLE, revision: "u1/7" });
+  });
+
+  it.each(["nonsense", "[]", '{"metadata":{"name":"net.c1"},"spec":{}}'])(
+    "that is new fails nobody before that when the answer cannot be read: %s",
+    async (answer) => {
+      const created = await collection([`POST ${ALL}`, answer]).handles.create("net.c1", HANDLE);
+      expect(() => created.revision).toThrow(expect.objectContaining({ name: "DatastoreError", failure: "invalid" }));
+    },
+  );
+
   it("is one request to read, write and remove, each write with the two preconditions of the revision", async () => {
     const { client, handles } = collection([`GET ${ONE}`, stored()], [`PUT ${ONE}`, stored("6")], [`DELETE ${ONE}`, { kind: "Status" }]);
     expect(await handles.get("net.c1")).toEqual({ value: HANDLE, revision: "u1/5" });
