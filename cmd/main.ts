@@ -8,14 +8,14 @@ const role = process.argv0.slice(process.argv0.lastIndexOf("/") + 1);
 switch (role) {
   case "tortie":
   case "calico":
-    await import("./tortie/process.ts");
+    await import("./process/tortie.ts");
     break;
   case "tortie-ipam":
   case "calico-ipam":
-    await import("./tortie-ipam/process.ts");
+    await import("./process/tortie-ipam.ts");
     break;
   case "tortiectl":
-    await import("./tortiectl/process.ts");
+    await import("./process/tortiectl.ts");
     break;
   default:
     process.stderr.write(`${role}: this executable answers to the names tortie, tortie-ipam, tortiectl, calico and calico-ipam\n`);

@@ -1,5 +1,5 @@
 /** The port between the plan of an attachment and whatever makes it true: Linux today; gRPC and eBPF have room beside it. */
-import type { Undo } from "../lib/undo.ts";
+import type { Undo } from "../lib/system/undo.ts";
 import type { AppliedState, Attachment, DesiredState, Difference } from "./desired-state.ts";
 
 export interface Dataplane {

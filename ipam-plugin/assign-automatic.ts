@@ -2,7 +2,7 @@
 
 import type { Family } from "../lib/addresses/address.ts";
 import { DatastoreError } from "../lib/datastore/datastore.ts";
-import { messageOf, TortieError } from "../lib/errors.ts";
+import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import type { Assignment, AssignmentRequest } from "./add.ts";
 import { type AssignedAddress, type AutoAssignResult, type FamilyAssignment, HandleExistsError, type View } from "./allocator/allocator.ts";
 import { shortageText } from "./allocator/auto-assign.ts";

@@ -3,7 +3,7 @@ import { type Address, formatAddress, parsePrefix } from "../lib/addresses/addre
 import type { CniRequest } from "../lib/cni/protocol.ts";
 import { parseResult } from "../lib/cni/result.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
-import { TortieError } from "../lib/errors.ts";
+import { TortieError } from "../lib/errors/errors.ts";
 import type { IpamServices } from "./services.ts";
 import { isLauncherPod, type Workload, workloadOf } from "./workload.ts";
 

@@ -6,7 +6,7 @@
 import type { CniRequest } from "../lib/cni/protocol.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
 import type { Block, Handle } from "../lib/datastore/resources.ts";
-import { TortieError } from "../lib/errors.ts";
+import { TortieError } from "../lib/errors/errors.ts";
 import { workloadHandleId } from "../lib/workload/handles.ts";
 import type { HeldAddress } from "./allocator/allocator.ts";
 import { withHostLock } from "./host-lock.ts";

@@ -3,7 +3,7 @@
  * addresses apart is compare-and-swap, so that a lock that cannot be had stops nobody.
  */
 import type { NetworkConfig } from "../lib/config/network-config.ts";
-import { messageOf } from "../lib/errors.ts";
+import { messageOf } from "../lib/errors/errors.ts";
 import type { FileLock } from "../lib/system/flock.ts";
 import type { IpamServices } from "./services.ts";
 

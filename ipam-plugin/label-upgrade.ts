@@ -3,7 +3,7 @@
  * address asked for by name only; the automatic path relies on calico/node having run it.
  */
 import { isDatastoreFailure } from "../lib/datastore/datastore.ts";
-import { messageOf, TortieError } from "../lib/errors.ts";
+import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { closeFile, directoryOf, makeDirectories, O_CREAT, O_WRONLY, openFile, statusOf } from "../lib/system/files.ts";
 import type { IpamServices } from "./services.ts";
 

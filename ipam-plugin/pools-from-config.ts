@@ -4,7 +4,7 @@ import { checkLocalPools } from "../lib/config/local-pools.ts";
 import type { LocalPool, NetworkConfig } from "../lib/config/network-config.ts";
 import type { Datastore } from "../lib/datastore/datastore.ts";
 import type { IPPool } from "../lib/datastore/resources.ts";
-import { TortieError } from "../lib/errors.ts";
+import { TortieError } from "../lib/errors/errors.ts";
 
 /**
  * Makes the datastore's pools what the configuration says; one read when they are so already. A datastore whose pools come from

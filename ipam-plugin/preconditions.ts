@@ -1,8 +1,9 @@
 /** What must hold before an address is given out, and is of no interest when one is given back. */
-import { isSubdomain } from "../lib/characters.ts";
+
 import { checkPolicyType, chooseDatastore } from "../lib/config/datastore-choice.ts";
 import type { DatastoreType, NetworkConfig } from "../lib/config/network-config.ts";
-import { TortieError } from "../lib/errors.ts";
+import { TortieError } from "../lib/errors/errors.ts";
+import { isSubdomain } from "../lib/system/characters.ts";
 import { checkIdentity } from "../lib/workload/identity-checks.ts";
 import type { IpamServices } from "./services.ts";
 import type { Workload } from "./workload.ts";

@@ -5,8 +5,8 @@ import { checkPolicyType, chooseDatastore } from "../lib/config/datastore-choice
 import { checkLocalPools } from "../lib/config/local-pools.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
 import type { IPPool } from "../lib/datastore/resources.ts";
-import { messageOf, TortieError } from "../lib/errors.ts";
-import { once } from "../lib/once.ts";
+import { messageOf, TortieError } from "../lib/errors/errors.ts";
+import { once } from "../lib/system/once.ts";
 import { freeOrdinals, isOwnedBy, prefixOf } from "./allocator/block.ts";
 import { isInside, usable as placedPools } from "./allocator/pools.ts";
 import { noPools, poolChanges } from "./pools-from-config.ts";

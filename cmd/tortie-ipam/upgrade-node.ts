@@ -2,16 +2,17 @@
  * `tortie-ipam -upgrade` on a Kubernetes node (I§7): an init container with the node's directories, that repeats itself until it is
  * done. All it is told comes from the environment: KUBERNETES_NODE_NAME, and where the API server is (C§1.4).
  */
+
 import { createAllocator } from "../../ipam-plugin/allocator/create-allocator.ts";
+import { openHostLocalDirectory } from "../../ipam-plugin/import-host-local/host-local-directory.ts";
+import { kubernetesCluster } from "../../ipam-plugin/import-host-local/kubernetes-cluster.ts";
+import { type Upgraded, upgradeUntilDone } from "../../ipam-plugin/import-host-local/upgrade.ts";
 import { systemClock } from "../../ipam-plugin/services.ts";
-import { openHostLocalDirectory } from "../../ipam-plugin/upgrade/host-local-directory.ts";
-import { kubernetesCluster } from "../../ipam-plugin/upgrade/kubernetes-cluster.ts";
-import { type Upgraded, upgradeUntilDone } from "../../ipam-plugin/upgrade/upgrade.ts";
 import type { Environment } from "../../lib/cni/environment.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import { configuredGroup, discoverGroup } from "../../lib/datastore/kubernetes/group.ts";
 import { kubernetesDatastore } from "../../lib/datastore/kubernetes/kubernetes-datastore.ts";
-import { TortieError } from "../../lib/errors.ts";
+import { TortieError } from "../../lib/errors/errors.ts";
 import { openApiClient } from "../../lib/kubernetes/client.ts";
 import { printError } from "../plugin.ts";
 

@@ -3,18 +3,19 @@
  * containers that host-local gave addresses on this node get them in its pools. Without it a Kubernetes node is meant, as in Calico
  * (upgrade-node.ts).
  */
+
 import { createAllocator } from "../../ipam-plugin/allocator/create-allocator.ts";
+import { openHostLocalDirectory } from "../../ipam-plugin/import-host-local/host-local-directory.ts";
+import { type Upgraded, upgrade } from "../../ipam-plugin/import-host-local/upgrade.ts";
 import { ensurePools } from "../../ipam-plugin/pools-from-config.ts";
 import { systemClock } from "../../ipam-plugin/services.ts";
-import { openHostLocalDirectory } from "../../ipam-plugin/upgrade/host-local-directory.ts";
-import { type Upgraded, upgrade } from "../../ipam-plugin/upgrade/upgrade.ts";
 import type { Environment } from "../../lib/cni/environment.ts";
 import { chooseDatastore } from "../../lib/config/datastore-choice.ts";
 import { nodeName } from "../../lib/config/node-name.ts";
 import { asTortieError } from "../../lib/datastore/as-tortie-error.ts";
 import { DatastoreError } from "../../lib/datastore/datastore.ts";
 import { openDatastore } from "../../lib/datastore/open.ts";
-import { messageOf, TortieError } from "../../lib/errors.ts";
+import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { print, printError } from "../plugin.ts";
 import { configOfConflist } from "../tortiectl/ipam/store.ts";
 import { type UpgradedNode, upgradeNode } from "./upgrade-node.ts";

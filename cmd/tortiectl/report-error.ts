@@ -1,5 +1,5 @@
 /** Errors for people: what failed, why, and what to do next. */
-import { messageOf, TortieError } from "../../lib/errors.ts";
+import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { Terminal } from "./terminal.ts";
 
 /** @returns the exit status, 1 */

@@ -1,9 +1,9 @@
 /** Addresses of an interface by rtnetlink (include/uapi/linux/if_addr.h). */
 import { bytesOf, formatPrefix, type Prefix, parsePrefix } from "../../lib/addresses/address.ts";
-import { TortieError } from "../../lib/errors.ts";
-import { attributeMap, bytes, encodeAttributes, readU32, u32 } from "./netlink/attribute.ts";
-import { NLM_F_CREATE, NLM_F_EXCL } from "./netlink/message.ts";
-import type { NetlinkSocket } from "./netlink/socket.ts";
+import { TortieError } from "../../lib/errors/errors.ts";
+import { attributeMap, bytes, encodeAttributes, readU32, u32 } from "../netlink/attribute.ts";
+import { NLM_F_CREATE, NLM_F_EXCL } from "../netlink/message.ts";
+import type { NetlinkSocket } from "../netlink/socket.ts";
 import { addressOf, familyOf, numberOf } from "./wire.ts";
 
 const RTM_NEWADDR = 20;

@@ -1,16 +1,16 @@
 /** Makes the kernel hold one attachment (C§4.2), in the order that the kernel needs; everything made is undone with the pair of links. */
 import { formatPrefix } from "../../lib/addresses/address.ts";
-import { messageOf, TortieError } from "../../lib/errors.ts";
+import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { inNamespace, type OpenNamespace, openNamespace } from "../../lib/system/netns.ts";
-import type { Undo } from "../../lib/undo.ts";
+import type { Undo } from "../../lib/system/undo.ts";
 import type { AppliedState, DesiredState } from "../desired-state.ts";
+import { NETLINK_ROUTE, NetlinkError, NetlinkSocket } from "../netlink/socket.ts";
 import { addAddress, prefixOf } from "./address.ts";
 import { type CreatedPair, confirmPair, createPair, createPairIfFree } from "./create-pair.ts";
 import { deleteHostLink } from "./delete-link.ts";
 import { installRoute } from "./install-route.ts";
 import { getLink, type Link, setLinkAlias, setLinkLocalSource, setLinkUp } from "./link.ts";
 import { addNeighbour } from "./neighbour.ts";
-import { NETLINK_ROUTE, NetlinkError, NetlinkSocket } from "./netlink/socket.ts";
 import { differingSysctls, readSysctl, writeSysctls } from "./sysctl.ts";
 
 const EEXIST = 17;

@@ -1,10 +1,10 @@
 /** Makes the pair of links: what may be there already, which kinds this kernel has, which values it takes (C§4.2 steps 1 to 4, C§4.5). */
-import { messageOf, TortieError } from "../../lib/errors.ts";
+import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { errnoText } from "../../lib/system/errno.ts";
 import type { DesiredState } from "../desired-state.ts";
+import { NetlinkError, type NetlinkSocket } from "../netlink/socket.ts";
 import { deleteHostLink } from "./delete-link.ts";
 import { getLink, type Link, type LinkKind, type Pair, pairRequest, setLinkMac } from "./link.ts";
-import { NetlinkError, type NetlinkSocket } from "./netlink/socket.ts";
 
 const EEXIST = 17;
 const EINVAL = 22;

@@ -6,11 +6,11 @@
  * The deletion runs on a thread of its own, so that the second part overlaps with what the process does next, and so that a kernel that
  * never comes back cannot hold the operation up for ever (C§4.7).
  */
-import { TortieError } from "../../lib/errors.ts";
+import { TortieError } from "../../lib/errors/errors.ts";
 import { startWrite } from "../../lib/system/background-write.ts";
 import { pollReadable } from "../../lib/system/poll.ts";
+import { NETLINK_ROUTE, NetlinkError, NetlinkSocket, RTMGRP_LINK } from "../netlink/socket.ts";
 import { deleteRequest, getLink, isDeletionOf, type Link, type LinkKey } from "./link.ts";
-import { NETLINK_ROUTE, NetlinkError, NetlinkSocket, RTMGRP_LINK } from "./netlink/socket.ts";
 
 /** C§4.7 */
 const DELETION_LIMIT_MS = 20_000;

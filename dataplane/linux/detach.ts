@@ -1,10 +1,10 @@
 /** Takes the links of an attachment away; what is gone already counts as taken away (C§4.7). */
-import { messageOf, TortieError } from "../../lib/errors.ts";
+import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { inNamespace, type OpenNamespace, openNamespace } from "../../lib/system/netns.ts";
 import type { Attachment } from "../desired-state.ts";
+import { NETLINK_ROUTE, NetlinkError, NetlinkSocket, RTMGRP_LINK } from "../netlink/socket.ts";
 import { deleteHostLink, deleteLink } from "./delete-link.ts";
 import { getLink } from "./link.ts";
-import { NETLINK_ROUTE, NetlinkError, NetlinkSocket, RTMGRP_LINK } from "./netlink/socket.ts";
 
 /**
  * Deletes the link in the sandbox, whatever its type, and then the host end if it is still there and still of this attachment.

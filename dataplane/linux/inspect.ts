@@ -2,10 +2,10 @@
 import { formatPrefix } from "../../lib/addresses/address.ts";
 import { inNamespace, openNamespace } from "../../lib/system/netns.ts";
 import type { DesiredState, Difference, Route, Sysctl } from "../desired-state.ts";
+import { NETLINK_ROUTE, NetlinkSocket } from "../netlink/socket.ts";
 import { findAddress, IFA_F_DADFAILED, IFA_F_TENTATIVE, listAddresses, prefixOf } from "./address.ts";
 import { getLink, type Link } from "./link.ts";
 import { findNeighbour } from "./neighbour.ts";
-import { NETLINK_ROUTE, NetlinkSocket } from "./netlink/socket.ts";
 import { destinationOf, isSameRoute, isToSameDestination, listRoutes } from "./route.ts";
 import { readSysctl } from "./sysctl.ts";
 

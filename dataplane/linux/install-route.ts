@@ -1,10 +1,10 @@
 /** Installs a route of ours; one that is there already counts, one of somebody else is named (C§4.4, design, corrections). */
 
 import { formatAddress, formatPrefix } from "../../lib/addresses/address.ts";
-import { messageOf, TortieError } from "../../lib/errors.ts";
+import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { Route } from "../desired-state.ts";
+import { NetlinkError, type NetlinkSocket } from "../netlink/socket.ts";
 import { getLink } from "./link.ts";
-import { NetlinkError, type NetlinkSocket } from "./netlink/socket.ts";
 import { addRoute, destinationOf, isSameRoute, isToSameDestination, type KernelRoute, listRoutes } from "./route.ts";
 
 const EEXIST = 17;

@@ -1,7 +1,7 @@
 /** Network interfaces by rtnetlink: create a pair, look at one, change it, delete it (rtnetlink(7), include/uapi/linux/if_link.h). */
-import { type Attribute, attributeMap, bytes, encodeAttributes, nest, readText, readU32, text, u8, u32 } from "./netlink/attribute.ts";
-import { type Message, NLM_F_CREATE, NLM_F_EXCL } from "./netlink/message.ts";
-import { NetlinkError, type NetlinkSocket, type Request } from "./netlink/socket.ts";
+import { type Attribute, attributeMap, bytes, encodeAttributes, nest, readText, readU32, text, u8, u32 } from "../netlink/attribute.ts";
+import { type Message, NLM_F_CREATE, NLM_F_EXCL } from "../netlink/message.ts";
+import { NetlinkError, type NetlinkSocket, type Request } from "../netlink/socket.ts";
 
 const RTM_NEWLINK = 16;
 const RTM_DELLINK = 17;

@@ -1,14 +1,14 @@
 /** The dataplane on Linux: veth or netkit pairs, rtnetlink, /proc/sys. */
-import { messageOf, TortieError } from "../../lib/errors.ts";
+import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { inNamespace, openNamespace } from "../../lib/system/netns.ts";
-import type { Undo } from "../../lib/undo.ts";
+import type { Undo } from "../../lib/system/undo.ts";
 import type { Dataplane } from "../dataplane.ts";
 import type { AppliedState, Attachment, DesiredState, Difference } from "../desired-state.ts";
+import { NETLINK_ROUTE, NetlinkError, NetlinkSocket } from "../netlink/socket.ts";
 import { attach, type PreparedPair, preparePair, routePair } from "./attach.ts";
 import { detach, detachHostEnd } from "./detach.ts";
 import { inspect } from "./inspect.ts";
 import { getLink, listLinks } from "./link.ts";
-import { NETLINK_ROUTE, NetlinkError, NetlinkSocket } from "./netlink/socket.ts";
 
 const DEVICE_KINDS: ReadonlySet<string> = new Set(["veth", "netkit"]);
 

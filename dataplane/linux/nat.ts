@@ -5,11 +5,19 @@
  * not right is replaced in one transaction: there is no moment without it, and processes that do the same at once end with the same.
  */
 import { type Prefix, parsePrefix } from "../../lib/addresses/address.ts";
-import { messageOf, TortieError } from "../../lib/errors.ts";
-import { attributeMap } from "./netlink/attribute.ts";
-import { NETLINK_NETFILTER, NetlinkError, NetlinkSocket } from "./netlink/socket.ts";
-import { type Masquerading, TABLE, tableRequests } from "./nftables/masquerade.ts";
-import { deleteTable, getTable, NFGENMSG_BYTES, NFTA_TABLE_USERDATA, newTable, type TableFamily, transaction } from "./nftables/message.ts";
+import { messageOf, TortieError } from "../../lib/errors/errors.ts";
+import { attributeMap } from "../netlink/attribute.ts";
+import { NETLINK_NETFILTER, NetlinkError, NetlinkSocket } from "../netlink/socket.ts";
+import { type Masquerading, TABLE, tableRequests } from "../nftables/masquerade.ts";
+import {
+  deleteTable,
+  getTable,
+  NFGENMSG_BYTES,
+  NFTA_TABLE_USERDATA,
+  newTable,
+  type TableFamily,
+  transaction,
+} from "../nftables/message.ts";
 
 const EPERM = 1;
 const ENOENT = 2;

@@ -1,11 +1,11 @@
 /** Neighbours that are known without asking, by rtnetlink (include/uapi/linux/neighbour.h). */
 import { bytesOf, parseAddress } from "../../lib/addresses/address.ts";
-import { messageOf, TortieError } from "../../lib/errors.ts";
+import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { Neighbour } from "../desired-state.ts";
+import { attributeMap, bytes, encodeAttributes } from "../netlink/attribute.ts";
+import { NLM_F_CREATE, NLM_F_REPLACE } from "../netlink/message.ts";
+import type { NetlinkSocket } from "../netlink/socket.ts";
 import { formatMac, macBytes } from "./link.ts";
-import { attributeMap, bytes, encodeAttributes } from "./netlink/attribute.ts";
-import { NLM_F_CREATE, NLM_F_REPLACE } from "./netlink/message.ts";
-import type { NetlinkSocket } from "./netlink/socket.ts";
 import { numberOf } from "./wire.ts";
 
 const RTM_NEWNEIGH = 28;

@@ -1,10 +1,10 @@
 /** Routes by rtnetlink: table main, protocol boot, unicast, no metric, no source, created exclusively (C§4.1). */
 import { type Address, bytesOf, type Family, formatAddress, formatPrefix, type Prefix } from "../../lib/addresses/address.ts";
 import type { Route } from "../desired-state.ts";
+import { attributeMap, bytes, encodeAttributes, readU32, u32 } from "../netlink/attribute.ts";
+import { type Message, NLM_F_CREATE, NLM_F_EXCL } from "../netlink/message.ts";
+import { NetlinkError, type NetlinkSocket, type Request } from "../netlink/socket.ts";
 import { prefixOf } from "./address.ts";
-import { attributeMap, bytes, encodeAttributes, readU32, u32 } from "./netlink/attribute.ts";
-import { type Message, NLM_F_CREATE, NLM_F_EXCL } from "./netlink/message.ts";
-import { NetlinkError, type NetlinkSocket, type Request } from "./netlink/socket.ts";
 import { addressOf, familyOf, numberOf } from "./wire.ts";
 
 const RTM_NEWROUTE = 24;

@@ -1,5 +1,5 @@
 /** Kernel settings below /proc/sys. Those of the network belong to the namespace that the calling thread is in. */
-import { TortieError } from "../../lib/errors.ts";
+import { TortieError } from "../../lib/errors/errors.ts";
 import { systemErrorText } from "../../lib/system/errno.ts";
 import { closeFile, O_WRONLY, openFile, readText, writeOnce } from "../../lib/system/files.ts";
 import type { Sysctl } from "../desired-state.ts";

@@ -1,7 +1,7 @@
 /** Assignment of one address that was asked for (I§3.11): no selectors, no reservations, no limits, only its pool and its block. */
 import { type Address, contains, formatAddress, formatPrefix, hostPrefix } from "../../lib/addresses/address.ts";
 import type { Block } from "../../lib/datastore/resources.ts";
-import { TortieError } from "../../lib/errors.ts";
+import { TortieError } from "../../lib/errors/errors.ts";
 import type { AssignedAddress, AssignIpRequest } from "./allocator.ts";
 import { type Grant, write } from "./assign-block.ts";
 import { allocate, holderOf, isFree, isOwnedBy, ordinalOf, sanitised, sequenceOf } from "./block.ts";

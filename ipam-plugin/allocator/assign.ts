@@ -2,7 +2,7 @@
 import type { Family } from "../../lib/addresses/address.ts";
 import { type BlockOwner, isDatastoreFailure, type Versioned } from "../../lib/datastore/datastore.ts";
 import type { Block, BlockAffinity, IpamConfiguration } from "../../lib/datastore/resources.ts";
-import { TortieError } from "../../lib/errors.ts";
+import { TortieError } from "../../lib/errors/errors.ts";
 import type { AssignedAddress, FamilyAssignment, HostReserve, PoolUse } from "./allocator.ts";
 import { assignFromBlock, type Grant, passTime } from "./assign-block.ts";
 import { freeOrdinals, isOwnedBy, isWhollyReserved, prefixOf } from "./block.ts";

@@ -8,7 +8,7 @@
 import { type Address, addressAt, contains, type Family, type Prefix, parsePrefix, sizeOf } from "../../lib/addresses/address.ts";
 import type { BlockOwner } from "../../lib/datastore/datastore.ts";
 import type { AllocationAttribute, Block } from "../../lib/datastore/resources.ts";
-import { TortieError } from "../../lib/errors.ts";
+import { TortieError } from "../../lib/errors/errors.ts";
 import type { HostReserve } from "./allocator.ts";
 import { compacted, withAttribute } from "./attributes.ts";
 import type { Reservations } from "./reservations.ts";

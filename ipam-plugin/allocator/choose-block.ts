@@ -8,7 +8,7 @@
 import { contains, covers, sizeOf } from "../../lib/addresses/address.ts";
 import { type BlockOwner, isDatastoreFailure, type Versioned } from "../../lib/datastore/datastore.ts";
 import type { Block } from "../../lib/datastore/resources.ts";
-import { TortieError } from "../../lib/errors.ts";
+import { TortieError } from "../../lib/errors/errors.ts";
 import { freeOrdinals, isEmpty, isOwnedBy, prefixOf } from "./block.ts";
 import { blockAt, blockCount, indexOf, startOf } from "./block-order.ts";
 import type { Context, View } from "./context.ts";

@@ -2,7 +2,8 @@
 import type { Family } from "../../lib/addresses/address.ts";
 import { type BlockOwner, type Datastore, DatastoreError, type DatastoreFailure, type Versioned } from "../../lib/datastore/datastore.ts";
 import type { Block, BlockAffinity, IPPool, IpamConfiguration, LabelledObject } from "../../lib/datastore/resources.ts";
-import { once } from "../../lib/once.ts";
+import type { Labels } from "../../lib/selector/selector.ts";
+import { once } from "../../lib/system/once.ts";
 import type { Clock } from "./allocator.ts";
 import { Reservations } from "./reservations.ts";
 
@@ -169,5 +170,3 @@ export class View {
     this.#blocks = undefined;
   }
 }
-
-export type Labels = Readonly<Record<string, string>>;

@@ -2,7 +2,7 @@
 
 import { covers } from "../../lib/addresses/address.ts";
 import { type BlockOwner, DatastoreError } from "../../lib/datastore/datastore.ts";
-import { TortieError } from "../../lib/errors.ts";
+import { TortieError } from "../../lib/errors/errors.ts";
 import { familyOf, prefixOf } from "./block.ts";
 import type { Context, View } from "./context.ts";
 import { enabledPools, selectsNode } from "./pools.ts";

@@ -1,6 +1,6 @@
 /** Giving an owner a block ahead of its first address (I§3.12). */
 import type { Family } from "../../lib/addresses/address.ts";
-import { TortieError } from "../../lib/errors.ts";
+import { TortieError } from "../../lib/errors/errors.ts";
 import type { EnsureBlockRequest } from "./allocator.ts";
 import { freeOrdinals, prefixOf } from "./block.ts";
 import { chooseBlock } from "./choose-block.ts";

@@ -8,7 +8,7 @@
  */
 import { type Handles, isDatastoreFailure, type Versioned } from "../../lib/datastore/datastore.ts";
 import type { Block, Handle } from "../../lib/datastore/resources.ts";
-import { TortieError } from "../../lib/errors.ts";
+import { TortieError } from "../../lib/errors/errors.ts";
 import { familyOf, nextSequence, ordinalsOf, sanitised } from "./block.ts";
 import type { Context } from "./context.ts";
 import { HandleExistsError } from "./handle-exists.ts";

@@ -2,7 +2,7 @@
 import { type Address, formatAddress } from "../../lib/addresses/address.ts";
 import { isDatastoreFailure, type Versioned } from "../../lib/datastore/datastore.ts";
 import type { AllocationAttribute, Block } from "../../lib/datastore/resources.ts";
-import { TortieError } from "../../lib/errors.ts";
+import { TortieError } from "../../lib/errors/errors.ts";
 import type { HeldAddress, OwnerPreconditions, OwnerUpdates } from "./allocator.ts";
 import { holderOf, nextSequence, ordinalOf, prefixOf, sanitised, withOrdinalAttribute } from "./block.ts";
 import type { Context, View } from "./context.ts";

@@ -11,10 +11,10 @@ import {
   parsePrefix,
 } from "../../lib/addresses/address.ts";
 import type { IPPool } from "../../lib/datastore/resources.ts";
-import { TortieError } from "../../lib/errors.ts";
+import { TortieError } from "../../lib/errors/errors.ts";
+import { type Labels, selects } from "../../lib/selector/selector.ts";
 import type { HostReserve, PoolUse } from "./allocator.ts";
-import type { Labels, View } from "./context.ts";
-import { selects } from "./selector/selector.ts";
+import type { View } from "./context.ts";
 
 /** A pool whose CIDR has been read. */
 export interface UsablePool {

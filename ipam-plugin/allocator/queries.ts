@@ -2,7 +2,7 @@
 import { type Address, addressAt, formatAddress, formatPrefix } from "../../lib/addresses/address.ts";
 import type { Versioned } from "../../lib/datastore/datastore.ts";
 import type { Block } from "../../lib/datastore/resources.ts";
-import { TortieError } from "../../lib/errors.ts";
+import { TortieError } from "../../lib/errors/errors.ts";
 import type { HeldAddress } from "./allocator.ts";
 import { holderOf, ordinalOf, ordinalsOf, prefixOf, sanitised, sequenceOf } from "./block.ts";
 import type { Context, View } from "./context.ts";

@@ -5,7 +5,7 @@
 import { type Address, formatAddress } from "../../lib/addresses/address.ts";
 import { isDatastoreFailure, type Versioned } from "../../lib/datastore/datastore.ts";
 import type { Block, Handle } from "../../lib/datastore/resources.ts";
-import { TortieError } from "../../lib/errors.ts";
+import { TortieError } from "../../lib/errors/errors.ts";
 import type { ReleaseIpsResult, ReleaseOptions } from "./allocator.ts";
 import { holderOf, isEmpty, ordinalOf, ordinalsOf, prefixOf, sanitised, sequenceOf } from "./block.ts";
 import type { Context, View } from "./context.ts";

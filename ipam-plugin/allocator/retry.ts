@@ -1,5 +1,5 @@
 /** How often and how fast a compare-and-swap that lost is tried again. */
-import { TortieError } from "../../lib/errors.ts";
+import { TortieError } from "../../lib/errors/errors.ts";
 import type { Context } from "./context.ts";
 
 /** The bound that Calico has everywhere (I§5.1). */

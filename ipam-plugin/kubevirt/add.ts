@@ -4,7 +4,7 @@
  */
 import { type Address, type Family, formatAddress, hostPrefix } from "../../lib/addresses/address.ts";
 import type { NetworkConfig } from "../../lib/config/network-config.ts";
-import { TortieError } from "../../lib/errors.ts";
+import { TortieError } from "../../lib/errors/errors.ts";
 import type { Assign, Assignment } from "../add.ts";
 import { HandleExistsError, type HeldAddress, type View } from "../allocator/allocator.ts";
 import { withHostLock } from "../host-lock.ts";

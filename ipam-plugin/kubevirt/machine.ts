@@ -1,7 +1,7 @@
 /** Which virtual machine a launcher pod carries (I§1.9). ADD must know for certain; DEL makes do with what is still there. */
 import { DatastoreError, isDatastoreFailure, type NamespacedName, type VirtualMachines } from "../../lib/datastore/datastore.ts";
 import type { OwnedObject, OwnerReference } from "../../lib/datastore/resources.ts";
-import { messageOf, TortieError } from "../../lib/errors.ts";
+import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { OwnerAttributes } from "../allocator/allocator.ts";
 import { machineHandleId } from "./handle.ts";
 

@@ -1,5 +1,5 @@
 /** The owners of a machine's addresses: the pod it runs in, and the pod it is about to move to (I§1.9). */
-import { TortieError } from "../../lib/errors.ts";
+import { TortieError } from "../../lib/errors/errors.ts";
 import type { WorkloadIdentity } from "../../lib/workload/identity.ts";
 import type { Allocator, HeldAddress, OwnerAttributes } from "../allocator/allocator.ts";
 

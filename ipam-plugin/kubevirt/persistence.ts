@@ -1,5 +1,5 @@
 /** Whether virtual machines keep their addresses: `kubeVirtVMAddressPersistence` of the IPAM configuration (I§1.9, I§2.6). */
-import { messageOf } from "../../lib/errors.ts";
+import { messageOf } from "../../lib/errors/errors.ts";
 import type { View } from "../allocator/allocator.ts";
 import type { IpamServices } from "../services.ts";
 

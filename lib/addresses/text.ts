@@ -2,7 +2,7 @@
  * Addresses as text. Our own and not a library's: ipaddr.js costs half a millisecond of every ADD and DEL to load, a twentieth of the
  * whole (docs/decisions.md). It is the judge in the tests instead.
  */
-import { consistsOf, isDigit } from "../characters.ts";
+import { consistsOf, isDigit } from "../system/characters.ts";
 import type { Address } from "./types.ts";
 
 const GROUPS = 8;

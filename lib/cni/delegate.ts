@@ -1,5 +1,5 @@
 /** Calls of an IPAM plugin, whichever executable it is: what goes in, and what comes out of its answer (C§2.5). */
-import { ForeignCniError, TortieError } from "../errors.ts";
+import { ForeignCniError, TortieError } from "../errors/errors.ts";
 import { memberOf } from "../json/members.ts";
 import { parseJson } from "../json/parse.ts";
 import { JsonSyntaxError } from "../json/syntax-error.ts";

@@ -1,6 +1,7 @@
 /** The CNI_* variables of one call: which an operation needs, and what they may hold (I§1.2, C§1.3). */
-import { consistsOf, isLetterOrDigit, isNameCharacter, isVisible } from "../characters.ts";
-import { TortieError } from "../errors.ts";
+
+import { TortieError } from "../errors/errors.ts";
+import { consistsOf, isLetterOrDigit, isNameCharacter, isVisible } from "../system/characters.ts";
 import { CNI_COMMANDS, type CniCommand } from "./protocol.ts";
 
 export type Environment = Readonly<Record<string, string | undefined>>;

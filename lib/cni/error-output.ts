@@ -1,7 +1,7 @@
 /** What a failed call prints on standard output: `{code, msg, details?}` (C§10). */
 import { asTortieError } from "../datastore/as-tortie-error.ts";
 import { DatastoreError } from "../datastore/datastore.ts";
-import { ForeignCniError, messageOf, TortieError } from "../errors.ts";
+import { ForeignCniError, messageOf, TortieError } from "../errors/errors.ts";
 import { stringifyJson } from "../json/stringify.ts";
 
 /**

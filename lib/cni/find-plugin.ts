@@ -1,5 +1,5 @@
 /** Which file an IPAM plugin's name means (C§2.5). */
-import { TortieError } from "../errors.ts";
+import { TortieError } from "../errors/errors.ts";
 import { isExecutable, statusOf } from "../system/files.ts";
 
 /**

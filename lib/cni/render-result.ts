@@ -3,7 +3,7 @@
  * version-*, dual-*, auto-*): four spaces of indentation, no newline at the end; keys in alphabetical order from 1.0.0 on and in the
  * order of the older specifications before.
  */
-import { TortieError } from "../errors.ts";
+import { TortieError } from "../errors/errors.ts";
 import { stringifyJson, type Writable } from "../json/stringify.ts";
 import type { CniDns, CniInterface, CniIp, CniResult, CniRoute, CniVersion } from "./protocol.ts";
 import { isAtLeast } from "./version.ts";

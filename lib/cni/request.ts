@@ -2,7 +2,7 @@
  * One call of a runtime, from environment and standard input, checked in the order of I§1.2: variables, JSON, name, version, operation.
  * Main and IPAM plugin are called in the same way; they differ only in the version of a result when `cniVersion` is absent (version.ts).
  */
-import { messageOf, TortieError } from "../errors.ts";
+import { messageOf, TortieError } from "../errors/errors.ts";
 import { kindOf, memberOf } from "../json/members.ts";
 import { parseJson } from "../json/parse.ts";
 import { JsonSyntaxError } from "../json/syntax-error.ts";

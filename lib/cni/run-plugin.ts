@@ -3,7 +3,7 @@
  * The program leads a process group of its own, so that what it started can be stopped with it.
  */
 import type { ReadableStreamDefaultReader } from "node:stream/web";
-import { messageOf, TortieError } from "../errors.ts";
+import { messageOf, TortieError } from "../errors/errors.ts";
 import type { Environment } from "./environment.ts";
 import { isSystemError } from "./system-error.ts";
 

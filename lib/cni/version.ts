@@ -1,5 +1,5 @@
 /** Versions of the CNI specification: which are spoken, which operation needs which, and what an absent `cniVersion` means. */
-import { TortieError } from "../errors.ts";
+import { TortieError } from "../errors/errors.ts";
 import { CNI_VERSIONS, type CniCommand, type CniVersion } from "./protocol.ts";
 
 /** The specification gives this meaning to a missing `cniVersion`; the IPAM plugin prints its result in it too (I§1.6). */

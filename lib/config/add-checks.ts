@@ -1,5 +1,5 @@
 /** Values that only ADD needs, judged before anything is touched. DEL must not call these (design, invariant 4). */
-import { TortieError } from "../errors.ts";
+import { TortieError } from "../errors/errors.ts";
 import { checkPolicyType } from "./datastore-choice.ts";
 import { checkLocalPools } from "./local-pools.ts";
 import type { DatastoreType, NetworkConfig } from "./network-config.ts";

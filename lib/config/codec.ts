@@ -3,7 +3,7 @@
  * times counts from left to right (objects merge, the last plain value wins), `null` leaves the default, a wrong type is an error that
  * names the key's path and the value. Keys that no codec names are not looked at.
  */
-import { TortieError } from "../errors.ts";
+import { TortieError } from "../errors/errors.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../json/value.ts";
 import { describeValue, integerOf, MAX_INT64, MAX_UINT64, MIN_INT64 } from "./json-number.ts";
 

@@ -1,6 +1,6 @@
 /** Which datastore an operation uses (C§1.4), with `local` where nothing speaks of Kubernetes or etcd. */
 import type { Environment } from "../cni/environment.ts";
-import { TortieError } from "../errors.ts";
+import { TortieError } from "../errors/errors.ts";
 import type { DatastoreType, NetworkConfig } from "./network-config.ts";
 
 const TYPES: readonly DatastoreType[] = ["local", "kubernetes", "etcdv3"];

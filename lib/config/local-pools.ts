@@ -3,8 +3,8 @@
  * became of the configuration; `checkLocalPools` judges the values where pools are made or used for a new address.
  */
 import { bitsOf, covers, formatPrefix, maskPrefix, type Prefix, parsePrefix } from "../addresses/address.ts";
-import { isSubdomain } from "../characters.ts";
-import { TortieError } from "../errors.ts";
+import { TortieError } from "../errors/errors.ts";
+import { isSubdomain } from "../system/characters.ts";
 import { boolean, type Decoded, integer, record, text } from "./codec.ts";
 import type { LocalPool } from "./network-config.ts";
 

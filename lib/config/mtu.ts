@@ -1,5 +1,5 @@
 /** The MTU of a new link (C§1.6). */
-import { messageOf, TortieError } from "../errors.ts";
+import { messageOf, TortieError } from "../errors/errors.ts";
 import { systemErrorCode, systemErrorText } from "../system/errno.ts";
 import { isThere, readText } from "../system/files.ts";
 import type { NetworkConfig } from "./network-config.ts";

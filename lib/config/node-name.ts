@@ -1,5 +1,5 @@
 /** The name of this node (C§1.6), and the file that the node agent announces itself with (C§1.2). */
-import { messageOf, TortieError } from "../errors.ts";
+import { messageOf, TortieError } from "../errors/errors.ts";
 import { hostName, readText, statusOf } from "../system/files.ts";
 import type { DatastoreType, NetworkConfig } from "./network-config.ts";
 

@@ -1,5 +1,5 @@
 /** How a driver's failure that nobody could handle is told to the runtime: the closed set of the port as words of the catalogue. */
-import { type ErrorWord, TortieError } from "../errors.ts";
+import { type ErrorWord, TortieError } from "../errors/errors.ts";
 import type { DatastoreError, DatastoreFailure } from "./datastore.ts";
 
 const WORDS: Readonly<Record<DatastoreFailure, ErrorWord>> = {

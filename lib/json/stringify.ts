@@ -1,5 +1,5 @@
 /** Values to JSON text, as Go's encoding/json writes it, so that our output equals that of Calico's plugins byte for byte. */
-import { consistsOf } from "../characters.ts";
+import { consistsOf } from "../system/characters.ts";
 import { isJsonObject, type JsonObject, type JsonValue, RawNumber } from "./value.ts";
 
 /** What can be written: JSON values, bigints, and members that are left out when `undefined`. */

@@ -4,7 +4,7 @@ import type { ApiClient } from "./api-client.ts";
 import { createApiClient } from "./client/http-api-client.ts";
 import { type KubernetesSettings, resolveApiConfig } from "./config/resolve.ts";
 
-export { asDatastoreError } from "./client/as-datastore-error.ts";
+export { asDatastoreError } from "../datastore/kubernetes/as-datastore-error.ts";
 
 /**
  * Reads kubeconfig and credentials; the connection is made at the first request, which is when a credential plugin runs.

@@ -1,6 +1,6 @@
 /** The log file that many processes write at once: one append each, rotated by whoever finds it too large (C§1.2, `log_file_*`). */
 import type { LogConfig } from "../config/network-config.ts";
-import { messageOf } from "../errors.ts";
+import { messageOf } from "../errors/errors.ts";
 import { systemErrorCode, systemErrorText } from "../system/errno.ts";
 import {
   closeFile,

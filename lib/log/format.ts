@@ -1,6 +1,7 @@
 /** One event, one line: `<time> <level> <message> key=value …`, values quoted where they could be misread. */
-import { consistsOf, isVisible } from "../characters.ts";
-import { messageOf } from "../errors.ts";
+
+import { messageOf } from "../errors/errors.ts";
+import { consistsOf, isVisible } from "../system/characters.ts";
 
 export type LogFields = Readonly<Record<string, unknown>>;
 
@@ -51,7 +52,7 @@ function textOf(value: unknown): string {
   }
 }
 
-/** The regular expressions are only asked about what is not plain ASCII (lib/characters.ts). */
+/** The regular expressions are only asked about what is not plain ASCII (lib/system/characters.ts). */
 function isPlainMessage(text: string): boolean {
   return consistsOf(text, isPlainInMessage) || /^[^"\\\p{Cc}\u2028\u2029]*$/u.test(text);
 }

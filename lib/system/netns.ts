@@ -4,7 +4,7 @@
  * Namespaces belong to threads. Everything here runs on the calling thread, synchronously, and is over before anything asynchronous can happen:
  * a thread left in the wrong namespace is the worst bug this program can have (design, decisions).
  */
-import { TortieError } from "../errors.ts";
+import { TortieError } from "../errors/errors.ts";
 import { errnoName, errnoText, systemErrorCode, systemErrorText } from "./errno.ts";
 import { closeFile, fileSystemType, O_RDONLY, openFile, statusOf, writeAll } from "./files.ts";
 import { lastErrno, libc } from "./libc.ts";

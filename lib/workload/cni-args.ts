@@ -1,6 +1,6 @@
 /** CNI_ARGS: `KEY=VALUE` pairs joined by `;` (C§1.5, I§1.4). */
 import { type Address, parseAddress } from "../addresses/address.ts";
-import { TortieError } from "../errors.ts";
+import { TortieError } from "../errors/errors.ts";
 
 /** Absent keys are empty strings. */
 export interface CniArgs {

@@ -2,7 +2,7 @@
  * Names of workload endpoints (C§7.2): segments joined by "-", in which each "-" of the segment itself is doubled. No segment begins
  * or ends with "-", or names could not be taken apart again.
  */
-import { TortieError } from "../errors.ts";
+import { TortieError } from "../errors/errors.ts";
 
 /** What a name is made of. An empty string is an unknown identifier. */
 export interface EndpointIdentifiers {

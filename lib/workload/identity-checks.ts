@@ -2,9 +2,10 @@
  * Names that CNI allows and a datastore does not take, refused before anything is touched (design §8: Calico finds out after
  * networking, or after 90 seconds and 500 requests). The local datastore takes every name that CNI allows.
  */
-import { isSubdomain } from "../characters.ts";
+
 import type { DatastoreType } from "../config/network-config.ts";
-import { TortieError } from "../errors.ts";
+import { TortieError } from "../errors/errors.ts";
+import { isSubdomain } from "../system/characters.ts";
 import { workloadHandleId } from "./handles.ts";
 import type { WorkloadIdentity } from "./identity.ts";
 

@@ -1,6 +1,7 @@
 /** Names of host ends (C§4.1). Felix computes the same ones from what it knows, so nothing else may enter them. */
-import { consistsOf, isNameCharacter } from "../characters.ts";
-import { TortieError } from "../errors.ts";
+
+import { TortieError } from "../errors/errors.ts";
+import { consistsOf, isNameCharacter } from "../system/characters.ts";
 import type { WorkloadIdentity } from "./identity.ts";
 
 /** Longest interface name: IFNAMSIZ less the terminating zero (include/uapi/linux/if.h). */

@@ -3,7 +3,7 @@
  * pod. Exactly one a pod, always called `eth0`, without a MAC, which nobody writes down there.
  */
 import type { EndpointPort, QosControls, WorkloadEndpoint } from "../datastore/resources.ts";
-import { TortieError } from "../errors.ts";
+import { TortieError } from "../errors/errors.ts";
 import type { ContainerPort, Pod } from "../kubernetes/objects.ts";
 import { ANNOTATION_PREFIX } from "./annotations/annotation.ts";
 import { presentNats } from "./annotations/floating-ips.ts";

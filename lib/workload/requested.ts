@@ -4,7 +4,7 @@
  */
 import { type Address, type Family, formatAddress, parseAddress, parsePrefix } from "../addresses/address.ts";
 import type { NetworkConfig } from "../config/network-config.ts";
-import { TortieError } from "../errors.ts";
+import { TortieError } from "../errors/errors.ts";
 import type { CniArgs } from "./cni-args.ts";
 import { type MacAddress, parseAssignableMac } from "./mac.ts";
 

@@ -3,11 +3,11 @@
  * from its recording; whole suites end with counts. Exit 1 when something is different that nobody expects. `--kubernetes` plays them
  * against a real API server, started for it.
  */
-import { needOf } from "./applicability.ts";
-import { ReplayCluster } from "./kubernetes-cluster.ts";
+import { needOf } from "./compare/applicability.ts";
+import { verdictOf } from "./compare/verdict.ts";
 import { loadRecording, recordingNames, SUITES, type Suite } from "./recording.ts";
-import { kubernetesVenue, LOCAL_VENUE, type Venue } from "./venue.ts";
-import { verdictOf } from "./verdict.ts";
+import { ReplayCluster } from "./replay/kubernetes-cluster.ts";
+import { kubernetesVenue, LOCAL_VENUE, type Venue } from "./replay/venue.ts";
 
 interface Named {
   readonly suite: Suite;

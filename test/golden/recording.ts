@@ -4,9 +4,9 @@
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { isRecord, type Json, type JsonRecord, listOf, parseJson, recordOf, textOf, textsOf } from "./json.ts";
-import { objectsFromApi, objectsFromEtcd, objectsFromPlurals, type StoredObject } from "./stored-object.ts";
-import { type StoredState, stateFromEtcd, stateFromMain, stateFromPlurals } from "./stored-state.ts";
+import { isRecord, type Json, type JsonRecord, listOf, parseJson, recordOf, textOf, textsOf } from "./compare/json.ts";
+import { objectsFromApi, objectsFromEtcd, objectsFromPlurals, type StoredObject } from "./replay/stored-object.ts";
+import { type StoredState, stateFromEtcd, stateFromMain, stateFromPlurals } from "./replay/stored-state.ts";
 
 export const SUITES = ["main", "ipam-kdd", "ipam-etcd"] as const;
 export type Suite = (typeof SUITES)[number];

@@ -1,11 +1,11 @@
 /** Declares one test a scenario, and at the end that every general difference still occurs. */
-import type { GeneralDifference } from "./deliberate.ts";
-import { LOCAL_GENERAL } from "./differences.ts";
-import { KUBERNETES_GENERAL } from "./differences-kubernetes.ts";
-import { ReplayCluster } from "./kubernetes-cluster.ts";
+import type { GeneralDifference } from "./compare/deliberate.ts";
+import { verdictOf } from "./compare/verdict.ts";
+import { LOCAL_GENERAL } from "./differences/differences.ts";
+import { KUBERNETES_GENERAL } from "./differences/differences-kubernetes.ts";
 import { loadRecording, type Recording, recordingNames, type Suite } from "./recording.ts";
-import { isPlayedOnKubernetes, kubernetesVenue, LOCAL_VENUE, type Venue } from "./venue.ts";
-import { verdictOf } from "./verdict.ts";
+import { ReplayCluster } from "./replay/kubernetes-cluster.ts";
+import { isPlayedOnKubernetes, kubernetesVenue, LOCAL_VENUE, type Venue } from "./replay/venue.ts";
 
 const SCENARIO_LIMIT_MS = 90_000;
 const CLUSTER_LIMIT_MS = 120_000;

@@ -81,7 +81,7 @@ export async function probe<T>(node: Node, expression: string, options: ProbeOpt
   const script = `
     import { readdirSync, readFileSync, readlinkSync } from "node:fs";
     import { LinuxDataplane } from "${process.cwd()}/dataplane/linux/linux-dataplane.ts";
-    import { TortieError } from "${process.cwd()}/lib/errors.ts";
+    import { TortieError } from "${process.cwd()}/lib/errors/errors.ts";
     const dataplane = new LinuxDataplane();
     async function apply(desired, thenFail) {
       await using undo = new AsyncDisposableStack();

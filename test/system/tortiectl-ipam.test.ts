@@ -1,7 +1,7 @@
 /** `tortiectl ipam` over a local datastore that the real plugins have filled; what stands in it is read through the datastore port. */
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { readSnapshot } from "../../ipam-plugin/consistency/snapshot.ts";
+import { readSnapshot } from "../../doctor/snapshot.ts";
 import { type LocalDatastore, openLocalDatastore } from "../../lib/datastore/local/local-datastore.ts";
 import { dualIpam, localConf, podArgs } from "../support/conf.ts";
 import { BIN_DIR, Node, type Pod, type RunResult } from "../support/node.ts";

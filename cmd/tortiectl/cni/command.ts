@@ -1,18 +1,18 @@
 /** `tortiectl cni …`: from options to an operation and from its outcome to words. */
 import type { ValidAttachment } from "../../../lib/cni/protocol.ts";
-import { TortieError } from "../../../lib/errors.ts";
+import { type Attachment, checkAttachment, defaultContainerId, netnsPath } from "../../../lib/cni/runtime/attachment.ts";
+import { ResultCache } from "../../../lib/cni/runtime/cache.ts";
+import { capabilityArgs } from "../../../lib/cni/runtime/capabilities.ts";
+import { add, check, del, gc, type Runtime, status } from "../../../lib/cni/runtime/chain.ts";
+import { type Conflist, readConflist } from "../../../lib/cni/runtime/conflist.ts";
+import { PluginFailure } from "../../../lib/cni/runtime/plugin-call.ts";
+import { undeclaredCapabilities } from "../../../lib/cni/runtime/plugin-netconf.ts";
+import { defaultPluginPath, pluginRunner } from "../../../lib/cni/runtime/run-plugin.ts";
+import { TortieError } from "../../../lib/errors/errors.ts";
 import { reportError } from "../report-error.ts";
 import type { Terminal } from "../terminal.ts";
-import { type Attachment, checkAttachment, defaultContainerId, netnsPath } from "./attachment.ts";
-import { ResultCache } from "./cache.ts";
-import { capabilityArgs } from "./capabilities.ts";
-import { add, check, del, gc, type Runtime, status } from "./chain.ts";
-import { type Conflist, readConflist } from "./conflist.ts";
 import type { CniOptions, CniVerb } from "./options.ts";
-import { PluginFailure } from "./plugin-call.ts";
-import { undeclaredCapabilities } from "./plugin-netconf.ts";
 import { printAdded, printChecked, printDeleted, printGc, printStatus, reportPluginFailure } from "./print.ts";
-import { defaultPluginPath, pluginRunner } from "./run-plugin.ts";
 
 /** @returns exit status */
 export async function cni(verb: CniVerb, options: CniOptions, terminal: Terminal): Promise<number> {

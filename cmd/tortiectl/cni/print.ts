@@ -1,13 +1,13 @@
 /** Outcomes of `tortiectl cni` in words, or as the plugins' own JSON. */
 import type { CniResult } from "../../../lib/cni/protocol.ts";
 import { parseResult } from "../../../lib/cni/result.ts";
+import type { Attachment } from "../../../lib/cni/runtime/attachment.ts";
+import type { GcOutcome, PluginAnswer } from "../../../lib/cni/runtime/chain.ts";
+import type { Conflist } from "../../../lib/cni/runtime/conflist.ts";
+import type { PluginFailure } from "../../../lib/cni/runtime/plugin-call.ts";
 import { stringifyJson } from "../../../lib/json/stringify.ts";
 import type { JsonObject } from "../../../lib/json/value.ts";
 import { columns, type Terminal } from "../terminal.ts";
-import type { Attachment } from "./attachment.ts";
-import type { GcOutcome, PluginAnswer } from "./chain.ts";
-import type { Conflist } from "./conflist.ts";
-import type { PluginFailure } from "./plugin-call.ts";
 
 export function printAdded(terminal: Terminal, list: Conflist, attachment: Attachment, result: JsonObject, json: boolean): void {
   if (json) {

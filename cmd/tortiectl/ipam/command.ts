@@ -1,7 +1,7 @@
 /** `tortiectl ipam …`: one function a subcommand; errors of the datastore are told in the words of the catalogue. */
 import { asTortieError } from "../../../lib/datastore/as-tortie-error.ts";
 import { DatastoreError } from "../../../lib/datastore/datastore.ts";
-import { TortieError } from "../../../lib/errors.ts";
+import { TortieError } from "../../../lib/errors/errors.ts";
 import { reportError } from "../report-error.ts";
 import type { Terminal } from "../terminal.ts";
 import { checkStore } from "./check.ts";

@@ -1,6 +1,6 @@
 /** Which IPAM configurations may be written (I§2.6): the ranges of each field, and what fields allow one another. */
 import type { IpamConfiguration } from "../../../lib/datastore/resources.ts";
-import { TortieError } from "../../../lib/errors.ts";
+import { TortieError } from "../../../lib/errors/errors.ts";
 
 /** What both API groups accept. */
 const MOST_BLOCKS = 1_000_000;

@@ -1,5 +1,5 @@
 /** Who uses an address, where the account may know: in a cluster that takes the right to list pods, which the plugins' account lacks. */
-import { addressesOf, keyOf } from "../../../ipam-plugin/consistency/snapshot.ts";
+import { addressesOf, keyOf } from "../../../doctor/snapshot.ts";
 import type { Address } from "../../../lib/addresses/address.ts";
 import { type Datastore, isDatastoreFailure } from "../../../lib/datastore/datastore.ts";
 

@@ -1,10 +1,11 @@
 /** `tortiectl ipam release`: gives addresses back at once, and says whose they were. */
+
+import { keyOf } from "../../../doctor/snapshot.ts";
 import { type Allocator, createAllocator, type HeldAddress } from "../../../ipam-plugin/allocator/allocator.ts";
-import { keyOf } from "../../../ipam-plugin/consistency/snapshot.ts";
 import { systemClock } from "../../../ipam-plugin/services.ts";
 import { type Address, formatAddress } from "../../../lib/addresses/address.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
-import { TortieError } from "../../../lib/errors.ts";
+import { TortieError } from "../../../lib/errors/errors.ts";
 import { stringifyJson } from "../../../lib/json/stringify.ts";
 import type { Terminal } from "../terminal.ts";
 import { endpointNames } from "./endpoint-names.ts";

@@ -1,12 +1,13 @@
 /** `tortiectl ipam show --ip`: who has an address, and since when. */
+
+import { ownerText } from "../../../doctor/rules/affinity-rules.ts";
+import { BlockIndex, keyOf, type PlacedBlock, placedBlocks, placedPools } from "../../../doctor/snapshot.ts";
 import { holderOf, isFree } from "../../../ipam-plugin/allocator/block.ts";
 import { DEFAULT_CONFIGURATION } from "../../../ipam-plugin/allocator/context.ts";
 import { Reservations } from "../../../ipam-plugin/allocator/reservations.ts";
-import { ownerText } from "../../../ipam-plugin/consistency/affinity-rules.ts";
-import { BlockIndex, keyOf, type PlacedBlock, placedBlocks, placedPools } from "../../../ipam-plugin/consistency/snapshot.ts";
 import { type Address, contains, formatAddress, parseAddress } from "../../../lib/addresses/address.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
-import { TortieError } from "../../../lib/errors.ts";
+import { TortieError } from "../../../lib/errors/errors.ts";
 import { stringifyJson } from "../../../lib/json/stringify.ts";
 import { columns, type Terminal } from "../terminal.ts";
 import { endpointNames } from "./endpoint-names.ts";

@@ -1,5 +1,5 @@
 /** `tortiectl ipam show`: how full each pool is, and with --blocks each block. */
-import { ownerText } from "../../../ipam-plugin/consistency/affinity-rules.ts";
+import { ownerText } from "../../../doctor/rules/affinity-rules.ts";
 import { addressAt, formatAddress, parsePrefix } from "../../../lib/addresses/address.ts";
 import { stringifyJson, type Writable } from "../../../lib/json/stringify.ts";
 import type { Terminal } from "../terminal.ts";

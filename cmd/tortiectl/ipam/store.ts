@@ -1,15 +1,15 @@
 /** Which datastore a command is about: a local file, a cluster, the one that a network configuration names, or the default. */
 import { existsSync } from "node:fs";
 import type { Environment } from "../../../lib/cni/environment.ts";
+import { readConflist } from "../../../lib/cni/runtime/conflist.ts";
+import { networkNetconf } from "../../../lib/cni/runtime/plugin-netconf.ts";
 import { chooseDatastore } from "../../../lib/config/datastore-choice.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import type { NetworkConfig } from "../../../lib/config/network-config.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
 import { openDatastore } from "../../../lib/datastore/open.ts";
-import { messageOf, TortieError } from "../../../lib/errors.ts";
+import { messageOf, TortieError } from "../../../lib/errors/errors.ts";
 import { lockFile } from "../../../lib/system/flock.ts";
-import { readConflist } from "../cni/conflist.ts";
-import { networkNetconf } from "../cni/plugin-netconf.ts";
 import type { Terminal } from "../terminal.ts";
 import type { StoreOptions } from "./options.ts";
 

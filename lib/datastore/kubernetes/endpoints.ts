@@ -1,12 +1,13 @@
 /** Workload endpoints, which in Kubernetes are a view of pods (C§7.5, C§7.6): annotations are all that is written of them. */
-import { announcementPatch, blankingPatch } from "../../kubernetes/core/announcements.ts";
-import type { ApiCore } from "../../kubernetes/core/api-core.ts";
-import { preconditionsOf, revisionOf } from "../../kubernetes/core/metadata.ts";
+
 import type { Pod } from "../../kubernetes/objects.ts";
 import { parseWorkloadEndpointName } from "../../workload/endpoint-name.ts";
 import { convertPod, isEndpointPod } from "../../workload/pod-endpoint.ts";
 import { DatastoreError, type EndpointKey, type NamespacedName, type Versioned, type WorkloadEndpoints } from "../datastore.ts";
 import type { WorkloadEndpoint } from "../resources.ts";
+import { announcementPatch, blankingPatch } from "./core/announcements.ts";
+import type { ApiCore } from "./core/api-core.ts";
+import { preconditionsOf, revisionOf } from "./core/metadata.ts";
 import type { OnDamaged } from "./resource-collection.ts";
 
 export class PodEndpoints implements WorkloadEndpoints {

@@ -2,7 +2,7 @@
 import type { Environment } from "../../cni/environment.ts";
 import type { NetworkConfig } from "../../config/network-config.ts";
 import type { ApiClient } from "../../kubernetes/api-client.ts";
-import { objects, parseKubernetesObject, text } from "../../kubernetes/core/metadata.ts";
+import { objects, parseKubernetesObject, text } from "./core/metadata.ts";
 
 export const LEGACY_GROUP = "crd.projectcalico.org/v1";
 export const V3_GROUP = "projectcalico.org/v3";

@@ -4,9 +4,7 @@ import type { NetworkConfig } from "../../config/network-config.ts";
 import type { ApiClient } from "../../kubernetes/api-client.ts";
 
 import { openApiClient } from "../../kubernetes/client.ts";
-import { ApiCore } from "../../kubernetes/core/api-core.ts";
-import type { KubernetesCore } from "../../kubernetes/core.ts";
-import { once } from "../../once.ts";
+import { once } from "../../system/once.ts";
 import type {
   AffinityKey,
   BlockAffinities,
@@ -18,13 +16,15 @@ import type {
   WorkloadEndpoints,
 } from "../datastore.ts";
 import type { BlockAffinity, Handle, LabelledObject } from "../resources.ts";
-import { affinityCodec } from "./affinity-codec.ts";
-import { affinitySelector, hostnameHash, UNLABELLED_SELECTOR } from "./affinity-labels.ts";
-import { blockCodec } from "./block-codec.ts";
-import { clusterInformationCodec, configurationCodec, reservationCodec } from "./cluster-codecs.ts";
+import { affinityCodec } from "./codecs/affinity-codec.ts";
+import { affinitySelector, hostnameHash, UNLABELLED_SELECTOR } from "./codecs/affinity-labels.ts";
+import { blockCodec } from "./codecs/block-codec.ts";
+import { clusterInformationCodec, configurationCodec, reservationCodec } from "./codecs/cluster-codecs.ts";
+import { handleCodec } from "./codecs/handle-codec.ts";
+import { poolCodec } from "./codecs/pool-codec.ts";
+import { ApiCore } from "./core/api-core.ts";
+import type { KubernetesCore } from "./core/core.ts";
 import { type ApiGroup, configuredGroup, discoverGroup } from "./group.ts";
-import { handleCodec } from "./handle-codec.ts";
-import { poolCodec } from "./pool-codec.ts";
 import { ResourceApi } from "./resource-api.ts";
 import { type OnDamaged, ResourceCollection } from "./resource-collection.ts";
 import { kubernetesVirtualMachines } from "./virtual-machines.ts";

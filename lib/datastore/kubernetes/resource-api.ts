@@ -1,7 +1,7 @@
 /** Requests for custom resources as texts: paths, pages and preconditions, without any notion of what the objects mean. */
 import type { ApiClient } from "../../kubernetes/api-client.ts";
-import { listPages } from "../../kubernetes/core/list-pages.ts";
-import { type Fields, preconditionsOf } from "../../kubernetes/core/metadata.ts";
+import { listPages } from "./core/list-pages.ts";
+import { type Fields, preconditionsOf } from "./core/metadata.ts";
 import type { ApiGroup } from "./group.ts";
 
 /** Finding out what became of a write must not take as long as the write has taken already. */

@@ -5,13 +5,14 @@
  * - An object marked `deleted` is one whose deletion somebody else has begun (I§2.10): it counts as absent, and is removed on the way.
  * - A write whose answer was lost may have been carried out: the object is read again, and if it is what was sent, it was.
  */
-import { failureOf, hasStatus, isAnswerLost } from "../../kubernetes/core/failures.ts";
-import { type Fields, metadataOf, parseKubernetesObject, preconditionsOf, revisionOf, section } from "../../kubernetes/core/metadata.ts";
-import { once } from "../../once.ts";
+
+import { isObject } from "../../json/fields.ts";
+import { once } from "../../system/once.ts";
 import { type Collection, DatastoreError, isDatastoreFailure, type ListOptions, type Versioned } from "../datastore.ts";
-import { isObject } from "../local/fields.ts";
-import { type Codec, damaged, type Spec } from "./codec.ts";
-import { KeptFields } from "./kept-fields.ts";
+import { type Codec, damaged, type Spec } from "./codecs/codec.ts";
+import { KeptFields } from "./codecs/kept-fields.ts";
+import { failureOf, hasStatus, isAnswerLost } from "./core/failures.ts";
+import { type Fields, metadataOf, parseKubernetesObject, preconditionsOf, revisionOf, section } from "./core/metadata.ts";
 import type { ResourceApi } from "./resource-api.ts";
 
 const NOT_FOUND = 404;

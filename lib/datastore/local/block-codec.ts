@@ -3,9 +3,10 @@
  * A list of blocks decodes the second text only of the blocks whose allocations somebody looks at.
  * Sequence numbers are decimal text, because they pass 2^53 (I§2.4); the names are those of Calico's objects.
  */
+
+import { field, isNumber, isObject, isText, listOf, mapOf, optional, parseObject } from "../../json/fields.ts";
 import type { AllocationAttribute, Block } from "../resources.ts";
 import { ownerPrefix } from "./codecs.ts";
-import { field, isNumber, isObject, isText, listOf, mapOf, optional, parseObject } from "./fields.ts";
 import type { StoredText } from "./object-store.ts";
 
 export function encodeBlock(block: Block): StoredText {

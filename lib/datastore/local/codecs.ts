@@ -1,4 +1,6 @@
 /** The other objects: each is one JSON text with the model's own names, checked field by field when it is read. */
+
+import { field, isBoolean, isNumber, isObject, isText, listOf, mapOf, oneOf, optional, parseObject } from "../../json/fields.ts";
 import { cidrKey } from "../cidr-key.ts";
 import type { AffinityKey, BlockOwner, NamespacedName } from "../datastore.ts";
 import type {
@@ -13,7 +15,6 @@ import type {
   OwnedObject,
   WorkloadEndpoint,
 } from "../resources.ts";
-import { field, isBoolean, isNumber, isObject, isText, listOf, mapOf, oneOf, optional, parseObject } from "./fields.ts";
 
 const isTexts = listOf(isText);
 const isLabels = mapOf(isText);

@@ -1,6 +1,6 @@
 /** What a failure of SQLite or of the file system means to us: one place for the reading of codes and for the wording. */
 
-import { messageOf, TortieError } from "../../errors.ts";
+import { messageOf, TortieError } from "../../errors/errors.ts";
 import { DatastoreError } from "../datastore.ts";
 
 /** Words for messages: "local datastore /var/lib/tortie/tortie.db". */

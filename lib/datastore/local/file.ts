@@ -2,7 +2,7 @@
  * Whether a file may be opened as our local store: decided from its first 100 bytes, before SQLite is let near it, so that
  * a damaged, foreign or newer file stays as it is to the last byte.
  */
-import { TortieError } from "../../errors.ts";
+import { TortieError } from "../../errors/errors.ts";
 import { closeFile, O_NONBLOCK, O_RDONLY, openFile, readOnce, statusOf, statusOfOpen } from "../../system/files.ts";
 import { damaged, describeFile, failureOf, isMissingFile } from "./failures.ts";
 

@@ -2,7 +2,7 @@
  * HTTP/1.1 answers from the bytes of a connection (RFC 9112): as much of it as an API server and the proxies before one use, with limits
  * on all that a hostile or broken peer could make large.
  */
-import { consistsOf, isDigit } from "../../characters.ts";
+import { consistsOf, isDigit } from "../../system/characters.ts";
 import { ByteQueue } from "./byte-queue.ts";
 import type { WireAnswer } from "./transport.ts";
 

@@ -1,5 +1,5 @@
 /** Why there is no connection, in words that people search for. */
-import { messageOf } from "../../errors.ts";
+import { messageOf } from "../../errors/errors.ts";
 import { systemErrorCode } from "../../system/errno.ts";
 import type { TransportFailure } from "./transport.ts";
 

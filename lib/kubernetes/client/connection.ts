@@ -2,7 +2,7 @@
  * One connection to an API server, TLS or not, straight on the runtime's sockets: 3.8 ms an operation cheaper than its `fetch`
  * (docs/decisions.md). Requests go out in the order they are given, pipelined (RFC 9112, 9.3.2) or each after the answer of the one before.
  */
-import { messageOf } from "../../errors.ts";
+import { messageOf } from "../../errors/errors.ts";
 import { AnswerReader, type ReadAnswer } from "./answer-reader.ts";
 import { connectFailure, handshakeFailure, isServerRefused } from "./connect-failure.ts";
 import { TransportError, type TransportFailure, type WireAnswer, type WireRequest } from "./transport.ts";

@@ -3,7 +3,7 @@
  * Rare, so it is loaded only where it is needed.
  */
 import { isAbsolute } from "node:path";
-import { messageOf, TortieError } from "../../errors.ts";
+import { messageOf, TortieError } from "../../errors/errors.ts";
 import type { ClientCertificate, CredentialPlugin } from "../config/api-config.ts";
 import { bearer, checkPem } from "../config/material.ts";
 

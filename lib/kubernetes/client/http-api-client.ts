@@ -1,6 +1,6 @@
 /** The API client: one connection, requests in order, and for each one as many tries as are safe and bounded. */
 
-import { consistsOf, isVisible } from "../../characters.ts";
+import { consistsOf, isVisible } from "../../system/characters.ts";
 import { type ApiClient, ApiError, type ApiRequest } from "../api-client.ts";
 import type { ApiConfig } from "../config/api-config.ts";
 import { type ClientLimits, DEFAULT_LIMITS } from "./limits.ts";

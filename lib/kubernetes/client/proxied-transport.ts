@@ -2,7 +2,7 @@
  * The way through an HTTP proxy, by the runtime's `fetch`, which knows CONNECT. Slower than a connection of our own and rare, so it is
  * loaded only when a proxy is configured.
  */
-import { messageOf } from "../../errors.ts";
+import { messageOf } from "../../errors/errors.ts";
 import { systemErrorCode } from "../../system/errno.ts";
 import type { ApiConfig, ClientCertificate } from "../config/api-config.ts";
 import { handshakeFailure } from "./connect-failure.ts";

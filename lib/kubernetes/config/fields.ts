@@ -1,5 +1,5 @@
 /** Reading the members of a kubeconfig one by one, so that a wrong one is named with its key and its place. */
-import { TortieError } from "../../errors.ts";
+import { TortieError } from "../../errors/errors.ts";
 
 type Members = Readonly<Record<string, unknown>>;
 

@@ -2,7 +2,7 @@
  * Kubeconfig files: which context counts, and the cluster and user it names. Several files, joined by ":", are taken together: the first
  * that defines a name counts, and files that are missing are passed over, as kubectl does.
  */
-import { messageOf, TortieError } from "../../errors.ts";
+import { messageOf, TortieError } from "../../errors/errors.ts";
 import { systemErrorCode, systemErrorText } from "../../system/errno.ts";
 import { readText } from "../../system/files.ts";
 import { Fields } from "./fields.ts";

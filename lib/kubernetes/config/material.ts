@@ -1,6 +1,7 @@
 /** Files with certificates, keys and tokens, and the same as base64 inside a kubeconfig. What is wrong with one is said with its place. */
-import { consistsOf, isVisible } from "../../characters.ts";
-import { messageOf, TortieError } from "../../errors.ts";
+
+import { messageOf, TortieError } from "../../errors/errors.ts";
+import { consistsOf, isVisible } from "../../system/characters.ts";
 import { readText } from "../../system/files.ts";
 
 export type PemKind = "CERTIFICATE" | "PRIVATE KEY";

@@ -1,7 +1,7 @@
 /** Whether the API server is reached through an HTTP proxy, as Go's net/http decides it from the environment. */
 import { contains, parseAddress, parsePrefix } from "../../addresses/address.ts";
 import type { Environment } from "../../cni/environment.ts";
-import { TortieError } from "../../errors.ts";
+import { TortieError } from "../../errors/errors.ts";
 import type { ApiServer } from "./api-config.ts";
 
 /**

@@ -7,7 +7,7 @@
  */
 import type { Environment } from "../../cni/environment.ts";
 import type { NetworkConfig } from "../../config/network-config.ts";
-import { TortieError } from "../../errors.ts";
+import { TortieError } from "../../errors/errors.ts";
 import { isThere } from "../../system/files.ts";
 import type { ApiConfig, ApiServer, Identity, ServerTrust } from "./api-config.ts";
 import { readInCluster } from "./in-cluster.ts";

@@ -1,5 +1,5 @@
 /** The address of an API server as people write it. */
-import { TortieError } from "../../errors.ts";
+import { TortieError } from "../../errors/errors.ts";
 import type { ApiServer } from "./api-config.ts";
 
 /**

@@ -3,7 +3,7 @@
  * the plain variable. Empty counts as not given.
  */
 import type { Environment } from "../../cni/environment.ts";
-import { TortieError } from "../../errors.ts";
+import { TortieError } from "../../errors/errors.ts";
 
 /** A value and where it was found, for messages. */
 export interface Setting {

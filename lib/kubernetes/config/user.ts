@@ -1,5 +1,5 @@
 /** Who we are, as the user entry of a kubeconfig says. */
-import { TortieError } from "../../errors.ts";
+import { TortieError } from "../../errors/errors.ts";
 import type { ClientCertificate, CredentialPlugin, Identity } from "./api-config.ts";
 import type { Fields } from "./fields.ts";
 import { type Entry, resolvePath } from "./kubeconfig.ts";

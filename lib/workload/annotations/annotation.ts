@@ -2,7 +2,7 @@
  * One annotation of a pod or of a namespace, with all that an error about it has to name. What Calico's plugins read has the prefix
  * `cni.projectcalico.org/` (C§3.1).
  */
-import { TortieError } from "../../errors.ts";
+import { TortieError } from "../../errors/errors.ts";
 import type { Namespace, Pod } from "../../kubernetes/objects.ts";
 
 export const ANNOTATION_PREFIX = "cni.projectcalico.org/";

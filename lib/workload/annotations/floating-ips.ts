@@ -2,7 +2,7 @@
 import { type Address, type Family, formatAddress, parseAddress, parsePrefix } from "../../addresses/address.ts";
 import type { NetworkConfig } from "../../config/network-config.ts";
 import type { WorkloadEndpoint } from "../../datastore/resources.ts";
-import { TortieError } from "../../errors.ts";
+import { TortieError } from "../../errors/errors.ts";
 import {
   ANNOTATION_PREFIX,
   type AnnotatedPod,

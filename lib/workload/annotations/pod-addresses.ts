@@ -1,6 +1,6 @@
 /** Where a pod's addresses stand, and whether it still has one (C§7.5). */
 import { formatPrefix, hostPrefix, parseAddress, parsePrefix } from "../../addresses/address.ts";
-import type { TortieError } from "../../errors.ts";
+import type { TortieError } from "../../errors/errors.ts";
 import type { Pod } from "../../kubernetes/objects.ts";
 import { ANNOTATION_PREFIX, annotationInvalid } from "./annotation.ts";
 

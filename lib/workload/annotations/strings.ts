@@ -1,5 +1,5 @@
 /** The form that most annotations have: a JSON list of strings (C§3.1). */
-import { messageOf, type TortieError } from "../../errors.ts";
+import { messageOf, type TortieError } from "../../errors/errors.ts";
 import { kindOf } from "../../json/members.ts";
 import { parseJson } from "../../json/parse.ts";
 import type { JsonValue } from "../../json/value.ts";

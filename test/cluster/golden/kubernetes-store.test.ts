@@ -1,11 +1,11 @@
 /** The replayer's own store: what it puts is what it reads, and it counts what others ask. */
-import { mapTexts, parseJson, recordOf } from "../../golden/json.ts";
-import { ReplayCluster } from "../../golden/kubernetes-cluster.ts";
-import { kubernetesStore } from "../../golden/kubernetes-store.ts";
+import { mapTexts, parseJson, recordOf } from "../../golden/compare/json.ts";
 import { loadRecording, type Recording } from "../../golden/recording.ts";
-import type { ReplayStore } from "../../golden/replay-store.ts";
-import { Stage } from "../../golden/stage.ts";
-import { stateFromPlurals } from "../../golden/stored-state.ts";
+import { ReplayCluster } from "../../golden/replay/kubernetes-cluster.ts";
+import { kubernetesStore } from "../../golden/replay/kubernetes-store.ts";
+import type { ReplayStore } from "../../golden/replay/replay-store.ts";
+import { Stage } from "../../golden/replay/stage.ts";
+import { stateFromPlurals } from "../../golden/replay/stored-state.ts";
 
 const CLAIMED = "2026-01-01T00:00:00Z";
 

@@ -88,9 +88,9 @@ describe("masquerading", () => {
     const made = await probe(
       node,
       `(async () => {
-        const { NetlinkSocket, NETLINK_NETFILTER } = await import("${process.cwd()}/dataplane/linux/netlink/socket.ts");
-        const { tableRequests } = await import("${process.cwd()}/dataplane/linux/nftables/masquerade.ts");
-        const { transaction } = await import("${process.cwd()}/dataplane/linux/nftables/message.ts");
+        const { NetlinkSocket, NETLINK_NETFILTER } = await import("${process.cwd()}/dataplane/netlink/socket.ts");
+        const { tableRequests } = await import("${process.cwd()}/dataplane/nftables/masquerade.ts");
+        const { transaction } = await import("${process.cwd()}/dataplane/nftables/message.ts");
         const { parsePrefix } = await import("${process.cwd()}/lib/addresses/address.ts");
         const pools = ["10.244.0.0/16", "fd00:10::/64"].map(parsePrefix);
         using socket = NetlinkSocket.open(NETLINK_NETFILTER);

@@ -6,7 +6,7 @@ const withSocket = <T>(node: Node, expression: string, before?: string) =>
   probe<T>(
     node,
     `(async () => {
-      const { NetlinkSocket, NetlinkError, NETLINK_ROUTE } = await import("${process.cwd()}/dataplane/linux/netlink/socket.ts");
+      const { NetlinkSocket, NetlinkError, NETLINK_ROUTE } = await import("${process.cwd()}/dataplane/netlink/socket.ts");
       const { getLink, listLinks } = await import("${process.cwd()}/dataplane/linux/link.ts");
       using socket = NetlinkSocket.open(NETLINK_ROUTE);
       return ${expression};

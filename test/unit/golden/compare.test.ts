@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
-import { compareObservations } from "../../golden/compare.ts";
-import { haveSameMeaning, withoutNextStep } from "../../golden/meaning.ts";
-import { normaliseRecorded } from "../../golden/normalise.ts";
-import { type Observation, observationOf } from "../../golden/observation.ts";
+import { compareObservations } from "../../golden/compare/compare.ts";
+import { haveSameMeaning, withoutNextStep } from "../../golden/compare/meaning.ts";
+import { normaliseRecorded } from "../../golden/compare/normalise.ts";
+import { type Observation, observationOf } from "../../golden/compare/observation.ts";
 import { readRecording, type Suite } from "../../golden/recording.ts";
 
 /** Differences between a recording and itself with one text of its file changed, the first or the last one like it. */

@@ -1,5 +1,5 @@
-import type { Difference } from "../../golden/compare.ts";
-import { type Expectations, type GeneralDifference, judge } from "../../golden/deliberate.ts";
+import type { Difference } from "../../golden/compare/compare.ts";
+import { type Expectations, type GeneralDifference, judge } from "../../golden/compare/deliberate.ts";
 
 const EXIT: Difference = { path: ["call 0", "exit"], recorded: 1, ours: 0 };
 const LINK: Difference = { path: ["call 0", "kernel", "host", "links", "cali1"], recorded: { mtu: 1500 }, ours: undefined };

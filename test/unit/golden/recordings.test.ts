@@ -1,13 +1,13 @@
-import { BY_NAME, needOf } from "../../golden/applicability.ts";
-import { compareObservations } from "../../golden/compare.ts";
-import { LOCAL_DIFFERENCES } from "../../golden/differences.ts";
-import { KUBERNETES_DIFFERENCES } from "../../golden/differences-kubernetes.ts";
-import { type Json, type JsonRecord, mapTexts, recordOf, textOf } from "../../golden/json.ts";
-import { normalisePlayed, normaliseRecorded } from "../../golden/normalise.ts";
-import { type Observation, observationOf } from "../../golden/observation.ts";
+import { BY_NAME, needOf } from "../../golden/compare/applicability.ts";
+import { compareObservations } from "../../golden/compare/compare.ts";
+import { type Json, type JsonRecord, mapTexts, recordOf, textOf } from "../../golden/compare/json.ts";
+import { normalisePlayed, normaliseRecorded } from "../../golden/compare/normalise.ts";
+import { type Observation, observationOf } from "../../golden/compare/observation.ts";
+import { LOCAL_DIFFERENCES } from "../../golden/differences/differences.ts";
+import { KUBERNETES_DIFFERENCES } from "../../golden/differences/differences-kubernetes.ts";
 import { loadRecording, type Recording, recordingNames, type Seen, SUITES } from "../../golden/recording.ts";
-import { SUPPLEMENTS } from "../../golden/supplements.ts";
-import { isPlayedOnKubernetes } from "../../golden/venue.ts";
+import { SUPPLEMENTS } from "../../golden/replay/supplements.ts";
+import { isPlayedOnKubernetes } from "../../golden/replay/venue.ts";
 
 const ALL = SUITES.flatMap((suite) => recordingNames(suite).map((name) => ({ suite, name })));
 const CREATED = 1_793_000_000_123_456_789n;

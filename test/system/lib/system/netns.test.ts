@@ -1,6 +1,6 @@
 import { readdirSync, readlinkSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { TortieError } from "../../../../lib/errors.ts";
+import { TortieError } from "../../../../lib/errors/errors.ts";
 import { inNamespace, isOwnNamespace, openNamespace, verifyNamespacePath } from "../../../../lib/system/netns.ts";
 import { Node } from "../../../support/node.ts";
 

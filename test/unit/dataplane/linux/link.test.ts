@@ -1,5 +1,5 @@
 import { formatMac, pairRequest } from "../../../../dataplane/linux/link.ts";
-import { attributeMap, parseAttributes, readText, readU32 } from "../../../../dataplane/linux/netlink/attribute.ts";
+import { attributeMap, parseAttributes, readText, readU32 } from "../../../../dataplane/netlink/attribute.ts";
 
 const PAIR = {
   mtu: 1400,

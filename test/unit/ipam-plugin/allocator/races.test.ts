@@ -1,7 +1,7 @@
 /** The races of Calico's block reader-writer suite (I§8.4): many hosts or processes at once, at many interleavings. */
 import { type Allocator, createAllocator } from "../../../../ipam-plugin/allocator/allocator.ts";
 import { formatPrefix } from "../../../../lib/addresses/address.ts";
-import { TortieError } from "../../../../lib/errors.ts";
+import { TortieError } from "../../../../lib/errors/errors.ts";
 import { host } from "../../../support/cluster.ts";
 import { type MemoryDatastore, MemoryStore } from "../../../support/memory-datastore.ts";
 import { samplePool } from "../../../support/samples.ts";

@@ -1,5 +1,5 @@
 /** What a virtual machine's pod is refused, what it is not, and pods that only look like one. */
-import { TortieError } from "../../../../lib/errors.ts";
+import { TortieError } from "../../../../lib/errors/errors.ts";
 import { IpamNode } from "../../../support/ipam-node.ts";
 import { argsOf, DUAL, VirtualMachine } from "../../../support/virtual-machines.ts";
 

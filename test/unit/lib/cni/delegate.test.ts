@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { delegateAdd, delegateCheck, delegateDel, delegateGc, delegateStatus, runDelegate } from "../../../../lib/cni/delegate.ts";
 import { findPlugin } from "../../../../lib/cni/find-plugin.ts";
-import { ForeignCniError, TortieError } from "../../../../lib/errors.ts";
+import { ForeignCniError, TortieError } from "../../../../lib/errors/errors.ts";
 
 let base: string;
 beforeEach(() => {

@@ -1,6 +1,6 @@
 import { renderError } from "../../../../lib/cni/error-output.ts";
-import { errorCatalogue } from "../../../../lib/error-catalogue.ts";
-import { ForeignCniError, TortieError } from "../../../../lib/errors.ts";
+import { errorCatalogue } from "../../../../lib/errors/error-catalogue.ts";
+import { ForeignCniError, TortieError } from "../../../../lib/errors/errors.ts";
 
 describe("renderError", () => {
   it("prints code, message, the word and the next step of an error of ours", () => {

@@ -1,7 +1,7 @@
 import { renderError } from "../../../../lib/cni/error-output.ts";
 import { CNI_VERSIONS } from "../../../../lib/cni/protocol.ts";
 import { type CniCall, readCall } from "../../../../lib/cni/request.ts";
-import { TortieError } from "../../../../lib/errors.ts";
+import { TortieError } from "../../../../lib/errors/errors.ts";
 
 const ENV = { CNI_COMMAND: "ADD", CNI_CONTAINERID: "c1", CNI_NETNS: "/run/netns/x", CNI_IFNAME: "eth0", CNI_PATH: "/opt/cni/bin" };
 const NETCONF = '{"name": "net1", "cniVersion": "1.0.0", "big": 12345678901234567890}';

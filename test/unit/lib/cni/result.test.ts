@@ -1,6 +1,6 @@
 import { CNI_VERSIONS, type CniResult, type CniVersion } from "../../../../lib/cni/protocol.ts";
 import { parseResult, renderResult } from "../../../../lib/cni/result.ts";
-import { TortieError } from "../../../../lib/errors.ts";
+import { TortieError } from "../../../../lib/errors/errors.ts";
 import { parseJson } from "../../../../lib/json/parse.ts";
 import recordings from "./fixtures/recorded-results.json";
 

@@ -1,6 +1,6 @@
 import { decodeNetworkConfig } from "../../../../lib/config/decode.ts";
 import { knownKeys } from "../../../../lib/config/schema.ts";
-import { TortieError } from "../../../../lib/errors.ts";
+import { TortieError } from "../../../../lib/errors/errors.ts";
 import { type JsonObject, type JsonValue, RawNumber } from "../../../../lib/json/value.ts";
 
 /** The type of every key, written out by hand from C§1.2 and docs/configuration.md. */

@@ -8,7 +8,7 @@ import {
 } from "../../../../lib/config/decode.ts";
 import { MTU_FILE } from "../../../../lib/config/mtu.ts";
 import { knownKeys } from "../../../../lib/config/schema.ts";
-import { errorCatalogue } from "../../../../lib/error-catalogue.ts";
+import { errorCatalogue } from "../../../../lib/errors/error-catalogue.ts";
 
 const PAGE = readFileSync(join(__dirname, "../../../../docs/configuration.md"), "utf8");
 

@@ -2,7 +2,7 @@ import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, statSync, symli
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { LogConfig } from "../../../../lib/config/network-config.ts";
-import { TortieError } from "../../../../lib/errors.ts";
+import { TortieError } from "../../../../lib/errors/errors.ts";
 import { createLogger, type LoggerOptions } from "../../../../lib/log/logger.ts";
 
 const OPERATION = { command: "ADD", network: "net1", containerId: "cid1", interfaceName: "eth0" };

@@ -1,6 +1,6 @@
 import type { DatastoreError } from "../../../../../lib/datastore/datastore.ts";
+import { handleCodec } from "../../../../../lib/datastore/kubernetes/codecs/handle-codec.ts";
 import { LEGACY_GROUP } from "../../../../../lib/datastore/kubernetes/group.ts";
-import { handleCodec } from "../../../../../lib/datastore/kubernetes/handle-codec.ts";
 import { ResourceApi } from "../../../../../lib/datastore/kubernetes/resource-api.ts";
 import { ResourceCollection } from "../../../../../lib/datastore/kubernetes/resource-collection.ts";
 import type { Handle } from "../../../../../lib/datastore/resources.ts";

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatastoreError } from "../../../../../lib/datastore/datastore.ts";
 import { openLocalDatastore } from "../../../../../lib/datastore/local/local-datastore.ts";
-import { TortieError } from "../../../../../lib/errors.ts";
+import { TortieError } from "../../../../../lib/errors/errors.ts";
 import { fullBlock, samplePool } from "../../../../support/samples.ts";
 
 let directory: string;

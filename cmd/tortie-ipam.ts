@@ -1,0 +1,46 @@
+/** The IPAM plugin, `tortie-ipam` or `calico-ipam`, called by a main plugin that is not in the same process (I§1). */
+import { createIpamServices } from "../ipam-plugin/services.ts";
+import type { Environment } from "../lib/cni/environment.ts";
+import { refuseOwnNamespace } from "../lib/cni/own-namespace.ts";
+import { renderResult } from "../lib/cni/result.ts";
+import { ABSENT_VERSION } from "../lib/cni/version.ts";
+import { nodeName } from "../lib/config/node-name.ts";
+import { openDatastore } from "../lib/datastore/open.ts";
+import { type Plugin, print, printError, runPlugin } from "./plugin.ts";
+import { readFlags } from "./plugin-flags.ts";
+import { VERSION } from "./version.ts";
+
+const FLAGS = { v: "Display version", upgrade: "Upgrade from host-local" };
+
+export async function tortieIpam(argv: readonly string[], env: Environment): Promise<number> {
+  const run = readFlags("tortie-ipam", argv, FLAGS);
+  if (run.kind === "stop") {
+    printError(run.stderr);
+    return run.exit;
+  }
+  if (run.kind === "flag") {
+    if (run.flag === "upgrade") {
+      const { upgradeFromHostLocal } = await import("./tortie-ipam/upgrade.ts");
+      return upgradeFromHostLocal(env);
+    }
+    print(`${VERSION}\n`);
+    return 0;
+  }
+  const plugin: Plugin = {
+    name: "tortie-ipam",
+    async serve(request, config, log) {
+      refuseOwnNamespace(request);
+      // Not closed, as in the main plugin (main-plugin/services.ts).
+      const datastore = await openDatastore(config, env, ({ message }) => log.error(`left out of a list: ${message}`));
+      const services = createIpamServices({ datastore, node: nodeName(config), env, log });
+      const { ipamAdd, ipamRun } = await import("../ipam-plugin/ipam-plugin.ts");
+      if (request.command === "ADD") {
+        const { result } = await ipamAdd(request, config, services);
+        return renderResult(result, request.cniVersion ?? ABSENT_VERSION);
+      }
+      await ipamRun(request.command, request, config, services);
+      return undefined;
+    },
+  };
+  return runPlugin(plugin, env);
+}

@@ -1,0 +1,241 @@
+/**
+ * One conversation with the kernel: requests with acknowledgements, dumps, and batches. A socket belongs to the network namespace in which it was
+ * opened, for ever; so one socket for each namespace, and no need to be inside it to use it.
+ *
+ * Everything is synchronous: the kernel carries a request out within send(2) and its answer is there when that returns.
+ */
+import { errnoName, errnoText } from "../../lib/system/errno.ts";
+import { closeFile } from "../../lib/system/files.ts";
+import { lastErrno, libc } from "../../lib/system/libc.ts";
+import {
+  encodeMessage,
+  type Message,
+  NLM_F_ACK,
+  NLM_F_DUMP,
+  NLM_F_DUMP_INTR,
+  NLM_F_REQUEST,
+  NLMSG_DONE,
+  NLMSG_ERROR,
+  parseAcknowledgement,
+  parseMessages,
+} from "./message.ts";
+
+/** include/linux/socket.h, include/uapi/linux/netlink.h, include/uapi/asm-generic/socket.h */
+const AF_NETLINK = 16;
+const SOCK_RAW_CLOEXEC = 3 | 0o2000000;
+const SOL_NETLINK = 270;
+const NETLINK_CAP_ACK = 10;
+const NETLINK_EXT_ACK = 11;
+const NETLINK_GET_STRICT_CHK = 12;
+const SOL_SOCKET = 1;
+const SO_RCVTIMEO = 20;
+const MSG_TRUNC = 0x20;
+const EINTR = 4;
+const EAGAIN = 11;
+const ENOBUFS = 105;
+const ECANCELED = 125;
+const SOCKADDR_BYTES = 12;
+
+export const NETLINK_ROUTE = 0;
+export const NETLINK_NETFILTER = 12;
+/** Changes of links (include/uapi/linux/rtnetlink.h). */
+export const RTMGRP_LINK = 1;
+
+/** Answers to single requests and news of links are below 2 KiB; a larger buffer costs 16 page faults a socket, ten microseconds. */
+const ANSWER_BYTES = 8192;
+/** Larger than the largest datagram the kernel makes of a dump (32 KiB, net/netlink/af_netlink.c). */
+const DUMP_BYTES = 65536;
+/** The answer is there when send(2) returns, so this only ends a wait that would otherwise be for ever. */
+const ANSWER_LIMIT_SECONDS = 10;
+/** A dump that changes disturb is begun again; each try reads all of it, and a table that changes that often is not worth a tenth. */
+const DUMP_TRIES = 10;
+
+/** What to ask: a message without its sequence number and the flags that every request has. */
+export interface Request {
+  readonly type: number;
+  readonly flags?: number;
+  readonly payload: Uint8Array;
+}
+
+/** The kernel refused a request. */
+export class NetlinkError extends Error {
+  override readonly name = "NetlinkError";
+  readonly errno: number;
+  /** What the kernel says about it in words; often empty. */
+  readonly detail: string;
+
+  constructor(errno: number, detail = "") {
+    super(`${errnoText(errno)} (${errnoName(errno)})${detail === "" ? "" : `: ${detail}`}`);
+    this.errno = errno;
+    this.detail = detail;
+  }
+}
+
+export class NetlinkSocket implements Disposable {
+  readonly #fd: number;
+  #buffer = new Uint8Array(ANSWER_BYTES);
+  #sequence = 0;
+  #isOpen = true;
+
+  private constructor(fd: number) {
+    this.#fd = fd;
+  }
+
+  /**
+   * @param groups bit mask of the groups whose news `events()` has (RTMGRP_*)
+   * @throws NetlinkError
+   */
+  static open(protocol: number, groups = 0): NetlinkSocket {
+    const fd = libc().socket(AF_NETLINK, SOCK_RAW_CLOEXEC, protocol);
+    if (fd < 0) throw new NetlinkError(lastErrno());
+    // A kernel without one of these answers all the same, only with fewer words.
+    for (const option of [NETLINK_CAP_ACK, NETLINK_EXT_ACK, NETLINK_GET_STRICT_CHK]) {
+      libc().setsockopt(fd, SOL_NETLINK, option, Int32Array.of(1), 4);
+    }
+    libc().setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, BigInt64Array.of(BigInt(ANSWER_LIMIT_SECONDS), 0n), 16);
+    if (groups !== 0 && libc().bind(fd, socketAddress(groups), SOCKADDR_BYTES) !== 0) {
+      const errno = lastErrno();
+      closeFile(fd);
+      throw new NetlinkError(errno);
+    }
+    return new NetlinkSocket(fd);
+  }
+
+  /** For calls that go around this class, such as a write with a time limit. */
+  get fd(): number {
+    return this.#fd;
+  }
+
+  /** The bytes of a request with an acknowledgement, for callers that send them themselves; `answer()` then waits for it. */
+  prepare(request: Request): Uint8Array {
+    return encodeMessage({ ...request, flags: (request.flags ?? 0) | NLM_F_REQUEST | NLM_F_ACK, sequence: ++this.#sequence });
+  }
+
+  /** The messages that answer the request prepared last, up to its acknowledgement. @throws NetlinkError when the kernel refused it */
+  answer(): Message[] {
+    return this.#collect(this.#sequence, (message) => message.type === NLMSG_ERROR);
+  }
+
+  /** Has one request carried out and returns what comes with it: nothing for a change, one message for a "get". @throws NetlinkError */
+  request(request: Request): Message[] {
+    this.#send(this.prepare(request));
+    return this.answer();
+  }
+
+  /** Everything a dump has; it is begun again when a change disturbed it. @throws NetlinkError */
+  dump(request: Request): Message[] {
+    for (let tries = 1; ; tries++) {
+      const sequence = ++this.#sequence;
+      if (this.#buffer.length < DUMP_BYTES) this.#buffer = new Uint8Array(DUMP_BYTES);
+      this.#send(encodeMessage({ ...request, flags: (request.flags ?? 0) | NLM_F_REQUEST | NLM_F_DUMP, sequence }));
+      let isDisturbed = false;
+      const messages = this.#collect(sequence, (message) => {
+        isDisturbed ||= (message.flags & NLM_F_DUMP_INTR) !== 0;
+        return message.type === NLMSG_DONE || message.type === NLMSG_ERROR;
+      });
+      if (!isDisturbed) return messages;
+      if (tries === DUMP_TRIES) throw new NetlinkError(EINTR, `the list changed while it was read, ${DUMP_TRIES} times`);
+    }
+  }
+
+  /**
+   * Sends several requests as one datagram and waits for the acknowledgement of each that asks for one.
+   * nf_tables carries such a batch out as a whole or not at all, and may put the error at any of its messages.
+   * @throws NetlinkError the first refusal
+   */
+  batch(requests: readonly Request[]): void {
+    const first = this.#sequence + 1;
+    const encoded = requests.map((request) =>
+      encodeMessage({ ...request, flags: (request.flags ?? 0) | NLM_F_REQUEST, sequence: ++this.#sequence }),
+    );
+    const waiting = new Set(requests.flatMap((request, index) => (((request.flags ?? 0) & NLM_F_ACK) !== 0 ? [first + index] : [])));
+    this.#send(concatenate(encoded));
+    let refusal: NetlinkError | undefined;
+    while (waiting.size > 0) {
+      for (const message of this.#receive()) {
+        if (message.type !== NLMSG_ERROR || message.sequence < first) continue;
+        const { errno, detail } = parseAcknowledgement(message);
+        if (errno !== 0 && (refusal === undefined || refusal.errno === ECANCELED)) refusal = new NetlinkError(errno, detail);
+        // Of a batch that is refused as a whole only its own header is answered.
+        if (errno !== 0 && !waiting.has(message.sequence)) waiting.clear();
+        waiting.delete(message.sequence);
+      }
+      if (refusal !== undefined) break;
+    }
+    if (refusal !== undefined) throw refusal;
+  }
+
+  /** The news that has come since the last call; waits for some when there is none. News that was too much for the socket is lost. */
+  events(): Message[] {
+    try {
+      return this.#receive();
+    } catch (error) {
+      if (error instanceof NetlinkError && error.errno === ENOBUFS) return [];
+      throw error;
+    }
+  }
+
+  /** Leaves the descriptor open for ever: another thread may still be about to use it. */
+  abandon(): void {
+    this.#isOpen = false;
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#isOpen) closeFile(this.#fd);
+    this.#isOpen = false;
+  }
+
+  #collect(sequence: number, isEnd: (message: Message) => boolean): Message[] {
+    const result: Message[] = [];
+    for (;;) {
+      for (const message of this.#receive()) {
+        // An answer to a request that was given up.
+        if (message.sequence !== sequence) continue;
+        if (!isEnd(message)) {
+          result.push(message);
+          continue;
+        }
+        const { errno, detail } = parseAcknowledgement(message);
+        if (errno !== 0) throw new NetlinkError(errno, detail);
+        return result;
+      }
+    }
+  }
+
+  #send(data: Uint8Array): void {
+    while (libc().send(this.#fd, data, data.length, 0) < 0) {
+      const errno = lastErrno();
+      if (errno !== EINTR) throw new NetlinkError(errno);
+    }
+  }
+
+  /** The messages of the next datagram, copied out of the buffer. */
+  #receive(): Message[] {
+    for (;;) {
+      const length = libc().recv(this.#fd, this.#buffer, this.#buffer.length, MSG_TRUNC);
+      if (length > this.#buffer.length) throw new NetlinkError(0, `an answer of ${length} bytes was cut off`);
+      if (length >= 0) return parseMessages(this.#buffer.slice(0, length));
+      const errno = lastErrno();
+      if (errno === EAGAIN) throw new NetlinkError(errno, `no answer within ${ANSWER_LIMIT_SECONDS} s`);
+      if (errno !== EINTR) throw new NetlinkError(errno);
+    }
+  }
+}
+
+/** struct sockaddr_nl; the kernel chooses the port. */
+function socketAddress(groups: number): Uint8Array {
+  const view = new DataView(new ArrayBuffer(SOCKADDR_BYTES));
+  view.setUint16(0, AF_NETLINK, true);
+  view.setUint32(8, groups, true);
+  return new Uint8Array(view.buffer);
+}
+
+function concatenate(parts: readonly Uint8Array[]): Uint8Array {
+  const result = new Uint8Array(parts.reduce((length, part) => length + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    result.set(part, at);
+    at += part.length;
+  }
+  return result;
+}

@@ -1,0 +1,74 @@
+/**
+ * Mending one problem: the objects are read again, the rule that found the problem is asked again, and only when it still says so
+ * they are written, at the revisions that were judged. Whoever changes them in between wins, and the repair looks again.
+ */
+
+import type { Clock } from "../ipam-plugin/allocator/allocator.ts";
+import { type Context, View } from "../ipam-plugin/allocator/context.ts";
+import { AGAIN, retry, sleep } from "../ipam-plugin/allocator/retry.ts";
+import type { Datastore } from "../lib/datastore/datastore.ts";
+import { isDatastoreFailure } from "../lib/datastore/datastore.ts";
+import { TortieError } from "../lib/errors/errors.ts";
+import type { Problem } from "./problem.ts";
+import { repairAffinity } from "./repairs/repair-affinity.ts";
+import { releaseUnused } from "./repairs/repair-allocation.ts";
+import { isOfOneBlock, mendBlock } from "./repairs/repair-block.ts";
+import { allocateToEndpoint } from "./repairs/repair-endpoint.ts";
+import { repairHandle } from "./repairs/repair-handle.ts";
+import { type Repair, type RepairOutcome, refused } from "./repairs/repair-outcome.ts";
+import { giveToOwner, leaveToOwner } from "./repairs/repair-owner.ts";
+import { removeBlock } from "./repairs/repair-pool.ts";
+
+export interface RepairServices {
+  readonly datastore: Datastore;
+  readonly clock: Clock;
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * Mends one problem, or says why not. Problems that build on one another need several rounds: find, repair, find again.
+ *
+ * @throws DatastoreError `unavailable`, `unauthorized`
+ */
+export async function repair(problem: Problem, services: RepairServices): Promise<RepairOutcome> {
+  const { datastore, clock, signal } = services;
+  if (!problem.isRepairable) return refused("it must be decided by hand");
+  const context: Context = { datastore, clock, random: Math.random, sleep };
+  try {
+    return await retry(context, signal, problem.object, async () => {
+      try {
+        const outcome = await attempt({ context, view: new View(datastore), problem, nowMs: clock.nowMs(), signal });
+        return outcome === AGAIN ? AGAIN : { result: outcome };
+      } catch (error) {
+        if (isDatastoreFailure(error, "conflict", "not-found", "already-exists")) return AGAIN;
+        throw error;
+      }
+    });
+  } catch (error) {
+    // The refusals of the allocator's own steps, which this repair is made of.
+    if (error instanceof TortieError) return refused(error.message);
+    throw error;
+  }
+}
+
+async function attempt(work: Repair): Promise<RepairOutcome | typeof AGAIN> {
+  const { kind, subject } = work.problem;
+  switch (subject.type) {
+    case "block":
+      if (isOfOneBlock(kind)) return mendBlock(work, kind, subject.cidr);
+      if (kind === "affinity-missing") return giveToOwner(work, subject.cidr);
+      if (kind === "affinity-double") return leaveToOwner(work, subject.cidr);
+      return removeBlock(work, subject.cidr);
+    case "affinity":
+      return repairAffinity(work, subject.key);
+    case "handle":
+      return repairHandle(work, subject);
+    case "allocation":
+      return releaseUnused(work, subject);
+    case "endpoint":
+      return allocateToEndpoint(work, subject);
+    case "address":
+    case "place":
+      return refused("it must be decided by hand");
+  }
+}

@@ -1,0 +1,41 @@
+/** An address that no endpoint uses: released, if that is still so at the revision of the block that is written. */
+
+import { sanitised, sequenceOf } from "../../ipam-plugin/allocator/block.ts";
+import { settle } from "../../ipam-plugin/allocator/handle.ts";
+import { releaseOrdinals } from "../../ipam-plugin/allocator/release-block.ts";
+import { parseAddress } from "../../lib/addresses/address.ts";
+import type { Subject } from "../problem.ts";
+import { ageMs, belongsToWorkload } from "../rules/unused-rules.ts";
+import { addressesOf, allocationAt, keyOf, placedBlock } from "../snapshot.ts";
+import { GONE, MENDED, type Repair, type RepairOutcome, refused } from "./repair-outcome.ts";
+
+/**
+ * No ADD takes so long: 90 s for the addresses (I§1.8), a minute for the rest. Its endpoint is written last, so that a younger address
+ * may get one the next moment, whatever grace the check was given.
+ */
+const LONGEST_ADD_MS = 5 * 60 * 1000;
+
+export async function releaseUnused(
+  { context, view, nowMs, signal }: Repair,
+  subject: Extract<Subject, { type: "allocation" }>,
+): Promise<RepairOutcome> {
+  const { blocks, endpoints } = context.datastore;
+  const stored = await blocks.get(subject.cidr);
+  const placed = stored === undefined ? undefined : placedBlock(stored);
+  const address = parseAddress(subject.address);
+  if (stored === undefined || placed === undefined || address === undefined) return GONE;
+  const ordinal = Number(address.value - placed.prefix.address.value);
+  const allocation = allocationAt(placed, ordinal);
+  if (allocation === undefined || !belongsToWorkload(allocation)) return GONE;
+  if (allocation.attribute.handleId !== subject.handle || sequenceOf(stored.value, ordinal) !== subject.sequenceNumber) return GONE;
+
+  // Read after the block: an endpoint that is written from here on belongs to an ADD that had the address all the time.
+  const used = (await endpoints.list()).some(({ value }) => addressesOf(value).some((other) => keyOf(other) === keyOf(address)));
+  if (used) return GONE;
+  if ((ageMs(allocation, nowMs) ?? LONGEST_ADD_MS) < LONGEST_ADD_MS)
+    return refused("it is younger than five minutes: its ADD may be under way");
+
+  await releaseOrdinals(context, view, stored, [ordinal], stored.value.sequenceNumber);
+  if (subject.handle !== undefined) await settle(context, sanitised(subject.handle), subject.cidr, signal);
+  return MENDED;
+}

@@ -1,0 +1,76 @@
+/** An address that an endpoint uses, and that nobody holds for it: allocated to the endpoint, under the handle that its DEL releases. */
+
+import { type Grant, write } from "../../ipam-plugin/allocator/assign-block.ts";
+import { allocate, isFree, withOrdinalAttribute } from "../../ipam-plugin/allocator/block.ts";
+import { claimBlock, NOT_OURS } from "../../ipam-plugin/allocator/claim.ts";
+import { blockPrefixOf, usable } from "../../ipam-plugin/allocator/pools.ts";
+import { AGAIN } from "../../ipam-plugin/allocator/retry.ts";
+import { type Address, contains, formatPrefix, parseAddress } from "../../lib/addresses/address.ts";
+import type { Versioned } from "../../lib/datastore/datastore.ts";
+import type { AllocationAttribute, Block, WorkloadEndpoint } from "../../lib/datastore/resources.ts";
+import { legacyHandleId, workloadHandleId } from "../../lib/workload/handles.ts";
+import type { Subject } from "../problem.ts";
+import { ofEndpoint } from "../rules/endpoint-rules.ts";
+import { BlockIndex, placedBlock, placedBlocks, placedPools } from "../snapshot.ts";
+import { GONE, MENDED, type Repair, type RepairOutcome, refused } from "./repair-outcome.ts";
+
+export async function allocateToEndpoint(
+  work: Repair,
+  subject: Extract<Subject, { type: "endpoint" }>,
+): Promise<RepairOutcome | typeof AGAIN> {
+  const { context, view, problem } = work;
+  const endpoint = await context.datastore.endpoints.get(subject.key);
+  const address = parseAddress(subject.address);
+  if (endpoint === undefined || address === undefined) return GONE;
+  const blocks = new BlockIndex(placedBlocks(await view.blocks()));
+  if (!ofEndpoint(endpoint, blocks, placedPools(await view.pools())).some(({ id }) => id === problem.id)) return GONE;
+  const { value } = endpoint;
+  if (value.containerID === "" && value.pod === "") return refused("the endpoint names neither container nor pod: no DEL would release it");
+
+  const [holding] = blocks.holding(address);
+  const stored = holding === undefined ? await newBlockFor(work, value, address) : { value: holding.block, revision: holding.revision };
+  if (stored === undefined) return refused("its block belongs to another node");
+  const handle = handleOf(value);
+  const grant: Grant = { handle, attribute: attributeOf(value, handle), limit: 0, known: undefined, mustBeNew: false };
+  const { changed, ordinal } = allocated(stored, address, grant.attribute);
+  const outcome = await write(context, stored, changed, [ordinal], grant, work.signal);
+  return outcome === undefined ? MENDED : AGAIN;
+}
+
+/** The block of the address, owned by the endpoint's node. */
+async function newBlockFor(
+  { context, view, signal }: Repair,
+  endpoint: WorkloadEndpoint,
+  address: Address,
+): Promise<Versioned<Block> | undefined> {
+  const pool = usable(await view.pools()).find(({ prefix }) => contains(prefix, address));
+  if (pool === undefined) return undefined;
+  const owner = { type: "host", name: endpoint.node } as const;
+  const claimed = await claimBlock(context, { owner, cidr: formatPrefix(blockPrefixOf(pool, address)), expectBlock: false }, signal);
+  return claimed === NOT_OURS ? undefined : claimed;
+}
+
+/** Also out of its cooldown: who uses an address keeps it. */
+function allocated(
+  stored: Versioned<Block>,
+  address: Address,
+  attribute: AllocationAttribute,
+): { readonly changed: Block; readonly ordinal: number } {
+  const block = stored.value;
+  const ordinal = Number(address.value - (placedBlock(stored)?.prefix.address.value ?? address.value));
+  if (isFree(block, ordinal)) return { changed: allocate(block, [ordinal], attribute), ordinal };
+  const sequenceNumberForAllocation = { ...block.sequenceNumberForAllocation, [ordinal]: block.sequenceNumber };
+  return { changed: { ...withOrdinalAttribute(block, ordinal, attribute), sequenceNumberForAllocation }, ordinal };
+}
+
+/** Where profiles do not name the network (Kubernetes policy), the legacy handle is the one a DEL finds as well (I§1.7). */
+function handleOf(endpoint: WorkloadEndpoint): string {
+  const [network, ...others] = endpoint.profiles;
+  const isNetwork = network !== undefined && others.length === 0 && !network.startsWith("kns.");
+  if (isNetwork && endpoint.containerID !== "") return workloadHandleId(network, endpoint.containerID);
+  return legacyHandleId({ ...endpoint, orchestrator: endpoint.pod === "" ? "cni" : "k8s", containerId: endpoint.containerID });
+}
+
+function attributeOf({ node, namespace, pod }: WorkloadEndpoint, handleId: string): AllocationAttribute {
+  return { handleId, activeOwner: { node, ...(pod === "" ? {} : { pod, namespace }) } };
+}

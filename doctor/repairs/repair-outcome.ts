@@ -1,0 +1,24 @@
+/** What every repair works with, and what it can come to. */
+import type { Context, View } from "../../ipam-plugin/allocator/context.ts";
+import type { Problem } from "../problem.ts";
+
+/**
+ * `mended`: written. `gone`: it stands no longer, somebody was quicker or another repair took it along.
+ * `refused`: mending it would take something away that is in use, or the store went on changing.
+ */
+export type RepairOutcome = { readonly outcome: "mended" | "gone" } | { readonly outcome: "refused"; readonly reason: string };
+
+export const MENDED: RepairOutcome = { outcome: "mended" };
+export const GONE: RepairOutcome = { outcome: "gone" };
+export function refused(reason: string): RepairOutcome {
+  return { outcome: "refused", reason };
+}
+
+/** What each repair works with. */
+export interface Repair {
+  readonly context: Context;
+  readonly view: View;
+  readonly problem: Problem;
+  readonly nowMs: number;
+  readonly signal: AbortSignal | undefined;
+}

@@ -1,0 +1,75 @@
+/** Affinities against blocks: the block says who owns it, and its owner has exactly one affinity that says so (I§3.6). */
+
+import { isOwnedBy } from "../../ipam-plugin/allocator/block.ts";
+import type { BlockOwner, Versioned } from "../../lib/datastore/datastore.ts";
+import type { Block, BlockAffinity } from "../../lib/datastore/resources.ts";
+import { enumerate, type Problem, type ProblemKind, problem, type Severity } from "../problem.ts";
+
+type StoredAffinity = Versioned<BlockAffinity>;
+
+export function affinityProblems(blocks: readonly Versioned<Block>[], affinities: readonly StoredAffinity[]): readonly Problem[] {
+  const byBlock = Map.groupBy(affinities, ({ value }) => value.cidr);
+  const cidrs = new Set(blocks.map(({ value }) => value.cidr));
+  return [
+    ...blocks.flatMap((block) => ofBlock(block, byBlock.get(block.value.cidr) ?? [])),
+    ...[...byBlock].flatMap(([cidr, dangling]) => (cidrs.has(cidr) ? [] : dangling.map(withoutBlock))),
+    ...affinities.flatMap((affinity) => (affinity.value.labelled ? [] : [unlabelled(affinity)])),
+  ];
+}
+
+/** One block with all its affinities. */
+export function ofBlock({ value: block }: Versioned<Block>, affinities: readonly StoredAffinity[]): Problem[] {
+  const own = affinities.filter(({ value }) => isOwnedBy(block, value.owner));
+  const foreign = affinities.filter(({ value }) => !isOwnedBy(block, value.owner));
+  const problems: Problem[] = [];
+  if (block.affinity !== undefined && own.length === 0) {
+    const message = `belongs to ${ownerText(block.affinity)}, who has no affinity for it`;
+    problems.push(problem("affinity-missing", { object: `block ${block.cidr}`, message, subject: { type: "block", cidr: block.cidr } }));
+  }
+  for (const affinity of own) if (affinity.value.state !== "confirmed") problems.push(unfinished(affinity, "its block is there"));
+
+  const confirmed = affinities.filter(({ value }) => value.state === "confirmed");
+  const isDouble = confirmed.length > 1;
+  if (isDouble) {
+    const message = `is confirmed for ${enumerate(confirmed.map(({ value }) => ownerText(value.owner)))} at once`;
+    problems.push(problem("affinity-double", { object: `block ${block.cidr}`, message, subject: { type: "block", cidr: block.cidr } }));
+  }
+  for (const affinity of foreign) {
+    if (isDouble && affinity.value.state === "confirmed") continue;
+    // A claim begins by writing the affinity, and ends by removing it when the block turns out to be another's.
+    const owner = block.affinity === undefined ? "to nobody" : `to ${ownerText(block.affinity)}`;
+    problems.push(found("affinity-of-another", affinity, `the block belongs ${owner}`));
+  }
+  return problems;
+}
+
+export function withoutBlock(affinity: StoredAffinity): Problem {
+  if (affinity.value.state === "pending") return unfinished(affinity, "its block is not there");
+  return found("affinity-without-block", affinity, "the block does not exist");
+}
+
+export function unlabelled(affinity: StoredAffinity): Problem {
+  return found("affinity-unlabelled", affinity, "the labels that look-ups go by are missing or wrong");
+}
+
+function unfinished(affinity: StoredAffinity, where: string): Problem {
+  const step = affinity.value.state === "pending" ? "a claim" : "a release";
+  return found("affinity-unfinished", affinity, `${step} was not finished (${affinity.value.state}, ${where})`, "note");
+}
+
+function found(kind: ProblemKind, { value, revision }: StoredAffinity, message: string, severity: Severity = "problem"): Problem {
+  const { owner, cidr } = value;
+  const object = `affinity of ${ownerText(owner)} for block ${cidr}`;
+  return problem(kind, {
+    object,
+    message,
+    severity,
+    evidence: `${message} ${revision}`,
+    subject: { type: "affinity", key: { owner, cidr } },
+  });
+}
+
+/** "host worker-1". */
+export function ownerText({ type, name }: BlockOwner): string {
+  return `${type} ${name}`;
+}

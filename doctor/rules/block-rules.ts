@@ -1,0 +1,103 @@
+/** What one block alone can have wrong (I§2.4, invariants 6 to 10 of I§5.5). */
+
+import type { Versioned } from "../../lib/datastore/datastore.ts";
+import type { Block } from "../../lib/datastore/resources.ts";
+import { count, enumerate, type Problem, type ProblemFacts, type ProblemKind, problem } from "../problem.ts";
+import { type PlacedBlock, placedBlock, textAt } from "../snapshot.ts";
+
+/** Clocks of nodes that differ by less are nothing to speak of, as releases are stored in whole seconds. */
+export const CLOCK_SKEW_MS = 60_000;
+
+/** Problems of one block by itself. */
+export function blockProblems(stored: Versioned<Block>, nowMs: number): readonly Problem[] {
+  const { cidr } = stored.value;
+  const object = `block ${cidr}`;
+  const placed = placedBlock(stored);
+  if (placed === undefined) {
+    return [problem("block-cidr", { object, message: `"${cidr}" is not the CIDR of a block`, subject: { type: "block", cidr } })];
+  }
+  const found = (kind: ProblemKind, message: string, ordinals: readonly number[] = [], more: Partial<ProblemFacts> = {}) =>
+    problem(kind, {
+      object,
+      message,
+      addresses: ordinals.map((ordinal) => textAt(placed, ordinal)),
+      subject: { type: "block", cidr },
+      ...more,
+    });
+  return [...lengthProblem(placed, found), ...attributeProblems(placed, found, nowMs), ...queueProblems(placed, found)];
+}
+
+type Found = (kind: ProblemKind, message: string, ordinals?: readonly number[], more?: Partial<ProblemFacts>) => Problem;
+
+function lengthProblem({ block, size }: PlacedBlock, found: Found): readonly Problem[] {
+  const { length } = block.allocations;
+  if (length === size) return [];
+  const isRepairable = block.allocations.slice(size).every((index) => index === null);
+  return [found("block-length", `has ${count(length, "ordinal")}, its CIDR has ${size}`, [], { isRepairable })];
+}
+
+function attributeProblems(placed: PlacedBlock, found: Found, nowMs: number): readonly Problem[] {
+  const { attributes, allocations } = placed.block;
+  const problems: Problem[] = [];
+
+  const homeless = ordinalsWhere(placed, (index) => index !== null && attributes[index] === undefined);
+  if (homeless.length > 0) {
+    problems.push(
+      found("allocation-without-attribute", `${named(placed, homeless)} allocated with an attribute that does not exist`, homeless),
+    );
+  }
+  const used = new Set(allocations);
+  const unused = attributes.flatMap((_, index) => (used.has(index) ? [] : [index]));
+  if (unused.length > 0) {
+    const which = unused.map(
+      (index) => `${index}${attributes[index]?.handleId === undefined ? "" : ` (handle ${attributes[index].handleId})`}`,
+    );
+    problems.push(found("attribute-unreferenced", `no address refers to attribute ${enumerate(which)}`));
+  }
+  const early = ordinalsWhere(placed, (index) => index !== null && isInFuture(attributes[index]?.releasedAt, nowMs));
+  if (early.length > 0) {
+    const index = allocations[early[0] ?? 0] ?? -1;
+    problems.push(
+      found("release-in-future", `${named(placed, early)} released at ${attributes[index]?.releasedAt}, which is yet to come`, early),
+    );
+  }
+  return problems;
+}
+
+function queueProblems(placed: PlacedBlock, found: Found): readonly Problem[] {
+  const { block, size } = placed;
+  const problems: Problem[] = [];
+  const outside = block.unallocated.filter((ordinal) => !isOrdinal(ordinal, size));
+  if (outside.length > 0) {
+    problems.push(found("free-out-of-range", `lists ordinal ${enumerate(outside.map(String))} as free, the last one is ${size - 1}`));
+  }
+  const listed = new Set<number>();
+  const twice = new Set<number>();
+  for (const ordinal of block.unallocated) {
+    if (!isOrdinal(ordinal, size)) continue;
+    if (listed.has(ordinal)) twice.add(ordinal);
+    listed.add(ordinal);
+  }
+  if (twice.size > 0) problems.push(found("free-duplicate", `${named(placed, [...twice])} listed as free more than once`, [...twice]));
+  const both = ordinalsWhere(placed, (index, ordinal) => index !== null && listed.has(ordinal));
+  if (both.length > 0) problems.push(found("free-allocated", `${named(placed, both)} listed as free, although allocated`, both));
+  const lost = ordinalsWhere(placed, (index, ordinal) => index === null && !listed.has(ordinal));
+  if (lost.length > 0) problems.push(found("free-lost", `${named(placed, lost)} neither allocated nor listed as free`, lost));
+  return problems;
+}
+
+function ordinalsWhere({ block, size }: PlacedBlock, test: (index: number | null, ordinal: number) => boolean): readonly number[] {
+  return block.allocations.slice(0, size).flatMap((index, ordinal) => (test(index, ordinal) ? [ordinal] : []));
+}
+
+export function isOrdinal(ordinal: number, size: number): boolean {
+  return Number.isInteger(ordinal) && ordinal >= 0 && ordinal < size;
+}
+
+export function isInFuture(releasedAt: string | undefined, nowMs: number): boolean {
+  return releasedAt !== undefined && Date.parse(releasedAt) > nowMs + CLOCK_SKEW_MS;
+}
+
+function named(placed: PlacedBlock, ordinals: readonly number[]): string {
+  return `${enumerate(ordinals.map((ordinal) => textAt(placed, ordinal)))} ${ordinals.length === 1 ? "is" : "are"}`;
+}

@@ -1,0 +1,71 @@
+/** Handles against blocks: a handle counts, for each block, the addresses that the block records for it (I§2.5, I§5.2). */
+
+import { sanitised } from "../../ipam-plugin/allocator/block.ts";
+import type { Versioned } from "../../lib/datastore/datastore.ts";
+import type { Handle } from "../../lib/datastore/resources.ts";
+import { count, type Problem, type ProblemKind, problem } from "../problem.ts";
+import { allocationsOf, type PlacedBlock, textAt } from "../snapshot.ts";
+
+/** Handle that Windows nodes keep ordinals under: there is never an object for it (I§2.5). */
+export const WINDOWS_RESERVED_HANDLE = "windows-reserved-ipam-handle";
+
+/** Addresses of one handle in each block. */
+type Held = ReadonlyMap<string, readonly string[]>;
+
+const NOTHING: Held = new Map();
+
+export function handleProblems(blocks: readonly PlacedBlock[], handles: readonly Versioned<Handle>[]): readonly Problem[] {
+  const held = heldByHandle(blocks);
+  const problems = handles.flatMap((handle) => ofHandle(handle, held.get(sanitised(handle.value.id)) ?? NOTHING));
+  const known = new Set(handles.map(({ value }) => sanitised(value.id)));
+  for (const [id, inBlocks] of held) if (!known.has(id)) problems.push(missing(id, inBlocks));
+  return problems;
+}
+
+/** For each handle that blocks name, its addresses by block. */
+export function heldByHandle(blocks: readonly PlacedBlock[]): ReadonlyMap<string, Held> {
+  const held = new Map<string, Map<string, string[]>>();
+  for (const placed of blocks) {
+    for (const { ordinal, attribute } of allocationsOf(placed)) {
+      if (attribute.handleId === undefined || attribute.handleId.toLowerCase() === WINDOWS_RESERVED_HANDLE) continue;
+      const id = sanitised(attribute.handleId);
+      const inBlocks = held.get(id) ?? new Map<string, string[]>();
+      held.set(id, inBlocks);
+      inBlocks.set(placed.block.cidr, [...(inBlocks.get(placed.block.cidr) ?? []), textAt(placed, ordinal)]);
+    }
+  }
+  return held;
+}
+
+function ofHandle({ value, revision }: Versioned<Handle>, held: Held): readonly Problem[] {
+  const blocks = [...new Set([...Object.keys(value.blocks), ...held.keys()])];
+  const found = (kind: ProblemKind, message: string, addresses: readonly string[] = [], where = "") =>
+    problem(kind, {
+      object: `handle ${value.id}${where}`,
+      message,
+      addresses,
+      evidence: `${message} ${revision}`,
+      subject: { type: "handle", id: value.id, blocks },
+    });
+  if (held.size === 0) {
+    const counted = Object.entries(value.blocks).map(([cidr, number]) => `${number} in ${cidr}`);
+    return [found("handle-orphan", `no block has an address of it${counted.length === 0 ? "" : ` (it counts ${counted.join(", ")})`}`)];
+  }
+  return blocks.flatMap((cidr) => {
+    const counted = value.blocks[cidr] ?? 0;
+    const addresses = held.get(cidr) ?? [];
+    if (counted === addresses.length) return [];
+    const message = `it counts ${count(counted, "address", "addresses")}, the block records ${addresses.length}`;
+    return [found(counted > addresses.length ? "handle-count-high" : "handle-count-low", message, addresses, ` in block ${cidr}`)];
+  });
+}
+
+function missing(id: string, held: Held): Problem {
+  const addresses = [...held.values()].flat();
+  return problem("handle-missing", {
+    object: `handle ${id}`,
+    message: `${count(addresses.length, "address", "addresses")} recorded for it in ${[...held.keys()].join(", ")}, but there is no such handle: no DEL finds them`,
+    addresses,
+    subject: { type: "handle", id, blocks: [...held.keys()] },
+  });
+}

@@ -1,0 +1,75 @@
+/** Blocks against pools and against each other: every block is an aligned part of one pool, of the pool's block size. */
+
+import { isEmpty } from "../../ipam-plugin/allocator/block.ts";
+import { covers, formatPrefix } from "../../lib/addresses/address.ts";
+import { type Problem, problem } from "../problem.ts";
+import type { PlacedBlock, PlacedPool } from "../snapshot.ts";
+
+export function poolProblems(blocks: readonly PlacedBlock[], pools: readonly PlacedPool[]): readonly Problem[] {
+  return [
+    ...blocks.flatMap((placed) => [...outsideOf(placed, pools), ...sizeProblem(placed, pools), ...abandoned(placed)]),
+    ...overlaps(blocks, pools),
+  ];
+}
+
+/** Pools that could have made the block; more than one only where pools overlap. */
+function poolsOf({ prefix }: PlacedBlock, pools: readonly PlacedPool[]): readonly PlacedPool[] {
+  return pools.filter((pool) => covers(pool.prefix, prefix));
+}
+
+function outsideOf(placed: PlacedBlock, pools: readonly PlacedPool[]): readonly Problem[] {
+  if (poolsOf(placed, pools).length > 0) return [];
+  return [found("block-outside-pools", placed, "lies in no pool")];
+}
+
+function sizeProblem(placed: PlacedBlock, pools: readonly PlacedPool[]): readonly Problem[] {
+  const holding = poolsOf(placed, pools);
+  const [first] = holding;
+  if (first === undefined || holding.some(({ pool }) => pool.blockSize === placed.prefix.length)) return [];
+  const { pool } = first;
+  return [found("block-size", placed, `is a /${placed.prefix.length}, blocks of pool ${pool.name} (${pool.cidr}) are /${pool.blockSize}`)];
+}
+
+/** A block of nobody that holds nothing: the write that freed its last address does not remove it after a cooldown (I§4.3). */
+function abandoned(placed: PlacedBlock): readonly Problem[] {
+  const { block } = placed;
+  if (block.affinity !== undefined || !isEmpty(block)) return [];
+  return [
+    problem("block-abandoned", {
+      object: `block ${block.cidr}`,
+      message: "has neither owner nor addresses",
+      severity: "note",
+      subject: { type: "block", cidr: block.cidr },
+    }),
+  ];
+}
+
+/** Sorted blocks nest like brackets: whoever is not closed yet holds the next one. */
+function overlaps(sorted: readonly PlacedBlock[], pools: readonly PlacedPool[]): readonly Problem[] {
+  const problems: Problem[] = [];
+  let open: PlacedBlock[] = [];
+  for (const inner of sorted) {
+    open = open.filter((outer) => covers(outer.prefix, inner.prefix));
+    for (const outer of open) problems.push(overlap(outer, inner, pools));
+    open.push(inner);
+  }
+  return problems;
+}
+
+/** About the one that can go: empty, and of a size that no pool wants if there is a choice. */
+function overlap(outer: PlacedBlock, inner: PlacedBlock, pools: readonly PlacedPool[]): Problem {
+  const fits = (placed: PlacedBlock) => poolsOf(placed, pools).some(({ pool }) => pool.blockSize === placed.prefix.length);
+  const candidates = [inner, outer].filter(({ block }) => isEmpty(block));
+  const worst = candidates.find((placed) => !fits(placed)) ?? candidates[0] ?? inner;
+  const other = worst === inner ? outer : inner;
+  return found("blocks-overlap", worst, `overlaps with block ${formatPrefix(other.prefix)}: an address could be given twice`);
+}
+
+function found(kind: "block-outside-pools" | "block-size" | "blocks-overlap", { block }: PlacedBlock, message: string): Problem {
+  return problem(kind, {
+    object: `block ${block.cidr}`,
+    message,
+    isRepairable: isEmpty(block),
+    subject: { type: "block", cidr: block.cidr },
+  });
+}

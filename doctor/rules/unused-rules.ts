@@ -1,0 +1,111 @@
+/** Allocations against endpoints: an address that is taken for a workload is used by one (invariant 1 of I§5.5). */
+
+import { sequenceOf } from "../../ipam-plugin/allocator/block.ts";
+import { FROM_HOST_LOCAL } from "../../ipam-plugin/workload.ts";
+import type { Versioned } from "../../lib/datastore/datastore.ts";
+import type { WorkloadEndpoint } from "../../lib/datastore/resources.ts";
+import { isMachineHandle } from "../../lib/workload/handles.ts";
+import { count, enumerate, type Problem, problem } from "../problem.ts";
+import { type Allocation, addressesOf, allocationsOf, type Judgement, keyOf, type PlacedBlock, textAt } from "../snapshot.ts";
+import { WINDOWS_RESERVED_HANDLE } from "./handle-rules.ts";
+
+export function unusedProblems(
+  blocks: readonly PlacedBlock[],
+  endpoints: readonly Versioned<WorkloadEndpoint>[],
+  judgement: Judgement,
+): readonly Problem[] {
+  const used = new Set(endpoints.flatMap(({ value }) => addressesOf(value).map(keyOf)));
+  const allocations = blocks.flatMap(allocationsOf).filter(belongsToWorkload);
+  const recorders = new Recorders(endpoints, allocations);
+  const unused = allocations.filter((allocation) => !used.has(addressKey(allocation)));
+  const isJudged = (allocation: Allocation) => judgement.isStrict || recorders.recordThoseOf(allocation);
+  const judged = unused.filter(isJudged);
+  const unjudged = Map.groupBy(
+    unused.filter((allocation) => !isJudged(allocation)),
+    placeOf,
+  );
+  return [...judged.map((allocation) => unusedProblem(allocation, judgement)), ...[...unjudged].map(unjudgedIn)];
+}
+
+/** Whether an endpoint must exist for the allocation: not for tunnels, load balancers, virtual machines, Windows' own, and containers from host-local's time. */
+export function belongsToWorkload({ attribute }: Allocation): boolean {
+  const { handleId = "", activeOwner = {} } = attribute;
+  const isMachines = activeOwner["vmi-name"] !== undefined || isMachineHandle(handleId);
+  const isOfAnotherPlugin = activeOwner.note === FROM_HOST_LOCAL;
+  return handleId.toLowerCase() !== WINDOWS_RESERVED_HANDLE && activeOwner.type === undefined && !isMachines && !isOfAnotherPlugin;
+}
+
+/**
+ * Networks whose endpoints are recorded, by node. A main plugin other than tortie records none: its addresses look unused and are not.
+ * What counts is an endpoint that has been seen for the same network on the same node.
+ */
+class Recorders {
+  readonly #nodes: ReadonlySet<string>;
+  readonly #places: ReadonlySet<string>;
+
+  constructor(endpoints: readonly Versioned<WorkloadEndpoint>[], allocations: readonly Allocation[]) {
+    this.#nodes = new Set(endpoints.map(({ value }) => value.node));
+    const byAddress = new Map(allocations.map((allocation) => [addressKey(allocation), allocation]));
+    const seen = endpoints.flatMap(({ value }) => addressesOf(value).flatMap((address) => byAddress.get(keyOf(address)) ?? []));
+    this.#places = new Set(seen.map(placeOf));
+  }
+
+  recordThoseOf(allocation: Allocation): boolean {
+    const { attribute, placed } = allocation;
+    if (attribute.handleId !== undefined) return this.#places.has(placeOf(allocation));
+    // Nobody's: of the node whose block it is, as far as can be told.
+    const node = attribute.activeOwner?.node ?? placed.block.affinity?.name;
+    return node === undefined ? this.#nodes.size > 0 : this.#nodes.has(node);
+  }
+}
+
+/** "network pods on node worker-1": the network is what stands before the container id in a handle (I§2.5). */
+function placeOf({ attribute }: Allocation): string {
+  const { handleId = "", activeOwner } = attribute;
+  return `network ${handleId.slice(0, Math.max(handleId.lastIndexOf("."), 0))} on node ${activeOwner?.node ?? ""}`;
+}
+
+function unusedProblem(allocation: Allocation, { nowMs, graceMs }: Judgement): Problem {
+  const { placed, ordinal, attribute } = allocation;
+  const address = textAt(placed, ordinal);
+  const sequenceNumber = sequenceOf(placed.block, ordinal);
+  const age = ageMs(allocation, nowMs);
+  const isYoung = age !== undefined && age < graceMs;
+  const holder = attribute.handleId === undefined ? "without a handle" : `to handle ${attribute.handleId}`;
+  const where = attribute.activeOwner?.node === undefined ? "" : ` on node ${attribute.activeOwner.node}`;
+  const young = isYoung ? "; it is young, its ADD may be under way" : "";
+  return problem("address-unused", {
+    object: `address ${address}`,
+    message: `is allocated ${holder}${where}, but no endpoint uses it${young}`,
+    addresses: [address],
+    evidence: `${attribute.handleId} ${sequenceNumber}`,
+    severity: isYoung ? "note" : "problem",
+    isRepairable: !isYoung,
+    subject: { type: "allocation", address, cidr: placed.block.cidr, handle: attribute.handleId, sequenceNumber },
+  });
+}
+
+function unjudgedIn([place, allocations]: readonly [string, readonly Allocation[]]): Problem {
+  const addresses = allocations.map(({ placed, ordinal }) => textAt(placed, ordinal));
+  return problem("addresses-unjudged", {
+    object: place,
+    message: `records no endpoint, so nobody can say who uses its ${count(addresses.length, "address", "addresses")} ${enumerate(addresses)}`,
+    addresses,
+    // More addresses come and go without making it another note.
+    evidence: "",
+    severity: "note",
+    subject: { type: "place" },
+  });
+}
+
+/** By the attribute `timestamp`, "2026-08-22 13:33:20.123456789 +0000 UTC" (I§1.6); `undefined` when there is none to read. */
+export function ageMs({ attribute }: Allocation, nowMs: number): number | undefined {
+  const [, date, time] = /^(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d+)?) \+0000 UTC/.exec(attribute.activeOwner?.timestamp ?? "") ?? [];
+  const then = date === undefined ? Number.NaN : Date.parse(`${date}T${time}Z`);
+  return Number.isNaN(then) ? undefined : nowMs - then;
+}
+
+function addressKey({ placed, ordinal }: Allocation): string {
+  const { family, value } = placed.prefix.address;
+  return keyOf({ family, value: value + BigInt(ordinal) });
+}

@@ -1,0 +1,98 @@
+/**
+ * What the upgrade from host-local needs of a cluster (I§7), over the Kubernetes API: pods and the node from Kubernetes itself,
+ * ClusterInformation from one of Calico's two groups, and the plugins' directory of the node that is mounted below /host.
+ */
+import { rmSync } from "node:fs";
+import { join } from "node:path";
+import { decodePod } from "../../lib/datastore/kubernetes/core/decode-pod.ts";
+import { failureOf } from "../../lib/datastore/kubernetes/core/failures.ts";
+import { listPages } from "../../lib/datastore/kubernetes/core/list-pages.ts";
+import { type Fields, metadataOf, parseKubernetesObject, section, text } from "../../lib/datastore/kubernetes/core/metadata.ts";
+import type { ApiGroup } from "../../lib/datastore/kubernetes/group.ts";
+import type { ApiClient, ApiRequest } from "../../lib/kubernetes/api-client.ts";
+import type { Pod } from "../../lib/kubernetes/objects.ts";
+import { isFinished } from "../../lib/workload/pod-endpoint.ts";
+import type { UpgradeCluster } from "./ports.ts";
+
+/** Where calico-node keeps the address of the IPIP tunnel: an annotation of the Kubernetes node, in both groups. */
+const TUNNEL_ADDRESS = "projectcalico.org/IPv4IPIPTunnelAddr";
+/** Plugins that give out host-local's addresses, or ask host-local for them (I§7 step 4). */
+const PLUGINS = ["calico", "host-local"];
+
+export interface ClusterAccess {
+  readonly client: ApiClient;
+  readonly group: ApiGroup;
+  readonly node: string;
+  /** The node's directory of plugins, as this process sees it. */
+  readonly pluginDirectory: string;
+}
+
+/**
+ * Needs the rights of calico-node: pods list, nodes get, nodes/status patch, clusterinformations get and update.
+ *
+ * Its methods throw DatastoreError: `conflict` when somebody else wrote first, `unauthorized`, `not-found`, `invalid`, `unavailable`.
+ */
+export function kubernetesCluster({ client, group, node, pluginDirectory }: ClusterAccess): UpgradeCluster {
+  const nodePath = `/api/v1/nodes/${encodeURIComponent(node)}`;
+  const informationPath = `/apis/${group}/clusterinformations/default`;
+  const readNode = () => send(client, { method: "GET", path: nodePath }, `Node(${node})`);
+  const tunnelAddressOf = (object: Fields) => metadataOf(object).annotations[TUNNEL_ADDRESS];
+
+  return {
+    async pods() {
+      // Where two pods have an address, the later one counts: one that still runs.
+      const pods = await podsOf(client, node);
+      const inOrder = [...pods.filter(isFinished), ...pods.filter((pod) => !isFinished(pod))];
+      return inOrder.map(({ namespace, name, podIPs }) => ({ namespace, name, addresses: podIPs }));
+    },
+    podCidr: async () => text(section(await readNode(), "spec"), "podCIDR"),
+    tunnelAddress: async () => tunnelAddressOf(await readNode()),
+    async setTunnelAddress(address) {
+      const found = await readNode();
+      if (tunnelAddressOf(found) === address) return;
+      const { resourceVersion } = metadataOf(found);
+      const patch = { metadata: { resourceVersion, annotations: { [TUNNEL_ADDRESS]: address } } };
+      await send(
+        client,
+        {
+          method: "PATCH",
+          path: `${nodePath}/status`,
+          body: JSON.stringify(patch),
+          contentType: "application/strategic-merge-patch+json",
+        },
+        `Node(${node})`,
+      );
+    },
+    async setReady(isReady) {
+      const what = "ClusterInformation(default)";
+      const found = await send(client, { method: "GET", path: informationPath }, what);
+      const spec = section(found, "spec");
+      // So it is also when it was written and the answer got lost.
+      if (spec.datastoreReady === isReady) return;
+      const body = JSON.stringify({ ...found, spec: { ...spec, datastoreReady: isReady } });
+      // By PUT, which calico-node may do.
+      await send(client, { method: "PUT", path: informationPath, body }, what);
+    },
+    async removePlugins() {
+      for (const plugin of PLUGINS) rmSync(join(pluginDirectory, plugin), { force: true });
+    },
+  };
+}
+
+/** Pods that are bound to the node, finished ones too. */
+async function podsOf(client: ApiClient, node: string): Promise<readonly Pod[]> {
+  try {
+    const ask = (query: string) => client.request({ method: "GET", path: `/api/v1/pods${query}` });
+    return (await listPages(ask, { fieldSelector: `spec.nodeName=${node}` })).map(decodePod);
+  } catch (error) {
+    throw failureOf(error, `pods of node ${node}`);
+  }
+}
+
+async function send(client: ApiClient, request: ApiRequest, what: string): Promise<Fields> {
+  try {
+    return parseKubernetesObject(await client.request(request));
+  } catch (error) {
+    throw failureOf(error, what);
+  }
+}

@@ -1,0 +1,205 @@
+/**
+ * The runtime's side of the CNI specification (section 3): the operations on a network, as chains of plugin calls.
+ *
+ * | Operation | Order | prevResult | stops |
+ * |---|---|---|---|
+ * | ADD | as listed | of the plugin before | at the first failure, then DEL of all |
+ * | DEL | reverse | cached, from CNI 0.4.0 on | at the first failure, cache kept |
+ * | CHECK | as listed | cached | at the first failure |
+ * | STATUS | as listed | none | never: all answers are shown |
+ * | GC | stale attachments by DEL, then as listed | none | never |
+ */
+
+import { TortieError } from "../../errors/errors.ts";
+import type { JsonObject } from "../../json/value.ts";
+import type { CniCommand, CniVersion, ValidAttachment } from "../protocol.ts";
+import { isAtLeast } from "../version.ts";
+import { type Attachment, sandboxExists } from "./attachment.ts";
+import type { CachedAttachment, ResultCache } from "./cache.ts";
+import type { Conflist, PluginConf } from "./conflist.ts";
+import { PluginFailure, type PluginRunner } from "./plugin-call.ts";
+import { attachmentNetconf, gcNetconf, networkNetconf } from "./plugin-netconf.ts";
+import { inVersion } from "./result-version.ts";
+
+export interface Runtime {
+  readonly run: PluginRunner;
+  readonly cache: ResultCache;
+}
+
+/**
+ * @returns the last plugin's result, in the list's version
+ * @throws PluginFailure naming the plugin, after DEL of the whole chain; TortieError `attachment-exists`
+ */
+export async function add(runtime: Runtime, list: Conflist, attachment: Attachment): Promise<JsonObject> {
+  if (runtime.cache.get(list.name, attachment) !== undefined) {
+    const named = `${attachment.interfaceName} of ${attachment.containerId}`;
+    throw new TortieError("attachment-exists", `${named} is attached to network ${list.name} already`);
+  }
+  let result: JsonObject | undefined;
+  try {
+    for (const plugin of list.plugins) {
+      const netconf = attachmentNetconf(list, plugin, attachment.capabilityArgs, result);
+      const printed = await call(runtime, list, plugin, "ADD", attachment, netconf);
+      if (printed === undefined)
+        throw new PluginFailure(list, plugin, "ADD", { code: 999, message: "it printed no result object", details: "" });
+      result = inVersion(printed, list.cniVersion);
+    }
+    const final = result ?? {};
+    runtime.cache.put(list, attachment, final);
+    return final;
+  } catch (error) {
+    const undone = await undo(runtime, list, attachment);
+    throw error instanceof PluginFailure ? error.withUndo(undone) : error;
+  }
+}
+
+/** DEL of every plugin whatever the others answer: a chain half built leaves something with any of them. */
+async function undo(runtime: Runtime, list: Conflist, attachment: Attachment): Promise<readonly PluginFailure[]> {
+  const failures: PluginFailure[] = [];
+  for (const plugin of list.plugins.toReversed()) {
+    try {
+      await call(runtime, list, plugin, "DEL", attachment, attachmentNetconf(list, plugin, attachment.capabilityArgs, undefined));
+    } catch (error) {
+      if (!(error instanceof PluginFailure)) throw error;
+      failures.push(error);
+    }
+  }
+  return failures;
+}
+
+/**
+ * @returns whether a cached result was there: without one the plugins had to do without prevResult
+ * @throws PluginFailure; the cached result stays, so that the operation can be repeated
+ */
+export async function del(runtime: Runtime, list: Conflist, attachment: Attachment): Promise<{ readonly hadResult: boolean }> {
+  const cached = cachedOrDamaged(runtime, list, attachment);
+  const recalled = recall(attachment, cached);
+  const prevResult = cached === undefined || !isAtLeast(list.cniVersion, "0.4.0") ? undefined : inVersion(cached.result, list.cniVersion);
+  // Runtimes leave CNI_NETNS empty once the sandbox is gone; a path that leads nowhere is an error for some plugins.
+  const target = sandboxExists(recalled.netns) ? recalled : { ...recalled, netns: "" };
+  for (const plugin of list.plugins.toReversed()) {
+    await call(runtime, list, plugin, "DEL", target, attachmentNetconf(list, plugin, recalled.capabilityArgs, prevResult));
+  }
+  runtime.cache.delete(list.name, attachment);
+  return { hadResult: cached !== undefined };
+}
+
+/** A damaged cache must not keep a container from being removed: DEL goes on without it, as libcni's does. */
+function cachedOrDamaged(runtime: Runtime, list: Conflist, attachment: Attachment): CachedAttachment | undefined {
+  try {
+    return runtime.cache.get(list.name, attachment);
+  } catch {
+    return undefined;
+  }
+}
+
+/** @throws PluginFailure; TortieError `operation-unsupported`, `check-disabled`, `attachment-unknown` */
+export async function check(runtime: Runtime, list: Conflist, attachment: Attachment): Promise<void> {
+  requireVersion(list, "CHECK", "0.4.0");
+  if (list.disableCheck) throw new TortieError("check-disabled", `network ${list.name}: disableCheck is true in ${list.file}`);
+  const cached = runtime.cache.get(list.name, attachment);
+  if (cached === undefined) {
+    const file = runtime.cache.fileOf(list.name, attachment);
+    throw new TortieError("attachment-unknown", `${attachment.containerId} has no result of network ${list.name}: ${file} is missing`);
+  }
+  const recalled = recall(attachment, cached);
+  const prevResult = inVersion(cached.result, list.cniVersion);
+  for (const plugin of list.plugins) {
+    await call(runtime, list, plugin, "CHECK", recalled, attachmentNetconf(list, plugin, recalled.capabilityArgs, prevResult));
+  }
+}
+
+/** Answer of one plugin to STATUS or GC; `failure` absent: all is well. */
+export interface PluginAnswer {
+  readonly plugin: PluginConf;
+  readonly failure?: PluginFailure;
+}
+
+/** @throws TortieError `operation-unsupported` */
+export async function status(runtime: Runtime, list: Conflist): Promise<readonly PluginAnswer[]> {
+  requireVersion(list, "STATUS", "1.1.0");
+  return askAll(list, (plugin) => call(runtime, list, plugin, "STATUS", undefined, networkNetconf(list, plugin)));
+}
+
+export interface GcOutcome {
+  readonly valid: readonly ValidAttachment[];
+  /** Stale cached attachments, removed by DEL unless `failure` says why not. */
+  readonly stale: readonly { readonly attachment: Attachment; readonly failure?: PluginFailure }[];
+  /** Empty when the list's version has no GC or `disableGC` is set. */
+  readonly answers: readonly PluginAnswer[];
+}
+
+/**
+ * Removes what no living attachment owns.
+ * @param given the attachments that are alive; `undefined`: those cached ones whose namespace still exists
+ */
+export async function gc(runtime: Runtime, list: Conflist, given: readonly ValidAttachment[] | undefined): Promise<GcOutcome> {
+  const cached = runtime.cache.list(list.name).map((entry) => entry.attachment);
+  const isValid = (attachment: Attachment): boolean =>
+    given === undefined
+      ? sandboxExists(attachment.netns)
+      : given.some((one) => one.containerID === attachment.containerId && one.ifname === attachment.interfaceName);
+  const alive = cached.filter(isValid).map((one) => ({ containerID: one.containerId, ifname: one.interfaceName }));
+  const valid = given ?? alive;
+  if (list.disableGc) return { valid, stale: [], answers: [] };
+
+  const stale: { attachment: Attachment; failure?: PluginFailure }[] = [];
+  for (const attachment of cached.filter((one) => !isValid(one))) {
+    const failure = await failureOf(() => del(runtime, list, attachment));
+    stale.push({ attachment, ...(failure === undefined ? {} : { failure }) });
+  }
+  if (!isAtLeast(list.cniVersion, "1.1.0")) return { valid, stale, answers: [] };
+  const answers = await askAll(list, (plugin) => call(runtime, list, plugin, "GC", undefined, gcNetconf(list, plugin, valid)));
+  return { valid, stale, answers };
+}
+
+async function askAll(list: Conflist, ask: (plugin: PluginConf) => Promise<unknown>): Promise<readonly PluginAnswer[]> {
+  const answers: PluginAnswer[] = [];
+  for (const plugin of list.plugins) {
+    const failure = await failureOf(() => ask(plugin));
+    answers.push({ plugin, ...(failure === undefined ? {} : { failure }) });
+  }
+  return answers;
+}
+
+async function failureOf(action: () => Promise<unknown>): Promise<PluginFailure | undefined> {
+  try {
+    await action();
+    return undefined;
+  } catch (error) {
+    if (error instanceof PluginFailure) return error;
+    throw error;
+  }
+}
+
+async function call(
+  runtime: Runtime,
+  list: Conflist,
+  plugin: PluginConf,
+  command: CniCommand,
+  attachment: Attachment | undefined,
+  netconf: JsonObject,
+): Promise<JsonObject | undefined> {
+  try {
+    return await runtime.run(plugin.type, command, attachment, netconf);
+  } catch (error) {
+    throw PluginFailure.of(list, plugin, command, error);
+  }
+}
+
+/** What the ADD was given holds for later operations, unless they say otherwise. */
+function recall(attachment: Attachment, cached: CachedAttachment | undefined): Attachment {
+  return {
+    ...attachment,
+    args: attachment.args ?? cached?.attachment.args,
+    capabilityArgs: attachment.capabilityArgs ?? cached?.attachment.capabilityArgs,
+  };
+}
+
+function requireVersion(list: Conflist, command: CniCommand, since: CniVersion): void {
+  if (isAtLeast(list.cniVersion, since)) return;
+  throw new TortieError(
+    "operation-unsupported",
+    `network ${list.name}: ${command} is known from CNI ${since} on, cniVersion is ${list.cniVersion}`,
+  );
+}

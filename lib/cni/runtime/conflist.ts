@@ -1,0 +1,150 @@
+/**
+ * A network configuration list as a runtime reads it (CNI specification, section 1): which plugins, in which order, in which version.
+ * A file that holds a single plugin's configuration is a list of one.
+ */
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { messageOf, TortieError } from "../../errors/errors.ts";
+import { parseJson } from "../../json/parse.ts";
+import { isJsonObject, type JsonObject, type JsonValue } from "../../json/value.ts";
+import { CNI_VERSIONS, type CniVersion } from "../protocol.ts";
+
+/** One entry of `plugins`. */
+export interface PluginConf {
+  readonly type: string;
+  /** Names under `capabilities` whose value is true. */
+  readonly capabilities: ReadonlySet<string>;
+  /** The entry as written. */
+  readonly netconf: JsonObject;
+}
+
+export interface Conflist {
+  readonly file: string;
+  /** The file's text: a runtime keeps it beside the cached result. */
+  readonly text: string;
+  readonly name: string;
+  readonly cniVersion: CniVersion;
+  readonly disableCheck: boolean;
+  readonly disableGc: boolean;
+  /** In chain order, never empty. */
+  readonly plugins: readonly PluginConf[];
+}
+
+/**
+ * Reads and checks a list.
+ * @throws TortieError `conflist-unreadable`, `conflist-invalid`
+ */
+export function readConflist(file: string): Conflist {
+  const text = readText(file);
+  const config = parseObject(file, text);
+  const name = networkName(file, config);
+  const plugins =
+    config.plugins === undefined && config.type !== undefined ? [pluginConf(file, "", config)] : pluginsOf(file, name, config);
+  return {
+    file,
+    text,
+    name,
+    cniVersion: chooseVersion(file, config),
+    disableCheck: flag(file, config, "disableCheck"),
+    disableGc: flag(file, config, "disableGC"),
+    plugins,
+  };
+}
+
+/** The highest version both sides know of `cniVersions` and `cniVersion` (CNI 1.1.0, Version considerations); neither means 0.1.0. */
+function chooseVersion(file: string, config: JsonObject): CniVersion {
+  const offered = [...strings(file, config, "cniVersions"), ...strings(file, config, "cniVersion")];
+  if (offered.length === 0) return "0.1.0";
+  const chosen = CNI_VERSIONS.findLast((version) => offered.includes(version));
+  if (chosen === undefined) invalid(file, `no version of "${offered.join('", "')}" is known: one of ${CNI_VERSIONS.join(", ")} is needed`);
+  return chosen;
+}
+
+function networkName(file: string, config: JsonObject): string {
+  const name = config.name;
+  if (typeof name !== "string" || name === "") invalid(file, "name: the network's name is missing");
+  // The specification's rule for network names; container ids follow the same one.
+  if (!/^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/.test(name)) {
+    invalid(file, `name: "${name}" must start with a letter or digit and hold only letters, digits, "_", "." and "-"`);
+  }
+  return name;
+}
+
+/** Inlined plugins first, then those of the folder that is named after the network, beside the list (CNI 1.1.0, loadOnlyInlinedPlugins). */
+function pluginsOf(file: string, network: string, config: JsonObject): PluginConf[] {
+  const inlinedOnly = flag(file, config, "loadOnlyInlinedPlugins");
+  const inlined = config.plugins ?? [];
+  if (!Array.isArray(inlined)) invalid(file, "plugins: a list is wanted");
+  if (inlinedOnly && config.plugins === undefined) invalid(file, "plugins: missing, although loadOnlyInlinedPlugins is true");
+  const plugins = inlined.map((entry: JsonValue, index: number) => {
+    if (!isJsonObject(entry)) invalid(file, `plugins[${index}]: an object is wanted`);
+    return pluginConf(file, `plugins[${index}].`, entry);
+  });
+  if (!inlinedOnly) plugins.push(...besidePlugins(join(dirname(file), network)));
+  if (plugins.length === 0) invalid(file, "plugins: the list is empty");
+  return plugins;
+}
+
+function besidePlugins(folder: string): PluginConf[] {
+  let names: string[];
+  try {
+    names = readdirSync(folder);
+  } catch {
+    return []; // most networks have no such folder
+  }
+  const files = names
+    .filter((name) => name.endsWith(".conf"))
+    .sort()
+    .map((name) => join(folder, name));
+  return files.map((file) => pluginConf(file, "", parseObject(file, readText(file))));
+}
+
+function pluginConf(file: string, path: string, netconf: JsonObject): PluginConf {
+  const { type, capabilities } = netconf;
+  if (typeof type !== "string" || type === "") invalid(file, `${path}type: the plugin's name is missing`);
+  if (type.includes("/")) invalid(file, `${path}type: "${type}" must be a file name without "/"`);
+  if (capabilities === undefined || capabilities === null) return { type, capabilities: new Set(), netconf };
+  if (!isJsonObject(capabilities)) invalid(file, `${path}capabilities: an object is wanted`);
+  const declared = Object.entries(capabilities).filter(([name, value]) => {
+    if (typeof value !== "boolean") invalid(file, `${path}capabilities.${name}: true or false is wanted`);
+    return value;
+  });
+  return { type, capabilities: new Set(declared.map(([name]) => name)), netconf };
+}
+
+/** Booleans may be written as the words "true" and "false", as libcni reads them. */
+function flag(file: string, config: JsonObject, key: string): boolean {
+  const value = config[key];
+  if (value === undefined || value === false || value === "false") return false;
+  if (value === true || value === "true") return true;
+  return invalid(file, `${key}: true or false is wanted`);
+}
+
+function strings(file: string, config: JsonObject, key: string): readonly string[] {
+  const value = config[key];
+  if (value === undefined || value === "") return [];
+  const list = Array.isArray(value) ? value : [value];
+  return list.map((entry: JsonValue) => (typeof entry === "string" ? entry : invalid(file, `${key}: only text is allowed`)));
+}
+
+function readText(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (error) {
+    throw new TortieError("conflist-unreadable", `${file} cannot be read: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+function parseObject(file: string, text: string): JsonObject {
+  let value: JsonValue;
+  try {
+    value = parseJson(text);
+  } catch (error) {
+    return invalid(file, `not JSON: ${messageOf(error)}`);
+  }
+  return isJsonObject(value) ? value : invalid(file, "a JSON object is wanted");
+}
+
+function invalid(file: string, problem: string): never {
+  throw new TortieError("conflist-invalid", `${file}: ${problem}`);
+}

@@ -1,0 +1,65 @@
+/** What a refused request means to the datastore port (C§7.6). */
+
+import type { ApiError } from "../../kubernetes/api-client.ts";
+import { DatastoreError, type DatastoreFailure } from "../datastore.ts";
+
+/**
+ * The messages begin as Calico's do, so that who searches for those finds them.
+ *
+ * @param what the object: "IPAMBlock(10-0-0-0-26)"
+ */
+export function asDatastoreError(error: ApiError, what: string): DatastoreError {
+  const failure = failureOf(error);
+  return new DatastoreError(failure, messageFor(failure, error, what), error);
+}
+
+function failureOf(error: ApiError): DatastoreFailure {
+  switch (error.status) {
+    case 401:
+    case 403:
+      return "unauthorized";
+    case 404:
+      return "not-found";
+    case 409:
+      if (error.reason === "AlreadyExists") return "already-exists";
+      // A precondition on the uid: the object of that name is another one by now.
+      return error.explanation.includes("UID in precondition") ? "not-found" : "conflict";
+    case 422:
+      return invalidFailure(error);
+    default:
+      return error.status === 0 || error.status === 429 || error.status >= 500 ? "unavailable" : "invalid";
+  }
+}
+
+/** A patch that carries uid or resourceVersion as a precondition is refused as an attempt to change them. */
+function invalidFailure({ causes }: ApiError): DatastoreFailure {
+  if (causes.length > 0 && causes.every(({ field }) => field === "metadata.uid")) return "not-found";
+  if (causes.length > 0 && causes.every(({ field }) => field === "metadata.resourceVersion")) return "conflict";
+  return "invalid";
+}
+
+function messageFor(failure: DatastoreFailure, error: ApiError, what: string): string {
+  switch (failure) {
+    case "not-found":
+      return `resource does not exist: ${what} with error: ${error.explanation}`;
+    case "already-exists":
+      return `resource already exists: ${what} with error: ${error.explanation}`;
+    case "conflict":
+      return `update conflict: ${what}: ${error.explanation}`;
+    case "unauthorized":
+      return `connection is unauthorized: ${error.explanation} (${what}; ${whatToGrant(error)})`;
+    case "unavailable":
+      return `${what}: ${error.message}`;
+    case "invalid":
+      return `${what}: ${error.explanation}`;
+  }
+}
+
+/** The server's own words name the verb, the resource and the group, for it knows how roles see this request. */
+function whatToGrant(error: ApiError): string {
+  if (error.status === 401) return `the API server does not know ${error.identity || "these credentials"}: renew the token or certificate`;
+  const words = /^([^ ]+) .*User "(.*)" cannot ([a-z]+) resource "([^"]+)" in API group "([^"]*)"/s.exec(error.explanation);
+  if (words === null) return "grant it what it may not do";
+  const [, , user, verb, resource, group] = words;
+  return `grant user ${JSON.stringify(user)} the verb ${verb} on ${resource} in API group "${group}"`;
+}

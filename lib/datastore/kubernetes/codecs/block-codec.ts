@@ -1,0 +1,186 @@
+/**
+ * IPAMBlock (I§2.4). What choosing a block needs is decoded at once, the record of every address when somebody looks at it: a list of all
+ * blocks costs little then, and one damaged block does not spoil it.
+ */
+import { bitsOf, parsePrefix } from "../../../addresses/address.ts";
+import { field, isNumber, listOf } from "../../../json/fields.ts";
+import { consistsOf, isDigit } from "../../../system/characters.ts";
+import type { BlockOwner } from "../../datastore.ts";
+import type { AllocationAttribute, Block } from "../../resources.ts";
+import { type Fields, has, objects, text, texts } from "../core/metadata.ts";
+import { nameOfBlock } from "../names.ts";
+import { integer, quoteSequenceNumbers } from "./block-json.ts";
+import { type Codec, damaged, named, type Resource, type Spec } from "./codec.ts";
+import { untilCarriageReturn } from "./handle-codec.ts";
+
+const KIND = "IPAMBlock";
+
+export const blockCodec: Codec<string, Block> = {
+  ...named(KIND, "ipamblocks"),
+  members: new Set([
+    "affinity",
+    "affinityClaimTime",
+    "allocations",
+    "attributes",
+    "cidr",
+    "deleted",
+    "sequenceNumber",
+    "sequenceNumberForAllocation",
+    "strictAffinity",
+    "unallocated",
+  ]),
+  nameOf: nameOfBlock,
+  prepare: quoteSequenceNumbers,
+  decode,
+  verify: (block) => void block.allocations,
+  encode,
+};
+
+const isNumbers = listOf(isNumber);
+const isAllocations = listOf((value): value is number | null => value === null || typeof value === "number");
+
+type Details = Pick<Block, "allocations" | "attributes" | "sequenceNumberForAllocation">;
+
+function decode({ metadata, spec }: Resource): Block {
+  const cidr = text(spec, "cidr");
+  const size = sizeOf(cidr);
+  const affinity = text(spec, "affinity");
+  const affinityClaimTime = text(spec, "affinityClaimTime");
+  let details: Details | undefined;
+  const decoded = (): Details => {
+    try {
+      details ??= decodeDetails(spec, size);
+      return details;
+    } catch (error) {
+      throw damaged(`${KIND}(${metadata.name})`, error);
+    }
+  };
+  // Getters of the object itself, so that a spread copies the values (a getter of a class would be left behind).
+  return {
+    cidr,
+    ...(affinity === "" ? {} : { affinity: ownerOf(affinity) }),
+    ...(affinityClaimTime === "" ? {} : { affinityClaimTime }),
+    unallocated: unallocatedOf(spec, size),
+    sequenceNumber: sequenceNumber(spec.sequenceNumber),
+    get allocations() {
+      return decoded().allocations;
+    },
+    get attributes() {
+      return decoded().attributes;
+    },
+    get sequenceNumberForAllocation() {
+      return decoded().sequenceNumberForAllocation;
+    },
+  };
+}
+
+/** Addresses of a block. @throws Error when it has more than 2^16, which no pool allows (I§2.7) */
+function sizeOf(cidr: string): number {
+  const prefix = parsePrefix(cidr);
+  const bits = prefix === undefined ? Number.POSITIVE_INFINITY : bitsOf(prefix.address.family) - prefix.length;
+  if (bits > 16) throw new Error(`cidr "${cidr}" is not that of a block`);
+  return 2 ** bits;
+}
+
+function ownerOf(affinity: string): BlockOwner {
+  const colon = affinity.indexOf(":");
+  const type = affinity.slice(0, colon);
+  if (type !== "host" && type !== "virtual") throw new Error(`affinity "${affinity}" has no known type`);
+  return { type, name: affinity.slice(colon + 1) };
+}
+
+function unallocatedOf(spec: Fields, size: number): readonly number[] {
+  if (!has(spec, "unallocated")) return [];
+  const unallocated = field(spec, "unallocated", isNumbers);
+  const wrong = unallocated.find((ordinal) => !isIndex(ordinal, size));
+  if (wrong !== undefined) throw new Error(`unallocated holds ${wrong}, but the block has ${size} addresses`);
+  return unallocated;
+}
+
+function decodeDetails(spec: Fields, size: number): Details {
+  const allocations = field(spec, "allocations", isAllocations);
+  if (allocations.length !== size) throw new Error(`allocations has ${allocations.length} entries, but the block has ${size} addresses`);
+  const attributes = objects(spec, "attributes").map(decodeAttribute);
+  const wrong = allocations.find((index) => index !== null && !isIndex(index, attributes.length));
+  if (wrong !== undefined) throw new Error(`allocations refers to attribute ${wrong} of ${attributes.length}`);
+  return { allocations, attributes, sequenceNumberForAllocation: sequenceNumbers(spec) };
+}
+
+function decodeAttribute(stored: Fields): AllocationAttribute {
+  const activeOwner = texts(stored, "secondary");
+  const alternateOwner = texts(stored, "alternateOwnerAttrs");
+  const releasedAt = text(stored, "releasedAt");
+  return {
+    ...(has(stored, "handle_id") ? { handleId: untilCarriageReturn(text(stored, "handle_id")) } : {}),
+    ...(isEmpty(activeOwner) ? {} : { activeOwner }),
+    ...(isEmpty(alternateOwner) ? {} : { alternateOwner }),
+    ...(releasedAt === "" ? {} : { releasedAt }),
+  };
+}
+
+function sequenceNumbers(spec: Fields): Readonly<Record<number, bigint>> {
+  const numbers: Record<number, bigint> = {};
+  if (!has(spec, "sequenceNumberForAllocation")) return numbers;
+  const stored: Fields = field(
+    spec,
+    "sequenceNumberForAllocation",
+    (value): value is Fields => typeof value === "object" && value !== null,
+  );
+  for (const [ordinal, number] of Object.entries(stored)) {
+    if (!isInteger(ordinal)) throw new Error(`sequenceNumberForAllocation has an ordinal "${ordinal}"`);
+    numbers[Number(ordinal)] = sequenceNumber(number);
+  }
+  return numbers;
+}
+
+/** A number, or the text of one that JavaScript cannot hold; absent it is 0 (I§2.4). */
+function sequenceNumber(value: unknown): bigint {
+  if (value === undefined || value === null) return 0n;
+  if (typeof value === "number" && Number.isSafeInteger(value) && value >= 0) return BigInt(value);
+  if (typeof value === "string" && isInteger(value)) return BigInt(value);
+  throw new Error(`a sequence number is ${JSON.stringify(value)}`);
+}
+
+function isInteger(text: string): boolean {
+  return text !== "" && consistsOf(text, isDigit);
+}
+
+function isIndex(value: number, length: number): boolean {
+  return Number.isInteger(value) && value >= 0 && value < length;
+}
+
+function isEmpty(map: object): boolean {
+  return Object.keys(map).length === 0;
+}
+
+function encode(block: Block): Spec {
+  const { affinity } = block;
+  return {
+    affinity: affinity && `${affinity.type}:${affinity.name}`,
+    affinityClaimTime: block.affinityClaimTime,
+    allocations: block.allocations,
+    attributes: block.attributes.map(encodeAttribute),
+    cidr: block.cidr,
+    deleted: false,
+    sequenceNumber: integer(block.sequenceNumber),
+    sequenceNumberForAllocation: encodeNumbers(block.sequenceNumberForAllocation),
+    // Required by the schema, and read by nobody (I§2.4).
+    strictAffinity: false,
+    unallocated: block.unallocated,
+  };
+}
+
+function encodeAttribute({ handleId, activeOwner, alternateOwner, releasedAt }: AllocationAttribute): Spec {
+  return {
+    handle_id: handleId,
+    secondary: activeOwner && !isEmpty(activeOwner) ? activeOwner : undefined,
+    alternateOwnerAttrs: alternateOwner && !isEmpty(alternateOwner) ? alternateOwner : undefined,
+    releasedAt,
+  };
+}
+
+function encodeNumbers(numbers: Readonly<Record<number, bigint>>): Spec {
+  const encoded: Record<string, object> = {};
+  for (const [ordinal, number] of Object.entries(numbers)) encoded[ordinal] = integer(number);
+  return encoded;
+}

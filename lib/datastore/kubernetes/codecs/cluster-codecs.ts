@@ -1,0 +1,55 @@
+/** The small objects: reservations (I§2.8), the IPAM configuration (I§2.6), and whether the cluster is ready. */
+
+import { field, isBoolean, isNumber, isText, listOf } from "../../../json/fields.ts";
+import type { ClusterInformation, IPReservation, IpamConfiguration } from "../../resources.ts";
+import { type Fields, flag, has, text } from "../core/metadata.ts";
+import { LEGACY_GROUP } from "../group.ts";
+import { nameOfObject } from "../names.ts";
+import { type Codec, named, type Spec } from "./codec.ts";
+
+const isTexts = listOf(isText);
+
+export const reservationCodec: Codec<string, IPReservation> = {
+  ...named("IPReservation", "ipreservations"),
+  members: new Set(["reservedCIDRs"]),
+  nameOf: nameOfObject,
+  decode: ({ metadata, spec }) => ({
+    name: metadata.name,
+    reservedCIDRs: has(spec, "reservedCIDRs") ? field(spec, "reservedCIDRs", isTexts) : [],
+  }),
+  encode: ({ reservedCIDRs }) => ({ reservedCIDRs }),
+};
+
+export const configurationCodec: Codec<"default", IpamConfiguration> = {
+  title: "IPAMConfig",
+  members: new Set(["autoAllocateBlocks", "ipCooldownSeconds", "kubeVirtVMAddressPersistence", "maxBlocksPerHost", "strictAffinity"]),
+  kind: (group) => (group === LEGACY_GROUP ? "IPAMConfig" : "IPAMConfiguration"),
+  plural: (group) => (group === LEGACY_GROUP ? "ipamconfigs" : "ipamconfigurations"),
+  nameOf: nameOfObject,
+  decode: ({ spec }) => ({
+    strictAffinity: flag(spec, "strictAffinity"),
+    autoAllocateBlocks: flag(spec, "autoAllocateBlocks"),
+    maxBlocksPerHost: count(spec, "maxBlocksPerHost"),
+    kubeVirtVMAddressPersistence: persistence(text(spec, "kubeVirtVMAddressPersistence")),
+    ipCooldownSeconds: count(spec, "ipCooldownSeconds"),
+  }),
+  encode: (configuration): Spec => ({ ...configuration }),
+};
+
+export const clusterInformationCodec: Codec<"default", ClusterInformation> = {
+  ...named("ClusterInformation", "clusterinformations"),
+  members: new Set(["datastoreReady"]),
+  nameOf: nameOfObject,
+  decode: ({ spec }) => ({ datastoreReady: has(spec, "datastoreReady") ? field(spec, "datastoreReady", isBoolean) : undefined }),
+  encode: ({ datastoreReady }) => ({ datastoreReady }),
+};
+
+function count(spec: Fields, name: string): number {
+  return has(spec, name) ? field(spec, name, isNumber) : 0;
+}
+
+function persistence(word: string): IpamConfiguration["kubeVirtVMAddressPersistence"] {
+  if (word === "Enabled" || word === "") return "Enabled";
+  if (word === "Disabled") return word;
+  throw new Error(`kubeVirtVMAddressPersistence "${word}" is not known`);
+}

@@ -1,0 +1,165 @@
+/** KubernetesCore on the API server: one request an operation, namespaces and nodes read once per process. */
+
+import { messageOf } from "../../../errors/errors.ts";
+import type { ApiClient } from "../../../kubernetes/api-client.ts";
+import type { ClusterNode, Namespace, Pod } from "../../../kubernetes/objects.ts";
+import { isSubdomain } from "../../../system/characters.ts";
+import { DatastoreError, type NamespacedName, type Versioned } from "../../datastore.ts";
+import { announcementPatch, type Patch, withdrawalPatch } from "./announcements.ts";
+import type { KubernetesCore, PodAnnouncement, Withdrawal } from "./core.ts";
+import { decodeNamespace, decodeNode } from "./decode-cluster.ts";
+import { decodePod } from "./decode-pod.ts";
+import { failureOf, hasStatus } from "./failures.ts";
+import { listPages } from "./list-pages.ts";
+import { type Fields, metadataOf, parseKubernetesObject, revisionOf, text } from "./metadata.ts";
+
+const UNPROCESSABLE = 422;
+const NOT_FOUND = 404;
+const VERSION = "version of the API server";
+
+export class ApiCore implements KubernetesCore {
+  readonly #client: ApiClient;
+  readonly #namespaces = new Memo<Namespace>();
+  readonly #nodes = new Memo<ClusterNode>();
+
+  constructor(client: ApiClient) {
+    this.#client = client;
+  }
+
+  async pod(key: NamespacedName): Promise<Pod | undefined> {
+    if (!isSubdomain(key.namespace) || !isSubdomain(key.name)) return undefined;
+    return (await this.read(podPath(key), `Pod(${key.namespace}/${key.name})`, decodePod))?.value;
+  }
+
+  async namespace(name: string): Promise<Namespace | undefined> {
+    return (await this.versionedNamespace(name))?.value;
+  }
+
+  async node(name: string): Promise<ClusterNode | undefined> {
+    return (await this.versionedNode(name))?.value;
+  }
+
+  versionedNamespace(name: string): Promise<Versioned<Namespace> | undefined> {
+    return this.#namespaces.get(name, () => this.#named(name, `/api/v1/namespaces/${name}`, `Namespace(${name})`, decodeNamespace));
+  }
+
+  versionedNode(name: string): Promise<Versioned<ClusterNode> | undefined> {
+    return this.#nodes.get(name, () => this.#named(name, `/api/v1/nodes/${name}`, `Node(${name})`, decodeNode));
+  }
+
+  async announce({ uid, ...pod }: NamespacedName & { readonly uid: string }, announcement: PodAnnouncement): Promise<void> {
+    await this.#mustPatch(pod, announcementPatch({ uid }, announcement));
+  }
+
+  async withdraw(pod: NamespacedName, containerID: string): Promise<Withdrawal> {
+    if (!isSubdomain(pod.namespace) || !isSubdomain(pod.name)) return "missing";
+    try {
+      await this.#patch(pod, withdrawalPatch(containerID));
+      return "withdrawn";
+    } catch (error) {
+      if (hasStatus(error, NOT_FOUND)) return "missing";
+      // Validation names its causes; a patch whose test fails, or whose test finds no annotation, is refused as a whole, without any.
+      if (hasStatus(error, UNPROCESSABLE) && error.causes.length === 0) return "not-ours";
+      throw failureOf(error, describe(pod));
+    }
+  }
+
+  async serverVersion(timeoutMs: number): Promise<string> {
+    try {
+      const answer = await this.#client.request({ method: "GET", path: "/version", timeoutMs });
+      return decoded(VERSION, () => text(parseKubernetesObject(answer), "gitVersion"));
+    } catch (error) {
+      throw failureOf(error, VERSION);
+    }
+  }
+
+  /**
+   * Patches the status sub-resource.
+   * @returns the pod as it is then
+   * @throws DatastoreError `not-found` when there is no such pod, or only another one of that name, which the server finds out by
+   * validating the patch (C§7.6); `conflict`
+   */
+  async patchPod(pod: NamespacedName, patch: Patch): Promise<Pod> {
+    const answer = await this.#mustPatch(pod, patch);
+    return decoded(describe(pod), () => decodePod(parseKubernetesObject(answer)));
+  }
+
+  /** Every pod of the cluster, in pages. @throws DatastoreError `unauthorized` for an account that may not list pods */
+  async listPods(): Promise<readonly Pod[]> {
+    const what = "list of pods";
+    try {
+      const items = await listPages((query) => this.#client.request({ method: "GET", path: `/api/v1/pods${query}` }));
+      return items.map((item) => decoded(what, () => decodePod(item)));
+    } catch (error) {
+      throw failureOf(error, what);
+    }
+  }
+
+  /** @returns `undefined` on 404 @throws DatastoreError */
+  async read<T>(path: string, what: string, decode: (object: Fields) => T): Promise<Versioned<T> | undefined> {
+    let answer: string;
+    try {
+      answer = await this.#client.request({ method: "GET", path });
+    } catch (error) {
+      if (hasStatus(error, NOT_FOUND)) return undefined;
+      throw failureOf(error, what);
+    }
+    return decoded(what, () => {
+      const object = parseKubernetesObject(answer);
+      return { value: decode(object), revision: revisionOf(metadataOf(object)) };
+    });
+  }
+
+  async #named<T>(name: string, path: string, what: string, decode: (object: Fields) => T): Promise<Versioned<T> | undefined> {
+    return isSubdomain(name) ? this.read(path, what, decode) : undefined;
+  }
+
+  async #mustPatch(pod: NamespacedName, patch: Patch): Promise<string> {
+    try {
+      if (!isSubdomain(pod.namespace) || !isSubdomain(pod.name)) throw new DatastoreError("not-found", notThere(pod));
+      return await this.#patch(pod, patch);
+    } catch (error) {
+      throw failureOf(error, describe(pod));
+    }
+  }
+
+  #patch(pod: NamespacedName, { contentType, body }: Patch): Promise<string> {
+    return this.#client.request({ method: "PATCH", path: `${podPath(pod)}/status`, contentType, body });
+  }
+}
+
+/** Objects by name, each read once; what failed is tried again by the next who asks. */
+class Memo<T> {
+  readonly #reads = new Map<string, Promise<Versioned<T> | undefined>>();
+
+  get(name: string, read: () => Promise<Versioned<T> | undefined>): Promise<Versioned<T> | undefined> {
+    const known = this.#reads.get(name);
+    if (known !== undefined) return known;
+    const reading = read();
+    this.#reads.set(name, reading);
+    reading.catch(() => this.#reads.delete(name));
+    return reading;
+  }
+}
+
+/** What an answer says. @throws DatastoreError `invalid` when it says what it should not */
+function decoded<T>(what: string, decode: () => T): T {
+  try {
+    return decode();
+  } catch (error) {
+    throw new DatastoreError("invalid", `${what} cannot be read: ${messageOf(error)}`, error);
+  }
+}
+
+/** Of names that were judged before (isSubdomain): "..", "a/b" or "A" are nobody's name. */
+function podPath({ namespace, name }: NamespacedName): string {
+  return `/api/v1/namespaces/${namespace}/pods/${name}`;
+}
+
+function describe({ namespace, name }: NamespacedName): string {
+  return `Pod(${namespace}/${name})`;
+}
+
+function notThere(pod: NamespacedName): string {
+  return `resource does not exist: ${describe(pod)}`;
+}

@@ -1,0 +1,64 @@
+/** The way of one call to its datastore, which is opened once, at first use or ahead of it. */
+import type { Environment } from "../lib/cni/environment.ts";
+import { chooseDatastore } from "../lib/config/datastore-choice.ts";
+import type { DatastoreType, NetworkConfig } from "../lib/config/network-config.ts";
+import type { Datastore } from "../lib/datastore/datastore.ts";
+import type { KubernetesCore } from "../lib/datastore/kubernetes/core/core.ts";
+import { openDatastore } from "../lib/datastore/open.ts";
+import type { Logger } from "../lib/log/logger.ts";
+import { once } from "../lib/system/once.ts";
+import { turns } from "../lib/system/turns.ts";
+
+/** What is needed before anything is changed. */
+export interface Access {
+  readonly env: Environment;
+  readonly log: Logger;
+  readonly datastoreType: DatastoreType;
+  /** No API server and no Felix: this node does its own forwarding and masquerading. */
+  readonly isStandalone: boolean;
+  /** The datastore of the configuration, opened at the first call. */
+  datastore(): Promise<Datastore>;
+  /** Pods, namespaces and nodes, over the connection that the datastore has when it is Kubernetes as well. */
+  core(): Promise<KubernetesCore>;
+  /**
+   * Opens a datastore that is a server, and lets the handshake begin, so that what the caller does next costs no time of its own. Never
+   * fails: what stands in the way is met when the datastore is asked for.
+   */
+  headStart(): Promise<void>;
+}
+
+export function createAccess(config: NetworkConfig, env: Environment, log: Logger): Access {
+  const datastoreType = chooseDatastore(config, env);
+  const isStandalone = datastoreType === "local";
+  const datastore = once(() => openDatastore(config, env, ({ message }) => log.error(`left out of a list: ${message}`)));
+  return {
+    env,
+    log,
+    datastoreType,
+    isStandalone,
+    datastore,
+    async core() {
+      const store = await datastore();
+      const core = coreOf(store);
+      if (core === undefined) throw new Error(`${store.description} knows no pods`);
+      return core;
+    },
+    async headStart() {
+      if (isStandalone) return;
+      try {
+        await datastore();
+        // The first one makes the connection, the second one says the first word of the handshake.
+        await turns(2);
+      } catch {}
+    },
+  };
+}
+
+/** The objects of Kubernetes itself, where the datastore is Kubernetes. */
+export function coreOf(store: Datastore): KubernetesCore | undefined {
+  return hasCore(store) ? store.core : undefined;
+}
+
+function hasCore(store: Datastore): store is Datastore & { readonly core: KubernetesCore } {
+  return "core" in store;
+}

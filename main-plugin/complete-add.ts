@@ -1,0 +1,115 @@
+/** The part of an ADD that changes things: its last step is the record, and whatever fails before takes everything back (design, invariant 5). */
+import { familiesSwitchedOn } from "../ipam-plugin/ipam-plugin.ts";
+import { formatPrefix } from "../lib/addresses/address.ts";
+import type { CniInterface, CniRequest, CniResult } from "../lib/cni/protocol.ts";
+import { renderResult } from "../lib/cni/result.ts";
+import { ABSENT_VERSION_OF_MAIN_RESULT } from "../lib/cni/version.ts";
+import type { NetworkConfig } from "../lib/config/network-config.ts";
+import type { WorkloadEndpoint } from "../lib/datastore/resources.ts";
+import type { Logger } from "../lib/log/logger.ts";
+import { meanwhile } from "../lib/system/turns.ts";
+import { UndoStack } from "../lib/system/undo.ts";
+import { withProfile } from "../lib/workload/endpoint.ts";
+import type { BegunAdd } from "./add.ts";
+import { assignAddresses } from "./assign-addresses.ts";
+import { endpointOf, type NewAttachment } from "./attachment.ts";
+import { Expectation } from "./expectation.ts";
+import { isInProcess } from "./find-ipam.ts";
+import { ipamInputForAdd } from "./ipam-input.ts";
+import { desiredStateOf, expectedStateOf, narrowAddress, planAttachment } from "./plan.ts";
+import type { Services } from "./services.ts";
+
+export { createServices } from "./services.ts";
+
+/** @returns the result as it is to be printed */
+export async function completeAdd(begun: BegunAdd, services: Services): Promise<string> {
+  const { request, config, attachment, plugin, ready } = begun;
+  const { log, dataplane, isStandalone } = services;
+  const expectation = isStandalone ? undefined : new Expectation(plugin, request, config, services);
+  expectation?.prepare();
+  begun.wantsAny.then(() => expectation?.begin(ready));
+  await ready;
+  log.step("cluster");
+  if (config.readinessGates.length > 0) await passReadinessGates(config);
+  const subject = await begun.subject();
+  const input = await ipamInputForAdd(request, config, begun.section, subject, services);
+  const plan = planAttachment(config, {
+    ...attachment,
+    mac: subject.wishes.mac,
+    customDestinations: begun.section.destinations,
+    forwardOnNode: isStandalone,
+  });
+  log.step("datastore");
+
+  await using undo = new UndoStack();
+  const waitsForOthers = !(isStandalone && isInProcess(plugin, input.config));
+  const view = await expectation?.view();
+  // An address of no particular kind is one of each family that is switched on, or none.
+  const families = new Set(view === undefined ? [] : familiesSwitchedOn(input.config));
+  const prepare = () => dataplane.prepare(expectedStateOf(plan, families), families.size > 0, undo);
+  const overlap = { view, meanwhile: waitsForOthers ? prepare : undefined };
+  const assigned = await assignAddresses({ attachment, subject, plugin, input, overlap }, undo, services);
+  log.step("ipam");
+  if (assigned.isKept && (await dataplane.hasPodEnd(request.netns, request.interfaceName))) {
+    // The container has what it asked for already (C§2.6 step 2): the kernel is not touched, the answer is made of the record.
+    if (subject.record !== undefined) await subject.write(withProfile(subject.record, request.network));
+    undo.keepAll();
+    return render(request, resultOf(request, attachment, assigned.result, subject.record?.mac));
+  }
+
+  const addresses = assigned.result.ips.map((ip) => narrowAddress(ip.address));
+  const desired = desiredStateOf(plan, addresses, assigned.hostRoutes);
+  const applied = await dataplane.apply(desired, undo);
+  for (const warning of applied.warnings) log.error(warning);
+  log.step("dataplane");
+  if (isStandalone) await services.ensureOutgoing();
+  log.step("nat");
+
+  const endpoint = endpointOf(subject, config, desired, applied.podMac);
+  let rendered: string | undefined;
+  const answer = () => {
+    rendered ??= render(request, resultOf(request, attachment, assigned.result, applied.podMac));
+    return rendered;
+  };
+  const writing = subject.write(endpoint);
+  await (isStandalone ? writing : meanwhile(writing, answer));
+  log.step("endpoint");
+  undo.keepAll(); // success: keep what was built
+  if (config.policySetupTimeoutSeconds > 0) await waitForPolicy(endpoint, config, log);
+  return answer();
+}
+
+/** C§2.2. Few configurations have gates. */
+async function passReadinessGates({ readinessGates }: NetworkConfig): Promise<void> {
+  const { awaitReadinessGates } = await import("./readiness-gates.ts");
+  await awaitReadinessGates(readinessGates);
+}
+
+/** C§2.8, for pods whose policy is Felix's. It being late is no failure. */
+async function waitForPolicy(endpoint: WorkloadEndpoint, config: NetworkConfig, log: Logger): Promise<void> {
+  if (endpoint.orchestrator !== "k8s") return;
+  const { awaitPolicy } = await import("./policy-wait.ts");
+  const timeoutMs = config.policySetupTimeoutSeconds * 1000;
+  const warning = await awaitPolicy({ endpoint, directory: config.endpointStatusDir, timeoutMs });
+  if (warning !== undefined) log.error(warning);
+}
+
+function render(request: CniRequest, result: CniResult): string {
+  return renderResult(result, request.cniVersion ?? ABSENT_VERSION_OF_MAIN_RESULT);
+}
+
+/** C§5.1: the two ends of the link, the narrowed addresses without gateway, IPAM's routes and DNS as they came. */
+function resultOf(request: CniRequest, attachment: NewAttachment, ipam: CniResult, mac: string | undefined): CniResult {
+  const podEnd: CniInterface = {
+    name: request.interfaceName,
+    ...(mac === undefined ? {} : { mac }),
+    ...(attachment.mtu === 0 ? {} : { mtu: attachment.mtu }),
+    sandbox: request.netns,
+  };
+  return {
+    interfaces: [{ name: attachment.hostInterface }, podEnd],
+    ips: ipam.ips.map((ip) => ({ address: formatPrefix(narrowAddress(ip.address)), interface: 1 })),
+    routes: ipam.routes,
+    dns: ipam.dns,
+  };
+}

@@ -1,0 +1,61 @@
+/**
+ * CNI DEL: take an attachment apart (C§6.2, design invariants 3, 4 and 7).
+ *
+ * The link goes first, then the address, then the record; every step that is safe is tried whatever failed before, and the first error
+ * is reported at the end. Repeating it is harmless. Nothing that only ADD needs is looked at.
+ *
+ * The link is this node's own business. The datastore is left alone while its cluster cannot be asked, or says that it is not ready:
+ * a runtime comes back until everything is gone.
+ */
+
+import { refuseOwnNamespace } from "../lib/cni/own-namespace.ts";
+import type { CniRequest } from "../lib/cni/protocol.ts";
+import { checkDataplaneType } from "../lib/config/add-checks.ts";
+import type { NetworkConfig } from "../lib/config/network-config.ts";
+import { checkNodenameFile } from "../lib/config/node-name.ts";
+import { identifyAttachment } from "./attachment.ts";
+import { assertClusterReady } from "./cluster-ready.ts";
+import { removeRecord } from "./endpoint-store.ts";
+import { chooseIpam, type Ipam } from "./ipam.ts";
+import { ipamStdinForDel } from "./ipam-stdin.ts";
+import { Outcome } from "./outcome.ts";
+import { removeLink } from "./remove-link.ts";
+import type { Services } from "./services.ts";
+
+export async function del(request: CniRequest, config: NetworkConfig, services: Services): Promise<void> {
+  const { log } = services;
+  checkDataplaneType(config);
+  const attachment = identifyAttachment(request, config, services.env);
+  const outcome = new Outcome(log);
+  const isUnplugged = await outcome.attempt("remove the link", async () => {
+    // Or the interface that goes could be one of the node's own.
+    refuseOwnNamespace(request);
+    await removeLink(attachment, services);
+  });
+  log.step("dataplane");
+
+  const ipam = () => chooseIpam(request, config, ipamStdinForDel(request), services);
+  const isReady = await outcome.attempt("ask the cluster", async () => {
+    checkNodenameFile(config, services.datastoreType);
+    // The questions go out together.
+    await Promise.all([assertClusterReady(services), isUnplugged && !services.isStandalone ? expectRelease(ipam) : undefined]);
+  });
+  log.step("cluster");
+  if (!isReady) return outcome.report();
+
+  // Invariant 3: an address is free only when the interface that carried it is gone.
+  if (isUnplugged) {
+    await outcome.attempt("release the addresses", () => ipam().run("DEL"));
+    log.step("ipam");
+  }
+  await outcome.attempt("remove the endpoint", () => removeRecord(attachment, services));
+  log.step("endpoint");
+  outcome.report();
+}
+
+/** What goes wrong here goes wrong again when the addresses are released, and is reported then. */
+async function expectRelease(ipam: () => Ipam): Promise<void> {
+  try {
+    await ipam().expectDel();
+  } catch {}
+}

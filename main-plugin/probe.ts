@@ -1,0 +1,74 @@
+/** `-t`: can the datastore of this configuration be reached, and is it ready? (C§0.3) No CNI variable and no node file is looked at. */
+
+import { print } from "../cmd/plugin.ts";
+import type { Environment } from "../lib/cni/environment.ts";
+import { renderError } from "../lib/cni/error-output.ts";
+import { readStandardInput } from "../lib/cni/stdin.ts";
+import { chooseDatastore } from "../lib/config/datastore-choice.ts";
+import { decodeNetworkConfig } from "../lib/config/decode.ts";
+import type { NetworkConfig } from "../lib/config/network-config.ts";
+import type { Datastore } from "../lib/datastore/datastore.ts";
+import { openDatastore } from "../lib/datastore/open.ts";
+import { messageOf, TortieError } from "../lib/errors/errors.ts";
+import { parseJson } from "../lib/json/parse.ts";
+import { isJsonObject, type JsonObject } from "../lib/json/value.ts";
+import { coreOf } from "./access.ts";
+import { assertClusterReady } from "./cluster-ready.ts";
+
+/** For each question to the datastore (C§0.3). */
+const TIME_LIMIT_MS = 2000;
+
+/** @returns the exit status; prints nothing on success */
+export async function probe(env: Environment): Promise<number> {
+  try {
+    const netconf = readNetconf();
+    const config = decodeNetworkConfig(netconf);
+    if (!/^[a-zA-Z0-9_.-]+$/.test(config.name)) {
+      throw new Error(
+        "invalid characters detected in the given network name. Only letters a-z, numbers 0-9, and symbols _.- are supported",
+      );
+    }
+    await using datastore = await openDatastore(config, env);
+    await askDatastore(datastore, config, env);
+    return 0;
+  } catch (error) {
+    print(
+      renderError(new TortieError("datastore-probe-failed", "data store connection failed", { cause: error, details: messageOf(error) })),
+    );
+    return 1;
+  }
+}
+
+function readNetconf(): JsonObject {
+  try {
+    const netconf = parseJson(readStandardInput());
+    if (isJsonObject(netconf)) return netconf;
+  } catch (error) {
+    throw new Error(`failed to load netconf: ${messageOf(error)}`, { cause: error });
+  }
+  throw new Error("failed to load netconf: a JSON object is wanted");
+}
+
+async function askDatastore(datastore: Datastore, config: NetworkConfig, env: Environment): Promise<void> {
+  if (chooseDatastore(config, env) === "local") {
+    await datastore.clusterInformation.get("default");
+    return;
+  }
+  await inTime("ClusterInformation", datastore, assertClusterReady({ isStandalone: false, datastore: async () => datastore }));
+  const core = coreOf(datastore);
+  if (config.kubernetes.kubeconfig === undefined || core === undefined) return;
+  await inTime("the version of the API server", datastore, core.serverVersion(TIME_LIMIT_MS));
+}
+
+/** The client's own limits are those of an ADD, which can wait. */
+async function inTime(what: string, datastore: Datastore, answer: Promise<unknown>): Promise<void> {
+  const { promise: limit, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => {
+    reject(new Error(`error getting ${what}: no answer from ${datastore.description} within ${TIME_LIMIT_MS} ms`));
+  }, TIME_LIMIT_MS);
+  try {
+    await Promise.race([answer, limit]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

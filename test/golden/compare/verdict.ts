@@ -1,0 +1,45 @@
+/** The verdict over a scenario: played, compared with what is wanted, and held against the lists. */
+
+import { type Recording, readRecording, recordingText, suiteOf } from "../recording.ts";
+import { replay } from "../replay/replay.ts";
+import type { Venue } from "../replay/venue.ts";
+import { judge } from "./deliberate.ts";
+import { describeDifference } from "./report.ts";
+
+export interface Verdict {
+  /** One text a problem: an unexpected difference, or a listed one that does not occur. Empty: the scenario is as it should be. */
+  readonly problems: readonly string[];
+  /** The differences that are on purpose, one text each. */
+  readonly expected: readonly string[];
+  /** Names of the general differences that occurred. */
+  readonly general: ReadonlySet<string>;
+}
+
+export async function verdictOf(recording: Recording, { kind, differences: lists, general }: Venue): Promise<Verdict> {
+  const listed = lists[`${recording.suite}/${recording.name}`];
+  const played = await replay(recording, kind);
+  const differences = played.differencesFrom(recording);
+  const { expect = {}, races = {} } = listed !== undefined && "expect" in listed ? listed : {};
+  const own = judge(differences, expect, general, races);
+  if (listed === undefined || !("instead" in listed)) {
+    return {
+      problems: [...own.unexpected.map(describeDifference), ...own.stale.map((path) => `listed as different, but equal: ${path}`)],
+      expected: differences.filter((difference) => !own.unexpected.includes(difference)).map(describeDifference),
+      general: own.general,
+    };
+  }
+  const wanted = judge(played.differencesFrom(otherOutcome(listed.instead.of, listed.instead.replace ?? {})), {}, general);
+  const stale = own.unexpected.length > 0 ? [] : ["listed as different, but equal to its own recording"];
+  return {
+    problems: [...wanted.unexpected.map((each) => `(${listed.instead.of} is the outcome wanted) ${describeDifference(each)}`), ...stale],
+    expected: differences.map(describeDifference),
+    general: new Set([...own.general, ...wanted.general]),
+  };
+}
+
+/** @param name "suite/name" */
+export function otherOutcome(name: string, replace: Readonly<Record<string, string>>): Recording {
+  const [suite, scenario] = suiteOf(name);
+  const text = Object.entries(replace).reduce((result, [from, to]) => result.replaceAll(from, to), recordingText(suite, scenario));
+  return readRecording(suite, scenario, text);
+}

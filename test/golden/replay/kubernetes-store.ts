@@ -1,0 +1,83 @@
+/** The real API server as a replay store: objects are put and read by plain HTTP calls of the administrator, never by our own client. */
+import { type JsonRecord, printJson } from "../compare/json.ts";
+import type { Recording } from "../recording.ts";
+import { NOBODY, writeKubeconfigs } from "./kubernetes-access.ts";
+import type { ReplayCluster } from "./kubernetes-cluster.ts";
+import { UNSEEN_UID } from "./kubernetes-objects.ts";
+import type { ReplayStore, StoreKind } from "./replay-store.ts";
+import type { Stage } from "./stage.ts";
+import { forward, serveStatuses } from "./stage-doors.ts";
+import type { StoredObject } from "./stored-object.ts";
+import { type StoredState, stateFromPlurals } from "./stored-state.ts";
+
+/** Ports on the stage's 127.0.0.1. */
+const API_PORT = 6443;
+const GATE_PORT = 8099;
+
+export function kubernetesStore(cluster: ReplayCluster): StoreKind {
+  return {
+    open: (stage, recording) => KubernetesReplayStore.open(cluster, stage, recording),
+    // Endpoints are the pods' annotations, and those are compared whole.
+    comparable: (recorded) => ({ ...recorded, endpoints: {} }),
+  };
+}
+
+class KubernetesReplayStore implements ReplayStore {
+  readonly places: ReadonlyMap<string, string>;
+  readonly #cluster: ReplayCluster;
+  readonly #doors: DisposableStack;
+
+  private constructor(cluster: ReplayCluster, places: ReadonlyMap<string, string>, doors: DisposableStack) {
+    this.#cluster = cluster;
+    this.places = places;
+    this.#doors = doors;
+  }
+
+  static async open(cluster: ReplayCluster, stage: Stage, recording: Recording): Promise<KubernetesReplayStore> {
+    using doors = new DisposableStack();
+    doors.use(forward(stage, API_PORT, cluster.port));
+    if (recording.text.includes("{{gate}}")) doors.use(serveStatuses(stage, GATE_PORT));
+    if (recording.text.includes(NOBODY.address)) await stage.shell("host", `ip address add ${NOBODY.address}/32 dev lo`);
+    writeKubeconfigs(stage, cluster, `https://127.0.0.1:${API_PORT}`);
+    const places = new Map([
+      ["{{apiserver}}", `127.0.0.1:${API_PORT}`],
+      ["{{gate}}", `127.0.0.1:${GATE_PORT}`],
+      ["{{state}}", `${stage.dir}/state`],
+    ]);
+    return new KubernetesReplayStore(cluster, places, doors.move());
+  }
+
+  get volatile(): ReadonlyMap<string, string> {
+    const uids = [...this.#cluster.contents.uids].map(([token, uid]) => [uid, token] as const);
+    return new Map([...this.#cluster.accountNames, ...uids, [UNSEEN_UID, "{{uid}}"]]);
+  }
+
+  /** Nothing has to be changed: the recordings' store is this one. */
+  rewriteNetconf(stdin: JsonRecord | string): string {
+    return typeof stdin === "string" ? stdin : printJson(stdin);
+  }
+
+  async seed(objects: readonly StoredObject[]): Promise<void> {
+    await this.#cluster.contents.replace(objects);
+    await this.#cluster.startCounting();
+  }
+
+  async applyChange(put: readonly StoredObject[], remove: readonly { readonly kind: string; readonly name: string }[]): Promise<void> {
+    for (const object of put) await this.#cluster.contents.put(object);
+    for (const { kind, name } of remove) await this.#cluster.contents.remove(kind, name);
+  }
+
+  async readObjects(): Promise<StoredState> {
+    const { contents } = this.#cluster;
+    const [calico, pods] = await Promise.all([contents.calicoObjects(), contents.podAnnotations()]);
+    return { ...stateFromPlurals(calico), pods };
+  }
+
+  requests(): Promise<readonly string[]> {
+    return this.#cluster.requests();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#doors.dispose();
+  }
+}

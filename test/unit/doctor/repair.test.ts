@@ -1,0 +1,180 @@
+import type { Problem } from "../../../doctor/problem.ts";
+import { repair } from "../../../doctor/repair.ts";
+import { standing } from "../../../doctor/rules/find.ts";
+import type { Call, Fate } from "../../support/memory-datastore.ts";
+import { sampleAffinity } from "../../support/samples.ts";
+import { addContainer, allocate, createWorld, holderOf, NOW, type World, wanted } from "./world.ts";
+
+const clock = { nowMs: () => NOW, nowNs: () => BigInt(NOW) * 1_000_000n };
+
+async function theProblem(world: World, kind: Problem["kind"]): Promise<Problem> {
+  const found = (await world.find()).find((problem) => problem.kind === kind);
+  if (found === undefined) throw new Error(`no ${kind}`);
+  return found;
+}
+
+/** Every object with its revision. */
+async function everything({ datastore }: World) {
+  const { pools, blocks, affinities, handles, endpoints } = datastore;
+  return [await pools.list(), await blocks.list(), await affinities.listAll(), await handles.list(), await endpoints.list()];
+}
+
+describe("repair of an address that nobody uses", () => {
+  it("releases it and takes the handle along", async () => {
+    const world = await createWorld();
+    const address = await allocate(world.datastore, "leaked", "worker-1");
+
+    const { repaired, left } = await world.mend();
+
+    expect(repaired).toMatchObject([{ problem: { kind: "address-unused" }, outcome: { outcome: "mended" } }]);
+    expect(left).toEqual([]);
+    expect(await holderOf(world.datastore, address)).toBeUndefined();
+    expect(await world.datastore.handles.get("net.leaked")).toBeUndefined();
+  });
+
+  it("keeps it when an endpoint has come to use it since the check", async () => {
+    const world = await createWorld();
+    const address = await allocate(world.datastore, "late", "worker-1");
+    const problem = await theProblem(world, "address-unused");
+    const endpoint = await wanted(world.datastore.endpoints.get({ namespace: "default", name: "worker-1-cni-c1-eth0" }));
+    const late = { ...endpoint.value, name: "worker-1-cni-late-eth0", containerID: "late", ipNetworks: [`${address}/32`] };
+    await world.datastore.endpoints.create(late, late);
+
+    expect(await repair(problem, { datastore: world.datastore, clock })).toEqual({ outcome: "gone" });
+    expect(await holderOf(world.datastore, address)).toBe("net.late");
+  });
+
+  it("keeps it when it was released and given to another container since the check", async () => {
+    const world = await createWorld();
+    const address = await allocate(world.datastore, "leaked", "worker-1");
+    const problem = await theProblem(world, "address-unused");
+    await repair(problem, { datastore: world.datastore, clock });
+    let other = "";
+    for (let container = 0; other !== address; container++) other = await addContainer(world.datastore, `new${container}`, "worker-1");
+
+    expect(await repair(problem, { datastore: world.datastore, clock })).toEqual({ outcome: "gone" });
+    expect(await holderOf(world.datastore, address)).toMatch(/^net\.new/);
+  });
+
+  it("refuses while the ADD that took it may still be running, however short the grace", async () => {
+    const world = await createWorld();
+    const address = await allocate(world.datastore, "young", "worker-1", "2026-11-21 09:58:00 +0000 UTC");
+
+    const { repaired, left } = await world.mend({ graceMs: 0 });
+
+    expect(repaired).toMatchObject([{ outcome: { outcome: "refused", reason: expect.stringContaining("its ADD may be under way") } }]);
+    expect(left).toMatchObject([{ kind: "address-unused" }]);
+    expect(await holderOf(world.datastore, address)).toBe("net.young");
+  });
+});
+
+describe("repair under compare-and-swap", () => {
+  const damages: readonly (readonly [string, (world: World) => Promise<unknown>])[] = [
+    ["a block", (world) => world.damage((block) => ({ unallocated: block.unallocated.slice(1) }))],
+    ["a handle", ({ datastore, cidr }) => datastore.handles.create("net.gone", { id: "net.gone", blocks: { [cidr]: 1 } })],
+    [
+      "an affinity",
+      ({ datastore }) => {
+        const stale = sampleAffinity("worker-9", "10.40.0.248/29");
+        return datastore.affinities.create(stale, stale);
+      },
+    ],
+    ["an allocation", ({ datastore }) => allocate(datastore, "leaked", "worker-1")],
+  ];
+
+  it.each(damages)("of %s is tried again when every first write conflicts", async (_what, damage) => {
+    const refused = new Set<string>();
+    const world = await createWorld((call: Call): Fate => {
+      const name = `${call.operation} ${call.kind} ${call.key}`;
+      if (call.operation === "get" || call.operation === "list" || refused.has(name)) return "proceed";
+      refused.add(name);
+      return "conflict";
+    });
+    await damage(world);
+
+    expect((await world.mend()).left).toEqual([]);
+    expect(refused.size).toBeGreaterThan(0);
+  });
+
+  it.each(damages)("of %s changes nothing when the damage was mended since the check", async (_what, damage) => {
+    const world = await createWorld();
+    await damage(world);
+    const [problem] = await world.find();
+    if (problem === undefined) throw new Error("nothing found");
+    await world.mend();
+    const before = await everything(world);
+
+    expect(await repair(problem, { datastore: world.datastore, clock })).toEqual({ outcome: "gone" });
+    expect(await everything(world)).toEqual(before);
+  });
+
+  it("writes nothing for what must be decided by hand", async () => {
+    const world = await createWorld();
+    const endpoint = await wanted(world.datastore.endpoints.get({ namespace: "default", name: "worker-1-cni-c1-eth0" }));
+    const second = { ...endpoint.value, name: "worker-1-cni-c1-net1" };
+    await world.datastore.endpoints.create(second, second);
+    const problem = await theProblem(world, "address-used-twice");
+    const before = await everything(world);
+
+    expect(await repair(problem, { datastore: world.datastore, clock })).toMatchObject({ outcome: "refused" });
+    expect(await everything(world)).toEqual(before);
+  });
+
+  it("gives a DEL the handle that finds the address which was allocated to its endpoint", async () => {
+    const world = await createWorld();
+    const endpoint = await wanted(world.datastore.endpoints.get({ namespace: "default", name: "worker-1-cni-c1-eth0" }));
+    const own = { ...endpoint.value, containerID: "c9", name: "worker-1-cni-c9-eth0", ipNetworks: ["10.40.0.250/32"] };
+    const pod = {
+      ...own,
+      name: "worker-1-k8s-web-eth0",
+      pod: "web",
+      profiles: ["kns.shop"],
+      namespace: "shop",
+      ipNetworks: ["10.40.0.251/32"],
+    };
+    await world.datastore.endpoints.create(own, own);
+    await world.datastore.endpoints.create(pod, pod);
+
+    expect((await world.mend()).left).toEqual([]);
+    expect(await holderOf(world.datastore, "10.40.0.250")).toBe("net.c9");
+    expect(await holderOf(world.datastore, "10.40.0.251")).toBe("shop.web");
+  });
+});
+
+describe("a second look", () => {
+  it("lets go of what was under way: a handle is counted before its block is written", async () => {
+    const world = await createWorld();
+    await world.datastore.handles.create("net.c7", { id: "net.c7", blocks: { [world.cidr]: 1 } });
+    let looks = 0;
+    const found = await world.find({
+      pause: async () => {
+        looks++;
+        const stored = await world.handle("net.c7");
+        await world.datastore.handles.delete("net.c7", stored.revision);
+      },
+    });
+
+    expect({ found, looks }).toEqual({ found: [], looks: 1 });
+  });
+
+  it("does not count as standing what has been written in between", async () => {
+    const world = await createWorld();
+    await world.datastore.handles.create("net.c7", { id: "net.c7", blocks: { [world.cidr]: 1 } });
+    const first = await world.find();
+    const stored = await world.handle("net.c7");
+    await world.datastore.handles.update("net.c7", stored.value, stored.revision);
+    const second = await world.find();
+
+    expect(first).toHaveLength(1);
+    expect(second).toHaveLength(1);
+    expect(standing(first, second)).toEqual([]);
+    expect(standing(second, second)).toEqual(second);
+  });
+
+  it("is not needed when nothing is wrong", async () => {
+    const world = await createWorld();
+    let looks = 0;
+    await world.find({ pause: async () => void looks++ });
+    expect(looks).toBe(0);
+  });
+});

@@ -1,0 +1,226 @@
+import { DatastoreError } from "../../../lib/datastore/datastore.ts";
+import { TortieError } from "../../../lib/errors/errors.ts";
+import { type PodCall, PodNode } from "./pod-node.ts";
+
+/** The error that an ADD ends with. */
+async function failure(node: PodNode, call: PodCall = {}): Promise<unknown> {
+  return node.add(call).then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+}
+
+async function nothingLeft(node: PodNode): Promise<void> {
+  expect(await node.handles()).toEqual({});
+  expect([...node.links]).toEqual([]);
+  expect(node.annotations()["cni.projectcalico.org/podIP"] ?? "").toBe("");
+}
+
+const WARM = [
+  "get cluster-information default",
+  "pod",
+  "namespace",
+  "list pool",
+  "list reservation",
+  "list affinity",
+  "get block 10-60-0-0-26",
+  "create handle",
+  "update block",
+  "apply",
+  "announce",
+];
+
+describe("ADD of a pod", () => {
+  it("asks each question once, and announces last", async () => {
+    await using node = await PodNode.create();
+    await node.add({ container: "first" });
+    node.effects.length = 0;
+
+    await node.add();
+
+    expect(node.effects).toEqual(WARM);
+  });
+
+  it("announces the container and its addresses", async () => {
+    await using node = await PodNode.create();
+    const { ips } = await node.add();
+
+    expect(node.annotations()).toEqual({
+      "cni.projectcalico.org/containerID": "c1",
+      "cni.projectcalico.org/podIP": ips[0]?.address,
+      "cni.projectcalico.org/podIPs": ips[0]?.address,
+    });
+  });
+
+  it("does not masquerade, which is Felix's to do", async () => {
+    await using node = await PodNode.create();
+    await node.add();
+
+    expect(node.effects).not.toContain("nat");
+  });
+
+  it.each([
+    ["is not ready", false, "Calico is currently not ready to process requests"],
+    ["does not say whether it is ready", undefined, "Calico is currently not ready to process requests: datastoreReady"],
+  ])("takes nothing when the cluster %s", async (_, ready, message) => {
+    await using node = await PodNode.create();
+    await node.setReady(ready);
+
+    const error = await failure(node);
+
+    expect(error).toMatchObject({ word: "cluster-not-ready", message: expect.stringContaining(message) });
+    // All asked for together.
+    expect(node.effects).toEqual(["get cluster-information default", "pod", "namespace"]);
+  });
+
+  it("names the namespace rather than the pod when neither is there", async () => {
+    await using node = await PodNode.create();
+    node.pod = undefined;
+    expect(await failure(node)).toMatchObject({
+      word: "datastore-object-missing",
+      message: expect.stringContaining('pods "cart" not found'),
+    });
+
+    node.namespace = undefined;
+    expect(await failure(node)).toMatchObject({ message: expect.stringContaining('namespaces "shop" not found') });
+  });
+
+  it("reads no namespace under another policy type, whose annotations are inert", async () => {
+    await using node = await PodNode.create();
+    node.annotate({ "cni.projectcalico.org/hwAddr": "nonsense" });
+
+    await node.add({ conf: { policy: { type: "other" } } });
+
+    expect(node.effects).not.toContain("namespace");
+  });
+
+  it("is refused without a policy type before anything is asked", async () => {
+    await using node = await PodNode.create();
+    expect(await failure(node, { conf: { policy: {} } })).toMatchObject({
+      word: "netconf-value",
+      message: expect.stringContaining("Invalid name net1"),
+    });
+    expect(node.effects).toEqual([]);
+  });
+
+  it("is refused without a sandbox before anything is asked", async () => {
+    await using node = await PodNode.create();
+    expect(await failure(node, { netns: "/run/netns/tortie-no-such-namespace" })).toMatchObject({ word: "netns-missing" });
+    expect(node.effects).toEqual([]);
+  });
+
+  it("is refused for a container that is no pod before anything is asked", async () => {
+    await using node = await PodNode.create();
+    expect(await failure(node, { args: "IgnoreUnknown=1" })).toMatchObject({ word: "arguments-invalid" });
+    expect(node.effects).toEqual([]);
+  });
+
+  it("is refused for a pod that no node has", async () => {
+    await using node = await PodNode.create();
+    if (node.pod !== undefined) node.pod = { ...node.pod, nodeName: "" };
+    expect(await failure(node)).toMatchObject({ message: expect.stringContaining("error with field node (field should be assigned)") });
+    await nothingLeft(node);
+  });
+
+  it("takes no address for a pod whose annotation cannot be read", async () => {
+    await using node = await PodNode.create();
+    node.annotate({ "cni.projectcalico.org/ipv4pools": "nonsense" });
+
+    expect(await failure(node)).toMatchObject({ word: "annotation-invalid" });
+    expect(node.effects).not.toContain("list pool");
+  });
+
+  it("takes the pod's pool", async () => {
+    await using node = await PodNode.create();
+    const { samplePool } = await import("../../support/samples.ts");
+    await node.datastore.pools.create("other", samplePool("other", "10.61.0.0/26"));
+    node.annotate({ "cni.projectcalico.org/ipv4pools": '["other"]' });
+
+    const { ips } = await node.add();
+
+    expect(ips[0]?.address).toMatch(/^10\.61\.0\.\d+\/32$/);
+  });
+});
+
+describe("ADD of a pod that fails", () => {
+  it.each(["update block", "apply", "announce"])("leaves nothing behind when it fails at: %s", async (effect) => {
+    await using node = await PodNode.create();
+    await node.add({ container: "other" });
+    await node.del({ container: "other" });
+    node.failure = { effect, error: new DatastoreError("invalid", "arranged") };
+
+    const error = await failure(node);
+
+    expect(error).toBeInstanceOf(Error);
+    await nothingLeft(node);
+  });
+
+  it("withdraws an announcement that may have been made although nobody said so", async () => {
+    await using node = await PodNode.create();
+    node.failure = { effect: "announce", error: new DatastoreError("unavailable", "no answer"), isAfter: true };
+
+    expect(await failure(node)).toMatchObject({ message: "no answer" });
+
+    await nothingLeft(node);
+    expect(node.effects.indexOf("withdraw")).toBeLessThan(node.effects.indexOf("undo apply"));
+  });
+
+  it("does not ask again where it was told no", async () => {
+    await using node = await PodNode.create();
+    node.failure = { effect: "announce", error: new DatastoreError("unauthorized", "forbidden") };
+
+    await failure(node);
+
+    expect(node.effects).not.toContain("withdraw");
+  });
+
+  it("keeps the address and the announcement of the same container's earlier ADD", async () => {
+    await using node = await PodNode.create();
+    await node.add();
+    const before = node.annotations();
+    node.failure = { effect: "apply", error: new TortieError("interface-exists", "file exists") };
+
+    expect(await failure(node)).toMatchObject({ message: "file exists" });
+
+    expect(await node.handles()).toEqual({ "net1.c1": 1 });
+    expect(node.annotations()).toEqual(before);
+  });
+});
+
+describe("ADD of a pod again", () => {
+  it("takes a new address for a new container, and the old container's DEL leaves the new one alone", async () => {
+    await using node = await PodNode.create();
+    const first = await node.add({ container: "old" });
+    const second = await node.add({ container: "new" });
+    expect(second.ips).not.toEqual(first.ips);
+    const link = [...node.links];
+
+    await node.del({ container: "old" });
+
+    expect(await node.handles()).toEqual({ "net1.new": 1 });
+    expect(node.annotations()["cni.projectcalico.org/podIP"]).toBe(second.ips[0]?.address);
+    expect([...node.links]).toEqual(link);
+  });
+
+  it("takes another address for the same container, and one DEL frees both", async () => {
+    await using node = await PodNode.create();
+    await node.add();
+    await node.add();
+    expect(await node.handles()).toEqual({ "net1.c1": 2 });
+
+    await node.del();
+
+    await nothingLeft(node);
+  });
+
+  it("gives back first what a killed ADD of this container took", async () => {
+    await using node = await PodNode.create();
+    await node.add();
+    // The process died before it could announce.
+    node.annotate({ "cni.projectcalico.org/containerID": "", "cni.projectcalico.org/podIP": "", "cni.projectcalico.org/podIPs": "" });
+
+    await node.add();
+
+    expect(await node.handles()).toEqual({ "net1.c1": 1 });
+  });
+});

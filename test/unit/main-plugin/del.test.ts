@@ -1,0 +1,106 @@
+import { DatastoreError } from "../../../lib/datastore/datastore.ts";
+import { type PodCall, PodNode } from "./pod-node.ts";
+
+async function failure(node: PodNode, call: PodCall = {}): Promise<unknown> {
+  return node.del(call).then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+}
+
+describe("DEL of a pod", () => {
+  it("removes the link, then the address, then the announcement", async () => {
+    await using node = await PodNode.create();
+    await node.add();
+    node.effects.length = 0;
+
+    await node.del();
+
+    expect(node.effects.filter((effect) => !effect.startsWith("get cluster"))).toEqual([
+      "remove link",
+      "get handle net1.c1",
+      "get ipam-configuration default",
+      "get block 10-60-0-0-26",
+      "update block",
+      "delete handle",
+      "get handle shop.cart",
+      "withdraw",
+    ]);
+    expect(await node.handles()).toEqual({});
+    expect(node.annotations()).toMatchObject({ "cni.projectcalico.org/containerID": "c1", "cni.projectcalico.org/podIP": "" });
+  });
+
+  it("asks four questions when nothing is left", async () => {
+    await using node = await PodNode.create();
+    await node.del();
+    expect(node.effects.filter((effect) => effect !== "remove link")).toHaveLength(4);
+  });
+
+  it.each([
+    ["is not ready", async (node: PodNode) => node.setReady(false), "Calico is currently not ready to process requests"],
+    [
+      "cannot be asked",
+      async (node: PodNode) => {
+        node.failure = { effect: "get cluster-information default", error: new DatastoreError("unavailable", "connection refused") };
+      },
+      "error getting ClusterInformation: connection refused",
+    ],
+  ])("removes the link and leaves the datastore alone when the cluster %s", async (_, arrange, message) => {
+    await using node = await PodNode.create();
+    await node.add();
+    const announced = node.annotations();
+    await arrange(node);
+
+    expect(await failure(node)).toMatchObject({ message });
+
+    expect([...node.links]).toEqual([]);
+    expect(await node.handles()).toEqual({ "net1.c1": 1 });
+    expect(node.annotations()).toEqual(announced);
+  });
+
+  it("keeps the address while its link is there, and withdraws the announcement all the same", async () => {
+    await using node = await PodNode.create();
+    await node.add();
+    node.failure = { effect: "remove link", error: new Error("device busy") };
+
+    expect(await failure(node)).toMatchObject({ message: "device busy" });
+
+    expect(await node.handles()).toEqual({ "net1.c1": 1 });
+    expect(node.annotations()["cni.projectcalico.org/podIP"]).toBe("");
+  });
+
+  it("releases the address when the pod may not be patched, and reports that", async () => {
+    await using node = await PodNode.create();
+    await node.add();
+    node.failure = { effect: "withdraw", error: new DatastoreError("unauthorized", "forbidden") };
+
+    expect(await failure(node)).toMatchObject({ message: "forbidden" });
+
+    expect(await node.handles()).toEqual({});
+  });
+
+  it.each(["allowedSourcePrefixes", "floatingIPs", "hwAddr", "ipAddrs", "podIP", "ipv4pools"])(
+    "works whatever the annotation %s says",
+    async (annotation) => {
+      await using node = await PodNode.create();
+      await node.add();
+      node.annotate({ [`cni.projectcalico.org/${annotation}`]: "nonsense" });
+
+      await node.del();
+
+      expect(await node.handles()).toEqual({});
+    },
+  );
+
+  it("leaves the annotations of a pod that it never served alone", async () => {
+    await using node = await PodNode.create();
+    await node.del();
+    expect(node.annotations()).toEqual({});
+  });
+
+  it("succeeds when no pod is named", async () => {
+    await using node = await PodNode.create();
+    await node.del({ args: "" });
+    expect(node.effects).not.toContain("withdraw");
+  });
+});

@@ -1,0 +1,270 @@
+/**
+ * A node of a Kubernetes cluster in this process: the datastore in memory, one pod behind a KubernetesCore of ours, and a dataplane
+ * that keeps nothing but names. Every effect of a verb is noted in order, and any of them can be made to fail.
+ */
+import { mkdtempSync, rmSync, symlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Dataplane } from "../../../dataplane/dataplane.ts";
+import { createIpamServices } from "../../../ipam-plugin/services.ts";
+import type { CniRequest, CniResult } from "../../../lib/cni/protocol.ts";
+import { parseResult } from "../../../lib/cni/result.ts";
+import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
+import type { Collection, Datastore, Versioned } from "../../../lib/datastore/datastore.ts";
+import type { KubernetesCore } from "../../../lib/datastore/kubernetes/core/core.ts";
+import { parseJson } from "../../../lib/json/parse.ts";
+import type { JsonObject } from "../../../lib/json/value.ts";
+import type { Namespace, Pod } from "../../../lib/kubernetes/objects.ts";
+import type { Logger } from "../../../lib/log/logger.ts";
+import { beginAdd } from "../../../main-plugin/add.ts";
+import { completeAdd } from "../../../main-plugin/complete-add.ts";
+import { del } from "../../../main-plugin/del.ts";
+import type { Services } from "../../../main-plugin/services.ts";
+import { type Call, type Fate, type MemoryDatastore, MemoryStore } from "../../support/memory-datastore.ts";
+import { samplePool } from "../../support/samples.ts";
+
+const CONTAINER_ID = "cni.projectcalico.org/containerID";
+const POD_IP = "cni.projectcalico.org/podIP";
+const POD_IPS = "cni.projectcalico.org/podIPs";
+
+export interface PodCall {
+  readonly container?: string;
+  readonly args?: string;
+  /** Absent: that of this process, which is not touched. */
+  readonly netns?: string;
+  /** Keys over the node's network configuration. */
+  readonly conf?: JsonObject;
+}
+
+export class PodNode implements AsyncDisposable {
+  /** Effects in their order: "get cluster-information default", "pod", "apply", "announce". */
+  readonly effects: string[] = [];
+  /** Links of the host: name → alias. */
+  readonly links = new Map<string, string>();
+  readonly datastore: MemoryDatastore;
+  pod: Pod | undefined = samplePod();
+  namespace: Namespace | undefined = { name: "shop", labels: {}, annotations: {} };
+  /** Thrown by the effect of this name, after it was carried out when `isAfter`. */
+  failure: { readonly effect: string; readonly error: Error; readonly isAfter?: boolean } | undefined;
+  readonly #store = new MemoryStore();
+  readonly #directory = mkdtempSync(join(tmpdir(), "tortie-pod-node-"));
+
+  constructor() {
+    // Our own executable under the IPAM plugin's name is served in this process.
+    symlinkSync(process.execPath, join(this.#directory, "calico-ipam"));
+    this.datastore = this.#store.connect();
+  }
+
+  static async create(): Promise<PodNode> {
+    const node = new PodNode();
+    await node.datastore.pools.create("pool4", samplePool("pool4", "10.60.0.0/26"));
+    await node.datastore.nodes.create("worker-1", { name: "worker-1", labels: {} });
+    await node.setReady(true);
+    return node;
+  }
+
+  async setReady(datastoreReady: boolean | undefined): Promise<void> {
+    const { clusterInformation } = this.datastore;
+    const stored = await clusterInformation.get("default");
+    if (stored === undefined) await clusterInformation.create("default", { datastoreReady });
+    else await clusterInformation.update("default", { datastoreReady }, stored.revision);
+  }
+
+  async add(call: PodCall = {}): Promise<CniResult> {
+    const [request, config] = this.#call("ADD", call);
+    const services = this.#services();
+    const printed = await completeAdd(await beginAdd(request, config, services), services);
+    return parseResult(parseJson(printed), request.cniVersion, "result");
+  }
+
+  del(call: PodCall = {}): Promise<void> {
+    return del(...this.#call("DEL", call), this.#services());
+  }
+
+  annotations(): Readonly<Record<string, string>> {
+    return this.pod?.annotations ?? {};
+  }
+
+  annotate(annotations: Readonly<Record<string, string>>): void {
+    if (this.pod !== undefined) this.pod = { ...this.pod, annotations: { ...this.pod.annotations, ...annotations } };
+  }
+
+  /** Addresses by the handle that holds them. */
+  async handles(): Promise<Readonly<Record<string, number>>> {
+    const counts: Record<string, number> = {};
+    for (const { value } of await this.datastore.blocks.list()) {
+      for (const index of value.allocations) {
+        const handle = index === null ? undefined : value.attributes[index]?.handleId;
+        if (handle !== undefined) counts[handle] = (counts[handle] ?? 0) + 1;
+      }
+    }
+    const known = (await this.datastore.handles.list()).map(({ value }) => value.id).sort();
+    expect(known).toEqual(Object.keys(counts).sort());
+    return counts;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    rmSync(this.#directory, { recursive: true });
+  }
+
+  #call(
+    command: "ADD" | "DEL",
+    { container = "c1", args, netns = "/proc/self/ns/net", conf = {} }: PodCall,
+  ): [CniRequest, ReturnType<typeof decodeNetworkConfig>] {
+    const netconf: JsonObject = {
+      name: "net1",
+      type: "calico",
+      cniVersion: "1.0.0",
+      datastore_type: "kubernetes",
+      nodename: "worker-1",
+      nodename_file_optional: true,
+      ipam_lock_file: join(this.#directory, "ipam.lock"),
+      ipam: { type: "calico-ipam" },
+      policy: { type: "k8s" },
+      ...conf,
+    };
+    const request: CniRequest = {
+      command,
+      containerId: container,
+      netns,
+      interfaceName: "eth0",
+      args: args ?? "IgnoreUnknown=1;K8S_POD_NAME=cart;K8S_POD_NAMESPACE=shop",
+      path: this.#directory,
+      netnsOverride: true,
+      stdin: new TextEncoder().encode(JSON.stringify(netconf)),
+      netconf,
+      network: "net1",
+      cniVersion: "1.0.0",
+    };
+    return [request, decodeNetworkConfig(netconf)];
+  }
+
+  #services(): Services {
+    const ofCluster = asOfCluster(this.#store.connect("plugin", (call) => this.#gate(call)));
+    const services: Services = {
+      env: {},
+      log: silentLogger,
+      dataplane: this.#dataplane(),
+      datastoreType: "kubernetes",
+      isStandalone: false,
+      datastore: async () => ofCluster,
+      headStart: async () => {},
+      core: async () => this.#core(),
+      ipamServices: async () => createIpamServices({ datastore: ofCluster, node: "worker-1", env: {}, log: silentLogger }),
+      ensureOutgoing: async () => {
+        this.effects.push("nat");
+      },
+    };
+    return services;
+  }
+
+  async #gate(call: Call): Promise<Fate> {
+    await this.#effect(`${call.operation} ${call.kind}${call.operation === "get" ? ` ${call.key}` : ""}`, () => {});
+    return "proceed";
+  }
+
+  async #effect<T>(effect: string, work: () => T): Promise<T> {
+    this.effects.push(effect);
+    const failure = this.failure?.effect === effect ? this.failure : undefined;
+    if (failure !== undefined && failure.isAfter !== true) throw failure.error;
+    const result = work();
+    if (failure !== undefined) throw failure.error;
+    return result;
+  }
+
+  #core(): KubernetesCore {
+    return {
+      pod: () => this.#effect("pod", () => this.pod),
+      namespace: () => this.#effect("namespace", () => this.namespace),
+      node: () => this.#effect("node", () => undefined),
+      announce: (_, { containerID, ipNetworks }) =>
+        this.#effect("announce", () =>
+          this.annotate({ [CONTAINER_ID]: containerID, [POD_IP]: ipNetworks[0] ?? "", [POD_IPS]: ipNetworks.join(",") }),
+        ),
+      withdraw: (_, containerID) =>
+        this.#effect("withdraw", () => {
+          if (this.pod === undefined) return "missing";
+          if (this.annotations()[CONTAINER_ID] !== containerID) return "not-ours";
+          this.annotate({ [POD_IP]: "", [POD_IPS]: "" });
+          return "withdrawn";
+        }),
+      serverVersion: async () => "v1.34.4",
+    };
+  }
+
+  #dataplane(): Dataplane {
+    const { links } = this;
+    return {
+      prepare: () => {},
+      apply: ({ host }, undo) =>
+        this.#effect("apply", () => {
+          links.set(host.name, host.alias);
+          undo.defer(() => {
+            this.effects.push("undo apply");
+            links.delete(host.name);
+          });
+          return { podMac: "02:00:00:00:00:01", kind: "veth", warnings: [] };
+        }),
+      hasPodEnd: async () => false,
+      inspect: async () => [],
+      hostEndAlias: async (name) => links.get(name),
+      remove: ({ hostInterface }) =>
+        this.#effect("remove link", () => {
+          links.delete(hostInterface);
+        }),
+      listOwned: async () => [],
+      removeUnfinished: async () => [],
+      removeHostEnd: (name, alias) =>
+        this.#effect("remove host end", () => {
+          if (links.get(name) === alias) links.delete(name);
+        }),
+    };
+  }
+}
+
+/** Without what only stores of a node have: pools from the configuration, and the look for blocks with room. */
+function asOfCluster(datastore: MemoryDatastore): Datastore {
+  const { pools, blocks } = datastore;
+  return { ...datastore, pools: withoutExtras(pools), blocks: withoutExtras(blocks) };
+}
+
+function withoutExtras<T>(collection: Collection<string, T> & { list(): Promise<readonly Versioned<T>[]> }) {
+  return {
+    get: (key: string) => collection.get(key),
+    list: () => collection.list(),
+    create: (key: string, value: T) => collection.create(key, value),
+    update: (key: string, value: T, revision: string) => collection.update(key, value, revision),
+    delete: (key: string, revision: string) => collection.delete(key, revision),
+  };
+}
+
+export function samplePod(changes: Partial<Pod> = {}): Pod {
+  return {
+    namespace: "shop",
+    name: "cart",
+    uid: "9b1c",
+    resourceVersion: "7",
+    labels: {},
+    annotations: {},
+    owners: [],
+    generateName: "",
+    creationTimestamp: "",
+    isDeleting: false,
+    nodeName: "worker-1",
+    serviceAccountName: "default",
+    isHostNetwork: false,
+    ports: [],
+    phase: "Pending",
+    podIP: "",
+    podIPs: [],
+    ...changes,
+  };
+}
+
+const silentLogger: Logger = {
+  debug: () => {},
+  info: () => {},
+  error: () => {},
+  step: () => {},
+  flush: async () => {},
+};
