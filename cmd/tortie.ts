@@ -1,9 +1,6 @@
 /** The main plugin, `tortie` or `calico`: flags, then the verb that CNI_COMMAND names (C§0.1). */
 import type { Environment } from "../lib/cni/environment.ts";
-import type { CniRequest } from "../lib/cni/protocol.ts";
-import type { NetworkConfig } from "../lib/config/network-config.ts";
-import { withIgnoreUnknown } from "../lib/workload/cni-args.ts";
-import { type Access, createAccess } from "../main-plugin/access.ts";
+import { createAccess } from "../main-plugin/access.ts";
 import { type Plugin, print, printError, runPlugin } from "./plugin.ts";
 import { readFlags } from "./plugin-flags.ts";
 import { VERSION } from "./version.ts";
@@ -24,19 +21,10 @@ export async function tortie(argv: readonly string[], env: Environment): Promise
   const plugin: Plugin = {
     name: "tortie",
     async serve(request, config, log) {
-      const access = createAccess(config, env, log);
-      await access.headStart();
-      // The runtime's own keys (K8S_POD_UID and the like) must not fail the IPAM plugin, which inherits these arguments (C§0.1).
-      return serveVerb({ ...request, args: withIgnoreUnknown(request.args) }, config, access);
+      const { serve } = await import("../main-plugin/serve.ts");
+      const { createServices } = await import("../main-plugin/services.ts");
+      return serve(request, config, createServices(config, createAccess(config, env, log)));
     },
   };
   return runPlugin(plugin, env);
-}
-
-/** Loads what the verb needs. @returns what is to be printed */
-async function serveVerb(request: CniRequest, config: NetworkConfig, access: Access): Promise<string | undefined> {
-  if (request.command === "ADD") return (await import("../main-plugin/add.ts")).add(request, config, access);
-  const { serveOther } = await import("../main-plugin/other-verbs.ts");
-  await serveOther(request.command, request, config, access);
-  return undefined;
 }

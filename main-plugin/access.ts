@@ -1,4 +1,4 @@
-/** The way of one call to its datastore, which is opened once, at first use or ahead of it. */
+/** The way of one call to its datastore, which is opened once, at first use. */
 import type { Environment } from "../lib/cni/environment.ts";
 import { chooseDatastore } from "../lib/config/datastore-choice.ts";
 import type { DatastoreType, NetworkConfig } from "../lib/config/network-config.ts";
@@ -7,7 +7,6 @@ import type { KubernetesCore } from "../lib/datastore/kubernetes/core/core.ts";
 import { openDatastore } from "../lib/datastore/open.ts";
 import type { Logger } from "../lib/log/logger.ts";
 import { once } from "../lib/system/once.ts";
-import { turns } from "../lib/system/turns.ts";
 
 /** What is needed before anything is changed. */
 export interface Access {
@@ -20,11 +19,6 @@ export interface Access {
   datastore(): Promise<Datastore>;
   /** Pods, namespaces and nodes, over the connection that the datastore has when it is Kubernetes as well. */
   core(): Promise<KubernetesCore>;
-  /**
-   * Opens a datastore that is a server, and lets the handshake begin, so that what the caller does next costs no time of its own. Never
-   * fails: what stands in the way is met when the datastore is asked for.
-   */
-  headStart(): Promise<void>;
 }
 
 export function createAccess(config: NetworkConfig, env: Environment, log: Logger): Access {
@@ -42,14 +36,6 @@ export function createAccess(config: NetworkConfig, env: Environment, log: Logge
       const core = coreOf(store);
       if (core === undefined) throw new Error(`${store.description} knows no pods`);
       return core;
-    },
-    async headStart() {
-      if (isStandalone) return;
-      try {
-        await datastore();
-        // The first one makes the connection, the second one says the first word of the handshake.
-        await turns(2);
-      } catch {}
     },
   };
 }

@@ -29,8 +29,8 @@ export async function assignAddresses(assignment: Assignment, undo: Undo, servic
     const { assignWished } = await import("./wished-addresses.ts");
     return assignWished(assignment, addresses.addresses, undo, services);
   }
-  const { plugin, input, overlap } = assignment;
-  const ipam = connectIpam(plugin, input.request, input.config, services, overlap);
+  const { plugin, input } = assignment;
+  const ipam = connectIpam(plugin, input.request, input.config, services);
   const repeated = isRepeated(subject, attachment.identity.containerId);
   const result = repeated ? await ipam.add(undo, true) : await addAddresses(attachment, subject, ipam, undo, services);
   if (result.ips.length === 0) {

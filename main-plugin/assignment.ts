@@ -2,7 +2,6 @@
 import type { CniIp, CniResult } from "../lib/cni/protocol.ts";
 import type { NewAttachment } from "./attachment.ts";
 import type { IpamPlugin } from "./find-ipam.ts";
-import type { Overlap } from "./ipam.ts";
 import type { IpamInput } from "./ipam-input.ts";
 import type { Services } from "./services.ts";
 import type { Subject } from "./subject.ts";
@@ -13,7 +12,6 @@ export interface Assignment {
   readonly subject: Subject;
   readonly plugin: IpamPlugin;
   readonly input: IpamInput;
-  readonly overlap: Overlap;
 }
 
 export interface Assigned {

@@ -3,13 +3,12 @@
  * call is served in this process: same input, same outcome, same errors, without a second process start and a second datastore.
  */
 
-import { expectDel, HandleExistsError, ipamAdd, ipamRun, type View } from "../ipam-plugin/ipam-plugin.ts";
+import { HandleExistsError, ipamAdd, ipamRun } from "../ipam-plugin/ipam-plugin.ts";
 import { type DelegateCall, delegateAdd, runDelegate } from "../lib/cni/delegate.ts";
 import type { Environment } from "../lib/cni/environment.ts";
 import type { CniCommand, CniRequest, CniResult } from "../lib/cni/protocol.ts";
 import { exportedSettings } from "../lib/config/exported-settings.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
-import { meanwhile } from "../lib/system/turns.ts";
 import type { Undo } from "../lib/system/undo.ts";
 import { findIpam, type IpamPlugin, isInProcess } from "./find-ipam.ts";
 import type { Services } from "./services.ts";
@@ -28,8 +27,6 @@ export interface Ipam {
    * cannot tell adds as ever.
    */
   addFirst(undo: Undo): Promise<CniResult | typeof HOLDS_ADDRESSES>;
-  /** Asks the datastore ahead for what a DEL reads first. What fails here fails again in `run`. */
-  expectDel(): Promise<void>;
   /** DEL, CHECK, STATUS or GC: nothing to return but an error. */
   run(command: OtherCommand): Promise<void>;
 }
@@ -41,22 +38,13 @@ type OtherCommand = Exclude<CniCommand, "ADD" | "VERSION">;
 /** Time that a delegate may take: calico-ipam's own budget of 90 s, after waiting for the node's lock (I§1.8), and some to start. */
 const DELEGATE_TIME_LIMIT_MS = 240_000;
 
-/** What an ADD does beside waiting for its addresses. */
-export interface Overlap {
-  /** What the plugin of this process has been asked to look up already. */
-  readonly view: View | undefined;
-  /** Called now and then while the plugin waits for others. Must not throw. */
-  readonly meanwhile: (() => void) | undefined;
-}
-
 /**
  * @param request what the plugin gets: its standard input and its CNI_ARGS may be edited, and `config` is what that input says
- * @param overlap of its first ADD
  */
-export function connectIpam(plugin: IpamPlugin, request: CniRequest, config: NetworkConfig, services: Services, overlap?: Overlap): Ipam {
-  if (isInProcess(plugin, config)) return inProcess(request, config, services, overlap);
+export function connectIpam(plugin: IpamPlugin, request: CniRequest, config: NetworkConfig, services: Services): Ipam {
+  if (isInProcess(plugin, config)) return inProcess(request, config, services);
   const env = { ...services.env, ...exportedSettings(config, services.datastoreType) };
-  return new DelegatedIpam(plugin, request, env, services, overlap?.meanwhile);
+  return new DelegatedIpam(plugin, request, env, services);
 }
 
 /**
@@ -73,37 +61,25 @@ class DelegatedIpam implements Ipam {
   readonly #request: CniRequest;
   readonly #env: Environment;
   readonly #services: Services;
-  readonly #meanwhile: (() => void) | undefined;
 
-  constructor(
-    { executable, isOurs }: IpamPlugin,
-    request: CniRequest,
-    env: Environment,
-    services: Services,
-    meanwhile: (() => void) | undefined,
-  ) {
+  constructor({ executable, isOurs }: IpamPlugin, request: CniRequest, env: Environment, services: Services) {
     this.#executable = executable;
     this.isOurs = isOurs;
     this.#request = request;
     this.#env = env;
     this.#services = services;
-    this.#meanwhile = meanwhile;
   }
 
   async add(undo: Undo, isRepeated: boolean): Promise<CniResult> {
     // Registered first: a plugin that fails or dies half-way may have kept an address.
     if (!isRepeated) undo.defer(() => this.#giveBack());
-    const adding = delegateAdd(this.#executable, this.#call(), this.#request.cniVersion);
-    return this.#meanwhile === undefined ? adding : meanwhile(adding, this.#meanwhile);
+    return delegateAdd(this.#executable, this.#call(), this.#request.cniVersion);
   }
 
   /** ADD of CNI does not say what was there before. */
   addFirst(undo: Undo): Promise<CniResult> {
     return this.add(undo, false);
   }
-
-  /** It has a connection of its own. */
-  async expectDel(): Promise<void> {}
 
   async run(command: OtherCommand): Promise<void> {
     await runDelegate(this.#executable, { ...this.#call(), command });
@@ -123,12 +99,9 @@ class DelegatedIpam implements Ipam {
   }
 }
 
-function inProcess(request: CniRequest, config: NetworkConfig, services: Services, first: Overlap | undefined): Ipam {
-  let overlap = first;
+function inProcess(request: CniRequest, config: NetworkConfig, services: Services): Ipam {
   const add = async (undo: Undo, mustBeNew: boolean): Promise<CniResult> => {
-    const options = { ...overlap, mustBeNew };
-    overlap = undefined;
-    const { result, giveBack } = await ipamAdd(request, config, await services.ipamServices(), options);
+    const { result, giveBack } = await ipamAdd(request, config, await services.ipamServices(), { mustBeNew });
     undo.defer(giveBack);
     return result;
   };
@@ -142,9 +115,6 @@ function inProcess(request: CniRequest, config: NetworkConfig, services: Service
         if (error instanceof HandleExistsError) return HOLDS_ADDRESSES;
         throw error;
       }
-    },
-    async expectDel() {
-      expectDel(request, await services.ipamServices());
     },
     async run(command) {
       await ipamRun(command, request, config, await services.ipamServices());

@@ -13,7 +13,7 @@ import { podAnnotationIfAny } from "../lib/workload/annotations/annotation.ts";
 import { floatingNats } from "../lib/workload/annotations/floating-ips.ts";
 import { configWithPodPools, withPodPools } from "../lib/workload/annotations/ipam-netconf.ts";
 import { wishedSourcePrefixes } from "../lib/workload/annotations/source-prefixes.ts";
-import { type PodWishes, podWishes, wantsAnyAddress } from "../lib/workload/annotations/wishes.ts";
+import { type PodWishes, podWishes } from "../lib/workload/annotations/wishes.ts";
 import type { Access } from "./access.ts";
 import type { Attachment } from "./attachment.ts";
 import type { IpamInput } from "./ipam-input.ts";
@@ -24,22 +24,13 @@ import type { RecordedAddresses, Subject } from "./subject.ts";
 const POD_ENDPOINT = "eth0";
 
 /** @throws TortieError `datastore-object-missing`, `identity-invalid`, `annotation-invalid`, `feature-disabled`; DatastoreError */
-export async function readPodSubject(
-  attachment: Attachment,
-  config: NetworkConfig,
-  access: Access,
-  wantsAny: () => void,
-): Promise<Subject> {
+export async function readPodSubject(attachment: Attachment, config: NetworkConfig, access: Access): Promise<Subject> {
   const { identity, args } = attachment;
   const key = { namespace: identity.namespace, name: identity.pod };
   const core = await access.core();
   const hasWishes = config.policy.type === "k8s";
   const needsNamespace = hasWishes && isCalicoIpam(config.ipam.type);
-  const readingPod = core.pod(key);
-  // Asked for together with the pod; what becomes of it is met below.
-  const readingNamespace = needsNamespace ? core.namespace(key.namespace) : undefined;
-  readingNamespace?.catch(() => {});
-  const pod = (await readingPod) ?? (await missing(key, readingNamespace ?? core.namespace(key.namespace)));
+  const pod = (await core.pod(key)) ?? (await missing(key, core));
   if (pod.nodeName === "") {
     throw new TortieError(
       "identity-invalid",
@@ -47,10 +38,9 @@ export async function readPodSubject(
       { next: "wait until the scheduler has chosen a node; spec.nodeName names it" },
     );
   }
-  if (wantsAnyAddress(pod, config, args)) wantsAny();
   // Judged before the namespace, which does not have this annotation.
   if (hasWishes) wishedSourcePrefixes(pod);
-  const namespace = readingNamespace && existing(await readingNamespace, key.namespace);
+  const namespace = needsNamespace ? existing(await core.namespace(key.namespace), key.namespace) : undefined;
   const known = announced(pod);
   const wishes = podWishes(pod, namespace, config, args);
   return {
@@ -111,8 +101,8 @@ async function announce(
 }
 
 /** Of a pod and its namespace the one that is missing is named, in the words of the API server (recordings pod-missing, namespace-missing). */
-async function missing({ namespace, name }: NamespacedName, reading: Promise<Namespace | undefined>): Promise<never> {
-  existing(await reading, namespace);
+async function missing({ namespace, name }: NamespacedName, core: KubernetesCore): Promise<never> {
+  existing(await core.namespace(namespace), namespace);
   throw new TortieError("datastore-object-missing", `pods ${JSON.stringify(name)} not found in namespace ${namespace}`);
 }
 

@@ -36,18 +36,12 @@ export interface Subject {
 }
 
 /**
- * @param wantsAny called as soon as it is certain enough that the workload wants addresses, but no particular ones
  * @throws TortieError `annotation-invalid`, `feature-disabled`, `identity-invalid`, `datastore-object-missing`; DatastoreError
  */
-export async function readSubject(
-  attachment: Attachment,
-  config: NetworkConfig,
-  access: Access,
-  wantsAny: () => void = () => {},
-): Promise<Subject> {
+export async function readSubject(attachment: Attachment, config: NetworkConfig, access: Access): Promise<Subject> {
   if (access.datastoreType !== "kubernetes") return storedSubject(attachment, config, await access.datastore());
   const { readPodSubject } = await import("./pod-subject.ts");
-  return readPodSubject(attachment, config, access, wantsAny);
+  return readPodSubject(attachment, config, access);
 }
 
 /** The container that an earlier ADD of this attachment gave addresses to is this one: it may be using them. */

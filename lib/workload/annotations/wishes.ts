@@ -16,7 +16,7 @@ import type { CniArgs } from "../cni-args.ts";
 import type { MacAddress } from "../mac.ts";
 import { requestedAddresses, requestedMac } from "../requested.ts";
 import { type WishedAddresses, wishedAddresses } from "./addresses.ts";
-import { ANNOTATION_PREFIX, type AnnotatedNamespace, type AnnotatedPod } from "./annotation.ts";
+import type { AnnotatedNamespace, AnnotatedPod } from "./annotation.ts";
 import { wishedFloatingIps } from "./floating-ips.ts";
 import { wishedMac } from "./hardware-address.ts";
 import { NO_POOLS, withoutAnnotations } from "./no-annotations.ts";
@@ -36,9 +36,6 @@ export interface PodWishes {
   /** Canonical CIDRs. */
   readonly allowedSourcePrefixes: readonly string[];
 }
-
-/** What ADD itself writes (C§3.1). */
-const RECORD: ReadonlySet<string> = new Set(["podIP", "podIPs", "containerID"].map((name) => ANNOTATION_PREFIX + name));
 
 type Configuration = Pick<NetworkConfig, "policy" | "ipam" | "featureControl" | "runtimeConfig">;
 type Arguments = Pick<CniArgs, "ip" | "mac">;
@@ -61,21 +58,6 @@ export function podWishes(pod: AnnotatedPod, namespace: AnnotatedNamespace | und
     floatingIps: wishedFloatingIps(pod, config, expectedFamilies(addresses, families, config, args)),
     allowedSourcePrefixes: wishedSourcePrefixes(pod),
   };
-}
-
-/**
- * Whether it is certain at a glance that the pod itself leaves everything to its namespace and the configuration: no annotation of ours
- * but the record, and no address asked for elsewhere. Others are not looked into; `podWishes` does that.
- */
-export function wantsAnyAddress(pod: AnnotatedPod, config: Configuration, args: Arguments): boolean {
-  if (config.policy.type === "k8s" && Object.keys(pod.annotations).some((key) => key.startsWith(ANNOTATION_PREFIX) && !RECORD.has(key))) {
-    return false;
-  }
-  try {
-    return requestedAddresses(config, args).length === 0;
-  } catch {
-    return false;
-  }
 }
 
 /** The families that the pod will have, as far as that is certain before the IPAM plugin has answered. */

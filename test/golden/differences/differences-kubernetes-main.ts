@@ -24,8 +24,6 @@ const LINK_WITHOUT_CLUSTER = "docs/decisions.md: DEL takes the link away before 
 const DEL_IN_SPITE_OF_ANNOTATIONS = "design §8: DEL never depends on what only ADD needs";
 const BY_CONTAINER_ID = "design §8: whose annotations they are is told by the container id, not by the pod's node or the interface's name";
 const NO_SUCH_NAME = "design §8: a name that Kubernetes cannot store is refused at once, before anything is touched";
-const ASKED_TOGETHER =
-  "docs/decisions.md: what an ADD reads is asked for together, and so are the handles of a DEL, before an answer may make some needless";
 const NO_PANIC = "design §8: one error with a stable code instead of a panic";
 
 /** The scenarios whose difference is the local store's too, to the letter. */
@@ -102,14 +100,6 @@ const DEL_DONE: Expectations = {
   ...requests({ 1: 8 }),
 };
 
-/**
- * The question that decides, and at most the two that went out with it: how many of those the server still took up when the process ended
- * is a matter of time.
- */
-function askedTogether(...calls: readonly number[]): Expectations {
-  return requests(Object.fromEntries(calls.map((call) => [call, 3])));
-}
-
 /** A DEL that finds nothing left, although an annotation is bad. */
 function delOfNothing(call: string): Expectations {
   return { ...succeedsSilently(call), [`${call} > files > ${LOCK}`]: { is: "" } };
@@ -150,33 +140,28 @@ const FLOATING_IPS_MOVE_ON: Expectations = {
 export const KUBERNETES_MAIN_DIFFERENCES: Readonly<Record<string, DeliberateDifference>> = {
   ...Object.fromEntries(AS_ON_THE_LOCAL_STORE.map((name) => [name, inherited(MAIN_DIFFERENCES, name)])),
   "main/check-after-damage": withExpectations(inherited(MAIN_DIFFERENCES, "main/check-after-damage"), requests({ 1: 2, 2: 2 })),
-  "main/api-group-v3": { reason: ASKED_TOGETHER, expect: {}, races: askedTogether(0, 1, 2) },
   "main/cluster-missing": {
-    reason: `${LINK_WITHOUT_CLUSTER}; ${ASKED_TOGETHER}`,
+    reason: LINK_WITHOUT_CLUSTER,
     expect: noAttachment("call 3"),
-    races: askedTogether(0, 1, 3),
   },
   "main/cluster-not-ready": {
-    reason: `${LINK_WITHOUT_CLUSTER}; ${ASKED_TOGETHER}`,
+    reason: LINK_WITHOUT_CLUSTER,
     expect: noAttachment("call 3"),
-    races: askedTogether(0, 1, 3),
   },
   "main/cluster-ready-null": {
-    reason: `${NO_PANIC}; ${ASKED_TOGETHER}`,
+    reason: NO_PANIC,
     expect: {
       "* > error > msg": {
         is: "Calico is currently not ready to process requests: datastoreReady of ClusterInformation default is not set",
       },
     },
-    races: askedTogether(0, 1),
   },
   "main/del-bad-allowedsourceprefixes": { reason: DEL_IN_SPITE_OF_ANNOTATIONS, expect: DEL_DONE },
   "main/del-bad-floatingips": { reason: DEL_IN_SPITE_OF_ANNOTATIONS, expect: DEL_DONE },
   "main/del-kubeconfig-down": { reason: LINK_WITHOUT_CLUSTER, expect: noAttachment("call 1") },
   "main/del-kubeconfig-noroles": {
-    reason: `${LINK_WITHOUT_CLUSTER}; ${ASKED_TOGETHER}`,
+    reason: LINK_WITHOUT_CLUSTER,
     expect: noAttachment("call 1"),
-    races: askedTogether(1),
   },
   "main/env-no-args": {
     reason: `${DEL_IN_SPITE_OF_ANNOTATIONS}: a container that is no pod has its link and its handle and no annotations`,
@@ -259,12 +244,10 @@ export const KUBERNETES_MAIN_DIFFERENCES: Readonly<Record<string, DeliberateDiff
     reason: "docs/decisions.md: an ADD that asks for no address takes no lock",
     expect: { [`call 0 > files > ${LOCK}`]: ABSENT },
   },
-  "main/kubeconfig-anonymous": { reason: ASKED_TOGETHER, expect: {}, races: askedTogether(0, 1, 2) },
   "main/kubeconfig-nopatch": {
     reason: `${LEAVES_NOTHING}; invariant 4: DEL tries every step, and reports that it could not write the annotations at the end`,
     expect: { ...noAttachment("call 0"), ...noAttachment("call 1"), ...noAttachment("call 2"), ...requests({ 1: 4, 2: 4 }) },
   },
-  "main/kubeconfig-noroles": { reason: ASKED_TOGETHER, expect: {}, races: askedTogether(0, 1, 2) },
   "main/name-dots": {
     reason: NO_SUCH_NAME,
     expect: {
@@ -282,20 +265,17 @@ export const KUBERNETES_MAIN_DIFFERENCES: Readonly<Record<string, DeliberateDiff
   "main/noipam": { reason: ROUTES_FOR_ALL, expect: { ...hostRoute("10.99.0.1", "call 0"), ...hostRoute("fd99::1", "call 0") } },
   "main/noipam-outside-pools": { reason: ROUTES_FOR_ALL, expect: hostRoute("10.99.0.1", "call 0") },
   "main/pod-other-node": { reason: BY_CONTAINER_ID, expect: addresses("", "call 1", "call 2") },
-  "main/pod-unscheduled": { reason: ASKED_TOGETHER, expect: {}, races: askedTogether(0) },
   "main/policy-timeout--1": {
     reason: CONFIGURATION_FIRST,
     expect: { ...REFUSED_BEFORE_THE_LINKS, ...NO_HANDLE, ...NO_ANNOUNCEMENT },
   },
   "main/spoof-empty-entry": {
-    reason: `${DEL_IN_SPITE_OF_ANNOTATIONS}; ${ASKED_TOGETHER}`,
+    reason: DEL_IN_SPITE_OF_ANNOTATIONS,
     expect: { ...delOfNothing("call 1"), ...delOfNothing("call 2"), ...requests({ 1: 4, 2: 4 }) },
-    races: askedTogether(0),
   },
   "main/spoof-no-mask": {
-    reason: `${DEL_IN_SPITE_OF_ANNOTATIONS}; ${ASKED_TOGETHER}`,
+    reason: DEL_IN_SPITE_OF_ANNOTATIONS,
     expect: { ...delOfNothing("call 1"), ...delOfNothing("call 2"), ...requests({ 1: 4, 2: 4 }) },
-    races: askedTogether(0),
   },
   "main/spy-annotations": {
     reason: "design §8: numbers in a forwarded netconf keep their digits",

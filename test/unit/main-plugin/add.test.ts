@@ -1,6 +1,6 @@
 import { DatastoreError } from "../../../lib/datastore/datastore.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
-import { type PodCall, PodNode } from "./pod-node.ts";
+import { type PodCall, PodNode } from "../../support/pod-node.ts";
 
 /** The error that an ADD ends with. */
 async function failure(node: PodNode, call: PodCall = {}): Promise<unknown> {
@@ -69,8 +69,7 @@ describe("ADD of a pod", () => {
     const error = await failure(node);
 
     expect(error).toMatchObject({ word: "cluster-not-ready", message: expect.stringContaining(message) });
-    // All asked for together.
-    expect(node.effects).toEqual(["get cluster-information default", "pod", "namespace"]);
+    expect(node.effects).toEqual(["get cluster-information default"]);
   });
 
   it("names the namespace rather than the pod when neither is there", async () => {

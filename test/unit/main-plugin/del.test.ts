@@ -1,5 +1,5 @@
 import { DatastoreError } from "../../../lib/datastore/datastore.ts";
-import { type PodCall, PodNode } from "./pod-node.ts";
+import { type PodCall, PodNode } from "../../support/pod-node.ts";
 
 async function failure(node: PodNode, call: PodCall = {}): Promise<unknown> {
   return node.del(call).then(

@@ -1,7 +1,7 @@
 import { formatAddress } from "../../../../../lib/addresses/address.ts";
 import { decodeNetworkConfig } from "../../../../../lib/config/decode.ts";
 import type { JsonObject } from "../../../../../lib/json/value.ts";
-import { podWishes, wantsAnyAddress } from "../../../../../lib/workload/annotations/wishes.ts";
+import { podWishes } from "../../../../../lib/workload/annotations/wishes.ts";
 import { parseCniArgs } from "../../../../../lib/workload/cni-args.ts";
 import { annotatedNamespace, annotatedPod } from "../../../../support/pods.ts";
 
@@ -277,37 +277,5 @@ describe("an annotation that cannot be", () => {
       word: "feature-disabled",
       message: expect.stringMatching(new RegExp(`^requested feature is not enabled: ${feature} \\(annotation .* of pod rec/pod1\\)$`)),
     });
-  });
-});
-
-describe("whether a pod leaves its addresses to the configuration", () => {
-  const isAny = ({ pod = {}, netconf = {}, args = "" }: Asking) =>
-    wantsAnyAddress(
-      annotatedPod(pod),
-      decodeNetworkConfig({ policy: { type: "k8s" }, ipam: { type: "calico-ipam" }, ...netconf }),
-      parseCniArgs(args),
-    );
-
-  it.each<[string, Asking]>([
-    ["without annotations", {}],
-    ["with the annotations of an earlier ADD", { pod: { podIP: "10.0.0.9/32", podIPs: "10.0.0.9/32", containerID: "c1" } }],
-    ["whose annotations do not count", { pod: { ipAddrs: '["10.0.0.9"]' }, netconf: { policy: { type: "" } } }],
-  ])("is seen of one %s", (_, asking) => {
-    expect(isAny(asking)).toBe(true);
-  });
-
-  it.each<[string, Asking]>([
-    ["that names addresses", { pod: { ipAddrs: '["10.0.0.9"]' } }],
-    ["that names addresses outside IPAM", { pod: { ipAddrsNoIpam: '["10.0.0.9"]' }, netconf: FEATURES }],
-    ["that names its pools", { pod: { ipv4pools: '["a"]' } }],
-    ["that names its IPv6 pools", { pod: { ipv6pools: '["a"]' } }],
-    ["with any other annotation of ours", { pod: { allowedSourcePrefixes: '["10.9.0.0/16"]' } }],
-    ["that names its families", { pod: { ipFamilies: '["IPv6"]' } }],
-    ["whose runtime names an address", { args: "IP=10.0.0.9" }],
-    ["whose configuration names an address", { netconf: { runtimeConfig: { ips: ["10.0.0.9/24"] } } }],
-    ["whose annotation is refused", { pod: { ipAddrs: "nonsense" } }],
-    ["whose MAC is refused", { pod: { hwAddr: "nonsense" } }],
-  ])("is not assumed of one %s", (_, asking) => {
-    expect(isAny(asking)).toBe(false);
   });
 });

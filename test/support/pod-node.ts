@@ -5,23 +5,22 @@
 import { mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Dataplane } from "../../../dataplane/dataplane.ts";
-import { createIpamServices } from "../../../ipam-plugin/services.ts";
-import type { CniRequest, CniResult } from "../../../lib/cni/protocol.ts";
-import { parseResult } from "../../../lib/cni/result.ts";
-import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
-import type { Collection, Datastore, Versioned } from "../../../lib/datastore/datastore.ts";
-import type { KubernetesCore } from "../../../lib/datastore/kubernetes/core/core.ts";
-import { parseJson } from "../../../lib/json/parse.ts";
-import type { JsonObject } from "../../../lib/json/value.ts";
-import type { Namespace, Pod } from "../../../lib/kubernetes/objects.ts";
-import type { Logger } from "../../../lib/log/logger.ts";
-import { beginAdd } from "../../../main-plugin/add.ts";
-import { completeAdd } from "../../../main-plugin/complete-add.ts";
-import { del } from "../../../main-plugin/del.ts";
-import type { Services } from "../../../main-plugin/services.ts";
-import { type Call, type Fate, type MemoryDatastore, MemoryStore } from "../../support/memory-datastore.ts";
-import { samplePool } from "../../support/samples.ts";
+import type { Dataplane } from "../../dataplane/dataplane.ts";
+import { createIpamServices } from "../../ipam-plugin/services.ts";
+import type { CniRequest, CniResult } from "../../lib/cni/protocol.ts";
+import { parseResult } from "../../lib/cni/result.ts";
+import { decodeNetworkConfig } from "../../lib/config/decode.ts";
+import type { Collection, Datastore, Versioned } from "../../lib/datastore/datastore.ts";
+import type { KubernetesCore } from "../../lib/datastore/kubernetes/core/core.ts";
+import { parseJson } from "../../lib/json/parse.ts";
+import type { JsonObject } from "../../lib/json/value.ts";
+import type { Namespace, Pod } from "../../lib/kubernetes/objects.ts";
+import type { Logger } from "../../lib/log/logger.ts";
+import { add } from "../../main-plugin/add.ts";
+import { del } from "../../main-plugin/del.ts";
+import type { Services } from "../../main-plugin/services.ts";
+import { type Call, type Fate, type MemoryDatastore, MemoryStore } from "./memory-datastore.ts";
+import { samplePool } from "./samples.ts";
 
 const CONTAINER_ID = "cni.projectcalico.org/containerID";
 const POD_IP = "cni.projectcalico.org/podIP";
@@ -72,8 +71,7 @@ export class PodNode implements AsyncDisposable {
 
   async add(call: PodCall = {}): Promise<CniResult> {
     const [request, config] = this.#call("ADD", call);
-    const services = this.#services();
-    const printed = await completeAdd(await beginAdd(request, config, services), services);
+    const printed = await add(request, config, this.#services());
     return parseResult(parseJson(printed), request.cniVersion, "result");
   }
 
@@ -148,7 +146,6 @@ export class PodNode implements AsyncDisposable {
       datastoreType: "kubernetes",
       isStandalone: false,
       datastore: async () => ofCluster,
-      headStart: async () => {},
       core: async () => this.#core(),
       ipamServices: async () => createIpamServices({ datastore: ofCluster, node: "worker-1", env: {}, log: silentLogger }),
       ensureOutgoing: async () => {
