@@ -5,8 +5,8 @@
  */
 import type { CniRequest } from "../lib/cni/protocol.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
+import { attachmentsToKeep } from "../lib/config/valid-attachments.ts";
 import type { Block, Handle } from "../lib/datastore/resources.ts";
-import { TortieError } from "../lib/errors/errors.ts";
 import { workloadHandleId } from "../lib/workload/handles.ts";
 import type { HeldAddress } from "./allocator/allocator.ts";
 import { withHostLock } from "./host-lock.ts";
@@ -18,16 +18,10 @@ const NO_ALLOCATION = -1n;
 /**
  * Goes on after failures and throws the first.
  *
- * @throws TortieError `netconf-value` without the list of valid attachments
+ * @throws TortieError `attachments-missing`
  */
 export async function ipamGc(request: CniRequest, config: NetworkConfig, services: IpamServices): Promise<void> {
-  const { validAttachments } = config;
-  if (validAttachments === undefined) {
-    throw new TortieError(
-      "netconf-value",
-      'GC needs the key "cni.dev/valid-attachments": without it every container would lose its addresses',
-    );
-  }
+  const validAttachments = attachmentsToKeep(config);
   const isValid = new Set(validAttachments.map(({ containerID }) => containerID));
   const errors: unknown[] = [];
   await withHostLock(config, services, async (signal) => {

@@ -8,9 +8,9 @@
 import type { CniRequest, ValidAttachment } from "../lib/cni/protocol.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
 import { nodeName } from "../lib/config/node-name.ts";
+import { attachmentsToKeep } from "../lib/config/valid-attachments.ts";
 import { isDatastoreFailure } from "../lib/datastore/datastore.ts";
 import type { WorkloadEndpoint } from "../lib/datastore/resources.ts";
-import { TortieError } from "../lib/errors/errors.ts";
 import { attachmentAliasPrefix, parseAttachmentAlias } from "../lib/workload/alias.ts";
 import { assertClusterReady } from "./cluster-ready.ts";
 import { chooseIpam } from "./ipam.ts";
@@ -23,13 +23,7 @@ import type { Services } from "./services.ts";
 const HOST_PREFIX = "cali";
 
 export async function gc(request: CniRequest, config: NetworkConfig, services: Services): Promise<void> {
-  const { validAttachments } = config;
-  if (validAttachments === undefined) {
-    throw new TortieError(
-      "netconf-value",
-      'GC needs the key "cni.dev/valid-attachments": without it every container would lose its network',
-    );
-  }
+  const validAttachments = attachmentsToKeep(config);
   const outcome = new Outcome(services.log);
   await outcome.attempt("remove unfinished links", () => services.dataplane.removeUnfinished(HOST_PREFIX, HOST_MAC));
   const kept = [...validAttachments];

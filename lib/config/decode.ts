@@ -10,7 +10,8 @@ import { logConfig } from "./log-section.ts";
 import { mesosLabels } from "./mesos-args.ts";
 import type { NetworkConfig } from "./network-config.ts";
 import { NETCONF } from "./schema.ts";
-import { featureControl, kubernetesConfig, policyConfig, runtimeConfig, validAttachments } from "./sections.ts";
+import { featureControl, kubernetesConfig, policyConfig, runtimeConfig } from "./sections.ts";
+import { validAttachments } from "./valid-attachments.ts";
 
 export const DEFAULT_NODENAME_FILE = "/var/lib/calico/nodename";
 export const DEFAULT_IPAM_LOCK_FILE = "/var/run/calico/ipam.lock";
@@ -65,6 +66,6 @@ export function decodeNetworkConfig(netconf: JsonObject): NetworkConfig {
     mesosLabels: mesosLabels(given.args),
     // A string here is accepted and ignored (recording type-prevResult).
     prevResult: isJsonObject(prevResult) ? prevResult : undefined,
-    validAttachments: validAttachments(given["cni.dev/valid-attachments"]),
+    validAttachments: validAttachments(given["cni.dev/valid-attachments"], given["cni.dev/attachments"]),
   };
 }

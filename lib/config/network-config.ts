@@ -121,6 +121,6 @@ export interface NetworkConfig {
   readonly mesosLabels: readonly MesosLabel[];
   /** `prevResult` as it came; CHECK and DEL of CNI 0.4.0 and later carry it. */
   readonly prevResult: JsonObject | undefined;
-  /** `cni.dev/valid-attachments`; `undefined` when absent. */
+  /** What `cni.dev/valid-attachments` and `cni.dev/attachments` list; `undefined` when neither is there. */
   readonly validAttachments: readonly ValidAttachment[] | undefined;
 }

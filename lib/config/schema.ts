@@ -3,7 +3,8 @@ import { anyObject, anything, boolean, integer, keysOf, natural, text, texts } f
 import { ipamSchema } from "./ipam-section.ts";
 import { logMembers } from "./log-section.ts";
 import { argsSchema } from "./mesos-args.ts";
-import { attachmentsSchema, containerSchema, featureSchema, kubernetesSchema, policySchema, runtimeSchema } from "./sections.ts";
+import { containerSchema, featureSchema, kubernetesSchema, policySchema, runtimeSchema } from "./sections.ts";
+import { attachmentsSchema } from "./valid-attachments.ts";
 
 export const NETCONF = {
   cniVersion: text,
@@ -44,6 +45,7 @@ export const NETCONF = {
   // Calico never reads it, whatever its type (recording type-prevResult).
   prevResult: anything,
   "cni.dev/valid-attachments": attachmentsSchema,
+  "cni.dev/attachments": attachmentsSchema,
 
   // Without effect on Linux, but a wrong type is refused as Calico refuses it.
   mode: text,

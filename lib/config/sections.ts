@@ -1,6 +1,5 @@
 /** The small sections of a network configuration: `policy`, `kubernetes`, `runtimeConfig`, features, attachments (C§1.2, CNI 1.1.0). */
-import type { ValidAttachment } from "../cni/protocol.ts";
-import { boolean, type Decoded, list, record, secret, text, texts } from "./codec.ts";
+import { boolean, type Decoded, record, secret, text, texts } from "./codec.ts";
 import type { KubernetesConfig, NetworkConfig, PolicyConfig, RuntimeConfig } from "./network-config.ts";
 
 export const policySchema = record({
@@ -48,12 +47,4 @@ export const runtimeSchema = record({ mac: text, ips: texts, dns: dnsSchema });
 
 export function runtimeConfig(given: Decoded<typeof runtimeSchema> | undefined): RuntimeConfig {
   return { mac: given?.mac || undefined, ips: given?.ips ?? [] };
-}
-
-const attachment = record({ containerID: text, ifname: text });
-
-export const attachmentsSchema = list(attachment, "a list of objects", { containerID: undefined, ifname: undefined });
-
-export function validAttachments(given: Decoded<typeof attachmentsSchema> | undefined): readonly ValidAttachment[] | undefined {
-  return given?.map(({ containerID, ifname }) => ({ containerID: containerID ?? "", ifname: ifname ?? "" }));
 }

@@ -21,6 +21,7 @@ export function errorCatalogue() {
     "stdin-unreadable": { code: 5, next: "the runtime must pass the network configuration on standard input" },
     "netconf-not-json": { code: 6, next: "look at the line and column that the message gives, or run the file through any JSON checker" },
     "network-name-invalid": { code: 7, next: "name must start with a letter or digit and hold only letters, digits, '_', '.' and '-'" },
+    "attachments-missing": { code: 7, next: "the runtime must list the attachments it knows in cni.dev/valid-attachments" },
     "netns-own": { code: 8, next: "pass the container's network namespace in CNI_NETNS, or set CNI_NETNS_OVERRIDE=1 to mean this one" },
     "netconf-type": { code: 999, next: "correct the key that the message names; docs/configuration.md has every key's type" },
     "netconf-value": { code: 999, next: "correct the key that the message names; docs/configuration.md has every key's values" },

@@ -117,6 +117,15 @@ describe("GC", () => {
   it("refuses to run without the list of valid attachments", async () => {
     await using node = await Node.create();
     const run = await node.cni("GC", { conf: localConf(node, { cniVersion: "1.1.0" }) });
-    expect(run).toMatchObject({ exit: 1, json: { msg: expect.stringContaining("cni.dev/valid-attachments") } });
+    expect(run).toMatchObject({ exit: 1, json: { code: 7, msg: expect.stringContaining("cni.dev/valid-attachments") } });
+  });
+
+  it("F5: takes null for the empty list, as libcni sends it for a node without containers", async () => {
+    await using node = await Node.create();
+    const conf = localConf(node, { cniVersion: "1.1.0" });
+    await node.cni("ADD", { pod: await node.addPod(), containerId: "lost", conf });
+    const run = await node.cni("GC", { conf: { ...conf, "cni.dev/valid-attachments": null, "cni.dev/attachments": null } });
+    expect(run).toMatchObject({ exit: 0, stdout: "" });
+    expect(await readStore(node)).toMatchObject({ allocated: [], handles: [], endpoints: [] });
   });
 });

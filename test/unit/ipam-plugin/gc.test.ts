@@ -40,8 +40,18 @@ describe("IPAM GC", () => {
   it("refuses to run without the list, which would release everything", async () => {
     await using node = new IpamNode(CONF);
     await node.add();
-    await expect(node.gc()).rejects.toThrow("cni.dev/valid-attachments");
+    await expect(node.gc()).rejects.toMatchObject({ code: 7, word: "attachments-missing" });
     expect(await node.handles()).toEqual(["net1.c1"]);
+  });
+
+  it("F5: takes null for an empty list, and either key", async () => {
+    await using node = new IpamNode(CONF);
+    await node.add({ container: "c1" });
+    await node.add({ container: "c2" });
+    await node.gc({ conf: { "cni.dev/attachments": [{ containerID: "c2", ifname: "eth0" }] } });
+    expect(await node.handles()).toEqual(["net1.c2"]);
+    await node.gc({ conf: { "cni.dev/valid-attachments": null } });
+    expect(await node.handles()).toEqual([]);
   });
 
   it("leaves other networks alone, those with a longer name of the same beginning too", async () => {

@@ -208,6 +208,23 @@ describe("decodeNetworkConfig", () => {
     expect(decodeNetworkConfig(netconf('{"__proto__":{"mtu":9000},"ipam":{"__proto__":{"type":"x"}}}'))).toEqual(decodeNetworkConfig({}));
   });
 
+  it("F5: takes null for an empty list of attachments, which is what libcni sends of a node without containers", () => {
+    for (const key of ["cni.dev/valid-attachments", "cni.dev/attachments"]) {
+      expect(decodeNetworkConfig({ [key]: null }).validAttachments).toEqual([]);
+    }
+  });
+
+  it("F5: keeps what either key of attachments lists", () => {
+    const [one, two] = [
+      { containerID: "c1", ifname: "eth0" },
+      { containerID: "c2", ifname: "eth0" },
+    ];
+    expect(decodeNetworkConfig({ "cni.dev/attachments": [one] }).validAttachments).toEqual([one]);
+    const both = decodeNetworkConfig({ "cni.dev/valid-attachments": [one], "cni.dev/attachments": [two] });
+    expect(both.validAttachments).toEqual([one, two]);
+    expect(decodeNetworkConfig({ "cni.dev/valid-attachments": null, "cni.dev/attachments": [two] }).validAttachments).toEqual([two]);
+  });
+
   it("tells an empty list of valid attachments from an absent one", () => {
     expect(decodeNetworkConfig({ "cni.dev/valid-attachments": [] }).validAttachments).toEqual([]);
     expect(decodeNetworkConfig({}).validAttachments).toBeUndefined();
