@@ -7,8 +7,7 @@ import type { Clock } from "../ipam-plugin/allocator/allocator.ts";
 import { type Context, View } from "../ipam-plugin/allocator/context.ts";
 import { AGAIN, retry, sleep } from "../ipam-plugin/allocator/retry.ts";
 import type { Datastore } from "../lib/datastore/datastore.ts";
-import { isDatastoreFailure } from "../lib/datastore/datastore.ts";
-import { TortieError } from "../lib/errors/errors.ts";
+import { isDatastoreFailure, isRefusal } from "../lib/datastore/errors.ts";
 import type { Problem } from "./problem.ts";
 import { repairAffinity } from "./repairs/repair-affinity.ts";
 import { releaseUnused } from "./repairs/repair-allocation.ts";
@@ -46,7 +45,7 @@ export async function repair(problem: Problem, services: RepairServices): Promis
     });
   } catch (error) {
     // The refusals of the allocator's own steps, which this repair is made of.
-    if (error instanceof TortieError) return refused(error.message);
+    if (isRefusal(error)) return refused(error.message);
     throw error;
   }
 }

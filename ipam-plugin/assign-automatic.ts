@@ -1,7 +1,7 @@
 /** Addresses that nobody asked for by name: one of each family that is switched on (I§1.6 step 6). */
 
 import type { Family } from "../lib/addresses/address.ts";
-import { DatastoreError } from "../lib/datastore/datastore.ts";
+import { DatastoreError, isRefusal } from "../lib/datastore/errors.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import type { Assignment, AssignmentRequest } from "./add.ts";
 import { type AssignedAddress, type AutoAssignResult, type FamilyAssignment, HandleExistsError, type View } from "./allocator/allocator.ts";
@@ -73,7 +73,7 @@ export async function assignAutomatic(
     log.error(`cannot give back the addresses of a failed ADD: ${messageOf(error)}`);
     throw failure;
   }
-  if (mustBeNew && failure instanceof TortieError && (await exists(handle, services))) throw new HandleExistsError(handle);
+  if (mustBeNew && isRefusal(failure) && (await exists(handle, services))) throw new HandleExistsError(handle);
   throw failure;
 }
 

@@ -12,8 +12,6 @@ import { systemClock } from "../../ipam-plugin/services.ts";
 import type { Environment } from "../../lib/cni/environment.ts";
 import { chooseDatastore } from "../../lib/config/datastore-choice.ts";
 import { nodeName } from "../../lib/config/node-name.ts";
-import { asTortieError } from "../../lib/datastore/as-tortie-error.ts";
-import { DatastoreError } from "../../lib/datastore/datastore.ts";
 import { openDatastore } from "../../lib/datastore/open.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { print, printError } from "../plugin.ts";
@@ -70,6 +68,5 @@ function report({ moved, dropped, contested }: Upgraded, path: string, datastore
 }
 
 function describe(error: unknown): string {
-  const known = error instanceof DatastoreError ? asTortieError(error) : error;
-  return known instanceof TortieError ? `${known.message.trim()} (${known.word}: ${known.next})` : messageOf(error);
+  return error instanceof TortieError ? `${error.message.trim()} (${error.word}: ${error.next})` : messageOf(error);
 }

@@ -6,9 +6,9 @@
  * cluster are listed, once for a request. What was read may be old by the time of the claim; the claim finds out.
  */
 import { contains, covers, sizeOf } from "../../lib/addresses/address.ts";
-import { type BlockOwner, isDatastoreFailure, type Versioned } from "../../lib/datastore/datastore.ts";
+import type { BlockOwner, Versioned } from "../../lib/datastore/datastore.ts";
+import { isDatastoreFailure, isRefusal } from "../../lib/datastore/errors.ts";
 import type { Block } from "../../lib/datastore/resources.ts";
-import { TortieError } from "../../lib/errors/errors.ts";
 import { freeOrdinals, isEmpty, isOwnedBy, prefixOf } from "./block.ts";
 import { blockAt, blockCount, indexOf, startOf } from "./block-order.ts";
 import type { Context, View } from "./context.ts";
@@ -124,7 +124,7 @@ async function reclaim(context: Context, view: View, listed: Versioned<Block>, s
     if (context.clock.nowMs() - claimed < YOUNGEST_RECLAIM_MS) return false;
     return await releaseAffinity(context, view, { owner: affinity, cidr, mustBeEmpty: true, sequenceNumber }, signal);
   } catch (error) {
-    if (isDatastoreFailure(error, "conflict", "not-found") || error instanceof TortieError) return false;
+    if (isDatastoreFailure(error, "conflict", "not-found") || isRefusal(error)) return false;
     throw error;
   }
 }

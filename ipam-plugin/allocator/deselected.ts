@@ -1,7 +1,7 @@
 /** Blocks that a node should give up: empty, in a pool whose node selector does not select it any more (I§3.3, I§4.1.4). */
 
 import { covers } from "../../lib/addresses/address.ts";
-import { type BlockOwner, DatastoreError } from "../../lib/datastore/datastore.ts";
+import type { BlockOwner } from "../../lib/datastore/datastore.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { familyOf, prefixOf } from "./block.ts";
 import type { Context, View } from "./context.ts";
@@ -23,7 +23,7 @@ export async function releaseDeselected(
     try {
       if (await isDeselected(view, owner, cidr)) await releaseAffinity(context, view, { owner, cidr, mustBeEmpty: true }, signal);
     } catch (error) {
-      if (!(error instanceof TortieError) && !(error instanceof DatastoreError)) throw error;
+      if (!(error instanceof TortieError)) throw error;
     }
   }
 }

@@ -1,6 +1,7 @@
 /** The two owners of an address: the active one, and the one that takes over in a live migration (I§1.9). */
 import { type Address, formatAddress } from "../../lib/addresses/address.ts";
-import { isDatastoreFailure, type Versioned } from "../../lib/datastore/datastore.ts";
+import type { Versioned } from "../../lib/datastore/datastore.ts";
+import { isDatastoreFailure, isRefusal } from "../../lib/datastore/errors.ts";
 import type { AllocationAttribute, Block } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { HeldAddress, OwnerPreconditions, OwnerUpdates } from "./allocator.ts";
@@ -48,7 +49,7 @@ export async function setOwnerAttributes(
       const next = nextSequence(withOrdinalAttribute(block.value, ordinal, changed), context.clock.nowNs());
       return resultAt(await context.datastore.blocks.update(cidr, next, block.revision), ordinal);
     } catch (error) {
-      if (isDatastoreFailure(error, "conflict", "not-found") || (error instanceof TortieError && !isFresh)) return AGAIN;
+      if (isDatastoreFailure(error, "conflict", "not-found") || (isRefusal(error) && !isFresh)) return AGAIN;
       throw error;
     }
   });

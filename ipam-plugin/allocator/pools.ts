@@ -10,6 +10,7 @@ import {
   type Prefix,
   parsePrefix,
 } from "../../lib/addresses/address.ts";
+import { isRefusal } from "../../lib/datastore/errors.ts";
 import type { IPPool } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { type Labels, selects } from "../../lib/selector/selector.ts";
@@ -44,7 +45,7 @@ export async function choosePools(view: View, request: PoolRequest): Promise<rea
     return await choose(view, request);
   } catch (error) {
     // Nobody is refused because of a list that may be old.
-    if (!(error instanceof TortieError) || !view.poolsMayBeOld) throw error;
+    if (!isRefusal(error) || !view.poolsMayBeOld) throw error;
     view.refreshPools();
     return choose(view, request);
   }

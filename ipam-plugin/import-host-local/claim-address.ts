@@ -1,5 +1,6 @@
 /** One address that somebody uses already, made theirs in the datastore (I§7). */
 import { type Address, formatAddress } from "../../lib/addresses/address.ts";
+import { isRefusal } from "../../lib/datastore/errors.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { OwnerAttributes } from "../allocator/allocator.ts";
 import type { UpgradePorts } from "./ports.ts";
@@ -35,7 +36,7 @@ export async function claimAddress(
 
 /** The allocator's errors in Calico's words name no address; here many are worked through, and one of them is wrong. */
 export function named(error: unknown, address: Address): unknown {
-  if (!(error instanceof TortieError)) return error;
+  if (!isRefusal(error)) return error;
   const { word, next, message } = error;
   return new TortieError(word, `${formatAddress(address)}: ${message.trim()}`, { cause: error, next });
 }

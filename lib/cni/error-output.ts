@@ -1,12 +1,10 @@
 /** What a failed call prints on standard output: `{code, msg, details?}` (C§10). */
-import { asTortieError } from "../datastore/as-tortie-error.ts";
-import { DatastoreError } from "../datastore/datastore.ts";
 import { ForeignCniError, messageOf, TortieError } from "../errors/errors.ts";
 import { stringifyJson } from "../json/stringify.ts";
 
 /**
  * The error object, with four spaces of indentation and no newline behind it. `details` of an error of ours ends with its stable word and
- * the next step; a failure of the datastore has words of its own; an error of a delegate passes unchanged; anything else is a defect of
+ * the next step; an error of a delegate passes unchanged; anything else is a defect of
  * ours, code 999.
  *
  * An error that happened while another one was being undone is told after that other one, which came first.
@@ -20,14 +18,9 @@ export function renderError(error: unknown): string {
 
 function describe(error: unknown): { code: number; msg: string; details: string | undefined } {
   if (error instanceof ForeignCniError) return { code: error.code, msg: error.message, details: error.details };
-  const ours = asOurs(error);
+  const ours = error instanceof TortieError ? error : new TortieError("internal", messageOf(error));
   const hint = `${ours.word}: ${ours.next}`;
   return { code: ours.code, msg: ours.message, details: ours.details === undefined ? hint : `${ours.details}; ${hint}` };
-}
-
-function asOurs(error: unknown): TortieError {
-  if (error instanceof TortieError) return error;
-  return error instanceof DatastoreError ? asTortieError(error) : new TortieError("internal", messageOf(error));
 }
 
 /**

@@ -15,6 +15,8 @@ import type {
   WorkloadEndpoint,
 } from "./resources.ts";
 
+export { DatastoreError, type DatastoreFailure, isDatastoreFailure } from "./errors.ts";
+
 /** A value as it stood at one revision. Revisions are compared for equality only, never reused for another state of the same key. */
 export interface Versioned<T> {
   readonly value: T;
@@ -148,22 +150,4 @@ export interface Datastore extends AsyncDisposable {
   readonly clusterInformation: Reader<"default", ClusterInformation>;
   /** Absent where nobody knows of virtual machines: every pod is an ordinary one then. Asked for pods named `virt-launcher-…` only. */
   readonly virtualMachines?: VirtualMachines | undefined;
-}
-
-export type DatastoreFailure = "not-found" | "already-exists" | "conflict" | "unauthorized" | "unavailable" | "invalid";
-
-/** The closed set of what a driver may throw. `message` names the object; `cause` keeps the driver's own error. */
-export class DatastoreError extends Error {
-  readonly failure: DatastoreFailure;
-
-  constructor(failure: DatastoreFailure, message: string, cause?: unknown) {
-    super(message, cause === undefined ? undefined : { cause });
-    this.name = "DatastoreError";
-    this.failure = failure;
-  }
-}
-
-/** Whether `error` is a driver's failure of the given kind. */
-export function isDatastoreFailure(error: unknown, ...failures: readonly DatastoreFailure[]): error is DatastoreError {
-  return error instanceof DatastoreError && failures.includes(error.failure);
 }

@@ -1,8 +1,8 @@
 /** What goes wrong, said so that a person can act on it: the one class that carries the stable words of the catalogue. */
-import { errorCatalogue } from "./error-catalogue.ts";
+import { ERROR_CATALOGUE } from "./error-catalogue.ts";
 
 /** A stable word of the catalogue. */
-export type ErrorWord = keyof ReturnType<typeof errorCatalogue>;
+export type ErrorWord = keyof typeof ERROR_CATALOGUE;
 
 /** An error of Tortie's own: a stable word, what failed on which object (`message`), and what to do next. */
 export class TortieError extends Error {
@@ -16,7 +16,7 @@ export class TortieError extends Error {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.name = "TortieError";
     this.word = word;
-    const { code, next } = errorCatalogue()[word];
+    const { code, next } = ERROR_CATALOGUE[word];
     this.code = code;
     this.next = options.next ?? next;
     this.details = options.details;

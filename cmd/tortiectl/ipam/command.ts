@@ -1,6 +1,5 @@
-/** `tortiectl ipam …`: one function a subcommand; errors of the datastore are told in the words of the catalogue. */
-import { asTortieError } from "../../../lib/datastore/as-tortie-error.ts";
-import { DatastoreError } from "../../../lib/datastore/datastore.ts";
+/** `tortiectl ipam …`: one function a subcommand. */
+import { isDatastoreFailure } from "../../../lib/datastore/errors.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
 import { reportError } from "../report-error.ts";
 import type { Terminal } from "../terminal.ts";
@@ -33,13 +32,12 @@ async function reporting(terminal: Terminal, work: () => Promise<number>): Promi
   try {
     return await work();
   } catch (error) {
-    return reportError(terminal, error instanceof DatastoreError ? explained(error) : error);
+    return reportError(terminal, isDatastoreFailure(error, "unauthorized") ? unauthorized(error) : error);
   }
 }
 
-/** Whoever calls this may choose another account, which a plugin cannot. */
-function explained(error: DatastoreError): TortieError {
-  if (error.failure !== "unauthorized") return asTortieError(error);
+/** The caller may choose another account, which a plugin cannot. */
+function unauthorized(error: Error): TortieError {
   return new TortieError("datastore-unauthorized", error.message, {
     cause: error,
     next: "give a --kubeconfig whose account has that right; docs/kubernetes.md lists what each command needs",

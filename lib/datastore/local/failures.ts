@@ -29,7 +29,7 @@ const REASONS: Readonly<Record<number, string>> = {
  * @returns TortieError `datastore-damaged`, or DatastoreError `unavailable`
  */
 export function failureOf(error: unknown, path: string): Error {
-  if (error instanceof TortieError || error instanceof DatastoreError) return error;
+  if (error instanceof TortieError) return error;
   const code = primaryCode(error);
   const message = textOf(error);
   // A file that says it is ours but lacks our tables lost pages of its schema.

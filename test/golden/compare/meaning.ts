@@ -2,7 +2,7 @@
  * When two error texts say the same thing. Calico prints Go's type names and library texts; ours name the key or the object and must
  * keep Calico's recognisable fragments. An entry gives the fragments that both sides must have for one meaning.
  */
-import { errorCatalogue } from "../../../lib/errors/error-catalogue.ts";
+import { ERROR_CATALOGUE } from "../../../lib/errors/error-catalogue.ts";
 
 interface Meaning {
   readonly recorded: RegExp;
@@ -99,6 +99,6 @@ function addsTo(recorded: string, ours: string): boolean {
 
 /** `details` as Calico would have printed them: our word and next step, which stand behind, are taken off (C§10). */
 export function withoutNextStep(details: string): string {
-  const words = Object.keys(errorCatalogue()).join("|");
+  const words = Object.keys(ERROR_CATALOGUE).join("|");
   return details.replace(new RegExp(`(?:^|[;.,]?\\s+)(?:${words}): .*$`, "s"), "");
 }

@@ -108,8 +108,8 @@ export async function recover({ world, scheduler: before }: Run, seed: number): 
 }
 
 function isExpected(error: unknown, hasFaults: boolean): boolean {
-  if (error instanceof TortieError) return EXPECTED_WORDS.has(error.word) || (hasFaults && error.word === "datastore-contention");
-  return hasFaults && error instanceof DatastoreError && error.failure === "unavailable";
+  if (error instanceof DatastoreError) return hasFaults && error.failure === "unavailable";
+  return error instanceof TortieError && (EXPECTED_WORDS.has(error.word) || (hasFaults && error.word === "datastore-contention"));
 }
 
 /** Lets the client of the `index`-th call die there, before or after the call is carried out; dead clients stay dead. */

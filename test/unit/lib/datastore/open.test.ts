@@ -2,8 +2,6 @@ import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { decodeNetworkConfig } from "../../../../lib/config/decode.ts";
-import { asTortieError } from "../../../../lib/datastore/as-tortie-error.ts";
-import { DatastoreError } from "../../../../lib/datastore/datastore.ts";
 import { openDatastore } from "../../../../lib/datastore/open.ts";
 import type { JsonObject } from "../../../../lib/json/value.ts";
 
@@ -43,19 +41,5 @@ describe("opening the datastore", () => {
 
   it("refuses a type that nobody knows in Calico's words", async () => {
     await expect(openDatastore(config({ datastore_type: "redis" }), {})).rejects.toThrow("unknown datastore type: redis");
-  });
-});
-
-describe("a failure of the datastore as it is told to the runtime", () => {
-  it.each([
-    ["unavailable", "datastore-unavailable"],
-    ["unauthorized", "datastore-unauthorized"],
-    ["not-found", "datastore-object-missing"],
-    ["conflict", "datastore-contention"],
-    ["already-exists", "datastore-contention"],
-    ["invalid", "datastore-object-invalid"],
-  ] as const)("has a word of its own: %s", (failure, word) => {
-    const error = new DatastoreError(failure, "resource X is so");
-    expect(asTortieError(error)).toMatchObject({ word, code: 999, message: "resource X is so", cause: error });
   });
 });

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { errorCatalogue } from "../../../../lib/errors/error-catalogue.ts";
+import { ERROR_CATALOGUE } from "../../../../lib/errors/error-catalogue.ts";
 
 describe("docs/errors.md", () => {
   const rows = readFileSync("docs/errors.md", "utf8")
@@ -11,10 +11,10 @@ describe("docs/errors.md", () => {
     });
 
   it("has one row for each word of the catalogue, in alphabetical order", () => {
-    expect(rows.map(({ word }) => word)).toEqual(Object.keys(errorCatalogue()).sort());
+    expect(rows.map(({ word }) => word)).toEqual(Object.keys(ERROR_CATALOGUE).sort());
   });
 
-  it.each(Object.entries(errorCatalogue()))(
+  it.each(Object.entries(ERROR_CATALOGUE))(
     "tells code and next step of %s as the plugins do, and what happened",
     (word, { code, next }) => {
       expect(rows.find((row) => row.word === word)).toEqual({

@@ -1,0 +1,35 @@
+/** The errors of datastores: a closed set of failures (design §6), each with the word that the runtime and a person are told. */
+import { type ErrorWord, TortieError } from "../errors/errors.ts";
+
+export type DatastoreFailure = "not-found" | "already-exists" | "conflict" | "unauthorized" | "unavailable" | "invalid";
+
+const WORDS: Readonly<Record<DatastoreFailure, ErrorWord>> = {
+  "not-found": "datastore-object-missing",
+  // Another writer came first: a caller that repeats the operation sees what that one wrote.
+  "already-exists": "datastore-contention",
+  conflict: "datastore-contention",
+  unauthorized: "datastore-unauthorized",
+  unavailable: "datastore-unavailable",
+  invalid: "datastore-object-invalid",
+};
+
+/** The only error that a driver throws at an operation of the port. `message` names the object; `cause` keeps the driver's own error. */
+export class DatastoreError extends TortieError {
+  readonly failure: DatastoreFailure;
+
+  constructor(failure: DatastoreFailure, message: string, cause?: unknown) {
+    super(WORDS[failure], message, { cause });
+    this.name = "DatastoreError";
+    this.failure = failure;
+  }
+}
+
+/** Whether `error` is a driver's failure of one of the given kinds. */
+export function isDatastoreFailure(error: unknown, ...failures: readonly DatastoreFailure[]): error is DatastoreError {
+  return error instanceof DatastoreError && failures.includes(error.failure);
+}
+
+/** Whether `error` is a decision of Tortie's own, and not the failure of a datastore that could not be asked or written. */
+export function isRefusal(error: unknown): error is TortieError {
+  return error instanceof TortieError && !(error instanceof DatastoreError);
+}
