@@ -45,6 +45,8 @@ export async function runPlugin(plugin: Plugin, env: Environment): Promise<numbe
 async function serveLogged(plugin: Plugin, request: CniRequest): Promise<string | undefined> {
   const config = decodeNetworkConfig(request.netconf);
   const log = createLogger(config.log, request);
+  // Even of an operation that is killed, the log says that it was begun.
+  log.writeNow("info", `${request.command} begins`);
   try {
     const result = await plugin.serve(request, config, log);
     log.info(`${request.command} done`);

@@ -1,11 +1,14 @@
 /** What a failed call prints on standard output: `{code, msg, details?}` (C§10). */
 import { ForeignCniError, messageOf, TortieError } from "../errors/errors.ts";
 import { stringifyJson } from "../json/stringify.ts";
+import { escapeControlsInLines } from "../log/printable.ts";
 
 /**
  * The error object, with four spaces of indentation and no newline behind it. `details` of an error of ours ends with its stable word and
  * the next step; an error of a delegate passes unchanged; anything else is a defect of
  * ours, code 999.
+ *
+ * Control characters of what an error quotes are escaped: runtimes and kubectl print these texts on terminals.
  *
  * An error that happened while another one was being undone is told after that other one, which came first.
  */
@@ -13,14 +16,18 @@ export function renderError(error: unknown): string {
   const [first, ...later] = unfold(error);
   const { code, msg, details } = describe(first);
   const parts = [details, ...later.map((each) => `while undoing: ${messageOf(each)}`)].filter((part) => part !== undefined && part !== "");
-  return stringifyJson({ code, msg, details: parts.length > 0 ? parts.join("; ") : undefined }, 4);
+  return stringifyJson({ code, msg, details: parts.length > 0 ? escapeControlsInLines(parts.join("; ")) : undefined }, 4);
 }
 
 function describe(error: unknown): { code: number; msg: string; details: string | undefined } {
   if (error instanceof ForeignCniError) return { code: error.code, msg: error.message, details: error.details };
   const ours = error instanceof TortieError ? error : new TortieError("internal", messageOf(error));
   const hint = `${ours.word}: ${ours.next}`;
-  return { code: ours.code, msg: ours.message, details: ours.details === undefined ? hint : `${ours.details}; ${hint}` };
+  return {
+    code: ours.code,
+    msg: escapeControlsInLines(ours.message),
+    details: ours.details === undefined ? hint : `${ours.details}; ${hint}`,
+  };
 }
 
 /**

@@ -20,26 +20,47 @@ const BYTES_PER_MEGABYTE = 1_000_000;
 /** A rotation under way may remove the file between open and write; the second time there is a new one. */
 const TRIES = 3;
 
+/** A finished operation waits no longer for whoever should read a FIFO; the rest of the lines is dropped. */
+const WRITE_LIMIT_MS = 1_000;
+
 /** Without O_NONBLOCK the open of a FIFO that nobody reads would wait for ever (fifo(7)); regular files do not know the flag. */
 const APPEND = O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK;
 
 /**
- * Appends whole lines. What goes wrong never fails the operation.
+ * Appends whole lines, and rotates a file that has become too large. What goes wrong never fails the operation.
  * @returns what went wrong, for standard error
  */
 export async function appendToLogFile(config: LogConfig, path: string, lines: Uint8Array): Promise<string | undefined> {
   const maxBytes = config.fileMaxSize * BYTES_PER_MEGABYTE;
   try {
-    let file = append(path, lines);
-    for (let left = TRIES - 1; left > 0 && file.isRemoved; left--) file = append(path, lines);
-    if (file.size >= maxBytes) {
-      const { rotate } = await import("./rotate.ts");
-      rotate(path, { maxBytes, maxAgeDays: config.fileMaxAge, maxCount: config.fileMaxCount });
-    }
+    if (appendWhole(path, lines) < maxBytes) return undefined;
+    const { rotate } = await import("./rotate.ts");
+    rotate(path, { maxBytes, maxAgeDays: config.fileMaxAge, maxCount: config.fileMaxCount });
     return undefined;
   } catch (error) {
-    return `cannot write the log file ${path}: ${systemErrorText(error) ?? messageOf(error)}`;
+    return problemWith(path, error);
   }
+}
+
+/** Appends whole lines at once; a file that becomes too large is rotated by a later call. @returns what went wrong, for standard error */
+export function appendToLogFileNow(path: string, lines: Uint8Array): string | undefined {
+  try {
+    appendWhole(path, lines);
+    return undefined;
+  } catch (error) {
+    return problemWith(path, error);
+  }
+}
+
+function problemWith(path: string, error: unknown): string {
+  return `cannot write the log file ${path}: ${systemErrorText(error) ?? messageOf(error)}`;
+}
+
+/** @returns the size of the file, in bytes */
+function appendWhole(path: string, lines: Uint8Array): number {
+  let file = append(path, lines);
+  for (let left = TRIES - 1; left > 0 && file.isRemoved; left--) file = append(path, lines);
+  return file.size;
 }
 
 interface Appended {
@@ -55,7 +76,7 @@ interface Appended {
 function append(path: string, lines: Uint8Array): Appended {
   const fd = openForAppend(path);
   try {
-    writeAll(fd, lines);
+    writeAll(fd, lines, path, WRITE_LIMIT_MS);
     const { size, links } = statusOfOpen(fd);
     return { size, isRemoved: links === 0 };
   } finally {

@@ -1,7 +1,7 @@
 /** One event, one line: `<time> <level> <message> key=value …`, values quoted where they could be misread. */
 
 import { messageOf } from "../errors/errors.ts";
-import { consistsOf, isVisible } from "../system/characters.ts";
+import { escapeControls } from "./printable.ts";
 
 export type LogFields = Readonly<Record<string, unknown>>;
 
@@ -52,25 +52,15 @@ function textOf(value: unknown): string {
   }
 }
 
-/** The regular expressions are only asked about what is not plain ASCII (lib/system/characters.ts). */
 function isPlainMessage(text: string): boolean {
-  return consistsOf(text, isPlainInMessage) || /^[^"\\\p{Cc}\u2028\u2029]*$/u.test(text);
+  return /^[^"\\\p{Cc}\u2028\u2029]*$/u.test(text);
 }
 
 function quoteUnlessPlain(value: string): string {
-  const isPlain = (value !== "" && consistsOf(value, isPlainInValue)) || /^[^\s"=\\\p{Cc}]+$/u.test(value);
-  return isPlain ? value : quote(value);
+  return /^[^\s"=\\\p{Cc}]+$/u.test(value) ? value : quote(value);
 }
 
-function isPlainInMessage(code: number): boolean {
-  return code === 0x20 || (isVisible(code) && code !== 0x22 && code !== 0x5c);
-}
-
-function isPlainInValue(code: number): boolean {
-  return isVisible(code) && code !== 0x22 && code !== 0x3d && code !== 0x5c;
-}
-
-/** JSON keeps control characters out, so that no value can begin a line of its own. */
+/** No value can begin a line of its own, or speak to the terminal that shows the log. */
 function quote(text: string): string {
-  return JSON.stringify(text).replaceAll("\u007f", "\\u007f").replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029");
+  return escapeControls(JSON.stringify(text));
 }

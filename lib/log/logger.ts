@@ -1,10 +1,11 @@
 /**
- * The log of one operation: lines are collected and written once, at the end, to standard error and to `log_file_path`. Standard output
- * belongs to the CNI result (design, invariant 1).
+ * The log of one operation: lines are collected and written together, to standard error and to `log_file_path`, at the end of the operation
+ * or before a wait that it may not survive. Standard output belongs to the CNI result (design, invariant 1).
  */
 import type { LogConfig } from "../config/network-config.ts";
+import { messageOf } from "../errors/errors.ts";
 import { writeAll } from "../system/files.ts";
-import { appendToLogFile } from "./file.ts";
+import { appendToLogFile, appendToLogFileNow } from "./file.ts";
 import { formatFields, formatLine, type LogFields, redact } from "./format.ts";
 
 export type { LogFields } from "./format.ts";
@@ -23,10 +24,14 @@ export interface Logger {
   debug(message: string, fields?: LogFields): void;
   info(message: string, fields?: LogFields): void;
   error(message: string, fields?: LogFields): void;
+  /** Writes this line at once, after those that are collected: for what must be seen even if the process is killed next. */
+  writeNow(level: LogLevel, message: string, fields?: LogFields): void;
   /** The time since the last step, or since the logger was made, was spent on `name`. Times of one name add up. */
   step(name: string): void;
   /** Writes everything; the last line gets the time of each step and of the whole process. Never throws. May be called again. */
   flush(): Promise<void>;
+  /** Writes the collected lines at once, as a signal handler must. Never throws. */
+  flushNow(): void;
 }
 
 /** Where lines go besides the file, and the clocks: given by tests. */
@@ -42,6 +47,9 @@ export interface LoggerOptions {
 const SEVERITY = { debug: 0, info: 1, error: 2 } as const;
 
 const STANDARD_ERROR = 2;
+
+/** Whoever should read standard error may have stopped. */
+const WRITE_LIMIT_MS = 1_000;
 
 export function createLogger(config: LogConfig, operation: OperationIdentity, options: LoggerOptions = {}): Logger {
   const { now = () => new Date(), uptime = () => performance.now(), standardError = STANDARD_ERROR } = options;
@@ -62,10 +70,32 @@ export function createLogger(config: LogConfig, operation: OperationIdentity, op
     lines.push(formatLine(now(), level, message, identity, fields));
   };
 
+  /** Takes the collected lines, and writes them to standard error. @returns them as bytes for the file; `undefined` when there are none */
+  const writeCollected = (): Uint8Array | undefined => {
+    if (lines.length === 0) return undefined;
+    const text = redact(lines.join("\n"), secrets);
+    lines = [];
+    const bytes = encode(`${text}\n`);
+    const dropped = writeQuietly(standardError, bytes);
+    if (dropped === undefined) return bytes;
+    return encode(`${text}\n${formatLine(now(), "error", `standard error takes nothing: ${dropped}`, identity, {})}\n`);
+  };
+  const complain = (problem: string | undefined) => {
+    if (problem !== undefined) writeQuietly(standardError, encode(`${formatLine(now(), "error", problem, identity, {})}\n`));
+  };
+  const flushNow = () => {
+    const bytes = writeCollected();
+    if (bytes !== undefined && config.filePath !== undefined) complain(appendToLogFileNow(config.filePath, bytes));
+  };
+
   return {
     debug: (message, fields) => record("debug", message, fields),
     info: (message, fields) => record("info", message, fields),
     error: (message, fields) => record("error", message, fields),
+    writeNow(level, message, fields) {
+      record(level, message, fields);
+      flushNow();
+    },
     step(name) {
       const at = uptime();
       steps.set(name, (steps.get(name) ?? 0) + at - lastStep);
@@ -78,13 +108,10 @@ export function createLogger(config: LogConfig, operation: OperationIdentity, op
       const last = lines.pop();
       if (last === undefined) return;
       lines.push(`${last} ${times}`);
-      const text = redact(lines.join("\n"), secrets);
-      lines = [];
-      const bytes = encode(`${text}\n`);
-      writeQuietly(standardError, bytes);
-      const problem = config.filePath === undefined ? undefined : await appendToLogFile(config, config.filePath, bytes);
-      if (problem !== undefined) writeQuietly(standardError, encode(`${formatLine(now(), "error", problem, identity, {})}\n`));
+      const bytes = writeCollected();
+      if (bytes !== undefined && config.filePath !== undefined) complain(await appendToLogFile(config, config.filePath, bytes));
     },
+    flushNow,
   };
 }
 
@@ -99,11 +126,12 @@ function encode(text: string): Uint8Array {
   return new TextEncoder().encode(text);
 }
 
-/** A closed or full standard error must not fail the operation. */
-function writeQuietly(fd: number, bytes: Uint8Array): void {
+/** A closed or full standard error must not fail the operation. @returns what was wrong with it */
+function writeQuietly(fd: number, bytes: Uint8Array): string | undefined {
   try {
-    writeAll(fd, bytes);
-  } catch {
-    // Nobody is left who could be told.
+    writeAll(fd, bytes, "standard error", WRITE_LIMIT_MS);
+    return undefined;
+  } catch (error) {
+    return messageOf(error);
   }
 }

@@ -1,5 +1,7 @@
 /** Error numbers of Linux and the words for them (include/uapi/asm-generic/errno*.h; the texts are those Go prints, which the recordings hold). */
 
+const EINVAL = 22;
+
 const ERRNO: readonly (readonly [number, string, string])[] = [
   [1, "EPERM", "operation not permitted"],
   [2, "ENOENT", "no such file or directory"],
@@ -68,4 +70,14 @@ export function systemErrorText(error: unknown): string | undefined {
 export function systemErrorCode(error: unknown): string | undefined {
   // Not `instanceof Error`: under Jest the errors of node:fs come from another realm.
   return typeof error === "object" && error !== null && "code" in error && typeof error.code === "string" ? error.code : undefined;
+}
+
+/** Number of a failed call of node:fs. Its refusal of a path with a zero byte, which never becomes a system call, counts as EINVAL. */
+export function errnoOf(error: unknown): number {
+  const code = systemErrorCode(error);
+  const known = ERRNO.find(([, name]) => name === code)?.[0];
+  if (known !== undefined) return known;
+  if (code === "ERR_INVALID_ARG_VALUE") return EINVAL;
+  if (typeof error === "object" && error !== null && "errno" in error && typeof error.errno === "number") return Math.abs(error.errno);
+  throw error;
 }

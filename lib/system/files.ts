@@ -1,36 +1,32 @@
-/**
- * The few things that the plugins do with files, straight on the C library: node:fs costs every ADD and DEL 1.3 ms and 6 MiB merely to
- * load (docs/decisions.md). Whatever is not on the way of ADD and DEL uses node:fs.
- */
-import { errnoName, errnoText } from "./errno.ts";
-import { lastErrno, libc } from "./libc.ts";
+/** The few things that the plugins do with files, over node:fs: errors say which call failed on which path, and every wait has a limit. */
+import {
+  accessSync,
+  type BigIntStats,
+  closeSync,
+  constants,
+  existsSync,
+  fchmodSync,
+  fstatSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  readSync,
+  renameSync,
+  statfsSync,
+  statSync,
+  unlinkSync,
+  writeSync,
+} from "node:fs";
+import { errnoName, errnoOf, errnoText, systemErrorCode } from "./errno.ts";
 
-/** include/uapi/asm-generic/fcntl.h; the same on x86-64 and arm64 but for those that are not used here. */
-export const O_RDONLY = 0;
-export const O_WRONLY = 1;
-export const O_RDWR = 2;
-export const O_CREAT = 0o100;
-export const O_EXCL = 0o200;
-export const O_APPEND = 0o2000;
-export const O_NONBLOCK = 0o4000;
-const O_CLOEXEC = 0o2000000;
-
-const AT_FDCWD = -100;
-const F_OK = 0;
-const X_OK = 1;
-const EINTR = 4;
-const EAGAIN = 11;
-const EEXIST = 17;
-/** include/uapi/linux/stat.h */
-const STATX_BASIC_STATS = 0x7ff;
-const S_IFMT = 0o170000;
-const S_IFREG = 0o100000;
-const AT_EMPTY_PATH = 0x1000;
-const STATX = { bytes: 256, links: 16, mode: 28, inode: 32, size: 40, deviceMajor: 136, deviceMinor: 140, modified: 112 } as const;
-/** struct statfs begins with f_type, a long. */
-const STATFS_BYTES = 256;
+export const { O_RDONLY, O_WRONLY, O_RDWR, O_CREAT, O_EXCL, O_APPEND, O_NONBLOCK, O_NOFOLLOW } = constants;
 
 const FIRST_READ = 4096;
+
+/** Nobody who waits for this process is silent for so long. */
+const WAIT_LIMIT_MS = 30_000;
+const SHORTEST_WAIT_MS = 1;
+const LONGEST_WAIT_MS = 50;
 
 /** A system call that failed: `code` is the name of its error, "ENOENT". */
 export class SystemError extends Error {
@@ -52,41 +48,31 @@ export interface FileStatus {
   /** Names that the file has; 0 for an open file that was removed. */
   readonly links: number;
   readonly isFile: boolean;
+  /** Permissions and file type (inode(7)). */
+  readonly mode: number;
+  /** User id of the owner. */
+  readonly owner: number;
   /** Seconds since 1970. */
   readonly modified: number;
 }
 
 /** @param flags of open(2); the descriptor is never inherited by other programs. @throws SystemError */
 export function openFile(path: string, flags: number, mode = 0): number {
-  for (;;) {
-    const fd = libc().open(cString(path), flags | O_CLOEXEC, mode);
-    if (fd >= 0) return fd;
-    const errno = lastErrno();
-    if (errno !== EINTR) throw new SystemError("open", path, errno);
-  }
+  return attempt("open", path, () => openSync(path, flags, mode));
 }
 
 export function closeFile(fd: number): void {
-  libc().close(fd);
+  closeSync(fd);
 }
 
-/** The rest of what an open file, pipe or socket has. @throws SystemError */
-export function readToEnd(fd: number, path = `descriptor ${fd}`): Uint8Array<ArrayBuffer> {
+/** The rest of what an open file, pipe or socket has. @throws SystemError, EAGAIN when a non-blocking one stays silent for `limitMs` */
+export function readToEnd(fd: number, path = `descriptor ${fd}`, limitMs = WAIT_LIMIT_MS): Uint8Array<ArrayBuffer> {
   let buffer = new Uint8Array(FIRST_READ);
   let length = 0;
   for (;;) {
     const room = buffer.subarray(length);
-    const read = libc().read(fd, room, room.length);
+    const read = unlessBusy("read", path, limitMs, () => readSync(fd, room, 0, room.length, null));
     if (read === 0) return buffer.slice(0, length);
-    if (read < 0) {
-      const errno = lastErrno();
-      if (errno === EINTR) continue;
-      if (errno === EAGAIN) {
-        Bun.sleepSync(1);
-        continue;
-      }
-      throw new SystemError("read", path, errno);
-    }
     length += read;
     if (length === buffer.length) {
       const larger = new Uint8Array(buffer.length * 4);
@@ -99,127 +85,100 @@ export function readToEnd(fd: number, path = `descriptor ${fd}`): Uint8Array<Arr
 /** One read(2) of at most `size` bytes. @throws SystemError */
 export function readOnce(fd: number, size: number, path: string): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(size);
-  const read = libc().read(fd, bytes, size);
-  if (read < 0) throw new SystemError("read", path, lastErrno());
-  return bytes.subarray(0, read);
-}
-
-/** @throws SystemError */
-export function readFile(path: string): Uint8Array<ArrayBuffer> {
-  const fd = openFile(path, O_RDONLY);
-  try {
-    return readToEnd(fd, path);
-  } finally {
-    closeFile(fd);
-  }
+  return bytes.subarray(
+    0,
+    attempt("read", path, () => readSync(fd, bytes, 0, size, null)),
+  );
 }
 
 /** @throws SystemError; invalid UTF-8 is replaced */
 export function readText(path: string): string {
-  return new TextDecoder().decode(readFile(path));
+  return attempt("read", path, () => readFileSync(path, "utf8"));
 }
 
-/** Writes all of `bytes`, however small the pipe is. @throws SystemError */
-export function writeAll(fd: number, bytes: Uint8Array, path = `descriptor ${fd}`): void {
-  for (let rest = bytes; rest.length > 0; ) {
-    const written = libc().write(fd, rest, rest.length);
-    if (written >= 0) {
-      rest = rest.subarray(written);
-      continue;
-    }
-    const errno = lastErrno();
-    if (errno === EAGAIN) Bun.sleepSync(1);
-    else if (errno !== EINTR) throw new SystemError("write", path, errno);
+/** Writes all of `bytes`, however small the pipe is. @throws SystemError, EAGAIN when the other side takes nothing for `limitMs` */
+export function writeAll(fd: number, bytes: Uint8Array, path = `descriptor ${fd}`, limitMs = WAIT_LIMIT_MS): void {
+  for (let written = 0; written < bytes.length; ) {
+    written += unlessBusy("write", path, limitMs, () => writeSync(fd, bytes, written, bytes.length - written));
   }
 }
 
 /** One write(2), as settings below /proc/sys want it. @returns how many bytes it took @throws SystemError */
 export function writeOnce(fd: number, bytes: Uint8Array, path: string): number {
-  const written = libc().write(fd, bytes, bytes.length);
-  if (written < 0) throw new SystemError("write", path, lastErrno());
-  return written;
+  return attempt("write", path, () => writeSync(fd, bytes));
 }
 
 /** Follows symbolic links. @returns `undefined` when nothing is there @throws SystemError for any other reason */
 export function statusOf(path: string): FileStatus | undefined {
-  try {
-    return readStatus(AT_FDCWD, path, 0);
-  } catch (error) {
-    if (error instanceof SystemError && (error.code === "ENOENT" || error.code === "ENOTDIR")) return undefined;
-    throw error;
-  }
+  return unlessMissing(() => readStatus(path, () => statSync(path, { bigint: true })));
 }
 
 /** Status of an open file. @throws SystemError */
 export function statusOfOpen(fd: number): FileStatus {
-  return readStatus(fd, "", AT_EMPTY_PATH);
+  return readStatus(`descriptor ${fd}`, () => fstatSync(fd, { bigint: true }));
 }
 
-function readStatus(directory: number, path: string, flags: number): FileStatus {
-  const bytes = new Uint8Array(STATX.bytes);
-  while (libc().statx(directory, cString(path), flags, STATX_BASIC_STATS, bytes) !== 0) {
-    const errno = lastErrno();
-    // No answer of statx(2): a lock of the runtime was in between, and has put its own errno in the place.
-    if (errno !== EAGAIN) throw new SystemError("stat", path === "" ? `descriptor ${directory}` : path, errno);
-  }
-  const view = new DataView(bytes.buffer);
-  return {
-    identity: `${view.getUint32(STATX.deviceMajor, true)}:${view.getUint32(STATX.deviceMinor, true)}:${view.getBigUint64(STATX.inode, true)}`,
-    links: view.getUint32(STATX.links, true),
-    size: Number(view.getBigUint64(STATX.size, true)),
-    isFile: (view.getUint16(STATX.mode, true) & S_IFMT) === S_IFREG,
-    modified: Number(view.getBigInt64(STATX.modified, true)),
-  };
-}
-
-/** Whether something is at `path` that this process can see. Cheaper than an exception that says so. */
+/** Whether something is at `path` that this process can see. */
 export function isThere(path: string): boolean {
-  return libc().access(cString(path), F_OK) === 0;
+  return existsSync(path);
 }
 
 /** Whether this process may execute the file. */
 export function isExecutable(path: string): boolean {
-  return libc().access(cString(path), X_OK) === 0;
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** The magic number of the file system that `path` is on (include/uapi/linux/magic.h). @throws SystemError */
 export function fileSystemType(path: string): number {
-  const bytes = new Uint8Array(STATFS_BYTES);
-  if (libc().statfs(cString(path), bytes) !== 0) throw new SystemError("statfs", path, lastErrno());
-  return new DataView(bytes.buffer).getUint32(0, true);
+  return attempt("statfs", path, () => statfsSync(path).type);
 }
 
-/** Makes a directory and those above it; what is there already stays as it is. @throws SystemError */
+/**
+ * Makes a directory and those above it, each with this mode whatever the process's umask is; what is there already stays as it is.
+ * @throws SystemError
+ */
 export function makeDirectories(path: string, mode: number): void {
-  if (libc().mkdir(cString(path), mode) === 0) return;
-  const failure = new SystemError("mkdir", path, lastErrno());
-  if (failure.errno === EEXIST) return;
-  const parent = directoryOf(path);
-  if (failure.code !== "ENOENT" || parent === path) throw failure;
-  makeDirectories(parent, mode);
-  if (libc().mkdir(cString(path), mode) === 0) return;
-  const second = new SystemError("mkdir", path, lastErrno());
-  // Somebody else made it in between.
-  if (second.errno !== EEXIST) throw second;
+  if (isMadeNow(path, mode)) return;
+  makeDirectories(directoryOf(path), mode);
+  isMadeNow(path, mode);
+}
+
+/** @returns `false` when its parent is missing */
+function isMadeNow(path: string, mode: number): boolean {
+  try {
+    attempt("mkdir", path, () => mkdirSync(path, { mode }));
+  } catch (error) {
+    if (systemErrorCode(error) === "EEXIST") return true;
+    if (systemErrorCode(error) === "ENOENT" && directoryOf(path) !== path) return false;
+    throw error;
+  }
+  const directory = openFile(path, O_RDONLY | O_NOFOLLOW | constants.O_DIRECTORY);
+  try {
+    attempt("chmod", path, () => fchmodSync(directory, mode));
+  } finally {
+    closeFile(directory);
+  }
+  return true;
 }
 
 /** Puts a file in the place of another. @throws SystemError */
 export function replaceFile(path: string, target: string): void {
-  if (libc().rename(cString(path), cString(target)) !== 0) throw new SystemError("rename", target, lastErrno());
+  attempt("rename", target, () => renameSync(path, target));
 }
 
 /** Removes a file; none there is fine. @throws SystemError */
 export function removeFile(path: string): void {
-  if (libc().unlink(cString(path)) === 0) return;
-  const failure = new SystemError("unlink", path, lastErrno());
-  if (failure.code !== "ENOENT") throw failure;
+  unlessMissing(() => attempt("unlink", path, () => unlinkSync(path)));
 }
 
 /** The host's name as the kernel has it. */
 export function hostName(): string {
-  const bytes = new Uint8Array(256);
-  libc().gethostname(bytes, bytes.length - 1);
-  return new TextDecoder().decode(bytes.subarray(0, bytes.indexOf(0)));
+  return readText("/proc/sys/kernel/hostname").trimEnd();
 }
 
 /** Path without its last part; "." or "/" when there is no other. */
@@ -234,8 +193,51 @@ export function baseName(path: string): string {
   return path.slice(path.lastIndexOf("/") + 1);
 }
 
-/** @throws SystemError EINVAL for a path with a zero byte, which the kernel would cut there */
-function cString(path: string): Uint8Array {
-  if (path.includes("\0")) throw new SystemError("open", JSON.stringify(path), 22);
-  return new TextEncoder().encode(`${path}\0`);
+function readStatus(path: string, call: () => BigIntStats): FileStatus {
+  const status = attempt("stat", path, call);
+  return {
+    identity: `${status.dev}:${status.ino}`,
+    size: Number(status.size),
+    links: Number(status.nlink),
+    isFile: status.isFile(),
+    mode: Number(status.mode),
+    owner: Number(status.uid),
+    modified: Number(status.mtimeMs / 1000n),
+  };
+}
+
+/** The call's result; its failure as a SystemError. */
+function attempt<T>(call: string, path: string, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    throw new SystemError(call, shown(path), errnoOf(error));
+  }
+}
+
+/** Repeats a call that a non-blocking descriptor refuses for now. */
+function unlessBusy(call: string, path: string, limitMs: number, work: () => number): number {
+  const end = performance.now() + limitMs;
+  for (let wait = SHORTEST_WAIT_MS; ; wait = Math.min(wait * 2, LONGEST_WAIT_MS)) {
+    try {
+      return attempt(call, path, work);
+    } catch (error) {
+      if (systemErrorCode(error) !== "EAGAIN" || performance.now() >= end) throw error;
+      Bun.sleepSync(wait);
+    }
+  }
+}
+
+function unlessMissing<T>(work: () => T): T | undefined {
+  try {
+    return work();
+  } catch (error) {
+    if (systemErrorCode(error) === "ENOENT" || systemErrorCode(error) === "ENOTDIR") return undefined;
+    throw error;
+  }
+}
+
+/** A path with a zero byte is refused before any system call; printed as it is, it would end the message in a terminal. */
+function shown(path: string): string {
+  return path.includes("\0") ? JSON.stringify(path) : path;
 }

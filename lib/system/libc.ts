@@ -1,23 +1,12 @@
 /**
- * The C library through FFI: what the plugins do with files (files.ts), namespaces, locks and sockets. node:fs has some of it, but takes
- * 1.3 ms and 6 MiB to load (docs/decisions.md). Loaded at the first call (0.3 ms), never by merely importing this file.
+ * The C library through FFI: what Linux has and node does not, namespaces, locks and netlink sockets. Loaded at the first call (0.3 ms),
+ * never by merely importing this file.
  *
  * A function that fails returns -1; `lastErrno()` must then be the very next call, before the runtime makes system calls of its own.
  */
 import { dlopen, type FFIFunction, type Library, type Pointer, read } from "bun:ffi";
 
 const SYMBOLS = {
-  open: { args: ["ptr", "i32", "u32"], returns: "i32" },
-  close: { args: ["i32"], returns: "i32" },
-  read: { args: ["i32", "ptr", "usize"], returns: "i32" },
-  write: { args: ["i32", "ptr", "usize"], returns: "i32" },
-  access: { args: ["ptr", "i32"], returns: "i32" },
-  rename: { args: ["ptr", "ptr"], returns: "i32" },
-  unlink: { args: ["ptr"], returns: "i32" },
-  mkdir: { args: ["ptr", "u32"], returns: "i32" },
-  statx: { args: ["i32", "ptr", "i32", "u32", "ptr"], returns: "i32" },
-  statfs: { args: ["ptr", "ptr"], returns: "i32" },
-  gethostname: { args: ["ptr", "usize"], returns: "i32" },
   socket: { args: ["i32", "i32", "i32"], returns: "i32" },
   setsockopt: { args: ["i32", "i32", "i32", "ptr", "u32"], returns: "i32" },
   bind: { args: ["i32", "ptr", "u32"], returns: "i32" },

@@ -263,5 +263,7 @@ const silentLogger: Logger = {
   info: () => {},
   error: () => {},
   step: () => {},
+  writeNow: () => {},
   flush: async () => {},
+  flushNow: () => {},
 };

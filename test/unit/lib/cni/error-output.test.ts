@@ -34,6 +34,13 @@ describe("renderError", () => {
     });
   });
 
+  it("L8: keeps control characters of what it quotes from terminals, line ends apart", () => {
+    const error = JSON.parse(
+      renderError(new TortieError("annotation-invalid", "line one\n\ttwo \u009b31m \u001b[0m", { details: "\u0085" })),
+    );
+    expect(error).toMatchObject({ msg: "line one\n\ttwo \\u009b31m \\u001b[0m", details: expect.stringMatching(/^\\u0085; /) });
+  });
+
   it("escapes as Go does", () => {
     expect(renderError(new ForeignCniError(5, '<"&\n'))).toContain('"msg": "\\u003c\\"\\u0026\\n"');
   });

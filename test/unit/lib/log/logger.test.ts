@@ -1,9 +1,21 @@
-import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  closeSync,
+  constants,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { LogConfig } from "../../../../lib/config/network-config.ts";
 import { TortieError } from "../../../../lib/errors/errors.ts";
 import { createLogger, type LoggerOptions } from "../../../../lib/log/logger.ts";
+import { systemErrorCode } from "../../../../lib/system/errno.ts";
 
 const OPERATION = { command: "ADD", network: "net1", containerId: "cid1", interfaceName: "eth0" };
 const WHO = `command=ADD network=net1 container=cid1 interface=eth0 pid=${process.pid}`;
@@ -109,6 +121,50 @@ describe("the log of an operation", () => {
     );
   });
 
+  it("L8: escapes C1 control characters too, which begin terminal sequences and lines", async () => {
+    const log = logger();
+    log.info("message with \u009b31m", { sequence: "a\u009b31mb", line: "a\u0085b", delete: "a\u007fb", accent: "é" });
+    await log.flush();
+    expect(written()[0]).toContain('info "message with \\u009b31m" ');
+    expect(written()[0]).toContain(' sequence="a\\u009b31mb" line="a\\u0085b" delete="a\\u007fb" accent=é ');
+  });
+
+  it("M4: has a line that cannot wait at once, after those before it, in both places", async () => {
+    const filePath = join(directory, "cni.log");
+    const log = logger({ filePath });
+    log.info("one");
+    log.writeNow("info", "waiting for a lock", { holder: 42 });
+    const expected = [`2026-11-21T09:24:26.179Z info one ${WHO}`, `2026-11-21T09:24:26.179Z info waiting for a lock ${WHO} holder=42`];
+    expect(written()).toEqual(expected);
+    expect(linesOf(filePath)).toEqual(expected);
+    log.info("ADD done");
+    await log.flush();
+    expect(written().slice(2)).toEqual([`2026-11-21T09:24:26.179Z info ADD done ${WHO} total_ms=1.0`]);
+    expect(linesOf(filePath)).toEqual(written());
+  });
+
+  it("M4: is written by a signal handler before the process ends, once", async () => {
+    const filePath = join(directory, "cni.log");
+    const log = logger({ filePath });
+    log.error("ADD failed");
+    log.flushNow();
+    log.flushNow();
+    expect(written()).toEqual([`2026-11-21T09:24:26.179Z error ADD failed ${WHO}`]);
+    expect(linesOf(filePath)).toEqual(written());
+  });
+
+  it("L9: is dropped when nobody reads standard error, and the file says so", async () => {
+    const filePath = join(directory, "cni.log");
+    using pipe = fullPipe();
+    const log = logger({ filePath }, { standardError: pipe.fd });
+    log.info("one");
+    await log.flush();
+    expect(linesOf(filePath)).toEqual([
+      expect.stringContaining("info one"),
+      expect.stringContaining("error standard error takes nothing: write standard error: resource temporarily unavailable "),
+    ]);
+  });
+
   it("tells an error with its causes", async () => {
     const log = logger();
     log.error("ADD failed", { error: new TortieError("internal", "outer", { cause: new TortieError("internal", "inner") }) });
@@ -202,6 +258,15 @@ describe("log_file_path", () => {
     expect(written()[1]).toContain("no such device or address");
   });
 
+  it("L9: that is a FIFO whose reader has stopped does not stop the operation", async () => {
+    using pipe = fullPipe();
+    const log = logger({ filePath: pipe.path });
+    log.info("one");
+    await log.flush();
+    expect(written()[1]).toContain("cannot write the log file");
+    expect(written()[1]).toContain("resource temporarily unavailable");
+  });
+
   it("that is full is told to standard error", async () => {
     const filePath = join(directory, "full");
     symlinkSync("/dev/full", filePath);
@@ -211,6 +276,21 @@ describe("log_file_path", () => {
     expect(written()[1]).toContain("no space left on device");
   });
 });
+
+/** A FIFO that has a reader and no room left; `fd` does not block. */
+function fullPipe(): Disposable & { readonly fd: number; readonly path: string } {
+  const path = join(directory, "full-fifo");
+  Bun.spawnSync(["mkfifo", path]);
+  const fd = openSync(path, constants.O_RDWR | constants.O_NONBLOCK);
+  for (const size of [4096, 1]) {
+    try {
+      for (;;) writeSync(fd, Buffer.alloc(size));
+    } catch (error) {
+      if (systemErrorCode(error) !== "EAGAIN") throw error;
+    }
+  }
+  return { fd, path, [Symbol.dispose]: () => closeSync(fd) };
+}
 
 function config(more: Partial<LogConfig> = {}): LogConfig {
   return { level: "info", filePath: undefined, fileMaxSize: 100, fileMaxAge: 30, fileMaxCount: 10, ...more };

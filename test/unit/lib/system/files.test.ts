@@ -1,0 +1,110 @@
+import { mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import {
+  closeFile,
+  hostName,
+  isExecutable,
+  makeDirectories,
+  O_NONBLOCK,
+  O_RDWR,
+  openFile,
+  readText,
+  readToEnd,
+  removeFile,
+  replaceFile,
+  statusOf,
+  writeAll,
+} from "../../../../lib/system/files.ts";
+
+let directory: string;
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), "tortie-files-"));
+});
+afterEach(() => rmSync(directory, { recursive: true, force: true }));
+
+const modeOf = (...path: string[]) => statSync(join(directory, ...path)).mode & 0o777;
+
+describe("A failed call on a file", () => {
+  it.each<[string, string, () => unknown]>([
+    ["open", "ENOENT", () => openFile(join(directory, "absent"), O_RDWR)],
+    ["read", "ENOENT", () => readText(join(directory, "absent"))],
+    ["rename", "ENOENT", () => replaceFile(join(directory, "absent"), join(directory, "target"))],
+    ["unlink", "EISDIR", () => removeFile(directory)],
+    ["stat", "EINVAL", () => statusOf("zero\0byte")],
+  ])("%s says which call, and %s", (call, code, work) => {
+    expect(work).toThrow(expect.objectContaining({ name: "SystemError", code, message: expect.stringMatching(`^${call} `) }));
+  });
+
+  it("is none where only the state of affairs is asked for", () => {
+    expect(statusOf(join(directory, "absent"))).toBeUndefined();
+    writeFileSync(join(directory, "file"), "");
+    expect(statusOf(join(directory, "file", "below"))).toBeUndefined();
+    expect(isExecutable(join(directory, "file"))).toBe(false);
+    expect(() => removeFile(join(directory, "absent"))).not.toThrow();
+  });
+});
+
+describe("A new directory", () => {
+  it.each([0o000, 0o077])("L6: has the mode it was asked for under umask %o, and so have those above it", (mask) => {
+    const umask = process.umask(mask);
+    try {
+      makeDirectories(join(directory, "a", "b"), 0o755);
+      makeDirectories(join(directory, "a", "b", "c"), 0o700);
+    } finally {
+      process.umask(umask);
+    }
+    expect([modeOf("a"), modeOf("a", "b"), modeOf("a", "b", "c")]).toEqual([0o755, 0o755, 0o700]);
+  });
+
+  it("leaves one that is there as it is, behind a symbolic link too", () => {
+    makeDirectories(join(directory, "there"), 0o711);
+    symlinkSync("there", join(directory, "link"));
+    makeDirectories(join(directory, "link"), 0o755);
+    expect(modeOf("there")).toBe(0o711);
+  });
+});
+
+describe("A pipe that does not block", () => {
+  const LIMIT_MS = 50;
+
+  it("L9: that nobody empties ends the write with EAGAIN, after what went in", () => {
+    const fd = fifo();
+    try {
+      const write = () => writeAll(fd, new Uint8Array(1 << 20).fill(120), "a pipe", LIMIT_MS);
+      expect(write).toThrow(expect.objectContaining({ code: "EAGAIN", message: "write a pipe: resource temporarily unavailable" }));
+    } finally {
+      closeFile(fd);
+    }
+  });
+
+  it("L9: that stays silent ends the read with EAGAIN", () => {
+    const fd = fifo();
+    try {
+      expect(() => readToEnd(fd, "a pipe", LIMIT_MS)).toThrow(expect.objectContaining({ code: "EAGAIN" }));
+    } finally {
+      closeFile(fd);
+    }
+  });
+
+  it("gets all of a text that is larger than it, when the reader is slow", async () => {
+    const size = 1 << 20;
+    const path = join(directory, "out");
+    const writer = `
+      import { openFile, O_NONBLOCK, O_WRONLY, writeAll } from "${process.cwd()}/lib/system/files.ts";
+      writeAll(openFile("/proc/self/fd/1", O_WRONLY | O_NONBLOCK), new Uint8Array(${size}).fill(120));`;
+    const result = Bun.spawnSync(["bash", "-c", '"$0" -e "$1" | (sleep 0.2; cat >"$2")', process.execPath, writer, path]);
+    expect(result.stderr.toString()).toBe("");
+    expect(readFileSync(path)).toHaveLength(size);
+  });
+
+  function fifo(): number {
+    const path = join(directory, "fifo");
+    Bun.spawnSync(["mkfifo", path]);
+    return openFile(path, O_RDWR | O_NONBLOCK);
+  }
+});
+
+it("The host's name is the one uname(2) has", () => {
+  expect(hostName()).toBe(Bun.spawnSync(["uname", "-n"]).stdout.toString().trim());
+});
