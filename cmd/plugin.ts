@@ -10,8 +10,10 @@ import { readStandardInput } from "../lib/cni/stdin.ts";
 import { renderVersions } from "../lib/cni/version.ts";
 import { decodeNetworkConfig } from "../lib/config/decode.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
+import { messageOf } from "../lib/errors/errors.ts";
 import { createLogger, type Logger } from "../lib/log/logger.ts";
 import { writeAll } from "../lib/system/files.ts";
+import { refuseRuntimeVariables } from "../lib/system/runtime-environment.ts";
 import { VERSION } from "./version.ts";
 
 export interface Plugin {
@@ -23,6 +25,7 @@ export interface Plugin {
 /** @returns the exit status */
 export async function runPlugin(plugin: Plugin, env: Environment): Promise<number> {
   try {
+    refuseRuntimeVariables(env);
     const call = readCall(env, readStandardInput);
     if (call.command === "") {
       printError(about(plugin.name));
@@ -36,8 +39,17 @@ export async function runPlugin(plugin: Plugin, env: Environment): Promise<numbe
     if (result !== undefined) print(result);
     return 0;
   } catch (error) {
-    print(renderError(error));
+    fail(renderError(error));
     return 1;
+  }
+}
+
+/** The error goes to standard error where standard output takes nothing: closed, or a pipe that nobody reads any more. */
+function fail(error: string): void {
+  try {
+    print(error);
+  } catch (cause) {
+    printError(`cannot write to standard output: ${messageOf(cause)}\n${error}\n`);
   }
 }
 
@@ -64,7 +76,7 @@ function about(name: string): string {
   return `${name} ${VERSION}: a CNI plugin, to be called by a container runtime\nCNI protocol versions supported: ${CNI_VERSIONS.join(", ")}\n`;
 }
 
-/** To standard output, whole. Not `process.stdout`, which takes 2 ms to come into being. */
+/** To standard output, whole, before the process ends: `process.stdout` writes to a pipe later. */
 export function print(text: string): void {
   writeAll(1, new TextEncoder().encode(text));
 }

@@ -1,5 +1,6 @@
 /** The operator's command: reads the command line; each subcommand's code is loaded only when it is called. */
 import yargs from "yargs";
+import { refuseRuntimeVariables } from "../../lib/system/runtime-environment.ts";
 import { VERSION } from "../version.ts";
 import { cniCommand } from "./cni/options.ts";
 import type { CommandContext } from "./command-context.ts";
@@ -54,6 +55,7 @@ export async function tortiectl(argv: readonly string[], terminal: Terminal = pr
       throw error ?? new UsageError(message);
     });
   try {
+    refuseRuntimeVariables(process.env);
     // With a callback, yargs hands over its help text instead of writing it.
     await parser.parseAsync([...argv], {}, (_error, _arguments, output) => {
       if (output !== "") terminal.out(output);

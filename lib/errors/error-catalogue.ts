@@ -55,6 +55,11 @@ export const ERROR_CATALOGUE = {
     code: 999,
     next: "set the switch in the section feature_control of the network configuration, or remove the annotation",
   },
+  "platform-unsupported": {
+    code: 999,
+    next: "allow the runtime memory that is written and executed, and use a host with glibc; docs/troubleshooting.md lists what Tortie needs",
+  },
+  "runtime-variable": { code: 999, next: "unset these variables in the container runtime's environment" },
   "identity-invalid": { code: 999, next: "change the name that the message gives; docs/configuration.md#names has the rules" },
   "interface-prefix-invalid": { code: 999, next: "set FELIX_INTERFACEPREFIX to at most four letters, digits, '_', '.' or '-'" },
   "nodename-file-missing": { code: 999, next: "start the node agent that writes it, or set nodename_file_optional to true" },

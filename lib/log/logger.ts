@@ -80,12 +80,16 @@ export function createLogger(config: LogConfig, operation: OperationIdentity, op
     if (dropped === undefined) return bytes;
     return encode(`${text}\n${formatLine(now(), "error", `standard error takes nothing: ${dropped}`, identity, {})}\n`);
   };
+  // A file that refused lines once gets no more of this operation, which would wait for it again.
+  let filePath = config.filePath;
   const complain = (problem: string | undefined) => {
-    if (problem !== undefined) writeQuietly(standardError, encode(`${formatLine(now(), "error", problem, identity, {})}\n`));
+    if (problem === undefined) return;
+    filePath = undefined;
+    writeQuietly(standardError, encode(`${formatLine(now(), "error", problem, identity, {})}\n`));
   };
   const flushNow = () => {
     const bytes = writeCollected();
-    if (bytes !== undefined && config.filePath !== undefined) complain(appendToLogFileNow(config.filePath, bytes));
+    if (bytes !== undefined && filePath !== undefined) complain(appendToLogFileNow(filePath, bytes));
   };
 
   return {
@@ -109,7 +113,7 @@ export function createLogger(config: LogConfig, operation: OperationIdentity, op
       if (last === undefined) return;
       lines.push(`${last} ${times}`);
       const bytes = writeCollected();
-      if (bytes !== undefined && config.filePath !== undefined) complain(await appendToLogFile(config, config.filePath, bytes));
+      if (bytes !== undefined && filePath !== undefined) complain(await appendToLogFile(config, filePath, bytes));
     },
     flushNow,
   };

@@ -22,7 +22,7 @@ export interface FileLock extends Disposable {
  * The wait blocks the whole thread, timers and sockets included, and so costs nothing and keeps the kernel's first-come order. Call it where
  * nothing else of this process has to go on meanwhile.
  *
- * The file is created with mode 0600 and opened read-only, missing directories with mode 0777 less the umask; it is never removed (I§1.8).
+ * The file is created with mode 0600 and opened read-only, missing directories with mode 0755; it is never removed (I§1.8).
  * @throws Error with the path when the file cannot be opened or locked
  */
 export function lockFile(path: string): FileLock {
@@ -44,7 +44,7 @@ function openLock(path: string): number {
     return openFile(path, O_RDONLY | O_CREAT, 0o600);
   } catch (error) {
     if (systemErrorCode(error) !== "ENOENT") throw error;
-    makeDirectories(directoryOf(path), 0o777);
+    makeDirectories(directoryOf(path), 0o755);
     return openFile(path, O_RDONLY | O_CREAT, 0o600);
   }
 }

@@ -5,6 +5,7 @@
  * A function that fails returns -1; `lastErrno()` must then be the very next call, before the runtime makes system calls of its own.
  */
 import { dlopen, type FFIFunction, type Library, type Pointer, read } from "bun:ffi";
+import { messageOf, TortieError } from "../errors/errors.ts";
 
 const SYMBOLS = {
   socket: { args: ["i32", "i32", "i32"], returns: "i32" },
@@ -27,15 +28,26 @@ let library: Library<typeof SYMBOLS> | undefined;
 /** Where this thread's errno is. Known beforehand, since whatever happens between a failure and the look at it may overwrite it. */
 let errnoLocation: Pointer | bigint | null = null;
 
-/** The functions of the C library named above, with their C signatures; pointers are typed arrays. */
+/**
+ * The functions of the C library named above, with their C signatures; pointers are typed arrays.
+ * @throws TortieError `platform-unsupported` where the process may have no memory that is written and executed (PR_SET_MDWE), or no glibc
+ */
 export function libc(): Library<typeof SYMBOLS>["symbols"] {
   if (library === undefined) {
-    library = dlopen("libc.so.6", SYMBOLS);
+    library = load();
     errnoLocation = library.symbols.__errno_location();
     // What its first call loads must not come between a failure and the look at it either.
     lastErrno();
   }
   return library.symbols;
+}
+
+function load(): Library<typeof SYMBOLS> {
+  try {
+    return dlopen("libc.so.6", SYMBOLS);
+  } catch (error) {
+    throw new TortieError("platform-unsupported", `cannot call the C library: ${messageOf(error)}`, { cause: error });
+  }
 }
 
 /** errno of the call of `libc()` that has just failed. */
