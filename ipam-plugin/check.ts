@@ -36,7 +36,7 @@ export async function ipamCheck(request: CniRequest, config: NetworkConfig, serv
 /** Where the container's addresses may be, the likeliest first: its virtual machine's handle, and both forms of its own. */
 async function handlesOf(workload: Workload, network: string, { datastore }: IpamServices): Promise<readonly [string, ...string[]]> {
   const { handle, legacyHandle, identity } = workload;
-  if (!isLauncherPod(identity) || datastore.virtualMachines === undefined) return [handle, legacyHandle];
+  if (!isLauncherPod(identity) || !datastore.traits.hasVirtualMachines) return [handle, legacyHandle];
   const { leftMachineOf } = await import("./kubevirt/machine.ts");
   const machine = await leftMachineOf(datastore.virtualMachines, { namespace: identity.namespace, name: identity.pod }, network);
   return machine === undefined ? [handle, legacyHandle] : [machine.handle, handle, legacyHandle];

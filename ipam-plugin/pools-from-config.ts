@@ -14,7 +14,7 @@ import { TortieError } from "../lib/errors/errors.ts";
  */
 export async function ensurePools(config: Pick<NetworkConfig, "ipam">, datastore: Datastore): Promise<void> {
   const wanted = config.ipam.pools;
-  if (datastore.pools.reconcile === undefined) {
+  if (datastore.traits.poolsFrom === "cluster") {
     if (wanted.length === 0) return;
     throw new TortieError(
       "netconf-value",

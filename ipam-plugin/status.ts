@@ -19,7 +19,7 @@ export async function ipamStatus(_request: CniRequest, config: NetworkConfig, se
   const isNew = new Set<string>();
   const pools = await unavailableUnless("pools", async () => {
     checkPolicyType(config, chooseDatastore(config, services.env));
-    if (datastore.pools.reconcile === undefined) return stored;
+    if (datastore.traits.poolsFrom === "cluster") return stored;
     checkLocalPools(config.ipam.pools);
     const changes = poolChanges(stored, config.ipam.pools);
     for (const { name } of changes) if (!stored.some((pool) => pool.name === name)) isNew.add(name);

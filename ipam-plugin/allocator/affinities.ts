@@ -74,7 +74,7 @@ export async function releasePoolAffinities(context: Context, view: View, cidr: 
 export async function upgradeHost(context: Context, owner: BlockOwner, signal: AbortSignal | undefined): Promise<number> {
   const { affinities } = context.datastore;
   let mended = 0;
-  for (const listed of await (affinities.listUnlabelled?.() ?? affinities.listAll())) {
+  for (const listed of await affinities.listUnlabelled()) {
     const { value } = listed;
     if (value.labelled || value.owner.type !== owner.type || value.owner.name !== owner.name) continue;
     let read: typeof listed | undefined = listed;

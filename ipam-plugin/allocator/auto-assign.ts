@@ -94,7 +94,7 @@ function beginReads(view: View, request: FamilyRequest | undefined): readonly Pr
 }
 
 function familyRequest(context: Context, request: AutoAssignRequest, family: Family): FamilyRequest {
-  const { blocks } = context.datastore;
+  const { blocks, traits } = context.datastore;
   return {
     family,
     count: family === 4 ? request.count4 : request.count6,
@@ -103,6 +103,6 @@ function familyRequest(context: Context, request: AutoAssignRequest, family: Fam
     use: request.use,
     blockLimit: request.perRequestBlockLimit ?? 0,
     reserve: request.reserve,
-    withRoom: blocks.listWithRoom?.(request.owner, family),
+    withRoom: traits.findsRoom ? blocks.listWithRoom(request.owner, family) : undefined,
   };
 }

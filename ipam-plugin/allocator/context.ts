@@ -59,7 +59,7 @@ export class View {
     this.#datastore = datastore;
     this.#owner = owner;
     this.#mustExist = mustExist;
-    this.#mayBeOld = mayBeOld && datastore.hasMemory === true;
+    this.#mayBeOld = mayBeOld && datastore.traits.listsFromMemory;
     this.#poolsMayBeOld = this.#mayBeOld;
     this.#affinitiesMayBeOld = this.#mayBeOld;
     this.namespaceLabels = once(() => this.#readNamespace(namespace));

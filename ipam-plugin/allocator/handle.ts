@@ -8,6 +8,7 @@
  */
 import { type Handles, isDatastoreFailure, type Versioned } from "../../lib/datastore/datastore.ts";
 import type { Block, Handle } from "../../lib/datastore/resources.ts";
+import type { Traits } from "../../lib/datastore/traits.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { familyOf, nextSequence, ordinalsOf, sanitised } from "./block.ts";
 import type { Context } from "./context.ts";
@@ -140,11 +141,11 @@ export async function undoHold(context: Context, { handle, cidr, count, stored }
  * the block once more: their compare-and-swap fails, and they start over.
  */
 export async function settle(context: Context, handle: string, cidr: string, signal?: AbortSignal): Promise<void> {
-  const { handles, blocks } = context.datastore;
+  const { handles, blocks, traits } = context.datastore;
   await retry(context, signal, `handle ${handle}`, async () => {
     const stored = await handles.get(handle);
     const block = await blocks.get(cidr);
-    const held = block === undefined ? 0 : countedIn(block.value, handle, handles);
+    const held = block === undefined ? 0 : countedIn(block.value, handle, traits);
     if ((stored?.value.blocks[cidr] ?? 0) === held) return { result: undefined };
     try {
       if (stored === undefined) {
@@ -189,8 +190,8 @@ export async function putCounts(
  * How many addresses of a block the object of a handle has to count: where ids that differ in case are one object, those of all of them,
  * or releasing one id's would make the others' untraceable (recording handle-case-collision).
  */
-export function countedIn(block: Block, handle: string, { foldsCase }: Handles): number {
-  if (foldsCase !== true) return ordinalsOf(block, handle).length;
+export function countedIn(block: Block, handle: string, { foldsHandleCase }: Pick<Traits, "foldsHandleCase">): number {
+  if (!foldsHandleCase) return ordinalsOf(block, handle).length;
   const wanted = sanitised(handle).toLowerCase();
   return block.allocations.filter((index) => {
     const held = index === null ? undefined : block.attributes[index]?.handleId;

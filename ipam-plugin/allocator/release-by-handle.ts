@@ -77,7 +77,7 @@ function releaseInBlock(
         (sequenceNumber === undefined || sequenceOf(block, ordinal) === sequenceNumber) &&
         unexpectedOwner(holderOf(block, ordinal), owners) === undefined,
     );
-    const left = countedIn(block, handle, context.datastore.handles) - wanted.length;
+    const left = countedIn(block, handle, context.datastore.traits) - wanted.length;
     try {
       if (wanted.length > 0) {
         const now = await releaseOrdinals(context, view, stored, wanted);

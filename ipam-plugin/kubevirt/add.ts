@@ -41,8 +41,8 @@ export async function assignToMachine(
   assign: Assign,
   services: IpamServices,
 ): Promise<MachineAssignment | undefined> {
-  const { virtualMachines } = services.datastore;
-  if (virtualMachines === undefined) return undefined;
+  const { traits, virtualMachines } = services.datastore;
+  if (!traits.hasVirtualMachines) return undefined;
   const { identity } = request.workload;
   const machine = await machineOf(virtualMachines, { namespace: identity.namespace, name: identity.pod }, request.network);
   if (machine === undefined) return undefined;

@@ -23,7 +23,9 @@ export type Leave = (signal: AbortSignal) => Promise<void>;
 export async function leaveMachine({ identity }: Workload, network: string, release: Release, services: IpamServices): Promise<Leave> {
   const { allocator, datastore, log } = services;
   const { namespace, pod } = identity;
-  const machine = datastore.virtualMachines && (await leftMachineOf(datastore.virtualMachines, { namespace, name: pod }, network));
+  const machine = datastore.traits.hasVirtualMachines
+    ? await leftMachineOf(datastore.virtualMachines, { namespace, name: pod }, network)
+    : undefined;
   if (machine === undefined) return async () => {};
   return async (signal) => {
     const left = await dropOwnership(allocator, machine.handle, { namespace, pod }, signal);

@@ -14,6 +14,7 @@ import type {
   OwnedObject,
   WorkloadEndpoint,
 } from "./resources.ts";
+import type { Traits } from "./traits.ts";
 
 export { DatastoreError, type DatastoreFailure, isDatastoreFailure } from "./errors.ts";
 
@@ -47,7 +48,7 @@ export interface Collection<K, T> extends Reader<K, T> {
 /** How a list may be answered. */
 export interface ListOptions {
   /**
-   * A store whose answers come from memory need not make sure that it has seen every write (`Datastore.hasMemory`): for choices that might
+   * A store that answers from memory (`Traits.listsFromMemory`) need not make sure that it has seen every write: for choices that might
    * as well have been made some milliseconds earlier, or that a compare-and-swap confirms.
    */
   readonly mayBeOld?: boolean;
@@ -71,23 +72,21 @@ export interface BlockAffinities extends Collection<AffinityKey, BlockAffinity> 
   /** Every affinity of one owner and family, in key order, whatever its state (I§2.3). */
   listByOwner(owner: BlockOwner, family: 4 | 6, options?: ListOptions): Promise<readonly Versioned<BlockAffinity>[]>;
   listAll(): Promise<readonly Versioned<BlockAffinity>[]>;
-  /** Only where the server can select them: those without a label of their owner's type, which are what `upgradeHost` mends (I§1.8). */
-  listUnlabelled?(): Promise<readonly Versioned<BlockAffinity>[]>;
+  /** Those that lack one of the look-up labels, which `upgradeHost` writes (I§1.8). */
+  listUnlabelled(): Promise<readonly Versioned<BlockAffinity>[]>;
 }
 
 export interface Blocks extends Collection<string, Block> {
   /** Every block of the cluster, in key order. */
   list(): Promise<readonly Versioned<Block>[]>;
   /**
-   * Only where it costs no more than reading the blocks it returns: those of one owner and family that list a free ordinal, or have one
-   * in cooldown, in key order. All others of the owner are full.
+   * Those of one owner and family that list a free ordinal, or have one in cooldown, in key order; all others of the owner are full.
+   * Cheap only where `Traits.findsRoom` says so.
    */
-  listWithRoom?(owner: BlockOwner, family: 4 | 6): Promise<readonly Versioned<Block>[]>;
+  listWithRoom(owner: BlockOwner, family: 4 | 6): Promise<readonly Versioned<Block>[]>;
 }
 
 export interface Handles extends Collection<string, Handle> {
-  /** Ids that differ in case only are one object, which has the id of the first who wrote it (I§2.2); absent: each has its own. */
-  readonly foldsCase?: boolean;
   list(): Promise<readonly Versioned<Handle>[]>;
 }
 
@@ -107,10 +106,10 @@ export interface Pools extends Collection<string, IPPool> {
   /** In name order (I§2.7). */
   list(options?: ListOptions): Promise<readonly Versioned<IPPool>[]>;
   /**
-   * Only where pools come from the network configuration (local store): reads every pool, and stores those that `decide` returns,
-   * new or changed, all in one transaction. What `decide` throws stores nothing.
+   * Reads every pool, and stores those that `decide` returns, new or changed, all in one transaction where the store has transactions.
+   * What `decide` throws stores nothing. Meant for pools that come from the network configuration (`Traits.poolsFrom`).
    */
-  reconcile?(decide: (stored: readonly IPPool[]) => readonly IPPool[]): Promise<void>;
+  reconcile(decide: (stored: readonly IPPool[]) => readonly IPPool[]): Promise<void>;
 }
 
 export interface Reservations extends Collection<string, IPReservation> {
@@ -134,8 +133,7 @@ export interface VirtualMachines {
 export interface Datastore extends AsyncDisposable {
   /** Words for messages: "local datastore /var/lib/tortie/tortie.db". */
   readonly description: string;
-  /** Lists that may be old cost less than others. */
-  readonly hasMemory?: boolean;
+  readonly traits: Traits;
   readonly pools: Pools;
   readonly reservations: Reservations;
   /** The only key is "default" (I§2.6). */
@@ -148,6 +146,6 @@ export interface Datastore extends AsyncDisposable {
   readonly nodes: Reader<string, LabelledObject>;
   readonly namespaces: Reader<string, LabelledObject>;
   readonly clusterInformation: Reader<"default", ClusterInformation>;
-  /** Absent where nobody knows of virtual machines: every pod is an ordinary one then. Asked for pods named `virt-launcher-…` only. */
-  readonly virtualMachines?: VirtualMachines | undefined;
+  /** Empty where `traits.hasVirtualMachines` is false. */
+  readonly virtualMachines: VirtualMachines;
 }

@@ -57,7 +57,7 @@ export class Cluster {
       return this.fateOf?.(call) ?? "proceed";
     };
     const gate = this.store.connect("allocator", note, hasMemory ? this.memory : undefined);
-    this.observed = Cluster.findsRoom ? gate : withoutListWithRoom(gate);
+    this.observed = Cluster.findsRoom ? gate : withoutIndexOfRoom(gate);
     this.allocator = createAllocator({
       datastore: this.observed,
       clock: { nowMs: () => this.nowMs, nowNs: () => this.#ns++ },
@@ -170,20 +170,9 @@ export class Cluster {
   }
 }
 
-/** The same store without its short cut, as a cluster's is. */
-export function withoutListWithRoom(datastore: Datastore): Datastore {
-  const { blocks } = datastore;
-  return {
-    ...datastore,
-    blocks: {
-      get: (cidr) => blocks.get(cidr),
-      list: () => blocks.list(),
-      create: (cidr, block) => blocks.create(cidr, block),
-      update: (cidr, block, revision) => blocks.update(cidr, block, revision),
-      delete: (cidr, revision) => blocks.delete(cidr, revision),
-      ...(blocks.prepareUpdate && { prepareUpdate: blocks.prepareUpdate }),
-    },
-  };
+/** The same store without its index of room, as a cluster's is. */
+export function withoutIndexOfRoom(datastore: Datastore): Datastore {
+  return { ...datastore, traits: { ...datastore.traits, findsRoom: false } };
 }
 
 export function host(name: string): BlockOwner {

@@ -77,6 +77,7 @@ export function describeDatastore(name: string, open: () => Promise<ConformanceS
         },
       );
     }
+    describeTraits(() => subject);
     describeBlocks(() => subject);
     describeAffinities(() => subject);
     describeLists(() => subject);
@@ -183,6 +184,28 @@ function describeKind<K, T>(
   });
 }
 
+function describeTraits(subject: () => ConformanceSubject): void {
+  describe("its traits", () => {
+    it("are the same for every client", () => {
+      const { datastore, other } = subject();
+      expect({ ...other.traits }).toEqual({ ...datastore.traits });
+    });
+
+    it("say whether handle ids that differ in case are one object", async () => {
+      const { handles, traits } = subject().datastore;
+      await handles.create("net.Pod-1", { id: "net.Pod-1", blocks: { "10.40.0.0/26": 1 } });
+      const other = await handles.get("net.pod-1");
+      expect(other?.value.id).toBe(traits.foldsHandleCase ? "net.Pod-1" : undefined);
+    });
+
+    it("promise no virtual machines that are not there", async () => {
+      const { virtualMachines } = subject().datastore;
+      const key = { namespace: "default", name: "virt-launcher-vm-x2x8q" };
+      for (const kind of ["pods", "instances", "machines"] as const) expect(await virtualMachines[kind].get(key)).toBeUndefined();
+    });
+  });
+}
+
 function describeBlocks(subject: () => ConformanceSubject): void {
   describe("a block", () => {
     it.each([0n, 1n, 2n ** 53n - 1n, 2n ** 53n + 1n, 1787405600123456789n, 2n ** 63n - 1n])(
@@ -247,14 +270,13 @@ function describeBlocks(subject: () => ConformanceSubject): void {
       }
     });
 
-    it("is found by its owner while it has room, where the store can tell", async () => {
-      const { blocks } = subject().datastore;
+    it("is found by its owner while it has room", async () => {
+      const { affinities, blocks } = subject().datastore;
       const owner = { type: "host", name: "worker-1" } as const;
-      const find = async (family: 4 | 6): Promise<readonly string[] | undefined> => {
-        const found = await subject().other.blocks.listWithRoom?.(owner, family);
-        return found?.map(({ value }) => value.cidr);
-      };
-      if ((await find(4)) === undefined) return;
+      const find = async (family: 4 | 6): Promise<readonly string[]> =>
+        valuesOf(await subject().other.blocks.listWithRoom(owner, family)).map(({ cidr }) => cidr);
+      for (const cidr of ["10.42.0.0/26", "10.40.0.8/29", "fd80::/122"])
+        await affinities.create({ owner, cidr }, sampleAffinity("worker-1", cidr));
       const full = fullBlock("10.42.0.0/26", "worker-1");
       const made = await blocks.create(full.cidr, full);
       await blocks.create("10.40.0.8/29", sampleBlock());
@@ -267,7 +289,7 @@ function describeBlocks(subject: () => ConformanceSubject): void {
       const cooling = { ...full, attributes: [...full.attributes.slice(0, 63), { releasedAt: "2026-08-22T13:41:07Z" }] };
       const updated = await blocks.update(full.cidr, cooling, made.revision);
       expect(await find(4)).toEqual(["10.40.0.8/29", "10.42.0.0/26"]);
-      const [, found] = (await subject().other.blocks.listWithRoom?.(owner, 4)) ?? [];
+      const [, found] = await subject().other.blocks.listWithRoom(owner, 4);
       expect(found).toEqual({ value: cooling, revision: updated.revision });
       const { affinity: _owner, ...ownerless } = cooling;
       await blocks.update(full.cidr, ownerless, updated.revision);
@@ -321,6 +343,13 @@ function describeAffinities(subject: () => ConformanceSubject): void {
       expect(valuesOf(await affinities.listByOwner({ type: "host", name: `${long}b` }, 4))).toEqual([
         sampleAffinity(`${long}b`, "10.40.0.0/26"),
       ]);
+    });
+
+    it("are none without labels when the store writes them itself", async () => {
+      const { affinities } = subject().datastore;
+      const row = sampleAffinity("node-a", "10.40.0.0/26");
+      await affinities.create(row, row);
+      expect(await subject().other.affinities.listUnlabelled()).toEqual([]);
     });
 
     it("can be updated and deleted at the revisions that a list gave", async () => {
@@ -397,6 +426,26 @@ function describeLists(subject: () => ConformanceSubject): void {
       for (const pool of pools) await datastore.pools.create(pool.name, pool);
       expect(valuesOf(await other.pools.list())).toEqual([pools[1], pools[0], pools[2]]);
       expect((await other.pools.get("b-6"))?.value).toEqual(pools[2]);
+    });
+
+    it("give the pools that a look at all of them has decided on", async () => {
+      const { datastore, other } = subject();
+      const pools = [samplePool("a", "10.41.0.0/16"), samplePool("b", "10.42.0.0/16"), samplePool("c", "10.43.0.0/16")] as const;
+      const [a, b, c] = pools;
+      await datastore.pools.create(a.name, a);
+      await datastore.pools.create(b.name, b);
+      await datastore.pools.reconcile((stored) => {
+        expect(stored).toEqual([a, b]);
+        return [{ ...b, natOutgoing: !b.natOutgoing }, c];
+      });
+      expect(valuesOf(await other.pools.list())).toEqual([a, { ...b, natOutgoing: !b.natOutgoing }, c]);
+      const refusal = new Error("the pools contradict each other");
+      await expect(
+        other.pools.reconcile(() => {
+          throw refusal;
+        }),
+      ).rejects.toBe(refusal);
+      expect((await datastore.pools.list()).length).toBe(3);
     });
 
     it("give reservations and the configuration as they were written", async () => {

@@ -18,7 +18,7 @@ import type {
   Versioned,
   WorkloadEndpoints,
 } from "../../lib/datastore/datastore.ts";
-import { DatastoreError } from "../../lib/datastore/datastore.ts";
+import { DatastoreError } from "../../lib/datastore/errors.ts";
 import type {
   Block,
   BlockAffinity,
@@ -31,6 +31,8 @@ import type {
   OwnedObject,
   WorkloadEndpoint,
 } from "../../lib/datastore/resources.ts";
+import { hasRoom } from "../../lib/datastore/room.ts";
+import { LOCAL_TRAITS, type Traits } from "../../lib/datastore/traits.ts";
 
 export type Operation = "get" | "list" | "create" | "update" | "delete";
 
@@ -55,6 +57,9 @@ export interface Call {
 export type Fate = "proceed" | "late" | "unavailable" | "conflict" | "answer-lost" | "overtaken" | "crash" | "crash-after";
 
 export type Gate = (call: Call) => Fate | Promise<Fate>;
+
+/** A local store that also knows of virtual machines. */
+const MEMORY_TRAITS: Traits = { ...LOCAL_TRAITS, hasVirtualMachines: true };
 
 /** The port with every collection writable, for seeding. */
 export interface MemoryDatastore extends Datastore {
@@ -108,7 +113,7 @@ export class MemoryStore {
       new MemoryCollection<K, T>(access, kind, keyOf);
     return {
       description: `memory datastore of ${client}`,
-      ...(recollection === undefined ? {} : { hasMemory: true }),
+      traits: { ...MEMORY_TRAITS, listsFromMemory: recollection !== undefined },
       pools: new MemoryPools(access, "pool", String),
       reservations: collection<string, IPReservation>("reservation", String) satisfies Reservations,
       ipamConfiguration: collection<"default", IpamConfiguration>("ipam-configuration", String),
@@ -348,11 +353,11 @@ class MemoryBlocks extends MemoryCollection<string, Block> implements Blocks {
   listWithRoom(owner: BlockOwner, family: 4 | 6): Promise<readonly Versioned<Block>[]> {
     return this.call("list", `with room ${owner.type}/${owner.name}/${family}`, () =>
       this.sorted().filter(
-        ({ value: { affinity, cidr, unallocated, attributes } }) =>
-          affinity?.type === owner.type &&
-          affinity.name === owner.name &&
-          cidr.includes(":") === (family === 6) &&
-          (unallocated.length > 0 || attributes.some(({ releasedAt }) => releasedAt !== undefined)),
+        ({ value }) =>
+          value.affinity?.type === owner.type &&
+          value.affinity.name === owner.name &&
+          value.cidr.includes(":") === (family === 6) &&
+          hasRoom(value),
       ),
     );
   }
@@ -370,6 +375,10 @@ class MemoryAffinities extends MemoryCollection<AffinityKey, BlockAffinity> impl
 
   listAll(): Promise<readonly Versioned<BlockAffinity>[]> {
     return this.list();
+  }
+
+  listUnlabelled(): Promise<readonly Versioned<BlockAffinity>[]> {
+    return this.call("list", "unlabelled", () => this.sorted().filter(({ value }) => !value.labelled));
   }
 }
 

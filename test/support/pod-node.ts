@@ -10,8 +10,9 @@ import { createIpamServices } from "../../ipam-plugin/services.ts";
 import type { CniRequest, CniResult } from "../../lib/cni/protocol.ts";
 import { parseResult } from "../../lib/cni/result.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
-import type { Collection, Datastore, Versioned } from "../../lib/datastore/datastore.ts";
+import type { Datastore } from "../../lib/datastore/datastore.ts";
 import type { KubernetesCore } from "../../lib/datastore/kubernetes/core/core.ts";
+import { KUBERNETES_TRAITS } from "../../lib/datastore/traits.ts";
 import { parseJson } from "../../lib/json/parse.ts";
 import type { JsonObject } from "../../lib/json/value.ts";
 import type { Namespace, Pod } from "../../lib/kubernetes/objects.ts";
@@ -219,20 +220,9 @@ export class PodNode implements AsyncDisposable {
   }
 }
 
-/** Without what only stores of a node have: pools from the configuration, and the look for blocks with room. */
+/** With the traits of a cluster's store, but for the case of handles, which a store in memory keeps apart. */
 function asOfCluster(datastore: MemoryDatastore): Datastore {
-  const { pools, blocks } = datastore;
-  return { ...datastore, pools: withoutExtras(pools), blocks: withoutExtras(blocks) };
-}
-
-function withoutExtras<T>(collection: Collection<string, T> & { list(): Promise<readonly Versioned<T>[]> }) {
-  return {
-    get: (key: string) => collection.get(key),
-    list: () => collection.list(),
-    create: (key: string, value: T) => collection.create(key, value),
-    update: (key: string, value: T, revision: string) => collection.update(key, value, revision),
-    delete: (key: string, revision: string) => collection.delete(key, revision),
-  };
+  return { ...datastore, traits: { ...KUBERNETES_TRAITS, listsFromMemory: false, foldsHandleCase: false } };
 }
 
 export function samplePod(changes: Partial<Pod> = {}): Pod {

@@ -109,7 +109,7 @@ export class VirtualMachine implements AsyncDisposable {
   }
 
   get #objects() {
-    return this.node.datastore.virtualMachineObjects;
+    return this.node.datastore.virtualMachines;
   }
 
   async #put(

@@ -2,20 +2,22 @@
 import type { Environment } from "../../cni/environment.ts";
 import type { NetworkConfig } from "../../config/network-config.ts";
 import type { ApiClient } from "../../kubernetes/api-client.ts";
-
 import { openApiClient } from "../../kubernetes/client.ts";
 import { once } from "../../system/once.ts";
 import type {
   AffinityKey,
   BlockAffinities,
   BlockOwner,
+  Blocks,
   Datastore,
-  Handles,
   ListOptions,
+  Pools,
   Versioned,
   WorkloadEndpoints,
 } from "../datastore.ts";
-import type { BlockAffinity, Handle, LabelledObject } from "../resources.ts";
+import type { Block, BlockAffinity, IPPool, LabelledObject } from "../resources.ts";
+import { readBlocksWithRoom } from "../room.ts";
+import { KUBERNETES_TRAITS } from "../traits.ts";
 import { affinityCodec } from "./codecs/affinity-codec.ts";
 import { affinitySelector, hostnameHash, UNLABELLED_SELECTOR } from "./codecs/affinity-labels.ts";
 import { blockCodec } from "./codecs/block-codec.ts";
@@ -67,19 +69,19 @@ export function kubernetesDatastore(client: ApiClient, options: KubernetesOption
   };
   const api = new ResourceApi(client, group);
   const core = new ApiCore(client);
+  const affinities = new Affinities(api, affinityCodec, onDamaged);
   return {
     get description() {
       return `Kubernetes API server ${client.server}, group ${known ?? "not known yet"}`;
     },
     core,
-    // The API server's own, in front of etcd.
-    hasMemory: true,
-    pools: new ResourceCollection(api, poolCodec, onDamaged),
+    traits: KUBERNETES_TRAITS,
+    pools: new PoolObjects(api, poolCodec, onDamaged),
     reservations: new ResourceCollection(api, reservationCodec, onDamaged),
     ipamConfiguration: new ResourceCollection(api, configurationCodec, onDamaged),
-    blocks: new ResourceCollection(api, blockCodec, onDamaged),
-    affinities: new Affinities(api, affinityCodec, onDamaged),
-    handles: new HandleObjects(api, handleCodec, onDamaged),
+    blocks: new BlockObjects(api, affinities, onDamaged),
+    affinities,
+    handles: new ResourceCollection(api, handleCodec, onDamaged),
     endpoints: podEndpoints(core, onDamaged, options.interfacePrefix),
     nodes: { get: async (name) => labelled(await core.versionedNode(name)) },
     namespaces: { get: async (name) => labelled(await core.versionedNamespace(name)) },
@@ -107,8 +109,29 @@ function podEndpoints(core: ApiCore, onDamaged: OnDamaged, interfacePrefix: stri
   };
 }
 
-class HandleObjects extends ResourceCollection<string, Handle> implements Handles {
-  readonly foldsCase = true;
+class PoolObjects extends ResourceCollection<string, IPPool> implements Pools {
+  /** One write a pool: an API server has no transactions. */
+  async reconcile(decide: (stored: readonly IPPool[]) => readonly IPPool[]): Promise<void> {
+    const stored = await this.list();
+    for (const pool of decide(stored.map(({ value }) => value))) {
+      const there = stored.find(({ value }) => value.name === pool.name);
+      if (there === undefined) await this.create(pool.name, pool);
+      else await this.update(pool.name, pool, there.revision);
+    }
+  }
+}
+
+class BlockObjects extends ResourceCollection<string, Block> implements Blocks {
+  readonly #affinities: BlockAffinities;
+
+  constructor(api: ResourceApi, affinities: BlockAffinities, onDamaged: OnDamaged) {
+    super(api, blockCodec, onDamaged);
+    this.#affinities = affinities;
+  }
+
+  listWithRoom(owner: BlockOwner, family: 4 | 6): Promise<readonly Versioned<Block>[]> {
+    return readBlocksWithRoom({ affinities: this.#affinities, blocks: this }, owner, family);
+  }
 }
 
 class Affinities extends ResourceCollection<AffinityKey, BlockAffinity> implements BlockAffinities {

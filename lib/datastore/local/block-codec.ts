@@ -6,6 +6,7 @@
 
 import { field, isNumber, isObject, isText, listOf, mapOf, optional, parseObject } from "../../json/fields.ts";
 import type { AllocationAttribute, Block } from "../resources.ts";
+import { hasRoom } from "../room.ts";
 import { ownerPrefix } from "./codecs.ts";
 import type { StoredText } from "./object-store.ts";
 
@@ -31,11 +32,6 @@ function asTexts(numbers: Readonly<Record<number, bigint>>): Record<string, stri
   const texts: Record<string, string> = {};
   for (const [ordinal, number] of Object.entries(numbers)) texts[ordinal] = String(number);
   return texts;
-}
-
-/** An ordinal in cooldown becomes free by the passing of time alone. */
-function hasRoom({ unallocated, attributes }: Block): boolean {
-  return unallocated.length > 0 || attributes.some(({ releasedAt }) => releasedAt !== undefined);
 }
 
 /**

@@ -45,9 +45,9 @@ export function damaged(path: string, what: string, cause?: unknown): TortieErro
   return new TortieError("datastore-damaged", `${describeFile(path)} is damaged: ${what}`, { cause });
 }
 
-/** SQLITE_BUSY, whatever its extended code. */
-export function isBusy(error: unknown): boolean {
-  return primaryCode(error) === 5;
+/** Everything else that a transaction throws is its caller's own. */
+export function isSqliteError(error: unknown): boolean {
+  return factsOf(error).name === "SQLiteError";
 }
 
 /** The low byte of SQLite's result code; `undefined` when `error` is not SQLite's. */

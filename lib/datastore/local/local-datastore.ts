@@ -9,12 +9,9 @@ import type {
   Collection,
   Datastore,
   EndpointKey,
-  Handles,
   NamespacedName,
   Pools,
-  Reservations,
   Versioned,
-  VirtualMachines,
   WorkloadEndpoints,
 } from "../datastore.ts";
 import type {
@@ -29,6 +26,7 @@ import type {
   OwnedObject,
   WorkloadEndpoint,
 } from "../resources.ts";
+import { LOCAL_TRAITS } from "../traits.ts";
 import { decodeBlock, encodeBlock } from "./block-codec.ts";
 import {
   affinityKey,
@@ -54,14 +52,11 @@ export interface LocalDatastore extends Datastore {
   readonly nodes: Collection<string, LabelledObject>;
   readonly namespaces: Collection<string, LabelledObject>;
   readonly clusterInformation: Collection<"default", ClusterInformation>;
-  /** `virtualMachines` is absent until something is put here. */
-  readonly virtualMachineObjects: VirtualMachineObjects;
-}
-
-interface VirtualMachineObjects extends VirtualMachines {
-  readonly pods: Collection<NamespacedName, OwnedObject>;
-  readonly instances: Collection<NamespacedName, OwnedObject>;
-  readonly machines: Collection<NamespacedName, OwnedObject>;
+  readonly virtualMachines: {
+    readonly pods: Collection<NamespacedName, OwnedObject>;
+    readonly instances: Collection<NamespacedName, OwnedObject>;
+    readonly machines: Collection<NamespacedName, OwnedObject>;
+  };
 }
 
 const OWNED_KINDS = ["pod", "virtual-machine-instance", "virtual-machine"] as const;
@@ -81,13 +76,15 @@ export function openLocalDatastore(path: string, options: ConnectionOptions = {}
   });
   const owned = (kind: (typeof OWNED_KINDS)[number]) =>
     new LocalCollection<NamespacedName, OwnedObject>(store, { kind, keyOf: namespacedKey, ...plain(decodeOwned) });
-  const virtualMachineObjects = {
-    pods: owned("pod"),
-    instances: owned("virtual-machine-instance"),
-    machines: owned("virtual-machine"),
-  };
   return {
     description: describeFile(path),
+    traits: {
+      ...LOCAL_TRAITS,
+      /** Whether somebody has put the objects of one here. */
+      get hasVirtualMachines() {
+        return OWNED_KINDS.some((kind) => store.listRevisions(kind, "").length > 0);
+      },
+    },
     pools: new LocalPools(store, { kind: "pool", keyOf: String, ...plain(decodePool) }),
     reservations: new LocalCollection<string, IPReservation>(store, { kind: "reservation", keyOf: String, ...plain(decodeReservation) }),
     ipamConfiguration: new LocalCollection<"default", IpamConfiguration>(store, {
@@ -106,14 +103,15 @@ export function openLocalDatastore(path: string, options: ConnectionOptions = {}
       keyOf: String,
       ...plain(decodeClusterInformation),
     }),
-    virtualMachineObjects,
-    get virtualMachines() {
-      return OWNED_KINDS.some((kind) => store.listRevisions(kind, "").length > 0) ? virtualMachineObjects : undefined;
+    virtualMachines: {
+      pods: owned("pod"),
+      instances: owned("virtual-machine-instance"),
+      machines: owned("virtual-machine"),
     },
     async [Symbol.asyncDispose]() {
       store[Symbol.dispose]();
     },
-  } satisfies LocalDatastore & { readonly blocks: Blocks; readonly handles: Handles; readonly reservations: Reservations };
+  };
 }
 
 class LocalPools extends LocalCollection<string, IPPool> implements Pools {
@@ -144,6 +142,11 @@ class LocalAffinities extends LocalCollection<AffinityKey, BlockAffinity> implem
 
   async listAll(): Promise<readonly Versioned<BlockAffinity>[]> {
     return this.readAll();
+  }
+
+  /** Look-ups go by the key, so there are no labels that could be missing. */
+  async listUnlabelled(): Promise<readonly Versioned<BlockAffinity>[]> {
+    return [];
   }
 }
 

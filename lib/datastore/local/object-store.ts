@@ -5,7 +5,7 @@
 import type { Database, Statement } from "bun:sqlite";
 import { DatastoreError } from "../datastore.ts";
 import { type Connection, type ConnectionOptions, openConnection } from "./connection.ts";
-import { damaged, failureOf } from "./failures.ts";
+import { damaged, failureOf, isSqliteError } from "./failures.ts";
 
 export type Kind =
   | "affinity"
@@ -83,7 +83,7 @@ export class ObjectStore implements Disposable {
       return result;
     } catch (error) {
       this.#rollBack();
-      throw failureOf(error, this.#path);
+      throw isSqliteError(error) ? failureOf(error, this.#path) : error;
     }
   }
 
@@ -148,7 +148,7 @@ export class ObjectStore implements Disposable {
       return result;
     } catch (error) {
       this.#rollBack();
-      throw failureOf(error, this.#path);
+      throw isSqliteError(error) ? failureOf(error, this.#path) : error;
     }
   }
 

@@ -290,7 +290,7 @@ describe("what a virtual machine's pod leads to", () => {
   it("is its instance and its machine", async () => {
     const { virtualMachines } = store;
     const vm = { namespace: "default", name: "vm1" };
-    expect(await virtualMachines?.machines.get(vm)).toBeUndefined();
+    expect(await virtualMachines.machines.get(vm)).toBeUndefined();
     const { metadata } = await cluster.apply({ apiVersion: "kubevirt.io/v1", kind: "VirtualMachine", metadata: { ...vm }, spec: {} });
     const owner = { apiVersion: "kubevirt.io/v1", kind: "VirtualMachine", name: "vm1", uid: metadata.uid, controller: true };
     await cluster.apply({
@@ -302,12 +302,12 @@ describe("what a virtual machine's pod leads to", () => {
     await cluster.api("DELETE", "/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstances/vm1");
     await createWeb({ labels: { "kubevirt.io/migrationJobUID": "7" } });
 
-    expect((await virtualMachines?.machines.get(vm))?.value).toMatchObject({ ...vm, uid: metadata.uid, owners: [], isDeleting: false });
+    expect((await virtualMachines.machines.get(vm))?.value).toMatchObject({ ...vm, uid: metadata.uid, owners: [], isDeleting: false });
     const { controller: _controller, ...plainOwner } = owner;
-    expect((await virtualMachines?.instances.get(vm))?.value).toMatchObject({
+    expect((await virtualMachines.instances.get(vm))?.value).toMatchObject({
       owners: [{ ...plainOwner, isController: true }],
       isDeleting: true,
     });
-    expect((await virtualMachines?.pods.get(WEB))?.value.labels).toEqual({ "kubevirt.io/migrationJobUID": "7" });
+    expect((await virtualMachines.pods.get(WEB))?.value.labels).toEqual({ "kubevirt.io/migrationJobUID": "7" });
   });
 });

@@ -208,7 +208,7 @@ describe.each([LEGACY, V3] as const)("objects of %s", (group: CalicoGroup) => {
       { labels: AFFINITY_LABELS },
     );
     expect(await store.affinities.listByOwner(OWNER, 4)).toEqual([]);
-    const [row, ...others] = (await store.affinities.listUnlabelled?.()) ?? [];
+    const [row, ...others] = await store.affinities.listUnlabelled();
     if (row === undefined) throw new Error("the row is not listed");
     expect(others).toEqual([]);
     expect(row.value).toEqual({ owner: OWNER, cidr: BLOCK.cidr, state: "confirmed", labelled: false });

@@ -63,7 +63,7 @@ class LocalReplayStore implements ReplayStore {
   }
 
   #ownedCollection(kind: string): Collection<NamespacedName, OwnedObject> | undefined {
-    const { pods, instances, machines } = this.#datastore.virtualMachineObjects;
+    const { pods, instances, machines } = this.#datastore.virtualMachines;
     if (kind === "Pod") return pods;
     if (kind === "VirtualMachineInstance") return instances;
     return kind === "VirtualMachine" ? machines : undefined;

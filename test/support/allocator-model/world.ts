@@ -13,7 +13,7 @@ import {
 } from "../../../lib/addresses/address.ts";
 import type { BlockOwner } from "../../../lib/datastore/datastore.ts";
 import type { IpamConfiguration } from "../../../lib/datastore/resources.ts";
-import { withoutListWithRoom } from "../cluster.ts";
+import { withoutIndexOfRoom } from "../cluster.ts";
 import { LaggingMemory, MemoryStore, type Recollection } from "../memory-datastore.ts";
 import { type Scheduler, seededRandom } from "../scheduler.ts";
 import { ReferenceModel } from "./reference.ts";
@@ -108,7 +108,7 @@ export class World {
   allocator(client: string, scheduler: Scheduler, memory?: Recollection): Allocator {
     const datastore = this.store.connect(client, scheduler.gate, memory);
     return createAllocator({
-      datastore: this.#findsRoom ? datastore : withoutListWithRoom(datastore),
+      datastore: this.#findsRoom ? datastore : withoutIndexOfRoom(datastore),
       clock: scheduler.clock,
       random: scheduler.random,
       sleep: scheduler.sleep,

@@ -1,5 +1,6 @@
 import { ensurePools, poolChanges } from "../../../ipam-plugin/pools-from-config.ts";
 import type { LocalPool } from "../../../lib/config/network-config.ts";
+import { KUBERNETES_TRAITS } from "../../../lib/datastore/traits.ts";
 import { freeLock } from "../../support/free-lock.ts";
 import { IpamNode } from "../../support/ipam-node.ts";
 import { MemoryStore } from "../../support/memory-datastore.ts";
@@ -67,8 +68,7 @@ describe("the pools of the configuration", () => {
   });
 
   it("are refused for a datastore whose pools are its own", async () => {
-    const { reconcile: _none, ...pools } = new MemoryStore().connect().pools;
-    const store = { ...new MemoryStore().connect(), pools: Object.assign(Object.create(null), pools, { list: async () => [] }) };
+    const store = { ...new MemoryStore().connect(), traits: KUBERNETES_TRAITS };
     const ipam = { pools: [wanted("a", "10.1.0.0/16")] };
     const act = ensurePools(Object.assign(Object.create(null), { ipam }), store);
     await expect(act).rejects.toMatchObject({ word: "netconf-value", message: expect.stringContaining("ipam.pools") });

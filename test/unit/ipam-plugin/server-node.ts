@@ -151,19 +151,12 @@ function requestOf(command: CniRequest["command"], call: ServerCall): [CniReques
 
 /** Pools are made by others, and names are in lower case. */
 function asOnServer(datastore: Datastore, asksAhead: boolean): Datastore {
-  const { pools, handles } = datastore;
+  const { traits, handles } = datastore;
   const asked = new Map<string, ReturnType<typeof handles.get>>();
   return {
     ...datastore,
-    pools: {
-      get: (name) => pools.get(name),
-      list: (options) => pools.list(options),
-      create: (name, pool) => pools.create(name, pool),
-      update: (name, pool, revision) => pools.update(name, pool, revision),
-      delete: (name, revision) => pools.delete(name, revision),
-    },
+    traits: { ...traits, poolsFrom: "cluster", nodesAreObjects: true, foldsHandleCase: true },
     handles: {
-      foldsCase: true,
       get(id) {
         const answer = asked.get(id);
         asked.delete(id);

@@ -63,8 +63,8 @@ describe("a memory that lags behind", () => {
   it("answers only the lists that may be old, with what it has heard of, in the order of the writes", async () => {
     const store = new MemoryStore();
     const memory = new LaggingMemory(store);
-    const { affinities, hasMemory } = store.connect("client", undefined, memory);
-    expect([hasMemory, store.connect().hasMemory]).toEqual([true, undefined]);
+    const { affinities, traits } = store.connect("client", undefined, memory);
+    expect([traits.listsFromMemory, store.connect().traits.listsFromMemory]).toEqual([true, false]);
     const [one, two] = [sampleAffinity("a", "10.0.0.0/26"), sampleAffinity("a", "10.0.0.64/26")];
     const { revision } = await affinities.create(one, one);
     await affinities.create(two, two);

@@ -132,7 +132,7 @@ describe("a pod that is named like a virtual machine's", () => {
 
   it("is an ordinary one on a store that knows of no virtual machine", async () => {
     await using node = new IpamNode(DUAL);
-    expect(node.datastore.virtualMachines).toBeUndefined();
+    expect(node.datastore.traits.hasVirtualMachines).toBe(false);
     await node.add({ container: "c1", args: argsOf(SOURCE) });
     expect(await node.handles()).toEqual(["net1.c1"]);
     await node.del({ container: "c1", args: argsOf(SOURCE) });
