@@ -19,7 +19,7 @@ import { ownerAttributes, soleOwner } from "./workload.ts";
  * @throws TortieError `addresses-exhausted` when a family got none, and what stopped the allocator; HandleExistsError
  */
 export async function assignAutomatic(
-  { workload, config, mustBeNew, view, meanwhile }: AssignmentRequest,
+  { workload, config, mustBeNew, view }: AssignmentRequest,
   services: IpamServices,
 ): Promise<Assignment> {
   const { identity, handle, machineAttributes } = workload;
@@ -53,7 +53,6 @@ export async function assignAutomatic(
       perHandleLimit: machineAttributes === undefined ? 0 : 1,
       mustBeNew,
       view,
-      meanwhile,
       signal,
     });
   });

@@ -56,8 +56,6 @@ export interface AutoAssignRequest {
   readonly mustBeNew?: boolean;
   /** Ordinals kept from use in new IPv4 blocks, Windows only (I§3.10). */
   readonly reserve?: HostReserve;
-  /** Called now and then while the store is busy with a block: the caller's time for work of its own. Must not throw. */
-  readonly meanwhile?: (() => void) | undefined;
   readonly signal?: AbortSignal;
 }
 

@@ -1,19 +1,17 @@
-/** Granting addresses of one block: the handle is raised, the block is written; nothing else grants (design, invariant 2; I§3.4). */
+/** Granting addresses of one block: the block is read, the handle is raised, the block is written; nothing else grants (design, invariant 2; I§3.4). */
 import { addressAt, type Prefix } from "../../lib/addresses/address.ts";
 import { type BlockOwner, isDatastoreFailure, type Versioned } from "../../lib/datastore/datastore.ts";
 import type { AllocationAttribute, Block } from "../../lib/datastore/resources.ts";
-import { meanwhile } from "../../lib/system/turns.ts";
 import type { AssignedAddress } from "./allocator.ts";
+import { isSameHolder } from "./attributes.ts";
 import { holderOf, isOwnedBy, nextSequence, prefixOf, sequenceOf, take } from "./block.ts";
 import type { Context, View } from "./context.ts";
-import { AT_LIMIT, type Hold, type Holder, hold, undoHold } from "./handle.ts";
+import { AT_LIMIT, type Hold, type Holder, hold, settle, undoHold } from "./handle.ts";
 import { normalised } from "./release-affinity.ts";
 import { AGAIN, retry } from "./retry.ts";
 
 export interface Grant extends Holder {
   readonly attribute: AllocationAttribute;
-  /** See AutoAssignRequest. */
-  readonly meanwhile?: (() => void) | undefined;
 }
 
 export interface BlockRequest {
@@ -61,33 +59,20 @@ export async function write(
   grant: Grant,
   signal: AbortSignal | undefined,
 ): Promise<typeof AGAIN | typeof AT_LIMIT | undefined> {
-  const holding = hold(context, grant, changed.cidr, ordinals.length, signal);
-  const preparing = prepareUpdate(context, nextSequence(changed, context.clock.nowNs()), stored.revision);
-  // Met below.
-  preparing.catch(() => {});
-  const held = await holding;
+  const held = await hold(context, grant, changed.cidr, ordinals.length, signal);
   if (held === AT_LIMIT) return AT_LIMIT;
   try {
-    const update = await preparing;
-    await passTime(update(), grant);
+    await context.datastore.blocks.update(changed.cidr, nextSequence(changed, context.clock.nowNs()), stored.revision);
     return undefined;
   } catch (error) {
     grant.known = undefined;
-    if (await wasWritten(context, stored, changed, ordinals, held, error)) return undefined;
-    await undoHold(context, held);
+    const traces = await tracesOf(context, stored, changed, ordinals, held, error);
+    if (traces === "ours") return undefined;
+    if (traces === "none") await undoHold(context, held);
+    else await settle(context, held.handle, held.cidr, signal);
     if (isDatastoreFailure(error, "conflict", "not-found")) return AGAIN;
     throw error;
   }
-}
-
-/** The write of a block, made ready where that is of use; begun by calling it. */
-async function prepareUpdate({ datastore: { blocks } }: Context, next: Block, revision: string): Promise<() => Promise<unknown>> {
-  return (await blocks.prepareUpdate?.(next.cidr, next, revision)) ?? (() => blocks.update(next.cidr, next, revision));
-}
-
-/** Lets the caller work while the store is busy; over before the store's answer is looked at. */
-export function passTime<T>(busy: Promise<T>, { meanwhile: work }: Grant): Promise<T> {
-  return work === undefined ? busy : meanwhile(busy, work);
 }
 
 export function granted(block: Block, prefix: Prefix, ordinal: number): AssignedAddress {
@@ -100,26 +85,31 @@ export function granted(block: Block, prefix: Prefix, ordinal: number): Assigned
 }
 
 /**
- * Whether a write that failed has happened after all, because only its answer was lost. A conflict may mean that as well: the write was
- * repeated after somebody else had written the block. When it cannot be told the error goes on, and the handle keeps its count: too high
- * does no harm, and the DEL of this attachment sets it right.
+ * What a write that failed has left in the block: it may have happened after all, because only its answer was lost. A conflict may mean
+ * that as well: the write was repeated after somebody else had written the block. When it cannot be told the error goes on, and the
+ * handle keeps its count: too high does no harm, and the DEL of this attachment sets it right.
+ *
+ * Two nodes that grant to one handle from the same state of a block write the same numbers; only the owners tell them apart. `doubtful`:
+ * the handle has the addresses, under owners that are not ours (or not any more).
  */
-async function wasWritten(
+async function tracesOf(
   context: Context,
   stored: Versioned<Block>,
   changed: Block,
   ordinals: readonly number[],
   held: Hold,
   error: unknown,
-): Promise<boolean> {
-  if (isDatastoreFailure(error, "not-found", "invalid", "unauthorized")) return false;
+): Promise<"ours" | "doubtful" | "none"> {
+  if (isDatastoreFailure(error, "not-found", "invalid", "unauthorized")) return "none";
   const now = await context.datastore.blocks.get(changed.cidr);
-  if (now === undefined) return false;
+  if (now === undefined) return "none";
   if (now.revision === stored.revision) {
-    if (isDatastoreFailure(error, "conflict")) return false;
+    if (isDatastoreFailure(error, "conflict")) return "none";
     throw error;
   }
-  return ordinals.every(
-    (ordinal) => holderOf(now.value, ordinal)?.handleId === held.handle && sequenceOf(now.value, ordinal) === sequenceOf(changed, ordinal),
-  );
+  const isHeld = (ordinal: number): boolean =>
+    holderOf(now.value, ordinal)?.handleId === held.handle && sequenceOf(now.value, ordinal) === sequenceOf(changed, ordinal);
+  if (!ordinals.some(isHeld)) return "none";
+  const isOurs = (ordinal: number): boolean => isHeld(ordinal) && isSameHolder(holderOf(now.value, ordinal), holderOf(changed, ordinal));
+  return ordinals.every(isOurs) ? "ours" : "doubtful";
 }

@@ -4,14 +4,14 @@ import { type BlockOwner, isDatastoreFailure, type Versioned } from "../../lib/d
 import type { Block, BlockAffinity, IpamConfiguration } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { AssignedAddress, FamilyAssignment, HostReserve, PoolUse } from "./allocator.ts";
-import { assignFromBlock, type Grant, passTime } from "./assign-block.ts";
+import { assignFromBlock, type Grant } from "./assign-block.ts";
 import { freeOrdinals, isOwnedBy, isWhollyReserved, prefixOf } from "./block.ts";
 import { effectiveLimit } from "./block-limit.ts";
 import { blocksWithRoom, chooseBlock } from "./choose-block.ts";
 import { type Claim, claimBlock, NOT_OURS } from "./claim.ts";
 import type { Context, View } from "./context.ts";
 import { releaseDeselected } from "./deselected.ts";
-import { AT_LIMIT, dropAhead, holdAhead } from "./handle.ts";
+import { AT_LIMIT } from "./handle.ts";
 import { choosePools, enabledPools, isInside, type UsablePool } from "./pools.ts";
 import { normalised } from "./release-affinity.ts";
 import { AGAIN, retry } from "./retry.ts";
@@ -32,8 +32,8 @@ export interface FamilyRequest {
   /** 0 for none of its own. */
   readonly blockLimit: number;
   readonly reserve: HostReserve | undefined;
-  /** The owner's blocks that are not full, from a store that finds them without looking at the others. */
-  readonly withRoom: Promise<readonly Versioned<Block>[]> | undefined;
+  /** Lists the owner's blocks that are not full, where the store finds them without looking at the others. */
+  readonly withRoom: (() => Promise<readonly Versioned<Block>[]>) | undefined;
 }
 
 /** Never rejects: what went wrong is in the result, with what was assigned before. */
@@ -114,29 +114,13 @@ class Assignment {
     const usable = candidates.filter(({ cidr }) => !isWhollyReserved(prefixOf(cidr), reservations));
     for (const { cidr } of usable) {
       if (!this.#isShort()) return;
-      await this.#skipUnwritable(() => this.#fromKnownBlock(cidr, owner, usable.length === 1));
-    }
-  }
-
-  /**
-   * @param isOnly the owner has no other: then it has room but for the last time, and the handle is raised while it is read. A node with
-   * several blocks may have many full ones, and would raise the handle in vain for each
-   */
-  async #fromKnownBlock(cidr: string, owner: BlockOwner, isOnly: boolean): Promise<void> {
-    const reading = this.#context.datastore.blocks.get(cidr);
-    if (isOnly && this.#grant.limit === 0) holdAhead(this.#context, this.#grant, cidr, this.#missing, this.#signal);
-    try {
-      const block = await passTime(reading, this.#grant);
-      if (block !== undefined && isOwnedBy(block.value, owner)) {
+      await this.#skipUnwritable(async () => {
+        const block = await this.#context.datastore.blocks.get(cidr);
+        if (block === undefined || !isOwnedBy(block.value, owner)) return;
         await this.#take(cidr, owner, block);
         if (this.#isShort()) this.#exhausted.add(cidr);
-      }
-    } catch (error) {
-      // This error is the one to report; a count that stays too high is set right by the DEL of the attachment.
-      await dropAhead(this.#context, this.#grant).catch(() => {});
-      throw error;
+      });
     }
-    await dropAhead(this.#context, this.#grant);
   }
 
   /**
@@ -148,7 +132,7 @@ class Assignment {
     // Blocks of other pools may have to be given up (I§3.3).
     if (withRoom === undefined || pools.length < (await enabledPools(this.#view, family)).length) return;
     const reservations = await this.#view.reservations();
-    for (const block of await withRoom) {
+    for (const block of await withRoom()) {
       if (!this.#isShort()) return;
       const { cidr } = block.value;
       if (!isInside(pools, prefixOf(cidr))) continue;
@@ -162,7 +146,7 @@ class Assignment {
   async #fullBlocks(candidates: readonly Versioned<BlockAffinity>[]): Promise<ReadonlySet<string>> {
     const { owner, withRoom } = this.#request;
     if (withRoom === undefined) return this.#exhausted;
-    const roomy = new Set((await withRoom).map(({ value }) => value.cidr));
+    const roomy = new Set((await withRoom()).map(({ value }) => value.cidr));
     const full = candidates.map(({ value }) => value).filter((affinity) => isReady(affinity) && !roomy.has(affinity.cidr));
     const cidrs = new Set(full.map(({ cidr }) => cidr));
     // An affinity may be wrong: some are looked at each time, so that none stays wrong for ever.

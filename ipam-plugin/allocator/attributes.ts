@@ -32,6 +32,10 @@ export function compacted(block: Block): Block {
   return { ...block, allocations, attributes };
 }
 
+export function isSameHolder(a: AllocationAttribute | undefined, b: AllocationAttribute | undefined): boolean {
+  return a !== undefined && b !== undefined && isEqual(a, b);
+}
+
 function isEqual(a: AllocationAttribute, b: AllocationAttribute): boolean {
   return (
     a.handleId === b.handleId &&

@@ -1,5 +1,6 @@
 /** Automatic assignment of both families, and taking it back (I§3.1). */
 import type { Family } from "../../lib/addresses/address.ts";
+import { once } from "../../lib/system/once.ts";
 import type { AutoAssignRequest, AutoAssignResult, FamilyAssignment, OwnerPreconditions } from "./allocator.ts";
 import { assignFamily, type FamilyRequest } from "./assign.ts";
 import type { Grant } from "./assign-block.ts";
@@ -19,12 +20,9 @@ export async function autoAssign(context: Context, request: AutoAssignRequest): 
     limit: request.perHandleLimit ?? 0,
     known: undefined,
     mustBeNew: request.mustBeNew ?? false,
-    meanwhile: request.meanwhile,
   };
-  // One round of reads for everything that does not depend on anything else.
   const ask4 = request.count4 > 0 ? familyRequest(context, request, 4) : undefined;
   const ask6 = request.count6 > 0 ? familyRequest(context, request, 6) : undefined;
-  for (const read of [view.pools(), view.reservations(), ...beginReads(view, ask4), ...beginReads(view, ask6)]) read.catch(() => {});
 
   const ipv4 = ask4 === undefined ? undefined : await assign(context, view, ask4, grant, signal);
   if (ipv4?.error !== undefined) return { ipv4 };
@@ -87,12 +85,6 @@ async function assign(
   return assignFamily(context, view, request, grant, signal);
 }
 
-/** What a family will need in any case: the blocks with room where the store can find them, else the affinities. */
-function beginReads(view: View, request: FamilyRequest | undefined): readonly Promise<unknown>[] {
-  if (request === undefined) return [];
-  return [request.withRoom ?? view.affinities(request.family)];
-}
-
 function familyRequest(context: Context, request: AutoAssignRequest, family: Family): FamilyRequest {
   const { blocks, traits } = context.datastore;
   return {
@@ -103,6 +95,6 @@ function familyRequest(context: Context, request: AutoAssignRequest, family: Fam
     use: request.use,
     blockLimit: request.perRequestBlockLimit ?? 0,
     reserve: request.reserve,
-    withRoom: traits.findsRoom ? blocks.listWithRoom(request.owner, family) : undefined,
+    withRoom: traits.findsRoom ? once(() => blocks.listWithRoom(request.owner, family)) : undefined,
   };
 }

@@ -24,16 +24,6 @@ export interface Holder {
   known: Versioned<Handle> | undefined;
   /** Nobody may have made it before; over once this request has. */
   mustBeNew: boolean;
-  /** A count that is being raised although nobody knows yet whether its block has room (`holdAhead`). */
-  ahead?: HoldAhead | undefined;
-}
-
-interface HoldAhead {
-  readonly cidr: string;
-  readonly count: number;
-  /** As of the holder before. */
-  readonly mustBeNew: boolean;
-  readonly holding: Promise<Hold | typeof AT_LIMIT>;
 }
 
 /** A count that was raised, and what is needed to lower it again. */
@@ -48,50 +38,11 @@ export interface Hold {
 export const AT_LIMIT = "at-limit";
 
 /**
- * Raises the count of a block; one that `holdAhead` has begun to raise is waited for.
+ * Raises the count of a block, which must have been read before: a state of the block that is read later may be one that somebody has
+ * written to cut this very grant off (`settle`).
  * @throws HandleExistsError when the handle is there and must be new
  */
-export async function hold(
-  context: Context,
-  holder: Holder,
-  cidr: string,
-  count: number,
-  signal: AbortSignal | undefined,
-): Promise<Hold | typeof AT_LIMIT> {
-  const { ahead } = holder;
-  if (ahead?.cidr === cidr && ahead.count === count) {
-    holder.ahead = undefined;
-    return ahead.holding;
-  }
-  await dropAhead(context, holder);
-  return raise(context, holder, cidr, count, signal);
-}
-
-/**
- * Begins to raise the count of a block that is being read, so that a store that is far away does both in one round. Nearly always the
- * block has room; when it has not, `dropAhead` takes the count back. A count that is too high for a while does no harm (rule 1).
- */
-export function holdAhead(context: Context, holder: Holder, cidr: string, count: number, signal: AbortSignal | undefined): void {
-  const { mustBeNew } = holder;
-  const holding = raise(context, holder, cidr, count, signal);
-  // Met where it is waited for.
-  holding.catch(() => {});
-  holder.ahead = { cidr, count, mustBeNew, holding };
-}
-
-/** Takes back what `holdAhead` has raised for nothing. @throws what `hold` throws */
-export async function dropAhead(context: Context, holder: Holder): Promise<void> {
-  const { ahead } = holder;
-  if (ahead === undefined) return;
-  holder.ahead = undefined;
-  const held = await ahead.holding;
-  if (held === AT_LIMIT) return;
-  holder.known = undefined;
-  holder.known = await undoHold(context, held);
-  if (holder.known === undefined) holder.mustBeNew = ahead.mustBeNew;
-}
-
-function raise(
+export function hold(
   context: Context,
   holder: Holder,
   cidr: string,
@@ -127,13 +78,11 @@ function raise(
   });
 }
 
-/** Takes back a count whose block was certainly not written. @returns the handle, `undefined` when it has gone or somebody else was at it */
-export async function undoHold(context: Context, { handle, cidr, count, stored }: Hold): Promise<Versioned<Handle> | undefined> {
+/** Takes back a count whose block was certainly not written. */
+export async function undoHold(context: Context, { handle, cidr, count, stored }: Hold): Promise<void> {
   const left = (stored.value.blocks[cidr] ?? 0) - count;
-  const now = await putCounts(context.datastore.handles, handle, stored, { [cidr]: left });
-  if (now !== OVERTAKEN) return now;
-  await settle(context, handle, cidr);
-  return undefined;
+  const isUndone = await putCounts(context.datastore.handles, handle, stored, { [cidr]: left });
+  if (!isUndone) await settle(context, handle, cidr);
 }
 
 /**
@@ -146,7 +95,11 @@ export async function settle(context: Context, handle: string, cidr: string, sig
     const stored = await handles.get(handle);
     const block = await blocks.get(cidr);
     const held = block === undefined ? 0 : countedIn(block.value, handle, traits);
-    if ((stored?.value.blocks[cidr] ?? 0) === held) return { result: undefined };
+    if ((stored?.value.blocks[cidr] ?? 0) === held) {
+      // A handle that was raised before the block was read may agree with it by chance.
+      const now = await handles.get(handle);
+      return now?.revision === stored?.revision ? { result: undefined } : AGAIN;
+    }
     try {
       if (stored === undefined) {
         await handles.create(handle, { id: handle, blocks: { [cidr]: held } });
@@ -157,31 +110,29 @@ export async function settle(context: Context, handle: string, cidr: string, sig
       if (isDatastoreFailure(error, "conflict", "not-found", "already-exists")) return AGAIN;
       throw error;
     }
-    return (await putCounts(handles, handle, stored, { [cidr]: held })) === OVERTAKEN ? AGAIN : { result: undefined };
+    return (await putCounts(handles, handle, stored, { [cidr]: held })) ? { result: undefined } : AGAIN;
   });
 }
 
-/** The handle is not what it was. */
-export const OVERTAKEN = "overtaken";
-
 /**
  * Writes new counts over a handle as it was read; a count of 0 removes the block, the last block removes the handle.
- * @returns the handle as it is then, `undefined` when it has gone
+ * @returns false when the handle is not what it was
  */
 export async function putCounts(
   handles: Handles,
   handle: string,
   stored: Versioned<Handle>,
   counts: Readonly<Record<string, number>>,
-): Promise<Versioned<Handle> | undefined | typeof OVERTAKEN> {
-  if (Object.entries(counts).every(([cidr, count]) => (stored.value.blocks[cidr] ?? 0) === count)) return stored;
+): Promise<boolean> {
   const blocks = Object.fromEntries(Object.entries({ ...stored.value.blocks, ...counts }).filter(([, count]) => count > 0));
+  const isEmpty = Object.keys(blocks).length === 0;
+  if (!isEmpty && Object.entries(counts).every(([cidr, count]) => (stored.value.blocks[cidr] ?? 0) === count)) return true;
   try {
-    if (Object.keys(blocks).length > 0) return await handles.update(handle, { ...stored.value, blocks }, stored.revision);
-    await handles.delete(handle, stored.revision);
-    return undefined;
+    if (isEmpty) await handles.delete(handle, stored.revision);
+    else await handles.update(handle, { ...stored.value, blocks }, stored.revision);
+    return true;
   } catch (error) {
-    if (isDatastoreFailure(error, "conflict", "not-found")) return OVERTAKEN;
+    if (isDatastoreFailure(error, "conflict", "not-found")) return false;
     throw error;
   }
 }

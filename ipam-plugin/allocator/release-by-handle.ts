@@ -12,7 +12,7 @@ import type { HandleReleaseOptions, ReleaseByHandleResult } from "./allocator.ts
 import { holderOf, isEmpty, nextSequence, ordinalsOf, prefixOf, sequenceOf } from "./block.ts";
 import type { Context, View } from "./context.ts";
 import { releaseDeselected } from "./deselected.ts";
-import { countedIn, OVERTAKEN, putCounts } from "./handle.ts";
+import { countedIn, putCounts } from "./handle.ts";
 import { unexpectedOwner } from "./owner-preconditions.ts";
 import { releaseOrdinals } from "./release-block.ts";
 import { AGAIN, retry } from "./retry.ts";
@@ -31,8 +31,6 @@ export async function releaseByHandle(context: Context, view: View, request: Han
     const stored = await context.datastore.handles.get(handle);
     if (stored === undefined) return { result: undefined };
     found = true;
-    // Needed as soon as a block has been read; both reads go out together.
-    view.configuration().catch(() => {});
     const counts: Record<string, number> = {};
     const outcomes = await Promise.allSettled(
       Object.entries(stored.value.blocks).map(async ([cidr, count]) => {
@@ -42,7 +40,7 @@ export async function releaseByHandle(context: Context, view: View, request: Han
         if (outcome.emptied !== undefined) emptied.set(cidr, outcome.emptied);
       }),
     );
-    const isDone = (await putCounts(context.datastore.handles, handle, stored, counts)) !== OVERTAKEN;
+    const isDone = await putCounts(context.datastore.handles, handle, stored, counts);
     for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
     return isDone ? { result: undefined } : AGAIN;
   });

@@ -10,7 +10,7 @@ import type { ReleaseIpsResult, ReleaseOptions } from "./allocator.ts";
 import { holderOf, isEmpty, ordinalOf, ordinalsOf, prefixOf, sanitised, sequenceOf } from "./block.ts";
 import type { Context, View } from "./context.ts";
 import { releaseDeselected } from "./deselected.ts";
-import { OVERTAKEN, putCounts, settle } from "./handle.ts";
+import { putCounts, settle } from "./handle.ts";
 import { unexpectedOwner } from "./owner-preconditions.ts";
 import { blockOf } from "./queries.ts";
 import { releaseOrdinals } from "./release-block.ts";
@@ -121,10 +121,11 @@ class HandleCounts {
     for (const [handle, blocks] of this.#lowered) {
       const stored = await this.#stored.get(handle);
       if (stored === undefined) continue;
-      const counts = Object.fromEntries(
-        blocks.map(({ cidr, released, left }) => [cidr, Math.max((stored.value.blocks[cidr] ?? 0) - released, left)]),
-      );
-      if ((await putCounts(this.#context.datastore.handles, handle, stored, counts)) !== OVERTAKEN) continue;
+      const counts = blocks.map(({ cidr, released, left }) => ({ cidr, count: (stored.value.blocks[cidr] ?? 0) - released, left }));
+      // A count below what the block records: the handle has been raised since it was read.
+      const isOutdated = counts.some(({ count, left }) => count < left);
+      const lowered = Object.fromEntries(counts.map(({ cidr, count }) => [cidr, count]));
+      if (!isOutdated && (await putCounts(this.#context.datastore.handles, handle, stored, lowered))) continue;
       for (const { cidr } of blocks) await settle(this.#context, handle, cidr, signal);
     }
   }

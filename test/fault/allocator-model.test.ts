@@ -3,7 +3,7 @@
  *
  * TORTIE_MODEL_RUNS sets how many interleavings are tried (the other suites scale with it), TORTIE_MODEL_SEED plays one seed again.
  */
-import { crashAt, randomFaults, recover, runWorld } from "../support/allocator-model/run.ts";
+import { crashAt, randomFaults, recover, reordered, runWorld } from "../support/allocator-model/run.ts";
 import type { WorldOptions } from "../support/allocator-model/world.ts";
 
 const RUNS = Number(process.env.TORTIE_MODEL_RUNS ?? 100_000);
@@ -14,7 +14,7 @@ describe("the allocator, interleaved at every datastore call", () => {
   it(
     "grants every address once, loses none, and keeps blocks, handles and affinities in agreement after every step",
     async () => {
-      for (const seed of seeds(RUNS)) await runWorld(seed, sizeOf(seed));
+      for (const seed of seeds(RUNS)) await runWorld(seed, sizeOf(seed), reordered());
     },
     TEN_MINUTES,
   );

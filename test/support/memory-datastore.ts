@@ -50,11 +50,12 @@ export interface Call {
 /**
  * What becomes of a call.
  * `proceed`: carried out. `late`: carried out, its answer passes the gate again. `unavailable`: not carried out.
+ * `repeated`: a read whose connection broke is sent once more and passes the gate again; other calls proceed.
  * `conflict`: an update or delete is refused although nobody came between; other calls proceed.
  * `answer-lost`: carried out, reported as unavailable. `overtaken`: an update is carried out, somebody else writes the object once more, and
  * the repetition of what was lost meets a conflict; other calls proceed. `crash`, `crash-after`: its client never hears of it again.
  */
-export type Fate = "proceed" | "late" | "unavailable" | "conflict" | "answer-lost" | "overtaken" | "crash" | "crash-after";
+export type Fate = "proceed" | "late" | "repeated" | "unavailable" | "conflict" | "answer-lost" | "overtaken" | "crash" | "crash-after";
 
 export type Gate = (call: Call) => Fate | Promise<Fate>;
 
@@ -265,6 +266,8 @@ class MemoryCollection<K, T> implements Collection<K, T> {
         return work();
       case "late":
         return this.#deliverLate(call, work);
+      case "repeated":
+        return operation === "get" || operation === "list" ? this.call(operation, key, work) : work();
       case "unavailable":
         throw this.#unavailable(call);
       case "conflict":

@@ -27,7 +27,8 @@ export class FailedRun extends Error {
 
 /** Runs to the end with every invariant watched; refusals of a healthy store must be the expected ones. */
 export async function runWorld(seed: number, options: WorldOptions, fateOf?: FateOf): Promise<Run> {
-  const what = fateOf === undefined ? "interleaving" : "run with faults";
+  const hasFaults = options.hasFaults ?? false;
+  const what = hasFaults ? "run with faults" : "interleaving";
   let steps = 0;
   let refusal: unknown;
   const scheduler: Scheduler = new Scheduler({
@@ -44,11 +45,11 @@ export async function runWorld(seed: number, options: WorldOptions, fateOf?: Fat
     await world.seed();
     const endings = await scheduler.run(
       world.tasks(scheduler, (error) => {
-        if (!isExpected(error, fateOf !== undefined)) refusal ??= error;
+        if (!isExpected(error, hasFaults)) refusal ??= error;
       }),
     );
     if (refusal !== undefined) throw refusal;
-    if (fateOf === undefined) {
+    if (!hasFaults) {
       for (const ending of endings) if (ending.state !== "done") throw new Error(`a task ${ending.state}`);
       world.model.checkAtRest();
       world.checkHoldings();
@@ -124,6 +125,16 @@ export function crashAt(index: number, fate: "crash" | "crash-after"): FateOf {
   };
 }
 
+/** Nothing fails, but the reads of one operation, and its writes, may overtake each other: some are answered late, some reads are sent again. */
+export function reordered(): FateOf {
+  return ({ phase }, _step, random) => {
+    if (phase === "answer") return "proceed";
+    const chance = random();
+    if (chance < 0.1) return "late";
+    return chance < 0.15 ? "repeated" : "proceed";
+  };
+}
+
 /** Every call has a small chance to fail, to conflict, to lose its answer or to be slow, and its client to die. */
 export function randomFaults(): FateOf {
   const dead = new Set<string>();
@@ -135,7 +146,7 @@ export function randomFaults(): FateOf {
       dead.add(client);
       return chance < 0.0025 ? "crash" : "crash-after";
     }
-    const fates = ["unavailable", "answer-lost", "overtaken", "conflict", "late", "late"] as const;
+    const fates = ["unavailable", "answer-lost", "overtaken", "conflict", "late", "late", "repeated"] as const;
     return fates[Math.floor(random() * fates.length)] ?? "proceed";
   };
 }

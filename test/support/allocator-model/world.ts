@@ -1,6 +1,7 @@
 /** A small cluster made from a seed: pools of a few blocks, a configuration, nodes that each do a few random things. */
 
 import { type Allocator, type AutoAssignResult, type Clock, createAllocator, type View } from "../../../ipam-plugin/allocator/allocator.ts";
+import { isGone } from "../../../ipam-plugin/allocator/release-ips.ts";
 import { assignmentReads } from "../../../ipam-plugin/assign-automatic.ts";
 import {
   type Address,
@@ -19,6 +20,9 @@ import { type Scheduler, seededRandom } from "../scheduler.ts";
 import { ReferenceModel } from "./reference.ts";
 
 const POOL4 = prefixOf("10.0.0.0/28");
+
+/** A handle that several nodes assign to and release, all at once. */
+const SHARED = "net.shared";
 
 export interface WorldOptions {
   readonly nodes: number;
@@ -54,6 +58,8 @@ export class World {
   readonly #options: WorldOptions;
   readonly #reserved: Prefix | undefined;
   readonly #findsRoom: boolean;
+  /** Most of what is done concerns one handle. */
+  readonly #isContended: boolean;
   /** Nodes that are doing something for which the limit of blocks does not count. */
   readonly #unlimited = new Set<string>();
   #containers = 0;
@@ -71,6 +77,7 @@ export class World {
     };
     this.#reserved = this.#chance(0.2) ? hostPrefix(addressAt(POOL4, this.#below(16))) : undefined;
     this.#findsRoom = this.#chance(0.5);
+    this.#isContended = this.#chance(0.25);
     this.model = new ReferenceModel(
       this.store,
       this.configuration,
@@ -139,7 +146,7 @@ export class World {
       [...holds].flatMap(([handle, held]) => held.map(({ address }) => `${formatAddress(address)} ${handle}`)),
     );
     const granted = [...this.model.held]
-      .filter(([, { handle }]) => !handle.startsWith("vm."))
+      .filter(([, { handle }]) => !handle.startsWith("vm.") && handle !== SHARED)
       .map(([address, { handle }]) => `${address} ${handle}`);
     if (believed.sort().join() !== granted.sort().join()) {
       throw new Error(`nodes hold [${believed.join(", ")}], granted are [${granted.join(", ")}]`);
@@ -147,7 +154,7 @@ export class World {
   }
 
   #operation(self: Node, scheduler: Scheduler): Operation {
-    const kind = this.#below(20);
+    const kind = this.#isContended && this.#chance(0.6) ? 19 + this.#below(4) : this.#below(24);
     if (kind < 6) return this.#add(this.#newHandle(), 1, this.#chance(0.3) ? 1 : 0);
     if (kind < 7) return this.#add(this.#newHandle(), 2 + this.#below(5), 0);
     if (kind < 8) return this.#addAndGiveBack(this.#newHandle());
@@ -159,6 +166,9 @@ export class World {
     if (kind < 17) return this.#emptyHost(this.nodes[this.#below(this.nodes.length)] ?? self);
     if (kind < 18) return this.#claim();
     if (kind < 19) return this.#addTwice();
+    if (kind < 21) return this.#sharedAdd(SHARED);
+    if (kind < 22) return this.#collect(SHARED);
+    if (kind < 23) return this.#releaseShared(SHARED);
     const milliseconds = [500, 31_000, 61_000][this.#below(3)] ?? 0;
     return {
       name: `${milliseconds} ms pass`,
@@ -279,6 +289,46 @@ export class World {
       name: `delete ${handle}`,
       run: async (allocator) => {
         await allocator.releaseByHandle(handle);
+      },
+    };
+  }
+
+  /** An ADD whose handle others release while it is under way, as kube-controllers and the GC of a node without its lock may. */
+  #sharedAdd(handle: string): Operation {
+    const count4 = 1 + this.#below(2);
+    const count6 = this.#chance(0.3) ? 1 : 0;
+    this.handles.add(handle);
+    return {
+      name: `assign ${count4}+${count6} to ${handle}, which others release`,
+      run: async (allocator, node) => {
+        const { ipv4, ipv6 } = await this.#autoAssign(allocator, node, handle, count4, count6);
+        const error = ipv4?.error ?? ipv6?.error;
+        if (error !== undefined) throw error;
+      },
+    };
+  }
+
+  #collect(handle: string): Operation {
+    const isMending = this.#chance(0.5);
+    return {
+      name: isMending ? `mend the counts of ${handle}` : `collect ${handle}`,
+      run: async (allocator) => {
+        // No allocation has this number: only what the handle counts is set right (gc.ts).
+        await allocator.releaseByHandle(handle, isMending ? { sequenceNumber: -1n } : {});
+      },
+    };
+  }
+
+  /** Addresses of a handle that others take and release at the same time; those that have gone since are no concern. */
+  #releaseShared(handle: string): Operation {
+    return {
+      name: `release the addresses of ${handle} one by one`,
+      run: async (allocator) => {
+        const held = (await allocator.addressesByHandle(handle)) ?? [];
+        const { error } = await allocator.releaseIps(
+          held.map(({ address, block, sequenceNumber }) => ({ address, block, handle, sequenceNumber })),
+        );
+        if (error !== undefined && !isGone(error)) throw error;
       },
     };
   }
