@@ -6,6 +6,7 @@
 import type { CniRequest } from "../lib/cni/protocol.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
 import { attachmentsToKeep } from "../lib/config/valid-attachments.ts";
+import type { NamespacedName } from "../lib/datastore/datastore.ts";
 import type { Block, Handle } from "../lib/datastore/resources.ts";
 import { workloadHandleId } from "../lib/workload/handles.ts";
 import type { HeldAddress } from "./allocator/allocator.ts";
@@ -25,18 +26,18 @@ export async function ipamGc(request: CniRequest, config: NetworkConfig, service
   const isValid = new Set(validAttachments.map(({ containerID }) => containerID));
   const errors: unknown[] = [];
   await withHostLock(config, services, async (signal) => {
-    const unlisted = (await services.datastore.handles.list()).filter(({ value }) => {
-      const container = containerOf(value.id, request.network);
-      return container !== undefined && !isValid.has(container);
+    const unlisted = (await services.datastore.handles.list()).flatMap(({ value: handle }): Unlisted[] => {
+      const container = containerOf(handle.id, request.network);
+      return container === undefined || isValid.has(container) ? [] : [{ handle, container }];
     });
     // One list of all blocks tells the handles of other nodes, which would cost two requests each.
     const blocks = unlisted.length === 0 ? [] : await services.datastore.blocks.list();
     const strangers = new Set(blocks.filter(({ value }) => !mayConcern(value, services.node)).map(({ value }) => value.cidr));
-    for (const { value: handle } of unlisted) {
-      const cidrs = Object.keys(handle.blocks);
+    for (const one of unlisted) {
+      const cidrs = Object.keys(one.handle.blocks);
       if (cidrs.length > 0 && cidrs.every((cidr) => strangers.has(cidr))) continue;
       try {
-        await collect(handle, services, signal);
+        await collect(one, services, signal);
       } catch (error) {
         errors.push(error);
       }
@@ -50,13 +51,18 @@ export async function ipamGc(request: CniRequest, config: NetworkConfig, service
   if (errors.length > 0) throw errors[0];
 }
 
+interface Unlisted {
+  readonly handle: Handle;
+  readonly container: string;
+}
+
 /** Whether an address of this node, or a count that a killed ADD of this node left, may be in the block. */
 function mayConcern({ affinity, attributes }: Block, node: string): boolean {
   if (affinity === undefined || affinity.name === node) return true;
   return attributes.some(({ activeOwner }) => activeOwner?.node === node);
 }
 
-async function collect(handle: Handle, services: IpamServices, signal: AbortSignal): Promise<void> {
+async function collect({ handle, container }: Unlisted, services: IpamServices, signal: AbortSignal): Promise<void> {
   const { allocator, log } = services;
   const addresses = (await allocator.addressesByHandle(handle.id)) ?? [];
   if (addresses.length === 0) {
@@ -65,8 +71,22 @@ async function collect(handle: Handle, services: IpamServices, signal: AbortSign
     return;
   }
   if (!addresses.every((address) => isOurs(address, services.node))) return;
+  await clearAnnotations(addresses, container, services);
   await allocator.releaseByHandle(handle.id, { signal });
   log.info(`released handle ${handle.id}, which the runtime does not know any more`);
+}
+
+/**
+ * Felix and other nodes read a pod's annotations, so an address is free only when they name it no more (invariant 3). The pods are those
+ * that the addresses were given to: nobody may list pods (C§8.2).
+ */
+async function clearAnnotations(addresses: readonly HeldAddress[], container: string, services: IpamServices): Promise<void> {
+  const pods = new Map<string, NamespacedName>();
+  for (const { activeOwner } of addresses) {
+    const { namespace = "", pod: name = "" } = activeOwner;
+    if (name !== "") pods.set(`${namespace}/${name}`, { namespace, name });
+  }
+  for (const pod of pods.values()) await services.clearAnnotations(pod, container);
 }
 
 /**

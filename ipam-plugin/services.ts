@@ -1,6 +1,7 @@
 /** The effects of the IPAM plugin's verbs, so that the main plugin can hand over a datastore that is open already, and tests their own. */
 import type { Environment } from "../lib/cni/environment.ts";
-import type { Datastore } from "../lib/datastore/datastore.ts";
+import type { Datastore, NamespacedName } from "../lib/datastore/datastore.ts";
+import { coreOf } from "../lib/datastore/kubernetes/core/core-of.ts";
 import type { Logger } from "../lib/log/logger.ts";
 import { type FileLock, lockFile } from "../lib/system/flock.ts";
 import { type Allocator, type Clock, createAllocator } from "./allocator/allocator.ts";
@@ -21,6 +22,11 @@ export interface IpamServices {
   /** A signal that aborts after so many milliseconds. */
   readonly deadline: (milliseconds: number) => AbortSignal;
   readonly sleep: (milliseconds: number) => Promise<void>;
+  /**
+   * Blanks the annotations of a pod that name the addresses of this container; does nothing where no pod says whose they are.
+   * @throws DatastoreError
+   */
+  readonly clearAnnotations: (pod: NamespacedName, containerId: string) => Promise<unknown>;
   /** The file that says that this node's affinities have their labels (label-upgrade.ts). */
   readonly upgradeMarker: string;
 }
@@ -38,6 +44,7 @@ export function createIpamServices(input: IpamServicesInput): IpamServices {
     lock: lockFile,
     deadline: (milliseconds) => AbortSignal.timeout(milliseconds),
     sleep: Bun.sleep,
+    clearAnnotations: async (pod, containerId) => coreOf(input.datastore)?.withdraw(pod, containerId),
     upgradeMarker: UPGRADE_MARKER,
     ...input,
     allocator: input.allocator ?? createAllocator({ datastore: input.datastore, clock }),

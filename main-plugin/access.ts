@@ -4,6 +4,7 @@ import { chooseDatastore } from "../lib/config/datastore-choice.ts";
 import type { DatastoreType, NetworkConfig } from "../lib/config/network-config.ts";
 import type { Datastore } from "../lib/datastore/datastore.ts";
 import type { KubernetesCore } from "../lib/datastore/kubernetes/core/core.ts";
+import { coreOf } from "../lib/datastore/kubernetes/core/core-of.ts";
 import { openDatastore } from "../lib/datastore/open.ts";
 import type { Logger } from "../lib/log/logger.ts";
 import { once } from "../lib/system/once.ts";
@@ -38,13 +39,4 @@ export function createAccess(config: NetworkConfig, env: Environment, log: Logge
       return core;
     },
   };
-}
-
-/** The objects of Kubernetes itself, where the datastore is Kubernetes. */
-export function coreOf(store: Datastore): KubernetesCore | undefined {
-  return hasCore(store) ? store.core : undefined;
-}
-
-function hasCore(store: Datastore): store is Datastore & { readonly core: KubernetesCore } {
-  return "core" in store;
 }

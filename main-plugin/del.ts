@@ -1,8 +1,9 @@
 /**
  * CNI DEL: take an attachment apart (C§6.2, design invariants 3, 4 and 7).
  *
- * The link goes first, then the address, then the record; every step that is safe is tried whatever failed before, and the first error
- * is reported at the end. Repeating it is harmless. Nothing that only ADD needs is looked at.
+ * The link goes first, then the record, then the address: an address that is free while its pod's annotations still name it has two
+ * owners for everybody who reads them. Every step that is safe is tried whatever failed before, and the first error is reported at the
+ * end. Repeating it is harmless. Nothing that only ADD needs is looked at.
  *
  * The link is this node's own business. The datastore is left alone while its cluster cannot be asked, or says that it is not ready:
  * a runtime comes back until everything is gone.
@@ -41,12 +42,12 @@ export async function del(request: CniRequest, config: NetworkConfig, services: 
   log.step("cluster");
   if (!isReady) return outcome.report();
 
-  // Invariant 3: an address is free only when the interface that carried it is gone.
-  if (isUnplugged) {
+  const isForgotten = await outcome.attempt("remove the endpoint", () => removeRecord(attachment, services));
+  log.step("endpoint");
+  // An address is free only when no interface carries it and no record names it (invariant 3).
+  if (isUnplugged && isForgotten) {
     await outcome.attempt("release the addresses", () => chooseIpam(request, config, ipamStdinForDel(request), services).run("DEL"));
     log.step("ipam");
   }
-  await outcome.attempt("remove the endpoint", () => removeRecord(attachment, services));
-  log.step("endpoint");
   outcome.report();
 }

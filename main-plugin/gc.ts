@@ -2,8 +2,8 @@
  * CNI GC: remove what belongs to attachments of this network and node that the runtime no longer knows (CNI 1.1.0): links first, then
  * addresses, then records. Goes on after errors; the address of a link that could not be removed is kept (design, invariant 3).
  *
- * Records that are annotations of pods stay: a plugin may not list pods (C§8.2), and kube-controllers and Felix forget a pod with its
- * object.
+ * Records that are annotations of pods are the IPAM plugin's to blank: only the addresses say which pods they were given to, and a
+ * plugin may not list pods (C§8.2).
  */
 import type { CniRequest, ValidAttachment } from "../lib/cni/protocol.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";

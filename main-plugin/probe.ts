@@ -8,11 +8,11 @@ import { chooseDatastore } from "../lib/config/datastore-choice.ts";
 import { decodeNetworkConfig } from "../lib/config/decode.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
 import type { Datastore } from "../lib/datastore/datastore.ts";
+import { coreOf } from "../lib/datastore/kubernetes/core/core-of.ts";
 import { openDatastore } from "../lib/datastore/open.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { parseJson } from "../lib/json/parse.ts";
 import { isJsonObject, type JsonObject } from "../lib/json/value.ts";
-import { coreOf } from "./access.ts";
 import { assertClusterReady } from "./cluster-ready.ts";
 
 /** For each question to the datastore (C§0.3). */

@@ -96,19 +96,19 @@ describe.each([LEGACY, V3] as const)("Requests of one operation, %s", (group) =>
     const configurations = group === LEGACY ? "ipamconfigs" : "ipamconfigurations";
     expect(await requestsOf(() => node.del())).toEqual([
       "get clusterinformations/default",
+      "patch namespaces/test/pods/pod/status",
       "get ipamhandles/net1.c1",
       "get ipamhandles/test.pod",
       `get ${configurations}/default`,
       "get ipamblocks/10-60-0-0-26",
       "update ipamblocks/10-60-0-0-26",
       "delete ipamhandles/net1.c1",
-      "patch namespaces/test/pods/pod/status",
     ]);
     const nothing = [
       "get clusterinformations/default",
+      "patch namespaces/test/pods/pod/status",
       "get ipamhandles/net1.c1",
       "get ipamhandles/test.pod",
-      "patch namespaces/test/pods/pod/status",
     ];
     expect(await requestsOf(() => node.del({ netns: "" }))).toEqual(nothing);
     await cluster.remove("v1", "pods", "pod", "test");

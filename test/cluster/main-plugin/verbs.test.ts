@@ -74,6 +74,21 @@ describe("GC on a node of a cluster", () => {
     expect((await cluster.requests(mark)).filter(({ verb, uri }) => verb === "list" && uri.includes("/pods"))).toEqual([]);
   });
 
+  it("F2: blanks the annotations of what it collects, and those of a pod that has a newer container stay", async () => {
+    await using node = await pooled();
+    await node.pod("lost");
+    await node.add();
+    await node.add({ pod: "lost", container: "c2", sandbox: await node.sandbox("lost") });
+    await node.pod("pod", { annotations: { "cni.projectcalico.org/containerID": "newer" } });
+
+    expect(await node.call("GC", { container: "", conf: { ...CONF, "cni.dev/valid-attachments": [] } })).toMatchObject({ exit: 0 });
+
+    await node.expectNothingLeft("lost");
+    expect(await node.annotations("lost")).toMatchObject({ containerID: "c2", podIP: "", podIPs: "" });
+    expect(await node.annotations()).toMatchObject({ containerID: "newer" });
+    expect((await node.annotations()).podIPs).not.toBe("");
+  });
+
   it("leaves addresses of other nodes alone, without a question for each of them", async () => {
     await using node = await pooled();
     await cluster.createNode("node2");

@@ -117,4 +117,27 @@ describe("IPAM GC", () => {
     await expect(node.gc(valid())).rejects.toThrow("cannot release net1.c1");
     expect(await node.handles()).toEqual(["net1.c1", "net1.c3"]);
   });
+
+  it("F2: blanks the annotations of a pod before its address is free, and keeps the address when it cannot", async () => {
+    const cleared: unknown[] = [];
+    await using node: IpamNode = new IpamNode(CONF, {
+      clearAnnotations: async (pod, container) => {
+        cleared.push([pod, container, Object.keys(await node.allocated())]);
+        if (pod.name === "locked") throw new Error("pods/status: forbidden");
+      },
+    });
+    const argsOf = (pod: string) => `IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=${pod}`;
+    await node.add({ container: "c1", args: argsOf("cart") });
+    await node.add({ container: "c2", args: argsOf("locked") });
+    await node.add({ container: "c3", args: argsOf("listed") });
+    await node.add({ container: "c4" });
+
+    await expect(node.gc(valid("c3"))).rejects.toThrow("pods/status: forbidden");
+
+    expect(cleared).toEqual([
+      [{ namespace: "shop", name: "cart" }, "c1", ["net1.c1", "net1.c2", "net1.c3", "net1.c4"]],
+      [{ namespace: "shop", name: "locked" }, "c2", ["net1.c2", "net1.c3", "net1.c4"]],
+    ]);
+    expect(await node.handles()).toEqual(["net1.c2", "net1.c3"]);
+  });
 });

@@ -9,7 +9,7 @@ async function failure(node: PodNode, call: PodCall = {}): Promise<unknown> {
 }
 
 describe("DEL of a pod", () => {
-  it("removes the link, then the address, then the announcement", async () => {
+  it("F2: removes the link, then blanks the annotations, then releases the address", async () => {
     await using node = await PodNode.create();
     await node.add();
     node.effects.length = 0;
@@ -18,13 +18,13 @@ describe("DEL of a pod", () => {
 
     expect(node.effects.filter((effect) => !effect.startsWith("get cluster"))).toEqual([
       "remove link",
+      "withdraw",
       "get handle net1.c1",
       "get ipam-configuration default",
       "get block 10-60-0-0-26",
       "update block",
       "delete handle",
       "get handle shop.cart",
-      "withdraw",
     ]);
     expect(await node.handles()).toEqual({});
     expect(node.annotations()).toMatchObject({ "cni.projectcalico.org/containerID": "c1", "cni.projectcalico.org/podIP": "" });
@@ -69,12 +69,28 @@ describe("DEL of a pod", () => {
     expect(node.annotations()["cni.projectcalico.org/podIP"]).toBe("");
   });
 
-  it("releases the address when the pod may not be patched, and reports that", async () => {
+  it("F2, R5: keeps the address when the pod may not be patched, and reports that", async () => {
     await using node = await PodNode.create();
     await node.add();
     node.failure = { effect: "withdraw", error: new DatastoreError("unauthorized", "forbidden") };
 
     expect(await failure(node)).toMatchObject({ message: "forbidden" });
+
+    expect(await node.handles()).toEqual({ "net1.c1": 1 });
+    node.failure = undefined;
+    await node.del();
+    expect(await node.handles()).toEqual({});
+  });
+
+  it.each<[string, (node: PodNode) => void]>([
+    ["is gone", (node) => (node.pod = undefined)],
+    ["is another container's by now", (node) => node.annotate({ "cni.projectcalico.org/containerID": "c2" })],
+  ])("F2: releases the address of a pod that %s", async (_, change) => {
+    await using node = await PodNode.create();
+    await node.add();
+    change(node);
+
+    await node.del();
 
     expect(await node.handles()).toEqual({});
   });

@@ -92,7 +92,7 @@ describe("An API server that stops at any request", () => {
 
   it("of a DEL fails it with the link gone; the next DEL takes away the rest", async () => {
     await using node = await PodNode.create(cluster);
-    const trials = await trialsOf(node, stopsAt(1, 8, 6));
+    const trials = await trialsOf(node, stopsAt(1, 8, 2));
     await Promise.all(trials.map(({ call }) => node.add(call)));
 
     expect(await runAll(node, "DEL", trials)).toEqual(trials.map(unreachable));
