@@ -13,7 +13,7 @@ import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import { configuredGroup, discoverGroup } from "../../lib/datastore/kubernetes/group.ts";
 import { kubernetesDatastore } from "../../lib/datastore/kubernetes/kubernetes-datastore.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
-import { openApiClient } from "../../lib/kubernetes/client.ts";
+import { openApiClient } from "../../lib/kubernetes/client/client.ts";
 import { printError } from "../plugin.ts";
 
 /** First part of the handles, whatever the network was called (I§7). */

@@ -27,8 +27,7 @@ export interface ApiClient {
    * @throws ApiError
    */
   request(request: ApiRequest): Promise<string>;
-  /** Begins to connect, for a request that will come soon; where that takes a program to run first, the request does it. Never fails. */
-  connect(): void;
+  /** What is under way fails, and so does whatever is asked later. */
   close(): void;
 }
 

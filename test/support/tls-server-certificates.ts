@@ -28,11 +28,16 @@ export class TestAuthority {
     this.certificate = this.#read("ca.crt");
   }
 
-  /** @param names as openssl writes them: "IP:127.0.0.1,DNS:localhost" @param days may be negative: it has expired */
-  issue(subject: string, names: string, days = 2): KeyPair {
+  /**
+   * @param names as openssl writes them: "IP:127.0.0.1,DNS:localhost"; `undefined`: none
+   * @param days may be negative: it has expired
+   * @param purpose "clientAuth": it is no server's
+   */
+  issue(subject: string, names: string | undefined, days = 2, purpose?: string): KeyPair {
     const base = `leaf${this.#count++}`;
     this.#makeKey(base);
-    writeFileSync(join(this.#dir, `${base}.ext`), `subjectAltName=${names}\n`);
+    const extensions = [names && `subjectAltName=${names}`, purpose && `extendedKeyUsage=${purpose}`];
+    writeFileSync(join(this.#dir, `${base}.ext`), `basicConstraints=CA:FALSE\n${extensions.filter(Boolean).join("\n")}\n`);
     this.#openssl("req", "-new", "-key", `${base}.key`, "-subj", subject, "-out", `${base}.csr`);
     const signer = ["-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial"];
     this.#openssl("x509", "-req", "-in", `${base}.csr`, ...signer, "-days", String(days), "-extfile", `${base}.ext`, "-out", `${base}.crt`);

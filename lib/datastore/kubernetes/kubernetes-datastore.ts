@@ -2,7 +2,7 @@
 import type { Environment } from "../../cni/environment.ts";
 import type { NetworkConfig } from "../../config/network-config.ts";
 import type { ApiClient } from "../../kubernetes/api-client.ts";
-import { openApiClient } from "../../kubernetes/client.ts";
+import { openApiClient } from "../../kubernetes/client/client.ts";
 import { once } from "../../system/once.ts";
 import type {
   AffinityKey,
@@ -53,7 +53,6 @@ export function openKubernetesDatastore(config: NetworkConfig, env: Environment,
   const interfacePrefix = env.FELIX_INTERFACEPREFIX?.split(",")[0] || undefined;
   const group = configuredGroup(config, env);
   const client = openApiClient(config, env);
-  client.connect();
   return kubernetesDatastore(client, { group, interfacePrefix, ...(onDamaged && { onDamaged }) });
 }
 

@@ -1,4 +1,4 @@
-/** How long and how often the client tries. All in milliseconds but `repetitions`. */
+/** How long and how often the client tries. All in milliseconds but `repetitions` and `connections`. */
 
 export interface ClientLimits {
   /** One request with its repetitions. */
@@ -12,6 +12,8 @@ export interface ClientLimits {
   /** The least that a request is given, however little patience is left. */
   readonly least: number;
   readonly repetitions: number;
+  /** Connections at one time: so many requests may be under way together. */
+  readonly connections: number;
   /** Before the first repetition; doubled before every further one. */
   readonly firstPause: number;
   readonly longestPause: number;
@@ -26,6 +28,7 @@ export const DEFAULT_LIMITS: ClientLimits = {
   patience: 60_000,
   least: 5_000,
   repetitions: 10,
+  connections: 1,
   firstPause: 100,
   longestPause: 2_000,
   retryAfter: 10_000,

@@ -1,7 +1,8 @@
 /** Whether a request that failed may be sent once more, and after what pause. */
 import type { ApiRequest } from "../api-client.ts";
 import type { ClientLimits } from "./limits.ts";
-import { TransportError, type WireAnswer } from "./transport.ts";
+import type { WireAnswer } from "./transport.ts";
+import { TransportError } from "./transport-error.ts";
 
 /** How a try ended that did not succeed. */
 export type FailedTry = WireAnswer | TransportError;

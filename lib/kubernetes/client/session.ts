@@ -1,8 +1,11 @@
 /** Who we are on a connection: a transport with our certificate, and the headers that every request carries. */
 import type { ApiConfig, ClientCertificate } from "../config/api-config.ts";
-import { DirectTransport } from "./direct-transport.ts";
-import type { Transport } from "./transport.ts";
-import { USER_AGENT } from "./user-agent.ts";
+import { Transport } from "./transport.ts";
+
+declare const TORTIE_VERSION: string | undefined;
+
+/** How API servers know us in their logs. The build puts the version in (scripts/build). */
+const USER_AGENT = `tortie/${typeof TORTIE_VERSION === "string" ? TORTIE_VERSION : "0.0.0-source"}`;
 
 export interface Session {
   readonly config: ApiConfig;
@@ -19,7 +22,7 @@ export interface Session {
  * @throws TortieError `credentials-failed`
  */
 export async function openSession(config: ApiConfig, former: Session | undefined): Promise<Session> {
-  const { identity, proxy } = config;
+  const { identity } = config;
   let { certificate, authorization } = identity;
   let expiresAt: number | undefined;
   if (identity.plugin !== undefined) {
@@ -39,11 +42,7 @@ export async function openSession(config: ApiConfig, former: Session | undefined
   if (isAlike) return { config, transport: former.transport, headers, expiresAt, certificate };
 
   former?.transport.close();
-  const transport =
-    proxy === undefined
-      ? new DirectTransport(config, certificate)
-      : new (await import("./proxied-transport.ts")).ProxiedTransport(config, proxy, certificate);
-  return { config, transport, headers, expiresAt, certificate };
+  return { config, transport: new Transport(config, certificate), headers, expiresAt, certificate };
 }
 
 function fingerprint({ server, trust, proxy }: ApiConfig, certificate: ClientCertificate | undefined): string {

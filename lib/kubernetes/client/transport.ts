@@ -1,5 +1,16 @@
-/** The port between the client, which decides what to ask and what to repeat, and the way one question travels. */
+/**
+ * One question to an API server and its answer, over the runtime's `fetch`. A session of `fetch` owns its connections: it shares them
+ * with nobody, judges the server's certificate once for each, and is closed with the client. How many connections there are is the
+ * client's affair: as many as there are exchanges at one time.
+ */
+import { systemErrorCode } from "../../system/errno.ts";
 import type { HttpMethod } from "../api-client.ts";
+import type { ApiConfig, ClientCertificate } from "../config/api-config.ts";
+import { type TlsMaterial, tlsMaterial, whatIsUnusable } from "./tls.ts";
+import { failureOf, TransportError } from "./transport-error.ts";
+
+/** A list of ten thousand blocks has some 30 MiB. */
+const MAX_BODY = 128 * 1024 * 1024;
 
 export interface WireRequest {
   readonly method: HttpMethod;
@@ -8,6 +19,8 @@ export interface WireRequest {
   /** Names and values; Host and Content-Length are the transport's. */
   readonly headers: readonly (readonly [string, string])[];
   readonly body: string | undefined;
+  /** Doing twice what it asks does no harm. */
+  readonly isRepeatable: boolean;
 }
 
 export interface WireAnswer {
@@ -18,39 +31,166 @@ export interface WireAnswer {
   readonly body: string;
 }
 
-/**
- * - `not-connected`: nothing was sent, for nobody was there to take it
- * - `untrusted`: the server could not prove who it is, or our own certificate is unusable; repeating is no use
- * - `broken`: the connection ended before the answer did
- * - `timeout`: the limit of this try was over
- * - `not-understood`: what came back is no HTTP answer, or is larger than anything we asked for
- */
-export type TransportFailure = "not-connected" | "untrusted" | "broken" | "timeout" | "not-understood";
-
-/** `message` says what happened, without method and URL. */
-export class TransportError extends Error {
-  readonly failure: TransportFailure;
-  /** Whether the server may have got the request. */
-  readonly wasSent: boolean;
-
-  constructor(failure: TransportFailure, message: string, options: { wasSent?: boolean; cause?: unknown } = {}) {
-    super(message, options.cause === undefined ? undefined : { cause: options.cause });
-    this.name = "TransportError";
-    this.failure = failure;
-    this.wasSent = options.wasSent ?? false;
-  }
+export interface Exchanged extends WireAnswer {
+  /** It may be the answer to a second copy of the request, which `fetch` has sent when the first one's answer was lost. */
+  readonly mayBeSecond: boolean;
 }
 
-export interface Transport {
+/** The API server and the proxy, and what they are shown and must show. */
+export type TransportConfig = Pick<ApiConfig, "server" | "trust" | "proxy">;
+
+export class Transport {
+  readonly #config: TransportConfig;
+  readonly #root: string;
+  readonly #maxBody: number;
+  readonly #tls: TlsMaterial | undefined;
+  readonly #session: Bun.FetchSession;
+  readonly #underWay = new Set<AbortController>();
+  /** Connections that were made and trusted. Without TLS, or without judging certificates, they are not seen. */
+  #handshakes = 0;
+  /** The server has answered, and nothing has failed since. */
+  #isProven = false;
+  #isClosed = false;
+
+  /** Nothing is connected before the first exchange. */
+  constructor(config: TransportConfig, certificate: ClientCertificate | undefined, maxBody = MAX_BODY) {
+    const { server, trust, proxy } = config;
+    this.#config = config;
+    this.#root = `${server.isTls ? "https" : "http"}://${server.authority}`;
+    this.#maxBody = maxBody;
+    this.#tls = server.isTls ? tlsMaterial(trust, certificate, () => this.#handshakes++) : undefined;
+    this.#session = new Bun.FetchSession({
+      ...(this.#tls === undefined ? {} : { tls: this.#tls }),
+      // Whether there is a proxy was decided before: the environment is not asked again.
+      proxy: proxy === undefined ? false : { url: proxy, respectNoProxy: false },
+    });
+  }
+
   /**
-   * Sends one request and waits for its answer. Several may be under way: they travel in the order of the calls.
+   * Sends one request and waits for its answer.
    *
    * @param limitMs for this one try, connecting included
    * @throws TransportError
    */
-  exchange(request: WireRequest, limitMs: number): Promise<WireAnswer>;
-  /** Begins to connect, if that means something here. Never fails. */
-  connect(): void;
-  /** Ends the connection; whatever is under way fails as `broken`. */
-  close(): void;
+  async exchange(request: WireRequest, limitMs: number): Promise<Exchanged> {
+    const abort = new AbortController();
+    const timer = setTimeout(() => abort.abort("late"), limitMs);
+    this.#underWay.add(abort);
+    if (this.#isClosed) abort.abort("closed");
+    const handshakes = this.#handshakes;
+    const wasProven = this.#isProven;
+    const isNew = () => this.#handshakes > handshakes;
+    const body = this.#bodyOf(request);
+    try {
+      const answer = await this.#ask(request, body, abort.signal);
+      this.#isProven = true;
+      return { ...answer, mayBeSecond: wasProven && isNew() };
+    } catch (error) {
+      this.#isProven = false;
+      const wasSent = body instanceof CountedBody ? body.wasTaken : wasProven || isNew();
+      throw await this.#failure(error, abort.signal, wasSent, limitMs);
+    } finally {
+      clearTimeout(timer);
+      this.#underWay.delete(abort);
+    }
+  }
+
+  /** Ends the connections; what is under way fails as `broken`. */
+  close(): void {
+    this.#isClosed = true;
+    for (const abort of this.#underWay) abort.abort("closed");
+    this.#session.close();
+  }
+
+  /**
+   * `fetch` sends a GET, a PUT and a DELETE once more by itself when a connection that it had kept ends before the answer. For what must
+   * not be done twice, and where a second copy could not be noticed by its handshake, the body is one that it cannot send again; after
+   * such a body it does not always keep the connection.
+   */
+  #bodyOf({ method, body, isRepeatable }: WireRequest): string | CountedBody | undefined {
+    const isRepeatedByFetch = method === "PUT" || method === "DELETE";
+    const isNoticed = this.#tls?.checkServerIdentity !== undefined;
+    return isRepeatedByFetch && !(isRepeatable && isNoticed) ? new CountedBody(body ?? "") : body;
+  }
+
+  async #ask({ method, target, headers }: WireRequest, body: string | CountedBody | undefined, signal: AbortSignal): Promise<WireAnswer> {
+    const lines: [string, string][] = headers.map(([name, value]) => [name, value]);
+    lines.push(["Accept-Encoding", "identity"]);
+    if (body instanceof CountedBody) lines.push(["Content-Length", String(body.length)]);
+    const response = await this.#session.fetch(this.#root + target, {
+      method,
+      headers: lines,
+      redirect: "manual",
+      decompress: false,
+      signal,
+      ...(body === undefined ? {} : { body: typeof body === "string" ? body : body.stream() }),
+    });
+    const encoding = response.headers.get("content-encoding") ?? "identity";
+    if (encoding.toLowerCase() !== "identity") throw notUnderstood(`its body has the encoding ${JSON.stringify(encoding)}`);
+    return {
+      status: response.status,
+      contentType: response.headers.get("content-type") ?? "",
+      retryAfter: response.headers.get("retry-after") ?? "",
+      body: await readBody(response, this.#maxBody),
+    };
+  }
+
+  async #failure(error: unknown, signal: AbortSignal, wasSent: boolean, limitMs: number): Promise<TransportError> {
+    if (error instanceof TransportError) return error;
+    const { server, trust, proxy } = this.#config;
+    // The proxy's URL may hold a password: only its host is named.
+    const destination = `${server.hostname} port ${server.port}${proxy === undefined ? "" : ` through proxy ${new URL(proxy).host}`}`;
+    if (signal.reason === "closed")
+      return new TransportError("broken", "the connection was closed by this program", { wasSent, cause: error });
+    if (signal.aborted) {
+      const message = `no answer within ${Math.round(limitMs) / 1000} s from ${destination}`;
+      return new TransportError("timeout", message, { wasSent, cause: error });
+    }
+    const isUnopened = systemErrorCode(error) === "FailedToOpenSocket";
+    const unusable = isUnopened && this.#tls !== undefined ? await whatIsUnusable(this.#tls) : undefined;
+    if (unusable !== undefined) {
+      return new TransportError("untrusted", `tls: a certificate or key of the configuration is unusable: ${unusable}`, { cause: error });
+    }
+    return failureOf(error, { destination, serverName: trust.serverName ?? server.hostname, wasSent });
+  }
+}
+
+/** A body that can be sent once, and that knows whether sending it has begun. */
+class CountedBody {
+  readonly #bytes: Uint8Array<ArrayBuffer>;
+  wasTaken = false;
+
+  constructor(text: string) {
+    this.#bytes = new TextEncoder().encode(text);
+  }
+
+  get length(): number {
+    return this.#bytes.length;
+  }
+
+  async *stream(): AsyncGenerator<Uint8Array<ArrayBuffer>> {
+    this.wasTaken = true;
+    yield this.#bytes;
+  }
+}
+
+/** Counts while it reads, so that a hostile peer cannot fill the memory of this process. */
+async function readBody({ body, headers }: Response, limit: number): Promise<string> {
+  if (Number(headers.get("content-length")) > limit) {
+    await body?.cancel();
+    throw notUnderstood(`its body is larger than ${limit} bytes`);
+  }
+  const decoder = new TextDecoder();
+  let text = "";
+  let length = 0;
+  for await (const bytes of body ?? []) {
+    length += bytes.length;
+    if (length > limit) throw notUnderstood(`its body is larger than ${limit} bytes`);
+    text += decoder.decode(bytes, { stream: true });
+  }
+  return text + decoder.decode();
+}
+
+function notUnderstood(reason: string): TransportError {
+  return new TransportError("not-understood", `the answer is not understood: ${reason}`, { wasSent: true });
 }

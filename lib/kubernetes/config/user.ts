@@ -78,6 +78,15 @@ function impersonation(fields: Fields): readonly (readonly [string, string])[] {
   for (const key of extra?.keys() ?? []) {
     for (const value of extra?.texts(key) ?? []) headers.push([`Impersonate-Extra-${encodeURIComponent(key)}`, value]);
   }
+  const names = headers.map(([header]) => header);
+  const twice = names.find((name, index) => names.indexOf(name) !== index);
+  if (twice !== undefined) {
+    // `fetch` joins them to one value, which would be the name of another group.
+    throw new TortieError(
+      "kubeconfig-invalid",
+      `${fields.place} has several values for ${twice}, which Tortie cannot send: use a user of its own`,
+    );
+  }
   for (const [header, value] of headers) {
     if (/[^\x20-\x7e]/.test(value)) {
       throw new TortieError("kubeconfig-invalid", `${fields.place}: ${header} would be ${JSON.stringify(value)}, which no header can hold`);

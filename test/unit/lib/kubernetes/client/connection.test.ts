@@ -1,5 +1,5 @@
 import type { ApiClient } from "../../../../../lib/kubernetes/api-client.ts";
-import { createApiClient } from "../../../../../lib/kubernetes/client/http-api-client.ts";
+import { createApiClient } from "../../../../../lib/kubernetes/client/client.ts";
 import type { ApiConfig } from "../../../../../lib/kubernetes/config/api-config.ts";
 import { type Answering, TlsServer, type TlsServerOptions } from "../../../../support/tls-server.ts";
 import { TestAuthority } from "../../../../support/tls-server-certificates.ts";
@@ -74,24 +74,72 @@ describe("the connection of the API client", () => {
     expect(server.asked).toEqual(["GET /k8s/clusters/c1/api/v1"]);
   });
 
-  it("sends readers that are asked for together without waiting, and a writer behind them, which nobody follows", async () => {
+  it("asks what is asked for together one after the other, in the order of the calls", async () => {
     const gate = Promise.withResolvers<void>();
     const server = serve(async (request, index) => {
-      // The socket has read whatever the client sent by the time the first answer is due.
       if (index === 0) await gate.promise;
       return echo(request, index);
     });
     const client = connect(apiConfigFor(server, authority.certificate));
 
-    const put = (path: string) => client.request({ method: "PUT", path, body: "{}" });
+    const put = (path: string) => client.request({ method: "PUT", path, body: '{"resourceVersion":"1"}' });
     const asked = [get(client, "/1"), get(client, "/2"), put("/3"), put("/4"), get(client, "/5")];
-    await Bun.sleep(200);
-    expect(server.asked).toEqual(["GET /1", "GET /2", "PUT /3"]);
+    while (server.asked.length === 0) await Bun.sleep(1);
+    await Bun.sleep(50);
+    expect(server.asked).toEqual(["GET /1"]);
     gate.resolve();
 
     expect(await Promise.all(asked)).toEqual(["/1", "/2", "/3", "/4", "/5"].map((target) => JSON.stringify({ target })));
     expect(server.asked).toEqual(["GET /1", "GET /2", "PUT /3", "PUT /4", "GET /5"]);
     expect(server.connections).toBe(1);
+  });
+
+  it("asks over as many connections as it is allowed, and no more", async () => {
+    const gate = Promise.withResolvers<void>();
+    const server = serve(async (request, index) => {
+      await gate.promise;
+      return echo(request, index);
+    });
+    const client = createApiClient(apiConfigFor(server, authority.certificate), { connections: 3 });
+    cleanup.push(() => client.close());
+
+    const asked = ["/1", "/2", "/3", "/4", "/5"].map((path) => get(client, path));
+    while (server.asked.length < 3) await Bun.sleep(1);
+    await Bun.sleep(50);
+    expect(server.asked).toHaveLength(3);
+    gate.resolve();
+    await Promise.all(asked);
+
+    expect(server.connections).toBe(3);
+  });
+
+  it("ends its connection when it is closed, and keeps no process alive", async () => {
+    const server = serve(echo);
+    const client = connect(apiConfigFor(server, authority.certificate));
+    await get(client);
+    expect(server.open).toBe(1);
+
+    client.close();
+    while (server.open > 0) await Bun.sleep(1);
+  });
+
+  it("shares its connections with no other client", async () => {
+    const server = serve(echo);
+    const trusting = connect(apiConfigFor(server, authority.certificate));
+    await get(trusting);
+    const stranger = connect(apiConfigFor(server, new TestAuthority("stranger").certificate));
+
+    await expect(get(stranger)).rejects.toMatchObject({ message: expect.stringContaining("unknown authority") });
+    await get(connect(apiConfigFor(server, authority.certificate)));
+    expect(server.asked).toHaveLength(2);
+  });
+
+  it("asks for no compression, and follows no redirect", async () => {
+    const server = serve(({ target }) => (target === "/a" ? { status: 302, headers: { Location: "/b" } } : { status: 200 }));
+
+    await expect(get(connect(apiConfigFor(server, authority.certificate)))).rejects.toMatchObject({ status: 302 });
+    expect(server.asked).toEqual(["GET /a"]);
+    expect(server.requests[0]?.headers["accept-encoding"]).toBe("identity");
   });
 
   it("takes bodies of many megabytes, in both directions", async () => {
@@ -160,7 +208,7 @@ describe("the connection of the API client", () => {
 
     await expect(get(client)).rejects.toMatchObject({
       status: 0,
-      message: expect.stringContaining("was not completed"),
+      message: expect.stringContaining("the server ended the connection before it answered anything"),
     });
 
     // As long as `refused` allows: 5, 10, 10, … ms between them.
@@ -196,6 +244,36 @@ describe("the connection of the API client", () => {
 
       await refusal(connect(apiConfigFor(server, authority.certificate)), /certificate is not valid for 127\.0\.0\.1/);
       expect(server.requests).toEqual([]);
+    });
+
+    it.each(["IP:127.0.0.1", undefined])("L1: never takes the Common Name for the name of the server (names: %s)", async (names) => {
+      const server = serve(echo, { keyPair: authority.issue("/CN=kubernetes.default.svc", names) });
+      const config = apiConfigFor(server, authority.certificate);
+
+      await refusal(
+        connect({ ...config, trust: { ...config.trust, serverName: "kubernetes.default.svc" } }),
+        /certificate is not valid for kubernetes\.default\.svc/,
+      );
+      expect(server.requests).toEqual([]);
+    });
+
+    it("takes a wildcard for one label of a name, over one connection", async () => {
+      const server = serve(echo, { keyPair: authority.issue("/CN=x", "DNS:*.default.svc") });
+      const config = apiConfigFor(server, authority.certificate);
+      const named = (serverName: string) => ({ ...config, trust: { ...config.trust, serverName } });
+      const client = connect(named("kubernetes.default.svc"));
+
+      for (const path of ["/1", "/2", "/3"]) expect(await get(client, path)).toBe(JSON.stringify({ target: path }));
+      expect(server.connections).toBe(1);
+      await refusal(connect(named("a.kubernetes.default.svc")), /certificate is not valid for a\.kubernetes\.default\.svc/);
+    });
+
+    it("L11: refuses one that is no server's, and does not try again", async () => {
+      const server = serve(echo, { keyPair: authority.issue("/CN=me", "IP:127.0.0.1", 2, "clientAuth") });
+
+      await refusal(connect(apiConfigFor(server, authority.certificate)), /tls: failed to verify certificate: .*purpose/);
+      expect(server.requests).toEqual([]);
+      expect(server.connections).toBe(1);
     });
 
     it("asks for the name that is configured, and looks for it in the certificate", async () => {

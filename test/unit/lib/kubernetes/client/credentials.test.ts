@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { decodeNetworkConfig } from "../../../../../lib/config/decode.ts";
 import type { ApiClient } from "../../../../../lib/kubernetes/api-client.ts";
-import { openApiClient } from "../../../../../lib/kubernetes/client.ts";
+import { openApiClient } from "../../../../../lib/kubernetes/client/client.ts";
 import { type Answering, TlsServer, type TlsServerOptions } from "../../../../support/tls-server.ts";
 import { TestAuthority } from "../../../../support/tls-server-certificates.ts";
 
@@ -137,6 +137,14 @@ describe("credentials of the API client", () => {
       "impersonate-group": "g1",
       "impersonate-extra-a%2fb": "c",
     });
+  });
+
+  it("of a user who acts for several groups are refused: together they would be the name of another group", () => {
+    const server = serve(() => ({ status: 200 }));
+
+    expect(() => open(writeKubeconfig(server, { token: "t", as: "other", "as-groups": ["g1", "g2"] }))).toThrow(
+      expect.objectContaining({ word: "kubeconfig-invalid", message: expect.stringContaining("several values for Impersonate-Group") }),
+    );
   });
 
   /** A program that prints its `script`'s output; the kubeconfig's `exec` for it, relative to the file. */

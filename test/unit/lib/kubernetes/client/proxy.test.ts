@@ -1,5 +1,5 @@
-import { connect, createServer, type Server, type Socket } from "node:net";
-import { createApiClient } from "../../../../../lib/kubernetes/client/http-api-client.ts";
+import { createApiClient } from "../../../../../lib/kubernetes/client/client.ts";
+import { ConnectProxy } from "../../../../support/connect-proxy.ts";
 import { TlsServer } from "../../../../support/tls-server.ts";
 import { TestAuthority } from "../../../../support/tls-server-certificates.ts";
 import { apiConfigFor } from "../../../../support/tls-server-config.ts";
@@ -7,54 +7,14 @@ import { apiConfigFor } from "../../../../support/tls-server-config.ts";
 const authority = new TestAuthority();
 const keyPair = authority.issue("/CN=api", "IP:127.0.0.1");
 
-/** An HTTP proxy that knows CONNECT and nothing else; `seen` has the heads of the requests it got. */
-class ConnectProxy {
-  readonly seen: string[] = [];
-  readonly #server: Server;
-  readonly #sockets = new Set<Socket>();
-  port = 0;
-
-  constructor(status = "200 Connection established") {
-    this.#server = createServer((client) => {
-      this.#sockets.add(client);
-      client.on("error", () => {});
-      client.once("data", (bytes) => {
-        const head = bytes.toString();
-        this.seen.push(head);
-        const target = /^CONNECT 127\.0\.0\.1:(\d+) /.exec(head)?.[1];
-        if (target === undefined || !status.startsWith("200")) {
-          client.end(`HTTP/1.1 ${status}\r\n\r\n`);
-          return;
-        }
-        const server = connect(Number(target), "127.0.0.1", () => client.write(`HTTP/1.1 ${status}\r\n\r\n`));
-        this.#sockets.add(server);
-        server.on("error", () => client.destroy());
-        client.pipe(server).pipe(client);
-      });
-    });
-  }
-
-  async start(): Promise<this> {
-    await new Promise<void>((resolve) => this.#server.listen(0, "127.0.0.1", resolve));
-    const address = this.#server.address();
-    if (address !== null && typeof address === "object") this.port = address.port;
-    return this;
-  }
-
-  stop(): void {
-    for (const socket of this.#sockets) socket.destroy();
-    this.#server.close();
-  }
-}
-
 describe("the API client behind an HTTP proxy", () => {
   const cleanup: (() => void)[] = [];
   afterEach(() => {
     for (const step of cleanup.splice(0).reverse()) step();
   });
 
-  async function start(status?: string, trusted = authority) {
-    const server = new TlsServer(({ target }) => ({ status: 200, body: JSON.stringify(target) }), { keyPair });
+  async function start(status?: string, trusted = authority, shown = keyPair) {
+    const server = new TlsServer(({ target }) => ({ status: 200, body: JSON.stringify(target) }), { keyPair: shown });
     const proxy = await new ConnectProxy(status).start();
     const client = createApiClient(apiConfigFor(server, trusted.certificate, { proxy: `http://me:s3cr3t@127.0.0.1:${proxy.port}` }), {
       firstPause: 5,
@@ -96,8 +56,26 @@ describe("the API client behind an HTTP proxy", () => {
     await expect(client.request({ method: "GET", path: "/a" })).rejects.toMatchObject({
       status: 0,
       message: expect.stringMatching(
-        /through proxy 127\.0\.0\.1:\d+: tls: failed to verify certificate: certificate signed by unknown authority/,
+        /tls: failed to verify certificate: certificate signed by unknown authority .*through proxy 127\.0\.0\.1:\d+/,
       ),
+    });
+    expect(server.requests).toEqual([]);
+  });
+
+  it("L11: refuses a certificate that is no server's, and does not try again", async () => {
+    const { server, proxy, client } = await start(undefined, authority, authority.issue("/CN=me", "IP:127.0.0.1", 2, "clientAuth"));
+
+    await expect(client.request({ method: "GET", path: "/a" })).rejects.toMatchObject({
+      message: expect.stringMatching(/tls: failed to verify certificate: .*purpose/),
+    });
+    expect({ asked: server.requests, tries: proxy.seen.length }).toEqual({ asked: [], tries: 1 });
+  });
+
+  it("L1: never takes the Common Name for the name of the server", async () => {
+    const { server, client } = await start(undefined, authority, authority.issue("/CN=127.0.0.1", undefined));
+
+    await expect(client.request({ method: "GET", path: "/a" })).rejects.toMatchObject({
+      message: expect.stringContaining("certificate is not valid for 127.0.0.1"),
     });
     expect(server.requests).toEqual([]);
   });
@@ -119,6 +97,39 @@ describe("the API client behind an HTTP proxy", () => {
     await expect(client.request({ method: "GET", path: "/a" })).rejects.toMatchObject({
       status: 0,
       message: expect.stringMatching(/through proxy 127\.0\.0\.1:\d+: connect: connection refused/),
+    });
+  });
+
+  describe("and variables of the environment that name another way", () => {
+    const before = { ...process.env };
+    afterEach(() => {
+      for (const name of ["HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"]) {
+        if (before[name] === undefined) delete process.env[name];
+        else process.env[name] = before[name];
+      }
+    });
+
+    it("does not look at them: a server that is reached directly stays so", async () => {
+      const server = new TlsServer(() => ({ status: 200 }), { keyPair });
+      const proxy = await new ConnectProxy().start();
+      const client = createApiClient(apiConfigFor(server, authority.certificate));
+      cleanup.push(
+        () => server[Symbol.dispose](),
+        () => proxy.stop(),
+        () => client.close(),
+      );
+      process.env.HTTPS_PROXY = process.env.https_proxy = `http://127.0.0.1:${proxy.port}`;
+
+      expect(await client.request({ method: "GET", path: "/a" })).toBe("{}");
+      expect(proxy.seen).toEqual([]);
+    });
+
+    it("does not look at them: proxy-url counts for a server that NO_PROXY names", async () => {
+      const { proxy, client } = await start();
+      process.env.NO_PROXY = process.env.no_proxy = "*";
+
+      expect(await client.request({ method: "GET", path: "/a" })).toBe('"/a"');
+      expect(proxy.seen).toHaveLength(1);
     });
   });
 });

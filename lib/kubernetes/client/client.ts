@@ -1,15 +1,25 @@
-/** The API client: one connection, requests in order, and for each one as many tries as are safe and bounded. */
-
-import { consistsOf, isVisible } from "../../system/characters.ts";
+/** The API client: one connection, requests one after the other, and for each one as many tries as are safe and bounded. */
+import type { Environment } from "../../cni/environment.ts";
 import { type ApiClient, ApiError, type ApiRequest } from "../api-client.ts";
 import type { ApiConfig } from "../config/api-config.ts";
+import { type KubernetesSettings, resolveApiConfig } from "../config/resolve.ts";
 import { type ClientLimits, DEFAULT_LIMITS } from "./limits.ts";
-import { type FailedTry, mayHaveBeenDone, pauseBeforeRepeating } from "./repetition.ts";
+import { type FailedTry, isSafeToRepeat, mayHaveBeenDone, pauseBeforeRepeating } from "./repetition.ts";
 import { openSession, type Session } from "./session.ts";
+import { Slots } from "./slots.ts";
 import { foreignAnswerError, isJsonAnswer, statusError } from "./status-error.ts";
 import { TokenBucket } from "./token-bucket.ts";
-import { TransportError, type WireAnswer, type WireRequest } from "./transport.ts";
-import { type Passenger, Turnstile } from "./turnstile.ts";
+import type { WireAnswer, WireRequest } from "./transport.ts";
+import { TransportError } from "./transport-error.ts";
+
+/**
+ * Reads kubeconfig and credentials; the connection is made at the first request, which is when a credential plugin runs.
+ *
+ * @throws TortieError `kubeconfig-missing`, `kubeconfig-unreadable`, `kubeconfig-invalid`, `netconf-value`; requests: `credentials-failed`
+ */
+export function openApiClient(config: KubernetesSettings, env: Environment): ApiClient {
+  return createApiClient(resolveApiConfig(config, env));
+}
 
 /**
  * A client that connects at its first request.
@@ -32,7 +42,7 @@ interface Course {
 class HttpApiClient implements ApiClient {
   readonly server: string;
   readonly #limits: ClientLimits;
-  readonly #turnstile = new Turnstile();
+  readonly #slots: Slots;
   readonly #bucket: TokenBucket;
   #config: ApiConfig;
   #session: Session | undefined;
@@ -45,35 +55,13 @@ class HttpApiClient implements ApiClient {
     this.server = config.server.url;
     this.#config = config;
     this.#limits = limits;
+    this.#slots = new Slots(limits.connections);
     this.#patience = limits.patience;
     this.#bucket = new TokenBucket(config.qps, config.burst, performance.now());
   }
 
-  async request(request: ApiRequest): Promise<string> {
-    const passenger = this.#passengerOf(request);
-    const turn = this.#turnstile.enter(passenger);
-    if (turn !== undefined) await turn;
-    try {
-      return await this.#untilDone(request);
-    } finally {
-      this.#turnstile.leave(passenger);
-    }
-  }
-
-  #passengerOf({ method }: ApiRequest): Passenger {
-    if (this.#config.proxy !== undefined) return "alone";
-    return method === "GET" ? "reader" : "writer";
-  }
-
-  connect(): void {
-    if (this.#config.identity.plugin !== undefined || this.#session !== undefined) return;
-    this.#open(undefined).then(
-      ({ transport }) => {
-        if (!this.#isClosed) transport.connect();
-      },
-      // The first request meets it.
-      () => {},
-    );
+  request(request: ApiRequest): Promise<string> {
+    return this.#slots.run(() => this.#untilDone(request));
   }
 
   close(): void {
@@ -82,7 +70,7 @@ class HttpApiClient implements ApiClient {
   }
 
   async #untilDone(request: ApiRequest): Promise<string> {
-    if (!request.path.startsWith("/") || !consistsOf(request.path, isVisible)) {
+    if (!isPath(request.path)) {
       throw new ApiError(`${request.method} ${JSON.stringify(request.path)}: this is no path of a request`);
     }
     const { least, request: whole } = this.#limits;
@@ -133,7 +121,9 @@ class HttpApiClient implements ApiClient {
     const left = course.deadline - performance.now();
     if (left <= 0) return new TransportError("timeout", `the limit of requests a second left no time for it`);
     try {
-      return await session.transport.exchange(wireRequest(request, session), Math.min(left, this.#limits.try));
+      const answer = await session.transport.exchange(wireRequest(request, session), Math.min(left, this.#limits.try));
+      if (answer.mayBeSecond) course.isRepetition = true;
+      return answer;
     } catch (error) {
       if (error instanceof TransportError) return error;
       throw error;
@@ -178,12 +168,22 @@ class HttpApiClient implements ApiClient {
   }
 }
 
+/** Whether `fetch` sends the path as it is: it would resolve ".." and leave out what follows "#". */
+function isPath(path: string): boolean {
+  return /^\/[\x21-\x7e]*$/.test(path) && path === path.replace("#", "") && URL.parse(path, "http://host")?.pathname === path.split("?")[0];
+}
+
 function isExpired({ expiresAt }: Session): boolean {
   return expiresAt !== undefined && expiresAt <= Date.now();
 }
 
-function wireRequest({ method, path, body, contentType }: ApiRequest, { config, headers }: Session): WireRequest {
-  const target = config.server.basePath + path;
-  if (body === undefined) return { method, target, headers, body };
-  return { method, target, headers: [...headers, ["Content-Type", contentType ?? "application/json"]], body };
+function wireRequest(request: ApiRequest, { config, headers }: Session): WireRequest {
+  const { method, path, body, contentType = "application/json" } = request;
+  return {
+    method,
+    target: config.server.basePath + path,
+    headers: body === undefined ? headers : [...headers, ["Content-Type", contentType]],
+    body,
+    isRepeatable: isSafeToRepeat(request),
+  };
 }

@@ -1,0 +1,22 @@
+/** So many at one time; whoever comes when all slots are taken waits in line. */
+export class Slots {
+  readonly #waiting: (() => void)[] = [];
+  #free: number;
+
+  constructor(count: number) {
+    this.#free = count;
+  }
+
+  async run<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#free > 0) this.#free--;
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    try {
+      return await work();
+    } finally {
+      const next = this.#waiting.shift();
+      // The slot passes from hand to hand: nobody who comes later can take it in between.
+      if (next === undefined) this.#free++;
+      else next();
+    }
+  }
+}

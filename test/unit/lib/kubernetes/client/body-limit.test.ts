@@ -1,0 +1,49 @@
+/** Bodies that are larger than anything that was asked for: they are given up while they are read, whatever stands between. */
+import { Transport } from "../../../../../lib/kubernetes/client/transport.ts";
+import { ConnectProxy } from "../../../../support/connect-proxy.ts";
+import { type Reply, TlsServer } from "../../../../support/tls-server.ts";
+import { TestAuthority } from "../../../../support/tls-server-certificates.ts";
+import { apiConfigFor } from "../../../../support/tls-server-config.ts";
+
+const authority = new TestAuthority();
+const keyPair = authority.issue("/CN=api", "IP:127.0.0.1");
+const LIMIT = 100_000;
+const REQUEST = { method: "GET", target: "/", headers: [], body: undefined, isRepeatable: true } as const;
+
+const sized = (length: number): Reply => ({ status: 200, body: "x".repeat(length) });
+const chunked = (length: number): Reply => ({
+  raw: `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${`3e8\r\n${"x".repeat(1000)}\r\n`.repeat(length / 1000)}0\r\n\r\n`,
+});
+const endless = (length: number): Reply => ({ raw: `HTTP/1.1 200 OK\r\n\r\n${"x".repeat(length)}`, close: true });
+
+describe.each(["directly", "through a proxy"])("L11: a body that is read %s", (way) => {
+  const cleanup: (() => void)[] = [];
+  afterEach(() => {
+    for (const step of cleanup.splice(0).reverse()) step();
+  });
+
+  async function read(reply: Reply): Promise<string> {
+    const server = new TlsServer(() => reply, { keyPair });
+    const proxy = await new ConnectProxy().start();
+    const config = apiConfigFor(server, authority.certificate, way === "directly" ? {} : { proxy: `http://127.0.0.1:${proxy.port}` });
+    const transport = new Transport(config, undefined, LIMIT);
+    cleanup.push(
+      () => server[Symbol.dispose](),
+      () => proxy.stop(),
+      () => transport.close(),
+    );
+    return (await transport.exchange(REQUEST, 10_000)).body;
+  }
+
+  it.each([
+    ["a length", sized],
+    ["chunks", chunked],
+    ["the end of the connection", endless],
+  ])("ends by %s, and within the limit", async (_what, reply) => {
+    expect(await read(reply(LIMIT))).toHaveLength(LIMIT);
+    await expect(read(reply(LIMIT + 1000))).rejects.toMatchObject({
+      failure: "not-understood",
+      message: "the answer is not understood: its body is larger than 100000 bytes",
+    });
+  });
+});
