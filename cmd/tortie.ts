@@ -1,6 +1,8 @@
 /** The main plugin, `tortie` or `calico`: flags, then the verb that CNI_COMMAND names (C§0.1). */
 import type { Environment } from "../lib/cni/environment.ts";
-import { createAccess } from "../main-plugin/access.ts";
+import { resolveNetworkCall } from "../main-plugin/call.ts";
+import { createNode } from "../main-plugin/node.ts";
+import { serve } from "../main-plugin/serve.ts";
 import { type Plugin, print, printError, runPlugin } from "./plugin.ts";
 import { readFlags } from "./plugin-flags.ts";
 import { VERSION } from "./version.ts";
@@ -20,10 +22,10 @@ export async function tortie(argv: readonly string[], env: Environment): Promise
   }
   const plugin: Plugin = {
     name: "tortie",
-    async serve(request, config, log) {
-      const { serve } = await import("../main-plugin/serve.ts");
-      const { createServices } = await import("../main-plugin/services.ts");
-      return serve(request, config, createServices(config, createAccess(config, env, log)));
+    serve(request, config, log) {
+      // Not closed: the process ends with its one call, and the last process that closes a local datastore copies it back into its file,
+      // with three waits for the disk (docs/decisions.md).
+      return serve(resolveNetworkCall(request, config, env, log), createNode(config, env, log));
     },
   };
   return runPlugin(plugin, env);

@@ -1,5 +1,4 @@
 /** What one request is about: whose network, under which names, with which MAC and MTU. Pure, but for the node's name and the MTU file. */
-import type { DesiredState } from "../dataplane/desired-state.ts";
 import type { Environment } from "../lib/cni/environment.ts";
 import type { CniRequest } from "../lib/cni/protocol.ts";
 import { checkFeaturesForPlainContainer, checkForAdd } from "../lib/config/add-checks.ts";
@@ -8,17 +7,15 @@ import { resolveMtu } from "../lib/config/mtu.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
 import { checkNodenameFile, nodeName } from "../lib/config/node-name.ts";
 import type { EndpointKey } from "../lib/datastore/datastore.ts";
-import type { WorkloadEndpoint } from "../lib/datastore/resources.ts";
 import { TortieError } from "../lib/errors/errors.ts";
 import { attachmentAlias } from "../lib/workload/alias.ts";
 import { type CniArgs, parseCniArgs } from "../lib/workload/cni-args.ts";
-import { buildEndpoint, endpointKey } from "../lib/workload/endpoint.ts";
+import { endpointKey } from "../lib/workload/endpoint.ts";
 import { identifyWorkload, type WorkloadIdentity } from "../lib/workload/identity.ts";
 import { checkIdentity } from "../lib/workload/identity-checks.ts";
 import { hostInterfaceName, hostInterfaceNameIfAny } from "../lib/workload/interface-names.ts";
 import type { MacAddress } from "../lib/workload/mac.ts";
 import { requestedAddresses, requestedMac } from "../lib/workload/requested.ts";
-import type { Subject } from "./subject.ts";
 
 /** What every verb needs to know. */
 export interface Attachment {
@@ -92,24 +89,4 @@ function podMissing({ containerId }: WorkloadIdentity): TortieError {
     "arguments-invalid",
     `container ${containerId}: CNI_ARGS lacks K8S_POD_NAME or K8S_POD_NAMESPACE, and the Kubernetes datastore keeps endpoints of pods only: unable to determine Pod name`,
   );
-}
-
-/** The record of an attachment whose links are up (C§7.1). */
-export function endpointOf(
-  subject: Pick<Subject, "identity" | "wishes" | "nats">,
-  config: NetworkConfig,
-  desired: DesiredState,
-  mac: string,
-): WorkloadEndpoint {
-  return buildEndpoint({
-    identity: subject.identity,
-    network: config.name,
-    policyType: config.policy.type,
-    addresses: desired.pod.addresses,
-    hostInterface: desired.host.name,
-    mac,
-    mesosLabels: config.mesosLabels,
-    ipNATs: subject.nats(desired.pod.addresses),
-    allowedSourcePrefixes: subject.wishes.allowedSourcePrefixes,
-  });
 }

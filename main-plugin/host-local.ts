@@ -1,10 +1,54 @@
 /**
  * What the main plugin does for the `host-local` IPAM plugin (C§2.3 S3, C§2.4): it reads the routes that the pod is to get, and knows
- * the keywords `usePodCidr` and `usePodCidrIPv6`, which stand for the node's pod CIDRs. Pure: objects in, objects out.
+ * the keywords `usePodCidr` and `usePodCidrIPv6`, which stand for the node's pod CIDRs. Pure: objects in, objects out. No number of the
+ * configuration loses a digit (design §8).
  */
 import { type Family, parsePrefix } from "../lib/addresses/address.ts";
+import type { CniRequest } from "../lib/cni/protocol.ts";
 import { TortieError } from "../lib/errors/errors.ts";
+import { stringifyJson } from "../lib/json/stringify.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../lib/json/value.ts";
+
+/** What the `ipam` section asks of the main plugin. */
+export interface IpamSection {
+  /** Destinations of the pod's routes. */
+  readonly destinations: readonly string[];
+  /** A keyword stands for a pod CIDR of the node. */
+  readonly needsPodCidrs: boolean;
+}
+
+/**
+ * @param hasCluster somebody knows the node's pod CIDRs
+ * @throws TortieError `netconf-type`, `netconf-value`, `pod-cidr-missing`
+ */
+export function readIpamSection(request: Pick<CniRequest, "netconf">, hasCluster: boolean): IpamSection {
+  const ipam = hostLocalSection(request.netconf);
+  if (ipam === undefined) return { destinations: [], needsPodCidrs: false };
+  const needsPodCidrs = usesPodCidr(ipam);
+  if (needsPodCidrs && !hasCluster) {
+    throw new TortieError(
+      "pod-cidr-missing",
+      "ipam.subnet usePodCidr stands for the node's pod CIDR, which only a Kubernetes API server knows: the datastore of this network is local",
+    );
+  }
+  return { needsPodCidrs, destinations: hostLocalDestinations(ipam) };
+}
+
+/** What the plugin gets on standard input for every verb but ADD: the runtime's own bytes, unless a keyword stands in them. */
+export function ipamStdinForDel(request: CniRequest): Uint8Array {
+  const ipam = hostLocalSection(request.netconf);
+  if (ipam === undefined || !usesPodCidr(ipam)) return request.stdin;
+  return encode({ ...request.netconf, ipam: withoutPodCidrs(ipam) });
+}
+
+/** The `ipam` section when the plugin is host-local. */
+export function hostLocalSection({ ipam }: JsonObject): JsonObject | undefined {
+  return isJsonObject(ipam) && ipam.type === "host-local" ? ipam : undefined;
+}
+
+export function encode(netconf: JsonObject): Uint8Array {
+  return new TextEncoder().encode(stringifyJson(netconf));
+}
 
 /** Destinations of `ipam.routes`, in order; an entry without `dst` is skipped, `gw` is not looked at. */
 export function hostLocalDestinations(ipam: JsonObject): readonly string[] {

@@ -1,27 +1,37 @@
-/** One call of the main plugin: the verb that CNI_COMMAND names. Each verb is loaded when it comes. */
-import type { CniRequest } from "../lib/cni/protocol.ts";
-import type { NetworkConfig } from "../lib/config/network-config.ts";
-import { withIgnoreUnknown } from "../lib/workload/cni-args.ts";
-import type { Services } from "./services.ts";
+/** One call of the main plugin on one node: the verb that CNI_COMMAND names, for an executable and for whoever serves many calls. */
+import { renderResult } from "../lib/cni/result.ts";
+import { ABSENT_VERSION_OF_MAIN_RESULT } from "../lib/cni/version.ts";
+import { createAccess } from "./access.ts";
+import { add } from "./add.ts";
+import { type NetworkCall, resolveAddCall } from "./call.ts";
+import { check } from "./check.ts";
+import { del } from "./del.ts";
+import { gc } from "./gc.ts";
+import type { Node } from "./node.ts";
+import { createServices } from "./services.ts";
+import { status } from "./status.ts";
 
 /** @returns what is to be printed: the result of ADD, nothing for the other verbs */
-export async function serve(incoming: CniRequest, config: NetworkConfig, services: Services): Promise<string | undefined> {
-  // The runtime's own keys (K8S_POD_UID and the like) must not fail the IPAM plugin, which inherits these arguments (C§0.1).
-  const request = { ...incoming, args: withIgnoreUnknown(incoming.args) };
+export async function serve(call: NetworkCall, node: Node): Promise<string | undefined> {
+  const { request, config, env, log } = call;
+  if (request.command === "ADD") {
+    const addCall = resolveAddCall(call);
+    log.step("checks");
+    return renderResult(await add(addCall, node), request.cniVersion ?? ABSENT_VERSION_OF_MAIN_RESULT);
+  }
+  const services = createServices(config, createAccess(config, env, log));
   switch (request.command) {
-    case "ADD":
-      return (await import("./add.ts")).add(request, config, services);
     case "DEL":
-      await (await import("./del.ts")).del(request, config, services);
+      await del(request, config, services);
       return undefined;
     case "CHECK":
-      await (await import("./check.ts")).check(request, config, services);
+      await check(request, config, services);
       return undefined;
     case "STATUS":
-      await (await import("./status.ts")).status(request, config, services);
+      await status(request, config, services);
       return undefined;
     case "GC":
-      await (await import("./gc.ts")).gc(request, config, services);
+      await gc(request, config, services);
       return undefined;
   }
 }

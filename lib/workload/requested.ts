@@ -10,6 +10,17 @@ import { type MacAddress, parseAssignableMac } from "./mac.ts";
 
 type Asking = Pick<NetworkConfig, "runtimeConfig">;
 
+export interface Requested {
+  /** At most one of each family. */
+  readonly addresses: readonly Address[];
+  readonly mac: MacAddress | undefined;
+}
+
+/** @throws TortieError `addresses-requested-invalid`, `mac-invalid` */
+export function requestedOf(config: Asking, args: Pick<CniArgs, "ip" | "mac">): Requested {
+  return { addresses: requestedAddresses(config, args), mac: requestedMac(config, args) };
+}
+
 /**
  * At most one address of each family, in the order given. A prefix length behind an address is dropped: pod addresses are single hosts.
  * @throws TortieError `addresses-requested-invalid` for other text and for two addresses of a family

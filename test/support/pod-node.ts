@@ -8,17 +8,17 @@ import { join } from "node:path";
 import type { Dataplane } from "../../dataplane/dataplane.ts";
 import { createIpamServices } from "../../ipam-plugin/services.ts";
 import type { CniRequest, CniResult } from "../../lib/cni/protocol.ts";
-import { parseResult } from "../../lib/cni/result.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import type { Datastore } from "../../lib/datastore/datastore.ts";
 import type { KubernetesCore } from "../../lib/datastore/kubernetes/core/core.ts";
 import { KUBERNETES_TRAITS } from "../../lib/datastore/traits.ts";
-import { parseJson } from "../../lib/json/parse.ts";
 import type { JsonObject } from "../../lib/json/value.ts";
 import type { Namespace, Pod } from "../../lib/kubernetes/objects.ts";
 import type { Logger } from "../../lib/log/logger.ts";
 import { add } from "../../main-plugin/add.ts";
+import { resolveAddCall, resolveNetworkCall } from "../../main-plugin/call.ts";
 import { del } from "../../main-plugin/del.ts";
+import type { Node } from "../../main-plugin/node.ts";
 import type { Services } from "../../main-plugin/services.ts";
 import { type Call, type Fate, type MemoryDatastore, MemoryStore } from "./memory-datastore.ts";
 import { samplePool } from "./samples.ts";
@@ -72,8 +72,7 @@ export class PodNode implements AsyncDisposable {
 
   async add(call: PodCall = {}): Promise<CniResult> {
     const [request, config] = this.#call("ADD", call);
-    const printed = await add(request, config, this.#services());
-    return parseResult(parseJson(printed), request.cniVersion, "result");
+    return add(resolveAddCall(resolveNetworkCall(request, config, {}, silentLogger)), this.#node());
   }
 
   del(call: PodCall = {}): Promise<void> {
@@ -136,6 +135,18 @@ export class PodNode implements AsyncDisposable {
       cniVersion: "1.0.0",
     };
     return [request, decodeNetworkConfig(netconf)];
+  }
+
+  #node(): Node {
+    const services = this.#services();
+    return {
+      dataplane: services.dataplane,
+      datastore: services.datastore,
+      core: services.core,
+      ipam: services.ipamServices,
+      ensureOutgoing: services.ensureOutgoing,
+      async [Symbol.asyncDispose]() {},
+    };
   }
 
   #services(): Services {

@@ -2,8 +2,8 @@
  * What a pod asks for, in one place. The first source that says anything counts, alone, nothing is merged:
  *
  *   pools and families    pod annotation, namespace annotation, the netconf's `ipam` section, all enabled pools (C§3.2)
- *   addresses             pod annotation, then what `requestedAddresses` finds: `runtimeConfig.ips`, `IP=` of CNI_ARGS
- *   MAC                   pod annotation, then what `requestedMac` finds: `runtimeConfig.mac`, `MAC=` of CNI_ARGS
+ *   addresses             pod annotation, then what the runtime asks for: `runtimeConfig.ips`, `IP=` of CNI_ARGS
+ *   MAC                   pod annotation, then what the runtime asks for: `runtimeConfig.mac`, `MAC=` of CNI_ARGS
  *   floating IPs, source prefixes   pod annotation only
  *
  * Annotations are inert unless `policy.type` is `k8s` (C§2.3 S5). An ADD reads them before it takes an address, so that a bad one
@@ -12,9 +12,8 @@
 import type { Address, Family } from "../../addresses/address.ts";
 import { isCalicoIpam } from "../../config/ipam-section.ts";
 import type { NetworkConfig } from "../../config/network-config.ts";
-import type { CniArgs } from "../cni-args.ts";
 import type { MacAddress } from "../mac.ts";
-import { requestedAddresses, requestedMac } from "../requested.ts";
+import type { Requested } from "../requested.ts";
 import { type WishedAddresses, wishedAddresses } from "./addresses.ts";
 import type { AnnotatedNamespace, AnnotatedPod } from "./annotation.ts";
 import { wishedFloatingIps } from "./floating-ips.ts";
@@ -37,15 +36,19 @@ export interface PodWishes {
   readonly allowedSourcePrefixes: readonly string[];
 }
 
-type Configuration = Pick<NetworkConfig, "policy" | "ipam" | "featureControl" | "runtimeConfig">;
-type Arguments = Pick<CniArgs, "ip" | "mac">;
+type Configuration = Pick<NetworkConfig, "policy" | "ipam" | "featureControl">;
 
 /**
  * @param namespace the pod's; only pools and families are read from it
- * @throws TortieError `annotation-invalid`, `feature-disabled`; `addresses-requested-invalid`, `mac-invalid` of the other sources
+ * @throws TortieError `annotation-invalid`, `feature-disabled`
  */
-export function podWishes(pod: AnnotatedPod, namespace: AnnotatedNamespace | undefined, config: Configuration, args: Arguments): PodWishes {
-  if (config.policy.type !== "k8s") return withoutAnnotations(config, args);
+export function podWishes(
+  pod: AnnotatedPod,
+  namespace: AnnotatedNamespace | undefined,
+  config: Configuration,
+  requested: Requested,
+): PodWishes {
+  if (config.policy.type !== "k8s") return withoutAnnotations(requested);
   // Other IPAM plugins know neither pools nor families by these names (recording pools-hostlocal).
   const choosesPools = isCalicoIpam(config.ipam.type);
   const families = choosesPools ? wishedFamilies(pod, namespace) : undefined;
@@ -54,8 +57,8 @@ export function podWishes(pod: AnnotatedPod, namespace: AnnotatedNamespace | und
     pools: choosesPools ? wishedPools(pod, namespace) : NO_POOLS,
     families,
     addresses,
-    mac: wishedMac(pod) ?? requestedMac(config, args),
-    floatingIps: wishedFloatingIps(pod, config, expectedFamilies(addresses, families, config, args)),
+    mac: wishedMac(pod) ?? requested.mac,
+    floatingIps: wishedFloatingIps(pod, config, expectedFamilies(addresses, families, config, requested)),
     allowedSourcePrefixes: wishedSourcePrefixes(pod),
   };
 }
@@ -65,11 +68,11 @@ function expectedFamilies(
   addresses: WishedAddresses,
   families: Families | undefined,
   config: Configuration,
-  args: Arguments,
+  requested: Requested,
 ): ReadonlySet<Family> | undefined {
   if (!isCalicoIpam(config.ipam.type)) return undefined;
-  const requested = addresses.kind === "ipam" ? requestedAddresses(config, args) : addresses.addresses;
-  if (requested.length > 0) return new Set(requested.map(({ family }) => family));
+  const named = addresses.kind === "ipam" ? requested.addresses : addresses.addresses;
+  if (named.length > 0) return new Set(named.map(({ family }) => family));
   const { ipv4, ipv6 } = families ?? { ipv4: config.ipam.assignIpv4, ipv6: config.ipam.assignIpv6 };
   return new Set<Family>([...(ipv4 ? [4 as const] : []), ...(ipv6 ? [6 as const] : [])]);
 }

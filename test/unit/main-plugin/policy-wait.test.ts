@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { awaitPolicy, endpointStatusFile } from "../../../main-plugin/policy-wait.ts";
+import { awaitPolicy, endpointStatusFile } from "../../../main-plugin/gates.ts";
 
 const ENDPOINT = { namespace: "rec", name: "node1-k8s-pod1-eth0" };
 const FILE = "k8s rec%2Fpod1 eth0";

@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import { assertReadinessGates, awaitReadinessGates } from "../../../main-plugin/readiness-gates.ts";
+import { assertReadinessGates, awaitReadinessGates } from "../../../main-plugin/gates.ts";
 
 const servers: Server[] = [];
 

@@ -4,6 +4,7 @@ import { stringifyJson } from "../../../../../lib/json/stringify.ts";
 import { isJsonObject, type JsonObject } from "../../../../../lib/json/value.ts";
 import { configWithPodPools, withPodPools } from "../../../../../lib/workload/annotations/ipam-netconf.ts";
 import { podWishes } from "../../../../../lib/workload/annotations/wishes.ts";
+import { requestedOf } from "../../../../../lib/workload/requested.ts";
 import { annotatedNamespace, annotatedPod } from "../../../../support/pods.ts";
 
 function netconfOf(text: string): JsonObject {
@@ -16,7 +17,7 @@ function netconfOf(text: string): JsonObject {
 function edited(text: string, pod: Readonly<Record<string, string>>, namespace: Readonly<Record<string, string>> = {}) {
   const netconf = netconfOf(text);
   const config = decodeNetworkConfig(netconf);
-  const wishes = podWishes(annotatedPod(pod), annotatedNamespace(namespace), config, { ip: undefined, mac: "" });
+  const wishes = podWishes(annotatedPod(pod), annotatedNamespace(namespace), config, requestedOf(config, { ip: undefined, mac: "" }));
   const result = withPodPools(netconf, wishes);
   return { netconf, result, decoded: decodeNetworkConfig(result), direct: configWithPodPools(config, wishes) };
 }

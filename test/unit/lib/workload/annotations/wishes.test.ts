@@ -3,6 +3,7 @@ import { decodeNetworkConfig } from "../../../../../lib/config/decode.ts";
 import type { JsonObject } from "../../../../../lib/json/value.ts";
 import { podWishes } from "../../../../../lib/workload/annotations/wishes.ts";
 import { parseCniArgs } from "../../../../../lib/workload/cni-args.ts";
+import { requestedOf } from "../../../../../lib/workload/requested.ts";
 import { annotatedNamespace, annotatedPod } from "../../../../support/pods.ts";
 
 type Annotations = Readonly<Record<string, string>>;
@@ -19,7 +20,7 @@ const HOST_LOCAL = { ipam: { type: "host-local", subnet: "10.80.0.0/24" } };
 
 function wishesOf({ pod = {}, namespace = {}, netconf = {}, args = "" }: Asking) {
   const config = decodeNetworkConfig({ policy: { type: "k8s" }, ipam: { type: "calico-ipam" }, ...netconf });
-  return podWishes(annotatedPod(pod), annotatedNamespace(namespace), config, parseCniArgs(args));
+  return podWishes(annotatedPod(pod), annotatedNamespace(namespace), config, requestedOf(config, parseCniArgs(args)));
 }
 
 function refusalOf(asking: Asking): unknown {

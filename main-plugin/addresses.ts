@@ -1,0 +1,175 @@
+/**
+ * Where the addresses of an attachment come from: its record, its pod's annotations, or the IPAM plugin (C§2.5, C§2.6 step 2). They leave
+ * here as single hosts, whatever mask the plugin returned (C§4.1), and can be given back until the caller decides to keep them.
+ */
+import { type Address, formatAddress, formatPrefix, hostPrefix, type Prefix, parsePrefix } from "../lib/addresses/address.ts";
+import type { CniDns, CniResult, CniRoute } from "../lib/cni/protocol.ts";
+import { messageOf, TortieError } from "../lib/errors/errors.ts";
+import { workloadHandleId } from "../lib/workload/handles.ts";
+import type { AddCall } from "./call.ts";
+import { takeAfterInterruption } from "./interrupted-add.ts";
+import { connectIpam, type IpamSource, ipamInputForAdd } from "./ipam-source.ts";
+import type { Node } from "./node.ts";
+import { withContext } from "./with-context.ts";
+import { isRepeated, type Workload } from "./workload.ts";
+
+/** The addresses of one attachment; disposing gives back what was taken, and nothing that the container held before. */
+export interface Lease extends AsyncDisposable {
+  /** In the order of the result, /32 and /128. */
+  readonly addresses: readonly Prefix[];
+  /** They are those of the record: nothing was taken now. */
+  readonly isKept: boolean;
+  /** false for the target of a live migration, whose host routes come later (C§2.3 S9). */
+  readonly hostRoutes: boolean;
+  /** The IPAM plugin's, for the result (C§5.1). */
+  readonly routes: readonly CniRoute[];
+  readonly dns: CniDns;
+}
+
+/** @throws TortieError `ipam-no-addresses`, `result-invalid`, and what the IPAM plugin says */
+export async function takeAddresses(call: AddCall, workload: Workload, node: Node): Promise<Lease> {
+  const recorded = addressesToKeep(call, workload);
+  if (recorded !== undefined) {
+    call.log.info("container was added before: its addresses are kept", { addresses: recorded.join(",") });
+    return leaseOf(recorded.map(narrowAddress), { isKept: true });
+  }
+  const { addresses } = workload.requests;
+  if (addresses.kind === "without-ipam") return leaseOf(addresses.addresses.map(hostPrefix), {});
+
+  const input = await ipamInputForAdd(call, workload, node);
+  const ipam = connectIpam(call.ipam, input, call, node, isRepeated(workload, call.identity.containerId));
+  return addresses.kind === "requested"
+    ? takeRequested(addresses.addresses, ipam, call, workload, node)
+    : takeAny(ipam, call, workload, node);
+}
+
+/** An empty route list of our own IPAM plugin marks the target of a live migration (C§2.3 S9), whose routes Felix brings. */
+export function wantsHostRoutes({ forwardsOnNode, ipam }: Pick<AddCall, "forwardsOnNode" | "ipam">, { routes }: CniResult): boolean {
+  return forwardsOnNode || !ipam.isOurs || routes.length > 0;
+}
+
+/** @throws TortieError `result-invalid` */
+export function narrowAddress(text: string): Prefix {
+  const prefix = parsePrefix(text);
+  if (prefix === undefined) {
+    throw new TortieError("result-invalid", `the IPAM plugin returned the address "${text}", which is not an address with a prefix length`);
+  }
+  return hostPrefix(prefix.address);
+}
+
+/**
+ * A plain container that was added before keeps the addresses of its record (C§2.6 step 2), as tests of Calico demand; every ADD of a
+ * Kubernetes pod takes new ones (C§2.3).
+ */
+function addressesToKeep({ identity }: AddCall, workload: Workload): readonly string[] | undefined {
+  if (identity.orchestrator !== "cni" || !isRepeated(workload, identity.containerId)) return undefined;
+  return workload.recorded?.ipNetworks;
+}
+
+async function takeAny(ipam: IpamSource, call: AddCall, workload: Workload, node: Node): Promise<Lease> {
+  await using undo = new AsyncDisposableStack();
+  const { result } = undo.use(await take(undefined, ipam, call, workload, node));
+  if (result.ips.length === 0) {
+    throw new TortieError(
+      "ipam-no-addresses",
+      `IPAM plugin returned missing IP config: "${call.config.ipam.type}" gave no address for container ${call.request.containerId}`,
+    );
+  }
+  const addresses = result.ips.map(({ address }) => narrowAddress(address));
+  const { routes, dns } = result;
+  return leaseOf(addresses, { hostRoutes: wantsHostRoutes(call, result), routes, dns, taken: undo.move() });
+}
+
+/**
+ * The annotation `ipAddrs`: one ADD of the IPAM plugin for each address, all of them or none (C§2.5).
+ *
+ * An address that the pod's record has already is not taken from anybody else: this container keeps its own, and from the pod's older
+ * sandbox it is released by that sandbox's handle once the link that carried it is gone. Calico releases by address alone, whoever has
+ * it by then (C§12.2).
+ */
+async function takeRequested(
+  requested: readonly Address[],
+  ipam: IpamSource,
+  call: AddCall,
+  workload: Workload,
+  node: Node,
+): Promise<Lease> {
+  await using undo = new AsyncDisposableStack();
+  const addresses: Prefix[] = [];
+  let hostRoutes = true;
+  let isFirst = true;
+  for (const address of requested) {
+    if (isRecorded(address, workload) && (await keepsOrFrees(address, call, workload, node))) {
+      addresses.push(hostPrefix(address));
+      continue;
+    }
+    const taking = () => (isFirst ? take(address, ipam, call, workload, node) : ipam.add(address));
+    const { result } = undo.use(await withContext("error getting IP from IPAM", taking));
+    isFirst = false;
+    const [ip] = result.ips;
+    if (ip === undefined) {
+      throw new TortieError(
+        "ipam-no-addresses",
+        `IPAM plugin returned missing IP config: "${call.config.ipam.type}" did not give ${formatAddress(address)}`,
+      );
+    }
+    hostRoutes &&= wantsHostRoutes(call, result);
+    addresses.push(narrowAddress(ip.address));
+  }
+  return leaseOf(addresses, { hostRoutes, taken: undo.move() });
+}
+
+/** The first ADD of the plugin for this attachment: an earlier ADD that died may have left something behind. */
+function take(address: Address | undefined, ipam: IpamSource, call: AddCall, workload: Workload, node: Node) {
+  return isRepeated(workload, call.identity.containerId) ? ipam.add(address) : takeAfterInterruption(address, ipam, call, node);
+}
+
+function isRecorded(address: Address, { recorded }: Workload): boolean {
+  return recorded?.ipNetworks.includes(formatPrefix(hostPrefix(address))) === true;
+}
+
+/**
+ * @param address one that the pod's record has
+ * @returns whether this very container holds it; when its older sandbox does, that one has lost it now
+ */
+async function keepsOrFrees(address: Address, call: AddCall, { recorded }: Workload, node: Node): Promise<boolean> {
+  const { identity, hostInterface, log, request } = call;
+  const owner = recorded?.containerID ?? "";
+  const handle = workloadHandleId(request.network, owner);
+  const { allocator } = await node.ipam(call);
+  const held = await allocator.attributesOf(address);
+  // Whoever may edit the pod may write another pod's container id into its record.
+  const isOfThisPod = held?.activeOwner.namespace === identity.namespace && held.activeOwner.pod === identity.pod;
+  if (held?.handle !== handle || !isOfThisPod) return false;
+  if (owner === identity.containerId) return true;
+
+  const alias = await node.dataplane.hostEndAlias(hostInterface);
+  // Invariant 3. The name is the pod's own, so that the link is the older sandbox's.
+  if (alias !== undefined) await node.dataplane.removeHostEnd(hostInterface, alias);
+  log.info(`${formatAddress(address)} goes from container ${owner} to its pod's newer sandbox`);
+  const { error } = await allocator.releaseIps([{ address, handle }]);
+  if (error !== undefined) {
+    throw new TortieError("release-mismatch", `failed to release ipAddrs: ${formatAddress(address)} of ${owner}: ${messageOf(error)}`, {
+      cause: error,
+    });
+  }
+  return false;
+}
+
+interface LeaseFacts extends Partial<Omit<Lease, "addresses">> {
+  readonly taken?: AsyncDisposable;
+}
+
+function leaseOf(addresses: readonly Prefix[], { taken, ...facts }: LeaseFacts): Lease {
+  return {
+    addresses,
+    isKept: false,
+    hostRoutes: true,
+    routes: [],
+    dns: {},
+    ...facts,
+    async [Symbol.asyncDispose]() {
+      await taken?.[Symbol.asyncDispose]();
+    },
+  };
+}

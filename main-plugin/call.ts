@@ -1,0 +1,143 @@
+/**
+ * What one call asks for, resolved once and before anybody is asked: whose network, under which names, where its datastore is, which
+ * addresses and which MAC were requested. Pure, but for the files of the node's name and of the MTU, and the look for the IPAM plugin.
+ *
+ * There are three depths, because a DEL must not fail over what only an ADD needs (design, invariant 4), and GC and STATUS name no container.
+ */
+import type { Environment } from "../lib/cni/environment.ts";
+import { refuseOwnNamespace } from "../lib/cni/own-namespace.ts";
+import type { CniRequest } from "../lib/cni/protocol.ts";
+import { checkFeaturesForPlainContainer, checkForAdd } from "../lib/config/add-checks.ts";
+import { chooseDatastore } from "../lib/config/datastore-choice.ts";
+import { resolveMtu } from "../lib/config/mtu.ts";
+import type { DatastoreType, NetworkConfig } from "../lib/config/network-config.ts";
+import { checkNodenameFile, nodeName } from "../lib/config/node-name.ts";
+import type { EndpointKey } from "../lib/datastore/datastore.ts";
+import { type Traits, traitsOf } from "../lib/datastore/traits.ts";
+import { TortieError } from "../lib/errors/errors.ts";
+import type { Logger } from "../lib/log/logger.ts";
+import { verifyNamespacePath } from "../lib/system/netns.ts";
+import { attachmentAlias } from "../lib/workload/alias.ts";
+import { type CniArgs, parseCniArgs, withIgnoreUnknown } from "../lib/workload/cni-args.ts";
+import { endpointKey } from "../lib/workload/endpoint.ts";
+import { identifyWorkload, type WorkloadIdentity } from "../lib/workload/identity.ts";
+import { checkIdentity } from "../lib/workload/identity-checks.ts";
+import { hostInterfaceName, hostInterfaceNameIfAny } from "../lib/workload/interface-names.ts";
+import { type Requested, requestedOf } from "../lib/workload/requested.ts";
+import { type IpamSection, readIpamSection } from "./host-local.ts";
+import { findIpam, type IpamPlugin } from "./ipam-source.ts";
+
+/** A call that is about one network of one node: STATUS and GC. */
+export interface NetworkCall {
+  readonly request: CniRequest;
+  readonly config: NetworkConfig;
+  /** The caller's; an agent's own must not decide anything. */
+  readonly env: Environment;
+  readonly log: Logger;
+  readonly datastore: DatastoreType;
+  readonly traits: Traits;
+  /** No Felix runs beside us: the node itself forwards and masquerades. */
+  readonly forwardsOnNode: boolean;
+  readonly nodeName: string;
+}
+
+/** A call that is about one attachment: DEL. */
+export interface AttachmentCall extends NetworkCall {
+  readonly args: CniArgs;
+  readonly identity: WorkloadIdentity;
+  readonly endpointKey: EndpointKey;
+  readonly sandbox: string;
+  /** Empty when FELIX_INTERFACEPREFIX allows none. */
+  readonly hostInterface: string;
+  readonly podInterface: string;
+  readonly alias: string;
+}
+
+/** A call that is about an attachment that is to be, or should be, there: ADD and CHECK. */
+export interface AddCall extends AttachmentCall {
+  /** As configured: 0 when nobody says anything, negative values as they are (recording mtu--1). */
+  readonly mtu: number;
+  /** What the runtime asks for; annotations of the pod beat it. */
+  readonly requested: Requested;
+  readonly ipam: IpamPlugin;
+  readonly ipamSection: IpamSection;
+}
+
+/** @throws TortieError `netconf-value` */
+export function resolveNetworkCall(request: CniRequest, config: NetworkConfig, env: Environment, log: Logger): NetworkCall {
+  const datastore = chooseDatastore(config, env);
+  const traits = traitsOf(datastore);
+  return {
+    // The runtime's own keys (K8S_POD_UID and the like) must not fail the IPAM plugin, which inherits these arguments (C§0.1).
+    request: { ...request, args: withIgnoreUnknown(request.args) },
+    config,
+    env,
+    log,
+    datastore,
+    traits,
+    // Where there is a cluster there is Felix.
+    forwardsOnNode: traits.poolsFrom === "netconf",
+    nodeName: nodeName(config),
+  };
+}
+
+/** @throws TortieError `arguments-invalid`, `identity-invalid` */
+export function resolveAttachmentCall(call: NetworkCall): AttachmentCall {
+  const { request, config, env } = call;
+  const { containerId, interfaceName, network } = request;
+  const args = parseCniArgs(request.args);
+  const identity = identifyWorkload({ containerId, interfaceName, args, node: call.nodeName });
+  return {
+    ...call,
+    args,
+    identity,
+    endpointKey: endpointKey(identity, config.mesosLabels),
+    sandbox: request.netns,
+    hostInterface: hostInterfaceNameIfAny(identity, env.FELIX_INTERFACEPREFIX),
+    podInterface: interfaceName,
+    alias: attachmentAlias({ network, containerId, interfaceName }),
+  };
+}
+
+/**
+ * With all that ADD checks before it asks anybody or touches anything.
+ *
+ * @throws TortieError as `resolveAttachmentCall`, `assertAddPossible` and `findIpam`, and `mac-invalid`, `addresses-requested-invalid`,
+ * `interface-prefix-invalid`, `netns-missing`, `netns-invalid`, `netns-own`, `netconf-type`, `pod-cidr-missing`
+ */
+export function resolveAddCall(networkCall: NetworkCall): AddCall {
+  const mtu = assertAddPossible(networkCall);
+  const call = resolveAttachmentCall(networkCall);
+  const { request, config, identity, datastore, args } = call;
+  checkIdentity(identity, request.network, datastore);
+  if (identity.orchestrator === "cni") {
+    if (call.traits.endpointsAre === "annotations") throw podMissing(identity);
+    checkFeaturesForPlainContainer(config);
+  }
+  const requested = requestedOf(config, args);
+  const hostInterface = hostInterfaceName(identity, call.env.FELIX_INTERFACEPREFIX);
+  verifyNamespacePath(request.netns);
+  refuseOwnNamespace(request);
+  const ipamSection = readIpamSection(request, call.traits.nodesAreObjects);
+  return { ...call, hostInterface, mtu, requested, ipam: findIpam(request, config), ipamSection };
+}
+
+/**
+ * What must hold for any ADD of this configuration; STATUS asks for it too.
+ * @returns the MTU
+ * @throws TortieError `netconf-value`, `nodename-file-missing`, `mtu-file-invalid`
+ */
+export function assertAddPossible({ config, datastore }: Pick<NetworkCall, "config" | "datastore">): number {
+  checkNodenameFile(config, datastore);
+  const mtu = resolveMtu(config);
+  checkForAdd(config, datastore);
+  return mtu;
+}
+
+/** The Kubernetes datastore keeps endpoints as annotations of pods (recording env-no-args). */
+function podMissing({ containerId }: WorkloadIdentity): TortieError {
+  return new TortieError(
+    "arguments-invalid",
+    `container ${containerId}: CNI_ARGS lacks K8S_POD_NAME or K8S_POD_NAMESPACE, and the Kubernetes datastore keeps endpoints of pods only: unable to determine Pod name`,
+  );
+}

@@ -1,0 +1,219 @@
+/**
+ * What an ADD waits for: a cluster that lets anybody change its datastore, the URLs of `readiness_gates`, and, when everything is done,
+ * Felix's word that the policy of the endpoint is in place (C§2.1, C§2.2, C§2.8).
+ */
+import { existsSync, type FSWatcher, watch } from "node:fs";
+import { join } from "node:path";
+import type { Datastore } from "../lib/datastore/datastore.ts";
+import type { ClusterInformation, WorkloadEndpoint } from "../lib/datastore/resources.ts";
+import { messageOf, TortieError } from "../lib/errors/errors.ts";
+import { parseWorkloadEndpointName } from "../lib/workload/endpoint-name.ts";
+import type { NetworkCall } from "./call.ts";
+import type { Node } from "./node.ts";
+import { withContext } from "./with-context.ts";
+
+const PROBE_LIMIT_MS = 5_000;
+const INTERVAL_MS = 5_000;
+const GATE_LIMIT_MS = 30_000;
+/** How often to look for Felix's file without being told: the directory may come later, or be replaced by another. */
+const LOOK_EVERY_MS = 500;
+
+/** Before anything is read: who waits at a gate must not go by what the pod said before. @throws as the two that it calls */
+export async function readyForPods(call: NetworkCall, node: Node): Promise<void> {
+  if (call.traits.poolsFrom === "cluster")
+    await assertClusterReady(await withContext("error creating calico client", () => node.datastore()));
+  call.log.step("cluster");
+  await awaitReadinessGates(call.config.readinessGates);
+}
+
+/** For pods whose policy is Felix's. It being late is no failure. */
+export async function policyReady({ config, log }: NetworkCall, endpoint: WorkloadEndpoint): Promise<void> {
+  if (config.policySetupTimeoutSeconds <= 0 || endpoint.orchestrator !== "k8s") return;
+  const timeoutMs = config.policySetupTimeoutSeconds * 1_000;
+  const warning = await awaitPolicy({ endpoint, directory: config.endpointStatusDir, timeoutMs });
+  if (warning !== undefined) log.error(warning);
+}
+
+/**
+ * An upgrade or a migration of the cluster says no (C§2.1 steps 8 and 9).
+ * @throws TortieError `cluster-not-ready`, `datastore-object-missing`; DatastoreError
+ */
+export async function assertClusterReady({ clusterInformation }: Pick<Datastore, "clusterInformation">): Promise<void> {
+  const { datastoreReady } = await withContext("error getting ClusterInformation", async () =>
+    existing((await clusterInformation.get("default"))?.value),
+  );
+  if (datastoreReady === true) return;
+  const reason = datastoreReady === false ? "" : ": datastoreReady of ClusterInformation default is not set";
+  throw new TortieError("cluster-not-ready", `Calico is currently not ready to process requests${reason}`);
+}
+
+function existing(found: ClusterInformation | undefined): ClusterInformation {
+  if (found === undefined) throw new TortieError("datastore-object-missing", "resource does not exist: ClusterInformation(default)");
+  return found;
+}
+
+/** The outside, for tests. */
+export interface GateServices {
+  readonly fetch: (url: string, options: { readonly signal: AbortSignal; readonly redirect: "follow" }) => Promise<Response>;
+  readonly sleep: (milliseconds: number) => Promise<void>;
+  /** Milliseconds of a clock that never jumps. */
+  readonly now: () => number;
+}
+
+/**
+ * One gate after the other, each with 30 s of its own.
+ *
+ * @param urls absolute; `checkReadinessGates` has judged them
+ * @throws TortieError `readiness-gate-closed` naming the gate and what its last probe came to
+ */
+export async function awaitReadinessGates(urls: readonly string[], services: Partial<GateServices> = {}): Promise<void> {
+  const { fetch = globalThis.fetch, sleep = Bun.sleep, now = () => performance.now() } = services;
+  for (const url of urls) await awaitGate(url, { fetch, sleep, now });
+}
+
+/**
+ * One probe of each gate, for STATUS, which only wants to know.
+ * @throws TortieError `readiness-gate-closed` for the first that is not ready
+ */
+export async function assertReadinessGates(urls: readonly string[], services: Pick<Partial<GateServices>, "fetch"> = {}): Promise<void> {
+  const { fetch = globalThis.fetch } = services;
+  for (const url of urls) {
+    const problem = await probe(url, PROBE_LIMIT_MS, fetch);
+    if (problem !== undefined) throw closed(`readiness gate ${withoutCredentials(url)} is not ready: ${problem}`);
+  }
+}
+
+async function awaitGate(url: string, services: GateServices): Promise<void> {
+  const { fetch, sleep, now } = services;
+  const end = now() + GATE_LIMIT_MS;
+  for (;;) {
+    const started = now();
+    const problem = await probe(url, Math.min(PROBE_LIMIT_MS, end - started), fetch);
+    if (problem === undefined) return;
+    const next = Math.max(now(), started + INTERVAL_MS);
+    if (next >= end) {
+      // Calico's words (recording gates-500), and what they leave out.
+      const gate = `readiness gate ${withoutCredentials(url)}`;
+      throw closed(`context deadline exceeded: ${gate} was not ready within ${GATE_LIMIT_MS / 1_000} s, at last: ${problem}`);
+    }
+    await sleep(next - now());
+  }
+}
+
+/** @returns `undefined` when the gate is ready: a status of 200 to 399 behind all redirects */
+async function probe(url: string, limitMs: number, fetch: GateServices["fetch"]): Promise<string | undefined> {
+  try {
+    const response = await fetch(url, { signal: AbortSignal.timeout(limitMs), redirect: "follow" });
+    // Only the status counts; nobody waits for the body.
+    await response.body?.cancel();
+    return response.status >= 200 && response.status < 400 ? undefined : `status ${response.status}`;
+  } catch (error) {
+    const isLate = error instanceof Error && error.name === "TimeoutError";
+    return isLate ? `no answer within ${Math.ceil(limitMs / 1_000)} s` : messageOf(error);
+  }
+}
+
+function closed(message: string): TortieError {
+  return new TortieError("readiness-gate-closed", message);
+}
+
+/** Neither a password nor a token is shown. */
+function withoutCredentials(url: string): string {
+  const shown = URL.parse(url);
+  if (shown === null) return "with an invalid URL";
+  shown.username = "";
+  shown.password = "";
+  shown.search = "";
+  return shown.href;
+}
+
+export interface PolicyWait {
+  readonly endpoint: Pick<WorkloadEndpoint, "name" | "namespace">;
+  /** `endpoint_status_dir`. */
+  readonly directory: string;
+  readonly timeoutMs: number;
+  /** For tests; 500 when absent. */
+  readonly lookEveryMs?: number;
+}
+
+/**
+ * Ends as soon as the file is there.
+ * @returns a warning when it is not there in time; the ADD succeeds all the same
+ */
+export async function awaitPolicy({
+  endpoint,
+  directory,
+  timeoutMs,
+  lookEveryMs = LOOK_EVERY_MS,
+}: PolicyWait): Promise<string | undefined> {
+  const file = endpointStatusFile(endpoint);
+  if (file === undefined) return `policy of ${endpoint.namespace}/${endpoint.name} cannot be waited for: that is no endpoint's name`;
+  const path = join(directory, file);
+  const end = performance.now() + timeoutMs;
+  const events = new DirectoryEvents(directory);
+  try {
+    for (;;) {
+      // The watch comes before the look: what appears between the two is seen by one of them.
+      events.watch();
+      if (existsSync(path)) return undefined;
+      const rest = end - performance.now();
+      if (rest <= 0)
+        return `policy of ${endpoint.namespace}/${endpoint.name} is not in place after ${timeoutMs / 1_000} s: no file ${path}`;
+      await events.next(Math.min(lookEveryMs, rest));
+    }
+  } finally {
+    events.close();
+  }
+}
+
+/**
+ * `<orchestrator> <namespace>%2F<workload> <endpoint>`, each of the three escaped as one segment of a URL's path: "k8s default%2Fweb eth0".
+ * @returns `undefined` for a name that is none of an endpoint's
+ */
+export function endpointStatusFile({ name, namespace }: PolicyWait["endpoint"]): string | undefined {
+  const parts = parseWorkloadEndpointName(name);
+  if (parts === undefined || parts.endpoint === "") return undefined;
+  return [parts.orchestrator, `${namespace}/${parts.workload}`, parts.endpoint].map(escapePathSegment).join(" ");
+}
+
+/** As Go's url.PathEscape: letters, digits and `-_.~$&+:=@` stay (net/url, shouldEscape). */
+function escapePathSegment(text: string): string {
+  return encodeURIComponent(text)
+    .replace(/[!'()*]/g, (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`)
+    .replace(/%(?:24|26|2B|3A|3D|40)/g, decodeURIComponent);
+}
+
+/** inotify(7) on one directory, as far as it can be had: looking every now and then makes good for what it misses. */
+class DirectoryEvents {
+  readonly #directory: string;
+  #watcher: FSWatcher | undefined;
+  #wake: () => void = () => {};
+
+  constructor(directory: string) {
+    this.#directory = directory;
+  }
+
+  watch(): void {
+    if (this.#watcher !== undefined) return;
+    try {
+      this.#watcher = watch(this.#directory, () => this.#wake());
+      this.#watcher.on("error", () => this.close());
+    } catch {
+      // No such directory yet: the next look tries again.
+    }
+  }
+
+  /** The next event, or the end of the time. */
+  async next(milliseconds: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, milliseconds);
+    this.#wake = resolve;
+    await promise;
+    clearTimeout(timer);
+  }
+
+  close(): void {
+    this.#watcher?.close();
+    this.#watcher = undefined;
+  }
+}

@@ -1,0 +1,29 @@
+/** An ADD that was killed half-way is undone by the next ADD of its attachment, as by its DEL or by GC (design, invariant 5). */
+import type { Address } from "../lib/addresses/address.ts";
+import type { AddCall } from "./call.ts";
+import { type Grant, HOLDS_ADDRESSES, type IpamSource } from "./ipam-source.ts";
+import type { Node } from "./node.ts";
+import { hasSibling } from "./workload.ts";
+
+/**
+ * ADD of the IPAM plugin for an attachment that has no record. Only a container that turns out to hold addresses is looked into, so
+ * that the others pay no request for it.
+ */
+export async function takeAfterInterruption(address: Address | undefined, ipam: IpamSource, call: AddCall, node: Node): Promise<Grant> {
+  const first = await ipam.addFirst(address);
+  if (first !== HOLDS_ADDRESSES) return first;
+  if (!(await hasSibling(call, node))) await undoInterruptedAdd(ipam, call, node);
+  return ipam.add(address);
+}
+
+/**
+ * Addresses that the container of an attachment without record holds are what an interrupted ADD took, unless another interface of the
+ * container has a record: then they may be that one's, and its DEL frees them.
+ *
+ * The link of the interrupted ADD goes first: it may carry the addresses (design, invariant 3).
+ */
+async function undoInterruptedAdd(ipam: IpamSource, { log, hostInterface, alias }: AddCall, { dataplane }: Node): Promise<void> {
+  log.info("an earlier ADD of this attachment was interrupted: what it took is given back first");
+  await dataplane.removeHostEnd(hostInterface, alias);
+  await ipam.run("DEL");
+}

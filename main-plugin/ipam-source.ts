@@ -1,0 +1,185 @@
+/**
+ * The IPAM plugin that a configuration names (C§2.5), which may be any executable of CNI_PATH. When it is the very file that is running,
+ * the call is served in this process: same input, same outcome, same errors, without a second process start and a second datastore.
+ */
+import { HandleExistsError, ipamAdd, ipamRun } from "../ipam-plugin/ipam-plugin.ts";
+import { type Address, formatAddress } from "../lib/addresses/address.ts";
+import { type DelegateCall, delegateAdd, runDelegate } from "../lib/cni/delegate.ts";
+import { findPlugin, isRunningExecutable } from "../lib/cni/find-plugin.ts";
+import type { CniCommand, CniRequest, CniResult } from "../lib/cni/protocol.ts";
+import { exportedSettings } from "../lib/config/exported-settings.ts";
+import type { NetworkConfig } from "../lib/config/network-config.ts";
+import { TortieError } from "../lib/errors/errors.ts";
+import type { JsonObject } from "../lib/json/value.ts";
+import { baseName } from "../lib/system/files.ts";
+import { configWithPodPools, withPodPools } from "../lib/workload/annotations/ipam-netconf.ts";
+import type { AddCall, NetworkCall } from "./call.ts";
+import { encode, hostLocalSection, withPodCidrs } from "./host-local.ts";
+import type { Node } from "./node.ts";
+import type { Workload } from "./workload.ts";
+
+const OUR_NAMES = new Set(["tortie-ipam", "calico-ipam"]);
+
+/** Time that a delegate may take: calico-ipam's own budget of 90 s, after waiting for the node's lock (I§1.8), and some to start. */
+const DELEGATE_TIME_LIMIT_MS = 240_000;
+
+/** The executable that `ipam.type` names. */
+export interface IpamPlugin {
+  readonly executable: string;
+  /** It is the file that runs, and may be served by it. */
+  readonly isInProcess: boolean;
+  /** Tortie's own plugin, by either name: it returns routes on purpose, and none for a migration target (C§2.3 S9). */
+  readonly isOurs: boolean;
+}
+
+/** What the plugin gets: its standard input and its CNI_ARGS may be edited, and `config` is what that input says. */
+export interface IpamInput {
+  readonly request: CniRequest;
+  readonly config: NetworkConfig;
+}
+
+/** What one ADD of the plugin took; disposing gives it back, and nothing that the container held before. */
+export interface Grant extends AsyncDisposable {
+  readonly result: CniResult;
+}
+
+export const HOLDS_ADDRESSES = "holds-addresses";
+
+/** The IPAM plugin of one call. */
+export interface IpamSource {
+  /** @param address the only one that will do; absent: the plugin chooses */
+  add(address?: Address): Promise<Grant>;
+  /** As `add`, for a container that should hold nothing yet. `holds-addresses`: it does, and this call took nothing. */
+  addFirst(address?: Address): Promise<Grant | typeof HOLDS_ADDRESSES>;
+  /** DEL, CHECK, STATUS or GC: nothing to return but an error. */
+  run(command: OtherCommand): Promise<void>;
+}
+
+type IpamCaller = Pick<NetworkCall, "config" | "env" | "log" | "datastore" | "nodeName">;
+type OtherCommand = Exclude<CniCommand, "ADD" | "VERSION">;
+
+/** @throws TortieError `delegate-not-found` when CNI_PATH holds no such plugin, `netconf-value` */
+export function findIpam(request: Pick<CniRequest, "path">, { ipam }: Pick<NetworkConfig, "ipam">): IpamPlugin {
+  const executable = findPlugin(ipam.type, request.path);
+  const isSelf = isRunningExecutable(executable);
+  if (isSelf && !OUR_NAMES.has(baseName(executable))) {
+    throw new TortieError("netconf-value", `ipam.type "${ipam.type}" names this main plugin itself, not an IPAM plugin`);
+  }
+  return { executable, isInProcess: isSelf && ipam.inProcess, isOurs: OUR_NAMES.has(ipam.type) };
+}
+
+/**
+ * The plugin's input for an ADD: the runtime's own, with what the node and the pod's annotations put into it (C§2.3 S3 and S6).
+ * @throws TortieError `pod-cidr-missing`, `datastore-object-missing`; DatastoreError
+ */
+export async function ipamInputForAdd(call: AddCall, workload: Pick<Workload, "requests">, node: Node): Promise<IpamInput> {
+  const { request, config, ipamSection } = call;
+  const ipam = ipamSection.needsPodCidrs ? hostLocalSection(request.netconf) : undefined;
+  const onNode = ipam === undefined ? request.netconf : { ...request.netconf, ipam: await ipamOfNode(call, ipam, node) };
+  const netconf = withPodPools(onNode, workload.requests);
+  return {
+    request: netconf === request.netconf ? request : { ...request, netconf, stdin: encode(netconf) },
+    config: configWithPodPools(config, workload.requests),
+  };
+}
+
+async function ipamOfNode({ config, nodeName }: AddCall, ipam: JsonObject, node: Node): Promise<JsonObject> {
+  const name = config.kubernetes.nodeName ?? nodeName;
+  const found = await (await node.core())?.node(name);
+  if (found === undefined) throw new TortieError("datastore-object-missing", `nodes ${JSON.stringify(name)} not found`);
+  return withPodCidrs(ipam, name, found.podCIDRs);
+}
+
+/**
+ * @param input of an ADD; every other verb has the request's own, but for what `ipamStdinForDel` changes
+ * @param isRepeated the container still uses what an earlier ADD got: nothing is released when this one fails
+ */
+export function connectIpam(
+  plugin: IpamPlugin,
+  input: IpamInput,
+  call: IpamCaller,
+  node: Pick<Node, "ipam">,
+  isRepeated = false,
+): IpamSource {
+  return plugin.isInProcess ? inProcess(input, call, node) : new DelegatedIpam(plugin.executable, input, call, isRepeated);
+}
+
+/** A plugin that is a program of its own. */
+class DelegatedIpam implements IpamSource {
+  readonly #executable: string;
+  readonly #input: IpamInput;
+  readonly #call: IpamCaller;
+  readonly #isRepeated: boolean;
+
+  constructor(executable: string, input: IpamInput, call: IpamCaller, isRepeated: boolean) {
+    this.#executable = executable;
+    this.#input = input;
+    this.#call = call;
+    this.#isRepeated = isRepeated;
+  }
+
+  async add(address?: Address): Promise<Grant> {
+    await using undo = new AsyncDisposableStack();
+    // Before the call, as the specification advises: a plugin that fails or dies half-way may have kept an address.
+    if (!this.#isRepeated) undo.defer(() => this.#giveBack(address));
+    const result = await delegateAdd(this.#executable, this.#delegateCall(address), this.#input.request.cniVersion);
+    return grantOf(result, undo.move());
+  }
+
+  /** ADD of CNI does not say what was there before. */
+  addFirst(address?: Address): Promise<Grant> {
+    return this.add(address);
+  }
+
+  async run(command: OtherCommand): Promise<void> {
+    await runDelegate(this.#executable, { ...this.#delegateCall(undefined), command });
+  }
+
+  async #giveBack(address: Address | undefined): Promise<void> {
+    try {
+      await runDelegate(this.#executable, { ...this.#delegateCall(address), command: "DEL" });
+    } catch (error) {
+      // The error that made ADD fail is the one to report; the runtime's own DEL comes as well.
+      this.#call.log.error("IPAM release after a failed ADD failed as well", { error });
+    }
+  }
+
+  #delegateCall(address: Address | undefined): DelegateCall {
+    const { stdin, args } = requestFor(this.#input, address);
+    const { config, env, datastore } = this.#call;
+    return { stdin, env: { ...env, ...exportedSettings(config, datastore) }, args, timeoutMs: DELEGATE_TIME_LIMIT_MS };
+  }
+}
+
+/** Our own plugin, served by this process. */
+function inProcess(input: IpamInput, call: IpamCaller, node: Pick<Node, "ipam">): IpamSource {
+  const add = async (address: Address | undefined, mustBeNew: boolean): Promise<Grant> => {
+    const { result, giveBack } = await ipamAdd(requestFor(input, address), input.config, await node.ipam(call), { mustBeNew });
+    const undo = new AsyncDisposableStack();
+    undo.defer(giveBack);
+    return grantOf(result, undo);
+  };
+  return {
+    add: (address) => add(address, false),
+    async addFirst(address) {
+      try {
+        return await add(address, true);
+      } catch (error) {
+        if (error instanceof HandleExistsError) return HOLDS_ADDRESSES;
+        throw error;
+      }
+    },
+    async run(command) {
+      await ipamRun(command, input.request, input.config, await node.ipam(call));
+    },
+  };
+}
+
+/** An address is asked for by an `IP=` at the end, which beats one that is there, because the last one counts (recording ipaddrs-and-ip-arg). */
+function requestFor({ request }: IpamInput, address: Address | undefined): CniRequest {
+  return address === undefined ? request : { ...request, args: `${request.args};IP=${formatAddress(address)}` };
+}
+
+function grantOf(result: CniResult, undo: AsyncDisposable): Grant {
+  return { result, [Symbol.asyncDispose]: () => undo[Symbol.asyncDispose]() };
+}

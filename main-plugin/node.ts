@@ -1,0 +1,57 @@
+/**
+ * What this node can do for a call: its datastore, its kernel, its IPAM. An executable builds one and throws it away with its process;
+ * whoever serves many calls keeps it. Nothing in here belongs to one call.
+ */
+import type { Dataplane } from "../dataplane/dataplane.ts";
+import { LinuxDataplane } from "../dataplane/linux/linux-dataplane.ts";
+import { ensureMasquerade } from "../dataplane/linux/nat.ts";
+import { createIpamServices, type IpamServices } from "../ipam-plugin/services.ts";
+import type { Environment } from "../lib/cni/environment.ts";
+import type { NetworkConfig } from "../lib/config/network-config.ts";
+import type { Datastore } from "../lib/datastore/datastore.ts";
+import type { KubernetesCore } from "../lib/datastore/kubernetes/core/core.ts";
+import { coreOf } from "../lib/datastore/kubernetes/core/core-of.ts";
+import { openDatastore } from "../lib/datastore/open.ts";
+import type { Logger } from "../lib/log/logger.ts";
+import type { NetworkCall } from "./call.ts";
+
+export interface Node extends AsyncDisposable {
+  readonly dataplane: Dataplane;
+  /** The datastore of the configuration, opened at first use. */
+  datastore(): Promise<Datastore>;
+  /** Pods, namespaces and nodes, over the connection of the datastore; `undefined` where that is no Kubernetes API server. */
+  core(): Promise<KubernetesCore | undefined>;
+  /** What the IPAM plugin needs when it is served in this process. */
+  ipam(call: Pick<NetworkCall, "nodeName" | "env" | "log">): Promise<IpamServices>;
+  /** Makes the node masquerade traffic that leaves the pools, as their `natOutgoing` says. */
+  ensureOutgoing(): Promise<void>;
+}
+
+/** @param log told of objects that a list leaves out because they cannot be read */
+export function createNode(config: NetworkConfig, env: Environment, log: Pick<Logger, "error">): Node {
+  let opened: Promise<Datastore> | undefined;
+  const datastore = (): Promise<Datastore> => {
+    opened ??= openDatastore(config, env, ({ message }) => log.error(`left out of a list: ${message}`)).catch((error: unknown) => {
+      // What stands in the way may be gone at the next call.
+      opened = undefined;
+      throw error;
+    });
+    return opened;
+  };
+  return {
+    dataplane: new LinuxDataplane(),
+    datastore,
+    core: async () => coreOf(await datastore()),
+    ipam: async (call) => createIpamServices({ datastore: await datastore(), node: call.nodeName, env: call.env, log: call.log }),
+    async ensureOutgoing() {
+      const pools = (await (await datastore()).pools.list()).map(({ value }) => value);
+      ensureMasquerade(
+        pools.filter((pool) => pool.natOutgoing).map((pool) => pool.cidr),
+        pools.map((pool) => pool.cidr),
+      );
+    },
+    async [Symbol.asyncDispose]() {
+      await (await opened)?.[Symbol.asyncDispose]();
+    },
+  };
+}

@@ -1,0 +1,117 @@
+/**
+ * Who a container is, what it requests and what its record says that it has: data only, read before anything is decided (design §2).
+ *
+ * A plain container's record is an endpoint in the datastore; a pod's on Kubernetes is three annotations of its own, beside those that
+ * people write to request something (C§3.1, C§7.6). One GET of the pod serves both.
+ */
+import { formatPrefix, hostPrefix, parsePrefix } from "../lib/addresses/address.ts";
+import { isCalicoIpam } from "../lib/config/ipam-section.ts";
+import type { NamespacedName } from "../lib/datastore/datastore.ts";
+import type { KubernetesCore } from "../lib/datastore/kubernetes/core/core.ts";
+import type { WorkloadEndpoint } from "../lib/datastore/resources.ts";
+import { TortieError } from "../lib/errors/errors.ts";
+import type { Namespace, Pod } from "../lib/kubernetes/objects.ts";
+import { podAnnotationIfAny } from "../lib/workload/annotations/annotation.ts";
+import { withoutAnnotations } from "../lib/workload/annotations/no-annotations.ts";
+import { wishedSourcePrefixes } from "../lib/workload/annotations/source-prefixes.ts";
+import { type PodWishes, podWishes } from "../lib/workload/annotations/wishes.ts";
+import { workloadEndpointNamePrefix } from "../lib/workload/endpoint-name.ts";
+import type { WorkloadIdentity } from "../lib/workload/identity.ts";
+import type { AddCall } from "./call.ts";
+import type { Node } from "./node.ts";
+
+/** Name of the one endpoint that a pod of the Kubernetes datastore has, whatever its interface is called (C§7.5). */
+const POD_ENDPOINT = "eth0";
+
+type Reading = Pick<AddCall, "identity" | "endpointKey" | "config" | "requested">;
+type Reader = Pick<Node, "datastore" | "core">;
+
+/** What a record says: which container has which addresses, /32 and /128. */
+export type RecordedAddresses = Pick<WorkloadEndpoint, "containerID" | "ipNetworks">;
+
+export interface Workload {
+  /** With the name that the endpoint's record has, which need not be that of the interface (C§2.1 step 13). */
+  readonly identity: WorkloadIdentity;
+  readonly requests: PodWishes;
+  /** Of whichever container got it; `undefined` when nobody has addresses. */
+  readonly recorded: RecordedAddresses | undefined;
+  /** The same in whole, where it is kept whole. */
+  readonly record: WorkloadEndpoint | undefined;
+  /** Of the pod whose annotations are the record: a new pod of the same name has another. */
+  readonly podUid: string | undefined;
+}
+
+/** @throws TortieError `annotation-invalid`, `feature-disabled`, `identity-invalid`, `datastore-object-missing`; DatastoreError */
+export async function readWorkload(call: Reading, node: Reader): Promise<Workload> {
+  const core = await node.core();
+  return core === undefined ? readPlainContainer(call, node) : readPod(call, core);
+}
+
+/** The container that an earlier ADD of this attachment gave addresses to is this one: it may be using them. */
+export function isRepeated({ recorded }: Pick<Workload, "recorded">, containerId: string): boolean {
+  return recorded?.containerID === containerId && recorded.ipNetworks.length > 0;
+}
+
+/** Whether another interface of this container has a record of its own; a pod has one record for all its interfaces. */
+export async function hasSibling({ identity, endpointKey }: AddCall, node: Node): Promise<boolean> {
+  if ((await node.core()) !== undefined) return false;
+  const { endpoints } = await node.datastore();
+  const prefix = workloadEndpointNamePrefix({ ...identity, endpoint: "" });
+  const siblings = await endpoints.listByPrefix(endpointKey.namespace, prefix);
+  return siblings.some(({ value }) => value.containerID === identity.containerId);
+}
+
+async function readPlainContainer({ identity, endpointKey, requested }: Reading, node: Reader): Promise<Workload> {
+  const record = (await (await node.datastore()).endpoints.get(endpointKey))?.value;
+  return { identity, requests: withoutAnnotations(requested), recorded: record, record, podUid: undefined };
+}
+
+async function readPod({ identity, config, requested }: Reading, core: KubernetesCore): Promise<Workload> {
+  const key = { namespace: identity.namespace, name: identity.pod };
+  const pod = (await core.pod(key)) ?? (await missing(key, core));
+  if (pod.nodeName === "") {
+    throw new TortieError(
+      "identity-invalid",
+      `error with field node (field should be assigned): pod ${key.namespace}/${key.name} is on no node yet`,
+      { next: "wait until the scheduler has chosen a node; spec.nodeName names it" },
+    );
+  }
+  const hasRequests = config.policy.type === "k8s";
+  // Judged before the namespace is read, which does not have this annotation.
+  if (hasRequests) wishedSourcePrefixes(pod);
+  const needsNamespace = hasRequests && isCalicoIpam(config.ipam.type);
+  const namespace = needsNamespace ? existing(await core.namespace(key.namespace), key.namespace) : undefined;
+  return {
+    identity: pod.nodeName === identity.node ? { ...identity, endpoint: POD_ENDPOINT } : identity,
+    requests: podWishes(pod, namespace, config, requested),
+    recorded: annotatedAddresses(pod),
+    record: undefined,
+    podUid: pod.uid,
+  };
+}
+
+/**
+ * What the annotations of an ADD say; nothing when a DEL has cleared them. Text that is no address counts as none: nothing of an ADD
+ * depends on what an earlier one wrote.
+ */
+function annotatedAddresses(pod: Pick<Pod, "namespace" | "name" | "annotations">): RecordedAddresses | undefined {
+  const containerID = podAnnotationIfAny(pod, "containerID")?.value;
+  const addresses = (podAnnotationIfAny(pod, "podIPs") ?? podAnnotationIfAny(pod, "podIP"))?.value ?? "";
+  const ipNetworks: string[] = [];
+  for (const text of addresses.split(",")) {
+    const prefix = parsePrefix(text.trim());
+    if (prefix !== undefined) ipNetworks.push(formatPrefix(hostPrefix(prefix.address)));
+  }
+  return containerID === undefined || ipNetworks.length === 0 ? undefined : { containerID, ipNetworks };
+}
+
+/** Of a pod and its namespace the one that is missing is named, in the words of the API server (recordings pod-missing, namespace-missing). */
+async function missing({ namespace, name }: NamespacedName, core: KubernetesCore): Promise<never> {
+  existing(await core.namespace(namespace), namespace);
+  throw new TortieError("datastore-object-missing", `pods ${JSON.stringify(name)} not found in namespace ${namespace}`);
+}
+
+function existing(namespace: Namespace | undefined, name: string): Namespace {
+  if (namespace === undefined) throw new TortieError("datastore-object-missing", `namespaces ${JSON.stringify(name)} not found`);
+  return namespace;
+}
