@@ -99,10 +99,6 @@ export const ERROR_CATALOGUE = {
     next: "wait for the upgrade or migration that paused the cluster; ClusterInformation default says datastoreReady: true when it is over",
   },
   "status-unavailable": { code: 50, next: "correct what the message names; no container can be added until then" },
-  "status-impaired": {
-    code: 51,
-    next: "look at the node agent whose readiness_gates the message names: it serves the containers that run, too",
-  },
   "datastore-probe-failed": { code: 100, next: "correct what stands before this word; the plugins cannot work without their datastore" },
   "ipam-no-addresses": { code: 999, next: "let ipam give at least one address: a family switched on, a pool with room" },
   "pod-cidr-missing": { code: 999, next: "give a CIDR in ipam.subnet or ipam.ranges, or use a network on the Kubernetes datastore" },

@@ -59,14 +59,62 @@ describe("Readiness gates", () => {
     expect(asked).toEqual(["/one", "/two"]);
     expect(performance.now() - started).toBeLessThan(4000);
   });
+});
 
-  it("that are closed make STATUS say so with code 51, and an open cluster makes it succeed", async () => {
+describe("STATUS", () => {
+  const conf = { cniVersion: "1.1.0" };
+
+  it("is silent on a cluster that serves", async () => {
     await using node = await pooled();
-    const conf = { cniVersion: "1.1.0" };
     expect(await node.call("STATUS", { conf })).toMatchObject({ exit: 0, stdout: "" });
+  });
 
-    const closed = await node.call("STATUS", { conf: { ...conf, readiness_gates: ["http://127.0.0.1:9/ready"] } });
-    expect(closed).toMatchObject({ exit: 1, json: { code: 51, msg: expect.stringContaining("http://127.0.0.1:9/ready") } });
+  it("F3: succeeds while the cluster is paused, a gate is closed or the server does not answer, and logs it", async () => {
+    await using proxy = await cluster.proxy();
+    await using node = await pooled({ via: proxy });
+
+    const gated = await node.call("STATUS", { conf: { ...conf, readiness_gates: ["http://127.0.0.1:9/ready"] } });
+    expect(gated).toMatchObject({ exit: 0, stdout: "", stderr: expect.stringContaining("http://127.0.0.1:9/ready") });
+
+    await cluster.setReady(false);
+    const paused = await node.call("STATUS", { conf });
+    expect(paused).toMatchObject({ exit: 0, stdout: "", stderr: expect.stringContaining("Calico is currently not ready") });
+    await cluster.setReady(true);
+
+    proxy.on({ times: Number.POSITIVE_INFINITY }, { kind: "hang" });
+    const silent = await node.call("STATUS", { conf });
+    expect(silent).toMatchObject({ exit: 0, stdout: "", stderr: expect.stringContaining("no answer within 2 s") });
+
+    proxy.clear();
+    proxy.refuse();
+    const refused = await node.call("STATUS", { conf });
+    expect(refused).toMatchObject({ exit: 0, stdout: "", stderr: expect.stringContaining("error getting ClusterInformation") });
+  });
+
+  it("F3: shows in tortiectl cni status what is in the way", async () => {
+    await using node = await pooled();
+    await cluster.setReady(false);
+    const { type, ...plugin } = node.conf();
+    const conflist = join(node.node.dir, "list.conflist");
+    await Bun.write(conflist, JSON.stringify({ cniVersion: "1.1.0", name: "net1", plugins: [{ ...plugin, type: "tortie" }] }));
+
+    const run = await node.node.run([join(BIN_DIR, "tortiectl"), "cni", "status", conflist], { env: {} });
+
+    expect([type, run.exit, run.stderr]).toEqual(["calico", 0, expect.stringContaining("Calico is currently not ready")]);
+  });
+
+  it.each<[string, Readonly<Record<string, unknown>>, string]>([
+    ["the kubeconfig is not there", { kubernetes: { kubeconfig: "/absent/kubeconfig" } }, "/absent/kubeconfig"],
+    ["the IPAM plugin is not there", { ipam: { type: "absent-ipam" } }, "absent-ipam"],
+    ["the node agent's file is not there", { nodename_file_optional: false, nodename_file: "/absent/nodename" }, "/absent/nodename"],
+    ["a value makes no sense", { policy_setup_timeout_seconds: -1 }, "-1"],
+  ])("F3: fails with code 50 where %s, whatever the cluster says", async (_, change, part) => {
+    await using node = await pooled();
+    await cluster.setReady(false);
+    expect(await node.call("STATUS", { conf: { ...conf, ...change } })).toMatchObject({
+      exit: 1,
+      json: { code: 50, msg: expect.stringContaining(part) },
+    });
   });
 });
 
@@ -178,7 +226,6 @@ describe("A cluster that is not ready", () => {
     expect(Object.keys(await node.held())).toEqual(["net1.c1"]);
     expect(await node.annotations()).toEqual(announced);
     expect(await node.node.leftovers()).toEqual({ links: [], routes: [] });
-    expect(await node.call("STATUS", { conf: { cniVersion: "1.1.0" } })).toMatchObject({ exit: 1, json: { code: 50 } });
 
     await cluster.setReady(true);
     await node.del();
@@ -196,7 +243,7 @@ describe("Who may not ask", () => {
     await node.expectNothingLeft("pod");
   });
 
-  it("may be everything but patching pods: ADD leaves nothing, DEL frees what it can", async () => {
+  it("may be everything but patching pods: ADD leaves nothing, DEL removes the link and keeps the address that the pod still announces", async () => {
     await using proxy = await cluster.proxy();
     await using node = await pooled({ via: proxy });
     const forbidden = { kind: "answer", status: 403, message: 'pods "pod" is forbidden: cannot patch resource "pods/status"' } as const;
@@ -209,7 +256,7 @@ describe("Who may not ask", () => {
     await node.add();
     proxy.on({ method: "PATCH" }, forbidden);
     expect(await node.refusal("DEL")).toContain("pods/status");
-    expect(await node.held()).toEqual({});
+    expect(Object.keys(await node.held())).toEqual(["net1.c1"]);
     expect(await node.node.leftovers()).toEqual({ links: [], routes: [] });
   });
 });

@@ -38,7 +38,7 @@ const twice = (kinds: readonly string[]) => kinds.flatMap((kind) => [kind, kind]
 
 const CLAIM = ["POST blockaffinities", "POST ipamblocks", "PUT blockaffinities"];
 const GRANT = ["POST ipamhandles", "PUT ipamblocks", "PATCH pods"];
-const RELEASE = ["PUT ipamblocks", "DELETE ipamhandles", "PATCH pods"];
+const RELEASE = ["PATCH pods", "PUT ipamblocks", "DELETE ipamhandles"];
 
 describe.each([LEGACY, V3] as const)("Every write whose answer is lost, %s", (group) => {
   it("is repeated once and done once, in the ADD that claims a block and in the DEL", async () => {
