@@ -7,7 +7,7 @@ import type { Assignment, AssignmentRequest } from "./add.ts";
 import { type AssignedAddress, type AutoAssignResult, type FamilyAssignment, HandleExistsError, type View } from "./allocator/allocator.ts";
 import { shortageText } from "./allocator/auto-assign.ts";
 import { familiesSwitchedOn } from "./families.ts";
-import { withHostLock } from "./host-lock.ts";
+import { withNodeLock } from "./node-lock.ts";
 import type { IpamServices } from "./services.ts";
 import { ownerAttributes, soleOwner } from "./workload.ts";
 
@@ -36,7 +36,7 @@ export async function assignAutomatic(
   const reading = Promise.allSettled(assignmentReads(view, families));
   const attributes = ownerAttributes(workload, clock.nowNs());
   await reading;
-  const assigned = await withHostLock(config, services, (signal, hadToWait) => {
+  const assigned = await withNodeLock(config, services, (signal, hadToWait) => {
     // Those before us may have claimed blocks since.
     if (hadToWait) view.forgetAffinities();
     return allocator.autoAssign({

@@ -4,8 +4,8 @@ import type { DatastoreType } from "../lib/config/network-config.ts";
 import type { Assignment, AssignmentRequest } from "./add.ts";
 import type { ReleaseOptions } from "./allocator/allocator.ts";
 import { isGone } from "./allocator/release-ips.ts";
-import { withHostLock } from "./host-lock.ts";
 import { upgradeLabelsOnce } from "./label-upgrade.ts";
+import { withNodeLock } from "./node-lock.ts";
 import type { IpamServices } from "./services.ts";
 import { ownerAttributes, soleOwner } from "./workload.ts";
 
@@ -29,7 +29,7 @@ export async function assignRequested(
   await using undo = new AsyncDisposableStack();
   undo.defer(giveBack);
   const inOrder = addresses.toSorted((a, b) => a.family - b.family);
-  await withHostLock(config, services, async (signal) => {
+  await withNodeLock(config, services, async (signal) => {
     // Only Kubernetes keeps affinities by labels.
     if (datastoreType === "kubernetes") await upgradeLabelsOnce(services, signal);
     for (const address of inOrder) {

@@ -3,7 +3,7 @@ import type { CniRequest } from "../lib/cni/protocol.ts";
 import { chooseDatastore } from "../lib/config/datastore-choice.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
 import type { HandleReleaseOptions } from "./allocator/allocator.ts";
-import { withHostLock } from "./host-lock.ts";
+import { withNodeLock } from "./node-lock.ts";
 import type { IpamServices } from "./services.ts";
 import { isLauncherPod, type Workload, workloadOf } from "./workload.ts";
 
@@ -47,7 +47,7 @@ export async function ipamDel(request: CniRequest, config: NetworkConfig, servic
     (signal) => allocator.releaseByHandle(legacyHandle, { ...release, signal }),
   ];
   if (isLauncherPod(identity)) steps.push(await stepOfMachine(workload, request.network, release, services));
-  await withHostLock(config, services, async (signal, hadToWait) => {
+  await withNodeLock(config, services, async (signal, hadToWait) => {
     const errors: unknown[] = [];
     for (const step of steps) {
       try {

@@ -10,7 +10,7 @@ import type { NamespacedName } from "../lib/datastore/datastore.ts";
 import type { Block, Handle } from "../lib/datastore/resources.ts";
 import { workloadHandleId } from "../lib/workload/handles.ts";
 import type { HeldAddress } from "./allocator/allocator.ts";
-import { withHostLock } from "./host-lock.ts";
+import { withNodeLock } from "./node-lock.ts";
 import type { IpamServices } from "./services.ts";
 
 /** Sequence numbers count up from a time: no allocation has this one, so that a release by it only mends what the handle counts. */
@@ -25,7 +25,7 @@ export async function ipamGc(request: CniRequest, config: NetworkConfig, service
   const validAttachments = attachmentsToKeep(config);
   const isValid = new Set(validAttachments.map(({ containerID }) => containerID));
   const errors: unknown[] = [];
-  await withHostLock(config, services, async (signal) => {
+  await withNodeLock(config, services, async (signal) => {
     const unlisted = (await services.datastore.handles.list()).flatMap(({ value: handle }): Unlisted[] => {
       const container = containerOf(handle.id, request.network);
       return container === undefined || isValid.has(container) ? [] : [{ handle, container }];

@@ -3,8 +3,8 @@ import type { Environment } from "../lib/cni/environment.ts";
 import type { Datastore, NamespacedName } from "../lib/datastore/datastore.ts";
 import { coreOf } from "../lib/datastore/kubernetes/core/core-of.ts";
 import type { Logger } from "../lib/log/logger.ts";
-import { type FileLock, lockFile } from "../lib/system/flock.ts";
 import { type Allocator, type Clock, createAllocator } from "./allocator/allocator.ts";
+import { takeNodeLock } from "./node-lock.ts";
 
 export interface IpamServices {
   readonly datastore: Datastore;
@@ -12,13 +12,10 @@ export interface IpamServices {
   /** Name of this node. */
   readonly node: string;
   readonly env: Environment;
-  readonly log: Pick<Logger, "info" | "error">;
+  readonly log: Pick<Logger, "info" | "error" | "writeNow">;
   readonly clock: Clock;
-  /**
-   * Takes the exclusive lock of a file, waiting as long as it takes; disposing gives it back. The wait may block the thread, so that
-   * two operations of one process must not run at once with the system's lock.
-   */
-  readonly lock: (path: string) => FileLock;
+  /** Takes the node's lock; disposing gives it back. */
+  readonly lock: typeof takeNodeLock;
   /** A signal that aborts after so many milliseconds. */
   readonly deadline: (milliseconds: number) => AbortSignal;
   readonly sleep: (milliseconds: number) => Promise<void>;
@@ -41,7 +38,7 @@ export function createIpamServices(input: IpamServicesInput): IpamServices {
   const clock = input.clock ?? systemClock;
   return {
     clock,
-    lock: lockFile,
+    lock: takeNodeLock,
     deadline: (milliseconds) => AbortSignal.timeout(milliseconds),
     sleep: Bun.sleep,
     clearAnnotations: async (pod, containerId) => coreOf(input.datastore)?.withdraw(pod, containerId),

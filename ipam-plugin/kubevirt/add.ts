@@ -7,7 +7,7 @@ import type { NetworkConfig } from "../../lib/config/network-config.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { Assign, Assignment } from "../add.ts";
 import { HandleExistsError, type HeldAddress, type View } from "../allocator/allocator.ts";
-import { withHostLock } from "../host-lock.ts";
+import { withNodeLock } from "../node-lock.ts";
 import type { IpamServices } from "../services.ts";
 import { ownerAttributes, type Workload } from "../workload.ts";
 import { type Machine, machineOf } from "./machine.ts";
@@ -125,7 +125,7 @@ class MachineAdd {
     const { allocator, clock } = this.#services;
     const kind: OwnerKind = this.#machine.isMigrationTarget ? "alternate" : "active";
     const attributes = ownerAttributes(this.#workload, clock.nowNs());
-    return withHostLock(this.#config, this.#services, async (signal) => {
+    return withNodeLock(this.#config, this.#services, async (signal) => {
       for (const address of held) {
         const restore = await takeOwnership(allocator, address, this.#machine.handle, kind, attributes, signal);
         if (restore === undefined) return false;

@@ -6,7 +6,7 @@ import { CNI_VERSIONS } from "../cni/protocol.ts";
 import { isJsonObject, type JsonObject } from "../json/value.ts";
 import { decodeObject } from "./codec.ts";
 import { ipamConfig } from "./ipam-section.ts";
-import { logConfig } from "./log-section.ts";
+import { logConfig, positiveOr } from "./log-section.ts";
 import { mesosLabels } from "./mesos-args.ts";
 import type { NetworkConfig } from "./network-config.ts";
 import { NETCONF } from "./schema.ts";
@@ -15,6 +15,8 @@ import { validAttachments } from "./valid-attachments.ts";
 
 export const DEFAULT_NODENAME_FILE = "/var/lib/calico/nodename";
 export const DEFAULT_IPAM_LOCK_FILE = "/var/run/calico/ipam.lock";
+/** Container runtimes kill a plugin after 120 s. */
+export const DEFAULT_IPAM_LOCK_TIMEOUT_SECONDS = 90;
 export const DEFAULT_DATASTORE_PATH = "/var/lib/tortie/tortie.db";
 export const DEFAULT_ENDPOINT_STATUS_DIR = "/var/run/calico/endpoint-status";
 
@@ -38,6 +40,7 @@ export function decodeNetworkConfig(netconf: JsonObject): NetworkConfig {
     nodenameFileOptional: given.nodename_file_optional ?? false,
     hostname: given.hostname || undefined,
     ipamLockFile: given.ipam_lock_file || DEFAULT_IPAM_LOCK_FILE,
+    ipamLockTimeoutSeconds: positiveOr(DEFAULT_IPAM_LOCK_TIMEOUT_SECONDS, given.ipam_lock_timeout_seconds),
     datastoreType: given.datastore_type || undefined,
     datastorePath: given.datastore_path || DEFAULT_DATASTORE_PATH,
     etcd: {

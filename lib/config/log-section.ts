@@ -32,6 +32,6 @@ function levelOf(word: string): LogConfig["level"] {
   return level === "debug" || level === "error" ? level : "info";
 }
 
-function positiveOr(standard: number, given: number | undefined): number {
+export function positiveOr(standard: number, given: number | undefined): number {
   return given === undefined || given <= 0 ? standard : given;
 }

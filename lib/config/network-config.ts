@@ -96,6 +96,7 @@ export interface NetworkConfig {
   readonly nodenameFileOptional: boolean;
   readonly hostname: string | undefined;
   readonly ipamLockFile: string;
+  readonly ipamLockTimeoutSeconds: number;
   /** As given; `undefined` when absent: see `chooseDatastore`. */
   readonly datastoreType: string | undefined;
   readonly datastorePath: string;

@@ -20,6 +20,7 @@ export const NETCONF = {
   nodename_file_optional: boolean,
   hostname: text,
   ipam_lock_file: text,
+  ipam_lock_timeout_seconds: integer,
   datastore_type: text,
   datastore_path: text,
   etcd_endpoints: text,

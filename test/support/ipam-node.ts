@@ -33,7 +33,8 @@ export class IpamNode implements AsyncDisposable {
     this.directory = mkdtempSync(join(tmpdir(), "tortie-ipam-"));
     this.datastore = openLocalDatastore(join(this.directory, "tortie.db"));
     this.#conf = conf;
-    const log = { info: (message: string) => this.#note(message), error: (message: string) => this.#note(message) };
+    const note = (message: string) => void this.logged.push(message);
+    const log = { info: note, error: note, writeNow: (_level: unknown, message: string) => note(message) };
     this.services = createIpamServices({ datastore: this.datastore, node: "node-a", env: {}, log, ...services });
   }
 
@@ -115,10 +116,6 @@ export class IpamNode implements AsyncDisposable {
       cniVersion: "1.0.0",
     };
     return [request, decodeNetworkConfig(netconf)];
-  }
-
-  #note(message: string): void {
-    this.logged.push(message);
   }
 }
 

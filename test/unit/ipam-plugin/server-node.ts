@@ -10,7 +10,6 @@ import type { NetworkConfig } from "../../../lib/config/network-config.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
 import type { OwnedObject, OwnerReference } from "../../../lib/datastore/resources.ts";
 import type { JsonObject } from "../../../lib/json/value.ts";
-import type { FileLock } from "../../../lib/system/flock.ts";
 import { Cluster, type ClusterSetup } from "../../support/cluster.ts";
 import { freeLock } from "../../support/free-lock.ts";
 
@@ -30,7 +29,7 @@ export interface ServerCall {
 export class ServerNode implements Disposable {
   readonly cluster: Cluster;
   readonly services: IpamServices;
-  lock: (path: string) => FileLock = freeLock;
+  lock: IpamServices["lock"] = freeLock;
   readonly #directory = mkdtempSync(join(tmpdir(), "tortie-requests-"));
 
   private constructor(cluster: Cluster, asksAhead: boolean) {
@@ -41,8 +40,8 @@ export class ServerNode implements Disposable {
       datastore: asOnServer(cluster.observed, asksAhead),
       node: "node-a",
       env: {},
-      log: { info() {}, error() {} },
-      lock: (path) => this.lock(path),
+      log: { info() {}, error() {}, writeNow() {} },
+      lock: (path, options) => this.lock(path, options),
       upgradeMarker,
     });
   }

@@ -1,10 +1,10 @@
 /** What was asked for before the node's lock was had, and may have changed while others held it. */
-import type { FileLock } from "../../../lib/system/flock.ts";
+import type { NodeLock } from "../../../ipam-plugin/node-lock.ts";
 import { turns } from "../../../lib/system/turns.ts";
 import { freeLock } from "../../support/free-lock.ts";
 import { ServerNode } from "./server-node.ts";
 
-const waited = (): FileLock => ({ ...freeLock(), hadToWait: true });
+const waited = async (): Promise<NodeLock> => ({ ...(await freeLock()), hadToWait: true });
 
 const affinityLists = ({ cluster }: ServerNode) => cluster.calls.filter((call) => call.startsWith("list affinity"));
 

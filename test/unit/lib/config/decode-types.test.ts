@@ -79,6 +79,7 @@ const TYPES = {
     "log_file_max_age",
     "log_file_max_count",
     "policy_setup_timeout_seconds",
+    "ipam_lock_timeout_seconds",
     "windows_pod_deletion_timestamp_timeout",
   ],
   natural: ["vxlan_vni"],

@@ -1,25 +1,17 @@
-import { spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { lockFile } from "../../../../lib/system/flock.ts";
+import { lockFile, tryLockFile } from "../../../../lib/system/flock.ts";
+import { lockHolder } from "../../../../lib/system/lock-holder.ts";
+import { holdLock } from "../../../support/lock-holder-process.ts";
 
-/** Holds the lock with util-linux's flock(1), says so, and lets go after `seconds` or when killed. */
-async function holder(path: string, seconds: number): Promise<ReturnType<typeof spawn>> {
-  const child = spawn("/usr/bin/flock", ["--no-fork", path, "/bin/sh", "-c", `echo held; exec /bin/sleep ${seconds}`], {
-    stdio: ["ignore", "pipe", "ignore"],
-  });
-  await new Promise((resolve) => child.stdout.once("data", resolve));
-  return child;
-}
+let dir = "";
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), "tortie-flock-"));
+});
+afterEach(() => rmSync(dir, { recursive: true }));
 
 describe("the lock of a file", () => {
-  let dir = "";
-  beforeEach(() => {
-    dir = mkdtempSync(join(tmpdir(), "tortie-flock-"));
-  });
-  afterEach(() => rmSync(dir, { recursive: true }));
-
   it("is created private, in a directory made for it, and stays empty and in place", () => {
     const path = join(dir, "run", "calico", "ipam.lock");
     lockFile(path)[Symbol.dispose]();
@@ -27,36 +19,102 @@ describe("the lock of a file", () => {
     expect(readFileSync(path, "utf8")).toBe("");
   });
 
+  it("L6: lies in directories that others cannot write, whatever the umask is", () => {
+    const before = process.umask(0);
+    try {
+      lockFile(join(dir, "run", "calico", "ipam.lock"))[Symbol.dispose]();
+    } finally {
+      process.umask(before);
+    }
+    for (const made of ["run", "run/calico"]) expect(statSync(join(dir, made)).mode & 0o777).toBe(0o755);
+  });
+
+  it("L6: is not looked for behind a symbolic link, which could make root create any file", () => {
+    const path = join(dir, "lock");
+    symlinkSync(join(dir, "elsewhere"), path);
+    expect(() => tryLockFile(path)).toThrow(path);
+    expect(() => lockFile(path)).toThrow(path);
+    expect(existsSync(join(dir, "elsewhere"))).toBe(false);
+  });
+
+  it("does not wait for the writer of a FIFO that lies in its place", () => {
+    const path = join(dir, "lock");
+    expect(Bun.spawnSync(["/usr/bin/mkfifo", path]).exitCode).toBe(0);
+    using lock = tryLockFile(path);
+    expect(lock).toBeDefined();
+  });
+
   it("excludes flock(1), which takes the same kind of lock as Calico's plugin", () => {
     const path = join(dir, "lock");
     const probe = () => Bun.spawnSync(["/usr/bin/flock", "--nonblock", path, "/bin/true"]).exitCode;
     {
-      using lock = lockFile(path);
-      expect(lock.hadToWait).toBe(false);
+      using lock = tryLockFile(path);
+      expect(lock).toBeDefined();
       expect(probe()).toBe(1);
     }
     expect(probe()).toBe(0);
   });
 
-  it("waits until the holder lets go", async () => {
+  it("is not had, and not waited for, while another process or another call of this one has it", async () => {
     const path = join(dir, "lock");
-    await holder(path, 0.3);
-    const before = performance.now();
-    using lock = lockFile(path);
-    expect(lock.hadToWait).toBe(true);
-    expect(performance.now() - before).toBeGreaterThan(150);
+    const holder = await holdLock(path, 60);
+    expect(tryLockFile(path)).toBeUndefined();
+    holder.kill("SIGKILL");
+    {
+      using _lock = lockFile(path);
+      expect(tryLockFile(path)).toBeUndefined();
+    }
+    using free = tryLockFile(path);
+    expect(free).toBeDefined();
   });
 
-  it("is free as soon as a killed holder is gone", async () => {
+  it("leaves no descriptor open when it is not had", () => {
     const path = join(dir, "lock");
-    const child = await holder(path, 60);
-    child.kill("SIGKILL");
+    using _lock = lockFile(path);
+    const open = () =>
+      Bun.spawnSync(["/bin/ls", `/proc/${process.pid}/fd`])
+        .stdout.toString()
+        .split("\n").length;
+    const before = open();
+    for (let tries = 0; tries < 100; tries++) tryLockFile(path);
+    expect(open() - before).toBeLessThan(20);
+  });
+
+  it("is waited for until the holder lets go", async () => {
+    const path = join(dir, "lock");
+    await holdLock(path, 0.3);
     const before = performance.now();
     using _lock = lockFile(path);
-    expect(performance.now() - before).toBeLessThan(5000);
+    expect(performance.now() - before).toBeGreaterThan(150);
   });
 
   it("names the file that cannot be opened", () => {
     expect(() => lockFile(join("/proc", "nowhere", "lock"))).toThrow(/\/proc/);
+    expect(() => tryLockFile(join("/proc", "nowhere", "lock"))).toThrow(/\/proc/);
+  });
+});
+
+describe("the holder of a lock", () => {
+  it("is named by its process, and by the program that it runs", async () => {
+    const path = join(dir, "lock");
+    const holder = await holdLock(path, 60);
+    expect(lockHolder(path)).toBe(`pid ${holder.pid} (sleep)`);
+    holder.kill("SIGKILL");
+  });
+
+  it("is not the one of another file, nor one that only waits", async () => {
+    const path = join(dir, "lock");
+    const other = await holdLock(join(dir, "other"), 60);
+    const holder = await holdLock(path, 60);
+    const waiting = Bun.spawn(["/usr/bin/flock", path, "/bin/true"]);
+    const isWaiting = () => readFileSync("/proc/locks", "utf8").includes(` ${waiting.pid} `);
+    while (!isWaiting()) await Bun.sleep(5);
+    expect(lockHolder(path)).toBe(`pid ${holder.pid} (sleep)`);
+    for (const one of [other, holder]) one.kill("SIGKILL");
+    await waiting.exited;
+  });
+
+  it("is another process when nobody can be named", () => {
+    expect(lockHolder(join(dir, "nothing"))).toBe("another process");
   });
 });

@@ -1,0 +1,136 @@
+/**
+ * The node's lock: IPAM processes of one node take turns, ours and Calico's (I§1.8). It only spares the store conflicts. Addresses are
+ * kept apart by compare-and-swap, so a lock that cannot be had at all stops nobody.
+ *
+ * Calls of one process queue up in the order in which they came. The first of them tries the flock(2) of the file, again and again while
+ * another process holds it: a call that blocks would stop the whole process, and with it the call that has to give the lock back.
+ */
+import type { NetworkConfig } from "../lib/config/network-config.ts";
+import { messageOf, TortieError } from "../lib/errors/errors.ts";
+import type { Logger } from "../lib/log/logger.ts";
+import { tryLockFile } from "../lib/system/flock.ts";
+import { lockHolder } from "../lib/system/lock-holder.ts";
+import type { IpamServices } from "./services.ts";
+
+/** Time for one allocation or release, which begins when the lock is had (I§1.8, I§9). */
+const TIME_LIMIT_MS = 90_000;
+
+const SHORTEST_PAUSE_MS = 5;
+const LONGEST_PAUSE_MS = 50;
+
+/** The lock while it is held. */
+export interface NodeLock extends Disposable {
+  /** Whether somebody else held the lock, or was before us, when it was asked for. */
+  readonly hadToWait: boolean;
+}
+
+export interface NodeLockOptions {
+  /** The longest wait. Container runtimes kill a plugin after 120 s, and a killed plugin cannot say what it waited for. */
+  readonly limitMs: number;
+  readonly log: Pick<Logger, "writeNow">;
+}
+
+type LockConfig = Pick<NetworkConfig, "ipamLockFile" | "ipamLockTimeoutSeconds">;
+type LockServices = Pick<IpamServices, "lock" | "deadline" | "log">;
+
+/**
+ * Runs `work` under the lock, with a signal that aborts when its time is over, and whether others held the lock first: what was read
+ * before may be old then.
+ *
+ * @throws TortieError `node-lock-timeout`
+ */
+export async function withNodeLock<T>(
+  config: LockConfig,
+  services: LockServices,
+  work: (signal: AbortSignal, hadToWait: boolean) => Promise<T>,
+): Promise<T> {
+  using held = await lockUnlessImpossible(config, services);
+  return await work(services.deadline(TIME_LIMIT_MS), held?.hadToWait ?? false);
+}
+
+async function lockUnlessImpossible(config: LockConfig, { lock, log }: LockServices): Promise<NodeLock | undefined> {
+  try {
+    return await lock(config.ipamLockFile, { limitMs: config.ipamLockTimeoutSeconds * 1000, log });
+  } catch (error) {
+    if (error instanceof TortieError) throw error;
+    log.error(`going on without the lock of this node: ${messageOf(error)}`);
+    return undefined;
+  }
+}
+
+/** @throws TortieError `node-lock-timeout`; Error when the file cannot be opened or locked */
+export async function takeNodeLock(path: string, options: NodeLockOptions): Promise<NodeLock> {
+  const turn = queueUp(path);
+  try {
+    const free = turn.isNext ? tryLockFile(path) : undefined;
+    const lock = free ?? (await waitForLock(path, turn, options));
+    return {
+      hadToWait: free === undefined,
+      [Symbol.dispose]() {
+        lock[Symbol.dispose]();
+        turn.end();
+      },
+    };
+  } catch (error) {
+    turn.end();
+    throw error;
+  }
+}
+
+/** Says so at once in the log: whoever waits may be killed before it ends. */
+async function waitForLock(path: string, turn: Turn, { limitMs, log }: NodeLockOptions): Promise<Disposable> {
+  const end = performance.now() + limitMs;
+  log.writeNow("info", `waiting for ${path}, held by ${lockHolder(path)}`);
+  if (await comesBefore(turn, end)) {
+    for (let pause = SHORTEST_PAUSE_MS; ; pause = Math.min(pause * 1.5, LONGEST_PAUSE_MS)) {
+      const lock = tryLockFile(path);
+      if (lock !== undefined) return lock;
+      const left = end - performance.now();
+      if (left <= 0) break;
+      await Bun.sleep(Math.min(pause, left));
+    }
+  }
+  throw new TortieError("node-lock-timeout", `waited ${limitMs / 1000} s for ${path}, held by ${lockHolder(path)}`);
+}
+
+interface Turn {
+  /** Nobody of this process was there before. */
+  readonly isNext: boolean;
+  /** Resolves when all who were before have ended their turn. */
+  readonly came: Promise<void>;
+  /** A turn may end before it came. */
+  end(): void;
+}
+
+/** What begins each turn that has not ended, by path, in the order in which they were asked for. */
+const queues = new Map<string, (() => void)[]>();
+
+function queueUp(path: string): Turn {
+  const queue = queues.get(path) ?? [];
+  queues.set(path, queue);
+  const { promise: came, resolve: begin } = Promise.withResolvers<void>();
+  const isNext = queue.length === 0;
+  queue.push(begin);
+  if (isNext) begin();
+  return {
+    isNext,
+    came,
+    end() {
+      const at = queue.indexOf(begin);
+      if (at < 0) return;
+      queue.splice(at, 1);
+      if (at === 0) queue[0]?.();
+      if (queue.length === 0 && queues.get(path) === queue) queues.delete(path);
+    },
+  };
+}
+
+async function comesBefore({ came }: Turn, end: number): Promise<boolean> {
+  const { promise: over, resolve } = Promise.withResolvers<false>();
+  const timer = setTimeout(() => resolve(false), Math.max(0, end - performance.now()));
+  try {
+    return await Promise.race([came.then(() => true), over]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

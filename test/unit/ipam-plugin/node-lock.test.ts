@@ -1,0 +1,178 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { type NodeLockOptions, takeNodeLock, withNodeLock } from "../../../ipam-plugin/node-lock.ts";
+import { tryLockFile } from "../../../lib/system/flock.ts";
+import { freeLock } from "../../support/free-lock.ts";
+import { IpamNode } from "../../support/ipam-node.ts";
+import { holdLock } from "../../support/lock-holder-process.ts";
+
+const CONF = { ipam: { pools: [{ cidr: "10.40.0.0/24" }] } };
+
+describe("the lock of a node", () => {
+  it("is taken before the time limit begins, and held until the work is done", async () => {
+    const order: string[] = [];
+    const services = {
+      log: { info: () => {}, error: () => {}, writeNow: () => {} },
+      lock: async (path: string, { limitMs }: NodeLockOptions) => {
+        order.push(`lock ${path} ${limitMs}`);
+        return { hadToWait: false, [Symbol.dispose]: () => order.push("unlock") };
+      },
+      deadline: (milliseconds: number) => {
+        order.push(`deadline ${milliseconds}`);
+        return new AbortController().signal;
+      },
+    };
+    const work = async () => {
+      await Promise.resolve();
+      order.push("work");
+      throw new Error("work failed");
+    };
+    await expect(withNodeLock({ ipamLockFile: "/l", ipamLockTimeoutSeconds: 7 }, services, work)).rejects.toThrow("work failed");
+    expect(order).toEqual(["lock /l 7000", "deadline 90000", "work", "unlock"]);
+  });
+
+  it("is Calico's: the same file and flock(2), free again afterwards", async () => {
+    await using node = new IpamNode(CONF);
+    const path = join(node.directory, "ipam.lock");
+    await node.add();
+    expect(existsSync(path)).toBe(true);
+    using lock = tryLockFile(path);
+    expect(lock).toBeDefined();
+  });
+
+  it("stops nobody when it cannot be had", async () => {
+    await using node = new IpamNode(CONF);
+    const conf = { ipam_lock_file: "/proc/version/ipam.lock" };
+    expect(await node.addresses({ conf })).toHaveLength(1);
+    await node.del({ conf });
+    expect(await node.handles()).toEqual([]);
+    expect(node.logged).toEqual([expect.stringContaining("without the lock"), expect.stringContaining("without the lock")]);
+  });
+
+  it("is not needed to find out that a pool does not exist", async () => {
+    let taken = 0;
+    const lock = () => {
+      taken += 1;
+      return freeLock();
+    };
+    await using node = new IpamNode(CONF, { lock });
+    await expect(node.add({ ipam: { ipv4_pools: ["nope"] } })).rejects.toThrow("nope");
+    expect(taken).toBe(0);
+    await node.add();
+    expect(taken).toBe(1);
+  });
+
+  it("gives an operation 90 seconds from then on", async () => {
+    const aborted = new AbortController();
+    aborted.abort(new Error("time is over"));
+    await using node = new IpamNode(CONF, { deadline: () => aborted.signal });
+    await expect(node.add()).rejects.toThrow();
+    expect(await node.handles()).toEqual([]);
+  });
+});
+
+describe("M4: a call that finds the lock of the node taken", () => {
+  it("names at once the process that holds it, and goes on when that one ends", async () => {
+    await using node = new IpamNode(CONF);
+    const path = join(node.directory, "ipam.lock");
+    const holder = await holdLock(path, 60);
+    const written: string[] = [];
+    const log = { writeNow: (_level: unknown, message: string) => void written.push(message) };
+    const taking = takeNodeLock(path, { limitMs: 60_000, log });
+    expect(written).toEqual([`waiting for ${path}, held by pid ${holder.pid} (sleep)`]);
+    holder.kill("SIGKILL");
+    using lock = await taking;
+    expect(lock.hadToWait).toBe(true);
+  });
+
+  it("leaves the process free to do other things meanwhile", async () => {
+    await using node = new IpamNode(CONF);
+    const holder = await holdLock(join(node.directory, "ipam.lock"), 60);
+    const adding = node.add();
+    let beats = 0;
+    while (beats < 5) {
+      await Bun.sleep(1);
+      beats += 1;
+    }
+    expect(await node.handles()).toEqual([]);
+    holder.kill("SIGKILL");
+    await adding;
+    expect(await node.handles()).toEqual(["net1.c1"]);
+  });
+
+  it("fails with a word of its own when the wait takes too long, and has changed nothing", async () => {
+    await using node = new IpamNode({ ...CONF, ipam_lock_timeout_seconds: 1 });
+    const holder = await holdLock(join(node.directory, "ipam.lock"), 60);
+    const message = expect.stringContaining(`held by pid ${holder.pid} (sleep)`);
+    await expect(node.add()).rejects.toMatchObject({ word: "node-lock-timeout", code: 11, message });
+    await expect(node.del()).rejects.toMatchObject({ word: "node-lock-timeout" });
+    expect(await node.handles()).toEqual([]);
+    holder.kill("SIGKILL");
+    await node.add();
+  });
+});
+
+describe("calls of one process", () => {
+  const quiet = { writeNow: () => {} };
+  const options = { limitMs: 60_000, log: quiet };
+
+  it("get the lock in the order in which they came", async () => {
+    await using node = new IpamNode(CONF);
+    const path = join(node.directory, "lock");
+    const order: number[] = [];
+    const first = await takeNodeLock(path, options);
+    const others = Array.from({ length: 20 }, async (_, number) => {
+      using lock = await takeNodeLock(path, options);
+      expect(lock.hadToWait).toBe(true);
+      order.push(number);
+      await Bun.sleep(number % 3);
+    });
+    first[Symbol.dispose]();
+    await Promise.all(others);
+    expect(order).toEqual([...order.keys()]);
+    using again = await takeNodeLock(path, options);
+    expect(again.hadToWait).toBe(false);
+  });
+
+  it("exclude each other, and other processes", async () => {
+    await using node = new IpamNode(CONF);
+    const path = join(node.directory, "lock");
+    let inside = 0;
+    await Promise.all(
+      Array.from({ length: 10 }, async () => {
+        using _lock = await takeNodeLock(path, options);
+        inside += 1;
+        expect(inside).toBe(1);
+        expect(tryLockFile(path)).toBeUndefined();
+        await Bun.sleep(1);
+        inside -= 1;
+      }),
+    );
+  });
+
+  it("do not wait for one that has given up", async () => {
+    await using node = new IpamNode(CONF);
+    const path = join(node.directory, "lock");
+    const first = await takeNodeLock(path, options);
+    const second = takeNodeLock(path, { ...options, limitMs: 20 });
+    const third = takeNodeLock(path, options);
+    await expect(second).rejects.toMatchObject({ word: "node-lock-timeout" });
+    expect(tryLockFile(path)).toBeUndefined();
+    first[Symbol.dispose]();
+    using held = await third;
+    expect(held.hadToWait).toBe(true);
+  });
+
+  it("do not wait for one that found the file impossible", async () => {
+    const path = "/proc/version/ipam.lock";
+    await expect(takeNodeLock(path, options)).rejects.toThrow(path);
+    await expect(takeNodeLock(path, options)).rejects.toThrow(path);
+  });
+
+  it("of other locks do not wait", async () => {
+    await using node = new IpamNode(CONF);
+    using _one = await takeNodeLock(join(node.directory, "one"), options);
+    using other = await takeNodeLock(join(node.directory, "other"), options);
+    expect(other.hadToWait).toBe(false);
+  });
+});
