@@ -1,6 +1,6 @@
 /**
- * A node of a Kubernetes cluster in this process: the datastore in memory, one pod behind a KubernetesCore of ours, and a dataplane
- * that keeps nothing but names. Every effect of a verb is noted in order, and any of them can be made to fail.
+ * A node in this process: the datastore in memory, and a dataplane that keeps nothing but names. Of a Kubernetes cluster, with one pod
+ * behind a KubernetesCore of ours, or of plain containers only. Every effect of a verb is noted in order, and any of them can be made to fail.
  */
 import { mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,6 +12,7 @@ import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import type { Datastore } from "../../lib/datastore/datastore.ts";
 import type { KubernetesCore } from "../../lib/datastore/kubernetes/core/core.ts";
 import { KUBERNETES_TRAITS } from "../../lib/datastore/traits.ts";
+import { TortieError } from "../../lib/errors/errors.ts";
 import type { JsonObject } from "../../lib/json/value.ts";
 import type { Namespace, Pod } from "../../lib/kubernetes/objects.ts";
 import type { Logger } from "../../lib/log/logger.ts";
@@ -29,6 +30,8 @@ const POD_IPS = "cni.projectcalico.org/podIPs";
 
 export interface PodCall {
   readonly container?: string;
+  readonly interfaceName?: string;
+  readonly network?: string;
   readonly args?: string;
   /** Absent: that of this process, which is not touched. */
   readonly netns?: string;
@@ -41,6 +44,10 @@ export class PodNode implements AsyncDisposable {
   readonly effects: string[] = [];
   /** Links of the host: name → alias. */
   readonly links = new Map<string, string>();
+  /** Names of the interfaces of the one sandbox that there is. */
+  readonly podEnds = new Set<string>();
+  /** Errors and warnings of the log. */
+  readonly errors: string[] = [];
   readonly datastore: MemoryDatastore;
   pod: Pod | undefined = samplePod();
   namespace: Namespace | undefined = { name: "shop", labels: {}, annotations: {} };
@@ -48,8 +55,10 @@ export class PodNode implements AsyncDisposable {
   failure: { readonly effect: string; readonly error: Error; readonly isAfter?: boolean } | undefined;
   readonly #store = new MemoryStore();
   readonly #directory = mkdtempSync(join(tmpdir(), "tortie-pod-node-"));
+  readonly #isOfCluster: boolean;
 
-  constructor() {
+  constructor(isOfCluster = true) {
+    this.#isOfCluster = isOfCluster;
     // Our own executable under the IPAM plugin's name is served in this process.
     symlinkSync(process.execPath, join(this.#directory, "calico-ipam"));
     this.datastore = this.#store.connect();
@@ -63,6 +72,11 @@ export class PodNode implements AsyncDisposable {
     return node;
   }
 
+  /** No cluster, no pods. */
+  static forContainers(): PodNode {
+    return new PodNode(false);
+  }
+
   async setReady(datastoreReady: boolean | undefined): Promise<void> {
     const { clusterInformation } = this.datastore;
     const stored = await clusterInformation.get("default");
@@ -72,7 +86,7 @@ export class PodNode implements AsyncDisposable {
 
   async add(call: PodCall = {}): Promise<CniResult> {
     const [request, config] = this.#call("ADD", call);
-    return add(resolveAddCall(resolveNetworkCall(request, config, {}, silentLogger)), this.#node());
+    return add(resolveAddCall(resolveNetworkCall(request, config, {}, this.#log)), this.#node());
   }
 
   del(call: PodCall = {}): Promise<void> {
@@ -107,31 +121,31 @@ export class PodNode implements AsyncDisposable {
 
   #call(
     command: "ADD" | "DEL",
-    { container = "c1", args, netns = "/proc/self/ns/net", conf = {} }: PodCall,
+    { container = "c1", interfaceName = "eth0", network = "net1", args, netns = "/proc/self/ns/net", conf = {} }: PodCall,
   ): [CniRequest, ReturnType<typeof decodeNetworkConfig>] {
     const netconf: JsonObject = {
-      name: "net1",
+      name: network,
       type: "calico",
       cniVersion: "1.0.0",
-      datastore_type: "kubernetes",
       nodename: "worker-1",
       nodename_file_optional: true,
       ipam_lock_file: join(this.#directory, "ipam.lock"),
-      ipam: { type: "calico-ipam" },
-      policy: { type: "k8s" },
+      ...(this.#isOfCluster
+        ? { datastore_type: "kubernetes", ipam: { type: "calico-ipam" }, policy: { type: "k8s" } }
+        : { datastore_type: "local", ipam: { type: "calico-ipam", pools: [{ cidr: "10.60.0.0/26" }] } }),
       ...conf,
     };
     const request: CniRequest = {
       command,
       containerId: container,
       netns,
-      interfaceName: "eth0",
-      args: args ?? "IgnoreUnknown=1;K8S_POD_NAME=cart;K8S_POD_NAMESPACE=shop",
+      interfaceName,
+      args: args ?? (this.#isOfCluster ? "IgnoreUnknown=1;K8S_POD_NAME=cart;K8S_POD_NAMESPACE=shop" : ""),
       path: this.#directory,
       netnsOverride: true,
       stdin: new TextEncoder().encode(JSON.stringify(netconf)),
       netconf,
-      network: "net1",
+      network,
       cniVersion: "1.0.0",
     };
     return [request, decodeNetworkConfig(netconf)];
@@ -142,7 +156,7 @@ export class PodNode implements AsyncDisposable {
     return {
       dataplane: services.dataplane,
       datastore: services.datastore,
-      core: services.core,
+      core: async () => (this.#isOfCluster ? this.#core() : undefined),
       ipam: services.ipamServices,
       ensureOutgoing: services.ensureOutgoing,
       async [Symbol.asyncDispose]() {},
@@ -150,21 +164,37 @@ export class PodNode implements AsyncDisposable {
   }
 
   #services(): Services {
-    const ofCluster = asOfCluster(this.#store.connect("plugin", (call) => this.#gate(call)));
+    const log = this.#log;
+    const connected = this.#store.connect("plugin", (call) => this.#gate(call));
+    const datastore = this.#isOfCluster ? asOfCluster(connected) : connected;
     const services: Services = {
       env: {},
-      log: silentLogger,
+      log,
       dataplane: this.#dataplane(),
-      datastoreType: "kubernetes",
-      isStandalone: false,
-      datastore: async () => ofCluster,
+      datastoreType: this.#isOfCluster ? "kubernetes" : "local",
+      isStandalone: !this.#isOfCluster,
+      datastore: async () => datastore,
       core: async () => this.#core(),
-      ipamServices: async () => createIpamServices({ datastore: ofCluster, node: "worker-1", env: {}, log: silentLogger }),
+      ipamServices: async () => createIpamServices({ datastore, node: "worker-1", env: {}, log }),
       ensureOutgoing: async () => {
         this.effects.push("nat");
       },
     };
     return services;
+  }
+
+  get #log(): Logger {
+    return {
+      debug: () => {},
+      info: () => {},
+      error: (message) => {
+        this.errors.push(message);
+      },
+      step: () => {},
+      flush: async () => {},
+      writeNow: () => {},
+      flushNow: () => {},
+    };
   }
 
   async #gate(call: Call): Promise<Fate> {
@@ -202,24 +232,28 @@ export class PodNode implements AsyncDisposable {
   }
 
   #dataplane(): Dataplane {
-    const { links } = this;
+    const { links, podEnds } = this;
     return {
       prepare: () => {},
-      apply: ({ host }, undo) =>
+      apply: ({ host, pod }, undo) =>
         this.#effect("apply", () => {
+          if (host.replaces !== "any" && links.has(host.name)) throw new TortieError("interface-exists", `${host.name} exists`);
           links.set(host.name, host.alias);
+          podEnds.add(pod.name);
           undo.defer(() => {
             this.effects.push("undo apply");
             links.delete(host.name);
+            podEnds.delete(pod.name);
           });
           return { podMac: "02:00:00:00:00:01", kind: "veth", warnings: [] };
         }),
-      hasPodEnd: async () => false,
+      hasPodEnd: async (_, name) => podEnds.has(name),
       inspect: async () => [],
       hostEndAlias: async (name) => links.get(name),
       remove: ({ hostInterface }) =>
         this.#effect("remove link", () => {
           links.delete(hostInterface);
+          podEnds.clear();
         }),
       listOwned: async () => [],
       removeUnfinished: async () => [],
@@ -258,13 +292,3 @@ export function samplePod(changes: Partial<Pod> = {}): Pod {
     ...changes,
   };
 }
-
-const silentLogger: Logger = {
-  debug: () => {},
-  info: () => {},
-  error: () => {},
-  step: () => {},
-  writeNow: () => {},
-  flush: async () => {},
-  flushNow: () => {},
-};

@@ -1,0 +1,168 @@
+/** In which order an ADD has its effects, and takes them back: what end states do not show. */
+import { createServer, type Server } from "node:http";
+import { DatastoreError } from "../../../lib/datastore/errors.ts";
+import { type PodCall, PodNode } from "../../support/pod-node.ts";
+
+async function failure(node: PodNode, call: PodCall = {}): Promise<unknown> {
+  return node.add(call).then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+}
+
+/** The named effects, in the order in which they happened. */
+function inOrder(node: PodNode, ...names: readonly string[]): readonly string[] {
+  return node.effects.filter((effect) => names.includes(effect));
+}
+
+/** As a process that died before it could write the record: everything else is there. */
+function forgetRecord(node: PodNode): void {
+  const blank = { containerID: "", podIP: "", podIPs: "" };
+  node.annotate(Object.fromEntries(Object.entries(blank).map(([name, value]) => [`cni.projectcalico.org/${name}`, value])));
+}
+
+describe("A failed ADD", () => {
+  it("takes back the link before the address that it carries", async () => {
+    await using node = await PodNode.create();
+    await node.add({ container: "other" });
+    await node.del({ container: "other" });
+    node.effects.length = 0;
+    node.failure = { effect: "announce", error: new DatastoreError("unauthorized", "arranged") };
+
+    await failure(node);
+
+    expect(inOrder(node, "update block", "apply", "announce", "undo apply")).toEqual([
+      "update block",
+      "apply",
+      "announce",
+      "undo apply",
+      "update block",
+    ]);
+  });
+});
+
+describe("An ADD after one that was interrupted", () => {
+  it("removes the old link before it releases the address that the link carries", async () => {
+    await using node = await PodNode.create();
+    await node.add();
+    forgetRecord(node);
+    node.effects.length = 0;
+
+    await node.add();
+
+    expect(inOrder(node, "remove host end", "update block", "apply")).toEqual(["remove host end", "update block", "update block", "apply"]);
+    expect(await node.handles()).toEqual({ "net1.c1": 1 });
+  });
+
+  it("leaves address and link of the container's other interface alone, whose record says that they are in use", async () => {
+    await using node = PodNode.forContainers();
+    const eth0 = await node.add();
+    const links = [...node.links];
+
+    // Both host ends would have one name, so that the second interface cannot be made.
+    expect(await failure(node, { interfaceName: "eth1" })).toMatchObject({ word: "interface-exists" });
+
+    expect([...node.links]).toEqual(links);
+    expect(node.effects).not.toContain("remove host end");
+    expect(await node.handles()).toEqual({ "net1.c1": 1 });
+    const [record] = await node.datastore.endpoints.list();
+    expect(record?.value.ipNetworks).toEqual(eth0.ips.map(({ address }) => address));
+  });
+});
+
+describe("An ADD for an address that the pod's older sandbox has", () => {
+  it("removes the older sandbox's link before it releases the address", async () => {
+    await using node = await PodNode.create();
+    node.annotate({ "cni.projectcalico.org/ipAddrs": '["10.60.0.9"]' });
+    await node.add({ container: "old" });
+    node.effects.length = 0;
+
+    const { ips } = await node.add({ container: "new" });
+
+    expect(ips).toMatchObject([{ address: "10.60.0.9/32" }]);
+    expect(inOrder(node, "remove host end", "update block")).toEqual(["remove host end", "update block", "update block"]);
+    expect(await node.handles()).toEqual({ "net1.new": 1 });
+  });
+});
+
+describe("A repeated ADD of a plain container", () => {
+  it("touches nothing while the pod end is there", async () => {
+    await using node = PodNode.forContainers();
+    const first = await node.add();
+    node.effects.length = 0;
+
+    expect((await node.add()).ips).toEqual(first.ips);
+
+    expect(node.effects).not.toContain("apply");
+  });
+
+  it("makes a pod end that is gone again, with the same address", async () => {
+    await using node = PodNode.forContainers();
+    const first = await node.add();
+    node.podEnds.clear();
+    node.links.clear();
+    node.effects.length = 0;
+
+    expect((await node.add()).ips).toEqual(first.ips);
+
+    expect(node.effects).toContain("apply");
+    expect([...node.podEnds]).toEqual(["eth0"]);
+  });
+
+  it("adds the profile of a second network to the record", async () => {
+    await using node = PodNode.forContainers();
+    await node.add();
+    await node.add({ network: "net2" });
+
+    const records = (await node.datastore.endpoints.list()).map(({ value }) => value.profiles);
+    expect(records).toEqual([["net1", "net2"]]);
+  });
+});
+
+describe("The wait for policy", () => {
+  const conf = { policy_setup_timeout_seconds: 1, endpoint_status_dir: "/run/tortie-no-such-directory" };
+
+  it("is a pod's, and late policy fails nothing", async () => {
+    await using node = await PodNode.create();
+    await node.add({ conf });
+    expect(node.errors).toEqual([expect.stringContaining("policy of shop/worker--1-k8s-cart-eth0 is not in place after 1 s")]);
+  });
+
+  it("is never a plain container's", async () => {
+    await using node = PodNode.forContainers();
+    await node.add({ conf });
+    expect(node.errors).toEqual([]);
+  });
+});
+
+describe("Readiness gates", () => {
+  let server: Server | undefined;
+  afterEach(() => server?.close());
+
+  it("open before the pod is read", async () => {
+    await using node = await PodNode.create();
+    const gate = createServer((_, response) => {
+      node.effects.push("gate");
+      response.end("ready");
+    });
+    server = gate;
+    await new Promise<void>((resolve) => gate.listen(0, "127.0.0.1", resolve));
+    const address = gate.address();
+    if (address === null || typeof address === "string") throw new Error("no port");
+
+    await node.add({ conf: { readiness_gates: [`http://127.0.0.1:${address.port}/`] } });
+
+    expect(inOrder(node, "gate", "pod", "get cluster-information default")).toEqual(["get cluster-information default", "gate", "pod"]);
+  });
+});
+
+describe("Names that Kubernetes does not take", () => {
+  it.each([
+    ["a container id", { container: "c_1" }],
+    ["a network name", { network: "net_1" }],
+  ])("in %s refuse an ADD before anything is asked (design §8)", async (_, call) => {
+    await using node = await PodNode.create();
+    expect(await failure(node, call)).toMatchObject({ word: "identity-invalid" });
+    expect(node.effects).toEqual([]);
+  });
+});
