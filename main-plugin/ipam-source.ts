@@ -7,11 +7,12 @@ import { type Address, formatAddress } from "../lib/addresses/address.ts";
 import { type DelegateCall, delegateAdd, runDelegate } from "../lib/cni/delegate.ts";
 import { findPlugin, isRunningExecutable } from "../lib/cni/find-plugin.ts";
 import type { CniCommand, CniRequest, CniResult } from "../lib/cni/protocol.ts";
+import { AZURE_IPAM, checkIpamSupported } from "../lib/config/add-checks.ts";
 import { exportedSettings } from "../lib/config/exported-settings.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
 import { TortieError } from "../lib/errors/errors.ts";
 import type { JsonObject } from "../lib/json/value.ts";
-import { baseName } from "../lib/system/files.ts";
+import { baseName, isThere } from "../lib/system/files.ts";
 import { configWithPodPools, withPodPools } from "../lib/workload/annotations/ipam-netconf.ts";
 import type { AddCall, NetworkCall } from "./call.ts";
 import { encode, hostLocalSection, withPodCidrs } from "./host-local.ts";
@@ -132,6 +133,8 @@ class DelegatedIpam implements IpamSource {
   }
 
   async run(command: OtherCommand): Promise<void> {
+    if (isNothingOfAzure(command, this.#input)) return;
+    checkIpamSupported(this.#input.config.ipam.type);
     await runDelegate(this.#executable, { ...this.#delegateCall(undefined), command });
   }
 
@@ -149,6 +152,15 @@ class DelegatedIpam implements IpamSource {
     const { config, env, datastore } = this.#call;
     return { stdin, env: { ...env, ...exportedSettings(config, datastore) }, args, timeoutMs: DELEGATE_TIME_LIMIT_MS };
   }
+}
+
+/** Where Calico's main plugin keeps the addresses that azure-vnet-ipam gave (C§2.4). */
+const AZURE_STATE = "/var/run/calico/azure/networks";
+
+/** A DEL releases what these files name. What has none was never added: an ADD of ours is refused. */
+function isNothingOfAzure(command: OtherCommand, { request, config }: IpamInput): boolean {
+  if (command !== "DEL" || config.ipam.type !== AZURE_IPAM) return false;
+  return !isThere(`${AZURE_STATE}/${request.network}/${request.containerId}-${request.interfaceName}`);
 }
 
 /** Our own plugin, served by this process. */

@@ -100,6 +100,10 @@ export const ERROR_CATALOGUE = {
   },
   "status-unavailable": { code: 50, next: "correct what the message names; no container can be added until then" },
   "datastore-probe-failed": { code: 100, next: "correct what stands before this word; the plugins cannot work without their datastore" },
+  "ipam-unsupported": {
+    code: 999,
+    next: "use calico-ipam, tortie-ipam or host-local; pods that Calico's plugin attached are Calico's to delete",
+  },
   "ipam-no-addresses": { code: 999, next: "let ipam give at least one address: a family switched on, a pool with room" },
   "pod-cidr-missing": { code: 999, next: "give a CIDR in ipam.subnet or ipam.ranges, or use a network on the Kubernetes datastore" },
   "endpoint-contended": { code: 999, next: "call the operation again; find out what adds and deletes the same container over and over" },

@@ -1,5 +1,5 @@
 /** Addresses from any IPAM plugin: host-local for real, ours by exec and in process, and plugins that misbehave (C§2.5). */
-import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { localConf, podArgs } from "../../support/conf.ts";
 import { kernelView } from "../../support/kernel-view.ts";
@@ -164,6 +164,52 @@ describe("A delegate that misbehaves", () => {
 
     expect(await node.cni("ADD", call)).toMatchObject({ exit: 1 });
     expect(await callsOf(node, calls)).toEqual(["ADD", "ADD"]);
+  });
+});
+
+describe("A: azure-vnet-ipam, which needs a main plugin that remembers for it", () => {
+  const STATE = "/var/run/calico/azure/networks/net1";
+
+  /** As Azure's plugin, which notes each command it is called with. */
+  function azureIpam(node: Node): { path: string; called: () => boolean } {
+    const { path, calls } = scriptedIpam(node, `cat >/dev/null; echo '${ANSWER}'`);
+    renameSync(join(path, "scripted"), join(path, "azure-vnet-ipam"));
+    return { path, called: () => existsSync(calls) };
+  }
+
+  it("is refused by name at ADD, and its DEL has nothing to do", async () => {
+    await using node = await Node.create();
+    const { path, called } = azureIpam(node);
+    const pod = await node.addPod();
+    const conf = localConf(node, { ipam: { type: "azure-vnet-ipam" } });
+
+    expect(await node.cni("ADD", { pod, path, conf })).toMatchObject({
+      exit: 1,
+      json: { msg: expect.stringContaining("azure-vnet-ipam"), details: expect.stringContaining("ipam-unsupported") },
+    });
+    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+    expect(await node.cni("DEL", { pod, path, conf })).toMatchObject({ exit: 0, stdout: "" });
+    expect(called()).toBe(false);
+  });
+
+  it("is not asked to release an address that only Calico's files name: DEL removes the link and says so", async () => {
+    await using node = await Node.create();
+    const { path, called } = azureIpam(node);
+    const pod = await node.addPod();
+    const scripted = localConf(node, { ipam: { type: "scripted" } });
+    const plugins = scriptedIpam(node, `cat >/dev/null; [ "$CNI_COMMAND" = DEL ] || echo '${ANSWER}'`);
+    expect(await node.cni("ADD", { pod, path: plugins.path, conf: scripted })).toMatchObject({ exit: 0 });
+    rmSync(plugins.calls);
+    mkdirSync(STATE, { recursive: true });
+    const file = join(STATE, "cid1-eth0");
+    writeFileSync(file, "{}");
+
+    const run = await node.cni("DEL", { pod, path, conf: { ...scripted, ipam: { type: "azure-vnet-ipam" } } });
+
+    rmSync(file);
+    expect(run).toMatchObject({ exit: 1, json: { details: expect.stringContaining("ipam-unsupported") } });
+    expect(called()).toBe(false);
+    expect((await node.leftovers()).links).toEqual([]);
   });
 });
 
