@@ -3,6 +3,7 @@ import type { Environment } from "../../cni/environment.ts";
 import { type ApiClient, ApiError, type ApiRequest } from "../api-client.ts";
 import type { ApiConfig } from "../config/api-config.ts";
 import { type KubernetesSettings, resolveApiConfig } from "../config/resolve.ts";
+import { isAbout } from "./asked-object.ts";
 import { type ClientLimits, DEFAULT_LIMITS } from "./limits.ts";
 import { type FailedTry, isSafeToRepeat, mayHaveBeenDone, pauseBeforeRepeating } from "./repetition.ts";
 import { openSession, type Session } from "./session.ts";
@@ -87,9 +88,9 @@ class HttpApiClient implements ApiClient {
       const session = this.#session !== undefined && !isExpired(this.#session) ? this.#session : await this.#open(this.#session);
       const began = performance.now();
       const outcome = await this.#try(request, session, course);
-      if (!(outcome instanceof TransportError) && outcome.status >= 200 && outcome.status < 300) {
-        if (isJsonAnswer(outcome)) return outcome.body;
-        throw foreignAnswerError(this.#nameOf(request), outcome);
+      if (!(outcome instanceof TransportError) && isSuccess(outcome)) {
+        if (!isJsonAnswer(outcome)) throw foreignAnswerError(this.#nameOf(request), outcome);
+        return outcome.body;
       }
       if (!(outcome instanceof TransportError) && outcome.status === 401 && !course.hasNewCredentials) {
         course.hasNewCredentials = true;
@@ -123,7 +124,10 @@ class HttpApiClient implements ApiClient {
     try {
       const answer = await session.transport.exchange(wireRequest(request, session), Math.min(left, this.#limits.try));
       if (answer.mayBeSecond) course.isRepetition = true;
-      return answer;
+      if (!isSuccess(answer) || !isJsonAnswer(answer) || isAbout(request, answer.body)) return answer;
+      // Whatever comes next over this connection cannot be trusted either.
+      session.transport.disconnect();
+      return new TransportError("broken", "the answer is about something else than was asked for", { wasSent: true });
     } catch (error) {
       if (error instanceof TransportError) return error;
       throw error;
@@ -171,6 +175,10 @@ class HttpApiClient implements ApiClient {
 /** Whether `fetch` sends the path as it is: it would resolve ".." and leave out what follows "#". */
 function isPath(path: string): boolean {
   return /^\/[\x21-\x7e]*$/.test(path) && path === path.replace("#", "") && URL.parse(path, "http://host")?.pathname === path.split("?")[0];
+}
+
+function isSuccess({ status }: WireAnswer): boolean {
+  return status >= 200 && status < 300;
 }
 
 function isExpired({ expiresAt }: Session): boolean {

@@ -95,11 +95,17 @@ export class Transport {
     }
   }
 
+  /** Ends the connections that nobody uses now: the next exchange makes a new one. */
+  disconnect(): void {
+    this.#isProven = false;
+    this.#session.close();
+  }
+
   /** Ends the connections; what is under way fails as `broken`. */
   close(): void {
     this.#isClosed = true;
     for (const abort of this.#underWay) abort.abort("closed");
-    this.#session.close();
+    this.disconnect();
   }
 
   /**

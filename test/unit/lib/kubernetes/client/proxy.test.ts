@@ -1,3 +1,6 @@
+import { execFile } from "node:child_process";
+import { join } from "node:path";
+import { promisify } from "node:util";
 import { createApiClient } from "../../../../../lib/kubernetes/client/client.ts";
 import { ConnectProxy } from "../../../../support/connect-proxy.ts";
 import { TlsServer } from "../../../../support/tls-server.ts";
@@ -100,36 +103,30 @@ describe("the API client behind an HTTP proxy", () => {
     });
   });
 
-  describe("and variables of the environment that name another way", () => {
-    const before = { ...process.env };
-    afterEach(() => {
-      for (const name of ["HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"]) {
-        if (before[name] === undefined) delete process.env[name];
-        else process.env[name] = before[name];
-      }
-    });
+  it.each([
+    ["a server that is reached directly", undefined, "HTTPS_PROXY"],
+    ["a server that NO_PROXY names, behind the proxy of the configuration", "proxy-url", "NO_PROXY"],
+  ])("does not look at the variables of the environment itself: %s", async (_what, configured, variable) => {
+    const server = new TlsServer(() => ({ status: 200 }), { keyPair });
+    const proxy = await new ConnectProxy().start();
+    cleanup.push(
+      () => server[Symbol.dispose](),
+      () => proxy.stop(),
+    );
+    const url = `http://127.0.0.1:${proxy.port}`;
+    const { reload, ...config } = apiConfigFor(server, authority.certificate, { proxy: configured && url });
+    const value = variable === "NO_PROXY" ? "*" : url;
 
-    it("does not look at them: a server that is reached directly stays so", async () => {
-      const server = new TlsServer(() => ({ status: 200 }), { keyPair });
-      const proxy = await new ConnectProxy().start();
-      const client = createApiClient(apiConfigFor(server, authority.certificate));
-      cleanup.push(
-        () => server[Symbol.dispose](),
-        () => proxy.stop(),
-        () => client.close(),
-      );
-      process.env.HTTPS_PROXY = process.env.https_proxy = `http://127.0.0.1:${proxy.port}`;
+    // The runtime reads them when it starts.
+    const { stdout } = await promisify(execFile)(
+      process.execPath,
+      [join(__dirname, "../../../../support/programs/ask-once.ts"), JSON.stringify(config)],
+      {
+        env: { ...process.env, [variable]: value, [variable.toLowerCase()]: value },
+      },
+    );
 
-      expect(await client.request({ method: "GET", path: "/a" })).toBe("{}");
-      expect(proxy.seen).toEqual([]);
-    });
-
-    it("does not look at them: proxy-url counts for a server that NO_PROXY names", async () => {
-      const { proxy, client } = await start();
-      process.env.NO_PROXY = process.env.no_proxy = "*";
-
-      expect(await client.request({ method: "GET", path: "/a" })).toBe('"/a"');
-      expect(proxy.seen).toHaveLength(1);
-    });
+    expect(stdout).toBe("{}");
+    expect(proxy.seen).toHaveLength(configured === undefined ? 0 : 1);
   });
 });
