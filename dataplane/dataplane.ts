@@ -1,33 +1,69 @@
-/** The port between the plan of an attachment and whatever makes it true: Linux today; gRPC and eBPF have room beside it. */
-import type { Undo } from "../lib/system/undo.ts";
-import type { AppliedState, Attachment, DesiredState, Difference } from "./desired-state.ts";
+/**
+ * The port between the plan of an attachment and whatever makes it true: Linux today; gRPC and eBPF have room beside it.
+ *
+ * Any number of calls may run at once in one process. None waits for the kernel with the thread blocked.
+ */
+import type { AttachmentName } from "./alias.ts";
+import type { DesiredState, Difference } from "./desired-state.ts";
+import type { NodeState } from "./node-state.ts";
 
 export interface Dataplane {
   /**
-   * Makes the pair of links of a state whose addresses are not known yet, while somebody finds them: `apply` goes on with it. Only where
-   * nothing is in the way; whatever is, `apply` deals with or reports. Called again, it makes sure that nobody has changed them since, and gives the
-   * pod its routes. Never fails.
-   * @param isComplete everything else is known: the links are set up and go up as well
+   * Makes the kernel hold `desired`. What it has made is gone again when it throws; later, whoever disposes of the link removes it.
+   * @throws TortieError naming the object that could not be made
    */
-  prepare(desired: DesiredState, isComplete: boolean, undo: Undo): void;
-  /** Makes the kernel hold `desired`; whatever it makes is undone through `undo`, in reverse order, when the caller fails later. */
-  apply(desired: DesiredState, undo: Undo): Promise<AppliedState>;
-  /** Whether the sandbox holds a link of that name. @throws TortieError `netns-missing`, `netns-invalid` */
-  hasPodEnd(sandbox: string, name: string): Promise<boolean>;
-  /** Compares the kernel with `desired` and names every difference; empty when all is well. Changes nothing. */
-  inspect(desired: DesiredState): Promise<readonly Difference[]>;
-  /** Removes the link of an attachment. What is already gone counts as removed (C§4.7). */
-  remove(attachment: Attachment): Promise<void>;
-  /** The alias of a link of the host; `undefined` when there is none of that name, empty when it has no alias. */
-  hostEndAlias(name: string): Promise<string | undefined>;
-  /** Host ends by alias: every link of the host whose alias starts with `prefix`. */
-  listOwned(prefix: string): Promise<readonly { readonly name: string; readonly alias: string }[]>;
+  apply(desired: DesiredState): Promise<AppliedLink>;
   /**
-   * Removes host ends that nobody finished making: named with `prefix`, with Calico's MAC, without alias and down. The alias follows the
-   * link within a millisecond, so that only a killed process leaves such a link; call this only while nobody adds attachments.
-   * @returns their names
+   * Compares the kernel with `desired` and names every difference that breaks the attachment; empty when all is well. Changes nothing.
+   * Settings that an administrator or a chained plugin may change (sysctls, queues, and MAC and MTU but for `recorded`) are not compared.
+   * @throws TortieError `netns-missing`, `netns-invalid`
    */
-  removeUnfinished(prefix: string, mac: string): Promise<readonly string[]>;
-  /** Removes a host end by name if its alias is still `alias`. */
-  removeHostEnd(name: string, alias: string): Promise<void>;
+  inspect(desired: DesiredState, recorded?: RecordedLink): Promise<readonly Difference[]>;
+  /** Removes one link. What is already gone counts as removed (C§4.7); what belongs to somebody else by now stays. */
+  remove(link: AttachedLink | LinkOfAttachment): Promise<Removal>;
+  /** The links of this host that this project made and that can tell whose they are, and those that nobody finished making. */
+  list(): Promise<readonly AttachedLink[]>;
+  /** Makes the node hold `state`. Host ends are guarded only from then on, so it comes before a container can send. */
+  applyNode(state: NodeState): Promise<void>;
+}
+
+/** The link of an attachment that was just made. Disposing of it removes both ends, with addresses and routes. */
+export interface AppliedLink extends AsyncDisposable {
+  /** MAC of the pod end, lower case with colons. */
+  readonly podMac: string;
+  /** "veth" when the kernel has no netkit. */
+  readonly kind: "veth" | "netkit";
+  /** Non-fatal failures, one sentence each. */
+  readonly warnings: readonly string[];
+}
+
+/** What a result says about the pod end, after whatever other plugins did to it. */
+export interface RecordedLink {
+  readonly mac?: string | undefined;
+  readonly mtu?: number | undefined;
+}
+
+/** The link of an attachment that ends, by its names. */
+export interface LinkOfAttachment {
+  /** Its interface of the name below is removed, whatever its type. Empty: the sandbox is not known any more. */
+  readonly sandbox: string;
+  readonly podInterface: string;
+  /** Removed too when it is still there and this owner's: a sandbox that is gone takes a while to be reaped. Empty: none can be there. */
+  readonly hostInterface: string;
+  readonly owner: AttachmentName;
+  /** The host end is also removed where `apply` would replace it for an attachment with these predecessors. */
+  readonly predecessors?: readonly string[];
+}
+
+/** A link as `list` found it. */
+export interface AttachedLink {
+  readonly hostInterface: string;
+  readonly index: number;
+  /** Absent: nobody finished making it. A process that was killed leaves such a link; a running ADD has one for a millisecond. */
+  readonly owner?: AttachmentName;
+}
+
+export interface Removal {
+  /** Whose the link is by now, as the link says it; it was left alone. */
+  readonly keptFor?: string;
 }

@@ -2,6 +2,7 @@
  * CNI ADD: gives one attachment its addresses, link, routes and record, or leaves nothing behind (design §2, invariant 5).
  * The record is written last; whatever fails before takes everything back, in reverse order.
  */
+import { lacksPodEnd } from "../dataplane/desired-state.ts";
 import { formatPrefix } from "../lib/addresses/address.ts";
 import type { CniInterface, CniResult } from "../lib/cni/protocol.ts";
 import { withProfile } from "../lib/workload/endpoint.ts";
@@ -22,14 +23,15 @@ export async function add(call: AddCall, node: Node): Promise<CniResult> {
   log.step("datastore");
   const lease = undo.use(await takeAddresses(call, workload, node));
   log.step("ipam");
-  if (lease.isKept && (await node.dataplane.hasPodEnd(call.sandbox, call.podInterface))) return keepAttachment(call, workload, lease, node);
-
   const desired = desiredStateOf(plan, lease.addresses, lease.hostRoutes);
-  const link = await node.dataplane.apply(desired, undo);
+  if (lease.isKept && !lacksPodEnd(await node.dataplane.inspect(desired), desired)) return keepAttachment(call, workload, lease, node);
+
+  // The node first: its guard must be there before the container can send.
+  if (call.forwardsOnNode) await node.dataplane.applyNode(await node.state(call, lease.addresses));
+  log.step("node");
+  const link = undo.use(await node.dataplane.apply(desired));
   for (const warning of link.warnings) log.error(warning);
   log.step("dataplane");
-  if (call.forwardsOnNode) await node.ensureOutgoing();
-  log.step("nat");
   const endpoint = endpointOf(call, workload, lease, link.podMac);
   await writeRecord(endpoint, call, workload, node);
   log.step("endpoint");
@@ -45,8 +47,15 @@ async function keepAttachment(call: AddCall, workload: Workload, lease: Lease, n
   return resultOf(call, lease, record?.mac);
 }
 
-function planInput(call: AddCall, { requests }: Workload) {
-  return { ...call, mac: requests.mac, customDestinations: call.ipamSection.destinations, forwardOnNode: call.forwardsOnNode };
+function planInput(call: AddCall, { requests, recorded }: Workload) {
+  const predecessors = recorded === undefined ? [] : [recorded.containerID];
+  return {
+    ...call,
+    predecessors,
+    mac: requests.mac,
+    customDestinations: call.ipamSection.destinations,
+    forwardOnNode: call.forwardsOnNode,
+  };
 }
 
 /** C§5.1: the two ends of the link, the addresses without gateway, IPAM's routes and DNS as they came. */

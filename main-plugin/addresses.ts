@@ -143,9 +143,12 @@ async function keepsOrFrees(address: Address, call: AddCall, { recorded }: Workl
   if (held?.handle !== handle || !isOfThisPod) return false;
   if (owner === identity.containerId) return true;
 
-  const alias = await node.dataplane.hostEndAlias(hostInterface);
-  // Invariant 3. The name is the pod's own, so that the link is the older sandbox's.
-  if (alias !== undefined) await node.dataplane.removeHostEnd(hostInterface, alias);
+  // Invariant 3: the older sandbox's link goes first.
+  const link = { sandbox: "", podInterface: call.podInterface, hostInterface, owner: call.owner, predecessors: [owner] };
+  const { keptFor } = await node.dataplane.remove(link);
+  if (keptFor !== undefined) {
+    throw new TortieError("interface-exists", `file exists: host interface ${hostInterface} belongs to another attachment, "${keptFor}"`);
+  }
   log.info(`${formatAddress(address)} goes from container ${owner} to its pod's newer sandbox`);
   const { error } = await allocator.releaseIps([{ address, handle }]);
   if (error !== undefined) {

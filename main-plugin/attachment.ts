@@ -1,4 +1,5 @@
 /** What one request is about: whose network, under which names, with which MAC and MTU. Pure, but for the node's name and the MTU file. */
+import type { AttachmentName } from "../dataplane/alias.ts";
 import type { Environment } from "../lib/cni/environment.ts";
 import type { CniRequest } from "../lib/cni/protocol.ts";
 import { checkFeaturesForPlainContainer, checkForAdd } from "../lib/config/add-checks.ts";
@@ -8,7 +9,6 @@ import type { NetworkConfig } from "../lib/config/network-config.ts";
 import { checkNodenameFile, nodeName } from "../lib/config/node-name.ts";
 import type { EndpointKey } from "../lib/datastore/datastore.ts";
 import { TortieError } from "../lib/errors/errors.ts";
-import { attachmentAlias } from "../lib/workload/alias.ts";
 import { type CniArgs, parseCniArgs } from "../lib/workload/cni-args.ts";
 import { endpointKey } from "../lib/workload/endpoint.ts";
 import { identifyWorkload, type WorkloadIdentity } from "../lib/workload/identity.ts";
@@ -26,7 +26,8 @@ export interface Attachment {
   /** Empty when FELIX_INTERFACEPREFIX allows none. */
   readonly hostInterface: string;
   readonly podInterface: string;
-  readonly alias: string;
+  /** What is written on the host end. */
+  readonly owner: AttachmentName;
 }
 
 /** What only ADD and CHECK need to know, so that DEL cannot fail because of it. */
@@ -48,7 +49,7 @@ export function identifyAttachment(request: CniRequest, config: NetworkConfig, e
     sandbox: request.netns,
     hostInterface: hostInterfaceNameIfAny(identity, env.FELIX_INTERFACEPREFIX),
     podInterface: interfaceName,
-    alias: attachmentAlias({ network, containerId, interfaceName }),
+    owner: { network, containerId, interfaceName, ...(identity.pod === "" ? {} : { workload: `${identity.namespace}/${identity.pod}` }) },
   };
 }
 

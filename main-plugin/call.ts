@@ -4,6 +4,7 @@
  *
  * There are three depths, because a DEL must not fail over what only an ADD needs (design, invariant 4), and GC and STATUS name no container.
  */
+import type { AttachmentName } from "../dataplane/alias.ts";
 import type { Environment } from "../lib/cni/environment.ts";
 import { refuseOwnNamespace } from "../lib/cni/own-namespace.ts";
 import type { CniRequest } from "../lib/cni/protocol.ts";
@@ -17,7 +18,6 @@ import { type Traits, traitsOf } from "../lib/datastore/traits.ts";
 import { TortieError } from "../lib/errors/errors.ts";
 import type { Logger } from "../lib/log/logger.ts";
 import { verifyNamespacePath } from "../lib/system/netns.ts";
-import { attachmentAlias } from "../lib/workload/alias.ts";
 import { type CniArgs, parseCniArgs, withIgnoreUnknown } from "../lib/workload/cni-args.ts";
 import { endpointKey } from "../lib/workload/endpoint.ts";
 import { identifyWorkload, type WorkloadIdentity } from "../lib/workload/identity.ts";
@@ -50,7 +50,8 @@ export interface AttachmentCall extends NetworkCall {
   /** Empty when FELIX_INTERFACEPREFIX allows none. */
   readonly hostInterface: string;
   readonly podInterface: string;
-  readonly alias: string;
+  /** What is written on the host end. */
+  readonly owner: AttachmentName;
 }
 
 /** A call that is about an attachment that is to be, or should be, there: ADD and CHECK. */
@@ -95,7 +96,7 @@ export function resolveAttachmentCall(call: NetworkCall): AttachmentCall {
     sandbox: request.netns,
     hostInterface: hostInterfaceNameIfAny(identity, env.FELIX_INTERFACEPREFIX),
     podInterface: interfaceName,
-    alias: attachmentAlias({ network, containerId, interfaceName }),
+    owner: { network, containerId, interfaceName, ...(identity.pod === "" ? {} : { workload: `${identity.namespace}/${identity.pod}` }) },
   };
 }
 

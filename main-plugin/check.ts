@@ -1,5 +1,7 @@
 /** CNI CHECK: compare the kernel, the addresses and the endpoint's record with what ADD left, and name every difference. */
 
+import type { RecordedLink } from "../dataplane/dataplane.ts";
+import { formatPrefix } from "../lib/addresses/address.ts";
 import { refuseOwnNamespace } from "../lib/cni/own-namespace.ts";
 import type { CniRequest, CniResult } from "../lib/cni/protocol.ts";
 import { parseResult } from "../lib/cni/result.ts";
@@ -23,10 +25,10 @@ export async function check(request: CniRequest, config: NetworkConfig, services
   const { destinations } = readIpamSection(request, !services.isStandalone);
   const { known, wishes } = await readSubject(attachment, config, services);
   const previous = previousResult(request, config, known);
-  const mac = previous.interfaces.find((one) => one.name === request.interfaceName && one.sandbox !== undefined)?.mac ?? wishes.mac;
   const plan = planAttachment(config, {
     ...attachment,
-    mac,
+    predecessors: [],
+    mac: wishes.mac,
     customDestinations: destinations,
     forwardOnNode: services.isStandalone,
   });
@@ -35,10 +37,10 @@ export async function check(request: CniRequest, config: NetworkConfig, services
   // The annotations that name addresses leave the result without routes (C§2.5).
   const hostRoutes = wishes.addresses.kind !== "ipam" || wantsHostRoutes(previous, plugin, services);
   const desired = desiredStateOf(plan, addresses, hostRoutes);
-  const differences = (await services.dataplane.inspect(desired)).map(
+  const differences = (await services.dataplane.inspect(desired, podEndOf(previous, request))).map(
     ({ side, object, wanted, found }) => `${side} ${object}: wanted ${wanted}, found ${found}`,
   );
-  differences.push(...recordDifferences(known, request.containerId, desired.pod.addresses));
+  differences.push(...recordDifferences(known, request.containerId, desired.pod.addresses.map(formatPrefix)));
   services.log.step("inspect");
   if (differences.length > 0) {
     throw new TortieError(
@@ -50,6 +52,12 @@ export async function check(request: CniRequest, config: NetworkConfig, services
   if (wishes.addresses.kind === "without-ipam") return;
   await chooseIpam(request, config, ipamStdinForDel(request), services).run("CHECK");
   services.log.step("ipam");
+}
+
+/** What the result of the whole chain says about the pod end: plugins after this one may have changed it. */
+function podEndOf(previous: CniResult, { interfaceName }: CniRequest): RecordedLink {
+  const { mac, mtu } = previous.interfaces.find(({ name, sandbox }) => name === interfaceName && sandbox !== undefined) ?? {};
+  return { mac, mtu };
 }
 
 /** `prevResult`, which runtimes must send; without it, what the record says. */

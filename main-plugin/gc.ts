@@ -11,28 +11,25 @@ import { nodeName } from "../lib/config/node-name.ts";
 import { attachmentsToKeep } from "../lib/config/valid-attachments.ts";
 import { isDatastoreFailure } from "../lib/datastore/datastore.ts";
 import type { WorkloadEndpoint } from "../lib/datastore/resources.ts";
-import { attachmentAliasPrefix, parseAttachmentAlias } from "../lib/workload/alias.ts";
 import { assertClusterReady } from "./cluster-ready.ts";
 import { chooseIpam } from "./ipam.ts";
 import { encode } from "./ipam-stdin.ts";
 import { Outcome } from "./outcome.ts";
-import { HOST_MAC } from "./plan.ts";
 import type { Services } from "./services.ts";
-
-/** How host ends begin unless FELIX_INTERFACEPREFIX says otherwise (C§4.1), which GC is not told. */
-const HOST_PREFIX = "cali";
 
 export async function gc(request: CniRequest, config: NetworkConfig, services: Services): Promise<void> {
   const validAttachments = attachmentsToKeep(config);
   const outcome = new Outcome(services.log);
-  await outcome.attempt("remove unfinished links", () => services.dataplane.removeUnfinished(HOST_PREFIX, HOST_MAC));
   const kept = [...validAttachments];
-
-  for (const { name, alias } of await services.dataplane.listOwned(attachmentAliasPrefix(request.network))) {
-    const owner = parseAttachmentAlias(alias);
-    if (owner === undefined || isListed(validAttachments, owner.containerId, owner.interfaceName)) continue;
-    const isGone = await outcome.attempt(`remove the link ${name} of container ${owner.containerId}`, () =>
-      services.dataplane.removeHostEnd(name, alias),
+  for (const link of await services.dataplane.list()) {
+    const { hostInterface, owner } = link;
+    if (owner === undefined) {
+      await outcome.attempt(`remove ${hostInterface}, which an ADD that was killed left`, () => services.dataplane.remove(link));
+      continue;
+    }
+    if (owner.network !== request.network || isListed(validAttachments, owner.containerId, owner.interfaceName)) continue;
+    const isGone = await outcome.attempt(`remove the link ${hostInterface} of container ${owner.containerId}`, () =>
+      services.dataplane.remove(link),
     );
     if (!isGone) kept.push({ containerID: owner.containerId, ifname: owner.interfaceName });
   }

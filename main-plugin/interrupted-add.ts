@@ -22,8 +22,9 @@ export async function takeAfterInterruption(address: Address | undefined, ipam: 
  *
  * The link of the interrupted ADD goes first: it may carry the addresses (design, invariant 3).
  */
-async function undoInterruptedAdd(ipam: IpamSource, { log, hostInterface, alias }: AddCall, { dataplane }: Node): Promise<void> {
+async function undoInterruptedAdd(ipam: IpamSource, call: AddCall, { dataplane }: Node): Promise<void> {
+  const { log, podInterface, hostInterface, owner } = call;
   log.info("an earlier ADD of this attachment was interrupted: what it took is given back first");
-  await dataplane.removeHostEnd(hostInterface, alias);
+  await dataplane.remove({ sandbox: "", podInterface, hostInterface, owner });
   await ipam.run("DEL");
 }

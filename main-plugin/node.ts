@@ -4,8 +4,9 @@
  */
 import type { Dataplane } from "../dataplane/dataplane.ts";
 import { LinuxDataplane } from "../dataplane/linux/linux-dataplane.ts";
-import { ensureMasquerade } from "../dataplane/linux/nat.ts";
+import type { NodeState } from "../dataplane/node-state.ts";
 import { createIpamServices, type IpamServices } from "../ipam-plugin/services.ts";
+import type { Prefix } from "../lib/addresses/address.ts";
 import type { Environment } from "../lib/cni/environment.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
 import type { Datastore } from "../lib/datastore/datastore.ts";
@@ -14,6 +15,7 @@ import { coreOf } from "../lib/datastore/kubernetes/core/core-of.ts";
 import { openDatastore } from "../lib/datastore/open.ts";
 import type { Logger } from "../lib/log/logger.ts";
 import type { NetworkCall } from "./call.ts";
+import { nodeStateOf } from "./plan-node.ts";
 
 export interface Node extends AsyncDisposable {
   readonly dataplane: Dataplane;
@@ -23,8 +25,8 @@ export interface Node extends AsyncDisposable {
   core(): Promise<KubernetesCore | undefined>;
   /** What the IPAM plugin needs when it is served in this process. */
   ipam(call: Pick<NetworkCall, "nodeName" | "env" | "log">): Promise<IpamServices>;
-  /** Makes the node masquerade traffic that leaves the pools, as their `natOutgoing` says. */
-  ensureOutgoing(): Promise<void>;
+  /** What this node must hold for an attachment with these addresses, where there is no Felix. */
+  state(call: Pick<NetworkCall, "env">, addresses: readonly Prefix[]): Promise<NodeState>;
 }
 
 /** @param log told of objects that a list leaves out because they cannot be read */
@@ -43,13 +45,7 @@ export function createNode(config: NetworkConfig, env: Environment, log: Pick<Lo
     datastore,
     core: async () => coreOf(await datastore()),
     ipam: async (call) => createIpamServices({ datastore: await datastore(), node: call.nodeName, env: call.env, log: call.log }),
-    async ensureOutgoing() {
-      const pools = (await (await datastore()).pools.list()).map(({ value }) => value);
-      ensureMasquerade(
-        pools.filter((pool) => pool.natOutgoing).map((pool) => pool.cidr),
-        pools.map((pool) => pool.cidr),
-      );
-    },
+    state: async (call, addresses) => nodeStateOf(call, addresses, await (await datastore()).pools.list()),
     async [Symbol.asyncDispose]() {
       await (await opened)?.[Symbol.asyncDispose]();
     },

@@ -5,7 +5,6 @@
  */
 import type { Dataplane } from "../dataplane/dataplane.ts";
 import { LinuxDataplane } from "../dataplane/linux/linux-dataplane.ts";
-import { ensureMasquerade } from "../dataplane/linux/nat.ts";
 import { createIpamServices, type IpamServices } from "../ipam-plugin/services.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
 import { nodeName } from "../lib/config/node-name.ts";
@@ -16,8 +15,6 @@ export interface Services extends Access {
   readonly dataplane: Dataplane;
   /** What the IPAM plugin needs when it is served in this process. */
   ipamServices(): Promise<IpamServices>;
-  /** Makes sure that traffic leaving the pools is masqueraded as their `natOutgoing` says. */
-  ensureOutgoing(): Promise<void>;
 }
 
 export function createServices(config: NetworkConfig, access: Access): Services {
@@ -26,12 +23,5 @@ export function createServices(config: NetworkConfig, access: Access): Services 
     ...access,
     dataplane: new LinuxDataplane(),
     ipamServices: once(async () => createIpamServices({ datastore: await datastore(), node: nodeName(config), env, log })),
-    async ensureOutgoing() {
-      const pools = (await (await datastore()).pools.list()).map(({ value }) => value);
-      ensureMasquerade(
-        pools.filter((pool) => pool.natOutgoing).map((pool) => pool.cidr),
-        pools.map((pool) => pool.cidr),
-      );
-    },
   };
 }

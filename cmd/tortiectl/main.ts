@@ -33,7 +33,7 @@ export async function tortiectl(argv: readonly string[], terminal: Terminal = pr
           "remove",
           "Remove tortie's nftables table; the next ADD that needs it makes it again",
           () => undefined,
-          async () => context.finish((await import("./nat-remove.ts")).natRemove(terminal)),
+          async () => context.finish(await (await import("./nat-remove.ts")).natRemove(terminal)),
         )
         .demandCommand(1, "nat: which command? (remove)"),
     )

@@ -1,6 +1,5 @@
 /** Addresses of an interface by rtnetlink (include/uapi/linux/if_addr.h). */
-import { bytesOf, formatPrefix, type Prefix, parsePrefix } from "../../lib/addresses/address.ts";
-import { TortieError } from "../../lib/errors/errors.ts";
+import { bytesOf, formatPrefix, type Prefix } from "../../lib/addresses/address.ts";
 import { attributeMap, bytes, encodeAttributes, readU32, u32 } from "../netlink/attribute.ts";
 import { NLM_F_CREATE, NLM_F_EXCL } from "../netlink/message.ts";
 import type { NetlinkSocket } from "../netlink/socket.ts";
@@ -46,13 +45,6 @@ export function listAddresses(socket: NetlinkSocket, index: number): InterfaceAd
     const flags = readU32(attributes.get(IFA_FLAGS)) ?? view.getUint8(2);
     return [{ prefix: { address: addressOf(family, local), length: view.getUint8(1) }, flags }];
   });
-}
-
-/** @throws TortieError `address-failed` when the text is no prefix */
-export function prefixOf(text: string): Prefix {
-  const prefix = parsePrefix(text);
-  if (prefix === undefined) throw new TortieError("address-failed", `"${text}" is not an address with a prefix length`);
-  return prefix;
 }
 
 /** The one of `addresses` with this address and length. */

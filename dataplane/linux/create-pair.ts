@@ -1,10 +1,13 @@
 /** Makes the pair of links: what may be there already, which kinds this kernel has, which values it takes (C§4.2 steps 1 to 4, C§4.5). */
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { errnoText } from "../../lib/system/errno.ts";
+import { attachmentAlias } from "../alias.ts";
 import type { DesiredState } from "../desired-state.ts";
 import { NetlinkError, type NetlinkSocket } from "../netlink/socket.ts";
 import { deleteHostLink } from "./delete-link.ts";
 import { getLink, type Link, type LinkKind, type Pair, pairRequest, setLinkMac } from "./link.ts";
+import { mayReplace } from "./ownership.ts";
+import type { Site } from "./site.ts";
 
 const EEXIST = 17;
 const EINVAL = 22;
@@ -25,60 +28,24 @@ export interface CreatedPair {
 }
 
 /**
- * Creates both ends, down, with names, MACs, MTU and queues. A host link of the wanted name is replaced: it is ours or an older sandbox's.
- * @param pod socket of the sandbox
+ * Creates both ends, down, with names, MACs, MTU and queues. A host link in the way is replaced if it is this workload's.
  * @throws TortieError `interface-exists`, `mtu-invalid`, `queues-invalid`, `mac-invalid`, `link-failed`; nothing of the pair is there then
  */
-export async function createPair(
-  host: NetlinkSocket,
-  pod: NetlinkSocket,
-  namespaceFd: number,
-  desired: DesiredState,
-): Promise<CreatedPair> {
+export async function createPair(site: Site, desired: DesiredState): Promise<CreatedPair> {
+  const { hostSocket, podSocket } = site;
   checkDevice(desired);
-  const kind = createFresh(host, pod, namespaceFd, desired);
+  const kind = await createFresh(site, desired);
+  const host = presentLink(hostSocket, desired.host.name);
   try {
-    const hostLink = await withMac(host, presentLink(host, desired.host.name), desired.host.mac);
-    return { kind, host: hostLink, pod: presentLink(pod, desired.pod.name) };
+    return {
+      kind,
+      host: await withMac(hostSocket, host, desired.host.mac),
+      pod: presentLink(podSocket, desired.pod.name),
+    };
   } catch (error) {
-    deleteHostLink(host, { name: desired.host.name });
+    await deleteHostLink(hostSocket, { index: host.index });
     throw error;
   }
-}
-
-/** As `createPair`, where neither name is taken and the MAC stays what it is told to be; else nothing is there afterwards. */
-export function createPairIfFree(
-  host: NetlinkSocket,
-  pod: NetlinkSocket,
-  namespaceFd: number,
-  desired: DesiredState,
-): CreatedPair | undefined {
-  checkDevice(desired);
-  const kind = createOfKind(host, desired.device.kind, pairOf(namespaceFd, desired));
-  try {
-    const pair = { kind, host: presentLink(host, desired.host.name), pod: presentLink(pod, desired.pod.name) };
-    if (pair.host.mac === desired.host.mac) return pair;
-  } catch {}
-  deleteHostLink(host, { name: desired.host.name });
-  return undefined;
-}
-
-/**
- * A pair that `createPairIfFree` made, once the whole state is known: what somebody else has done to it meanwhile is put right.
- * @param isLookedAt somebody has looked a moment ago, and nothing was wrong
- * @returns `undefined` when it is gone
- * @throws TortieError `mtu-invalid`, `link-failed`
- */
-export async function confirmPair(
-  host: NetlinkSocket,
-  pair: CreatedPair,
-  desired: DesiredState,
-  isLookedAt: boolean,
-): Promise<CreatedPair | undefined> {
-  checkDevice(desired);
-  if (isLookedAt) return pair;
-  const hostLink = getLink(host, { index: pair.host.index });
-  return hostLink && { ...pair, host: await withMac(host, hostLink, desired.host.mac) };
 }
 
 /** Refuses what the kernel would refuse with no more than "invalid argument" (recordings `mtu-67`, `mtu-70000`, `num-queues-5000`, `mtu-1279`). */
@@ -87,7 +54,7 @@ function checkDevice({ device, pod }: DesiredState): void {
   if (mtu !== 0 && (!Number.isInteger(mtu) || mtu < MTU.min || mtu > MTU.max)) {
     throw new TortieError("mtu-invalid", `invalid argument: mtu ${mtu} is out of range, ${MTU.min} to ${MTU.max}`);
   }
-  if (mtu !== 0 && mtu < MTU_MIN_IPV6 && pod.addresses.some((address) => address.includes(":"))) {
+  if (mtu !== 0 && mtu < MTU_MIN_IPV6 && pod.addresses.some(({ address }) => address.family === 6)) {
     throw new TortieError("mtu-invalid", `mtu ${mtu} is too small for IPv6 on ${pod.name}, which needs at least ${MTU_MIN_IPV6}`);
   }
   if (!Number.isInteger(queues) || queues < 1 || queues > QUEUES_MAX) {
@@ -95,18 +62,18 @@ function checkDevice({ device, pod }: DesiredState): void {
   }
 }
 
-function createFresh(host: NetlinkSocket, pod: NetlinkSocket, namespaceFd: number, desired: DesiredState): LinkKind {
-  const pair = pairOf(namespaceFd, desired);
+async function createFresh({ hostSocket, podSocket, namespace }: Site, desired: DesiredState): Promise<LinkKind> {
+  const pair = pairOf(namespace.fd, desired);
   try {
-    return createOfKind(host, desired.device.kind, pair);
+    return createOfKind(hostSocket, desired.device.kind, pair);
   } catch (error) {
     if (!(error instanceof NetlinkError) || error.errno !== EEXIST) throw refusal(error, desired);
   }
-  replaceHostLink(host, desired);
+  await replaceHostLink(hostSocket, desired);
   try {
-    return createOfKind(host, desired.device.kind, pair);
+    return createOfKind(hostSocket, desired.device.kind, pair);
   } catch (error) {
-    if (error instanceof NetlinkError && error.errno === EEXIST && getLink(pod, { name: desired.pod.name }) !== undefined) {
+    if (error instanceof NetlinkError && error.errno === EEXIST && getLink(podSocket, { name: desired.pod.name }) !== undefined) {
       const { pod, sandbox } = desired;
       throw new TortieError("interface-exists", `file exists: sandbox ${sandbox} already has an interface ${pod.name}`, { cause: error });
     }
@@ -118,14 +85,18 @@ function pairOf(namespaceFd: number, { device, host, pod }: DesiredState): Omit<
   return { mtu: device.mtu, queues: device.queues, host, pod: { name: pod.name, mac: pod.mac, namespaceFd } };
 }
 
-/** Removes the host link in the way, unless it is, by its alias, somebody else's and that matters here. */
-function replaceHostLink(socket: NetlinkSocket, { host }: DesiredState): void {
+/** Removes the host link in the way, unless somebody else owns it: two pods' names may make the same interface name. */
+async function replaceHostLink(socket: NetlinkSocket, { host }: DesiredState): Promise<void> {
   const link = getLink(socket, { name: host.name });
   if (link === undefined) return;
-  if (host.replaces === "unowned" && link.alias !== "" && link.alias !== host.alias) {
-    throw new TortieError("interface-exists", `file exists: host interface ${host.name} belongs to another attachment, "${link.alias}"`);
+  if (!mayReplace(link.alias, host)) {
+    const wanted = attachmentAlias(host.owner);
+    throw new TortieError(
+      "interface-exists",
+      `file exists: host interface ${host.name} belongs to another attachment, "${link.alias}", and is wanted for "${wanted}"`,
+    );
   }
-  deleteHostLink(socket, { index: link.index });
+  await deleteHostLink(socket, { index: link.index });
 }
 
 /** A kernel without netkit answers EOPNOTSUPP, and then a veth does; any other refusal is one (C§4.5). */

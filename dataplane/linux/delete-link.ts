@@ -3,18 +3,19 @@
  *
  * The kernel takes a link away in two parts: first, within a millisecond, it is unlisted with its peer, its addresses and routes, and everybody is told
  * (RTM_DELLINK); then the caller of the deletion waits some 20 ms for a grace period before the memory is freed (net/core/dev.c, netdev_run_todo).
- * The deletion runs on a thread of its own, so that the second part overlaps with what the process does next, and so that a kernel that
- * never comes back cannot hold the operation up for ever (C§4.7).
+ * So the deletion runs on a thread of its own and its news is looked for without blocking: the second part overlaps with whatever comes next, a
+ * process that serves many calls goes on with the others, and a kernel that never comes back holds nobody up for ever (C§4.7).
  */
 import { TortieError } from "../../lib/errors/errors.ts";
 import { startWrite } from "../../lib/system/background-write.ts";
-import { pollReadable } from "../../lib/system/poll.ts";
 import { NETLINK_ROUTE, NetlinkError, NetlinkSocket, RTMGRP_LINK } from "../netlink/socket.ts";
 import { deleteRequest, getLink, isDeletionOf, type Link, type LinkKey } from "./link.ts";
 
 /** C§4.7 */
 const DELETION_LIMIT_MS = 20_000;
 const ENODEV = 19;
+/** The news takes about a millisecond: it is looked for at every turn of the event loop first, then less and less often. */
+const LOOK = { eagerTurns: 50, firstDelayMs: 1, longestDelayMs: 20 };
 
 /** Where a link is, and how it is to be deleted. */
 export interface Deletion {
@@ -31,11 +32,11 @@ export interface Deletion {
  * @returns whether there was one
  * @throws NetlinkError when the kernel refuses; TortieError `link-delete-timeout`
  */
-export function deleteLink(deletion: Deletion, key: LinkKey): boolean {
+export async function deleteLink(deletion: Deletion, key: LinkKey): Promise<boolean> {
   const link = getLink(deletion.socket, key);
   if (link === undefined) return false;
   try {
-    deleteObserved(deletion, link);
+    await deleteObserved(deletion, link);
   } catch (error) {
     if (!(error instanceof NetlinkError) || error.errno !== ENODEV) throw error;
   }
@@ -43,12 +44,12 @@ export function deleteLink(deletion: Deletion, key: LinkKey): boolean {
 }
 
 /** Deletes a link of the host, that is, of the namespace the thread is in. */
-export function deleteHostLink(socket: NetlinkSocket, key: LinkKey): boolean {
+export async function deleteHostLink(socket: NetlinkSocket, key: LinkKey): Promise<boolean> {
   using monitor = NetlinkSocket.open(NETLINK_ROUTE, RTMGRP_LINK);
-  return deleteLink({ socket, monitor, where: "on the host" }, key);
+  return await deleteLink({ socket, monitor, where: "on the host" }, key);
 }
 
-function deleteObserved({ socket, monitor, where, limitMs = DELETION_LIMIT_MS }: Deletion, { index, name }: Link): void {
+async function deleteObserved({ socket, monitor, where, limitMs = DELETION_LIMIT_MS }: Deletion, { index, name }: Link): Promise<void> {
   const end = performance.now() + limitMs;
   const request = deleteRequest({ index });
   try {
@@ -58,17 +59,19 @@ function deleteObserved({ socket, monitor, where, limitMs = DELETION_LIMIT_MS }:
     socket.request(request);
     return;
   }
-  for (;;) {
-    const ready = pollReadable([socket.fd, monitor.fd], end - performance.now());
-    if (ready.length === 0) {
-      socket.abandon();
+  for (let looks = 0; ; looks++) {
+    if (monitor.news().some((message) => isDeletionOf(message, index))) return;
+    // An answer before the news: the kernel refused, or the news was lost.
+    if (socket.isAnswered()) return;
+    if (performance.now() >= end) {
       throw new TortieError("link-delete-timeout", `timed out deleting device ${where}: ${name} is still there after ${limitMs / 1000} s`);
     }
-    if (ready.includes(monitor.fd) && monitor.events().some((message) => isDeletionOf(message, index))) return;
-    // An answer before the news: the kernel refused, or the news was lost.
-    if (ready.includes(socket.fd)) {
-      socket.answer();
-      return;
-    }
+    await pause(looks);
   }
+}
+
+async function pause(looks: number): Promise<void> {
+  if (looks < LOOK.eagerTurns) return new Promise((resolve) => setImmediate(resolve));
+  const delayMs = Math.min(LOOK.firstDelayMs * 2 ** Math.floor((looks - LOOK.eagerTurns) / 10), LOOK.longestDelayMs);
+  return new Promise((resolve) => setTimeout(resolve, delayMs));
 }

@@ -1,45 +1,80 @@
 /** Takes the links of an attachment away; what is gone already counts as taken away (C§4.7). */
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { inNamespace, type OpenNamespace, openNamespace } from "../../lib/system/netns.ts";
-import type { Attachment } from "../desired-state.ts";
+import { isAttachmentAlias, namesAttachment, parseAttachmentAlias } from "../alias.ts";
+import type { AttachedLink, LinkOfAttachment, Removal } from "../dataplane.ts";
 import { NETLINK_ROUTE, NetlinkError, NetlinkSocket, RTMGRP_LINK } from "../netlink/socket.ts";
 import { deleteHostLink, deleteLink } from "./delete-link.ts";
-import { getLink } from "./link.ts";
+import { getLink, type Link, type LinkKey } from "./link.ts";
+import { isUnfinished, mayReplace } from "./ownership.ts";
 
 /**
  * Deletes the link in the sandbox, whatever its type, and then the host end if it is still there and still of this attachment.
  * Both are tried, whatever happens to the first.
+ *
+ * Neither is touched when the host end, whose name is the workload's own, says that it belongs to another container by now: the ADD of
+ * that one has replaced the link of this one, and the interface that a sandbox both share has under this name is the newer one's
+ * (design, invariant 7; Calico takes it away, recordings add-twice-new-id, del-foreign-id).
  * @param limitMs how long the kernel may take for the one in the sandbox
  * @throws TortieError `netns-invalid`, `link-delete-timeout`, `link-failed`
  */
-export function detach(attachment: Attachment, limitMs?: number): void {
+export async function detach(link: LinkOfAttachment, limitMs?: number): Promise<Removal> {
+  const alias = link.hostInterface === "" ? undefined : aliasOf(link.hostInterface);
+  if (alias !== undefined && isOfAnotherContainer(alias, link)) return { keptFor: alias };
   try {
-    if (attachment.sandbox !== "") deleteInSandbox(attachment.sandbox, attachment.podInterface, limitMs);
+    if (link.sandbox !== "") await deleteInSandbox(link.sandbox, link.podInterface, limitMs);
   } finally {
-    if (attachment.hostInterface !== "") detachHostEnd(attachment.hostInterface, attachment.alias);
+    if (link.hostInterface !== "") await deleteHostEnd({ name: link.hostInterface }, (found) => isRemovable(found, link));
   }
+  return {};
 }
 
-/** Deletes a link of the host if its alias is still `alias`: the name alone may by now be another attachment's. */
-export function detachHostEnd(name: string, alias: string): void {
+/** Deletes a link that `list` found, if it still is what it was. @throws TortieError `link-failed`, `link-delete-timeout` */
+export async function detachFound({ index, owner }: AttachedLink): Promise<Removal> {
+  await deleteHostEnd({ index }, (link) => (owner === undefined ? isUnfinished(link) : namesAttachment(link.alias, owner)));
+  return {};
+}
+
+/** An alias that is no attachment's (none at all, or somebody's own) says nothing about whose the link is. */
+function isOfAnotherContainer(alias: string, { owner, predecessors }: LinkOfAttachment): boolean {
+  if (!isAttachmentAlias(alias) || namesAttachment(alias, owner)) return false;
+  if (predecessors !== undefined && mayReplace(alias, { owner, predecessors })) return false;
+  return parseAttachmentAlias(alias)?.containerId !== owner.containerId;
+}
+
+function isRemovable({ alias }: Link, { owner, predecessors }: LinkOfAttachment): boolean {
+  return predecessors === undefined ? namesAttachment(alias, owner) : mayReplace(alias, { owner, predecessors });
+}
+
+function aliasOf(name: string): string | undefined {
   using socket = NetlinkSocket.open(NETLINK_ROUTE);
-  const link = getLink(socket, { name });
-  if (link === undefined || link.alias !== alias) return;
+  return getLink(socket, { name })?.alias;
+}
+
+/** Deletes a link of the host if it is the right one: what was found a moment ago may have changed, and a name alone proves nothing. */
+async function deleteHostEnd(key: LinkKey, isRight: (link: Link) => boolean): Promise<void> {
+  using socket = NetlinkSocket.open(NETLINK_ROUTE);
+  const link = getLink(socket, key);
+  if (link === undefined || !isRight(link)) return;
   try {
-    deleteHostLink(socket, { index: link.index });
+    await deleteHostLink(socket, { index: link.index });
   } catch (error) {
     if (!(error instanceof NetlinkError)) throw error;
-    throw new TortieError("link-failed", `failed to delete host interface ${name}: ${messageOf(error)}`, { cause: error });
+    throw new TortieError("link-failed", `failed to delete host interface ${link.name}: ${messageOf(error)}`, { cause: error });
   }
 }
 
-function deleteInSandbox(sandbox: string, name: string, limitMs?: number): void {
+async function deleteInSandbox(sandbox: string, name: string, limitMs?: number): Promise<void> {
   using namespace = open(sandbox);
   if (namespace === undefined) return;
-  using sockets = enter(namespace);
+  using opened = new DisposableStack();
+  const [socket, monitor] = inNamespace(namespace, () => [
+    opened.use(NetlinkSocket.open(NETLINK_ROUTE)),
+    opened.use(NetlinkSocket.open(NETLINK_ROUTE, RTMGRP_LINK)),
+  ]);
   try {
     const limit = limitMs === undefined ? {} : { limitMs };
-    deleteLink({ socket: sockets.request, monitor: sockets.monitor, where: `in netns ${sandbox}`, ...limit }, { name });
+    await deleteLink({ socket, monitor, where: `in netns ${sandbox}`, ...limit }, { name });
   } catch (error) {
     if (!(error instanceof NetlinkError)) throw error;
     const message = `failed to clean up workload's pod interface inside netns: ${name} in ${sandbox}: ${messageOf(error)}`;
@@ -56,19 +91,4 @@ function open(sandbox: string): OpenNamespace | undefined {
     if (error.word === "netns-missing") return undefined;
     throw new TortieError(error.word, `failed to enter netns: ${error.message}`, { cause: error });
   }
-}
-
-function enter(namespace: OpenNamespace): { request: NetlinkSocket; monitor: NetlinkSocket } & Disposable {
-  return inNamespace(namespace, () => {
-    const request = NetlinkSocket.open(NETLINK_ROUTE);
-    const monitor = NetlinkSocket.open(NETLINK_ROUTE, RTMGRP_LINK);
-    return {
-      request,
-      monitor,
-      [Symbol.dispose]() {
-        request[Symbol.dispose]();
-        monitor[Symbol.dispose]();
-      },
-    };
-  });
 }

@@ -5,7 +5,7 @@ import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { Route } from "../desired-state.ts";
 import { NetlinkError, type NetlinkSocket } from "../netlink/socket.ts";
 import { getLink } from "./link.ts";
-import { addRoute, destinationOf, isSameRoute, isToSameDestination, type KernelRoute, listRoutes } from "./route.ts";
+import { addRoute, isSameRoute, isToSameDestination, type KernelRoute, listRoutes } from "./route.ts";
 
 const EEXIST = 17;
 /** A conflicting route may vanish before it can be looked at; each further try needs another one to come and go. */
@@ -25,7 +25,7 @@ export function installRoute(socket: NetlinkSocket, index: number, name: string,
       if (error.errno !== EEXIST) {
         throw new TortieError("route-failed", `failed to add route (${describe(route, index)}) to interface ${name}: ${messageOf(error)}`);
       }
-      const there = listRoutes(socket, destinationOf(route).address.family).filter((found) => isToSameDestination(found, route));
+      const there = listRoutes(socket, route.destination.address.family).filter((found) => isToSameDestination(found, route));
       if (there.some((found) => isSameRoute(found, route, index))) return;
       const [other] = there;
       if (other !== undefined || tries === TRIES) throw conflict(socket, index, name, route, other);
@@ -39,10 +39,10 @@ function conflict(socket: NetlinkSocket, index: number, name: string, route: Rou
   if (route.gateway === undefined) {
     return new TortieError("route-conflict", `route (${wanted}) already exists for an interface other than '${name}': route ${owner}`);
   }
-  const family = destinationOf(route).address.family;
+  const family = route.destination.address.family;
   return new TortieError(
     "route-conflict",
-    `failed to add IPv${family} route for ${route.destination} via ${route.gateway}: file exists: route (${wanted}) is wanted for ${name}, there is route ${owner}`,
+    `failed to add IPv${family} route for ${formatPrefix(route.destination)} via ${formatAddress(route.gateway)}: file exists: route (${wanted}) is wanted for ${name}, there is route ${owner}`,
   );
 }
 
@@ -52,7 +52,8 @@ function interfaceName(socket: NetlinkSocket, index: number): string {
 }
 
 function describe(route: Route, index: number): string {
-  return `Ifindex: ${index}, Dst: ${route.destination}${route.gateway === undefined ? "" : `, Via: ${route.gateway}`}, Scope: ${route.scope}`;
+  const gateway = route.gateway === undefined ? "" : `, Via: ${formatAddress(route.gateway)}`;
+  return `Ifindex: ${index}, Dst: ${formatPrefix(route.destination)}${gateway}, Scope: ${route.scope}`;
 }
 
 function describeFound(found: KernelRoute, name: string): string {

@@ -16,6 +16,7 @@ const IFLA_LINKINFO = 18;
 const IFLA_IFALIAS = 20;
 const IFLA_AF_SPEC = 26;
 const IFLA_NET_NS_FD = 28;
+const IFLA_GROUP = 27;
 const IFLA_EXT_MASK = 29;
 const IFLA_NUM_TX_QUEUES = 31;
 const IFLA_NUM_RX_QUEUES = 32;
@@ -38,6 +39,13 @@ const AF_INET6 = 10;
 const IFF_UP = 1;
 const ENODEV = 19;
 
+/**
+ * The group of a host end between its creation and the moment its owner is written on it: the alias is not taken in the creating message, the group
+ * is. "TORT" in ASCII, so that nobody else has it.
+ */
+export const UNFINISHED_GROUP = 0x544f5254;
+const DEFAULT_GROUP = 0;
+
 export type LinkKind = "veth" | "netkit";
 
 export interface Link {
@@ -47,11 +55,10 @@ export interface Link {
   readonly mac: string;
   readonly mtu: number;
   readonly alias: string;
+  readonly group: number;
   readonly isUp: boolean;
   /** "veth", "bridge"; "" for hardware and lo. */
   readonly kind: string;
-  readonly txQueues: number;
-  readonly rxQueues: number;
 }
 
 /** The two ends of a new pair, and what both have in common. */
@@ -99,6 +106,7 @@ export function pairRequest(pair: Pair): Request {
       bytes(IFLA_ADDRESS, macBytes(pair.host.mac)),
       ...common,
       u32(IFLA_TXQLEN, 0),
+      u32(IFLA_GROUP, UNFINISHED_GROUP),
       nest(IFLA_LINKINFO, [text(IFLA_INFO_KIND, pair.kind), nest(IFLA_INFO_DATA, data)]),
     ]),
   };
@@ -129,8 +137,10 @@ export function setLinkMac(socket: NetlinkSocket, index: number, mac: string): v
   socket.request({ type: RTM_SETLINK, payload: linkPayload(index, 0, [bytes(IFLA_ADDRESS, macBytes(mac))]) });
 }
 
+/** Says on a link whose it is, and takes away the mark of an unfinished one. */
 export function setLinkAlias(socket: NetlinkSocket, index: number, alias: string): void {
-  socket.request({ type: RTM_SETLINK, payload: linkPayload(index, 0, [text(IFLA_IFALIAS, alias)]) });
+  const attributes = [text(IFLA_IFALIAS, alias), u32(IFLA_GROUP, DEFAULT_GROUP)];
+  socket.request({ type: RTM_SETLINK, payload: linkPayload(index, 0, attributes) });
 }
 
 /** Who makes the IPv6 link-local address of a link when it goes up: the kernel from its MAC, or nobody. @throws NetlinkError */
@@ -190,8 +200,7 @@ function parseLink(message: Message): Link {
     mac: formatMac(attributes.get(IFLA_ADDRESS) ?? new Uint8Array()),
     mtu: readU32(attributes.get(IFLA_MTU)) ?? 0,
     alias: readText(attributes.get(IFLA_IFALIAS)) ?? "",
+    group: readU32(attributes.get(IFLA_GROUP)) ?? 0,
     kind: info === undefined ? "" : (readText(attributeMap(info).get(IFLA_INFO_KIND)) ?? ""),
-    txQueues: readU32(attributes.get(IFLA_NUM_TX_QUEUES)) ?? 0,
-    rxQueues: readU32(attributes.get(IFLA_NUM_RX_QUEUES)) ?? 0,
   };
 }

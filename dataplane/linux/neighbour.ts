@@ -1,5 +1,5 @@
 /** Neighbours that are known without asking, by rtnetlink (include/uapi/linux/neighbour.h). */
-import { bytesOf, parseAddress } from "../../lib/addresses/address.ts";
+import { type Address, bytesOf, formatAddress } from "../../lib/addresses/address.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { Neighbour } from "../desired-state.ts";
 import { attributeMap, bytes, encodeAttributes } from "../netlink/attribute.ts";
@@ -21,13 +21,15 @@ export function addNeighbour(socket: NetlinkSocket, index: number, neighbour: Ne
   try {
     socket.request({ type: RTM_NEWNEIGH, flags: NLM_F_CREATE | NLM_F_REPLACE, payload });
   } catch (error) {
-    throw new TortieError("neighbour-failed", `failed to add neighbour ${neighbour.address}: ${messageOf(error)}`, { cause: error });
+    throw new TortieError("neighbour-failed", `failed to add neighbour ${formatAddress(neighbour.address)}: ${messageOf(error)}`, {
+      cause: error,
+    });
   }
 }
 
 /** The MAC of a permanent neighbour; `undefined` when there is no such neighbour. @throws NetlinkError */
-export function findNeighbour(socket: NetlinkSocket, index: number, address: string): string | undefined {
-  const wanted = addressBytes(address);
+export function findNeighbour(socket: NetlinkSocket, index: number, address: Address): string | undefined {
+  const wanted = bytesOf(address);
   for (const { payload } of socket.dump({ type: RTM_GETNEIGH, payload: new Uint8Array(NDMSG_BYTES) })) {
     const view = new DataView(payload.buffer, payload.byteOffset, payload.length);
     if (view.getInt32(4, true) !== index || (view.getUint16(8, true) & NUD_PERMANENT) === 0) continue;
@@ -40,19 +42,12 @@ export function findNeighbour(socket: NetlinkSocket, index: number, address: str
   return undefined;
 }
 
-function addressBytes(text: string): Uint8Array {
-  const address = parseAddress(text);
-  if (address === undefined) throw new TortieError("neighbour-failed", `"${text}" is not an address`);
-  return bytesOf(address);
-}
-
 /** struct ndmsg and attributes. */
 function neighbourPayload(index: number, { address, mac }: Neighbour): Uint8Array {
-  const destination = addressBytes(address);
-  const tail = encodeAttributes([bytes(NDA_DST, destination), bytes(NDA_LLADDR, macBytes(mac))]);
+  const tail = encodeAttributes([bytes(NDA_DST, bytesOf(address)), bytes(NDA_LLADDR, macBytes(mac))]);
   const result = new Uint8Array(NDMSG_BYTES + tail.length);
   const view = new DataView(result.buffer);
-  view.setUint8(0, numberOf(destination.length === 4 ? 4 : 6));
+  view.setUint8(0, numberOf(address.family));
   view.setInt32(4, index, true);
   view.setUint16(8, NUD_PERMANENT, true);
   result.set(tail, NDMSG_BYTES);

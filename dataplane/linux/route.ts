@@ -4,7 +4,6 @@ import type { Route } from "../desired-state.ts";
 import { attributeMap, bytes, encodeAttributes, readU32, u32 } from "../netlink/attribute.ts";
 import { type Message, NLM_F_CREATE, NLM_F_EXCL } from "../netlink/message.ts";
 import { NetlinkError, type NetlinkSocket, type Request } from "../netlink/socket.ts";
-import { prefixOf } from "./address.ts";
 import { addressOf, familyOf, numberOf } from "./wire.ts";
 
 const RTM_NEWROUTE = 24;
@@ -30,15 +29,10 @@ export interface KernelRoute {
   readonly scope: string;
 }
 
-/** The destination of a route, with the family that the route is of. */
-export function destinationOf(route: Route): Prefix {
-  return prefixOf(route.destination);
-}
-
 /** @throws NetlinkError; EEXIST when there is a route to that destination, through whatever interface */
 export function addRoute(socket: NetlinkSocket, index: number, route: Route): void {
-  const { address, length } = destinationOf(route);
-  const gateway = gatewayOf(route);
+  const { gateway } = route;
+  const { address, length } = route.destination;
   const attributes = encodeAttributes([
     ...(length > 0 ? [bytes(RTA_DST, bytesOf(address))] : []),
     ...(gateway === undefined ? [] : [bytes(RTA_GATEWAY, bytesOf(gateway))]),
@@ -75,16 +69,16 @@ export function listRoutes(socket: NetlinkSocket, family: Family, index?: number
 
 /** Whether the kernel's route goes to the same destination, address and length. */
 export function isToSameDestination(found: KernelRoute, route: Route): boolean {
-  return formatPrefix(found.destination) === formatPrefix(destinationOf(route));
+  return formatPrefix(found.destination) === formatPrefix(route.destination);
 }
 
 /** Whether the kernel's route is the wanted one through that interface. IPv6 routes have no scope of their own (C§4.4). */
 export function isSameRoute(found: KernelRoute, route: Route, index: number): boolean {
-  const gateway = gatewayOf(route);
   return (
     isToSameDestination(found, route) &&
     found.index === index &&
-    (found.gateway === undefined ? "" : formatAddress(found.gateway)) === (gateway === undefined ? "" : formatAddress(gateway)) &&
+    (found.gateway === undefined ? "" : formatAddress(found.gateway)) ===
+      (route.gateway === undefined ? "" : formatAddress(route.gateway)) &&
     (found.destination.address.family === 6 || found.scope === route.scope)
   );
 }
@@ -97,11 +91,6 @@ function dumpOrNothing(socket: NetlinkSocket, request: Request): Message[] {
     if (error instanceof NetlinkError && error.errno === ENOENT) return [];
     throw error;
   }
-}
-
-function gatewayOf(route: Route): Address | undefined {
-  if (route.gateway === undefined) return undefined;
-  return prefixOf(`${route.gateway}/${route.gateway.includes(":") ? 128 : 32}`).address;
 }
 
 function scopeName(number: number): string {

@@ -2,8 +2,13 @@
  * One conversation with the kernel: requests with acknowledgements, dumps, and batches. A socket belongs to the network namespace in which it was
  * opened, for ever; so one socket for each namespace, and no need to be inside it to use it.
  *
- * Everything is synchronous: the kernel carries a request out within send(2) and its answer is there when that returns.
+ * Requests are synchronous: the kernel carries one out within send(2) and its answer is there when that returns. What takes the kernel long, the
+ * deletion of a link, is sent by somebody else (`prepare`) and looked for without waiting (`isAnswered`, `news`).
+ *
+ * Only the kernel is listened to. Whoever is privileged in the socket's namespace, such as a pod with CAP_NET_ADMIN, can send to it as
+ * well; the sender's port tells them apart (netlink(7): the kernel's is 0), and sequence numbers begin where nobody can guess.
  */
+import { randomInt } from "node:crypto";
 import { errnoName, errnoText } from "../../lib/system/errno.ts";
 import { closeFile } from "../../lib/system/files.ts";
 import { lastErrno, libc } from "../../lib/system/libc.ts";
@@ -30,11 +35,16 @@ const NETLINK_GET_STRICT_CHK = 12;
 const SOL_SOCKET = 1;
 const SO_RCVTIMEO = 20;
 const MSG_TRUNC = 0x20;
+const MSG_DONTWAIT = 0x40;
 const EINTR = 4;
 const EAGAIN = 11;
 const ENOBUFS = 105;
 const ECANCELED = 125;
 const SOCKADDR_BYTES = 12;
+/** struct sockaddr_nl as words: nl_pid is the second. */
+const SENDER_PORT = 1;
+/** Half of all numbers are left to count up from the first, which is random. */
+const FIRST_SEQUENCE_LIMIT = 2 ** 31;
 
 export const NETLINK_ROUTE = 0;
 export const NETLINK_NETFILTER = 12;
@@ -74,15 +84,18 @@ export class NetlinkError extends Error {
 export class NetlinkSocket implements Disposable {
   readonly #fd: number;
   #buffer = new Uint8Array(ANSWER_BYTES);
-  #sequence = 0;
+  readonly #sender = new Uint32Array(SOCKADDR_BYTES / 4);
+  readonly #senderLength = new Uint32Array(1);
+  #sequence = randomInt(FIRST_SEQUENCE_LIMIT);
   #isOpen = true;
 
-  private constructor(fd: number) {
+  /** @param fd a datagram socket whose other side speaks netlink; `open` makes one to the kernel */
+  constructor(fd: number) {
     this.#fd = fd;
   }
 
   /**
-   * @param groups bit mask of the groups whose news `events()` has (RTMGRP_*)
+   * @param groups bit mask of the groups whose news `news()` has (RTMGRP_*)
    * @throws NetlinkError
    */
   static open(protocol: number, groups = 0): NetlinkSocket {
@@ -101,25 +114,33 @@ export class NetlinkSocket implements Disposable {
     return new NetlinkSocket(fd);
   }
 
-  /** For calls that go around this class, such as a write with a time limit. */
+  /** For calls that go around this class, such as a write on another thread. */
   get fd(): number {
     return this.#fd;
   }
 
-  /** The bytes of a request with an acknowledgement, for callers that send them themselves; `answer()` then waits for it. */
+  /** The bytes of a request with an acknowledgement, for callers that send them themselves; `isAnswered()` then tells of it. */
   prepare(request: Request): Uint8Array {
     return encodeMessage({ ...request, flags: (request.flags ?? 0) | NLM_F_REQUEST | NLM_F_ACK, sequence: ++this.#sequence });
   }
 
-  /** The messages that answer the request prepared last, up to its acknowledgement. @throws NetlinkError when the kernel refused it */
-  answer(): Message[] {
-    return this.#collect(this.#sequence, (message) => message.type === NLMSG_ERROR);
+  /** Whether the kernel has acknowledged the request prepared last; does not wait. @throws NetlinkError when the kernel refused it */
+  isAnswered(): boolean {
+    for (let messages = this.#receive(MSG_DONTWAIT); messages !== undefined; messages = this.#receive(MSG_DONTWAIT)) {
+      for (const message of messages) {
+        if (message.sequence !== this.#sequence || message.type !== NLMSG_ERROR) continue;
+        const { errno, detail } = parseAcknowledgement(message);
+        if (errno !== 0) throw new NetlinkError(errno, detail);
+        return true;
+      }
+    }
+    return false;
   }
 
   /** Has one request carried out and returns what comes with it: nothing for a change, one message for a "get". @throws NetlinkError */
   request(request: Request): Message[] {
     this.#send(this.prepare(request));
-    return this.answer();
+    return this.#collect(this.#sequence, (message) => message.type === NLMSG_ERROR);
   }
 
   /** Everything a dump has; it is begun again when a change disturbed it. @throws NetlinkError */
@@ -152,7 +173,7 @@ export class NetlinkSocket implements Disposable {
     this.#send(concatenate(encoded));
     let refusal: NetlinkError | undefined;
     while (waiting.size > 0) {
-      for (const message of this.#receive()) {
+      for (const message of this.#await()) {
         if (message.type !== NLMSG_ERROR || message.sequence < first) continue;
         const { errno, detail } = parseAcknowledgement(message);
         if (errno !== 0 && (refusal === undefined || refusal.errno === ECANCELED)) refusal = new NetlinkError(errno, detail);
@@ -165,19 +186,18 @@ export class NetlinkSocket implements Disposable {
     if (refusal !== undefined) throw refusal;
   }
 
-  /** The news that has come since the last call; waits for some when there is none. News that was too much for the socket is lost. */
-  events(): Message[] {
-    try {
-      return this.#receive();
-    } catch (error) {
-      if (error instanceof NetlinkError && error.errno === ENOBUFS) return [];
-      throw error;
+  /** The news that has come since the last call; does not wait. News that was too much for the socket is lost. @throws NetlinkError */
+  news(): Message[] {
+    const result: Message[] = [];
+    for (;;) {
+      try {
+        const messages = this.#receive(MSG_DONTWAIT);
+        if (messages === undefined) return result;
+        result.push(...messages);
+      } catch (error) {
+        if (!(error instanceof NetlinkError) || error.errno !== ENOBUFS) throw error;
+      }
     }
-  }
-
-  /** Leaves the descriptor open for ever: another thread may still be about to use it. */
-  abandon(): void {
-    this.#isOpen = false;
   }
 
   [Symbol.dispose](): void {
@@ -188,7 +208,7 @@ export class NetlinkSocket implements Disposable {
   #collect(sequence: number, isEnd: (message: Message) => boolean): Message[] {
     const result: Message[] = [];
     for (;;) {
-      for (const message of this.#receive()) {
+      for (const message of this.#await()) {
         // An answer to a request that was given up.
         if (message.sequence !== sequence) continue;
         if (!isEnd(message)) {
@@ -209,16 +229,32 @@ export class NetlinkSocket implements Disposable {
     }
   }
 
-  /** The messages of the next datagram, copied out of the buffer. */
-  #receive(): Message[] {
-    for (;;) {
-      const length = libc().recv(this.#fd, this.#buffer, this.#buffer.length, MSG_TRUNC);
-      if (length > this.#buffer.length) throw new NetlinkError(0, `an answer of ${length} bytes was cut off`);
-      if (length >= 0) return parseMessages(this.#buffer.slice(0, length));
-      const errno = lastErrno();
-      if (errno === EAGAIN) throw new NetlinkError(errno, `no answer within ${ANSWER_LIMIT_SECONDS} s`);
-      if (errno !== EINTR) throw new NetlinkError(errno);
+  /** The messages of the kernel's next datagram. @throws NetlinkError when none comes within the limit */
+  #await(): Message[] {
+    const messages = this.#receive(0);
+    if (messages === undefined) throw new NetlinkError(EAGAIN, `no answer within ${ANSWER_LIMIT_SECONDS} s`);
+    return messages;
+  }
+
+  /** The messages of the kernel's next datagram, copied out of the buffer; `undefined` when there is none in time. */
+  #receive(flags: number): Message[] | undefined {
+    const end = performance.now() + ANSWER_LIMIT_SECONDS * 1000;
+    while (performance.now() < end) {
+      this.#senderLength[0] = SOCKADDR_BYTES;
+      const buffer = this.#buffer;
+      const length = libc().recvfrom(this.#fd, buffer, buffer.length, MSG_TRUNC | flags, this.#sender, this.#senderLength);
+      if (length < 0) {
+        const errno = lastErrno();
+        if (errno === EAGAIN) return undefined;
+        if (errno !== EINTR) throw new NetlinkError(errno);
+        continue;
+      }
+      // Whatever somebody else has to say, however long it is.
+      if (this.#sender[SENDER_PORT] !== 0) continue;
+      if (length > buffer.length) throw new NetlinkError(0, `an answer of ${length} bytes was cut off`);
+      return parseMessages(buffer.slice(0, length));
     }
+    return undefined;
   }
 }
 

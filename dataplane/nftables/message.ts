@@ -78,13 +78,21 @@ export function deleteTable(family: TableFamily, name: string): Request {
   return message(NFT_MSG.deleteTable, family, 0, [text(NFTA_TABLE_NAME, name)]);
 }
 
-export function newNatChain(family: TableFamily, table: string, name: string, hook: number, priority: number): Request {
+/** A chain that packets come to by themselves, at a hook. */
+export interface BaseChain {
+  readonly name: string;
+  readonly type: "filter" | "nat";
+  readonly hook: number;
+  readonly priority: number;
+}
+
+export function newChain(family: TableFamily, table: string, { name, type, hook, priority }: BaseChain): Request {
   return message(NFT_MSG.newChain, family, NLM_F_CREATE, [
     text(NFTA_CHAIN_TABLE, table),
     text(NFTA_CHAIN_NAME, name),
     nest(NFTA_CHAIN_HOOK, [u32be(NFTA_HOOK_HOOKNUM, hook), u32be(NFTA_HOOK_PRIORITY, priority)]),
     u32be(NFTA_CHAIN_POLICY, NF_ACCEPT),
-    text(NFTA_CHAIN_TYPE, "nat"),
+    text(NFTA_CHAIN_TYPE, type),
   ]);
 }
 

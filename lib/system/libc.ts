@@ -13,10 +13,11 @@ const SYMBOLS = {
   bind: { args: ["i32", "ptr", "u32"], returns: "i32" },
   // ssize_t cut to 32 bits: no buffer of ours comes near 2 GiB, and -1 stays -1.
   send: { args: ["i32", "ptr", "usize", "i32"], returns: "i32" },
-  recv: { args: ["i32", "ptr", "usize", "i32"], returns: "i32" },
+  recvfrom: { args: ["i32", "ptr", "usize", "i32", "ptr", "ptr"], returns: "i32" },
   setns: { args: ["i32", "i32"], returns: "i32" },
   flock: { args: ["i32", "i32"], returns: "i32" },
-  poll: { args: ["ptr", "u64", "i32"], returns: "i32" },
+  // Variadic in C; with one number it is called like this on Linux.
+  fcntl: { args: ["i32", "i32", "i32"], returns: "i32" },
   aio_write: { args: ["ptr"], returns: "i32" },
   aio_error: { args: ["ptr"], returns: "i32" },
   abort: { args: [], returns: "void" },

@@ -36,6 +36,11 @@ export function hostInterfaceNameIfAny(identity: WorkloadIdentity, prefixes: str
   }
 }
 
+/** How the host ends begin that may be made with this list. @throws TortieError `interface-prefix-invalid` */
+export function hostInterfacePrefixes(prefixes: string | undefined): readonly string[] {
+  return [...new Set([DEFAULT_PREFIX, firstPrefix(prefixes)])];
+}
+
 /** Prefix and leading hex digits of SHA-1 over `<namespace>.<pod>`. @throws TortieError `interface-prefix-invalid` */
 export function podHostInterfaceName(namespace: string, pod: string, prefixes?: string): string {
   const prefix = firstPrefix(prefixes);

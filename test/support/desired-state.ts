@@ -1,18 +1,23 @@
 /** Desired states written by hand, as the plan of an ADD makes them (C§4.2, C§4.3), for tests of the dataplane alone. */
+
+import type { AttachmentName } from "../../dataplane/alias.ts";
 import type { DesiredState, Sysctl } from "../../dataplane/desired-state.ts";
+import { type Address, type Prefix, parseAddress, parsePrefix } from "../../lib/addresses/address.ts";
 import type { Pod } from "./node.ts";
 
 export const HOST_INTERFACE = "calif3c3d6a083e";
+/** A plain container's. */
+export const OWNER: AttachmentName = { network: "net1", containerId: "cid1", interfaceName: "eth0" };
 export const HOST_LINK_LOCAL = "fe80::ecee:eeff:feee:eeee";
 
 export interface DesiredOptions {
   readonly addresses?: readonly string[];
   readonly host?: string;
-  readonly alias?: string;
-  readonly replaces?: "any" | "unowned";
+  readonly owner?: Partial<AttachmentName>;
+  readonly predecessors?: readonly string[];
   readonly podInterface?: string;
   readonly mac?: string;
-  readonly neighbours?: DesiredState["pod"]["neighbours"];
+  readonly neighbours?: readonly { readonly address: string; readonly mac: string }[];
   readonly kind?: "veth" | "netkit";
   readonly mtu?: number;
   readonly queues?: number;
@@ -20,7 +25,7 @@ export interface DesiredOptions {
 
 /** Everything of one attachment; IPv4 only unless `addresses` has an IPv6 one. */
 export function desiredFor(pod: Pod, options: DesiredOptions = {}): DesiredState {
-  const { addresses = ["10.60.0.0/32"], host = HOST_INTERFACE, alias = "tortie:net1/cid1/eth0", podInterface = "eth0" } = options;
+  const { addresses = ["10.60.0.0/32"], host = HOST_INTERFACE, podInterface = "eth0" } = options;
   const has4 = addresses.some((address) => !address.includes(":"));
   const has6 = addresses.some((address) => address.includes(":"));
   const on = (family: 4 | 6, name: string, value: string, required = true): Sysctl => ({
@@ -34,8 +39,8 @@ export function desiredFor(pod: Pod, options: DesiredOptions = {}): DesiredState
     host: {
       name: host,
       mac: "ee:ee:ee:ee:ee:ee",
-      alias,
-      replaces: options.replaces ?? "any",
+      owner: { ...OWNER, ...options.owner },
+      predecessors: options.predecessors ?? [],
       sysctls: [
         ...(has4 ? [on(4, `conf/${host}/route_localnet`, "1"), on(4, `neigh/${host}/proxy_delay`, "0", false)] : []),
         ...(has4 ? [on(4, `conf/${host}/proxy_arp`, "1"), on(4, `conf/${host}/forwarding`, "1")] : []),
@@ -43,8 +48,8 @@ export function desiredFor(pod: Pod, options: DesiredOptions = {}): DesiredState
         ...(has6 ? [on(6, `conf/${host}/proxy_ndp`, "1"), on(6, `conf/${host}/forwarding`, "1")] : []),
         on(6, `conf/${host}/accept_ra`, "0", false),
       ],
-      addresses: has6 ? [`${HOST_LINK_LOCAL}/64`] : [],
-      routes: addresses.map((destination) => ({ destination, scope: "link" })),
+      addresses: has6 ? [prefix(`${HOST_LINK_LOCAL}/64`)] : [],
+      routes: addresses.map((text) => ({ destination: prefix(text), scope: "link" })),
     },
     pod: {
       name: podInterface,
@@ -55,14 +60,25 @@ export function desiredFor(pod: Pod, options: DesiredOptions = {}): DesiredState
         ...(has4 ? [on(4, "ip_forward", "0")] : []),
         ...(has6 ? [on(6, "conf/all/forwarding", "0")] : []),
       ],
-      addresses,
-      neighbours: options.neighbours ?? [],
+      addresses: addresses.map(prefix),
+      neighbours: (options.neighbours ?? []).map((neighbour) => ({ ...neighbour, address: address(neighbour.address) })),
       routes: [
-        ...(has4 ? [{ destination: "169.254.1.1/32", scope: "link" } as const] : []),
-        ...(has4 ? [{ destination: "0.0.0.0/0", gateway: "169.254.1.1", scope: "universe" } as const] : []),
-        ...(has6 ? [{ destination: "::/0", gateway: HOST_LINK_LOCAL, scope: "universe" } as const] : []),
+        ...(has4 ? [{ destination: prefix("169.254.1.1/32"), scope: "link" } as const] : []),
+        ...(has4 ? [{ destination: prefix("0.0.0.0/0"), gateway: address("169.254.1.1"), scope: "universe" } as const] : []),
+        ...(has6 ? [{ destination: prefix("::/0"), gateway: address(HOST_LINK_LOCAL), scope: "universe" } as const] : []),
       ],
     },
-    node: [],
   };
+}
+
+export function prefix(text: string): Prefix {
+  const parsed = parsePrefix(text);
+  if (parsed === undefined) throw new Error(`"${text}" is no prefix`);
+  return parsed;
+}
+
+function address(text: string): Address {
+  const parsed = parseAddress(text);
+  if (parsed === undefined) throw new Error(`"${text}" is no address`);
+  return parsed;
 }

@@ -5,7 +5,10 @@
 import { mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Dataplane } from "../../dataplane/dataplane.ts";
+import { attachmentAlias, namesAttachment } from "../../dataplane/alias.ts";
+import type { AttachedLink, Dataplane, LinkOfAttachment } from "../../dataplane/dataplane.ts";
+import { mayReplace } from "../../dataplane/linux/ownership.ts";
+import { NO_NODE_STATE } from "../../dataplane/node-state.ts";
 import { createIpamServices } from "../../ipam-plugin/services.ts";
 import type { CniRequest, CniResult } from "../../lib/cni/protocol.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
@@ -158,7 +161,7 @@ export class PodNode implements AsyncDisposable {
       datastore: services.datastore,
       core: async () => (this.#isOfCluster ? this.#core() : undefined),
       ipam: services.ipamServices,
-      ensureOutgoing: services.ensureOutgoing,
+      state: async () => NO_NODE_STATE,
       async [Symbol.asyncDispose]() {},
     };
   }
@@ -176,9 +179,6 @@ export class PodNode implements AsyncDisposable {
       datastore: async () => datastore,
       core: async () => this.#core(),
       ipamServices: async () => createIpamServices({ datastore, node: "worker-1", env: {}, log }),
-      ensureOutgoing: async () => {
-        this.effects.push("nat");
-      },
     };
     return services;
   }
@@ -234,38 +234,48 @@ export class PodNode implements AsyncDisposable {
   #dataplane(): Dataplane {
     const { links, podEnds } = this;
     return {
-      prepare: () => {},
-      apply: ({ host, pod }, undo) =>
+      apply: ({ host, pod }) =>
         this.#effect("apply", () => {
-          if (host.replaces !== "any" && links.has(host.name)) throw new TortieError("interface-exists", `${host.name} exists`);
-          links.set(host.name, host.alias);
+          const there = links.get(host.name) ?? "";
+          if (!mayReplace(there, host)) throw new TortieError("interface-exists", `${host.name} exists`);
+          links.set(host.name, attachmentAlias(host.owner));
           podEnds.add(pod.name);
-          undo.defer(() => {
-            this.effects.push("undo apply");
-            links.delete(host.name);
-            podEnds.delete(pod.name);
-          });
-          return { podMac: "02:00:00:00:00:01", kind: "veth", warnings: [] };
+          return {
+            podMac: "02:00:00:00:00:01",
+            kind: "veth" as const,
+            warnings: [],
+            [Symbol.asyncDispose]: async () => {
+              this.effects.push("undo apply");
+              links.delete(host.name);
+              podEnds.delete(pod.name);
+            },
+          };
         }),
-      hasPodEnd: async (_, name) => podEnds.has(name),
-      inspect: async () => [],
-      hostEndAlias: async (name) => links.get(name),
-      remove: ({ hostInterface }) =>
-        this.#effect("remove link", () => {
-          links.delete(hostInterface);
+      inspect: async ({ pod }) =>
+        podEnds.has(pod.name) ? [] : [{ side: "pod", object: `link ${pod.name}`, wanted: "present", found: "missing" }],
+      remove: (link) =>
+        this.#effect("sandbox" in link && link.sandbox !== "" ? "remove link" : "remove host end", () => {
+          const alias = links.get(link.hostInterface);
+          if (alias !== undefined && !isRemovable(alias, link)) return { keptFor: alias };
+          links.delete(link.hostInterface);
           podEnds.clear();
+          return {};
         }),
-      listOwned: async () => [],
-      removeUnfinished: async () => [],
-      removeHostEnd: (name, alias) =>
-        this.#effect("remove host end", () => {
-          if (links.get(name) === alias) links.delete(name);
-        }),
+      list: async () => [],
+      applyNode: async () => {
+        this.effects.push("node");
+      },
     };
   }
 }
 
 /** With the traits of a cluster's store, but for the case of handles, which a store in memory keeps apart. */
+function isRemovable(alias: string, link: AttachedLink | LinkOfAttachment): boolean {
+  if (link.owner === undefined) return false;
+  const predecessors = "predecessors" in link ? link.predecessors : undefined;
+  return predecessors === undefined ? namesAttachment(alias, link.owner) : mayReplace(alias, { owner: link.owner, predecessors });
+}
+
 function asOfCluster(datastore: MemoryDatastore): Datastore {
   return { ...datastore, traits: { ...KUBERNETES_TRAITS, listsFromMemory: false, foldsHandleCase: false } };
 }

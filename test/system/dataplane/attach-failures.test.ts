@@ -64,13 +64,13 @@ describe("attaching that fails", () => {
   it("does not take a host link that another attachment owns, where the name is not this workload's alone", async () => {
     await using node = await Node.create();
     const [pod, other] = [await node.addPod(), await node.addPod()];
-    await apply(node, desiredFor(other, { alias: "tortie:net1/other/eth0" }));
+    await apply(node, desiredFor(other, { owner: { containerId: "other" } }));
 
-    const { error } = await apply(node, desiredFor(pod, { replaces: "unowned" }));
+    const { error } = await apply(node, desiredFor(pod));
 
     expect(error).toMatchObject({ word: "interface-exists", message: expect.stringContaining("tortie:net1/other/eth0") });
     expect((await kernelView(node, HOST_INTERFACE)).link).toMatchObject({ ifalias: "tortie:net1/other/eth0" });
-    expect((await apply(node, desiredFor(pod, { replaces: "unowned", alias: "tortie:net1/other/eth0" }))).error).toBeUndefined();
+    expect((await apply(node, desiredFor(pod, { owner: { containerId: "other" } }))).error).toBeUndefined();
   });
 
   it("names both routes when a host route is in the way, and leaves that one alone (recording route6-other-dev)", async () => {

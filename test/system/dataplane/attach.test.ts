@@ -1,4 +1,5 @@
-import { apply } from "../../support/dataplane-probe.ts";
+import { NO_NODE_STATE } from "../../../dataplane/node-state.ts";
+import { apply, expressionOf, probe } from "../../support/dataplane-probe.ts";
 import { desiredFor, HOST_INTERFACE } from "../../support/desired-state.ts";
 import { kernelView } from "../../support/kernel-view.ts";
 import type { Pod } from "../../support/node.ts";
@@ -217,17 +218,20 @@ describe("attaching a pod", () => {
     const neighbours = await node.podIp(pod, "-j", "neigh", "show", "169.254.1.1");
     expect(neighbours).toMatchObject([{ dst: "169.254.1.1", lladdr: "ee:ee:ee:ee:ee:ee" }]);
   });
+});
 
+describe("applying a node's state", () => {
   it("sets the node's own settings, and does not need to write one that is right already", async () => {
     await using node = await Node.create();
-    const pod = await node.addPod();
-    const desired = { ...desiredFor(pod), node: [{ path: "net/ipv4/ip_forward", value: "1", required: true }] };
+    const state = { ...NO_NODE_STATE, forwardedFamilies: [4 as const] };
 
-    expect((await apply(node, desired, { before: "echo 0 > /proc/sys/net/ipv4/ip_forward" })).error).toBeUndefined();
+    expect(await probe(node, `dataplane.applyNode(${expressionOf(state)})`, { before: "echo 0 > /proc/sys/net/ipv4/ip_forward" })).toEqual(
+      {},
+    );
     expect(await node.sysctl("net/ipv4/ip_forward")).toBe("1");
 
     const frozen =
       "mount --bind /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv4/ip_forward && mount -o remount,ro,bind /proc/sys/net/ipv4/ip_forward";
-    expect((await apply(node, desired, { before: frozen })).error).toBeUndefined();
+    expect(await probe(node, `dataplane.applyNode(${expressionOf(state)})`, { before: frozen })).toEqual({});
   });
 });

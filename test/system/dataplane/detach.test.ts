@@ -1,12 +1,11 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { apply, probe, remove } from "../../support/dataplane-probe.ts";
-import { desiredFor, HOST_INTERFACE } from "../../support/desired-state.ts";
+import { apply, expressionOf, list, probe, remove } from "../../support/dataplane-probe.ts";
+import { desiredFor, HOST_INTERFACE, OWNER } from "../../support/desired-state.ts";
 import { Node, type Pod } from "../../support/node.ts";
 
-const ALIAS = "tortie:net1/cid1/eth0";
 const BOTH = ["10.60.0.0/32", "fd60::/128"];
-const attachmentOf = (pod?: Pod) => ({ sandbox: pod?.netnsPath ?? "", podInterface: "eth0", hostInterface: HOST_INTERFACE, alias: ALIAS });
+const attachmentOf = (pod?: Pod) => ({ sandbox: pod?.netnsPath ?? "", podInterface: "eth0", hostInterface: HOST_INTERFACE, owner: OWNER });
 
 describe("detaching a pod", () => {
   it("removes both ends and their routes, and may be repeated", async () => {
@@ -44,8 +43,8 @@ describe("detaching a pod", () => {
   it("leaves the host end of the pod's next sandbox alone, which has the same name", async () => {
     await using node = await Node.create();
     const [first, second] = [await node.addPod(), await node.addPod()];
-    await apply(node, desiredFor(first));
-    await apply(node, desiredFor(second, { alias: "tortie:net1/cid2/eth0" }));
+    await apply(node, desiredFor(first, { owner: { workload: "default/web" } }));
+    await apply(node, desiredFor(second, { owner: { containerId: "cid2", workload: "default/web" } }));
 
     expect((await remove(node, attachmentOf(first))).error).toBeUndefined();
     expect((await remove(node, attachmentOf())).error).toBeUndefined();
@@ -96,8 +95,8 @@ describe("detaching a pod", () => {
       `(async () => {
         const { detach } = await import("${process.cwd()}/dataplane/linux/detach.ts");
         for (let times = 0; times < 20; times++) {
-          await apply(${JSON.stringify(desiredFor(pod))}, false);
-          detach(${JSON.stringify(attachmentOf(pod))}, 0);
+          await apply(${expressionOf(desiredFor(pod))}, false);
+          await detach(${expressionOf(attachmentOf(pod))}, 0);
         }
       })()`,
     );
@@ -109,35 +108,26 @@ describe("detaching a pod", () => {
   });
 });
 
-describe("looking for a pod end", () => {
-  it("tells whether the sandbox has a link of that name", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
-    const has = (name: string, sandbox = pod.netnsPath) => probe(node, `dataplane.hasPodEnd("${sandbox}", "${name}")`);
-    expect([await has("lo"), await has("eth0")]).toEqual([{ value: true }, { value: false }]);
-    expect(await has("eth0", "/run/netns/absent")).toMatchObject({ error: { word: "netns-missing" } });
-  });
-});
-
-describe("links that are owned", () => {
-  it("are listed by the beginning of their alias, and removed only under the alias they were listed with", async () => {
+describe("the links of a host", () => {
+  it("are listed with their owners, and removed only while they still are what they were", async () => {
     await using node = await Node.create();
     for (const name of ["cali1", "cali2", "cali3"]) {
       await apply(
         node,
-        desiredFor(await node.addPod(), { host: name, alias: `${name === "cali3" ? "other" : "tortie:net1"}/${name}`, addresses: [] }),
+        desiredFor(await node.addPod(), { host: name, owner: { containerId: name, workload: "default/web" }, addresses: [] }),
       );
     }
+    await node.ip("link", "add", "cali4", "type", "veth");
 
-    const { value } = await probe<{ name: string; alias: string }[]>(node, `dataplane.listOwned("tortie:net1/")`);
-    expect(value?.sort((a, b) => a.name.localeCompare(b.name))).toEqual([
-      { name: "cali1", alias: "tortie:net1/cali1" },
-      { name: "cali2", alias: "tortie:net1/cali2" },
-    ]);
+    const { value = [] } = await list(node);
+    const found = value.map(({ hostInterface, owner }) => [hostInterface, owner]).sort();
+    const ownerOf = (containerId: string) => ({ ...OWNER, containerId, workload: "default/web" });
+    expect(found).toEqual(["cali1", "cali2", "cali3"].map((name) => [name, ownerOf(name)]));
 
-    await probe(node, `dataplane.removeHostEnd("cali1", "tortie:net1/cali1")`);
-    await probe(node, `dataplane.removeHostEnd("cali2", "tortie:net1/somebody")`);
-    await probe(node, `dataplane.removeHostEnd("absent", "tortie:net1/absent")`);
-    expect((await node.leftovers()).links.sort()).toEqual(["cali2", "cali3"]);
+    await node.ip("link", "set", "cali2", "alias", "mine now");
+    for (const link of value.filter(({ hostInterface }) => hostInterface !== "cali3")) {
+      expect((await remove(node, link)).error).toBeUndefined();
+    }
+    expect((await node.leftovers()).links.sort()).toEqual(["cali2", "cali3", "cali4", "veth0"]);
   });
 });

@@ -16,7 +16,40 @@ describe("inspecting an attachment", () => {
     const pod = await node.addPod();
     const desired = desiredFor(pod, { addresses: BOTH, mtu: 1400, queues: 2, mac: "ca:fe:ca:fe:ca:fe" });
     await apply(node, desired);
-    expect(await inspect(node, desired)).toEqual({ value: [] });
+    expect(await inspect(node, desired, { mac: "ca:fe:ca:fe:ca:fe", mtu: 1400 })).toEqual({ value: [] });
+  });
+
+  it.each<[string, Damage]>([
+    ["the MTU", (node, pod) => node.podIp(pod, "link", "set", "eth0", "mtu", "1300")],
+    ["the host's MAC", (node) => node.ip("link", "set", HOST_INTERFACE, "address", "02:00:00:00:00:01")],
+    ["the pod's MAC", (node, pod) => node.podIp(pod, "link", "set", "eth0", "address", "02:00:00:00:00:01")],
+    ["a host sysctl", set(`net/ipv4/conf/${HOST_INTERFACE}/proxy_arp`, "0", false)],
+    ["a pod sysctl", set("net/ipv4/ip_forward", "1", true)],
+    ["the alias, which Calico does not write", (node) => node.run(["/bin/sh", "-c", `echo > /sys/class/net/${HOST_INTERFACE}/ifalias`])],
+    ["the alias by that of an older version", (node) => node.ip("link", "set", HOST_INTERFACE, "alias", "tortie:net1/cid1/eth0")],
+  ])("F4: says nothing when an administrator, another plugin or another version changed %s", async (_name, change) => {
+    await using node = await Node.create();
+    const pod = await node.addPod();
+    const desired = desiredFor(pod, { addresses: BOTH, mac: "ca:fe:ca:fe:ca:fe", owner: { workload: "default/web" } });
+    await apply(node, desired);
+
+    await change(node, pod);
+
+    expect(await inspect(node, { ...desired, device: { ...desired.device, queues: 4 } })).toEqual({ value: [] });
+  });
+
+  it("F4: names an MTU and a MAC that are not what the result of the chain says", async () => {
+    await using node = await Node.create();
+    const pod = await node.addPod();
+    const desired = desiredFor(pod, { mac: "ca:fe:ca:fe:ca:fe" });
+    await apply(node, desired);
+
+    expect(await inspect(node, desired, { mac: "CA:FE:CA:FE:CA:FF", mtu: 1400 })).toEqual({
+      value: [
+        { side: "pod", object: "link eth0 MAC", wanted: "ca:fe:ca:fe:ca:ff", found: "ca:fe:ca:fe:ca:fe" },
+        { side: "pod", object: "link eth0 MTU", wanted: "1400", found: "1500" },
+      ],
+    });
   });
 
   it.each<[string, Damage, object]>([
@@ -46,7 +79,7 @@ describe("inspecting an attachment", () => {
       { side: "host", object: `address fe80::ecee:eeff:feee:eeee/64 of ${HOST_INTERFACE}`, wanted: "usable", found: "missing" },
     ],
     [
-      "the host's MAC",
+      "the host's MAC, of which the pod was told,",
       (node) => node.ip("link", "set", HOST_INTERFACE, "address", "02:00:00:00:00:01"),
       { side: "host", object: `link ${HOST_INTERFACE} MAC`, wanted: "ee:ee:ee:ee:ee:ee", found: "02:00:00:00:00:01" },
     ],
@@ -56,20 +89,19 @@ describe("inspecting an attachment", () => {
       { side: "host", object: `link ${HOST_INTERFACE} alias`, wanted: "tortie:net1/cid1/eth0", found: "mine" },
     ],
     [
-      "the MTU",
-      (node, pod) => node.podIp(pod, "link", "set", "eth0", "mtu", "1300"),
-      { side: "pod", object: "link eth0 MTU", wanted: "1500", found: "1300" },
+      "the neighbour that the pod was told of",
+      (node, pod) => node.podIp(pod, "neigh", "del", "169.254.1.1", "dev", "eth0"),
+      { side: "pod", object: "neighbour 169.254.1.1 of eth0", wanted: "ee:ee:ee:ee:ee:ee", found: "missing" },
     ],
     [
-      "a host sysctl",
-      set(`net/ipv4/conf/${HOST_INTERFACE}/proxy_arp`, "0", false),
-      { side: "host", object: `sysctl net/ipv4/conf/${HOST_INTERFACE}/proxy_arp`, wanted: "1", found: "0" },
+      "the owner",
+      (node) => node.ip("link", "set", HOST_INTERFACE, "alias", "tortie:net1/cid2/eth0"),
+      { side: "host", object: `link ${HOST_INTERFACE} alias`, wanted: "tortie:net1/cid1/eth0", found: "tortie:net1/cid2/eth0" },
     ],
-    ["a pod sysctl", set("net/ipv4/ip_forward", "1", true), { side: "pod", object: "sysctl net/ipv4/ip_forward", wanted: "0", found: "1" }],
   ])("names %s when somebody changed it, and nothing else", async (_name, damage, difference) => {
     await using node = await Node.create();
     const pod = await node.addPod();
-    const desired = desiredFor(pod, { addresses: BOTH });
+    const desired = desiredFor(pod, { addresses: BOTH, neighbours: [{ address: "169.254.1.1", mac: "ee:ee:ee:ee:ee:ee" }] });
     await apply(node, desired);
 
     await damage(node, pod);

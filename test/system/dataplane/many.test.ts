@@ -1,17 +1,17 @@
-import { probe } from "../../support/dataplane-probe.ts";
-import { desiredFor } from "../../support/desired-state.ts";
+import { expressionOf, probe } from "../../support/dataplane-probe.ts";
+import { desiredFor, OWNER } from "../../support/desired-state.ts";
 import { Node } from "../../support/node.ts";
 
 describe("many attachments in one process", () => {
   it("leak no descriptor and leave every thread in the namespace it was in", async () => {
     await using node = await Node.create();
     const pod = await node.addPod();
-    const desired = JSON.stringify(desiredFor(pod, { addresses: ["10.60.0.0/32", "fd60::/128"] }));
+    const desired = expressionOf(desiredFor(pod, { addresses: ["10.60.0.0/32", "fd60::/128"] }));
     const attachment = JSON.stringify({
       sandbox: pod.netnsPath,
       podInterface: "eth0",
       hostInterface: "calif3c3d6a083e",
-      alias: "tortie:net1/cid1/eth0",
+      owner: OWNER,
     });
 
     const { value, error } = await probe<{ fds: number[]; namespaces: string[] }>(
@@ -29,13 +29,17 @@ describe("many attachments in one process", () => {
           await dataplane.remove(${attachment});
           fds.push(descriptors());
         }
+        // The kernel is still busy with the last links when they are gone already.
+        const busy = () => descriptors() > fds[0];
+        for (let tries = 0; busy() && tries < 100; tries++) await Bun.sleep(50);
+        fds.push(descriptors());
         return { fds, namespaces: [...home, ...namespaces()] };
       })()`,
     );
 
     expect(error).toBeUndefined();
-    expect(value?.fds).toHaveLength(50);
-    expect(new Set(value?.fds.slice(5)).size).toBe(1);
+    expect(value?.fds).toHaveLength(51);
+    expect(value?.fds.at(-1)).toBeLessThanOrEqual(value?.fds[0] ?? 0);
     expect(new Set(value?.namespaces).size).toBe(1);
     expect(await node.leftovers()).toEqual({ links: [], routes: [] });
   });
@@ -47,7 +51,7 @@ describe("many attachments in one process", () => {
       desiredFor(pod, { host: `cali${index}`, addresses: [`10.60.0.${index}/32`, `fd60::${index + 1}/128`] }),
     );
 
-    const answers = await Promise.all(states.map((desired) => probe(node, `apply(${JSON.stringify(desired)}, false)`)));
+    const answers = await Promise.all(states.map((desired) => probe(node, `apply(${expressionOf(desired)}, false)`)));
 
     expect(answers.filter(({ error }) => error !== undefined)).toEqual([]);
     expect((await node.leftovers()).links).toHaveLength(12);

@@ -1,10 +1,10 @@
-import { apply, probe } from "../../support/dataplane-probe.ts";
-import { desiredFor } from "../../support/desired-state.ts";
+import { NO_NODE_STATE } from "../../../dataplane/node-state.ts";
+import { apply, applyNode, probe } from "../../support/dataplane-probe.ts";
+import { desiredFor, prefix } from "../../support/desired-state.ts";
 import { type JsonRecord, Node, type Pod } from "../../support/node.ts";
 
-const nat = `(await import("${process.cwd()}/dataplane/linux/nat.ts"))`;
 const ensure = (node: Node, outgoing: string[], pools: string[]) =>
-  probe(node, `${nat}.ensureMasquerade(${JSON.stringify(outgoing)}, ${JSON.stringify(pools)})`);
+  applyNode(node, { ...NO_NODE_STATE, masquerading: { outgoing: outgoing.map(prefix), pools: pools.map(prefix) } });
 
 async function ruleset(node: Node): Promise<JsonRecord[]> {
   const result = await node.run(["/usr/sbin/nft", "-j", "list", "ruleset"]);
@@ -23,12 +23,12 @@ describe("masquerading", () => {
 
     expect(await ensure(node, ["10.244.0.0/16", "fd00:10::/64"], ["10.244.0.0/16", "fd00:10::/64", "10.250.0.0/24"])).toEqual({});
 
-    const prefix = (addr: string, len: number) => ({ prefix: { addr, len } });
+    const element = (addr: string, len: number) => ({ prefix: { addr, len } });
     expect(await objects(node, "set")).toMatchObject([
-      { family: "inet", table: "tortie", name: "outgoing4", type: "ipv4_addr", flags: ["interval"], elem: [prefix("10.244.0.0", 16)] },
-      { name: "pools4", elem: [prefix("10.244.0.0", 16), prefix("10.250.0.0", 24)] },
-      { name: "outgoing6", type: "ipv6_addr", elem: [prefix("fd00:10::", 64)] },
-      { name: "pools6", elem: [prefix("fd00:10::", 64)] },
+      { family: "inet", table: "tortie", name: "outgoing4", type: "ipv4_addr", flags: ["interval"], elem: [element("10.244.0.0", 16)] },
+      { name: "pools4", elem: [element("10.244.0.0", 16), element("10.250.0.0", 24)] },
+      { name: "outgoing6", type: "ipv6_addr", elem: [element("fd00:10::", 64)] },
+      { name: "pools6", elem: [element("fd00:10::", 64)] },
     ]);
     expect(await objects(node, "chain")).toMatchObject([
       { name: "postrouting", type: "nat", hook: "postrouting", prio: 100, policy: "accept" },
@@ -64,7 +64,7 @@ describe("masquerading", () => {
 
     await ensure(node, ["10.244.0.0/16"], ["10.244.0.0/16"]);
     expect(await names()).toEqual(["mine", "tortie"]);
-    for (let times = 0; times < 2; times++) expect(await probe(node, `${nat}.removeMasquerade()`)).toEqual({});
+    for (let times = 0; times < 2; times++) expect(await applyNode(node, NO_NODE_STATE)).toEqual({});
     expect(await names()).toEqual(["mine"]);
 
     await ensure(node, ["10.244.0.0/16"], ["10.244.0.0/16"]);
@@ -89,13 +89,13 @@ describe("masquerading", () => {
       node,
       `(async () => {
         const { NetlinkSocket, NETLINK_NETFILTER } = await import("${process.cwd()}/dataplane/netlink/socket.ts");
-        const { tableRequests } = await import("${process.cwd()}/dataplane/nftables/masquerade.ts");
+        const { tableRequests } = await import("${process.cwd()}/dataplane/nftables/table.ts");
         const { transaction } = await import("${process.cwd()}/dataplane/nftables/message.ts");
         const { parsePrefix } = await import("${process.cwd()}/lib/addresses/address.ts");
         const pools = ["10.244.0.0/16", "fd00:10::/64"].map(parsePrefix);
         using socket = NetlinkSocket.open(NETLINK_NETFILTER);
         const comment = Uint8Array.of(0, 2, 65, 0);
-        socket.batch(transaction(["ip", "ip6"].flatMap((family) => tableRequests(family, { outgoing: pools, pools }, comment))));
+        socket.batch(transaction(["ip", "ip6"].flatMap((family) => tableRequests(family, { masquerading: { outgoing: pools, pools }, guardedPrefixes: [] }, comment))));
       })()`,
     );
     expect(made).toEqual({});
@@ -103,7 +103,7 @@ describe("masquerading", () => {
       { family: "ip", expr: [{ match: { right: "@outgoing4" } }, { match: { right: "@pools4" } }, { masquerade: null }] },
       { family: "ip6", expr: [{ match: { right: "@outgoing6" } }, { match: { right: "@pools6" } }, { masquerade: null }] },
     ]);
-    expect(await probe(node, `${nat}.removeMasquerade()`)).toEqual({});
+    expect(await applyNode(node, NO_NODE_STATE)).toEqual({});
     expect(await objects(node, "table")).toEqual([]);
   });
 
@@ -148,8 +148,10 @@ describe("masquerading", () => {
 
 async function connect(node: Node, pod: Pod, host: string, addresses: readonly string[]): Promise<void> {
   const desired = desiredFor(pod, { host, addresses });
-  const forwarding = ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"].map((path) => ({ path, value: "1", required: true }));
-  expect((await apply(node, { ...desired, node: forwarding })).error).toBeUndefined();
+  for (const path of ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"]) {
+    await node.run(["/bin/sh", "-c", `echo 1 > /proc/sys/${path}`]);
+  }
+  expect((await apply(node, desired)).error).toBeUndefined();
 }
 
 /** The source address that `server` sees of a TCP connection from `client`. */

@@ -32,7 +32,7 @@ describe("The host end of an attachment", () => {
       operstate: "UP",
       num_tx_queues: 1,
       num_rx_queues: 1,
-      ifalias: "tortie:net1/cid1/eth0",
+      ifalias: "tortie:net1/cid1/eth0/default/podA",
       linkinfo: { info_kind: "veth" },
     });
     // iproute2 leaves a queue length of 0 out.

@@ -31,9 +31,9 @@ describe("CHECK", () => {
     ],
     ["the pod end is gone", /pod link eth0/, (node, pod) => node.podIp(pod, "link", "del", "eth0")],
     [
-      "proxy ARP was switched off",
-      /proxy_arp/,
-      (node, _, host) => node.run(["/bin/sh", "-c", `echo 0 > /proc/sys/net/ipv4/conf/${host}/proxy_arp`]),
+      "the pod forgot its neighbour",
+      /neighbour 169\.254\.1\.1/,
+      (node, pod) => node.podIp(pod, "neigh", "del", "169.254.1.1", "dev", "eth0"),
     ],
   ])("names the difference when %s", async (_, difference, damage) => {
     await using node = await Node.create();

@@ -56,7 +56,7 @@ describe("ADD of a pod", () => {
     await using node = await PodNode.create();
     await node.add();
 
-    expect(node.effects).not.toContain("nat");
+    expect(node.effects).not.toContain("node");
   });
 
   it.each([

@@ -1,14 +1,14 @@
 /**
- * Masquerading of what leaves the pools, where no Felix does it: one nftables table, made once and not for each pod.
+ * What a node holds for all attachments, where no Felix does it: forwarding, and one nftables table, made once and not for each pod.
  *
  * The table carries a fingerprint of its content as its comment, so that an ADD that finds it right has asked the kernel one question. A table that is
  * not right is replaced in one transaction: there is no moment without it, and processes that do the same at once end with the same.
  */
-import { type Prefix, parsePrefix } from "../../lib/addresses/address.ts";
+import { type Family, formatPrefix, type Prefix } from "../../lib/addresses/address.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
+import type { Sysctl } from "../desired-state.ts";
 import { attributeMap } from "../netlink/attribute.ts";
 import { NETLINK_NETFILTER, NetlinkError, NetlinkSocket } from "../netlink/socket.ts";
-import { type Masquerading, TABLE, tableRequests } from "../nftables/masquerade.ts";
 import {
   deleteTable,
   getTable,
@@ -18,35 +18,46 @@ import {
   type TableFamily,
   transaction,
 } from "../nftables/message.ts";
+import { TABLE, type TableContent, tableRequests } from "../nftables/table.ts";
+import type { NodeState } from "../node-state.ts";
+import { differingSysctls, writeSysctls } from "./sysctl.ts";
 
 const EPERM = 1;
 const ENOENT = 2;
 /** Part of the fingerprint: raised when the rules change, so that a new version replaces the table of an old one. */
-const RULES_VERSION = 1;
+const RULES_VERSION = 2;
 /** One table for both families; kernels before 5.2 have no NAT in those, and then there are two. */
 const TABLE_SETS: readonly (readonly TableFamily[])[] = [["inet"], ["ip", "ip6"]];
 
-/**
- * Makes sure that the kernel masquerades as the pools say; without a pool that wants it, that our table is not there.
- * @param outgoing CIDRs of the pools with natOutgoing
- * @param pools CIDRs of all pools: traffic between them keeps its addresses
- * @throws TortieError `nat-failed`
- */
-export function ensureMasquerade(outgoing: readonly string[], pools: readonly string[]): void {
-  if (outgoing.length === 0) {
-    removeMasquerade();
-    return;
-  }
-  const wanted: Masquerading = { outgoing: outgoing.map(prefixOf), pools: pools.map(prefixOf) };
-  const comment = `natOutgoing of tortie's pools, ${fingerprint(outgoing, pools)}`;
-  explained(`failed to masquerade traffic of ${outgoing.join(", ")}`, (socket) => {
+/** @throws TortieError `sysctl-failed`, `nat-failed` */
+export function applyNodeState(state: NodeState): void {
+  writeSysctls(differingSysctls(state.forwardedFamilies.map(forwarding)));
+  ensureTable(state);
+}
+
+/** What the reference `ptp` plugin switches on as well. */
+function forwarding(family: Family): Sysctl {
+  const path = family === 4 ? "net/ipv4/ip_forward" : "net/ipv6/conf/all/forwarding";
+  return { path, value: "1", required: true };
+}
+
+/** Makes sure that the kernel has our table with this content, and, without any content, that it has none. */
+function ensureTable(content: TableContent): void {
+  const isEmpty = content.masquerading.outgoing.length === 0 && content.guardedPrefixes.length === 0;
+  if (isEmpty) removeTable();
+  else replaceTable(content);
+}
+
+function replaceTable(content: TableContent): void {
+  const comment = `masquerading and loopback guard of tortie's pods, ${fingerprint(content)}`;
+  explained(`failed to make nftables table ${TABLE}`, (socket) => {
     if (TABLE_SETS.some((families) => families.every((family) => commentOf(socket, family) === comment))) return;
-    write(socket, wanted, comment);
+    write(socket, content, comment);
   });
 }
 
-/** Removes our table of whatever families; none there is fine. @throws TortieError `nat-failed` */
-export function removeMasquerade(): void {
+/** Removes our table in every family. Succeeds if there is none. */
+function removeTable(): void {
   explained(`failed to remove nftables table ${TABLE}`, (socket) => {
     for (const family of TABLE_SETS.flat()) {
       if (commentOf(socket, family) === undefined) continue;
@@ -55,12 +66,12 @@ export function removeMasquerade(): void {
   });
 }
 
-function write(socket: NetlinkSocket, wanted: Masquerading, comment: string): void {
+function write(socket: NetlinkSocket, content: TableContent, comment: string): void {
   let refusal: unknown;
   for (const families of TABLE_SETS) {
     try {
       socket.batch(
-        transaction(families.flatMap((family) => [...emptying(family), ...tableRequests(family, wanted, commentData(comment))])),
+        transaction(families.flatMap((family) => [...emptying(family), ...tableRequests(family, content, commentData(comment))])),
       );
       return;
     } catch (error) {
@@ -95,15 +106,10 @@ function commentData(comment: string): Uint8Array {
   return Uint8Array.of(0, text.length, ...text);
 }
 
-function fingerprint(outgoing: readonly string[], pools: readonly string[]): string {
-  const content = JSON.stringify([RULES_VERSION, [...outgoing].sort(), [...pools].sort()]);
+function fingerprint({ masquerading, guardedPrefixes }: TableContent): string {
+  const texts = (prefixes: readonly Prefix[]) => prefixes.map(formatPrefix).sort();
+  const content = JSON.stringify([RULES_VERSION, texts(masquerading.outgoing), texts(masquerading.pools), guardedPrefixes]);
   return Bun.hash(content).toString(16).padStart(16, "0");
-}
-
-function prefixOf(cidr: string): Prefix {
-  const prefix = parsePrefix(cidr);
-  if (prefix === undefined) throw new TortieError("nat-failed", `pool "${cidr}" is not a CIDR`);
-  return prefix;
 }
 
 function explained(what: string, work: (socket: NetlinkSocket) => void): void {

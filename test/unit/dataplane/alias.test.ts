@@ -1,4 +1,4 @@
-import { attachmentAlias, attachmentAliasPrefix, parseAttachmentAlias } from "../../../../lib/workload/alias.ts";
+import { attachmentAlias, hasWorkload, namesAttachment, namesWorkload, parseAttachmentAlias } from "../../../dataplane/alias.ts";
 
 const attachment = { network: "net1", containerId: "0123abc", interfaceName: "eth0" };
 
@@ -11,14 +11,33 @@ describe("the alias of a host end", () => {
     attachment,
     { network: "a.b_c-d", containerId: "x".repeat(64), interfaceName: "net:1" },
     { ...attachment, interfaceName: "ethé" },
+    { ...attachment, workload: "shop/cart-0.web" },
   ])("is read back: %j", (one) => {
     const alias = attachmentAlias(one);
-    expect(alias.startsWith(attachmentAliasPrefix(one.network))).toBe(true);
     expect(parseAttachmentAlias(alias)).toEqual(one);
   });
 
-  it("begins so that no other network's begins alike", () => {
-    expect(attachmentAlias({ ...attachment, network: "net10" }).startsWith(attachmentAliasPrefix("net1"))).toBe(false);
+  it("names the pod where there is one, and is still the attachment's where an older version left it out", () => {
+    const pod = { ...attachment, workload: "shop/cart" };
+    expect(attachmentAlias(pod)).toBe("tortie:net1/0123abc/eth0/shop/cart");
+    for (const alias of [attachmentAlias(pod), attachmentAlias(attachment)]) {
+      expect([namesAttachment(alias, pod), namesAttachment(alias, attachment)]).toEqual([true, true]);
+      expect(namesAttachment(alias, { ...pod, containerId: "other" })).toBe(false);
+    }
+    expect([hasWorkload(attachmentAlias(pod)), hasWorkload(attachmentAlias(attachment))]).toEqual([true, false]);
+  });
+
+  it.each([
+    ["short", "c1", "shop/cart"],
+    ["of the longest pod", "c".repeat(64), `${"n".repeat(63)}/${"p".repeat(253)}`],
+    ["of a network too long for the kernel", "c".repeat(260), "shop/cart"],
+    ["of a pod whose name is no pod's", "c1", "a/b/c"],
+  ])("tells one pod from another: %s", (_, containerId, workload) => {
+    const alias = attachmentAlias({ ...attachment, containerId, workload });
+    expect(new TextEncoder().encode(alias).length).toBeLessThanOrEqual(255);
+    expect([namesWorkload(alias, workload), namesWorkload(alias, `${workload}x`), hasWorkload(alias)]).toEqual([true, false, true]);
+    expect(namesAttachment(alias, { ...attachment, containerId })).toBe(true);
+    expect(namesAttachment(alias, { ...attachment, containerId: `${containerId}x` })).toBe(false);
   });
 
   it("fits into what the kernel keeps, to the last byte", () => {

@@ -1,0 +1,28 @@
+/** Whose a host end is, by what is written on it. */
+import { hasWorkload, namesAttachment, namesWorkload, parseAttachmentAlias } from "../alias.ts";
+import type { HostEnd } from "../desired-state.ts";
+import { type Link, UNFINISHED_GROUP } from "./link.ts";
+
+const DEVICE_KINDS: ReadonlySet<string> = new Set(["veth", "netkit"]);
+
+/**
+ * Whether the host end with this alias may be removed for another attachment that needs its name: it has no owner (Calico writes none),
+ * this one, the same workload, or, where it does not say which workload, a container that the workload's record names.
+ */
+export function mayReplace(alias: string, { owner, predecessors }: Pick<HostEnd, "owner" | "predecessors">): boolean {
+  if (alias === "" || namesAttachment(alias, owner)) return true;
+  if (owner.workload === undefined) return false;
+  if (hasWorkload(alias)) return namesWorkload(alias, owner.workload);
+  const container = parseAttachmentAlias(alias)?.containerId;
+  return container !== undefined && predecessors.includes(container);
+}
+
+/** Whether this project made the link and got no further: it has the mark of its creation, no owner yet, and never was up. */
+export function isUnfinished({ group, alias, isUp, kind }: Link): boolean {
+  return group === UNFINISHED_GROUP && alias === "" && !isUp && isDeviceKind(kind);
+}
+
+/** Whether links of attachments can be of this kind. */
+export function isDeviceKind(kind: string): boolean {
+  return DEVICE_KINDS.has(kind);
+}

@@ -1,0 +1,94 @@
+/** The steps of our rules, each as `nft` would write it (include/uapi/linux/netfilter/nf_tables.h). Numbers of headers are in network order. */
+import type { Family } from "../../lib/addresses/address.ts";
+import { bytes, nest, text, u32be } from "../netlink/attribute.ts";
+import type { Expression } from "./message.ts";
+
+const REGISTER = 1;
+const NFT_REG_VERDICT = 0;
+const NFT_META_IIFNAME = 6;
+const NFT_META_NFPROTO = 15;
+const NFT_CMP_EQ = 0;
+const NFT_PAYLOAD_NETWORK_HEADER = 1;
+const NFT_LOOKUP_F_INV = 1;
+const NFT_CT_STATE = 0;
+const NFT_CT_STATUS = 2;
+/** include/uapi/linux/netfilter/nf_conntrack_common.h, in the machine's order as conntrack has them. */
+const ESTABLISHED_OR_RELATED = 0x06;
+const IPS_DST_NAT = 0x20;
+const NF_DROP = 0;
+
+/** Where the addresses are in each family's header, and the numbers of the family here and there. */
+export const FAMILIES = {
+  4: { nfproto: 2, keyType: 7, length: 4, source: 12, destination: 16 },
+  6: { nfproto: 10, keyType: 8, length: 16, source: 8, destination: 24 },
+} as const;
+
+/** meta nfproto ipv4 */
+export function isOfFamily(family: Family): Expression[] {
+  return [meta(NFT_META_NFPROTO), equals(Uint8Array.of(FAMILIES[family].nfproto))];
+}
+
+/** ip saddr @set, or ip daddr != @set */
+export function isIn(family: Family, offset: number, set: string, id: number, isWanted: boolean): Expression[] {
+  const inverted = isWanted ? [] : [u32be(5, NFT_LOOKUP_F_INV)];
+  return [
+    header(offset, FAMILIES[family].length),
+    { name: "lookup", parameters: [text(1, set), u32be(2, REGISTER), u32be(4, id), ...inverted] },
+  ];
+}
+
+/** iifname "cali*" */
+export function comesFrom(interfacePrefix: string): Expression[] {
+  return [meta(NFT_META_IIFNAME), equals(new TextEncoder().encode(interfacePrefix))];
+}
+
+/** ip daddr 127.0.0.0/8 */
+export function goesToLoopback(): Expression[] {
+  return [header(FAMILIES[4].destination, 1), equals(Uint8Array.of(127))];
+}
+
+/** ct state != { established, related } ct status ! dnat */
+export function isUninvited(): Expression[] {
+  return [
+    conntrack(NFT_CT_STATE),
+    masked(ESTABLISHED_OR_RELATED),
+    equals(word(0)),
+    conntrack(NFT_CT_STATUS),
+    masked(IPS_DST_NAT),
+    equals(word(0)),
+  ];
+}
+
+export function masquerade(): Expression {
+  return { name: "masq", parameters: [] };
+}
+
+export function drop(): Expression {
+  return { name: "immediate", parameters: [u32be(1, NFT_REG_VERDICT), nest(2, [nest(2, [u32be(1, NF_DROP)])])] };
+}
+
+function meta(key: number): Expression {
+  return { name: "meta", parameters: [u32be(2, key), u32be(1, REGISTER)] };
+}
+
+function header(offset: number, length: number): Expression {
+  return { name: "payload", parameters: [u32be(1, REGISTER), u32be(2, NFT_PAYLOAD_NETWORK_HEADER), u32be(3, offset), u32be(4, length)] };
+}
+
+function conntrack(key: number): Expression {
+  return { name: "ct", parameters: [u32be(2, key), u32be(1, REGISTER)] };
+}
+
+function equals(value: Uint8Array): Expression {
+  return { name: "cmp", parameters: [u32be(1, REGISTER), u32be(2, NFT_CMP_EQ), nest(3, [bytes(1, value)])] };
+}
+
+function masked(bits: number): Expression {
+  const parameters = [u32be(1, REGISTER), u32be(2, REGISTER), u32be(3, 4), nest(4, [bytes(1, word(bits))]), nest(5, [bytes(1, word(0))])];
+  return { name: "bitwise", parameters };
+}
+
+/** Four bytes in the machine's order. */
+function word(value: number): Uint8Array {
+  return new Uint8Array(Uint32Array.of(value).buffer);
+}

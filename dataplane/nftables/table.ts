@@ -1,0 +1,77 @@
+/**
+ * The content of our table: traffic from the pools that asks for it, to anywhere but the pools, leaves with the node's address; and nobody behind a
+ * host end reaches what the node offers to itself alone.
+ */
+import type { Family, Prefix } from "../../lib/addresses/address.ts";
+import type { Request } from "../netlink/socket.ts";
+import type { Masquerading, NodeState } from "../node-state.ts";
+import { comesFrom, drop, FAMILIES, goesToLoopback, isIn, isOfFamily, isUninvited, masquerade } from "./expressions.ts";
+import { edgesOf } from "./intervals.ts";
+import { type BaseChain, newChain, newElements, newIntervalSet, newRule, newTable, type TableFamily } from "./message.ts";
+
+export const TABLE = "tortie";
+/** Hooks and priorities: include/uapi/linux/netfilter.h, netfilter_ipv4.h (NF_INET_POST_ROUTING, NF_IP_PRI_NAT_SRC; NF_INET_LOCAL_IN, NF_IP_PRI_FILTER). */
+const POSTROUTING: BaseChain = { name: "postrouting", type: "nat", hook: 4, priority: 100 };
+const INPUT: BaseChain = { name: "input", type: "filter", hook: 1, priority: 0 };
+/** Elements of one message: an attribute ends at 64 KiB, and an IPv6 element takes 44 bytes. */
+const ELEMENTS_PER_MESSAGE = 1000;
+
+/** What of a node's state is in the table. */
+export type TableContent = Pick<NodeState, "masquerading" | "guardedPrefixes">;
+
+/** The requests that create the table and all that is in it, for the address families that such a table can have. */
+export function tableRequests(table: TableFamily, { masquerading, guardedPrefixes }: TableContent, userData: Uint8Array): Request[] {
+  return [
+    newTable(table, TABLE, userData),
+    ...(masquerading.outgoing.length === 0 ? [] : masqueradingRequests(table, masquerading)),
+    // Only IPv4 addresses of the loopback can come from outside: the kernel drops ::1 whatever is set (net/ipv6/ip6_input.c).
+    ...(guardedPrefixes.length === 0 || table === "ip6" ? [] : guardRequests(table, guardedPrefixes)),
+  ];
+}
+
+function masqueradingRequests(table: TableFamily, { outgoing, pools }: Masquerading): Request[] {
+  const families = ([4, 6] as const).filter(
+    (family) => (table === "inet" || (table === "ip") === (family === 4)) && outgoing.some((prefix) => prefix.address.family === family),
+  );
+  return [
+    newChain(table, TABLE, POSTROUTING),
+    ...families.flatMap((family, index) => [
+      ...setRequests(table, family, `outgoing${family}`, 2 * index + 1, outgoing),
+      ...setRequests(table, family, `pools${family}`, 2 * index + 2, pools),
+      newRule(table, TABLE, POSTROUTING.name, [
+        ...(table === "inet" ? isOfFamily(family) : []),
+        ...isIn(family, FAMILIES[family].source, `outgoing${family}`, 2 * index + 1, true),
+        ...isIn(family, FAMILIES[family].destination, `pools${family}`, 2 * index + 2, false),
+        masquerade(),
+      ]),
+    ]),
+  ];
+}
+
+/**
+ * The same as kubelet's "block incoming localnet connections", for our host ends only: answers to the node's own connections to a host port come back
+ * to a loopback address, and so does what somebody has translated there on purpose.
+ */
+function guardRequests(table: TableFamily, interfacePrefixes: readonly string[]): Request[] {
+  return [
+    newChain(table, TABLE, INPUT),
+    ...interfacePrefixes.map((prefix) =>
+      newRule(table, TABLE, INPUT.name, [
+        ...(table === "inet" ? isOfFamily(4) : []),
+        ...comesFrom(prefix),
+        ...goesToLoopback(),
+        ...isUninvited(),
+        drop(),
+      ]),
+    ),
+  ];
+}
+
+function setRequests(table: TableFamily, family: Family, name: string, id: number, prefixes: readonly Prefix[]): Request[] {
+  const edges = edgesOf(family, prefixes);
+  const parts = Array.from({ length: Math.ceil(edges.length / ELEMENTS_PER_MESSAGE) }, (_, part) =>
+    edges.slice(part * ELEMENTS_PER_MESSAGE, (part + 1) * ELEMENTS_PER_MESSAGE),
+  );
+  const { keyType, length } = FAMILIES[family];
+  return [newIntervalSet(table, TABLE, name, keyType, length, id), ...parts.map((part) => newElements(table, TABLE, name, part))];
+}

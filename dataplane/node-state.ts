@@ -1,0 +1,27 @@
+/**
+ * What the node itself must hold for all attachments together, as plain data: what no attachment owns, and none takes away. Applied
+ * again by every ADD of a node that has no Felix beside it; a state that is there already costs one question.
+ */
+import type { Family, Prefix } from "../lib/addresses/address.ts";
+
+/** Traffic of the pods that leaves with the node's address. */
+export interface Masquerading {
+  /** Pools whose traffic is masqueraded. */
+  readonly outgoing: readonly Prefix[];
+  /** Every pool: traffic to them keeps its source. */
+  readonly pools: readonly Prefix[];
+}
+
+export interface NodeState {
+  /** Families that the node forwards. Switched on, never off: others may need it too. */
+  readonly forwardedFamilies: readonly Family[];
+  readonly masquerading: Masquerading;
+  /**
+   * How the names of host ends begin behind which nobody may open a connection to the node's loopback addresses. Their
+   * `route_localnet` would let it in (CVE-2020-8558); in a cluster kubelet's KUBE-FIREWALL chain keeps it out.
+   */
+  readonly guardedPrefixes: readonly string[];
+}
+
+/** A node of which Tortie wants nothing. */
+export const NO_NODE_STATE: NodeState = { forwardedFamilies: [], masquerading: { outgoing: [], pools: [] }, guardedPrefixes: [] };
