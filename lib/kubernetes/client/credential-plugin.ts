@@ -3,7 +3,8 @@
  * Rare, so it is loaded only where it is needed.
  */
 import { isAbsolute } from "node:path";
-import { messageOf, TortieError } from "../../errors/errors.ts";
+import { TortieError } from "../../errors/errors.ts";
+import { ProgramError, runProgram } from "../../system/run-program.ts";
 import type { ClientCertificate, CredentialPlugin } from "../config/api-config.ts";
 import { bearer, checkPem } from "../config/material.ts";
 
@@ -51,36 +52,24 @@ async function run(plugin: CredentialPlugin, limitMs: number, failed: Failed): P
     spec: { interactive: false, ...(plugin.cluster === undefined ? {} : { cluster: plugin.cluster }) },
   };
   const env = { ...process.env, ...plugin.env, KUBERNETES_EXEC_INFO: JSON.stringify(info) };
-  let child: Bun.Subprocess<"ignore", "pipe", "inherit">;
+  const run = {
+    command: [plugin.command, ...plugin.args],
+    stdin: new Uint8Array(),
+    env,
+    timeoutMs: limitMs,
+    maxOutput: MAX_OUTPUT,
+  } as const;
   try {
-    child = Bun.spawn([plugin.command, ...plugin.args], {
-      stdin: "ignore",
-      stdout: "pipe",
-      stderr: "inherit",
-      env,
-      timeout: limitMs,
-      killSignal: "SIGKILL",
-      maxBuffer: MAX_OUTPUT,
-    });
-  } catch (cause) {
+    const { stdout, failure } = await runProgram(run);
+    if (failure !== undefined) throw failed(`it ended with ${failure}; what it wrote on standard error says why`);
+    return new TextDecoder().decode(stdout);
+  } catch (error) {
+    if (!(error instanceof ProgramError)) throw error;
+    if (error.kind !== "not-started") throw failed(`it ${error.message}`);
     const hint = plugin.installHint === "" ? "" : ` (${plugin.installHint.trim()})`;
     const place = isAbsolute(plugin.command) ? "" : " in PATH";
-    throw failed(`it cannot be run${place}: ${messageOf(cause)}${hint}`, cause);
+    throw failed(`it cannot be run${place}: ${error.message}${hint}`, error.cause);
   }
-  const began = performance.now();
-  // Its output may be held open by what it started: the program's end counts.
-  const [output] = await Promise.all([readUntilEnd(child), child.exited]);
-  if (child.signalCode !== null) {
-    if (performance.now() - began >= limitMs) throw failed(`it did not end within ${limitMs / 1000} s and was stopped`);
-    throw failed(`it was ended by ${child.signalCode}`);
-  }
-  if (child.exitCode !== 0) throw failed(`it ended with exit status ${child.exitCode}; what it wrote on standard error says why`);
-  return output;
-}
-
-async function readUntilEnd(child: Bun.Subprocess<"ignore", "pipe", "inherit">): Promise<string> {
-  const late = child.exited.then(() => Bun.sleep(500)).then(() => "");
-  return Promise.race([new Response(child.stdout).text(), late]);
 }
 
 function readCredential(printed: unknown, plugin: CredentialPlugin, failed: Failed): PluginCredentials {

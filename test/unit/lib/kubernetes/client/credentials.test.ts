@@ -1,9 +1,11 @@
-import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { decodeNetworkConfig } from "../../../../../lib/config/decode.ts";
 import type { ApiClient } from "../../../../../lib/kubernetes/api-client.ts";
 import { openApiClient } from "../../../../../lib/kubernetes/client/client.ts";
+import { runCredentialPlugin } from "../../../../../lib/kubernetes/client/credential-plugin.ts";
+import type { CredentialPlugin } from "../../../../../lib/kubernetes/config/api-config.ts";
 import { type Answering, TlsServer, type TlsServerOptions } from "../../../../support/tls-server.ts";
 import { TestAuthority } from "../../../../support/tls-server-certificates.ts";
 
@@ -239,7 +241,8 @@ describe("credentials of the API client", () => {
 
     it.each<[string, string, Readonly<Record<string, unknown>>, RegExp]>([
       ["fails", "exit 3", {}, /ended with exit status 3/],
-      ["is killed", "kill -9 $$", {}, /ended by SIGKILL/],
+      ["is killed", "kill -9 $$", {}, /ended with signal: SIGKILL/],
+      ["prints without end", "exec yes", {}, /printed more than 1048576 bytes and was stopped/],
       ["prints nothing", "true", {}, /not JSON/],
       ["prints something else", "echo '{}'", {}, /no ExecCredential/],
       ["prints the wrong version", printing({ token: "t" }, "v1beta1"), {}, /v1beta1.*v1 was asked for/],
@@ -272,6 +275,38 @@ describe("credentials of the API client", () => {
         message: expect.stringMatching(new RegExp(`^credential plugin .* of user "u" of ${dir}/kubeconfig: .*${message.source}`)),
       });
       expect(server.requests).toEqual([]);
+    });
+
+    it("L4: are taken although a child of it keeps its output open", async () => {
+      const server = serve(knows("t"));
+      const client = open(writeKubeconfig(server, { exec: writePlugin(`${printing({ token: "t" })}\nsleep 60 &\necho $! > child`) }));
+
+      try {
+        expect(await get(client)).toBe("{}");
+      } finally {
+        process.kill(Number(readFileSync(join(dir, "child"), "utf8")), "SIGKILL");
+      }
+    });
+
+    it("L4: are given up in time, and with it everything that it has started", async () => {
+      writePlugin("sleep 60 & echo $! > child\nwait");
+      const plugin: CredentialPlugin = {
+        apiVersion: "client.authentication.k8s.io/v1",
+        command: join(dir, "plugin"),
+        args: [],
+        env: {},
+        needsTerminal: false,
+        installHint: "",
+        cluster: undefined,
+      };
+
+      await expect(runCredentialPlugin(plugin, "the test", 300)).rejects.toMatchObject({
+        word: "credentials-failed",
+        message: expect.stringContaining("did not finish within 0.3 s"),
+      });
+
+      const child = readFileSync(join(dir, "child"), "utf8").trim();
+      while (existsSync(`/proc/${child}`) && !/\) Z /.test(readFileSync(`/proc/${child}/stat`, "utf8"))) await Bun.sleep(5);
     });
 
     it("are missing when it prints garbage, which is not repeated: there may be a secret in it", async () => {
