@@ -1,8 +1,8 @@
 /** The effects of the IPAM plugin's verbs, so that the main plugin can hand over a datastore that is open already, and tests their own. */
 import type { Environment } from "../lib/cni/environment.ts";
 import type { Datastore, NamespacedName } from "../lib/datastore/datastore.ts";
-import { coreOf } from "../lib/datastore/kubernetes/core/core-of.ts";
 import type { Logger } from "../lib/log/logger.ts";
+import { podEndpointKey } from "../lib/workload/endpoint.ts";
 import { type Allocator, type Clock, createAllocator } from "./allocator/allocator.ts";
 import { takeNodeLock } from "./node-lock.ts";
 
@@ -41,7 +41,10 @@ export function createIpamServices(input: IpamServicesInput): IpamServices {
     lock: takeNodeLock,
     deadline: (milliseconds) => AbortSignal.timeout(milliseconds),
     sleep: Bun.sleep,
-    clearAnnotations: async (pod, containerId) => coreOf(input.datastore)?.withdraw(pod, containerId),
+    clearAnnotations: async (pod, containerId) => {
+      const { records, traits } = input.datastore;
+      if (traits.endpointsAre === "annotations") await records.clear(podEndpointKey(input.node, pod), containerId);
+    },
     upgradeMarker: UPGRADE_MARKER,
     ...input,
     allocator: input.allocator ?? createAllocator({ datastore: input.datastore, clock }),

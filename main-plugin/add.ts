@@ -33,7 +33,7 @@ export async function add(call: AddCall, node: Node): Promise<CniResult> {
   for (const warning of link.warnings) log.error(warning);
   log.step("dataplane");
   const endpoint = endpointOf(call, workload, lease, link.podMac);
-  await writeRecord(endpoint, call, workload, node);
+  await writeRecord(endpoint, workload, node);
   log.step("endpoint");
   undo.move(); // success: keep everything
   await policyReady(call, endpoint);
@@ -43,7 +43,7 @@ export async function add(call: AddCall, node: Node): Promise<CniResult> {
 /** The container has what it asked for already (C§2.6 step 2): the kernel is not touched, a further network's profile joins the record. */
 async function keepAttachment(call: AddCall, workload: Workload, lease: Lease, node: Node): Promise<CniResult> {
   const { record } = workload;
-  if (record !== undefined) await writeRecord(withProfile(record, call.request.network), call, workload, node);
+  if (record !== undefined) await writeRecord(withProfile(record, call.request.network), workload, node);
   return resultOf(call, lease, record?.mac);
 }
 

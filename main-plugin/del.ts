@@ -16,7 +16,6 @@ import type { NetworkConfig } from "../lib/config/network-config.ts";
 import { checkNodenameFile } from "../lib/config/node-name.ts";
 import { identifyAttachment } from "./attachment.ts";
 import { assertClusterReady } from "./cluster-ready.ts";
-import { removeRecord } from "./endpoint-store.ts";
 import { chooseIpam } from "./ipam.ts";
 import { ipamStdinForDel } from "./ipam-stdin.ts";
 import { Outcome } from "./outcome.ts";
@@ -42,7 +41,10 @@ export async function del(request: CniRequest, config: NetworkConfig, services: 
   log.step("cluster");
   if (!isReady) return outcome.report();
 
-  const isForgotten = await outcome.attempt("remove the endpoint", () => removeRecord(attachment, services));
+  const isForgotten = await outcome.attempt("remove the endpoint", async () => {
+    const { records } = await services.datastore();
+    log.debug("record of the endpoint", { clearing: await records.clear(attachment.endpointKey, request.containerId) });
+  });
   log.step("endpoint");
   // An address is free only when no interface carries it and no record names it (invariant 3).
   if (isUnplugged && isForgotten) {

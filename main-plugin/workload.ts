@@ -4,30 +4,26 @@
  * A plain container's record is an endpoint in the datastore; a pod's on Kubernetes is three annotations of its own, beside those that
  * people write to request something (C§3.1, C§7.6). One GET of the pod serves both.
  */
-import { formatPrefix, hostPrefix, parsePrefix } from "../lib/addresses/address.ts";
 import { isCalicoIpam } from "../lib/config/ipam-section.ts";
 import type { NamespacedName } from "../lib/datastore/datastore.ts";
+import type { EndpointRecord } from "../lib/datastore/endpoint-records.ts";
 import type { KubernetesCore } from "../lib/datastore/kubernetes/core/core.ts";
+import { recordOfPod } from "../lib/datastore/kubernetes/pod-record.ts";
 import type { WorkloadEndpoint } from "../lib/datastore/resources.ts";
 import { TortieError } from "../lib/errors/errors.ts";
-import type { Namespace, Pod } from "../lib/kubernetes/objects.ts";
-import { podAnnotationIfAny } from "../lib/workload/annotations/annotation.ts";
+import type { Namespace } from "../lib/kubernetes/objects.ts";
 import { withoutAnnotations } from "../lib/workload/annotations/no-annotations.ts";
 import { wishedSourcePrefixes } from "../lib/workload/annotations/source-prefixes.ts";
 import { type PodWishes, podWishes } from "../lib/workload/annotations/wishes.ts";
-import { workloadEndpointNamePrefix } from "../lib/workload/endpoint-name.ts";
+import { POD_ENDPOINT, workloadEndpointNamePrefix } from "../lib/workload/endpoint-name.ts";
 import type { WorkloadIdentity } from "../lib/workload/identity.ts";
 import type { AddCall } from "./call.ts";
 import type { Node } from "./node.ts";
 
-/** Name of the one endpoint that a pod of the Kubernetes datastore has, whatever its interface is called (C§7.5). */
-const POD_ENDPOINT = "eth0";
-
 type Reading = Pick<AddCall, "identity" | "endpointKey" | "config" | "requested">;
 type Reader = Pick<Node, "datastore" | "core">;
 
-/** What a record says: which container has which addresses, /32 and /128. */
-export type RecordedAddresses = Pick<WorkloadEndpoint, "containerID" | "ipNetworks">;
+export type RecordedAddresses = EndpointRecord;
 
 export interface Workload {
   /** With the name that the endpoint's record has, which need not be that of the interface (C§2.1 step 13). */
@@ -84,25 +80,10 @@ async function readPod({ identity, config, requested }: Reading, core: Kubernete
   return {
     identity: pod.nodeName === identity.node ? { ...identity, endpoint: POD_ENDPOINT } : identity,
     requests: podWishes(pod, namespace, config, requested),
-    recorded: annotatedAddresses(pod),
+    recorded: recordOfPod(pod),
     record: undefined,
     podUid: pod.uid,
   };
-}
-
-/**
- * What the annotations of an ADD say; nothing when a DEL has cleared them. Text that is no address counts as none: nothing of an ADD
- * depends on what an earlier one wrote.
- */
-function annotatedAddresses(pod: Pick<Pod, "namespace" | "name" | "annotations">): RecordedAddresses | undefined {
-  const containerID = podAnnotationIfAny(pod, "containerID")?.value;
-  const addresses = (podAnnotationIfAny(pod, "podIPs") ?? podAnnotationIfAny(pod, "podIP"))?.value ?? "";
-  const ipNetworks: string[] = [];
-  for (const text of addresses.split(",")) {
-    const prefix = parsePrefix(text.trim());
-    if (prefix !== undefined) ipNetworks.push(formatPrefix(hostPrefix(prefix.address)));
-  }
-  return containerID === undefined || ipNetworks.length === 0 ? undefined : { containerID, ipNetworks };
 }
 
 /** Of a pod and its namespace the one that is missing is named, in the words of the API server (recordings pod-missing, namespace-missing). */

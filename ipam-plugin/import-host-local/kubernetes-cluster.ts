@@ -11,7 +11,7 @@ import { type Fields, metadataOf, parseKubernetesObject, section, text } from ".
 import type { ApiGroup } from "../../lib/datastore/kubernetes/group.ts";
 import type { ApiClient, ApiRequest } from "../../lib/kubernetes/api-client.ts";
 import type { Pod } from "../../lib/kubernetes/objects.ts";
-import { isFinished } from "../../lib/workload/pod-endpoint.ts";
+import { isFinished } from "../../lib/workload/annotations/pod-addresses.ts";
 import type { UpgradeCluster } from "./ports.ts";
 
 /** Where calico-node keeps the address of the IPIP tunnel: an annotation of the Kubernetes node, in both groups. */

@@ -2,6 +2,7 @@
  * The datastore port (design §6): typed collections, compare-and-swap on an opaque revision, a closed set of failures.
  * The allocator is written once on this port and never asks which driver it has.
  */
+import type { EndpointRecords } from "./endpoint-records.ts";
 import type {
   Block,
   BlockAffinity,
@@ -142,6 +143,8 @@ export interface Datastore extends AsyncDisposable {
   readonly affinities: BlockAffinities;
   readonly handles: Handles;
   readonly endpoints: WorkloadEndpoints;
+  /** The endpoints' records, as the main plugin writes them. */
+  readonly records: EndpointRecords;
   /** Labels of nodes and namespaces. `undefined` from a store without such objects means: exists, no labels. */
   readonly nodes: Reader<string, LabelledObject>;
   readonly namespaces: Reader<string, LabelledObject>;

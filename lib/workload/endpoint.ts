@@ -2,7 +2,7 @@
 import type { MesosLabel } from "../config/network-config.ts";
 import type { EndpointKey } from "../datastore/datastore.ts";
 import type { EndpointPort, WorkloadEndpoint } from "../datastore/resources.ts";
-import { matchesEndpointName, parseWorkloadEndpointName, workloadEndpointName } from "./endpoint-name.ts";
+import { matchesEndpointName, POD_ENDPOINT, parseWorkloadEndpointName, workloadEndpointName } from "./endpoint-name.ts";
 import type { WorkloadIdentity } from "./identity.ts";
 import { mesosMetadata } from "./mesos-labels.ts";
 import { endpointLabels, podProfiles } from "./profiles.ts";
@@ -72,6 +72,12 @@ export function buildEndpoint(facts: EndpointFacts): WorkloadEndpoint {
 export function endpointKey(identity: WorkloadIdentity, mesosLabels: readonly MesosLabel[] = []): EndpointKey {
   const moved = identity.orchestrator === "cni" ? mesosMetadata(mesosLabels).namespace : undefined;
   return { namespace: moved ?? identity.namespace, name: workloadEndpointName(identity) };
+}
+
+/** Where the record of a pod lies that has one endpoint for all its interfaces. @throws TortieError `identity-invalid` */
+export function podEndpointKey(node: string, { namespace, name }: EndpointKey): EndpointKey {
+  const identifiers = { orchestrator: "k8s", node, pod: name, containerId: "", endpoint: POD_ENDPOINT };
+  return { namespace, name: workloadEndpointName(identifiers) };
 }
 
 /**

@@ -81,7 +81,10 @@ export function describeDatastore(name: string, open: () => Promise<ConformanceS
     describeBlocks(() => subject);
     describeAffinities(() => subject);
     describeLists(() => subject);
-    if (options.hasOwnEndpoints) describeEndpoints(() => subject);
+    if (options.hasOwnEndpoints) {
+      describeEndpoints(() => subject);
+      describeRecords(() => subject);
+    }
   });
 }
 
@@ -481,6 +484,52 @@ function describeEndpoints(subject: () => ConformanceSubject): void {
     expect(await found("node-a-k8s-web")).toEqual([names[0], names[1], names[2]]);
     expect(await found("%")).toEqual([]);
     expect((await subject().other.endpoints.list()).length).toBe(5);
+  });
+}
+
+function describeRecords(subject: () => ConformanceSubject): void {
+  describe("the record of an endpoint", () => {
+    const key = { namespace: "shop", name: "worker--1-k8s-cart--x2x8q-eth0" };
+    const of = (containerID: string, ...ipNetworks: string[]) => sampleEndpoint(key.namespace, key.name, { containerID, ipNetworks });
+
+    it("is none before it is written, and what was written last after that", async () => {
+      const { datastore, other } = subject();
+      expect(await datastore.records.read(key)).toBeUndefined();
+      await datastore.records.write(of("c1", "10.40.0.8/32"));
+      await other.records.write(of("c2", "10.40.0.9/32", "fd80::9/128"));
+      expect(await datastore.records.read(key)).toMatchObject({ containerID: "c2", ipNetworks: ["10.40.0.9/32", "fd80::9/128"] });
+      expect((await other.endpoints.get(key))?.value).toEqual(of("c2", "10.40.0.9/32", "fd80::9/128"));
+    });
+
+    it("is cleared by its own container only", async () => {
+      const { datastore, other } = subject();
+      await datastore.records.write(of("c2", "10.40.0.9/32"));
+      expect(await other.records.clear(key, "c1")).toBe("not-ours");
+      expect(await datastore.records.read(key)).toMatchObject({ containerID: "c2" });
+      expect(await other.records.clear(key, "c2")).toBe("cleared");
+      expect(await datastore.records.read(key)).toBeUndefined();
+      expect(await datastore.records.clear(key, "c2")).toBe("gone");
+    });
+
+    it("that names no container is cleared by every one", async () => {
+      const { datastore, other } = subject();
+      await datastore.records.write(of("", "10.40.0.9/32"));
+      expect(await other.records.clear(key, "c1")).toBe("cleared");
+    });
+
+    it("is one of those that were written when many write and clear at once", async () => {
+      const { datastore, other } = subject();
+      await Promise.all(
+        Array.from({ length: 10 }, (_, index) => {
+          const { records } = index % 2 === 0 ? datastore : other;
+          return index % 5 === 4 ? records.clear(key, `c${index - 1}`) : records.write(of(`c${index}`, "10.40.0.9/32"));
+        }),
+      );
+      const left = await datastore.records.read(key);
+      if (left !== undefined) expect(left.containerID).toMatch(/^c\d$/);
+      await datastore.records.write(of("last", "10.40.0.9/32"));
+      expect(await other.records.read(key)).toMatchObject({ containerID: "last" });
+    });
   });
 }
 

@@ -18,6 +18,7 @@ import type {
   Versioned,
   WorkloadEndpoints,
 } from "../../lib/datastore/datastore.ts";
+import { ObjectRecords } from "../../lib/datastore/endpoint-records.ts";
 import { DatastoreError } from "../../lib/datastore/errors.ts";
 import type {
   Block,
@@ -112,6 +113,7 @@ export class MemoryStore {
     const access: Access = { store: this, client, gate, recollection };
     const collection = <K, T>(kind: string, keyOf: (key: K) => string): MemoryCollection<K, T> =>
       new MemoryCollection<K, T>(access, kind, keyOf);
+    const endpoints = new MemoryEndpoints(access, "endpoint", endpointKey);
     return {
       description: `memory datastore of ${client}`,
       traits: { ...MEMORY_TRAITS, listsFromMemory: recollection !== undefined },
@@ -121,7 +123,8 @@ export class MemoryStore {
       blocks: new MemoryBlocks(access, "block", cidrKey),
       affinities: new MemoryAffinities(access, "affinity", affinityKey),
       handles: collection<string, Handle>("handle", String) satisfies Handles,
-      endpoints: new MemoryEndpoints(access, "endpoint", endpointKey),
+      endpoints,
+      records: new ObjectRecords(endpoints),
       nodes: collection<string, LabelledObject>("node", String),
       namespaces: collection<string, LabelledObject>("namespace", String),
       clusterInformation: collection<"default", ClusterInformation>("cluster-information", String),

@@ -13,7 +13,9 @@ import { createIpamServices } from "../../ipam-plugin/services.ts";
 import type { CniRequest, CniResult } from "../../lib/cni/protocol.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import type { Datastore } from "../../lib/datastore/datastore.ts";
+import type { EndpointRecords } from "../../lib/datastore/endpoint-records.ts";
 import type { KubernetesCore } from "../../lib/datastore/kubernetes/core/core.ts";
+import { podOf, recordOfPod } from "../../lib/datastore/kubernetes/pod-record.ts";
 import { KUBERNETES_TRAITS } from "../../lib/datastore/traits.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { JsonObject } from "../../lib/json/value.ts";
@@ -43,7 +45,7 @@ export interface PodCall {
 }
 
 export class PodNode implements AsyncDisposable {
-  /** Effects in their order: "get cluster-information default", "pod", "apply", "announce". */
+  /** Effects in their order: "get cluster-information default", "pod", "apply", "write record". */
   readonly effects: string[] = [];
   /** Links of the host: name → alias. */
   readonly links = new Map<string, string>();
@@ -169,7 +171,7 @@ export class PodNode implements AsyncDisposable {
   #services(): Services {
     const log = this.#log;
     const connected = this.#store.connect("plugin", (call) => this.#gate(call));
-    const datastore = this.#isOfCluster ? asOfCluster(connected) : connected;
+    const datastore = this.#isOfCluster ? this.#asOfCluster(connected) : connected;
     const services: Services = {
       env: {},
       log,
@@ -216,18 +218,32 @@ export class PodNode implements AsyncDisposable {
       pod: () => this.#effect("pod", () => this.pod),
       namespace: () => this.#effect("namespace", () => this.namespace),
       node: () => this.#effect("node", () => undefined),
-      announce: (_, { containerID, ipNetworks }) =>
-        this.#effect("announce", () =>
+      serverVersion: async () => "v1.34.4",
+    };
+  }
+
+  /** With the traits of a cluster's store, but for the case of handles, which a store in memory keeps apart. */
+  #asOfCluster(datastore: Datastore): Datastore {
+    const traits = { ...KUBERNETES_TRAITS, listsFromMemory: false, foldsHandleCase: false };
+    return { ...datastore, traits, records: this.#records() };
+  }
+
+  #records(): EndpointRecords {
+    return {
+      read: () => this.#effect("read record", () => this.pod && recordOfPod(this.pod)),
+      write: ({ containerID, ipNetworks }) =>
+        this.#effect("write record", () =>
           this.annotate({ [CONTAINER_ID]: containerID, [POD_IP]: ipNetworks[0] ?? "", [POD_IPS]: ipNetworks.join(",") }),
         ),
-      withdraw: (_, containerID) =>
-        this.#effect("withdraw", () => {
-          if (this.pod === undefined) return "missing";
+      clear: async (key, containerID) => {
+        if (podOf(key) === undefined) return "gone";
+        return this.#effect("clear record", () => {
+          if (this.pod === undefined) return "gone";
           if (this.annotations()[CONTAINER_ID] !== containerID) return "not-ours";
           this.annotate({ [POD_IP]: "", [POD_IPS]: "" });
-          return "withdrawn";
-        }),
-      serverVersion: async () => "v1.34.4",
+          return "cleared";
+        });
+      },
     };
   }
 
@@ -269,15 +285,10 @@ export class PodNode implements AsyncDisposable {
   }
 }
 
-/** With the traits of a cluster's store, but for the case of handles, which a store in memory keeps apart. */
 function isRemovable(alias: string, link: AttachedLink | LinkOfAttachment): boolean {
   if (link.owner === undefined) return false;
   const predecessors = "predecessors" in link ? link.predecessors : undefined;
   return predecessors === undefined ? namesAttachment(alias, link.owner) : mayReplace(alias, { owner: link.owner, predecessors });
-}
-
-function asOfCluster(datastore: MemoryDatastore): Datastore {
-  return { ...datastore, traits: { ...KUBERNETES_TRAITS, listsFromMemory: false, foldsHandleCase: false } };
 }
 
 export function samplePod(changes: Partial<Pod> = {}): Pod {

@@ -1,13 +1,14 @@
 /** Workload endpoints, which in Kubernetes are a view of pods (C§7.5, C§7.6): annotations are all that is written of them. */
 
 import type { Pod } from "../../kubernetes/objects.ts";
-import { parseWorkloadEndpointName } from "../../workload/endpoint-name.ts";
-import { convertPod, isEndpointPod } from "../../workload/pod-endpoint.ts";
-import { DatastoreError, type EndpointKey, type NamespacedName, type Versioned, type WorkloadEndpoints } from "../datastore.ts";
+import type { EndpointKey, NamespacedName, Versioned, WorkloadEndpoints } from "../datastore.ts";
+import { DatastoreError } from "../errors.ts";
 import type { WorkloadEndpoint } from "../resources.ts";
-import { announcementPatch, blankingPatch } from "./core/announcements.ts";
 import type { ApiCore } from "./core/api-core.ts";
-import { preconditionsOf, revisionOf } from "./core/metadata.ts";
+import { decodePod } from "./core/decode-pod.ts";
+import { parseKubernetesObject, preconditionsOf, revisionOf } from "./core/metadata.ts";
+import { convertPod, isEndpointPod } from "./pod-endpoint.ts";
+import { annotatingPatch, blankingPatch, patchPod, podOf } from "./pod-record.ts";
 import type { OnDamaged } from "./resource-collection.ts";
 
 export class PodEndpoints implements WorkloadEndpoints {
@@ -29,7 +30,7 @@ export class PodEndpoints implements WorkloadEndpoints {
 
   /** One GET of the pod that the prefix names: the plugin's role may not list pods (C§8.2). */
   async listByPrefix(namespace: string, namePrefix: string): Promise<readonly Versioned<WorkloadEndpoint>[]> {
-    const pod = podOf(namespace, namePrefix);
+    const pod = podOf({ namespace, name: namePrefix });
     const found = pod && (await this.#core.pod(pod));
     if (found === undefined || !isEndpointPod(found)) return [];
     const endpoint = this.#endpointOf(found);
@@ -41,28 +42,28 @@ export class PodEndpoints implements WorkloadEndpoints {
     return (await this.#core.listPods()).filter(isEndpointPod).map((pod) => this.#endpointOf(pod));
   }
 
-  /** Tells the world of the addresses; the pod must be there, whatever its annotations say so far. */
+  /** Writes the addresses; the pod must be there, whatever its annotations say so far. */
   async create(key: EndpointKey, value: WorkloadEndpoint): Promise<Versioned<WorkloadEndpoint>> {
-    const pod = podOf(key.namespace, key.name);
+    const pod = podOf(key);
     const there = pod && (await this.#core.pod(pod));
     if (there === undefined)
       throw new DatastoreError("not-found", `resource does not exist: WorkloadEndpoint(${key.namespace}/${key.name})`);
-    return this.#announce(there, there.uid, value);
+    return this.#annotate(there, there.uid, value);
   }
 
   /** As `create`; the revision says which pod is meant, not which state of it: kubelet writes to the pod at the same time (C§7.6). */
   async update(key: EndpointKey, value: WorkloadEndpoint, revision: string): Promise<Versioned<WorkloadEndpoint>> {
-    return this.#announce(mustBePod(key), preconditionsOf(revision).uid, value);
+    return this.#annotate(mustBePod(key), preconditionsOf(revision).uid, value);
   }
 
   /** Blanks the addresses if the pod still is at `revision`. */
   async delete(key: EndpointKey, revision: string): Promise<void> {
-    await this.#core.patchPod(mustBePod(key), blankingPatch(preconditionsOf(revision)));
+    await patchPod(this.#core, mustBePod(key), blankingPatch(preconditionsOf(revision)));
   }
 
-  async #announce(pod: NamespacedName, uid: string, value: WorkloadEndpoint): Promise<Versioned<WorkloadEndpoint>> {
-    const { containerID, ipNetworks } = value;
-    return this.#endpointOf(await this.#core.patchPod(pod, announcementPatch({ uid }, { containerID, ipNetworks })));
+  async #annotate(pod: NamespacedName, uid: string, value: WorkloadEndpoint): Promise<Versioned<WorkloadEndpoint>> {
+    const answer = await patchPod(this.#core, pod, annotatingPatch({ uid }, value));
+    return this.#endpointOf(decodePod(parseKubernetesObject(answer)));
   }
 
   /**
@@ -76,14 +77,8 @@ export class PodEndpoints implements WorkloadEndpoints {
   }
 }
 
-/** `undefined` when the name is not one of a Kubernetes pod: there are no such endpoints here. */
-function podOf(namespace: string, endpointName: string): NamespacedName | undefined {
-  const parts = parseWorkloadEndpointName(endpointName);
-  return parts?.orchestrator === "k8s" && parts.workload !== "" ? { namespace, name: parts.workload } : undefined;
-}
-
 function mustBePod(key: EndpointKey): NamespacedName {
-  const pod = podOf(key.namespace, key.name);
+  const pod = podOf(key);
   if (pod !== undefined) return pod;
   throw new DatastoreError("not-found", `resource does not exist: WorkloadEndpoint(${key.namespace}/${key.name}) is no Kubernetes pod's`);
 }

@@ -3,18 +3,7 @@ import type { Environment } from "../../cni/environment.ts";
 import type { NetworkConfig } from "../../config/network-config.ts";
 import type { ApiClient } from "../../kubernetes/api-client.ts";
 import { openApiClient } from "../../kubernetes/client/client.ts";
-import { once } from "../../system/once.ts";
-import type {
-  AffinityKey,
-  BlockAffinities,
-  BlockOwner,
-  Blocks,
-  Datastore,
-  ListOptions,
-  Pools,
-  Versioned,
-  WorkloadEndpoints,
-} from "../datastore.ts";
+import type { AffinityKey, BlockAffinities, BlockOwner, Blocks, Datastore, ListOptions, Pools, Versioned } from "../datastore.ts";
 import type { Block, BlockAffinity, IPPool, LabelledObject } from "../resources.ts";
 import { readBlocksWithRoom } from "../room.ts";
 import { KUBERNETES_TRAITS } from "../traits.ts";
@@ -26,7 +15,9 @@ import { handleCodec } from "./codecs/handle-codec.ts";
 import { poolCodec } from "./codecs/pool-codec.ts";
 import { ApiCore } from "./core/api-core.ts";
 import type { KubernetesCore } from "./core/core.ts";
+import { PodEndpoints } from "./endpoints.ts";
 import { type ApiGroup, configuredGroup, discoverGroup } from "./group.ts";
+import { PodRecords } from "./pod-record.ts";
 import { ResourceApi } from "./resource-api.ts";
 import { type OnDamaged, ResourceCollection } from "./resource-collection.ts";
 import { kubernetesVirtualMachines } from "./virtual-machines.ts";
@@ -81,7 +72,8 @@ export function kubernetesDatastore(client: ApiClient, options: KubernetesOption
     blocks: new BlockObjects(api, affinities, onDamaged),
     affinities,
     handles: new ResourceCollection(api, handleCodec, onDamaged),
-    endpoints: podEndpoints(core, onDamaged, options.interfacePrefix),
+    endpoints: new PodEndpoints(core, onDamaged, options.interfacePrefix),
+    records: new PodRecords(core),
     nodes: { get: async (name) => labelled(await core.versionedNode(name)) },
     namespaces: { get: async (name) => labelled(await core.versionedNamespace(name)) },
     clusterInformation: new ResourceCollection(api, clusterInformationCodec, onDamaged),
@@ -89,22 +81,6 @@ export function kubernetesDatastore(client: ApiClient, options: KubernetesOption
     async [Symbol.asyncDispose]() {
       client.close();
     },
-  };
-}
-
-/** Loaded by the first who asks: an ADD or a DEL knows its pod, and needs no view of all of them. */
-function podEndpoints(core: ApiCore, onDamaged: OnDamaged, interfacePrefix: string | undefined): WorkloadEndpoints {
-  const loaded = once(async () => {
-    const { PodEndpoints } = await import("./endpoints.ts");
-    return new PodEndpoints(core, onDamaged, interfacePrefix);
-  });
-  return {
-    get: async (key) => (await loaded()).get(key),
-    list: async () => (await loaded()).list(),
-    listByPrefix: async (namespace, prefix) => (await loaded()).listByPrefix(namespace, prefix),
-    create: async (key, value) => (await loaded()).create(key, value),
-    update: async (key, value, revision) => (await loaded()).update(key, value, revision),
-    delete: async (key, revision) => (await loaded()).delete(key, revision),
   };
 }
 

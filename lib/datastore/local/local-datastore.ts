@@ -14,6 +14,7 @@ import type {
   Versioned,
   WorkloadEndpoints,
 } from "../datastore.ts";
+import { ObjectRecords } from "../endpoint-records.ts";
 import type {
   Block,
   BlockAffinity,
@@ -76,6 +77,7 @@ export function openLocalDatastore(path: string, options: ConnectionOptions = {}
   });
   const owned = (kind: (typeof OWNED_KINDS)[number]) =>
     new LocalCollection<NamespacedName, OwnedObject>(store, { kind, keyOf: namespacedKey, ...plain(decodeOwned) });
+  const endpoints = new LocalEndpoints(store, { kind: "endpoint", keyOf: namespacedKey, ...plain(decodeEndpoint) });
   return {
     description: describeFile(path),
     traits: {
@@ -95,7 +97,8 @@ export function openLocalDatastore(path: string, options: ConnectionOptions = {}
     blocks: new LocalBlocks(store, { kind: "block", keyOf: cidrKey, encode: encodeBlock, decode: decodeBlock }),
     affinities: new LocalAffinities(store, { kind: "affinity", keyOf: affinityKey, ...plain(decodeAffinity) }),
     handles: new LocalCollection<string, Handle>(store, { kind: "handle", keyOf: String, ...plain(decodeHandle) }),
-    endpoints: new LocalEndpoints(store, { kind: "endpoint", keyOf: namespacedKey, ...plain(decodeEndpoint) }),
+    endpoints,
+    records: new ObjectRecords(endpoints),
     nodes: new LocalCollection<string, LabelledObject>(store, { kind: "node", keyOf: String, ...plain(decodeLabelled) }),
     namespaces: new LocalCollection<string, LabelledObject>(store, { kind: "namespace", keyOf: String, ...plain(decodeLabelled) }),
     clusterInformation: new LocalCollection<"default", ClusterInformation>(store, {

@@ -2,17 +2,23 @@
 import type { KubernetesDatastore } from "../../../lib/datastore/kubernetes/kubernetes-datastore.ts";
 import { LEGACY, startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
 import type { FaultProxy } from "../../support/kubernetes/fault-proxy.ts";
+import { sampleEndpoint } from "../../support/samples.ts";
 import { openDatastoreOf } from "./open-datastore.ts";
 
 const WEB = { namespace: "default", name: "web" };
 const ENDPOINT = { namespace: "default", name: "node1-k8s-web-eth0" };
-const ANNOUNCEMENT = { containerID: "c1", ipNetworks: ["10.60.0.1/32", "fd80::1/128"] };
-const ANNOUNCED = {
+const RECORD = { containerID: "c1", ipNetworks: ["10.60.0.1/32", "fd80::1/128"] };
+const ANNOTATED = {
   "cni.projectcalico.org/containerID": "c1",
   "cni.projectcalico.org/podIP": "10.60.0.1/32",
   "cni.projectcalico.org/podIPs": "10.60.0.1/32,fd80::1/128",
 };
-const BLANKED = { ...ANNOUNCED, "cni.projectcalico.org/podIP": "", "cni.projectcalico.org/podIPs": "" };
+const BLANKED = { ...ANNOTATED, "cni.projectcalico.org/podIP": "", "cni.projectcalico.org/podIPs": "" };
+
+/** The record of the pod with this uid. */
+function write(uid: string, record: typeof RECORD | { containerID: string; ipNetworks: string[] } = RECORD): Promise<void> {
+  return store.records.write(sampleEndpoint(ENDPOINT.namespace, ENDPOINT.name, record), { podUid: uid });
+}
 
 let cluster: TestCluster;
 let proxy: FaultProxy;
@@ -84,67 +90,67 @@ describe("a pod", () => {
     for (const name of ["..", "web/status", "Web", "", "a?b"]) {
       expect(await store.core.pod({ namespace: "default", name })).toBeUndefined();
       expect(await store.core.pod({ namespace: name, name: "web" })).toBeUndefined();
-      expect(await store.core.withdraw({ namespace: "default", name }, "c1")).toBe("missing");
+      expect(await store.records.clear({ namespace: "default", name: `node1-k8s-${name}-eth0` }, "c1")).toBe("gone");
     }
     expect(proxy.requests.length).toBe(before);
   });
 
-  it("is announced with three annotations, by one request that leaves all else as it is", async () => {
+  it("is annotated with its record, by one request that leaves all else as it is", async () => {
     const { uid } = await createWeb({ annotations: { "x.org/a": "1" }, status: { phase: "Running" } });
-    await store.core.announce({ ...WEB, uid }, ANNOUNCEMENT);
-    expect(await annotations()).toEqual({ "x.org/a": "1", ...ANNOUNCED });
+    await write(uid);
+    expect(await annotations()).toEqual({ "x.org/a": "1", ...ANNOTATED });
     expect((await cluster.get("v1", "pods", "web"))?.status).toMatchObject({ phase: "Running" });
     expect(asked()).toEqual(["PATCH /api/v1/namespaces/default/pods/web/status"]);
   });
 
-  it("is announced without addresses when there are none", async () => {
+  it("is annotated without addresses when there are none", async () => {
     const { uid } = await createWeb();
-    await store.core.announce({ ...WEB, uid }, { containerID: "c1", ipNetworks: [] });
+    await write(uid, { containerID: "c1", ipNetworks: [] });
     expect(await annotations()).toEqual({ "cni.projectcalico.org/containerID": "c1" });
   });
 
-  it("is announced once although the first answer is lost", async () => {
+  it("is annotated once although the first answer is lost", async () => {
     const { uid } = await createWeb();
     proxy.on({ method: "PATCH" }, { kind: "lose-answer" });
-    await store.core.announce({ ...WEB, uid }, ANNOUNCEMENT);
-    expect(await annotations()).toEqual(ANNOUNCED);
+    await write(uid);
+    expect(await annotations()).toEqual(ANNOTATED);
   });
 
-  it("that was made anew under the same name is not announced to", async () => {
+  it("that was made anew under the same name is not written to", async () => {
     const { uid } = await createWeb();
     await recreateWeb();
     const before = await annotations();
-    await expect(store.core.announce({ ...WEB, uid }, ANNOUNCEMENT)).rejects.toMatchObject({ failure: "not-found" });
+    await expect(write(uid)).rejects.toMatchObject({ failure: "not-found" });
     expect(await annotations()).toEqual(before);
     await cluster.remove("v1", "pods", "web");
-    await expect(store.core.announce({ ...WEB, uid }, ANNOUNCEMENT)).rejects.toMatchObject({ failure: "not-found" });
+    await expect(write(uid)).rejects.toMatchObject({ failure: "not-found" });
   });
 
   it("loses its addresses and keeps its container when that container goes, however often it goes", async () => {
     const { uid } = await createWeb();
-    await store.core.announce({ ...WEB, uid }, ANNOUNCEMENT);
+    await write(uid);
     proxy.clear();
     proxy.on({ method: "PATCH", nth: 2 }, { kind: "lose-answer" });
-    expect(await store.core.withdraw(WEB, "c1")).toBe("withdrawn");
+    expect(await store.records.clear(ENDPOINT, "c1")).toBe("cleared");
     expect(asked()).toEqual(["PATCH /api/v1/namespaces/default/pods/web/status"]);
-    expect(await store.core.withdraw(WEB, "c1")).toBe("withdrawn");
+    expect(await store.records.clear(ENDPOINT, "c1")).toBe("cleared");
     expect(await annotations()).toEqual(BLANKED);
   });
 
   it("keeps everything when another container goes, or when it never was served", async () => {
     const { uid } = await createWeb();
-    expect(await store.core.withdraw(WEB, "c1")).toBe("not-ours");
+    expect(await store.records.clear(ENDPOINT, "c1")).toBe("not-ours");
     expect(await annotations()).toBeUndefined();
-    await store.core.announce({ ...WEB, uid }, ANNOUNCEMENT);
-    expect(await store.core.withdraw(WEB, "c")).toBe("not-ours");
-    expect(await annotations()).toEqual(ANNOUNCED);
+    await write(uid);
+    expect(await store.records.clear(ENDPOINT, "c")).toBe("not-ours");
+    expect(await annotations()).toEqual(ANNOTATED);
     await cluster.createPod("other", { annotations: { "x.org/a": "1" } });
-    expect(await store.core.withdraw({ namespace: "default", name: "other" }, "c1")).toBe("not-ours");
+    expect(await store.records.clear({ namespace: "default", name: "node1-k8s-other-eth0" }, "c1")).toBe("not-ours");
     expect(await annotations("other")).toEqual({ "x.org/a": "1" });
   });
 
-  it("that is gone has nothing to withdraw", async () => {
-    expect(await store.core.withdraw(WEB, "c1")).toBe("missing");
+  it("that is gone has nothing to clear", async () => {
+    expect(await store.records.clear(ENDPOINT, "c1")).toBe("gone");
   });
 
   it("is not to be read by whoever has no right to, and the message says so", async () => {
@@ -152,7 +158,7 @@ describe("a pod", () => {
     await using stranger = await openDatastoreOf(cluster, { group: LEGACY, identity: "stranger" });
     const forbidden = { failure: "unauthorized", message: expect.stringMatching(/^connection is unauthorized: pods "web" is forbidden/) };
     await expect(stranger.core.pod(WEB)).rejects.toMatchObject(forbidden);
-    await expect(stranger.core.withdraw(WEB, "c1")).rejects.toMatchObject({ failure: "unauthorized" });
+    await expect(stranger.records.clear(ENDPOINT, "c1")).rejects.toMatchObject({ failure: "unauthorized" });
   });
 });
 
@@ -198,10 +204,10 @@ describe("namespaces and nodes", () => {
 describe("a pod as a workload endpoint", () => {
   it("is found by its own name and by its beginning, with one request each", async () => {
     const { uid } = await createWeb({ labels: { app: "web" } });
-    await store.core.announce({ ...WEB, uid }, ANNOUNCEMENT);
+    await write(uid);
     proxy.clear();
     const found = await store.endpoints.get(ENDPOINT);
-    expect(found?.value).toMatchObject({ ...ENDPOINT, pod: "web", node: "node1", containerID: "c1", ipNetworks: ANNOUNCEMENT.ipNetworks });
+    expect(found?.value).toMatchObject({ ...ENDPOINT, pod: "web", node: "node1", containerID: "c1", ipNetworks: RECORD.ipNetworks });
     expect(await store.endpoints.listByPrefix("default", "node1-k8s-web-")).toEqual([found]);
     expect(asked()).toEqual(["GET /api/v1/namespaces/default/pods/web", "GET /api/v1/namespaces/default/pods/web"]);
   });
@@ -221,19 +227,19 @@ describe("a pod as a workload endpoint", () => {
     await createWeb();
     const found = await store.endpoints.get(ENDPOINT);
     if (found === undefined) throw new Error("no endpoint");
-    const value = { ...found.value, ...ANNOUNCEMENT };
-    expect((await store.endpoints.create(ENDPOINT, value)).value).toMatchObject(ANNOUNCEMENT);
-    expect(await annotations()).toEqual(ANNOUNCED);
+    const value = { ...found.value, ...RECORD };
+    expect((await store.endpoints.create(ENDPOINT, value)).value).toMatchObject(RECORD);
+    expect(await annotations()).toEqual(ANNOTATED);
     await store.endpoints.update(ENDPOINT, { ...value, containerID: "c7" }, found.revision);
-    expect(await annotations()).toEqual({ ...ANNOUNCED, "cni.projectcalico.org/containerID": "c7" });
+    expect(await annotations()).toEqual({ ...ANNOTATED, "cni.projectcalico.org/containerID": "c7" });
   });
 
   it("is blanked at the revision that was read, and at no other", async () => {
     const { uid } = await createWeb();
     const first = await store.endpoints.get(ENDPOINT);
-    await store.core.announce({ ...WEB, uid }, ANNOUNCEMENT);
+    await write(uid);
     await expect(store.endpoints.delete(ENDPOINT, first?.revision ?? "")).rejects.toMatchObject({ failure: "conflict" });
-    expect(await annotations()).toEqual(ANNOUNCED);
+    expect(await annotations()).toEqual(ANNOTATED);
     const now = await store.endpoints.get(ENDPOINT);
     await store.endpoints.delete(ENDPOINT, now?.revision ?? "");
     expect(await annotations()).toEqual(BLANKED);
@@ -253,7 +259,7 @@ describe("a pod as a workload endpoint", () => {
   });
 
   it("is listed for an operator with all others that have a network of their own, broken annotations or not", async () => {
-    await createWeb({ annotations: { ...ANNOUNCED, "cni.projectcalico.org/floatingIPs": "[" } });
+    await createWeb({ annotations: { ...ANNOTATED, "cni.projectcalico.org/floatingIPs": "[" } });
     await cluster.createNamespace("shop");
     await cluster.createPod("cart", { namespace: "shop", annotations: { "cni.projectcalico.org/podIPs": "10.60.0.2/32,rubbish" } });
     const spec = { nodeName: "node1", hostNetwork: true, containers: [{ name: "c", image: "pause" }] };
@@ -272,7 +278,7 @@ describe("a pod as a workload endpoint", () => {
     });
     const listed = (await admin.endpoints.list()).map(({ value }) => [value.namespace, value.pod, value.ipNetworks]);
     expect(listed).toEqual([
-      ["default", "web", ANNOUNCEMENT.ipNetworks],
+      ["default", "web", RECORD.ipNetworks],
       ["shop", "cart", ["10.60.0.2/32"]],
     ]);
     expect(problems).toEqual([expect.stringContaining("default/web"), expect.stringContaining("shop/cart")]);

@@ -27,14 +27,14 @@ describe("A failed ADD", () => {
     await node.add({ container: "other" });
     await node.del({ container: "other" });
     node.effects.length = 0;
-    node.failure = { effect: "announce", error: new DatastoreError("unauthorized", "arranged") };
+    node.failure = { effect: "write record", error: new DatastoreError("unauthorized", "arranged") };
 
     await failure(node);
 
-    expect(inOrder(node, "update block", "apply", "announce", "undo apply")).toEqual([
+    expect(inOrder(node, "update block", "apply", "write record", "undo apply")).toEqual([
       "update block",
       "apply",
-      "announce",
+      "write record",
       "undo apply",
       "update block",
     ]);

@@ -27,11 +27,11 @@ const WARM = [
   "create handle",
   "update block",
   "apply",
-  "announce",
+  "write record",
 ];
 
 describe("ADD of a pod", () => {
-  it("asks each question once, and announces last", async () => {
+  it("asks each question once, and writes the record last", async () => {
     await using node = await PodNode.create();
     await node.add({ container: "first" });
     node.effects.length = 0;
@@ -41,7 +41,7 @@ describe("ADD of a pod", () => {
     expect(node.effects).toEqual(WARM);
   });
 
-  it("announces the container and its addresses", async () => {
+  it("annotates the pod with the container and its addresses", async () => {
     await using node = await PodNode.create();
     const { ips } = await node.add();
 
@@ -142,7 +142,7 @@ describe("ADD of a pod", () => {
 });
 
 describe("ADD of a pod that fails", () => {
-  it.each(["update block", "apply", "announce"])("leaves nothing behind when it fails at: %s", async (effect) => {
+  it.each(["update block", "apply", "write record"])("leaves nothing behind when it fails at: %s", async (effect) => {
     await using node = await PodNode.create();
     await node.add({ container: "other" });
     await node.del({ container: "other" });
@@ -154,26 +154,7 @@ describe("ADD of a pod that fails", () => {
     await nothingLeft(node);
   });
 
-  it("withdraws an announcement that may have been made although nobody said so", async () => {
-    await using node = await PodNode.create();
-    node.failure = { effect: "announce", error: new DatastoreError("unavailable", "no answer"), isAfter: true };
-
-    expect(await failure(node)).toMatchObject({ message: "no answer" });
-
-    await nothingLeft(node);
-    expect(node.effects.indexOf("withdraw")).toBeLessThan(node.effects.indexOf("undo apply"));
-  });
-
-  it("does not ask again where it was told no", async () => {
-    await using node = await PodNode.create();
-    node.failure = { effect: "announce", error: new DatastoreError("unauthorized", "forbidden") };
-
-    await failure(node);
-
-    expect(node.effects).not.toContain("withdraw");
-  });
-
-  it("keeps the address and the announcement of the same container's earlier ADD", async () => {
+  it("keeps the address and the record of the same container's earlier ADD", async () => {
     await using node = await PodNode.create();
     await node.add();
     const before = node.annotations();
@@ -215,7 +196,7 @@ describe("ADD of a pod again", () => {
   it("gives back first what a killed ADD of this container took", async () => {
     await using node = await PodNode.create();
     await node.add();
-    // The process died before it could announce.
+    // The process died before it could write the record.
     node.annotate({ "cni.projectcalico.org/containerID": "", "cni.projectcalico.org/podIP": "", "cni.projectcalico.org/podIPs": "" });
 
     await node.add();

@@ -18,7 +18,7 @@ describe("DEL of a pod", () => {
 
     expect(node.effects.filter((effect) => !effect.startsWith("get cluster"))).toEqual([
       "remove link",
-      "withdraw",
+      "clear record",
       "get handle net1.c1",
       "get block 10-60-0-0-26",
       "get ipam-configuration default",
@@ -48,17 +48,17 @@ describe("DEL of a pod", () => {
   ])("removes the link and leaves the datastore alone when the cluster %s", async (_, arrange, message) => {
     await using node = await PodNode.create();
     await node.add();
-    const announced = node.annotations();
+    const annotated = node.annotations();
     await arrange(node);
 
     expect(await failure(node)).toMatchObject({ message });
 
     expect([...node.links]).toEqual([]);
     expect(await node.handles()).toEqual({ "net1.c1": 1 });
-    expect(node.annotations()).toEqual(announced);
+    expect(node.annotations()).toEqual(annotated);
   });
 
-  it("keeps the address while its link is there, and withdraws the announcement all the same", async () => {
+  it("keeps the address while its link is there, and clears the record all the same", async () => {
     await using node = await PodNode.create();
     await node.add();
     node.failure = { effect: "remove link", error: new Error("device busy") };
@@ -72,7 +72,7 @@ describe("DEL of a pod", () => {
   it("F2, R5: keeps the address when the pod may not be patched, and reports that", async () => {
     await using node = await PodNode.create();
     await node.add();
-    node.failure = { effect: "withdraw", error: new DatastoreError("unauthorized", "forbidden") };
+    node.failure = { effect: "clear record", error: new DatastoreError("unauthorized", "forbidden") };
 
     expect(await failure(node)).toMatchObject({ message: "forbidden" });
 
@@ -117,6 +117,6 @@ describe("DEL of a pod", () => {
   it("succeeds when no pod is named", async () => {
     await using node = await PodNode.create();
     await node.del({ args: "" });
-    expect(node.effects).not.toContain("withdraw");
+    expect(node.effects).not.toContain("clear record");
   });
 });

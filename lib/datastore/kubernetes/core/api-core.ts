@@ -5,17 +5,20 @@ import type { ApiClient } from "../../../kubernetes/api-client.ts";
 import type { ClusterNode, Namespace, Pod } from "../../../kubernetes/objects.ts";
 import { isSubdomain } from "../../../system/characters.ts";
 import { DatastoreError, type NamespacedName, type Versioned } from "../../datastore.ts";
-import { announcementPatch, type Patch, withdrawalPatch } from "./announcements.ts";
-import type { KubernetesCore, PodAnnouncement, Withdrawal } from "./core.ts";
+import type { KubernetesCore } from "./core.ts";
 import { decodeNamespace, decodeNode } from "./decode-cluster.ts";
 import { decodePod } from "./decode-pod.ts";
 import { failureOf, hasStatus } from "./failures.ts";
 import { listPages } from "./list-pages.ts";
 import { type Fields, metadataOf, parseKubernetesObject, revisionOf, text } from "./metadata.ts";
 
-const UNPROCESSABLE = 422;
 const NOT_FOUND = 404;
 const VERSION = "version of the API server";
+
+export interface Patch {
+  readonly contentType: string;
+  readonly body: string;
+}
 
 export class ApiCore implements KubernetesCore {
   readonly #client: ApiClient;
@@ -47,23 +50,6 @@ export class ApiCore implements KubernetesCore {
     return this.#nodes.get(name, () => this.#named(name, `/api/v1/nodes/${name}`, `Node(${name})`, decodeNode));
   }
 
-  async announce({ uid, ...pod }: NamespacedName & { readonly uid: string }, announcement: PodAnnouncement): Promise<void> {
-    await this.#mustPatch(pod, announcementPatch({ uid }, announcement));
-  }
-
-  async withdraw(pod: NamespacedName, containerID: string): Promise<Withdrawal> {
-    if (!isSubdomain(pod.namespace) || !isSubdomain(pod.name)) return "missing";
-    try {
-      await this.#patch(pod, withdrawalPatch(containerID));
-      return "withdrawn";
-    } catch (error) {
-      if (hasStatus(error, NOT_FOUND)) return "missing";
-      // Validation names its causes; a patch whose test fails, or whose test finds no annotation, is refused as a whole, without any.
-      if (hasStatus(error, UNPROCESSABLE) && error.causes.length === 0) return "not-ours";
-      throw failureOf(error, describe(pod));
-    }
-  }
-
   async serverVersion(timeoutMs: number): Promise<string> {
     try {
       const answer = await this.#client.request({ method: "GET", path: "/version", timeoutMs });
@@ -73,15 +59,9 @@ export class ApiCore implements KubernetesCore {
     }
   }
 
-  /**
-   * Patches the status sub-resource.
-   * @returns the pod as it is then
-   * @throws DatastoreError `not-found` when there is no such pod, or only another one of that name, which the server finds out by
-   * validating the patch (C§7.6); `conflict`
-   */
-  async patchPod(pod: NamespacedName, patch: Patch): Promise<Pod> {
-    const answer = await this.#mustPatch(pod, patch);
-    return decoded(describe(pod), () => decodePod(parseKubernetesObject(answer)));
+  /** Patches the status sub-resource, of a pod with a legal name. @returns the pod as it is then, in JSON @throws ApiError */
+  patchStatus(pod: NamespacedName, { contentType, body }: Patch): Promise<string> {
+    return this.#client.request({ method: "PATCH", path: `${podPath(pod)}/status`, contentType, body });
   }
 
   /** Every pod of the cluster, in pages. @throws DatastoreError `unauthorized` for an account that may not list pods */
@@ -113,19 +93,6 @@ export class ApiCore implements KubernetesCore {
   async #named<T>(name: string, path: string, what: string, decode: (object: Fields) => T): Promise<Versioned<T> | undefined> {
     return isSubdomain(name) ? this.read(path, what, decode) : undefined;
   }
-
-  async #mustPatch(pod: NamespacedName, patch: Patch): Promise<string> {
-    try {
-      if (!isSubdomain(pod.namespace) || !isSubdomain(pod.name)) throw new DatastoreError("not-found", notThere(pod));
-      return await this.#patch(pod, patch);
-    } catch (error) {
-      throw failureOf(error, describe(pod));
-    }
-  }
-
-  #patch(pod: NamespacedName, { contentType, body }: Patch): Promise<string> {
-    return this.#client.request({ method: "PATCH", path: `${podPath(pod)}/status`, contentType, body });
-  }
 }
 
 /** Objects by name, each read once; what failed is tried again by the next who asks. */
@@ -154,12 +121,4 @@ function decoded<T>(what: string, decode: () => T): T {
 /** Of names that were judged before (isSubdomain): "..", "a/b" or "A" are nobody's name. */
 function podPath({ namespace, name }: NamespacedName): string {
   return `/api/v1/namespaces/${namespace}/pods/${name}`;
-}
-
-function describe({ namespace, name }: NamespacedName): string {
-  return `Pod(${namespace}/${name})`;
-}
-
-function notThere(pod: NamespacedName): string {
-  return `resource does not exist: ${describe(pod)}`;
 }

@@ -3,69 +3,12 @@ import { type Exchange, ScriptedClient } from "../../../../../support/scripted-a
 
 const POD = { namespace: "shop", name: "cart" };
 const PATH = "/api/v1/namespaces/shop/pods/cart";
-const STATUS = `PATCH ${PATH}/status`;
 const stored = { metadata: { ...POD, uid: "u1", resourceVersion: "5" }, spec: { nodeName: "node1" }, status: {} };
 
 function core(...script: readonly Exchange[]) {
   const client = new ScriptedClient(...script);
   return { client, core: new ApiCore(client) };
 }
-
-describe("announcing a pod", () => {
-  it("carries the uid, so that the server refuses it for another pod of the name", async () => {
-    const { client, core: kubernetes } = core([STATUS, stored]);
-    await kubernetes.announce({ ...POD, uid: "u1" }, { containerID: "c1", ipNetworks: ["10.60.0.1/32"] });
-    expect(client.asked[0]?.contentType).toBe("application/strategic-merge-patch+json");
-    expect(client.sent(0)).toEqual({
-      metadata: {
-        uid: "u1",
-        annotations: {
-          "cni.projectcalico.org/containerID": "c1",
-          "cni.projectcalico.org/podIP": "10.60.0.1/32",
-          "cni.projectcalico.org/podIPs": "10.60.0.1/32",
-        },
-      },
-    });
-  });
-
-  const cause = (field: string) => ({ reason: "FieldValueInvalid", field, message: "field is immutable" });
-
-  it.each([
-    ["another pod's", { status: 422, reason: "Invalid", causes: [cause("metadata.uid"), cause("metadata.uid")] }, "not-found"],
-    ["nobody's", { status: 404, reason: "NotFound" }, "not-found"],
-    ["one with an impossible annotation", { status: 422, reason: "Invalid", causes: [cause("metadata.annotations")] }, "invalid"],
-    ["one that changes too fast", { status: 409, reason: "Conflict" }, "conflict"],
-    ["not to be written", { status: 403, reason: "Forbidden" }, "unauthorized"],
-  ])("that is %s fails and says so", async (_, answer, failure) => {
-    const announcement = { containerID: "c1", ipNetworks: [] };
-    await expect(core([STATUS, answer]).core.announce({ ...POD, uid: "u1" }, announcement)).rejects.toMatchObject({ failure });
-  });
-});
-
-describe("withdrawing a pod's addresses", () => {
-  it("is one patch, which the server carries out for this container only", async () => {
-    const { client, core: kubernetes } = core([STATUS, stored]);
-    expect(await kubernetes.withdraw(POD, "c1")).toBe("withdrawn");
-    expect(client.asked[0]?.contentType).toBe("application/json-patch+json");
-    expect(client.sent(0)).toEqual([
-      { op: "test", path: "/metadata/annotations/cni.projectcalico.org~1containerID", value: "c1" },
-      { op: "add", path: "/metadata/annotations/cni.projectcalico.org~1podIP", value: "" },
-      { op: "add", path: "/metadata/annotations/cni.projectcalico.org~1podIPs", value: "" },
-    ]);
-  });
-
-  it("comes to nothing for another container's pod and for none", async () => {
-    expect(await core([STATUS, { status: 422, reason: "Invalid" }]).core.withdraw(POD, "c1")).toBe("not-ours");
-    expect(await core([STATUS, { status: 404, reason: "NotFound" }]).core.withdraw(POD, "c1")).toBe("missing");
-  });
-
-  it("does not take every refusal for another container", async () => {
-    const causes = [{ reason: "FieldValueInvalid", field: "metadata.annotations", message: "too long" }];
-    const attempt = core([STATUS, { status: 422, reason: "Invalid", causes }]).core.withdraw(POD, "c1");
-    await expect(attempt).rejects.toMatchObject({ failure: "invalid" });
-    await expect(core([STATUS, { status: 503 }]).core.withdraw(POD, "c1")).rejects.toMatchObject({ failure: "unavailable" });
-  });
-});
 
 describe("what is read", () => {
   it("of a pod is read afresh every time, of a namespace and a node once", async () => {

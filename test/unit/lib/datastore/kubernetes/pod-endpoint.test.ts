@@ -1,7 +1,8 @@
-import type { WorkloadEndpoint } from "../../../../lib/datastore/resources.ts";
-import type { ContainerPort, Pod } from "../../../../lib/kubernetes/objects.ts";
-import { convertPod, isEndpointPod, isFinished, recordOfPod } from "../../../../lib/workload/pod-endpoint.ts";
-import { annotatedPod, podOf } from "../../../support/pods.ts";
+import { convertPod, isEndpointPod } from "../../../../../lib/datastore/kubernetes/pod-endpoint.ts";
+import type { WorkloadEndpoint } from "../../../../../lib/datastore/resources.ts";
+import type { ContainerPort, Pod } from "../../../../../lib/kubernetes/objects.ts";
+import { isFinished } from "../../../../../lib/workload/annotations/pod-addresses.ts";
+import { annotatedPod, podOf } from "../../../../support/pods.ts";
 
 const AWS = "vpc.amazonaws.com/pod-ips";
 
@@ -125,7 +126,7 @@ describe("the addresses of a pod", () => {
     ["none", podOf({ annotations: { [AWS]: "", "cni.projectcalico.org/podIP": "", "cni.projectcalico.org/podIPs": "" } }), []],
   ])("are %s", (_, pod, expected) => {
     expect(endpointOfPod(pod).ipNetworks).toEqual(expected);
-    expect(recordOfPod(pod).ipNetworks).toEqual(expected);
+    expect(convertPod(pod).endpoint.ipNetworks).toEqual(expected);
   });
 
   it.each([
@@ -166,7 +167,7 @@ describe("a finished pod", () => {
     ["not being deleted", annotatedPod({ podIP: "" }, addresses), false],
   ])("is one %s: %s", (_, pod, expected) => {
     expect(isFinished(pod)).toBe(expected);
-    expect(recordOfPod(pod).ipNetworks).toEqual(expected ? [] : ["10.1.0.1/32"]);
+    expect(convertPod(pod).endpoint.ipNetworks).toEqual(expected ? [] : ["10.1.0.1/32"]);
   });
 });
 
@@ -248,7 +249,7 @@ describe("a pod whose annotations somebody broke", () => {
   });
 
   it("still says whose it is and what it has (recordings del-bad-*)", () => {
-    expect(recordOfPod(broken)).toEqual({ containerID: "cid1", ipNetworks: ["10.1.0.1/32"] });
+    expect(convertPod(broken).endpoint).toMatchObject({ containerID: "cid1", ipNetworks: ["10.1.0.1/32"] });
   });
 
   it("is converted as far as it can be read, each problem with pod, annotation and value", () => {

@@ -2,33 +2,21 @@
  * The endpoint that a pod is (C§7.5): on the Kubernetes datastore a workload endpoint has no object of its own, it is a view of its
  * pod. Exactly one a pod, always called `eth0`, without a MAC, which nobody writes down there.
  */
-import type { EndpointPort, QosControls, WorkloadEndpoint } from "../datastore/resources.ts";
-import { TortieError } from "../errors/errors.ts";
-import type { ContainerPort, Pod } from "../kubernetes/objects.ts";
-import { ANNOTATION_PREFIX } from "./annotations/annotation.ts";
-import { presentNats } from "./annotations/floating-ips.ts";
-import { addressesOfPod } from "./annotations/pod-addresses.ts";
-import { wishedSourcePrefixes } from "./annotations/source-prefixes.ts";
-import { workloadEndpointName } from "./endpoint-name.ts";
-import { hostInterfaceNameIfAny } from "./interface-names.ts";
-import { endpointLabels, podProfiles } from "./profiles.ts";
-import { qosControlsOf } from "./qos-controls.ts";
+import { TortieError } from "../../errors/errors.ts";
+import type { ContainerPort, Pod } from "../../kubernetes/objects.ts";
+import { presentNats } from "../../workload/annotations/floating-ips.ts";
+import { addressesOfPod } from "../../workload/annotations/pod-addresses.ts";
+import { wishedSourcePrefixes } from "../../workload/annotations/source-prefixes.ts";
+import { POD_ENDPOINT, workloadEndpointName } from "../../workload/endpoint-name.ts";
+import { hostInterfaceNameIfAny } from "../../workload/interface-names.ts";
+import { endpointLabels, podProfiles } from "../../workload/profiles.ts";
+import { qosControlsOf } from "../../workload/qos-controls.ts";
+import type { EndpointPort, QosControls, WorkloadEndpoint } from "../resources.ts";
+import { CONTAINER_ID } from "./pod-record.ts";
 
-export { isFinished } from "./annotations/pod-addresses.ts";
-
-const ENDPOINT = "eth0";
 const ORCHESTRATOR = "k8s";
-const CONTAINER_ID = `${ANNOTATION_PREFIX}containerID`;
 /** Written by Multus; passed on as it is (C§3.1). */
 const NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status";
-
-/** What DEL and every look-up of a record need. */
-export interface PodRecord {
-  /** Empty when no ADD has written it. */
-  readonly containerID: string;
-  /** /32 and /128; texts that are no addresses are left out. */
-  readonly ipNetworks: readonly string[];
-}
 
 export interface ConvertedPod {
   readonly endpoint: WorkloadEndpoint;
@@ -43,11 +31,6 @@ export function isEndpointPod(pod: Pick<Pod, "nodeName" | "isHostNetwork">): boo
   return pod.nodeName !== "" && !pod.isHostNetwork;
 }
 
-/** Never fails: no annotation that somebody broke may stand between a DEL and the container's addresses (design §8, del-bad-*). */
-export function recordOfPod(pod: Pod): PodRecord {
-  return { containerID: pod.annotations[CONTAINER_ID] ?? "", ipNetworks: addressesOfPod(pod).networks };
-}
-
 /** The endpoint, made of what can be read. @throws TortieError `identity-invalid` when the pod is on no node: it has no name then */
 export function convertPod(pod: Pod, interfacePrefix?: string): ConvertedPod {
   if (pod.nodeName === "") {
@@ -55,8 +38,7 @@ export function convertPod(pod: Pod, interfacePrefix?: string): ConvertedPod {
     throw new TortieError("identity-invalid", problem, { next: "wait until the scheduler has chosen a node; spec.nodeName names it" });
   }
   const { namespace, nodeName: node, name, serviceAccountName } = pod;
-  const identity = { orchestrator: ORCHESTRATOR, node, namespace, pod: name, containerId: "", endpoint: ENDPOINT } as const;
-  const { containerID } = recordOfPod(pod);
+  const identity = { orchestrator: ORCHESTRATOR, node, namespace, pod: name, containerId: "", endpoint: POD_ENDPOINT } as const;
   const { networks, problems: addressProblems } = addressesOfPod(pod);
   const nats = readable(() => presentNats(pod, networks));
   const prefixes = readable(() => wishedSourcePrefixes(pod));
@@ -67,9 +49,9 @@ export function convertPod(pod: Pod, interfacePrefix?: string): ConvertedPod {
     labels: { ...pod.labels, ...endpointLabels(namespace, ORCHESTRATOR, serviceAccountName) },
     orchestrator: ORCHESTRATOR,
     node,
-    containerID,
+    containerID: pod.annotations[CONTAINER_ID] ?? "",
     pod: name,
-    endpoint: ENDPOINT,
+    endpoint: POD_ENDPOINT,
     serviceAccountName,
     generateName: pod.generateName,
     ipNetworks: networks,
