@@ -4,9 +4,11 @@
  */
 import { existsSync, type FSWatcher, watch } from "node:fs";
 import { join } from "node:path";
+import type { Environment } from "../lib/cni/environment.ts";
 import type { Datastore } from "../lib/datastore/datastore.ts";
 import type { ClusterInformation, WorkloadEndpoint } from "../lib/datastore/resources.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
+import { proxyFor, proxyOption } from "../lib/kubernetes/config/proxy.ts";
 import { parseWorkloadEndpointName } from "../lib/workload/endpoint-name.ts";
 import type { NetworkCall } from "./call.ts";
 import type { Node } from "./node.ts";
@@ -15,6 +17,9 @@ import { withContext } from "./with-context.ts";
 const PROBE_LIMIT_MS = 5_000;
 const INTERVAL_MS = 5_000;
 const GATE_LIMIT_MS = 30_000;
+const REDIRECTS: readonly number[] = [301, 302, 303, 307, 308];
+/** As Go's net/http. */
+const MOST_REDIRECTS = 10;
 /** How often to look for Felix's file without being told: the directory may come later, or be replaced by another. */
 const LOOK_EVERY_MS = 500;
 
@@ -23,7 +28,7 @@ export async function readyForPods(call: NetworkCall, node: Node): Promise<void>
   if (call.traits.poolsFrom === "cluster")
     await assertClusterReady(await withContext("error creating calico client", () => node.datastore()));
   call.log.step("cluster");
-  await awaitReadinessGates(call.config.readinessGates);
+  await awaitReadinessGates(call.config.readinessGates, call.env);
 }
 
 /** For pods whose policy is Felix's. It being late is no failure. */
@@ -52,9 +57,15 @@ function existing(found: ClusterInformation | undefined): ClusterInformation {
   return found;
 }
 
+interface ProbeOptions {
+  readonly signal: AbortSignal;
+  readonly redirect: "manual";
+  readonly proxy: Bun.FetchProxyOption;
+}
+
 /** The outside, for tests. */
 export interface GateServices {
-  readonly fetch: (url: string, options: { readonly signal: AbortSignal; readonly redirect: "follow" }) => Promise<Response>;
+  readonly fetch: (url: string, options: ProbeOptions) => Promise<Response>;
   readonly sleep: (milliseconds: number) => Promise<void>;
   /** Milliseconds of a clock that never jumps. */
   readonly now: () => number;
@@ -64,31 +75,31 @@ export interface GateServices {
  * One gate after the other, each with 30 s of its own.
  *
  * @param urls absolute; `checkReadinessGates` has judged them
+ * @param env says which proxy there is, if any
  * @throws TortieError `readiness-gate-closed` naming the gate and what its last probe came to
  */
-export async function awaitReadinessGates(urls: readonly string[], services: Partial<GateServices> = {}): Promise<void> {
+export async function awaitReadinessGates(urls: readonly string[], env: Environment, services: Partial<GateServices> = {}): Promise<void> {
   const { fetch = globalThis.fetch, sleep = Bun.sleep, now = () => performance.now() } = services;
-  for (const url of urls) await awaitGate(url, { fetch, sleep, now });
+  for (const url of urls) await awaitGate(url, env, { fetch, sleep, now });
 }
 
 /**
  * One probe of each gate, for STATUS, which only wants to know.
  * @throws TortieError `readiness-gate-closed` for the first that is not ready
  */
-export async function assertReadinessGates(urls: readonly string[], services: Pick<Partial<GateServices>, "fetch"> = {}): Promise<void> {
-  const { fetch = globalThis.fetch } = services;
+export async function assertReadinessGates(urls: readonly string[], env: Environment): Promise<void> {
   for (const url of urls) {
-    const problem = await probe(url, PROBE_LIMIT_MS, fetch);
+    const problem = await probe(url, PROBE_LIMIT_MS, env, globalThis.fetch);
     if (problem !== undefined) throw closed(`readiness gate ${withoutCredentials(url)} is not ready: ${problem}`);
   }
 }
 
-async function awaitGate(url: string, services: GateServices): Promise<void> {
+async function awaitGate(url: string, env: Environment, services: GateServices): Promise<void> {
   const { fetch, sleep, now } = services;
   const end = now() + GATE_LIMIT_MS;
   for (;;) {
     const started = now();
-    const problem = await probe(url, Math.min(PROBE_LIMIT_MS, end - started), fetch);
+    const problem = await probe(url, Math.min(PROBE_LIMIT_MS, end - started), env, fetch);
     if (problem === undefined) return;
     const next = Math.max(now(), started + INTERVAL_MS);
     if (next >= end) {
@@ -101,16 +112,37 @@ async function awaitGate(url: string, services: GateServices): Promise<void> {
 }
 
 /** @returns `undefined` when the gate is ready: a status of 200 to 399 behind all redirects */
-async function probe(url: string, limitMs: number, fetch: GateServices["fetch"]): Promise<string | undefined> {
+async function probe(url: string, limitMs: number, env: Environment, fetch: GateServices["fetch"]): Promise<string | undefined> {
   try {
-    const response = await fetch(url, { signal: AbortSignal.timeout(limitMs), redirect: "follow" });
-    // Only the status counts; nobody waits for the body.
-    await response.body?.cancel();
+    const signal = AbortSignal.timeout(limitMs);
+    let next: string | undefined = url;
+    let response: Response;
+    for (let redirects = 0; ; redirects++) {
+      response = await fetch(next, { signal, redirect: "manual", proxy: proxyOption(proxyOf(new URL(next), env)) });
+      // Only the status counts; nobody waits for the body.
+      await response.body?.cancel();
+      next = REDIRECTS.includes(response.status) ? redirectOf(response, next) : undefined;
+      if (next === undefined) break;
+      if (redirects === MOST_REDIRECTS) return `more than ${MOST_REDIRECTS} redirects`;
+    }
     return response.status >= 200 && response.status < 400 ? undefined : `status ${response.status}`;
   } catch (error) {
     const isLate = error instanceof Error && error.name === "TimeoutError";
     return isLate ? `no answer within ${Math.ceil(limitMs / 1_000)} s` : messageOf(error);
   }
+}
+
+/** Each step of the way is reached as the API server would be: this machine itself, and what NO_PROXY names, without a proxy. */
+function proxyOf({ protocol, hostname, port }: URL, env: Environment): string | undefined {
+  const isTls = protocol === "https:";
+  const host = hostname.startsWith("[") ? hostname.slice(1, -1) : hostname;
+  return proxyFor({ hostname: host, port: port === "" ? (isTls ? 443 : 80) : Number(port), isTls }, env, undefined, "");
+}
+
+/** @returns `undefined` for a status that only looks like a redirect: the answer itself counts then */
+function redirectOf({ headers }: Response, from: string): string | undefined {
+  const location = headers.get("location");
+  return location === null ? undefined : new URL(location, from).href;
 }
 
 function closed(message: string): TortieError {

@@ -36,11 +36,11 @@ async function openDatastore(services: Services): Promise<void> {
   if (services.isStandalone) await datastore.clusterInformation.get("default");
 }
 
-async function logUnlessOpen({ readinessGates }: NetworkConfig, { log }: Services): Promise<void> {
+async function logUnlessOpen({ readinessGates }: NetworkConfig, { log, env }: Services): Promise<void> {
   if (readinessGates.length === 0) return;
   const { assertReadinessGates } = await import("./readiness-gates.ts");
   try {
-    await inTime(assertReadinessGates(readinessGates));
+    await inTime(assertReadinessGates(readinessGates, env));
   } catch (error) {
     log.error(`an ADD would have to wait: ${messageOf(error)}`);
   }

@@ -6,6 +6,7 @@
 import { systemErrorCode } from "../../system/errno.ts";
 import type { HttpMethod } from "../api-client.ts";
 import type { ApiConfig, ClientCertificate } from "../config/api-config.ts";
+import { proxyOption } from "../config/proxy.ts";
 import { type TlsMaterial, tlsMaterial, whatIsUnusable } from "./tls.ts";
 import { failureOf, TransportError } from "./transport-error.ts";
 
@@ -61,8 +62,7 @@ export class Transport {
     this.#tls = server.isTls ? tlsMaterial(trust, certificate, () => this.#handshakes++) : undefined;
     this.#session = new Bun.FetchSession({
       ...(this.#tls === undefined ? {} : { tls: this.#tls }),
-      // Whether there is a proxy was decided before: the environment is not asked again.
-      proxy: proxy === undefined ? false : { url: proxy, respectNoProxy: false },
+      proxy: proxyOption(proxy),
     });
   }
 

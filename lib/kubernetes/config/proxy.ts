@@ -1,8 +1,15 @@
-/** Whether the API server is reached through an HTTP proxy, as Go's net/http decides it from the environment. */
+/** Whether a server is reached through an HTTP proxy, as Go's net/http decides it from the environment. */
 import { contains, parseAddress, parsePrefix } from "../../addresses/address.ts";
 import type { Environment } from "../../cni/environment.ts";
 import { TortieError } from "../../errors/errors.ts";
 import type { ApiServer } from "./api-config.ts";
+
+type Destination = Pick<ApiServer, "hostname" | "port" | "isTls">;
+
+/** How `fetch` is told of a proxy, or of none: without a word it would look into the environment itself, by rules of its own. */
+export function proxyOption(proxy: string | undefined): Bun.FetchProxyOption {
+  return proxy === undefined ? false : { url: proxy, respectNoProxy: false };
+}
 
 /**
  * `proxy-url` of the kubeconfig's cluster, else HTTPS_PROXY or HTTP_PROXY by the server's scheme, unless NO_PROXY names the server.
@@ -11,7 +18,7 @@ import type { ApiServer } from "./api-config.ts";
  * @param configured `proxy-url`, which NO_PROXY does not concern
  * @throws TortieError `kubeconfig-invalid` for a proxy that is not an http or https URL
  */
-export function proxyFor(server: ApiServer, env: Environment, configured: string | undefined, place: string): string | undefined {
+export function proxyFor(server: Destination, env: Environment, configured: string | undefined, place: string): string | undefined {
   if (configured !== undefined) return checkProxy(configured, place);
   const variable = server.isTls ? "HTTPS_PROXY" : "HTTP_PROXY";
   const proxy = env[variable] || env[variable.toLowerCase()];
@@ -36,7 +43,7 @@ function isLocal(hostname: string): boolean {
 }
 
 /** NO_PROXY: "*", addresses, CIDRs, and domains that include what is below them; each but a CIDR may end with ":port". */
-function isExcluded(server: ApiServer, list: string): boolean {
+function isExcluded(server: Destination, list: string): boolean {
   const hostname = server.hostname.toLowerCase();
   const address = parseAddress(hostname);
   for (const item of list.split(",")) {

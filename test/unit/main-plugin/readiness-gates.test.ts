@@ -42,14 +42,14 @@ describe("a readiness gate", () => {
       response.end("ready");
     });
     const clock = stoppedClock();
-    await awaitReadinessGates([url], clock);
+    await awaitReadinessGates([url], {}, clock);
     expect({ requests, sleeps: clock.sleeps }).toEqual({ requests: 1, sleeps: [] });
   });
 
   it.each([200, 204, 304, 399])("is ready with status %i", async (status) => {
     const url = await serve((_, response) => response.writeHead(status).end());
     const clock = stoppedClock();
-    await awaitReadinessGates([url], clock);
+    await awaitReadinessGates([url], {}, clock);
     expect(clock.sleeps).toEqual([]);
   });
 
@@ -61,9 +61,37 @@ describe("a readiness gate", () => {
       else response.writeHead(paths.length < 4 ? 503 : 200).end();
     });
     const clock = stoppedClock();
-    await awaitReadinessGates([`${url}/old`], clock);
+    await awaitReadinessGates([`${url}/old`], {}, clock);
     expect(paths).toEqual(["/old", "/new", "/old", "/new"]);
     expect(clock.sleeps).toEqual([5_000]);
+  });
+
+  it("L7: is not looked for through a proxy on this machine, nor where NO_PROXY names it, at any step of the way", async () => {
+    const url = await serve((request, response) => {
+      if (request.url === "/old") response.writeHead(302, { location: "http://gate.example:80/new" }).end();
+      else response.end();
+    });
+    const proxied: (string | undefined)[] = [];
+    const proxy = await serve((request, response) => {
+      proxied.push(request.url);
+      response.end();
+    });
+    const clock = stoppedClock();
+
+    await awaitReadinessGates([url, url.replace("127.0.0.1", "localhost")], { HTTP_PROXY: proxy }, clock);
+    expect(proxied).toEqual([]);
+    await awaitReadinessGates([`${url}/old`], { HTTP_PROXY: proxy }, clock);
+    expect(proxied).toEqual(["http://gate.example/new"]);
+    await expect(
+      awaitReadinessGates(["http://gate.invalid/x"], { HTTP_PROXY: proxy, NO_PROXY: "gate.invalid" }, clock),
+    ).rejects.toMatchObject({ word: "readiness-gate-closed" });
+    expect(proxied).toHaveLength(1);
+  });
+
+  it("that redirects for ever is not ready", async () => {
+    const url = await serve((_, response) => response.writeHead(302, { location: "/again" }).end());
+
+    await expect(assertReadinessGates([url], {})).rejects.toMatchObject({ message: expect.stringContaining("more than 10 redirects") });
   });
 
   it.each([400, 404, 500])("that answers %i is asked every 5 s and given up after 30 s (recording gates-500)", async (status) => {
@@ -73,7 +101,7 @@ describe("a readiness gate", () => {
       response.writeHead(status).end();
     });
     const clock = stoppedClock();
-    await expect(awaitReadinessGates([`${url}/healthz`], clock)).rejects.toMatchObject({
+    await expect(awaitReadinessGates([`${url}/healthz`], {}, clock)).rejects.toMatchObject({
       word: "readiness-gate-closed",
       code: 999,
       message: `context deadline exceeded: readiness gate ${url}/healthz was not ready within 30 s, at last: status ${status}`,
@@ -84,7 +112,7 @@ describe("a readiness gate", () => {
 
   it("that nobody serves is named, with what the connection came to, and without its password", async () => {
     const clock = stoppedClock();
-    const error = await awaitReadinessGates(["http://user:secret@127.0.0.1:9/x?token=secret"], clock).catch((thrown) => thrown);
+    const error = await awaitReadinessGates(["http://user:secret@127.0.0.1:9/x?token=secret"], {}, clock).catch((thrown) => thrown);
     expect(String(error)).toMatch(/readiness gate http:\/\/127\.0\.0\.1:9\/x was not ready within 30 s, at last: .{10,}$/);
     expect(String(error)).not.toContain("secret");
   });
@@ -95,7 +123,7 @@ describe("a readiness gate", () => {
     const end = async () => {
       throw new Error("asked long enough");
     };
-    await expect(awaitReadinessGates([url], { sleep: end })).rejects.toThrow("asked long enough");
+    await expect(awaitReadinessGates([url], {}, { sleep: end })).rejects.toThrow("asked long enough");
     expect(performance.now() - started).toBeGreaterThanOrEqual(4_900);
   });
 
@@ -109,7 +137,7 @@ describe("a readiness gate", () => {
       asked.push("second");
       response.end();
     });
-    await awaitReadinessGates([first, second], stoppedClock());
+    await awaitReadinessGates([first, second], {}, stoppedClock());
     expect(asked).toEqual(["first", "first", "first", "second"]);
   });
 });
@@ -121,9 +149,9 @@ describe("readiness gates that are only looked at", () => {
       paths.push(request.url);
       response.writeHead(request.url === "/b" ? 503 : 204).end();
     });
-    await assertReadinessGates([]);
-    await assertReadinessGates([`${url}/a`]);
-    await expect(assertReadinessGates([`${url}/a`, `${url}/b`, `${url}/c`])).rejects.toMatchObject({
+    await assertReadinessGates([], {});
+    await assertReadinessGates([`${url}/a`], {});
+    await expect(assertReadinessGates([`${url}/a`, `${url}/b`, `${url}/c`], {})).rejects.toMatchObject({
       word: "readiness-gate-closed",
       message: `readiness gate ${url}/b is not ready: status 503`,
     });
