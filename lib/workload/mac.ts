@@ -9,6 +9,9 @@ const QUADS = /^[0-9a-f]{4}(?:\.[0-9a-f]{4})+$/i;
 
 const ETHERNET_OCTETS = 6;
 
+/** What is wrong with an address that `isAssignableMac` refuses. */
+export const UNASSIGNABLE_MAC = "a multicast or all-zero address cannot be that of an interface";
+
 export type ParsedMac = { readonly mac: MacAddress } | { readonly reason: string };
 
 /**
@@ -21,13 +24,6 @@ export function parseMac(text: string): ParsedMac {
   if (digits.length !== ETHERNET_OCTETS * 2)
     return { reason: `invalid MAC address: ${digits.length / 2} octets instead of ${ETHERNET_OCTETS}` };
   return { mac: octetsOf(digits).join(":") };
-}
-
-/** The same for an address that a link is to have. */
-export function parseAssignableMac(text: string): ParsedMac {
-  const parsed = parseMac(text);
-  if ("reason" in parsed || isAssignableMac(parsed.mac)) return parsed;
-  return { reason: "a multicast or all-zero address cannot be that of an interface" };
 }
 
 /**

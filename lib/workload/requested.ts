@@ -6,7 +6,7 @@ import { type Address, type Family, formatAddress, parseAddress, parsePrefix } f
 import type { NetworkConfig } from "../config/network-config.ts";
 import { TortieError } from "../errors/errors.ts";
 import type { CniArgs } from "./cni-args.ts";
-import { type MacAddress, parseAssignableMac } from "./mac.ts";
+import { isAssignableMac, type MacAddress, parseMac, UNASSIGNABLE_MAC } from "./mac.ts";
 
 type Asking = Pick<NetworkConfig, "runtimeConfig">;
 
@@ -55,9 +55,12 @@ export function requestedMac(config: Asking, args: Pick<CniArgs, "mac">): MacAdd
   return args.mac === "" ? undefined : macFrom("MAC in CNI_ARGS", args.mac);
 }
 
-/** @throws TortieError `mac-invalid`: "failed to parse MAC address X provided via <source>: …" */
+/** @throws TortieError `mac-invalid` naming the source and what is wrong */
 export function macFrom(source: string, text: string): MacAddress {
-  const parsed = parseAssignableMac(text);
-  if ("mac" in parsed) return parsed.mac;
+  const parsed = parseMac(text);
+  if ("mac" in parsed) {
+    if (isAssignableMac(parsed.mac)) return parsed.mac;
+    throw new TortieError("mac-invalid", `MAC address ${text} provided via ${source}: ${UNASSIGNABLE_MAC}`);
+  }
   throw new TortieError("mac-invalid", `failed to parse MAC address ${text} provided via ${source}: ${parsed.reason}`);
 }

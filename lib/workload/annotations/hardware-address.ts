@@ -1,5 +1,5 @@
 /** `hwAddr`: the MAC of the pod end (C§3.1). */
-import { type MacAddress, parseAssignableMac } from "../mac.ts";
+import { isAssignableMac, type MacAddress, parseMac, UNASSIGNABLE_MAC } from "../mac.ts";
 import { type AnnotatedPod, annotationInvalid, podAnnotation } from "./annotation.ts";
 
 /**
@@ -11,9 +11,12 @@ import { type AnnotatedPod, annotationInvalid, podAnnotation } from "./annotatio
 export function wishedMac(pod: AnnotatedPod): MacAddress | undefined {
   const annotation = podAnnotation(pod, "hwAddr");
   if (annotation === undefined) return undefined;
-  const parsed = parseAssignableMac(annotation.value);
-  if ("mac" in parsed) return parsed.mac;
+  const parsed = parseMac(annotation.value);
   const { key, value } = annotation;
+  if ("mac" in parsed) {
+    if (isAssignableMac(parsed.mac)) return parsed.mac;
+    throw annotationInvalid(annotation, `MAC address ${value} provided via ${key}: ${UNASSIGNABLE_MAC}`);
+  }
   const reason = value === "" ? parsed.reason : `address ${value}: ${parsed.reason}`;
   throw annotationInvalid(annotation, `failed to parse MAC address ${value} provided via ${key}: ${reason}`);
 }

@@ -227,7 +227,11 @@ const RECORDED: readonly [string, Annotations, string, JsonObject?][] = [
     { hwAddr: "ca:fe:ca:fe:ca:fe:ca:fe" },
     "failed to parse MAC address ca:fe:ca:fe:ca:fe:ca:fe provided via cni.projectcalico.org/hwAddr: address ca:fe:ca:fe:ca:fe:ca:fe: invalid MAC address: 8 octets",
   ],
-  ["hwaddr-multicast", { hwAddr: "01:00:5e:00:00:01" }, "failed to parse MAC address 01:00:5e:00:00:01 provided via"],
+  [
+    "R4: hwaddr-multicast, whose address parses",
+    { hwAddr: "01:00:5e:00:00:01" },
+    "MAC address 01:00:5e:00:00:01 provided via cni.projectcalico.org/hwAddr: a multicast or all-zero address cannot be that of an interface",
+  ],
   [
     "floating-bad-json",
     { floatingIPs: "1.1.1.1" },
