@@ -12,6 +12,7 @@ import { decodeNetworkConfig } from "../lib/config/decode.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
 import { messageOf } from "../lib/errors/errors.ts";
 import { createLogger, type Logger } from "../lib/log/logger.ts";
+import { Secrets } from "../lib/log/secrets.ts";
 import { writeAll } from "../lib/system/files.ts";
 import { refuseRuntimeVariables } from "../lib/system/runtime-environment.ts";
 import { VERSION } from "./version.ts";
@@ -24,6 +25,7 @@ export interface Plugin {
 
 /** @returns the exit status */
 export async function runPlugin(plugin: Plugin, env: Environment): Promise<number> {
+  const secrets = new Secrets();
   try {
     refuseRuntimeVariables(env);
     const call = readCall(env, readStandardInput);
@@ -35,11 +37,11 @@ export async function runPlugin(plugin: Plugin, env: Environment): Promise<numbe
       print(renderVersions());
       return 0;
     }
-    const result = await serveLogged(plugin, call);
+    const result = await serveLogged(plugin, call, secrets);
     if (result !== undefined) print(result);
     return 0;
   } catch (error) {
-    fail(renderError(error));
+    fail(renderError(error, secrets));
     return 1;
   }
 }
@@ -54,9 +56,11 @@ function fail(error: string): void {
 }
 
 /** One line in the log says how it ended, whatever happened. */
-async function serveLogged(plugin: Plugin, request: CniRequest): Promise<string | undefined> {
+async function serveLogged(plugin: Plugin, request: CniRequest, secrets: Secrets): Promise<string | undefined> {
   const config = decodeNetworkConfig(request.netconf);
-  const log = createLogger(config.log, request);
+  // Delegates get it, and may print it. What the API client reads it hides itself.
+  secrets.add(config.policy.k8sAuthToken);
+  const log = createLogger(config.log, request, { secrets });
   // Even of an operation that is killed, the log says that it was begun.
   log.writeNow("info", `${request.command} begins`);
   try {

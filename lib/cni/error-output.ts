@@ -2,21 +2,23 @@
 import { ForeignCniError, messageOf, TortieError } from "../errors/errors.ts";
 import { stringifyJson } from "../json/stringify.ts";
 import { escapeControlsInLines } from "../log/printable.ts";
+import { Secrets } from "../log/secrets.ts";
 
 /**
  * The error object, with four spaces of indentation and no newline behind it. `details` of an error of ours ends with its stable word and
  * the next step; an error of a delegate passes unchanged; anything else is a defect of
  * ours, code 999.
  *
- * Control characters of what an error quotes are escaped: runtimes and kubectl print these texts on terminals.
+ * What it may quote goes to the events of a pod: secrets are hidden as in the log. Control characters of what an error quotes are escaped: runtimes and kubectl print these texts on terminals.
  *
  * An error that happened while another one was being undone is told after that other one, which came first.
  */
-export function renderError(error: unknown): string {
+export function renderError(error: unknown, secrets = new Secrets()): string {
   const [first, ...later] = unfold(error);
   const { code, msg, details } = describe(first);
   const parts = [details, ...later.map((each) => `while undoing: ${messageOf(each)}`)].filter((part) => part !== undefined && part !== "");
-  return stringifyJson({ code, msg, details: parts.length > 0 ? escapeControlsInLines(parts.join("; ")) : undefined }, 4);
+  const all = parts.length > 0 ? escapeControlsInLines(secrets.redact(parts.join("; "))) : undefined;
+  return stringifyJson({ code, msg: secrets.redact(msg), details: all }, 4);
 }
 
 function describe(error: unknown): { code: number; msg: string; details: string | undefined } {

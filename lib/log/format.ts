@@ -8,9 +8,6 @@ export type LogFields = Readonly<Record<string, unknown>>;
 /** Names of fields whose value is nobody's business, in case one is ever logged. */
 const SECRET_WORDS = ["token", "password", "secret", "authorization", "credential"];
 
-/** A bearer token inside some other text. */
-const BEARER = /\b(Bearer|Basic) [A-Za-z0-9._~+/=-]{12,}/gi;
-
 const HIDDEN = "[hidden]";
 
 export function formatLine(time: Date, level: string, message: string, identity: string, fields: LogFields): string {
@@ -25,15 +22,6 @@ export function formatFields(fields: LogFields): string {
     .filter(([, value]) => value !== undefined && value !== "")
     .map(([name, value]) => `${name}=${isSecret(name) ? HIDDEN : quoteUnlessPlain(textOf(value))}`)
     .join(" ");
-}
-
-/** Takes known secrets and bearer tokens out. */
-export function redact(text: string, secrets: readonly string[]): string {
-  let rest = text;
-  for (const secret of secrets) rest = rest.replaceAll(secret, HIDDEN);
-  const lowerCase = rest.toLowerCase();
-  if (!lowerCase.includes("bearer ") && !lowerCase.includes("basic ")) return rest;
-  return rest.replaceAll(BEARER, `$1 ${HIDDEN}`);
 }
 
 function isSecret(name: string): boolean {

@@ -6,7 +6,8 @@ import type { LogConfig } from "../config/network-config.ts";
 import { messageOf } from "../errors/errors.ts";
 import { writeAll } from "../system/files.ts";
 import { appendToLogFile, appendToLogFileNow } from "./file.ts";
-import { formatFields, formatLine, type LogFields, redact } from "./format.ts";
+import { formatFields, formatLine, type LogFields } from "./format.ts";
+import { Secrets } from "./secrets.ts";
 
 export type { LogFields } from "./format.ts";
 
@@ -37,7 +38,7 @@ export interface Logger {
 /** Where lines go besides the file, and the clocks: given by tests. */
 export interface LoggerOptions {
   /** Texts that must never appear: tokens and the like. */
-  readonly secrets?: readonly (string | undefined)[];
+  readonly secrets?: Secrets;
   readonly now?: () => Date;
   /** Milliseconds since the process began. */
   readonly uptime?: () => number;
@@ -52,8 +53,7 @@ const STANDARD_ERROR = 2;
 const WRITE_LIMIT_MS = 1_000;
 
 export function createLogger(config: LogConfig, operation: OperationIdentity, options: LoggerOptions = {}): Logger {
-  const { now = () => new Date(), uptime = () => performance.now(), standardError = STANDARD_ERROR } = options;
-  const secrets = (options.secrets ?? []).filter((secret) => secret !== undefined).filter((secret) => secret !== "");
+  const { now = () => new Date(), uptime = () => performance.now(), standardError = STANDARD_ERROR, secrets = new Secrets() } = options;
   const identity = formatFields({
     command: operation.command,
     network: operation.network,
@@ -73,7 +73,7 @@ export function createLogger(config: LogConfig, operation: OperationIdentity, op
   /** Takes the collected lines, and writes them to standard error. @returns them as bytes for the file; `undefined` when there are none */
   const writeCollected = (): Uint8Array | undefined => {
     if (lines.length === 0) return undefined;
-    const text = redact(lines.join("\n"), secrets);
+    const text = secrets.redact(lines.join("\n"));
     lines = [];
     const bytes = encode(`${text}\n`);
     const dropped = writeQuietly(standardError, bytes);

@@ -1,5 +1,6 @@
 /** The API client: one connection, requests one after the other, and for each one as many tries as are safe and bounded. */
 import type { Environment } from "../../cni/environment.ts";
+import { Secrets } from "../../log/secrets.ts";
 import { type ApiClient, ApiError, type ApiRequest } from "../api-client.ts";
 import type { ApiConfig } from "../config/api-config.ts";
 import { type KubernetesSettings, resolveApiConfig } from "../config/resolve.ts";
@@ -31,6 +32,9 @@ export function createApiClient(config: ApiConfig, limits: Partial<ClientLimits>
   return new HttpApiClient(config, { ...DEFAULT_LIMITS, ...limits });
 }
 
+/** Characters; a Status object has some hundred. */
+const MOST_OF_A_REFUSAL = 64 * 1024;
+
 /** What has happened to one request. */
 interface Course {
   readonly deadline: number;
@@ -46,6 +50,8 @@ class HttpApiClient implements ApiClient {
   readonly #slots: Slots;
   readonly #bucket: TokenBucket;
   #config: ApiConfig;
+  /** What this client was told and must not tell, for ever: a server may repeat it late. */
+  readonly #secrets = new Secrets();
   #session: Session | undefined;
   #opening: Promise<Session> | undefined;
   /** What is left of `limits.patience`. */
@@ -89,7 +95,7 @@ class HttpApiClient implements ApiClient {
       const began = performance.now();
       const outcome = await this.#try(request, session, course);
       if (!(outcome instanceof TransportError) && isSuccess(outcome)) {
-        if (!isJsonAnswer(outcome)) throw foreignAnswerError(this.#nameOf(request), outcome);
+        if (!isJsonAnswer(outcome)) throw foreignAnswerError(this.#nameOf(request), this.#redacted(outcome));
         return outcome.body;
       }
       if (!(outcome instanceof TransportError) && outcome.status === 401 && !course.hasNewCredentials) {
@@ -146,6 +152,7 @@ class HttpApiClient implements ApiClient {
     this.#opening ??= openSession(this.#config, former)
       .then((session) => {
         this.#session = session;
+        this.#keepSecret(session);
         if (this.#isClosed) session.transport.close();
         return session;
       })
@@ -157,14 +164,26 @@ class HttpApiClient implements ApiClient {
 
   #failure(request: ApiRequest, course: Course, failed: FailedTry): ApiError {
     const what = this.#nameOf(request);
-    if (!(failed instanceof TransportError)) return statusError(what, failed, course.isRepetition, this.#config.identity.description);
+    if (!(failed instanceof TransportError))
+      return statusError(what, this.#redacted(failed), course.isRepetition, this.#config.identity.description);
     const times = course.failures > 1 ? ` (tried ${course.failures} times)` : "";
-    const explanation = `${failed.message}${times}`;
+    const explanation = `${this.#secrets.redact(failed.message)}${times}`;
     return new ApiError(`${what}: ${explanation}`, {
       isRepetition: course.isRepetition,
       explanation: `${what}: ${explanation}`,
       cause: failed,
     });
+  }
+
+  #keepSecret({ config, headers, certificate }: Session): void {
+    for (const [name, value] of headers) if (name === "Authorization") this.#secrets.addAuthorization(value);
+    this.#secrets.addKey(certificate?.key);
+    this.#secrets.addPasswordOf(config.proxy);
+  }
+
+  /** So much of an answer as a message may repeat. */
+  #redacted({ contentType, body, ...answer }: WireAnswer): WireAnswer {
+    return { ...answer, contentType: this.#secrets.redact(contentType), body: this.#secrets.redact(body.slice(0, MOST_OF_A_REFUSAL)) };
   }
 
   #nameOf({ method, path }: ApiRequest): string {

@@ -61,7 +61,9 @@ function causeOf(cause: Members): ApiErrorCause {
   return { reason: textOf(cause.reason), field: textOf(cause.field), message: textOf(cause.message) };
 }
 
-function excerptOf({ body }: WireAnswer): string {
+/** What refuses to know us may be something in between that repeats what it was asked, credentials included. */
+function excerptOf({ status, body }: WireAnswer): string {
+  if (status === 401 || status === 403 || status === 407) return "";
   const text = body.slice(0, EXCERPT).replace(/\s+/g, " ").trim();
   return text === "" ? "" : ` (${text})`;
 }

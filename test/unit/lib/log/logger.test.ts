@@ -15,6 +15,7 @@ import { join } from "node:path";
 import type { LogConfig } from "../../../../lib/config/network-config.ts";
 import { TortieError } from "../../../../lib/errors/errors.ts";
 import { createLogger, type LoggerOptions } from "../../../../lib/log/logger.ts";
+import { Secrets } from "../../../../lib/log/secrets.ts";
 import { systemErrorCode } from "../../../../lib/system/errno.ts";
 
 const OPERATION = { command: "ADD", network: "net1", containerId: "cid1", interfaceName: "eth0" };
@@ -182,7 +183,7 @@ describe("the log of an operation", () => {
   });
 
   it("hides secrets: those it is given, bearer tokens, and fields by their name", async () => {
-    const log = logger({}, { secrets: ["s3cr3t-t0ken", undefined, ""] });
+    const log = logger({}, { secrets: new Secrets("s3cr3t-t0ken", undefined, "") });
     log.info("request with s3cr3t-t0ken failed", {
       header: "Authorization: Bearer eyJhbGciOiJSUzI1NiJ9.abc",
       k8sAuthToken: "abc",

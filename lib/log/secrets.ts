@@ -1,0 +1,119 @@
+/**
+ * What must never be shown: not in the log, not on standard error, and not in a CNI error, which becomes an event of the pod that everybody
+ * in its namespace reads. One register belongs to one call, or to one client: there is none of the process.
+ *
+ * Whoever stands between this node and the API server may repeat the whole request in its refusal, in any form: as it was, in lines, with
+ * tags in between, escaped, in base64 or in hexadecimal digits. What is found as it was is hidden by itself; of anything else that looks
+ * like a part of a secret the whole line is hidden.
+ */
+
+const HIDDEN = "[hidden]";
+
+/** Shorter ones are words: hiding them would hide the log. */
+const SHORTEST = 6;
+
+/** Letters and digits of a secret that are looked for in one piece: any 23 of them in a row hold one such piece. */
+const PIECE = 12;
+
+/** A bearer token, or a name with its password, inside some other text. */
+const AUTHORIZATION = /\b(Bearer|Basic) [A-Za-z0-9._~+/=-]{12,}/gi;
+
+export class Secrets {
+  readonly #texts = new Set<string>();
+  /** Pieces of secrets, in the forms they may come in, as `squeezed` leaves them: long secrets in pieces of one length, short ones whole. */
+  readonly #pieces = new Set<string>();
+  readonly #short = new Set<string>();
+
+  constructor(...secrets: readonly (string | undefined)[]) {
+    for (const secret of secrets) this.add(secret);
+  }
+
+  /** `undefined` and what is too short to be a secret are left out. */
+  add(secret: string | undefined): void {
+    const text = secret?.trim() ?? "";
+    if (text.length < SHORTEST || this.#texts.has(text)) return;
+    this.#texts.add(text);
+    for (const form of formsOf(text)) {
+      if (form.length < 2 * PIECE) this.#short.add(form);
+      else for (let at = 0; at + PIECE <= form.length; at += PIECE) this.#pieces.add(form.slice(at, at + PIECE));
+    }
+  }
+
+  /** The value of an Authorization header, with what is encoded in it. */
+  addAuthorization(value: string | undefined): void {
+    const [, scheme, credentials] = /^(\w+) +(.*)$/.exec(value ?? "") ?? [];
+    this.add(credentials);
+    if (scheme === "Basic" && credentials !== undefined) this.add(atob(credentials).replace(/^[^:]*:/, ""));
+  }
+
+  /** The password in a URL, if there is one. */
+  addPasswordOf(url: string | undefined): void {
+    const { username = "", password = "" } = URL.parse(url ?? "") ?? {};
+    this.add(decoded(password));
+    if (password !== "") this.add(btoa(`${decoded(username)}:${decoded(password)}`));
+  }
+
+  /** The key in a PEM text. */
+  addKey(pem: string | undefined): void {
+    this.add(pem?.replace(/-----[^-]+-----/g, ""));
+  }
+
+  redact(text: string): string {
+    let rest = text;
+    // The longest first: a secret may be a part of another.
+    for (const secret of [...this.#texts].sort((a, b) => b.length - a.length)) rest = rest.replaceAll(secret, HIDDEN);
+    rest = rest.replaceAll(AUTHORIZATION, `$1 ${HIDDEN}`);
+    if (!this.#isTracedIn(rest)) return rest;
+    const lines = rest.split("\n").map((line) => (this.#isTracedIn(line) ? HIDDEN : line));
+    const shown = lines.join("\n");
+    // One that goes over several lines.
+    return this.#isTracedIn(shown) ? HIDDEN : shown;
+  }
+
+  #isTracedIn(text: string): boolean {
+    if (this.#texts.size === 0) return false;
+    const plain = unescaped(text);
+    return [plain, plain.replace(/<[^<>]*>/g, "")].some((view) => {
+      const letters = squeezed(view);
+      for (const whole of this.#short) if (letters.includes(whole)) return true;
+      for (let at = 0; at + PIECE <= letters.length; at++) if (this.#pieces.has(letters.slice(at, at + PIECE))) return true;
+      return false;
+    });
+  }
+}
+
+/** The secret itself, in hexadecimal digits, and in base64, which depends on how many bytes come before it. */
+function formsOf(secret: string): readonly string[] {
+  const bytes = new TextEncoder().encode(secret);
+  const base64 = [0, 1, 2].map((before) => {
+    const padded = new Uint8Array(before + bytes.length);
+    padded.set(bytes, before);
+    // The first and the last letters are made of neighbours too.
+    return padded
+      .toBase64()
+      .replace(/=+$/, "")
+      .slice(before === 0 ? 0 : before + 1, -1);
+  });
+  return [secret, bytes.toHex(), ...base64].map(squeezed).filter((form) => form.length >= SHORTEST);
+}
+
+/** Without whatever may stand between the letters of a secret that was taken apart. */
+function squeezed(text: string): string {
+  return text.replace(/[^A-Za-z0-9]+/g, "").toLowerCase();
+}
+
+/** Escapes of URLs, of JSON and JavaScript, and of HTML. */
+function unescaped(text: string): string {
+  return text
+    .replace(/(?:%|\\x|\\u00)([0-9a-f]{2})/gi, (_found, digits: string) => String.fromCharCode(Number.parseInt(digits, 16)))
+    .replace(/&#x([0-9a-f]{1,6});/gi, (_found, digits: string) => String.fromCharCode(Number.parseInt(digits, 16)))
+    .replace(/&#(\d{1,7});/g, (_found, digits: string) => String.fromCharCode(Number(digits)));
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}

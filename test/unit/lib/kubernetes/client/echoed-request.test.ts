@@ -1,0 +1,107 @@
+/** Something between node and API server that repeats the request in its refusal, as firewalls for the web and debugging proxies do. */
+import { renderError } from "../../../../../lib/cni/error-output.ts";
+import type { ApiRequest } from "../../../../../lib/kubernetes/api-client.ts";
+import { createApiClient } from "../../../../../lib/kubernetes/client/client.ts";
+import { formatFields } from "../../../../../lib/log/format.ts";
+import { type Reply, type SeenRequest, TlsServer } from "../../../../support/tls-server.ts";
+import { TestAuthority } from "../../../../support/tls-server-certificates.ts";
+import { apiConfigFor } from "../../../../support/tls-server-config.ts";
+
+const authority = new TestAuthority();
+const keyPair = authority.issue("/CN=api", "IP:127.0.0.1");
+const TOKEN = `eyJhbGciOiJSUzI1NiJ9.${btoa("system:serviceaccount:kube-system:calico-cni-plugin").replace(/=/g, "")}.c2lnbmF0dXJlLXNpZ25hdHVyZQ`;
+
+const headLines = ({ method, target, headers }: SeenRequest) =>
+  [`${method} ${target} HTTP/1.1`, ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`)].join("\r\n");
+const wrapped = (text: string, width: number, by: string) => (text.match(new RegExp(`.{1,${width}}`, "gs")) ?? []).join(by);
+const statusObject = (message: string) =>
+  JSON.stringify({
+    kind: "Status",
+    apiVersion: "v1",
+    reason: "Forbidden",
+    message,
+    details: { causes: [{ reason: "x", field: message, message }] },
+  });
+
+const FORMS: readonly (readonly [string, string, (head: string, token: string) => string])[] = [
+  ["as text", "text/plain", (head) => head],
+  ["its token first", "text/plain", (_head, token) => token],
+  ["as a page", "text/html", (head) => `<html><pre>${head}</pre></html>`],
+  ["as a page with escapes", "text/html", (_head, token) => [...token].map((letter) => `&#${letter.charCodeAt(0)};`).join("")],
+  ["as a page with tags in between", "text/html", (_head, token) => wrapped(token, 7, "<wbr>")],
+  ["in lines", "text/plain", (head) => wrapped(head, 16, "\n")],
+  ["in base64", "text/plain", (head) => btoa(head)],
+  ["its token in base64", "text/plain", (_head, token) => btoa(token)],
+  ["escaped as a URL", "text/plain", (_head, token) => [...token].map((letter) => `%${letter.charCodeAt(0).toString(16)}`).join("")],
+  ["as a Status object", "application/json", (head) => statusObject(head)],
+  ["as a Status object, in base64", "application/json", (head) => statusObject(btoa(head))],
+  ["as other JSON", "application/json", (head) => JSON.stringify({ request: head })],
+  ["in its type", "TOKEN", () => "x"],
+];
+
+describe("M5: a refusal that repeats the request", () => {
+  const cleanup: (() => void)[] = [];
+  afterEach(() => {
+    for (const step of cleanup.splice(0).reverse()) step();
+  });
+
+  /** @returns everything that is said of the failure, in the CNI error, in the log and by the error itself */
+  async function said(reply: (request: SeenRequest) => Reply, request: ApiRequest): Promise<string> {
+    const server = new TlsServer(reply, { keyPair });
+    const config = apiConfigFor(server, authority.certificate);
+    const client = createApiClient(
+      { ...config, identity: { ...config.identity, authorization: `Bearer ${TOKEN}` } },
+      { firstPause: 1, longestPause: 1, repetitions: 1 },
+    );
+    cleanup.push(
+      () => server[Symbol.dispose](),
+      () => client.close(),
+    );
+    const error: unknown = await client.request(request).then(
+      (answer) => new Error(`there was no failure but ${answer}`),
+      (thrown: unknown) => thrown,
+    );
+    return [renderError(error), formatFields({ error }), Bun.inspect(error, { depth: 10 })].join("\n");
+  }
+
+  describe.each([200, 302, 400, 401, 403, 407, 418, 500, 502])("with status %i", (status) => {
+    it.each(FORMS)("(%s) is told without the token", async (_form, type, write) => {
+      const reply = (request: SeenRequest): Reply => ({
+        status,
+        headers: { "Content-Type": type === "TOKEN" ? `text/${TOKEN}` : type, Location: `https://login.example/?token=${TOKEN}` },
+        body: write(headLines(request), TOKEN),
+      });
+
+      const text = await said(reply, { method: "GET", path: "/api/v1/namespaces/default/pods/a" });
+
+      const letters = text.replace(/\[hidden\]/g, "").replace(/<[^<>]*>|[^A-Za-z0-9]/g, "");
+      const secret = TOKEN.replace(/[^A-Za-z0-9]/g, "");
+      for (const form of [
+        secret,
+        ...[0, 1, 2].map((at) =>
+          btoa(`${"x".repeat(at)}${TOKEN}`)
+            .slice(4)
+            .replace(/[^A-Za-z0-9]/g, ""),
+        ),
+      ]) {
+        for (let at = 0; at + 12 <= form.length; at += 4) expect(letters).not.toContain(form.slice(at, at + 12));
+      }
+      expect(text).not.toMatch(/&#\d|%[0-9a-f]{2}%/);
+      expect(text).toContain("/api/v1/namespaces/default/pods/a");
+    });
+  });
+
+  it.each([401, 403, 407])("is not quoted at all with status %i, unless it is a Status object", async (status) => {
+    const page = (): Reply => ({ status, headers: { "Content-Type": "text/html" }, body: "<html>who are you</html>" });
+    const object = (): Reply => ({ status, body: JSON.stringify({ kind: "Status", message: "pods is forbidden" }) });
+
+    expect(await said(page, { method: "GET", path: "/a" })).not.toContain("who are you");
+    expect(await said(object, { method: "GET", path: "/a" })).toContain("pods is forbidden");
+  });
+
+  it("is told with what else it says", async () => {
+    const reply = ({ headers }: SeenRequest): Reply => ({ status: 502, body: `no upstream\nyou sent ${headers.authorization}` });
+
+    expect(await said(reply, { method: "GET", path: "/a" })).toContain("(no upstream you sent Bearer [hidden])");
+  });
+});
