@@ -1,4 +1,4 @@
-/** `tortiectl nat remove`: takes away the one nftables table that masquerades what leaves the pools. */
+/** `tortiectl nat remove`: takes away the one nftables table of the local datastore, for a node whose pods are gone. */
 import { LinuxDataplane } from "../../dataplane/linux/linux-dataplane.ts";
 import { NO_NODE_STATE } from "../../dataplane/node-state.ts";
 import type { Terminal } from "./terminal.ts";
@@ -9,6 +9,6 @@ import type { Terminal } from "./terminal.ts";
  */
 export async function natRemove(terminal: Terminal): Promise<number> {
   await new LinuxDataplane().applyNode(NO_NODE_STATE);
-  terminal.out("tortie's nftables table is not there any more; the next ADD to a pool with natOutgoing makes it again");
+  terminal.out("tortie's nftables table is not there any more; the next ADD makes it again");
   return 0;
 }

@@ -22,23 +22,30 @@ const OWN_NAMESPACE = "/proc/thread-self/ns/net";
  * @throws TortieError `netns-missing` when nothing is there, `netns-invalid` when something else is
  */
 export function verifyNamespacePath(path: string): void {
-  let type: number;
-  try {
-    type = fileSystemType(path);
-  } catch (error) {
-    const text = `failed to Statfs "${path}": ${systemErrorText(error) ?? String(error)}`;
-    const isMissing = systemErrorCode(error) === "ENOENT" || systemErrorCode(error) === "ENOTDIR";
-    throw new TortieError(isMissing ? "netns-missing" : "netns-invalid", text, { cause: error });
-  }
+  const type = looking(path, "Statfs", () => fileSystemType(path));
   if (type !== NSFS_MAGIC && type !== PROC_SUPER_MAGIC) {
     throw new TortieError("netns-invalid", `unknown FS magic on "${path}": ${type.toString(16)}`);
   }
 }
 
-/** Whether `path` is the network namespace of the calling thread: same device, same inode. `false` when nothing is there. */
+/**
+ * Whether `path` is the network namespace of the calling thread: same device, same inode. `false` when nothing is there.
+ * @throws TortieError `netns-invalid` when it may not be looked at
+ */
 export function isOwnNamespace(path: string): boolean {
-  const other = statusOf(path);
+  const other = looking(path, "stat", () => statusOf(path));
   return other !== undefined && other.identity === statusOf(OWN_NAMESPACE)?.identity;
+}
+
+/** A look at the path of a sandbox; whatever stands in its way is said of the sandbox. @throws TortieError `netns-missing`, `netns-invalid` */
+function looking<T>(path: string, call: string, look: () => T): T {
+  try {
+    return look();
+  } catch (error) {
+    const text = `failed to ${call} "${path}": ${systemErrorText(error) ?? String(error)}`;
+    const isMissing = systemErrorCode(error) === "ENOENT" || systemErrorCode(error) === "ENOTDIR";
+    throw new TortieError(isMissing ? "netns-missing" : "netns-invalid", text, { cause: error });
+  }
 }
 
 /** A namespace held open: it cannot go away, and its path may, while this exists. */
@@ -50,7 +57,7 @@ export interface OpenNamespace extends Disposable {
 /** @throws TortieError `netns-missing`, `netns-invalid` */
 export function openNamespace(path: string): OpenNamespace {
   verifyNamespacePath(path);
-  const fd = openFile(path, O_RDONLY);
+  const fd = looking(path, "open", () => openFile(path, O_RDONLY));
   return {
     path,
     fd,

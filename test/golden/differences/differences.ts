@@ -47,6 +47,17 @@ export const LOCAL_GENERAL: readonly GeneralDifference[] = [
     },
   },
   {
+    name: "host ends filter by reverse path",
+    reason: "no Felix runs beside the local store, so the kernel itself drops what a pod sends from foreign addresses (docs/decisions.md)",
+    suites: ["main"],
+    expect: Object.fromEntries(
+      ["calif3c3d6a083e", "cali6fe68b83917", "calicid1", "enif3c3d6a083e", "sali0"].map((link) => [
+        `* > kernel > host > sysctls > ipv4/conf/${link}/rp_filter`,
+        { is: "1" },
+      ]),
+    ),
+  },
+  {
     name: "pods know the MAC of 169.254.1.1",
     reason: "no Felix runs beside the local store, and a host without a default route answers no ARP request for it (docs/decisions.md)",
     suites: ["main"],

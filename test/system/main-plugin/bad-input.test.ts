@@ -2,7 +2,7 @@
  * Bad input and broken surroundings: each gives one CNI error with a stable word that names the object and the next step, exit 1, and
  * nothing left behind (issue §7).
  */
-import { writeFileSync } from "node:fs";
+import { chownSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { dualIpam, localConf, podArgs } from "../../support/conf.ts";
 import { type CniRun, Node } from "../../support/node.ts";
@@ -293,5 +293,30 @@ describe("DEL", () => {
     expect(await node.leftovers()).toEqual({ links: [], routes: [] });
     expect(await node.cni("DEL", { pod, conf: localConf(node) })).toMatchObject({ exit: 0, stdout: "" });
     await expectNothingLeft(node);
+  });
+});
+
+describe("A sandbox that may not be looked at", () => {
+  it.each(["ADD", "CHECK", "DEL"])("L15: is named by %s as such, whatever stands in the way", async (command) => {
+    await using node = await Node.create();
+    const closed = join(node.dir, "closed");
+    mkdirSync(closed, { mode: 0o700 });
+    chownSync(closed, 65534, 65534);
+    symlinkSync("circle", join(node.dir, "circle"));
+    // Root without the right to pass over modes, as a security module makes it.
+    const confined = join(node.dir, "confined");
+    const drop = "--bounding-set=-dac_override,-dac_read_search";
+    writeFileSync(confined, `#!/bin/sh\nexec /usr/bin/setpriv ${drop} ${node.binDir}/tortie\n`, { mode: 0o755 });
+
+    const ways = [
+      [join(closed, "netns"), "permission denied"],
+      [join(node.dir, "circle"), "too many levels of symbolic links"],
+      [`/run/netns/${"n".repeat(300)}`, "file name too long"],
+    ] as const;
+    for (const [netns, reason] of ways) {
+      const conf = localConf(node, { cniVersion: "1.1.0" });
+      const { json } = await node.cni(command, { plugin: confined, netns, conf });
+      expect(json).toMatchObject({ msg: expect.stringContaining(reason), details: expect.stringMatching(/^netns-invalid/) });
+    }
   });
 });
