@@ -15,6 +15,7 @@ import { createLogger, type Logger } from "../lib/log/logger.ts";
 import { Secrets } from "../lib/log/secrets.ts";
 import { writeAll } from "../lib/system/files.ts";
 import { refuseRuntimeVariables } from "../lib/system/runtime-environment.ts";
+import { warnOfExposedFiles } from "./least-privilege.ts";
 import { VERSION } from "./version.ts";
 
 export interface Plugin {
@@ -63,6 +64,7 @@ async function serveLogged(plugin: Plugin, request: CniRequest, secrets: Secrets
   const log = createLogger(config.log, request, { secrets });
   // Even of an operation that is killed, the log says that it was begun.
   log.writeNow("info", `${request.command} begins`);
+  warnOfExposedFiles(request, config, log);
   try {
     const result = await plugin.serve(request, config, log);
     log.info(`${request.command} done`);

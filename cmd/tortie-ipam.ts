@@ -6,6 +6,7 @@ import { renderResult } from "../lib/cni/result.ts";
 import { ABSENT_VERSION } from "../lib/cni/version.ts";
 import { nodeName } from "../lib/config/node-name.ts";
 import { openDatastore } from "../lib/datastore/open.ts";
+import { takeLeastPrivilege } from "./least-privilege.ts";
 import { type Plugin, print, printError, runPlugin } from "./plugin.ts";
 import { readFlags } from "./plugin-flags.ts";
 import { VERSION } from "./version.ts";
@@ -29,6 +30,7 @@ export async function tortieIpam(argv: readonly string[], env: Environment): Pro
   const plugin: Plugin = {
     name: "tortie-ipam",
     async serve(request, config, log) {
+      takeLeastPrivilege(config, false, log);
       refuseOwnNamespace(request);
       // Not closed, as in the main plugin (main-plugin/services.ts).
       const datastore = await openDatastore(config, env, ({ message }) => log.error(`left out of a list: ${message}`));

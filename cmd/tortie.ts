@@ -1,8 +1,10 @@
 /** The main plugin, `tortie` or `calico`: flags, then the verb that CNI_COMMAND names (C§0.1). */
 import type { Environment } from "../lib/cni/environment.ts";
 import { resolveNetworkCall } from "../main-plugin/call.ts";
+import { executesIpam } from "../main-plugin/ipam-source.ts";
 import { createNode } from "../main-plugin/node.ts";
 import { serve } from "../main-plugin/serve.ts";
+import { takeLeastPrivilege } from "./least-privilege.ts";
 import { type Plugin, print, printError, runPlugin } from "./plugin.ts";
 import { readFlags } from "./plugin-flags.ts";
 import { VERSION } from "./version.ts";
@@ -23,6 +25,7 @@ export async function tortie(argv: readonly string[], env: Environment): Promise
   const plugin: Plugin = {
     name: "tortie",
     serve(request, config, log) {
+      takeLeastPrivilege(config, executesIpam(request, config), log);
       // Not closed: the process ends with its one call, and the last process that closes a local datastore copies it back into its file,
       // with three waits for the disk (docs/decisions.md).
       return serve(resolveNetworkCall(request, config, env, log), createNode(config, env, log));

@@ -69,6 +69,15 @@ export function findIpam(request: Pick<CniRequest, "path">, { ipam }: Pick<Netwo
   return { executable, isInProcess: isSelf && ipam.inProcess, isOurs: OUR_NAMES.has(ipam.type) };
 }
 
+/** Whether the call will execute another program for its addresses; one that cannot be found is not executed. */
+export function executesIpam(request: Pick<CniRequest, "path">, config: Pick<NetworkConfig, "ipam">): boolean {
+  try {
+    return !findIpam(request, config).isInProcess;
+  } catch {
+    return false;
+  }
+}
+
 /**
  * The plugin's input for an ADD: the runtime's own, with what the node and the pod's annotations put into it (C§2.3 S3 and S6).
  * @throws TortieError `pod-cidr-missing`, `datastore-object-missing`; DatastoreError

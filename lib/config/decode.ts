@@ -41,6 +41,7 @@ export function decodeNetworkConfig(netconf: JsonObject): NetworkConfig {
     hostname: given.hostname || undefined,
     ipamLockFile: given.ipam_lock_file || DEFAULT_IPAM_LOCK_FILE,
     ipamLockTimeoutSeconds: positiveOr(DEFAULT_IPAM_LOCK_TIMEOUT_SECONDS, given.ipam_lock_timeout_seconds),
+    dropPrivileges: given.drop_privileges ?? true,
     datastoreType: given.datastore_type || undefined,
     datastorePath: given.datastore_path || DEFAULT_DATASTORE_PATH,
     etcd: {

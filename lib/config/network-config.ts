@@ -97,6 +97,8 @@ export interface NetworkConfig {
   readonly hostname: string | undefined;
   readonly ipamLockFile: string;
   readonly ipamLockTimeoutSeconds: number;
+  /** false keeps root's capabilities for the whole call. */
+  readonly dropPrivileges: boolean;
   /** As given; `undefined` when absent: see `chooseDatastore`. */
   readonly datastoreType: string | undefined;
   readonly datastorePath: string;

@@ -21,6 +21,7 @@ export const NETCONF = {
   hostname: text,
   ipam_lock_file: text,
   ipam_lock_timeout_seconds: integer,
+  drop_privileges: boolean,
   datastore_type: text,
   datastore_path: text,
   etcd_endpoints: text,

@@ -63,6 +63,7 @@ const TYPES = {
     "feature_control.floating_ips",
     "container_settings.allow_ip_forwarding",
     "include_default_routes",
+    "drop_privileges",
     "require_mtu_file",
     "windows_use_single_network",
     "windows_disable_default_deny_all_policy",

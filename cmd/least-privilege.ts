@@ -1,0 +1,39 @@
+/** What a plugin does for safety before it begins: gives up what it has no use for, and warns of files that others may change. */
+import type { CniRequest } from "../lib/cni/protocol.ts";
+import type { NetworkConfig } from "../lib/config/network-config.ts";
+import { messageOf } from "../lib/errors/errors.ts";
+import type { Logger } from "../lib/log/logger.ts";
+import { exposureOf } from "../lib/system/exposure.ts";
+import { directoryOf } from "../lib/system/files.ts";
+import { dropPrivileges, preventCoreDumps } from "../lib/system/privileges.ts";
+
+/** Where runtimes look for network configurations. */
+const CONFIGURATIONS = "/etc/cni/net.d";
+
+/**
+ * Must come before the program starts a thread (lib/system/privileges.ts). A kernel or a sandbox that refuses fails nothing.
+ * @param executesOthers a program of somebody else's inherits what is left, and may need more
+ */
+export function takeLeastPrivilege(config: Pick<NetworkConfig, "dropPrivileges">, executesOthers: boolean, log: Logger): void {
+  try {
+    preventCoreDumps();
+    if (config.dropPrivileges && !executesOthers) dropPrivileges();
+  } catch (error) {
+    log.info(`privileges are kept: ${messageOf(error)}`);
+  }
+}
+
+/** Once for each container, in the log. */
+export function warnOfExposedFiles({ command }: CniRequest, config: NetworkConfig, log: Logger): void {
+  if (command !== "ADD") return;
+  const trusted = [
+    { path: directoryOf(process.execPath), isSecret: false },
+    { path: CONFIGURATIONS, isSecret: false },
+    { path: config.datastorePath, isSecret: true },
+    ...(config.kubernetes.kubeconfig === undefined ? [] : [{ path: config.kubernetes.kubeconfig, isSecret: true }]),
+  ];
+  for (const file of trusted) {
+    const exposure = exposureOf(file);
+    if (exposure !== undefined) log.info(`warning: ${exposure}`);
+  }
+}
