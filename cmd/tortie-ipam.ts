@@ -35,10 +35,9 @@ export async function tortieIpam(argv: readonly string[], env: Environment): Pro
       // Not closed, as in the main plugin (main-plugin/services.ts).
       const datastore = await openDatastore(config, env, ({ message }) => log.error(`left out of a list: ${message}`));
       const services = createIpamServices({ datastore, node: nodeName(config), env, log });
-      const { ipamAdd, ipamRun } = await import("../ipam-plugin/ipam-plugin.ts");
+      const { ipamAdd, ipamResultOf, ipamRun } = await import("../ipam-plugin/ipam-plugin.ts");
       if (request.command === "ADD") {
-        const { result } = await ipamAdd(request, config, services);
-        return renderResult(result, request.cniVersion ?? ABSENT_VERSION);
+        return renderResult(ipamResultOf(await ipamAdd(request, config, services)), request.cniVersion ?? ABSENT_VERSION);
       }
       await ipamRun(request.command, request, config, services);
       return undefined;

@@ -1,15 +1,13 @@
 /** Addresses that nobody asked for by name: one of each family that is switched on (I§1.6 step 6). */
 
-import type { Family } from "../lib/addresses/address.ts";
 import { DatastoreError, isRefusal } from "../lib/datastore/errors.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import type { Assignment, AssignmentRequest } from "./add.ts";
-import { type AssignedAddress, type AutoAssignResult, type FamilyAssignment, HandleExistsError, type View } from "./allocator/allocator.ts";
+import { type AssignedAddress, type AutoAssignResult, type FamilyAssignment, HandleExistsError } from "./allocator/allocator.ts";
 import { shortageText } from "./allocator/auto-assign.ts";
-import { familiesSwitchedOn } from "./families.ts";
 import { withNodeLock } from "./node-lock.ts";
 import type { IpamServices } from "./services.ts";
-import { ownerAttributes, soleOwner } from "./workload.ts";
+import { ownerAttributes, soleOwner, viewForAdd } from "./workload.ts";
 
 /**
  * Both families or none; printed with their blocks' prefix lengths, IPv4 first.
@@ -18,35 +16,29 @@ import { ownerAttributes, soleOwner } from "./workload.ts";
  *
  * @throws TortieError `addresses-exhausted` when a family got none, and what stopped the allocator; HandleExistsError
  */
-export async function assignAutomatic(
-  { workload, config, mustBeNew, view }: AssignmentRequest,
-  services: IpamServices,
-): Promise<Assignment> {
+export async function assignAutomatic({ workload, config, mustBeNew }: AssignmentRequest, services: IpamServices): Promise<Assignment> {
   const { identity, handle, machineAttributes } = workload;
   const { allocator, node, clock, log } = services;
-  // Needs no lock. The pools of a family that is switched off are looked at too: a wrong entry is wrong (recording pools-wrong-family-off).
-  const ipv4Pools = await allocator.resolvePools(config.ipam.ipv4Pools ?? [], 4, view);
-  const ipv6Pools = await allocator.resolvePools(config.ipam.ipv6Pools ?? [], 6, view);
-  const count4 = config.ipam.assignIpv4 ? 1 : 0;
-  const count6 = config.ipam.assignIpv6 ? 1 : 0;
-  if (count4 + count6 === 0) return { prefixes: [], isShared: false, giveBack: async () => {} };
-
-  // Asked for together before the turn comes. Failures are met again where the lists are used.
-  const families = view.affinitiesMayBeOld ? familiesSwitchedOn(config) : [];
-  const reading = Promise.allSettled(assignmentReads(view, families));
+  const { ipam } = config;
+  // The pools of a family that is switched off are looked at too: a wrong entry is wrong (recording pools-wrong-family-off).
+  const entries = { ipv4: ipam.ipv4Pools ?? [], ipv6: ipam.ipv6Pools ?? [] };
+  const count4 = ipam.assignIpv4 ? 1 : 0;
+  const count6 = ipam.assignIpv6 ? 1 : 0;
+  if (count4 + count6 === 0 && entries.ipv4.length + entries.ipv6.length === 0) {
+    return { prefixes: [], isShared: false, giveBack: async () => {} };
+  }
   const attributes = ownerAttributes(workload, clock.nowNs());
-  await reading;
-  const assigned = await withNodeLock(config, services, (signal, hadToWait) => {
-    // Those before us may have claimed blocks since.
-    if (hadToWait) view.forgetAffinities();
-    return allocator.autoAssign({
+  const { assigned, view } = await withNodeLock(config, services, async (signal) => {
+    // Pools, reservations and affinities decide what is taken, so none of them is older than the lock (design, invariant 10).
+    const view = viewForAdd(workload, services, true);
+    const assigned = await allocator.autoAssign({
       count4,
       count6,
       handle,
       attributes,
       owner: { type: "host", name: node },
-      ipv4Pools,
-      ipv6Pools,
+      ipv4Pools: await allocator.resolvePools(entries.ipv4, 4, view),
+      ipv6Pools: await allocator.resolvePools(entries.ipv6, 6, view),
       use: "Workload",
       namespace: identity.namespace,
       perRequestBlockLimit: config.windowsUseSingleNetwork ? 1 : 0,
@@ -55,6 +47,7 @@ export async function assignAutomatic(
       view,
       signal,
     });
+    return { assigned, view };
   });
   const giveBack = (): Promise<void> => allocator.giveBack(assigned, handle, soleOwner(workload, attributes).owners, view);
   const failure = failureOf(assigned);
@@ -74,11 +67,6 @@ export async function assignAutomatic(
   }
   if (mustBeNew && isRefusal(failure) && (await exists(handle, services))) throw new HandleExistsError(handle);
   throw failure;
-}
-
-/** The lists that addresses are chosen from. */
-export function assignmentReads(view: View, families: readonly Family[]): readonly Promise<unknown>[] {
-  return [view.pools(), view.reservations(), ...families.map((family) => view.affinities(family))];
 }
 
 /** Whether there is such a handle; not when that cannot be told, because another error is on its way. */

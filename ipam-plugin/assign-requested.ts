@@ -1,22 +1,20 @@
 /** Addresses asked for by name: `IP=` of CNI_ARGS, or the `ips` capability (I§1.6 step 5). */
 import { type Address, hostPrefix } from "../lib/addresses/address.ts";
-import type { DatastoreType } from "../lib/config/network-config.ts";
 import type { Assignment, AssignmentRequest } from "./add.ts";
 import type { ReleaseOptions } from "./allocator/allocator.ts";
 import { isGone } from "./allocator/release-ips.ts";
 import { upgradeLabelsOnce } from "./label-upgrade.ts";
 import { withNodeLock } from "./node-lock.ts";
 import type { IpamServices } from "./services.ts";
-import { ownerAttributes, soleOwner } from "./workload.ts";
+import { ownerAttributes, soleOwner, viewForAdd } from "./workload.ts";
 
 /** All of them or none, IPv4 first; printed as single addresses. @throws what `Allocator.assignIp` refuses */
 export async function assignRequested(
   addresses: readonly Address[],
-  { workload, config, mustBeNew, view }: AssignmentRequest,
-  datastoreType: DatastoreType,
+  { workload, config, mustBeNew }: AssignmentRequest,
   services: IpamServices,
 ): Promise<Assignment> {
-  const { allocator, node, clock } = services;
+  const { allocator, datastore, node, clock } = services;
   const { handle, machineAttributes } = workload;
   const attributes = ownerAttributes(workload, clock.nowNs());
   const taken: ReleaseOptions[] = [];
@@ -30,8 +28,9 @@ export async function assignRequested(
   undo.defer(giveBack);
   const inOrder = addresses.toSorted((a, b) => a.family - b.family);
   await withNodeLock(config, services, async (signal) => {
-    // Only Kubernetes keeps affinities by labels.
-    if (datastoreType === "kubernetes") await upgradeLabelsOnce(services, signal);
+    // A pool that is not in a list that may be old may be there all the same.
+    const view = viewForAdd(workload, services, false);
+    if (datastore.traits.poolsFrom === "cluster") await upgradeLabelsOnce(services, signal);
     for (const address of inOrder) {
       const assigned = await allocator.assignIp({
         address,

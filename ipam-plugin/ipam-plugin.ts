@@ -7,10 +7,8 @@ import { ipamGc } from "./gc.ts";
 import type { IpamServices } from "./services.ts";
 import { ipamStatus } from "./status.ts";
 
-export { type AddOptions, type ExpectedAdd, expectAdd, type IpamAddition, ipamAdd } from "./add.ts";
-export { HandleExistsError, type View } from "./allocator/allocator.ts";
-export { expectDel } from "./del.ts";
-export { familiesSwitchedOn } from "./families.ts";
+export { type AddOptions, type IpamAddition, ipamAdd, ipamResultOf } from "./add.ts";
+export { HandleExistsError } from "./allocator/allocator.ts";
 export { ipamCheck, ipamDel, ipamGc, ipamStatus };
 
 /**

@@ -4,7 +4,7 @@ import { type CniArgs, parseCniArgs } from "../lib/workload/cni-args.ts";
 import { workloadEndpointName } from "../lib/workload/endpoint-name.ts";
 import { legacyHandleId, workloadHandleId } from "../lib/workload/handles.ts";
 import { identifyWorkload, type WorkloadIdentity } from "../lib/workload/identity.ts";
-import type { OwnerAttributes, OwnerPreconditions } from "./allocator/allocator.ts";
+import type { OwnerAttributes, OwnerPreconditions, View } from "./allocator/allocator.ts";
 import type { IpamServices } from "./services.ts";
 
 export interface Workload {
@@ -41,6 +41,30 @@ export function workloadOf(request: CniRequest, services: Pick<IpamServices, "no
  */
 export function isLauncherPod({ orchestrator, pod }: WorkloadIdentity): boolean {
   return orchestrator === "k8s" && pod.startsWith("virt-launcher-");
+}
+
+/**
+ * Whose addresses a workload may release by its legacy handle: those that carry no attributes, as of the time when such handles were
+ * made, and its own. Handles of containers (`<network>.<container id>`), virtual machines and tunnels can have the same text as a
+ * legacy one, and what they hold is in use.
+ */
+export function mayHoldByLegacyHandle({ orchestrator, namespace, pod }: WorkloadIdentity): (owner: OwnerAttributes) => boolean {
+  return (owner) => {
+    if (Object.keys(owner).length === 0) return true;
+    if (owner.type !== undefined || owner["vmi-name"] !== undefined) return false;
+    if (orchestrator === "cni") return owner.namespace === undefined && owner.pod === undefined;
+    return owner.namespace === namespace && owner.pod === pod;
+  };
+}
+
+/** What an ADD reads once. It is made when the node's lock is had, so that nothing in it is older (design, invariant 10). */
+export function viewForAdd({ identity }: Workload, { allocator, datastore, node }: IpamServices, mayBeOld: boolean): View {
+  return allocator.view({
+    owner: { type: "host", name: node },
+    namespace: identity.namespace,
+    mustExist: datastore.traits.nodesAreObjects,
+    mayBeOld,
+  });
 }
 
 /** The attributes that kube-controllers' GC, Felix and calicoctl look for (I§1.6 step 4, I§10.6). */

@@ -2,7 +2,7 @@
  * The IPAM plugin that a configuration names (C§2.5), which may be any executable of CNI_PATH. When it is the very file that is running,
  * the call is served in this process: same input, same outcome, same errors, without a second process start and a second datastore.
  */
-import { HandleExistsError, ipamAdd, ipamRun } from "../ipam-plugin/ipam-plugin.ts";
+import { HandleExistsError, ipamAdd, ipamResultOf, ipamRun } from "../ipam-plugin/ipam-plugin.ts";
 import { type Address, formatAddress } from "../lib/addresses/address.ts";
 import { type DelegateCall, delegateAdd, runDelegate } from "../lib/cni/delegate.ts";
 import { findPlugin, isRunningExecutable } from "../lib/cni/find-plugin.ts";
@@ -21,8 +21,8 @@ import type { Workload } from "./workload.ts";
 
 const OUR_NAMES = new Set(["tortie-ipam", "calico-ipam"]);
 
-/** Time that a delegate may take: calico-ipam's own budget of 90 s, after waiting for the node's lock (I§1.8), and some to start. */
-const DELEGATE_TIME_LIMIT_MS = 240_000;
+/** Less than the 120 s after which container runtimes kill us: a delegate that hangs must be named in an error. */
+const DELEGATE_TIME_LIMIT_MS = 110_000;
 
 /** The executable that `ipam.type` names. */
 export interface IpamPlugin {
@@ -175,10 +175,10 @@ function isNothingOfAzure(command: OtherCommand, { request, config }: IpamInput)
 /** Our own plugin, served by this process. */
 function inProcess(input: IpamInput, call: IpamCaller, node: Pick<Node, "ipam">): IpamSource {
   const add = async (address: Address | undefined, mustBeNew: boolean): Promise<Grant> => {
-    const { result, giveBack } = await ipamAdd(requestFor(input, address), input.config, await node.ipam(call), { mustBeNew });
+    const added = await ipamAdd(requestFor(input, address), input.config, await node.ipam(call), { mustBeNew });
     const undo = new AsyncDisposableStack();
-    undo.defer(giveBack);
-    return grantOf(result, undo);
+    undo.defer(added.giveBack);
+    return grantOf(ipamResultOf(added), undo);
   };
   return {
     add: (address) => add(address, false),

@@ -126,6 +126,8 @@ export interface HandleReleaseOptions {
   readonly sequenceNumber?: bigint;
   /** Only addresses whose owners are these; the others stay. */
   readonly owners?: OwnerPreconditions;
+  /** Only addresses all of whose owners satisfy this; the others stay. An address without owner is asked about with no attributes. */
+  readonly isTheirs?: (owner: OwnerAttributes) => boolean;
   /** Whether the node is still selected for a block that becomes empty is left to `releaseDeselected` to find out (I§4.1.4). */
   readonly keepDeselected?: boolean;
   /** What the caller has read before. */

@@ -10,6 +10,11 @@ export function unexpectedOwner(holder: Owners | undefined, expected: OwnerPreco
   return isAsExpected(holder?.alternateOwner, expected.alternate) ? undefined : "alternate";
 }
 
+/** Whether all owners that an address has satisfy `isTheirs`; an address without one is asked about with no attributes. */
+export function hasOwners(holder: Owners | undefined, isTheirs: (owner: OwnerAttributes) => boolean): boolean {
+  return isTheirs(holder?.activeOwner ?? {}) && (holder?.alternateOwner === undefined || isTheirs(holder.alternateOwner));
+}
+
 /** An expectation names the pairs that must be there; one without pairs means that there must be no owner. */
 function isAsExpected(owner: OwnerAttributes = {}, expected: OwnerAttributes | undefined): boolean {
   if (expected === undefined) return true;

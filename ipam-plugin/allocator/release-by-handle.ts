@@ -13,7 +13,7 @@ import { holderOf, isEmpty, nextSequence, ordinalsOf, prefixOf, sequenceOf } fro
 import type { Context, View } from "./context.ts";
 import { releaseDeselected } from "./deselected.ts";
 import { countedIn, putCounts } from "./handle.ts";
-import { unexpectedOwner } from "./owner-preconditions.ts";
+import { hasOwners, unexpectedOwner } from "./owner-preconditions.ts";
 import { releaseOrdinals } from "./release-block.ts";
 import { AGAIN, retry } from "./retry.ts";
 
@@ -61,7 +61,7 @@ interface BlockOutcome {
 function releaseInBlock(
   context: Context,
   view: View,
-  { handle, sequenceNumber, owners, signal }: HandleRelease,
+  { handle, sequenceNumber, owners, isTheirs, signal }: HandleRelease,
   cidr: string,
   counted: number,
 ): Promise<BlockOutcome> {
@@ -73,7 +73,8 @@ function releaseInBlock(
     const wanted = held.filter(
       (ordinal) =>
         (sequenceNumber === undefined || sequenceOf(block, ordinal) === sequenceNumber) &&
-        unexpectedOwner(holderOf(block, ordinal), owners) === undefined,
+        unexpectedOwner(holderOf(block, ordinal), owners) === undefined &&
+        (isTheirs === undefined || hasOwners(holderOf(block, ordinal), isTheirs)),
     );
     const left = countedIn(block, handle, context.datastore.traits) - wanted.length;
     try {

@@ -6,7 +6,7 @@ import { type Address, type Family, formatAddress, hostPrefix } from "../../lib/
 import type { NetworkConfig } from "../../lib/config/network-config.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { Assign, Assignment } from "../add.ts";
-import { HandleExistsError, type HeldAddress, type View } from "../allocator/allocator.ts";
+import { HandleExistsError, type HeldAddress } from "../allocator/allocator.ts";
 import { withNodeLock } from "../node-lock.ts";
 import type { IpamServices } from "../services.ts";
 import { ownerAttributes, type Workload } from "../workload.ts";
@@ -25,8 +25,6 @@ export interface MachineRequest {
   /** Addresses asked for by name. */
   readonly requested: readonly Address[];
   readonly config: NetworkConfig;
-  /** What this ADD has read so far. */
-  readonly view: View;
 }
 
 /** How often another pod of the same machine may be faster to its first addresses. */
@@ -46,7 +44,8 @@ export async function assignToMachine(
   const { identity } = request.workload;
   const machine = await machineOf(virtualMachines, { namespace: identity.namespace, name: identity.pod }, request.network);
   if (machine === undefined) return undefined;
-  if (await persistsAddresses(request.view, services)) return new MachineAdd(request, machine, assign, services).run();
+  if (await persistsAddresses(() => services.allocator.view().configuration(), services))
+    return new MachineAdd(request, machine, assign, services).run();
   if (!machine.isMigrationTarget) return undefined;
   throw new TortieError(
     "vm-migration-disabled",

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type IpamAddition, ipamAdd, ipamCheck, ipamDel, ipamGc, ipamStatus } from "../../ipam-plugin/ipam-plugin.ts";
 import { createIpamServices, type IpamServices } from "../../ipam-plugin/services.ts";
-import { addressAt, formatAddress, parsePrefix } from "../../lib/addresses/address.ts";
+import { addressAt, formatAddress, formatPrefix, parsePrefix } from "../../lib/addresses/address.ts";
 import type { CniRequest } from "../../lib/cni/protocol.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import type { NetworkConfig } from "../../lib/config/network-config.ts";
@@ -44,7 +44,7 @@ export class IpamNode implements AsyncDisposable {
 
   /** The addresses of an ADD, as printed. */
   async addresses(call: Call = {}): Promise<readonly string[]> {
-    return (await this.add(call)).result.ips.map(({ address }) => address);
+    return (await this.add(call)).addresses.map(formatPrefix);
   }
 
   async del(call: Call = {}): Promise<void> {

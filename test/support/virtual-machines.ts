@@ -1,4 +1,5 @@
 /** A virtual machine as KubeVirt's objects tell of it, on a node's local store: what an API server would hold (I§1.9). */
+import { ipamResultOf } from "../../ipam-plugin/ipam-plugin.ts";
 import type { Collection, NamespacedName } from "../../lib/datastore/datastore.ts";
 import type { AllocationAttribute, OwnedObject, OwnerReference } from "../../lib/datastore/resources.ts";
 import { IpamNode } from "./ipam-node.ts";
@@ -72,7 +73,7 @@ export class VirtualMachine implements AsyncDisposable {
 
   /** The addresses of an ADD of this pod, as printed. */
   async add(pod: string, container = pod): Promise<{ readonly addresses: readonly string[]; readonly routes: readonly string[] }> {
-    const { result } = await this.node.add({ container, args: argsOf(pod) });
+    const result = ipamResultOf(await this.node.add({ container, args: argsOf(pod) }));
     return { addresses: result.ips.map(({ address }) => address), routes: result.routes.map(({ dst }) => dst) };
   }
 

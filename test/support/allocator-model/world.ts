@@ -2,7 +2,6 @@
 
 import { type Allocator, type AutoAssignResult, type Clock, createAllocator, type View } from "../../../ipam-plugin/allocator/allocator.ts";
 import { isGone } from "../../../ipam-plugin/allocator/release-ips.ts";
-import { assignmentReads } from "../../../ipam-plugin/assign-automatic.ts";
 import {
   type Address,
   addressAt,
@@ -365,11 +364,11 @@ export class World {
     return allocator.autoAssign({ count4, count6, handle, attributes, owner, use: "Workload", view: reads });
   }
 
-  /** As an ADD has it: asked for ahead, sometimes long before the turn comes. */
+  /** Sometimes with lists that were read long before the turn comes: without the lock of the node nothing keeps others from writing. */
   async #view(allocator: Allocator, { owner, memory }: Node): Promise<View> {
     const view = allocator.view({ owner, mayBeOld: true });
     if (memory !== undefined && this.#chance(0.5)) {
-      await Promise.allSettled(assignmentReads(view, [4, 6]));
+      await Promise.allSettled([view.pools(), view.reservations(), view.affinities(4), view.affinities(6)]);
       if (this.#chance(0.3)) view.forgetAffinities();
     }
     return view;

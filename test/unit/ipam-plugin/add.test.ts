@@ -1,3 +1,4 @@
+import { ipamResultOf } from "../../../ipam-plugin/ipam-plugin.ts";
 import type { JsonObject } from "../../../lib/json/value.ts";
 import { IpamNode } from "../../support/ipam-node.ts";
 import { samplePool } from "../../support/samples.ts";
@@ -18,7 +19,7 @@ function onV4(work: (node: IpamNode) => Promise<void>): Promise<void> {
 describe("IPAM ADD without a wish", () => {
   it("gives an IPv4 address with its block's prefix length, and one route with the identical text", () =>
     onV4(async (node) => {
-      const { result } = await node.add();
+      const result = ipamResultOf(await node.add());
       expect(result).toEqual({
         interfaces: [],
         ips: [{ address: expect.stringMatching(/^10\.40\.0\.\d+\/26$/) }],
@@ -29,7 +30,7 @@ describe("IPAM ADD without a wish", () => {
 
   it("gives both families, IPv4 first, each with a route", () =>
     withNode({ ipam: { pools: [V6, V4], assign_ipv6: "true" } }, async (node) => {
-      const { result } = await node.add();
+      const result = ipamResultOf(await node.add());
       expect(result.ips.map(({ address }) => address)).toEqual([
         expect.stringMatching(/^10\.40\.0\.\d+\/26$/),
         expect.stringMatching(/^fd80:40::[0-9a-f]*\/122$/),
@@ -44,7 +45,7 @@ describe("IPAM ADD without a wish", () => {
 
   it("gives nothing, and takes nothing, when both families are off (recording family-none)", () =>
     withNode({ ipam: { pools: [V4], assign_ipv4: "false" } }, async (node) => {
-      expect((await node.add()).result).toEqual({ interfaces: [], ips: [], routes: [], dns: {} });
+      expect(ipamResultOf(await node.add())).toEqual({ interfaces: [], ips: [], routes: [], dns: {} });
       expect(await node.handles()).toEqual([]);
     }));
 
@@ -89,7 +90,7 @@ describe("IPAM ADD without a wish", () => {
 describe("IPAM ADD with a wish", () => {
   it.each(["", ";K8S_POD_NAME=web-0;K8S_POD_NAMESPACE=shop"])("gives exactly the address of IP=, as /32 (arguments %j behind it)", (rest) =>
     onV4(async (node) => {
-      const { result } = await node.add({ args: `IgnoreUnknown=1;IP=10.40.0.123${rest}` });
+      const result = ipamResultOf(await node.add({ args: `IgnoreUnknown=1;IP=10.40.0.123${rest}` }));
       expect(result.ips).toEqual([{ address: "10.40.0.123/32" }]);
       expect(result.routes).toEqual([{ dst: "10.40.0.123/32" }]);
       expect(await node.allocated()).toEqual({ "net1.c1": ["10.40.0.123"] });

@@ -16,8 +16,8 @@ describe("an ADD whose container should hold nothing", () => {
   it("takes an address of each family, with no more requests than any other", async () => {
     using node = await ServerNode.create();
     await node.add({ container: "earlier", ipam: DUAL });
-    const { result } = await node.add({ ipam: DUAL }, { mustBeNew: true });
-    expect(result.ips).toHaveLength(2);
+    const { addresses } = await node.add({ ipam: DUAL }, { mustBeNew: true });
+    expect(addresses).toHaveLength(2);
     const usual = await node.requestsOf(() => node.add({ container: "c2", ipam: DUAL }));
     expect(await node.requestsOf(() => node.add({ container: "c3", ipam: DUAL }, { mustBeNew: true }))).toEqual(usual);
   });
@@ -57,7 +57,7 @@ describe("an ADD whose container should hold nothing", () => {
     const other = () =>
       cluster.allocator.assignIp({ address: address("10.0.0.140"), handle: "x", attributes: {}, owner: { type: "host", name: "x" } });
     cluster.before("update block 10-0-0-128-26", other);
-    expect((await node.add({ ipam: DUAL }, { mustBeNew: true })).result.ips).toHaveLength(2);
+    expect((await node.add({ ipam: DUAL }, { mustBeNew: true })).addresses).toHaveLength(2);
     expect(Object.values((await cluster.handles())["net1.c1"] ?? {})).toEqual([1, 1]);
   });
 });

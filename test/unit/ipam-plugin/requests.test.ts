@@ -8,7 +8,7 @@ import { host } from "../../support/cluster.ts";
 import { emptyBlock, fullBlock, sampleAffinity } from "../../support/samples.ts";
 import { ServerNode } from "./server-node.ts";
 
-const V4 = ["LIST pool", "LIST reservation", "LIST affinity", "GET block", "POST handle", "PUT block"];
+const V4 = ["LIST pool", "LIST affinity", "LIST reservation", "GET block", "POST handle", "PUT block"];
 const DEL = ["GET handle", "GET block", "GET ipam-configuration", "PUT block", "DELETE handle", "GET handle"];
 const DUAL = { assign_ipv6: "true" };
 
@@ -61,7 +61,7 @@ const ROWS: readonly Row[] = [
     what: "ADD, a full affine block tried first",
     calico: 13,
     setup: withFullBlock,
-    requests: ["LIST pool", "LIST reservation", "LIST affinity", "GET block", "GET block", "POST handle", "PUT block"],
+    requests: ["LIST pool", "LIST affinity", "LIST reservation", "GET block", "GET block", "POST handle", "PUT block"],
   },
   {
     what: "ADD, pools of both families named",
@@ -90,7 +90,7 @@ const ROWS: readonly Row[] = [
     what: "ADD, a pool for certain nodes",
     calico: 11,
     setup: () => warm({ pools: { "10.0.0.0/24": { nodeSelector: "!has(zone)" }, "fd00::/112": { blockSize: 122 } } }),
-    requests: ["LIST pool", "LIST reservation", "GET node", "LIST affinity", "GET block", "POST handle", "PUT block"],
+    requests: ["LIST pool", "GET node", "LIST affinity", "LIST reservation", "GET block", "POST handle", "PUT block"],
   },
   {
     what: "ADD, a pool for certain namespaces",
@@ -100,7 +100,7 @@ const ROWS: readonly Row[] = [
         pools: { "10.0.0.0/24": { namespaceSelector: "team == 'x'" }, "fd00::/112": { blockSize: 122 } },
         namespaces: { shop: { team: "x" } },
       }),
-    requests: ["LIST pool", "LIST reservation", "GET namespace", "LIST affinity", "GET block", "POST handle", "PUT block"],
+    requests: ["LIST pool", "GET namespace", "LIST affinity", "LIST reservation", "GET block", "POST handle", "PUT block"],
   },
   {
     what: "ADD, first block of a node",
@@ -108,8 +108,8 @@ const ROWS: readonly Row[] = [
     setup: () => ServerNode.create(),
     requests: [
       "LIST pool",
-      "LIST reservation",
       "LIST affinity",
+      "LIST reservation",
       "GET ipam-configuration",
       "GET block",
       "POST affinity",
@@ -125,8 +125,8 @@ const ROWS: readonly Row[] = [
     setup: () => ServerNode.create(foreign((cidr) => emptyBlock(cidr, 64))),
     requests: [
       "LIST pool",
-      "LIST reservation",
       "LIST affinity",
+      "LIST reservation",
       "GET ipam-configuration",
       "GET block",
       "GET block",
@@ -150,8 +150,8 @@ const ROWS: readonly Row[] = [
     setup: () => ServerNode.create(foreign(roomy)),
     requests: [
       "LIST pool",
-      "LIST reservation",
       "LIST affinity",
+      "LIST reservation",
       "GET ipam-configuration",
       "GET block",
       "GET block",
@@ -275,9 +275,7 @@ describe("an ADD or DEL of a virtual machine's pod, on an API server", () => {
       ...MACHINE,
       "GET ipam-configuration",
       "GET handle",
-      "LIST pool",
-      "LIST reservation",
-      ...V4.slice(2),
+      ...V4,
       "LIST affinity",
       "GET block",
       "PUT handle",
@@ -303,9 +301,9 @@ describe("an ADD or DEL of a virtual machine's pod, on an API server", () => {
     using node = await machine();
     await node.add(source);
     expect(await node.requestsOf(() => node.del(source))).toEqual([
+      "GET handle",
+      "GET handle",
       ...MACHINE,
-      "GET handle",
-      "GET handle",
       "GET handle",
       "GET block",
       "GET block",
@@ -317,7 +315,7 @@ describe("an ADD or DEL of a virtual machine's pod, on an API server", () => {
 
   it("asks 6 times when the machine holds nothing, and not whether machines keep their addresses (Calico: 6)", async () => {
     using node = await machine();
-    expect(await node.requestsOf(() => node.del(source))).toEqual([...MACHINE, "GET handle", "GET handle", "GET handle"]);
+    expect(await node.requestsOf(() => node.del(source))).toEqual(["GET handle", "GET handle", ...MACHINE, "GET handle"]);
   });
 
   it("asks 17 times when it is the last one of a machine that goes (Calico: 44)", async () => {
@@ -325,9 +323,9 @@ describe("an ADD or DEL of a virtual machine's pod, on an API server", () => {
     await node.add(source);
     await node.addMachine({ isDeleting: true });
     expect(await node.requestsOf(() => node.del(source))).toEqual([
+      "GET handle",
+      "GET handle",
       ...MACHINE,
-      "GET handle",
-      "GET handle",
       "GET handle",
       "GET block",
       "GET block",

@@ -2,8 +2,9 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type AddOptions, expectAdd, expectDel, type IpamAddition, ipamAdd, ipamRun, type View } from "../../../ipam-plugin/ipam-plugin.ts";
+import { type AddOptions, type IpamAddition, ipamAdd, ipamRun } from "../../../ipam-plugin/ipam-plugin.ts";
 import { createIpamServices, type IpamServices } from "../../../ipam-plugin/services.ts";
+import { formatPrefix } from "../../../lib/addresses/address.ts";
 import type { CniRequest } from "../../../lib/cni/protocol.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import type { NetworkConfig } from "../../../lib/config/network-config.ts";
@@ -32,12 +33,12 @@ export class ServerNode implements Disposable {
   lock: IpamServices["lock"] = freeLock;
   readonly #directory = mkdtempSync(join(tmpdir(), "tortie-requests-"));
 
-  private constructor(cluster: Cluster, asksAhead: boolean) {
+  private constructor(cluster: Cluster) {
     this.cluster = cluster;
     const upgradeMarker = join(this.#directory, "ipam_upgraded");
     writeFileSync(upgradeMarker, "");
     this.services = createIpamServices({
-      datastore: asOnServer(cluster.observed, asksAhead),
+      datastore: asOnServer(cluster.observed),
       node: "node-a",
       env: {},
       log: { info() {}, error() {}, writeNow() {} },
@@ -46,17 +47,9 @@ export class ServerNode implements Disposable {
     });
   }
 
-  /** @param asksAhead whether handles can be asked for before they are needed */
-  static async create(setup: ClusterSetup = {}, asksAhead = false): Promise<ServerNode> {
+  static async create(setup: ClusterSetup = {}): Promise<ServerNode> {
     const pools = { "10.0.0.0/24": {}, "fd00::/112": { blockSize: 122 } };
-    return new ServerNode(await Cluster.create({ pools, nodes: { "node-a": {} }, ...setup }), asksAhead);
-  }
-
-  expectAdd(call: ServerCall = {}): View {
-    const [request, config] = requestOf("ADD", call);
-    const expected = expectAdd(request, config, this.services);
-    expected.ask();
-    return expected.view;
+    return new ServerNode(await Cluster.create({ pools, nodes: { "node-a": {} }, ...setup }));
   }
 
   add(call: ServerCall = {}, options: AddOptions = {}): Promise<IpamAddition> {
@@ -64,11 +57,7 @@ export class ServerNode implements Disposable {
   }
 
   async addresses(call: ServerCall = {}): Promise<readonly string[]> {
-    return (await this.add(call)).result.ips.map(({ address }) => address);
-  }
-
-  expectDel(call: ServerCall = {}): void {
-    expectDel(requestOf("DEL", call)[0], this.services);
+    return (await this.add(call)).addresses.map(formatPrefix);
   }
 
   async del(call: ServerCall = {}): Promise<void> {
@@ -149,19 +138,13 @@ function requestOf(command: CniRequest["command"], call: ServerCall): [CniReques
 }
 
 /** Pools are made by others, and names are in lower case. */
-function asOnServer(datastore: Datastore, asksAhead: boolean): Datastore {
+function asOnServer(datastore: Datastore): Datastore {
   const { traits, handles } = datastore;
-  const asked = new Map<string, ReturnType<typeof handles.get>>();
   return {
     ...datastore,
     traits: { ...traits, poolsFrom: "cluster", nodesAreObjects: true, foldsHandleCase: true },
     handles: {
-      get(id) {
-        const answer = asked.get(id);
-        asked.delete(id);
-        return answer ?? handles.get(id.toLowerCase());
-      },
-      ...(asksAhead && { ahead: (id: string) => void asked.set(id, asked.get(id) ?? handles.get(id.toLowerCase())) }),
+      get: (id) => handles.get(id.toLowerCase()),
       list: () => handles.list(),
       create: (id, handle) => handles.create(id.toLowerCase(), handle),
       update: (id, handle, revision) => handles.update(id.toLowerCase(), handle, revision),
