@@ -103,3 +103,19 @@ describe("GC on a node of a cluster", () => {
     expect(Object.keys(await node.held())).toEqual(["net1.c3"]);
   });
 });
+
+describe("M1: DEL of a pod whose namespace and name spell another one's handle", () => {
+  it("leaves the address of that other pod where it is", async () => {
+    await using node = await pooled();
+    // A network that is called like a namespace of tenants.
+    const conf = { name: "test" };
+    await node.add({ conf });
+    const held = await node.held();
+    expect(Object.keys(held)).toEqual(["test.c1"]);
+    await node.pod("c1");
+    const attacker = { pod: "c1", container: "attacker", sandbox: await node.sandbox("c1"), conf };
+    await node.add(attacker);
+    expect(await node.call("DEL", attacker)).toMatchObject({ exit: 0 });
+    expect(await node.held()).toEqual(held);
+  });
+});

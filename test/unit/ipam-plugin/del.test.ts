@@ -57,6 +57,42 @@ describe("IPAM DEL", () => {
     expect(await node.handles()).toEqual([]);
   });
 
+  it.each([
+    ["a container of another pod", "net1.victim", { namespace: "prod", pod: "db" }],
+    ["a plain container", "net1.victim", { node: "node-a" }],
+    ["a virtual machine", "net1.vmi.shop.vm", { namespace: "net1", pod: "vmi.shop.vm", "vmi-name": "vm" }],
+    ["a tunnel", "ipip-tunnel-addr-ip-10-0-1-5.ec2.internal", { node: "node-a", type: "ipipTunnelAddress" }],
+  ])("M1: leaves what %s holds, whose handle is a legacy one of this pod by its text", async (_whose, handle, attributes) => {
+    await using node = new IpamNode(CONF);
+    const owner = { type: "host", name: "node-a" } as const;
+    await node.add();
+    await node.services.allocator.autoAssign({ count4: 1, count6: 0, handle, attributes, owner, use: "Workload" });
+    const before = await node.allocated();
+    const [namespace, ...rest] = handle.split(".");
+    const args = `IgnoreUnknown=1;K8S_POD_NAMESPACE=${namespace};K8S_POD_NAME=${rest.join(".")}`;
+    await node.del({ container: "attacker", args });
+    expect(await node.allocated()).toEqual(before);
+    expect(await node.handles()).toContain(handle);
+  });
+
+  it("M1: leaves what a pod holds whose handle has the text of a plain container's id", async () => {
+    await using node = new IpamNode(CONF);
+    await node.add({ container: "db", args: POD, conf: { name: "prod" } });
+    await node.del({ container: "prod.db" });
+    expect(Object.keys(await node.allocated())).toEqual(["prod.db"]);
+  });
+
+  it("M1: releases what this very pod holds under its legacy handle, with its attributes", async () => {
+    await using node = new IpamNode(CONF);
+    const owner = { type: "host", name: "node-a" } as const;
+    await node.add();
+    const attributes = { node: "node-a", namespace: "shop", pod: "web-0" };
+    await node.services.allocator.autoAssign({ count4: 1, count6: 0, handle: "shop.web-0", attributes, owner, use: "Workload" });
+    await node.del({ args: POD });
+    expect(await node.handles()).toEqual([]);
+    expect(await node.allocated()).toEqual({});
+  });
+
   it("releases what pools hold that are disabled or gone by now", async () => {
     await using node = new IpamNode(CONF);
     await node.add();
