@@ -1,4 +1,9 @@
-/** CNI CHECK: compare the kernel, the addresses and the endpoint's record with what ADD left, and name every difference. */
+/**
+ * CNI CHECK: compare the kernel, the addresses and the endpoint's record with what ADD left, and name every difference.
+ *
+ * CRI-O asks after every ADD and ends a sandbox whose CHECK fails, so what cannot be compared counts as right: a record in a cluster
+ * that does not answer now. What a container needs is looked at in the kernel (invariant 12).
+ */
 
 import type { RecordedLink } from "../dataplane/dataplane.ts";
 import { formatPrefix } from "../lib/addresses/address.ts";
@@ -6,11 +11,13 @@ import { refuseOwnNamespace } from "../lib/cni/own-namespace.ts";
 import type { CniRequest, CniResult } from "../lib/cni/protocol.ts";
 import { parseResult } from "../lib/cni/result.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
-import { TortieError } from "../lib/errors/errors.ts";
+import { isDatastoreFailure } from "../lib/datastore/errors.ts";
+import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { verifyNamespacePath } from "../lib/system/netns.ts";
 import { resultOf, wantsHostRoutes } from "./assignment.ts";
 import { identifyNewAttachment } from "./attachment.ts";
 import { findIpam } from "./find-ipam.ts";
+import { inTime } from "./in-time.ts";
 import { chooseIpam } from "./ipam.ts";
 import { ipamStdinForDel, readIpamSection } from "./ipam-stdin.ts";
 import { desiredStateOf, narrowAddress, planAttachment } from "./plan.ts";
@@ -23,24 +30,27 @@ export async function check(request: CniRequest, config: NetworkConfig, services
   refuseOwnNamespace(request);
   const plugin = findIpam(request, config);
   const { destinations } = readIpamSection(request, !services.isStandalone);
-  const { known, wishes } = await readSubject(attachment, config, services);
-  const previous = previousResult(request, config, known);
+  const subject = await ifAnswered("record and addresses", services, () => inTime(readSubject(attachment, config, services)));
+  const previous = previousResult(request, config, subject?.known);
   const plan = planAttachment(config, {
     ...attachment,
     predecessors: [],
-    mac: wishes.mac,
+    mac: subject?.wishes.mac,
     customDestinations: destinations,
     forwardOnNode: services.isStandalone,
   });
 
   const addresses = previous.ips.map((ip) => narrowAddress(ip.address));
   // The annotations that name addresses leave the result without routes (C§2.5).
-  const hostRoutes = wishes.addresses.kind !== "ipam" || wantsHostRoutes(previous, plugin, services);
+  const isFromIpam = subject === undefined || subject.wishes.addresses.kind === "ipam";
+  const hostRoutes = !isFromIpam || wantsHostRoutes(previous, plugin, services);
   const desired = desiredStateOf(plan, addresses, hostRoutes);
   const differences = (await services.dataplane.inspect(desired, podEndOf(previous, request))).map(
     ({ side, object, wanted, found }) => `${side} ${object}: wanted ${wanted}, found ${found}`,
   );
-  differences.push(...recordDifferences(known, request.containerId, desired.pod.addresses.map(formatPrefix)));
+  if (subject !== undefined) {
+    differences.push(...recordDifferences(subject.known, request.containerId, desired.pod.addresses.map(formatPrefix)));
+  }
   services.log.step("inspect");
   if (differences.length > 0) {
     throw new TortieError(
@@ -48,16 +58,29 @@ export async function check(request: CniRequest, config: NetworkConfig, services
       `container ${request.containerId}, interface ${request.interfaceName}: ${differences.join("; ")}`,
     );
   }
-  // These addresses are not IPAM's to know.
-  if (wishes.addresses.kind === "without-ipam") return;
-  await chooseIpam(request, config, ipamStdinForDel(request), services).run("CHECK");
+  // Addresses without IPAM are not IPAM's to know.
+  if (subject === undefined || subject.wishes.addresses.kind === "without-ipam") return;
+  await ifAnswered("addresses", services, () => chooseIpam(request, config, ipamStdinForDel(request), services).run("CHECK"));
   services.log.step("ipam");
 }
 
-/** What the result of the whole chain says about the pod end: plugins after this one may have changed it. */
+/** @returns `undefined` when the datastore cannot be asked now */
+async function ifAnswered<T>(what: string, { log }: Services, ask: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await ask();
+  } catch (error) {
+    if (!isDatastoreFailure(error, "unavailable", "unauthorized")) throw error;
+    log.error(`not compared: ${what}: ${messageOf(error)}`);
+    return undefined;
+  }
+}
+
+/**
+ * What the result of the whole chain says about the pod end. Its MTU is left out: the plugin `tuning` changes that of the link and not
+ * that of the result.
+ */
 function podEndOf(previous: CniResult, { interfaceName }: CniRequest): RecordedLink {
-  const { mac, mtu } = previous.interfaces.find(({ name, sandbox }) => name === interfaceName && sandbox !== undefined) ?? {};
-  return { mac, mtu };
+  return { mac: previous.interfaces.find(({ name, sandbox }) => name === interfaceName && sandbox !== undefined)?.mac };
 }
 
 /** `prevResult`, which runtimes must send; without it, what the record says. */

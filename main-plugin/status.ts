@@ -13,12 +13,10 @@ import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { assertAddPossible } from "./attachment.ts";
 import { assertClusterReady } from "./cluster-ready.ts";
 import { findIpam } from "./find-ipam.ts";
+import { inTime } from "./in-time.ts";
 import { chooseIpam } from "./ipam.ts";
 import { ipamStdinForDel } from "./ipam-stdin.ts";
 import type { Services } from "./services.ts";
-
-/** kubelet takes a node for broken whose runtime says nothing about itself for 30 s. */
-const ANSWER_LIMIT_MS = 2_000;
 
 /** @throws TortieError `status-unavailable` */
 export async function status(request: CniRequest, config: NetworkConfig, services: Services): Promise<void> {
@@ -61,20 +59,6 @@ async function isAnswering(services: Services): Promise<boolean> {
 function passesByItself(error: unknown): boolean {
   if (error instanceof DatastoreError) return true;
   return error instanceof TortieError && ["cluster-not-ready", "datastore-object-missing"].includes(error.word);
-}
-
-/** The client's own limits are those of an ADD, which can wait. */
-async function inTime(answer: Promise<unknown>): Promise<void> {
-  const { promise: limit, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(
-    () => reject(new DatastoreError("unavailable", `no answer within ${ANSWER_LIMIT_MS / 1000} s`)),
-    ANSWER_LIMIT_MS,
-  );
-  try {
-    await Promise.race([answer, limit]);
-  } finally {
-    clearTimeout(timer);
-  }
 }
 
 async function unavailableUnless(what: string, probe: () => Promise<unknown>): Promise<void> {

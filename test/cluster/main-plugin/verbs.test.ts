@@ -1,6 +1,8 @@
 /** CHECK and GC of pods on a real server (CNI 1.1.0), with nothing but the plugins' own role. */
 import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import type { FaultProxy } from "../../support/kubernetes/fault-proxy.ts";
 import { PodNode } from "../../support/kubernetes/pod-node.ts";
+import { REFERENCE_PLUGINS_DIR } from "../../support/node.ts";
 
 const CONF = { cniVersion: "1.1.0" };
 
@@ -46,6 +48,70 @@ describe("CHECK of a pod", () => {
       await node.node.ip("route", "del", String(prevResult.ips[0]?.address));
       expect(await node.refusal("CHECK", { ...call, conf: { ...conf, prevResult } })).toContain("host route");
     }
+  });
+});
+
+describe("CHECK as CRI-O calls it", () => {
+  const calico = { cniVersion: "1.0.0" };
+
+  it("F4: accepts the interface of a pod that Calico's plugin attached, as its recordings have it", async () => {
+    await using node = await pooled();
+    const prevResult = await node.add({ conf: calico });
+    const host = String(prevResult.interfaces[0]?.name);
+    const address = String(prevResult.ips[0]?.address);
+    const sandbox = await node.sandbox();
+    // test/golden/recordings/main: no alias on either end, host route and next hop by `ip route`, no neighbour.
+    await node.node.ip("link", "del", host);
+    await node.node.ip("link", "add", host, "address", "ee:ee:ee:ee:ee:ee", "type", "veth", "peer", "name", "eth0", "netns", sandbox.name);
+    await node.node.ip("link", "set", host, "up");
+    for (const command of [
+      "link set eth0 up",
+      "route add 169.254.1.1/32 dev eth0 scope link",
+      "route add default via 169.254.1.1 dev eth0",
+      `address add ${address} dev eth0`,
+    ]) {
+      await node.node.podIp(sandbox, ...command.split(" "));
+    }
+    await node.node.ip("route", "add", address, "dev", host, "scope", "link");
+    const interfaces = prevResult.interfaces.map(({ mac: _, ...link }) => link);
+
+    const run = await node.call("CHECK", { conf: { ...calico, prevResult: { ...prevResult, interfaces } } });
+
+    expect(run).toMatchObject({ exit: 0, stdout: "" });
+  });
+
+  it("F4: accepts the MAC, the MTU and the settings that the plugin tuning gave the pod", async () => {
+    await using node = await pooled();
+    const prevResult = await node.add({ conf: calico });
+    const sandbox = await node.sandbox();
+    const sysctl = { "net.ipv4.ip_forward": "1", "net.ipv4.conf.eth0.rp_filter": "2" };
+    const tuning = { ...calico, name: "net1", type: "tuning", mtu: 1300, mac: "02:11:22:33:44:55", sysctl, prevResult };
+    const tuned = await node.node.cni("ADD", { plugin: `${REFERENCE_PLUGINS_DIR}/tuning`, containerId: "c1", pod: sandbox, conf: tuning });
+    expect(tuned).toMatchObject({ exit: 0 });
+    expect((await node.node.podIp(sandbox, "-j", "link", "show", "eth0"))[0]).toMatchObject({ mtu: 1300, address: tuning.mac });
+
+    expect(await node.call("CHECK", { conf: { ...calico, prevResult: tuned.json } })).toMatchObject({ exit: 0, stdout: "" });
+
+    await node.node.podIp(sandbox, "link", "set", "eth0", "address", "02:11:22:33:44:66");
+    expect(await node.refusal("CHECK", { conf: { ...calico, prevResult: tuned.json } })).toContain("MAC: wanted 02:11:22:33:44:55");
+  });
+
+  it.each([
+    ["refuses connections", (proxy: FaultProxy) => proxy.refuse()],
+    ["says nothing", (proxy: FaultProxy) => proxy.on({ times: Number.POSITIVE_INFINITY }, { kind: "hang" })],
+  ])("F4: accepts a good pod while the API server %s, and still names a damaged one", async (_, stop) => {
+    await using proxy = await cluster.proxy();
+    await using node = await PodNode.create(cluster, { via: proxy });
+    await node.pool("pool4", "10.60.0.0/26");
+    await node.pod("pod");
+    const prevResult = await node.add({ conf: calico });
+    const conf = { ...calico, prevResult };
+    stop(proxy);
+
+    expect(await node.call("CHECK", { conf })).toMatchObject({ exit: 0, stdout: "", stderr: expect.stringContaining("not compared") });
+
+    await node.node.ip("route", "del", String(prevResult.ips[0]?.address));
+    expect(await node.refusal("CHECK", { conf })).toContain("host route");
   });
 });
 

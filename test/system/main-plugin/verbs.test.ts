@@ -1,6 +1,6 @@
 /** CHECK, STATUS and GC of CNI 1.1.0, on the real kernel and the local datastore. */
 import { dualIpam, localConf } from "../../support/conf.ts";
-import { type JsonRecord, Node, type Pod } from "../../support/node.ts";
+import { type JsonRecord, Node, type Pod, REFERENCE_PLUGINS_DIR } from "../../support/node.ts";
 import { readStore } from "../../support/store.ts";
 
 async function attached(node: Node): Promise<{ pod: Pod; conf: Record<string, unknown>; host: string }> {
@@ -42,6 +42,44 @@ describe("CHECK", () => {
     const run = await node.cni("CHECK", { pod, conf });
     expect(run).toMatchObject({ exit: 1, json: { code: 999, details: expect.stringContaining("check-failed") } });
     expect((run.json as JsonRecord).msg).toMatch(difference);
+  });
+
+  it("F4: accepts what the plugin tuning changed after it", async () => {
+    await using node = await Node.create();
+    const pod = await node.addPod();
+    const conf = localConf(node);
+    const added = await node.cni("ADD", { pod, conf });
+    const sysctl = { "net.ipv4.ip_forward": "1", "net.ipv4.conf.eth0.rp_filter": "2" };
+    const tuning = {
+      cniVersion: "1.0.0",
+      name: "net1",
+      type: "tuning",
+      mtu: 1300,
+      mac: "02:11:22:33:44:55",
+      sysctl,
+      prevResult: added.json,
+    };
+    const tuned = await node.cni("ADD", { plugin: `${REFERENCE_PLUGINS_DIR}/tuning`, pod, conf: tuning });
+    expect(tuned).toMatchObject({ exit: 0 });
+    expect((await node.podIp(pod, "-j", "link", "show", "eth0"))[0]).toMatchObject({ mtu: 1300 });
+
+    expect(await node.cni("CHECK", { pod, conf: { ...conf, prevResult: tuned.json } })).toMatchObject({ exit: 0, stdout: "" });
+  });
+
+  it("F4: accepts a pod that was added before the list got another MTU and number of queues", async () => {
+    await using node = await Node.create();
+    const { pod, conf } = await attached(node);
+    const changed = { ...conf, mtu: 1380, num_queues: 2 };
+    expect(await node.cni("CHECK", { pod, conf: changed })).toMatchObject({ exit: 0, stdout: "" });
+  });
+
+  it("F4: accepts settings that somebody changed on purpose", async () => {
+    await using node = await Node.create();
+    const { pod, conf, host } = await attached(node);
+    await node.run(["/bin/sh", "-c", `echo 0 > /proc/sys/net/ipv4/conf/${host}/proxy_arp`]);
+    await node.run(["/bin/sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"], {}, pod);
+    await node.podIp(pod, "link", "set", "eth0", "mtu", "1300");
+    expect(await node.cni("CHECK", { pod, conf })).toMatchObject({ exit: 0, stdout: "" });
   });
 
   it("fails when the addresses were released behind the container's back", async () => {
