@@ -63,7 +63,7 @@ function causeOf(cause: Members): ApiErrorCause {
 
 /** What refuses to know us may be something in between that repeats what it was asked, credentials included. */
 function excerptOf({ status, body }: WireAnswer): string {
-  if (status === 401 || status === 403 || status === 407) return "";
+  if (status === 401 || status === 403 || status === 407) return body === "" ? "" : " (what else it said is not shown)";
   const text = body.slice(0, EXCERPT).replace(/\s+/g, " ").trim();
   return text === "" ? "" : ` (${text})`;
 }

@@ -22,6 +22,8 @@ export type Fault =
   | { readonly kind: "delay"; readonly ms: number }
   /** The proxy answers itself, as the API server would. */
   | { readonly kind: "answer"; readonly status: number; readonly headers?: Readonly<Record<string, string>>; readonly message?: string }
+  /** The proxy refuses, and shows the request that it refuses, as firewalls for the web and debugging proxies do. */
+  | { readonly kind: "echo"; readonly status: number; readonly type: string; readonly write: (head: string) => string }
   /** The test does something first, for instance changes an object; then the request goes on. */
   | { readonly kind: "before"; readonly action: () => unknown };
 
@@ -163,6 +165,12 @@ export class FaultProxy implements AsyncDisposable {
     if (fault?.kind === "answer") {
       seen.status = fault.status;
       return void respond(response, fault.status, { "content-type": "application/json", ...fault.headers }, statusBody(fault));
+    }
+    if (fault?.kind === "echo") {
+      seen.status = fault.status;
+      const lines = Object.entries(request.headers).map(([name, value]) => `${name}: ${value}`);
+      const echoed = fault.write([`${method} ${url} HTTP/1.1`, ...lines].join("\r\n"));
+      return void respond(response, fault.status, { "content-type": fault.type }, echoed);
     }
     if (fault?.kind === "delay") await pause(fault.ms);
     if (fault?.kind === "before") await fault.action();
