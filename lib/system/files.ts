@@ -211,8 +211,14 @@ function attempt<T>(call: string, path: string, work: () => T): T {
   try {
     return work();
   } catch (error) {
-    throw new SystemError(call, shown(path), errnoOf(error));
+    throw new SystemError(syscallOf(error) ?? call, shown(path), errnoOf(error));
   }
+}
+
+/** Reading a whole file begins with opening it: the call that failed is the one to name. */
+function syscallOf(error: unknown): string | undefined {
+  const isNamed = typeof error === "object" && error !== null && "syscall" in error && typeof error.syscall === "string";
+  return isNamed ? String(error.syscall) : undefined;
 }
 
 /** Repeats a call that a non-blocking descriptor refuses for now. */

@@ -28,7 +28,8 @@ const modeOf = (...path: string[]) => statSync(join(directory, ...path)).mode & 
 describe("A failed call on a file", () => {
   it.each<[string, string, () => unknown]>([
     ["open", "ENOENT", () => openFile(join(directory, "absent"), O_RDWR)],
-    ["read", "ENOENT", () => readText(join(directory, "absent"))],
+    ["open", "ENOENT", () => readText(join(directory, "absent"))],
+    ["read", "EISDIR", () => readText(directory)],
     ["rename", "ENOENT", () => replaceFile(join(directory, "absent"), join(directory, "target"))],
     ["unlink", "EISDIR", () => removeFile(directory)],
     ["stat", "EINVAL", () => statusOf("zero\0byte")],
