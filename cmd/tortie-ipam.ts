@@ -33,7 +33,7 @@ export async function tortieIpam(argv: readonly string[], env: Environment): Pro
       takeLeastPrivilege(config, false, log);
       refuseOwnNamespace(request);
       // Not closed, as in the main plugin (main-plugin/services.ts).
-      const datastore = await openDatastore(config, env, ({ message }) => log.error(`left out of a list: ${message}`));
+      const datastore = await openDatastore(config, env, ({ message }) => log.error(`stored object: ${message}`));
       const services = createIpamServices({ datastore, node: nodeName(config), env, log });
       const { ipamAdd, ipamResultOf, ipamRun } = await import("../ipam-plugin/ipam-plugin.ts");
       if (request.command === "ADD") {

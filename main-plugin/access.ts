@@ -25,7 +25,7 @@ export interface Access {
 export function createAccess(config: NetworkConfig, env: Environment, log: Logger): Access {
   const datastoreType = chooseDatastore(config, env);
   const isStandalone = datastoreType === "local";
-  const datastore = once(() => openDatastore(config, env, ({ message }) => log.error(`left out of a list: ${message}`)));
+  const datastore = once(() => openDatastore(config, env, ({ message }) => log.error(`stored object: ${message}`)));
   return {
     env,
     log,

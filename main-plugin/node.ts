@@ -33,7 +33,7 @@ export interface Node extends AsyncDisposable {
 export function createNode(config: NetworkConfig, env: Environment, log: Pick<Logger, "error">): Node {
   let opened: Promise<Datastore> | undefined;
   const datastore = (): Promise<Datastore> => {
-    opened ??= openDatastore(config, env, ({ message }) => log.error(`left out of a list: ${message}`)).catch((error: unknown) => {
+    opened ??= openDatastore(config, env, ({ message }) => log.error(`stored object: ${message}`)).catch((error: unknown) => {
       // What stands in the way may be gone at the next call.
       opened = undefined;
       throw error;

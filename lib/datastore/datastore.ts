@@ -28,8 +28,6 @@ export interface Versioned<T> {
 export interface Reader<K, T> {
   /** `undefined` when there is no such object. */
   get(key: K): Promise<Versioned<T> | undefined>;
-  /** Only where questions can travel together: asks now what the next `get` of the key will take the answer of. Never fails. */
-  ahead?(key: K): void;
 }
 
 export interface Collection<K, T> extends Reader<K, T> {
@@ -40,8 +38,6 @@ export interface Collection<K, T> extends Reader<K, T> {
    * @throws DatastoreError `not-found`, `conflict`: somebody else has written it, possibly over this very write, whose answer was lost
    */
   update(key: K, value: T, revision: string): Promise<Versioned<T>>;
-  /** Only where a write has to be made ready: nothing is asked for before the function is called, which does then as `update` does. */
-  prepareUpdate?(key: K, value: T, revision: string): Promise<() => Promise<unknown>>;
   /** Removes the object if it still is at `revision`. @throws DatastoreError `conflict`, `not-found` */
   delete(key: K, revision: string): Promise<void>;
 }
@@ -68,8 +64,6 @@ export interface AffinityKey {
 }
 
 export interface BlockAffinities extends Collection<AffinityKey, BlockAffinity> {
-  /** The rows of this owner will be listed: what that takes is worked out ahead, where there is any such thing. */
-  expectOwner?(owner: BlockOwner): void;
   /** Every affinity of one owner and family, in key order, whatever its state (I§2.3). */
   listByOwner(owner: BlockOwner, family: 4 | 6, options?: ListOptions): Promise<readonly Versioned<BlockAffinity>[]>;
   listAll(): Promise<readonly Versioned<BlockAffinity>[]>;

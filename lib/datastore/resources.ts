@@ -13,7 +13,8 @@ export interface IPPool {
   readonly nodeSelector: string;
   readonly namespaceSelector: string;
   readonly allowedUses: readonly string[];
-  readonly assignmentMode: "Automatic" | "Manual";
+  /** `Automatic`, or `Manual`: only for requests that name the pool. Any other word counts as `Manual`, as in Calico. */
+  readonly assignmentMode: string;
   readonly natOutgoing: boolean;
   /** deletionTimestamp is set: no more allocations. */
   readonly deleting: boolean;
@@ -33,7 +34,8 @@ export interface IpamConfiguration {
   readonly autoAllocateBlocks: boolean;
   /** 0 means 20. */
   readonly maxBlocksPerHost: number;
-  readonly kubeVirtVMAddressPersistence: "Enabled" | "Disabled";
+  /** `Enabled` or `Disabled`. Any other word counts as `Enabled`, as in Calico. */
+  readonly kubeVirtVMAddressPersistence: string;
   readonly ipCooldownSeconds: number;
 }
 

@@ -346,16 +346,6 @@ class MemoryPools extends MemoryCollection<string, IPPool> implements Pools {
 }
 
 class MemoryBlocks extends MemoryCollection<string, Block> implements Blocks {
-  /** As of a server, which is what has a memory. */
-  readonly prepareUpdate?: NonNullable<Blocks["prepareUpdate"]>;
-
-  constructor(access: Access, kind: string, keyOf: (key: string) => string) {
-    super(access, kind, keyOf);
-    if (access.recollection !== undefined) {
-      this.prepareUpdate = async (cidr, block, revision) => () => this.update(cidr, block, revision);
-    }
-  }
-
   listWithRoom(owner: BlockOwner, family: 4 | 6): Promise<readonly Versioned<Block>[]> {
     return this.call("list", `with room ${owner.type}/${owner.name}/${family}`, () =>
       this.sorted().filter(

@@ -76,7 +76,7 @@ export function configOfConflist(file: string): NetworkConfig {
 
 /** Remarks about what could not be read, for commands that show what could. */
 export function noteUnreadable({ unreadable }: Store, terminal: Terminal): void {
-  for (const message of unreadable) terminal.err(`${terminal.colors.yellow("note:")} cannot be read, and is left out: ${message}`);
+  for (const message of unreadable) terminal.err(`${terminal.colors.yellow("note:")} stored object: ${message}`);
 }
 
 /** Runs `work` while no plugin of this node works; without a lock to be had it only says so, as the plugins do (I§1.8). */

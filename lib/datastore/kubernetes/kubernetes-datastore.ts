@@ -8,7 +8,7 @@ import type { Block, BlockAffinity, IPPool, LabelledObject } from "../resources.
 import { readBlocksWithRoom } from "../room.ts";
 import { KUBERNETES_TRAITS } from "../traits.ts";
 import { affinityCodec } from "./codecs/affinity-codec.ts";
-import { affinitySelector, hostnameHash, UNLABELLED_SELECTOR } from "./codecs/affinity-labels.ts";
+import { affinitySelector, UNLABELLED_SELECTOR } from "./codecs/affinity-labels.ts";
 import { blockCodec } from "./codecs/block-codec.ts";
 import { clusterInformationCodec, configurationCodec, reservationCodec } from "./codecs/cluster-codecs.ts";
 import { handleCodec } from "./codecs/handle-codec.ts";
@@ -110,10 +110,6 @@ class BlockObjects extends ResourceCollection<string, Block> implements Blocks {
 }
 
 class Affinities extends ResourceCollection<AffinityKey, BlockAffinity> implements BlockAffinities {
-  expectOwner({ name }: BlockOwner): void {
-    hostnameHash(name);
-  }
-
   /** By the labels, which are digests: what they find is compared with what was meant (I§2.3). */
   async listByOwner(owner: BlockOwner, family: 4 | 6, options?: ListOptions): Promise<readonly Versioned<BlockAffinity>[]> {
     const found = await this.listSelected(affinitySelector(owner, family), options);

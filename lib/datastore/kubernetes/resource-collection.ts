@@ -10,7 +10,7 @@ import { isObject } from "../../json/fields.ts";
 import { once } from "../../system/once.ts";
 import { type Collection, DatastoreError, isDatastoreFailure, type ListOptions, type Versioned } from "../datastore.ts";
 import { type Codec, damaged, type Spec } from "./codecs/codec.ts";
-import { KeptFields } from "./codecs/kept-fields.ts";
+import { type Kept, KeptFields } from "./codecs/kept-fields.ts";
 import { failureOf, hasStatus, isAnswerLost } from "./core/failures.ts";
 import { type Fields, metadataOf, parseKubernetesObject, preconditionsOf, revisionOf, section } from "./core/metadata.ts";
 import type { ResourceApi } from "./resource-api.ts";
@@ -21,42 +21,31 @@ const CONFLICT = 409;
 /** How often an object marked `deleted` may turn up in the place of one that is created. */
 const MOST_CREATES = 3;
 
-/** Told of an object that a list had to leave out, or of a part of one, because it cannot be read. */
+/** Told of an object that a list had to leave out, or of a part of one that is taken for something else, because it cannot be read. */
 export type OnDamaged = (error: DatastoreError) => void;
 
 export class ResourceCollection<K, T> implements Collection<K, T> {
   readonly #api: ResourceApi;
   readonly #codec: Codec<K, T>;
   readonly #onDamaged: OnDamaged;
-  readonly #kept = new KeptFields();
-  /** Answers on their way, by name; a write makes them old. */
-  readonly #asked = new Map<string, Promise<string>>();
+  readonly #kept: KeptFields;
 
   constructor(api: ResourceApi, codec: Codec<K, T>, onDamaged: OnDamaged = () => {}) {
     this.#api = api;
     this.#codec = codec;
     this.#onDamaged = onDamaged;
+    this.#kept = new KeptFields(codec.members);
   }
 
   async get(key: K): Promise<Versioned<T> | undefined> {
     const name = this.#codec.nameOf(key);
     if (name === undefined) return undefined;
-    const asked = this.#asked.get(name);
-    this.#asked.delete(name);
-    const stored = await this.#read(name, (plural) => asked ?? this.#api.get(plural, name));
+    const stored = await this.#read(name, (plural) => this.#api.get(plural, name));
     if (stored !== undefined && isMarked(stored)) {
       await this.#finishDeletion(name, stored);
       return undefined;
     }
     return stored && this.#decode(stored);
-  }
-
-  ahead(key: K): void {
-    const name = this.#codec.nameOf(key);
-    if (name === undefined || this.#asked.has(name)) return;
-    const asked = this.#plural().then((plural) => this.#api.get(plural, name));
-    asked.catch(() => {});
-    this.#asked.set(name, asked);
   }
 
   list(options?: ListOptions): Promise<readonly Versioned<T>[]> {
@@ -81,26 +70,14 @@ export class ResourceCollection<K, T> implements Collection<K, T> {
   }
 
   async update(key: K, value: T, revision: string): Promise<Versioned<T>> {
-    const put = await this.prepareUpdate(key, value, revision);
-    return (await put())();
-  }
-
-  /** What the function returns decodes the answer, which not everybody needs. */
-  async prepareUpdate(key: K, value: T, revision: string): Promise<() => Promise<() => Versioned<T>>> {
     const name = await this.#mustName(key);
     const body = await this.#bodyOf(name, value, revision);
-    const text = JSON.stringify(body);
-    return () => this.#put(name, revision, body, text);
-  }
-
-  async #put(name: string, revision: string, body: Body, text: string): Promise<() => Versioned<T>> {
     try {
-      const answer = await this.#api.put(await this.#plural(), name, text);
-      return () => this.#decodeText(answer);
+      return this.#decodedLate(await this.#api.put(await this.#plural(), name, JSON.stringify(body)));
     } catch (error) {
       const there = isAnswerLost(error) ? await this.#lookAgain(name, error) : undefined;
       const isSame = there !== undefined && metadataOf(there).uid === preconditionsOf(revision).uid;
-      if (isSame && this.#isWritten(there, body)) return () => this.#decode(there);
+      if (isSame && this.#isWritten(there, body)) return this.#decode(there);
       throw this.#failure(name, error);
     }
   }
@@ -146,10 +123,7 @@ export class ResourceCollection<K, T> implements Collection<K, T> {
   /** The name to write to. */
   async #mustName(key: K): Promise<string> {
     const name = this.#codec.nameOf(key);
-    if (name !== undefined) {
-      this.#asked.delete(name);
-      return name;
-    }
+    if (name !== undefined) return name;
     const kind = this.#codec.kind(await this.#api.group());
     const what = typeof key === "string" ? key : JSON.stringify(key);
     throw new DatastoreError(
@@ -167,7 +141,7 @@ export class ResourceCollection<K, T> implements Collection<K, T> {
     if (revision === undefined) {
       return { ...head, metadata: { name, ...(labels && { labels }) }, spec: { ...this.#codec.initial, ...spec } };
     }
-    const kept = this.#kept.at(name, revision, this.#codec.members);
+    const kept = this.#kept.at(name, revision) ?? (await this.#readKept(name, revision));
     const allLabels = labels && { ...section(kept.metadata, "labels"), ...labels };
     return {
       ...kept.others,
@@ -175,6 +149,16 @@ export class ResourceCollection<K, T> implements Collection<K, T> {
       metadata: { ...kept.metadata, ...(allLabels && { labels: allLabels }), name, ...preconditionsOf(revision) },
       spec: { ...kept.spec, ...spec },
     };
+  }
+
+  /** Of an object that another client has read, or that was forgotten since. @throws DatastoreError `conflict`, `not-found` */
+  async #readKept(name: string, revision: string): Promise<Kept> {
+    const stored = await this.#read(name, (plural) => this.#api.get(plural, name));
+    if (stored === undefined) throw new DatastoreError("not-found", `resource does not exist: ${this.#describe(name)}`);
+    const { revision: now } = this.#decode(stored);
+    const kept = this.#kept.at(name, revision);
+    if (kept !== undefined) return kept;
+    throw new DatastoreError("conflict", `update conflict: ${this.#describe(name)} is at revision ${now}, not ${revision}`);
   }
 
   /** @returns `undefined` on 404 @throws DatastoreError */
@@ -232,6 +216,8 @@ export class ResourceCollection<K, T> implements Collection<K, T> {
       const revision = revisionOf(metadata);
       const value = this.#codec.decode({ metadata, spec: section(object, "spec"), status: section(object, "status") });
       if (when === "at once") this.#codec.verify?.(value);
+      const oddity = this.#codec.oddityOf?.(value);
+      if (oddity !== undefined) this.#onDamaged(new DatastoreError("invalid", `${this.#describe(name)}: ${oddity}`));
       this.#kept.note(name, revision, object);
       return { value, revision };
     } catch (error) {

@@ -61,7 +61,7 @@ export function decodePool(text: string): IPPool {
     nodeSelector: field(stored, "nodeSelector", isText),
     namespaceSelector: field(stored, "namespaceSelector", isText),
     allowedUses: field(stored, "allowedUses", isTexts),
-    assignmentMode: field(stored, "assignmentMode", oneOf("Automatic", "Manual")),
+    assignmentMode: field(stored, "assignmentMode", isText),
     natOutgoing: field(stored, "natOutgoing", isBoolean),
     deleting: field(stored, "deleting", isBoolean),
     ...optional(stored, "allocatable", isBoolean),
@@ -79,7 +79,7 @@ export function decodeIpamConfiguration(text: string): IpamConfiguration {
     strictAffinity: field(stored, "strictAffinity", isBoolean),
     autoAllocateBlocks: field(stored, "autoAllocateBlocks", isBoolean),
     maxBlocksPerHost: field(stored, "maxBlocksPerHost", isNumber),
-    kubeVirtVMAddressPersistence: field(stored, "kubeVirtVMAddressPersistence", oneOf("Enabled", "Disabled")),
+    kubeVirtVMAddressPersistence: field(stored, "kubeVirtVMAddressPersistence", isText),
     ipCooldownSeconds: field(stored, "ipCooldownSeconds", isNumber),
   };
 }

@@ -18,17 +18,9 @@ export function affinitySelector(owner: BlockOwner, family: 4 | 6): string {
 /** Selects the rows from before there were labels (I§1.8). */
 export const UNLABELLED_SELECTOR = `!${AFFINITY_TYPE}`;
 
-/** By node: an ADD needs it for the list and for every row of the answer. */
-const hashes = new Map<string, string>();
-
 /** Node names may be longer than the 63 characters of a label's value, so that their digest stands there. */
-export function hostnameHash(name: string): string {
-  let hash = hashes.get(name);
-  if (hash === undefined) {
-    hash = base32(new Bun.CryptoHasher("sha3-256").update(name).digest());
-    hashes.set(name, hash);
-  }
-  return hash;
+function hostnameHash(name: string): string {
+  return base32(new Bun.CryptoHasher("sha3-256").update(name).digest());
 }
 
 const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";

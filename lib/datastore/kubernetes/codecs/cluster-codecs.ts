@@ -30,10 +30,12 @@ export const configurationCodec: Codec<"default", IpamConfiguration> = {
     strictAffinity: flag(spec, "strictAffinity"),
     autoAllocateBlocks: flag(spec, "autoAllocateBlocks"),
     maxBlocksPerHost: count(spec, "maxBlocksPerHost"),
-    kubeVirtVMAddressPersistence: persistence(text(spec, "kubeVirtVMAddressPersistence")),
+    kubeVirtVMAddressPersistence: text(spec, "kubeVirtVMAddressPersistence") || "Enabled",
     ipCooldownSeconds: count(spec, "ipCooldownSeconds"),
   }),
   encode: (configuration): Spec => ({ ...configuration }),
+  oddityOf: ({ kubeVirtVMAddressPersistence: word }) =>
+    word === "Enabled" || word === "Disabled" ? undefined : `kubeVirtVMAddressPersistence "${word}" is not known, and counts as Enabled`,
 };
 
 export const clusterInformationCodec: Codec<"default", ClusterInformation> = {
@@ -46,10 +48,4 @@ export const clusterInformationCodec: Codec<"default", ClusterInformation> = {
 
 function count(spec: Fields, name: string): number {
   return has(spec, name) ? field(spec, name, isNumber) : 0;
-}
-
-function persistence(word: string): IpamConfiguration["kubeVirtVMAddressPersistence"] {
-  if (word === "Enabled" || word === "") return "Enabled";
-  if (word === "Disabled") return word;
-  throw new Error(`kubeVirtVMAddressPersistence "${word}" is not known`);
 }

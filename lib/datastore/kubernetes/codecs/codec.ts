@@ -28,6 +28,8 @@ export interface Codec<K, T> {
   readonly decode: (resource: Resource) => T;
   /** Looks at what `decode` leaves for later. @throws DatastoreError `invalid` */
   readonly verify?: (value: T) => void;
+  /** What is strange about a value that is used all the same: a word of a newer Calico. */
+  readonly oddityOf?: (value: T) => string | undefined;
   /** Members of the spec that the model knows; all others are kept as they are. */
   readonly members: ReadonlySet<string>;
   readonly encode: (value: T, group: ApiGroup) => Spec;

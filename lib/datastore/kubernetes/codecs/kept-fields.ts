@@ -12,32 +12,44 @@ export interface Kept {
 }
 
 /** The rest of the metadata is the server's. */
-const METADATA = ["annotations", "finalizers", "labels", "ownerReferences"];
+const METADATA: ReadonlySet<string> = new Set(["annotations", "finalizers", "labels", "ownerReferences"]);
 const OWN_MEMBERS: ReadonlySet<string> = new Set(["apiVersion", "kind", "metadata", "spec"]);
+
+/** Objects whose fields are remembered, for each kind: more than one operation reads. Of a forgotten one they are read again. */
+const MOST_REMEMBERED = 4096;
 
 interface Noted {
   readonly revision: string;
-  readonly object: Fields;
+  readonly kept: Kept;
 }
 
-/** The objects that this process has read. Most are never written, so that nothing is picked out of them before that. */
+/** The last state of each object that was read, by name; the one that was read longest ago is forgotten first. */
 export class KeptFields {
+  readonly #known: ReadonlySet<string>;
   readonly #byName = new Map<string, Noted>();
 
-  note(name: string, revision: string, object: Fields): void {
-    this.#byName.set(name, { revision, object });
+  /** @param known members of the spec that the model has */
+  constructor(known: ReadonlySet<string>) {
+    this.#known = known;
   }
 
-  /** What the object had at that revision. @param known members of the spec that the model has */
-  at(name: string, revision: string, known: ReadonlySet<string>): Kept {
-    const noted = this.#byName.get(name);
-    if (noted?.revision !== revision) return { metadata: {}, spec: {}, others: {} };
-    const { object } = noted;
-    return {
-      metadata: pick(section(object, "metadata"), (member) => METADATA.includes(member)),
-      spec: pick(section(object, "spec"), (member) => !known.has(member)),
+  note(name: string, revision: string, object: Fields): void {
+    const kept = {
+      metadata: pick(section(object, "metadata"), (member) => METADATA.has(member)),
+      spec: pick(section(object, "spec"), (member) => !this.#known.has(member)),
       others: pick(object, (member) => !OWN_MEMBERS.has(member)),
     };
+    // A map keeps the order of insertion.
+    this.#byName.delete(name);
+    this.#byName.set(name, { revision, kept });
+    const [oldest] = this.#byName.keys();
+    if (this.#byName.size > MOST_REMEMBERED && oldest !== undefined) this.#byName.delete(oldest);
+  }
+
+  /** What the object had at that revision; `undefined` when that is not remembered. */
+  at(name: string, revision: string): Kept | undefined {
+    const noted = this.#byName.get(name);
+    return noted?.revision === revision ? noted.kept : undefined;
   }
 }
 

@@ -12,6 +12,8 @@ export const poolCodec: Codec<string, IPPool> = {
   nameOf: nameOfObject,
   decode,
   encode,
+  oddityOf: ({ assignmentMode: word }) =>
+    word === "Automatic" || word === "Manual" ? undefined : `assignmentMode "${word}" is not known, and counts as Manual`,
   initial: { ipipMode: "Never", vxlanMode: "Never" },
 };
 
@@ -20,8 +22,6 @@ const isTexts = listOf(isText);
 
 function decode({ metadata, spec, status }: Resource): IPPool {
   const cidr = canonical(text(spec, "cidr"));
-  const assignmentMode = text(spec, "assignmentMode") || "Automatic";
-  if (assignmentMode !== "Automatic" && assignmentMode !== "Manual") throw new Error(`assignmentMode "${assignmentMode}" is not known`);
   const allowedUses = has(spec, "allowedUses") ? field(spec, "allowedUses", isTexts) : [];
   const blockSize = has(spec, "blockSize") ? field(spec, "blockSize", isNumber) : 0;
   const allocatable = condition(status, "Allocatable");
@@ -33,7 +33,7 @@ function decode({ metadata, spec, status }: Resource): IPPool {
     nodeSelector: text(spec, "nodeSelector") || "all()",
     namespaceSelector: text(spec, "namespaceSelector"),
     allowedUses: allowedUses.length === 0 ? DEFAULT_USES : allowedUses,
-    assignmentMode,
+    assignmentMode: text(spec, "assignmentMode") || "Automatic",
     natOutgoing: flag(spec, "natOutgoing"),
     deleting: metadata.isDeleting,
     ...(allocatable === undefined ? {} : { allocatable }),

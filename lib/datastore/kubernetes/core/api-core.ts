@@ -1,4 +1,4 @@
-/** KubernetesCore on the API server: one request an operation, namespaces and nodes read once per process. */
+/** KubernetesCore on the API server: one request an operation, namespaces and nodes read once an operation. */
 
 import { messageOf } from "../../../errors/errors.ts";
 import type { ApiClient } from "../../../kubernetes/api-client.ts";
@@ -13,6 +13,8 @@ import { listPages } from "./list-pages.ts";
 import { type Fields, metadataOf, parseKubernetesObject, revisionOf, text } from "./metadata.ts";
 
 const NOT_FOUND = 404;
+/** For how long the labels of a node or namespace are taken as read: the steps of one operation, not the next operation. */
+const REMEMBERED_MS = 1000;
 const VERSION = "version of the API server";
 
 export interface Patch {
@@ -95,17 +97,25 @@ export class ApiCore implements KubernetesCore {
   }
 }
 
-/** Objects by name, each read once; what failed is tried again by the next who asks. */
+/** Objects by name, each read once by all who ask within `REMEMBERED_MS`; what failed is tried again by the next who asks. */
 class Memo<T> {
-  readonly #reads = new Map<string, Promise<Versioned<T> | undefined>>();
+  readonly #reads = new Map<string, { readonly began: number; readonly answer: Promise<Versioned<T> | undefined> }>();
 
   get(name: string, read: () => Promise<Versioned<T> | undefined>): Promise<Versioned<T> | undefined> {
+    const now = performance.now();
+    // In the order in which they began.
+    for (const [other, { began }] of this.#reads) {
+      if (now - began < REMEMBERED_MS) break;
+      this.#reads.delete(other);
+    }
     const known = this.#reads.get(name);
-    if (known !== undefined) return known;
-    const reading = read();
+    if (known !== undefined) return known.answer;
+    const reading = { began: now, answer: read() };
     this.#reads.set(name, reading);
-    reading.catch(() => this.#reads.delete(name));
-    return reading;
+    reading.answer.catch(() => {
+      if (this.#reads.get(name) === reading) this.#reads.delete(name);
+    });
+    return reading.answer;
   }
 }
 

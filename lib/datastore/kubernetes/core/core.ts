@@ -6,9 +6,9 @@ import type { NamespacedName } from "../../datastore.ts";
 export interface KubernetesCore {
   /** Read afresh at every call. `undefined` when there is no such pod. */
   pod(key: NamespacedName): Promise<Pod | undefined>;
-  /** Read once per process, whoever asks; `undefined` when there is none. */
+  /** Read once by all who ask within a second; `undefined` when there is none. */
   namespace(name: string): Promise<Namespace | undefined>;
-  /** Read once per process, whoever asks; `undefined` when there is none. */
+  /** As `namespace`. */
   node(name: string): Promise<ClusterNode | undefined>;
   /** `gitVersion` of GET /version. */
   serverVersion(timeoutMs: number): Promise<string>;

@@ -55,12 +55,18 @@ describe("the IPAM configuration", () => {
     });
   });
 
-  it.each([{ strictAffinity: "true" }, { maxBlocksPerHost: "2" }, { kubeVirtVMAddressPersistence: "Sometimes" }])(
-    "is refused with %p",
-    (changes) => {
-      expect(() => decodeSpec(configurationCodec, { ...spec, ...changes })).toThrow();
-    },
-  );
+  it("F9: keeps a word for kubeVirtVMAddressPersistence that is not known, and says that it counts as Enabled", () => {
+    const odd = { ...spec, kubeVirtVMAddressPersistence: "Sometimes" };
+    expect(decodeSpec(configurationCodec, odd)).toEqual(odd);
+    expect(encodeSpec(configurationCodec, odd)).toEqual(odd);
+    expect(configurationCodec.oddityOf?.(odd)).toBe('kubeVirtVMAddressPersistence "Sometimes" is not known, and counts as Enabled');
+    const known = ["Enabled", "Disabled"].map((word) => configurationCodec.oddityOf?.({ ...odd, kubeVirtVMAddressPersistence: word }));
+    expect(known).toEqual([undefined, undefined]);
+  });
+
+  it.each([{ strictAffinity: "true" }, { maxBlocksPerHost: "2" }])("is refused with %p", (changes) => {
+    expect(() => decodeSpec(configurationCodec, { ...spec, ...changes })).toThrow();
+  });
 });
 
 describe("an IPReservation", () => {
