@@ -212,4 +212,23 @@ describe("attaching that fails", () => {
     expect((await at(file)).error).toMatchObject({ word: "netns-invalid", message: expect.stringContaining("unknown FS magic") });
     expect(await node.leftovers()).toEqual({ links: [], routes: [] });
   });
+
+  it("takes the smallest MTU that IPv6 has", async () => {
+    await using node = await Node.create();
+    const pod = await node.addPod();
+    expect((await apply(node, desiredFor(pod, { mtu: 1280, addresses: BOTH }))).error).toBeUndefined();
+    expect((await kernelView(node, "eth0", pod)).link).toMatchObject({ mtu: 1280 });
+  });
+
+  it("leaves nothing when the host end does not keep its MAC", async () => {
+    await using node = await Node.create();
+    const pod = await node.addPod();
+    const desired = desiredFor(pod);
+
+    // The kernel never shows a MAC in capitals, so this one is never there.
+    const { error } = await apply(node, { ...desired, host: { ...desired.host, mac: "EE:EE:EE:EE:EE:EE" } });
+
+    expect(error).toMatchObject({ word: "link-failed", message: expect.stringContaining("does not keep its MAC address") });
+    await expectNothingLeft(node, pod);
+  });
 });

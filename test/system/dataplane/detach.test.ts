@@ -130,4 +130,21 @@ describe("the links of a host", () => {
     }
     expect((await node.leftovers()).links.sort()).toEqual(["cali2", "cali3", "cali4", "veth0"]);
   });
+
+  it.each([
+    ["up", ["up"]],
+    ["somebody's by its alias", ["alias", "somebody"]],
+    ["out of the group", ["group", "0"]],
+  ])("L5: is left alone when nobody finished it and it is %s by the time it is removed", async (_, change) => {
+    await using node = await Node.create();
+    await node.ip("link", "add", "cali1", "type", "veth", "peer", "name", "peer1");
+    await node.ip("link", "set", "cali1", "group", String(0x544f5254));
+    const { value: [found] = [] } = await list(node);
+    expect(found).toEqual({ hostInterface: "cali1", index: expect.any(Number) });
+    if (found === undefined) return;
+
+    await node.ip("link", "set", "cali1", ...change);
+    expect((await remove(node, found)).error).toBeUndefined();
+    expect((await node.leftovers()).links).toContain("cali1");
+  });
 });

@@ -109,6 +109,21 @@ describe("inspecting an attachment", () => {
     expect(await inspect(node, desired)).toEqual({ value: [difference] });
   });
 
+  it("names an address that is not usable yet", async () => {
+    await using node = await Node.create();
+    const pod = await node.addPod();
+    const desired = desiredFor(pod, { addresses: BOTH });
+    await apply(node, desired);
+    await set("net/ipv6/conf/eth0/accept_dad", "1", true)(node, pod);
+    await set("net/ipv6/conf/eth0/dad_transmits", "1000", true)(node, pod);
+    await node.podIp(pod, "addr", "del", "fd60::/128", "dev", "eth0");
+    await node.podIp(pod, "addr", "add", "fd60::/128", "dev", "eth0");
+
+    expect((await inspect(node, desired)).value).toEqual([
+      { side: "pod", object: "address fd60::/128 of eth0", wanted: "usable", found: "tentative" },
+    ]);
+  });
+
   it("names a link that is down, and a link that is gone", async () => {
     await using node = await Node.create();
     const pod = await node.addPod();

@@ -41,4 +41,34 @@ describe("a conversation with the kernel", () => {
     expect(await withSocket(node, `getLink(socket, { name: "absent" }) ?? "none"`)).toEqual({ value: "none" });
     expect((await withSocket(node, `getLink(socket, { name: "a name that is far too long" })`)).error?.message).toMatch(/ERANGE/);
   });
+
+  it("L2: has the kernel's answers and news only, whoever else sends some", async () => {
+    await using node = await Node.create();
+    // struct nlmsghdr with an acknowledgement of success, and one with the news that link 1 was deleted, which both say what they are asked to.
+    const forge = `
+import socket, struct, sys
+port, sequence = int(sys.argv[1]), int(sys.argv[2])
+forger = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
+forger.sendto(struct.pack("=IHHII", 36, 2, 0, sequence, port) + bytes(20), (port, 0))
+link = struct.pack("=BxHiII", 0, 0, 1, 0, 0)
+forger.sendto(struct.pack("=IHHII", 32, 17, 0, 0, 0) + link, (0, 1))`;
+    const { value, error } = await withSocket<unknown[]>(
+      node,
+      `await (async () => {
+        const { RTMGRP_LINK } = await import("${process.cwd()}/dataplane/netlink/socket.ts");
+        using monitor = NetlinkSocket.open(NETLINK_ROUTE, RTMGRP_LINK);
+        // A socket has a port as soon as it has sent something.
+        getLink(socket, { index: 1 });
+        const sequence = new DataView(socket.prepare({ type: 18, payload: new Uint8Array(16) }).buffer).getUint32(8, true);
+        const { readFileSync } = await import("node:fs");
+        const ports = readFileSync("/proc/self/net/netlink", "utf8").split("\\n").slice(1).map((line) => line.trim().split(/ +/)[2]);
+        for (const port of ports.filter((port) => port !== undefined && port !== "0")) {
+          Bun.spawnSync(["/usr/bin/python3", "-c", ${JSON.stringify(forge)}, port, String(sequence)]);
+        }
+        const asked = getLink(monitor, { index: 1 })?.name;
+        return [ports.length > 2, socket.isAnswered(), monitor.news().length, asked];
+      })()`,
+    );
+    expect({ value, error }).toEqual({ value: [true, false, 0, "lo"], error: undefined });
+  });
 });

@@ -1,0 +1,106 @@
+/** A conversation whose other side is scripted: what the kernel does not do on demand. */
+import { dlopen } from "bun:ffi";
+import { closeSync, writeSync } from "node:fs";
+import { encodeMessage, NLM_F_DUMP_INTR, NLM_F_MULTI, NLMSG_DONE, NLMSG_ERROR } from "../../../../dataplane/netlink/message.ts";
+import { NETLINK_ROUTE, NetlinkSocket } from "../../../../dataplane/netlink/socket.ts";
+
+const { symbols: libc } = dlopen("libc.so.6", {
+  socketpair: { args: ["i32", "i32", "i32", "ptr"], returns: "i32" },
+  getsockopt: { args: ["i32", "i32", "i32", "ptr", "ptr"], returns: "i32" },
+});
+const [AF_UNIX, SOCK_DGRAM, SOL_SOCKET, SO_RCVTIMEO] = [1, 2, 1, 20];
+const REQUEST = { type: 18, payload: new Uint8Array(16) };
+const EEXIST = 17;
+
+/** What it says is there before it is asked, so that a question can wait for its answer on this one thread. */
+class Peer implements Disposable {
+  readonly socket: NetlinkSocket;
+  readonly #fd: number;
+  /** Of the request that the socket sends next. */
+  next: number;
+
+  constructor() {
+    const pair = new Int32Array(2);
+    expect(libc.socketpair(AF_UNIX, SOCK_DGRAM, 0, pair)).toBe(0);
+    const [own = -1, other = -1] = pair;
+    this.socket = new NetlinkSocket(own);
+    this.#fd = other;
+    this.next = new DataView(this.socket.prepare(REQUEST).buffer).getUint32(8, true) + 1;
+  }
+
+  says(sequence: number, type: number, payload: Uint8Array, flags = 0): void {
+    writeSync(this.#fd, encodeMessage({ type, flags, sequence, payload }));
+  }
+
+  acknowledges(sequence: number, errno: number): void {
+    this.says(sequence, NLMSG_ERROR, new Uint8Array(Int32Array.of(-errno, 0, 0, 0, 0).buffer));
+  }
+
+  [Symbol.dispose](): void {
+    this.socket[Symbol.dispose]();
+    closeSync(this.#fd);
+  }
+}
+
+describe("a question to the kernel", () => {
+  it("is not answered by what answers an earlier one", () => {
+    using peer = new Peer();
+    peer.acknowledges(peer.next - 1, EEXIST);
+    peer.says(peer.next - 1, 16, Uint8Array.of(1, 1, 1, 1));
+    peer.says(peer.next, 16, Uint8Array.of(2, 2, 2, 2));
+    peer.acknowledges(peer.next, 0);
+
+    expect(peer.socket.request(REQUEST).map(({ payload }) => payload[0])).toEqual([2]);
+  });
+
+  it("that somebody else sends is answered when its own answer is there, and not before", () => {
+    using peer = new Peer();
+    peer.socket.prepare(REQUEST);
+    expect(peer.socket.isAnswered()).toBe(false);
+    peer.acknowledges(peer.next - 1, EEXIST);
+    expect(peer.socket.isAnswered()).toBe(false);
+    peer.acknowledges(peer.next, 0);
+    expect(peer.socket.isAnswered()).toBe(true);
+  });
+
+  it("does not wait for ever", () => {
+    using socket = NetlinkSocket.open(NETLINK_ROUTE);
+    const limit = new BigInt64Array(2);
+    expect(libc.getsockopt(socket.fd, SOL_SOCKET, SO_RCVTIMEO, limit, Uint32Array.of(16))).toBe(0);
+    expect([...limit]).toEqual([10n, 0n]);
+  });
+
+  it("L2: has a number that cannot be guessed", () => {
+    const firsts = Array.from({ length: 8 }, () => {
+      using peer = new Peer();
+      return peer.next;
+    });
+    expect(new Set(firsts).size).toBe(8);
+    expect(Math.max(...firsts)).toBeGreaterThan(65536);
+  });
+});
+
+describe("a dump", () => {
+  const part = (peer: Peer, sequence: number, octet: number, flags = 0) =>
+    peer.says(sequence, 16, new Uint8Array(4).fill(octet), NLM_F_MULTI | flags);
+  const end = (peer: Peer, sequence: number, flags = 0) => peer.says(sequence, NLMSG_DONE, new Uint8Array(4), NLM_F_MULTI | flags);
+
+  it.each([
+    ["in its parts", NLM_F_DUMP_INTR, 0],
+    ["at its end", 0, NLM_F_DUMP_INTR],
+  ])("that a change disturbed %s is begun again, and nothing of it is used", (_, inPart, atEnd) => {
+    using peer = new Peer();
+    part(peer, peer.next, 1, inPart);
+    end(peer, peer.next, atEnd);
+    part(peer, peer.next + 1, 2);
+    end(peer, peer.next + 1);
+
+    expect(peer.socket.dump(REQUEST).map(({ payload }) => payload[0])).toEqual([2]);
+  });
+
+  it("of a list that never stands still is given up", () => {
+    using peer = new Peer();
+    for (let tries = 0; tries < 10; tries++) end(peer, peer.next + tries, NLM_F_DUMP_INTR);
+    expect(() => peer.socket.dump(REQUEST)).toThrow("the list changed while it was read, 10 times");
+  });
+});
