@@ -55,7 +55,6 @@ describe("CHECK", () => {
       name: "net1",
       type: "tuning",
       mtu: 1300,
-      mac: "02:11:22:33:44:55",
       sysctl,
       prevResult: added.json,
     };
