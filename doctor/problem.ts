@@ -2,7 +2,8 @@
  * What can be wrong with the addresses in a datastore: the closed list of kinds, and one finding (I§5.5).
  * Words for people are made here, so that every surface says the same.
  */
-import type { AffinityKey, EndpointKey } from "../lib/datastore/datastore.ts";
+import type { AffinityKey } from "../lib/datastore/datastore.ts";
+import type { EndpointKey } from "../lib/workload/workload-endpoint.ts";
 
 /** `problem`: the data contradict each other. `note`: worth knowing, and it may settle by itself. */
 export type Severity = "problem" | "note";

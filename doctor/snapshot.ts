@@ -11,7 +11,8 @@ import {
   sizeOf,
 } from "../lib/addresses/address.ts";
 import type { Datastore, Versioned } from "../lib/datastore/datastore.ts";
-import type { AllocationAttribute, Block, BlockAffinity, Handle, IPPool, WorkloadEndpoint } from "../lib/datastore/resources.ts";
+import type { AllocationAttribute, Block, BlockAffinity, Handle, IPPool } from "../lib/datastore/resources.ts";
+import type { WorkloadEndpoint } from "../lib/workload/workload-endpoint.ts";
 
 export interface Snapshot {
   readonly pools: readonly IPPool[];

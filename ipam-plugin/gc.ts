@@ -6,8 +6,8 @@
 import type { CniRequest } from "../lib/cni/protocol.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
 import { attachmentsToKeep } from "../lib/config/valid-attachments.ts";
-import type { NamespacedName } from "../lib/datastore/datastore.ts";
 import type { Block, Handle } from "../lib/datastore/resources.ts";
+import type { NamespacedName } from "../lib/kubernetes/objects.ts";
 import { workloadHandleId } from "../lib/workload/handles.ts";
 import type { HeldAddress } from "./allocator/allocator.ts";
 import { withNodeLock } from "./node-lock.ts";

@@ -2,7 +2,7 @@
  * Look-up labels for the block affinities of older Calico versions, once for each boot of a node (I§1.8). Calico runs it before an
  * address asked for by name only; the automatic path relies on calico/node having run it.
  */
-import { isDatastoreFailure } from "../lib/datastore/datastore.ts";
+import { isDatastoreFailure } from "../lib/datastore/errors.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { closeFile, directoryOf, makeDirectories, O_CREAT, O_WRONLY, openFile, statusOf } from "../lib/system/files.ts";
 import type { IpamServices } from "./services.ts";

@@ -1,6 +1,7 @@
 /** The effects of the IPAM plugin's verbs, so that the main plugin can hand over a datastore that is open already, and tests their own. */
 import type { Environment } from "../lib/cni/environment.ts";
-import type { Datastore, NamespacedName } from "../lib/datastore/datastore.ts";
+import type { Datastore } from "../lib/datastore/datastore.ts";
+import type { NamespacedName } from "../lib/kubernetes/objects.ts";
 import type { Logger } from "../lib/log/logger.ts";
 import { podEndpointKey } from "../lib/workload/endpoint.ts";
 import { type Allocator, type Clock, createAllocator } from "./allocator/allocator.ts";

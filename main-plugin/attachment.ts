@@ -7,7 +7,6 @@ import { chooseDatastore } from "../lib/config/datastore-choice.ts";
 import { resolveMtu } from "../lib/config/mtu.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
 import { checkNodenameFile, nodeName } from "../lib/config/node-name.ts";
-import type { EndpointKey } from "../lib/datastore/datastore.ts";
 import { TortieError } from "../lib/errors/errors.ts";
 import { type CniArgs, parseCniArgs } from "../lib/workload/cni-args.ts";
 import { endpointKey } from "../lib/workload/endpoint.ts";
@@ -16,6 +15,7 @@ import { checkIdentity } from "../lib/workload/identity-checks.ts";
 import { hostInterfaceName, hostInterfaceNameIfAny } from "../lib/workload/interface-names.ts";
 import type { MacAddress } from "../lib/workload/mac.ts";
 import { requestedAddresses, requestedMac } from "../lib/workload/requested.ts";
+import type { EndpointKey } from "../lib/workload/workload-endpoint.ts";
 
 /** What every verb needs to know. */
 export interface Attachment {

@@ -13,7 +13,6 @@ import { chooseDatastore } from "../lib/config/datastore-choice.ts";
 import { resolveMtu } from "../lib/config/mtu.ts";
 import type { DatastoreType, NetworkConfig } from "../lib/config/network-config.ts";
 import { checkNodenameFile, nodeName } from "../lib/config/node-name.ts";
-import type { EndpointKey } from "../lib/datastore/datastore.ts";
 import { type Traits, traitsOf } from "../lib/datastore/traits.ts";
 import { TortieError } from "../lib/errors/errors.ts";
 import type { Logger } from "../lib/log/logger.ts";
@@ -24,6 +23,7 @@ import { identifyWorkload, type WorkloadIdentity } from "../lib/workload/identit
 import { checkIdentity } from "../lib/workload/identity-checks.ts";
 import { hostInterfaceName, hostInterfaceNameIfAny } from "../lib/workload/interface-names.ts";
 import { type Requested, requestedOf } from "../lib/workload/requested.ts";
+import type { EndpointKey } from "../lib/workload/workload-endpoint.ts";
 import { type IpamSection, readIpamSection } from "./host-local.ts";
 import { findIpam, type IpamPlugin } from "./ipam-source.ts";
 

@@ -1,8 +1,8 @@
 /** The record of an attachment: the last thing an ADD writes. */
 import { formatPrefix } from "../lib/addresses/address.ts";
-import type { WorkloadEndpoint } from "../lib/datastore/resources.ts";
 import { floatingNats } from "../lib/workload/annotations/floating-ips.ts";
 import { buildEndpoint } from "../lib/workload/endpoint.ts";
+import type { WorkloadEndpoint } from "../lib/workload/workload-endpoint.ts";
 import type { Lease } from "./addresses.ts";
 import type { AddCall } from "./call.ts";
 import type { Node } from "./node.ts";

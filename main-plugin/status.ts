@@ -8,7 +8,7 @@
  */
 import type { CniRequest } from "../lib/cni/protocol.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
-import { DatastoreError } from "../lib/datastore/datastore.ts";
+import { DatastoreError } from "../lib/datastore/errors.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { assertAddPossible } from "./attachment.ts";
 import { assertClusterReady } from "./cluster-ready.ts";

@@ -1,5 +1,5 @@
 /** Failures that say first what was being done, in the words that callers of Calico's plugins look for. */
-import { DatastoreError } from "../lib/datastore/datastore.ts";
+import { DatastoreError } from "../lib/datastore/errors.ts";
 import { ForeignCniError, TortieError } from "../lib/errors/errors.ts";
 
 /** @throws what `work` throws, as the same kind of error with `what` and a colon before its text */

@@ -5,18 +5,17 @@
  * people write to request something (C§3.1, C§7.6). One GET of the pod serves both.
  */
 import { isCalicoIpam } from "../lib/config/ipam-section.ts";
-import type { NamespacedName } from "../lib/datastore/datastore.ts";
 import type { EndpointRecord } from "../lib/datastore/endpoint-records.ts";
 import type { KubernetesCore } from "../lib/datastore/kubernetes/core/core.ts";
 import { recordOfPod } from "../lib/datastore/kubernetes/pod-record.ts";
-import type { WorkloadEndpoint } from "../lib/datastore/resources.ts";
 import { TortieError } from "../lib/errors/errors.ts";
-import type { Namespace } from "../lib/kubernetes/objects.ts";
+import type { Namespace, NamespacedName } from "../lib/kubernetes/objects.ts";
 import { withoutAnnotations } from "../lib/workload/annotations/no-annotations.ts";
 import { wishedSourcePrefixes } from "../lib/workload/annotations/source-prefixes.ts";
 import { type PodWishes, podWishes } from "../lib/workload/annotations/wishes.ts";
 import { POD_ENDPOINT, workloadEndpointNamePrefix } from "../lib/workload/endpoint-name.ts";
 import type { WorkloadIdentity } from "../lib/workload/identity.ts";
+import type { WorkloadEndpoint } from "../lib/workload/workload-endpoint.ts";
 import type { AddCall } from "./call.ts";
 import type { Node } from "./node.ts";
 

@@ -10,12 +10,12 @@ import { type Upgraded, upgrade } from "../../ipam-plugin/import-host-local/upgr
 import { ensurePools } from "../../ipam-plugin/pools-from-config.ts";
 import { systemClock } from "../../ipam-plugin/services.ts";
 import type { Environment } from "../../lib/cni/environment.ts";
+import { configOfConflist } from "../../lib/config/conflist.ts";
 import { chooseDatastore } from "../../lib/config/datastore-choice.ts";
 import { nodeName } from "../../lib/config/node-name.ts";
 import { openDatastore } from "../../lib/datastore/open.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { print, printError } from "../plugin.ts";
-import { configOfConflist } from "../tortiectl/ipam/store.ts";
 import { type UpgradedNode, upgradeNode } from "./upgrade-node.ts";
 
 /** Where host-local keeps its networks unless its `dataDir` says otherwise. */

@@ -1,7 +1,7 @@
 /** Endpoints against allocations: every address in use lies in a pool, and is allocated to its one user (invariants 2 and 3 of I§5.5). */
 import { contains, formatAddress } from "../../lib/addresses/address.ts";
 import type { Versioned } from "../../lib/datastore/datastore.ts";
-import type { WorkloadEndpoint } from "../../lib/datastore/resources.ts";
+import type { WorkloadEndpoint } from "../../lib/workload/workload-endpoint.ts";
 import { count, enumerate, type Problem, problem } from "../problem.ts";
 import {
   type Allocation,

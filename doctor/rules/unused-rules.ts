@@ -3,8 +3,8 @@
 import { sequenceOf } from "../../ipam-plugin/allocator/block.ts";
 import { FROM_HOST_LOCAL } from "../../ipam-plugin/workload.ts";
 import type { Versioned } from "../../lib/datastore/datastore.ts";
-import type { WorkloadEndpoint } from "../../lib/datastore/resources.ts";
 import { isMachineHandle } from "../../lib/workload/handles.ts";
+import type { WorkloadEndpoint } from "../../lib/workload/workload-endpoint.ts";
 import { count, enumerate, type Problem, problem } from "../problem.ts";
 import { type Allocation, addressesOf, allocationsOf, type Judgement, keyOf, type PlacedBlock, textAt } from "../snapshot.ts";
 import { WINDOWS_RESERVED_HANDLE } from "./handle-rules.ts";

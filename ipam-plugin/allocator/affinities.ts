@@ -1,6 +1,7 @@
 /** Blocks of an owner as a whole: claiming them on request, giving them up with the host or the pool (I§3.12, I§4.3, I§1.8). */
 import { contains, covers, maskPrefix, type Prefix, parsePrefix } from "../../lib/addresses/address.ts";
-import { type BlockOwner, isDatastoreFailure } from "../../lib/datastore/datastore.ts";
+import type { BlockOwner } from "../../lib/datastore/datastore.ts";
+import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { ClaimAffinityResult, ReleaseAffinityOptions } from "./allocator.ts";
 import { isEmpty, isOwnedBy, nextSequence, prefixOf, withoutOwner } from "./block.ts";

@@ -1,6 +1,7 @@
 /** Granting addresses of one block: the block is read, the handle is raised, the block is written; nothing else grants (design, invariant 2; I§3.4). */
 import { addressAt, type Prefix } from "../../lib/addresses/address.ts";
-import { type BlockOwner, isDatastoreFailure, type Versioned } from "../../lib/datastore/datastore.ts";
+import type { BlockOwner, Versioned } from "../../lib/datastore/datastore.ts";
+import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { AllocationAttribute, Block } from "../../lib/datastore/resources.ts";
 import type { AssignedAddress } from "./allocator.ts";
 import { isSameHolder } from "./attributes.ts";

@@ -1,6 +1,7 @@
 /** Automatic assignment of one family: own blocks, then a new one, then borrowing (I§3.3, I§3.4). */
 import type { Family } from "../../lib/addresses/address.ts";
-import { type BlockOwner, isDatastoreFailure, type Versioned } from "../../lib/datastore/datastore.ts";
+import type { BlockOwner, Versioned } from "../../lib/datastore/datastore.ts";
+import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { Block, BlockAffinity, IpamConfiguration } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { AssignedAddress, FamilyAssignment, HostReserve, PoolUse } from "./allocator.ts";

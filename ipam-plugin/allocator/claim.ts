@@ -8,7 +8,8 @@
  *
  * Writing the block once more is what stops a releaser that has seen the block empty and is about to delete it.
  */
-import { type BlockOwner, isDatastoreFailure, type Versioned } from "../../lib/datastore/datastore.ts";
+import type { BlockOwner, Versioned } from "../../lib/datastore/datastore.ts";
+import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { AffinityState, Block, BlockAffinity } from "../../lib/datastore/resources.ts";
 import type { HostReserve } from "./allocator.ts";
 import { isOwnedBy, newBlock, nextSequence } from "./block.ts";

@@ -1,6 +1,7 @@
 /** What every operation of the allocator works with, and the reads that one operation makes at most once. */
 import type { Family } from "../../lib/addresses/address.ts";
-import { type BlockOwner, type Datastore, DatastoreError, type DatastoreFailure, type Versioned } from "../../lib/datastore/datastore.ts";
+import type { BlockOwner, Datastore, Versioned } from "../../lib/datastore/datastore.ts";
+import { DatastoreError, type DatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { Block, BlockAffinity, IPPool, IpamConfiguration, LabelledObject } from "../../lib/datastore/resources.ts";
 import type { Labels } from "../../lib/selector/selector.ts";
 import { once } from "../../lib/system/once.ts";

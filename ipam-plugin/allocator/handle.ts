@@ -6,7 +6,8 @@
  * 2. A count is lowered only by a compare-and-swap on a revision that was read before the block was written; when somebody came
  *    between, `settle` finds out what is true. Lowering "by one, whoever counted it" could take away another's claim.
  */
-import { type Handles, isDatastoreFailure, type Versioned } from "../../lib/datastore/datastore.ts";
+import type { Handles, Versioned } from "../../lib/datastore/datastore.ts";
+import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { Block, Handle } from "../../lib/datastore/resources.ts";
 import type { Traits } from "../../lib/datastore/traits.ts";
 import { TortieError } from "../../lib/errors/errors.ts";

@@ -1,5 +1,6 @@
 /** How an owner loses a block: the affinity is marked, the block loses its owner or goes, the affinity is removed (I§3.6, I§4.3). */
-import { type BlockOwner, isDatastoreFailure, type Versioned } from "../../lib/datastore/datastore.ts";
+import type { BlockOwner, Versioned } from "../../lib/datastore/datastore.ts";
+import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { Block, BlockAffinity } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { isEmpty, isOwnedBy, nextSequence, withoutOwner } from "./block.ts";

@@ -6,7 +6,7 @@
  * under way fail on the block (handle.ts). When the handle has changed meanwhile, all of it is done again.
  */
 import { type Address, addressAt } from "../../lib/addresses/address.ts";
-import { isDatastoreFailure } from "../../lib/datastore/datastore.ts";
+import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { Block } from "../../lib/datastore/resources.ts";
 import type { HandleReleaseOptions, ReleaseByHandleResult } from "./allocator.ts";
 import { holderOf, isEmpty, nextSequence, ordinalsOf, prefixOf, sequenceOf } from "./block.ts";

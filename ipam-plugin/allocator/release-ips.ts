@@ -3,7 +3,8 @@
  * Releasing what is free already is not an error: it is reported.
  */
 import { type Address, formatAddress } from "../../lib/addresses/address.ts";
-import { isDatastoreFailure, type Versioned } from "../../lib/datastore/datastore.ts";
+import type { Versioned } from "../../lib/datastore/datastore.ts";
+import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { Block, Handle } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { ReleaseIpsResult, ReleaseOptions } from "./allocator.ts";

@@ -1,5 +1,5 @@
 /** Writes of objects that others write as well (I§7): tried again on conflict, a few times. */
-import { isDatastoreFailure } from "../../lib/datastore/datastore.ts";
+import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { UpgradePorts } from "./ports.ts";
 
 const MOST_TRIES = 5;

@@ -1,7 +1,9 @@
 /** Which virtual machine a launcher pod carries (I§1.9). ADD must know for certain; DEL makes do with what is still there. */
-import { DatastoreError, isDatastoreFailure, type NamespacedName, type VirtualMachines } from "../../lib/datastore/datastore.ts";
-import type { OwnedObject, OwnerReference } from "../../lib/datastore/resources.ts";
+import type { VirtualMachines } from "../../lib/datastore/datastore.ts";
+import { DatastoreError, isDatastoreFailure } from "../../lib/datastore/errors.ts";
+import type { OwnedObject } from "../../lib/datastore/resources.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
+import type { NamespacedName, OwnerReference } from "../../lib/kubernetes/objects.ts";
 import type { OwnerAttributes } from "../allocator/allocator.ts";
 import { machineHandleId } from "./handle.ts";
 

@@ -1,6 +1,7 @@
 /** The keys `log_*` (C§1.2). */
+
+import type { LogConfig } from "../log/log-config.ts";
 import { type Decoded, integer, text } from "./codec.ts";
-import type { LogConfig } from "./network-config.ts";
 
 const DEFAULT_MAX_SIZE_MEGABYTES = 100;
 const DEFAULT_MAX_AGE_DAYS = 30;

@@ -4,6 +4,7 @@
  */
 import type { CniVersion, ValidAttachment } from "../cni/protocol.ts";
 import type { JsonObject, JsonValue } from "../json/value.ts";
+import type { LogConfig } from "../log/log-config.ts";
 
 export type DatastoreType = "local" | "kubernetes" | "etcdv3";
 
@@ -32,16 +33,6 @@ export interface IpamConfig {
   readonly pools: readonly LocalPool[];
   /** false forces an exec of the IPAM executable even when it is the very file that runs. */
   readonly inProcess: boolean;
-}
-
-export interface LogConfig {
-  readonly level: "debug" | "info" | "error";
-  readonly filePath: string | undefined;
-  /** Megabytes. */
-  readonly fileMaxSize: number;
-  /** Days. */
-  readonly fileMaxAge: number;
-  readonly fileMaxCount: number;
 }
 
 export interface PolicyConfig {

@@ -2,6 +2,8 @@
  * The datastore port (design §6): typed collections, compare-and-swap on an opaque revision, a closed set of failures.
  * The allocator is written once on this port and never asks which driver it has.
  */
+import type { NamespacedName } from "../kubernetes/objects.ts";
+import type { EndpointKey, WorkloadEndpoint } from "../workload/workload-endpoint.ts";
 import type { EndpointRecords } from "./endpoint-records.ts";
 import type {
   Block,
@@ -13,11 +15,8 @@ import type {
   IpamConfiguration,
   LabelledObject,
   OwnedObject,
-  WorkloadEndpoint,
 } from "./resources.ts";
 import type { Traits } from "./traits.ts";
-
-export { DatastoreError, type DatastoreFailure, isDatastoreFailure } from "./errors.ts";
 
 /** A value as it stood at one revision. Revisions are compared for equality only, never reused for another state of the same key. */
 export interface Versioned<T> {
@@ -85,12 +84,6 @@ export interface Handles extends Collection<string, Handle> {
   list(): Promise<readonly Versioned<Handle>[]>;
 }
 
-/** Key of a workload endpoint (C§7.2). */
-export interface EndpointKey {
-  readonly namespace: string;
-  readonly name: string;
-}
-
 export interface WorkloadEndpoints extends Collection<EndpointKey, WorkloadEndpoint> {
   /** Endpoints of a namespace whose name starts with `namePrefix` (C§2.1 step 12). */
   listByPrefix(namespace: string, namePrefix: string): Promise<readonly Versioned<WorkloadEndpoint>[]>;
@@ -109,11 +102,6 @@ export interface Pools extends Collection<string, IPPool> {
 
 export interface Reservations extends Collection<string, IPReservation> {
   list(options?: ListOptions): Promise<readonly Versioned<IPReservation>[]>;
-}
-
-export interface NamespacedName {
-  readonly namespace: string;
-  readonly name: string;
 }
 
 /** What tells a virtual machine's pod from an ordinary one (I§1.9): pods, and the objects of KubeVirt. */

@@ -3,9 +3,9 @@
  * container clears it (design, invariant 7), wherever it is kept: an object of its own, or annotations of the pod.
  */
 import { TortieError } from "../errors/errors.ts";
-import type { EndpointKey, WorkloadEndpoints } from "./datastore.ts";
+import type { EndpointKey, WorkloadEndpoint } from "../workload/workload-endpoint.ts";
+import type { WorkloadEndpoints } from "./datastore.ts";
 import { isDatastoreFailure } from "./errors.ts";
-import type { WorkloadEndpoint } from "./resources.ts";
 
 /** Addresses are /32 and /128, in the order of the result. */
 export type EndpointRecord = Pick<WorkloadEndpoint, "containerID" | "ipNetworks">;

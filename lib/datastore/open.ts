@@ -4,7 +4,8 @@
 import type { Environment } from "../cni/environment.ts";
 import { chooseDatastore, unsupportedDatastore } from "../config/datastore-choice.ts";
 import type { NetworkConfig } from "../config/network-config.ts";
-import type { Datastore, DatastoreError } from "./datastore.ts";
+import type { Datastore } from "./datastore.ts";
+import type { DatastoreError } from "./errors.ts";
 import { loadSqlite } from "./local/sqlite.ts";
 
 /**

@@ -2,6 +2,7 @@
  * What is stored, in the model's own terms (I§2): drivers translate to and from the wire names of Kubernetes, etcd and SQLite.
  * CIDRs are canonical text ("10.40.0.8/29", masked, RFC 5952) because they are keys as well; times are RFC 3339 text.
  */
+import type { OwnerReference } from "../kubernetes/objects.ts";
 import type { BlockOwner } from "./datastore.ts";
 
 /** I§2.7. Defaults are filled in by the driver on read. */
@@ -89,15 +90,6 @@ export interface LabelledObject {
   readonly labels: Readonly<Record<string, string>>;
 }
 
-/** An owner of an object (metadata.ownerReferences). */
-export interface OwnerReference {
-  readonly apiVersion: string;
-  readonly kind: string;
-  readonly name: string;
-  readonly uid: string;
-  readonly isController: boolean;
-}
-
 /** A pod, a virtual machine instance or a virtual machine, as far as addresses depend on it (I§1.9). */
 export interface OwnedObject {
   readonly namespace: string;
@@ -112,61 +104,4 @@ export interface OwnedObject {
 export interface ClusterInformation {
   /** `undefined`: the field is missing or null. */
   readonly datastoreReady: boolean | undefined;
-}
-
-export interface EndpointPort {
-  readonly name: string;
-  readonly protocol: string;
-  readonly port: number;
-  readonly hostPort: number;
-  readonly hostIP: string;
-}
-
-/**
- * Limits that Felix enforces on an endpoint (C§3.4). Bandwidth and peak rate are in bit/s, burst in bits, minburst in bytes, packet rate in
- * packets/s; a limit that is not set is absent.
- */
-export interface QosControls {
-  readonly ingressBandwidth?: number;
-  readonly egressBandwidth?: number;
-  readonly ingressBurst?: number;
-  readonly egressBurst?: number;
-  readonly ingressPeakrate?: number;
-  readonly egressPeakrate?: number;
-  readonly ingressMinburst?: number;
-  readonly egressMinburst?: number;
-  readonly ingressPacketRate?: number;
-  readonly egressPacketRate?: number;
-  readonly ingressPacketBurst?: number;
-  readonly egressPacketBurst?: number;
-  readonly ingressMaxConnections?: number;
-  readonly egressMaxConnections?: number;
-  /** 0 to 63, or a name such as "AF11", upper case. */
-  readonly dscp?: number | string;
-}
-
-/** C§7.1, with the part of the metadata that is ours to write. Empty strings and lists are left out on the wire. */
-export interface WorkloadEndpoint {
-  readonly name: string;
-  readonly namespace: string;
-  readonly labels: Readonly<Record<string, string>>;
-  readonly orchestrator: string;
-  readonly node: string;
-  readonly containerID: string;
-  readonly pod: string;
-  readonly endpoint: string;
-  readonly serviceAccountName: string;
-  readonly generateName: string;
-  /** /32 and /128. */
-  readonly ipNetworks: readonly string[];
-  readonly ipNATs: readonly { readonly internalIP: string; readonly externalIP: string }[];
-  readonly profiles: readonly string[];
-  readonly interfaceName: string;
-  readonly mac: string;
-  readonly ports: readonly EndpointPort[];
-  readonly allowSpoofedSourcePrefixes: readonly string[];
-  /** Of the metadata: only what a reader of pods passes on (C§3.1). */
-  readonly annotations?: Readonly<Record<string, string>>;
-  /** Only of endpoints that are read from pods: an ADD does not store them (C§3.4). */
-  readonly qosControls?: QosControls;
 }

@@ -1,6 +1,18 @@
 /** The Kubernetes objects that are not Calico's, as far as Tortie reads them. */
-import type { NamespacedName } from "../datastore/datastore.ts";
-import type { OwnerReference } from "../datastore/resources.ts";
+
+export interface NamespacedName {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** An owner of an object (metadata.ownerReferences). */
+export interface OwnerReference {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly isController: boolean;
+}
 
 export interface ContainerPort {
   /** Empty when the port has none. */

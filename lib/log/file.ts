@@ -1,5 +1,5 @@
 /** The log file that many processes write at once: one append each, rotated by whoever finds it too large (C§1.2, `log_file_*`). */
-import type { LogConfig } from "../config/network-config.ts";
+
 import { messageOf } from "../errors/errors.ts";
 import { systemErrorCode, systemErrorText } from "../system/errno.ts";
 import {
@@ -14,6 +14,7 @@ import {
   statusOfOpen,
   writeAll,
 } from "../system/files.ts";
+import type { LogConfig } from "./log-config.ts";
 
 const BYTES_PER_MEGABYTE = 1_000_000;
 

@@ -2,11 +2,12 @@
  * The log of one operation: lines are collected and written together, to standard error and to `log_file_path`, at the end of the operation
  * or before a wait that it may not survive. Standard output belongs to the CNI result (design, invariant 1).
  */
-import type { LogConfig } from "../config/network-config.ts";
+
 import { messageOf } from "../errors/errors.ts";
 import { writeAll } from "../system/files.ts";
 import { appendToLogFile, appendToLogFileNow } from "./file.ts";
 import { formatFields, formatLine, type LogFields } from "./format.ts";
+import type { LogConfig } from "./log-config.ts";
 import { Secrets } from "./secrets.ts";
 
 export type { LogFields } from "./format.ts";

@@ -1,11 +1,10 @@
 /** The record of one endpoint (C§7.1, C§7.3), and which existing record an ADD continues (C§2.1 step 13). */
 import type { MesosLabel } from "../config/network-config.ts";
-import type { EndpointKey } from "../datastore/datastore.ts";
-import type { EndpointPort, WorkloadEndpoint } from "../datastore/resources.ts";
 import { matchesEndpointName, POD_ENDPOINT, parseWorkloadEndpointName, workloadEndpointName } from "./endpoint-name.ts";
 import type { WorkloadIdentity } from "./identity.ts";
 import { mesosMetadata } from "./mesos-labels.ts";
 import { endpointLabels, podProfiles } from "./profiles.ts";
+import type { EndpointKey, EndpointPort, WorkloadEndpoint } from "./workload-endpoint.ts";
 
 /** What Kubernetes knows of a pod; empty without an API server. */
 export interface PodMetadata {

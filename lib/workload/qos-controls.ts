@@ -2,9 +2,10 @@
  * Limits of bandwidth, packets and connections that a pod's annotations ask for (C§3.4). Felix enforces them; the plugin only passes
  * them on, so that nothing in them is ever an error.
  */
-import type { QosControls } from "../datastore/resources.ts";
+
 import { parseDscp } from "./qos-dscp.ts";
 import { parseQuantity } from "./qos-quantity.ts";
+import type { QosControls } from "./workload-endpoint.ts";
 
 const PREFIX = "qos.projectcalico.org/";
 const KUBERNETES_BANDWIDTH = { ingress: "kubernetes.io/ingress-bandwidth", egress: "kubernetes.io/egress-bandwidth" } as const;

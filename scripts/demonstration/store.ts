@@ -1,7 +1,8 @@
 /** The node's datastore, read through its port. */
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import { openDatastore } from "../../lib/datastore/open.ts";
-import type { Block, Handle, WorkloadEndpoint } from "../../lib/datastore/resources.ts";
+import type { Block, Handle } from "../../lib/datastore/resources.ts";
+import type { WorkloadEndpoint } from "../../lib/workload/workload-endpoint.ts";
 import type { World } from "./world.ts";
 
 export interface DemoStore {

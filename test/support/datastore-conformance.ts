@@ -2,8 +2,8 @@
  * What the allocator and the plugins need of a driver (design §6), said once: every driver's test calls this with a way to reach
  * its store, and must pass it unchanged.
  */
-import type { AffinityKey, Collection, Datastore, DatastoreFailure, Versioned } from "../../lib/datastore/datastore.ts";
-import { DatastoreError } from "../../lib/datastore/datastore.ts";
+import type { AffinityKey, Collection, Datastore, Versioned } from "../../lib/datastore/datastore.ts";
+import { DatastoreError, type DatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { BlockAffinity } from "../../lib/datastore/resources.ts";
 import { emptyBlock, fullBlock, sampleAffinity, sampleBlock, sampleEndpoint, samplePool } from "./samples.ts";
 

@@ -9,10 +9,8 @@ import type {
   Blocks,
   Collection,
   Datastore,
-  EndpointKey,
   Handles,
   ListOptions,
-  NamespacedName,
   Pools,
   Reservations,
   Versioned,
@@ -30,10 +28,11 @@ import type {
   IpamConfiguration,
   LabelledObject,
   OwnedObject,
-  WorkloadEndpoint,
 } from "../../lib/datastore/resources.ts";
 import { hasRoom } from "../../lib/datastore/room.ts";
 import { LOCAL_TRAITS, type Traits } from "../../lib/datastore/traits.ts";
+import type { NamespacedName } from "../../lib/kubernetes/objects.ts";
+import type { EndpointKey, WorkloadEndpoint } from "../../lib/workload/workload-endpoint.ts";
 
 export type Operation = "get" | "list" | "create" | "update" | "delete";
 

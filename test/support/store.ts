@@ -2,7 +2,8 @@
 import { addressAt, formatAddress, parsePrefix } from "../../lib/addresses/address.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import { openDatastore } from "../../lib/datastore/open.ts";
-import type { Handle, WorkloadEndpoint } from "../../lib/datastore/resources.ts";
+import type { Handle } from "../../lib/datastore/resources.ts";
+import type { WorkloadEndpoint } from "../../lib/workload/workload-endpoint.ts";
 import type { Node } from "./node.ts";
 
 export interface StoreView {

@@ -1,7 +1,8 @@
 /** A virtual machine as KubeVirt's objects tell of it, on a node's local store: what an API server would hold (I§1.9). */
 import { ipamResultOf } from "../../ipam-plugin/ipam-plugin.ts";
-import type { Collection, NamespacedName } from "../../lib/datastore/datastore.ts";
-import type { AllocationAttribute, OwnedObject, OwnerReference } from "../../lib/datastore/resources.ts";
+import type { Collection } from "../../lib/datastore/datastore.ts";
+import type { AllocationAttribute, OwnedObject } from "../../lib/datastore/resources.ts";
+import type { NamespacedName, OwnerReference } from "../../lib/kubernetes/objects.ts";
 import { IpamNode } from "./ipam-node.ts";
 
 const NAMESPACE = "shop";

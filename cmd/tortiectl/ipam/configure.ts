@@ -1,6 +1,7 @@
 /** `tortiectl ipam configure`: shows the configuration, or changes it by compare-and-swap and shows before and after. */
 import { DEFAULT_CONFIGURATION } from "../../../ipam-plugin/allocator/context.ts";
-import { type Datastore, isDatastoreFailure } from "../../../lib/datastore/datastore.ts";
+import type { Datastore } from "../../../lib/datastore/datastore.ts";
+import { isDatastoreFailure } from "../../../lib/datastore/errors.ts";
 import type { IpamConfiguration } from "../../../lib/datastore/resources.ts";
 import { stringifyJson } from "../../../lib/json/stringify.ts";
 import { columns, type Terminal } from "../terminal.ts";

@@ -1,8 +1,7 @@
 /** Which datastore a command is about: a local file, a cluster, the one that a network configuration names, or the default. */
 import { existsSync } from "node:fs";
 import type { Environment } from "../../../lib/cni/environment.ts";
-import { readConflist } from "../../../lib/cni/runtime/conflist.ts";
-import { networkNetconf } from "../../../lib/cni/runtime/plugin-netconf.ts";
+import { configOfConflist } from "../../../lib/config/conflist.ts";
 import { chooseDatastore } from "../../../lib/config/datastore-choice.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import type { NetworkConfig } from "../../../lib/config/network-config.ts";
@@ -12,10 +11,6 @@ import { messageOf, TortieError } from "../../../lib/errors/errors.ts";
 import { lockFile } from "../../../lib/system/flock.ts";
 import type { Terminal } from "../terminal.ts";
 import type { StoreOptions } from "./options.ts";
-
-/** Plugins that keep their addresses in one of our datastores. */
-const MAIN_PLUGINS = ["tortie", "calico"];
-const IPAM_PLUGINS = ["tortie-ipam", "calico-ipam"];
 
 export interface Store extends AsyncDisposable {
   readonly datastore: Datastore;
@@ -57,21 +52,6 @@ function configOf({ datastore, conf, kubeconfig }: StoreOptions): NetworkConfig 
   if (conf !== undefined) return configOfConflist(conf);
   if (kubeconfig !== undefined) return decodeNetworkConfig({ datastore_type: "kubernetes", kubernetes: { kubeconfig } });
   return decodeNetworkConfig(datastore === undefined ? {} : { datastore_type: "local", datastore_path: datastore });
-}
-
-/** What tortie, or tortie-ipam under another main plugin, gets of a list. @throws TortieError `conflist-unreadable`, `conflist-invalid` */
-export function configOfConflist(file: string): NetworkConfig {
-  const list = readConflist(file);
-  const configs = list.plugins.map((plugin) => ({ plugin, config: () => decodeNetworkConfig(networkNetconf(list, plugin)) }));
-  const main = configs.find(({ plugin }) => MAIN_PLUGINS.includes(plugin.type));
-  const found = main ?? configs.find(({ config }) => IPAM_PLUGINS.includes(config().ipam.type));
-  if (found === undefined) {
-    throw new TortieError(
-      "conflist-invalid",
-      `${file}: no plugin of type ${MAIN_PLUGINS.join(", ")}, and none with ipam.type ${IPAM_PLUGINS.join(", ")}`,
-    );
-  }
-  return found.config();
 }
 
 /** Remarks about what could not be read, for commands that show what could. */

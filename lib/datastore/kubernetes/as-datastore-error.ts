@@ -1,7 +1,7 @@
 /** What a refused request means to the datastore port (C§7.6). */
 
 import type { ApiError } from "../../kubernetes/api-client.ts";
-import { DatastoreError, type DatastoreFailure } from "../datastore.ts";
+import { DatastoreError, type DatastoreFailure } from "../errors.ts";
 
 /**
  * The messages begin as Calico's do, so that who searches for those finds them.

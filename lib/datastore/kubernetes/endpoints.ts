@@ -1,9 +1,9 @@
 /** Workload endpoints, which in Kubernetes are a view of pods (C§7.5, C§7.6): annotations are all that is written of them. */
 
-import type { Pod } from "../../kubernetes/objects.ts";
-import type { EndpointKey, NamespacedName, Versioned, WorkloadEndpoints } from "../datastore.ts";
+import type { NamespacedName, Pod } from "../../kubernetes/objects.ts";
+import type { EndpointKey, WorkloadEndpoint } from "../../workload/workload-endpoint.ts";
+import type { Versioned, WorkloadEndpoints } from "../datastore.ts";
 import { DatastoreError } from "../errors.ts";
-import type { WorkloadEndpoint } from "../resources.ts";
 import type { ApiCore } from "./core/api-core.ts";
 import { decodePod } from "./core/decode-pod.ts";
 import { parseKubernetesObject, preconditionsOf, revisionOf } from "./core/metadata.ts";

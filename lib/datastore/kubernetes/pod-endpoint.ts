@@ -11,7 +11,7 @@ import { POD_ENDPOINT, workloadEndpointName } from "../../workload/endpoint-name
 import { hostInterfaceNameIfAny } from "../../workload/interface-names.ts";
 import { endpointLabels, podProfiles } from "../../workload/profiles.ts";
 import { qosControlsOf } from "../../workload/qos-controls.ts";
-import type { EndpointPort, QosControls, WorkloadEndpoint } from "../resources.ts";
+import type { EndpointPort, QosControls, WorkloadEndpoint } from "../../workload/workload-endpoint.ts";
 import { CONTAINER_ID } from "./pod-record.ts";
 
 const ORCHESTRATOR = "k8s";

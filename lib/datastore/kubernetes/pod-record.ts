@@ -3,15 +3,14 @@
  * right but `pods/status` (C§7.6). Felix and kube-controllers read them long before kubelet publishes the address.
  */
 import { formatPrefix, hostPrefix, parsePrefix } from "../../addresses/address.ts";
-import type { Pod } from "../../kubernetes/objects.ts";
+import type { NamespacedName, Pod } from "../../kubernetes/objects.ts";
 import { isSubdomain } from "../../system/characters.ts";
 import { ANNOTATION_PREFIX } from "../../workload/annotations/annotation.ts";
 import { POD_IP, POD_IPS } from "../../workload/annotations/pod-addresses.ts";
 import { parseWorkloadEndpointName } from "../../workload/endpoint-name.ts";
-import type { EndpointKey, NamespacedName } from "../datastore.ts";
+import type { EndpointKey, WorkloadEndpoint } from "../../workload/workload-endpoint.ts";
 import type { Clearing, EndpointRecord, EndpointRecords, WorkloadAsRead } from "../endpoint-records.ts";
 import { DatastoreError, isDatastoreFailure } from "../errors.ts";
-import type { WorkloadEndpoint } from "../resources.ts";
 import type { ApiCore, Patch } from "./core/api-core.ts";
 import { failureOf, hasStatus } from "./core/failures.ts";
 

@@ -8,7 +8,8 @@
 
 import { isObject } from "../../json/fields.ts";
 import { once } from "../../system/once.ts";
-import { type Collection, DatastoreError, isDatastoreFailure, type ListOptions, type Versioned } from "../datastore.ts";
+import type { Collection, ListOptions, Versioned } from "../datastore.ts";
+import { DatastoreError, isDatastoreFailure } from "../errors.ts";
 import { type Codec, damaged, type Spec } from "./codecs/codec.ts";
 import { type Kept, KeptFields } from "./codecs/kept-fields.ts";
 import { failureOf, hasStatus, isAnswerLost } from "./core/failures.ts";

@@ -1,19 +1,19 @@
 /** The other objects: each is one JSON text with the model's own names, checked field by field when it is read. */
 
 import { field, isBoolean, isNumber, isObject, isText, listOf, mapOf, oneOf, optional, parseObject } from "../../json/fields.ts";
+import type { NamespacedName } from "../../kubernetes/objects.ts";
+import type { EndpointPort, WorkloadEndpoint } from "../../workload/workload-endpoint.ts";
 import { cidrKey } from "../cidr-key.ts";
-import type { AffinityKey, BlockOwner, NamespacedName } from "../datastore.ts";
+import type { AffinityKey, BlockOwner } from "../datastore.ts";
 import type {
   BlockAffinity,
   ClusterInformation,
-  EndpointPort,
   Handle,
   IPPool,
   IPReservation,
   IpamConfiguration,
   LabelledObject,
   OwnedObject,
-  WorkloadEndpoint,
 } from "../resources.ts";
 
 const isTexts = listOf(isText);

@@ -15,7 +15,7 @@ import {
   statusOf,
 } from "../../system/files.ts";
 import { lockFile } from "../../system/flock.ts";
-import { DatastoreError } from "../datastore.ts";
+import { DatastoreError } from "../errors.ts";
 import { describeFile, failureOf } from "./failures.ts";
 import { APPLICATION_ID, SCHEMA_VERSION } from "./file.ts";
 import { sqlite } from "./sqlite.ts";

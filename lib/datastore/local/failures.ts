@@ -1,7 +1,7 @@
 /** What a failure of SQLite or of the file system means to us: one place for the reading of codes and for the wording. */
 
 import { messageOf, TortieError } from "../../errors/errors.ts";
-import { DatastoreError } from "../datastore.ts";
+import { DatastoreError } from "../errors.ts";
 
 /** Words for messages: "local datastore /var/lib/tortie/tortie.db". */
 export function describeFile(path: string): string {

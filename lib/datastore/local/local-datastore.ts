@@ -1,5 +1,7 @@
 /** The local driver of the datastore port: one SQLite file that many short processes share (design, decisions). */
 
+import type { NamespacedName } from "../../kubernetes/objects.ts";
+import type { EndpointKey, WorkloadEndpoint } from "../../workload/workload-endpoint.ts";
 import { cidrKey } from "../cidr-key.ts";
 import type {
   AffinityKey,
@@ -8,8 +10,6 @@ import type {
   Blocks,
   Collection,
   Datastore,
-  EndpointKey,
-  NamespacedName,
   Pools,
   Versioned,
   WorkloadEndpoints,
@@ -25,7 +25,6 @@ import type {
   IpamConfiguration,
   LabelledObject,
   OwnedObject,
-  WorkloadEndpoint,
 } from "../resources.ts";
 import { LOCAL_TRAITS } from "../traits.ts";
 import { decodeBlock, encodeBlock } from "./block-codec.ts";

@@ -3,7 +3,7 @@
  * Everything is synchronous: a transaction never spans an await, so two operations of one process cannot mix.
  */
 import type { Database, Statement } from "bun:sqlite";
-import { DatastoreError } from "../datastore.ts";
+import { DatastoreError } from "../errors.ts";
 import { type Connection, type ConnectionOptions, openConnection } from "./connection.ts";
 import { damaged, failureOf, isSqliteError } from "./failures.ts";
 

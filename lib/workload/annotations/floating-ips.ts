@@ -1,8 +1,8 @@
 /** `floatingIPs`: addresses of the outside that Felix translates to the pod's own (C§3.3). */
 import { type Address, type Family, formatAddress, parseAddress, parsePrefix } from "../../addresses/address.ts";
 import type { NetworkConfig } from "../../config/network-config.ts";
-import type { WorkloadEndpoint } from "../../datastore/resources.ts";
 import { TortieError } from "../../errors/errors.ts";
+import type { WorkloadEndpoint } from "../workload-endpoint.ts";
 import {
   ANNOTATION_PREFIX,
   type AnnotatedPod,

@@ -1,5 +1,5 @@
 /** Lists that are long, and lists in which something is wrong. */
-import type { DatastoreError } from "../../../lib/datastore/datastore.ts";
+import type { DatastoreError } from "../../../lib/datastore/errors.ts";
 import type { KubernetesDatastore } from "../../../lib/datastore/kubernetes/kubernetes-datastore.ts";
 import { type Fields, LEGACY, startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
 import { openDatastoreOf } from "./open-datastore.ts";

@@ -1,6 +1,6 @@
 /** The Kubernetes driver as the plugins open it: from a network configuration, as the plugins' service account. */
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
-import type { DatastoreError } from "../../../lib/datastore/datastore.ts";
+import type { DatastoreError } from "../../../lib/datastore/errors.ts";
 import { type KubernetesDatastore, openKubernetesDatastore } from "../../../lib/datastore/kubernetes/kubernetes-datastore.ts";
 import type { CalicoGroup, Identity } from "../../support/kubernetes/cluster.ts";
 

@@ -1,5 +1,5 @@
 /** An object of `before`, or of a change, in one form: what a store must hold before the calls. */
-import type { OwnerReference } from "../../../lib/datastore/resources.ts";
+import type { OwnerReference } from "../../../lib/kubernetes/objects.ts";
 import { type Json, type JsonRecord, listOf, recordOf, textOf, textsOf } from "../compare/json.ts";
 
 /** `spec` is that of Calico's resources (I§2.3-2.8); blocks, affinities and handles of etcd are put into the same shape. */

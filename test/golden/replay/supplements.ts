@@ -1,5 +1,5 @@
 /** What a recording says in words only, or not at all, and a player has to do: files, host names, holders of locks, changes of objects. */
-import type { OwnerReference } from "../../../lib/datastore/resources.ts";
+import type { OwnerReference } from "../../../lib/kubernetes/objects.ts";
 import type { Suite } from "../recording.ts";
 import type { StoredObject } from "./stored-object.ts";
 

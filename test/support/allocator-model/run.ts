@@ -1,5 +1,5 @@
 /** One run of a world under a seed, and what to do after clients have died in it. */
-import { DatastoreError } from "../../../lib/datastore/datastore.ts";
+import { DatastoreError } from "../../../lib/datastore/errors.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
 import { Scheduler, type SchedulerOptions } from "../scheduler.ts";
 import { World, type WorldOptions } from "./world.ts";

@@ -4,8 +4,8 @@
  */
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import { openDatastore } from "../../../lib/datastore/open.ts";
-import type { WorkloadEndpoint } from "../../../lib/datastore/resources.ts";
 import type { JsonObject } from "../../../lib/json/value.ts";
+import type { WorkloadEndpoint } from "../../../lib/workload/workload-endpoint.ts";
 import { type CniRun, Node, type NodeOptions, type Pod as Sandbox } from "../node.ts";
 import { type CalicoGroup, LEGACY, type TestCluster } from "./cluster.ts";
 import { connectNode, type Listener } from "./connect-node.ts";

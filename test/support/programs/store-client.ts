@@ -4,7 +4,7 @@
  * to N (0: for ever), prints each number once it is stored, and then waits to be killed. Otherwise prints "ok" at the end, or the error's text with exit status 1.
  */
 import { writeSync } from "node:fs";
-import { isDatastoreFailure } from "../../../lib/datastore/datastore.ts";
+import { isDatastoreFailure } from "../../../lib/datastore/errors.ts";
 import { openLocalDatastore } from "../../../lib/datastore/local/local-datastore.ts";
 
 const BLOCK = "10.40.0.0/26";

@@ -9,7 +9,7 @@ import { type HostLocalDirectory, openHostLocalDirectory } from "../../../ipam-p
 import type { PodOfNode, UpgradeCluster, UpgradePorts } from "../../../ipam-plugin/import-host-local/ports.ts";
 import { upgrade, upgradeUntilDone } from "../../../ipam-plugin/import-host-local/upgrade.ts";
 import { formatAddress, parseAddress } from "../../../lib/addresses/address.ts";
-import { DatastoreError } from "../../../lib/datastore/datastore.ts";
+import { DatastoreError } from "../../../lib/datastore/errors.ts";
 import { addToHostLocal, directoryOf, type HostLocalNetwork, hostLocalCall } from "../../support/host-local.ts";
 import { MemoryStore } from "../../support/memory-datastore.ts";
 import { samplePool } from "../../support/samples.ts";

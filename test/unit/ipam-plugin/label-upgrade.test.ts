@@ -2,7 +2,7 @@ import { existsSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { upgradeLabelsOnce } from "../../../ipam-plugin/label-upgrade.ts";
 import type { IpamServices } from "../../../ipam-plugin/services.ts";
-import { DatastoreError } from "../../../lib/datastore/datastore.ts";
+import { DatastoreError } from "../../../lib/datastore/errors.ts";
 import { IpamNode } from "../../support/ipam-node.ts";
 
 /** Services whose upgrade fails with each of `failures` in turn, then succeeds. */

@@ -9,8 +9,9 @@ import type { CniRequest } from "../../../lib/cni/protocol.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import type { NetworkConfig } from "../../../lib/config/network-config.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
-import type { OwnedObject, OwnerReference } from "../../../lib/datastore/resources.ts";
+import type { OwnedObject } from "../../../lib/datastore/resources.ts";
 import type { JsonObject } from "../../../lib/json/value.ts";
+import type { OwnerReference } from "../../../lib/kubernetes/objects.ts";
 import { Cluster, type ClusterSetup } from "../../support/cluster.ts";
 import { freeLock } from "../../support/free-lock.ts";
 

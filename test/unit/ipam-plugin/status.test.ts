@@ -1,4 +1,4 @@
-import { DatastoreError } from "../../../lib/datastore/datastore.ts";
+import { DatastoreError } from "../../../lib/datastore/errors.ts";
 import { IpamNode } from "../../support/ipam-node.ts";
 import { samplePool } from "../../support/samples.ts";
 

@@ -1,4 +1,4 @@
-import { DatastoreError } from "../../../lib/datastore/datastore.ts";
+import { DatastoreError } from "../../../lib/datastore/errors.ts";
 import { type PodCall, PodNode } from "../../support/pod-node.ts";
 
 async function failure(node: PodNode, call: PodCall = {}): Promise<unknown> {

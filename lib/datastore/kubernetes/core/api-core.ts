@@ -2,9 +2,10 @@
 
 import { messageOf } from "../../../errors/errors.ts";
 import type { ApiClient } from "../../../kubernetes/api-client.ts";
-import type { ClusterNode, Namespace, Pod } from "../../../kubernetes/objects.ts";
+import type { ClusterNode, Namespace, NamespacedName, Pod } from "../../../kubernetes/objects.ts";
 import { isSubdomain } from "../../../system/characters.ts";
-import { DatastoreError, type NamespacedName, type Versioned } from "../../datastore.ts";
+import type { Versioned } from "../../datastore.ts";
+import { DatastoreError } from "../../errors.ts";
 import type { KubernetesCore } from "./core.ts";
 import { decodeNamespace, decodeNode } from "./decode-cluster.ts";
 import { decodePod } from "./decode-pod.ts";

@@ -1,7 +1,6 @@
 /** The port to the objects of Kubernetes itself: pods, namespaces, nodes. Failures are the datastore port's (DatastoreError). */
 
-import type { ClusterNode, Namespace, Pod } from "../../../kubernetes/objects.ts";
-import type { NamespacedName } from "../../datastore.ts";
+import type { ClusterNode, Namespace, NamespacedName, Pod } from "../../../kubernetes/objects.ts";
 
 export interface KubernetesCore {
   /** Read afresh at every call. `undefined` when there is no such pod. */

@@ -1,7 +1,7 @@
 /** Lists of any length, in pages, as of one moment. */
 
 import { messageOf } from "../../../errors/errors.ts";
-import { DatastoreError } from "../../datastore.ts";
+import { DatastoreError } from "../../errors.ts";
 import { hasStatus } from "./failures.ts";
 import { type Fields, objects, parseKubernetesObject, section, text } from "./metadata.ts";
 

@@ -1,6 +1,6 @@
 /** The part that every Kubernetes object has. Absent, null and empty mean the same to the API, and so they do here. */
 import { field, isBoolean, isObject, isText, listOf, mapOf, parseObject } from "../../../json/fields.ts";
-import type { OwnerReference } from "../../resources.ts";
+import type { OwnerReference } from "../../../kubernetes/objects.ts";
 
 export type Fields = Readonly<Record<string, unknown>>;
 

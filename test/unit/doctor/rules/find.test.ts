@@ -2,7 +2,8 @@ import { findInconsistencies } from "../../../../doctor/rules/find.ts";
 import { readSnapshot } from "../../../../doctor/snapshot.ts";
 import { withoutOwner } from "../../../../ipam-plugin/allocator/block.ts";
 import type { Versioned } from "../../../../lib/datastore/datastore.ts";
-import type { Block, Handle, WorkloadEndpoint } from "../../../../lib/datastore/resources.ts";
+import type { Block, Handle } from "../../../../lib/datastore/resources.ts";
+import type { WorkloadEndpoint } from "../../../../lib/workload/workload-endpoint.ts";
 import { emptyBlock, sampleAffinity, sampleEndpoint, samplePool } from "../../../support/samples.ts";
 import { allocate, createWorld, holderOf, NOW, SETTINGS, type World, wanted } from "../world.ts";
 

@@ -325,7 +325,7 @@ describe.each([
         blocks: ["10.0.0.0/30", "10.0.0.4/30"].map((cidr) => emptyBlock(cidr, 4, { affinity: host("node-a") })),
         affinities: ["10.0.0.0/30", "10.0.0.4/30"].map((cidr) => sampleAffinity("node-a", cidr)),
       });
-      const invalid = new (await import("../../../../lib/datastore/datastore.ts")).DatastoreError(
+      const invalid = new (await import("../../../../lib/datastore/errors.ts")).DatastoreError(
         "invalid",
         "sequenceNumber is no integer",
       );

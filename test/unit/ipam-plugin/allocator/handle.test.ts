@@ -97,7 +97,7 @@ describe("settling a count", () => {
 describe("a handle that the store refuses", () => {
   it("is an error at once, and no block is tried for it twice", async () => {
     const cluster = await Cluster.create();
-    const { DatastoreError } = await import("../../../../lib/datastore/datastore.ts");
+    const { DatastoreError } = await import("../../../../lib/datastore/errors.ts");
     cluster.fateOf = (call) => {
       if (call.startsWith("create handle")) throw new DatastoreError("invalid", 'metadata.name: Invalid value: "net1.a_b"');
       return "proceed";

@@ -1,5 +1,5 @@
 /** Lists from a memory that lags behind the store: they may lead to a block, never to a decision that only the store can bear. */
-import { DatastoreError } from "../../../../lib/datastore/datastore.ts";
+import { DatastoreError } from "../../../../lib/datastore/errors.ts";
 import type { BlockAffinity } from "../../../../lib/datastore/resources.ts";
 import { addressesOf, Cluster, type ClusterSetup, host } from "../../../support/cluster.ts";
 import { emptyBlock, fullBlock, sampleAffinity } from "../../../support/samples.ts";

@@ -12,8 +12,8 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { LogConfig } from "../../../../lib/config/network-config.ts";
 import { TortieError } from "../../../../lib/errors/errors.ts";
+import type { LogConfig } from "../../../../lib/log/log-config.ts";
 import { createLogger, type LoggerOptions } from "../../../../lib/log/logger.ts";
 import { Secrets } from "../../../../lib/log/secrets.ts";
 import { systemErrorCode } from "../../../../lib/system/errno.ts";

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { DatastoreError } from "../../../../../lib/datastore/datastore.ts";
+import { DatastoreError } from "../../../../../lib/datastore/errors.ts";
 import { openLocalDatastore } from "../../../../../lib/datastore/local/local-datastore.ts";
 import { fullBlock } from "../../../../support/samples.ts";
 

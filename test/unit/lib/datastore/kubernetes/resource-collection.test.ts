@@ -1,4 +1,4 @@
-import type { DatastoreError } from "../../../../../lib/datastore/datastore.ts";
+import type { DatastoreError } from "../../../../../lib/datastore/errors.ts";
 import { configurationCodec } from "../../../../../lib/datastore/kubernetes/codecs/cluster-codecs.ts";
 import { handleCodec } from "../../../../../lib/datastore/kubernetes/codecs/handle-codec.ts";
 import { LEGACY_GROUP } from "../../../../../lib/datastore/kubernetes/group.ts";

@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { DatastoreError } from "../../../../../lib/datastore/datastore.ts";
+import { DatastoreError } from "../../../../../lib/datastore/errors.ts";
 import { openLocalDatastore } from "../../../../../lib/datastore/local/local-datastore.ts";
 import { TortieError } from "../../../../../lib/errors/errors.ts";
 import { fullBlock, samplePool } from "../../../../support/samples.ts";
