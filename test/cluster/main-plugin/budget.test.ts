@@ -35,8 +35,8 @@ describe.each([LEGACY, V3] as const)("Requests of one operation, %s", (group) =>
       "get namespaces/test/pods/pod",
       "get namespaces/test",
       "list ippools",
-      "list ipreservations",
       "list blockaffinities",
+      "list ipreservations",
       "get ipamblocks/10-60-0-0-26",
       "create ipamhandles",
       "update ipamblocks/10-60-0-0-26",
@@ -75,8 +75,8 @@ describe.each([LEGACY, V3] as const)("Requests of one operation, %s", (group) =>
 
     expect(requests.filter((request) => request.startsWith("list "))).toEqual([
       "list ippools",
-      "list ipreservations",
       "list blockaffinities",
+      "list ipreservations",
     ]);
     expect(requests).toHaveLength(10);
   });
