@@ -13,18 +13,28 @@ import { TortieError } from "../lib/errors/errors.ts";
  * @throws TortieError `netconf-value`, `pool-conflict`, `pool-missing` when there is no pool at all
  */
 export async function ensurePools(config: Pick<NetworkConfig, "ipam">, datastore: Datastore): Promise<void> {
+  checkPoolsKey(config, datastore);
+  if (datastore.traits.poolsFrom === "cluster") return;
   const wanted = config.ipam.pools;
-  if (datastore.traits.poolsFrom === "cluster") {
-    if (wanted.length === 0) return;
+  const stored = (await datastore.pools.list()).map(({ value }) => value);
+  if (stored.length === 0 && wanted.length === 0) throw noPools(datastore);
+  if (poolChanges(stored, wanted).length > 0) await datastore.pools.reconcile((now) => poolChanges(now, wanted));
+}
+
+/** What is wrong with the key whatever is stored. @throws TortieError `netconf-value` */
+export function checkPoolsKey({ ipam }: Pick<NetworkConfig, "ipam">, datastore: Datastore): void {
+  if (datastore.traits.poolsFrom === "netconf") checkLocalPools(ipam.pools);
+  else if (ipam.pools.length > 0) {
     throw new TortieError(
       "netconf-value",
       `ipam.pools only works with the local datastore; the pools of ${datastore.description} are its own`,
     );
   }
-  checkLocalPools(wanted);
-  const stored = (await datastore.pools.list()).map(({ value }) => value);
-  if (stored.length === 0 && wanted.length === 0) throw noPools(datastore);
-  if (poolChanges(stored, wanted).length > 0) await datastore.pools.reconcile((now) => poolChanges(now, wanted));
+}
+
+/** The pools that are there once `ensurePools` is done. @throws TortieError `pool-conflict` */
+export function poolsToBe(stored: readonly IPPool[], { ipam }: Pick<NetworkConfig, "ipam">): readonly IPPool[] {
+  return [...stored, ...poolChanges(stored, ipam.pools).filter(({ name }) => !stored.some((pool) => pool.name === name))];
 }
 
 /** Calico's words for an allocation without any pool (I§1.10), and the way out that only this datastore has. */

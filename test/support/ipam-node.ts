@@ -38,6 +38,10 @@ export class IpamNode implements AsyncDisposable {
     this.services = createIpamServices({ datastore: this.datastore, node: "node-a", env: {}, log, ...services });
   }
 
+  get config(): NetworkConfig {
+    return this.#call("STATUS", {})[1];
+  }
+
   async add(call: Call = {}): Promise<IpamAddition> {
     return ipamAdd(...this.#call("ADD", call), this.services);
   }

@@ -11,6 +11,7 @@ import { defaultPluginPath, pluginRunner } from "../../../lib/cni/runtime/run-pl
 import { TortieError } from "../../../lib/errors/errors.ts";
 import { reportError } from "../report-error.ts";
 import type { Terminal } from "../terminal.ts";
+import { findingsOf } from "./findings.ts";
 import type { CniOptions, CniVerb } from "./options.ts";
 import { printAdded, printChecked, printDeleted, printGc, printStatus, reportPluginFailure } from "./print.ts";
 
@@ -57,8 +58,11 @@ async function operate(verb: CniVerb, list: Conflist, runtime: Runtime, options:
       if (!json) printChecked(terminal, list, attachment);
       return 0;
     }
-    case "status":
-      return printStatus(terminal, list, await status(runtime, list), json);
+    case "status": {
+      const exit = printStatus(terminal, list, await status(runtime, list), json);
+      for (const finding of await findingsOf(list, process.env)) terminal.err(`${terminal.colors.yellow("note:")} ${finding}`);
+      return exit;
+    }
     case "gc":
       return printGc(terminal, list, await gc(runtime, list, options.valid?.map(validAttachment)), json);
   }

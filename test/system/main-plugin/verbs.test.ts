@@ -1,6 +1,8 @@
 /** CHECK, STATUS and GC of CNI 1.1.0, on the real kernel and the local datastore. */
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { dualIpam, localConf } from "../../support/conf.ts";
-import { type JsonRecord, Node, type Pod, REFERENCE_PLUGINS_DIR } from "../../support/node.ts";
+import { BIN_DIR, type JsonRecord, Node, type Pod, REFERENCE_PLUGINS_DIR } from "../../support/node.ts";
 import { readStore } from "../../support/store.ts";
 
 async function attached(node: Node): Promise<{ pod: Pod; conf: Record<string, unknown>; host: string }> {
@@ -103,12 +105,18 @@ describe("STATUS", () => {
     expect(await node.cni("STATUS", { conf })).toMatchObject({ exit: 0, stdout: "" });
   });
 
-  it("answers code 50 naming the pools when no address is left", async () => {
+  it("F3: succeeds when no address is left, with a line in the log; tortiectl cni status names the pools", async () => {
     await using node = await Node.create();
     const conf = localConf(node, { cniVersion: "1.1.0", ipam: { type: "tortie-ipam", pools: [{ cidr: "10.244.0.0/32", blockSize: 32 }] } });
     expect(await node.cni("ADD", { pod: await node.addPod(), conf })).toMatchObject({ exit: 0 });
     const run = await node.cni("STATUS", { conf });
-    expect(run).toMatchObject({ exit: 1, json: { code: 50, msg: expect.stringContaining("10.244.0.0/32") } });
+    expect(run).toMatchObject({ exit: 0, stdout: "", stderr: expect.stringContaining("no address is left in this node's blocks") });
+
+    const { name, cniVersion, ...plugin } = conf;
+    const file = join(node.dir, "net.conflist");
+    writeFileSync(file, JSON.stringify({ name, cniVersion, plugins: [plugin] }));
+    const asked = await node.run([join(BIN_DIR, "tortiectl"), "cni", "status", "--cni-path", BIN_DIR, file]);
+    expect(asked).toMatchObject({ exit: 0, stderr: expect.stringContaining("IPv4: no address is left in 10.244.0.0/32") });
   });
 
   it("answers code 50 naming the file when the datastore cannot be opened", async () => {

@@ -1,6 +1,9 @@
+import { ipamFindings } from "../../../ipam-plugin/findings.ts";
+import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import { DatastoreError } from "../../../lib/datastore/errors.ts";
 import { IpamNode } from "../../support/ipam-node.ts";
 import { samplePool } from "../../support/samples.ts";
+import { ServerNode } from "./server-node.ts";
 
 const SMALL = { cidr: "10.40.0.0/30", blockSize: 30 };
 
@@ -21,29 +24,27 @@ describe("IPAM STATUS", () => {
     expect(await node.datastore.pools.list()).toEqual([]);
   });
 
-  it("is well while an address is left, and names the pool that is full", async () => {
+  it("F3: is well when no address is left, and says so in the log", async () => {
     await using node = new IpamNode({ ipam: { pools: [SMALL] } });
     for (const container of ["c1", "c2", "c3", "c4"]) {
       expect(await statusOf(node)).toBe("ok");
       await node.add({ container });
     }
-    expect(await statusOf(node)).toBe("IPv4: no address is left in 10.40.0.0/30");
-    await node.del({ container: "c3" });
+    expect(node.logged).toEqual([]);
     expect(await statusOf(node)).toBe("ok");
+    expect(node.logged).toEqual(["an ADD may fail: IPv4: no address is left in this node's blocks of 10.40.0.0/30"]);
   });
 
-  it("wants room in every family that is on", async () => {
+  it("wants a pool in every family that is on", async () => {
     await using node = new IpamNode({ ipam: { pools: [SMALL], assign_ipv6: "true" } });
-    expect(await statusOf(node)).toBe("IPv6: no pool for workloads is enabled");
+    expect(await statusOf(node)).toBe("pools: IPv6: there is no such pool");
     expect(await statusOf(node, { ipam: { assign_ipv6: "false" } })).toBe("ok");
   });
 
   it("looks at the pools that the configuration names, and at no others", async () => {
     await using node = new IpamNode({ ipam: { pools: [SMALL, { cidr: "10.41.0.0/24", name: "second" }] } });
-    for (const container of ["c1", "c2", "c3", "c4"]) await node.add({ container, ipam: { ipv4_pools: ["10.40.0.0/30"] } });
-    expect(await statusOf(node, { ipam: { ipv4_pools: ["10.40.0.0/30"] } })).toBe("IPv4: no address is left in 10.40.0.0/30");
     expect(await statusOf(node, { ipam: { ipv4_pools: ["second"] } })).toBe("ok");
-    expect(await statusOf(node, { ipam: { ipv4_pools: ["nope"] } })).toBe("IPv4: no pool for workloads is enabled among nope");
+    expect(await statusOf(node, { ipam: { ipv4_pools: ["nope"] } })).toBe("pools: IPv4: there is no such pool: nope");
   });
 
   it.each([
@@ -52,10 +53,11 @@ describe("IPAM STATUS", () => {
     ["not allocatable", { allocatable: false }],
     ["for tunnels only", { allowedUses: ["Tunnel"] }],
     ["for explicit requests only", { assignmentMode: "Manual" as const }],
-  ])("does not count a pool that is %s", async (_what, changes) => {
+  ])("F3: is well, and says in the log, that the only pool is %s: somebody decided that", async (_what, changes) => {
     await using node = new IpamNode({});
     await node.datastore.pools.create("p", samplePool("p", "10.40.0.0/24", changes));
-    expect(await statusOf(node)).toBe("IPv4: no pool for workloads is enabled");
+    expect(await statusOf(node)).toBe("ok");
+    expect(node.logged).toEqual(["an ADD may fail: IPv4: no pool for workloads is enabled"]);
   });
 
   it("names the pool whose configuration contradicts the datastore, and the key when there is no pool", async () => {
@@ -63,6 +65,22 @@ describe("IPAM STATUS", () => {
     expect(await statusOf(node, { ipam: { pools: [] } })).toMatch(/pools: .*ipam\.pools is not set/);
     await node.add();
     expect(await statusOf(node, { ipam: { pools: [{ cidr: "10.40.0.0/24" }] } })).toMatch(/pools: .*10\.40\.0\.0\/24.*10\.40\.0\.0\/30/);
+  });
+
+  it("F3: is well on a cluster that does not answer, and on one whose pools are missing or full; no block is listed", async () => {
+    using node = await ServerNode.create({ hasMemory: true, pools: { "10.0.0.0/30": { blockSize: 30 } } });
+    for (const container of ["c1", "c2", "c3", "c4"]) await node.add({ container });
+    for (const kind of ["pool", "affinity"] as const) node.cluster.memory.hear(kind);
+    node.cluster.calls.length = 0;
+    await node.status();
+    const lists = node.cluster.calls.filter((call) => call.startsWith("list"));
+    expect(lists.map((call) => call.split(" ").slice(0, 3).join(" "))).toEqual([
+      "list pool old",
+      "list affinity old",
+      "list reservation old",
+    ]);
+    node.cluster.fateOf = () => "unavailable";
+    await node.status();
   });
 
   it("says that the datastore does not answer", async () => {
@@ -75,5 +93,27 @@ describe("IPAM STATUS", () => {
       { datastore: { ...node.datastore, pools: { ...node.datastore.pools, list } } },
     );
     expect(await statusOf(broken)).toBe("datastore: it is away");
+  });
+});
+
+describe("what is found by somebody who wants to know all", () => {
+  const findings = async (node: IpamNode) => ipamFindings(node.config, node.services);
+
+  it("F3: is a family without an address anywhere", async () => {
+    await using node = new IpamNode({ ipam: { pools: [SMALL] } });
+    expect(await findings(node)).toEqual([]);
+    for (const container of ["c1", "c2", "c3", "c4"]) await node.add({ container });
+    expect(await findings(node)).toEqual([{ kind: "exhausted", message: "IPv4: no address is left in 10.40.0.0/30" }]);
+    await node.del({ container: "c3" });
+    expect(await findings(node)).toEqual([]);
+  });
+
+  it("F3: is a pause, a missing pool, and a store that does not answer", async () => {
+    using node = await ServerNode.create({ pools: {} });
+    await node.cluster.datastore.clusterInformation.create("default", { datastoreReady: false });
+    const config = decodeNetworkConfig({});
+    expect((await ipamFindings(config, node.services)).map(({ kind }) => kind)).toEqual(["paused", "pool-missing"]);
+    node.cluster.fateOf = () => "unavailable";
+    expect((await ipamFindings(config, node.services)).map(({ kind }) => kind)).toEqual(["unreachable"]);
   });
 });

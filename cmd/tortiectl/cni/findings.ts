@@ -1,0 +1,41 @@
+/**
+ * What `tortiectl cni status` says beside the plugins' own answers: STATUS must not fail for what passes without a change of the
+ * configuration, but a person wants to know of it.
+ */
+import { existsSync } from "node:fs";
+import { ipamFindings } from "../../../ipam-plugin/findings.ts";
+import { createIpamServices } from "../../../ipam-plugin/services.ts";
+import type { Environment } from "../../../lib/cni/environment.ts";
+import type { Conflist } from "../../../lib/cni/runtime/conflist.ts";
+import { networkNetconf } from "../../../lib/cni/runtime/plugin-netconf.ts";
+import { chooseDatastore } from "../../../lib/config/datastore-choice.ts";
+import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
+import type { NetworkConfig } from "../../../lib/config/network-config.ts";
+import { nodeName } from "../../../lib/config/node-name.ts";
+import { openDatastore } from "../../../lib/datastore/open.ts";
+import { messageOf } from "../../../lib/errors/errors.ts";
+
+const IPAM_PLUGINS = ["tortie-ipam", "calico-ipam"];
+
+/** One text for each; what keeps them from being found is one of them. */
+export async function findingsOf(list: Conflist, env: Environment): Promise<readonly string[]> {
+  const texts: string[] = [];
+  for (const plugin of list.plugins) {
+    try {
+      const config = decodeNetworkConfig(networkNetconf(list, plugin));
+      if (IPAM_PLUGINS.includes(config.ipam.type)) texts.push(...(await findingsIn(config, env)));
+    } catch (error) {
+      texts.push(messageOf(error));
+    }
+  }
+  return texts;
+}
+
+async function findingsIn(config: NetworkConfig, env: Environment): Promise<readonly string[]> {
+  // The first ADD makes the file: looking must not.
+  if (chooseDatastore(config, env) === "local" && !existsSync(config.datastorePath)) return [];
+  await using datastore = await openDatastore(config, env);
+  const log = { info() {}, error() {}, writeNow() {} };
+  const services = createIpamServices({ datastore, node: nodeName(config), env, log });
+  return (await ipamFindings(config, services)).map(({ message }) => message);
+}
