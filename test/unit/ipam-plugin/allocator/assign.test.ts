@@ -325,10 +325,7 @@ describe.each([
         blocks: ["10.0.0.0/30", "10.0.0.4/30"].map((cidr) => emptyBlock(cidr, 4, { affinity: host("node-a") })),
         affinities: ["10.0.0.0/30", "10.0.0.4/30"].map((cidr) => sampleAffinity("node-a", cidr)),
       });
-      const invalid = new (await import("../../../../lib/datastore/errors.ts")).DatastoreError(
-        "invalid",
-        "sequenceNumber is no integer",
-      );
+      const invalid = new (await import("../../../../lib/datastore/errors.ts")).DatastoreError("invalid", "sequenceNumber is no integer");
       cluster.fateOf = (call) => {
         if (call === "update block 10-0-0-0-30") throw invalid;
         return "proceed";
