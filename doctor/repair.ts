@@ -32,7 +32,7 @@ export interface RepairServices {
 export async function repair(problem: Problem, services: RepairServices): Promise<RepairOutcome> {
   const { datastore, clock, signal } = services;
   if (!problem.isRepairable) return refused("it must be decided by hand");
-  const context: Context = { datastore, clock, random: Math.random, sleep };
+  const context: Context = { datastore, clock, random: Math.random, sleep, log: () => {} };
   try {
     return await retry(context, signal, problem.object, async () => {
       try {

@@ -37,8 +37,8 @@ export async function assignAutomatic({ workload, config, mustBeNew }: Assignmen
       handle,
       attributes,
       owner: { type: "host", name: node },
-      ipv4Pools: await allocator.resolvePools(entries.ipv4, 4, view),
-      ipv6Pools: await allocator.resolvePools(entries.ipv6, 6, view),
+      ipv4Pools: entries.ipv4,
+      ipv6Pools: entries.ipv6,
       use: "Workload",
       namespace: identity.namespace,
       perRequestBlockLimit: config.windowsUseSingleNetwork ? 1 : 0,
@@ -49,17 +49,18 @@ export async function assignAutomatic({ workload, config, mustBeNew }: Assignmen
     });
     return { assigned, view };
   });
-  const giveBack = (): Promise<void> => allocator.giveBack(assigned, handle, soleOwner(workload, attributes).owners, view);
+  const giveBack = (neverUsed = false): Promise<void> =>
+    allocator.giveBack(assigned, handle, { ...soleOwner(workload, attributes), neverUsed, view });
   const failure = failureOf(assigned);
   if (failure === undefined)
     return {
       prefixes: addressesOf(assigned).map(({ prefix }) => prefix),
       isShared: addressesOf(assigned).some(({ isReused }) => isReused),
-      giveBack,
+      giveBack: () => giveBack(),
     };
 
   try {
-    await giveBack();
+    await giveBack(true);
   } catch (error) {
     // What stopped the ADD is the error to report; the runtime's DEL releases the handle.
     log.error(`cannot give back the addresses of a failed ADD: ${messageOf(error)}`);

@@ -48,7 +48,7 @@ export function createIpamServices(input: IpamServicesInput): IpamServices {
     },
     upgradeMarker: UPGRADE_MARKER,
     ...input,
-    allocator: input.allocator ?? createAllocator({ datastore: input.datastore, clock }),
+    allocator: input.allocator ?? createAllocator({ datastore: input.datastore, clock, log: (message) => input.log.error(message) }),
   };
 }
 

@@ -35,7 +35,7 @@ export async function releaseUnused(
   if ((ageMs(allocation, nowMs) ?? LONGEST_ADD_MS) < LONGEST_ADD_MS)
     return refused("it is younger than five minutes: its ADD may be under way");
 
-  await releaseOrdinals(context, view, stored, [ordinal], stored.value.sequenceNumber);
+  await releaseOrdinals(context, view, stored, { ordinals: [ordinal], newSequence: stored.value.sequenceNumber });
   if (subject.handle !== undefined) await settle(context, sanitised(subject.handle), subject.cidr, signal);
   return MENDED;
 }

@@ -25,6 +25,8 @@ export interface AllocatorServices {
   readonly clock: Clock;
   /** In [0, 1): jitter of the back-off, and the start in pools of single-address blocks. Default Math.random. */
   readonly random?: () => number;
+  /** What does not stop an operation, and a person should know. Default: nowhere. */
+  readonly log?: (message: string) => void;
   /** Waits between tries. Default: a timer that an abort ends early. */
   readonly sleep?: (milliseconds: number, signal: AbortSignal | undefined) => Promise<void>;
 }
@@ -40,7 +42,7 @@ export interface AutoAssignRequest {
   readonly attributes: OwnerAttributes;
   /** Who owns the blocks: `{ type: "host", name: node }`; its node's labels meet the node selectors. */
   readonly owner: BlockOwner;
-  /** Canonical CIDRs of the pools asked for, in order of preference (`resolvePools`); empty means: the selectors decide. */
+  /** CIDRs or names of the pools asked for, in order of preference; empty means: the selectors decide. */
   readonly ipv4Pools?: readonly string[];
   readonly ipv6Pools?: readonly string[];
   readonly use: PoolUse;
@@ -119,6 +121,13 @@ export interface ReleaseOptions {
   readonly sequenceNumber?: bigint;
   /** Only while its owners are these: nobody has taken it over (KubeVirt). */
   readonly owners?: OwnerPreconditions;
+  /** Nobody has ever seen the address in use: it is free at once, without a cooldown. */
+  readonly neverUsed?: boolean;
+}
+
+export interface GiveBackOptions extends Pick<ReleaseOptions, "owners" | "neverUsed"> {
+  /** What the caller has read before. */
+  readonly view?: View;
 }
 
 export interface HandleReleaseOptions {
@@ -233,7 +242,7 @@ export interface Allocator {
    * Releases exactly what an `autoAssign` took, nothing that its handle held before, and with `owners` nothing that was taken over.
    * Never rejects because an address is gone.
    */
-  giveBack(result: AutoAssignResult, handle: string, owners?: OwnerPreconditions, view?: View): Promise<void>;
+  giveBack(result: AutoAssignResult, handle: string, options?: GiveBackOptions): Promise<void>;
   /** @throws TortieError `address-outside-pools`, `address-taken`, `pool-use`, `handle-limit`, `affinity-strict`; HandleExistsError */
   assignIp(request: AssignIpRequest): Promise<AssignedAddress>;
   releaseByHandle(handle: string, options?: HandleReleaseOptions): Promise<ReleaseByHandleResult>;

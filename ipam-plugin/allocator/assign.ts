@@ -13,7 +13,7 @@ import { type Claim, claimBlock, NOT_OURS } from "./claim.ts";
 import type { Context, View } from "./context.ts";
 import { releaseDeselected } from "./deselected.ts";
 import { AT_LIMIT } from "./handle.ts";
-import { choosePools, enabledPools, isInside, type UsablePool } from "./pools.ts";
+import { areSamePools, choosePools, enabledPools, isInside, type UsablePool } from "./pools.ts";
 import { normalised } from "./release-affinity.ts";
 import { AGAIN, retry } from "./retry.ts";
 import { reusable } from "./reuse.ts";
@@ -80,15 +80,16 @@ class Assignment {
   }
 
   async run(): Promise<void> {
-    const { family, owner, requestedPools, use, reserve } = this.#request;
-    const pools = await choosePools(this.#view, { family, requested: requestedPools, use, host: owner.name, reserve });
-    if (this.#view.affinitiesMayBeOld) {
-      await this.#fromKnownBlocks(pools);
-      if (!this.#isShort()) return;
-      this.#view.refreshAffinities();
-    }
-    await this.#fromBlocksWithRoom(pools);
+    const pools = await this.#choosePools();
+    if (this.#view.mayBeOld("affinities")) await this.#fromKnownBlocks(pools);
+    if (this.#isShort()) await this.#fromBlocksWithRoom(pools);
     if (!this.#isShort()) return;
+    this.#view.refresh("affinities");
+    await this.#fromAnyBlocks(pools);
+  }
+
+  async #fromAnyBlocks(pools: readonly UsablePool[]): Promise<void> {
+    const { family, owner, requestedPools } = this.#request;
     const affinities = await this.#view.affinities(family);
     const candidates = affinities.filter(({ value }) => isInside(pools, prefixOf(value.cidr)));
     // A request for certain pools leaves the others to the next one without (I§3.3): it need not read the node at all.
@@ -99,6 +100,11 @@ class Assignment {
     const full = await this.#fullBlocks(candidates);
     const owned = await this.#fromOwnBlocks(candidates, full);
     if (this.#isShort()) await this.#fromNewBlocks(pools, owned, full);
+  }
+
+  #choosePools(): Promise<readonly UsablePool[]> {
+    const { family, owner, requestedPools, use, reserve } = this.#request;
+    return choosePools(this.#view, { family, requested: requestedPools, use, host: owner.name, reserve });
   }
 
   /**
@@ -204,8 +210,15 @@ class Assignment {
         continue;
       }
       excluded.add(choice.cidr);
+      if (this.#view.mayBeOld("pools")) {
+        // A pool may be gone, or have been made again with other blocks: nobody claims one for a pool of memory.
+        this.#view.refresh("pools", "reservations");
+        const now = await this.#choosePools();
+        if (!areSamePools(now, pools)) return this.#fromAnyBlocks(now);
+      }
+      await this.#view.requireNode();
       isListOld = this.#view.areBlocksListed;
-      if (await this.#claimAndTake({ cidr: choice.cidr, expectBlock: choice.exists })) owned++;
+      if (await this.#claimUnlessDamaged({ cidr: choice.cidr, expectBlock: choice.exists })) owned++;
       else if (++losses === MOST_LOSSES) {
         throw new TortieError(
           "datastore-contention",
@@ -222,13 +235,23 @@ class Assignment {
     }
     const exhausted: string[] = [];
     for (const pool of pools) {
-      for (const cidr of await blocksWithRoom(this.#context, this.#view, pool, this.#request.owner)) {
+      for (const block of await blocksWithRoom(this.#context, this.#view, pool, this.#request.owner)) {
         if (!this.#isShort()) return;
-        await this.#take(cidr, undefined, undefined);
+        await this.#take(block.value.cidr, undefined, block);
       }
       if (this.#isShort()) exhausted.push(pool.cidr);
     }
     if (this.#isShort()) this.#messages.push(`No IPs available in pools: [${exhausted.join(" ")}]`);
+  }
+
+  /** false: the block turned out to be another's, or one that cannot be read or written: the walk goes on. */
+  async #claimUnlessDamaged(claim: Pick<Claim, "cidr" | "affinity" | "expectBlock">): Promise<boolean> {
+    try {
+      return await this.#claimAndTake(claim);
+    } catch (error) {
+      if (!isDatastoreFailure(error, "invalid")) throw error;
+      return false;
+    }
   }
 
   /** false: the block turned out to be another's. */

@@ -1,11 +1,12 @@
 /** Automatic assignment of both families, and taking it back (I§3.1). */
 import type { Family } from "../../lib/addresses/address.ts";
 import { once } from "../../lib/system/once.ts";
-import type { AutoAssignRequest, AutoAssignResult, FamilyAssignment, OwnerPreconditions } from "./allocator.ts";
+import type { AutoAssignRequest, AutoAssignResult, FamilyAssignment, GiveBackOptions } from "./allocator.ts";
 import { assignFamily, type FamilyRequest } from "./assign.ts";
 import type { Grant } from "./assign-block.ts";
 import { type Context, View } from "./context.ts";
 import { countOf } from "./handle.ts";
+import { resolvePools } from "./pools.ts";
 import { isGone, releaseIps } from "./release-ips.ts";
 import { reusable } from "./reuse.ts";
 
@@ -13,7 +14,7 @@ import { reusable } from "./reuse.ts";
 export async function autoAssign(context: Context, request: AutoAssignRequest): Promise<AutoAssignResult> {
   const { owner, handle, attributes, signal } = request;
   const view = request.view ?? new View(context.datastore, { owner, namespace: request.namespace });
-  view.forgetBlocks();
+  view.begin();
   const grant: Grant = {
     handle,
     attribute: { handleId: handle, activeOwner: attributes },
@@ -24,19 +25,32 @@ export async function autoAssign(context: Context, request: AutoAssignRequest): 
   const ask4 = request.count4 > 0 ? familyRequest(context, request, 4) : undefined;
   const ask6 = request.count6 > 0 ? familyRequest(context, request, 6) : undefined;
 
+  const refusal = await refusedPools(view, request);
+  if (refusal !== undefined) return { ipv4: { family: 4, requested: request.count4, addresses: [], messages: [], error: refusal } };
   const ipv4 = ask4 === undefined ? undefined : await assign(context, view, ask4, grant, signal);
   if (ipv4?.error !== undefined) return { ipv4 };
   const ipv6 = ask6 === undefined ? undefined : await assign(context, view, ask6, grant, signal);
   return { ...(ipv4 === undefined ? {} : { ipv4 }), ...(ipv6 === undefined ? {} : { ipv6 }) };
 }
 
+/** A wrong entry is wrong, whether its family is asked for or not (recording pools-wrong-family-off). */
+async function refusedPools(view: View, { ipv4Pools = [], ipv6Pools = [] }: AutoAssignRequest): Promise<Error | undefined> {
+  try {
+    await resolvePools(view, ipv4Pools, 4);
+    await resolvePools(view, ipv6Pools, 6);
+    return undefined;
+  } catch (error) {
+    return errorOf(error);
+  }
+}
+
 /** Releases what an assignment took, by handle and sequence number: an address that is somebody else's by now stays untouched. */
 export async function giveBack(
   context: Context,
+  view: View,
   result: AutoAssignResult,
   handle: string,
-  owners: OwnerPreconditions | undefined,
-  view: View,
+  { owners, neverUsed }: GiveBackOptions,
 ): Promise<void> {
   const options = [result.ipv4, result.ipv6]
     .flatMap((family) => family?.addresses ?? [])
@@ -47,6 +61,7 @@ export async function giveBack(
       handle,
       sequenceNumber,
       ...(owners === undefined ? {} : { owners }),
+      ...(neverUsed === undefined ? {} : { neverUsed }),
     }));
   if (options.length === 0) return;
   const { error } = await releaseIps(context, view, options, undefined);
@@ -79,7 +94,7 @@ async function assign(
         if (held !== undefined) return { family, requested: count, addresses: held, messages: [] };
       }
     } catch (error) {
-      return { family, requested: count, addresses: [], messages: [], error: error instanceof Error ? error : new Error(String(error)) };
+      return { family, requested: count, addresses: [], messages: [], error: errorOf(error) };
     }
   }
   return assignFamily(context, view, request, grant, signal);
@@ -97,4 +112,8 @@ function familyRequest(context: Context, request: AutoAssignRequest, family: Fam
     reserve: request.reserve,
     withRoom: traits.findsRoom ? once(() => blocks.listWithRoom(request.owner, family)) : undefined,
   };
+}
+
+function errorOf(error: unknown): Error {
+  return error instanceof Error ? error : new Error(String(error));
 }

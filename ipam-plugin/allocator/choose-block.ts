@@ -23,6 +23,8 @@ const YOUNGEST_RECLAIM_MS = 60_000;
 /** So many blocks are read by themselves before all are listed. */
 const MOST_SINGLE_READS = 3;
 
+const DAMAGED = "damaged";
+
 export interface Choice {
   readonly cidr: string;
   /** The block is there: it is ours, without affinity. */
@@ -51,6 +53,7 @@ export async function chooseBlock(
     for (const cidr of walk(pool, await startOf(context, pool, request.owner), reservations)) {
       if (request.excluded.has(cidr)) continue;
       const found = await find(cidr);
+      if (found === DAMAGED) continue;
       if (found === undefined) return { cidr, exists: false };
       const block = normal(found.value);
       if (freeOrdinals(block, reservations).length === 0) continue;
@@ -67,30 +70,45 @@ export async function chooseBlock(
 /**
  * The existing blocks of a pool with room, whoever owns them, in the owner's walking order (I§3.4, borrowing).
  */
-export async function blocksWithRoom(context: Context, view: View, pool: UsablePool, owner: BlockOwner): Promise<readonly string[]> {
+export async function blocksWithRoom(
+  context: Context,
+  view: View,
+  pool: UsablePool,
+  owner: BlockOwner,
+): Promise<readonly Versioned<Block>[]> {
   const reservations = await view.reservations();
   const start = await startOf(context, pool, owner);
   const count = blockCount(pool);
   const listed = await view.blocks();
   const normal = await normaliser(context, view);
-  const places: { readonly cidr: string; readonly steps: bigint }[] = [];
-  for (const { value } of listed) {
-    const prefix = prefixOf(value.cidr);
-    if (!covers(pool.prefix, prefix) || freeOrdinals(normal(value), reservations).length === 0) continue;
-    places.push({ cidr: value.cidr, steps: (indexOf(pool, prefix.address.value) - start + count) % count });
+  const places: { readonly block: Versioned<Block>; readonly steps: bigint }[] = [];
+  for (const block of listed) {
+    const prefix = prefixOf(block.value.cidr);
+    if (!covers(pool.prefix, prefix) || freeOrdinals(normal(block.value), reservations).length === 0) continue;
+    places.push({ block, steps: (indexOf(pool, prefix.address.value) - start + count) % count });
   }
-  return places.sort((a, b) => (a.steps < b.steps ? -1 : 1)).map(({ cidr }) => cidr);
+  return places.sort((a, b) => (a.steps < b.steps ? -1 : 1)).map(({ block }) => block);
 }
 
 /** Looks blocks up: the first few in the store, the others in the list of all. */
-function finder(context: Context, view: View): (cidr: string) => Promise<Versioned<Block> | undefined> {
+function finder(context: Context, view: View): (cidr: string) => Promise<Versioned<Block> | typeof DAMAGED | undefined> {
   let singleReads = 0;
   let listed: Map<string, Versioned<Block>> | undefined;
   return async (cidr) => {
-    if (!view.areBlocksListed && singleReads++ < MOST_SINGLE_READS) return context.datastore.blocks.get(cidr);
+    if (!view.areBlocksListed && singleReads++ < MOST_SINGLE_READS) return readable(context.datastore.blocks.get(cidr));
     listed ??= new Map((await view.blocks()).map((block) => [block.value.cidr, block]));
     return listed.get(cidr);
   };
+}
+
+/** A block that cannot be decoded is nobody's to claim, and must not hide the others. */
+async function readable<T>(reading: Promise<T>): Promise<T | typeof DAMAGED> {
+  try {
+    return await reading;
+  } catch (error) {
+    if (isDatastoreFailure(error, "invalid")) return DAMAGED;
+    throw error;
+  }
 }
 
 /** Every block of a pool once, from `start` round to it again, but for those wholly reserved. */

@@ -1,8 +1,9 @@
 /** What every operation of the allocator works with, and the reads that one operation makes at most once. */
 import type { Family } from "../../lib/addresses/address.ts";
 import type { BlockOwner, Datastore, Versioned } from "../../lib/datastore/datastore.ts";
-import { DatastoreError, type DatastoreFailure } from "../../lib/datastore/errors.ts";
+import { DatastoreError, type DatastoreFailure, isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { Block, BlockAffinity, IPPool, IpamConfiguration, LabelledObject } from "../../lib/datastore/resources.ts";
+import { messageOf } from "../../lib/errors/errors.ts";
 import type { Labels } from "../../lib/selector/selector.ts";
 import { once } from "../../lib/system/once.ts";
 import type { Clock } from "./allocator.ts";
@@ -14,6 +15,8 @@ export interface Context {
   /** In [0, 1). */
   readonly random: () => number;
   readonly sleep: (milliseconds: number, signal: AbortSignal | undefined) => Promise<void>;
+  /** What does not stop an operation, and a person should know. */
+  readonly log: (message: string) => void;
 }
 
 /** What holds while nobody has written a configuration (I§2.6). */
@@ -31,9 +34,12 @@ export interface ViewOf {
   readonly namespace?: string | undefined;
   /** Nodes and namespaces are objects of the store, so that a missing one is an error; else it is one without labels. */
   readonly mustExist?: boolean;
-  /** Lists may come from a store's memory where it has one, pools and affinities until they are refreshed. */
+  /** Lists may come from a store's memory where it has one, until they are refreshed. */
   readonly mayBeOld?: boolean;
 }
+
+const LISTS = ["pools", "reservations", "affinities"] as const;
+type ListKind = (typeof LISTS)[number];
 
 /**
  * The store as one operation sees it: each thing is read when it is first asked for, and once.
@@ -46,9 +52,8 @@ export class View {
   readonly #owner: BlockOwner | undefined;
   readonly #mustExist: boolean;
   readonly #nodes = new Map<string, Promise<Labels>>();
-  readonly #mayBeOld: boolean;
-  #poolsMayBeOld: boolean;
-  #affinitiesMayBeOld: boolean;
+  /** Lists that may come from the store's memory. */
+  readonly #old: Set<ListKind>;
   #pools: Promise<readonly IPPool[]> | undefined;
   #reservations: Promise<Reservations> | undefined;
   readonly #affinities = new Map<Family, Promise<readonly Versioned<BlockAffinity>[]>>();
@@ -60,31 +65,37 @@ export class View {
     this.#datastore = datastore;
     this.#owner = owner;
     this.#mustExist = mustExist;
-    this.#mayBeOld = mayBeOld && datastore.traits.listsFromMemory;
-    this.#poolsMayBeOld = this.#mayBeOld;
-    this.#affinitiesMayBeOld = this.#mayBeOld;
+    this.#old = new Set(mayBeOld && datastore.traits.listsFromMemory ? LISTS : []);
     this.namespaceLabels = once(() => this.#readNamespace(namespace));
   }
 
-  /** Whether the list of affinities may lag behind what was written. */
-  get affinitiesMayBeOld(): boolean {
-    return this.#affinitiesMayBeOld;
-  }
-
-  /** The list has led nowhere: whoever asks from now on gets one that knows of every write before. */
-  refreshAffinities(): void {
-    this.#affinitiesMayBeOld = false;
-    this.forgetAffinities();
-  }
-
-  get poolsMayBeOld(): boolean {
-    return this.#poolsMayBeOld;
-  }
-
-  /** As `refreshAffinities`. */
-  refreshPools(): void {
-    this.#poolsMayBeOld = false;
+  /**
+   * A call begins: it makes lists of its own. Those of before may be older than a wait for the node's lock, in which a pool can be disabled,
+   * or deleted and made again.
+   */
+  begin(): void {
     this.#pools = undefined;
+    this.#reservations = undefined;
+    this.#affinities.clear();
+    this.forgetBlocks();
+  }
+
+  /** Whether a list may lag behind what was written. */
+  mayBeOld(kind: ListKind): boolean {
+    return this.#old.has(kind);
+  }
+
+  /**
+   * From now on such lists know of every write before: what came from memory is listed again when it is asked for. Claiming a block, or
+   * refusing an address, must not rest on memory.
+   */
+  refresh(...kinds: readonly ListKind[]): void {
+    for (const kind of kinds) {
+      if (!this.#old.delete(kind)) continue;
+      if (kind === "pools") this.#pools = undefined;
+      else if (kind === "reservations") this.#reservations = undefined;
+      else this.#affinities.clear();
+    }
   }
 
   pools(): Promise<readonly IPPool[]> {
@@ -99,18 +110,28 @@ export class View {
 
   /** Those of the view's own owner. */
   affinities(family: Family): Promise<readonly Versioned<BlockAffinity>[]> {
+    const owner = this.#owner;
+    if (owner === undefined) throw new Error("a view without owner has no affinities");
     let listed = this.#affinities.get(family);
     if (listed === undefined) {
-      if (this.#owner === undefined) throw new Error("a view without owner has no affinities");
-      listed = this.#datastore.affinities.listByOwner(this.#owner, family, { mayBeOld: this.#affinitiesMayBeOld });
+      listed = this.#datastore.affinities.listByOwner(owner, family, { mayBeOld: this.mayBeOld("affinities") });
       this.#affinities.set(family, listed);
     }
     return listed;
   }
 
-  /** Somebody else of the same owner has been at work. */
-  forgetAffinities(): void {
-    this.#affinities.clear();
+  /**
+   * How long a released address is kept back. A configuration that cannot be read must not keep a pod from being deleted: its addresses
+   * are free at once then.
+   */
+  async cooldownForRelease(log: (message: string) => void): Promise<number> {
+    try {
+      return (await this.configuration()).ipCooldownSeconds;
+    } catch (error) {
+      if (!isDatastoreFailure(error, "invalid")) throw error;
+      log(`releasing without a cooldown: ${messageOf(error)}`);
+      return 0;
+    }
   }
 
   /** Those of the view's own node, or of another; none for the virtual owner (I§3.1). Read when a pool has a node selector. */
@@ -131,12 +152,17 @@ export class View {
     return this.#blocks();
   }
 
+  /** A node without an object owns no blocks: nobody would route to them. @throws DatastoreError `not-found`, where nodes are objects */
+  async requireNode(): Promise<void> {
+    if (this.#mustExist) await this.nodeLabels();
+  }
+
   async #listPools(): Promise<readonly IPPool[]> {
-    return (await this.#datastore.pools.list({ mayBeOld: this.#poolsMayBeOld })).map((pool) => pool.value);
+    return (await this.#datastore.pools.list({ mayBeOld: this.mayBeOld("pools") })).map((pool) => pool.value);
   }
 
   async #listReservations(): Promise<Reservations> {
-    const listed = await this.#datastore.reservations.list({ mayBeOld: this.#mayBeOld });
+    const listed = await this.#datastore.reservations.list({ mayBeOld: this.mayBeOld("reservations") });
     return new Reservations(listed.map((reservation) => reservation.value));
   }
 

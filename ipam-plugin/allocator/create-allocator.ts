@@ -17,13 +17,14 @@ export function createAllocator(services: AllocatorServices): Allocator {
     clock: services.clock,
     random: services.random ?? Math.random,
     sleep: services.sleep ?? sleep,
+    log: services.log ?? (() => {}),
   };
   const view = () => new View(services.datastore);
   return {
     view: (of) => new View(services.datastore, of),
     resolvePools: (entries, family, known = view()) => resolvePools(known, entries, family),
     autoAssign: (request) => autoAssign(context, request),
-    giveBack: (result, handle, owners, known = view()) => giveBack(context, result, handle, owners, known),
+    giveBack: (result, handle, options = {}) => giveBack(context, options.view ?? view(), result, handle, options),
     assignIp: (request) => assignIp(context, request.view ?? view(), request),
     releaseByHandle: (handle, options = {}) => releaseByHandle(context, options.view ?? view(), { ...options, handle }),
     releaseIps: (options, signal) => releaseIps(context, view(), options, signal),

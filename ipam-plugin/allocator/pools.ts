@@ -5,6 +5,7 @@ import {
   contains,
   covers,
   type Family,
+  formatAddress,
   formatPrefix,
   maskPrefix,
   type Prefix,
@@ -28,7 +29,7 @@ export interface UsablePool {
 
 export interface PoolRequest {
   readonly family: Family;
-  /** Canonical CIDRs; when there are any, selectors and assignment mode do not count. */
+  /** CIDRs or names; when there are any, selectors and assignment mode do not count. */
   readonly requested: readonly string[];
   readonly use: PoolUse;
   /** For the message. */
@@ -41,12 +42,13 @@ export interface PoolRequest {
  * @throws TortieError `pool-none`, `pool-unknown`, `pool-family`, `pool-unselected`, `pool-use`, `selector-syntax`
  */
 export async function choosePools(view: View, request: PoolRequest): Promise<readonly UsablePool[]> {
+  const mayBeOld = view.mayBeOld("pools");
   try {
     return await choose(view, request);
   } catch (error) {
     // Nobody is refused because of a list that may be old.
-    if (!isRefusal(error) || !view.poolsMayBeOld) throw error;
-    view.refreshPools();
+    if (!isRefusal(error) || !mayBeOld) throw error;
+    view.refresh("pools");
     return choose(view, request);
   }
 }
@@ -58,7 +60,8 @@ async function choose(view: View, request: PoolRequest): Promise<readonly Usable
     const details = enabled.length === 0 ? `no IPv${request.family} pool is enabled` : `${namesOf(enabled)}: too small`;
     throw new TortieError("pool-none", "cannot find a qualified ippool", { details });
   }
-  const candidates = request.requested.length > 0 ? asRequested(roomy, request) : await bySelectors(view, enabled, request.host);
+  const candidates =
+    request.requested.length > 0 ? await asRequested(view, roomy, request) : await bySelectors(view, enabled, request.host);
   const allowed = candidates.filter(({ pool }) => allows(pool, request.use));
   if (allowed.length === 0) {
     throw new TortieError("pool-use", `cannot find a qualified ippool, no pools match the required use (${request.use})`, {
@@ -102,6 +105,12 @@ export function blockPrefixOf(pool: UsablePool, address: Address): Prefix {
   return maskPrefix({ address, length: pool.pool.blockSize });
 }
 
+/** Whether blocks of one choice are blocks of the other. */
+export function areSamePools(pools: readonly UsablePool[], others: readonly UsablePool[]): boolean {
+  const textOf = ({ pool, cidr }: UsablePool) => `${cidr} ${pool.blockSize}`;
+  return pools.map(textOf).join() === others.map(textOf).join();
+}
+
 export function isInside(pools: readonly UsablePool[], block: Prefix): boolean {
   return pools.some(({ prefix }) => covers(prefix, block));
 }
@@ -123,29 +132,40 @@ export function selectsNode(pool: IPPool, readLabels: () => Promise<Labels>): Pr
 export async function resolvePools(view: View, entries: readonly string[], family: Family): Promise<readonly string[]> {
   const resolved: string[] = [];
   for (const entry of entries) {
-    const prefix = parsePrefix(entry) ?? usable(await view.pools()).find(({ pool }) => pool.name === entry)?.prefix;
-    if (prefix === undefined) throw new TortieError("pool-entry-invalid", `error parsing pool "${entry}": invalid CIDR address: ${entry}`);
-    const masked = maskPrefix(prefix);
-    const text = formatPrefix(masked);
-    if (masked.address.family !== family) {
-      throw new TortieError("pool-family", `"${text.slice(0, text.indexOf("/"))}" isn't a IPv${family} address`);
-    }
-    resolved.push(text);
+    const { address, length } = await prefixNamed(view, entry);
+    if (address.family !== family) throw new TortieError("pool-family", `"${formatAddress(address)}" isn't a IPv${family} address`);
+    resolved.push(formatPrefix({ address, length }));
   }
   return resolved;
 }
 
-function asRequested(enabled: readonly UsablePool[], { requested, family }: PoolRequest): readonly UsablePool[] {
+/** Masked CIDR of a pool. Nobody is refused because of a list that may be old. @throws TortieError `pool-entry-invalid` */
+async function prefixNamed(view: View, entry: string): Promise<Prefix> {
+  const prefix = parsePrefix(entry) ?? (await poolNamed(view, entry))?.prefix;
+  if (prefix !== undefined) return maskPrefix(prefix);
+  if (!view.mayBeOld("pools")) throw new TortieError("pool-entry-invalid", `error parsing pool "${entry}": invalid CIDR address: ${entry}`);
+  view.refresh("pools");
+  return prefixNamed(view, entry);
+}
+
+async function poolNamed(view: View, name: string): Promise<UsablePool | undefined> {
+  return usable(await view.pools()).find(({ pool }) => pool.name === name);
+}
+
+async function asRequested(view: View, enabled: readonly UsablePool[], { requested, family }: PoolRequest): Promise<readonly UsablePool[]> {
   const other = family === 4 ? 6 : 4;
-  const prefixes = new Set(requested);
-  return [...prefixes].map((cidr) => {
-    if (parsePrefix(cidr)?.address.family === other) {
+  const chosen = new Map<string, UsablePool>();
+  for (const entry of requested) {
+    const prefix = await prefixNamed(view, entry);
+    const cidr = formatPrefix(prefix);
+    if (prefix.address.family === other) {
       throw new TortieError("pool-family", `provided IPv${family} IPPools list contains one or more IPv${other} IPPools: ${cidr}`);
     }
     const pool = enabled.find((candidate) => candidate.cidr === cidr);
     if (pool === undefined) throw new TortieError("pool-unknown", `the given pool (${cidr}) does not exist, or is not enabled`);
-    return pool;
-  });
+    chosen.set(cidr, pool);
+  }
+  return [...chosen.values()];
 }
 
 async function bySelectors(view: View, enabled: readonly UsablePool[], host: string): Promise<readonly UsablePool[]> {

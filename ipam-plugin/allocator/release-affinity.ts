@@ -77,7 +77,7 @@ async function refuse(
   if (sequenceNumber !== undefined && block.sequenceNumber !== sequenceNumber) {
     throw new TortieError("block-claimed", `block ${cidr} has been written since it was seen empty`);
   }
-  if (mustBeEmpty && !isEmpty(await normalised(context, view, block))) {
+  if (mustBeEmpty && !isEmpty(await cooled(context, view, block))) {
     throw new TortieError("block-not-empty", `block ${cidr} is not empty`);
   }
 }
@@ -90,7 +90,7 @@ async function giveUp(
   block: Versioned<Block>,
 ): Promise<Try<boolean>> {
   const { blocks } = context.datastore;
-  const current = await normalised(context, view, block.value);
+  const current = await cooled(context, view, block.value);
   if (isEmpty(current)) await blocks.delete(cidr, block.revision);
   else await blocks.update(cidr, nextSequence(withoutOwner(current), context.clock.nowNs()), block.revision);
   await removeAffinity(context, marked);
@@ -109,4 +109,9 @@ async function unmark(context: Context, affinity: Versioned<BlockAffinity>): Pro
 export async function normalised(context: Context, view: View, block: Block): Promise<Block> {
   if (!hasCooling(block)) return block;
   return normalise(block, (await view.configuration()).ipCooldownSeconds, context.clock.nowMs());
+}
+
+/** The same for a block that is to be given up, whatever the configuration is worth. */
+async function cooled(context: Context, view: View, block: Block): Promise<Block> {
+  return hasCooling(block) ? normalise(block, await view.cooldownForRelease(context.log), context.clock.nowMs()) : block;
 }

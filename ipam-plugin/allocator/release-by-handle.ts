@@ -79,7 +79,7 @@ function releaseInBlock(
     const left = countedIn(block, handle, context.datastore.traits) - wanted.length;
     try {
       if (wanted.length > 0) {
-        const now = await releaseOrdinals(context, view, stored, wanted);
+        const now = await releaseOrdinals(context, view, stored, { ordinals: wanted });
         const prefix = prefixOf(cidr);
         const released = wanted.map((ordinal) => addressAt(prefix, ordinal));
         const emptied = now.affinity !== undefined && isEmpty(now) ? { emptied: now } : {};

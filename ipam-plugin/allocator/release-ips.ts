@@ -79,7 +79,8 @@ async function releaseInBlock(
     const holders = ordinals.flatMap((ordinal) => holderOf(stored.value, ordinal)?.handleId ?? []).map(sanitised);
     await counts.read(holders);
     try {
-      const block = await releaseOrdinals(context, view, stored, ordinals, stored.value.sequenceNumber);
+      const neverUsed = options.every((option) => option.neverUsed === true);
+      const block = await releaseOrdinals(context, view, stored, { ordinals, newSequence: stored.value.sequenceNumber, neverUsed });
       counts.released(block, holders);
       return { result: { unallocated, block } };
     } catch (error) {

@@ -45,6 +45,7 @@ export class Cluster {
   readonly memory = new LaggingMemory(this.store);
   /** "get block 10-0-0-0-30": every call of the allocator, in order. */
   readonly calls: string[] = [];
+  readonly logged: string[] = [];
   /** What becomes of the allocator's next calls; absent: they go through. */
   fateOf: ((call: string) => Fate | Promise<Fate>) | undefined;
   nowMs = Date.parse("2026-08-22T13:33:20.500Z");
@@ -63,6 +64,7 @@ export class Cluster {
       clock: { nowMs: () => this.nowMs, nowNs: () => this.#ns++ },
       random: () => 0.5,
       sleep: async () => {},
+      log: (message) => this.logged.push(message),
     });
   }
 

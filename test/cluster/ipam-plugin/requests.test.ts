@@ -3,7 +3,7 @@ import { LEGACY, V3 } from "../../support/kubernetes/cluster.ts";
 import { SOURCE, TARGET, VirtualMachine } from "./virtual-machine.ts";
 import { World } from "./world.ts";
 
-const WARM = ["list ippools", "list ipreservations", "list blockaffinities", "get ipamblocks", "create ipamhandles", "update ipamblocks"];
+const WARM = ["list ippools", "list blockaffinities", "list ipreservations", "get ipamblocks", "create ipamhandles", "update ipamblocks"];
 const DUAL = { assign_ipv6: "true" };
 
 let world: World;
@@ -28,25 +28,29 @@ describe.each([
   it("asks 10 times for an address of each family, from pools that are named (Calico: 23)", async () => {
     const ipam = { ...DUAL, ipv4_pools: ["p4"], ipv6_pools: ["p6"] };
     expect(await world.requestsOf(() => world.add({ ipam }))).toEqual([
-      ...WARM.slice(0, 3),
+      ...WARM,
       "list blockaffinities",
-      ...WARM.slice(3),
       "get ipamblocks",
       "update ipamhandles",
       "update ipamblocks",
     ]);
   });
 
-  it("asks 11 times for the first address of a node, which no old list may rule out (Calico: 16)", async () => {
+  it("asks 14 times for the first address of a node: pools and reservations again, and the Node (F1, R2; Calico: 16)", async () => {
     await world.reset(group);
     expect(await world.requestsOf(() => world.add())).toEqual([
-      ...WARM.slice(0, 3),
+      "list ippools",
+      "list blockaffinities",
+      "list ipreservations",
       "list blockaffinities",
       `get ${configuration}`,
       "get ipamblocks",
+      "list ippools",
+      "get nodes",
       "create blockaffinities",
       "create ipamblocks",
       "update blockaffinities",
+      "list ipreservations",
       ...WARM.slice(4),
     ]);
   });
@@ -64,11 +68,11 @@ describe.each([
     await world.add();
     expect(await world.requestsOf(() => world.del())).toEqual([
       "get ipamhandles",
-      "get ipamhandles",
-      `get ${configuration}`,
       "get ipamblocks",
+      `get ${configuration}`,
       "update ipamblocks",
       "delete ipamhandles",
+      "get ipamhandles",
     ]);
     expect(await world.requestsOf(() => world.del())).toEqual(["get ipamhandles", "get ipamhandles"]);
   });

@@ -14,6 +14,9 @@ export interface Holding {
   readonly sequenceNumber: bigint;
 }
 
+/** Handles whose addresses nobody ever uses: they are given back without a cooldown. */
+export const GIVEN_BACK = "back.";
+
 export class Violation extends Error {}
 
 export class ReferenceModel {
@@ -125,7 +128,7 @@ export class ReferenceModel {
       const holding = holdingOf(after, ordinal);
       const previous = this.held.get(address);
       if (holding === undefined) {
-        if (previous !== undefined) this.#release(address, after, ordinal);
+        if (previous !== undefined) this.#release(address, after, ordinal, isFree(after, ordinal));
         if (isFree(after, ordinal)) this.#checkCooled(address);
         continue;
       }
@@ -141,7 +144,7 @@ export class ReferenceModel {
     const prefix = prefixOf(block.cidr);
     for (let ordinal = 0; ordinal < block.allocations.length; ordinal++) {
       const address = formatAddress(addressAt(prefix, ordinal));
-      if (this.held.has(address)) this.#release(address, block, ordinal);
+      if (this.held.has(address)) this.#release(address, block, ordinal, true);
       this.#checkCooled(address);
     }
   }
@@ -169,8 +172,10 @@ export class ReferenceModel {
   }
 
   /** The release counts from the moment it was stamped, in whole seconds; its write may have come later. */
-  #release(address: string, block: Block, ordinal: number): void {
+  #release(address: string, block: Block, ordinal: number, isFreed: boolean): void {
+    const isUnused = this.held.get(address)?.handle.startsWith(GIVEN_BACK) === true;
     this.held.delete(address);
+    if (isUnused && isFreed) return;
     const index = block.allocations[ordinal] ?? null;
     const stamp = index === null ? undefined : block.attributes[index]?.releasedAt;
     const latest = stamp === undefined ? this.#nowMs() : Date.parse(stamp) + 999;

@@ -16,7 +16,7 @@ import type { IpamConfiguration } from "../../../lib/datastore/resources.ts";
 import { withoutIndexOfRoom } from "../cluster.ts";
 import { LaggingMemory, MemoryStore, type Recollection } from "../memory-datastore.ts";
 import { type Scheduler, seededRandom } from "../scheduler.ts";
-import { ReferenceModel } from "./reference.ts";
+import { GIVEN_BACK, ReferenceModel } from "./reference.ts";
 
 const POOL4 = prefixOf("10.0.0.0/28");
 
@@ -156,7 +156,7 @@ export class World {
     const kind = this.#isContended && this.#chance(0.6) ? 19 + this.#below(4) : this.#below(24);
     if (kind < 6) return this.#add(this.#newHandle(), 1, this.#chance(0.3) ? 1 : 0);
     if (kind < 7) return this.#add(this.#newHandle(), 2 + this.#below(5), 0);
-    if (kind < 8) return this.#addAndGiveBack(this.#newHandle());
+    if (kind < 8) return this.#addAndGiveBack(this.#newHandle(GIVEN_BACK));
     if (kind < 11) return this.#deleteOne();
     if (kind < 12) return this.#releaseOne();
     if (kind < 13) return this.#assignIp(addressAt(POOL4, this.#below(16)));
@@ -203,7 +203,7 @@ export class World {
       run: async (allocator, node) => {
         const view = await this.#view(allocator, node);
         const result = await this.#autoAssign(allocator, node, handle, 1, 1, view);
-        await allocator.giveBack(result, handle, undefined, view);
+        await allocator.giveBack(result, handle, { neverUsed: true, view });
       },
     };
   }
@@ -369,7 +369,6 @@ export class World {
     const view = allocator.view({ owner, mayBeOld: true });
     if (memory !== undefined && this.#chance(0.5)) {
       await Promise.allSettled([view.pools(), view.reservations(), view.affinities(4), view.affinities(6)]);
-      if (this.#chance(0.3)) view.forgetAffinities();
     }
     return view;
   }
@@ -401,8 +400,8 @@ export class World {
     }
   }
 
-  #newHandle(): string {
-    const handle = `net.c${++this.#containers}`;
+  #newHandle(prefix = "net."): string {
+    const handle = `${prefix}c${++this.#containers}`;
     this.handles.add(handle);
     return handle;
   }

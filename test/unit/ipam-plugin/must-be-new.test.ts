@@ -64,17 +64,30 @@ describe("an ADD whose container should hold nothing", () => {
 
 describe("an ADD on an API server", () => {
   it.each([
-    ["a namespace that does not exist", { namespaceSelector: "", nodeSelector: "all()" }, ""],
-    ["a namespace that does not exist", { namespaceSelector: "team == 'x'" }, 'failed to get namespace shop: namespaces "shop" not found'],
-    [
-      "a node that does not exist",
-      { nodeSelector: "!has(zone)" },
-      'resource does not exist: Node(node-a) with error: nodes "node-a" not found',
-    ],
-  ])("is refused for %s only when a pool asks for its labels: %j", async (_what, changes, message) => {
-    using node = await ServerNode.create({ pools: { "10.0.0.0/24": changes }, nodes: {} });
+    [{ namespaceSelector: "", nodeSelector: "all()" }, ""],
+    [{ namespaceSelector: "team == 'x'" }, 'failed to get namespace shop: namespaces "shop" not found'],
+  ])("is refused for a namespace that does not exist only when a pool asks for its labels: %j", async (changes, message) => {
+    using node = await ServerNode.create({ pools: { "10.0.0.0/24": changes } });
     const outcome = await node.addresses().catch((error: Error) => error.message);
     if (message === "") expect(outcome).toHaveLength(1);
     else expect(outcome).toBe(message);
+  });
+
+  it.each(["all()", "!has(zone)"])("R2: is refused for a node that does not exist before it gets a block: %s", async (nodeSelector) => {
+    using node = await ServerNode.create({ pools: { "10.0.0.0/24": { nodeSelector } }, nodes: {} });
+    await expect(node.addresses()).rejects.toMatchObject({
+      failure: "not-found",
+      message: 'resource does not exist: Node(node-a) with error: nodes "node-a" not found',
+    });
+    expect(await node.cluster.blocks()).toEqual([]);
+    expect(await node.cluster.affinities()).toEqual([]);
+  });
+
+  it("R2: needs no Node for an address of a block that the node has", async () => {
+    using node = await ServerNode.create();
+    await node.addresses({ container: "c0" });
+    const { nodes } = node.cluster.datastore;
+    await nodes.delete("node-a", (await nodes.get("node-a"))?.revision ?? "");
+    expect(await node.addresses({ container: "c1" })).toHaveLength(1);
   });
 });

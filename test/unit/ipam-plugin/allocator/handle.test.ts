@@ -6,7 +6,7 @@ import { emptyBlock } from "../../../support/samples.ts";
 const CIDR = "10.0.0.0/26";
 
 function contextOf({ datastore }: Cluster): Context {
-  return { datastore, clock: { nowMs: () => 0, nowNs: () => 0n }, random: () => 0, sleep: async () => {} };
+  return { datastore, clock: { nowMs: () => 0, nowNs: () => 0n }, random: () => 0, sleep: async () => {}, log: () => {} };
 }
 
 function holder(handle: string, limit = 0): Holder {

@@ -33,6 +33,15 @@ describe("release by handle", () => {
     expect(await cluster.allocator.releaseByHandle("c1")).toEqual({ found: false, released: [] });
   });
 
+  it("M1: keeps, under its handle, what is another's", async () => {
+    const cluster = await Cluster.create({ affinities: [sampleAffinity("node-a", CIDR)], blocks: [blockOf()] });
+    await cluster.assign("node-a", "shop.web", 1, { attributes: { pod: "web" } });
+    await cluster.assign("node-a", "shop.web", 1, { attributes: { pod: "db" } });
+    const { released } = await cluster.allocator.releaseByHandle("shop.web", { isTheirs: ({ pod }) => pod === "web" });
+    expect(released.map(formatAddress)).toEqual(["10.0.0.0"]);
+    expect(await cluster.handles()).toEqual({ "shop.web": { [CIDR]: 1 } });
+  });
+
   it("leaves other handles alone", async () => {
     const cluster = await Cluster.create({ blocks: [blockOf("c1", "c2")], handles: { c1: { [CIDR]: 1 }, c2: { [CIDR]: 1 } } });
     await cluster.allocator.releaseByHandle("c1");

@@ -1,0 +1,97 @@
+/** Objects that cannot be read or make no sense: they stop nothing but themselves. */
+import { DatastoreError } from "../../../../lib/datastore/errors.ts";
+import { address, Cluster, host } from "../../../support/cluster.ts";
+import { emptyBlock, sampleAffinity } from "../../../support/samples.ts";
+
+const BLOCK = "10.0.0.0/26";
+const CONFIGURATION = "get ipam-configuration default";
+
+function owning(ipCooldownSeconds: number): Promise<Cluster> {
+  return Cluster.create({
+    configuration: { ipCooldownSeconds },
+    affinities: [sampleAffinity("node-a", BLOCK)],
+    blocks: [emptyBlock(BLOCK, 64, { affinity: host("node-a") })],
+  });
+}
+
+/** Nobody can decode what a call returns. */
+function damage(cluster: Cluster, damaged: string): void {
+  cluster.fateOf = (call) => {
+    if (call === damaged) throw new DatastoreError("invalid", `${damaged}: cannot be decoded`);
+    return "proceed";
+  };
+}
+
+describe("F9: a configuration that cannot be decoded", () => {
+  it.each([
+    ["by handle", (cluster: Cluster) => cluster.allocator.releaseByHandle("c1")],
+    ["by address", (cluster: Cluster) => cluster.allocator.releaseIps([{ address: address("10.0.0.0") }])],
+  ])("keeps no address from being released %s: it is free at once, and the log says so", async (_how, release) => {
+    const cluster = await owning(3600);
+    await cluster.assign("node-a", "c1");
+    damage(cluster, CONFIGURATION);
+    await release(cluster);
+    expect(await cluster.handles()).toEqual({});
+    expect((await cluster.block(BLOCK))?.allocations.every((index) => index === null)).toBe(true);
+    expect(cluster.logged).toEqual([expect.stringContaining("cannot be decoded")]);
+  });
+
+  it("keeps no block from being given up", async () => {
+    const cluster = await owning(3600);
+    await cluster.assign("node-a", "c1");
+    await cluster.allocator.releaseByHandle("c1");
+    damage(cluster, CONFIGURATION);
+    await cluster.allocator.releaseHostAffinities(host("node-a"), { mustBeEmpty: true });
+    expect(await cluster.blocks()).toEqual([]);
+  });
+
+  it("that only cannot be reached does: the release is tried again later", async () => {
+    const cluster = await owning(3600);
+    await cluster.assign("node-a", "c1");
+    cluster.fateOf = (call) => (call === CONFIGURATION ? "unavailable" : "proceed");
+    await expect(cluster.allocator.releaseByHandle("c1")).rejects.toMatchObject({ failure: "unavailable" });
+    expect(await cluster.handles()).toEqual({ c1: { [BLOCK]: 1 } });
+  });
+});
+
+describe("F10: an address that nobody has seen in use", () => {
+  it("is given back without a cooldown", async () => {
+    const cluster = await owning(3600);
+    const taken = await cluster.autoAssign("node-a", "c1");
+    await cluster.allocator.giveBack(taken, "c1", { neverUsed: true });
+    expect(await cluster.block(BLOCK)).toMatchObject({ attributes: [], sequenceNumberForAllocation: {} });
+    expect((await cluster.block(BLOCK))?.unallocated).toHaveLength(64);
+    expect(await cluster.handles()).toEqual({});
+  });
+
+  it("is the only one: one that may have been in use cools down", async () => {
+    const cluster = await owning(3600);
+    await cluster.allocator.giveBack(await cluster.autoAssign("node-a", "c1"), "c1");
+    expect(await cluster.block(BLOCK)).toMatchObject({ attributes: [{ releasedAt: expect.any(String) }] });
+  });
+});
+
+describe("F12: a handle without blocks", () => {
+  it("is removed when it is released", async () => {
+    const cluster = await Cluster.create({ handles: { c1: {} } });
+    expect(await cluster.allocator.releaseByHandle("c1")).toEqual({ found: true, released: [] });
+    expect(await cluster.handles()).toEqual({});
+  });
+});
+
+describe("F12: a damaged block on a node's walk", () => {
+  const POOLS = { "10.0.0.0/28": { blockSize: 30 } };
+
+  it.each(["get", "create"])("is passed over: the node claims the next one (%s fails)", async (operation) => {
+    const plain = await Cluster.create({ pools: POOLS });
+    await plain.assign("node-a", "c1");
+    const [usual = ""] = (await plain.blocks()).map(({ cidr }) => cidr);
+
+    const cluster = await Cluster.create({ pools: POOLS });
+    damage(cluster, `${operation} block ${usual.replaceAll(/[./]/g, "-")}`);
+    expect(await cluster.assign("node-a", "c1")).toHaveLength(1);
+    const blocks = (await cluster.blocks()).map(({ cidr }) => cidr);
+    expect(blocks).toHaveLength(1);
+    expect(blocks).not.toContain(usual);
+  });
+});
