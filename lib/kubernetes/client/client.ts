@@ -6,6 +6,7 @@ import type { ApiConfig } from "../config/api-config.ts";
 import { type KubernetesSettings, resolveApiConfig } from "../config/resolve.ts";
 import { isAbout } from "./asked-object.ts";
 import { type ClientLimits, DEFAULT_LIMITS } from "./limits.ts";
+import { Patience } from "./patience.ts";
 import { type FailedTry, isSafeToRepeat, mayHaveBeenDone, pauseBeforeRepeating } from "./repetition.ts";
 import { openSession, type Session } from "./session.ts";
 import { Slots } from "./slots.ts";
@@ -54,8 +55,7 @@ class HttpApiClient implements ApiClient {
   readonly #secrets = new Secrets();
   #session: Session | undefined;
   #opening: Promise<Session> | undefined;
-  /** What is left of `limits.patience`. */
-  #patience: number;
+  readonly #patience: Patience;
   #isClosed = false;
 
   constructor(config: ApiConfig, limits: ClientLimits) {
@@ -63,7 +63,7 @@ class HttpApiClient implements ApiClient {
     this.#config = config;
     this.#limits = limits;
     this.#slots = new Slots(limits.connections);
-    this.#patience = limits.patience;
+    this.#patience = new Patience(limits.patience, performance.now());
     this.#bucket = new TokenBucket(config.qps, config.burst, performance.now());
   }
 
@@ -83,7 +83,7 @@ class HttpApiClient implements ApiClient {
     const { least, request: whole } = this.#limits;
     const start = performance.now();
     const course: Course = {
-      deadline: start + Math.min(request.timeoutMs ?? whole, Math.max(this.#patience, least)),
+      deadline: start + Math.min(request.timeoutMs ?? whole, Math.max(this.#patience.left(start), least)),
       failures: 0,
       refusedSince: undefined,
       isRepetition: false,
@@ -117,7 +117,7 @@ class HttpApiClient implements ApiClient {
     const pause = this.#isClosed
       ? undefined
       : pauseBeforeRepeating(request, failed, { failures: course.failures, refusedFor }, this.#limits);
-    this.#patience -= now - began + (pause ?? 0);
+    this.#patience.spend(now - began + (pause ?? 0), now);
     if (pause === undefined || now + pause >= course.deadline) throw this.#failure(request, course, failed);
     await Bun.sleep(pause);
   }

@@ -7,7 +7,7 @@ export interface ClientLimits {
   readonly try: number;
   /** Trying to connect to a server that refuses. Calico gives up at once; a server that is restarted takes seconds. */
   readonly refused: number;
-  /** What failed tries and pauses may cost all requests of this client together. */
+  /** What failed tries and pauses may cost all requests of this client together (patience.ts). */
   readonly patience: number;
   /** The least that a request is given, however little patience is left. */
   readonly least: number;

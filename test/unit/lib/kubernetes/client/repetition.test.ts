@@ -1,6 +1,8 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import type { ApiClient, ApiRequest } from "../../../../../lib/kubernetes/api-client.ts";
 import { createApiClient } from "../../../../../lib/kubernetes/client/client.ts";
-import type { ClientLimits } from "../../../../../lib/kubernetes/client/limits.ts";
+import { type ClientLimits, DEFAULT_LIMITS } from "../../../../../lib/kubernetes/client/limits.ts";
 import { type Answering, type Reply, TlsServer } from "../../../../support/tls-server.ts";
 import { TestAuthority } from "../../../../support/tls-server-certificates.ts";
 import { apiConfigFor } from "../../../../support/tls-server-config.ts";
@@ -106,8 +108,8 @@ describe("repeating a request", () => {
     expect(server.requests).toHaveLength(2);
   });
 
-  it("gives up at once when it is told to wait longer than it would", async () => {
-    const { server, client } = start([{ status: 429, headers: { "Retry-After": "3600" } }, OK]);
+  it.each(["3600", "20"])("gives up at once when it is told to wait longer than it would: %s s", async (seconds) => {
+    const { server, client } = start([{ status: 429, headers: { "Retry-After": seconds } }, OK]);
 
     expect(await outcome(client, GET)).toMatchObject({ name: "ApiError", status: 429 });
     expect(server.requests).toHaveLength(1);
@@ -157,6 +159,19 @@ describe("repeating a request", () => {
 
     expect(await outcome(client, GET)).toBe('{"ok":true}');
     expect(server.connections).toBe(2);
+  });
+
+  it("has the limits that the documentation names", () => {
+    const page = readFileSync(join(__dirname, "../../../../../docs/configuration.md"), "utf8");
+    const [, request, refused] = /retried for at most (\S+) s, a refused connection for (\S+) s/.exec(page) ?? [];
+    const [, once] = /One try has at most (\S+) s/.exec(page) ?? [];
+
+    expect([request, once, refused].map((seconds) => Number(seconds) * 1000)).toEqual([
+      DEFAULT_LIMITS.request,
+      DEFAULT_LIMITS.try,
+      DEFAULT_LIMITS.refused,
+    ]);
+    expect(DEFAULT_LIMITS.try).toBe(15_000);
   });
 
   it("gives later requests less time when earlier ones have used up its patience", async () => {

@@ -1,0 +1,38 @@
+import { Patience } from "../../../../../lib/kubernetes/client/patience.ts";
+
+describe("the patience of a client", () => {
+  it("is used up by what fails", () => {
+    const patience = new Patience(60_000, 0);
+    patience.spend(50_000, 0);
+
+    expect(patience.left(0)).toBe(10_000);
+    patience.spend(50_000, 0);
+    expect(patience.left(0)).toBeLessThan(0);
+  });
+
+  it("comes back with time, all of it and no more", () => {
+    const patience = new Patience(60_000, 0);
+    patience.spend(60_000, 0);
+
+    expect(patience.left(100_000)).toBe(20_000);
+    expect(patience.left(10_000_000)).toBe(60_000);
+  });
+
+  it("is whole again ten minutes after an outage, however many requests failed in it", () => {
+    const patience = new Patience(60_000, 0);
+    for (let request = 0; request < 1_000; request++) patience.spend(5_000, 0);
+
+    expect(patience.left(600_000)).toBe(60_000);
+  });
+
+  it("lets one operation wait little longer than it is", () => {
+    const patience = new Patience(60_000, 0);
+    let now = 0;
+    while (patience.left(now) > 0) {
+      now += 5_000;
+      patience.spend(5_000, now);
+    }
+
+    expect(now).toBeLessThanOrEqual(80_000);
+  });
+});
