@@ -11,15 +11,14 @@ import type { AddCall } from "./call.ts";
 import { policyReady, readyForPods } from "./gates.ts";
 import type { Node } from "./node.ts";
 import { desiredStateOf, planAttachment } from "./plan.ts";
-import { endpointOf, writeRecord } from "./record.ts";
-import { readWorkload, type Workload } from "./workload.ts";
+import { endpointOf, readWorkload, type Workload, writeRecord } from "./workload.ts";
 
 export async function add(call: AddCall, node: Node): Promise<CniResult> {
   const { log } = call;
   await using undo = new AsyncDisposableStack();
   await readyForPods(call, node);
   const workload = await readWorkload(call, node);
-  const plan = planAttachment(call.config, planInput(call, workload));
+  const plan = planAttachment(call, workload);
   log.step("datastore");
   const lease = undo.use(await takeAddresses(call, workload, node));
   log.step("ipam");
@@ -45,17 +44,6 @@ async function keepAttachment(call: AddCall, workload: Workload, lease: Lease, n
   const { record } = workload;
   if (record !== undefined) await writeRecord(withProfile(record, call.request.network), workload, node);
   return resultOf(call, lease, record?.mac);
-}
-
-function planInput(call: AddCall, { requests, recorded }: Workload) {
-  const predecessors = recorded === undefined ? [] : [recorded.containerID];
-  return {
-    ...call,
-    predecessors,
-    mac: requests.mac,
-    customDestinations: call.ipamSection.destinations,
-    forwardOnNode: call.forwardsOnNode,
-  };
 }
 
 /** C§5.1: the two ends of the link, the addresses without gateway, IPAM's routes and DNS as they came. */

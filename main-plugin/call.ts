@@ -120,7 +120,9 @@ export function resolveAddCall(networkCall: NetworkCall): AddCall {
   verifyNamespacePath(request.netns);
   refuseOwnNamespace(request);
   const ipamSection = readIpamSection(request, call.traits.nodesAreObjects);
-  return { ...call, hostInterface, mtu, requested, ipam: findIpam(request, config), ipamSection };
+  const ipam = findIpam(request, config);
+  call.log.step("checks");
+  return { ...call, hostInterface, mtu, requested, ipam, ipamSection };
 }
 
 /**

@@ -8,48 +8,48 @@
  * The link is this node's own business. The datastore is left alone while its cluster cannot be asked, or says that it is not ready:
  * a runtime comes back until everything is gone.
  */
-
 import { refuseOwnNamespace } from "../lib/cni/own-namespace.ts";
-import type { CniRequest } from "../lib/cni/protocol.ts";
 import { checkDataplaneType } from "../lib/config/add-checks.ts";
-import type { NetworkConfig } from "../lib/config/network-config.ts";
 import { checkNodenameFile } from "../lib/config/node-name.ts";
-import { identifyAttachment } from "./attachment.ts";
-import { assertClusterReady } from "./cluster-ready.ts";
-import { chooseIpam } from "./ipam.ts";
-import { ipamStdinForDel } from "./ipam-stdin.ts";
-import { Outcome } from "./outcome.ts";
-import { removeLink } from "./remove-link.ts";
-import type { Services } from "./services.ts";
+import type { AttachmentCall } from "./call.ts";
+import { assertClusterReady } from "./gates.ts";
+import { connectIpam, findIpam, ipamInput } from "./ipam-source.ts";
+import type { Node } from "./node.ts";
+import { Teardown } from "./teardown.ts";
 
-export async function del(request: CniRequest, config: NetworkConfig, services: Services): Promise<void> {
-  const { log } = services;
+export async function del(call: AttachmentCall, node: Node): Promise<void> {
+  const { request, config, log } = call;
   checkDataplaneType(config);
-  const attachment = identifyAttachment(request, config, services.env);
-  const outcome = new Outcome(log);
-  const isUnplugged = await outcome.attempt("remove the link", async () => {
+  const teardown = new Teardown(log);
+  const isUnplugged = await teardown.attempt("remove the link", async () => {
     // Or the interface that goes could be one of the node's own.
     refuseOwnNamespace(request);
-    await removeLink(attachment, services);
+    await removeLink(call, node);
   });
   log.step("dataplane");
 
-  const isReady = await outcome.attempt("ask the cluster", async () => {
-    checkNodenameFile(config, services.datastoreType);
-    await assertClusterReady(services);
+  const isReady = await teardown.attempt("ask the cluster", async () => {
+    checkNodenameFile(config, call.datastore);
+    await assertClusterReady(call, node);
   });
   log.step("cluster");
-  if (!isReady) return outcome.report();
+  if (!isReady) return teardown.report();
 
-  const isForgotten = await outcome.attempt("remove the endpoint", async () => {
-    const { records } = await services.datastore();
-    log.debug("record of the endpoint", { clearing: await records.clear(attachment.endpointKey, request.containerId) });
+  const isForgotten = await teardown.attempt("remove the endpoint", async () => {
+    const { records } = await node.datastore();
+    log.debug("record of the endpoint", { clearing: await records.clear(call.endpointKey, request.containerId) });
   });
   log.step("endpoint");
   // An address is free only when no interface carries it and no record names it (invariant 3).
   if (isUnplugged && isForgotten) {
-    await outcome.attempt("release the addresses", () => chooseIpam(request, config, ipamStdinForDel(request), services).run("DEL"));
+    await teardown.attempt("release the addresses", () => connectIpam(findIpam(request, config), ipamInput(call), call, node).run("DEL"));
     log.step("ipam");
   }
-  outcome.report();
+  teardown.report();
+}
+
+/** What belongs to another container by now stays. */
+async function removeLink({ sandbox, podInterface, hostInterface, owner, log }: AttachmentCall, { dataplane }: Node): Promise<void> {
+  const { keptFor } = await dataplane.remove({ sandbox, podInterface, hostInterface, owner });
+  if (keptFor !== undefined) log.info(`${hostInterface} is another container's by now and stays`, { alias: keptFor });
 }

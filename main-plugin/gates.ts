@@ -5,7 +5,6 @@
 import { existsSync, type FSWatcher, watch } from "node:fs";
 import { join } from "node:path";
 import type { Environment } from "../lib/cni/environment.ts";
-import type { Datastore } from "../lib/datastore/datastore.ts";
 import type { ClusterInformation } from "../lib/datastore/resources.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { proxyFor, proxyOption } from "../lib/kubernetes/config/proxy.ts";
@@ -26,8 +25,8 @@ const LOOK_EVERY_MS = 500;
 
 /** Before anything is read: who waits at a gate must not go by what the pod said before. @throws as the two that it calls */
 export async function readyForPods(call: NetworkCall, node: Node): Promise<void> {
-  if (call.traits.poolsFrom === "cluster")
-    await assertClusterReady(await withContext("error creating calico client", () => node.datastore()));
+  if (hasCluster(call)) await withContext("error creating calico client", () => node.datastore());
+  await assertClusterReady(call, node);
   call.log.step("cluster");
   await awaitReadinessGates(call.config.readinessGates, call.env);
 }
@@ -41,16 +40,23 @@ export async function policyReady({ config, log }: NetworkCall, endpoint: Worklo
 }
 
 /**
- * An upgrade or a migration of the cluster says no (C§2.1 steps 8 and 9).
+ * An upgrade or a migration of the cluster says no (C§2.1 steps 8 and 9). A node without a cluster is always ready.
  * @throws TortieError `cluster-not-ready`, `datastore-object-missing`; DatastoreError
  */
-export async function assertClusterReady({ clusterInformation }: Pick<Datastore, "clusterInformation">): Promise<void> {
+export async function assertClusterReady(call: Pick<NetworkCall, "traits">, node: Pick<Node, "datastore">): Promise<void> {
+  if (!hasCluster(call)) return;
+  const { clusterInformation } = await node.datastore();
   const { datastoreReady } = await withContext("error getting ClusterInformation", async () =>
     existing((await clusterInformation.get("default"))?.value),
   );
   if (datastoreReady === true) return;
   const reason = datastoreReady === false ? "" : ": datastoreReady of ClusterInformation default is not set";
   throw new TortieError("cluster-not-ready", `Calico is currently not ready to process requests${reason}`);
+}
+
+/** Somebody else may pause the datastore. */
+function hasCluster({ traits }: Pick<NetworkCall, "traits">): boolean {
+  return traits.poolsFrom === "cluster";
 }
 
 function existing(found: ClusterInformation | undefined): ClusterInformation {

@@ -5,66 +5,57 @@
  * Records that are annotations of pods are the IPAM plugin's to blank: only the addresses say which pods they were given to, and a
  * plugin may not list pods (C§8.2).
  */
-import type { CniRequest, ValidAttachment } from "../lib/cni/protocol.ts";
-import type { NetworkConfig } from "../lib/config/network-config.ts";
-import { nodeName } from "../lib/config/node-name.ts";
+import type { ValidAttachment } from "../lib/cni/protocol.ts";
 import { attachmentsToKeep } from "../lib/config/valid-attachments.ts";
 import { isDatastoreFailure } from "../lib/datastore/errors.ts";
 import type { WorkloadEndpoint } from "../lib/workload/workload-endpoint.ts";
-import { assertClusterReady } from "./cluster-ready.ts";
-import { chooseIpam } from "./ipam.ts";
-import { encode } from "./ipam-stdin.ts";
-import { Outcome } from "./outcome.ts";
-import type { Services } from "./services.ts";
+import type { NetworkCall } from "./call.ts";
+import { assertClusterReady } from "./gates.ts";
+import { encode } from "./host-local.ts";
+import { connectIpam, findIpam } from "./ipam-source.ts";
+import type { Node } from "./node.ts";
+import { Teardown } from "./teardown.ts";
 
-export async function gc(request: CniRequest, config: NetworkConfig, services: Services): Promise<void> {
+export async function gc(call: NetworkCall, node: Node): Promise<void> {
+  const { request, config, log } = call;
   const validAttachments = attachmentsToKeep(config);
-  const outcome = new Outcome(services.log);
+  const teardown = new Teardown(log);
   const kept = [...validAttachments];
-  for (const link of await services.dataplane.list()) {
+  for (const link of await node.dataplane.list()) {
     const { hostInterface, owner } = link;
     if (owner === undefined) {
-      await outcome.attempt(`remove ${hostInterface}, which an ADD that was killed left`, () => services.dataplane.remove(link));
+      await teardown.attempt(`remove ${hostInterface}, which an ADD that was killed left`, () => node.dataplane.remove(link));
       continue;
     }
     if (owner.network !== request.network || isListed(validAttachments, owner.containerId, owner.interfaceName)) continue;
-    const isGone = await outcome.attempt(`remove the link ${hostInterface} of container ${owner.containerId}`, () =>
-      services.dataplane.remove(link),
+    const isGone = await teardown.attempt(`remove the link ${hostInterface} of container ${owner.containerId}`, () =>
+      node.dataplane.remove(link),
     );
     if (!isGone) kept.push({ containerID: owner.containerId, ifname: owner.interfaceName });
   }
-  services.log.step("dataplane");
+  log.step("dataplane");
 
-  if (!(await outcome.attempt("ask the cluster", () => assertClusterReady(services)))) return outcome.report();
-  await outcome.attempt("release the addresses", () => collectAddresses(request, config, kept, services));
-  services.log.step("ipam");
-  if (services.datastoreType !== "kubernetes") {
-    await outcome.attempt("remove the endpoints", () => collectEndpoints(request, config, kept, services));
-    services.log.step("endpoint");
+  if (!(await teardown.attempt("ask the cluster", () => assertClusterReady(call, node)))) return teardown.report();
+  await teardown.attempt("release the addresses", () => collectAddresses(kept, call, node));
+  log.step("ipam");
+  if (call.traits.endpointsAre === "objects") {
+    await teardown.attempt("remove the endpoints", () => collectEndpoints(kept, call, node));
+    log.step("endpoint");
   }
-  outcome.report();
+  teardown.report();
 }
 
-async function collectAddresses(
-  request: CniRequest,
-  config: NetworkConfig,
-  kept: readonly ValidAttachment[],
-  services: Services,
-): Promise<void> {
+async function collectAddresses(kept: readonly ValidAttachment[], call: NetworkCall, node: Node): Promise<void> {
+  const { request, config } = call;
   const netconf = { ...request.netconf, "cni.dev/valid-attachments": kept.map((one) => ({ ...one })) };
-  await chooseIpam(request, { ...config, validAttachments: kept }, encode(netconf), services).run("GC");
+  const input = { request: { ...request, netconf, stdin: encode(netconf) }, config: { ...config, validAttachments: kept } };
+  await connectIpam(findIpam(request, config), input, call, node).run("GC");
 }
 
-async function collectEndpoints(
-  request: CniRequest,
-  config: NetworkConfig,
-  kept: readonly ValidAttachment[],
-  services: Services,
-): Promise<void> {
-  const { endpoints } = await services.datastore();
-  const node = nodeName(config);
+async function collectEndpoints(kept: readonly ValidAttachment[], { request, nodeName }: NetworkCall, node: Node): Promise<void> {
+  const { endpoints } = await node.datastore();
   const isOrphan = (endpoint: WorkloadEndpoint) =>
-    endpoint.node === node &&
+    endpoint.node === nodeName &&
     endpoint.profiles.length === 1 &&
     endpoint.profiles[0] === request.network &&
     !isListed(kept, endpoint.containerID, endpoint.endpoint);

@@ -15,7 +15,7 @@ import type { JsonObject } from "../lib/json/value.ts";
 import { baseName, isThere } from "../lib/system/files.ts";
 import { configWithPodPools, withPodPools } from "../lib/workload/annotations/ipam-netconf.ts";
 import type { AddCall, NetworkCall } from "./call.ts";
-import { encode, hostLocalSection, withPodCidrs } from "./host-local.ts";
+import { encode, hostLocalSection, ipamStdinForDel, withPodCidrs } from "./host-local.ts";
 import type { Node } from "./node.ts";
 import type { Workload } from "./workload.ts";
 
@@ -56,7 +56,6 @@ export interface IpamSource {
   run(command: OtherCommand): Promise<void>;
 }
 
-type IpamCaller = Pick<NetworkCall, "config" | "env" | "log" | "datastore" | "nodeName">;
 type OtherCommand = Exclude<CniCommand, "ADD" | "VERSION">;
 
 /** @throws TortieError `delegate-not-found` when CNI_PATH holds no such plugin, `netconf-value` */
@@ -100,17 +99,15 @@ async function ipamOfNode({ config, nodeName }: AddCall, ipam: JsonObject, node:
   return withPodCidrs(ipam, name, found.podCIDRs);
 }
 
+/** The plugin's input for every other verb. */
+export function ipamInput({ request, config }: NetworkCall): IpamInput {
+  return { request: { ...request, stdin: ipamStdinForDel(request) }, config };
+}
+
 /**
- * @param input of an ADD; every other verb has the request's own, but for what `ipamStdinForDel` changes
  * @param isRepeated the container still uses what an earlier ADD got: nothing is released when this one fails
  */
-export function connectIpam(
-  plugin: IpamPlugin,
-  input: IpamInput,
-  call: IpamCaller,
-  node: Pick<Node, "ipam">,
-  isRepeated = false,
-): IpamSource {
+export function connectIpam(plugin: IpamPlugin, input: IpamInput, call: NetworkCall, node: Node, isRepeated = false): IpamSource {
   return plugin.isInProcess ? inProcess(input, call, node) : new DelegatedIpam(plugin.executable, input, call, isRepeated);
 }
 
@@ -118,10 +115,10 @@ export function connectIpam(
 class DelegatedIpam implements IpamSource {
   readonly #executable: string;
   readonly #input: IpamInput;
-  readonly #call: IpamCaller;
+  readonly #call: NetworkCall;
   readonly #isRepeated: boolean;
 
-  constructor(executable: string, input: IpamInput, call: IpamCaller, isRepeated: boolean) {
+  constructor(executable: string, input: IpamInput, call: NetworkCall, isRepeated: boolean) {
     this.#executable = executable;
     this.#input = input;
     this.#call = call;
@@ -173,7 +170,7 @@ function isNothingOfAzure(command: OtherCommand, { request, config }: IpamInput)
 }
 
 /** Our own plugin, served by this process. */
-function inProcess(input: IpamInput, call: IpamCaller, node: Pick<Node, "ipam">): IpamSource {
+function inProcess(input: IpamInput, call: NetworkCall, node: Node): IpamSource {
   const add = async (address: Address | undefined, mustBeNew: boolean): Promise<Grant> => {
     const added = await ipamAdd(requestFor(input, address), input.config, await node.ipam(call), { mustBeNew });
     const undo = new AsyncDisposableStack();

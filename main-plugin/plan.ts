@@ -7,7 +7,8 @@ import type { AttachmentName } from "../dataplane/alias.ts";
 import type { DesiredState, Route, Sysctl } from "../dataplane/desired-state.ts";
 import { type Address, type Family, hostPrefix, type Prefix, parseAddress, parsePrefix } from "../lib/addresses/address.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
-import { TortieError } from "../lib/errors/errors.ts";
+import type { AddCall } from "./call.ts";
+import type { Workload } from "./workload.ts";
 
 /** MAC of every host end (C§4.1). */
 const HOST_MAC = "ee:ee:ee:ee:ee:ee";
@@ -28,6 +29,7 @@ export interface AttachmentPlan {
   readonly hostInterface: string;
   readonly podInterface: string;
   readonly owner: AttachmentName;
+  /** Containers that the workload's record names: their link may be replaced. */
   readonly predecessors: readonly string[];
   readonly device: DesiredState["device"];
   readonly mac: string | undefined;
@@ -38,33 +40,20 @@ export interface AttachmentPlan {
   readonly forwardOnNode: boolean;
 }
 
-/** Facts that the plan is made of. */
-export interface PlanInput {
-  readonly sandbox: string;
-  readonly hostInterface: string;
-  readonly podInterface: string;
-  readonly owner: AttachmentName;
-  /** Containers that the workload's record names. */
-  readonly predecessors: readonly string[];
-  readonly mtu: number;
-  readonly mac: string | undefined;
-  /** Destinations that host-local's configuration asks for; empty for every other IPAM plugin (C§2.3 S3). */
-  readonly customDestinations: readonly string[];
-  readonly forwardOnNode: boolean;
-}
-
-export function planAttachment(config: NetworkConfig, input: PlanInput): AttachmentPlan {
+/** @param workload absent: nobody can be asked, and what it requests is not known */
+export function planAttachment(call: AddCall, workload: Workload | undefined): AttachmentPlan {
+  const { config } = call;
   return {
-    sandbox: input.sandbox,
-    hostInterface: input.hostInterface,
-    podInterface: input.podInterface,
-    owner: input.owner,
-    predecessors: input.predecessors,
-    device: { kind: config.deviceType === "netkit" ? "netkit" : "veth", mtu: Math.max(0, input.mtu), queues: config.numQueues },
-    mac: input.mac,
-    destinations: routeDestinations(config, input.customDestinations),
+    sandbox: call.sandbox,
+    hostInterface: call.hostInterface,
+    podInterface: call.podInterface,
+    owner: call.owner,
+    predecessors: workload?.recorded === undefined ? [] : [workload.recorded.containerID],
+    device: { kind: config.deviceType === "netkit" ? "netkit" : "veth", mtu: Math.max(0, call.mtu), queues: config.numQueues },
+    mac: workload?.requests.mac,
+    destinations: routeDestinations(config, call.ipamSection.destinations),
     allowIpForwarding: config.containerSettings.allowIpForwarding,
-    forwardOnNode: input.forwardOnNode,
+    forwardOnNode: call.forwardsOnNode,
   };
 }
 
@@ -73,15 +62,6 @@ function routeDestinations(config: NetworkConfig, texts: readonly string[]): rea
   if (texts.length === 0) return DEFAULT_ROUTES;
   const custom = texts.flatMap((text) => parsePrefix(text) ?? []);
   return config.includeDefaultRoutes ? [...DEFAULT_ROUTES, ...custom] : custom;
-}
-
-/** Pod addresses are always single hosts, whatever mask the IPAM plugin returned (C§4.1). */
-export function narrowAddress(text: string): Prefix {
-  const prefix = parsePrefix(text);
-  if (prefix === undefined) {
-    throw new TortieError("result-invalid", `the IPAM plugin returned the address "${text}", which is not an address with a prefix length`);
-  }
-  return hostPrefix(prefix.address);
 }
 
 /**

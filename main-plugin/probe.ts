@@ -4,7 +4,6 @@ import { print } from "../cmd/plugin.ts";
 import type { Environment } from "../lib/cni/environment.ts";
 import { renderError } from "../lib/cni/error-output.ts";
 import { readStandardInput } from "../lib/cni/stdin.ts";
-import { chooseDatastore } from "../lib/config/datastore-choice.ts";
 import { decodeNetworkConfig } from "../lib/config/decode.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
 import type { Datastore } from "../lib/datastore/datastore.ts";
@@ -13,7 +12,7 @@ import { openDatastore } from "../lib/datastore/open.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { parseJson } from "../lib/json/parse.ts";
 import { isJsonObject, type JsonObject } from "../lib/json/value.ts";
-import { assertClusterReady } from "./cluster-ready.ts";
+import { assertClusterReady } from "./gates.ts";
 
 /** For each question to the datastore (C§0.3). */
 const TIME_LIMIT_MS = 2000;
@@ -29,7 +28,7 @@ export async function probe(env: Environment): Promise<number> {
       );
     }
     await using datastore = await openDatastore(config, env);
-    await askDatastore(datastore, config, env);
+    await askDatastore(datastore, config);
     return 0;
   } catch (error) {
     print(
@@ -49,12 +48,12 @@ function readNetconf(): JsonObject {
   throw new Error("failed to load netconf: a JSON object is wanted");
 }
 
-async function askDatastore(datastore: Datastore, config: NetworkConfig, env: Environment): Promise<void> {
-  if (chooseDatastore(config, env) === "local") {
+async function askDatastore(datastore: Datastore, config: NetworkConfig): Promise<void> {
+  if (datastore.traits.poolsFrom === "netconf") {
     await datastore.clusterInformation.get("default");
     return;
   }
-  await inTime("ClusterInformation", datastore, assertClusterReady({ isStandalone: false, datastore: async () => datastore }));
+  await inTime("ClusterInformation", datastore, assertClusterReady(datastore, { datastore: async () => datastore }));
   const core = coreOf(datastore);
   if (config.kubernetes.kubeconfig === undefined || core === undefined) return;
   await inTime("the version of the API server", datastore, core.serverVersion(TIME_LIMIT_MS));

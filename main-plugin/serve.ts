@@ -1,37 +1,31 @@
 /** One call of the main plugin on one node: the verb that CNI_COMMAND names, for an executable and for whoever serves many calls. */
 import { renderResult } from "../lib/cni/result.ts";
 import { ABSENT_VERSION_OF_MAIN_RESULT } from "../lib/cni/version.ts";
-import { createAccess } from "./access.ts";
 import { add } from "./add.ts";
-import { type NetworkCall, resolveAddCall } from "./call.ts";
+import { type NetworkCall, resolveAddCall, resolveAttachmentCall } from "./call.ts";
 import { check } from "./check.ts";
 import { del } from "./del.ts";
 import { gc } from "./gc.ts";
 import type { Node } from "./node.ts";
-import { createServices } from "./services.ts";
 import { status } from "./status.ts";
 
 /** @returns what is to be printed: the result of ADD, nothing for the other verbs */
 export async function serve(call: NetworkCall, node: Node): Promise<string | undefined> {
-  const { request, config, env, log } = call;
-  if (request.command === "ADD") {
-    const addCall = resolveAddCall(call);
-    log.step("checks");
-    return renderResult(await add(addCall, node), request.cniVersion ?? ABSENT_VERSION_OF_MAIN_RESULT);
-  }
-  const services = createServices(config, createAccess(config, env, log));
-  switch (request.command) {
+  const { command, cniVersion } = call.request;
+  switch (command) {
+    case "ADD":
+      return renderResult(await add(resolveAddCall(call), node), cniVersion ?? ABSENT_VERSION_OF_MAIN_RESULT);
     case "DEL":
-      await del(request, config, services);
+      await del(resolveAttachmentCall(call), node);
       return undefined;
     case "CHECK":
-      await check(request, config, services);
+      await check(resolveAddCall(call), node);
       return undefined;
     case "STATUS":
-      await status(request, config, services);
+      await status(call, node);
       return undefined;
     case "GC":
-      await gc(request, config, services);
+      await gc(call, node);
       return undefined;
   }
 }

@@ -6,37 +6,32 @@
  * paused or does not answer, and a readiness gate that is closed, pass by themselves and do not concern the pods that run: they are lines
  * of the log, which `tortiectl cni status` shows (invariant 12).
  */
-import type { CniRequest } from "../lib/cni/protocol.ts";
-import type { NetworkConfig } from "../lib/config/network-config.ts";
 import { DatastoreError } from "../lib/datastore/errors.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
-import { assertAddPossible } from "./attachment.ts";
-import { assertClusterReady } from "./cluster-ready.ts";
-import { findIpam } from "./find-ipam.ts";
+import { assertAddPossible, type NetworkCall } from "./call.ts";
+import { assertClusterReady, assertReadinessGates } from "./gates.ts";
 import { inTime } from "./in-time.ts";
-import { chooseIpam } from "./ipam.ts";
-import { ipamStdinForDel } from "./ipam-stdin.ts";
-import type { Services } from "./services.ts";
+import { connectIpam, findIpam, ipamInput } from "./ipam-source.ts";
+import type { Node } from "./node.ts";
 
 /** @throws TortieError `status-unavailable` */
-export async function status(request: CniRequest, config: NetworkConfig, services: Services): Promise<void> {
-  await unavailableUnless("configuration", async () => assertAddPossible(config, services.env));
-  await unavailableUnless("IPAM plugin", async () => findIpam(request, config));
-  await unavailableUnless("datastore", () => openDatastore(services));
-  await logUnlessOpen(config, services);
+export async function status(call: NetworkCall, node: Node): Promise<void> {
+  const { request, config } = call;
+  await unavailableUnless("configuration", async () => assertAddPossible(call));
+  const plugin = await unavailableUnless("IPAM plugin", async () => findIpam(request, config));
+  await unavailableUnless("datastore", () => openDatastore(call, node));
+  await logUnlessOpen(call);
   // An IPAM plugin that cannot ask the cluster has nothing to add.
-  if (await isAnswering(services)) await chooseIpam(request, config, ipamStdinForDel(request), services).run("STATUS");
+  if (await isAnswering(call, node)) await connectIpam(plugin, ipamInput(call), call, node).run("STATUS");
 }
 
 /** A file is opened here; of an API server only the way to it is read. */
-async function openDatastore(services: Services): Promise<void> {
-  const datastore = await services.datastore();
-  if (services.isStandalone) await datastore.clusterInformation.get("default");
+async function openDatastore({ traits }: NetworkCall, node: Node): Promise<void> {
+  const datastore = await node.datastore();
+  if (traits.poolsFrom === "netconf") await datastore.clusterInformation.get("default");
 }
 
-async function logUnlessOpen({ readinessGates }: NetworkConfig, { log, env }: Services): Promise<void> {
-  if (readinessGates.length === 0) return;
-  const { assertReadinessGates } = await import("./readiness-gates.ts");
+async function logUnlessOpen({ config: { readinessGates }, env, log }: NetworkCall): Promise<void> {
   try {
     await inTime(assertReadinessGates(readinessGates, env));
   } catch (error) {
@@ -45,13 +40,13 @@ async function logUnlessOpen({ readinessGates }: NetworkConfig, { log, env }: Se
 }
 
 /** @throws TortieError `status-unavailable` when it is this node that cannot ask */
-async function isAnswering(services: Services): Promise<boolean> {
+async function isAnswering(call: NetworkCall, node: Node): Promise<boolean> {
   try {
-    await inTime(assertClusterReady(services));
+    await inTime(assertClusterReady(call, node));
     return true;
   } catch (error) {
     if (!passesByItself(error)) throw unavailable("datastore", error);
-    services.log.error(`no ADD can be served now: ${messageOf(error)}`);
+    call.log.error(`no ADD can be served now: ${messageOf(error)}`);
     return false;
   }
 }
@@ -61,9 +56,9 @@ function passesByItself(error: unknown): boolean {
   return error instanceof TortieError && ["cluster-not-ready", "datastore-object-missing"].includes(error.word);
 }
 
-async function unavailableUnless(what: string, probe: () => Promise<unknown>): Promise<void> {
+async function unavailableUnless<T>(what: string, probe: () => Promise<T>): Promise<T> {
   try {
-    await probe();
+    return await probe();
   } catch (error) {
     throw unavailable(what, error);
   }

@@ -4,23 +4,24 @@
  * A plain container's record is an endpoint in the datastore; a pod's on Kubernetes is three annotations of its own, beside those that
  * people write to request something (C§3.1, C§7.6). One GET of the pod serves both.
  */
+import { formatPrefix } from "../lib/addresses/address.ts";
 import { isCalicoIpam } from "../lib/config/ipam-section.ts";
 import type { EndpointRecord } from "../lib/datastore/endpoint-records.ts";
 import type { KubernetesCore } from "../lib/datastore/kubernetes/core/core.ts";
 import { recordOfPod } from "../lib/datastore/kubernetes/pod-record.ts";
 import { TortieError } from "../lib/errors/errors.ts";
 import type { Namespace, NamespacedName } from "../lib/kubernetes/objects.ts";
+import { floatingNats } from "../lib/workload/annotations/floating-ips.ts";
 import { withoutAnnotations } from "../lib/workload/annotations/no-annotations.ts";
 import { wishedSourcePrefixes } from "../lib/workload/annotations/source-prefixes.ts";
 import { type PodWishes, podWishes } from "../lib/workload/annotations/wishes.ts";
+import { buildEndpoint } from "../lib/workload/endpoint.ts";
 import { POD_ENDPOINT, workloadEndpointNamePrefix } from "../lib/workload/endpoint-name.ts";
 import type { WorkloadIdentity } from "../lib/workload/identity.ts";
 import type { WorkloadEndpoint } from "../lib/workload/workload-endpoint.ts";
+import type { Lease } from "./addresses.ts";
 import type { AddCall } from "./call.ts";
 import type { Node } from "./node.ts";
-
-type Reading = Pick<AddCall, "identity" | "endpointKey" | "config" | "requested">;
-type Reader = Pick<Node, "datastore" | "core">;
 
 export type RecordedAddresses = EndpointRecord;
 
@@ -37,7 +38,7 @@ export interface Workload {
 }
 
 /** @throws TortieError `annotation-invalid`, `feature-disabled`, `identity-invalid`, `datastore-object-missing`; DatastoreError */
-export async function readWorkload(call: Reading, node: Reader): Promise<Workload> {
+export async function readWorkload(call: AddCall, node: Node): Promise<Workload> {
   const core = await node.core();
   return core === undefined ? readPlainContainer(call, node) : readPod(call, core);
 }
@@ -56,12 +57,35 @@ export async function hasSibling({ identity, endpointKey }: AddCall, node: Node)
   return siblings.some(({ value }) => value.containerID === identity.containerId);
 }
 
-async function readPlainContainer({ identity, endpointKey, requested }: Reading, node: Reader): Promise<Workload> {
+/** The record of an attachment whose links are up (C§7.1). @throws TortieError `annotation-invalid` */
+export function endpointOf(call: AddCall, workload: Workload, lease: Pick<Lease, "addresses">, mac: string): WorkloadEndpoint {
+  const { config } = call;
+  const addresses = lease.addresses.map(formatPrefix);
+  return buildEndpoint({
+    identity: workload.identity,
+    network: config.name,
+    policyType: config.policy.type,
+    addresses,
+    hostInterface: call.hostInterface,
+    mac,
+    mesosLabels: config.mesosLabels,
+    ipNATs: floatingNats(workload.requests.floatingIps, addresses),
+    allowedSourcePrefixes: workload.requests.allowedSourcePrefixes,
+  });
+}
+
+/** Creates or replaces the record: the newest sandbox of a workload owns it. */
+export async function writeRecord(endpoint: WorkloadEndpoint, { podUid, recorded }: Workload, node: Node): Promise<void> {
+  const { records } = await node.datastore();
+  await records.write(endpoint, { podUid, containerID: recorded?.containerID });
+}
+
+async function readPlainContainer({ identity, endpointKey, requested }: AddCall, node: Node): Promise<Workload> {
   const record = (await (await node.datastore()).endpoints.get(endpointKey))?.value;
   return { identity, requests: withoutAnnotations(requested), recorded: record, record, podUid: undefined };
 }
 
-async function readPod({ identity, config, requested }: Reading, core: KubernetesCore): Promise<Workload> {
+async function readPod({ identity, config, requested }: AddCall, core: KubernetesCore): Promise<Workload> {
   const key = { namespace: identity.namespace, name: identity.pod };
   const pod = (await core.pod(key)) ?? (await missing(key, core));
   if (pod.nodeName === "") {

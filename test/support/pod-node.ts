@@ -22,10 +22,9 @@ import type { JsonObject } from "../../lib/json/value.ts";
 import type { Namespace, Pod } from "../../lib/kubernetes/objects.ts";
 import type { Logger } from "../../lib/log/logger.ts";
 import { add } from "../../main-plugin/add.ts";
-import { resolveAddCall, resolveNetworkCall } from "../../main-plugin/call.ts";
+import { type NetworkCall, resolveAddCall, resolveAttachmentCall, resolveNetworkCall } from "../../main-plugin/call.ts";
 import { del } from "../../main-plugin/del.ts";
 import type { Node } from "../../main-plugin/node.ts";
-import type { Services } from "../../main-plugin/services.ts";
 import { type Call, type Fate, type MemoryDatastore, MemoryStore } from "./memory-datastore.ts";
 import { samplePool } from "./samples.ts";
 
@@ -90,12 +89,11 @@ export class PodNode implements AsyncDisposable {
   }
 
   async add(call: PodCall = {}): Promise<CniResult> {
-    const [request, config] = this.#call("ADD", call);
-    return add(resolveAddCall(resolveNetworkCall(request, config, {}, this.#log)), this.#node());
+    return add(resolveAddCall(this.#call("ADD", call)), this.#node());
   }
 
-  del(call: PodCall = {}): Promise<void> {
-    return del(...this.#call("DEL", call), this.#services());
+  async del(call: PodCall = {}): Promise<void> {
+    return del(resolveAttachmentCall(this.#call("DEL", call)), this.#node());
   }
 
   annotations(): Readonly<Record<string, string>> {
@@ -127,7 +125,7 @@ export class PodNode implements AsyncDisposable {
   #call(
     command: "ADD" | "DEL",
     { container = "c1", interfaceName = "eth0", network = "net1", args, netns = "/proc/self/ns/net", conf = {} }: PodCall,
-  ): [CniRequest, ReturnType<typeof decodeNetworkConfig>] {
+  ): NetworkCall {
     const netconf: JsonObject = {
       name: network,
       type: "calico",
@@ -153,36 +151,20 @@ export class PodNode implements AsyncDisposable {
       network,
       cniVersion: "1.0.0",
     };
-    return [request, decodeNetworkConfig(netconf)];
+    return resolveNetworkCall(request, decodeNetworkConfig(netconf), {}, this.#log);
   }
 
   #node(): Node {
-    const services = this.#services();
+    const connected = this.#store.connect("plugin", (call) => this.#gate(call));
+    const datastore = this.#isOfCluster ? this.#asOfCluster(connected) : connected;
     return {
-      dataplane: services.dataplane,
-      datastore: services.datastore,
+      dataplane: this.#dataplane(),
+      datastore: async () => datastore,
       core: async () => (this.#isOfCluster ? this.#core() : undefined),
-      ipam: services.ipamServices,
+      ipam: async ({ nodeName, env, log }) => createIpamServices({ datastore, node: nodeName, env, log }),
       state: async () => NO_NODE_STATE,
       async [Symbol.asyncDispose]() {},
     };
-  }
-
-  #services(): Services {
-    const log = this.#log;
-    const connected = this.#store.connect("plugin", (call) => this.#gate(call));
-    const datastore = this.#isOfCluster ? this.#asOfCluster(connected) : connected;
-    const services: Services = {
-      env: {},
-      log,
-      dataplane: this.#dataplane(),
-      datastoreType: this.#isOfCluster ? "kubernetes" : "local",
-      isStandalone: !this.#isOfCluster,
-      datastore: async () => datastore,
-      core: async () => this.#core(),
-      ipamServices: async () => createIpamServices({ datastore, node: "worker-1", env: {}, log }),
-    };
-    return services;
   }
 
   get #log(): Logger {

@@ -1,7 +1,7 @@
 /** Work that goes on after an error: each step is tried, each failure logged, the first one reported at the end (design, invariant 4). */
 import type { Logger } from "../lib/log/logger.ts";
 
-export class Outcome {
+export class Teardown {
   readonly #log: Logger;
   #first: { readonly error: unknown } | undefined;
 

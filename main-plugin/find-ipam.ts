@@ -1,1 +1,0 @@
-export { findIpam, type IpamPlugin } from "./ipam-source.ts";

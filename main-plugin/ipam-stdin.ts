@@ -1,1 +1,0 @@
-export { encode, ipamStdinForDel, readIpamSection } from "./host-local.ts";

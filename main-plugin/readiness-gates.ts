@@ -1,1 +1,0 @@
-export { assertReadinessGates } from "./gates.ts";

@@ -1,1 +1,0 @@
-export { withContext as saying } from "./with-context.ts";
