@@ -7,21 +7,27 @@ import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { closeFile, directoryOf, makeDirectories, O_CREAT, O_WRONLY, openFile, statusOf } from "../lib/system/files.ts";
 import type { IpamServices } from "./services.ts";
 
-const FIRST_DELAY_MS = 100;
+const FIRST_PAUSE_MS = 100;
+const LONGEST_PAUSE_MS = 2000;
 
-/** @throws TortieError `datastore-unavailable` when the time is over, or at once when waiting cannot help */
+/**
+ * Tries again, with growing pauses, while others write the same affinities. A store that is away is not waited for here: its client has
+ * waited already, and the node's lock is held meanwhile.
+ *
+ * @throws TortieError `datastore-unavailable` when the time is over, or at once when waiting cannot help
+ */
 export async function upgradeLabelsOnce(services: IpamServices, signal: AbortSignal): Promise<void> {
   const marker = services.upgradeMarker;
   if (statusOf(marker) !== undefined) return;
-  for (let delay = FIRST_DELAY_MS; ; delay *= 2) {
+  for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
     try {
       await services.allocator.upgradeHost({ type: "host", name: services.node }, signal);
       break;
     } catch (error) {
-      if (!isDatastoreFailure(error, "unavailable", "conflict") || signal.aborted) {
+      if (isDatastoreFailure(error, "conflict") && !signal.aborted) await services.sleep(pause, signal);
+      else {
         throw new TortieError("datastore-unavailable", `failed to upgrade IPAM database: ${messageOf(error)}`, { cause: error });
       }
-      await services.sleep(delay);
     }
   }
   try {

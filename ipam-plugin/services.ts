@@ -5,6 +5,7 @@ import type { NamespacedName } from "../lib/kubernetes/objects.ts";
 import type { Logger } from "../lib/log/logger.ts";
 import { podEndpointKey } from "../lib/workload/endpoint.ts";
 import { type Allocator, type Clock, createAllocator } from "./allocator/allocator.ts";
+import { sleep } from "./allocator/retry.ts";
 import { takeNodeLock } from "./node-lock.ts";
 
 export interface IpamServices {
@@ -19,7 +20,8 @@ export interface IpamServices {
   readonly lock: typeof takeNodeLock;
   /** A signal that aborts after so many milliseconds. */
   readonly deadline: (milliseconds: number) => AbortSignal;
-  readonly sleep: (milliseconds: number) => Promise<void>;
+  /** Waits; an abort ends it early. */
+  readonly sleep: (milliseconds: number, signal: AbortSignal) => Promise<void>;
   /**
    * Blanks the annotations of a pod that name the addresses of this container; does nothing where no pod says whose they are.
    * @throws DatastoreError
@@ -41,7 +43,7 @@ export function createIpamServices(input: IpamServicesInput): IpamServices {
     clock,
     lock: takeNodeLock,
     deadline: (milliseconds) => AbortSignal.timeout(milliseconds),
-    sleep: Bun.sleep,
+    sleep,
     clearAnnotations: async (pod, containerId) => {
       const { records, traits } = input.datastore;
       if (traits.endpointsAre === "annotations") await records.clear(podEndpointKey(input.node, pod), containerId);

@@ -33,14 +33,45 @@ describe("the upgrade of labels", () => {
     expect((statSync(join(node.directory, "cni")).mode & 0o777).toString(8)).toBe("755");
   });
 
-  it("is repeated with growing pauses while the datastore is away", async () => {
+  it("is repeated while others write the same objects, with growing pauses of at most two seconds (R1)", async () => {
     await using node = new IpamNode();
     const marker = join(node.directory, "m");
     const slept: number[] = [];
-    const away = Array.from({ length: 3 }, () => new DatastoreError("unavailable", "away"));
-    await upgradeLabelsOnce(failing(node, marker, away, slept), new AbortController().signal);
-    expect(slept).toEqual([100, 200, 400]);
+    const overtaken = Array.from({ length: 7 }, () => new DatastoreError("conflict", "overtaken"));
+    await upgradeLabelsOnce(failing(node, marker, overtaken, slept), new AbortController().signal);
+    expect(slept).toEqual([100, 200, 400, 800, 1600, 2000, 2000]);
     expect(existsSync(marker)).toBe(true);
+  });
+
+  it("R1: fails at once while the datastore is away, whose client has waited already", async () => {
+    await using node = new IpamNode();
+    const slept: number[] = [];
+    const services = failing(node, join(node.directory, "m"), [new DatastoreError("unavailable", "away")], slept);
+    await expect(upgradeLabelsOnce(services, new AbortController().signal)).rejects.toThrow("failed to upgrade IPAM database: away");
+    expect(slept).toEqual([]);
+  });
+
+  it("R1: ends in the midst of a pause when the time is over", async () => {
+    await using node = new IpamNode();
+    const tried: number[] = [];
+    const upgradeHost = async (): Promise<number> => {
+      tried.push(performance.now());
+      throw new DatastoreError("conflict", "overtaken");
+    };
+    const allocator = { ...node.services.allocator, upgradeHost };
+    const over = new AbortController();
+    const services = {
+      ...node.services,
+      allocator,
+      upgradeMarker: join(node.directory, "m"),
+      sleep: (milliseconds: number, signal: AbortSignal) => {
+        const pausing = node.services.sleep(milliseconds * 1000, signal);
+        over.abort();
+        return pausing;
+      },
+    };
+    await expect(upgradeLabelsOnce(services, over.signal)).rejects.toThrow("failed to upgrade IPAM database: overtaken");
+    expect(tried).toHaveLength(2);
   });
 
   it("fails at once where waiting cannot help, in Calico's words, and leaves no marker", async () => {
