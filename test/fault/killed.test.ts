@@ -113,7 +113,7 @@ describe.each(CALLS)("Killed at every %s", (call) => {
   }, 600_000);
 });
 
-describe("Killed while another IPAM plugin looks for addresses, the links being made", () => {
+describe("Killed while another IPAM plugin looks for addresses", () => {
   /** An IPAM plugin whose first ADD ends its caller's life, and after that its own. */
   function deadlyIpam(node: Node): string {
     const [path, died] = [join(node.dir, "plugins"), join(node.dir, "died")];
@@ -140,7 +140,6 @@ kill -9 $PPID
     const call = { pod: await node.addPod(), conf, path: deadlyIpam(node) };
 
     expect(await node.cni("ADD", call)).toMatchObject({ signal: "SIGKILL", stdout: "" });
-    expect((await node.leftovers()).links).toHaveLength(1);
 
     if (recovery === "GC") {
       expect(await node.cni("GC", { ...call, conf: { ...conf, "cni.dev/valid-attachments": [] } })).toMatchObject({ exit: 0 });

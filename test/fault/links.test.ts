@@ -1,0 +1,67 @@
+/** Many deletions of links in one process, while somebody else deletes the same ones first. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { Node } from "../support/node.ts";
+
+const LINKS = 150;
+/** As many as the C library has for writes in the background (aio_init(3)). */
+const THREADS = 20;
+
+/**
+ * Deletes every interface when all threads are busy, so that no request has been sent when somebody else's deletion ends the removal. Then files are
+ * opened, which have the numbers that the sockets had, and the threads get free.
+ */
+function deleter(sandbox: string, directory: string): string {
+  return `
+    import { closeSync, openSync, readSync, readdirSync, readFileSync, writeSync } from "node:fs";
+    import { LinuxDataplane } from "${process.cwd()}/dataplane/linux/linux-dataplane.ts";
+    import { startWrite } from "${process.cwd()}/lib/system/background-write.ts";
+    const run = async (argv, stdin) => { const child = Bun.spawn(argv, { stdin: new Blob([stdin ?? ""]), stdout: "ignore" }); await child.exited; };
+    const dataplane = new LinuxDataplane();
+    const link = (name) => ({ sandbox: "${sandbox}", podInterface: name, hostInterface: "", owner: { network: "n", containerId: "c", interfaceName: name } });
+    const open = () => readdirSync("/proc/self/fd").length;
+    await run(["/usr/bin/mkfifo", "${directory}/pipe"]);
+    const pipes = Array.from({ length: ${THREADS} }, () => openSync("${directory}/pipe", "r+"));
+    const before = open();
+    writeSync(pipes[0], new Uint8Array(65536));
+    for (const pipe of pipes) startWrite(pipe, new Uint8Array(1));
+
+    const names = Array.from({ length: ${LINKS} }, (_, index) => "d" + index);
+    const removals = names.flatMap((name) => [dataplane.remove(link(name)), dataplane.remove(link(name))]);
+    const others = run(["/usr/bin/nsenter", "--net=${sandbox}", "/usr/sbin/ip", "-batch", "-"], names.map((name) => "link del " + name).join("\\n"));
+    const failures = (await Promise.allSettled(removals)).flatMap((one) => (one.status === "rejected" ? [String(one.reason)] : []));
+    await others;
+    const files = Array.from({ length: ${4 * LINKS} }, (_, index) => openSync("${directory}/file" + index, "a+"));
+    for (let left = 65536 + ${THREADS}; left > 0; ) left -= readSync(pipes[0], new Uint8Array(left));
+    for (let tries = 0; open() > before + files.length && tries < 200; tries++) await Bun.sleep(50);
+    const leaked = open() - before - files.length;
+    files.forEach(closeSync);
+    const written = readdirSync("${directory}").filter((name) => name.startsWith("file") && readFileSync("${directory}/" + name).length > 0);
+    console.log(JSON.stringify({ failures, written: written.length, leaked }));
+    process.exit(0);`;
+}
+
+describe("Links that somebody else deletes first", () => {
+  it("M3: are gone, and no request for them goes to a descriptor that is anything else by then", async () => {
+    await using node = await Node.create();
+    const pod = await node.addPod();
+    const batch = Array.from({ length: LINKS }, (_, index) => `link add d${index} type bridge`).join("\n");
+    expect(await node.run(["/usr/sbin/ip", "-batch", "-"], { stdin: batch }, pod)).toMatchObject({ exit: 0 });
+
+    const trace = join(node.dir, "trace");
+    const strace = ["/usr/bin/strace", "-f", "--seccomp-bpf", "-qq", "-yy", "-o", trace, "-e", "trace=pwrite64,write"];
+    const run = await node.run([...strace, process.execPath, "-e", deleter(pod.netnsPath, node.dir)]);
+
+    expect({ ...run, stdout: JSON.parse(run.stdout || "null") }).toMatchObject({
+      exit: 0,
+      stdout: { failures: [], written: 0, leaked: 0 },
+    });
+    expect(await node.podIp(pod, "-j", "link", "show")).toHaveLength(1);
+    // struct nlmsghdr of 32 bytes, type RTM_DELLINK, as strace prints it. The C library tries pwrite(2) first.
+    const writes = readFileSync(trace, "utf8")
+      .split("\n")
+      .filter((line) => line.includes(String.raw`" \0\0\0\21\0\5\0`));
+    expect(writes.length).toBeGreaterThanOrEqual(2 * LINKS);
+    expect(writes.filter((line) => !/write(64)?\(\d+<NETLINK:/.test(line))).toEqual([]);
+  });
+});
