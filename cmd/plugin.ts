@@ -10,9 +10,10 @@ import { readStandardInput } from "../lib/cni/stdin.ts";
 import { renderVersions } from "../lib/cni/version.ts";
 import { decodeNetworkConfig } from "../lib/config/decode.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
-import { messageOf } from "../lib/errors/errors.ts";
+import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { createLogger, type Logger } from "../lib/log/logger.ts";
 import { Secrets } from "../lib/log/secrets.ts";
+import { exitNow } from "../lib/system/exit.ts";
 import { writeAll } from "../lib/system/files.ts";
 import { refuseRuntimeVariables } from "../lib/system/runtime-environment.ts";
 import { warnOfExposedFiles } from "./least-privilege.ts";
@@ -20,8 +21,11 @@ import { VERSION } from "./version.ts";
 
 export interface Plugin {
   readonly name: string;
-  /** Serves one request; ADD returns its result as it is to be printed, the other verbs nothing. */
-  serve(request: CniRequest, config: NetworkConfig, log: Logger): Promise<string | undefined>;
+  /**
+   * Serves one request; ADD returns its result as it is to be printed, the other verbs nothing.
+   * @param signal aborts when the process shall end: an ADD takes back what it has made
+   */
+  serve(request: CniRequest, config: NetworkConfig, log: Logger, signal: AbortSignal): Promise<string | undefined>;
 }
 
 /** @returns the exit status */
@@ -43,7 +47,7 @@ export async function runPlugin(plugin: Plugin, env: Environment): Promise<numbe
     return 0;
   } catch (error) {
     fail(renderError(error, secrets));
-    return 1;
+    return error instanceof TortieError && error.word === "operation-interrupted" ? TERMINATED : 1;
   }
 }
 
@@ -66,7 +70,7 @@ async function serveLogged(plugin: Plugin, request: CniRequest, secrets: Secrets
   log.writeNow("info", `${request.command} begins`);
   warnOfExposedFiles(request, config, log);
   try {
-    const result = await plugin.serve(request, config, log);
+    const result = await plugin.serve(request, config, log, untilTerminated(request, log));
     log.info(`${request.command} done`);
     return result;
   } catch (error) {
@@ -75,6 +79,23 @@ async function serveLogged(plugin: Plugin, request: CniRequest, secrets: Secrets
   } finally {
     await log.flush();
   }
+}
+
+/** Exit status of a process that SIGTERM ended, as shells give it. */
+const TERMINATED = 143;
+
+/**
+ * What SIGTERM does: an ADD hears of it and takes back what it has made; any other operation ends at once, and is repeated by the runtime.
+ * Either way the log is written before. A second SIGTERM ends an ADD as well.
+ */
+function untilTerminated({ command }: CniRequest, log: Logger): AbortSignal {
+  const interruption = new AbortController();
+  process.on("SIGTERM", () => {
+    log.writeNow("error", "SIGTERM: the process was asked to end");
+    if (command !== "ADD" || interruption.signal.aborted) exitNow(TERMINATED);
+    interruption.abort(new TortieError("operation-interrupted", `${command} was interrupted by SIGTERM`));
+  });
+  return interruption.signal;
 }
 
 /** What a person sees who runs a plugin by hand, without CNI_COMMAND (I§1.1). */

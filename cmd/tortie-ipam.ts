@@ -29,12 +29,12 @@ export async function tortieIpam(argv: readonly string[], env: Environment): Pro
   }
   const plugin: Plugin = {
     name: "tortie-ipam",
-    async serve(request, config, log) {
+    async serve(request, config, log, signal) {
       takeLeastPrivilege(config, false, log);
       refuseOwnNamespace(request);
       // Not closed, as in the main plugin (main-plugin/services.ts).
       const datastore = await openDatastore(config, env, ({ message }) => log.error(`stored object: ${message}`));
-      const services = createIpamServices({ datastore, node: nodeName(config), env, log });
+      const services = createIpamServices({ datastore, node: nodeName(config), env, log, signal });
       const { ipamAdd, ipamResultOf, ipamRun } = await import("../ipam-plugin/ipam-plugin.ts");
       if (request.command === "ADD") {
         return renderResult(ipamResultOf(await ipamAdd(request, config, services)), request.cniVersion ?? ABSENT_VERSION);

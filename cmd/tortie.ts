@@ -24,11 +24,11 @@ export async function tortie(argv: readonly string[], env: Environment): Promise
   }
   const plugin: Plugin = {
     name: "tortie",
-    serve(request, config, log) {
+    serve(request, config, log, signal) {
       takeLeastPrivilege(config, executesIpam(request, config), log);
       // Not closed: the process ends with its one call, and the last process that closes a local datastore copies it back into its file,
       // with three waits for the disk (docs/decisions.md).
-      return serve(resolveNetworkCall(request, config, env, log), createNode(config, env, log));
+      return serve(resolveNetworkCall(request, config, env, log, signal), createNode(config, env, log));
     },
   };
   return runPlugin(plugin, env);

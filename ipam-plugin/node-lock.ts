@@ -28,16 +28,18 @@ export interface NodeLockOptions {
   /** The longest wait. Container runtimes kill a plugin after 120 s, and a killed plugin cannot say what it waited for. */
   readonly limitMs: number;
   readonly log: Pick<Logger, "writeNow">;
+  /** Ends the wait when it aborts. */
+  readonly signal?: AbortSignal;
 }
 
 type LockConfig = Pick<NetworkConfig, "ipamLockFile" | "ipamLockTimeoutSeconds">;
-type LockServices = Pick<IpamServices, "lock" | "deadline" | "log">;
+type LockServices = Pick<IpamServices, "lock" | "deadline" | "log" | "signal">;
 
 /**
  * Runs `work` under the lock, with a signal that aborts when its time is over, and whether others held the lock first: what was read
  * before may be old then.
  *
- * @throws TortieError `node-lock-timeout`
+ * @throws TortieError `node-lock-timeout`; the signal's reason
  */
 export async function withNodeLock<T>(
   config: LockConfig,
@@ -48,9 +50,9 @@ export async function withNodeLock<T>(
   return await work(services.deadline(TIME_LIMIT_MS), held?.hadToWait ?? false);
 }
 
-async function lockUnlessImpossible(config: LockConfig, { lock, log }: LockServices): Promise<NodeLock | undefined> {
+async function lockUnlessImpossible(config: LockConfig, { lock, log, signal }: LockServices): Promise<NodeLock | undefined> {
   try {
-    return await lock(config.ipamLockFile, { limitMs: config.ipamLockTimeoutSeconds * 1000, log });
+    return await lock(config.ipamLockFile, { limitMs: config.ipamLockTimeoutSeconds * 1000, log, signal });
   } catch (error) {
     if (error instanceof TortieError) throw error;
     log.error(`going on without the lock of this node: ${messageOf(error)}`);
@@ -78,11 +80,12 @@ export async function takeNodeLock(path: string, options: NodeLockOptions): Prom
 }
 
 /** Says so at once in the log: whoever waits may be killed before it ends. */
-async function waitForLock(path: string, turn: Turn, { limitMs, log }: NodeLockOptions): Promise<Disposable> {
+async function waitForLock(path: string, turn: Turn, { limitMs, log, signal }: NodeLockOptions): Promise<Disposable> {
   const end = performance.now() + limitMs;
   log.writeNow("info", `waiting for ${path}, held by ${lockHolder(path)}`);
   if (await comesBefore(turn, end)) {
     for (let pause = SHORTEST_PAUSE_MS; ; pause = Math.min(pause * 1.5, LONGEST_PAUSE_MS)) {
+      signal?.throwIfAborted();
       const lock = tryLockFile(path);
       if (lock !== undefined) return lock;
       const left = end - performance.now();

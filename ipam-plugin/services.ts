@@ -16,6 +16,8 @@ export interface IpamServices {
   readonly env: Environment;
   readonly log: Pick<Logger, "info" | "error" | "writeNow">;
   readonly clock: Clock;
+  /** Aborts when whoever asked wants no answer any more; what was taken is given back all the same. */
+  readonly signal: AbortSignal;
   /** Takes the node's lock; disposing gives it back. */
   readonly lock: typeof takeNodeLock;
   /** A signal that aborts after so many milliseconds. */
@@ -41,6 +43,7 @@ export function createIpamServices(input: IpamServicesInput): IpamServices {
   const clock = input.clock ?? systemClock;
   return {
     clock,
+    signal: new AbortController().signal,
     lock: takeNodeLock,
     deadline: (milliseconds) => AbortSignal.timeout(milliseconds),
     sleep,

@@ -1,6 +1,7 @@
 /**
  * CNI ADD: gives one attachment its addresses, link, routes and record, or leaves nothing behind (design §2, invariant 5).
- * The record is written last; whatever fails before takes everything back, in reverse order.
+ * The record is written last; whatever fails before takes everything back, in reverse order, and so
+ * does a caller that wants no answer any more (`call.signal`).
  */
 import { lacksPodEnd } from "../dataplane/desired-state.ts";
 import { formatPrefix } from "../lib/addresses/address.ts";
@@ -14,7 +15,7 @@ import { desiredStateOf, planAttachment } from "./plan.ts";
 import { endpointOf, readWorkload, type Workload, writeRecord } from "./workload.ts";
 
 export async function add(call: AddCall, node: Node): Promise<CniResult> {
-  const { log } = call;
+  const { log, signal } = call;
   await using undo = new AsyncDisposableStack();
   await readyForPods(call, node);
   const workload = await readWorkload(call, node);
@@ -22,6 +23,7 @@ export async function add(call: AddCall, node: Node): Promise<CniResult> {
   log.step("datastore");
   const lease = undo.use(await takeAddresses(call, workload, node));
   log.step("ipam");
+  signal.throwIfAborted();
   const desired = desiredStateOf(plan, lease.addresses, lease.hostRoutes);
   if (lease.isKept && !lacksPodEnd(await node.dataplane.inspect(desired), desired)) return keepAttachment(call, workload, lease, node);
 
@@ -31,6 +33,7 @@ export async function add(call: AddCall, node: Node): Promise<CniResult> {
   const link = undo.use(await node.dataplane.apply(desired));
   for (const warning of link.warnings) log.error(warning);
   log.step("dataplane");
+  signal.throwIfAborted();
   const endpoint = endpointOf(call, workload, lease, link.podMac);
   await writeRecord(endpoint, workload, node);
   log.step("endpoint");

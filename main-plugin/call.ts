@@ -34,6 +34,8 @@ export interface NetworkCall {
   /** The caller's; an agent's own must not decide anything. */
   readonly env: Environment;
   readonly log: Logger;
+  /** Aborts when whoever called wants no answer any more: an ADD takes back what it has made. */
+  readonly signal: AbortSignal;
   readonly datastore: DatastoreType;
   readonly traits: Traits;
   /** No Felix runs beside us: the node itself forwards and masquerades. */
@@ -65,7 +67,13 @@ export interface AddCall extends AttachmentCall {
 }
 
 /** @throws TortieError `netconf-value` */
-export function resolveNetworkCall(request: CniRequest, config: NetworkConfig, env: Environment, log: Logger): NetworkCall {
+export function resolveNetworkCall(
+  request: CniRequest,
+  config: NetworkConfig,
+  env: Environment,
+  log: Logger,
+  signal: AbortSignal = new AbortController().signal,
+): NetworkCall {
   const datastore = chooseDatastore(config, env);
   const traits = traitsOf(datastore);
   return {
@@ -74,6 +82,7 @@ export function resolveNetworkCall(request: CniRequest, config: NetworkConfig, e
     config,
     env,
     log,
+    signal,
     datastore,
     traits,
     // Where there is a cluster there is Felix.

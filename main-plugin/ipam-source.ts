@@ -129,7 +129,11 @@ class DelegatedIpam implements IpamSource {
     await using undo = new AsyncDisposableStack();
     // Before the call, as the specification advises: a plugin that fails or dies half-way may have kept an address.
     if (!this.#isRepeated) undo.defer(() => this.#giveBack(address));
-    const result = await delegateAdd(this.#executable, this.#delegateCall(address), this.#input.request.cniVersion);
+    const result = await delegateAdd(
+      this.#executable,
+      { ...this.#delegateCall(address), signal: this.#call.signal },
+      this.#input.request.cniVersion,
+    );
     return grantOf(result, undo.move());
   }
 

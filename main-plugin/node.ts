@@ -24,7 +24,7 @@ export interface Node extends AsyncDisposable {
   /** Pods, namespaces and nodes, over the connection of the datastore; `undefined` where that is no Kubernetes API server. */
   core(): Promise<KubernetesCore | undefined>;
   /** What the IPAM plugin needs when it is served in this process. */
-  ipam(call: Pick<NetworkCall, "nodeName" | "env" | "log">): Promise<IpamServices>;
+  ipam(call: Pick<NetworkCall, "nodeName" | "env" | "log" | "signal">): Promise<IpamServices>;
   /** What this node must hold for an attachment with these addresses, where there is no Felix. */
   state(call: Pick<NetworkCall, "env">, addresses: readonly Prefix[]): Promise<NodeState>;
 }
@@ -44,7 +44,9 @@ export function createNode(config: NetworkConfig, env: Environment, log: Pick<Lo
     dataplane: new LinuxDataplane(),
     datastore,
     core: async () => coreOf(await datastore()),
-    ipam: async (call) => createIpamServices({ datastore: await datastore(), node: call.nodeName, env: call.env, log: call.log }),
+    async ipam({ nodeName, env, log, signal }) {
+      return createIpamServices({ datastore: await datastore(), node: nodeName, env, log, signal });
+    },
     state: async (call, addresses) => nodeStateOf(call, addresses, await (await datastore()).pools.list()),
     async [Symbol.asyncDispose]() {
       await (await opened)?.[Symbol.asyncDispose]();

@@ -18,6 +18,8 @@ export interface DelegateCall {
   readonly args?: string;
   /** Milliseconds; then the plugin and all it started are killed. */
   readonly timeoutMs: number;
+  /** Ends the run when it aborts, with its reason. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**
@@ -30,7 +32,7 @@ export interface DelegateCall {
 export async function runDelegate(executable: string, call: DelegateCall & { readonly command: CniCommand }): Promise<Uint8Array> {
   const args = call.args === undefined ? {} : { CNI_ARGS: call.args };
   const env = { ...call.env, ...args, CNI_COMMAND: call.command };
-  const { stdout, failure } = await runPlugin(executable, { stdin: call.stdin, env, timeoutMs: call.timeoutMs });
+  const { stdout, failure } = await runPlugin(executable, { stdin: call.stdin, env, timeoutMs: call.timeoutMs, signal: call.signal });
   if (failure === undefined) return stdout;
   throw errorOf(stdout) ?? new TortieError("delegate-failed", silentFailure(executable, call.command, stdout, failure));
 }

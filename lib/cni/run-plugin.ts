@@ -8,6 +8,8 @@ export interface PluginRun {
   readonly env: Environment;
   /** Milliseconds, over all attempts to start. */
   readonly timeoutMs: number;
+  /** Ends the run when it aborts. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** A result has some hundred bytes; a program that prints this much is out of its mind. */
@@ -16,7 +18,8 @@ const MAX_STDOUT = 4 * 1024 * 1024;
 /**
  * Runs `executable` with `stdin` on its standard input and our standard error as its own.
  *
- * @throws TortieError `delegate-failed` when it cannot be started, `delegate-timeout`, `delegate-output` when it prints too much
+ * @throws TortieError `delegate-failed` when it cannot be started, `delegate-timeout`, `delegate-output` when it prints too much; the
+ * signal's reason
  */
 export async function runPlugin(executable: string, run: PluginRun): Promise<ProgramExit> {
   try {
@@ -28,6 +31,8 @@ export async function runPlugin(executable: string, run: PluginRun): Promise<Pro
         throw new TortieError("delegate-failed", `cannot run plugin ${executable}: ${error.message}`, { cause: error.cause });
       case "too-late":
         throw new TortieError("delegate-timeout", `plugin ${executable} (${run.env.CNI_COMMAND}) ${error.message}`);
+      case "aborted":
+        throw error.cause;
       case "too-much-output":
         throw new TortieError("delegate-output", `plugin ${executable} ${error.message}`);
     }

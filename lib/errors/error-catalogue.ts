@@ -138,6 +138,7 @@ export const ERROR_CATALOGUE = {
   "vm-migration-disabled": { code: 999, next: "set kubeVirtVMAddressPersistence to Enabled, or do not migrate virtual machines" },
   "vm-addresses-missing": { code: 999, next: "let the pod that the virtual machine runs in get its addresses first, then migrate again" },
   "upgrade-directory": { code: 999, next: "move the file that the message names out of host-local's directory, then try again" },
+  "operation-interrupted": { code: 11, next: "call the operation again; what it had made was taken back" },
   "node-lock-timeout": { code: 11, next: "find out what the process that the message names waits for; nothing was changed" },
   "datastore-contention": { code: 999, next: "try again; if it stays, find out what keeps writing the object that the message names" },
   "kubeconfig-missing": { code: 999, next: "set kubernetes.kubeconfig to the file that Calico's installer or your own wrote" },

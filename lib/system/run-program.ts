@@ -15,6 +15,8 @@ export interface ProgramRun {
   readonly timeoutMs: number;
   /** Bytes on its standard output. */
   readonly maxOutput: number;
+  /** Stops the program, and all it started, when it aborts. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 export interface ProgramExit {
@@ -23,10 +25,10 @@ export interface ProgramExit {
   readonly failure: string | undefined;
 }
 
-/** Why there is no exit to report: it cannot be started, was stopped because its time was over, or because it printed too much. */
+/** Why there is no exit to report: it cannot be started, was stopped because its time was over or its caller ends, or printed too much. */
 export class ProgramError extends Error {
   override readonly name = "ProgramError";
-  readonly kind: "not-started" | "too-late" | "too-much-output";
+  readonly kind: "not-started" | "too-late" | "too-much-output" | "aborted";
 
   constructor(kind: ProgramError["kind"], message: string, cause?: unknown) {
     super(message, cause === undefined ? undefined : { cause });
@@ -59,6 +61,9 @@ export async function runProgram(run: ProgramRun): Promise<ProgramExit> {
     killGroup(child);
   };
   const timer = setTimeout(() => stop(tooLate(run)), Math.max(deadline - performance.now(), 0));
+  const abort = () => stop(new ProgramError("aborted", "was stopped", run.signal?.reason));
+  if (run.signal?.aborted === true) abort();
+  run.signal?.addEventListener("abort", abort);
 
   try {
     const output = new Output(child.stdout, run.maxOutput);
@@ -72,6 +77,7 @@ export async function runProgram(run: ProgramRun): Promise<ProgramExit> {
     throw stopped;
   } finally {
     clearTimeout(timer);
+    run.signal?.removeEventListener("abort", abort);
     child.unref();
   }
 }

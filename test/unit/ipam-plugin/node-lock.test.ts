@@ -17,6 +17,7 @@ describe("the lock of a node", () => {
         order.push(`lock ${path} ${limitMs}`);
         return { hadToWait: false, [Symbol.dispose]: () => order.push("unlock") };
       },
+      signal: new AbortController().signal,
       deadline: (milliseconds: number) => {
         order.push(`deadline ${milliseconds}`);
         return new AbortController().signal;
