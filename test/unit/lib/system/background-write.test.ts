@@ -41,7 +41,7 @@ describe("a write in the background", () => {
     const other = join(dir, "other");
     // Every thread that the C library has is busy, so that the write that matters has not begun.
     const busy = Array.from({ length: THREADS }, () => openSync(join(dir, "pipe"), "r+"));
-    for (const one of busy) startWrite(one, new TextEncoder().encode("x"));
+    const others = busy.map((one) => startWrite(one, new TextEncoder().encode("x")));
     const given = openSync(join(dir, "pipe"), "r+");
     const write = startWrite(given, new TextEncoder().encode("late"));
     closeSync(given);
@@ -50,11 +50,11 @@ describe("a write in the background", () => {
 
     const drained = Buffer.alloc(PIPE_BYTES);
     for (let read = 0; read < PIPE_BYTES; ) read += readSync(fd, drained, 0, PIPE_BYTES - read, null);
-    while (!write.isDone()) Bun.sleepSync(1);
+    while (![write, ...others].every((one) => one.isDone())) Bun.sleepSync(1);
 
     expect(readFileSync(other, "utf8")).toBe("");
     const rest = Buffer.alloc(2 * THREADS);
-    expect(rest.toString("utf8", 0, readSync(fd, rest))).toBe(`${"x".repeat(THREADS)}late`);
+    expect(rest.toString("utf8", 0, readSync(fd, rest)).replaceAll("x", "")).toBe("late");
     for (const one of [stranger, ...busy]) closeSync(one);
   });
 
