@@ -2,7 +2,9 @@
  * Whether an answer is about what was asked for. Something in between that mixes answers up would otherwise give one pod the
  * annotations, the uid and the addresses of another. The path of a request names the object: nobody else has to say it again.
  */
+import { isObject } from "../../json/fields.ts";
 import type { ApiRequest } from "../api-client.ts";
+import { parsedObject } from "./status-error.ts";
 
 interface Asked {
   /** "v1", "crd.projectcalico.org/v1". */
@@ -17,7 +19,8 @@ interface Asked {
 export function isAbout(request: ApiRequest, text: string): boolean {
   const asked = askedBy(request);
   if (asked === undefined) return true;
-  const object = parsed(text);
+  const object = parsedObject(text);
+  // Who decodes the answer finds out that it is no object.
   if (object === undefined) return true;
   const { apiVersion, kind, metadata } = object;
   if (apiVersion !== asked.apiVersion || typeof kind !== "string") return false;
@@ -42,18 +45,4 @@ function pluralOf(kind: string): string {
   const singular = kind.toLowerCase();
   if (singular.endsWith("s")) return `${singular}es`;
   return singular.endsWith("y") ? `${singular.slice(0, -1)}ies` : `${singular}s`;
-}
-
-/** @returns `undefined` for what is no JSON object, which who decodes the answer finds out */
-function parsed(text: string): Readonly<Record<string, unknown>> | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return isObject(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

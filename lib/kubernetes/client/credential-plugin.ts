@@ -4,6 +4,7 @@
  */
 import { isAbsolute } from "node:path";
 import { TortieError } from "../../errors/errors.ts";
+import { isObject } from "../../json/fields.ts";
 import { ProgramError, runProgram } from "../../system/run-program.ts";
 import type { ClientCertificate, CredentialPlugin } from "../config/api-config.ts";
 import { bearer, checkPem } from "../config/material.ts";
@@ -73,13 +74,12 @@ async function run(plugin: CredentialPlugin, limitMs: number, failed: Failed): P
 }
 
 function readCredential(printed: unknown, plugin: CredentialPlugin, failed: Failed): PluginCredentials {
-  const credential = membersOf(printed);
-  if (credential?.kind !== "ExecCredential") throw failed("it printed something that is no ExecCredential");
-  if (credential.apiVersion !== plugin.apiVersion) {
-    throw failed(`it printed an ExecCredential of ${JSON.stringify(credential.apiVersion)}, but ${plugin.apiVersion} was asked for`);
+  if (!isObject(printed) || printed.kind !== "ExecCredential") throw failed("it printed something that is no ExecCredential");
+  if (printed.apiVersion !== plugin.apiVersion) {
+    throw failed(`it printed an ExecCredential of ${JSON.stringify(printed.apiVersion)}, but ${plugin.apiVersion} was asked for`);
   }
-  const status = membersOf(credential.status);
-  if (status === undefined) throw failed("the ExecCredential it printed has no status");
+  const { status } = printed;
+  if (!isObject(status)) throw failed("the ExecCredential it printed has no status");
   const { token, clientCertificateData: certificate, clientKeyData: key, expirationTimestamp: expires } = status;
   if (!isTextOrAbsent(token) || !isTextOrAbsent(certificate) || !isTextOrAbsent(key) || !isTextOrAbsent(expires)) {
     throw failed("the status it printed has a member that is no string");
@@ -87,7 +87,7 @@ function readCredential(printed: unknown, plugin: CredentialPlugin, failed: Fail
   if (!certificate !== !key) throw failed("it printed a certificate without its key, or a key without its certificate");
   if (!token && !certificate) throw failed("it printed neither a token nor a certificate");
   const expiresAt = expires ? Date.parse(expires) : undefined;
-  if (Number.isNaN(expiresAt)) throw failed(`its expirationTimestamp ${JSON.stringify(expires)} is no time`);
+  if (Number.isNaN(expiresAt)) throw failed("its expirationTimestamp is no time");
   return {
     authorization: token ? bearer(token, "the token of a credential plugin") : undefined,
     certificate:
@@ -99,10 +99,6 @@ function readCredential(printed: unknown, plugin: CredentialPlugin, failed: Fail
         : undefined,
     expiresAt,
   };
-}
-
-function membersOf(value: unknown): Readonly<Record<string, unknown>> | undefined {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? { ...value } : undefined;
 }
 
 function isTextOrAbsent(value: unknown): value is string | undefined | null {

@@ -1,4 +1,5 @@
 /** ApiError from what a server answered: its Status object (k8s.io/apimachinery, meta/v1 Status), or whatever else it said. */
+import { isObject, parseObject } from "../../json/fields.ts";
 import { ApiError, type ApiErrorCause, type ApiErrorFacts } from "../api-client.ts";
 import type { WireAnswer } from "./transport.ts";
 
@@ -7,7 +8,7 @@ const EXCERPT = 120;
 
 /** @param what method and URL @param isRepetition and identity: see ApiError */
 export function statusError(what: string, answer: WireAnswer, isRepetition: boolean, identity = ""): ApiError {
-  const status = parseObject(answer.body);
+  const status = parsedObject(answer.body);
   if (status === undefined || status.kind !== "Status") {
     // What no API serves is answered by the server itself, not by an API: in the words of Kubernetes' own clients.
     const said =
@@ -16,11 +17,11 @@ export function statusError(what: string, answer: WireAnswer, isRepetition: bool
     return new ApiError(`${what}: ${explanation}`, { status: answer.status, explanation, isRepetition, identity });
   }
   const explanation = textOf(status.message) || `the server answered with status ${answer.status}`;
-  const details = isMembers(status.details) ? status.details : {};
+  const details = isObject(status.details) ? status.details : {};
   const facts: ApiErrorFacts = {
     status: answer.status,
     reason: textOf(status.reason),
-    causes: Array.isArray(details.causes) ? details.causes.filter(isMembers).map(causeOf) : [],
+    causes: Array.isArray(details.causes) ? details.causes.filter(isObject).map(causeOf) : [],
     explanation,
     isRepetition,
     identity,
@@ -38,26 +39,20 @@ export function isJsonAnswer({ contentType, body }: WireAnswer): boolean {
   return contentType.includes("json") || (contentType === "" && (body.startsWith("{") || body === ""));
 }
 
-type Members = Readonly<Record<string, unknown>>;
-
-function parseObject(text: string): Members | undefined {
+/** @returns `undefined` for what is no JSON object */
+export function parsedObject(text: string): Readonly<Record<string, unknown>> | undefined {
   try {
-    const value: unknown = JSON.parse(text);
-    return isMembers(value) ? value : undefined;
+    return parseObject(text);
   } catch {
     return undefined;
   }
-}
-
-function isMembers(value: unknown): value is Members {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function textOf(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
 
-function causeOf(cause: Members): ApiErrorCause {
+function causeOf(cause: Readonly<Record<string, unknown>>): ApiErrorCause {
   return { reason: textOf(cause.reason), field: textOf(cause.field), message: textOf(cause.message) };
 }
 

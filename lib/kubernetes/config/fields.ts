@@ -1,5 +1,6 @@
 /** Reading the members of a kubeconfig one by one, so that a wrong one is named with its key and its place. */
 import { TortieError } from "../../errors/errors.ts";
+import { isObject } from "../../json/fields.ts";
 
 type Members = Readonly<Record<string, unknown>>;
 
@@ -11,7 +12,7 @@ export class Fields {
 
   /** @throws TortieError `kubeconfig-invalid` when `value` is no mapping */
   constructor(value: unknown, place: string) {
-    if (!isMembers(value)) throw new TortieError("kubeconfig-invalid", `${place} must be a mapping, not ${kindOf(value)}`);
+    if (!isObject(value)) throw new TortieError("kubeconfig-invalid", `${place} must be a mapping, not ${kindOf(value)}`);
     this.#members = value;
     this.place = place;
   }
@@ -83,10 +84,6 @@ export class Fields {
   #wrong(key: string, wanted: string, value: unknown): TortieError {
     return new TortieError("kubeconfig-invalid", `${this.nameOf(key)} must be ${wanted}, not ${kindOf(value)}`);
   }
-}
-
-function isMembers(value: unknown): value is Members {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function kindOf(value: unknown): string {
