@@ -18,7 +18,7 @@ export async function tortie(argv: readonly string[], env: Environment): Promise
     return run.exit;
   }
   if (run.kind === "flag") {
-    if (run.flag === "t") return (await import("../main-plugin/probe.ts")).probe(env);
+    if (run.flag === "t") return testConnection(env);
     print(`${VERSION}\n`);
     return 0;
   }
@@ -32,4 +32,13 @@ export async function tortie(argv: readonly string[], env: Environment): Promise
     },
   };
   return runPlugin(plugin, env);
+}
+
+/** Prints nothing on success. @returns the exit status */
+async function testConnection(env: Environment): Promise<number> {
+  const { probe } = await import("../main-plugin/probe.ts");
+  const error = await probe(env);
+  if (error === undefined) return 0;
+  print(error);
+  return 1;
 }

@@ -1,6 +1,5 @@
 /** `-t`: can the datastore of this configuration be reached, and is it ready? (C§0.3) No CNI variable and no node file is looked at. */
 
-import { print } from "../cmd/plugin.ts";
 import type { Environment } from "../lib/cni/environment.ts";
 import { renderError } from "../lib/cni/error-output.ts";
 import { readStandardInput } from "../lib/cni/stdin.ts";
@@ -17,8 +16,8 @@ import { assertClusterReady } from "./gates.ts";
 /** For each question to the datastore (C§0.3). */
 const TIME_LIMIT_MS = 2000;
 
-/** @returns the exit status; prints nothing on success */
-export async function probe(env: Environment): Promise<number> {
+/** @returns the error to print, `undefined` on success */
+export async function probe(env: Environment): Promise<string | undefined> {
   try {
     const netconf = readNetconf();
     const config = decodeNetworkConfig(netconf);
@@ -29,12 +28,11 @@ export async function probe(env: Environment): Promise<number> {
     }
     await using datastore = await openDatastore(config, env);
     await askDatastore(datastore, config);
-    return 0;
+    return undefined;
   } catch (error) {
-    print(
-      renderError(new TortieError("datastore-probe-failed", "data store connection failed", { cause: error, details: messageOf(error) })),
+    return renderError(
+      new TortieError("datastore-probe-failed", "data store connection failed", { cause: error, details: messageOf(error) }),
     );
-    return 1;
   }
 }
 

@@ -1,0 +1,41 @@
+/**
+ * The import order of the folders (docs/design.md §3), checked by `npm run lint`: whatever stands later in a list may import what stands
+ * before it, and never the other way. Type imports count.
+ *
+ * TypeScript 7 has no API that dependency-cruiser could parse with; its own loose parser finds every import of this tree
+ * (test/unit/imports.test.ts compares).
+ */
+
+/** Folders of lib/, the leaves first. */
+const LIB = ["errors", "system", "addresses", "json", "log", "selector", "cni", "config", "kubernetes", "workload", "datastore"];
+/** Top folders; those of one entry do not import each other. */
+const TOP = [["lib"], ["dataplane", "ipam-plugin"], ["main-plugin", "doctor"], ["agent", "controller"], ["cmd"]];
+/** dataplane/ knows neither CNI nor Calico nor Kubernetes. */
+const HIDDEN_FROM_DATAPLANE = ["cni", "config", "kubernetes", "workload", "datastore"];
+
+const folder = (names, root = "") => `^${root}(${names.join("|")})/`;
+const rule = (name, from, to, comment) => ({ name, comment, severity: "error", from: { path: from }, to: { path: to } });
+
+const forbidden = [
+  ...TOP.flatMap((names, level) =>
+    names.map((name) => {
+      const barred = [...names.filter((other) => other !== name), ...TOP.slice(level + 1).flat(), "test", "scripts"];
+      return rule(`${name}-imports-downwards`, folder([name]), folder(barred), "the order of the top folders");
+    }),
+  ),
+  ...LIB.slice(0, -1).map((name, level) =>
+    rule(`lib-${name}-imports-downwards`, folder([name], "lib/"), folder(LIB.slice(level + 1), "lib/"), "the order inside lib/"),
+  ),
+  rule("lib-folders-are-known", "^lib/", `^lib/(?!(${LIB.join("|")})/)`, "a new folder of lib/ needs its place in the order"),
+  rule("dataplane-is-plain-linux", folder(["dataplane"]), folder(HIDDEN_FROM_DATAPLANE, "lib/"), "what a link is for is decided above"),
+  { name: "folders-are-acyclic", severity: "error", scope: "folder", from: {}, to: { circular: true } },
+];
+
+module.exports = {
+  forbidden,
+  options: {
+    doNotFollow: { path: "node_modules" },
+    // Tests and scripts may import everything.
+    includeOnly: "^(agent|cmd|controller|dataplane|doctor|ipam-plugin|lib|main-plugin|scripts|test)/",
+  },
+};
