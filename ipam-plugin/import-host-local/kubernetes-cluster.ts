@@ -17,6 +17,9 @@ import type { UpgradeCluster } from "./ports.ts";
 /** Where calico-node keeps the address of the IPIP tunnel: an annotation of the Kubernetes node, in both groups. */
 const TUNNEL_ADDRESS = "projectcalico.org/IPv4IPIPTunnelAddr";
 /** Plugins that give out host-local's addresses, or ask host-local for them (I§7 step 4). */
+/** Annotation of ClusterInformation: names of the nodes that move addresses, so that the first to end does not let the cluster go on. */
+const PAUSING_NODES = "tortie-upgrading-nodes";
+const CLUSTER_INFORMATION = "ClusterInformation(default)";
 const PLUGINS = ["calico", "host-local"];
 
 export interface ClusterAccess {
@@ -37,6 +40,23 @@ export function kubernetesCluster({ client, group, node, pluginDirectory }: Clus
   const informationPath = `/apis/${group}/clusterinformations/default`;
   const readNode = () => send(client, { method: "GET", path: nodePath }, `Node(${node})`);
   const tunnelAddressOf = (object: Fields) => metadataOf(object).annotations[TUNNEL_ADDRESS];
+
+  const readInformation = () => send(client, { method: "GET", path: informationPath }, CLUSTER_INFORMATION);
+
+  async function writeInformation(change: (nodes: readonly string[]) => Pause): Promise<void> {
+    const found = await readInformation();
+    const metadata = section(found, "metadata");
+    const spec = section(found, "spec");
+    const before = pausingNodes(found);
+    const { nodes, isReady } = change(before);
+    // So it is also when it was written and the answer got lost.
+    if (spec.datastoreReady === isReady && nodes.join() === before.join()) return;
+    const { [PAUSING_NODES]: _, ...others } = metadataOf(found).annotations;
+    const annotations = nodes.length === 0 ? others : { ...others, [PAUSING_NODES]: nodes.join(",") };
+    const changed = { ...found, metadata: { ...metadata, annotations }, spec: { ...spec, datastoreReady: isReady } };
+    // By PUT, which calico-node may do.
+    await send(client, { method: "PUT", path: informationPath, body: JSON.stringify(changed) }, CLUSTER_INFORMATION);
+  }
 
   return {
     async pods() {
@@ -63,20 +83,26 @@ export function kubernetesCluster({ client, group, node, pluginDirectory }: Clus
         `Node(${node})`,
       );
     },
-    async setReady(isReady) {
-      const what = "ClusterInformation(default)";
-      const found = await send(client, { method: "GET", path: informationPath }, what);
-      const spec = section(found, "spec");
-      // So it is also when it was written and the answer got lost.
-      if (spec.datastoreReady === isReady) return;
-      const body = JSON.stringify({ ...found, spec: { ...spec, datastoreReady: isReady } });
-      // By PUT, which calico-node may do.
-      await send(client, { method: "PUT", path: informationPath, body }, what);
-    },
+    pause: () => writeInformation((nodes) => ({ nodes: [...nodes.filter((name) => name !== node), node], isReady: false })),
+    isPausing: async () => pausingNodes(await readInformation()).includes(node),
+    resume: () =>
+      writeInformation((nodes) => {
+        const others = nodes.filter((name) => name !== node);
+        return { nodes: others, isReady: others.length === 0 };
+      }),
     async removePlugins() {
       for (const plugin of PLUGINS) rmSync(join(pluginDirectory, plugin), { force: true });
     },
   };
+}
+
+interface Pause {
+  readonly nodes: readonly string[];
+  readonly isReady: boolean;
+}
+
+function pausingNodes(information: Fields): readonly string[] {
+  return (metadataOf(information).annotations[PAUSING_NODES] ?? "").split(",").filter((name) => name !== "");
 }
 
 /** Pods that are bound to the node, finished ones too. */

@@ -24,8 +24,15 @@ export interface UpgradeCluster {
   /** IPIP tunnel address of this node, as Calico's node resource has it. */
   tunnelAddress(): Promise<string | undefined>;
   setTunnelAddress(address: string): Promise<void>;
-  /** `datastoreReady` of ClusterInformation: while it is false no CNI plugin of Calico, on any node, gives out an address. */
-  setReady(isReady: boolean): Promise<void>;
+  /**
+   * Makes `datastoreReady` of ClusterInformation false, so that no CNI plugin of Calico, on any node, gives out an address, and marks it
+   * with this node's name.
+   */
+  pause(): Promise<void>;
+  /** Whether the mark of this node is there, be it from an upgrade that was killed. */
+  isPausing(): Promise<boolean>;
+  /** Takes this node's mark away, and makes the cluster ready unless another node has marked it. */
+  resume(): Promise<void>;
   /** Removes the CNI plugins that would go on giving out host-local's addresses; those that are not there are fine. */
   removePlugins(): Promise<void>;
 }

@@ -16,6 +16,8 @@ import { ensureTunnelAddress } from "./tunnel-address.ts";
 /** For calls that were under way when the plugins were removed (I§7 step 4). */
 const SETTLING_TIME_MS = 5000;
 const PAUSE_AFTER_FAILURE_MS = 1000;
+/** As long as a whole cluster may wait for one node. */
+const TIME_LIMIT_MS = 300_000;
 
 export interface Upgraded {
   /** Addresses that are their containers' now, by whomever they were moved. */
@@ -28,16 +30,33 @@ export interface Upgraded {
 
 const NOTHING: Upgraded = { moved: [], dropped: [], contested: [] };
 
-/** Tries until it is done (I§7). */
-export async function upgradeUntilDone(ports: UpgradePorts): Promise<Upgraded> {
+/**
+ * Tries until it is done (I§7), or until nobody should wait any longer: the whole cluster is paused meanwhile. It goes on then, and the
+ * init container that fails is started again.
+ *
+ * @throws TortieError `upgrade-unfinished`
+ */
+export async function upgradeUntilDone(ports: UpgradePorts, limitMs = TIME_LIMIT_MS): Promise<Upgraded> {
+  const end = performance.now() + limitMs;
   for (;;) {
     try {
       return await upgrade(ports);
     } catch (error) {
+      if (performance.now() >= end) return await giveUp(ports, limitMs, error);
       ports.log.error(`cannot upgrade from host-local yet, trying again: ${messageOf(error)}`);
       await ports.sleep(PAUSE_AFTER_FAILURE_MS);
     }
   }
+}
+
+async function giveUp(ports: UpgradePorts, limitMs: number, cause: unknown): Promise<never> {
+  const { cluster, log } = ports;
+  try {
+    if (cluster !== undefined && (await cluster.isPausing())) await persistently(ports, () => cluster.resume());
+  } catch (error) {
+    log.error(`the cluster stays paused, set datastoreReady of ClusterInformation to true: ${messageOf(error)}`);
+  }
+  throw new TortieError("upgrade-unfinished", `not upgraded from host-local within ${limitMs / 1000} s: ${messageOf(cause)}`, { cause });
 }
 
 /**
@@ -58,7 +77,7 @@ export async function upgrade(ports: UpgradePorts): Promise<Upgraded> {
   // Held to the end: what a host-local that is still called would add then, would be lost.
   using _held = directory.lock();
   const upgraded = await moveAll(ports);
-  if (cluster !== undefined) await persistently(ports, () => cluster.setReady(true));
+  if (cluster !== undefined) await persistently(ports, () => cluster.resume());
   directory.removeItself();
   return upgraded;
 }
@@ -78,7 +97,7 @@ async function checkBeforehand(ports: UpgradePorts): Promise<void> {
 }
 
 async function stopCluster(ports: UpgradePorts, cluster: UpgradeCluster): Promise<void> {
-  await persistently(ports, () => cluster.setReady(false));
+  await persistently(ports, () => cluster.pause());
   await cluster.removePlugins();
   await ports.sleep(SETTLING_TIME_MS);
 }

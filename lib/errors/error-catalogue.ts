@@ -137,6 +137,7 @@ export const ERROR_CATALOGUE = {
   },
   "vm-migration-disabled": { code: 999, next: "set kubeVirtVMAddressPersistence to Enabled, or do not migrate virtual machines" },
   "vm-addresses-missing": { code: 999, next: "let the pod that the virtual machine runs in get its addresses first, then migrate again" },
+  "upgrade-unfinished": { code: 999, next: "correct what the message names, and start the upgrade again, before the node gets more pods" },
   "upgrade-directory": { code: 999, next: "move the file that the message names out of host-local's directory, then try again" },
   "operation-interrupted": { code: 11, next: "call the operation again; what it had made was taken back" },
   "node-lock-timeout": { code: 11, next: "find out what the process that the message names waits for; nothing was changed" },

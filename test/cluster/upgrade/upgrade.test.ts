@@ -147,6 +147,23 @@ describe.each(GROUPS)("tortie-ipam -upgrade on a node of a cluster with %s", (gr
     expect((await cluster.get(group, "clusterinformations", "default"))?.spec).toEqual({ clusterGUID: "test", datastoreReady: true });
   });
 
+  it("L17: leaves the cluster paused while another node moves its addresses", async () => {
+    await cluster.createPool("pods", { group, cidr: "10.65.0.0/16" });
+    const information = () => cluster.get(group, "clusterinformations", "default");
+    const path = `/apis/${group}/clusterinformations/default`;
+    const found = await information();
+    const marked = { annotations: { "tortie-upgrading-nodes": "worker-2" } };
+    const changed = { ...found, metadata: { ...found?.metadata, ...marked }, spec: { ...found?.spec, datastoreReady: false } };
+    expect(await cluster.api("PUT", path, changed)).toMatchObject({ status: 200 });
+    using node = new Upgrade();
+    await node.pod("web");
+
+    expect(await node.run({ KUBECONFIG: await nodeAgentKubeconfig(), CALICO_API_GROUP: group })).toBe(0);
+
+    expect(await readiness(group)).toBe(false);
+    expect((await information())?.metadata).toMatchObject(marked);
+  });
+
   it("keeps the first address of the node's pod CIDR for the IPIP tunnel, once", async () => {
     await cluster.createPool("pods", { group, cidr: "10.65.0.0/16" });
     using node = new Upgrade();

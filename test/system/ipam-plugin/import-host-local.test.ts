@@ -63,10 +63,16 @@ class World implements Disposable {
       this.tunnelAddress = address;
       this.deeds.push(`tunnel ${address}`);
     },
-    setReady: async (isReady) => {
+    pause: async () => {
       this.#mayConflict();
-      this.isReady = isReady;
-      this.deeds.push(isReady ? "ready" : `not ready, ${this.#files()} files`);
+      this.isReady = false;
+      this.deeds.push(`not ready, ${this.#files()} files`);
+    },
+    isPausing: async () => !this.isReady,
+    resume: async () => {
+      this.#mayConflict();
+      this.isReady = true;
+      this.deeds.push("ready");
     },
     removePlugins: async () => {
       this.deeds.push("plugins removed");
@@ -235,6 +241,24 @@ describe("The upgrade from host-local", () => {
     };
     expect((await upgradeUntilDone(world.ports({ sleep }))).moved).toEqual([web]);
     expect(world.slept).toEqual([1000, 1000, 1000, 5000]);
+  });
+
+  it("L17: gives up in the end, loudly, and lets the cluster go on", async () => {
+    using world = new World();
+    await world.addPool();
+    world.addPod("web");
+    const failing = { ...world.allocator(), assignIp: () => Promise.reject(new Error("no quota left")) };
+    world.tunnelAddress = "10.65.9.9";
+    const upgrading = upgradeUntilDone(world.ports({ allocator: failing }), 0);
+    await expect(upgrading).rejects.toMatchObject({ word: "upgrade-unfinished", message: expect.stringContaining("no quota left") });
+    expect(world.deeds).toEqual(["not ready, 1 files", "plugins removed", "ready"]);
+  });
+
+  it("L17: gives up without touching the readiness of a cluster that it has not paused", async () => {
+    using world = new World();
+    world.addPod("web");
+    await expect(upgradeUntilDone(world.ports(), 0)).rejects.toMatchObject({ word: "upgrade-unfinished" });
+    expect(world.deeds).toEqual([]);
   });
 
   it("works without a cluster: containers keep what host-local says they have", async () => {
