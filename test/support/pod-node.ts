@@ -5,7 +5,7 @@
 import { mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { attachmentAlias, namesAttachment } from "../../dataplane/alias.ts";
+import { attachmentAlias, namesAttachment, parseAttachmentAlias } from "../../dataplane/alias.ts";
 import type { AttachedLink, Dataplane, LinkOfAttachment } from "../../dataplane/dataplane.ts";
 import { mayReplace } from "../../dataplane/linux/ownership.ts";
 import { NO_NODE_STATE } from "../../dataplane/node-state.ts";
@@ -23,7 +23,9 @@ import type { Namespace, Pod } from "../../lib/kubernetes/objects.ts";
 import type { Logger } from "../../lib/log/logger.ts";
 import { add } from "../../main-plugin/add.ts";
 import { type NetworkCall, resolveAddCall, resolveAttachmentCall, resolveNetworkCall } from "../../main-plugin/call.ts";
+import { check } from "../../main-plugin/check.ts";
 import { del } from "../../main-plugin/del.ts";
+import { gc } from "../../main-plugin/gc.ts";
 import type { Node } from "../../main-plugin/node.ts";
 import { type Call, type Fate, type MemoryDatastore, MemoryStore } from "./memory-datastore.ts";
 import { samplePool } from "./samples.ts";
@@ -96,6 +98,16 @@ export class PodNode implements AsyncDisposable {
     return del(resolveAttachmentCall(this.#call("DEL", call)), this.#node());
   }
 
+  /** @param valid pairs of container and interface that the runtime still knows */
+  gc(...valid: readonly (readonly [container: string, interfaceName: string])[]): Promise<void> {
+    const conf = { "cni.dev/valid-attachments": valid.map(([containerID, ifname]) => ({ containerID, ifname })) };
+    return gc(this.#call("GC", { container: "", conf }), this.#node());
+  }
+
+  async check(call: PodCall = {}): Promise<void> {
+    return check(resolveAddCall(this.#call("CHECK", call)), this.#node());
+  }
+
   annotations(): Readonly<Record<string, string>> {
     return this.pod?.annotations ?? {};
   }
@@ -123,7 +135,7 @@ export class PodNode implements AsyncDisposable {
   }
 
   #call(
-    command: "ADD" | "DEL",
+    command: "ADD" | "DEL" | "CHECK" | "GC",
     { container = "c1", interfaceName = "eth0", network = "net1", args, netns = "/proc/self/ns/net", conf = {} }: PodCall,
   ): NetworkCall {
     const netconf: JsonObject = {
@@ -259,13 +271,17 @@ export class PodNode implements AsyncDisposable {
           podEnds.clear();
           return {};
         }),
-      list: async () => [],
+      list: async () =>
+        [...links].map(([hostInterface, alias], index) => ({ hostInterface, index, owner: parseAttachmentAlias(alias) ?? NOBODY })),
       applyNode: async () => {
         this.effects.push("node");
       },
     };
   }
 }
+
+/** Of a link whose alias is not ours, which a real dataplane leaves out of its list. */
+const NOBODY = { network: "", containerId: "", interfaceName: "" };
 
 function isRemovable(alias: string, link: AttachedLink | LinkOfAttachment): boolean {
   if (link.owner === undefined) return false;

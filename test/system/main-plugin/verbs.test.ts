@@ -174,3 +174,19 @@ describe("GC", () => {
     expect(await readStore(node)).toMatchObject({ allocated: [], handles: [], endpoints: [] });
   });
 });
+
+describe("DEL", () => {
+  it.each([
+    ["no alias, as Calico leaves it", ""],
+    ["the alias of another program", "somebody's own"],
+  ])("removes a link with %s", async (_, alias) => {
+    await using node = await Node.create();
+    const { pod, conf, host } = await attached(node);
+    await node.run(["/bin/sh", "-c", `echo "${alias}" > /sys/class/net/${host}/ifalias`]);
+
+    expect(await node.cni("DEL", { pod, conf })).toMatchObject({ exit: 0 });
+
+    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+    expect(await readStore(node)).toMatchObject({ allocated: [], handles: [], endpoints: [] });
+  });
+});

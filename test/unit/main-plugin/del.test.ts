@@ -69,6 +69,16 @@ describe("DEL of a pod", () => {
     expect(node.annotations()["cni.projectcalico.org/podIP"]).toBe("");
   });
 
+  it("reports the first of two errors, and logs both", async () => {
+    await using node = await PodNode.create();
+    await node.add();
+    node.failure = { effect: "remove link", error: new Error("device busy") };
+    await node.setReady(false);
+
+    expect(await failure(node)).toMatchObject({ message: "device busy" });
+    expect(node.errors).toEqual(["could not remove the link", "could not ask the cluster"]);
+  });
+
   it("F2, R5: keeps the address when the pod may not be patched, and reports that", async () => {
     await using node = await PodNode.create();
     await node.add();
