@@ -3,7 +3,7 @@
 import { checkPolicyType, chooseDatastore } from "../lib/config/datastore-choice.ts";
 import type { DatastoreType, NetworkConfig } from "../lib/config/network-config.ts";
 import { TortieError } from "../lib/errors/errors.ts";
-import { isSubdomain } from "../lib/system/characters.ts";
+import { isSubdomain } from "../lib/system/subdomain.ts";
 import { checkIdentity } from "../lib/workload/identity-checks.ts";
 import type { IpamServices } from "./services.ts";
 import type { Workload } from "./workload.ts";

@@ -1,7 +1,6 @@
 /** The CNI_* variables of one call: which an operation needs, and what they may hold (I§1.2, C§1.3). */
 
 import { TortieError } from "../errors/errors.ts";
-import { consistsOf, isLetterOrDigit, isNameCharacter, isVisible } from "../system/characters.ts";
 import { CNI_COMMANDS, type CniCommand } from "./protocol.ts";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -61,7 +60,7 @@ export function readEnvironment(command: CniCommand | undefined, env: Environmen
 
 /** The characters of container ids and network names (CNI specification; I§1.2). */
 export function isCniName(text: string): boolean {
-  return isLetterOrDigit(text.charCodeAt(0)) && consistsOf(text, isNameCharacter);
+  return /^[A-Za-z0-9][A-Za-z0-9_.-]*$/.test(text);
 }
 
 function checkContainerId(containerId: string): void {
@@ -77,12 +76,7 @@ function checkInterfaceName(name: string): void {
   }
   const details = `CNI_IFNAME is ${JSON.stringify(name)}`;
   if (name === "." || name === "..") throw new TortieError("environment-invalid", "interface name is . or ..", { details });
-  if (!consistsOf(name, isPlain) && /[/:\s\x85]/.test(name)) {
+  if (/[/:\s\x85]/.test(name)) {
     throw new TortieError("environment-invalid", "interface name contains / or : or whitespace characters", { details });
   }
-}
-
-/** Almost every name: nothing about it has to be looked into further. */
-function isPlain(code: number): boolean {
-  return isVisible(code) && code !== 0x2f && code !== 0x3a;
 }

@@ -4,7 +4,7 @@
  */
 import { bitsOf, covers, formatPrefix, maskPrefix, type Prefix, parsePrefix } from "../addresses/address.ts";
 import { TortieError } from "../errors/errors.ts";
-import { isSubdomain } from "../system/characters.ts";
+import { isSubdomain } from "../system/subdomain.ts";
 import { boolean, type Decoded, integer, record, text } from "./codec.ts";
 import type { LocalPool } from "./network-config.ts";
 

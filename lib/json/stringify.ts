@@ -1,5 +1,4 @@
 /** Values to JSON text, as Go's encoding/json writes it, so that our output equals that of Calico's plugins byte for byte. */
-import { consistsOf } from "../system/characters.ts";
 import { isJsonObject, type JsonObject, type JsonValue, RawNumber } from "./value.ts";
 
 /** What can be written: JSON values, bigints, and members that are left out when `undefined`. */
@@ -50,13 +49,7 @@ function isArray(value: Writable): value is readonly Writable[] {
 
 /** encoding/json, appendString with escapeHTML; what is not Unicode becomes U+FFFD. */
 function quote(text: string): string {
-  const quoted = JSON.stringify(text.toWellFormed());
-  if (consistsOf(quoted, staysAsItIs)) return quoted;
-  return quoted.replace(/[<>&\u2028\u2029]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
-}
-
-function staysAsItIs(code: number): boolean {
-  return code !== 0x3c && code !== 0x3e && code !== 0x26 && code !== 0x2028 && code !== 0x2029;
+  return JSON.stringify(text.toWellFormed()).replace(/[<>&\u2028\u2029]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
 /** The same value with the keys of every object in alphabetical order, as Go writes maps. */

@@ -5,7 +5,7 @@
 
 import type { DatastoreType } from "../config/network-config.ts";
 import { TortieError } from "../errors/errors.ts";
-import { isSubdomain } from "../system/characters.ts";
+import { isSubdomain } from "../system/subdomain.ts";
 import { workloadHandleId } from "./handles.ts";
 import type { WorkloadIdentity } from "./identity.ts";
 

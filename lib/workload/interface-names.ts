@@ -1,7 +1,6 @@
 /** Names of host ends (C§4.1). Felix computes the same ones from what it knows, so nothing else may enter them. */
 
 import { TortieError } from "../errors/errors.ts";
-import { consistsOf, isNameCharacter } from "../system/characters.ts";
 import type { WorkloadIdentity } from "./identity.ts";
 
 /** Longest interface name: IFNAMSIZ less the terminating zero (include/uapi/linux/if.h). */
@@ -60,7 +59,7 @@ function firstPrefix(prefixes: string | undefined): string {
   const prefix = prefixes?.split(",")[0]?.trim() || DEFAULT_PREFIX;
   const longest = MAX_INTERFACE_NAME - DISTINCT_CHARACTERS;
   // C§7.1: what an endpoint's interface may be called.
-  if (prefix.length > longest || !consistsOf(prefix, isNameCharacter)) {
+  if (prefix.length > longest || !/^[A-Za-z0-9_.-]*$/.test(prefix)) {
     throw new TortieError(
       "interface-prefix-invalid",
       `FELIX_INTERFACEPREFIX: ${JSON.stringify(prefix)} cannot begin an interface name of ${MAX_INTERFACE_NAME} characters, ${DISTINCT_CHARACTERS} of which are needed`,

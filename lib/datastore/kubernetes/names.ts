@@ -1,5 +1,5 @@
 /** Names of Calico's IPAM objects in Kubernetes (I§2.2). The encoding is frozen: another one would not find what is stored. */
-import { isSubdomain } from "../../system/characters.ts";
+import { isSubdomain } from "../../system/subdomain.ts";
 import { cidrKey } from "../cidr-key.ts";
 import type { AffinityKey } from "../datastore.ts";
 

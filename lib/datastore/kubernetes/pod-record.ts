@@ -4,7 +4,7 @@
  */
 import { formatPrefix, hostPrefix, parsePrefix } from "../../addresses/address.ts";
 import type { NamespacedName, Pod } from "../../kubernetes/objects.ts";
-import { isSubdomain } from "../../system/characters.ts";
+import { isSubdomain } from "../../system/subdomain.ts";
 import { ANNOTATION_PREFIX } from "../../workload/annotations/annotation.ts";
 import { POD_IP, POD_IPS } from "../../workload/annotations/pod-addresses.ts";
 import { parseWorkloadEndpointName } from "../../workload/endpoint-name.ts";

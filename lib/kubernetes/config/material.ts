@@ -1,7 +1,6 @@
 /** Files with certificates, keys and tokens, and the same as base64 inside a kubeconfig. What is wrong with one is said with its place. */
 
 import { messageOf, TortieError } from "../../errors/errors.ts";
-import { consistsOf, isVisible } from "../../system/characters.ts";
 import { readText } from "../../system/files.ts";
 
 export type PemKind = "CERTIFICATE" | "PRIVATE KEY";
@@ -42,7 +41,7 @@ export function decodeBase64(text: string, place: string): string {
 export function bearer(text: string, place: string): string {
   const token = text.trim();
   if (token === "") throw new TortieError("kubeconfig-invalid", `${place} is empty`);
-  if (!consistsOf(token, isVisible)) {
+  if (!/^[!-~]*$/.test(token)) {
     throw new TortieError("kubeconfig-invalid", `${place} holds white space or characters that no token has`);
   }
   return `Bearer ${token}`;

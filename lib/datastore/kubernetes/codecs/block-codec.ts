@@ -4,7 +4,6 @@
  */
 import { bitsOf, parsePrefix } from "../../../addresses/address.ts";
 import { field, isNumber, listOf } from "../../../json/fields.ts";
-import { consistsOf, isDigit } from "../../../system/characters.ts";
 import type { BlockOwner } from "../../datastore.ts";
 import type { AllocationAttribute, Block } from "../../resources.ts";
 import { type Fields, has, objects, text, texts } from "../core/metadata.ts";
@@ -127,7 +126,7 @@ function sequenceNumbers(spec: Fields): Readonly<Record<number, bigint>> {
     (value): value is Fields => typeof value === "object" && value !== null,
   );
   for (const [ordinal, number] of Object.entries(stored)) {
-    if (!isInteger(ordinal)) throw new Error(`sequenceNumberForAllocation has an ordinal "${ordinal}"`);
+    if (!/^\d+$/.test(ordinal)) throw new Error(`sequenceNumberForAllocation has an ordinal "${ordinal}"`);
     numbers[Number(ordinal)] = sequenceNumber(number);
   }
   return numbers;
@@ -137,12 +136,8 @@ function sequenceNumbers(spec: Fields): Readonly<Record<number, bigint>> {
 function sequenceNumber(value: unknown): bigint {
   if (value === undefined || value === null) return 0n;
   if (typeof value === "number" && Number.isSafeInteger(value) && value >= 0) return BigInt(value);
-  if (typeof value === "string" && isInteger(value)) return BigInt(value);
+  if (typeof value === "string" && /^\d+$/.test(value)) return BigInt(value);
   throw new Error(`a sequence number is ${JSON.stringify(value)}`);
-}
-
-function isInteger(text: string): boolean {
-  return text !== "" && consistsOf(text, isDigit);
 }
 
 function isIndex(value: number, length: number): boolean {

@@ -3,7 +3,7 @@
 import { messageOf } from "../../../errors/errors.ts";
 import type { ApiClient } from "../../../kubernetes/api-client.ts";
 import type { ClusterNode, Namespace, NamespacedName, Pod } from "../../../kubernetes/objects.ts";
-import { isSubdomain } from "../../../system/characters.ts";
+import { isSubdomain } from "../../../system/subdomain.ts";
 import type { Versioned } from "../../datastore.ts";
 import { DatastoreError } from "../../errors.ts";
 import type { KubernetesCore } from "./core.ts";
