@@ -20,11 +20,14 @@ function deleter(sandbox: string, directory: string): string {
     const dataplane = new LinuxDataplane();
     const link = (name) => ({ sandbox: "${sandbox}", podInterface: name, hostInterface: "", owner: { network: "n", containerId: "c", interfaceName: name } });
     const open = () => readdirSync("/proc/self/fd").length;
-    await run(["/usr/bin/mkfifo", "${directory}/pipe"]);
-    const pipes = Array.from({ length: ${THREADS} }, () => openSync("${directory}/pipe", "r+"));
+    const paths = Array.from({ length: ${THREADS} }, (_, index) => "${directory}/pipe" + index);
+    await run(["/usr/bin/mkfifo", ...paths]);
+    const pipes = paths.map((path) => openSync(path, "r+"));
     const before = open();
-    writeSync(pipes[0], new Uint8Array(65536));
-    for (const pipe of pipes) startWrite(pipe, new Uint8Array(1));
+    for (const pipe of pipes) {
+      writeSync(pipe, new Uint8Array(65536));
+      startWrite(pipe, new Uint8Array(1));
+    }
 
     const names = Array.from({ length: ${LINKS} }, (_, index) => "d" + index);
     const removals = names.flatMap((name) => [dataplane.remove(link(name)), dataplane.remove(link(name))]);
@@ -32,7 +35,9 @@ function deleter(sandbox: string, directory: string): string {
     const failures = (await Promise.allSettled(removals)).flatMap((one) => (one.status === "rejected" ? [String(one.reason)] : []));
     await others;
     const files = Array.from({ length: ${4 * LINKS} }, (_, index) => openSync("${directory}/file" + index, "a+"));
-    for (let left = 65536 + ${THREADS}; left > 0; ) left -= readSync(pipes[0], new Uint8Array(left));
+    for (const pipe of pipes) {
+      for (let left = 65537; left > 0; ) left -= readSync(pipe, new Uint8Array(left));
+    }
     for (let tries = 0; open() > before + files.length && tries < 200; tries++) await Bun.sleep(50);
     const leaked = open() - before - files.length;
     files.forEach(closeSync);
