@@ -20,9 +20,7 @@ const AUTHORIZATION = /\b(Bearer|Basic) [A-Za-z0-9._~+/=-]{12,}/gi;
 
 export class Secrets {
   readonly #texts = new Set<string>();
-  /** Pieces of secrets, in the forms they may come in, as `squeezed` leaves them: long secrets in pieces of one length, short ones whole. */
-  readonly #pieces = new Set<string>();
-  readonly #short = new Set<string>();
+  #traces: Traces | undefined;
 
   constructor(...secrets: readonly (string | undefined)[]) {
     for (const secret of secrets) this.add(secret);
@@ -33,10 +31,7 @@ export class Secrets {
     const text = secret?.trim() ?? "";
     if (text.length < SHORTEST || this.#texts.has(text)) return;
     this.#texts.add(text);
-    for (const form of formsOf(text)) {
-      if (form.length < 2 * PIECE) this.#short.add(form);
-      else for (let at = 0; at + PIECE <= form.length; at += PIECE) this.#pieces.add(form.slice(at, at + PIECE));
-    }
+    this.#traces = undefined;
   }
 
   /** The value of an Authorization header, with what is encoded in it. */
@@ -72,14 +67,33 @@ export class Secrets {
 
   #isTracedIn(text: string): boolean {
     if (this.#texts.size === 0) return false;
+    // Most calls read a token and have nothing to hide it from.
+    this.#traces ??= tracesOf(this.#texts);
+    const { whole, pieces } = this.#traces;
     const plain = unescaped(text);
     return [plain, plain.replace(/<[^<>]*>/g, "")].some((view) => {
       const letters = squeezed(view);
-      for (const whole of this.#short) if (letters.includes(whole)) return true;
-      for (let at = 0; at + PIECE <= letters.length; at++) if (this.#pieces.has(letters.slice(at, at + PIECE))) return true;
+      for (const form of whole) if (letters.includes(form)) return true;
+      for (let at = 0; at + PIECE <= letters.length; at++) if (pieces.has(letters.slice(at, at + PIECE))) return true;
       return false;
     });
   }
+}
+
+/** Secrets in the forms they may come in, as `squeezed` leaves them: short ones whole, long ones in pieces of one length. */
+interface Traces {
+  readonly whole: ReadonlySet<string>;
+  readonly pieces: ReadonlySet<string>;
+}
+
+function tracesOf(secrets: ReadonlySet<string>): Traces {
+  const whole = new Set<string>();
+  const pieces = new Set<string>();
+  for (const form of [...secrets].flatMap(formsOf)) {
+    if (form.length < 2 * PIECE) whole.add(form);
+    else for (let at = 0; at + PIECE <= form.length; at += PIECE) pieces.add(form.slice(at, at + PIECE));
+  }
+  return { whole, pieces };
 }
 
 /** The secret itself, in hexadecimal digits, and in base64, which depends on how many bytes come before it. */

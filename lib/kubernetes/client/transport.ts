@@ -186,15 +186,21 @@ async function readBody({ body, headers }: Response, limit: number): Promise<str
     await body?.cancel();
     throw notUnderstood(`its body is larger than ${limit} bytes`);
   }
+  if (body === null) return "";
+  const reader = body.getReader();
   const decoder = new TextDecoder();
   let text = "";
   let length = 0;
-  for await (const bytes of body ?? []) {
-    length += bytes.length;
-    if (length > limit) throw notUnderstood(`its body is larger than ${limit} bytes`);
-    text += decoder.decode(bytes, { stream: true });
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return text + decoder.decode();
+    length += value.length;
+    if (length > limit) {
+      await reader.cancel();
+      throw notUnderstood(`its body is larger than ${limit} bytes`);
+    }
+    text += decoder.decode(value, { stream: true });
   }
-  return text + decoder.decode();
 }
 
 function notUnderstood(reason: string): TransportError {
