@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type IpamAddition, ipamAdd, ipamCheck, ipamDel, ipamGc, ipamStatus } from "../../ipam-plugin/ipam-plugin.ts";
+import { type AddOptions, type IpamAddition, ipamAdd, ipamCheck, ipamDel, ipamGc, ipamStatus } from "../../ipam-plugin/ipam-plugin.ts";
 import { createIpamServices, type IpamServices } from "../../ipam-plugin/services.ts";
 import { addressAt, formatAddress, formatPrefix, parsePrefix } from "../../lib/addresses/address.ts";
 import type { CniRequest } from "../../lib/cni/protocol.ts";
@@ -42,8 +42,12 @@ export class IpamNode implements AsyncDisposable {
     return this.#call("STATUS", {})[1];
   }
 
-  async add(call: Call = {}): Promise<IpamAddition> {
-    return ipamAdd(...this.#call("ADD", call), this.services);
+  get request(): CniRequest {
+    return this.#call("ADD", {})[0];
+  }
+
+  async add(call: Call = {}, options: AddOptions = {}): Promise<IpamAddition> {
+    return ipamAdd(...this.#call("ADD", call), this.services, options);
   }
 
   /** The addresses of an ADD, as printed. */

@@ -1,6 +1,8 @@
 import type { Problem } from "../../../doctor/problem.ts";
 import { repair } from "../../../doctor/repair.ts";
 import { standing } from "../../../doctor/rules/find.ts";
+import { createAllocator } from "../../../ipam-plugin/allocator/allocator.ts";
+import { FROM_HOST_LOCAL } from "../../../ipam-plugin/workload.ts";
 import type { Call, Fate } from "../../support/memory-datastore.ts";
 import { sampleAffinity } from "../../support/samples.ts";
 import { addContainer, allocate, createWorld, holderOf, NOW, type World, wanted } from "./world.ts";
@@ -176,5 +178,38 @@ describe("a second look", () => {
     let looks = 0;
     await world.find({ pause: async () => void looks++ });
     expect(looks).toBe(0);
+  });
+});
+
+describe("repair of a block with two affinities", () => {
+  it("removes the confirmed one of whoever does not own the block, and not a claim that is under way", async () => {
+    const world = await createWorld();
+    const { affinities } = world.datastore;
+    const foreign = sampleAffinity("worker-8", world.cidr);
+    const pending = sampleAffinity("worker-9", world.cidr, { state: "pending" });
+    for (const affinity of [foreign, pending]) await affinities.create(affinity, affinity);
+    const problem = await theProblem(world, "affinity-double");
+
+    expect(await repair(problem, { datastore: world.datastore, clock })).toEqual({ outcome: "mended" });
+
+    const left = (await affinities.listAll()).filter(({ value }) => value.cidr === world.cidr);
+    expect(left.map(({ value }) => value.owner.name).sort()).toEqual(["worker-1", "worker-9"]);
+  });
+});
+
+describe("an address of a container that another main plugin attached", () => {
+  it("is not unused, though it has no endpoint of ours", async () => {
+    const world = await createWorld();
+    await createAllocator({ datastore: world.datastore, clock }).autoAssign({
+      count4: 1,
+      count6: 0,
+      handle: "net.moved",
+      attributes: { node: "worker-1", note: FROM_HOST_LOCAL, timestamp: "2020-01-01 00:00:00 +0000 UTC" },
+      owner: { type: "host", name: "worker-1" },
+      use: "Workload",
+    });
+    expect((await world.find()).map(({ kind }) => kind)).not.toContain("address-unused");
+    await world.mend();
+    expect(await world.datastore.handles.get("net.moved")).toBeDefined();
   });
 });

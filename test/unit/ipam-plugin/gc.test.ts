@@ -80,6 +80,41 @@ describe("IPAM GC", () => {
     expect(Object.keys(await node.allocated())).not.toContain("net1.gone");
   });
 
+  it("leaves a handle alone that an ADD of another node holds an address of too", async () => {
+    await using node = new IpamNode(CONF);
+    const held = ["node-a", "node-b"].map((name) => ({ handleId: "net1.shared", activeOwner: { node: name } }));
+    await seed(node, held.slice(0, 1));
+    const [stored] = await node.datastore.blocks.list();
+    if (stored === undefined) throw new Error("no block");
+    const { value: block, revision } = stored;
+    const both = {
+      ...block,
+      allocations: block.allocations.map((index, ordinal) => (ordinal === 1 ? 1 : index)),
+      unallocated: block.unallocated.filter((ordinal) => ordinal !== 1),
+      attributes: held,
+      sequenceNumberForAllocation: { 0: 0n, 1: 1n },
+    };
+    await node.datastore.blocks.update(block.cidr, both, revision);
+    const before = await node.allocated();
+    expect(before).toEqual({ "net1.shared": ["10.40.0.0", "10.40.0.1"] });
+    await node.gc(valid());
+    expect(await node.allocated()).toEqual(before);
+    expect(await node.handles()).toEqual(["net1.shared"]);
+  });
+
+  it("leaves a handle without an address alone that counts in a block of its own node and in one of another", async () => {
+    await using node = new IpamNode(CONF);
+    await node.add({ container: "kept" });
+    const [own] = await node.datastore.blocks.list();
+    const foreign = emptyBlock("10.40.0.192/26", 64, { affinity: { type: "host", name: "node-b" } });
+    await node.datastore.blocks.create(foreign.cidr, foreign);
+    const blocks = { [own?.value.cidr ?? ""]: 1, [foreign.cidr]: 1 };
+    await node.datastore.handles.create("net1.both", { id: "net1.both", blocks });
+    await node.gc(valid("kept"));
+    expect(await node.handles()).toEqual(["net1.both", "net1.kept"]);
+    expect((await node.datastore.handles.get("net1.both"))?.value.blocks).toEqual(blocks);
+  });
+
   it("removes the handle that a killed ADD left without an address", async () => {
     await using node = new IpamNode(CONF);
     await node.add({ container: "c1" });
