@@ -10,10 +10,16 @@ export interface Codec<K, T> {
   readonly decode: (text: StoredObject, refuse: (cause: unknown) => never) => T;
 }
 
+/** Lists that are remembered: of a node's own blocks in both families, of everything, and a few more. */
+const MOST_LISTS = 16;
+
 export class LocalCollection<K, T> implements Collection<K, T> {
   protected readonly store: ObjectStore;
   readonly #codec: Codec<K, T>;
-  /** The last list of each prefix, from the second time it is asked for: one call of a plugin lists once, an agent again and again. */
+  /**
+   * The last list of each prefix, from the second time it is asked for: one call of a plugin lists once, an agent again and again. The
+   * prefix that was asked for longest ago is forgotten first.
+   */
   readonly #lists = new Map<string, { readonly stamp: string; readonly rows: readonly Versioned<T>[] } | undefined>();
 
   constructor(store: ObjectStore, codec: Codec<K, T>) {
@@ -54,7 +60,7 @@ export class LocalCollection<K, T> implements Collection<K, T> {
   protected readPrefix(prefix: string): readonly Versioned<T>[] {
     const { kind } = this.#codec;
     if (!this.#lists.has(prefix)) {
-      this.#lists.set(prefix, undefined);
+      this.#remember(prefix, undefined);
       return this.store.list(kind, prefix).map((stored) => this.decode(stored));
     }
     // The stamp is taken first: what changes meanwhile only costs another read.
@@ -62,8 +68,16 @@ export class LocalCollection<K, T> implements Collection<K, T> {
     const last = this.#lists.get(prefix);
     if (last?.stamp === stamp) return last.rows;
     const rows = last === undefined ? this.store.list(kind, prefix).map((stored) => this.decode(stored)) : this.#refresh(prefix, last.rows);
-    this.#lists.set(prefix, { stamp, rows });
+    this.#remember(prefix, { stamp, rows });
     return rows;
+  }
+
+  #remember(prefix: string, list: { readonly stamp: string; readonly rows: readonly Versioned<T>[] } | undefined): void {
+    // A map keeps the order of insertion.
+    this.#lists.delete(prefix);
+    this.#lists.set(prefix, list);
+    const [oldest] = this.#lists.keys();
+    if (this.#lists.size > MOST_LISTS && oldest !== undefined) this.#lists.delete(oldest);
   }
 
   /** A revision never stands for two states of the store, so that an object at a known one need not be read again. */

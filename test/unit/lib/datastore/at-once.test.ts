@@ -1,0 +1,60 @@
+import { mkdtempSync, readdirSync, readlinkSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { openLocalDatastore } from "../../../../lib/datastore/local/local-datastore.ts";
+import { countAtOnce } from "../../../support/datastore-at-once.ts";
+import { MemoryStore } from "../../../support/memory-datastore.ts";
+import { sampleEndpoint } from "../../../support/samples.ts";
+
+const OPERATIONS = 200;
+
+let directory: string;
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), "tortie-at-once-"));
+});
+afterEach(() => rmSync(directory, { recursive: true }));
+
+/** Descriptors of this process that are files of the store. */
+function openFiles(): readonly string[] {
+  return readdirSync("/proc/self/fd").flatMap((descriptor) => {
+    try {
+      const target = readlinkSync(`/proc/self/fd/${descriptor}`);
+      return target.startsWith(directory) ? [target] : [];
+    } catch {
+      // The descriptor that the directory was read by.
+      return [];
+    }
+  });
+}
+
+describe("one datastore that serves 200 operations at once", () => {
+  it("loses none in memory", async () => {
+    await countAtOnce(new MemoryStore().connect(), OPERATIONS);
+  });
+
+  it("loses none in a local store, and leaves no descriptor when it is closed", async () => {
+    const datastore = openLocalDatastore(join(directory, "tortie.db"));
+    await countAtOnce(datastore, OPERATIONS);
+    expect(openFiles().length).toBeGreaterThan(0);
+    await datastore[Symbol.asyncDispose]();
+    expect(openFiles()).toEqual([]);
+  });
+
+  it("opens no further file of a local store for them", async () => {
+    const datastore = openLocalDatastore(join(directory, "tortie.db"));
+    const { endpoints } = datastore;
+    await countAtOnce(datastore, 100);
+    const before = openFiles().length;
+    await Promise.all(
+      Array.from({ length: OPERATIONS }, async (_, index) => {
+        const endpoint = sampleEndpoint("shop", `worker--1-k8s-p${index}-eth0`, { containerID: `c${index}` });
+        await datastore.records.write(endpoint);
+        expect(await endpoints.listByPrefix("shop", `worker--1-k8s-p${index}-`)).toHaveLength(1);
+        expect(await datastore.records.clear(endpoint, `c${index}`)).toBe("cleared");
+      }),
+    );
+    expect(await endpoints.list()).toEqual([]);
+    expect(openFiles().length).toBe(before);
+    await datastore[Symbol.asyncDispose]();
+  });
+});
