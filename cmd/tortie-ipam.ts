@@ -6,6 +6,7 @@ import { renderResult } from "../lib/cni/result.ts";
 import { ABSENT_VERSION } from "../lib/cni/version.ts";
 import { nodeName } from "../lib/config/node-name.ts";
 import { openDatastore } from "../lib/datastore/open.ts";
+import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { takeLeastPrivilege } from "./least-privilege.ts";
 import { type Plugin, print, printError, runPlugin } from "./plugin.ts";
 import { readFlags } from "./plugin-flags.ts";
@@ -21,8 +22,7 @@ export async function tortieIpam(argv: readonly string[], env: Environment): Pro
   }
   if (run.kind === "flag") {
     if (run.flag === "upgrade") {
-      const { upgradeFromHostLocal } = await import("./tortie-ipam/upgrade.ts");
-      return upgradeFromHostLocal(env);
+      return upgrade(env);
     }
     print(`${VERSION}\n`);
     return 0;
@@ -44,4 +44,16 @@ export async function tortieIpam(argv: readonly string[], env: Environment): Pro
     },
   };
   return runPlugin(plugin, env);
+}
+
+async function upgrade(env: Environment): Promise<number> {
+  const { upgradeFromHostLocal } = await import("../ipam-plugin/import-host-local/upgrade-from-host-local.ts");
+  try {
+    print(await upgradeFromHostLocal(env, (message) => printError(`${message}\n`)));
+    return 0;
+  } catch (error) {
+    const text = error instanceof TortieError ? `${error.message.trim()} (${error.word}: ${error.next})` : messageOf(error);
+    printError(`-upgrade: ${text}\n`);
+    return 1;
+  }
 }

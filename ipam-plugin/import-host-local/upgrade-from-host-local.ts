@@ -4,37 +4,34 @@
  * (upgrade-node.ts).
  */
 
-import { createAllocator } from "../../ipam-plugin/allocator/create-allocator.ts";
-import { openHostLocalDirectory } from "../../ipam-plugin/import-host-local/host-local-directory.ts";
-import { type Upgraded, upgrade } from "../../ipam-plugin/import-host-local/upgrade.ts";
-import { ensurePools } from "../../ipam-plugin/pools-from-config.ts";
-import { systemClock } from "../../ipam-plugin/services.ts";
 import type { Environment } from "../../lib/cni/environment.ts";
 import { configOfConflist } from "../../lib/config/conflist.ts";
 import { chooseDatastore } from "../../lib/config/datastore-choice.ts";
 import { nodeName } from "../../lib/config/node-name.ts";
 import { openDatastore } from "../../lib/datastore/open.ts";
-import { messageOf, TortieError } from "../../lib/errors/errors.ts";
-import { print, printError } from "../plugin.ts";
+import { TortieError } from "../../lib/errors/errors.ts";
+import { createAllocator } from "../allocator/create-allocator.ts";
+import { ensurePools } from "../pools-from-config.ts";
+import { systemClock } from "../services.ts";
+import { openHostLocalDirectory } from "./host-local-directory.ts";
+import { type Upgraded, upgrade } from "./upgrade.ts";
 import { type UpgradedNode, upgradeNode } from "./upgrade-node.ts";
 
 /** Where host-local keeps its networks unless its `dataDir` says otherwise. */
 const HOST_LOCAL_NETWORKS = "/var/lib/cni/networks";
 
-/** @returns the exit status */
-export async function upgradeFromHostLocal(env: Environment): Promise<number> {
+/**
+ * @param tell gets what a person should know before the end
+ * @returns what was done, in words
+ * @throws TortieError what `upgrade` and `upgradeNode` throw, `conflist-unreadable`, `conflist-invalid`
+ */
+export async function upgradeFromHostLocal(env: Environment, tell: (message: string) => void): Promise<string> {
   const conflist = env.TORTIE_UPGRADE_CONFLIST ?? "";
-  try {
-    const { done, directory, datastore } = conflist === "" ? await upgradeNode(env) : await upgradeLocal(conflist, env);
-    print(report(done, directory, datastore));
-    return 0;
-  } catch (error) {
-    printError(`-upgrade: ${describe(error)}\n`);
-    return 1;
-  }
+  const { done, directory, datastore } = conflist === "" ? await upgradeNode(env, tell) : await upgradeLocal(conflist, env, tell);
+  return report(done, directory, datastore);
 }
 
-async function upgradeLocal(conflist: string, env: Environment): Promise<UpgradedNode> {
+async function upgradeLocal(conflist: string, env: Environment, tell: (message: string) => void): Promise<UpgradedNode> {
   const config = configOfConflist(conflist);
   const type = chooseDatastore(config, env);
   if (type !== "local") {
@@ -45,7 +42,7 @@ async function upgradeLocal(conflist: string, env: Environment): Promise<Upgrade
   const directory = openHostLocalDirectory(env.TORTIE_HOST_LOCAL_DIR || `${HOST_LOCAL_NETWORKS}/${config.name}`);
   await using datastore = await openDatastore(config, env);
   await ensurePools(config, datastore);
-  const log = { info: (_message: string) => {}, error: (message: string) => printError(`${message}\n`) };
+  const log = { info: (_message: string) => {}, error: tell };
   const done = await upgrade({
     node: nodeName(config),
     network: config.name,
@@ -65,8 +62,4 @@ function report({ moved, dropped, contested }: Upgraded, path: string, datastore
     ...(contested.length === 0 ? [] : [`belong to others in the datastore, look at standard error: ${contested.join(", ")}`]),
   ];
   return `${lines.join("\n")}\n`;
-}
-
-function describe(error: unknown): string {
-  return error instanceof TortieError ? `${error.message.trim()} (${error.word}: ${error.next})` : messageOf(error);
 }

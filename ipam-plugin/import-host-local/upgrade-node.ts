@@ -3,18 +3,17 @@
  * done. All it is told comes from the environment: KUBERNETES_NODE_NAME, and where the API server is (C§1.4).
  */
 
-import { createAllocator } from "../../ipam-plugin/allocator/create-allocator.ts";
-import { openHostLocalDirectory } from "../../ipam-plugin/import-host-local/host-local-directory.ts";
-import { kubernetesCluster } from "../../ipam-plugin/import-host-local/kubernetes-cluster.ts";
-import { type Upgraded, upgradeUntilDone } from "../../ipam-plugin/import-host-local/upgrade.ts";
-import { systemClock } from "../../ipam-plugin/services.ts";
 import type { Environment } from "../../lib/cni/environment.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import { configuredGroup, discoverGroup } from "../../lib/datastore/kubernetes/group.ts";
 import { kubernetesDatastore } from "../../lib/datastore/kubernetes/kubernetes-datastore.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { openApiClient } from "../../lib/kubernetes/client/client.ts";
-import { printError } from "../plugin.ts";
+import { createAllocator } from "../allocator/create-allocator.ts";
+import { systemClock } from "../services.ts";
+import { openHostLocalDirectory } from "./host-local-directory.ts";
+import { kubernetesCluster } from "./kubernetes-cluster.ts";
+import { type Upgraded, upgradeUntilDone } from "./upgrade.ts";
 
 /** First part of the handles, whatever the network was called (I§7). */
 const NETWORK = "k8s-pod-network";
@@ -28,11 +27,11 @@ export interface UpgradedNode {
 }
 
 /**
- * Comes back when it is done, however often it has to try: each failure is told on standard error.
+ * Comes back when it is done, however often it has to try: `tell` gets each failure.
  *
  * @throws TortieError `environment-missing`, and what a configuration that leads to no API server throws
  */
-export async function upgradeNode(environment: Environment): Promise<UpgradedNode> {
+export async function upgradeNode(environment: Environment, tell: (message: string) => void): Promise<UpgradedNode> {
   const node = environment.KUBERNETES_NODE_NAME ?? "";
   if (node === "") {
     throw new TortieError("environment-missing", "KUBERNETES_NODE_NAME is not set, nor is TORTIE_UPGRADE_CONFLIST", {
@@ -45,7 +44,6 @@ export async function upgradeNode(environment: Environment): Promise<UpgradedNod
   const client = openApiClient(config, env);
   const group = configuredGroup(config, env) ?? (await discoverGroup(client));
   await using datastore = kubernetesDatastore(client, { group });
-  const tell = (message: string) => printError(`${message}\n`);
   const done = await upgradeUntilDone({
     node,
     network: NETWORK,
