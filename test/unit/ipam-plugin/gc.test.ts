@@ -21,8 +21,9 @@ async function seed(node: IpamNode, attributes: readonly AllocationAttribute[], 
       sequenceNumberForAllocation: Object.fromEntries(attributes.map((_, ordinal) => [ordinal, BigInt(ordinal)])),
     }),
   );
-  for (const { handleId } of attributes) {
-    if (handleId !== undefined) await node.datastore.handles.create(handleId, { id: handleId, blocks: { [cidr]: 1 } });
+  for (const id of new Set(attributes.flatMap(({ handleId }) => handleId ?? []))) {
+    const count = attributes.filter(({ handleId }) => handleId === id).length;
+    await node.datastore.handles.create(id, { id, blocks: { [cidr]: count } });
   }
 }
 
@@ -130,6 +131,27 @@ describe("IPAM GC", () => {
     await using node = new IpamNode(CONF);
     await seed(node, [], "node-b");
     await node.datastore.handles.create("net1.busy", { id: "net1.busy", blocks: { "10.40.0.0/26": 1 } });
+    await node.gc(valid());
+    expect(await node.handles()).toEqual(["net1.busy"]);
+  });
+
+  it("leaves a handle alone that has addresses of another node as well", async () => {
+    await using node = new IpamNode(CONF);
+    await seed(node, [
+      { handleId: "net1.shared", activeOwner: { node: "node-a" } },
+      { handleId: "net1.shared", activeOwner: { node: "node-b" } },
+    ]);
+    await node.gc(valid());
+    expect(await node.handles()).toEqual(["net1.shared"]);
+    expect((await node.allocated())["net1.shared"]).toHaveLength(2);
+  });
+
+  it("leaves a handle without an address alone when one of its blocks is another node's", async () => {
+    await using node = new IpamNode(CONF);
+    await seed(node, []);
+    const foreign = "10.40.0.64/26";
+    await node.datastore.blocks.create(foreign, emptyBlock(foreign, 64, { affinity: { type: "host", name: "node-b" } }));
+    await node.datastore.handles.create("net1.busy", { id: "net1.busy", blocks: { "10.40.0.0/26": 1, [foreign]: 1 } });
     await node.gc(valid());
     expect(await node.handles()).toEqual(["net1.busy"]);
   });
