@@ -11,7 +11,7 @@ const LIMIT = 100_000;
 const REQUEST = { method: "GET", target: "/", headers: [], body: undefined, isRepeatable: true } as const;
 
 const sized = (length: number): Reply => ({ status: 200, body: "x".repeat(length) });
-const chunked = (length: number): Reply => ({
+const chunked = (length: number) => ({
   raw: `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${`3e8\r\n${"x".repeat(1000)}\r\n`.repeat(length / 1000)}0\r\n\r\n`,
 });
 const endless = (length: number): Reply => ({ raw: `HTTP/1.1 200 OK\r\n\r\n${"x".repeat(length)}`, close: true });
@@ -34,6 +34,14 @@ describe.each(["directly", "through a proxy"])("L11: a body that is read %s", (w
     );
     return (await transport.exchange(REQUEST, 10_000)).body;
   }
+
+  it("is counted although a length is named that does not count", async () => {
+    const { raw } = chunked(LIMIT + 1000);
+
+    await expect(read({ raw: raw.replace("Transfer-Encoding", "Content-Length: 5\r\nTransfer-Encoding") })).rejects.toMatchObject({
+      failure: expect.stringMatching(/not-understood|broken/),
+    });
+  });
 
   it.each([
     ["a length", sized],
