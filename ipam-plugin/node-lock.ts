@@ -54,7 +54,7 @@ async function lockUnlessImpossible(config: LockConfig, { lock, log, signal }: L
   try {
     return await lock(config.ipamLockFile, { limitMs: config.ipamLockTimeoutSeconds * 1000, log, signal });
   } catch (error) {
-    if (error instanceof TortieError) throw error;
+    if (error instanceof TortieError || signal.aborted) throw error;
     log.error(`going on without the lock of this node: ${messageOf(error)}`);
     return undefined;
   }
@@ -83,7 +83,7 @@ export async function takeNodeLock(path: string, options: NodeLockOptions): Prom
 async function waitForLock(path: string, turn: Turn, { limitMs, log, signal }: NodeLockOptions): Promise<Disposable> {
   const end = performance.now() + limitMs;
   log.writeNow("info", `waiting for ${path}, held by ${lockHolder(path)}`);
-  if (await comesBefore(turn, end)) {
+  if (await comesBefore(turn, end, signal)) {
     for (let pause = SHORTEST_PAUSE_MS; ; pause = Math.min(pause * 1.5, LONGEST_PAUSE_MS)) {
       signal?.throwIfAborted();
       const lock = tryLockFile(path);
@@ -128,12 +128,17 @@ function queueUp(path: string): Turn {
   };
 }
 
-async function comesBefore({ came }: Turn, end: number): Promise<boolean> {
-  const { promise: over, resolve } = Promise.withResolvers<false>();
+/** @throws the reason of `signal` */
+async function comesBefore({ came }: Turn, end: number, signal: AbortSignal | undefined): Promise<boolean> {
+  const { promise: over, resolve, reject } = Promise.withResolvers<false>();
+  const abort = () => reject(signal?.reason);
+  if (signal?.aborted === true) abort();
+  signal?.addEventListener("abort", abort);
   const timer = setTimeout(() => resolve(false), Math.max(0, end - performance.now()));
   try {
     return await Promise.race([came.then(() => true), over]);
   } finally {
     clearTimeout(timer);
+    signal?.removeEventListener("abort", abort);
   }
 }

@@ -164,6 +164,29 @@ describe("calls of one process", () => {
     expect(held.hadToWait).toBe(true);
   });
 
+  it("end their wait when they are aborted, and let the others through", async () => {
+    await using node = new IpamNode(CONF);
+    const path = join(node.directory, "lock");
+    const first = await takeNodeLock(path, options);
+    const aborted = new AbortController();
+    const second = takeNodeLock(path, { ...options, signal: aborted.signal });
+    const third = takeNodeLock(path, options);
+    aborted.abort(new Error("no answer is wanted"));
+    await expect(second).rejects.toThrow("no answer is wanted");
+    first[Symbol.dispose]();
+    using held = await third;
+    expect(held.hadToWait).toBe(true);
+  });
+
+  it("take nothing when they are aborted: they do not go on without the lock", async () => {
+    const aborted = AbortSignal.abort(new Error("no answer is wanted"));
+    await using node = new IpamNode(CONF, { signal: aborted });
+    const holder = await holdLock(join(node.directory, "ipam.lock"), 60);
+    await expect(node.add()).rejects.toThrow("no answer is wanted");
+    expect(await node.handles()).toEqual([]);
+    holder.kill("SIGKILL");
+  });
+
   it("do not wait for one that found the file impossible", async () => {
     const path = "/proc/version/ipam.lock";
     await expect(takeNodeLock(path, options)).rejects.toThrow(path);
