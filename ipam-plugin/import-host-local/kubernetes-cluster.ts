@@ -2,13 +2,15 @@
  * What the upgrade from host-local needs of a cluster (I§7), over the Kubernetes API: pods and the node from Kubernetes itself,
  * ClusterInformation from one of Calico's two groups, and the plugins' directory of the node that is mounted below /host.
  */
+
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { decodePod } from "../../lib/datastore/kubernetes/core/decode-pod.ts";
 import { failureOf } from "../../lib/datastore/kubernetes/core/failures.ts";
 import { listPages } from "../../lib/datastore/kubernetes/core/list-pages.ts";
-import { type Fields, metadataOf, parseKubernetesObject, section, text } from "../../lib/datastore/kubernetes/core/metadata.ts";
+import { metadataOf, parseKubernetesObject } from "../../lib/datastore/kubernetes/core/metadata.ts";
 import type { ApiGroup } from "../../lib/datastore/kubernetes/group.ts";
+import { type Fields, section, text } from "../../lib/json/decode.ts";
 import type { ApiClient, ApiRequest } from "../../lib/kubernetes/api-client.ts";
 import type { Pod } from "../../lib/kubernetes/objects.ts";
 import { isFinished } from "../../lib/workload/annotations/pod-addresses.ts";

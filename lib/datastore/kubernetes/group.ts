@@ -1,8 +1,10 @@
 /** The two groups of Calico's custom resources (I§2.1): which one a cluster has, and where they differ. */
+
 import type { Environment } from "../../cni/environment.ts";
 import type { NetworkConfig } from "../../config/network-config.ts";
+import { objects, text } from "../../json/decode.ts";
 import type { ApiClient } from "../../kubernetes/api-client.ts";
-import { objects, parseKubernetesObject, text } from "./core/metadata.ts";
+import { parseKubernetesObject } from "./core/metadata.ts";
 
 export const LEGACY_GROUP = "crd.projectcalico.org/v1";
 export const V3_GROUP = "projectcalico.org/v3";

@@ -1,7 +1,8 @@
 /** Requests for custom resources as texts: paths, pages and preconditions, without any notion of what the objects mean. */
+import type { Fields } from "../../json/decode.ts";
 import type { ApiClient } from "../../kubernetes/api-client.ts";
 import { listPages } from "./core/list-pages.ts";
-import { type Fields, preconditionsOf } from "./core/metadata.ts";
+import { preconditionsOf } from "./core/metadata.ts";
 import type { ApiGroup } from "./group.ts";
 
 /** Finding out what became of a write must not take as long as the write has taken already. */

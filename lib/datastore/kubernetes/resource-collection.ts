@@ -6,14 +6,14 @@
  * - A write whose answer was lost may have been carried out: the object is read again, and if it is what was sent, it was.
  */
 
-import { isObject } from "../../json/fields.ts";
+import { type Fields, isObject, section } from "../../json/decode.ts";
 import { once } from "../../system/once.ts";
 import type { Collection, ListOptions, Versioned } from "../datastore.ts";
 import { DatastoreError, isDatastoreFailure } from "../errors.ts";
 import { type Codec, damaged, type Spec } from "./codecs/codec.ts";
 import { type Kept, KeptFields } from "./codecs/kept-fields.ts";
 import { failureOf, hasStatus, isAnswerLost } from "./core/failures.ts";
-import { type Fields, metadataOf, parseKubernetesObject, preconditionsOf, revisionOf, section } from "./core/metadata.ts";
+import { metadataOf, parseKubernetesObject, preconditionsOf, revisionOf } from "./core/metadata.ts";
 import type { ResourceApi } from "./resource-api.ts";
 
 const NOT_FOUND = 404;

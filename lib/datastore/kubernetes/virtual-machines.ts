@@ -1,11 +1,12 @@
 /** What the allocator asks of pods and of KubeVirt's objects (I§1.9). Without KubeVirt there is no such object: 404 as well. */
 
+import type { Fields } from "../../json/decode.ts";
 import type { NamespacedName } from "../../kubernetes/objects.ts";
 import { isSubdomain } from "../../system/subdomain.ts";
 import type { Reader, VirtualMachines } from "../datastore.ts";
 import type { OwnedObject } from "../resources.ts";
 import type { ApiCore } from "./core/api-core.ts";
-import { type Fields, metadataOf } from "./core/metadata.ts";
+import { metadataOf } from "./core/metadata.ts";
 
 export function kubernetesVirtualMachines(core: ApiCore): VirtualMachines {
   return {

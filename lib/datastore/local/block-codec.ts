@@ -4,7 +4,7 @@
  * Sequence numbers are decimal text, because they pass 2^53 (I§2.4); the names are those of Calico's objects.
  */
 
-import { field, isNumber, isObject, isText, listOf, mapOf, optional, parseObject } from "../../json/fields.ts";
+import { field, isNumber, isObject, isText, listOf, mapOf, optional, parseObject } from "../../json/decode.ts";
 import type { AllocationAttribute, Block } from "../resources.ts";
 import { hasRoom } from "../room.ts";
 import { ownerPrefix } from "./codecs.ts";

@@ -1,6 +1,6 @@
 /** The other objects: each is one JSON text with the model's own names, checked field by field when it is read. */
 
-import { field, isBoolean, isNumber, isObject, isText, listOf, mapOf, oneOf, optional, parseObject } from "../../json/fields.ts";
+import { field, isBoolean, isNumber, isObject, isText, listOf, mapOf, oneOf, optional, parseObject } from "../../json/decode.ts";
 import type { NamespacedName } from "../../kubernetes/objects.ts";
 import type { EndpointPort, WorkloadEndpoint } from "../../workload/workload-endpoint.ts";
 import { cidrKey } from "../cidr-key.ts";

@@ -2,7 +2,7 @@
  * Whether an answer is about what was asked for. Something in between that mixes answers up would otherwise give one pod the
  * annotations, the uid and the addresses of another. The path of a request names the object: nobody else has to say it again.
  */
-import { isObject } from "../../json/fields.ts";
+import { isObject } from "../../json/decode.ts";
 import type { ApiRequest } from "../api-client.ts";
 import { parsedObject } from "./status-error.ts";
 

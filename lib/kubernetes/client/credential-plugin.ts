@@ -2,9 +2,10 @@
  * Runs the program that a kubeconfig's `exec` names, and reads the credentials it prints (client.authentication.k8s.io, v1 and v1beta1).
  * Rare, so it is loaded only where it is needed.
  */
+
 import { isAbsolute } from "node:path";
 import { TortieError } from "../../errors/errors.ts";
-import { isObject } from "../../json/fields.ts";
+import { isObject } from "../../json/decode.ts";
 import { ProgramError, runProgram } from "../../system/run-program.ts";
 import type { ClientCertificate, CredentialPlugin } from "../config/api-config.ts";
 import { bearer, checkPem } from "../config/material.ts";

@@ -1,5 +1,5 @@
 /** ApiError from what a server answered: its Status object (k8s.io/apimachinery, meta/v1 Status), or whatever else it said. */
-import { isObject, parseObject } from "../../json/fields.ts";
+import { isObject, parseObject } from "../../json/decode.ts";
 import { ApiError, type ApiErrorCause, type ApiErrorFacts } from "../api-client.ts";
 import type { WireAnswer } from "./transport.ts";
 

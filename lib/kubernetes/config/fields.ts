@@ -1,6 +1,7 @@
 /** Reading the members of a kubeconfig one by one, so that a wrong one is named with its key and its place. */
+
 import { TortieError } from "../../errors/errors.ts";
-import { isObject } from "../../json/fields.ts";
+import { isObject } from "../../json/decode.ts";
 
 type Members = Readonly<Record<string, unknown>>;
 

@@ -1,4 +1,5 @@
 /** Objects of the right shape with wrong values inside: configuration, results, annotations, kubeconfigs, stored objects. */
+
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,9 +12,10 @@ import { clusterInformationCodec, configurationCodec, reservationCodec } from ".
 import { type Codec, damaged } from "../../../lib/datastore/kubernetes/codecs/codec.ts";
 import { handleCodec } from "../../../lib/datastore/kubernetes/codecs/handle-codec.ts";
 import { poolCodec } from "../../../lib/datastore/kubernetes/codecs/pool-codec.ts";
-import { metadataOf, parseKubernetesObject, section } from "../../../lib/datastore/kubernetes/core/metadata.ts";
+import { metadataOf, parseKubernetesObject } from "../../../lib/datastore/kubernetes/core/metadata.ts";
 import { LEGACY_GROUP } from "../../../lib/datastore/kubernetes/group.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
+import { section } from "../../../lib/json/decode.ts";
 import { parseJson } from "../../../lib/json/parse.ts";
 import { isJsonObject, type JsonObject } from "../../../lib/json/value.ts";
 import { resolveApiConfig } from "../../../lib/kubernetes/config/resolve.ts";

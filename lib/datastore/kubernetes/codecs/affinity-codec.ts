@@ -1,8 +1,8 @@
 /** BlockAffinity (I§2.3). */
 
+import { text } from "../../../json/decode.ts";
 import type { AffinityKey } from "../../datastore.ts";
 import type { AffinityState, BlockAffinity } from "../../resources.ts";
-import { text } from "../core/metadata.ts";
 import { LEGACY_GROUP } from "../group.ts";
 import { nameOfAffinity } from "../names.ts";
 import { affinityLabels } from "./affinity-labels.ts";

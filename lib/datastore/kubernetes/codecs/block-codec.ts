@@ -2,11 +2,11 @@
  * IPAMBlock (I§2.4). What choosing a block needs is decoded at once, the record of every address when somebody looks at it: a list of all
  * blocks costs little then, and one damaged block does not spoil it.
  */
+
 import { bitsOf, parsePrefix } from "../../../addresses/address.ts";
-import { field, isNumber, listOf } from "../../../json/fields.ts";
+import { type Fields, field, has, isNumber, listOf, objects, text, texts } from "../../../json/decode.ts";
 import type { BlockOwner } from "../../datastore.ts";
 import type { AllocationAttribute, Block } from "../../resources.ts";
-import { type Fields, has, objects, text, texts } from "../core/metadata.ts";
 import { nameOfBlock } from "../names.ts";
 import { integer, quoteSequenceNumbers } from "./block-json.ts";
 import { type Codec, damaged, named, type Resource, type Spec } from "./codec.ts";

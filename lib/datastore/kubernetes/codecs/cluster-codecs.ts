@@ -1,8 +1,7 @@
 /** The small objects: reservations (I§2.8), the IPAM configuration (I§2.6), and whether the cluster is ready. */
 
-import { field, isBoolean, isNumber, isText, listOf } from "../../../json/fields.ts";
+import { type Fields, field, flag, has, isBoolean, isNumber, isText, listOf, text } from "../../../json/decode.ts";
 import type { ClusterInformation, IPReservation, IpamConfiguration } from "../../resources.ts";
-import { type Fields, flag, has, text } from "../core/metadata.ts";
 import { LEGACY_GROUP } from "../group.ts";
 import { nameOfObject } from "../names.ts";
 import { type Codec, named, type Spec } from "./codec.ts";

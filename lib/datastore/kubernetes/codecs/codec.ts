@@ -1,7 +1,9 @@
 /** What one kind of custom resource is: its names on the wire, and its spec to a value of the model and back. */
+
 import { messageOf } from "../../../errors/errors.ts";
+import type { Fields } from "../../../json/decode.ts";
 import { DatastoreError } from "../../errors.ts";
-import type { Fields, Metadata } from "../core/metadata.ts";
+import type { Metadata } from "../core/metadata.ts";
 import type { ApiGroup } from "../group.ts";
 import type { NameOf } from "../names.ts";
 

@@ -1,8 +1,7 @@
 /** IPAMHandle (I§2.5). */
 
-import { field, isNumber, mapOf } from "../../../json/fields.ts";
+import { type Fields, field, has, isNumber, mapOf, text } from "../../../json/decode.ts";
 import type { Handle } from "../../resources.ts";
-import { type Fields, has, text } from "../core/metadata.ts";
 import { nameOfHandle } from "../names.ts";
 import { type Codec, named } from "./codec.ts";
 

@@ -2,7 +2,7 @@
  * What an object has beyond the model, so that an update, which replaces the whole object, writes it back: labels, annotations and
  * finalizers of others, fields of newer or foreign schemas, a status without a sub-resource. (Calico drops them, I§2.1.)
  */
-import { type Fields, has, section } from "../core/metadata.ts";
+import { type Fields, has, section } from "../../../json/decode.ts";
 
 export interface Kept {
   readonly metadata: Fields;

@@ -1,8 +1,8 @@
 /** IPPool (I§2.7), with the defaults that hold where a field is absent or empty. */
+
 import { formatPrefix, maskPrefix, parsePrefix } from "../../../addresses/address.ts";
-import { field, isNumber, isText, listOf } from "../../../json/fields.ts";
+import { type Fields, field, flag, has, isNumber, isText, listOf, objects, text } from "../../../json/decode.ts";
 import type { IPPool } from "../../resources.ts";
-import { type Fields, flag, has, objects, text } from "../core/metadata.ts";
 import { nameOfObject } from "../names.ts";
 import { type Codec, named, type Resource, type Spec } from "./codec.ts";
 

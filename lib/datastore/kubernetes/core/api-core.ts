@@ -1,6 +1,7 @@
 /** KubernetesCore on the API server: one request an operation, namespaces and nodes read once an operation. */
 
 import { messageOf } from "../../../errors/errors.ts";
+import { type Fields, text } from "../../../json/decode.ts";
 import type { ApiClient } from "../../../kubernetes/api-client.ts";
 import type { ClusterNode, Namespace, NamespacedName, Pod } from "../../../kubernetes/objects.ts";
 import { isSubdomain } from "../../../system/subdomain.ts";
@@ -11,7 +12,7 @@ import { decodeNamespace, decodeNode } from "./decode-cluster.ts";
 import { decodePod } from "./decode-pod.ts";
 import { failureOf, hasStatus } from "./failures.ts";
 import { listPages } from "./list-pages.ts";
-import { type Fields, metadataOf, parseKubernetesObject, revisionOf, text } from "./metadata.ts";
+import { metadataOf, parseKubernetesObject, revisionOf } from "./metadata.ts";
 
 const NOT_FOUND = 404;
 /** For how long the labels of a node or namespace are taken as read: the steps of one operation, not the next operation. */

@@ -1,7 +1,7 @@
 /** Namespaces and nodes as the API server tells them, to the part that Tortie reads. */
-import { field, isObject, isText, listOf, mapOf, parseObject } from "../../../json/fields.ts";
+import { type Fields, field, has, isObject, isText, listOf, mapOf, parseObject, section } from "../../../json/decode.ts";
 import type { ClusterNode, Namespace } from "../../../kubernetes/objects.ts";
-import { type Fields, has, metadataOf, section } from "./metadata.ts";
+import { metadataOf } from "./metadata.ts";
 
 /** Labels that Calico keeps for a node beside Kubernetes' own (I§3.1). */
 const LABELS_ANNOTATION = "projectcalico.org/labels";

@@ -1,7 +1,7 @@
 /** A pod as the API server tells it, to the part that Tortie reads. */
-import { field, isNumber } from "../../../json/fields.ts";
+import { type Fields, field, flag, has, isNumber, objects, section, text } from "../../../json/decode.ts";
 import type { ContainerPort, Pod } from "../../../kubernetes/objects.ts";
-import { type Fields, flag, has, metadataOf, objects, section, text } from "./metadata.ts";
+import { metadataOf } from "./metadata.ts";
 
 /** @throws Error naming the field that is of the wrong type */
 export function decodePod(object: Fields): Pod {

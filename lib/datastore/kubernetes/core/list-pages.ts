@@ -1,9 +1,10 @@
 /** Lists of any length, in pages, as of one moment. */
 
 import { messageOf } from "../../../errors/errors.ts";
+import { type Fields, objects, section, text } from "../../../json/decode.ts";
 import { DatastoreError } from "../../errors.ts";
 import { hasStatus } from "./failures.ts";
-import { type Fields, objects, parseKubernetesObject, section, text } from "./metadata.ts";
+import { parseKubernetesObject } from "./metadata.ts";
 
 /** Calico's page size (I§2.1). */
 const PAGE = 500;

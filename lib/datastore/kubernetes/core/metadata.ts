@@ -1,8 +1,6 @@
 /** The part that every Kubernetes object has. Absent, null and empty mean the same to the API, and so they do here. */
-import { field, isBoolean, isObject, isText, listOf, mapOf, parseObject } from "../../../json/fields.ts";
+import { type Fields, flag, objects, parseObject, section, text, texts } from "../../../json/decode.ts";
 import type { OwnerReference } from "../../../kubernetes/objects.ts";
-
-export type Fields = Readonly<Record<string, unknown>>;
 
 export interface Metadata {
   readonly name: string;
@@ -17,10 +15,6 @@ export interface Metadata {
   readonly creationTimestamp: string;
   readonly isDeleting: boolean;
 }
-
-const NOTHING: Fields = {};
-const isTexts = mapOf(isText);
-const isObjects = listOf(isObject);
 
 /** Text of one object. @throws Error when it is not one */
 export function parseKubernetesObject(text: string): Fields {
@@ -48,32 +42,6 @@ export function metadataOf(object: Fields): Metadata {
     creationTimestamp: text(metadata, "creationTimestamp"),
     isDeleting: text(metadata, "deletionTimestamp") !== "",
   };
-}
-
-/** An object's member that is an object itself. @throws Error when it is something else */
-export function section(object: Fields, name: string): Fields {
-  return has(object, name) ? field(object, name, isObject) : NOTHING;
-}
-
-export function text(object: Fields, name: string): string {
-  return has(object, name) ? field(object, name, isText) : "";
-}
-
-export function flag(object: Fields, name: string): boolean {
-  return has(object, name) ? field(object, name, isBoolean) : false;
-}
-
-export function texts(object: Fields, name: string): Readonly<Record<string, string>> {
-  return has(object, name) ? field(object, name, isTexts) : {};
-}
-
-export function objects(object: Fields, name: string): readonly Fields[] {
-  return has(object, name) ? field(object, name, isObjects) : [];
-}
-
-/** Whether the member is there and not null. */
-export function has(object: Fields, name: string): boolean {
-  return object[name] !== undefined && object[name] !== null;
 }
 
 /** What names a state of an object: "<uid>/<resourceVersion>". @throws Error when the object has none */
