@@ -28,6 +28,7 @@ function stopsAt(first: number, last: number, firstWrite: number): Stop[] {
 
 async function trialOf(node: PodNode, stop: Stop, index: number): Promise<Trial> {
   const nodename = `n${index}`;
+  await node.cluster.createNode(nodename);
   const conf = { nodename, ipam_lock_file: `${node.node.dir}/${nodename}.lock` };
   const call = async (pod: string): Promise<PodCall> => {
     await node.pod(pod, { node: nodename });
