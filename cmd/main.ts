@@ -1,22 +1,30 @@
 /**
  * Picks the role from the base name this file was called by (C§0.1, I§1.1). Hard links and symlinks both work, because it is the
- * caller's argv[0] that counts and not the resolved file. Each role is a program of its own that ends the process, and is bundled apart
- * (scripts/build): they share no code at run time, and this file imports none of it.
+ * caller's argv[0] that counts and not the resolved file. The process ends as soon as its one call is served.
  */
+import { exitNow } from "../lib/system/exit.ts";
+
 const role = process.argv0.slice(process.argv0.lastIndexOf("/") + 1);
+const argv = process.argv.slice(2);
 
 switch (role) {
   case "tortie":
-  case "calico":
-    await import("./process/tortie.ts");
+  case "calico": {
+    const { tortie } = await import("./tortie.ts");
+    exitNow(await tortie(argv, process.env));
     break;
+  }
   case "tortie-ipam":
-  case "calico-ipam":
-    await import("./process/tortie-ipam.ts");
+  case "calico-ipam": {
+    const { tortieIpam } = await import("./tortie-ipam.ts");
+    exitNow(await tortieIpam(argv, process.env));
     break;
-  case "tortiectl":
-    await import("./process/tortiectl.ts");
+  }
+  case "tortiectl": {
+    const { tortiectl } = await import("./tortiectl/main.ts");
+    process.exit(await tortiectl(argv));
     break;
+  }
   default:
     process.stderr.write(`${role}: this executable answers to the names tortie, tortie-ipam, tortiectl, calico and calico-ipam\n`);
     process.exit(2);
