@@ -4,8 +4,7 @@
  */
 
 import type { Clock } from "../ipam-plugin/allocator/allocator.ts";
-import { type Context, View } from "../ipam-plugin/allocator/context.ts";
-import { AGAIN, retry, sleep } from "../ipam-plugin/allocator/retry.ts";
+import { AGAIN, type Context, retry, sleep, View } from "../ipam-plugin/allocator/operation.ts";
 import type { Datastore } from "../lib/datastore/datastore.ts";
 import { isDatastoreFailure, isRefusal } from "../lib/datastore/errors.ts";
 import type { Problem } from "./problem.ts";

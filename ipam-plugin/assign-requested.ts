@@ -2,7 +2,7 @@
 import { type Address, hostPrefix } from "../lib/addresses/address.ts";
 import type { Assignment, AssignmentRequest } from "./add.ts";
 import type { ReleaseOptions } from "./allocator/allocator.ts";
-import { isGone } from "./allocator/release-ips.ts";
+import { isGone } from "./allocator/release-addresses.ts";
 import { upgradeLabelsOnce } from "./label-upgrade.ts";
 import { withNodeLock } from "./node-lock.ts";
 import type { IpamServices } from "./services.ts";

@@ -4,8 +4,8 @@ import type { Datastore } from "../lib/datastore/datastore.ts";
 import type { NamespacedName } from "../lib/kubernetes/objects.ts";
 import type { Logger } from "../lib/log/logger.ts";
 import { podEndpointKey } from "../lib/workload/endpoint.ts";
-import { type Allocator, type Clock, createAllocator } from "./allocator/allocator.ts";
-import { sleep } from "./allocator/retry.ts";
+import { Allocator, type Clock } from "./allocator/allocator.ts";
+import { sleep } from "./allocator/operation.ts";
 import { takeNodeLock } from "./node-lock.ts";
 
 export interface IpamServices {
@@ -53,7 +53,7 @@ export function createIpamServices(input: IpamServicesInput): IpamServices {
     },
     upgradeMarker: UPGRADE_MARKER,
     ...input,
-    allocator: input.allocator ?? createAllocator({ datastore: input.datastore, clock, log: (message) => input.log.error(message) }),
+    allocator: input.allocator ?? new Allocator({ datastore: input.datastore, clock, log: (message) => input.log.error(message) }),
   };
 }
 

@@ -2,7 +2,7 @@
 
 import { sanitised, sequenceOf } from "../../ipam-plugin/allocator/block.ts";
 import { settle } from "../../ipam-plugin/allocator/handle.ts";
-import { releaseOrdinals } from "../../ipam-plugin/allocator/release-block.ts";
+import { releaseOrdinals } from "../../ipam-plugin/allocator/release-handle.ts";
 import { parseAddress } from "../../lib/addresses/address.ts";
 import type { Subject } from "../problem.ts";
 import { ageMs, belongsToWorkload } from "../rules/unused-rules.ts";

@@ -1,7 +1,6 @@
 /** Mending what one block alone has wrong: pure changes of the block, written at the revision that was judged. */
 
-import { compacted } from "../../ipam-plugin/allocator/attributes.ts";
-import { freeOrdinals, nextSequence, rfc3339 } from "../../ipam-plugin/allocator/block.ts";
+import { compacted, freeOrdinals, nextSequence, rfc3339 } from "../../ipam-plugin/allocator/block.ts";
 import { Reservations } from "../../ipam-plugin/allocator/reservations.ts";
 import type { Block } from "../../lib/datastore/resources.ts";
 import type { ProblemKind } from "../problem.ts";

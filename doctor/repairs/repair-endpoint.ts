@@ -1,10 +1,10 @@
 /** An address that an endpoint uses, and that nobody holds for it: allocated to the endpoint, under the handle that its DEL releases. */
 
-import { type Grant, write } from "../../ipam-plugin/allocator/assign-block.ts";
 import { allocate, isFree, withOrdinalAttribute } from "../../ipam-plugin/allocator/block.ts";
 import { claimBlock, NOT_OURS } from "../../ipam-plugin/allocator/claim.ts";
+import { type Grant, write } from "../../ipam-plugin/allocator/grant.ts";
+import { AGAIN } from "../../ipam-plugin/allocator/operation.ts";
 import { blockPrefixOf, usable } from "../../ipam-plugin/allocator/pools.ts";
-import { AGAIN } from "../../ipam-plugin/allocator/retry.ts";
 import { type Address, contains, formatPrefix, parseAddress } from "../../lib/addresses/address.ts";
 import type { Versioned } from "../../lib/datastore/datastore.ts";
 import type { AllocationAttribute, Block } from "../../lib/datastore/resources.ts";

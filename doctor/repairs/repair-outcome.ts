@@ -1,5 +1,5 @@
 /** What every repair works with, and what it can come to. */
-import type { Context, View } from "../../ipam-plugin/allocator/context.ts";
+import type { Context, View } from "../../ipam-plugin/allocator/operation.ts";
 import type { Problem } from "../problem.ts";
 
 /**

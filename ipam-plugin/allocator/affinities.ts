@@ -3,14 +3,13 @@ import { contains, covers, maskPrefix, type Prefix, parsePrefix } from "../../li
 import type { BlockOwner } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
-import type { ClaimAffinityResult, ReleaseAffinityOptions } from "./allocator.ts";
 import { isEmpty, isOwnedBy, nextSequence, prefixOf, withoutOwner } from "./block.ts";
-import { blockAt, indexOf } from "./block-order.ts";
+import { blockAt, indexOf } from "./choose-block.ts";
 import { claimBlock, NOT_OURS, putState } from "./claim.ts";
-import type { Context, View } from "./context.ts";
+import { AGAIN, type Context, retry, type View } from "./operation.ts";
 import { enabledPools, type UsablePool } from "./pools.ts";
 import { releaseAffinity } from "./release-affinity.ts";
-import { AGAIN, retry } from "./retry.ts";
+import type { ClaimAffinityResult, ReleaseAffinityOptions } from "./types.ts";
 
 /** Claims every block of a CIDR. @throws TortieError `claim-too-small`, `address-outside-pools`, `pool-entry-invalid` */
 export async function claimAffinity(

@@ -9,9 +9,8 @@ import { type Address, addressAt, contains, type Family, type Prefix, parsePrefi
 import type { BlockOwner } from "../../lib/datastore/datastore.ts";
 import type { AllocationAttribute, Block } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
-import type { HostReserve } from "./allocator.ts";
-import { compacted, withAttribute } from "./attributes.ts";
 import type { Reservations } from "./reservations.ts";
+import type { HostReserve } from "./types.ts";
 
 /** Handle of the ordinals that Windows keeps for itself: they do not make a block non-empty (I§3.7). */
 const WINDOWS_RESERVED_HANDLE = "windows-reserved-ipam-handle";
@@ -184,4 +183,89 @@ function sound(block: Block, allocations: readonly (number | null)[]): readonly 
     seen.add(ordinal);
     return true;
   });
+}
+
+/** The list with `attribute` in it, at `index`: an equal one is shared. */
+export function withAttribute(
+  attributes: readonly AllocationAttribute[],
+  attribute: AllocationAttribute,
+): { readonly attributes: readonly AllocationAttribute[]; readonly index: number } {
+  const index = attributes.findIndex((other) => isEqual(other, attribute));
+  return index >= 0 ? { attributes, index } : { attributes: [...attributes, attribute], index: attributes.length };
+}
+
+/**
+ * Drops attributes without allocation and numbers the rest anew, order kept. An allocation whose attribute does not exist gets
+ * an empty one, so that a later attribute cannot slip under it.
+ */
+export function compacted(block: Block): Block {
+  const places = new Map<number, number>();
+  const used = new Set(block.allocations);
+  const attributes = block.attributes.filter((_, index) => {
+    if (used.has(index)) places.set(index, places.size);
+    return used.has(index);
+  });
+  let unknown: number | undefined;
+  const allocations = block.allocations.map((index) => {
+    if (index === null) return null;
+    const place = places.get(index);
+    if (place !== undefined) return place;
+    unknown ??= attributes.push({}) - 1;
+    return unknown;
+  });
+  return { ...block, allocations, attributes };
+}
+
+export function isSameHolder(a: AllocationAttribute | undefined, b: AllocationAttribute | undefined): boolean {
+  return a !== undefined && b !== undefined && isEqual(a, b);
+}
+
+function isEqual(a: AllocationAttribute, b: AllocationAttribute): boolean {
+  return (
+    a.handleId === b.handleId &&
+    a.releasedAt === b.releasedAt &&
+    areEqual(a.activeOwner, b.activeOwner) &&
+    areEqual(a.alternateOwner, b.alternateOwner)
+  );
+}
+
+function areEqual(a: Readonly<Record<string, string>> = {}, b: Readonly<Record<string, string>> = {}): boolean {
+  const keys = Object.keys(a);
+  return keys.length === Object.keys(b).length && keys.every((key) => Object.hasOwn(b, key) && a[key] === b[key]);
+}
+
+/** `releasedAt` is stored in whole seconds, rounded down: the address may have been released up to so much later. */
+const STORED_RESOLUTION_MS = 1000;
+
+/** Whether the block has ordinals that wait: only then does the length of the cooldown matter. */
+export function hasCooling(block: Block): boolean {
+  return block.attributes.some((attribute) => attribute.releasedAt !== undefined);
+}
+
+/** The block with every ordinal set free whose cooldown is over, in ascending order, at the tail of the queue. */
+export function normalise(block: Block, cooldownSeconds: number, nowMs: number): Block {
+  const over = new Set<number>();
+  for (const [index, attribute] of block.attributes.entries()) {
+    if (isOver(attribute, cooldownSeconds, nowMs)) over.add(index);
+  }
+  if (over.size === 0) return block;
+  const allocations = [...block.allocations];
+  const unallocated = block.unallocated.filter((ordinal) => (allocations[ordinal] ?? null) === null);
+  const sequenceNumberForAllocation = { ...block.sequenceNumberForAllocation };
+  allocations.forEach((index, ordinal) => {
+    if (index === null || !over.has(index)) return;
+    allocations[ordinal] = null;
+    unallocated.push(ordinal);
+    delete sequenceNumberForAllocation[ordinal];
+  });
+  return compacted({ ...block, allocations, unallocated, sequenceNumberForAllocation });
+}
+
+/** A time that cannot be read is long ago: nobody could ever free the address otherwise. */
+function isOver({ releasedAt }: AllocationAttribute, cooldownSeconds: number, nowMs: number): boolean {
+  if (releasedAt === undefined) return false;
+  const released = Date.parse(releasedAt);
+  if (Number.isNaN(released)) return true;
+  if (cooldownSeconds === 0) return released <= nowMs;
+  return released + STORED_RESOLUTION_MS + cooldownSeconds * 1000 <= nowMs;
 }

@@ -5,14 +5,13 @@
  * The first blocks on the walk are read one by one, because the very first is nearly always missing; only then all blocks of the
  * cluster are listed, once for a request. What was read may be old by the time of the claim; the claim finds out.
  */
-import { contains, covers, sizeOf } from "../../lib/addresses/address.ts";
+import { addressAt, bitsOf, contains, covers, formatPrefix, type Prefix, sizeOf } from "../../lib/addresses/address.ts";
 import type { BlockOwner, Versioned } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure, isRefusal } from "../../lib/datastore/errors.ts";
-import type { Block } from "../../lib/datastore/resources.ts";
-import { freeOrdinals, isEmpty, isOwnedBy, prefixOf } from "./block.ts";
-import { blockAt, blockCount, indexOf, startOf } from "./block-order.ts";
-import type { Context, View } from "./context.ts";
-import { normalise } from "./cooldown.ts";
+import type { Block, IpamConfiguration } from "../../lib/datastore/resources.ts";
+import { freeOrdinals, isEmpty, isOwnedBy, normalise, prefixOf } from "./block.ts";
+import { startIndex } from "./go-random.ts";
+import type { Context, View } from "./operation.ts";
 import type { UsablePool } from "./pools.ts";
 import { releaseAffinity } from "./release-affinity.ts";
 import type { Reservations } from "./reservations.ts";
@@ -50,7 +49,7 @@ export async function chooseBlock(
   const normal = await normaliser(context, view);
   const empty: Versioned<Block>[] = [];
   for (const pool of request.pools) {
-    for (const cidr of walk(pool, await startOf(context, pool, request.owner), reservations)) {
+    for (const cidr of walk(pool, startOf(context, pool, request.owner), reservations)) {
       if (request.excluded.has(cidr)) continue;
       const found = await find(cidr);
       if (found === DAMAGED) continue;
@@ -77,7 +76,7 @@ export async function blocksWithRoom(
   owner: BlockOwner,
 ): Promise<readonly Versioned<Block>[]> {
   const reservations = await view.reservations();
-  const start = await startOf(context, pool, owner);
+  const start = startOf(context, pool, owner);
   const count = blockCount(pool);
   const listed = await view.blocks();
   const normal = await normaliser(context, view);
@@ -152,4 +151,46 @@ async function normaliser(context: Context, view: View): Promise<(block: Block) 
   const { ipCooldownSeconds } = await view.configuration();
   const now = context.clock.nowMs();
   return (block) => normalise(block, ipCooldownSeconds, now);
+}
+
+/** How many blocks a pool has; none when its blocks are larger than itself. */
+export function blockCount({ pool, prefix }: UsablePool): bigint {
+  const bits = pool.blockSize - prefix.length;
+  return bits < 0 ? 0n : 1n << BigInt(bits);
+}
+
+export function blockAt({ pool, prefix }: UsablePool, index: bigint): { readonly prefix: Prefix; readonly cidr: string } {
+  const block = { address: addressAt(prefix, index << hostBits(pool.blockSize, prefix)), length: pool.blockSize };
+  return { prefix: block, cidr: formatPrefix(block) };
+}
+
+/** Number of the block that begins at, or holds, an address value inside the pool. */
+export function indexOf({ pool, prefix }: UsablePool, address: bigint): bigint {
+  return (address - prefix.address.value) >> hostBits(pool.blockSize, prefix);
+}
+
+/**
+ * Where the owner begins in a pool. Blocks of one address are an exception: everybody begins anywhere, because a host needs as many
+ * of them as it has pods and would walk over all of its own each time.
+ */
+function startOf(context: Context, pool: UsablePool, owner: BlockOwner): bigint {
+  const count = blockCount(pool);
+  if (count <= 1n) return 0n;
+  if (pool.pool.blockSize === bitsOf(pool.prefix.address.family)) {
+    return (count * BigInt(Math.floor(context.random() * 2 ** 32))) >> 32n;
+  }
+  return startIndex(owner.name, count);
+}
+
+function hostBits(blockSize: number, prefix: Prefix): bigint {
+  return BigInt(bitsOf(prefix.address.family) - blockSize);
+}
+
+/** `maxBlocksPerHost` 0 means this (I§2.6). */
+const DEFAULT_BLOCK_LIMIT = 20;
+
+/** The smaller of the two that are set (I§3.4). */
+export function effectiveLimit({ maxBlocksPerHost }: IpamConfiguration, blockLimit: number): number {
+  const limits = [maxBlocksPerHost, blockLimit].filter((limit) => limit > 0);
+  return limits.length > 0 ? Math.min(...limits) : DEFAULT_BLOCK_LIMIT;
 }

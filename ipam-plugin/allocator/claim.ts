@@ -11,10 +11,9 @@
 import type { BlockOwner, Versioned } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { AffinityState, Block, BlockAffinity } from "../../lib/datastore/resources.ts";
-import type { HostReserve } from "./allocator.ts";
 import { isOwnedBy, newBlock, nextSequence } from "./block.ts";
-import type { Context } from "./context.ts";
-import { AGAIN, retry, type Try } from "./retry.ts";
+import { AGAIN, type Context, retry, type Try } from "./operation.ts";
+import type { HostReserve } from "./types.ts";
 
 /** The block belongs to another owner, or to nobody: our affinity was wrong and is gone. */
 export const NOT_OURS = "not-ours";

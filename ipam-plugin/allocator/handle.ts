@@ -12,9 +12,8 @@ import type { Block, Handle } from "../../lib/datastore/resources.ts";
 import type { Traits } from "../../lib/datastore/traits.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { familyOf, nextSequence, ordinalsOf, sanitised } from "./block.ts";
-import type { Context } from "./context.ts";
-import { HandleExistsError } from "./handle-exists.ts";
-import { AGAIN, retry } from "./retry.ts";
+import { AGAIN, type Context, retry } from "./operation.ts";
+import { HandleExistsError } from "./types.ts";
 
 /** A handle on whose behalf addresses are taken, as far as one request knows it. */
 export interface Holder {

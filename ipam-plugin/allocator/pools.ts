@@ -15,8 +15,8 @@ import { isRefusal } from "../../lib/datastore/errors.ts";
 import type { IPPool } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { type Labels, selects } from "../../lib/selector/selector.ts";
-import type { HostReserve, PoolUse } from "./allocator.ts";
-import type { View } from "./context.ts";
+import type { View } from "./operation.ts";
+import type { HostReserve, PoolUse } from "./types.ts";
 
 /** A pool whose CIDR has been read. */
 export interface UsablePool {

@@ -1,13 +1,13 @@
 /** How an owner loses a block: the affinity is marked, the block loses its owner or goes, the affinity is removed (I§3.6, I§4.3). */
+import { covers } from "../../lib/addresses/address.ts";
 import type { BlockOwner, Versioned } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { Block, BlockAffinity } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
-import { isEmpty, isOwnedBy, nextSequence, withoutOwner } from "./block.ts";
+import { familyOf, hasCooling, isEmpty, isOwnedBy, nextSequence, normalise, prefixOf, withoutOwner } from "./block.ts";
 import { putState, removeAffinity } from "./claim.ts";
-import type { Context, View } from "./context.ts";
-import { hasCooling, normalise } from "./cooldown.ts";
-import { AGAIN, retry, type Try } from "./retry.ts";
+import { AGAIN, type Context, retry, type Try, type View } from "./operation.ts";
+import { enabledPools, selectsNode } from "./pools.ts";
 
 export interface AffinityRelease {
   readonly owner: BlockOwner;
@@ -114,4 +114,46 @@ export async function normalised(context: Context, view: View, block: Block): Pr
 /** The same for a block that is to be given up, whatever the configuration is worth. */
 async function cooled(context: Context, view: View, block: Block): Promise<Block> {
   return hasCooling(block) ? normalise(block, await view.cooldownForRelease(context.log), context.clock.nowMs()) : block;
+}
+
+/**
+ * Gives up those of the owner's blocks that are empty and not for this node any more. Never fails because of what it finds: the
+ * request that comes across them has other things to do.
+ */
+export async function releaseDeselected(
+  context: Context,
+  view: View,
+  owner: BlockOwner,
+  cidrs: readonly string[],
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  for (const cidr of cidrs) {
+    try {
+      if (await isDeselected(view, owner, cidr)) await releaseAffinity(context, view, { owner, cidr, mustBeEmpty: true }, signal);
+    } catch (error) {
+      if (!(error instanceof TortieError)) throw error;
+    }
+  }
+}
+
+/** All of the owner's blocks, for who comes by without a request of his own. */
+export async function releaseAllDeselected(
+  context: Context,
+  view: View,
+  owner: BlockOwner,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  for (const family of [4, 6] as const) {
+    const listed = await context.datastore.affinities.listByOwner(owner, family);
+    const cidrs = listed.map(({ value }) => value.cidr);
+    await releaseDeselected(context, view, owner, cidrs, signal);
+  }
+}
+
+async function isDeselected(view: View, owner: BlockOwner, cidr: string): Promise<boolean> {
+  if (owner.type !== "host") return false;
+  const prefix = prefixOf(cidr);
+  const pool = (await enabledPools(view, familyOf(cidr))).find((candidate) => covers(candidate.prefix, prefix));
+  if (pool === undefined) return false;
+  return !(await selectsNode(pool.pool, () => view.nodeLabels(owner)));
 }

@@ -1,11 +1,11 @@
 /** How full pools and blocks are: the figures behind `tortiectl ipam show`. */
 import { addressAt, covers, formatPrefix, type Prefix, sizeOf } from "../../lib/addresses/address.ts";
 import type { Block } from "../../lib/datastore/resources.ts";
-import type { BlockUtilisation, PoolUtilisation, Utilisation } from "./allocator.ts";
 import { holderOf, isFree, prefixOf } from "./block.ts";
-import type { View } from "./context.ts";
+import type { View } from "./operation.ts";
 import { usable } from "./pools.ts";
 import type { Reservations } from "./reservations.ts";
+import type { BlockUtilisation, PoolUtilisation, Utilisation } from "./types.ts";
 
 /** Pools by name, with the blocks that lie in each (a block of a nested pool counts for the outer one too, I§3.2). */
 export async function utilisation(view: View): Promise<readonly PoolUtilisation[]> {

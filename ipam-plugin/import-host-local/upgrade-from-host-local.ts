@@ -10,7 +10,7 @@ import { chooseDatastore } from "../../lib/config/datastore-choice.ts";
 import { nodeName } from "../../lib/config/node-name.ts";
 import { openDatastore } from "../../lib/datastore/open.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
-import { createAllocator } from "../allocator/create-allocator.ts";
+import { Allocator } from "../allocator/allocator.ts";
 import { ensurePools } from "../pools-from-config.ts";
 import { systemClock } from "../services.ts";
 import { openHostLocalDirectory } from "./host-local-directory.ts";
@@ -46,7 +46,7 @@ async function upgradeLocal(conflist: string, env: Environment, tell: (message: 
   const done = await upgrade({
     node: nodeName(config),
     network: config.name,
-    allocator: createAllocator({ datastore, clock: systemClock }),
+    allocator: new Allocator({ datastore, clock: systemClock }),
     directory,
     sleep: Bun.sleep,
     log,

@@ -9,7 +9,7 @@ import { configuredGroup, discoverGroup } from "../../lib/datastore/kubernetes/g
 import { kubernetesDatastore } from "../../lib/datastore/kubernetes/kubernetes-datastore.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { openApiClient } from "../../lib/kubernetes/client/client.ts";
-import { createAllocator } from "../allocator/create-allocator.ts";
+import { Allocator } from "../allocator/allocator.ts";
 import { systemClock } from "../services.ts";
 import { openHostLocalDirectory } from "./host-local-directory.ts";
 import { kubernetesCluster } from "./kubernetes-cluster.ts";
@@ -47,7 +47,7 @@ export async function upgradeNode(environment: Environment, tell: (message: stri
   const done = await upgradeUntilDone({
     node,
     network: NETWORK,
-    allocator: createAllocator({ datastore, clock: systemClock }),
+    allocator: new Allocator({ datastore, clock: systemClock }),
     directory,
     cluster: kubernetesCluster({ client, group, node, pluginDirectory: environment.TORTIE_CNI_BIN_DIR || PLUGIN_DIRECTORY }),
     sleep: Bun.sleep,

@@ -3,7 +3,7 @@
  * measured alone, in one process on one open store: a plugin's start and end (bench, above) are the same for every address and would
  * hide the difference.
  */
-import { createAllocator } from "../../ipam-plugin/allocator/allocator.ts";
+import { Allocator } from "../../ipam-plugin/allocator/allocator.ts";
 import { type LocalDatastore, openLocalDatastore } from "../../lib/datastore/local/local-datastore.ts";
 import { row, summarise } from "./statistics.ts";
 
@@ -16,7 +16,7 @@ const DECILES = 10;
 export async function fillPool(path: string): Promise<readonly number[]> {
   await using store = openLocalDatastore(path);
   await setUp(store);
-  const allocator = createAllocator({ datastore: store, clock: { nowMs: Date.now, nowNs: () => BigInt(Date.now()) * 1_000_000n } });
+  const allocator = new Allocator({ datastore: store, clock: { nowMs: Date.now, nowNs: () => BigInt(Date.now()) * 1_000_000n } });
   const times: number[] = [];
   while (times.length < ADDRESSES) {
     const start = performance.now();

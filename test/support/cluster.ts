@@ -1,12 +1,6 @@
 /** A cluster in memory for tests of the allocator: pools, nodes, a clock that stands still, and a count of the calls to the store. */
 
-import {
-  type Allocator,
-  type AutoAssignRequest,
-  type AutoAssignResult,
-  createAllocator,
-  type FamilyAssignment,
-} from "../../ipam-plugin/allocator/allocator.ts";
+import { Allocator, type AutoAssignRequest, type AutoAssignResult, type FamilyAssignment } from "../../ipam-plugin/allocator/allocator.ts";
 import { type Address, formatPrefix, parseAddress } from "../../lib/addresses/address.ts";
 import type { BlockOwner, Datastore } from "../../lib/datastore/datastore.ts";
 import type { Block, BlockAffinity, IPPool, IpamConfiguration } from "../../lib/datastore/resources.ts";
@@ -59,7 +53,7 @@ export class Cluster {
     };
     const gate = this.store.connect("allocator", note, hasMemory ? this.memory : undefined);
     this.observed = Cluster.findsRoom ? gate : withoutIndexOfRoom(gate);
-    this.allocator = createAllocator({
+    this.allocator = new Allocator({
       datastore: this.observed,
       clock: { nowMs: () => this.nowMs, nowNs: () => this.#ns++ },
       random: () => 0.5,

@@ -1,5 +1,5 @@
 /** `tortiectl ipam configure`: shows the configuration, or changes it by compare-and-swap and shows before and after. */
-import { DEFAULT_CONFIGURATION } from "../../../ipam-plugin/allocator/context.ts";
+import { DEFAULT_CONFIGURATION } from "../../../ipam-plugin/allocator/operation.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../../../lib/datastore/errors.ts";
 import type { IpamConfiguration } from "../../../lib/datastore/resources.ts";

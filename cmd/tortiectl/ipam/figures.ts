@@ -1,5 +1,5 @@
 /** How full pools and blocks are, address by address: what each one is, and sums of that. */
-import { type BlockUtilisation, createAllocator, type PoolUtilisation } from "../../../ipam-plugin/allocator/allocator.ts";
+import { Allocator, type BlockUtilisation, type PoolUtilisation } from "../../../ipam-plugin/allocator/allocator.ts";
 import { holderOf, isFree } from "../../../ipam-plugin/allocator/block.ts";
 import { Reservations } from "../../../ipam-plugin/allocator/reservations.ts";
 import { systemClock } from "../../../ipam-plugin/services.ts";
@@ -30,7 +30,7 @@ export interface Figures {
 
 /** Pools by name, each with the blocks inside it. */
 export async function readPools(datastore: Datastore): Promise<readonly PoolView[]> {
-  const allocator = createAllocator({ datastore, clock: systemClock });
+  const allocator = new Allocator({ datastore, clock: systemClock });
   const reservations = new Reservations((await datastore.reservations.list()).map(({ value }) => value));
   const blocks = new Map((await datastore.blocks.list()).map(({ value }) => [value.cidr, value]));
   const limits = new Map((await datastore.pools.list()).map(({ value }) => [value.name, limitsOf(value)]));

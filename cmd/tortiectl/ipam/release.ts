@@ -1,7 +1,7 @@
 /** `tortiectl ipam release`: gives addresses back at once, and says whose they were. */
 
 import { keyOf } from "../../../doctor/snapshot.ts";
-import { type Allocator, createAllocator, type HeldAddress } from "../../../ipam-plugin/allocator/allocator.ts";
+import { Allocator, type HeldAddress } from "../../../ipam-plugin/allocator/allocator.ts";
 import { systemClock } from "../../../ipam-plugin/services.ts";
 import { type Address, formatAddress } from "../../../lib/addresses/address.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
@@ -30,7 +30,7 @@ export async function releaseAddresses(options: ReleaseOptions, terminal: Termin
   }
   await using store = await openStore(options);
   const { datastore } = store;
-  const allocator = createAllocator({ datastore, clock: systemClock });
+  const allocator = new Allocator({ datastore, clock: systemClock });
   const released: Released[] = [];
   const missing: string[] = [];
 

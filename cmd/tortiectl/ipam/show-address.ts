@@ -3,7 +3,7 @@
 import { ownerText } from "../../../doctor/rules/affinity-rules.ts";
 import { BlockIndex, keyOf, type PlacedBlock, placedBlocks, placedPools } from "../../../doctor/snapshot.ts";
 import { holderOf, isFree } from "../../../ipam-plugin/allocator/block.ts";
-import { DEFAULT_CONFIGURATION } from "../../../ipam-plugin/allocator/context.ts";
+import { DEFAULT_CONFIGURATION } from "../../../ipam-plugin/allocator/operation.ts";
 import { Reservations } from "../../../ipam-plugin/allocator/reservations.ts";
 import { type Address, contains, formatAddress, parseAddress } from "../../../lib/addresses/address.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";

@@ -1,7 +1,7 @@
 /** A small cluster made from a seed: pools of a few blocks, a configuration, nodes that each do a few random things. */
 
-import { type Allocator, type AutoAssignResult, type Clock, createAllocator, type View } from "../../../ipam-plugin/allocator/allocator.ts";
-import { isGone } from "../../../ipam-plugin/allocator/release-ips.ts";
+import { Allocator, type AutoAssignResult, type Clock, type View } from "../../../ipam-plugin/allocator/allocator.ts";
+import { isGone } from "../../../ipam-plugin/allocator/release-addresses.ts";
 import {
   type Address,
   addressAt,
@@ -113,7 +113,7 @@ export class World {
   /** An allocator of one client of the store. */
   allocator(client: string, scheduler: Scheduler, memory?: Recollection): Allocator {
     const datastore = this.store.connect(client, scheduler.gate, memory);
-    return createAllocator({
+    return new Allocator({
       datastore: this.#findsRoom ? datastore : withoutIndexOfRoom(datastore),
       clock: scheduler.clock,
       random: scheduler.random,

@@ -2,7 +2,7 @@
  * The cases of Calico's suite for its IPAM executable (I§8.1), called as that suite calls it: by absolute path, with nothing but CNI_* in
  * the environment, five seconds at most, standard output parsed as JSON. Pools and addresses of others are put through the datastore port.
  */
-import { createAllocator } from "../../../ipam-plugin/allocator/allocator.ts";
+import { Allocator } from "../../../ipam-plugin/allocator/allocator.ts";
 import { systemClock } from "../../../ipam-plugin/services.ts";
 import { contains, parseAddress, parsePrefix } from "../../../lib/addresses/address.ts";
 import { openLocalDatastore } from "../../../lib/datastore/local/local-datastore.ts";
@@ -217,11 +217,11 @@ describe("calico-ipam, as Calico's suite calls it", () => {
   it("I17: releases what stands under the old handle and under the new one", async () => {
     await using suite = await Suite.create();
     for (const handle of ["cid1", "net1.cid1"]) {
-      const look = () => suite.store((datastore) => createAllocator({ datastore, clock: systemClock }).addressesByHandle(handle));
+      const look = () => suite.store((datastore) => new Allocator({ datastore, clock: systemClock }).addressesByHandle(handle));
       await suite.store(async (datastore) => {
         const address = parseAddress("192.168.123.123");
         if (address === undefined) throw new Error("no address");
-        const allocator = createAllocator({ datastore, clock: systemClock });
+        const allocator = new Allocator({ datastore, clock: systemClock });
         await allocator.assignIp({ address, handle, attributes: {}, owner: { type: "host", name: "node-a" } });
       });
       expect((await look())?.length).toBe(1);

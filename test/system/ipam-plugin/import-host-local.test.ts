@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { cpSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Allocator, createAllocator } from "../../../ipam-plugin/allocator/allocator.ts";
+import { Allocator } from "../../../ipam-plugin/allocator/allocator.ts";
 import { type HostLocalDirectory, openHostLocalDirectory } from "../../../ipam-plugin/import-host-local/host-local-directory.ts";
 import type { PodOfNode, UpgradeCluster, UpgradePorts } from "../../../ipam-plugin/import-host-local/ports.ts";
 import { upgrade, upgradeUntilDone } from "../../../ipam-plugin/import-host-local/upgrade.ts";
@@ -97,7 +97,7 @@ class World implements Disposable {
   allocator(): Allocator {
     let now = 1_787_405_600_000_000_000n;
     const clock = { nowMs: () => 1_787_405_600_000, nowNs: () => now++ };
-    return createAllocator({ datastore: this.store, clock, sleep: async () => {} });
+    return new Allocator({ datastore: this.store, clock, sleep: async () => {} });
   }
 
   /** Address → handle and attributes. */

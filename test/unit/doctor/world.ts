@@ -2,7 +2,7 @@
 
 import { type CheckOptions, check, type RepairReport, repairAll } from "../../../doctor/check.ts";
 import type { Problem } from "../../../doctor/problem.ts";
-import { createAllocator } from "../../../ipam-plugin/allocator/allocator.ts";
+import { Allocator } from "../../../ipam-plugin/allocator/allocator.ts";
 import { formatAddress, parseAddress } from "../../../lib/addresses/address.ts";
 import type { Versioned } from "../../../lib/datastore/datastore.ts";
 import type { Block, BlockAffinity, Handle } from "../../../lib/datastore/resources.ts";
@@ -89,7 +89,7 @@ export async function addContainer(datastore: MemoryDatastore, container: string
 /** What an ADD that died before its endpoint leaves. */
 export async function allocate(datastore: MemoryDatastore, container: string, node: string, timestamp = THEN): Promise<string> {
   const clock = { nowMs: () => NOW - 3_600_000, nowNs: () => BigInt(NOW - 3_600_000) * 1_000_000n };
-  const { ipv4 } = await createAllocator({ datastore, clock }).autoAssign({
+  const { ipv4 } = await new Allocator({ datastore, clock }).autoAssign({
     count4: 1,
     count6: 0,
     handle: `net.${container}`,
@@ -106,7 +106,7 @@ export async function allocate(datastore: MemoryDatastore, container: string, no
 export async function holderOf(datastore: MemoryDatastore, text: string): Promise<string | undefined> {
   const address = parseAddress(text);
   if (address === undefined) throw new Error(`${text} is no address`);
-  const allocator = createAllocator({ datastore, clock: { nowMs: () => NOW, nowNs: () => 0n } });
+  const allocator = new Allocator({ datastore, clock: { nowMs: () => NOW, nowNs: () => 0n } });
   return (await allocator.attributesOf(address))?.handle;
 }
 

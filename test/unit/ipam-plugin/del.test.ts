@@ -1,3 +1,4 @@
+import { Allocator } from "../../../ipam-plugin/allocator/allocator.ts";
 import { IpamNode } from "../../support/ipam-node.ts";
 import { emptyBlock } from "../../support/samples.ts";
 import { ServerNode } from "./server-node.ts";
@@ -104,15 +105,14 @@ describe("IPAM DEL", () => {
   it("tries the legacy handle even when the first one fails, and reports the first error", async () => {
     await using node = new IpamNode(CONF);
     const tried: string[] = [];
-    const { allocator } = node.services;
+    const allocator = new Allocator({ datastore: node.services.datastore, clock: node.services.clock });
     const failing = new IpamNode(CONF, {
-      allocator: {
-        ...allocator,
-        releaseByHandle: async (handle) => {
+      allocator: Object.assign(allocator, {
+        releaseByHandle: async (handle: string) => {
           tried.push(handle);
           throw new Error(`no ${handle}`);
         },
-      },
+      }),
     });
     await expect(failing.del({ args: POD })).rejects.toThrow("no net1.c1");
     expect(tried).toEqual(["net1.c1", "shop.web-0"]);

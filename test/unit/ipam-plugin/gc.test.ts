@@ -1,3 +1,4 @@
+import { Allocator } from "../../../ipam-plugin/allocator/allocator.ts";
 import type { AllocationAttribute } from "../../../lib/datastore/resources.ts";
 import { IpamNode } from "../../support/ipam-node.ts";
 import { emptyBlock } from "../../support/samples.ts";
@@ -162,13 +163,12 @@ describe("IPAM GC", () => {
     const { allocator } = node.services;
     const stubborn = {
       ...node.services,
-      allocator: {
-        ...allocator,
+      allocator: Object.assign(new Allocator({ datastore: node.datastore, clock: node.services.clock }), {
         releaseByHandle: async (handle: string) => {
           if (handle !== "net1.c2") throw new Error(`cannot release ${handle}`);
           return allocator.releaseByHandle(handle);
         },
-      },
+      }),
     };
     Object.defineProperty(node, "services", { value: stubborn });
     await expect(node.gc(valid())).rejects.toThrow("cannot release net1.c1");

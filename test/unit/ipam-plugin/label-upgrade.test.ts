@@ -1,5 +1,6 @@
 import { existsSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { Allocator } from "../../../ipam-plugin/allocator/allocator.ts";
 import { upgradeLabelsOnce } from "../../../ipam-plugin/label-upgrade.ts";
 import type { IpamServices } from "../../../ipam-plugin/services.ts";
 import { DatastoreError } from "../../../lib/datastore/errors.ts";
@@ -14,7 +15,7 @@ function failing(node: IpamNode, upgradeMarker: string, failures: DatastoreError
   };
   return {
     ...node.services,
-    allocator: { ...node.services.allocator, upgradeHost },
+    allocator: Object.assign(new Allocator({ datastore: node.services.datastore, clock: node.services.clock }), { upgradeHost }),
     sleep: async (ms) => void slept.push(ms),
     upgradeMarker,
   };
@@ -25,7 +26,9 @@ describe("the upgrade of labels", () => {
     await using node = new IpamNode();
     const marker = join(node.directory, "cni", "ipam_upgraded");
     let upgrades = 0;
-    const allocator = { ...node.services.allocator, upgradeHost: async () => ++upgrades };
+    const allocator = Object.assign(new Allocator({ datastore: node.services.datastore, clock: node.services.clock }), {
+      upgradeHost: async () => ++upgrades,
+    });
     for (let time = 0; time < 3; time++)
       await upgradeLabelsOnce({ ...node.services, allocator, upgradeMarker: marker }, new AbortController().signal);
     expect(upgrades).toBe(1);

@@ -4,13 +4,13 @@ import {
   isEmpty,
   newBlock,
   nextSequence,
+  normalise,
   ordinalsOf,
   release,
   take,
   withOrdinalAttribute,
   withoutOwner,
 } from "../../../../ipam-plugin/allocator/block.ts";
-import { normalise } from "../../../../ipam-plugin/allocator/cooldown.ts";
 import { Reservations } from "../../../../ipam-plugin/allocator/reservations.ts";
 import { emptyBlock, sampleBlock } from "../../../support/samples.ts";
 

@@ -1,4 +1,4 @@
-import { DEFAULT_CONFIGURATION } from "../../../../ipam-plugin/allocator/context.ts";
+import { DEFAULT_CONFIGURATION } from "../../../../ipam-plugin/allocator/operation.ts";
 import { Cluster } from "../../../support/cluster.ts";
 
 describe("the IPAM configuration", () => {

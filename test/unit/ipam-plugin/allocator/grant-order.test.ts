@@ -1,5 +1,5 @@
 /** The order in which an address is granted: its block is read, the handle is raised, the block is written. */
-import { createAllocator } from "../../../../ipam-plugin/allocator/allocator.ts";
+import { Allocator } from "../../../../ipam-plugin/allocator/allocator.ts";
 import { Cluster, type ClusterSetup, host } from "../../../support/cluster.ts";
 import type { Fate } from "../../../support/memory-datastore.ts";
 import { emptyBlock, fullBlock, sampleAffinity } from "../../../support/samples.ts";
@@ -39,7 +39,7 @@ describe("F7: the handle of a grant", () => {
 
   it("counts the address even when somebody collects the handle while the block is read", async () => {
     const cluster = await owning();
-    const collector = createAllocator({ datastore: cluster.datastore, clock: { nowMs: () => 0, nowNs: () => 1n } });
+    const collector = new Allocator({ datastore: cluster.datastore, clock: { nowMs: () => 0, nowNs: () => 1n } });
     beforeAnswer(cluster, READ, () => collector.releaseByHandle("c1"));
     await cluster.assign("node-a", "c1");
     expect(await cluster.handles()).toEqual({ c1: { [FIRST]: 1 } });

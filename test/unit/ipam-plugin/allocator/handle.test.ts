@@ -1,5 +1,5 @@
-import type { Context } from "../../../../ipam-plugin/allocator/context.ts";
 import { AT_LIMIT, type Hold, type Holder, hold, settle, undoHold } from "../../../../ipam-plugin/allocator/handle.ts";
+import type { Context } from "../../../../ipam-plugin/allocator/operation.ts";
 import { Cluster } from "../../../support/cluster.ts";
 import { emptyBlock } from "../../../support/samples.ts";
 

@@ -1,5 +1,5 @@
 import type { PoolUse } from "../../../../ipam-plugin/allocator/allocator.ts";
-import { View } from "../../../../ipam-plugin/allocator/context.ts";
+import { View } from "../../../../ipam-plugin/allocator/operation.ts";
 import { choosePools } from "../../../../ipam-plugin/allocator/pools.ts";
 import { Cluster, type ClusterSetup, host } from "../../../support/cluster.ts";
 

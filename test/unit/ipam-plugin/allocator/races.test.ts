@@ -1,5 +1,5 @@
 /** The races of Calico's block reader-writer suite (I§8.4): many hosts or processes at once, at many interleavings. */
-import { type Allocator, createAllocator } from "../../../../ipam-plugin/allocator/allocator.ts";
+import { Allocator } from "../../../../ipam-plugin/allocator/allocator.ts";
 import { formatPrefix } from "../../../../lib/addresses/address.ts";
 import { TortieError } from "../../../../lib/errors/errors.ts";
 import { host } from "../../../support/cluster.ts";
@@ -26,7 +26,7 @@ class Race {
 
   allocator(client: string): Allocator {
     const { gate, clock, random, sleep } = this.scheduler;
-    return createAllocator({ datastore: this.store.connect(client, gate), clock, random, sleep });
+    return new Allocator({ datastore: this.store.connect(client, gate), clock, random, sleep });
   }
 
   /** One address, with prefix length. */

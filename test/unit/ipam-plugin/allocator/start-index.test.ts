@@ -1,4 +1,4 @@
-import { startIndex } from "../../../../ipam-plugin/allocator/start-index.ts";
+import { startIndex } from "../../../../ipam-plugin/allocator/go-random.ts";
 
 /** From Go 1.26: rand.New(rand.NewSource(int64(fnv.New32(host)))), big.Int.Rand(n) with n = 2^bits. */
 const VECTORS: readonly (readonly [string, number, bigint])[] = [

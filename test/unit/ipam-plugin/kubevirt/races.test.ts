@@ -1,5 +1,5 @@
 /** Pods of one virtual machine on two nodes at once, at every interleaving that a seed yields, and with a node dying at every call. */
-import { createAllocator } from "../../../../ipam-plugin/allocator/allocator.ts";
+import { Allocator } from "../../../../ipam-plugin/allocator/allocator.ts";
 import type { OwnedObject } from "../../../../lib/datastore/resources.ts";
 import { freeLock } from "../../../support/free-lock.ts";
 import { IpamNode } from "../../../support/ipam-node.ts";
@@ -45,7 +45,7 @@ function nodeOn(store: MemoryStore, name: string, { gate, clock, random, sleep }
     node: name,
     datastore,
     clock,
-    allocator: createAllocator({ datastore, clock, random, sleep }),
+    allocator: new Allocator({ datastore, clock, random, sleep }),
     lock: freeLock,
     deadline: () => new AbortController().signal,
   });

@@ -2,18 +2,16 @@
 import { type Address, contains, formatAddress, formatPrefix, hostPrefix } from "../../lib/addresses/address.ts";
 import type { Block } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
-import type { AssignedAddress, AssignIpRequest } from "./allocator.ts";
-import { type Grant, write } from "./assign-block.ts";
 import { allocate, holderOf, isFree, isOwnedBy, ordinalOf, sanitised, sequenceOf } from "./block.ts";
 import { claimBlock, NOT_OURS } from "./claim.ts";
-import type { Context, View } from "./context.ts";
+import { type Grant, write } from "./grant.ts";
 import { AT_LIMIT } from "./handle.ts";
-import { HandleExistsError } from "./handle-exists.ts";
+import { addressesByHandle, reusable } from "./lookup.ts";
+import { AGAIN, type Context, retry, type View } from "./operation.ts";
 import { allows, blockPrefixOf, enabledPools } from "./pools.ts";
-import { addressesByHandle } from "./queries.ts";
 import { normalised } from "./release-affinity.ts";
-import { AGAIN, retry } from "./retry.ts";
-import { reusable } from "./reuse.ts";
+import type { AssignedAddress, AssignIpRequest } from "./types.ts";
+import { HandleExistsError } from "./types.ts";
 
 /** The address as /32 or /128. @throws TortieError `address-outside-pools`, `address-taken`, `pool-use`, `handle-limit`, `affinity-strict` */
 export async function assignIp(context: Context, view: View, request: AssignIpRequest): Promise<AssignedAddress> {

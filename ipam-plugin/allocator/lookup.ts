@@ -1,12 +1,13 @@
-/** Who holds what: look-ups that change nothing. */
-import { type Address, addressAt, formatAddress, formatPrefix } from "../../lib/addresses/address.ts";
+/** Who holds what: look-ups that change no address. */
+import { type Address, addressAt, type Family, formatAddress, formatPrefix, hostPrefix } from "../../lib/addresses/address.ts";
 import type { Versioned } from "../../lib/datastore/datastore.ts";
 import type { Block } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
-import type { HeldAddress } from "./allocator.ts";
-import { holderOf, ordinalOf, ordinalsOf, prefixOf, sanitised, sequenceOf } from "./block.ts";
-import type { Context, View } from "./context.ts";
+import { familyOf, holderOf, ordinalOf, ordinalsOf, prefixOf, sanitised, sequenceOf } from "./block.ts";
+import { settle } from "./handle.ts";
+import type { Context, View } from "./operation.ts";
 import { blockPrefixOf, poolOf, usable } from "./pools.ts";
+import type { AssignedAddress, HeldAddress } from "./types.ts";
 
 /** `undefined`: no such handle. */
 export async function addressesByHandle(context: Context, handle: string): Promise<readonly HeldAddress[] | undefined> {
@@ -52,4 +53,28 @@ export function heldAt(stored: Versioned<Block>, ordinal: number): HeldAddress |
     sequenceNumber: sequenceOf(block, ordinal),
     stored,
   };
+}
+
+/**
+ * `count` addresses of the family that the handle holds. When it counts more than it holds, somebody is on the way or has died on
+ * it: the counts are set right, and the result is `undefined`, "try again".
+ */
+export async function reusable(
+  context: Context,
+  handle: string,
+  family: Family,
+  count: number,
+  signal: AbortSignal | undefined,
+): Promise<readonly AssignedAddress[] | undefined> {
+  const held = (await addressesByHandle(context, handle))?.filter(({ address }) => address.family === family) ?? [];
+  if (held.length >= count) {
+    return held
+      .slice(0, count)
+      .map(({ address, block, sequenceNumber }) => ({ prefix: hostPrefix(address), block, sequenceNumber, isReused: true }));
+  }
+  const stored = await context.datastore.handles.get(handle);
+  for (const cidr of Object.keys(stored?.value.blocks ?? {})) {
+    if (familyOf(cidr) === family) await settle(context, handle, cidr, signal);
+  }
+  return undefined;
 }

@@ -3,13 +3,11 @@ import { addressAt, type Prefix } from "../../lib/addresses/address.ts";
 import type { BlockOwner, Versioned } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { AllocationAttribute, Block } from "../../lib/datastore/resources.ts";
-import type { AssignedAddress } from "./allocator.ts";
-import { isSameHolder } from "./attributes.ts";
-import { holderOf, isOwnedBy, nextSequence, prefixOf, sequenceOf, take } from "./block.ts";
-import type { Context, View } from "./context.ts";
+import { holderOf, isOwnedBy, isSameHolder, nextSequence, prefixOf, sequenceOf, take } from "./block.ts";
 import { AT_LIMIT, type Hold, type Holder, hold, settle, undoHold } from "./handle.ts";
+import { AGAIN, type Context, retry, type View } from "./operation.ts";
 import { normalised } from "./release-affinity.ts";
-import { AGAIN, retry } from "./retry.ts";
+import type { AssignedAddress } from "./types.ts";
 
 export interface Grant extends Holder {
   readonly attribute: AllocationAttribute;

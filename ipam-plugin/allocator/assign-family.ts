@@ -4,19 +4,16 @@ import type { BlockOwner, Versioned } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { Block, BlockAffinity, IpamConfiguration } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
-import type { AssignedAddress, FamilyAssignment, HostReserve, PoolUse } from "./allocator.ts";
-import { assignFromBlock, type Grant } from "./assign-block.ts";
 import { freeOrdinals, isOwnedBy, isWhollyReserved, prefixOf } from "./block.ts";
-import { effectiveLimit } from "./block-limit.ts";
-import { blocksWithRoom, chooseBlock } from "./choose-block.ts";
+import { blocksWithRoom, chooseBlock, effectiveLimit } from "./choose-block.ts";
 import { type Claim, claimBlock, NOT_OURS } from "./claim.ts";
-import type { Context, View } from "./context.ts";
-import { releaseDeselected } from "./deselected.ts";
+import { assignFromBlock, type Grant } from "./grant.ts";
 import { AT_LIMIT } from "./handle.ts";
+import { reusable } from "./lookup.ts";
+import { AGAIN, type Context, retry, type View } from "./operation.ts";
 import { areSamePools, choosePools, enabledPools, isInside, type UsablePool } from "./pools.ts";
-import { normalised } from "./release-affinity.ts";
-import { AGAIN, retry } from "./retry.ts";
-import { reusable } from "./reuse.ts";
+import { normalised, releaseDeselected } from "./release-affinity.ts";
+import type { AssignedAddress, FamilyAssignment, HostReserve, PoolUse } from "./types.ts";
 
 /** How often others may be faster than we to a block that we chose (I§3.4). */
 const MOST_LOSSES = 100;

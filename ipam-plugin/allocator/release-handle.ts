@@ -6,16 +6,15 @@
  * under way fail on the block (handle.ts). When the handle has changed meanwhile, all of it is done again.
  */
 import { type Address, addressAt } from "../../lib/addresses/address.ts";
+import type { Versioned } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { Block } from "../../lib/datastore/resources.ts";
-import type { HandleReleaseOptions, ReleaseByHandleResult } from "./allocator.ts";
-import { holderOf, isEmpty, nextSequence, ordinalsOf, prefixOf, sequenceOf } from "./block.ts";
-import type { Context, View } from "./context.ts";
-import { releaseDeselected } from "./deselected.ts";
+import { holderOf, isEmpty, nextSequence, normalise, ordinalsOf, prefixOf, release, sequenceOf } from "./block.ts";
 import { countedIn, putCounts } from "./handle.ts";
-import { hasOwners, unexpectedOwner } from "./owner-preconditions.ts";
-import { releaseOrdinals } from "./release-block.ts";
-import { AGAIN, retry } from "./retry.ts";
+import { AGAIN, type Context, retry, type View } from "./operation.ts";
+import { hasOwners, unexpectedOwner } from "./owners.ts";
+import { releaseDeselected } from "./release-affinity.ts";
+import type { HandleReleaseOptions, ReleaseByHandleResult } from "./types.ts";
 
 interface HandleRelease extends HandleReleaseOptions {
   readonly handle: string;
@@ -93,4 +92,38 @@ function releaseInBlock(
       throw error;
     }
   });
+}
+
+/** How ordinals are released. */
+export interface OrdinalRelease {
+  readonly ordinals: readonly number[];
+  /** Sequence number that they get while they cool down. */
+  readonly newSequence?: bigint;
+  /** Nobody has ever seen the addresses in use: they need no cooldown. */
+  readonly neverUsed?: boolean;
+}
+
+/** A release that long ago is over, whatever the cooldown. */
+const LONG_AGO_MS = 0;
+
+/**
+ * Releases ordinals and writes the block at the revision it was read; an empty block without owner goes.
+ * @returns the block as it is now
+ * @throws DatastoreError `conflict`, `not-found`: nothing was released
+ */
+export async function releaseOrdinals(
+  context: Context,
+  view: View,
+  { value, revision }: Versioned<Block>,
+  { ordinals, newSequence, neverUsed = false }: OrdinalRelease,
+): Promise<Block> {
+  const { blocks } = context.datastore;
+  const cooldown = await view.cooldownForRelease(context.log);
+  const now = context.clock.nowMs();
+  const changed = normalise(release(value, ordinals, neverUsed ? LONG_AGO_MS : now, newSequence), cooldown, now);
+  if (changed.affinity === undefined && isEmpty(changed)) {
+    await blocks.delete(value.cidr, revision);
+    return changed;
+  }
+  return (await blocks.update(value.cidr, nextSequence(changed, context.clock.nowNs()), revision)).value;
 }

@@ -7,15 +7,14 @@ import type { Versioned } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { Block, Handle } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
-import type { ReleaseIpsResult, ReleaseOptions } from "./allocator.ts";
 import { holderOf, isEmpty, ordinalOf, ordinalsOf, prefixOf, sanitised, sequenceOf } from "./block.ts";
-import type { Context, View } from "./context.ts";
-import { releaseDeselected } from "./deselected.ts";
 import { putCounts, settle } from "./handle.ts";
-import { unexpectedOwner } from "./owner-preconditions.ts";
-import { blockOf } from "./queries.ts";
-import { releaseOrdinals } from "./release-block.ts";
-import { AGAIN, retry } from "./retry.ts";
+import { blockOf } from "./lookup.ts";
+import { AGAIN, type Context, retry, type View } from "./operation.ts";
+import { unexpectedOwner } from "./owners.ts";
+import { releaseDeselected } from "./release-affinity.ts";
+import { releaseOrdinals } from "./release-handle.ts";
+import type { ReleaseIpsResult, ReleaseOptions } from "./types.ts";
 
 /** From so many addresses on, all handles are listed once instead of being read one by one (I§4.2.2). */
 const LIST_HANDLES_FROM = 3;

@@ -1,13 +1,30 @@
-/** What every operation of the allocator works with, and the reads that one operation makes at most once. */
+/** What every operation of the allocator works with: the store as it sees it, clock, chance, and how often it tries. */
 import type { Family } from "../../lib/addresses/address.ts";
 import type { BlockOwner, Datastore, Versioned } from "../../lib/datastore/datastore.ts";
 import { DatastoreError, type DatastoreFailure, isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { Block, BlockAffinity, IPPool, IpamConfiguration, LabelledObject } from "../../lib/datastore/resources.ts";
-import { messageOf } from "../../lib/errors/errors.ts";
+import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { Labels } from "../../lib/selector/selector.ts";
 import { once } from "../../lib/system/once.ts";
-import type { Clock } from "./allocator.ts";
 import { Reservations } from "./reservations.ts";
+
+export interface Clock {
+  /** Milliseconds since 1970. */
+  nowMs(): number;
+  /** Nanoseconds since 1970: first sequence number of a block. */
+  nowNs(): bigint;
+}
+
+export interface AllocatorServices {
+  readonly datastore: Datastore;
+  readonly clock: Clock;
+  /** In [0, 1): jitter of the back-off, and the start in pools of single-address blocks. Default Math.random. */
+  readonly random?: () => number;
+  /** What does not stop an operation, and a person should know. Default: nowhere. */
+  readonly log?: (message: string) => void;
+  /** Waits between tries. Default: a timer that an abort ends early. */
+  readonly sleep?: (milliseconds: number, signal: AbortSignal | undefined) => Promise<void>;
+}
 
 export interface Context {
   readonly datastore: Datastore;
@@ -196,4 +213,54 @@ export class View {
   forgetBlocks(): void {
     this.#blocks = undefined;
   }
+}
+
+/** The bound that Calico has everywhere (I§5.1). */
+const MOST_TRIES = 100;
+/** A loser tries again at once; from here on it steps aside, so that many losers do not collide for ever. */
+const IMMEDIATE_TRIES = 2;
+const LONGEST_PAUSE_MS = 50;
+
+/** What one try came to: a result, or the word that another try may have more luck. */
+export type Try<T> = { readonly result: T } | typeof AGAIN;
+export const AGAIN = "again";
+
+/**
+ * Runs `attempt` until it has a result. Safe to repeat because an attempt that says AGAIN has written nothing, or has undone it.
+ * @param what the object, for the message
+ * @throws TortieError `datastore-contention` after 100 tries; the signal's reason when it is aborted between two tries
+ */
+export async function retry<T>(
+  context: Context,
+  signal: AbortSignal | undefined,
+  what: string,
+  attempt: () => Promise<Try<T>>,
+): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    signal?.throwIfAborted();
+    const outcome = await attempt();
+    if (outcome !== AGAIN) return outcome.result;
+    if (tries === MOST_TRIES) {
+      throw new TortieError("datastore-contention", `Max retries hit - excessive concurrent IPAM requests (${what}, ${MOST_TRIES} tries)`);
+    }
+    if (tries >= IMMEDIATE_TRIES) await context.sleep(pauseBefore(tries, context.random), signal);
+  }
+}
+
+/** A random share of a time that doubles, in milliseconds. */
+function pauseBefore(tries: number, random: () => number): number {
+  return random() * Math.min(2 ** (tries - IMMEDIATE_TRIES), LONGEST_PAUSE_MS);
+}
+
+/** A timer that an abort ends early; the next try then throws the signal's reason. */
+export function sleep(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", done);
+      resolve();
+    };
+    const timer = setTimeout(done, milliseconds);
+    signal?.addEventListener("abort", done);
+  });
 }

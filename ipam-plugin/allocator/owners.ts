@@ -4,12 +4,10 @@ import type { Versioned } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure, isRefusal } from "../../lib/datastore/errors.ts";
 import type { AllocationAttribute, Block } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
-import type { HeldAddress, OwnerPreconditions, OwnerUpdates } from "./allocator.ts";
 import { holderOf, nextSequence, ordinalOf, prefixOf, sanitised, withOrdinalAttribute } from "./block.ts";
-import type { Context, View } from "./context.ts";
-import { unexpectedOwner } from "./owner-preconditions.ts";
-import { blockOf, heldAt } from "./queries.ts";
-import { AGAIN, retry, type Try } from "./retry.ts";
+import { blockOf, heldAt } from "./lookup.ts";
+import { AGAIN, type Context, retry, type Try, type View } from "./operation.ts";
+import type { HeldAddress, OwnerAttributes, OwnerPreconditions, OwnerUpdates } from "./types.ts";
 
 export interface OwnerChange {
   readonly where: Address | HeldAddress;
@@ -96,4 +94,24 @@ function updated(holder: AllocationAttribute, { active, alternate }: OwnerUpdate
     ...(nextActive === undefined ? {} : { activeOwner: nextActive }),
     ...(nextAlternate === undefined ? {} : { alternateOwner: nextAlternate }),
   };
+}
+
+type Owners = Pick<AllocationAttribute, "activeOwner" | "alternateOwner">;
+
+/** @returns the first owner that is not the expected one */
+export function unexpectedOwner(holder: Owners | undefined, expected: OwnerPreconditions = {}): "active" | "alternate" | undefined {
+  if (!isAsExpected(holder?.activeOwner, expected.active)) return "active";
+  return isAsExpected(holder?.alternateOwner, expected.alternate) ? undefined : "alternate";
+}
+
+/** Whether all owners that an address has satisfy `isTheirs`; an address without one is asked about with no attributes. */
+export function hasOwners(holder: Owners | undefined, isTheirs: (owner: OwnerAttributes) => boolean): boolean {
+  return isTheirs(holder?.activeOwner ?? {}) && (holder?.alternateOwner === undefined || isTheirs(holder.alternateOwner));
+}
+
+/** An expectation names the pairs that must be there; one without pairs means that there must be no owner. */
+function isAsExpected(owner: OwnerAttributes = {}, expected: OwnerAttributes | undefined): boolean {
+  if (expected === undefined) return true;
+  const pairs = Object.entries(expected);
+  return pairs.length === 0 ? Object.keys(owner).length === 0 : pairs.every(([key, value]) => owner[key] === value);
 }

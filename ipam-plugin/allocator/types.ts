@@ -1,0 +1,213 @@
+/** What the allocator is asked, and what it answers: the words of its operations (I§3, I§4). */
+import type { Address, Family, Prefix } from "../../lib/addresses/address.ts";
+import type { BlockOwner, Versioned } from "../../lib/datastore/datastore.ts";
+import type { Block } from "../../lib/datastore/resources.ts";
+import type { View } from "./operation.ts";
+
+/** What the addresses are for: decides which pools qualify (I§2.7, I§3.2). */
+export type PoolUse = "Workload" | "Tunnel" | "LoadBalancer";
+
+/** A key-value set that goes with an address: `node`, `pod`, `namespace`, `timestamp` … (I§2.4). */
+export type OwnerAttributes = Readonly<Record<string, string>>;
+
+export interface AutoAssignRequest {
+  /** How many IPv4 addresses; 0 leaves the family out. */
+  readonly count4: number;
+  readonly count6: number;
+  readonly handle: string;
+  readonly attributes: OwnerAttributes;
+  /** Who owns the blocks: `{ type: "host", name: node }`; its node's labels meet the node selectors. */
+  readonly owner: BlockOwner;
+  /** CIDRs or names of the pools asked for, in order of preference; empty means: the selectors decide. */
+  readonly ipv4Pools?: readonly string[];
+  readonly ipv6Pools?: readonly string[];
+  readonly use: PoolUse;
+  /** Namespace whose labels meet the namespace selectors; read only when a pool has one. */
+  readonly namespace?: string;
+  /** What the caller has read before, made for the same owner and namespace. */
+  readonly view?: View;
+  /** Affine blocks per host and family; the smaller of this and the configuration counts; absent or 0: no limit of the request's own. */
+  readonly perRequestBlockLimit?: number;
+  /** At most so many addresses a family on this handle (KubeVirt, I§3.9); absent or 0: no limit. */
+  readonly perHandleLimit?: number;
+  /** Refuse, with HandleExistsError and before an address is taken, when there is such a handle already. */
+  readonly mustBeNew?: boolean;
+  /** Ordinals kept from use in new IPv4 blocks, Windows only (I§3.10). */
+  readonly reserve?: HostReserve;
+  readonly signal?: AbortSignal;
+}
+
+/** Windows: so many ordinals at the start and end of a new block are the host's (I§3.10). */
+export interface HostReserve {
+  readonly start: number;
+  readonly end: number;
+  readonly handle: string;
+  readonly note: string;
+}
+
+export interface AssignedAddress {
+  /** The address with its block's prefix length; /32 and /128 when it was there before (`isReused`). */
+  readonly prefix: Prefix;
+  /** CIDR of its block. */
+  readonly block: string;
+  /** Of this very allocation: makes giving it back exact (I§4.2). */
+  readonly sequenceNumber: bigint;
+  /** The handle held it already; this call took nothing. */
+  readonly isReused: boolean;
+}
+
+export interface FamilyAssignment {
+  readonly family: Family;
+  readonly requested: number;
+  /** Fewer than requested is not an error by itself: `messages` says why (I§3.4). */
+  readonly addresses: readonly AssignedAddress[];
+  readonly messages: readonly string[];
+  /** What stopped the family; addresses may be there all the same. */
+  readonly error?: Error;
+}
+
+export interface AutoAssignResult {
+  /** `undefined`: the family was not asked for, or an error of IPv4 kept IPv6 from starting. */
+  readonly ipv4?: FamilyAssignment;
+  readonly ipv6?: FamilyAssignment;
+}
+
+export interface AssignIpRequest {
+  readonly address: Address;
+  readonly handle: string;
+  readonly attributes: OwnerAttributes;
+  /** Owner of the block when it must be made. */
+  readonly owner: BlockOwner;
+  /** Absent when it does not matter which pool (I§3.11). */
+  readonly use?: PoolUse;
+  readonly perHandleLimit?: number;
+  /** As of an AutoAssignRequest. */
+  readonly mustBeNew?: boolean;
+  readonly view?: View;
+  readonly signal?: AbortSignal;
+}
+
+export interface ReleaseOptions {
+  readonly address: Address;
+  /** CIDR of its block; absent: found by the pools, or by looking through all blocks. */
+  readonly block?: string;
+  /** Only if this handle holds it. */
+  readonly handle?: string;
+  /** Only this allocation of it, not a later one. */
+  readonly sequenceNumber?: bigint;
+  /** Only while its owners are these: nobody has taken it over (KubeVirt). */
+  readonly owners?: OwnerPreconditions;
+  /** Nobody has ever seen the address in use: it is free at once, without a cooldown. */
+  readonly neverUsed?: boolean;
+}
+
+export interface GiveBackOptions extends Pick<ReleaseOptions, "owners" | "neverUsed"> {
+  /** What the caller has read before. */
+  readonly view?: View;
+}
+
+export interface HandleReleaseOptions {
+  /** Only allocations with this number. */
+  readonly sequenceNumber?: bigint;
+  /** Only addresses whose owners are these; the others stay. */
+  readonly owners?: OwnerPreconditions;
+  /** Only addresses all of whose owners satisfy this; the others stay. An address without owner is asked about with no attributes. */
+  readonly isTheirs?: (owner: OwnerAttributes) => boolean;
+  /** Whether the node is still selected for a block that becomes empty is left to `releaseDeselected` to find out (I§4.1.4). */
+  readonly keepDeselected?: boolean;
+  /** What the caller has read before. */
+  readonly view?: View;
+  readonly signal?: AbortSignal;
+}
+
+export interface ReleaseIpsResult {
+  /** Were free, in cooldown, or in no block: releasing twice is harmless. */
+  readonly unallocated: readonly Address[];
+  /** Options that were carried out or found nothing to do. */
+  readonly done: readonly ReleaseOptions[];
+  /** The first failure, of a block whose options are not in `done`. */
+  readonly error?: Error;
+}
+
+export interface ReleaseByHandleResult {
+  /** false: no handle of that name; nothing was held. */
+  readonly found: boolean;
+  readonly released: readonly Address[];
+}
+
+export interface ReleaseAffinityOptions {
+  /** Refuse, with an error, a block that still has addresses. */
+  readonly mustBeEmpty: boolean;
+  readonly signal?: AbortSignal;
+}
+
+export interface ClaimAffinityResult {
+  readonly claimed: readonly string[];
+  /** Blocks that others own. */
+  readonly failed: readonly string[];
+}
+
+export interface EnsureBlockRequest {
+  readonly owner: BlockOwner;
+  readonly ipv4: boolean;
+  readonly ipv6: boolean;
+  readonly ipv4Pools?: readonly string[];
+  readonly ipv6Pools?: readonly string[];
+  readonly use: PoolUse;
+  readonly namespace?: string;
+  readonly reserve?: HostReserve;
+  readonly signal?: AbortSignal;
+}
+
+export interface HeldAddress {
+  readonly address: Address;
+  readonly block: string;
+  readonly handle: string | undefined;
+  readonly activeOwner: OwnerAttributes;
+  readonly alternateOwner: OwnerAttributes;
+  readonly sequenceNumber: bigint;
+  /** The block as it was read. */
+  readonly stored: Versioned<Block>;
+}
+
+/** Condition on one owner set: what it must hold now, exactly; an empty object means: must be empty. */
+export interface OwnerPreconditions {
+  readonly active?: OwnerAttributes;
+  readonly alternate?: OwnerAttributes;
+}
+
+/** New owner sets of an address (I§8.4 SetOwnerAttributes): absent leaves it, null clears it. */
+export interface OwnerUpdates {
+  readonly active?: OwnerAttributes | null;
+  readonly alternate?: OwnerAttributes | null;
+}
+
+/** Counts of addresses. `inUse` counts cooldown and host-reserved ordinals; `reserved` and `inUse` may overlap. */
+export interface Utilisation {
+  readonly cidr: string;
+  readonly capacity: bigint;
+  readonly inUse: bigint;
+  readonly reserved: bigint;
+  /** Neither in use nor reserved. */
+  readonly available: bigint;
+}
+
+export interface BlockUtilisation extends Utilisation {
+  readonly owner: BlockOwner | undefined;
+  /** Held by addresses of other nodes than the owner. */
+  readonly borrowed: number;
+  readonly coolingDown: number;
+}
+
+export interface PoolUtilisation extends Utilisation {
+  readonly name: string;
+  readonly blocks: readonly BlockUtilisation[];
+}
+
+/** There is a handle of this name already; nothing was taken. */
+export class HandleExistsError extends Error {
+  constructor(handle: string) {
+    super(`handle ${handle} exists already`);
+    this.name = "HandleExistsError";
+  }
+}
