@@ -42,6 +42,12 @@ const NO_POOLS = {
   expect: { [`* > files > ${LOCK}`]: ABSENT },
 };
 
+/** The file is there even when an entry names no pool. */
+const POOLS_UNDER_THE_LOCK = {
+  reason: "design, invariant 10: pools are read under the node's lock",
+  expect: { [`call 0 > files > ${LOCK}`]: { is: "100600" } },
+};
+
 /** By scenario, "suite/name". */
 export const IPAM_DIFFERENCES: Readonly<Record<string, DeliberateDifference>> = {
   "ipam-kdd/auto-dual-1.1.0": { reason: VERSION_1_1_0, instead: { of: "ipam-kdd/auto-dual-1.0.0", replace: { "1.0.0": "1.1.0" } } },
@@ -70,6 +76,9 @@ export const IPAM_DIFFERENCES: Readonly<Record<string, DeliberateDifference>> = 
       "call 0 > objects > blocks > 10.40.0.128/26 > sequenceNumberForAllocation > 0": ABSENT,
     },
   },
+  "ipam-kdd/pools-entry-bad-cidr": POOLS_UNDER_THE_LOCK,
+  "ipam-kdd/pools-wrong-family-name": POOLS_UNDER_THE_LOCK,
+  "ipam-kdd/pools-wrong-family-off": POOLS_UNDER_THE_LOCK,
   "ipam-kdd/env-netns-own": {
     reason: "design §8: one error with a stable code, and before anything is claimed; so the second container gets the first address",
     expect: {
