@@ -247,7 +247,7 @@ describe("The upgrade from host-local", () => {
     using world = new World();
     await world.addPool();
     world.addPod("web");
-    const failing = { ...world.allocator(), assignIp: () => Promise.reject(new Error("no quota left")) };
+    const failing = Object.assign(world.allocator(), { assignIp: () => Promise.reject(new Error("no quota left")) });
     world.tunnelAddress = "10.65.9.9";
     const upgrading = upgradeUntilDone(world.ports({ allocator: failing }), 0);
     await expect(upgrading).rejects.toMatchObject({ word: "upgrade-unfinished", message: expect.stringContaining("no quota left") });

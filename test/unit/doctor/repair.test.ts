@@ -1,7 +1,7 @@
 import type { Problem } from "../../../doctor/problem.ts";
 import { repair } from "../../../doctor/repair.ts";
 import { standing } from "../../../doctor/rules/find.ts";
-import { createAllocator } from "../../../ipam-plugin/allocator/allocator.ts";
+import { Allocator } from "../../../ipam-plugin/allocator/allocator.ts";
 import { FROM_HOST_LOCAL } from "../../../ipam-plugin/workload.ts";
 import type { Call, Fate } from "../../support/memory-datastore.ts";
 import { sampleAffinity } from "../../support/samples.ts";
@@ -200,7 +200,7 @@ describe("repair of a block with two affinities", () => {
 describe("an address of a container that another main plugin attached", () => {
   it("is not unused, though it has no endpoint of ours", async () => {
     const world = await createWorld();
-    await createAllocator({ datastore: world.datastore, clock }).autoAssign({
+    await new Allocator({ datastore: world.datastore, clock }).autoAssign({
       count4: 1,
       count6: 0,
       handle: "net.moved",

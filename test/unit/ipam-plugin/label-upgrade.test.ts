@@ -61,7 +61,7 @@ describe("the upgrade of labels", () => {
       tried.push(performance.now());
       throw new DatastoreError("conflict", "overtaken");
     };
-    const allocator = { ...node.services.allocator, upgradeHost };
+    const allocator = Object.assign(new Allocator({ datastore: node.services.datastore, clock: node.services.clock }), { upgradeHost });
     const over = new AbortController();
     const services = {
       ...node.services,
