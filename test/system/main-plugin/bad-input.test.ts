@@ -164,6 +164,10 @@ describe("The sandbox", () => {
     const call = { netns: node.netnsPath, conf: localConf(node), ifname: "own0" };
     expect(errorOf(await node.cni("ADD", call))).toMatchObject({ code: 8, details: expect.stringContaining("netns-own") });
     await expectNothingLeft(node);
+    await node.ip("link", "add", "own0", "type", "veth", "peer", "name", "own1");
+    expect(errorOf(await node.cni("DEL", call))).toMatchObject({ code: 8, details: expect.stringContaining("netns-own") });
+    expect((await node.leftovers()).links).toEqual(expect.arrayContaining(["own0"]));
+    await node.ip("link", "del", "own0");
     expect(await node.cni("ADD", { ...call, env: { CNI_NETNS_OVERRIDE: "1" } })).toMatchObject({ exit: 0 });
     expect((await node.leftovers()).links.sort()).toEqual(["calicid1", "own0"]);
   });
