@@ -65,7 +65,8 @@ async function serveLogged(plugin: Plugin, request: CniRequest, secrets: Secrets
   const config = decodeNetworkConfig(request.netconf);
   // Delegates get it, and may print it. What the API client reads it hides itself.
   secrets.add(config.policy.k8sAuthToken);
-  const log = createLogger(config.log, request, { secrets });
+  // The process is there for this call alone: its time is the call's, from exec on.
+  const log = createLogger(config.log, request, { secrets, spentMs: performance.now() });
   // Even of an operation that is killed, the log says that it was begun.
   log.writeNow("info", `${request.command} begins`);
   warnOfExposedFiles(request, config, log);

@@ -30,7 +30,7 @@ export interface Logger {
   writeNow(level: LogLevel, message: string, fields?: LogFields): void;
   /** The time since the last step, or since the logger was made, was spent on `name`. Times of one name add up. */
   step(name: string): void;
-  /** Writes everything; the last line gets the time of each step and of the whole process. Never throws. May be called again. */
+  /** Writes everything; the last line gets the time of each step and of the whole operation. Never throws. May be called again. */
   flush(): Promise<void>;
   /** Writes the collected lines at once, as a signal handler must. Never throws. */
   flushNow(): void;
@@ -41,8 +41,10 @@ export interface LoggerOptions {
   /** Texts that must never appear: tokens and the like. */
   readonly secrets?: Secrets;
   readonly now?: () => Date;
-  /** Milliseconds since the process began. */
-  readonly uptime?: () => number;
+  /** Milliseconds of a clock that never jumps. The operation begins when its logger is made. */
+  readonly clock?: () => number;
+  /** Milliseconds that the operation has cost before: those of a process that was started for it. */
+  readonly spentMs?: number;
   readonly standardError?: number;
 }
 
@@ -54,7 +56,9 @@ const STANDARD_ERROR = 2;
 const WRITE_LIMIT_MS = 1_000;
 
 export function createLogger(config: LogConfig, operation: OperationIdentity, options: LoggerOptions = {}): Logger {
-  const { now = () => new Date(), uptime = () => performance.now(), standardError = STANDARD_ERROR, secrets = new Secrets() } = options;
+  const { now = () => new Date(), clock = () => performance.now(), spentMs = 0 } = options;
+  const { standardError = STANDARD_ERROR, secrets = new Secrets() } = options;
+  const begin = clock();
   const identity = formatFields({
     command: operation.command,
     network: operation.network,
@@ -64,7 +68,7 @@ export function createLogger(config: LogConfig, operation: OperationIdentity, op
   });
   const steps = new Map<string, number>();
   let lines: string[] = [];
-  let lastStep = uptime();
+  let lastStep = begin;
 
   const record = (level: LogLevel, message: string, fields: LogFields = {}) => {
     if (SEVERITY[level] < SEVERITY[config.level]) return;
@@ -102,12 +106,12 @@ export function createLogger(config: LogConfig, operation: OperationIdentity, op
       flushNow();
     },
     step(name) {
-      const at = uptime();
+      const at = clock();
       steps.set(name, (steps.get(name) ?? 0) + at - lastStep);
       lastStep = at;
     },
     async flush() {
-      const times = timesOf(steps, uptime());
+      const times = timesOf(steps, spentMs + clock() - begin);
       if (lines.length === 0 && steps.size > 0) record("info", "served");
       steps.clear();
       const last = lines.pop();
@@ -120,7 +124,7 @@ export function createLogger(config: LogConfig, operation: OperationIdentity, op
   };
 }
 
-/** `steps="plan=0.4 ipam=2.1" total_ms=9.8`, in milliseconds; total counts from the start of the process. */
+/** `steps="plan=0.4 ipam=2.1" total_ms=9.8`, in milliseconds. */
 function timesOf(steps: ReadonlyMap<string, number>, total: number): string {
   const list = [...steps].map(([name, milliseconds]) => `${name}=${milliseconds.toFixed(1)}`).join(" ");
   // Quoted here: nothing of it has to be looked into (docs/benchmarks.md, regular expressions).

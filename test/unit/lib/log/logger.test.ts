@@ -35,7 +35,7 @@ afterEach(() => {
 describe("the log of an operation", () => {
   it("is one line with time, level, identity, the time of each step and of all", async () => {
     const clock = { milliseconds: 5 };
-    const log = logger({}, { uptime: () => clock.milliseconds });
+    const log = logger({}, { clock: () => clock.milliseconds, spentMs: 0 });
     clock.milliseconds = 7.25;
     log.step("plan");
     clock.milliseconds = 10;
@@ -45,7 +45,19 @@ describe("the log of an operation", () => {
     clock.milliseconds = 12.34;
     log.info("ADD done");
     await log.flush();
-    expect(written()).toEqual([`2026-11-21T09:24:26.179Z info ADD done ${WHO} steps_ms="plan=3.3 ipam=2.8" total_ms=12.3`]);
+    expect(written()).toEqual([`2026-11-21T09:24:26.179Z info ADD done ${WHO} steps_ms="plan=3.3 ipam=2.8" total_ms=7.3`]);
+  });
+
+  it("counts the time of its own operation, not that of the process, and what the operation had cost before", async () => {
+    const clock = { milliseconds: 90_000 };
+    const second = logger({}, { clock: () => clock.milliseconds, spentMs: 0 });
+    const started = logger({}, { clock: () => clock.milliseconds, spentMs: 20 });
+    clock.milliseconds += 4;
+    second.info("second call of a process");
+    started.info("a process of its own");
+    await second.flush();
+    await started.flush();
+    expect(written().map((line) => line.split(" ").at(-1))).toEqual(["total_ms=4.0", "total_ms=24.0"]);
   });
 
   it("is written at the end and not before, in one piece", async () => {
@@ -298,7 +310,7 @@ function config(more: Partial<LogConfig> = {}): LogConfig {
 }
 
 function options(more: LoggerOptions = {}): LoggerOptions {
-  return { standardError: stderr, now: () => new Date("2026-11-21T09:24:26.179Z"), uptime: () => 1, ...more };
+  return { standardError: stderr, now: () => new Date("2026-11-21T09:24:26.179Z"), clock: () => 1, spentMs: 1, ...more };
 }
 
 function logger(more: Partial<LogConfig> = {}, moreOptions: LoggerOptions = {}) {
