@@ -24,6 +24,8 @@ const AS_ON_THE_LOCAL_STORE = [
   "ipam-kdd/handle-count-high",
   "ipam-kdd/handle-count-low",
   "ipam-kdd/handle-two-blocks-one-gone",
+  "ipam-kdd/legacy-handle",
+  "ipam-kdd/legacy-handle-cni",
   "ipam-kdd/nodename-file-newline",
   "ipam-kdd/pools-wrong-family-name",
   "ipam-kdd/sequence-max",
