@@ -3,11 +3,12 @@
  * from its recording; whole suites end with counts. Exit 1 when something is different that nobody expects. `--kubernetes` plays them
  * against a real API server, started for it.
  */
-import { needOf } from "./compare/applicability.ts";
-import { verdictOf } from "./compare/verdict.ts";
-import { loadRecording, recordingNames, SUITES, type Suite } from "./recording.ts";
-import { ReplayCluster } from "./replay/kubernetes-cluster.ts";
-import { kubernetesVenue, LOCAL_VENUE, type Venue } from "./replay/venue.ts";
+
+import { loadRecording, recordingNames, SUITES, type Suite } from "./recording/recording.ts";
+import { needOf } from "./runner/applicability.ts";
+import { resultOf } from "./runner/result.ts";
+import { kubernetesRunner, LOCAL_RUNNER, type Runner } from "./runner/runner.ts";
+import { ReplayCluster } from "./store/kubernetes/cluster.ts";
 
 interface Named {
   readonly suite: Suite;
@@ -25,13 +26,13 @@ async function main(argv: readonly string[]): Promise<number> {
     return 2;
   }
   await using cluster = argv.includes("--kubernetes") ? await ReplayCluster.start() : undefined;
-  const venue = cluster === undefined ? LOCAL_VENUE : kubernetesVenue(cluster);
+  const runner = cluster === undefined ? LOCAL_RUNNER : kubernetesRunner(cluster);
   const counts = new Map<string, number>();
   for (const scenario of scenarios) {
-    const verdict = await playOne(scenario, venue, quiet);
-    counts.set(verdict, (counts.get(verdict) ?? 0) + 1);
+    const result = await playOne(scenario, runner, quiet);
+    counts.set(result, (counts.get(result) ?? 0) + 1);
   }
-  process.stdout.write(`${[...counts].map(([verdict, count]) => `${count} ${verdict}`).join(", ")}\n`);
+  process.stdout.write(`${[...counts].map(([result, count]) => `${count} ${result}`).join(", ")}\n`);
   return counts.has("different") ? 1 : 0;
 }
 
@@ -42,21 +43,21 @@ function scenariosOf(word: string): Named[] {
   });
 }
 
-async function playOne({ suite, name }: Named, venue: Venue, quiet: boolean): Promise<string> {
+async function playOne({ suite, name }: Named, runner: Runner, quiet: boolean): Promise<string> {
   const recording = loadRecording(suite, name);
   const title = `${suite}/${name}: ${recording.title}`;
-  if (!venue.plays(recording)) {
+  if (!runner.plays(recording)) {
     const { store, reason } = needOf(recording) ?? { store: "etcd", reason: "recorded there" };
-    if (!quiet) process.stdout.write(`${title}\n  not played on ${venue.name}: needs ${store}, ${reason}\n`);
+    if (!quiet) process.stdout.write(`${title}\n  not played on ${runner.name}: needs ${store}, ${reason}\n`);
     return `need ${store}`;
   }
-  const isListed = venue.differences[`${suite}/${name}`] !== undefined;
-  const { problems, expected } = await verdictOf(recording, venue);
-  const verdict = problems.length > 0 ? "different" : isListed ? "equal but for listed differences" : "equal";
-  if (problems.length === 0 && quiet) return verdict;
+  const isListed = runner.differences[`${suite}/${name}`] !== undefined;
+  const { problems, expected } = await resultOf(recording, runner);
+  const result = problems.length > 0 ? "different" : isListed ? "equal but for listed differences" : "equal";
+  if (problems.length === 0 && quiet) return result;
   const lines = [...problems.map((problem) => `DIFFERENT ${problem}`), ...(quiet ? [] : expected.map((each) => `on purpose ${each}`))];
   process.stdout.write(`${title}\n${lines.map((line) => `  ${line}\n`).join("")}`);
-  return verdict;
+  return result;
 }
 
 process.exit(await main(process.argv.slice(2)));

@@ -1,11 +1,12 @@
 /** Declares one test a scenario, and at the end that every general difference still occurs. */
-import type { GeneralDifference } from "./compare/deliberate.ts";
-import { verdictOf } from "./compare/verdict.ts";
+
 import { LOCAL_GENERAL } from "./differences/differences.ts";
 import { KUBERNETES_GENERAL } from "./differences/differences-kubernetes.ts";
-import { loadRecording, type Recording, recordingNames, type Suite } from "./recording.ts";
-import { ReplayCluster } from "./replay/kubernetes-cluster.ts";
-import { isPlayedOnKubernetes, kubernetesVenue, LOCAL_VENUE, type Venue } from "./replay/venue.ts";
+import type { GeneralDifference } from "./differences/expected-difference.ts";
+import { loadRecording, type Recording, recordingNames, type Suite } from "./recording/recording.ts";
+import { resultOf } from "./runner/result.ts";
+import { isPlayedOnKubernetes, kubernetesRunner, LOCAL_RUNNER, type Runner } from "./runner/runner.ts";
+import { ReplayCluster } from "./store/kubernetes/cluster.ts";
 
 const SCENARIO_LIMIT_MS = 90_000;
 const CLUSTER_LIMIT_MS = 120_000;
@@ -17,13 +18,13 @@ interface Declaration {
   readonly command: string;
   readonly general: readonly GeneralDifference[];
   plays(recording: Recording): boolean;
-  venue(): Venue;
+  runner(): Runner;
 }
 
 /** The recordings that the local store can play; the others are played on the server that they need (applicability.ts). */
 export function describeLocalSuite(suite: Suite): void {
   describe(`recordings of ${suite}, played on the local store`, () => {
-    declare({ suite, command: "scripts/replay", general: LOCAL_GENERAL, plays: LOCAL_VENUE.plays, venue: () => LOCAL_VENUE });
+    declare({ suite, command: "scripts/replay", general: LOCAL_GENERAL, plays: LOCAL_RUNNER.plays, runner: () => LOCAL_RUNNER });
   });
 }
 
@@ -31,10 +32,10 @@ export function describeLocalSuite(suite: Suite): void {
 export function describeKubernetesSuite(suite: Suite): void {
   describe(`recordings of ${suite}, played against a real API server`, () => {
     let cluster: ReplayCluster | undefined;
-    let venue: Venue | undefined;
+    let runner: Runner | undefined;
     beforeAll(async () => {
       cluster = await ReplayCluster.start();
-      venue = kubernetesVenue(cluster);
+      runner = kubernetesRunner(cluster);
     }, CLUSTER_LIMIT_MS);
     afterAll(async () => {
       await cluster?.[Symbol.asyncDispose]();
@@ -44,25 +45,25 @@ export function describeKubernetesSuite(suite: Suite): void {
       command: "scripts/replay --kubernetes",
       general: KUBERNETES_GENERAL,
       plays: isPlayedOnKubernetes,
-      venue: () => {
-        if (venue === undefined) throw new Error("the cluster did not start");
-        return venue;
+      runner: () => {
+        if (runner === undefined) throw new Error("the cluster did not start");
+        return runner;
       },
     });
   });
 }
 
-function declare({ suite, command, general, plays, venue }: Declaration): void {
+function declare({ suite, command, general, plays, runner }: Declaration): void {
   const occurred = new Set<string>();
   for (const recording of recordingNames(suite).map((name) => loadRecording(suite, name))) {
     if (!plays(recording)) continue;
     it(
       `${recording.name}: ${recording.title}`,
       async () => {
-        const verdict = await verdictOf(recording, venue());
-        for (const difference of verdict.general) occurred.add(difference);
+        const result = await resultOf(recording, runner());
+        for (const difference of result.general) occurred.add(difference);
         // A thrown text, because Jest on Bun prints no message of a failed `expect`.
-        if (verdict.problems.length > 0) throw new Error(`${command} ${suite}/${recording.name}\n${verdict.problems.join("\n")}`);
+        if (result.problems.length > 0) throw new Error(`${command} ${suite}/${recording.name}\n${result.problems.join("\n")}`);
       },
       SCENARIO_LIMIT_MS,
     );

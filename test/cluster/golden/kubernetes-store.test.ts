@@ -1,11 +1,11 @@
 /** The replayer's own store: what it puts is what it reads, and it counts what others ask. */
 import { mapTexts, parseJson, recordOf } from "../../golden/compare/json.ts";
-import { loadRecording, type Recording } from "../../golden/recording.ts";
-import { ReplayCluster } from "../../golden/replay/kubernetes-cluster.ts";
-import { kubernetesStore } from "../../golden/replay/kubernetes-store.ts";
-import type { ReplayStore } from "../../golden/replay/replay-store.ts";
-import { Stage } from "../../golden/replay/stage.ts";
-import { stateFromPlurals } from "../../golden/replay/stored-state.ts";
+import { loadRecording, type Recording } from "../../golden/recording/recording.ts";
+import { stateFromPlurals } from "../../golden/recording/stored-state.ts";
+import { Sandbox } from "../../golden/sandbox/sandbox.ts";
+import { ReplayCluster } from "../../golden/store/kubernetes/cluster.ts";
+import { kubernetesStore } from "../../golden/store/kubernetes/kubernetes-store.ts";
+import type { ReplayStore } from "../../golden/store/replay-store.ts";
 
 const CLAIMED = "2026-01-01T00:00:00Z";
 
@@ -18,10 +18,10 @@ describe("the API server as a replay store", () => {
     await cluster[Symbol.asyncDispose]();
   });
 
-  async function onStage<T>(recording: Recording, work: (store: ReplayStore, stage: Stage) => Promise<T>): Promise<T> {
-    await using stage = await Stage.open({ hostname: "recorder", sandboxes: [] });
-    await using store = await kubernetesStore(cluster).open(stage, recording);
-    return await work(store, stage);
+  async function inSandbox<T>(recording: Recording, work: (store: ReplayStore, sandbox: Sandbox) => Promise<T>): Promise<T> {
+    await using sandbox = await Sandbox.open({ hostname: "recorder", podNamespaces: [] });
+    await using store = await kubernetesStore(cluster).open(sandbox, recording);
+    return await work(store, sandbox);
   }
 
   /** Objects of `before` with the times that a play would put there. */
@@ -41,7 +41,7 @@ describe("the API server as a replay store", () => {
   ])("holds what a recording begins with, every digit, label and annotation of it (%s)", async (name) => {
     const recording = loadRecording("ipam-kdd", name);
     const before = recordOf(mapTexts(recordOf(recordOf(parseJson(recording.text)).before), fillTime));
-    const held = await onStage(recording, async (store) => {
+    const held = await inSandbox(recording, async (store) => {
       await store.seed(objectsOf(recording));
       return store.readObjects();
     });
@@ -51,12 +51,12 @@ describe("the API server as a replay store", () => {
   it("gives a scenario nothing of the one before, not even what a finalizer holds", async () => {
     for (const [suite, name] of [["main", "pod-terminating"] as const, ["ipam-kdd", "pools-terminating"] as const]) {
       const recording = loadRecording(suite, name);
-      await onStage(recording, async (store) => {
+      await inSandbox(recording, async (store) => {
         await store.seed(recording.objects);
         await store.applyChange([], [{ kind: suite === "main" ? "Pod" : "IPPool", name: suite === "main" ? "pod1" : "p4" }]);
       });
     }
-    const left = await onStage(loadRecording("main", "version-1.0.0"), async (store) => {
+    const left = await inSandbox(loadRecording("main", "version-1.0.0"), async (store) => {
       await store.seed([]);
       return store.readObjects();
     });
@@ -65,7 +65,7 @@ describe("the API server as a replay store", () => {
 
   it("replaces a pod's annotations when a scenario changes it", async () => {
     const recording = loadRecording("main", "del-bad-hwaddr");
-    const pods = await onStage(recording, async (store) => {
+    const pods = await inSandbox(recording, async (store) => {
       await store.seed(recording.objects);
       for (const step of recording.steps) if (step.kind === "change") await store.applyChange(step.put, step.remove);
       return (await store.readObjects()).pods;
@@ -79,19 +79,19 @@ describe("the API server as a replay store", () => {
     });
   });
 
-  it("can be reached from a stage that has no link, and counts what is asked from there only", async () => {
+  it("can be reached from a sandbox that has no link, and counts what is asked from there only", async () => {
     const recording = loadRecording("main", "version-1.0.0");
-    const { links, requests } = await onStage(recording, async (store, stage) => {
+    const { links, requests } = await inSandbox(recording, async (store, sandbox) => {
       await store.seed(recording.objects);
       await store.readObjects();
-      const ask = `${stage.dir}/ask`;
+      const ask = `${sandbox.dir}/ask`;
       const path = "https://127.0.0.1:6443/api/v1/namespaces/rec/pods/pod1";
-      stage.writeFile(
+      sandbox.writeFile(
         ask,
-        `#!/bin/sh\ncurl -sf --cacert '${stage.dir}/kubeconfig-ca.crt' -H "Authorization: Bearer $(cat ${stage.dir}/kubeconfig-token)" ${path}`,
+        `#!/bin/sh\ncurl -sf --cacert '${sandbox.dir}/kubeconfig-ca.crt' -H "Authorization: Bearer $(cat ${sandbox.dir}/kubeconfig-token)" ${path}`,
       );
-      const asked = await stage.shell("host", ask);
-      const shown = await stage.shell("host", "ip -br link");
+      const asked = await sandbox.shell("host", ask);
+      const shown = await sandbox.shell("host", "ip -br link");
       return { links: shown.stdout, requests: [JSON.parse(asked.stdout).metadata.name, await store.requests(), await store.requests()] };
     });
     expect(requests).toEqual(["pod1", ["GET /api/v1/namespaces/rec/pods/pod1 200"], []]);

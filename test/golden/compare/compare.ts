@@ -1,6 +1,7 @@
 /** Two plays of one call compared: every difference with the path of the place, as deep as both sides go. */
+
+import { areEquivalent } from "./equivalent-messages.ts";
 import { isList, isRecord, type Json, type JsonRecord, listOf, textOf } from "./json.ts";
-import { haveSameMeaning } from "./meaning.ts";
 
 export interface Difference {
   /** "call 0", "objects", "blocks", "10.40.0.0/26", "affinity". */
@@ -46,12 +47,12 @@ function compareRequests(path: readonly string[], recorded: Json | undefined, ou
   return listOf(ours).length > listOf(recorded).length ? [{ path, recorded, ours }] : [];
 }
 
-/** Codes exactly, texts by meaning; our `details` may hold more than Calico's, never less (C§10: facts, then word and next step). */
+/** Codes exactly, texts by what they say; our `details` may hold more than Calico's, never less (C§10: facts, then word and next step). */
 function compareErrors(path: readonly string[], recorded: JsonRecord, ours: JsonRecord): Difference[] {
   const { msg, details, ...rest } = recorded;
   const { msg: ourMsg, details: ourDetails, ...ourRest } = ours;
-  const sameMsg = haveSameMeaning(textOf(msg), textOf(ourMsg));
-  const sameDetails = details === undefined || haveSameMeaning(textOf(details), textOf(ourDetails));
+  const sameMsg = areEquivalent(textOf(msg), textOf(ourMsg));
+  const sameDetails = details === undefined || areEquivalent(textOf(details), textOf(ourDetails));
   return [
     ...compareMembers(path, rest, ourRest),
     ...(sameMsg ? [] : [{ path: [...path, "msg"], recorded: msg, ours: ourMsg }]),

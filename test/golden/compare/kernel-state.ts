@@ -1,6 +1,6 @@
 /** The kernel's side of a network namespace in the recordings' form, read with iproute2 and from /proc/sys (never by our own netlink). */
 
-import type { Stage } from "../replay/stage.ts";
+import type { Sandbox } from "../sandbox/sandbox.ts";
 import { type Json, type JsonRecord, jsonOrUndefined, listOf, recordOf, textOf } from "./json.ts";
 
 /** Settings of every link, below /proc/sys/net. */
@@ -32,11 +32,11 @@ const POD_SYSCTLS = [
 const SETTLE = { limitMs: 1_500, workingLimitMs: 20_000, pauseMs: 20 };
 
 /** @returns null when the namespace is gone */
-export async function readKernel(stage: Stage, where: string): Promise<Json> {
+export async function readKernel(sandbox: Sandbox, where: string): Promise<Json> {
   const workingDeadline = Date.now() + SETTLE.workingLimitMs;
   let deadline = Date.now() + SETTLE.limitMs;
   for (;;) {
-    const state = await readOnce(stage, where);
+    const state = await readOnce(sandbox, where);
     if (state === null || isSettled(state)) return state;
     if (isSettling(state)) deadline = Math.min(Date.now() + SETTLE.limitMs, workingDeadline);
     if (Date.now() > deadline) return state;
@@ -44,14 +44,14 @@ export async function readKernel(stage: Stage, where: string): Promise<Json> {
   }
 }
 
-async function readOnce(stage: Stage, where: string): Promise<JsonRecord | null> {
+async function readOnce(sandbox: Sandbox, where: string): Promise<JsonRecord | null> {
   const ofNoLink = where === "host" ? HOST_SYSCTLS : POD_SYSCTLS;
   const sysctls = [...ofNoLink, ...LINK_SYSCTLS].map((path) => `/proc/sys/net/${path}`).join(" ");
   const ip = ["link", "address", "-4 route", "-6 route", "neighbour show nud permanent"].map((command) => {
     const [family = "", ...rest] = command.startsWith("-") ? command.split(" ") : ["", command];
     return `ip -j -d ${family} ${rest.join(" ")} | tr -d '\\n'; echo`;
   });
-  const { exit, stdout } = await stage.shell(where, `${ip.join("; ")}; grep -s -H '' ${sysctls}`);
+  const { exit, stdout } = await sandbox.shell(where, `${ip.join("; ")}; grep -s -H '' ${sysctls}`);
   if (exit !== 0 && stdout === "") return null;
   const [links, addresses, routes4, routes6, neighbours, ...settings] = stdout.split("\n");
   const names = listOf(parsed(links))

@@ -1,9 +1,9 @@
 /** Volatile values become tokens, the same on both sides, so that two plays of one scenario can be compared: times, addresses, numbers. */
 
-import { mapBlocks, nameSequences, readPlayedSequence, readRecordedSequence } from "../replay/sequences.ts";
+import { withoutNextStep } from "./equivalent-messages.ts";
 import { isRecord, type Json, type JsonRecord, listOf, mapTexts, recordOf, textOf } from "./json.ts";
-import { withoutNextStep } from "./meaning.ts";
 import type { Observation } from "./observation.ts";
+import { mapBlocks, nameSequences, readPlayedSequence, readRecordedSequence } from "./sequences.ts";
 import { nameAddresses, playedAddresses, RECORDED_ADDRESSES } from "./volatile-addresses.ts";
 
 /** @param recorded the observations of a recording, in order */

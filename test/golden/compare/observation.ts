@@ -3,7 +3,7 @@
  * named by what they are and not by their place in a list.
  */
 
-import type { Seen } from "../recording.ts";
+import type { Seen } from "../recording/recording.ts";
 import { isRecord, type Json, type JsonRecord, jsonOrUndefined, listOf, recordOf, textOf, without } from "./json.ts";
 
 export interface Observation extends JsonRecord {

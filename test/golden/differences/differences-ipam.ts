@@ -1,5 +1,5 @@
 /** What differs on purpose in scenarios of the IPAM plugin, with the outcome we want. */
-import type { DeliberateDifference, Expectations, Outcome } from "../compare/deliberate.ts";
+import type { DeliberateDifference, Expectations, Outcome } from "./expected-difference.ts";
 
 const ABSENT: Outcome = { absent: true };
 const LOCK = "/var/run/calico/ipam.lock";

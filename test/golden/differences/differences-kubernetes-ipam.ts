@@ -1,8 +1,9 @@
 /** What differs on purpose in scenarios of the IPAM plugin on a real API server, with the outcome we want. */
-import type { DeliberateDifference, Expectations } from "../compare/deliberate.ts";
-import { ABSENT, IMPOSSIBLE_NAME, PRESENT, requests } from "../compare/expectations.ts";
-import { inherited, withExpectations } from "../compare/inherited.ts";
+
 import { IPAM_DIFFERENCES } from "./differences-ipam.ts";
+import type { DeliberateDifference, Expectations } from "./expected-difference.ts";
+import { ABSENT, IMPOSSIBLE_NAME, PRESENT, requests } from "./outcomes.ts";
+import { differenceOf, withExpectations } from "./shared-differences.ts";
 
 const LOCK = "/var/run/calico/ipam.lock";
 const UNASKED = "docs/decisions.md: nodes and namespaces are read only where a selector asks for their labels";
@@ -109,11 +110,11 @@ const BLOCK = "10.40.0.0/30";
 
 /** By scenario, "suite/name". */
 export const KUBERNETES_IPAM_DIFFERENCES: Readonly<Record<string, DeliberateDifference>> = {
-  ...Object.fromEntries(AS_ON_THE_LOCAL_STORE.map((name) => [name, inherited(IPAM_DIFFERENCES, name)])),
+  ...Object.fromEntries(AS_ON_THE_LOCAL_STORE.map((name) => [name, differenceOf(IPAM_DIFFERENCES, name)])),
   ...Object.fromEntries(
     Object.entries(WITH_MORE_REQUESTS).map(([name, limits]) => [
       name,
-      withExpectations(inherited(IPAM_DIFFERENCES, name), requests(limits)),
+      withExpectations(differenceOf(IPAM_DIFFERENCES, name), requests(limits)),
     ]),
   ),
   "ipam-kdd/affinity-deleted-mark-claim": {
@@ -188,8 +189,8 @@ export const KUBERNETES_IPAM_DIFFERENCES: Readonly<Record<string, DeliberateDiff
       [`call 0 > files > ${LOCK}`]: ABSENT,
     },
   },
-  "ipam-kdd/legacy-handle": withExpectations(inherited(IPAM_DIFFERENCES, "ipam-kdd/legacy-handle"), handleStays("shop.web-0")),
-  "ipam-kdd/legacy-handle-cni": withExpectations(inherited(IPAM_DIFFERENCES, "ipam-kdd/legacy-handle-cni"), handleStays("c1")),
+  "ipam-kdd/legacy-handle": withExpectations(differenceOf(IPAM_DIFFERENCES, "ipam-kdd/legacy-handle"), handleStays("shop.web-0")),
+  "ipam-kdd/legacy-handle-cni": withExpectations(differenceOf(IPAM_DIFFERENCES, "ipam-kdd/legacy-handle-cni"), handleStays("c1")),
   "ipam-kdd/long-node-260": { reason: IMPOSSIBLE_NAME, expect: { [`call 0 > files > ${LOCK}`]: ABSENT } },
   "ipam-kdd/namespace-missing": { reason: UNASKED, instead: { of: "ipam-kdd/k8s-pod", replace: { shop: "nowhere", "web-0": "x" } } },
   "ipam-kdd/node-name-capital": { reason: IMPOSSIBLE_NAME, expect: { [`call 0 > files > ${LOCK}`]: ABSENT } },

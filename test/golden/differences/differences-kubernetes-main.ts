@@ -1,5 +1,7 @@
 /** What differs on purpose in scenarios of the main plugin on a real API server, with the outcome we want. */
-import type { DeliberateDifference, Expectations, Outcome } from "../compare/deliberate.ts";
+
+import { MAIN_DIFFERENCES } from "./differences-main.ts";
+import type { DeliberateDifference, Expectations, Outcome } from "./expected-difference.ts";
 import {
   ABSENT,
   attachmentStays,
@@ -11,9 +13,8 @@ import {
   PRESENT,
   requests,
   SANDBOX_UNTOUCHED,
-} from "../compare/expectations.ts";
-import { inherited, withExpectations } from "../compare/inherited.ts";
-import { MAIN_DIFFERENCES } from "./differences-main.ts";
+} from "./outcomes.ts";
+import { differenceOf, withExpectations } from "./shared-differences.ts";
 
 const BLOCK = "10.60.0.0/26";
 const POD = "objects > pods > pod1 > cni.projectcalico.org";
@@ -24,6 +25,7 @@ const LINK_WITHOUT_CLUSTER = "docs/decisions.md: DEL takes the link away before 
 const DEL_IN_SPITE_OF_ANNOTATIONS = "design §8: DEL never depends on what only ADD needs";
 const BY_CONTAINER_ID = "design §8: whose annotations they are is told by the container id, not by the pod's node or the interface's name";
 const NO_SUCH_NAME = "design §8: a name that Kubernetes cannot store is refused at once, before anything is touched";
+const POOLS_UNDER_THE_LOCK = "design, invariant 10: pools are read under the node's lock";
 const NO_PANIC = "design §8: one error with a stable code instead of a panic";
 
 /** The scenarios whose difference is the local store's too, to the letter. */
@@ -138,8 +140,8 @@ const FLOATING_IPS_MOVE_ON: Expectations = {
 
 /** By scenario, "suite/name". */
 export const KUBERNETES_MAIN_DIFFERENCES: Readonly<Record<string, DeliberateDifference>> = {
-  ...Object.fromEntries(AS_ON_THE_LOCAL_STORE.map((name) => [name, inherited(MAIN_DIFFERENCES, name)])),
-  "main/check-after-damage": withExpectations(inherited(MAIN_DIFFERENCES, "main/check-after-damage"), requests({ 1: 2, 2: 2 })),
+  ...Object.fromEntries(AS_ON_THE_LOCAL_STORE.map((name) => [name, differenceOf(MAIN_DIFFERENCES, name)])),
+  "main/check-after-damage": withExpectations(differenceOf(MAIN_DIFFERENCES, "main/check-after-damage"), requests({ 1: 2, 2: 2 })),
   "main/cluster-missing": {
     reason: LINK_WITHOUT_CLUSTER,
     expect: noAttachment("call 3"),
@@ -186,7 +188,7 @@ export const KUBERNETES_MAIN_DIFFERENCES: Readonly<Record<string, DeliberateDiff
   },
   "main/floating-off": { reason: ANNOTATIONS_FIRST, expect: REFUSED_BEFORE_THE_LINKS },
   "main/floating-twice": { reason: "design §8: floating IPs are replaced at a repeated ADD", expect: FLOATING_IPS_MOVE_ON },
-  "main/hostlink-renamed": withExpectations(inherited(MAIN_DIFFERENCES, "main/hostlink-renamed"), {
+  "main/hostlink-renamed": withExpectations(differenceOf(MAIN_DIFFERENCES, "main/hostlink-renamed"), {
     ...Object.fromEntries(["call 1", "call 2", "call 3"].map((call) => [`${call} > objects > handles > net1.cid1`, handle("net1.cid1")])),
     ...requests({ 4: 8 }),
   }),
@@ -269,6 +271,11 @@ export const KUBERNETES_MAIN_DIFFERENCES: Readonly<Record<string, DeliberateDiff
     reason: CONFIGURATION_FIRST,
     expect: { ...REFUSED_BEFORE_THE_LINKS, ...NO_HANDLE, ...NO_ANNOUNCEMENT },
   },
+  "main/pools-unknown-name": {
+    reason: `${POOLS_UNDER_THE_LOCK}, where a list that may be old is made again before the ADD is refused`,
+    expect: { [`call 0 > files > ${LOCK}`]: { is: "" }, ...requests({ 0: 6 }) },
+  },
+  "main/pools-wrong-family": { reason: POOLS_UNDER_THE_LOCK, expect: { [`call 0 > files > ${LOCK}`]: { is: "" } } },
   "main/spoof-empty-entry": {
     reason: DEL_IN_SPITE_OF_ANNOTATIONS,
     expect: { ...delOfNothing("call 1"), ...delOfNothing("call 2"), ...requests({ 1: 4, 2: 4 }) },

@@ -1,8 +1,9 @@
 /** What differs on purpose when the recordings are played against a real API server: general differences, and the lists by suite. */
-import type { DeliberateDifference, GeneralDifference } from "../compare/deliberate.ts";
+
 import { CNI_1_1_0, HOST_LOCAL_LINES } from "./differences.ts";
 import { KUBERNETES_IPAM_DIFFERENCES } from "./differences-kubernetes-ipam.ts";
 import { KUBERNETES_MAIN_DIFFERENCES } from "./differences-kubernetes-main.ts";
+import type { DeliberateDifference, GeneralDifference } from "./expected-difference.ts";
 
 export const KUBERNETES_GENERAL: readonly GeneralDifference[] = [
   CNI_1_1_0,

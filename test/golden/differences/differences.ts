@@ -1,7 +1,8 @@
 /** The deliberate differences: general ones here, those of one scenario in the two lists by suite. */
-import type { DeliberateDifference, GeneralDifference } from "../compare/deliberate.ts";
+
 import { IPAM_DIFFERENCES } from "./differences-ipam.ts";
 import { MAIN_DIFFERENCES } from "./differences-main.ts";
+import type { DeliberateDifference, GeneralDifference } from "./expected-difference.ts";
 
 export const HOST_LOCAL_LINES: GeneralDifference = {
   name: "host-local of Debian ends lines with CR LF",

@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { compareObservations } from "../../golden/compare/compare.ts";
-import { haveSameMeaning, withoutNextStep } from "../../golden/compare/meaning.ts";
+import { areEquivalent, withoutNextStep } from "../../golden/compare/equivalent-messages.ts";
 import { normaliseRecorded } from "../../golden/compare/normalise.ts";
 import { type Observation, observationOf } from "../../golden/compare/observation.ts";
-import { readRecording, type Suite } from "../../golden/recording.ts";
+import { readRecording, type Suite } from "../../golden/recording/recording.ts";
 
 /** Differences between a recording and itself with one text of its file changed, the first or the last one like it. */
 function differencesAfter(suite: Suite, name: string, from: string, to: string, which: "first" | "last" = "first"): string[] {
@@ -64,8 +64,8 @@ describe("a recording that was changed", () => {
 
 describe("error texts", () => {
   it("are the same when they are equal, and not otherwise", () => {
-    expect(haveSameMeaning("file exists", "file exists")).toBe(true);
-    expect(haveSameMeaning("file exists", "no such file")).toBe(false);
+    expect(areEquivalent("file exists", "file exists")).toBe(true);
+    expect(areEquivalent("file exists", "no such file")).toBe(false);
   });
 
   it("lose our word and next step, and nothing else", () => {

@@ -1,4 +1,4 @@
-import { rewriteForLocal } from "../../golden/replay/local-netconf.ts";
+import { rewriteForLocal } from "../../golden/store/local-netconf.ts";
 
 describe("a recorded network configuration for the local store", () => {
   it("has the store's type changed and loses the keys of the other stores", () => {

@@ -1,13 +1,13 @@
-import { BY_NAME, needOf } from "../../golden/compare/applicability.ts";
 import { compareObservations } from "../../golden/compare/compare.ts";
 import { type Json, type JsonRecord, mapTexts, recordOf, textOf } from "../../golden/compare/json.ts";
 import { normalisePlayed, normaliseRecorded } from "../../golden/compare/normalise.ts";
 import { type Observation, observationOf } from "../../golden/compare/observation.ts";
 import { LOCAL_DIFFERENCES } from "../../golden/differences/differences.ts";
 import { KUBERNETES_DIFFERENCES } from "../../golden/differences/differences-kubernetes.ts";
-import { loadRecording, type Recording, recordingNames, type Seen, SUITES } from "../../golden/recording.ts";
-import { SUPPLEMENTS } from "../../golden/replay/supplements.ts";
-import { isPlayedOnKubernetes } from "../../golden/replay/venue.ts";
+import { loadRecording, type Recording, recordingNames, type Seen, SUITES } from "../../golden/recording/recording.ts";
+import { UNRECORDED_SETUPS } from "../../golden/recording/unrecorded-setup.ts";
+import { BY_NAME, needOf } from "../../golden/runner/applicability.ts";
+import { isPlayedOnKubernetes } from "../../golden/runner/runner.ts";
 
 const ALL = SUITES.flatMap((suite) => recordingNames(suite).map((name) => ({ suite, name })));
 const CREATED = 1_793_000_000_123_456_789n;
@@ -71,7 +71,7 @@ describe("the recordings", () => {
 
   it("are named in lists only when they exist", () => {
     const names = ALL.map(({ suite, name }) => `${suite}/${name}`);
-    const listed = [BY_NAME, LOCAL_DIFFERENCES, KUBERNETES_DIFFERENCES, SUPPLEMENTS].flatMap((list) => Object.keys(list));
+    const listed = [BY_NAME, LOCAL_DIFFERENCES, KUBERNETES_DIFFERENCES, UNRECORDED_SETUPS].flatMap((list) => Object.keys(list));
     expect(listed.filter((name) => !names.includes(name))).toEqual([]);
   });
 

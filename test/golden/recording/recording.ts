@@ -4,9 +4,9 @@
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { isRecord, type Json, type JsonRecord, listOf, parseJson, recordOf, textOf, textsOf } from "./compare/json.ts";
-import { objectsFromApi, objectsFromEtcd, objectsFromPlurals, type StoredObject } from "./replay/stored-object.ts";
-import { type StoredState, stateFromEtcd, stateFromMain, stateFromPlurals } from "./replay/stored-state.ts";
+import { isRecord, type Json, type JsonRecord, listOf, parseJson, recordOf, textOf, textsOf } from "../compare/json.ts";
+import { objectsFromApi, objectsFromEtcd, objectsFromPlurals, type StoredObject } from "./stored-object.ts";
+import { type StoredState, stateFromEtcd, stateFromMain, stateFromPlurals } from "./stored-state.ts";
 
 export const SUITES = ["main", "ipam-kdd", "ipam-etcd"] as const;
 export type Suite = (typeof SUITES)[number];
@@ -19,7 +19,7 @@ export interface KernelCommand {
 
 export interface Change {
   readonly kind: "change";
-  /** Said in words only by the ipam recordings; `supplements.ts` gives the deeds. */
+  /** Said in words only by the ipam recordings; `unrecorded-setup.ts` says what is done. */
   readonly words: string;
   readonly put: readonly StoredObject[];
   readonly remove: readonly { readonly kind: string; readonly name: string }[];

@@ -1,12 +1,12 @@
-/** The verdict over a scenario: played, compared with what is wanted, and held against the lists. */
+/** The result of a scenario: played, compared with what is wanted, and held against the lists. */
 
-import { type Recording, readRecording, recordingText, suiteOf } from "../recording.ts";
-import { replay } from "../replay/replay.ts";
-import type { Venue } from "../replay/venue.ts";
-import { judge } from "./deliberate.ts";
-import { describeDifference } from "./report.ts";
+import { describeDifference } from "../compare/report.ts";
+import { classify } from "../differences/expected-difference.ts";
+import { type Recording, readRecording, recordingText, suiteOf } from "../recording/recording.ts";
+import { replay } from "./replay.ts";
+import type { Runner } from "./runner.ts";
 
-export interface Verdict {
+export interface Result {
   /** One text a problem: an unexpected difference, or a listed one that does not occur. Empty: the scenario is as it should be. */
   readonly problems: readonly string[];
   /** The differences that are on purpose, one text each. */
@@ -15,12 +15,12 @@ export interface Verdict {
   readonly general: ReadonlySet<string>;
 }
 
-export async function verdictOf(recording: Recording, { kind, differences: lists, general }: Venue): Promise<Verdict> {
+export async function resultOf(recording: Recording, { kind, differences: lists, general }: Runner): Promise<Result> {
   const listed = lists[`${recording.suite}/${recording.name}`];
   const played = await replay(recording, kind);
   const differences = played.differencesFrom(recording);
   const { expect = {}, races = {} } = listed !== undefined && "expect" in listed ? listed : {};
-  const own = judge(differences, expect, general, races);
+  const own = classify(differences, expect, general, races);
   if (listed === undefined || !("instead" in listed)) {
     return {
       problems: [...own.unexpected.map(describeDifference), ...own.stale.map((path) => `listed as different, but equal: ${path}`)],
@@ -28,7 +28,7 @@ export async function verdictOf(recording: Recording, { kind, differences: lists
       general: own.general,
     };
   }
-  const wanted = judge(played.differencesFrom(otherOutcome(listed.instead.of, listed.instead.replace ?? {})), {}, general);
+  const wanted = classify(played.differencesFrom(otherOutcome(listed.instead.of, listed.instead.replace ?? {})), {}, general);
   const stale = own.unexpected.length > 0 ? [] : ["listed as different, but equal to its own recording"];
   return {
     problems: [...wanted.unexpected.map((each) => `(${listed.instead.of} is the outcome wanted) ${describeDifference(each)}`), ...stale],

@@ -1,5 +1,5 @@
 /** Outcomes that several scenarios of the main plugin share, whichever store they are played on. */
-import type { Expectations, Outcome } from "./deliberate.ts";
+import type { Expectations, Outcome } from "./expected-difference.ts";
 
 export const ABSENT: Outcome = { absent: true };
 export const PRESENT: Outcome = { present: true };

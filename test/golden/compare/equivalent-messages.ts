@@ -1,16 +1,16 @@
 /**
  * When two error texts say the same thing. Calico prints Go's type names and library texts; ours name the key or the object and must
- * keep Calico's recognisable fragments. An entry gives the fragments that both sides must have for one meaning.
+ * keep Calico's recognisable fragments. An entry gives the fragments that both sides must have for one each.
  */
 import { ERROR_CATALOGUE } from "../../../lib/errors/error-catalogue.ts";
 
-interface Meaning {
+interface Equivalent {
   readonly recorded: RegExp;
   /** May use $1, $2 …: what the groups of `recorded` caught, which our text must hold too. */
   readonly ours: string;
 }
 
-const MEANINGS: readonly Meaning[] = [
+const EQUIVALENTS: readonly Equivalent[] = [
   // Wrong type of a key: Go names its struct field and type, ours the key and the value ("array" is "list").
   {
     recorded: /^failed to load netconf: json: cannot unmarshal array into Go struct field (?:NetConf)?\.([\w.]+) of type .+$/,
@@ -78,12 +78,12 @@ const MEANINGS: readonly Meaning[] = [
   },
 ];
 
-export function haveSameMeaning(recorded: string, ours: string): boolean {
+export function areEquivalent(recorded: string, ours: string): boolean {
   if (recorded === ours || addsTo(recorded.trimEnd(), ours)) return true;
-  return MEANINGS.some((meaning) => {
-    const found = meaning.recorded.exec(recorded);
+  return EQUIVALENTS.some((each) => {
+    const found = each.recorded.exec(recorded);
     if (found === null) return false;
-    const wanted = meaning.ours.replace(/\$(\d)/g, (_, group: string) => escapeRegExp(found[Number(group)] ?? ""));
+    const wanted = each.ours.replace(/\$(\d)/g, (_, group: string) => escapeRegExp(found[Number(group)] ?? ""));
     return new RegExp(wanted, "s").test(ours);
   });
 }

@@ -1,22 +1,22 @@
 /**
- * The kubeconfig files that recordings name, on a stage. `kubeconfig` speaks for the plugins' own account with exactly the role of
+ * The kubeconfig files that recordings name, in a sandbox. `kubeconfig` speaks for the plugins' own account with exactly the role of
  * manifests/rbac.yaml; the others differ in what the end of their name says.
  */
 import { readFileSync } from "node:fs";
-import { printJson } from "../compare/json.ts";
-import type { ReplayCluster } from "./kubernetes-cluster.ts";
-import type { Stage } from "./stage.ts";
+import { printJson } from "../../compare/json.ts";
+import type { Sandbox } from "../../sandbox/sandbox.ts";
+import type { ReplayCluster } from "./cluster.ts";
 
-/** Where nobody listens (documentation address, RFC 5737), on the stage's loopback, so that a connection is refused at once. */
+/** Where nobody listens (documentation address, RFC 5737), on the sandbox's loopback, so that a connection is refused at once. */
 export const NOBODY = { address: "198.51.100.1", url: "https://198.51.100.1:46444" };
 
-export function writeKubeconfigs(stage: Stage, cluster: ReplayCluster, server: string): void {
-  const path = `${stage.dir}/kubeconfig`;
+export function writeKubeconfigs(sandbox: Sandbox, cluster: ReplayCluster, server: string): void {
+  const path = `${sandbox.dir}/kubeconfig`;
   const caPath = `${path}-ca.crt`;
   const tokenPath = `${path}-token`;
   const ca = readFileSync(cluster.caPath, "utf8");
-  stage.writeFile(caPath, ca);
-  stage.writeFile(tokenPath, cluster.tokenOf("cni"));
+  sandbox.writeFile(caPath, ca);
+  sandbox.writeFile(tokenPath, cluster.tokenOf("cni"));
   const own = { server, "certificate-authority": caPath };
   const tokenOf = (account: Parameters<ReplayCluster["tokenOf"]>[0]) => ({ token: cluster.tokenOf(account) });
   const configs: Readonly<Record<string, string>> = {
@@ -33,9 +33,9 @@ export function writeKubeconfigs(stage: Stage, cluster: ReplayCluster, server: s
     ),
     // A flow mapping that never ends; "-absent" is the one that is not there.
     [`${path}-garbage`]: "{ this is no kubeconfig",
-    [`${stage.dir}/state/forbidden`]: kubeconfig(own, tokenOf("plugin")),
+    [`${sandbox.dir}/state/forbidden`]: kubeconfig(own, tokenOf("plugin")),
   };
-  for (const [file, text] of Object.entries(configs)) stage.writeFile(file, text);
+  for (const [file, text] of Object.entries(configs)) sandbox.writeFile(file, text);
 }
 
 function kubeconfig(cluster: Readonly<Record<string, string>>, user: Readonly<Record<string, string>>): string {

@@ -2,13 +2,13 @@
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { type Answer, HARNESS_AGENT } from "../../support/kubernetes/admin-client.ts";
-import { auditSize } from "../../support/kubernetes/audit.ts";
-import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
-import { heardOf } from "../../support/kubernetes/memory.ts";
-import { LEGACY } from "../../support/kubernetes/resources.ts";
-import { printJson, recordOf, textOf } from "../compare/json.ts";
-import { Contents } from "./kubernetes-contents.ts";
+import { type Answer, HARNESS_AGENT } from "../../../support/kubernetes/admin-client.ts";
+import { auditSize } from "../../../support/kubernetes/audit.ts";
+import { startCluster, type TestCluster } from "../../../support/kubernetes/cluster.ts";
+import { heardOf } from "../../../support/kubernetes/memory.ts";
+import { LEGACY } from "../../../support/kubernetes/resources.ts";
+import { printJson, recordOf, textOf } from "../../compare/json.ts";
+import { Contents } from "./contents.ts";
 
 const REQUEST_LIMIT_MS = 30_000;
 const ACCOUNT_NAMESPACE = "kube-system";

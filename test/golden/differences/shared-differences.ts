@@ -1,8 +1,8 @@
 /** What a list of deliberate differences takes over from another one: a scenario that differs on both stores. */
-import type { DeliberateDifference, Expectations } from "./deliberate.ts";
+import type { DeliberateDifference, Expectations } from "./expected-difference.ts";
 
 /** @throws Error when the other list does not have the scenario */
-export function inherited(list: Readonly<Record<string, DeliberateDifference>>, name: string): DeliberateDifference {
+export function differenceOf(list: Readonly<Record<string, DeliberateDifference>>, name: string): DeliberateDifference {
   const listed = list[name];
   if (listed === undefined) throw new Error(`the local store has no list for ${name}`);
   return listed;

@@ -6,7 +6,7 @@
  *    has no use for them, and their mere presence could choose a store. A wrong type stays (`type-kubernetes`).
  * 3. `policy` {"type": "k8s"} goes, because that value is refused here: it needs an API server. Another value stays.
  *
- * The store's file is the default one, which is private to the stage. A text that is no JSON object is changed by the same rules with
+ * The store's file is the default one, which is private to the sandbox. A text that is no JSON object is changed by the same rules with
  * regular expressions, so that what is wrong with it stays wrong.
  */
 import { isRecord, type JsonRecord, printJson, without } from "../compare/json.ts";

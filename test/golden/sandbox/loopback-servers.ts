@@ -1,16 +1,16 @@
 /**
- * Doors from a stage to servers of the test: they listen on the stage's loopback, so that a stage needs no link, address or route that
- * a recording does not have. The sockets are made inside the stage's namespace and served by this process, outside of it.
+ * Servers that listen on the sandbox's loopback, so that a sandbox needs no link, address or route that a recording does not have: the way to
+ * the API server, and one that answers readiness gates. The sockets are made inside the sandbox's namespace and served by this process, outside of it.
  */
 import type { Socket, TCPSocketListener } from "bun";
 import { inNamespace, openNamespace } from "../../../lib/system/netns.ts";
-import type { Stage } from "./stage.ts";
+import type { Sandbox } from "./sandbox.ts";
 
 const LOOPBACK = "127.0.0.1";
 
-/** Forwards connections to `port` of the stage's 127.0.0.1 to `target`, a port of this process's own 127.0.0.1. */
-export function forward(stage: Stage, port: number, target: number): Disposable {
-  const listener = within(stage, () =>
+/** Forwards connections to `port` of the sandbox's 127.0.0.1 to `target`, a port of this process's own 127.0.0.1. */
+export function forward(sandbox: Sandbox, port: number, target: number): Disposable {
+  const listener = within(sandbox, () =>
     Bun.listen<Way>({
       hostname: LOOPBACK,
       port,
@@ -33,9 +33,9 @@ export function forward(stage: Stage, port: number, target: number): Disposable 
   return disposable(listener);
 }
 
-/** An HTTP server at `port` of the stage's 127.0.0.1 whose answer has the status that its path names: "/200", "/500". */
-export function serveStatuses(stage: Stage, port: number): Disposable {
-  const server = within(stage, () =>
+/** An HTTP server at `port` of the sandbox's 127.0.0.1 whose answer has the status that its path names: "/200", "/500". */
+export function serveStatuses(sandbox: Sandbox, port: number): Disposable {
+  const server = within(sandbox, () =>
     Bun.serve({
       hostname: LOOPBACK,
       port,
@@ -78,8 +78,8 @@ function flush(from: Socket<Way>, to: Socket<Way>): void {
   }
 }
 
-function within<T>(stage: Stage, work: () => T extends PromiseLike<unknown> ? never : T): T {
-  using namespace = openNamespace(stage.networkNamespace);
+function within<T>(sandbox: Sandbox, work: () => T extends PromiseLike<unknown> ? never : T): T {
+  using namespace = openNamespace(sandbox.networkNamespace);
   return inNamespace(namespace, work);
 }
 

@@ -6,13 +6,13 @@ import type { AllocationAttribute, Block, BlockAffinity, IPPool, OwnedObject } f
 import type { NamespacedName } from "../../../lib/kubernetes/objects.ts";
 import type { WorkloadEndpoint } from "../../../lib/workload/workload-endpoint.ts";
 import { isList, isRecord, type Json, type JsonRecord, listOf, recordOf, textOf, textsOf } from "../compare/json.ts";
+import type { StoredObject } from "../recording/stored-object.ts";
+import { compactBlock, endpointEntry, isMarkedDeleted, type StoredState, withoutWire } from "../recording/stored-state.ts";
 import { rewriteForLocal } from "./local-netconf.ts";
 import type { ReplayStore, StoreKind } from "./replay-store.ts";
-import type { StoredObject } from "./stored-object.ts";
-import { compactBlock, endpointEntry, isMarkedDeleted, type StoredState, withoutWire } from "./stored-state.ts";
 
 export const LOCAL_STORE: StoreKind = {
-  open: async (stage) => new LocalReplayStore(stage.datastore.outside),
+  open: async (sandbox) => new LocalReplayStore(sandbox.datastore.outside),
   comparable: comparableLocally,
 };
 

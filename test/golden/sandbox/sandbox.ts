@@ -1,6 +1,6 @@
 /**
- * The machine that a scenario plays on: a network and a mount namespace of its own in which the recordings' fixed paths are private
- * directories (/run, /var/lib/calico, …) and the sandboxes have their recorded names (/run/netns/pod1). test/support/node.ts is the
+ * What a scenario is played in: a network and a mount namespace of its own in which the recordings' fixed paths are private
+ * directories (/run, /var/lib/calico, …) and the pods' namespaces have their recorded names (/run/netns/pod1). test/support/node.ts is the
  * general pretend machine; this one exists because recordings name absolute paths.
  */
 import { type ChildProcess, spawn } from "node:child_process";
@@ -26,7 +26,7 @@ const REFERENCE_PLUGINS = "/usr/lib/cni";
 /** Above the 30 s that a readiness gate is waited for (gates-500). */
 const CALL_LIMIT_MS = 40_000;
 
-/** Directories that are private to a stage: path on the stage → directory below the stage's own. */
+/** Directories that are private to a sandbox: path in the sandbox → directory below the sandbox's own. */
 const PRIVATE: Readonly<Record<string, string>> = {
   "/run": "run",
   "/var/lib/calico": "var-lib-calico",
@@ -42,18 +42,18 @@ export interface CallResult {
   readonly stderr: string;
 }
 
-export interface StageOptions {
+export interface SandboxOptions {
   readonly hostname: string;
   /** Names below /run/netns; the host's own namespace is there as "host". */
-  readonly sandboxes: readonly string[];
+  readonly podNamespaces: readonly string[];
 }
 
-export class Stage implements AsyncDisposable {
-  /** The stage's own directory; the same path on the stage and outside ({{run}} of the recordings). */
+export class Sandbox implements AsyncDisposable {
+  /** The sandbox's own directory; the same path in the sandbox and outside ({{run}} of the recordings). */
   readonly dir: string;
   /** {{bin}}: our executables by Calico's names, and Debian's host-local. */
   readonly binDir: string;
-  /** The embedded datastore as this process sees it, and as the stage does. */
+  /** The embedded datastore as this process sees it, and as the sandbox does. */
   readonly datastore: { readonly outside: string; readonly path: string };
   readonly #keeper: ChildProcess;
   readonly #background = new Set<ChildProcess>();
@@ -65,7 +65,7 @@ export class Stage implements AsyncDisposable {
     this.#keeper = keeper;
   }
 
-  static async open(options: StageOptions): Promise<Stage> {
+  static async open(options: SandboxOptions): Promise<Sandbox> {
     const dir = mkdtempSync(join(tmpdir(), "tortie-golden-"));
     // The recorder's directories were on a tmpfs, which error texts tell (netns-file).
     await must(["/bin/mount", "-t", "tmpfs", "-o", "mode=755", "tortie-golden", dir]);
@@ -83,18 +83,18 @@ export class Stage implements AsyncDisposable {
         "/bin/sh",
         "-c",
         KEEPER,
-        "stage",
+        "sandbox",
         dir,
         options.hostname,
-        ...options.sandboxes,
+        ...options.podNamespaces,
       ],
       {
         stdio: ["pipe", "pipe", "inherit"],
       },
     );
-    const stage = new Stage(dir, keeper);
+    const sandbox = new Sandbox(dir, keeper);
     await ready(keeper);
-    return stage;
+    return sandbox;
   }
 
   /** The host's network namespace as a path. */
@@ -102,7 +102,7 @@ export class Stage implements AsyncDisposable {
     return `/proc/${this.#keeper.pid}/ns/net`;
   }
 
-  /** Puts a file where the stage sees it at `path`; what lies below the stage's directory may be executed. */
+  /** Puts a file where the sandbox sees it at `path`; what lies below the sandbox's directory may be executed. */
   writeFile(path: string, content: string): void {
     const outside = this.#outside(path);
     mkdirSync(dirname(outside), { recursive: true });
@@ -110,7 +110,7 @@ export class Stage implements AsyncDisposable {
     if (path.startsWith(this.dir)) chmodSync(outside, 0o755);
   }
 
-  /** Regular files and directories below `path` as the stage sees them → content, or octal mode. */
+  /** Regular files and directories below `path` as the sandbox sees them → content, or octal mode. */
   files(path: string, what: "content" | "mode", skip: readonly string[] = []): Record<string, string> {
     const outside = this.#outside(path);
     if (!existsSync(outside)) return {};
@@ -132,7 +132,7 @@ export class Stage implements AsyncDisposable {
     return run([...this.#enter(), join(this.binDir, basename(plugin)), ...argv], { env, stdin });
   }
 
-  /** Runs a shell command in a sandbox, or on the host; the result's exit status is the caller's to judge. */
+  /** Runs a shell command in a pod's namespace, or in the host's; what its exit status means is the caller's affair. */
   async shell(where: string, command: string): Promise<CallResult> {
     return run([...this.#enter(where), "/bin/sh", "-c", command], {});
   }
@@ -218,7 +218,7 @@ function ready(keeper: ChildProcess): Promise<void> {
       text += chunk.toString();
       if (text.includes("ready\n")) done();
     });
-    keeper.once("exit", (code) => failed(new Error(`the stage could not be built: exit ${code}`)));
+    keeper.once("exit", (code) => failed(new Error(`the sandbox could not be made: exit ${code}`)));
   });
 }
 

@@ -1,22 +1,22 @@
 /** The real API server as a replay store: objects are put and read by plain HTTP calls of the administrator, never by our own client. */
-import { type JsonRecord, printJson } from "../compare/json.ts";
-import type { Recording } from "../recording.ts";
-import { NOBODY, writeKubeconfigs } from "./kubernetes-access.ts";
-import type { ReplayCluster } from "./kubernetes-cluster.ts";
-import { UNSEEN_UID } from "./kubernetes-objects.ts";
-import type { ReplayStore, StoreKind } from "./replay-store.ts";
-import type { Stage } from "./stage.ts";
-import { forward, serveStatuses } from "./stage-doors.ts";
-import type { StoredObject } from "./stored-object.ts";
-import { type StoredState, stateFromPlurals } from "./stored-state.ts";
+import { type JsonRecord, printJson } from "../../compare/json.ts";
+import type { Recording } from "../../recording/recording.ts";
+import type { StoredObject } from "../../recording/stored-object.ts";
+import { type StoredState, stateFromPlurals } from "../../recording/stored-state.ts";
+import { forward, serveStatuses } from "../../sandbox/loopback-servers.ts";
+import type { Sandbox } from "../../sandbox/sandbox.ts";
+import type { ReplayStore, StoreKind } from "../replay-store.ts";
+import { NOBODY, writeKubeconfigs } from "./access.ts";
+import type { ReplayCluster } from "./cluster.ts";
+import { UNSEEN_UID } from "./objects.ts";
 
-/** Ports on the stage's 127.0.0.1. */
+/** Ports on the sandbox's 127.0.0.1. */
 const API_PORT = 6443;
 const GATE_PORT = 8099;
 
 export function kubernetesStore(cluster: ReplayCluster): StoreKind {
   return {
-    open: (stage, recording) => KubernetesReplayStore.open(cluster, stage, recording),
+    open: (sandbox, recording) => KubernetesReplayStore.open(cluster, sandbox, recording),
     // Endpoints are the pods' annotations, and those are compared whole.
     comparable: (recorded) => ({ ...recorded, endpoints: {} }),
   };
@@ -25,26 +25,26 @@ export function kubernetesStore(cluster: ReplayCluster): StoreKind {
 class KubernetesReplayStore implements ReplayStore {
   readonly places: ReadonlyMap<string, string>;
   readonly #cluster: ReplayCluster;
-  readonly #doors: DisposableStack;
+  readonly #servers: DisposableStack;
 
-  private constructor(cluster: ReplayCluster, places: ReadonlyMap<string, string>, doors: DisposableStack) {
+  private constructor(cluster: ReplayCluster, places: ReadonlyMap<string, string>, servers: DisposableStack) {
     this.#cluster = cluster;
     this.places = places;
-    this.#doors = doors;
+    this.#servers = servers;
   }
 
-  static async open(cluster: ReplayCluster, stage: Stage, recording: Recording): Promise<KubernetesReplayStore> {
-    using doors = new DisposableStack();
-    doors.use(forward(stage, API_PORT, cluster.port));
-    if (recording.text.includes("{{gate}}")) doors.use(serveStatuses(stage, GATE_PORT));
-    if (recording.text.includes(NOBODY.address)) await stage.shell("host", `ip address add ${NOBODY.address}/32 dev lo`);
-    writeKubeconfigs(stage, cluster, `https://127.0.0.1:${API_PORT}`);
+  static async open(cluster: ReplayCluster, sandbox: Sandbox, recording: Recording): Promise<KubernetesReplayStore> {
+    using servers = new DisposableStack();
+    servers.use(forward(sandbox, API_PORT, cluster.port));
+    if (recording.text.includes("{{gate}}")) servers.use(serveStatuses(sandbox, GATE_PORT));
+    if (recording.text.includes(NOBODY.address)) await sandbox.shell("host", `ip address add ${NOBODY.address}/32 dev lo`);
+    writeKubeconfigs(sandbox, cluster, `https://127.0.0.1:${API_PORT}`);
     const places = new Map([
       ["{{apiserver}}", `127.0.0.1:${API_PORT}`],
       ["{{gate}}", `127.0.0.1:${GATE_PORT}`],
-      ["{{state}}", `${stage.dir}/state`],
+      ["{{state}}", `${sandbox.dir}/state`],
     ]);
-    return new KubernetesReplayStore(cluster, places, doors.move());
+    return new KubernetesReplayStore(cluster, places, servers.move());
   }
 
   get volatile(): ReadonlyMap<string, string> {
@@ -78,6 +78,6 @@ class KubernetesReplayStore implements ReplayStore {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#doors.dispose();
+    this.#servers.dispose();
   }
 }

@@ -1,15 +1,16 @@
-/** Where recordings are played: the store, which of them it can play, and what differs there on purpose. */
-import { needOf } from "../compare/applicability.ts";
-import type { DeliberateDifference, GeneralDifference } from "../compare/deliberate.ts";
+/** What plays recordings: on which store, which of them it can play, and what differs there on purpose. */
+
 import { LOCAL_DIFFERENCES, LOCAL_GENERAL } from "../differences/differences.ts";
 import { KUBERNETES_DIFFERENCES, KUBERNETES_GENERAL } from "../differences/differences-kubernetes.ts";
-import type { Recording } from "../recording.ts";
-import type { ReplayCluster } from "./kubernetes-cluster.ts";
-import { kubernetesStore } from "./kubernetes-store.ts";
-import { LOCAL_STORE } from "./local-store.ts";
-import type { StoreKind } from "./replay-store.ts";
+import type { DeliberateDifference, GeneralDifference } from "../differences/expected-difference.ts";
+import type { Recording } from "../recording/recording.ts";
+import type { ReplayCluster } from "../store/kubernetes/cluster.ts";
+import { kubernetesStore } from "../store/kubernetes/kubernetes-store.ts";
+import { LOCAL_STORE } from "../store/local-store.ts";
+import type { StoreKind } from "../store/replay-store.ts";
+import { needOf } from "./applicability.ts";
 
-export interface Venue {
+export interface Runner {
   /** "the local store" */
   readonly name: string;
   readonly kind: StoreKind;
@@ -19,7 +20,7 @@ export interface Venue {
   plays(recording: Recording): boolean;
 }
 
-export const LOCAL_VENUE: Venue = {
+export const LOCAL_RUNNER: Runner = {
   name: "the local store",
   kind: LOCAL_STORE,
   differences: LOCAL_DIFFERENCES,
@@ -27,7 +28,7 @@ export const LOCAL_VENUE: Venue = {
   plays: (recording) => needOf(recording) === undefined,
 };
 
-export function kubernetesVenue(cluster: ReplayCluster): Venue {
+export function kubernetesRunner(cluster: ReplayCluster): Runner {
   return {
     name: "a real API server",
     kind: kubernetesStore(cluster),

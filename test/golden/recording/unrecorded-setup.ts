@@ -1,16 +1,16 @@
 /** What a recording says in words only, or not at all, and a player has to do: files, host names, holders of locks, changes of objects. */
 import type { OwnerReference } from "../../../lib/kubernetes/objects.ts";
-import type { Suite } from "../recording.ts";
+import type { Suite } from "./recording.ts";
 import type { StoredObject } from "./stored-object.ts";
 
-export interface Supplement {
+export interface UnrecordedSetup {
   readonly files?: Readonly<Record<string, string>>;
   readonly hostname?: string;
   /** The lock is held for this long, from before each call. */
   readonly lockHeldSeconds?: number;
   /** Put into the store with the objects of `before`. */
   readonly objects?: readonly StoredObject[];
-  /** The deeds of the `change` step. */
+  /** What the `change` step does. */
   readonly put?: readonly StoredObject[];
   readonly remove?: readonly { readonly kind: string; readonly name: string }[];
   /** Put before the call of that number; the recording shows only that they are there after it. */
@@ -31,7 +31,7 @@ const INSTANCE_UID = "{{uid:virtualmachineinstances/vm1}}";
 const FOREIGN_ANNOTATION = { annotations: { "x.org/a": "1" } };
 
 /** By scenario, "suite/name". */
-export const SUPPLEMENTS: Readonly<Record<string, Supplement>> = {
+export const UNRECORDED_SETUPS: Readonly<Record<string, UnrecordedSetup>> = {
   "ipam-kdd/nodename-file": { files: { "/var/lib/calico/nodename": "node-a" } },
   "ipam-kdd/nodename-file-newline": { files: { "/var/lib/calico/nodename": "node-a\n" } },
   "ipam-kdd/nodename-os": { hostname: "rec-host" },
@@ -67,8 +67,8 @@ export const SUPPLEMENTS: Readonly<Record<string, Supplement>> = {
   "ipam-etcd/pools-deleted-later": { remove: [{ kind: "IPPool", name: "p4" }] },
 };
 
-export function supplementOf(suite: Suite, name: string): Supplement {
-  return SUPPLEMENTS[`${suite}/${name}`] ?? {};
+export function unrecordedSetupOf(suite: Suite, name: string): UnrecordedSetup {
+  return UNRECORDED_SETUPS[`${suite}/${name}`] ?? {};
 }
 
 function deletedMachine(): StoredObject {

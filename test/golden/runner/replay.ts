@@ -5,15 +5,15 @@ import { type Json, type JsonRecord, mapTexts, recordOf, without } from "../comp
 import { readKernel } from "../compare/kernel-state.ts";
 import { normalisePlayed, normaliseRecorded } from "../compare/normalise.ts";
 import { type Observation, observationOf } from "../compare/observation.ts";
-import type { Call, Change, Recording, Seen } from "../recording.ts";
-import { LOCAL_STORE } from "./local-store.ts";
-import type { ReplayStore, StoreKind } from "./replay-store.ts";
-import { Stage } from "./stage.ts";
-import type { StoredObject } from "./stored-object.ts";
-import { withoutWire } from "./stored-state.ts";
-import { type Supplement, supplementOf } from "./supplements.ts";
+import type { Call, Change, Recording, Seen } from "../recording/recording.ts";
+import type { StoredObject } from "../recording/stored-object.ts";
+import { withoutWire } from "../recording/stored-state.ts";
+import { type UnrecordedSetup, unrecordedSetupOf } from "../recording/unrecorded-setup.ts";
+import { Sandbox } from "../sandbox/sandbox.ts";
+import { LOCAL_STORE } from "../store/local-store.ts";
+import type { ReplayStore, StoreKind } from "../store/replay-store.ts";
 
-/** Directories whose files the recordings list; what the stage itself or the datastore puts there is not the plugin's. */
+/** Directories whose files the recordings list; what the sandbox itself or the datastore puts there is not the plugin's. */
 const WATCHED = { main: ["/run/calico", "/var/lib/calico", "/var/lib/cni"], ipam: ["/var/run/calico", "/var/lib/calico"] };
 const NOT_RECORDED = ["/var/lib/calico/nodename"];
 
@@ -23,28 +23,28 @@ export interface Replay {
 }
 
 export async function replay(recording: Recording, kind: StoreKind = LOCAL_STORE): Promise<Replay> {
-  const supplement = supplementOf(recording.suite, recording.name);
-  await using stage = await Stage.open({
-    hostname: supplement.hostname ?? "recorder",
-    sandboxes: recording.suite === "main" ? sandboxesOf(recording) : [],
+  const setup = unrecordedSetupOf(recording.suite, recording.name);
+  await using sandbox = await Sandbox.open({
+    hostname: setup.hostname ?? "recorder",
+    podNamespaces: recording.suite === "main" ? podNamespacesOf(recording) : [],
   });
-  await using store = await kind.open(stage, recording);
-  const tokens = tokensOf(stage, store.places);
-  await build(recording, supplement, stage, store, tokens);
+  await using store = await kind.open(sandbox, recording);
+  const tokens = tokensOf(sandbox, store.places);
+  await build(recording, setup, sandbox, store, tokens);
 
   const played: Seen[] = [];
   for (const step of recording.steps) {
     if (step.kind === "change") {
-      await change(step, supplement, stage, store);
+      await change(step, setup, sandbox, store);
       continue;
     }
-    const unseen = supplement.beforeCall?.[played.length] ?? [];
+    const unseen = setup.beforeCall?.[played.length] ?? [];
     if (unseen.length > 0)
       await store.applyChange(
         unseen.map((object) => fillObject(object, tokens)),
         [],
       );
-    played.push(await call(step, supplement, stage, store, tokens));
+    played.push(await call(step, setup, sandbox, store, tokens));
   }
   return {
     differencesFrom: (other) => {
@@ -65,54 +65,54 @@ function comparableSeen({ requests, ...seen }: Seen, kind: StoreKind, played: re
   return { ...seen, state: kind.comparable(seen.state), ...(isCounted ? { requests } : {}) };
 }
 
-async function build(recording: Recording, supplement: Supplement, stage: Stage, store: ReplayStore, tokens: Tokens): Promise<void> {
-  for (const [path, content] of Object.entries({ ...recording.files, ...supplement.files })) {
-    if (content !== null) stage.writeFile(tokens.fill(path), tokens.fill(content));
+async function build(recording: Recording, setup: UnrecordedSetup, sandbox: Sandbox, store: ReplayStore, tokens: Tokens): Promise<void> {
+  for (const [path, content] of Object.entries({ ...recording.files, ...setup.files })) {
+    if (content !== null) sandbox.writeFile(tokens.fill(path), tokens.fill(content));
   }
-  await store.seed([...recording.objects, ...(supplement.objects ?? [])].map((object) => fillObject(object, tokens)));
-  for (const { where, command } of recording.kernel) await must(stage, where, command);
+  await store.seed([...recording.objects, ...(setup.objects ?? [])].map((object) => fillObject(object, tokens)));
+  for (const { where, command } of recording.kernel) await must(sandbox, where, command);
 }
 
-async function change(step: Change, supplement: Supplement, stage: Stage, store: ReplayStore): Promise<void> {
-  await store.applyChange([...step.put, ...(supplement.put ?? [])], [...step.remove, ...(supplement.remove ?? [])]);
-  for (const { where, command } of step.kernel) await must(stage, where, command);
-  for (const { where, command } of step.background) stage.startBackground(where, command);
+async function change(step: Change, setup: UnrecordedSetup, sandbox: Sandbox, store: ReplayStore): Promise<void> {
+  await store.applyChange([...step.put, ...(setup.put ?? [])], [...step.remove, ...(setup.remove ?? [])]);
+  for (const { where, command } of step.kernel) await must(sandbox, where, command);
+  for (const { where, command } of step.background) sandbox.startBackground(where, command);
 }
 
-async function call(step: Call, supplement: Supplement, stage: Stage, store: ReplayStore, tokens: Tokens): Promise<Seen> {
+async function call(step: Call, setup: UnrecordedSetup, sandbox: Sandbox, store: ReplayStore, tokens: Tokens): Promise<Seen> {
   const env = Object.fromEntries(Object.entries(step.env).map(([key, value]) => [key, tokens.fill(value)]));
   const filled = typeof step.stdin === "string" ? tokens.fill(step.stdin) : recordOf(mapTexts(step.stdin, tokens.fill));
-  if (supplement.lockHeldSeconds !== undefined) await holdLock(stage, supplement.lockHeldSeconds);
-  const { exit, stdout, stderr } = await stage.call(step.plugin, step.argv, env, store.rewriteNetconf(filled));
-  stage.endBackground();
+  if (setup.lockHeldSeconds !== undefined) await holdLock(sandbox, setup.lockHeldSeconds);
+  const { exit, stdout, stderr } = await sandbox.call(step.plugin, step.argv, env, store.rewriteNetconf(filled));
+  sandbox.endBackground();
   const requests = await store.requests();
   return {
     exit,
     stdout,
     ...(step.seen.stderr === undefined ? {} : { stderr }),
-    ...(step.seen.kernel === undefined ? {} : { kernel: await readNamespaces(stage, step.seen.kernel) }),
+    ...(step.seen.kernel === undefined ? {} : { kernel: await readNamespaces(sandbox, step.seen.kernel) }),
     state: await store.readObjects(),
-    files: filesOf(stage, step),
+    files: filesOf(sandbox, step),
     ...(requests === undefined ? {} : { requests }),
   };
 }
 
-async function readNamespaces(stage: Stage, recorded: JsonRecord): Promise<JsonRecord> {
+async function readNamespaces(sandbox: Sandbox, recorded: JsonRecord): Promise<JsonRecord> {
   const kernel: Record<string, Json> = {};
-  for (const side of Object.keys(recorded)) kernel[side] = await readKernel(stage, namespaceOf(side));
+  for (const side of Object.keys(recorded)) kernel[side] = await readKernel(sandbox, namespaceOf(side));
   return kernel;
 }
 
 /** The lock that the IPAM plugins take (I§1.8), held by somebody else from before the call. */
-async function holdLock(stage: Stage, seconds: number): Promise<void> {
-  stage.startBackground("host", `mkdir -p /run/calico; umask 077; exec flock /run/calico/ipam.lock sleep ${seconds}`);
+async function holdLock(sandbox: Sandbox, seconds: number): Promise<void> {
+  sandbox.startBackground("host", `mkdir -p /run/calico; umask 077; exec flock /run/calico/ipam.lock sleep ${seconds}`);
   await new Promise((done) => setTimeout(done, 200));
 }
 
-function filesOf(stage: Stage, step: Call): Record<string, string> {
-  if (step.plugin === "calico-ipam") return Object.assign({}, ...WATCHED.ipam.map((path) => stage.files(path, "mode")));
-  const watched = [...WATCHED.main, `${stage.dir}/spy`];
-  return Object.assign({}, ...watched.map((path) => stage.files(path, "content", NOT_RECORDED)));
+function filesOf(sandbox: Sandbox, step: Call): Record<string, string> {
+  if (step.plugin === "calico-ipam") return Object.assign({}, ...WATCHED.ipam.map((path) => sandbox.files(path, "mode")));
+  const watched = [...WATCHED.main, `${sandbox.dir}/spy`];
+  return Object.assign({}, ...watched.map((path) => sandbox.files(path, "content", NOT_RECORDED)));
 }
 
 /**
@@ -141,13 +141,13 @@ function eachWithout(objects: JsonRecord, key: string): JsonRecord {
   return Object.fromEntries(Object.entries(objects).map(([name, object]) => [name, without(recordOf(object), key)]));
 }
 
-/** The namespace that a recording's `kernel` means: "pod" is the sandbox pod1. */
+/** The namespace that a recording's `kernel` means: "pod" is the namespace pod1. */
 function namespaceOf(side: string): string {
   return side === "pod" ? "pod1" : side;
 }
 
-/** Names of the sandboxes that a scenario speaks of. */
-function sandboxesOf(recording: Recording): string[] {
+/** Names of the pods' namespaces that a scenario speaks of. */
+function podNamespacesOf(recording: Recording): string[] {
   const names = recording.steps.flatMap((step) => (step.kind === "call" ? Object.keys(step.seen.kernel ?? {}).map(namespaceOf) : []));
   return [...new Set(names)].filter((name) => name !== "host");
 }
@@ -159,8 +159,13 @@ interface Tokens {
 }
 
 /** Places and times that recordings name by tokens. */
-function tokensOf(stage: Stage, ofStore: ReadonlyMap<string, string>): Tokens {
-  const places = new Map([...ofStore, ["{{run}}", stage.dir], ["{{bin}}", stage.binDir], ["{{kubeconfig}}", `${stage.dir}/kubeconfig`]]);
+function tokensOf(sandbox: Sandbox, ofStore: ReadonlyMap<string, string>): Tokens {
+  const places = new Map([
+    ...ofStore,
+    ["{{run}}", sandbox.dir],
+    ["{{bin}}", sandbox.binDir],
+    ["{{kubeconfig}}", `${sandbox.dir}/kubeconfig`],
+  ]);
   const times = new Map<string, string>();
   const now = Date.now();
   const fill = (text: string) => {
@@ -183,7 +188,7 @@ function fillObject(object: StoredObject, tokens: Tokens): StoredObject {
   return { ...object, spec: recordOf(mapTexts(object.spec, tokens.fill)) };
 }
 
-async function must(stage: Stage, where: string, command: string): Promise<void> {
-  const { exit, stderr } = await stage.shell(where, command);
+async function must(sandbox: Sandbox, where: string, command: string): Promise<void> {
+  const { exit, stderr } = await sandbox.shell(where, command);
   if (exit !== 0) throw new Error(`${where}: ${command}: exit ${exit}: ${stderr}`);
 }

@@ -2,11 +2,11 @@
  * What the API server holds for the scenario that is being played. Scenarios follow each other on one server, so this is quick: what the
  * next one needs and the plugins never write stays where it is, everything else is deleted at once.
  */
-import type { Answer } from "../../support/kubernetes/admin-client.ts";
-import { calicoPlurals, LEGACY, pathOf } from "../../support/kubernetes/resources.ts";
-import { type JsonRecord, listOf, parseJson, printJson, recordOf, textOf } from "../compare/json.ts";
-import { type Manifest, manifestOf, pathOfNamed, RECORDED_NAMESPACE } from "./kubernetes-objects.ts";
-import type { StoredObject } from "./stored-object.ts";
+import type { Answer } from "../../../support/kubernetes/admin-client.ts";
+import { calicoPlurals, LEGACY, pathOf } from "../../../support/kubernetes/resources.ts";
+import { type JsonRecord, listOf, parseJson, printJson, recordOf, textOf } from "../../compare/json.ts";
+import type { StoredObject } from "../../recording/stored-object.ts";
+import { type Manifest, manifestOf, pathOfNamed, RECORDED_NAMESPACE } from "./objects.ts";
 
 export type AskServer = (method: string, path: string, body?: string, contentType?: string) => Promise<Answer>;
 
@@ -42,7 +42,7 @@ export class Contents {
     // If anything fails, the next scenario starts by looking.
     this.#isKnown = false;
     this.#uids.clear();
-    // Of two with one name the later one counts: a supplement replaces what a recording has.
+    // Of two with one name the later one counts: a setup replaces what a recording has.
     const wanted = new Map(objects.map((object) => [manifestOf(object, new Map()).path, object]));
     await this.#removeAllBut((path, text) => {
       const object = wanted.get(path);

@@ -1,11 +1,11 @@
 /**
- * What a deliberate difference is, and the judgement over a play: every difference must be expected, with the better outcome written
+ * What a deliberate difference is, and what a play's differences are by that: every one must be expected, with the better outcome written
  * down, and every expected one must occur. A stale entry fails as a defect does.
  */
 
-import type { Suite } from "../recording.ts";
-import type { Difference } from "./compare.ts";
-import { isList, type Json } from "./json.ts";
+import type { Difference } from "../compare/compare.ts";
+import { isList, type Json } from "../compare/json.ts";
+import type { Suite } from "../recording/recording.ts";
 
 /**
  * The value we want where Calico's differs: exactly this, absent (where a recorded value is given, only instead of that one), anything,
@@ -49,7 +49,7 @@ export interface GeneralDifference {
   readonly expect: Expectations;
 }
 
-export interface Judgement {
+export interface Classification {
   /** Differences that nobody expects: defects. */
   readonly unexpected: readonly Difference[];
   /** Paths of this scenario's list that did not occur. */
@@ -62,12 +62,12 @@ export interface Judgement {
  * @param own the scenario's own list
  * @param races its differences that need not occur
  */
-export function judge(
+export function classify(
   differences: readonly Difference[],
   own: Expectations,
   general: readonly GeneralDifference[],
   races: Expectations = {},
-): Judgement {
+): Classification {
   const occurred = new Set<string>();
   const met = new Set<string>();
   const unexpected = differences.filter((difference) => {

@@ -1,7 +1,7 @@
 /** Objects of a recording as the API server takes them: kinds, paths, and what the recorder left out because every object has it. */
-import { type ApiObject, LEGACY, pathOf } from "../../support/kubernetes/resources.ts";
-import { type JsonRecord, mapTexts, recordOf, textsOf } from "../compare/json.ts";
-import type { StoredObject } from "./stored-object.ts";
+import { type ApiObject, LEGACY, pathOf } from "../../../support/kubernetes/resources.ts";
+import { type JsonRecord, mapTexts, recordOf, textsOf } from "../../compare/json.ts";
+import type { StoredObject } from "../../recording/stored-object.ts";
 
 /** The namespace of the pods that the recordings of main name without one. */
 export const RECORDED_NAMESPACE = "rec";

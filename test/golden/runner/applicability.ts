@@ -3,8 +3,8 @@
  * recording, else by name with a reason. Nothing is dropped silently: the tests report what is listed here as not played yet.
  */
 
-import type { Call, Recording } from "../recording.ts";
-import { isRecord, type Json, listOf, recordOf, textOf } from "./json.ts";
+import { isRecord, type Json, listOf, recordOf, textOf } from "../compare/json.ts";
+import type { Call, Recording } from "../recording/recording.ts";
 
 export interface Need {
   readonly store: "kubernetes" | "etcd";

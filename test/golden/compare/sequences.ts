@@ -2,8 +2,8 @@
  * Sequence numbers of blocks (I§2.4) as "T1+2": the first creation of the block that was seen, and how many writes behind the least
  * number of it that was seen. Numbers that a scenario set stay as they are.
  */
-import { type Json, type JsonRecord, recordOf, textOf } from "../compare/json.ts";
-import type { Observation } from "../compare/observation.ts";
+import { type Json, type JsonRecord, recordOf, textOf } from "./json.ts";
+import type { Observation } from "./observation.ts";
 
 /** A sequence number of this size is a clock's (nanoseconds since 1970); smaller ones were set by somebody. */
 const CLOCK = { from: 1_600_000_000_000_000_000n, to: 2_500_000_000_000_000_000n };

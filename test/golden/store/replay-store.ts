@@ -1,9 +1,9 @@
 /** The port between the replayer and a store: the embedded one (local-store.ts) and the API server (kubernetes-store.ts). */
 import type { JsonRecord } from "../compare/json.ts";
-import type { Recording } from "../recording.ts";
-import type { Stage } from "./stage.ts";
-import type { StoredObject } from "./stored-object.ts";
-import type { StoredState } from "./stored-state.ts";
+import type { Recording } from "../recording/recording.ts";
+import type { StoredObject } from "../recording/stored-object.ts";
+import type { StoredState } from "../recording/stored-state.ts";
+import type { Sandbox } from "../sandbox/sandbox.ts";
 
 export interface ReplayStore extends AsyncDisposable {
   /** What stands for the recordings' tokens that belong to a store: `{{apiserver}}` → "127.0.0.1:6443". */
@@ -23,8 +23,8 @@ export interface ReplayStore extends AsyncDisposable {
 }
 
 export interface StoreKind {
-  /** The store of one scenario on its stage. */
-  open(stage: Stage, recording: Recording): Promise<ReplayStore>;
+  /** The store of one scenario on its sandbox. */
+  open(sandbox: Sandbox, recording: Recording): Promise<ReplayStore>;
   /** The part of a recorded state that a store of this kind can hold at all. */
   comparable(recorded: StoredState): StoredState;
 }
