@@ -3,7 +3,7 @@
  * Not idempotent, as Calico's: a second ADD of the same container takes another address under the same handle.
  */
 import { type Address, formatPrefix, type Prefix } from "../lib/addresses/address.ts";
-import type { CniRequest, CniResult } from "../lib/cni/protocol.ts";
+import type { CniRequest, CniResult, CniRoute } from "../lib/cni/protocol.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
 import { ADDRESS_KEYS, parseCniArgs } from "../lib/workload/cni-args.ts";
 import { requestedAddresses } from "../lib/workload/requested.ts";
@@ -75,8 +75,13 @@ export async function ipamAdd(
   return { addresses: prefixes, hasRoutes: true, giveBack };
 }
 
-/** The result as it is printed: one route an address with the identical text, host bits kept (I§1.6 step 6). */
-export function ipamResultOf({ addresses, hasRoutes }: Pick<IpamAddition, "addresses" | "hasRoutes">): CniResult {
-  const texts = addresses.map(formatPrefix);
-  return { interfaces: [], ips: texts.map((address) => ({ address })), routes: hasRoutes ? texts.map((dst) => ({ dst })) : [], dns: {} };
+/** The result as it is printed. */
+export function ipamResultOf(added: Pick<IpamAddition, "addresses" | "hasRoutes">): CniResult {
+  const ips = added.addresses.map((address) => ({ address: formatPrefix(address) }));
+  return { interfaces: [], ips, routes: printedRoutes(added), dns: {} };
+}
+
+/** One route an address with the identical text, host bits kept (I§1.6 step 6). */
+export function printedRoutes({ addresses, hasRoutes }: Pick<IpamAddition, "addresses" | "hasRoutes">): readonly CniRoute[] {
+  return hasRoutes ? addresses.map((address) => ({ dst: formatPrefix(address) })) : [];
 }

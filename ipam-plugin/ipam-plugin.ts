@@ -7,7 +7,7 @@ import { ipamGc } from "./gc.ts";
 import type { IpamServices } from "./services.ts";
 import { ipamStatus } from "./status.ts";
 
-export { type AddOptions, type IpamAddition, ipamAdd, ipamResultOf } from "./add.ts";
+export { type AddOptions, type IpamAddition, ipamAdd, ipamResultOf, printedRoutes } from "./add.ts";
 export { HandleExistsError } from "./allocator/allocator.ts";
 export { ipamCheck, ipamDel, ipamGc, ipamStatus };
 

@@ -1,14 +1,14 @@
 /**
- * Where the addresses of an attachment come from: its record, its pod's annotations, or the IPAM plugin (C§2.5, C§2.6 step 2). They leave
- * here as single hosts, whatever mask the plugin returned (C§4.1), and can be given back until the caller decides to keep them.
+ * Where the addresses of an attachment come from: its record, its pod's annotations, or the IPAM plugin (C§2.5, C§2.6 step 2). They can be
+ * given back until the caller decides to keep them.
  */
-import { type Address, formatAddress, formatPrefix, hostPrefix, type Prefix, parsePrefix } from "../lib/addresses/address.ts";
-import type { CniDns, CniResult, CniRoute } from "../lib/cni/protocol.ts";
+import { type Address, formatAddress, formatPrefix, hostPrefix, type Prefix } from "../lib/addresses/address.ts";
+import type { CniDns, CniRoute } from "../lib/cni/protocol.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { workloadHandleId } from "../lib/workload/handles.ts";
 import type { AddCall } from "./call.ts";
 import { takeAfterInterruption } from "./interrupted-add.ts";
-import { connectIpam, type IpamSource, ipamInputForAdd } from "./ipam-source.ts";
+import { connectIpam, type IpamSource, ipamInputForAdd, narrowAddress } from "./ipam-source.ts";
 import type { Node } from "./node.ts";
 import { withContext } from "./with-context.ts";
 import { isRepeated, type Workload } from "./workload.ts";
@@ -43,20 +43,6 @@ export async function takeAddresses(call: AddCall, workload: Workload, node: Nod
     : takeAny(ipam, call, workload, node);
 }
 
-/** An empty route list of our own IPAM plugin marks the target of a live migration (C§2.3 S9), whose routes Felix brings. */
-export function wantsHostRoutes({ forwardsOnNode, ipam }: Pick<AddCall, "forwardsOnNode" | "ipam">, { routes }: CniResult): boolean {
-  return forwardsOnNode || !ipam.isOurs || routes.length > 0;
-}
-
-/** @throws TortieError `result-invalid` */
-export function narrowAddress(text: string): Prefix {
-  const prefix = parsePrefix(text);
-  if (prefix === undefined) {
-    throw new TortieError("result-invalid", `the IPAM plugin returned the address "${text}", which is not an address with a prefix length`);
-  }
-  return hostPrefix(prefix.address);
-}
-
 /**
  * A plain container that was added before keeps the addresses of its record (C§2.6 step 2), as tests of Calico demand; every ADD of a
  * Kubernetes pod takes new ones (C§2.3).
@@ -68,16 +54,14 @@ function addressesToKeep({ identity }: AddCall, workload: Workload): readonly st
 
 async function takeAny(ipam: IpamSource, call: AddCall, workload: Workload, node: Node): Promise<Lease> {
   await using undo = new AsyncDisposableStack();
-  const { result } = undo.use(await take(undefined, ipam, call, workload, node));
-  if (result.ips.length === 0) {
+  const { addresses, hostRoutes, routes, dns } = undo.use(await take(undefined, ipam, call, workload, node));
+  if (addresses.length === 0) {
     throw new TortieError(
       "ipam-no-addresses",
       `IPAM plugin returned missing IP config: "${call.config.ipam.type}" gave no address for container ${call.request.containerId}`,
     );
   }
-  const addresses = result.ips.map(({ address }) => narrowAddress(address));
-  const { routes, dns } = result;
-  return leaseOf(addresses, { hostRoutes: wantsHostRoutes(call, result), routes, dns, taken: undo.move() });
+  return leaseOf(addresses, { hostRoutes, routes, dns, taken: undo.move() });
 }
 
 /**
@@ -104,17 +88,17 @@ async function takeRequested(
       continue;
     }
     const taking = () => (isFirst ? take(address, ipam, call, workload, node) : ipam.add(address));
-    const { result } = undo.use(await withContext("error getting IP from IPAM", taking));
+    const granted = undo.use(await withContext("error getting IP from IPAM", taking));
     isFirst = false;
-    const [ip] = result.ips;
-    if (ip === undefined) {
+    const [host] = granted.addresses;
+    if (host === undefined) {
       throw new TortieError(
         "ipam-no-addresses",
         `IPAM plugin returned missing IP config: "${call.config.ipam.type}" did not give ${formatAddress(address)}`,
       );
     }
-    hostRoutes &&= wantsHostRoutes(call, result);
-    addresses.push(narrowAddress(ip.address));
+    hostRoutes &&= granted.hostRoutes;
+    addresses.push(host);
   }
   return leaseOf(addresses, { hostRoutes, taken: undo.move() });
 }

@@ -10,10 +10,9 @@ import type { CniRequest, CniResult } from "../lib/cni/protocol.ts";
 import { parseResult } from "../lib/cni/result.ts";
 import { isDatastoreFailure } from "../lib/datastore/errors.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
-import { narrowAddress, wantsHostRoutes } from "./addresses.ts";
 import type { AddCall } from "./call.ts";
 import { inTime } from "./in-time.ts";
-import { connectIpam, ipamInput } from "./ipam-source.ts";
+import { connectIpam, ipamInput, narrowAddress, wantsHostRoutes } from "./ipam-source.ts";
 import type { Node } from "./node.ts";
 import { desiredStateOf, planAttachment } from "./plan.ts";
 import { type RecordedAddresses, readWorkload } from "./workload.ts";
@@ -25,7 +24,7 @@ export async function check(call: AddCall, node: Node): Promise<void> {
   const addresses = previous.ips.map((ip) => narrowAddress(ip.address));
   // The annotations that name addresses leave the result without routes (C§2.5).
   const isFromIpam = workload === undefined || workload.requests.addresses.kind === "ipam";
-  const desired = desiredStateOf(planAttachment(call, workload), addresses, !isFromIpam || wantsHostRoutes(call, previous));
+  const desired = desiredStateOf(planAttachment(call, workload), addresses, !isFromIpam || wantsHostRoutes(call, previous.routes));
   const differences = (await node.dataplane.inspect(desired, podEndOf(previous, request))).map(
     ({ side, object, wanted, found }) => `${side} ${object}: wanted ${wanted}, found ${found}`,
   );

@@ -2,11 +2,11 @@
  * The IPAM plugin that a configuration names (C§2.5), which may be any executable of CNI_PATH. When it is the very file that is running,
  * the call is served in this process: same input, same outcome, same errors, without a second process start and a second datastore.
  */
-import { HandleExistsError, ipamAdd, ipamResultOf, ipamRun } from "../ipam-plugin/ipam-plugin.ts";
-import { type Address, formatAddress } from "../lib/addresses/address.ts";
+import { HandleExistsError, ipamAdd, ipamRun, printedRoutes } from "../ipam-plugin/ipam-plugin.ts";
+import { type Address, formatAddress, hostPrefix, type Prefix, parsePrefix } from "../lib/addresses/address.ts";
 import { type DelegateCall, delegateAdd, runDelegate } from "../lib/cni/delegate.ts";
 import { findPlugin, isRunningExecutable } from "../lib/cni/find-plugin.ts";
-import type { CniCommand, CniRequest, CniResult } from "../lib/cni/protocol.ts";
+import type { CniCommand, CniDns, CniRequest, CniRoute } from "../lib/cni/protocol.ts";
 import { AZURE_IPAM, checkIpamSupported } from "../lib/config/add-checks.ts";
 import { exportedSettings } from "../lib/config/exported-settings.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
@@ -41,7 +41,13 @@ export interface IpamInput {
 
 /** What one ADD of the plugin took; disposing gives it back, and nothing that the container held before. */
 export interface Grant extends AsyncDisposable {
-  readonly result: CniResult;
+  /** Single hosts, whatever mask the plugin returned (C§4.1), in the order of the result. */
+  readonly addresses: readonly Prefix[];
+  /** false for the target of a live migration, whose host routes come later (C§2.3 S9). */
+  readonly hostRoutes: boolean;
+  /** For the result, as the plugin has them (C§5.1). */
+  readonly routes: readonly CniRoute[];
+  readonly dns: CniDns;
 }
 
 export const HOLDS_ADDRESSES = "holds-addresses";
@@ -66,6 +72,23 @@ export function findIpam(request: Pick<CniRequest, "path">, { ipam }: Pick<Netwo
     throw new TortieError("netconf-value", `ipam.type "${ipam.type}" names this main plugin itself, not an IPAM plugin`);
   }
   return { executable, isInProcess: isSelf && ipam.inProcess, isOurs: OUR_NAMES.has(ipam.type) };
+}
+
+/** An empty route list of our own IPAM plugin marks the target of a live migration (C§2.3 S9), whose routes Felix brings. */
+export function wantsHostRoutes(
+  { forwardsOnNode, ipam }: { readonly forwardsOnNode: boolean; readonly ipam: Pick<IpamPlugin, "isOurs"> },
+  routes: readonly CniRoute[],
+): boolean {
+  return forwardsOnNode || !ipam.isOurs || routes.length > 0;
+}
+
+/** One address of a result, as the single host that an interface gets. @throws TortieError `result-invalid` */
+export function narrowAddress(text: string): Prefix {
+  const prefix = parsePrefix(text);
+  if (prefix === undefined) {
+    throw new TortieError("result-invalid", `the IPAM plugin returned the address "${text}", which is not an address with a prefix length`);
+  }
+  return hostPrefix(prefix.address);
 }
 
 /** Whether the call will execute another program for its addresses; one that cannot be found is not executed. */
@@ -108,18 +131,18 @@ export function ipamInput({ request, config }: NetworkCall): IpamInput {
  * @param isRepeated the container still uses what an earlier ADD got: nothing is released when this one fails
  */
 export function connectIpam(plugin: IpamPlugin, input: IpamInput, call: NetworkCall, node: Node, isRepeated = false): IpamSource {
-  return plugin.isInProcess ? inProcess(input, call, node) : new DelegatedIpam(plugin.executable, input, call, isRepeated);
+  return plugin.isInProcess ? inProcess(input, call, node) : new DelegatedIpam(plugin, input, call, isRepeated);
 }
 
 /** A plugin that is a program of its own. */
 class DelegatedIpam implements IpamSource {
-  readonly #executable: string;
+  readonly #plugin: IpamPlugin;
   readonly #input: IpamInput;
   readonly #call: NetworkCall;
   readonly #isRepeated: boolean;
 
-  constructor(executable: string, input: IpamInput, call: NetworkCall, isRepeated: boolean) {
-    this.#executable = executable;
+  constructor(plugin: IpamPlugin, input: IpamInput, call: NetworkCall, isRepeated: boolean) {
+    this.#plugin = plugin;
     this.#input = input;
     this.#call = call;
     this.#isRepeated = isRepeated;
@@ -129,12 +152,11 @@ class DelegatedIpam implements IpamSource {
     await using undo = new AsyncDisposableStack();
     // Before the call, as the specification advises: a plugin that fails or dies half-way may have kept an address.
     if (!this.#isRepeated) undo.defer(() => this.#giveBack(address));
-    const result = await delegateAdd(
-      this.#executable,
-      { ...this.#delegateCall(address), signal: this.#call.signal },
-      this.#input.request.cniVersion,
-    );
-    return grantOf(result, undo.move());
+    const delegateCall = { ...this.#delegateCall(address), signal: this.#call.signal };
+    const { ips, routes, dns } = await delegateAdd(this.#plugin.executable, delegateCall, this.#input.request.cniVersion);
+    const addresses = ips.map((ip) => narrowAddress(ip.address));
+    const hostRoutes = wantsHostRoutes({ forwardsOnNode: this.#call.forwardsOnNode, ipam: this.#plugin }, routes);
+    return grantOf({ addresses, hostRoutes, routes, dns }, undo.move());
   }
 
   /** ADD of CNI does not say what was there before. */
@@ -145,12 +167,12 @@ class DelegatedIpam implements IpamSource {
   async run(command: OtherCommand): Promise<void> {
     if (isNothingOfAzure(command, this.#input)) return;
     checkIpamSupported(this.#input.config.ipam.type);
-    await runDelegate(this.#executable, { ...this.#delegateCall(undefined), command });
+    await runDelegate(this.#plugin.executable, { ...this.#delegateCall(undefined), command });
   }
 
   async #giveBack(address: Address | undefined): Promise<void> {
     try {
-      await runDelegate(this.#executable, { ...this.#delegateCall(address), command: "DEL" });
+      await runDelegate(this.#plugin.executable, { ...this.#delegateCall(address), command: "DEL" });
     } catch (error) {
       // The error that made ADD fail is the one to report; the runtime's own DEL comes as well.
       this.#call.log.error("IPAM release after a failed ADD failed as well", { error });
@@ -179,7 +201,9 @@ function inProcess(input: IpamInput, call: NetworkCall, node: Node): IpamSource 
     const added = await ipamAdd(requestFor(input, address), input.config, await node.ipam(call), { mustBeNew });
     const undo = new AsyncDisposableStack();
     undo.defer(added.giveBack);
-    return grantOf(ipamResultOf(added), undo);
+    const addresses = added.addresses.map(({ address }) => hostPrefix(address));
+    const hostRoutes = call.forwardsOnNode || added.hasRoutes;
+    return grantOf({ addresses, hostRoutes, routes: printedRoutes(added), dns: {} }, undo);
   };
   return {
     add: (address) => add(address, false),
@@ -202,6 +226,6 @@ function requestFor({ request }: IpamInput, address: Address | undefined): CniRe
   return address === undefined ? request : { ...request, args: `${request.args};IP=${formatAddress(address)}` };
 }
 
-function grantOf(result: CniResult, undo: AsyncDisposable): Grant {
-  return { result, [Symbol.asyncDispose]: () => undo[Symbol.asyncDispose]() };
+function grantOf(taken: Omit<Grant, keyof AsyncDisposable>, undo: AsyncDisposable): Grant {
+  return { ...taken, [Symbol.asyncDispose]: () => undo[Symbol.asyncDispose]() };
 }
