@@ -4,7 +4,7 @@
  */
 
 import type { Clock } from "../ipam-plugin/allocator/allocator.ts";
-import { AGAIN, type Context, retry, sleep, View } from "../ipam-plugin/allocator/operation.ts";
+import { AGAIN, Operation } from "../ipam-plugin/allocator/operation.ts";
 import type { Datastore } from "../lib/datastore/datastore.ts";
 import { isDatastoreFailure, isRefusal } from "../lib/datastore/errors.ts";
 import type { Problem } from "./problem.ts";
@@ -31,11 +31,11 @@ export interface RepairServices {
 export async function repair(problem: Problem, services: RepairServices): Promise<RepairOutcome> {
   const { datastore, clock, signal } = services;
   if (!problem.isRepairable) return refused("it must be decided by hand");
-  const context: Context = { datastore, clock, random: Math.random, sleep, log: () => {} };
+  const begin = () => new Operation({ datastore, clock }, { signal });
   try {
-    return await retry(context, signal, problem.object, async () => {
+    return await begin().retry(problem.object, async () => {
       try {
-        const outcome = await attempt({ context, view: new View(datastore), problem, nowMs: clock.nowMs(), signal });
+        const outcome = await attempt({ operation: begin(), problem, nowMs: clock.nowMs() });
         return outcome === AGAIN ? AGAIN : { result: outcome };
       } catch (error) {
         if (isDatastoreFailure(error, "conflict", "not-found", "already-exists")) return AGAIN;

@@ -7,7 +7,7 @@ import { type AssignedAddress, type AutoAssignResult, type FamilyAssignment, Han
 import { shortageText } from "./allocator/auto-assign.ts";
 import { withNodeLock } from "./node-lock.ts";
 import type { IpamServices } from "./services.ts";
-import { ownerAttributes, soleOwner, viewForAdd } from "./workload.ts";
+import { ownerAttributes, soleOwner } from "./workload.ts";
 
 /**
  * Both families or none; printed with their blocks' prefix lengths, IPv4 first.
@@ -18,7 +18,7 @@ import { ownerAttributes, soleOwner, viewForAdd } from "./workload.ts";
  */
 export async function assignAutomatic({ workload, config, mustBeNew }: AssignmentRequest, services: IpamServices): Promise<Assignment> {
   const { identity, handle, machineAttributes } = workload;
-  const { allocator, node, clock, log } = services;
+  const { allocator, datastore, node, clock, log } = services;
   const { ipam } = config;
   // The pools of a family that is switched off are looked at too: a wrong entry is wrong (recording pools-wrong-family-off).
   const entries = { ipv4: ipam.ipv4Pools ?? [], ipv6: ipam.ipv6Pools ?? [] };
@@ -28,29 +28,28 @@ export async function assignAutomatic({ workload, config, mustBeNew }: Assignmen
     return { prefixes: [], isShared: false, giveBack: async () => {} };
   }
   const attributes = ownerAttributes(workload, clock.nowNs());
-  const { assigned, view } = await withNodeLock(config, services, async (signal) => {
-    // Pools, reservations and affinities decide what is taken, so none of them is older than the lock (design, invariant 10).
-    const view = viewForAdd(workload, services, true);
-    const assigned = await allocator.autoAssign({
-      count4,
-      count6,
-      handle,
-      attributes,
-      owner: { type: "host", name: node },
-      ipv4Pools: entries.ipv4,
-      ipv6Pools: entries.ipv6,
-      use: "Workload",
-      namespace: identity.namespace,
-      perRequestBlockLimit: config.windowsUseSingleNetwork ? 1 : 0,
-      perHandleLimit: machineAttributes === undefined ? 0 : 1,
-      mustBeNew,
-      view,
-      signal,
-    });
-    return { assigned, view };
-  });
+  const assigned = await withNodeLock(config, services, (signal) =>
+    // Pools, reservations and affinities decide what is taken, so none of them is read before the lock is had (design, invariant 10).
+    allocator.autoAssign(
+      {
+        count4,
+        count6,
+        handle,
+        attributes,
+        owner: { type: "host", name: node },
+        ipv4Pools: entries.ipv4,
+        ipv6Pools: entries.ipv6,
+        use: "Workload",
+        namespace: identity.namespace,
+        perRequestBlockLimit: config.windowsUseSingleNetwork ? 1 : 0,
+        perHandleLimit: machineAttributes === undefined ? 0 : 1,
+        mustBeNew,
+      },
+      { mustExist: datastore.traits.nodesAreObjects, mayBeOld: true, signal },
+    ),
+  );
   const giveBack = (neverUsed = false): Promise<void> =>
-    allocator.giveBack(assigned, handle, { ...soleOwner(workload, attributes), neverUsed, view });
+    allocator.giveBack(assigned, handle, { ...soleOwner(workload, attributes), neverUsed });
   const failure = failureOf(assigned);
   if (failure === undefined)
     return {

@@ -6,7 +6,7 @@ import { isGone } from "./allocator/release-addresses.ts";
 import { upgradeLabelsOnce } from "./label-upgrade.ts";
 import { withNodeLock } from "./node-lock.ts";
 import type { IpamServices } from "./services.ts";
-import { ownerAttributes, soleOwner, viewForAdd } from "./workload.ts";
+import { ownerAttributes, soleOwner } from "./workload.ts";
 
 /** All of them or none, IPv4 first; printed as single addresses. @throws what `Allocator.assignIp` refuses */
 export async function assignRequested(
@@ -28,21 +28,22 @@ export async function assignRequested(
   undo.defer(giveBack);
   const inOrder = addresses.toSorted((a, b) => a.family - b.family);
   await withNodeLock(config, services, async (signal) => {
-    // A pool that is not in a list that may be old may be there all the same.
-    const view = viewForAdd(workload, services, false);
+    // One operation: the pools are listed once for both families, and not before the lock is had (design, invariant 10).
+    const operation = allocator.begin({ signal });
     if (datastore.traits.poolsFrom === "cluster") await upgradeLabelsOnce(services, signal);
     for (const address of inOrder) {
-      const assigned = await allocator.assignIp({
-        address,
-        handle,
-        attributes,
-        owner: { type: "host", name: node },
-        use: "Workload",
-        perHandleLimit: machineAttributes === undefined ? 0 : 1,
-        mustBeNew: mustBeNew && taken.length === 0,
-        view,
-        signal,
-      });
+      const assigned = await allocator.assignIp(
+        {
+          address,
+          handle,
+          attributes,
+          owner: { type: "host", name: node },
+          use: "Workload",
+          perHandleLimit: machineAttributes === undefined ? 0 : 1,
+          mustBeNew: mustBeNew && taken.length === 0,
+        },
+        operation,
+      );
       if (!assigned.isReused)
         taken.push({ address, block: assigned.block, handle, sequenceNumber: assigned.sequenceNumber, ...soleOwner(workload, attributes) });
     }

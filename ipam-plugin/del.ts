@@ -1,13 +1,16 @@
 /** IPAM DEL: release what the container holds, by both forms of its handle, and leave its virtual machine; nothing held is success (I§1.7). */
 import type { CniRequest } from "../lib/cni/protocol.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
-import type { HandleReleaseOptions } from "./allocator/allocator.ts";
+import type { Operation } from "./allocator/allocator.ts";
 import { withNodeLock } from "./node-lock.ts";
 import type { IpamServices } from "./services.ts";
 import { isLauncherPod, mayHoldByLegacyHandle, workloadOf } from "./workload.ts";
 
 /** What the releases of one DEL share. */
-export type Release = Required<Pick<HandleReleaseOptions, "view" | "keepDeselected" | "signal">>;
+export interface Release {
+  readonly operation: Operation;
+  readonly keepDeselected: boolean;
+}
 
 /**
  * Everything is asked under the lock: what was read before a long wait for it would be old, and its answer would come too late.
@@ -23,11 +26,12 @@ export async function ipamDel(request: CniRequest, config: NetworkConfig, servic
   const { allocator, datastore } = services;
   await withNodeLock(config, services, async (signal) => {
     // Where reads are requests to a server, the node's next ADD or its GC gives up blocks that are not for it any more (docs/decisions.md).
-    const release: Release = { view: allocator.view(), keepDeselected: datastore.traits.poolsFrom === "cluster", signal };
+    const release: Release = { operation: allocator.begin({ signal }), keepDeselected: datastore.traits.poolsFrom === "cluster" };
+    const { operation, keepDeselected } = release;
     const steps: (() => Promise<unknown>)[] = [
-      () => allocator.releaseByHandle(handle, release),
+      () => allocator.releaseByHandle(handle, { keepDeselected }, operation),
       // Tenants choose the names of namespaces and pods, so this handle may be another one's, or a tunnel's.
-      () => allocator.releaseByHandle(legacyHandle, { ...release, isTheirs: mayHoldByLegacyHandle(identity) }),
+      () => allocator.releaseByHandle(legacyHandle, { keepDeselected, isTheirs: mayHoldByLegacyHandle(identity) }, operation),
     ];
     if (isLauncherPod(identity)) {
       const { leaveMachine } = await import("./kubevirt/del.ts");

@@ -6,7 +6,7 @@ import { type Family, formatPrefix, maskPrefix, parsePrefix } from "../lib/addre
 import type { NetworkConfig } from "../lib/config/network-config.ts";
 import { DatastoreError } from "../lib/datastore/errors.ts";
 import type { IPPool } from "../lib/datastore/resources.ts";
-import type { View } from "./allocator/allocator.ts";
+import type { Operation } from "./allocator/allocator.ts";
 import { freeOrdinals, isOwnedBy, prefixOf } from "./allocator/block.ts";
 import { allows, isInside, usable as placedPools } from "./allocator/pools.ts";
 import { poolsToBe } from "./pools-from-config.ts";
@@ -43,13 +43,13 @@ export async function ipamFindings(config: Pick<NetworkConfig, "ipam">, services
   try {
     const information = await datastore.clusterInformation.get("default");
     const isPaused = information?.value.datastoreReady === false;
-    const view = viewOf(services);
-    const stored = await view.pools();
+    const operation = beginLooking(services);
+    const stored = await operation.pools();
     const pools = datastore.traits.poolsFrom === "netconf" ? poolsToBe(stored, config) : stored;
     const utilisation = await allocator.utilisation();
     // A pool that is not stored yet is empty.
     const isFull = ({ name }: IPPool) => utilisation.some((pool) => pool.name === name && pool.available === 0n);
-    const found = await findingsIn(config, services, view, pools, isFull);
+    const found = await findingsIn(config, services, operation, pools, isFull);
     return [...(isPaused ? [{ kind: "paused", message: "ClusterInformation says datastoreReady: false" } as const] : []), ...found];
   } catch (error) {
     if (error instanceof DatastoreError) return [{ kind: "unreachable", message: error.message }];
@@ -64,7 +64,7 @@ export async function ipamFindings(config: Pick<NetworkConfig, "ipam">, services
 export async function findingsIn(
   config: Pick<NetworkConfig, "ipam">,
   services: IpamServices,
-  view: View,
+  operation: Operation,
   pools: readonly IPPool[],
   isFull?: (pool: IPPool) => boolean,
 ): Promise<readonly Finding[]> {
@@ -77,7 +77,7 @@ export async function findingsIn(
       findings.push({ kind: "pool-missing", message: `IPv${family}: no pool for workloads is enabled${among}` });
       continue;
     }
-    const own = await ownRoom(enabled, family, services, view);
+    const own = await ownRoom(enabled, family, services, operation);
     if (isFull === undefined ? own !== "full" : own === "free" || !enabled.every(isFull)) continue;
     const where = isFull === undefined ? "this node's blocks of " : "";
     findings.push({
@@ -88,8 +88,9 @@ export async function findingsIn(
   return findings;
 }
 
-export function viewOf({ allocator, node }: IpamServices): View {
-  return allocator.view({ owner: { type: "host", name: node }, mayBeOld: true });
+/** For what is only looked at: lists from memory will do. */
+export function beginLooking({ allocator, node }: IpamServices): Operation {
+  return allocator.begin({ owner: { type: "host", name: node }, mayBeOld: true });
 }
 
 /** Whether the blocks that the node has in these pools can give an address; "none" when it has no block. */
@@ -97,15 +98,15 @@ async function ownRoom(
   pools: readonly IPPool[],
   family: Family,
   { datastore }: IpamServices,
-  view: View,
+  operation: Operation,
 ): Promise<"free" | "full" | "none"> {
   const places = placedPools(pools);
   let room: "full" | "none" = "none";
-  for (const { value } of await view.affinities(family)) {
+  for (const { value } of await operation.affinities(family)) {
     if (!isInside(places, prefixOf(value.cidr))) continue;
     const block = (await datastore.blocks.get(value.cidr))?.value;
     if (block === undefined || !isOwnedBy(block, value.owner)) continue;
-    if (freeOrdinals(block, await view.reservations()).length > 0) return "free";
+    if (freeOrdinals(block, await operation.reservations()).length > 0) return "free";
     room = "full";
   }
   return room;

@@ -43,7 +43,7 @@ export async function ipamGc(request: CniRequest, config: NetworkConfig, service
       }
     }
     try {
-      await services.allocator.releaseDeselected({ type: "host", name: services.node }, signal);
+      await services.allocator.releaseDeselected({ type: "host", name: services.node }, { signal });
     } catch (error) {
       errors.push(error);
     }
@@ -67,12 +67,12 @@ async function collect({ handle, container }: Unlisted, services: IpamServices, 
   const addresses = (await allocator.addressesByHandle(handle.id)) ?? [];
   if (addresses.length === 0) {
     // What a killed ADD leaves: a count without an address. Another node's ADD looks the same for an instant, so nothing is released.
-    if (await isOnOwnBlocks(handle, services)) await allocator.releaseByHandle(handle.id, { sequenceNumber: NO_ALLOCATION, signal });
+    if (await isOnOwnBlocks(handle, services)) await allocator.releaseByHandle(handle.id, { sequenceNumber: NO_ALLOCATION }, { signal });
     return;
   }
   if (!addresses.every((address) => isOurs(address, services.node))) return;
   await clearAnnotations(addresses, container, services);
-  await allocator.releaseByHandle(handle.id, { signal });
+  await allocator.releaseByHandle(handle.id, {}, { signal });
   log.info(`released handle ${handle.id}, which the runtime does not know any more`);
 }
 

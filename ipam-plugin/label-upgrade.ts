@@ -21,7 +21,7 @@ export async function upgradeLabelsOnce(services: IpamServices, signal: AbortSig
   if (statusOf(marker) !== undefined) return;
   for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
     try {
-      await services.allocator.upgradeHost({ type: "host", name: services.node }, signal);
+      await services.allocator.upgradeHost({ type: "host", name: services.node }, { signal });
       break;
     } catch (error) {
       if (isDatastoreFailure(error, "conflict") && !signal.aborted) await services.sleep(pause, signal);

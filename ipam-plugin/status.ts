@@ -11,7 +11,7 @@ import type { NetworkConfig } from "../lib/config/network-config.ts";
 import { DatastoreError } from "../lib/datastore/errors.ts";
 import type { IPPool } from "../lib/datastore/resources.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
-import { findingsIn, isMeant, viewOf, wantedFamilies } from "./findings.ts";
+import { beginLooking, findingsIn, isMeant, wantedFamilies } from "./findings.ts";
 import { checkPoolsKey, noPools, poolsToBe } from "./pools-from-config.ts";
 import type { IpamServices } from "./services.ts";
 
@@ -24,10 +24,10 @@ export async function ipamStatus(_request: CniRequest, config: NetworkConfig, se
     checkPoolsKey(config, datastore);
   });
   try {
-    const view = viewOf(services);
-    const stored = await view.pools();
+    const operation = beginLooking(services);
+    const stored = await operation.pools();
     const pools = isAlone ? await unavailableUnless("pools", () => poolsOfConfig(stored, config, services)) : stored;
-    for (const { message } of await findingsIn(config, services, view, pools)) log.error(`an ADD may fail: ${message}`);
+    for (const { message } of await findingsIn(config, services, operation, pools)) log.error(`an ADD may fail: ${message}`);
   } catch (error) {
     // The file of a node that is alone does not come back by itself.
     if (!(error instanceof DatastoreError)) throw error;

@@ -4,7 +4,7 @@ import { type CniArgs, parseCniArgs } from "../lib/workload/cni-args.ts";
 import { workloadEndpointName } from "../lib/workload/endpoint-name.ts";
 import { legacyHandleId, workloadHandleId } from "../lib/workload/handles.ts";
 import { identifyWorkload, type WorkloadIdentity } from "../lib/workload/identity.ts";
-import type { OwnerAttributes, OwnerPreconditions, View } from "./allocator/allocator.ts";
+import type { OwnerAttributes, OwnerPreconditions } from "./allocator/allocator.ts";
 import type { IpamServices } from "./services.ts";
 
 export interface Workload {
@@ -55,16 +55,6 @@ export function mayHoldByLegacyHandle({ orchestrator, namespace, pod }: Workload
     if (orchestrator === "cni") return owner.namespace === undefined && owner.pod === undefined;
     return owner.namespace === namespace && owner.pod === pod;
   };
-}
-
-/** What an ADD reads once. It is made when the node's lock is had, so that nothing in it is older (design, invariant 10). */
-export function viewForAdd({ identity }: Workload, { allocator, datastore, node }: IpamServices, mayBeOld: boolean): View {
-  return allocator.view({
-    owner: { type: "host", name: node },
-    namespace: identity.namespace,
-    mustExist: datastore.traits.nodesAreObjects,
-    mayBeOld,
-  });
 }
 
 /** The attributes that kube-controllers' GC, Felix and calicoctl look for (I§1.6 step 4, I§10.6). */

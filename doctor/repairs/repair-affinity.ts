@@ -5,8 +5,8 @@ import type { AffinityKey } from "../../lib/datastore/datastore.ts";
 import { ofBlock, unlabelled, withoutBlock } from "../rules/affinity-rules.ts";
 import { GONE, MENDED, type Repair, type RepairOutcome } from "./repair-outcome.ts";
 
-export async function repairAffinity({ context, problem, signal }: Repair, key: AffinityKey): Promise<RepairOutcome> {
-  const { affinities, blocks } = context.datastore;
+export async function repairAffinity({ operation, problem }: Repair, key: AffinityKey): Promise<RepairOutcome> {
+  const { affinities, blocks } = operation.datastore;
   // The affinity first: a claim writes it, then the block, so that a block which is missing afterwards was never made for it.
   const affinity = await affinities.get(key);
   if (affinity === undefined) return GONE;
@@ -17,11 +17,11 @@ export async function repairAffinity({ context, problem, signal }: Repair, key: 
 
   switch (problem.kind) {
     case "affinity-unlabelled":
-      await putState(context, affinity, affinity.value.state);
+      await putState(operation, affinity, affinity.value.state);
       return MENDED;
     case "affinity-unfinished":
       if (block === undefined) break;
-      return (await claimBlock(context, { ...key, affinity, expectBlock: true }, signal)) === NOT_OURS ? GONE : MENDED;
+      return (await claimBlock(operation, { ...key, affinity, expectBlock: true })) === NOT_OURS ? GONE : MENDED;
   }
   await affinities.delete(key, affinity.revision);
   return MENDED;

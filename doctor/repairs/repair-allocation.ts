@@ -16,10 +16,10 @@ import { GONE, MENDED, type Repair, type RepairOutcome, refused } from "./repair
 const LONGEST_ADD_MS = 5 * 60 * 1000;
 
 export async function releaseUnused(
-  { context, view, nowMs, signal }: Repair,
+  { operation, nowMs }: Repair,
   subject: Extract<Subject, { type: "allocation" }>,
 ): Promise<RepairOutcome> {
-  const { blocks, endpoints } = context.datastore;
+  const { blocks, endpoints } = operation.datastore;
   const stored = await blocks.get(subject.cidr);
   const placed = stored === undefined ? undefined : placedBlock(stored);
   const address = parseAddress(subject.address);
@@ -35,7 +35,7 @@ export async function releaseUnused(
   if ((ageMs(allocation, nowMs) ?? LONGEST_ADD_MS) < LONGEST_ADD_MS)
     return refused("it is younger than five minutes: its ADD may be under way");
 
-  await releaseOrdinals(context, view, stored, { ordinals: [ordinal], newSequence: stored.value.sequenceNumber });
-  if (subject.handle !== undefined) await settle(context, sanitised(subject.handle), subject.cidr, signal);
+  await releaseOrdinals(operation, stored, { ordinals: [ordinal], newSequence: stored.value.sequenceNumber });
+  if (subject.handle !== undefined) await settle(operation, sanitised(subject.handle), subject.cidr);
   return MENDED;
 }

@@ -31,12 +31,12 @@ export function isOfOneBlock(kind: ProblemKind): kind is OneBlockKind {
   return kind in FIXES;
 }
 
-export async function mendBlock({ context, problem, nowMs }: Repair, kind: OneBlockKind, cidr: string): Promise<RepairOutcome> {
-  const { blocks } = context.datastore;
+export async function mendBlock({ operation, problem, nowMs }: Repair, kind: OneBlockKind, cidr: string): Promise<RepairOutcome> {
+  const { blocks } = operation.datastore;
   const stored = await blocks.get(cidr);
   const stands = stored !== undefined && blockProblems(stored, nowMs).some(({ id, isRepairable }) => id === problem.id && isRepairable);
   if (!stands) return GONE;
-  await blocks.update(cidr, nextSequence(FIXES[kind](stored.value, nowMs), context.clock.nowNs()), stored.revision);
+  await blocks.update(cidr, nextSequence(FIXES[kind](stored.value, nowMs), operation.clock.nowNs()), stored.revision);
   return MENDED;
 }
 

@@ -19,12 +19,12 @@ export async function allocateToEndpoint(
   work: Repair,
   subject: Extract<Subject, { type: "endpoint" }>,
 ): Promise<RepairOutcome | typeof AGAIN> {
-  const { context, view, problem } = work;
-  const endpoint = await context.datastore.endpoints.get(subject.key);
+  const { operation, problem } = work;
+  const endpoint = await operation.datastore.endpoints.get(subject.key);
   const address = parseAddress(subject.address);
   if (endpoint === undefined || address === undefined) return GONE;
-  const blocks = new BlockIndex(placedBlocks(await view.blocks()));
-  if (!ofEndpoint(endpoint, blocks, placedPools(await view.pools())).some(({ id }) => id === problem.id)) return GONE;
+  const blocks = new BlockIndex(placedBlocks(await operation.blocks()));
+  if (!ofEndpoint(endpoint, blocks, placedPools(await operation.pools())).some(({ id }) => id === problem.id)) return GONE;
   const { value } = endpoint;
   if (value.containerID === "" && value.pod === "") return refused("the endpoint names neither container nor pod: no DEL would release it");
 
@@ -34,20 +34,16 @@ export async function allocateToEndpoint(
   const handle = handleOf(value);
   const grant: Grant = { handle, attribute: attributeOf(value, handle), limit: 0, known: undefined, mustBeNew: false };
   const { changed, ordinal } = allocated(stored, address, grant.attribute);
-  const outcome = await write(context, stored, changed, [ordinal], grant, work.signal);
+  const outcome = await write(operation, stored, changed, [ordinal], grant);
   return outcome === undefined ? MENDED : AGAIN;
 }
 
 /** The block of the address, owned by the endpoint's node. */
-async function newBlockFor(
-  { context, view, signal }: Repair,
-  endpoint: WorkloadEndpoint,
-  address: Address,
-): Promise<Versioned<Block> | undefined> {
-  const pool = usable(await view.pools()).find(({ prefix }) => contains(prefix, address));
+async function newBlockFor({ operation }: Repair, endpoint: WorkloadEndpoint, address: Address): Promise<Versioned<Block> | undefined> {
+  const pool = usable(await operation.pools()).find(({ prefix }) => contains(prefix, address));
   if (pool === undefined) return undefined;
   const owner = { type: "host", name: endpoint.node } as const;
-  const claimed = await claimBlock(context, { owner, cidr: formatPrefix(blockPrefixOf(pool, address)), expectBlock: false }, signal);
+  const claimed = await claimBlock(operation, { owner, cidr: formatPrefix(blockPrefixOf(pool, address)), expectBlock: false });
   return claimed === NOT_OURS ? undefined : claimed;
 }
 

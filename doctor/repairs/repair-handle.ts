@@ -6,10 +6,10 @@ import { placedBlocks } from "../snapshot.ts";
 import { GONE, MENDED, type Repair, type RepairOutcome } from "./repair-outcome.ts";
 
 export async function repairHandle(
-  { context, problem, signal }: Repair,
+  { operation, problem }: Repair,
   { id, blocks: seen }: Extract<Subject, { type: "handle" }>,
 ): Promise<RepairOutcome> {
-  const { handles, blocks } = context.datastore;
+  const { handles, blocks } = operation.datastore;
   // The handle first: whoever grants raises it before the block, so that what is granted from here on moves its revision.
   const stored = await handles.get(id);
   const cidrs = [...new Set([...seen, ...Object.keys(stored?.value.blocks ?? {})])];
@@ -17,7 +17,7 @@ export async function repairHandle(
   const now = handleProblems(placedBlocks(read), stored === undefined ? [] : [stored]);
   if (!now.some((other) => other.id === problem.id)) return GONE;
 
-  for (const cidr of cidrs) await settle(context, id, cidr, signal);
+  for (const cidr of cidrs) await settle(operation, id, cidr);
   const settled = await handles.get(id);
   // A handle that counts nothing, or only zeros, stays behind when counts agree (recording handle-zero-in-block).
   if (settled !== undefined && Object.values(settled.value.blocks).every((count) => count <= 0)) await handles.delete(id, settled.revision);

@@ -1,5 +1,5 @@
 /** What every repair works with, and what it can come to. */
-import type { Context, View } from "../../ipam-plugin/allocator/operation.ts";
+import type { Operation } from "../../ipam-plugin/allocator/operation.ts";
 import type { Problem } from "../problem.ts";
 
 /**
@@ -16,9 +16,8 @@ export function refused(reason: string): RepairOutcome {
 
 /** What each repair works with. */
 export interface Repair {
-  readonly context: Context;
-  readonly view: View;
+  /** Of this try alone: the objects are read again for the next one. */
+  readonly operation: Operation;
   readonly problem: Problem;
   readonly nowMs: number;
-  readonly signal: AbortSignal | undefined;
 }

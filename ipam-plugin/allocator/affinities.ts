@@ -6,21 +6,15 @@ import { TortieError } from "../../lib/errors/errors.ts";
 import { isEmpty, isOwnedBy, nextSequence, prefixOf, withoutOwner } from "./block.ts";
 import { blockAt, indexOf } from "./choose-block.ts";
 import { claimBlock, NOT_OURS, putState } from "./claim.ts";
-import { AGAIN, type Context, retry, type View } from "./operation.ts";
+import { AGAIN, type Operation } from "./operation.ts";
 import { enabledPools, type UsablePool } from "./pools.ts";
 import { releaseAffinity } from "./release-affinity.ts";
 import type { ClaimAffinityResult, ReleaseAffinityOptions } from "./types.ts";
 
 /** Claims every block of a CIDR. @throws TortieError `claim-too-small`, `address-outside-pools`, `pool-entry-invalid` */
-export async function claimAffinity(
-  context: Context,
-  view: View,
-  cidr: string,
-  owner: BlockOwner,
-  signal: AbortSignal | undefined,
-): Promise<ClaimAffinityResult> {
+export async function claimAffinity(operation: Operation, cidr: string, owner: BlockOwner): Promise<ClaimAffinityResult> {
   const prefix = cidrOf(cidr);
-  const pool = (await enabledPools(view, prefix.address.family)).find((candidate) => contains(candidate.prefix, prefix.address));
+  const pool = (await enabledPools(operation, prefix.address.family)).find((candidate) => contains(candidate.prefix, prefix.address));
   if (pool === undefined)
     throw new TortieError("address-outside-pools", `The requested CIDR (${cidr}) is not within any configured pools.`);
   if (prefix.length > pool.pool.blockSize)
@@ -28,7 +22,7 @@ export async function claimAffinity(
   const claimed: string[] = [];
   const failed: string[] = [];
   for (const block of blocksIn(pool, prefix)) {
-    const outcome = await claimBlock(context, { owner, cidr: block, expectBlock: true }, signal);
+    const outcome = await claimBlock(operation, { owner, cidr: block, expectBlock: true });
     (outcome === NOT_OURS ? failed : claimed).push(block);
   }
   return { claimed, failed };
@@ -36,54 +30,49 @@ export async function claimAffinity(
 
 /** Gives up every block of an owner; goes on after failures and throws the last. */
 export async function releaseHostAffinities(
-  context: Context,
-  view: View,
+  operation: Operation,
   owner: BlockOwner,
-  { mustBeEmpty, signal }: ReleaseAffinityOptions,
+  { mustBeEmpty }: ReleaseAffinityOptions,
 ): Promise<void> {
   const listed = [
-    ...(await context.datastore.affinities.listByOwner(owner, 4)),
-    ...(await context.datastore.affinities.listByOwner(owner, 6)),
+    ...(await operation.datastore.affinities.listByOwner(owner, 4)),
+    ...(await operation.datastore.affinities.listByOwner(owner, 6)),
   ];
   await releaseAll(
-    context,
-    view,
+    operation,
     listed.map(({ value }) => ({ owner, cidr: value.cidr })),
     mustBeEmpty,
-    signal,
   );
 }
 
 /** Takes every block inside a CIDR from its owner, affinities without block and blocks without affinity included. */
-export async function releasePoolAffinities(context: Context, view: View, cidr: string, signal: AbortSignal | undefined): Promise<void> {
+export async function releasePoolAffinities(operation: Operation, cidr: string): Promise<void> {
   const prefix = cidrOf(cidr);
-  const affinities = (await context.datastore.affinities.listAll()).map(({ value }) => value);
+  const affinities = (await operation.datastore.affinities.listAll()).map(({ value }) => value);
   await releaseAll(
-    context,
-    view,
+    operation,
     affinities.filter((affinity) => covers(prefix, prefixOf(affinity.cidr))),
     false,
-    signal,
   );
-  for (const { value } of await context.datastore.blocks.list()) {
-    if (value.affinity !== undefined && covers(prefix, prefixOf(value.cidr))) await disown(context, value.cidr, value.affinity, signal);
+  for (const { value } of await operation.datastore.blocks.list()) {
+    if (value.affinity !== undefined && covers(prefix, prefixOf(value.cidr))) await disown(operation, value.cidr, value.affinity);
   }
 }
 
 /** Writes the look-up labels on affinities that lack them (I§1.8). */
-export async function upgradeHost(context: Context, owner: BlockOwner, signal: AbortSignal | undefined): Promise<number> {
-  const { affinities } = context.datastore;
+export async function upgradeHost(operation: Operation, owner: BlockOwner): Promise<number> {
+  const { affinities } = operation.datastore;
   let mended = 0;
   for (const listed of await affinities.listUnlabelled()) {
     const { value } = listed;
     if (value.labelled || value.owner.type !== owner.type || value.owner.name !== owner.name) continue;
     let read: typeof listed | undefined = listed;
-    await retry(context, signal, `affinity of ${owner.name} for ${value.cidr}`, async () => {
+    await operation.retry(`affinity of ${owner.name} for ${value.cidr}`, async () => {
       const stored = read ?? (await affinities.get(value));
       read = undefined;
       if (stored === undefined || stored.value.labelled) return { result: undefined };
       try {
-        await putState(context, stored, stored.value.state);
+        await putState(operation, stored, stored.value.state);
         mended++;
         return { result: undefined };
       } catch (error) {
@@ -96,19 +85,17 @@ export async function upgradeHost(context: Context, owner: BlockOwner, signal: A
 }
 
 async function releaseAll(
-  context: Context,
-  view: View,
+  operation: Operation,
   affinities: readonly { readonly owner: BlockOwner; readonly cidr: string }[],
   mustBeEmpty: boolean,
-  signal: AbortSignal | undefined,
 ): Promise<void> {
   let last: unknown;
   let hasFailed = false;
   for (const { owner, cidr } of affinities) {
     try {
-      await releaseAffinity(context, view, { owner, cidr, mustBeEmpty }, signal);
+      await releaseAffinity(operation, { owner, cidr, mustBeEmpty });
     } catch (error) {
-      signal?.throwIfAborted();
+      operation.signal?.throwIfAborted();
       // Another owner's block by now: nothing of this owner is left to release.
       if (error instanceof TortieError && error.word === "block-claimed") continue;
       last = error;
@@ -119,14 +106,15 @@ async function releaseAll(
 }
 
 /** A block whose affinity object is missing loses its owner all the same. */
-function disown(context: Context, cidr: string, owner: BlockOwner, signal: AbortSignal | undefined): Promise<void> {
-  return retry(context, signal, `block ${cidr}`, async () => {
-    const stored = await context.datastore.blocks.get(cidr);
+function disown(operation: Operation, cidr: string, owner: BlockOwner): Promise<void> {
+  return operation.retry(`block ${cidr}`, async () => {
+    const stored = await operation.datastore.blocks.get(cidr);
     if (stored === undefined || !isOwnedBy(stored.value, owner)) return { result: undefined };
-    if ((await context.datastore.affinities.get({ owner, cidr })) !== undefined) return { result: undefined };
+    if ((await operation.datastore.affinities.get({ owner, cidr })) !== undefined) return { result: undefined };
     try {
-      if (isEmpty(stored.value)) await context.datastore.blocks.delete(cidr, stored.revision);
-      else await context.datastore.blocks.update(cidr, nextSequence(withoutOwner(stored.value), context.clock.nowNs()), stored.revision);
+      if (isEmpty(stored.value)) await operation.datastore.blocks.delete(cidr, stored.revision);
+      else
+        await operation.datastore.blocks.update(cidr, nextSequence(withoutOwner(stored.value), operation.clock.nowNs()), stored.revision);
       return { result: undefined };
     } catch (error) {
       if (isDatastoreFailure(error, "conflict", "not-found")) return AGAIN;

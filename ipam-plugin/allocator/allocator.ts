@@ -11,7 +11,7 @@ import { claimAffinity, releaseHostAffinities, releasePoolAffinities, upgradeHos
 import { assignIp } from "./assign-address.ts";
 import { autoAssign, ensureBlock, giveBack } from "./auto-assign.ts";
 import { addressesByHandle, attributesOf } from "./lookup.ts";
-import { type AllocatorServices, type Context, sleep, View, type ViewOf } from "./operation.ts";
+import { type AllocatorServices, Operation, type OperationOptions } from "./operation.ts";
 import { setOwnerAttributes } from "./owners.ts";
 import { resolvePools } from "./pools.ts";
 import { releaseIps } from "./release-addresses.ts";
@@ -37,94 +37,105 @@ import type {
 } from "./types.ts";
 import { utilisation } from "./utilisation.ts";
 
+/** The operation that a call is part of, or the signal of an operation of its own. */
+export type Within = Operation | Pick<OperationOptions, "signal">;
+
 export class Allocator {
-  readonly #context: Context;
+  readonly #services: AllocatorServices;
 
   constructor(services: AllocatorServices) {
-    this.#context = { random: Math.random, sleep, log: () => {}, ...services };
+    this.#services = services;
   }
 
-  /** Nothing read yet: for an operation that consists of several calls. */
-  view(of?: ViewOf): View {
-    return new View(this.#context.datastore, of);
+  /** A new operation, which has read nothing yet, or the one it is given. A caller begins one itself when several calls share it. */
+  begin(within: Operation | OperationOptions = {}): Operation {
+    return within instanceof Operation ? within : new Operation(this.#services, within);
   }
 
   /**
    * CIDRs of pools given as CIDR or by name, for one family (I§3.2.1).
-   * @throws TortieError `pool-unknown`, `pool-family`
+   * @throws TortieError `pool-entry-invalid`, `pool-family`
    */
-  resolvePools(entries: readonly string[], family: Family, view = this.view()): Promise<readonly string[]> {
-    return resolvePools(view, entries, family);
+  resolvePools(entries: readonly string[], family: Family, within?: Within): Promise<readonly string[]> {
+    return resolvePools(this.begin(within), entries, family);
   }
 
-  /** Never rejects: what stopped a family is in its `error`, so that the caller can give back the rest. */
-  autoAssign(request: AutoAssignRequest): Promise<AutoAssignResult> {
-    return autoAssign(this.#context, request);
+  /**
+   * Never rejects: what stopped a family is in its `error`, so that the caller can give back the rest.
+   * Always an operation of its own, because it reads the labels of the request's owner and namespace.
+   */
+  autoAssign(
+    request: AutoAssignRequest,
+    reading: Pick<OperationOptions, "mustExist" | "mayBeOld" | "signal"> = {},
+  ): Promise<AutoAssignResult> {
+    const { owner, namespace } = request;
+    return autoAssign(this.begin({ ...reading, owner, namespace }), request);
   }
 
   /**
    * Releases exactly what an `autoAssign` took, nothing that its handle held before, and with `owners` nothing that was taken over.
-   * Never rejects because an address is gone.
+   * Never rejects because an address is gone. Takes no signal: giving back must not stop half-way.
    */
   giveBack(result: AutoAssignResult, handle: string, options: GiveBackOptions = {}): Promise<void> {
-    return giveBack(this.#context, options.view ?? this.view(), result, handle, options);
+    return giveBack(this.begin(), result, handle, options);
   }
 
   /** @throws TortieError `address-outside-pools`, `address-taken`, `pool-use`, `handle-limit`, `affinity-strict`; HandleExistsError */
-  assignIp(request: AssignIpRequest): Promise<AssignedAddress> {
-    return assignIp(this.#context, request.view ?? this.view(), request);
+  assignIp(request: AssignIpRequest, within?: Within): Promise<AssignedAddress> {
+    return assignIp(this.begin(within), request);
   }
 
-  releaseByHandle(handle: string, options: HandleReleaseOptions = {}): Promise<ReleaseByHandleResult> {
-    return releaseByHandle(this.#context, options.view ?? this.view(), { ...options, handle });
+  releaseByHandle(handle: string, options: HandleReleaseOptions = {}, within?: Within): Promise<ReleaseByHandleResult> {
+    return releaseByHandle(this.begin(within), { ...options, handle });
   }
 
-  releaseIps(options: readonly ReleaseOptions[], signal?: AbortSignal): Promise<ReleaseIpsResult> {
-    return releaseIps(this.#context, this.view(), options, signal);
+  releaseIps(options: readonly ReleaseOptions[], within?: Within): Promise<ReleaseIpsResult> {
+    return releaseIps(this.begin(within), options);
   }
 
   /** One block of one owner. @throws TortieError `block-not-empty`, `block-claimed` */
-  async releaseAffinity(cidr: string, owner: BlockOwner, { mustBeEmpty, signal }: ReleaseAffinityOptions): Promise<void> {
-    await releaseAffinity(this.#context, this.view(), { owner, cidr, mustBeEmpty }, signal);
+  async releaseAffinity(cidr: string, owner: BlockOwner, { mustBeEmpty }: ReleaseAffinityOptions, within?: Within): Promise<void> {
+    await releaseAffinity(this.begin(within), { owner, cidr, mustBeEmpty });
   }
 
   /** Every block of an owner, both families; goes on after failures and throws the last. */
-  releaseHostAffinities(owner: BlockOwner, options: ReleaseAffinityOptions): Promise<void> {
-    return releaseHostAffinities(this.#context, this.view(), owner, options);
+  releaseHostAffinities(owner: BlockOwner, options: ReleaseAffinityOptions, within?: Within): Promise<void> {
+    return releaseHostAffinities(this.begin(within), owner, options);
   }
 
   /** Every block inside a pool's CIDR, whoever owns it, empty or not. */
-  releasePoolAffinities(cidr: string, signal?: AbortSignal): Promise<void> {
-    return releasePoolAffinities(this.#context, this.view(), cidr, signal);
+  releasePoolAffinities(cidr: string, within?: Within): Promise<void> {
+    return releasePoolAffinities(this.begin(within), cidr);
   }
 
   /** The owner's blocks that are empty and in a pool whose node selector does not select it any more, both families (I§4.1.4). */
-  releaseDeselected(owner: BlockOwner, signal?: AbortSignal): Promise<void> {
-    return releaseAllDeselected(this.#context, this.view(), owner, signal);
+  releaseDeselected(owner: BlockOwner, within?: Within): Promise<void> {
+    return releaseAllDeselected(this.begin(within), owner);
   }
 
   /** Every block of a CIDR inside one enabled pool. @throws TortieError `claim-too-small`, `address-outside-pools` */
-  claimAffinity(cidr: string, owner: BlockOwner, signal?: AbortSignal): Promise<ClaimAffinityResult> {
-    return claimAffinity(this.#context, this.view(), cidr, owner, signal);
+  claimAffinity(cidr: string, owner: BlockOwner, within?: Within): Promise<ClaimAffinityResult> {
+    return claimAffinity(this.begin(within), cidr, owner);
   }
 
   /** Makes sure the owner has a block with room in each family asked for; returns their CIDRs. */
-  ensureBlock(request: EnsureBlockRequest): Promise<readonly string[]> {
-    return ensureBlock(this.#context, request);
+  ensureBlock(request: EnsureBlockRequest, { signal }: Pick<OperationOptions, "signal"> = {}): Promise<readonly string[]> {
+    const { owner, namespace } = request;
+    return ensureBlock(this.begin({ owner, namespace, signal }), request);
   }
 
   /** `undefined`: no such handle. Addresses in cooldown belong to nobody. */
   addressesByHandle(handle: string): Promise<readonly HeldAddress[] | undefined> {
-    return addressesByHandle(this.#context, handle);
+    return addressesByHandle(this.begin(), handle);
   }
 
   /** `undefined`: free, cooling down, or in no block. @throws TortieError `address-outside-pools` */
   attributesOf(address: Address): Promise<HeldAddress | undefined> {
-    return attributesOf(this.#context, this.view(), address);
+    return attributesOf(this.begin(), address);
   }
 
   utilisation(): Promise<readonly PoolUtilisation[]> {
-    return utilisation(this.view());
+    return utilisation(this.begin());
   }
 
   /**
@@ -137,16 +148,16 @@ export class Allocator {
     handle: string,
     updates: OwnerUpdates,
     preconditions: OwnerPreconditions = {},
-    signal?: AbortSignal,
+    within?: Within,
   ): Promise<HeldAddress> {
-    return setOwnerAttributes(this.#context, this.view(), { where, handle, updates, preconditions }, signal);
+    return setOwnerAttributes(this.begin(within), { where, handle, updates, preconditions });
   }
 
   /** Gives the owner's affinities the look-up labels that older writers left out (I§1.8). Returns how many were mended. */
-  upgradeHost(owner: BlockOwner, signal?: AbortSignal): Promise<number> {
-    return upgradeHost(this.#context, owner, signal);
+  upgradeHost(owner: BlockOwner, within?: Within): Promise<number> {
+    return upgradeHost(this.begin(within), owner);
   }
 }
 
-export type { AllocatorServices, Clock, View, ViewOf } from "./operation.ts";
+export type { AllocatorServices, Clock, Operation } from "./operation.ts";
 export * from "./types.ts";

@@ -7,16 +7,15 @@ import { claimBlock, NOT_OURS } from "./claim.ts";
 import { type Grant, write } from "./grant.ts";
 import { AT_LIMIT } from "./handle.ts";
 import { addressesByHandle, reusable } from "./lookup.ts";
-import { AGAIN, type Context, retry, type View } from "./operation.ts";
+import { AGAIN, type Operation } from "./operation.ts";
 import { allows, blockPrefixOf, enabledPools } from "./pools.ts";
-import { normalised } from "./release-affinity.ts";
 import type { AssignedAddress, AssignIpRequest } from "./types.ts";
 import { HandleExistsError } from "./types.ts";
 
 /** The address as /32 or /128. @throws TortieError `address-outside-pools`, `address-taken`, `pool-use`, `handle-limit`, `affinity-strict` */
-export async function assignIp(context: Context, view: View, request: AssignIpRequest): Promise<AssignedAddress> {
-  const { address, handle, attributes, owner, signal } = request;
-  const prefix = await blockPrefix(view, request);
+export async function assignIp(operation: Operation, request: AssignIpRequest): Promise<AssignedAddress> {
+  const { address, handle, attributes, owner } = request;
+  const prefix = await blockPrefix(operation, request);
   const cidr = formatPrefix(prefix);
   const ordinal = ordinalOf(prefix, address) ?? 0;
   const grant: Grant = {
@@ -26,26 +25,26 @@ export async function assignIp(context: Context, view: View, request: AssignIpRe
     known: undefined,
     mustBeNew: request.mustBeNew ?? false,
   };
-  return retry(context, signal, `block ${cidr}`, async () => {
-    const stored = (await context.datastore.blocks.get(cidr)) ?? (await claimBlock(context, { owner, cidr, expectBlock: false }, signal));
+  return operation.retry(`block ${cidr}`, async () => {
+    const stored = (await operation.datastore.blocks.get(cidr)) ?? (await claimBlock(operation, { owner, cidr, expectBlock: false }));
     if (stored === NOT_OURS) return AGAIN;
-    await refuseForeign(view, stored.value, request);
-    const block = await normalised(context, view, stored.value);
+    await refuseForeign(operation, stored.value, request);
+    const block = await operation.normalised(stored.value);
     if (!isFree(block, ordinal)) {
       const isOurs = sanitised(holderOf(block, ordinal)?.handleId ?? "") === handle;
       if (isOurs && grant.limit > 0) return { result: reused(address, cidr, sequenceOf(block, ordinal)) };
       throw isOurs && grant.mustBeNew ? new HandleExistsError(handle) : taken(address);
     }
     const changed = allocate(block, [ordinal], grant.attribute);
-    const outcome = await write(context, stored, changed, [ordinal], grant, signal);
-    if (outcome === AT_LIMIT) return onLimit(context, request);
+    const outcome = await write(operation, stored, changed, [ordinal], grant);
+    if (outcome === AT_LIMIT) return onLimit(operation, request);
     if (outcome === AGAIN) return AGAIN;
     return { result: { prefix: hostPrefix(address), block: cidr, sequenceNumber: sequenceOf(changed, ordinal), isReused: false } };
   });
 }
 
-async function blockPrefix(view: View, { address, use }: AssignIpRequest) {
-  const pool = (await enabledPools(view, address.family)).find(({ prefix }) => contains(prefix, address));
+async function blockPrefix(operation: Operation, { address, use }: AssignIpRequest) {
+  const pool = (await enabledPools(operation, address.family)).find(({ prefix }) => contains(prefix, address));
   if (pool === undefined) throw new TortieError("address-outside-pools", "The provided IP address is not in a configured pool\n");
   if (use !== undefined && !allows(pool.pool, use)) {
     throw new TortieError(
@@ -57,19 +56,19 @@ async function blockPrefix(view: View, { address, use }: AssignIpRequest) {
 }
 
 /** Strict affinity: a node takes addresses only from blocks of its own. */
-async function refuseForeign(view: View, block: Block, { owner }: AssignIpRequest): Promise<void> {
-  if (isOwnedBy(block, owner) || !(await view.configuration()).strictAffinity) return;
+async function refuseForeign(operation: Operation, block: Block, { owner }: AssignIpRequest): Promise<void> {
+  if (isOwnedBy(block, owner) || !(await operation.configuration()).strictAffinity) return;
   if (block.affinity !== undefined) throw new TortieError("affinity-strict", "Block host affinity does not match");
   throw new TortieError("affinity-strict", `Attempt to assign from block ${block.cidr} with no affinity`);
 }
 
 /** The handle counts as many as it may: fine if the address is among them, an error if others are, else its counts are set right. */
-async function onLimit(context: Context, { address, handle, signal }: AssignIpRequest) {
-  const held = (await addressesByHandle(context, handle))?.filter((other) => other.address.family === address.family) ?? [];
+async function onLimit(operation: Operation, { address, handle }: AssignIpRequest) {
+  const held = (await addressesByHandle(operation, handle))?.filter((other) => other.address.family === address.family) ?? [];
   const same = held.find((other) => other.address.value === address.value);
   if (same !== undefined) return { result: reused(address, same.block, same.sequenceNumber) };
   if (held.length === 0) {
-    await reusable(context, handle, address.family, 1, signal);
+    await reusable(operation, handle, address.family, 1);
     return AGAIN;
   }
   throw new TortieError(

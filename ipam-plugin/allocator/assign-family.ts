@@ -10,9 +10,9 @@ import { type Claim, claimBlock, NOT_OURS } from "./claim.ts";
 import { assignFromBlock, type Grant } from "./grant.ts";
 import { AT_LIMIT } from "./handle.ts";
 import { reusable } from "./lookup.ts";
-import { AGAIN, type Context, retry, type View } from "./operation.ts";
+import { AGAIN, type Operation } from "./operation.ts";
 import { areSamePools, choosePools, enabledPools, isInside, type UsablePool } from "./pools.ts";
-import { normalised, releaseDeselected } from "./release-affinity.ts";
+import { releaseDeselected } from "./release-affinity.ts";
 import type { AssignedAddress, FamilyAssignment, HostReserve, PoolUse } from "./types.ts";
 
 /** How often others may be faster than we to a block that we chose (I§3.4). */
@@ -35,14 +35,8 @@ export interface FamilyRequest {
 }
 
 /** Never rejects: what went wrong is in the result, with what was assigned before. */
-export async function assignFamily(
-  context: Context,
-  view: View,
-  request: FamilyRequest,
-  grant: Grant,
-  signal: AbortSignal | undefined,
-): Promise<FamilyAssignment> {
-  const assignment = new Assignment(context, view, request, grant, signal);
+export async function assignFamily(operation: Operation, request: FamilyRequest, grant: Grant): Promise<FamilyAssignment> {
+  const assignment = new Assignment(operation, request, grant);
   try {
     await assignment.run();
     return assignment.result();
@@ -52,22 +46,18 @@ export async function assignFamily(
 }
 
 class Assignment {
-  readonly #context: Context;
-  readonly #view: View;
+  readonly #operation: Operation;
   readonly #request: FamilyRequest;
   readonly #grant: Grant;
-  readonly #signal: AbortSignal | undefined;
   readonly #addresses: AssignedAddress[] = [];
   readonly #messages: string[] = [];
   /** Blocks that this assignment has found full. */
   readonly #exhausted = new Set<string>();
 
-  constructor(context: Context, view: View, request: FamilyRequest, grant: Grant, signal: AbortSignal | undefined) {
-    this.#context = context;
-    this.#view = view;
+  constructor(operation: Operation, request: FamilyRequest, grant: Grant) {
+    this.#operation = operation;
     this.#request = request;
     this.#grant = grant;
-    this.#signal = signal;
   }
 
   result(error?: Error): FamilyAssignment {
@@ -78,21 +68,21 @@ class Assignment {
 
   async run(): Promise<void> {
     const pools = await this.#choosePools();
-    if (this.#view.mayBeOld("affinities")) await this.#fromKnownBlocks(pools);
+    if (this.#operation.mayBeOld("affinities")) await this.#fromKnownBlocks(pools);
     if (this.#isShort()) await this.#fromBlocksWithRoom(pools);
     if (!this.#isShort()) return;
-    this.#view.refresh("affinities");
+    this.#operation.refresh("affinities");
     await this.#fromAnyBlocks(pools);
   }
 
   async #fromAnyBlocks(pools: readonly UsablePool[]): Promise<void> {
     const { family, owner, requestedPools } = this.#request;
-    const affinities = await this.#view.affinities(family);
+    const affinities = await this.#operation.affinities(family);
     const candidates = affinities.filter(({ value }) => isInside(pools, prefixOf(value.cidr)));
     // A request for certain pools leaves the others to the next one without (I§3.3): it need not read the node at all.
     if (candidates.length < affinities.length && requestedPools.length === 0) {
       const rest = affinities.filter((affinity) => !candidates.includes(affinity)).map(({ value }) => value.cidr);
-      await releaseDeselected(this.#context, this.#view, owner, rest, this.#signal);
+      await releaseDeselected(this.#operation, owner, rest);
     }
     const full = await this.#fullBlocks(candidates);
     const owned = await this.#fromOwnBlocks(candidates, full);
@@ -101,7 +91,7 @@ class Assignment {
 
   #choosePools(): Promise<readonly UsablePool[]> {
     const { family, owner, requestedPools, use, reserve } = this.#request;
-    return choosePools(this.#view, { family, requested: requestedPools, use, host: owner.name, reserve });
+    return choosePools(this.#operation, { family, requested: requestedPools, use, host: owner.name, reserve });
   }
 
   /**
@@ -110,16 +100,16 @@ class Assignment {
    */
   async #fromKnownBlocks(pools: readonly UsablePool[]): Promise<void> {
     const { family, owner, requestedPools } = this.#request;
-    const affinities = await this.#view.affinities(family);
+    const affinities = await this.#operation.affinities(family);
     const candidates = affinities.map(({ value }) => value).filter(({ cidr }) => isInside(pools, prefixOf(cidr)));
     const hasForeign = candidates.length < affinities.length && requestedPools.length === 0;
     if (hasForeign || !candidates.every(isReady)) return;
-    const reservations = await this.#view.reservations();
+    const reservations = await this.#operation.reservations();
     const usable = candidates.filter(({ cidr }) => !isWhollyReserved(prefixOf(cidr), reservations));
     for (const { cidr } of usable) {
       if (!this.#isShort()) return;
       await this.#skipUnwritable(async () => {
-        const block = await this.#context.datastore.blocks.get(cidr);
+        const block = await this.#operation.datastore.blocks.get(cidr);
         if (block === undefined || !isOwnedBy(block.value, owner)) return;
         await this.#take(cidr, owner, block);
         if (this.#isShort()) this.#exhausted.add(cidr);
@@ -134,14 +124,14 @@ class Assignment {
   async #fromBlocksWithRoom(pools: readonly UsablePool[]): Promise<void> {
     const { family, owner, withRoom } = this.#request;
     // Blocks of other pools may have to be given up (I§3.3).
-    if (withRoom === undefined || pools.length < (await enabledPools(this.#view, family)).length) return;
-    const reservations = await this.#view.reservations();
+    if (withRoom === undefined || pools.length < (await enabledPools(this.#operation, family)).length) return;
+    const reservations = await this.#operation.reservations();
     for (const block of await withRoom()) {
       if (!this.#isShort()) return;
       const { cidr } = block.value;
       if (!isInside(pools, prefixOf(cidr))) continue;
-      if (freeOrdinals(await normalised(this.#context, this.#view, block.value), reservations).length === 0) continue;
-      const affinity = await this.#context.datastore.affinities.get({ owner, cidr });
+      if (freeOrdinals(await this.#operation.normalised(block.value), reservations).length === 0) continue;
+      const affinity = await this.#operation.datastore.affinities.get({ owner, cidr });
       if (affinity !== undefined && isReady(affinity.value)) await this.#skipUnwritable(() => this.#take(cidr, owner, block));
     }
   }
@@ -154,8 +144,8 @@ class Assignment {
     const full = candidates.map(({ value }) => value).filter((affinity) => isReady(affinity) && !roomy.has(affinity.cidr));
     const cidrs = new Set(full.map(({ cidr }) => cidr));
     // An affinity may be wrong: some are looked at each time, so that none stays wrong for ever.
-    for (const cidr of sample([...cidrs], FULL_BLOCKS_LOOKED_AT, this.#context.random)) {
-      const block = await this.#context.datastore.blocks.get(cidr);
+    for (const cidr of sample([...cidrs], FULL_BLOCKS_LOOKED_AT, this.#operation.random)) {
+      const block = await this.#operation.datastore.blocks.get(cidr);
       if (block === undefined || !isOwnedBy(block.value, owner)) cidrs.delete(cidr);
     }
     return cidrs;
@@ -164,7 +154,7 @@ class Assignment {
   /** @returns how many blocks the owner has; affinities of blocks that turn out another's do not count */
   async #fromOwnBlocks(candidates: readonly Versioned<BlockAffinity>[], full: ReadonlySet<string>): Promise<number> {
     let owned = candidates.length;
-    const reservations = await this.#view.reservations();
+    const reservations = await this.#operation.reservations();
     for (const affinity of candidates) {
       if (!this.#isShort()) break;
       const { cidr } = affinity.value;
@@ -187,34 +177,34 @@ class Assignment {
 
   async #fromNewBlocks(pools: readonly UsablePool[], ownedAlready: number, full: ReadonlySet<string>): Promise<void> {
     const { owner, blockLimit } = this.#request;
-    const configuration = await this.#view.configuration();
+    const configuration = await this.#operation.configuration();
     const limit = effectiveLimit(configuration, blockLimit);
     let excluded = new Set(full);
     let owned = ownedAlready;
     let losses = 0;
     let isListOld = false;
     while (this.#isShort()) {
-      this.#signal?.throwIfAborted();
+      this.#operation.signal?.throwIfAborted();
       if (owned >= limit) throw this.#limitReached(limit);
       if (!configuration.autoAllocateBlocks) throw new TortieError("block-unavailable", "failed to find or claim a block");
-      const choice = await chooseBlock(this.#context, this.#view, { owner, pools, excluded }, this.#signal);
+      const choice = await chooseBlock(this.#operation, { owner, pools, excluded });
       if (choice === undefined && !isListOld) return this.#borrow(pools, configuration);
       if (choice === undefined) {
         // Others have taken and given up blocks since the list was made.
-        this.#view.forgetBlocks();
+        this.#operation.forgetBlocks();
         excluded = new Set(full);
         isListOld = false;
         continue;
       }
       excluded.add(choice.cidr);
-      if (this.#view.mayBeOld("pools")) {
+      if (this.#operation.mayBeOld("pools")) {
         // A pool may be gone, or have been made again with other blocks: nobody claims one for a pool of memory.
-        this.#view.refresh("pools", "reservations");
+        this.#operation.refresh("pools", "reservations");
         const now = await this.#choosePools();
         if (!areSamePools(now, pools)) return this.#fromAnyBlocks(now);
       }
-      await this.#view.requireNode();
-      isListOld = this.#view.areBlocksListed;
+      await this.#operation.requireNode();
+      isListOld = this.#operation.areBlocksListed;
       if (await this.#claimUnlessDamaged({ cidr: choice.cidr, expectBlock: choice.exists })) owned++;
       else if (++losses === MOST_LOSSES) {
         throw new TortieError(
@@ -232,7 +222,7 @@ class Assignment {
     }
     const exhausted: string[] = [];
     for (const pool of pools) {
-      for (const block of await blocksWithRoom(this.#context, this.#view, pool, this.#request.owner)) {
+      for (const block of await blocksWithRoom(this.#operation, pool, this.#request.owner)) {
         if (!this.#isShort()) return;
         await this.#take(block.value.cidr, undefined, block);
       }
@@ -254,7 +244,7 @@ class Assignment {
   /** false: the block turned out to be another's. */
   async #claimAndTake(claim: Pick<Claim, "cidr" | "affinity" | "expectBlock">): Promise<boolean> {
     const { owner, reserve } = this.#request;
-    const block = await claimBlock(this.#context, { ...claim, owner, reserve }, this.#signal);
+    const block = await claimBlock(this.#operation, { ...claim, owner, reserve });
     if (block === NOT_OURS) return false;
     await this.#take(claim.cidr, owner, block);
     return true;
@@ -264,11 +254,11 @@ class Assignment {
     const count = this.#missing;
     const { handle } = this.#grant;
     let read = block;
-    const taken = await retry(this.#context, this.#signal, `handle ${handle}`, async () => {
-      const outcome = await assignFromBlock(this.#context, this.#view, { cidr, count, owner, block: read }, this.#grant, this.#signal);
+    const taken = await this.#operation.retry(`handle ${handle}`, async () => {
+      const outcome = await assignFromBlock(this.#operation, { cidr, count, owner, block: read }, this.#grant);
       if (outcome !== AT_LIMIT) return { result: outcome };
       read = undefined;
-      const held = await reusable(this.#context, handle, this.#request.family, count, this.#signal);
+      const held = await reusable(this.#operation, handle, this.#request.family, count);
       return held === undefined ? AGAIN : { result: held };
     });
     this.#addresses.push(...taken);

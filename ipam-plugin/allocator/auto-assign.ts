@@ -9,17 +9,14 @@ import { claimBlock, NOT_OURS } from "./claim.ts";
 import type { Grant } from "./grant.ts";
 import { countOf } from "./handle.ts";
 import { reusable } from "./lookup.ts";
-import { type Context, View } from "./operation.ts";
+import type { Operation } from "./operation.ts";
 import { choosePools, isInside, resolvePools } from "./pools.ts";
 import { isGone, releaseIps } from "./release-addresses.ts";
-import { normalised } from "./release-affinity.ts";
 import type { AutoAssignRequest, AutoAssignResult, EnsureBlockRequest, FamilyAssignment, GiveBackOptions } from "./types.ts";
 
 /** IPv4 is done before IPv6 begins; an error of the first leaves the second out (I§3.1). */
-export async function autoAssign(context: Context, request: AutoAssignRequest): Promise<AutoAssignResult> {
-  const { owner, handle, attributes, signal } = request;
-  const view = request.view ?? new View(context.datastore, { owner, namespace: request.namespace });
-  view.begin();
+export async function autoAssign(operation: Operation, request: AutoAssignRequest): Promise<AutoAssignResult> {
+  const { handle, attributes } = request;
   const grant: Grant = {
     handle,
     attribute: { handleId: handle, activeOwner: attributes },
@@ -27,22 +24,22 @@ export async function autoAssign(context: Context, request: AutoAssignRequest): 
     known: undefined,
     mustBeNew: request.mustBeNew ?? false,
   };
-  const ask4 = request.count4 > 0 ? familyRequest(context, request, 4) : undefined;
-  const ask6 = request.count6 > 0 ? familyRequest(context, request, 6) : undefined;
+  const ask4 = request.count4 > 0 ? familyRequest(operation, request, 4) : undefined;
+  const ask6 = request.count6 > 0 ? familyRequest(operation, request, 6) : undefined;
 
-  const refusal = await refusedPools(view, request);
+  const refusal = await refusedPools(operation, request);
   if (refusal !== undefined) return { ipv4: { family: 4, requested: request.count4, addresses: [], messages: [], error: refusal } };
-  const ipv4 = ask4 === undefined ? undefined : await assign(context, view, ask4, grant, signal);
+  const ipv4 = ask4 === undefined ? undefined : await assign(operation, ask4, grant);
   if (ipv4?.error !== undefined) return { ipv4 };
-  const ipv6 = ask6 === undefined ? undefined : await assign(context, view, ask6, grant, signal);
+  const ipv6 = ask6 === undefined ? undefined : await assign(operation, ask6, grant);
   return { ...(ipv4 === undefined ? {} : { ipv4 }), ...(ipv6 === undefined ? {} : { ipv6 }) };
 }
 
 /** A wrong entry is wrong, whether its family is asked for or not (recording pools-wrong-family-off). */
-async function refusedPools(view: View, { ipv4Pools = [], ipv6Pools = [] }: AutoAssignRequest): Promise<Error | undefined> {
+async function refusedPools(operation: Operation, { ipv4Pools = [], ipv6Pools = [] }: AutoAssignRequest): Promise<Error | undefined> {
   try {
-    await resolvePools(view, ipv4Pools, 4);
-    await resolvePools(view, ipv6Pools, 6);
+    await resolvePools(operation, ipv4Pools, 4);
+    await resolvePools(operation, ipv6Pools, 6);
     return undefined;
   } catch (error) {
     return errorOf(error);
@@ -51,8 +48,7 @@ async function refusedPools(view: View, { ipv4Pools = [], ipv6Pools = [] }: Auto
 
 /** Releases what an assignment took, by handle and sequence number: an address that is somebody else's by now stays untouched. */
 export async function giveBack(
-  context: Context,
-  view: View,
+  operation: Operation,
   result: AutoAssignResult,
   handle: string,
   { owners, neverUsed }: GiveBackOptions,
@@ -69,7 +65,7 @@ export async function giveBack(
       ...(neverUsed === undefined ? {} : { neverUsed }),
     }));
   if (options.length === 0) return;
-  const { error } = await releaseIps(context, view, options, undefined);
+  const { error } = await releaseIps(operation, options);
   if (error !== undefined && !isGone(error)) throw error;
 }
 
@@ -81,20 +77,14 @@ export function shortageText({ family, requested, addresses, messages }: FamilyA
 }
 
 /** A handle that may hold only so many keeps what it has, even when no pool could give it anything now (I§3.9). */
-async function assign(
-  context: Context,
-  view: View,
-  request: FamilyRequest,
-  grant: Grant,
-  signal: AbortSignal | undefined,
-): Promise<FamilyAssignment> {
+async function assign(operation: Operation, request: FamilyRequest, grant: Grant): Promise<FamilyAssignment> {
   const { family, count } = request;
   if (grant.limit > 0 && !grant.mustBeNew) {
     try {
-      const stored = grant.known ?? (await context.datastore.handles.get(grant.handle));
+      const stored = grant.known ?? (await operation.datastore.handles.get(grant.handle));
       grant.known = stored;
       if (stored !== undefined && countOf(stored.value, family) + count > grant.limit) {
-        const held = await reusable(context, grant.handle, family, count, signal);
+        const held = await reusable(operation, grant.handle, family, count);
         grant.known = undefined;
         if (held !== undefined) return { family, requested: count, addresses: held, messages: [] };
       }
@@ -102,11 +92,11 @@ async function assign(
       return { family, requested: count, addresses: [], messages: [], error: errorOf(error) };
     }
   }
-  return assignFamily(context, view, request, grant, signal);
+  return assignFamily(operation, request, grant);
 }
 
-function familyRequest(context: Context, request: AutoAssignRequest, family: Family): FamilyRequest {
-  const { blocks, traits } = context.datastore;
+function familyRequest(operation: Operation, request: AutoAssignRequest, family: Family): FamilyRequest {
+  const { blocks, traits } = operation.datastore;
   return {
     family,
     count: family === 4 ? request.count4 : request.count6,
@@ -124,34 +114,33 @@ function errorOf(error: unknown): Error {
 }
 
 /** CIDRs of the blocks: one with room that the owner has already, or a new one, for each family asked for. */
-export async function ensureBlock(context: Context, request: EnsureBlockRequest): Promise<readonly string[]> {
-  const view = new View(context.datastore, { owner: request.owner, namespace: request.namespace });
+export async function ensureBlock(operation: Operation, request: EnsureBlockRequest): Promise<readonly string[]> {
   const cidrs: string[] = [];
-  if (request.ipv4) cidrs.push(await ensureFamily(context, view, request, 4));
-  if (request.ipv6) cidrs.push(await ensureFamily(context, view, request, 6));
+  if (request.ipv4) cidrs.push(await ensureFamily(operation, request, 4));
+  if (request.ipv6) cidrs.push(await ensureFamily(operation, request, 6));
   return cidrs;
 }
 
-async function ensureFamily(context: Context, view: View, request: EnsureBlockRequest, family: Family): Promise<string> {
-  const { owner, use, reserve, signal } = request;
+async function ensureFamily(operation: Operation, request: EnsureBlockRequest, family: Family): Promise<string> {
+  const { owner, use, reserve } = request;
   const requested = (family === 4 ? request.ipv4Pools : request.ipv6Pools) ?? [];
-  const pools = await choosePools(view, { family, requested, use, host: owner.name, reserve });
-  const reservations = await view.reservations();
-  for (const affinity of await context.datastore.affinities.listByOwner(owner, family)) {
+  const pools = await choosePools(operation, { family, requested, use, host: owner.name, reserve });
+  const reservations = await operation.reservations();
+  for (const affinity of await operation.datastore.affinities.listByOwner(owner, family)) {
     const { cidr } = affinity.value;
     if (!isInside(pools, prefixOf(cidr))) continue;
-    const block = await claimBlock(context, { owner, cidr, affinity, expectBlock: true, reserve }, signal);
+    const block = await claimBlock(operation, { owner, cidr, affinity, expectBlock: true, reserve });
     if (block === NOT_OURS) continue;
-    if (freeOrdinals(await normalised(context, view, block.value), reservations).length > 0) return cidr;
+    if (freeOrdinals(await operation.normalised(block.value), reservations).length > 0) return cidr;
   }
-  if (!(await view.configuration()).autoAllocateBlocks) throw new TortieError("block-unavailable", "failed to find or claim a block");
+  if (!(await operation.configuration()).autoAllocateBlocks) throw new TortieError("block-unavailable", "failed to find or claim a block");
   const excluded = new Set<string>();
   for (;;) {
-    signal?.throwIfAborted();
-    const choice = await chooseBlock(context, view, { owner, pools, excluded }, signal);
+    operation.signal?.throwIfAborted();
+    const choice = await chooseBlock(operation, { owner, pools, excluded });
     if (choice === undefined) throw new TortieError("block-unavailable", "failed to find or claim a block: no free blocks");
     excluded.add(choice.cidr);
-    const block = await claimBlock(context, { owner, cidr: choice.cidr, expectBlock: choice.exists, reserve }, signal);
+    const block = await claimBlock(operation, { owner, cidr: choice.cidr, expectBlock: choice.exists, reserve });
     if (block !== NOT_OURS) return choice.cidr;
   }
 }

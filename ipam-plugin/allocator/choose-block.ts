@@ -9,9 +9,9 @@ import { addressAt, bitsOf, contains, covers, formatPrefix, type Prefix, sizeOf 
 import type { BlockOwner, Versioned } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure, isRefusal } from "../../lib/datastore/errors.ts";
 import type { Block, IpamConfiguration } from "../../lib/datastore/resources.ts";
-import { freeOrdinals, isEmpty, isOwnedBy, normalise, prefixOf } from "./block.ts";
+import { freeOrdinals, isEmpty, isOwnedBy, prefixOf } from "./block.ts";
 import { startIndex } from "./go-random.ts";
-import type { Context, View } from "./operation.ts";
+import type { Operation } from "./operation.ts";
 import type { UsablePool } from "./pools.ts";
 import { releaseAffinity } from "./release-affinity.ts";
 import type { Reservations } from "./reservations.ts";
@@ -38,30 +38,24 @@ export interface ChooseRequest {
 }
 
 /** `undefined`: every block of the pools is in somebody's use. */
-export async function chooseBlock(
-  context: Context,
-  view: View,
-  request: ChooseRequest,
-  signal: AbortSignal | undefined,
-): Promise<Choice | undefined> {
-  const find = finder(context, view);
-  const reservations = await view.reservations();
-  const normal = await normaliser(context, view);
+export async function chooseBlock(operation: Operation, request: ChooseRequest): Promise<Choice | undefined> {
+  const find = finder(operation);
+  const reservations = await operation.reservations();
   const empty: Versioned<Block>[] = [];
   for (const pool of request.pools) {
-    for (const cidr of walk(pool, startOf(context, pool, request.owner), reservations)) {
+    for (const cidr of walk(pool, startOf(operation, pool, request.owner), reservations)) {
       if (request.excluded.has(cidr)) continue;
       const found = await find(cidr);
       if (found === DAMAGED) continue;
       if (found === undefined) return { cidr, exists: false };
-      const block = normal(found.value);
+      const block = await operation.normalised(found.value);
       if (freeOrdinals(block, reservations).length === 0) continue;
       if (isOwnedBy(block, request.owner)) return { cidr, exists: true };
       if (isEmpty(block)) empty.push(found);
     }
   }
   for (const found of empty) {
-    if (await reclaim(context, view, found, signal)) return { cidr: found.value.cidr, exists: false };
+    if (await reclaim(operation, found)) return { cidr: found.value.cidr, exists: false };
   }
   return undefined;
 }
@@ -69,33 +63,28 @@ export async function chooseBlock(
 /**
  * The existing blocks of a pool with room, whoever owns them, in the owner's walking order (I§3.4, borrowing).
  */
-export async function blocksWithRoom(
-  context: Context,
-  view: View,
-  pool: UsablePool,
-  owner: BlockOwner,
-): Promise<readonly Versioned<Block>[]> {
-  const reservations = await view.reservations();
-  const start = startOf(context, pool, owner);
+export async function blocksWithRoom(operation: Operation, pool: UsablePool, owner: BlockOwner): Promise<readonly Versioned<Block>[]> {
+  const reservations = await operation.reservations();
+  const start = startOf(operation, pool, owner);
   const count = blockCount(pool);
-  const listed = await view.blocks();
-  const normal = await normaliser(context, view);
+  const listed = await operation.blocks();
   const places: { readonly block: Versioned<Block>; readonly steps: bigint }[] = [];
   for (const block of listed) {
     const prefix = prefixOf(block.value.cidr);
-    if (!covers(pool.prefix, prefix) || freeOrdinals(normal(block.value), reservations).length === 0) continue;
+    if (!covers(pool.prefix, prefix)) continue;
+    if (freeOrdinals(await operation.normalised(block.value), reservations).length === 0) continue;
     places.push({ block, steps: (indexOf(pool, prefix.address.value) - start + count) % count });
   }
   return places.sort((a, b) => (a.steps < b.steps ? -1 : 1)).map(({ block }) => block);
 }
 
 /** Looks blocks up: the first few in the store, the others in the list of all. */
-function finder(context: Context, view: View): (cidr: string) => Promise<Versioned<Block> | typeof DAMAGED | undefined> {
+function finder(operation: Operation): (cidr: string) => Promise<Versioned<Block> | typeof DAMAGED | undefined> {
   let singleReads = 0;
   let listed: Map<string, Versioned<Block>> | undefined;
   return async (cidr) => {
-    if (!view.areBlocksListed && singleReads++ < MOST_SINGLE_READS) return readable(context.datastore.blocks.get(cidr));
-    listed ??= new Map((await view.blocks()).map((block) => [block.value.cidr, block]));
+    if (!operation.areBlocksListed && singleReads++ < MOST_SINGLE_READS) return readable(operation.datastore.blocks.get(cidr));
+    listed ??= new Map((await operation.blocks()).map((block) => [block.value.cidr, block]));
     return listed.get(cidr);
   };
 }
@@ -130,27 +119,20 @@ function* walk(pool: UsablePool, start: bigint, reservations: Reservations): Gen
 }
 
 /** Makes an empty block of another owner, or of nobody, disappear, so that it can be claimed. */
-async function reclaim(context: Context, view: View, listed: Versioned<Block>, signal: AbortSignal | undefined): Promise<boolean> {
+async function reclaim(operation: Operation, listed: Versioned<Block>): Promise<boolean> {
   const { cidr, affinity, affinityClaimTime, sequenceNumber } = listed.value;
   try {
     if (affinity === undefined) {
-      await context.datastore.blocks.delete(cidr, listed.revision);
+      await operation.datastore.blocks.delete(cidr, listed.revision);
       return true;
     }
     const claimed = affinityClaimTime === undefined ? Number.NaN : Date.parse(affinityClaimTime);
-    if (context.clock.nowMs() - claimed < YOUNGEST_RECLAIM_MS) return false;
-    return await releaseAffinity(context, view, { owner: affinity, cidr, mustBeEmpty: true, sequenceNumber }, signal);
+    if (operation.clock.nowMs() - claimed < YOUNGEST_RECLAIM_MS) return false;
+    return await releaseAffinity(operation, { owner: affinity, cidr, mustBeEmpty: true, sequenceNumber });
   } catch (error) {
     if (isDatastoreFailure(error, "conflict", "not-found") || isRefusal(error)) return false;
     throw error;
   }
-}
-
-/** Frees in memory what has finished cooling. */
-async function normaliser(context: Context, view: View): Promise<(block: Block) => Block> {
-  const { ipCooldownSeconds } = await view.configuration();
-  const now = context.clock.nowMs();
-  return (block) => normalise(block, ipCooldownSeconds, now);
 }
 
 /** How many blocks a pool has; none when its blocks are larger than itself. */
@@ -173,11 +155,11 @@ export function indexOf({ pool, prefix }: UsablePool, address: bigint): bigint {
  * Where the owner begins in a pool. Blocks of one address are an exception: everybody begins anywhere, because a host needs as many
  * of them as it has pods and would walk over all of its own each time.
  */
-function startOf(context: Context, pool: UsablePool, owner: BlockOwner): bigint {
+function startOf(operation: Operation, pool: UsablePool, owner: BlockOwner): bigint {
   const count = blockCount(pool);
   if (count <= 1n) return 0n;
   if (pool.pool.blockSize === bitsOf(pool.prefix.address.family)) {
-    return (count * BigInt(Math.floor(context.random() * 2 ** 32))) >> 32n;
+    return (count * BigInt(Math.floor(operation.random() * 2 ** 32))) >> 32n;
   }
   return startIndex(owner.name, count);
 }

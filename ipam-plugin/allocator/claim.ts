@@ -12,7 +12,7 @@ import type { BlockOwner, Versioned } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { AffinityState, Block, BlockAffinity } from "../../lib/datastore/resources.ts";
 import { isOwnedBy, newBlock, nextSequence } from "./block.ts";
-import { AGAIN, type Context, retry, type Try } from "./operation.ts";
+import { AGAIN, type Operation, type Try } from "./operation.ts";
 import type { HostReserve } from "./types.ts";
 
 /** The block belongs to another owner, or to nobody: our affinity was wrong and is gone. */
@@ -29,12 +29,12 @@ export interface Claim {
 }
 
 /** The owner's block, its affinity confirmed. Safe against any other claim or release at the same time. */
-export function claimBlock(context: Context, claim: Claim, signal: AbortSignal | undefined): Promise<Versioned<Block> | typeof NOT_OURS> {
+export function claimBlock(operation: Operation, claim: Claim): Promise<Versioned<Block> | typeof NOT_OURS> {
   let known = claim.affinity;
   let expectBlock = claim.expectBlock;
-  return retry(context, signal, `block ${claim.cidr}`, async () => {
+  return operation.retry(`block ${claim.cidr}`, async () => {
     try {
-      const outcome = await attempt(context, claim, known, expectBlock);
+      const outcome = await attempt(operation, claim, known, expectBlock);
       known = undefined;
       expectBlock = true;
       return outcome;
@@ -48,42 +48,42 @@ export function claimBlock(context: Context, claim: Claim, signal: AbortSignal |
 }
 
 async function attempt(
-  context: Context,
+  operation: Operation,
   claim: Claim,
   known: Versioned<BlockAffinity> | undefined,
   expectBlock: boolean,
 ): Promise<Try<Versioned<Block> | typeof NOT_OURS>> {
-  const { blocks } = context.datastore;
-  const affinity = known ?? (await createOrGet(context, claim));
+  const { blocks } = operation.datastore;
+  const affinity = known ?? (await createOrGet(operation, claim));
   if (affinity === undefined) return AGAIN;
   const block = expectBlock ? await blocks.get(claim.cidr) : undefined;
-  if (block === undefined) return createBlock(context, claim, affinity);
+  if (block === undefined) return createBlock(operation, claim, affinity);
   if (!isOwnedBy(block.value, claim.owner)) {
-    await removeAffinity(context, affinity);
+    await removeAffinity(operation, affinity);
     return { result: NOT_OURS };
   }
   if (affinity.value.state === "confirmed") {
-    if (!affinity.value.labelled) await putState(context, affinity, "confirmed");
+    if (!affinity.value.labelled) await putState(operation, affinity, "confirmed");
     return { result: block };
   }
-  const pending = await asPending(context, affinity);
-  const again = nextSequence(block.value, context.clock.nowNs());
+  const pending = await asPending(operation, affinity);
+  const again = nextSequence(block.value, operation.clock.nowNs());
   const written = await blocks.update(claim.cidr, again, block.revision);
-  return (await confirm(context, pending)) ? { result: written } : AGAIN;
+  return (await confirm(operation, pending)) ? { result: written } : AGAIN;
 }
 
-async function createBlock(context: Context, claim: Claim, affinity: Versioned<BlockAffinity>): Promise<Try<Versioned<Block>>> {
-  const pending = await asPending(context, affinity);
-  const { clock } = context;
+async function createBlock(operation: Operation, claim: Claim, affinity: Versioned<BlockAffinity>): Promise<Try<Versioned<Block>>> {
+  const pending = await asPending(operation, affinity);
+  const { clock } = operation;
   const fresh = newBlock(claim.cidr, claim.owner, clock.nowMs(), clock.nowNs(), claim.reserve);
   // When it exists by now, the next try finds out whose it is.
-  const written = await context.datastore.blocks.create(claim.cidr, fresh);
-  return (await confirm(context, pending)) ? { result: written } : AGAIN;
+  const written = await operation.datastore.blocks.create(claim.cidr, fresh);
+  return (await confirm(operation, pending)) ? { result: written } : AGAIN;
 }
 
 /** `undefined`: it was there and has gone meanwhile. */
-async function createOrGet(context: Context, { owner, cidr }: Claim): Promise<Versioned<BlockAffinity> | undefined> {
-  const { affinities } = context.datastore;
+async function createOrGet(operation: Operation, { owner, cidr }: Claim): Promise<Versioned<BlockAffinity> | undefined> {
+  const { affinities } = operation.datastore;
   try {
     return await affinities.create({ owner, cidr }, { owner, cidr, state: "pending", labelled: true });
   } catch (error) {
@@ -92,32 +92,36 @@ async function createOrGet(context: Context, { owner, cidr }: Claim): Promise<Ve
   }
 }
 
-function asPending(context: Context, affinity: Versioned<BlockAffinity>): Promise<Versioned<BlockAffinity>> {
+function asPending(operation: Operation, affinity: Versioned<BlockAffinity>): Promise<Versioned<BlockAffinity>> {
   const { state, labelled } = affinity.value;
-  return state === "pending" && labelled ? Promise.resolve(affinity) : putState(context, affinity, "pending");
+  return state === "pending" && labelled ? Promise.resolve(affinity) : putState(operation, affinity, "pending");
 }
 
 /** Whether the affinity is confirmed now, by us or by another process of the same owner. */
-async function confirm(context: Context, pending: Versioned<BlockAffinity>): Promise<boolean> {
+async function confirm(operation: Operation, pending: Versioned<BlockAffinity>): Promise<boolean> {
   try {
-    await putState(context, pending, "confirmed");
+    await putState(operation, pending, "confirmed");
     return true;
   } catch (error) {
     if (!isDatastoreFailure(error, "conflict", "not-found")) throw error;
-    const now = await context.datastore.affinities.get(pending.value);
+    const now = await operation.datastore.affinities.get(pending.value);
     return now?.value.state === "confirmed";
   }
 }
 
 /** Writes the state, and the labels with it. */
-export function putState(context: Context, affinity: Versioned<BlockAffinity>, state: AffinityState): Promise<Versioned<BlockAffinity>> {
-  return context.datastore.affinities.update(affinity.value, { ...affinity.value, state, labelled: true }, affinity.revision);
+export function putState(
+  operation: Operation,
+  affinity: Versioned<BlockAffinity>,
+  state: AffinityState,
+): Promise<Versioned<BlockAffinity>> {
+  return operation.datastore.affinities.update(affinity.value, { ...affinity.value, state, labelled: true }, affinity.revision);
 }
 
 /** Removes an affinity that has turned out wrong, unless somebody works with it again. */
-export async function removeAffinity(context: Context, affinity: Versioned<BlockAffinity>): Promise<void> {
+export async function removeAffinity(operation: Operation, affinity: Versioned<BlockAffinity>): Promise<void> {
   try {
-    await context.datastore.affinities.delete(affinity.value, affinity.revision);
+    await operation.datastore.affinities.delete(affinity.value, affinity.revision);
   } catch (error) {
     if (!isDatastoreFailure(error, "conflict", "not-found")) throw error;
   }

@@ -5,8 +5,7 @@ import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { AllocationAttribute, Block } from "../../lib/datastore/resources.ts";
 import { holderOf, isOwnedBy, isSameHolder, nextSequence, prefixOf, sequenceOf, take } from "./block.ts";
 import { AT_LIMIT, type Hold, type Holder, hold, settle, undoHold } from "./handle.ts";
-import { AGAIN, type Context, retry, type View } from "./operation.ts";
-import { normalised } from "./release-affinity.ts";
+import { AGAIN, type Operation } from "./operation.ts";
 import type { AssignedAddress } from "./types.ts";
 
 export interface Grant extends Holder {
@@ -27,21 +26,19 @@ export interface BlockRequest {
  * `at-limit`: the handle holds as many as it may.
  */
 export function assignFromBlock(
-  context: Context,
-  view: View,
+  operation: Operation,
   request: BlockRequest,
   grant: Grant,
-  signal: AbortSignal | undefined,
 ): Promise<readonly AssignedAddress[] | typeof AT_LIMIT> {
   let read = request.block;
-  return retry<readonly AssignedAddress[] | typeof AT_LIMIT>(context, signal, `block ${request.cidr}`, async () => {
-    const stored = read ?? (await context.datastore.blocks.get(request.cidr));
+  return operation.retry<readonly AssignedAddress[] | typeof AT_LIMIT>(`block ${request.cidr}`, async () => {
+    const stored = read ?? (await operation.datastore.blocks.get(request.cidr));
     read = undefined;
     if (stored === undefined || (request.owner !== undefined && !isOwnedBy(stored.value, request.owner))) return { result: [] };
-    const current = await normalised(context, view, stored.value);
-    const taken = take(current, request.count, grant.attribute, await view.reservations());
+    const current = await operation.normalised(stored.value);
+    const taken = take(current, request.count, grant.attribute, await operation.reservations());
     if (taken.ordinals.length === 0) return { result: [] };
-    const outcome = await write(context, stored, taken.block, taken.ordinals, grant, signal);
+    const outcome = await write(operation, stored, taken.block, taken.ordinals, grant);
     if (outcome === AGAIN) return AGAIN;
     if (outcome === AT_LIMIT) return { result: AT_LIMIT };
     const prefix = prefixOf(request.cidr);
@@ -51,24 +48,23 @@ export function assignFromBlock(
 
 /** Raises the handle, then writes the block at the revision it was read; the handle is lowered again when the block has moved on. */
 export async function write(
-  context: Context,
+  operation: Operation,
   stored: Versioned<Block>,
   changed: Block,
   ordinals: readonly number[],
   grant: Grant,
-  signal: AbortSignal | undefined,
 ): Promise<typeof AGAIN | typeof AT_LIMIT | undefined> {
-  const held = await hold(context, grant, changed.cidr, ordinals.length, signal);
+  const held = await hold(operation, grant, changed.cidr, ordinals.length);
   if (held === AT_LIMIT) return AT_LIMIT;
   try {
-    await context.datastore.blocks.update(changed.cidr, nextSequence(changed, context.clock.nowNs()), stored.revision);
+    await operation.datastore.blocks.update(changed.cidr, nextSequence(changed, operation.clock.nowNs()), stored.revision);
     return undefined;
   } catch (error) {
     grant.known = undefined;
-    const traces = await tracesOf(context, stored, changed, ordinals, held, error);
+    const traces = await tracesOf(operation, stored, changed, ordinals, held, error);
     if (traces === "ours") return undefined;
-    if (traces === "none") await undoHold(context, held);
-    else await settle(context, held.handle, held.cidr, signal);
+    if (traces === "none") await undoHold(operation, held);
+    else await settle(operation, held.handle, held.cidr);
     if (isDatastoreFailure(error, "conflict", "not-found")) return AGAIN;
     throw error;
   }
@@ -92,7 +88,7 @@ export function granted(block: Block, prefix: Prefix, ordinal: number): Assigned
  * the handle has the addresses, under owners that are not ours (or not any more).
  */
 async function tracesOf(
-  context: Context,
+  operation: Operation,
   stored: Versioned<Block>,
   changed: Block,
   ordinals: readonly number[],
@@ -100,7 +96,7 @@ async function tracesOf(
   error: unknown,
 ): Promise<"ours" | "doubtful" | "none"> {
   if (isDatastoreFailure(error, "not-found", "invalid", "unauthorized")) return "none";
-  const now = await context.datastore.blocks.get(changed.cidr);
+  const now = await operation.datastore.blocks.get(changed.cidr);
   if (now === undefined) return "none";
   if (now.revision === stored.revision) {
     if (isDatastoreFailure(error, "conflict")) return "none";

@@ -12,7 +12,7 @@ import type { Block, Handle } from "../../lib/datastore/resources.ts";
 import type { Traits } from "../../lib/datastore/traits.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { familyOf, nextSequence, ordinalsOf, sanitised } from "./block.ts";
-import { AGAIN, type Context, retry } from "./operation.ts";
+import { AGAIN, type Operation } from "./operation.ts";
 import { HandleExistsError } from "./types.ts";
 
 /** A handle on whose behalf addresses are taken, as far as one request knows it. */
@@ -42,19 +42,13 @@ export const AT_LIMIT = "at-limit";
  * written to cut this very grant off (`settle`).
  * @throws HandleExistsError when the handle is there and must be new
  */
-export function hold(
-  context: Context,
-  holder: Holder,
-  cidr: string,
-  count: number,
-  signal: AbortSignal | undefined,
-): Promise<Hold | typeof AT_LIMIT> {
-  const { handles } = context.datastore;
+export function hold(operation: Operation, holder: Holder, cidr: string, count: number): Promise<Hold | typeof AT_LIMIT> {
+  const { handles } = operation.datastore;
   const { handle, limit, known } = holder;
   // Most handles are new: trying to create comes before looking.
   let current = known;
   let isFirst = known === undefined;
-  return retry<Hold | typeof AT_LIMIT>(context, signal, `handle ${handle}`, async () => {
+  return operation.retry<Hold | typeof AT_LIMIT>(`handle ${handle}`, async () => {
     try {
       if (current === undefined && !isFirst) current = await handles.get(handle);
       isFirst = false;
@@ -78,20 +72,20 @@ export function hold(
   });
 }
 
-/** Takes back a count whose block was certainly not written. */
-export async function undoHold(context: Context, { handle, cidr, count, stored }: Hold): Promise<void> {
+/** Takes back a count whose block was certainly not written; no abort stops it. */
+export async function undoHold(operation: Operation, { handle, cidr, count, stored }: Hold): Promise<void> {
   const left = (stored.value.blocks[cidr] ?? 0) - count;
-  const isUndone = await putCounts(context.datastore.handles, handle, stored, { [cidr]: left });
-  if (!isUndone) await settle(context, handle, cidr);
+  const isUndone = await putCounts(operation.datastore.handles, handle, stored, { [cidr]: left });
+  if (!isUndone) await settle(operation.withoutSignal(), handle, cidr);
 }
 
 /**
  * Makes the count of one block what the block records. Grants that were under way when the handle was read are cut off by writing
  * the block once more: their compare-and-swap fails, and they start over.
  */
-export async function settle(context: Context, handle: string, cidr: string, signal?: AbortSignal): Promise<void> {
-  const { handles, blocks, traits } = context.datastore;
-  await retry(context, signal, `handle ${handle}`, async () => {
+export async function settle(operation: Operation, handle: string, cidr: string): Promise<void> {
+  const { handles, blocks, traits } = operation.datastore;
+  await operation.retry(`handle ${handle}`, async () => {
     const stored = await handles.get(handle);
     const block = await blocks.get(cidr);
     const held = block === undefined ? 0 : countedIn(block.value, handle, traits);
@@ -105,7 +99,7 @@ export async function settle(context: Context, handle: string, cidr: string, sig
         await handles.create(handle, { id: handle, blocks: { [cidr]: held } });
         return { result: undefined };
       }
-      if (block !== undefined) await blocks.update(cidr, nextSequence(block.value, context.clock.nowNs()), block.revision);
+      if (block !== undefined) await blocks.update(cidr, nextSequence(block.value, operation.clock.nowNs()), block.revision);
     } catch (error) {
       if (isDatastoreFailure(error, "conflict", "not-found", "already-exists")) return AGAIN;
       throw error;

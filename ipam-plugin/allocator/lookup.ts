@@ -5,15 +5,15 @@ import type { Block } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { familyOf, holderOf, ordinalOf, ordinalsOf, prefixOf, sanitised, sequenceOf } from "./block.ts";
 import { settle } from "./handle.ts";
-import type { Context, View } from "./operation.ts";
+import type { Operation } from "./operation.ts";
 import { blockPrefixOf, poolOf, usable } from "./pools.ts";
 import type { AssignedAddress, HeldAddress } from "./types.ts";
 
 /** `undefined`: no such handle. */
-export async function addressesByHandle(context: Context, handle: string): Promise<readonly HeldAddress[] | undefined> {
-  const stored = await context.datastore.handles.get(handle);
+export async function addressesByHandle(operation: Operation, handle: string): Promise<readonly HeldAddress[] | undefined> {
+  const stored = await operation.datastore.handles.get(handle);
   if (stored === undefined) return undefined;
-  const blocks = await Promise.all(Object.keys(stored.value.blocks).map((cidr) => context.datastore.blocks.get(cidr)));
+  const blocks = await Promise.all(Object.keys(stored.value.blocks).map((cidr) => operation.datastore.blocks.get(cidr)));
   return blocks.flatMap((block) => {
     if (block === undefined) return [];
     return ordinalsOf(block.value, handle).flatMap((ordinal) => heldAt(block, ordinal) ?? []);
@@ -21,22 +21,22 @@ export async function addressesByHandle(context: Context, handle: string): Promi
 }
 
 /** `undefined`: nobody holds it. @throws TortieError `address-outside-pools` */
-export async function attributesOf(context: Context, view: View, address: Address): Promise<HeldAddress | undefined> {
-  const cidr = await blockOf(view, address);
+export async function attributesOf(operation: Operation, address: Address): Promise<HeldAddress | undefined> {
+  const cidr = await blockOf(operation, address);
   if (cidr === undefined) {
     throw new TortieError("address-outside-pools", `${formatAddress(address)} is not in a configured pool, and in no block`);
   }
-  const block = await context.datastore.blocks.get(cidr);
+  const block = await operation.datastore.blocks.get(cidr);
   if (block === undefined) return undefined;
   const ordinal = ordinalOf(prefixOf(cidr), address);
   return ordinal === undefined ? undefined : heldAt(block, ordinal);
 }
 
 /** CIDR of the block of an address: by its pool, disabled or not, else by looking through all blocks (I§4.2.1). */
-export async function blockOf(view: View, address: Address): Promise<string | undefined> {
-  const pool = poolOf(usable(await view.pools()), address);
+export async function blockOf(operation: Operation, address: Address): Promise<string | undefined> {
+  const pool = poolOf(usable(await operation.pools()), address);
   if (pool !== undefined) return formatPrefix(blockPrefixOf(pool, address));
-  return (await view.blocks()).find(({ value }) => ordinalOf(prefixOf(value.cidr), address) !== undefined)?.value.cidr;
+  return (await operation.blocks()).find(({ value }) => ordinalOf(prefixOf(value.cidr), address) !== undefined)?.value.cidr;
 }
 
 /** `undefined`: free or in cooldown. */
@@ -60,21 +60,20 @@ export function heldAt(stored: Versioned<Block>, ordinal: number): HeldAddress |
  * it: the counts are set right, and the result is `undefined`, "try again".
  */
 export async function reusable(
-  context: Context,
+  operation: Operation,
   handle: string,
   family: Family,
   count: number,
-  signal: AbortSignal | undefined,
 ): Promise<readonly AssignedAddress[] | undefined> {
-  const held = (await addressesByHandle(context, handle))?.filter(({ address }) => address.family === family) ?? [];
+  const held = (await addressesByHandle(operation, handle))?.filter(({ address }) => address.family === family) ?? [];
   if (held.length >= count) {
     return held
       .slice(0, count)
       .map(({ address, block, sequenceNumber }) => ({ prefix: hostPrefix(address), block, sequenceNumber, isReused: true }));
   }
-  const stored = await context.datastore.handles.get(handle);
+  const stored = await operation.datastore.handles.get(handle);
   for (const cidr of Object.keys(stored?.value.blocks ?? {})) {
-    if (familyOf(cidr) === family) await settle(context, handle, cidr, signal);
+    if (familyOf(cidr) === family) await settle(operation, handle, cidr);
   }
   return undefined;
 }

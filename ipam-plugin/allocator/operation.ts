@@ -1,4 +1,8 @@
-/** What every operation of the allocator works with: the store as it sees it, clock, chance, and how often it tries. */
+/**
+ * One operation of the allocator, from a call to its answer: the store as the operation sees it, the signal that
+ * ends it, the clock, randomness, and how often it tries. Every function of the allocator that asks the store or
+ * the clock takes it as its first parameter.
+ */
 import type { Family } from "../../lib/addresses/address.ts";
 import type { BlockOwner, Datastore, Versioned } from "../../lib/datastore/datastore.ts";
 import { DatastoreError, type DatastoreFailure, isDatastoreFailure } from "../../lib/datastore/errors.ts";
@@ -6,6 +10,7 @@ import type { Block, BlockAffinity, IPPool, IpamConfiguration, LabelledObject } 
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { Labels } from "../../lib/selector/selector.ts";
 import { once } from "../../lib/system/once.ts";
+import { hasCooling, normalise } from "./block.ts";
 import { Reservations } from "./reservations.ts";
 
 export interface Clock {
@@ -26,16 +31,6 @@ export interface AllocatorServices {
   readonly sleep?: (milliseconds: number, signal: AbortSignal | undefined) => Promise<void>;
 }
 
-export interface Context {
-  readonly datastore: Datastore;
-  readonly clock: Clock;
-  /** In [0, 1). */
-  readonly random: () => number;
-  readonly sleep: (milliseconds: number, signal: AbortSignal | undefined) => Promise<void>;
-  /** What does not stop an operation, and a person should know. */
-  readonly log: (message: string) => void;
-}
-
 /** What holds while nobody has written a configuration (I§2.6). */
 export const DEFAULT_CONFIGURATION: IpamConfiguration = {
   strictAffinity: false,
@@ -45,56 +40,75 @@ export const DEFAULT_CONFIGURATION: IpamConfiguration = {
   ipCooldownSeconds: 0,
 };
 
-/** Whose labels meet the selectors of pools. */
-export interface ViewOf {
+/** The bound that Calico has everywhere (I§5.1). */
+const MOST_TRIES = 100;
+/** A loser tries again at once; from here on it steps aside, so that many losers do not collide for ever. */
+const IMMEDIATE_TRIES = 2;
+const LONGEST_PAUSE_MS = 50;
+
+/** What one try came to: a result, or the word that another try may have more luck. */
+export type Try<T> = { readonly result: T } | typeof AGAIN;
+export const AGAIN = "again";
+
+export interface OperationOptions {
+  /** Whose blocks and node labels count. */
   readonly owner?: BlockOwner | undefined;
+  /** Its labels meet the namespace selectors of pools. */
   readonly namespace?: string | undefined;
   /** Nodes and namespaces are objects of the store, so that a missing one is an error; else it is one without labels. */
   readonly mustExist?: boolean;
   /** Lists may come from a store's memory where it has one, until they are refreshed. */
   readonly mayBeOld?: boolean;
+  /** Ends the operation between two tries: what it has taken by then stays taken. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 const LISTS = ["pools", "reservations", "affinities"] as const;
 type ListKind = (typeof LISTS)[number];
 
 /**
- * The store as one operation sees it: each thing is read when it is first asked for, and once.
- * Only objects that are not compared-and-swapped come from here, and lists that choose where to try.
+ * Its methods read each thing of the store once, when it is first asked for. Only objects that are not
+ * compared-and-swapped come from them, and lists that choose where to try; blocks, handles and affinities about to
+ * be written are read from `datastore`.
  */
-export class View {
+export class Operation {
+  readonly datastore: Datastore;
+  readonly clock: Clock;
+  /** In [0, 1). */
+  readonly random: () => number;
+  /** What does not stop the operation, and a person should know. */
+  readonly log: (message: string) => void;
+  readonly signal: AbortSignal | undefined;
   readonly configuration: () => Promise<IpamConfiguration>;
-  #blocks: (() => Promise<readonly Versioned<Block>[]>) | undefined;
-  readonly #datastore: Datastore;
-  readonly #owner: BlockOwner | undefined;
-  readonly #mustExist: boolean;
-  readonly #nodes = new Map<string, Promise<Labels>>();
+  /** Read when a pool has a namespace selector. @throws DatastoreError "failed to get namespace …" (I§1.6) */
+  readonly namespaceLabels: () => Promise<Labels>;
+  readonly #services: AllocatorServices;
+  readonly #options: OperationOptions;
   /** Lists that may come from the store's memory. */
   readonly #old: Set<ListKind>;
   #pools: Promise<readonly IPPool[]> | undefined;
   #reservations: Promise<Reservations> | undefined;
   readonly #affinities = new Map<Family, Promise<readonly Versioned<BlockAffinity>[]>>();
-  /** Read when a pool has a namespace selector. @throws DatastoreError "failed to get namespace …" (I§1.6) */
-  readonly namespaceLabels: () => Promise<Labels>;
+  readonly #nodes = new Map<string, Promise<Labels>>();
+  #blocks: Promise<readonly Versioned<Block>[]> | undefined;
 
-  constructor(datastore: Datastore, { owner, namespace, mustExist = false, mayBeOld = false }: ViewOf = {}) {
+  constructor(services: AllocatorServices, options: OperationOptions = {}) {
+    const { datastore, clock, random = Math.random, log = () => {} } = services;
+    this.datastore = datastore;
+    this.clock = clock;
+    this.random = random;
+    this.log = log;
+    this.signal = options.signal;
+    this.#services = services;
+    this.#options = options;
+    this.#old = new Set(options.mayBeOld === true && datastore.traits.listsFromMemory ? LISTS : []);
     this.configuration = once(async () => (await datastore.ipamConfiguration.get("default"))?.value ?? DEFAULT_CONFIGURATION);
-    this.#datastore = datastore;
-    this.#owner = owner;
-    this.#mustExist = mustExist;
-    this.#old = new Set(mayBeOld && datastore.traits.listsFromMemory ? LISTS : []);
-    this.namespaceLabels = once(() => this.#readNamespace(namespace));
+    this.namespaceLabels = once(() => this.#readNamespace(options.namespace));
   }
 
-  /**
-   * A call begins: it makes lists of its own. Those of before may be older than a wait for the node's lock, in which a pool can be disabled,
-   * or deleted and made again.
-   */
-  begin(): void {
-    this.#pools = undefined;
-    this.#reservations = undefined;
-    this.#affinities.clear();
-    this.forgetBlocks();
+  /** For undoing: an abort must not stop it half-way. */
+  withoutSignal(): Operation {
+    return new Operation(this.#services, { ...this.#options, signal: undefined });
   }
 
   /** Whether a list may lag behind what was written. */
@@ -125,34 +139,45 @@ export class View {
     return this.#reservations;
   }
 
-  /** Those of the view's own owner. */
+  /** Those of the operation's own owner. */
   affinities(family: Family): Promise<readonly Versioned<BlockAffinity>[]> {
-    const owner = this.#owner;
-    if (owner === undefined) throw new Error("a view without owner has no affinities");
+    const { owner } = this.#options;
+    if (owner === undefined) throw new Error("an operation without owner has no affinities");
     let listed = this.#affinities.get(family);
     if (listed === undefined) {
-      listed = this.#datastore.affinities.listByOwner(owner, family, { mayBeOld: this.mayBeOld("affinities") });
+      listed = this.datastore.affinities.listByOwner(owner, family, { mayBeOld: this.mayBeOld("affinities") });
       this.#affinities.set(family, listed);
     }
     return listed;
+  }
+
+  /** The block with what has finished cooling set free; the configuration is read only when something cools. */
+  async normalised(block: Block): Promise<Block> {
+    if (!hasCooling(block)) return block;
+    return normalise(block, (await this.configuration()).ipCooldownSeconds, this.clock.nowMs());
+  }
+
+  /** The same for a block that is to be given up, even when the configuration cannot be read. */
+  async cooled(block: Block): Promise<Block> {
+    return hasCooling(block) ? normalise(block, await this.cooldownForRelease(), this.clock.nowMs()) : block;
   }
 
   /**
    * How long a released address is kept back. A configuration that cannot be read must not keep a pod from being deleted: its addresses
    * are free at once then.
    */
-  async cooldownForRelease(log: (message: string) => void): Promise<number> {
+  async cooldownForRelease(): Promise<number> {
     try {
       return (await this.configuration()).ipCooldownSeconds;
     } catch (error) {
       if (!isDatastoreFailure(error, "invalid")) throw error;
-      log(`releasing without a cooldown: ${messageOf(error)}`);
+      this.log(`releasing without a cooldown: ${messageOf(error)}`);
       return 0;
     }
   }
 
-  /** Those of the view's own node, or of another; none for the virtual owner (I§3.1). Read when a pool has a node selector. */
-  nodeLabels(owner = this.#owner): Promise<Labels> {
+  /** Those of the operation's own node, or of another; none for the virtual owner (I§3.1). Read when a pool has a node selector. */
+  nodeLabels(owner = this.#options.owner): Promise<Labels> {
     if (owner?.type !== "host") return Promise.resolve({});
     const { name } = owner;
     let labels = this.#nodes.get(name);
@@ -165,27 +190,57 @@ export class View {
 
   /** Every block of the cluster as last listed: a choice made from it must be confirmed by a compare-and-swap. */
   blocks(): Promise<readonly Versioned<Block>[]> {
-    this.#blocks ??= once(() => this.#datastore.blocks.list());
-    return this.#blocks();
+    this.#blocks ??= this.datastore.blocks.list();
+    return this.#blocks;
+  }
+
+  get areBlocksListed(): boolean {
+    return this.#blocks !== undefined;
+  }
+
+  /** The list has led astray: the next one to ask lists again. */
+  forgetBlocks(): void {
+    this.#blocks = undefined;
   }
 
   /** A node without an object owns no blocks: nobody would route to them. @throws DatastoreError `not-found`, where nodes are objects */
   async requireNode(): Promise<void> {
-    if (this.#mustExist) await this.nodeLabels();
+    if (this.#options.mustExist) await this.nodeLabels();
+  }
+
+  /**
+   * Runs `attempt` until it has a result. Safe to repeat because an attempt that says AGAIN has written nothing, or has undone it.
+   * @param what the object, for the message
+   * @throws TortieError `datastore-contention` after 100 tries; the signal's reason when it is aborted between two tries
+   */
+  async retry<T>(what: string, attempt: () => Promise<Try<T>>): Promise<T> {
+    const pause = this.#services.sleep ?? sleep;
+    for (let tries = 1; ; tries++) {
+      this.signal?.throwIfAborted();
+      const outcome = await attempt();
+      if (outcome !== AGAIN) return outcome.result;
+      if (tries === MOST_TRIES) {
+        throw new TortieError(
+          "datastore-contention",
+          `Max retries hit - excessive concurrent IPAM requests (${what}, ${MOST_TRIES} tries)`,
+        );
+      }
+      if (tries >= IMMEDIATE_TRIES) await pause(pauseBefore(tries, this.random), this.signal);
+    }
   }
 
   async #listPools(): Promise<readonly IPPool[]> {
-    return (await this.#datastore.pools.list({ mayBeOld: this.mayBeOld("pools") })).map((pool) => pool.value);
+    return (await this.datastore.pools.list({ mayBeOld: this.mayBeOld("pools") })).map((pool) => pool.value);
   }
 
   async #listReservations(): Promise<Reservations> {
-    const listed = await this.#datastore.reservations.list({ mayBeOld: this.mayBeOld("reservations") });
+    const listed = await this.datastore.reservations.list({ mayBeOld: this.mayBeOld("reservations") });
     return new Reservations(listed.map((reservation) => reservation.value));
   }
 
   async #readNode(name: string): Promise<Labels> {
-    const node = await this.#datastore.nodes.get(name);
-    if (node === undefined && this.#mustExist) {
+    const node = await this.datastore.nodes.get(name);
+    if (node === undefined && this.#options.mustExist) {
       throw new DatastoreError("not-found", `resource does not exist: Node(${name}) with error: nodes "${name}" not found`);
     }
     return node?.value.labels ?? {};
@@ -197,53 +252,12 @@ export class View {
       new DatastoreError(kind, `failed to get namespace ${name}: ${reason}`, cause);
     let namespace: Versioned<LabelledObject> | undefined;
     try {
-      namespace = await this.#datastore.namespaces.get(name);
+      namespace = await this.datastore.namespaces.get(name);
     } catch (error) {
       throw error instanceof DatastoreError ? failed(error.failure, error.message, error) : error;
     }
-    if (namespace === undefined && this.#mustExist) throw failed("not-found", `namespaces "${name}" not found`);
+    if (namespace === undefined && this.#options.mustExist) throw failed("not-found", `namespaces "${name}" not found`);
     return namespace?.value.labels ?? {};
-  }
-
-  get areBlocksListed(): boolean {
-    return this.#blocks !== undefined;
-  }
-
-  /** The list has led astray: the next one to ask lists again. */
-  forgetBlocks(): void {
-    this.#blocks = undefined;
-  }
-}
-
-/** The bound that Calico has everywhere (I§5.1). */
-const MOST_TRIES = 100;
-/** A loser tries again at once; from here on it steps aside, so that many losers do not collide for ever. */
-const IMMEDIATE_TRIES = 2;
-const LONGEST_PAUSE_MS = 50;
-
-/** What one try came to: a result, or the word that another try may have more luck. */
-export type Try<T> = { readonly result: T } | typeof AGAIN;
-export const AGAIN = "again";
-
-/**
- * Runs `attempt` until it has a result. Safe to repeat because an attempt that says AGAIN has written nothing, or has undone it.
- * @param what the object, for the message
- * @throws TortieError `datastore-contention` after 100 tries; the signal's reason when it is aborted between two tries
- */
-export async function retry<T>(
-  context: Context,
-  signal: AbortSignal | undefined,
-  what: string,
-  attempt: () => Promise<Try<T>>,
-): Promise<T> {
-  for (let tries = 1; ; tries++) {
-    signal?.throwIfAborted();
-    const outcome = await attempt();
-    if (outcome !== AGAIN) return outcome.result;
-    if (tries === MOST_TRIES) {
-      throw new TortieError("datastore-contention", `Max retries hit - excessive concurrent IPAM requests (${what}, ${MOST_TRIES} tries)`);
-    }
-    if (tries >= IMMEDIATE_TRIES) await context.sleep(pauseBefore(tries, context.random), signal);
   }
 }
 

@@ -6,7 +6,7 @@ import type { AllocationAttribute, Block } from "../../lib/datastore/resources.t
 import { TortieError } from "../../lib/errors/errors.ts";
 import { holderOf, nextSequence, ordinalOf, prefixOf, sanitised, withOrdinalAttribute } from "./block.ts";
 import { blockOf, heldAt } from "./lookup.ts";
-import { AGAIN, type Context, retry, type Try, type View } from "./operation.ts";
+import { AGAIN, type Operation, type Try } from "./operation.ts";
 import type { HeldAddress, OwnerAttributes, OwnerPreconditions, OwnerUpdates } from "./types.ts";
 
 export interface OwnerChange {
@@ -21,31 +21,26 @@ export interface OwnerChange {
  * @returns the address as it is now
  * @throws TortieError `address-outside-pools`, `address-not-assigned`, `owner-conflict`
  */
-export async function setOwnerAttributes(
-  context: Context,
-  view: View,
-  change: OwnerChange,
-  signal: AbortSignal | undefined,
-): Promise<HeldAddress> {
+export async function setOwnerAttributes(operation: Operation, change: OwnerChange): Promise<HeldAddress> {
   const { where } = change;
   const isKnown = "stored" in where;
   const address = isKnown ? where.address : where;
-  const cidr = isKnown ? where.block : await blockOf(view, address);
+  const cidr = isKnown ? where.block : await blockOf(operation, address);
   if (cidr === undefined) {
     throw new TortieError("address-outside-pools", `${formatAddress(address)} is not in a configured pool, and in no block`);
   }
   // What was looked up a moment ago is tried first; a refusal must not rest on it.
   let read = isKnown ? where.stored : undefined;
-  return retry<HeldAddress>(context, signal, `block ${cidr}`, async () => {
+  return operation.retry<HeldAddress>(`block ${cidr}`, async () => {
     const isFresh = read === undefined;
-    const stored = read ?? (await context.datastore.blocks.get(cidr));
+    const stored = read ?? (await operation.datastore.blocks.get(cidr));
     read = undefined;
     try {
       const { block, ordinal, holder } = heldOrRefused(stored, address, change);
       const changed = updated(holder, change.updates);
       if (changed === undefined) return resultAt(block, ordinal);
-      const next = nextSequence(withOrdinalAttribute(block.value, ordinal, changed), context.clock.nowNs());
-      return resultAt(await context.datastore.blocks.update(cidr, next, block.revision), ordinal);
+      const next = nextSequence(withOrdinalAttribute(block.value, ordinal, changed), operation.clock.nowNs());
+      return resultAt(await operation.datastore.blocks.update(cidr, next, block.revision), ordinal);
     } catch (error) {
       if (isDatastoreFailure(error, "conflict", "not-found") || (isRefusal(error) && !isFresh)) return AGAIN;
       throw error;

@@ -15,7 +15,7 @@ import { isRefusal } from "../../lib/datastore/errors.ts";
 import type { IPPool } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { type Labels, selects } from "../../lib/selector/selector.ts";
-import type { View } from "./operation.ts";
+import type { Operation } from "./operation.ts";
 import type { HostReserve, PoolUse } from "./types.ts";
 
 /** A pool whose CIDR has been read. */
@@ -41,27 +41,27 @@ export interface PoolRequest {
  * Pools that may serve, in the order to try them: as requested, or by name.
  * @throws TortieError `pool-none`, `pool-unknown`, `pool-family`, `pool-unselected`, `pool-use`, `selector-syntax`
  */
-export async function choosePools(view: View, request: PoolRequest): Promise<readonly UsablePool[]> {
-  const mayBeOld = view.mayBeOld("pools");
+export async function choosePools(operation: Operation, request: PoolRequest): Promise<readonly UsablePool[]> {
+  const mayBeOld = operation.mayBeOld("pools");
   try {
-    return await choose(view, request);
+    return await choose(operation, request);
   } catch (error) {
     // Nobody is refused because of a list that may be old.
     if (!isRefusal(error) || !mayBeOld) throw error;
-    view.refresh("pools");
-    return choose(view, request);
+    operation.refresh("pools");
+    return choose(operation, request);
   }
 }
 
-async function choose(view: View, request: PoolRequest): Promise<readonly UsablePool[]> {
-  const enabled = await enabledPools(view, request.family);
+async function choose(operation: Operation, request: PoolRequest): Promise<readonly UsablePool[]> {
+  const enabled = await enabledPools(operation, request.family);
   const roomy = enabled.filter((pool) => hasRoomFor(pool, request.reserve));
   if (roomy.length === 0) {
     const details = enabled.length === 0 ? `no IPv${request.family} pool is enabled` : `${namesOf(enabled)}: too small`;
     throw new TortieError("pool-none", "cannot find a qualified ippool", { details });
   }
   const candidates =
-    request.requested.length > 0 ? await asRequested(view, roomy, request) : await bySelectors(view, enabled, request.host);
+    request.requested.length > 0 ? await asRequested(operation, roomy, request) : await bySelectors(operation, enabled, request.host);
   const allowed = candidates.filter(({ pool }) => allows(pool, request.use));
   if (allowed.length === 0) {
     throw new TortieError("pool-use", `cannot find a qualified ippool, no pools match the required use (${request.use})`, {
@@ -77,8 +77,8 @@ function namesOf(pools: readonly UsablePool[]): string {
 }
 
 /** Pools of a family from which addresses may be taken, by name (I§2.7). */
-export async function enabledPools(view: View, family: Family): Promise<readonly UsablePool[]> {
-  return usable(await view.pools()).filter(
+export async function enabledPools(operation: Operation, family: Family): Promise<readonly UsablePool[]> {
+  return usable(await operation.pools()).filter(
     ({ pool, prefix }) => prefix.address.family === family && !pool.disabled && !pool.deleting && pool.allocatable !== false,
   );
 }
@@ -129,10 +129,10 @@ export function selectsNode(pool: IPPool, readLabels: () => Promise<Labels>): Pr
  * CIDRs of pools given as CIDR or by name (I§3.2.1); pools are read only when a name occurs.
  * @throws TortieError `pool-entry-invalid`, `pool-family`
  */
-export async function resolvePools(view: View, entries: readonly string[], family: Family): Promise<readonly string[]> {
+export async function resolvePools(operation: Operation, entries: readonly string[], family: Family): Promise<readonly string[]> {
   const resolved: string[] = [];
   for (const entry of entries) {
-    const { address, length } = await prefixNamed(view, entry);
+    const { address, length } = await prefixNamed(operation, entry);
     if (address.family !== family) throw new TortieError("pool-family", `"${formatAddress(address)}" isn't a IPv${family} address`);
     resolved.push(formatPrefix({ address, length }));
   }
@@ -140,23 +140,28 @@ export async function resolvePools(view: View, entries: readonly string[], famil
 }
 
 /** Masked CIDR of a pool. Nobody is refused because of a list that may be old. @throws TortieError `pool-entry-invalid` */
-async function prefixNamed(view: View, entry: string): Promise<Prefix> {
-  const prefix = parsePrefix(entry) ?? (await poolNamed(view, entry))?.prefix;
+async function prefixNamed(operation: Operation, entry: string): Promise<Prefix> {
+  const prefix = parsePrefix(entry) ?? (await poolNamed(operation, entry))?.prefix;
   if (prefix !== undefined) return maskPrefix(prefix);
-  if (!view.mayBeOld("pools")) throw new TortieError("pool-entry-invalid", `error parsing pool "${entry}": invalid CIDR address: ${entry}`);
-  view.refresh("pools");
-  return prefixNamed(view, entry);
+  if (!operation.mayBeOld("pools"))
+    throw new TortieError("pool-entry-invalid", `error parsing pool "${entry}": invalid CIDR address: ${entry}`);
+  operation.refresh("pools");
+  return prefixNamed(operation, entry);
 }
 
-async function poolNamed(view: View, name: string): Promise<UsablePool | undefined> {
-  return usable(await view.pools()).find(({ pool }) => pool.name === name);
+async function poolNamed(operation: Operation, name: string): Promise<UsablePool | undefined> {
+  return usable(await operation.pools()).find(({ pool }) => pool.name === name);
 }
 
-async function asRequested(view: View, enabled: readonly UsablePool[], { requested, family }: PoolRequest): Promise<readonly UsablePool[]> {
+async function asRequested(
+  operation: Operation,
+  enabled: readonly UsablePool[],
+  { requested, family }: PoolRequest,
+): Promise<readonly UsablePool[]> {
   const other = family === 4 ? 6 : 4;
   const chosen = new Map<string, UsablePool>();
   for (const entry of requested) {
-    const prefix = await prefixNamed(view, entry);
+    const prefix = await prefixNamed(operation, entry);
     const cidr = formatPrefix(prefix);
     if (prefix.address.family === other) {
       throw new TortieError("pool-family", `provided IPv${family} IPPools list contains one or more IPv${other} IPPools: ${cidr}`);
@@ -168,12 +173,12 @@ async function asRequested(view: View, enabled: readonly UsablePool[], { request
   return [...chosen.values()];
 }
 
-async function bySelectors(view: View, enabled: readonly UsablePool[], host: string): Promise<readonly UsablePool[]> {
+async function bySelectors(operation: Operation, enabled: readonly UsablePool[], host: string): Promise<readonly UsablePool[]> {
   const selected: UsablePool[] = [];
   for (const candidate of enabled) {
     const { pool } = candidate;
-    if (pool.assignmentMode !== "Automatic" || !(await selectsNode(pool, () => view.nodeLabels()))) continue;
-    if (!(await selects(pool.namespaceSelector, `namespaceSelector of pool "${pool.name}"`, view.namespaceLabels))) continue;
+    if (pool.assignmentMode !== "Automatic" || !(await selectsNode(pool, () => operation.nodeLabels()))) continue;
+    if (!(await selects(pool.namespaceSelector, `namespaceSelector of pool "${pool.name}"`, operation.namespaceLabels))) continue;
     selected.push(candidate);
   }
   if (selected.length === 0) throw new TortieError("pool-unselected", `no configured Calico pools for node ${host}`);

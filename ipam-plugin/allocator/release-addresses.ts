@@ -10,7 +10,7 @@ import { TortieError } from "../../lib/errors/errors.ts";
 import { holderOf, isEmpty, ordinalOf, ordinalsOf, prefixOf, sanitised, sequenceOf } from "./block.ts";
 import { putCounts, settle } from "./handle.ts";
 import { blockOf } from "./lookup.ts";
-import { AGAIN, type Context, retry, type View } from "./operation.ts";
+import { AGAIN, type Operation } from "./operation.ts";
 import { unexpectedOwner } from "./owners.ts";
 import { releaseDeselected } from "./release-affinity.ts";
 import { releaseOrdinals } from "./release-handle.ts";
@@ -19,17 +19,12 @@ import type { ReleaseIpsResult, ReleaseOptions } from "./types.ts";
 /** From so many addresses on, all handles are listed once instead of being read one by one (I§4.2.2). */
 const LIST_HANDLES_FROM = 3;
 
-export async function releaseIps(
-  context: Context,
-  view: View,
-  options: readonly ReleaseOptions[],
-  signal: AbortSignal | undefined,
-): Promise<ReleaseIpsResult> {
+export async function releaseIps(operation: Operation, options: readonly ReleaseOptions[]): Promise<ReleaseIpsResult> {
   const byBlock = new Map<string, ReleaseOptions[]>();
   const unallocated: Address[] = [];
   const done: ReleaseOptions[] = [];
   for (const option of withoutDuplicates(options)) {
-    const cidr = option.block ?? (await blockOf(view, option.address));
+    const cidr = option.block ?? (await blockOf(operation, option.address));
     if (cidr === undefined) {
       unallocated.push(option.address);
       done.push(option);
@@ -37,10 +32,10 @@ export async function releaseIps(
       byBlock.set(cidr, [...(byBlock.get(cidr) ?? []), option]);
     }
   }
-  const counts = new HandleCounts(context, options.length);
+  const counts = new HandleCounts(operation, options.length);
   const blocks = [...byBlock.entries()];
-  const outcomes = await Promise.allSettled(blocks.map(([cidr, wanted]) => releaseInBlock(context, view, cidr, wanted, counts, signal)));
-  await counts.lower(signal);
+  const outcomes = await Promise.allSettled(blocks.map(([cidr, wanted]) => releaseInBlock(operation, cidr, wanted, counts)));
+  await counts.lower();
   let error: Error | undefined;
   for (const [index, outcome] of outcomes.entries()) {
     if (outcome.status === "rejected") {
@@ -50,7 +45,7 @@ export async function releaseIps(
     unallocated.push(...outcome.value.unallocated);
     done.push(...(blocks[index]?.[1] ?? []));
     const block = outcome.value.block;
-    if (block?.affinity !== undefined && isEmpty(block)) await releaseDeselected(context, view, block.affinity, [block.cidr], signal);
+    if (block?.affinity !== undefined && isEmpty(block)) await releaseDeselected(operation, block.affinity, [block.cidr]);
   }
   return error === undefined ? { unallocated, done } : { unallocated, done, error };
 }
@@ -63,15 +58,13 @@ interface BlockOutcome {
 
 /** The addresses that were free already, and the block as it is when it has been written. */
 async function releaseInBlock(
-  context: Context,
-  view: View,
+  operation: Operation,
   cidr: string,
   options: readonly ReleaseOptions[],
   counts: HandleCounts,
-  signal: AbortSignal | undefined,
 ): Promise<BlockOutcome> {
-  return retry<BlockOutcome>(context, signal, `block ${cidr}`, async () => {
-    const stored = await context.datastore.blocks.get(cidr);
+  return operation.retry<BlockOutcome>(`block ${cidr}`, async () => {
+    const stored = await operation.datastore.blocks.get(cidr);
     const unallocated = options.filter(({ address }) => isUnallocated(stored?.value, address)).map(({ address }) => address);
     const ordinals = stored === undefined ? [] : heldOrdinals(stored.value, options);
     if (stored === undefined || ordinals.length === 0) return { result: { unallocated } };
@@ -79,7 +72,7 @@ async function releaseInBlock(
     await counts.read(holders);
     try {
       const neverUsed = options.every((option) => option.neverUsed === true);
-      const block = await releaseOrdinals(context, view, stored, { ordinals, newSequence: stored.value.sequenceNumber, neverUsed });
+      const block = await releaseOrdinals(operation, stored, { ordinals, newSequence: stored.value.sequenceNumber, neverUsed });
       counts.released(block, holders);
       return { result: { unallocated, block } };
     } catch (error) {
@@ -94,14 +87,14 @@ async function releaseInBlock(
  * only a count as it was before may be lowered by arithmetic (handle.ts).
  */
 class HandleCounts {
-  readonly #context: Context;
+  readonly #operation: Operation;
   readonly #isListed: boolean;
   readonly #stored = new Map<string, Promise<Versioned<Handle> | undefined>>();
   readonly #lowered = new Map<string, { readonly cidr: string; readonly released: number; readonly left: number }[]>();
   #list: Promise<readonly Versioned<Handle>[]> | undefined;
 
-  constructor(context: Context, addresses: number) {
-    this.#context = context;
+  constructor(operation: Operation, addresses: number) {
+    this.#operation = operation;
     this.#isListed = addresses >= LIST_HANDLES_FROM;
   }
 
@@ -118,7 +111,7 @@ class HandleCounts {
     }
   }
 
-  async lower(signal: AbortSignal | undefined): Promise<void> {
+  async lower(): Promise<void> {
     for (const [handle, blocks] of this.#lowered) {
       const stored = await this.#stored.get(handle);
       if (stored === undefined) continue;
@@ -126,13 +119,13 @@ class HandleCounts {
       // A count below what the block records: the handle has been raised since it was read.
       const isOutdated = counts.some(({ count, left }) => count < left);
       const lowered = Object.fromEntries(counts.map(({ cidr, count }) => [cidr, count]));
-      if (!isOutdated && (await putCounts(this.#context.datastore.handles, handle, stored, lowered))) continue;
-      for (const { cidr } of blocks) await settle(this.#context, handle, cidr, signal);
+      if (!isOutdated && (await putCounts(this.#operation.datastore.handles, handle, stored, lowered))) continue;
+      for (const { cidr } of blocks) await settle(this.#operation, handle, cidr);
     }
   }
 
   async #read(handle: string): Promise<Versioned<Handle> | undefined> {
-    const { handles } = this.#context.datastore;
+    const { handles } = this.#operation.datastore;
     if (!this.#isListed) return handles.get(handle);
     this.#list ??= handles.list();
     return (await this.#list).find((stored) => sanitised(stored.value.id) === handle);

@@ -4,9 +4,9 @@ import type { BlockOwner, Versioned } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { Block, BlockAffinity } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
-import { familyOf, hasCooling, isEmpty, isOwnedBy, nextSequence, normalise, prefixOf, withoutOwner } from "./block.ts";
+import { familyOf, isEmpty, isOwnedBy, nextSequence, prefixOf, withoutOwner } from "./block.ts";
 import { putState, removeAffinity } from "./claim.ts";
-import { AGAIN, type Context, retry, type Try, type View } from "./operation.ts";
+import { AGAIN, type Operation, type Try } from "./operation.ts";
 import { enabledPools, selectsNode } from "./pools.ts";
 
 export interface AffinityRelease {
@@ -22,29 +22,29 @@ export interface AffinityRelease {
  * @returns false when there is no affinity: nothing was done
  * @throws TortieError `block-not-empty`, `block-claimed`
  */
-export function releaseAffinity(context: Context, view: View, release: AffinityRelease, signal: AbortSignal | undefined): Promise<boolean> {
+export function releaseAffinity(operation: Operation, release: AffinityRelease): Promise<boolean> {
   let wasMarked = false;
-  return retry(context, signal, `block ${release.cidr}`, async () => {
+  return operation.retry(`block ${release.cidr}`, async () => {
     try {
-      const { affinities, blocks } = context.datastore;
+      const { affinities, blocks } = operation.datastore;
       const affinity = await affinities.get(release);
       const block = await blocks.get(release.cidr);
       if (affinity === undefined) return { result: false };
       if (block === undefined) {
-        await removeAffinity(context, affinity);
+        await removeAffinity(operation, affinity);
         return { result: true };
       }
       try {
-        await refuse(context, view, release, affinity, block);
+        await refuse(operation, release, affinity, block);
       } catch (error) {
         // Our mark of an earlier try must not stay: routing goes on by it, and the owner would have to claim the block anew.
-        if (wasMarked && affinity.value.state === "pendingDeletion") await unmark(context, affinity);
+        if (wasMarked && affinity.value.state === "pendingDeletion") await unmark(operation, affinity);
         throw error;
       }
-      const marked = await mark(context, affinity);
+      const marked = await mark(operation, affinity);
       if (marked === undefined) return AGAIN;
       wasMarked = true;
-      return await giveUp(context, view, release, marked, block);
+      return await giveUp(operation, release, marked, block);
     } catch (error) {
       if (!isDatastoreFailure(error, "conflict", "not-found")) throw error;
       return AGAIN;
@@ -57,79 +57,60 @@ export function releaseAffinity(context: Context, view: View, release: AffinityR
  * before it writes the block, so what is about to happen to the block fails if such a claim came between.
  * @returns `undefined` when one did
  */
-async function mark(context: Context, affinity: Versioned<BlockAffinity>): Promise<Versioned<BlockAffinity> | undefined> {
-  if (affinity.value.state !== "pendingDeletion") return putState(context, affinity, "pendingDeletion");
-  const now = await context.datastore.affinities.get(affinity.value);
+async function mark(operation: Operation, affinity: Versioned<BlockAffinity>): Promise<Versioned<BlockAffinity> | undefined> {
+  if (affinity.value.state !== "pendingDeletion") return putState(operation, affinity, "pendingDeletion");
+  const now = await operation.datastore.affinities.get(affinity.value);
   return now?.revision === affinity.revision ? now : undefined;
 }
 
 async function refuse(
-  context: Context,
-  view: View,
+  operation: Operation,
   { owner, cidr, mustBeEmpty, sequenceNumber }: AffinityRelease,
   affinity: Versioned<BlockAffinity>,
   { value: block }: Versioned<Block>,
 ): Promise<void> {
   if (!isOwnedBy(block, owner)) {
-    await removeAffinity(context, affinity);
+    await removeAffinity(operation, affinity);
     throw new TortieError("block-claimed", `block ${cidr} does not belong to ${owner.type}:${owner.name} any more`);
   }
   if (sequenceNumber !== undefined && block.sequenceNumber !== sequenceNumber) {
     throw new TortieError("block-claimed", `block ${cidr} has been written since it was seen empty`);
   }
-  if (mustBeEmpty && !isEmpty(await cooled(context, view, block))) {
+  if (mustBeEmpty && !isEmpty(await operation.cooled(block))) {
     throw new TortieError("block-not-empty", `block ${cidr} is not empty`);
   }
 }
 
 async function giveUp(
-  context: Context,
-  view: View,
+  operation: Operation,
   { cidr }: AffinityRelease,
   marked: Versioned<BlockAffinity>,
   block: Versioned<Block>,
 ): Promise<Try<boolean>> {
-  const { blocks } = context.datastore;
-  const current = await cooled(context, view, block.value);
+  const { blocks } = operation.datastore;
+  const current = await operation.cooled(block.value);
   if (isEmpty(current)) await blocks.delete(cidr, block.revision);
-  else await blocks.update(cidr, nextSequence(withoutOwner(current), context.clock.nowNs()), block.revision);
-  await removeAffinity(context, marked);
+  else await blocks.update(cidr, nextSequence(withoutOwner(current), operation.clock.nowNs()), block.revision);
+  await removeAffinity(operation, marked);
   return { result: true };
 }
 
-async function unmark(context: Context, affinity: Versioned<BlockAffinity>): Promise<void> {
+async function unmark(operation: Operation, affinity: Versioned<BlockAffinity>): Promise<void> {
   try {
-    await putState(context, affinity, "confirmed");
+    await putState(operation, affinity, "confirmed");
   } catch (error) {
     if (!isDatastoreFailure(error, "conflict", "not-found")) throw error;
   }
-}
-
-/** The block with what has finished cooling set free; the configuration is read only when something cools. */
-export async function normalised(context: Context, view: View, block: Block): Promise<Block> {
-  if (!hasCooling(block)) return block;
-  return normalise(block, (await view.configuration()).ipCooldownSeconds, context.clock.nowMs());
-}
-
-/** The same for a block that is to be given up, whatever the configuration is worth. */
-async function cooled(context: Context, view: View, block: Block): Promise<Block> {
-  return hasCooling(block) ? normalise(block, await view.cooldownForRelease(context.log), context.clock.nowMs()) : block;
 }
 
 /**
  * Gives up those of the owner's blocks that are empty and not for this node any more. Never fails because of what it finds: the
  * request that comes across them has other things to do.
  */
-export async function releaseDeselected(
-  context: Context,
-  view: View,
-  owner: BlockOwner,
-  cidrs: readonly string[],
-  signal: AbortSignal | undefined,
-): Promise<void> {
+export async function releaseDeselected(operation: Operation, owner: BlockOwner, cidrs: readonly string[]): Promise<void> {
   for (const cidr of cidrs) {
     try {
-      if (await isDeselected(view, owner, cidr)) await releaseAffinity(context, view, { owner, cidr, mustBeEmpty: true }, signal);
+      if (await isDeselected(operation, owner, cidr)) await releaseAffinity(operation, { owner, cidr, mustBeEmpty: true });
     } catch (error) {
       if (!(error instanceof TortieError)) throw error;
     }
@@ -137,23 +118,18 @@ export async function releaseDeselected(
 }
 
 /** All of the owner's blocks, for who comes by without a request of his own. */
-export async function releaseAllDeselected(
-  context: Context,
-  view: View,
-  owner: BlockOwner,
-  signal: AbortSignal | undefined,
-): Promise<void> {
+export async function releaseAllDeselected(operation: Operation, owner: BlockOwner): Promise<void> {
   for (const family of [4, 6] as const) {
-    const listed = await context.datastore.affinities.listByOwner(owner, family);
+    const listed = await operation.datastore.affinities.listByOwner(owner, family);
     const cidrs = listed.map(({ value }) => value.cidr);
-    await releaseDeselected(context, view, owner, cidrs, signal);
+    await releaseDeselected(operation, owner, cidrs);
   }
 }
 
-async function isDeselected(view: View, owner: BlockOwner, cidr: string): Promise<boolean> {
+async function isDeselected(operation: Operation, owner: BlockOwner, cidr: string): Promise<boolean> {
   if (owner.type !== "host") return false;
   const prefix = prefixOf(cidr);
-  const pool = (await enabledPools(view, familyOf(cidr))).find((candidate) => covers(candidate.prefix, prefix));
+  const pool = (await enabledPools(operation, familyOf(cidr))).find((candidate) => covers(candidate.prefix, prefix));
   if (pool === undefined) return false;
-  return !(await selectsNode(pool.pool, () => view.nodeLabels(owner)));
+  return !(await selectsNode(pool.pool, () => operation.nodeLabels(owner)));
 }

@@ -11,7 +11,7 @@ import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { Block } from "../../lib/datastore/resources.ts";
 import { holderOf, isEmpty, nextSequence, normalise, ordinalsOf, prefixOf, release, sequenceOf } from "./block.ts";
 import { countedIn, putCounts } from "./handle.ts";
-import { AGAIN, type Context, retry, type View } from "./operation.ts";
+import { AGAIN, type Operation } from "./operation.ts";
 import { hasOwners, unexpectedOwner } from "./owners.ts";
 import { releaseDeselected } from "./release-affinity.ts";
 import type { HandleReleaseOptions, ReleaseByHandleResult } from "./types.ts";
@@ -21,30 +21,30 @@ interface HandleRelease extends HandleReleaseOptions {
 }
 
 /** Every block is tried, whatever another one does; the first failure is thrown at the end. */
-export async function releaseByHandle(context: Context, view: View, request: HandleRelease): Promise<ReleaseByHandleResult> {
-  const { handle, signal } = request;
+export async function releaseByHandle(operation: Operation, request: HandleRelease): Promise<ReleaseByHandleResult> {
+  const { handle } = request;
   const released: Address[] = [];
   const emptied = new Map<string, Block>();
   let found = false;
-  await retry(context, signal, `handle ${handle}`, async () => {
-    const stored = await context.datastore.handles.get(handle);
+  await operation.retry(`handle ${handle}`, async () => {
+    const stored = await operation.datastore.handles.get(handle);
     if (stored === undefined) return { result: undefined };
     found = true;
     const counts: Record<string, number> = {};
     const outcomes = await Promise.allSettled(
       Object.entries(stored.value.blocks).map(async ([cidr, count]) => {
-        const outcome = await releaseInBlock(context, view, request, cidr, count);
+        const outcome = await releaseInBlock(operation, request, cidr, count);
         counts[cidr] = outcome.left;
         released.push(...outcome.released);
         if (outcome.emptied !== undefined) emptied.set(cidr, outcome.emptied);
       }),
     );
-    const isDone = await putCounts(context.datastore.handles, handle, stored, counts);
+    const isDone = await putCounts(operation.datastore.handles, handle, stored, counts);
     for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
     return isDone ? { result: undefined } : AGAIN;
   });
   for (const [cidr, { affinity }] of emptied) {
-    if (affinity !== undefined && request.keepDeselected !== true) await releaseDeselected(context, view, affinity, [cidr], signal);
+    if (affinity !== undefined && request.keepDeselected !== true) await releaseDeselected(operation, affinity, [cidr]);
   }
   return { found, released };
 }
@@ -58,14 +58,13 @@ interface BlockOutcome {
 }
 
 function releaseInBlock(
-  context: Context,
-  view: View,
-  { handle, sequenceNumber, owners, isTheirs, signal }: HandleRelease,
+  operation: Operation,
+  { handle, sequenceNumber, owners, isTheirs }: HandleRelease,
   cidr: string,
   counted: number,
 ): Promise<BlockOutcome> {
-  return retry(context, signal, `block ${cidr}`, async () => {
-    const stored = await context.datastore.blocks.get(cidr);
+  return operation.retry(`block ${cidr}`, async () => {
+    const stored = await operation.datastore.blocks.get(cidr);
     if (stored === undefined) return { result: { released: [], left: 0 } };
     const block = stored.value;
     const held = ordinalsOf(block, handle);
@@ -75,17 +74,17 @@ function releaseInBlock(
         unexpectedOwner(holderOf(block, ordinal), owners) === undefined &&
         (isTheirs === undefined || hasOwners(holderOf(block, ordinal), isTheirs)),
     );
-    const left = countedIn(block, handle, context.datastore.traits) - wanted.length;
+    const left = countedIn(block, handle, operation.datastore.traits) - wanted.length;
     try {
       if (wanted.length > 0) {
-        const now = await releaseOrdinals(context, view, stored, { ordinals: wanted });
+        const now = await releaseOrdinals(operation, stored, { ordinals: wanted });
         const prefix = prefixOf(cidr);
         const released = wanted.map((ordinal) => addressAt(prefix, ordinal));
         const emptied = now.affinity !== undefined && isEmpty(now) ? { emptied: now } : {};
         return { result: { released, left, ...emptied } };
       }
       // The handle counts what is not there: somebody died, or is about to write. Writing the block stops the latter.
-      if (left !== counted) await context.datastore.blocks.update(cidr, nextSequence(block, context.clock.nowNs()), stored.revision);
+      if (left !== counted) await operation.datastore.blocks.update(cidr, nextSequence(block, operation.clock.nowNs()), stored.revision);
       return { result: { released: [], left } };
     } catch (error) {
       if (isDatastoreFailure(error, "conflict", "not-found")) return AGAIN;
@@ -112,18 +111,17 @@ const LONG_AGO_MS = 0;
  * @throws DatastoreError `conflict`, `not-found`: nothing was released
  */
 export async function releaseOrdinals(
-  context: Context,
-  view: View,
+  operation: Operation,
   { value, revision }: Versioned<Block>,
   { ordinals, newSequence, neverUsed = false }: OrdinalRelease,
 ): Promise<Block> {
-  const { blocks } = context.datastore;
-  const cooldown = await view.cooldownForRelease(context.log);
-  const now = context.clock.nowMs();
+  const { blocks } = operation.datastore;
+  const cooldown = await operation.cooldownForRelease();
+  const now = operation.clock.nowMs();
   const changed = normalise(release(value, ordinals, neverUsed ? LONG_AGO_MS : now, newSequence), cooldown, now);
   if (changed.affinity === undefined && isEmpty(changed)) {
     await blocks.delete(value.cidr, revision);
     return changed;
   }
-  return (await blocks.update(value.cidr, nextSequence(changed, context.clock.nowNs()), revision)).value;
+  return (await blocks.update(value.cidr, nextSequence(changed, operation.clock.nowNs()), revision)).value;
 }

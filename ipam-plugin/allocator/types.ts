@@ -2,7 +2,6 @@
 import type { Address, Family, Prefix } from "../../lib/addresses/address.ts";
 import type { BlockOwner, Versioned } from "../../lib/datastore/datastore.ts";
 import type { Block } from "../../lib/datastore/resources.ts";
-import type { View } from "./operation.ts";
 
 /** What the addresses are for: decides which pools qualify (I§2.7, I§3.2). */
 export type PoolUse = "Workload" | "Tunnel" | "LoadBalancer";
@@ -24,8 +23,6 @@ export interface AutoAssignRequest {
   readonly use: PoolUse;
   /** Namespace whose labels meet the namespace selectors; read only when a pool has one. */
   readonly namespace?: string;
-  /** What the caller has read before, made for the same owner and namespace. */
-  readonly view?: View;
   /** Affine blocks per host and family; the smaller of this and the configuration counts; absent or 0: no limit of the request's own. */
   readonly perRequestBlockLimit?: number;
   /** At most so many addresses a family on this handle (KubeVirt, I§3.9); absent or 0: no limit. */
@@ -34,7 +31,6 @@ export interface AutoAssignRequest {
   readonly mustBeNew?: boolean;
   /** Ordinals kept from use in new IPv4 blocks, Windows only (I§3.10). */
   readonly reserve?: HostReserve;
-  readonly signal?: AbortSignal;
 }
 
 /** Windows: so many ordinals at the start and end of a new block are the host's (I§3.10). */
@@ -81,10 +77,8 @@ export interface AssignIpRequest {
   /** Absent when it does not matter which pool (I§3.11). */
   readonly use?: PoolUse;
   readonly perHandleLimit?: number;
-  /** As of an AutoAssignRequest. */
+  /** Refuse, with HandleExistsError, when there is such a handle already. */
   readonly mustBeNew?: boolean;
-  readonly view?: View;
-  readonly signal?: AbortSignal;
 }
 
 export interface ReleaseOptions {
@@ -101,10 +95,7 @@ export interface ReleaseOptions {
   readonly neverUsed?: boolean;
 }
 
-export interface GiveBackOptions extends Pick<ReleaseOptions, "owners" | "neverUsed"> {
-  /** What the caller has read before. */
-  readonly view?: View;
-}
+export type GiveBackOptions = Pick<ReleaseOptions, "owners" | "neverUsed">;
 
 export interface HandleReleaseOptions {
   /** Only allocations with this number. */
@@ -115,9 +106,6 @@ export interface HandleReleaseOptions {
   readonly isTheirs?: (owner: OwnerAttributes) => boolean;
   /** Whether the node is still selected for a block that becomes empty is left to `releaseDeselected` to find out (I§4.1.4). */
   readonly keepDeselected?: boolean;
-  /** What the caller has read before. */
-  readonly view?: View;
-  readonly signal?: AbortSignal;
 }
 
 export interface ReleaseIpsResult {
@@ -138,7 +126,6 @@ export interface ReleaseByHandleResult {
 export interface ReleaseAffinityOptions {
   /** Refuse, with an error, a block that still has addresses. */
   readonly mustBeEmpty: boolean;
-  readonly signal?: AbortSignal;
 }
 
 export interface ClaimAffinityResult {
@@ -156,7 +143,6 @@ export interface EnsureBlockRequest {
   readonly use: PoolUse;
   readonly namespace?: string;
   readonly reserve?: HostReserve;
-  readonly signal?: AbortSignal;
 }
 
 export interface HeldAddress {

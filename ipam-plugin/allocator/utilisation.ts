@@ -2,14 +2,14 @@
 import { addressAt, covers, formatPrefix, type Prefix, sizeOf } from "../../lib/addresses/address.ts";
 import type { Block } from "../../lib/datastore/resources.ts";
 import { holderOf, isFree, prefixOf } from "./block.ts";
-import type { View } from "./operation.ts";
+import type { Operation } from "./operation.ts";
 import { usable } from "./pools.ts";
 import type { Reservations } from "./reservations.ts";
 import type { BlockUtilisation, PoolUtilisation, Utilisation } from "./types.ts";
 
 /** Pools by name, with the blocks that lie in each (a block of a nested pool counts for the outer one too, I§3.2). */
-export async function utilisation(view: View): Promise<readonly PoolUtilisation[]> {
-  const [pools, blocks, reservations] = await Promise.all([view.pools(), view.blocks(), view.reservations()]);
+export async function utilisation(operation: Operation): Promise<readonly PoolUtilisation[]> {
+  const [pools, blocks, reservations] = await Promise.all([operation.pools(), operation.blocks(), operation.reservations()]);
   return usable(pools).map(({ pool, prefix, cidr }) => {
     const inside = blocks.filter(({ value }) => covers(prefix, prefixOf(value.cidr)));
     const figures = inside.map(({ value }) => blockFigures(value, reservations));

@@ -44,7 +44,7 @@ export async function assignToMachine(
   const { identity } = request.workload;
   const machine = await machineOf(virtualMachines, { namespace: identity.namespace, name: identity.pod }, request.network);
   if (machine === undefined) return undefined;
-  if (await persistsAddresses(() => services.allocator.view().configuration(), services))
+  if (await persistsAddresses(() => services.allocator.begin().configuration(), services))
     return new MachineAdd(request, machine, assign, services).run();
   if (!machine.isMigrationTarget) return undefined;
   throw new TortieError(

@@ -18,18 +18,23 @@ import { persistsAddresses } from "./persistence.ts";
  *
  * @throws TortieError `owner-conflict`; DatastoreError
  */
-export async function leaveMachine({ identity }: Workload, network: string, release: Release, services: IpamServices): Promise<void> {
+export async function leaveMachine(
+  { identity }: Workload,
+  network: string,
+  { operation, keepDeselected }: Release,
+  services: IpamServices,
+): Promise<void> {
   const { allocator, datastore, log } = services;
   const { namespace, pod } = identity;
   if (!datastore.traits.hasVirtualMachines) return;
   const machine = await leftMachineOf(datastore.virtualMachines, { namespace, name: pod }, network);
   if (machine === undefined) return;
-  const left = await dropOwnership(allocator, machine.handle, { namespace, pod }, release.signal);
+  const left = await dropOwnership(allocator, machine.handle, { namespace, pod }, operation);
   if (left.length === 0) return;
   // Addresses from a time when virtual machines kept them go with the last pod as well.
-  if (!machine.isEnding && (await persistsAddresses(() => release.view.configuration(), services))) return;
+  if (!machine.isEnding && (await persistsAddresses(() => operation.configuration(), services))) return;
   if (!(await isDeserted(allocator, machine.handle, left))) return;
   // Not what another pod of the virtual machine has taken over this instant.
-  await allocator.releaseByHandle(machine.handle, { ...release, owners: { active: {}, alternate: {} } });
+  await allocator.releaseByHandle(machine.handle, { keepDeselected, owners: { active: {}, alternate: {} } }, operation);
   log.info(`released handle ${machine.handle}: its virtual machine is deleted, or keeps no addresses`);
 }

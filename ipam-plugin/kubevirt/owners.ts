@@ -1,7 +1,7 @@
 /** The owners of a machine's addresses: the pod it runs in, and the pod it is about to move to (I§1.9). */
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { WorkloadIdentity } from "../../lib/workload/identity.ts";
-import type { Allocator, HeldAddress, OwnerAttributes } from "../allocator/allocator.ts";
+import type { Allocator, HeldAddress, Operation, OwnerAttributes } from "../allocator/allocator.ts";
 
 export type OwnerKind = "active" | "alternate";
 
@@ -22,7 +22,7 @@ export async function takeOwnership(
   attributes: OwnerAttributes,
   signal: AbortSignal,
 ): Promise<(() => Promise<void>) | undefined> {
-  const now = await unlessOvertaken(() => allocator.setOwnerAttributes(held, handle, { [kind]: attributes }, {}, signal));
+  const now = await unlessOvertaken(() => allocator.setOwnerAttributes(held, handle, { [kind]: attributes }, {}, { signal }));
   if (now === undefined) return undefined;
   const before = ownerOf(held, kind);
   return async () => {
@@ -41,7 +41,7 @@ export async function dropOwnership(
   allocator: Allocator,
   handle: string,
   pod: Pick<WorkloadIdentity, "namespace" | "pod">,
-  signal: AbortSignal,
+  operation: Operation,
 ): Promise<readonly HeldAddress[]> {
   const mine = { namespace: pod.namespace, pod: pod.pod };
   for (let tries = 1; tries <= MOST_TRIES; tries++) {
@@ -52,7 +52,7 @@ export async function dropOwnership(
       const now =
         kind === undefined
           ? address
-          : await unlessOvertaken(() => allocator.setOwnerAttributes(address, handle, { [kind]: null }, { [kind]: mine }, signal));
+          : await unlessOvertaken(() => allocator.setOwnerAttributes(address, handle, { [kind]: null }, { [kind]: mine }, operation));
       if (now !== undefined) left.push(now);
     }
     if (left.length === held.length && !left.some((address) => isOwnedBy(address, "alternate", mine))) return left;

@@ -1,6 +1,13 @@
 /** A cluster in memory for tests of the allocator: pools, nodes, a clock that stands still, and a count of the calls to the store. */
 
-import { Allocator, type AutoAssignRequest, type AutoAssignResult, type FamilyAssignment } from "../../ipam-plugin/allocator/allocator.ts";
+import {
+  Allocator,
+  type AssignIpRequest,
+  type AutoAssignRequest,
+  type AutoAssignResult,
+  type FamilyAssignment,
+  type Within,
+} from "../../ipam-plugin/allocator/allocator.ts";
 import { type Address, formatPrefix, parseAddress } from "../../lib/addresses/address.ts";
 import type { BlockOwner, Datastore } from "../../lib/datastore/datastore.ts";
 import type { Block, BlockAffinity, IPPool, IpamConfiguration } from "../../lib/datastore/resources.ts";
@@ -123,16 +130,16 @@ export class Cluster {
 
   autoAssign(node: string, handle: string, changes: Partial<AutoAssignRequest> = {}): Promise<AutoAssignResult> {
     const count6 = changes.count6 ?? 0;
-    return this.allocator.autoAssign({
+    const request: AutoAssignRequest = {
       count4: count6 > 0 ? 0 : 1,
       count6,
       handle,
       attributes: { node },
       owner: host(node),
       use: "Workload",
-      view: this.allocator.view({ owner: changes.owner ?? host(node), namespace: changes.namespace, mayBeOld: true }),
       ...changes,
-    });
+    };
+    return this.allocator.autoAssign(request, { mayBeOld: true });
   }
 
   /** IPv4 addresses with prefix lengths; throws what stopped the assignment. */
@@ -142,9 +149,9 @@ export class Cluster {
     return addressesOf(ipv4);
   }
 
-  async assignIp(node: string, handle: string, text: string, changes: Partial<Parameters<Allocator["assignIp"]>[0]> = {}): Promise<string> {
+  async assignIp(node: string, handle: string, text: string, changes: Partial<AssignIpRequest> = {}, within?: Within): Promise<string> {
     const request = { address: address(text), handle, attributes: { node }, owner: host(node), ...changes };
-    return formatPrefix((await this.allocator.assignIp(request)).prefix);
+    return formatPrefix((await this.allocator.assignIp(request, within)).prefix);
   }
 
   async block(cidr: string): Promise<Block | undefined> {

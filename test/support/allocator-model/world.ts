@@ -1,6 +1,6 @@
 /** A small cluster made from a seed: pools of a few blocks, a configuration, nodes that each do a few random things. */
 
-import { Allocator, type AutoAssignResult, type Clock, type View } from "../../../ipam-plugin/allocator/allocator.ts";
+import { Allocator, type AutoAssignResult, type Clock } from "../../../ipam-plugin/allocator/allocator.ts";
 import { isGone } from "../../../ipam-plugin/allocator/release-addresses.ts";
 import {
   type Address,
@@ -201,9 +201,8 @@ export class World {
     return {
       name: `assign to ${handle} and give back`,
       run: async (allocator, node) => {
-        const view = await this.#view(allocator, node);
-        const result = await this.#autoAssign(allocator, node, handle, 1, 1, view);
-        await allocator.giveBack(result, handle, { neverUsed: true, view });
+        const result = await this.#autoAssign(allocator, node, handle, 1, 1);
+        await allocator.giveBack(result, handle, { neverUsed: true });
       },
     };
   }
@@ -265,16 +264,9 @@ export class World {
     return {
       name: `assign to ${handle}, at most one`,
       run: async (allocator, { owner }) => {
-        const { ipv4 } = await allocator.autoAssign({
-          count4: 1,
-          count6: 0,
-          handle,
-          attributes: { node: owner.name },
-          owner,
-          use: "Workload",
-          perHandleLimit: 1,
-          view: allocator.view({ owner, mayBeOld: true }),
-        });
+        const attributes = { node: owner.name };
+        const request = { count4: 1, count6: 0, handle, attributes, owner, use: "Workload", perHandleLimit: 1 } as const;
+        const { ipv4 } = await allocator.autoAssign(request, { mayBeOld: true });
         this.model.observe();
         const held = [...this.model.held.values()].filter((holding) => holding.handle === handle).length;
         if (held > 1) throw new Error(`${handle} holds ${held} addresses, its limit is 1`);
@@ -350,27 +342,9 @@ export class World {
     };
   }
 
-  async #autoAssign(
-    allocator: Allocator,
-    node: Node,
-    handle: string,
-    count4: number,
-    count6: number,
-    view?: View,
-  ): Promise<AutoAssignResult> {
-    const { owner } = node;
+  #autoAssign(allocator: Allocator, { owner }: Node, handle: string, count4: number, count6: number): Promise<AutoAssignResult> {
     const attributes = { node: owner.name, timestamp: String(this.#containers) };
-    const reads = view ?? (await this.#view(allocator, node));
-    return allocator.autoAssign({ count4, count6, handle, attributes, owner, use: "Workload", view: reads });
-  }
-
-  /** Sometimes with lists that were read long before the turn comes: without the lock of the node nothing keeps others from writing. */
-  async #view(allocator: Allocator, { owner, memory }: Node): Promise<View> {
-    const view = allocator.view({ owner, mayBeOld: true });
-    if (memory !== undefined && this.#chance(0.5)) {
-      await Promise.allSettled([view.pools(), view.reservations(), view.affinities(4), view.affinities(6)]);
-    }
-    return view;
+    return allocator.autoAssign({ count4, count6, handle, attributes, owner, use: "Workload" }, { mayBeOld: true });
   }
 
   #hold({ holds }: Node, handle: string, { ipv4, ipv6 }: AutoAssignResult): void {

@@ -198,7 +198,7 @@ describe("a time limit", () => {
       controller.abort(new Error("90 s are over"));
       return "conflict";
     };
-    await expect(cluster.assignIp("node-a", "c1", "10.0.0.9", { signal: controller.signal })).rejects.toThrow("90 s are over");
+    await expect(cluster.assignIp("node-a", "c1", "10.0.0.9", {}, { signal: controller.signal })).rejects.toThrow("90 s are over");
     expect(await cluster.handles()).toEqual({});
   });
 });

@@ -5,12 +5,12 @@ import { emptyBlock, sampleAffinity } from "../../../support/samples.ts";
 const POOL = "10.0.0.0/24";
 const FIRST = "10.0.0.0/26";
 
-/** A cluster and a view of node-a that has listed everything already, as an ADD does that then waits for the node's lock. */
-async function waiting(setup: ClusterSetup = {}) {
+/** A cluster whose allocator has listed everything already, as for an ADD that then waits for the node's lock. */
+async function waiting(setup: ClusterSetup = {}): Promise<Cluster> {
   const cluster = await Cluster.create(setup);
-  const view = cluster.allocator.view({ owner: host("node-a"), mayBeOld: true });
-  await Promise.all([view.pools(), view.reservations(), view.affinities(4)]);
-  return { cluster, view };
+  const operation = cluster.allocator.begin({ owner: host("node-a"), mayBeOld: true });
+  await Promise.all([operation.pools(), operation.reservations(), operation.affinities(4)]);
+  return cluster;
 }
 
 function owning(setup: ClusterSetup = {}): ClusterSetup {
@@ -27,26 +27,26 @@ describe.each([
   ["in a store that answers from memory", true],
 ])("F1: an ADD that waited, %s,", (_store, hasMemory) => {
   it("gives no address of a pool that was disabled while it waited", async () => {
-    const { cluster, view } = await waiting(owning({ hasMemory }));
+    const cluster = await waiting(owning({ hasMemory }));
     await cluster.changePool("p0", { disabled: true });
     cluster.memory.hear("pool");
-    await expect(cluster.assign("node-a", "c1", 1, { view })).rejects.toMatchObject({ word: "pool-none" });
+    await expect(cluster.assign("node-a", "c1")).rejects.toMatchObject({ word: "pool-none" });
     expect(await cluster.handles()).toEqual({});
   });
 
   it("gives no address that was reserved while it waited", async () => {
-    const { cluster, view } = await waiting(owning({ hasMemory }));
+    const cluster = await waiting(owning({ hasMemory }));
     await cluster.datastore.reservations.create("r", { name: "r", reservedCIDRs: ["10.0.0.0/31"] });
     cluster.memory.hear("reservation");
-    expect(await cluster.assign("node-a", "c1", 1, { view })).toEqual(["10.0.0.2/26"]);
+    expect(await cluster.assign("node-a", "c1")).toEqual(["10.0.0.2/26"]);
   });
 
   it("claims no block of a pool that was deleted and made again with larger blocks, so that no address is given twice", async () => {
-    const { cluster, view } = await waiting({ hasMemory });
+    const cluster = await waiting({ hasMemory });
     await remake(cluster, 24);
     const given = new Set<string>();
     for (let pod = 0; pod < 4; pod++) {
-      given.add((await cluster.assign("node-a", `a${pod}`, 1, pod === 0 ? { view } : {}))[0]?.split("/")[0] ?? "");
+      given.add((await cluster.assign("node-a", `a${pod}`))[0]?.split("/")[0] ?? "");
       given.add((await cluster.assign("node-b", `b${pod}`))[0]?.split("/")[0] ?? "");
     }
     expect((await cluster.blocks()).map(({ cidr }) => cidr)).toEqual([POOL]);
@@ -89,7 +89,7 @@ describe("F8: a pool given by name", () => {
   it("is found though the memory does not know of it yet", async () => {
     const cluster = await Cluster.create({ hasMemory: true });
     await cluster.addPool("fresh", "10.1.0.0/24");
-    expect(await cluster.allocator.resolvePools(["fresh"], 4, cluster.allocator.view({ mayBeOld: true }))).toEqual(["10.1.0.0/24"]);
+    expect(await cluster.allocator.resolvePools(["fresh"], 4, cluster.allocator.begin({ mayBeOld: true }))).toEqual(["10.1.0.0/24"]);
     expect(await cluster.assign("node-a", "c1", 1, { ipv4Pools: ["fresh"] })).toEqual([expect.stringMatching(/^10\.1\.0\./)]);
   });
 

@@ -1,12 +1,12 @@
 import { AT_LIMIT, type Hold, type Holder, hold, settle, undoHold } from "../../../../ipam-plugin/allocator/handle.ts";
-import type { Context } from "../../../../ipam-plugin/allocator/operation.ts";
+import { Operation } from "../../../../ipam-plugin/allocator/operation.ts";
 import { Cluster } from "../../../support/cluster.ts";
 import { emptyBlock } from "../../../support/samples.ts";
 
 const CIDR = "10.0.0.0/26";
 
-function contextOf({ datastore }: Cluster): Context {
-  return { datastore, clock: { nowMs: () => 0, nowNs: () => 0n }, random: () => 0, sleep: async () => {}, log: () => {} };
+function operationOn({ datastore }: Cluster): Operation {
+  return new Operation({ datastore, clock: { nowMs: () => 0, nowNs: () => 0n }, random: () => 0, sleep: async () => {} });
 }
 
 function holder(handle: string, limit = 0): Holder {
@@ -14,7 +14,7 @@ function holder(handle: string, limit = 0): Holder {
 }
 
 async function held(cluster: Cluster, handle: string, count = 1): Promise<Hold> {
-  const outcome = await hold(contextOf(cluster), holder(handle), CIDR, count, undefined);
+  const outcome = await hold(operationOn(cluster), holder(handle), CIDR, count);
   if (outcome === AT_LIMIT) throw new Error("there is no limit here");
   return outcome;
 }
@@ -26,10 +26,10 @@ describe("the count of a handle", () => {
     expect(await cluster.handles()).toEqual({ c1: { [CIDR]: 1 } });
     const second = await held(cluster, "c1", 2);
     expect(await cluster.handles()).toEqual({ c1: { [CIDR]: 3 } });
-    await undoHold(contextOf(cluster), second);
+    await undoHold(operationOn(cluster), second);
     expect(await cluster.handles()).toEqual({ c1: { [CIDR]: 1 } });
     // The handle has been written since: what is true is found out.
-    await undoHold(contextOf(cluster), first);
+    await undoHold(operationOn(cluster), first);
     expect(await cluster.handles()).toEqual({});
   });
 
@@ -42,8 +42,8 @@ describe("the count of a handle", () => {
 
   it("has its limit in each family", async () => {
     const cluster = await Cluster.create();
-    const context = contextOf(cluster);
-    const raise = (cidr: string) => hold(context, holder("vm", 1), cidr, 1, undefined);
+    const operation = operationOn(cluster);
+    const raise = (cidr: string) => hold(operation, holder("vm", 1), cidr, 1);
     await raise(CIDR);
     expect(await raise("10.0.0.64/26")).toBe(AT_LIMIT);
     expect(await raise("fd00::/122")).not.toBe(AT_LIMIT);
@@ -55,7 +55,7 @@ describe("the count of a handle", () => {
     await cluster.allocator.releaseByHandle("vm");
     const seenByOther = await cluster.datastore.blocks.get(CIDR);
     await held(cluster, "vm");
-    await undoHold(contextOf(cluster), loser);
+    await undoHold(operationOn(cluster), loser);
     // Either the other's count is still there, or its grant fails, because the block is not what it has seen.
     const isCounted = (await cluster.handles()).vm !== undefined;
     const isCutOff = (await cluster.datastore.blocks.get(CIDR))?.revision !== seenByOther?.revision;
@@ -76,20 +76,20 @@ describe("settling a count", () => {
     ["raises", 1],
   ])("%s it to what the block records, and cuts off grants under way", async (_title, count) => {
     const cluster = await Cluster.create({ blocks: [twoOfC1], handles: { c1: { [CIDR]: count, "10.0.0.64/26": 1 } } });
-    await settle(contextOf(cluster), "c1", CIDR);
+    await settle(operationOn(cluster), "c1", CIDR);
     expect(await cluster.handles()).toEqual({ c1: { [CIDR]: 2, "10.0.0.64/26": 1 } });
     expect((await cluster.block(CIDR))?.sequenceNumber).toBe(twoOfC1.sequenceNumber + 1n);
   });
 
   it("writes nothing when it is right", async () => {
     const cluster = await Cluster.create({ blocks: [twoOfC1], handles: { c1: { [CIDR]: 2 } } });
-    await settle(contextOf(cluster), "c1", CIDR);
+    await settle(operationOn(cluster), "c1", CIDR);
     expect((await cluster.block(CIDR))?.sequenceNumber).toBe(twoOfC1.sequenceNumber);
   });
 
   it("makes a handle that is missing", async () => {
     const cluster = await Cluster.create({ blocks: [twoOfC1] });
-    await settle(contextOf(cluster), "c1", CIDR);
+    await settle(operationOn(cluster), "c1", CIDR);
     expect(await cluster.handles()).toEqual({ c1: { [CIDR]: 2 } });
   });
 });

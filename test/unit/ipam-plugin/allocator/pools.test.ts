@@ -1,5 +1,4 @@
 import type { PoolUse } from "../../../../ipam-plugin/allocator/allocator.ts";
-import { View } from "../../../../ipam-plugin/allocator/operation.ts";
 import { choosePools } from "../../../../ipam-plugin/allocator/pools.ts";
 import { Cluster, type ClusterSetup, host } from "../../../support/cluster.ts";
 
@@ -13,11 +12,11 @@ interface Wish {
 
 /** CIDRs in the order to try them, or the message of the refusal. */
 async function choose(setup: ClusterSetup, wish: Wish = {}): Promise<readonly string[] | string> {
-  const { datastore } = await Cluster.create(setup);
+  const { allocator } = await Cluster.create(setup);
   const node = wish.node ?? "node-a";
-  const view = new View(datastore, { owner: host(node), namespace: wish.namespace });
+  const operation = allocator.begin({ owner: host(node), namespace: wish.namespace });
   try {
-    const pools = await choosePools(view, {
+    const pools = await choosePools(operation, {
       family: wish.family ?? 4,
       requested: wish.requested ?? [],
       use: wish.use ?? "Workload",
@@ -174,20 +173,20 @@ describe("the choice of pools", () => {
   });
 
   it("says beside Calico's words which pools there are, or of which family there is none", async () => {
-    const { datastore } = await Cluster.create({ pools: { [A]: { allowedUses: ["Tunnel"] }, [B]: { allowedUses: ["Tunnel"] } } });
+    const { allocator } = await Cluster.create({ pools: { [A]: { allowedUses: ["Tunnel"] }, [B]: { allowedUses: ["Tunnel"] } } });
     const refused = (family: 4 | 6) =>
-      choosePools(new View(datastore, { owner: host("node-a") }), { family, use: "Workload", host: "node-a", requested: [] });
+      choosePools(allocator.begin({ owner: host("node-a") }), { family, use: "Workload", host: "node-a", requested: [] });
     await expect(refused(4)).rejects.toMatchObject({ word: "pool-use", details: `allowedUses of p0 (${A}), p1 (${B})` });
     await expect(refused(6)).rejects.toMatchObject({ word: "pool-none", details: "no IPv6 pool is enabled" });
   });
 
   it("leaves out pools whose blocks are too small for what Windows reserves", async () => {
-    const { datastore } = await Cluster.create({ pools: { [A]: { blockSize: 30 }, [B]: { blockSize: 29 } } });
+    const { allocator } = await Cluster.create({ pools: { [A]: { blockSize: 30 }, [B]: { blockSize: 29 } } });
     const reserve = { start: 3, end: 1, handle: "windows-reserved-ipam-handle", note: "" };
     const request = { family: 4, use: "Workload", host: "node-a", reserve } as const;
-    const view = new View(datastore, { owner: host("node-a") });
-    expect((await choosePools(view, { ...request, requested: [B] })).map(({ cidr }) => cidr)).toEqual([B]);
-    await expect(choosePools(view, { ...request, requested: [A] })).rejects.toThrow("the given pool (10.1.0.0/24) does not exist");
+    const operation = allocator.begin({ owner: host("node-a") });
+    expect((await choosePools(operation, { ...request, requested: [B] })).map(({ cidr }) => cidr)).toEqual([B]);
+    await expect(choosePools(operation, { ...request, requested: [A] })).rejects.toThrow("the given pool (10.1.0.0/24) does not exist");
   });
 });
 
