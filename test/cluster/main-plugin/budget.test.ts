@@ -19,6 +19,8 @@ async function requestsOf(operation: () => Promise<unknown>): Promise<string[]> 
   );
 }
 
+const configurationsOf = (group: typeof LEGACY | typeof V3) => (group === LEGACY ? "ipamconfigs" : "ipamconfigurations");
+
 describe.each([LEGACY, V3] as const)("Requests of one operation, %s", (group) => {
   it("are ten for the ADD of an ordinary pod on a node that has a block", async () => {
     await using node = await PodNode.create(cluster, { group });
@@ -38,6 +40,37 @@ describe.each([LEGACY, V3] as const)("Requests of one operation, %s", (group) =>
       "list blockaffinities",
       "list ipreservations",
       "get ipamblocks/10-60-0-0-26",
+      "create ipamhandles",
+      "update ipamblocks/10-60-0-0-26",
+      "patch namespaces/test/pods/pod/status",
+    ]);
+  });
+
+  it("are eighteen for the first ADD of a node, which claims a block: three of them make sure of pools, node and reservations", async () => {
+    await using node = await PodNode.create(cluster, { group });
+    await node.pool("pool4", "10.60.0.0/26");
+    await node.pod("pod");
+    await node.sandbox();
+
+    const requests = await requestsOf(() => node.add());
+
+    expect(requests).toEqual([
+      "get clusterinformations/default",
+      "get namespaces/test/pods/pod",
+      "get namespaces/test",
+      "list ippools",
+      "list blockaffinities",
+      "list ipreservations",
+      // No block is known: from here on nothing may be from the server's memory.
+      "list blockaffinities",
+      `get ${configurationsOf(group)}/default`,
+      "get ipamblocks/10-60-0-0-26",
+      "list ippools", // F1
+      "get nodes/node1", // R2
+      "create blockaffinities",
+      "create ipamblocks",
+      "update blockaffinities/node1-10-60-0-0-26",
+      "list ipreservations", // F1
       "create ipamhandles",
       "update ipamblocks/10-60-0-0-26",
       "patch namespaces/test/pods/pod/status",
@@ -87,14 +120,13 @@ describe.each([LEGACY, V3] as const)("Requests of one operation, %s", (group) =>
     await node.pod("pod");
     await node.add();
 
-    const configurations = group === LEGACY ? "ipamconfigs" : "ipamconfigurations";
     const requests = await requestsOf(() => node.del());
     // The address is released last; in which order the release reads is its own business.
     expect(requests.slice(0, 2)).toEqual(["get clusterinformations/default", "patch namespaces/test/pods/pod/status"]);
     expect(requests.slice(2).sort()).toEqual([
       "delete ipamhandles/net1.c1",
       "get ipamblocks/10-60-0-0-26",
-      `get ${configurations}/default`,
+      `get ${configurationsOf(group)}/default`,
       "get ipamhandles/net1.c1",
       "get ipamhandles/test.pod",
       "update ipamblocks/10-60-0-0-26",

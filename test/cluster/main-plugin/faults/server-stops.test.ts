@@ -12,6 +12,10 @@ afterAll(async () => {
   await cluster[Symbol.asyncDispose]();
 });
 
+/** The request that announces the pod, in an ADD that claims its node's first block: which request is which is in ../budget.test.ts. */
+const LAST = 18;
+const FIRST_ADD = stopsAt(9, LAST, 12);
+
 /** A pod on a node of its own, which nothing but the node's name tells from the others. */
 interface Trial extends Stop {
   readonly call: PodCall;
@@ -75,6 +79,25 @@ async function expectUnannounced(node: PodNode, trials: readonly Trial[]): Promi
   expect(announced).toEqual(trials.map(() => ""));
 }
 
+/** Handle → addresses that the handles count, which may be more than the blocks have given away. */
+async function handleCounts(): Promise<ReadonlyMap<string, number>> {
+  const handles = (await cluster.list(V3, "ipamhandles")).map(({ spec }) => spec as { handleID: string; block: Record<string, bigint> });
+  return new Map(handles.map(({ handleID, block }) => [handleID, Object.values(block).reduce((sum, count) => sum + Number(count), 0)]));
+}
+
+/** Handle → addresses that the blocks have given to it. */
+async function addressCounts(): Promise<ReadonlyMap<string, number>> {
+  const counts = new Map<string, number>();
+  for (const { spec } of await cluster.list(V3, "ipamblocks")) {
+    const { allocations, attributes } = spec as { allocations: (number | null)[]; attributes: { handle_id: string }[] };
+    for (const index of allocations) {
+      const handle = index === null ? undefined : attributes[Number(index)]?.handle_id;
+      if (handle !== undefined) counts.set(handle, (counts.get(handle) ?? 0) + 1);
+    }
+  }
+  return counts;
+}
+
 describe("An API server that stops at any request", () => {
   it("of an ADD fails it, says which was not answered, leaves no link; the DEL takes away the rest", async () => {
     await using node = await PodNode.create(cluster);
@@ -104,9 +127,30 @@ describe("An API server that stops at any request", () => {
     await expectUnannounced(node, trials);
   });
 
+  it("of the first ADD of a node, which claims a block: whatever a block has given away its handle counts, and the DEL leaves nothing", async () => {
+    await using node = await PodNode.create(cluster, { group: V3 });
+    const trials = await trialsOf(node, FIRST_ADD);
+
+    expect(await runAll(node, "ADD", trials)).toEqual(trials.map(unreachable));
+
+    const counts = await handleCounts();
+    const addresses = await addressCounts();
+    const isGiven = ({ nth, isDone }: Stop) => nth === LAST || (nth === LAST - 1 && isDone);
+    expect([...addresses.keys()].sort()).toEqual(
+      trials
+        .filter(isGiven)
+        .map(({ call }) => `net1.${call.container}`)
+        .sort(),
+    );
+    for (const [handle, count] of addresses) expect([handle, counts.get(handle)]).toEqual([handle, count]);
+    await Promise.all(trials.map(({ call }) => node.del(call)));
+    await node.expectNothingLeft();
+    await expectUnannounced(node, trials);
+  });
+
   it("of the first ADD of a node, which claims a block: the node's next ADD finds everything in order", async () => {
     await using node = await PodNode.create(cluster, { group: V3 });
-    const trials = await trialsOf(node, stopsAt(9, 15, 10));
+    const trials = await trialsOf(node, FIRST_ADD);
 
     expect(await runAll(node, "ADD", trials)).toEqual(trials.map(unreachable));
 
@@ -114,7 +158,7 @@ describe("An API server that stops at any request", () => {
     await Promise.all(trials.map(({ call }) => node.add(call)));
     const held = await node.held();
     // What was announced counts as added, and every ADD of a pod takes an address.
-    const counts = trials.map(({ call, nth, isDone }) => [`net1.${call.container}`, nth === 15 && isDone ? 2 : 1]);
+    const counts = trials.map(({ call, nth, isDone }) => [`net1.${call.container}`, nth === LAST && isDone ? 2 : 1]);
     expect(Object.entries(held).map(([handle, { length }]) => [handle, length])).toEqual(expect.arrayContaining(counts));
     await Promise.all(trials.map(({ call }) => node.del(call)));
     await node.expectNothingLeft();
