@@ -24,6 +24,8 @@ export type Fault =
   | { readonly kind: "answer"; readonly status: number; readonly headers?: Readonly<Record<string, string>>; readonly message?: string }
   /** The proxy refuses, and shows the request that it refuses, as firewalls for the web and debugging proxies do. */
   | { readonly kind: "echo"; readonly status: number; readonly type: string; readonly write: (head: string) => string }
+  /** The answer is about something else: the server is asked for that instead. */
+  | { readonly kind: "mix-up"; readonly path: string }
   /** The test does something first, for instance changes an object; then the request goes on. */
   | { readonly kind: "before"; readonly action: () => unknown };
 
@@ -175,7 +177,7 @@ export class FaultProxy implements AsyncDisposable {
     if (fault?.kind === "delay") await pause(fault.ms);
     if (fault?.kind === "before") await fault.action();
     try {
-      const answer = await this.#ask(request, body);
+      const answer = await this.#ask(request, body, fault?.kind === "mix-up" ? fault.path : url);
       if (fault?.kind === "lose-answer") return void request.socket.destroy();
       seen.status = answer.status;
       respond(response, answer.status, answer.headers, answer.body);
@@ -197,14 +199,18 @@ export class FaultProxy implements AsyncDisposable {
   }
 
   /** The same request to the real server, on a connection of its own. */
-  #ask(request: IncomingMessage, body: Buffer): Promise<{ status: number; headers: IncomingMessage["headers"]; body: Buffer }> {
+  #ask(
+    request: IncomingMessage,
+    body: Buffer,
+    path: string,
+  ): Promise<{ status: number; headers: IncomingMessage["headers"]; body: Buffer }> {
     return new Promise((done, failed) => {
       const { connection: _connection, "transfer-encoding": _encoding, ...headers } = request.headers;
       const options = {
         host: "127.0.0.1",
         port: this.#cluster.port,
         method: request.method,
-        path: request.url,
+        path,
         headers: { ...headers, "content-length": String(body.length) },
         ca: readFileSync(this.#cluster.caPath),
         agent: false,

@@ -1,0 +1,82 @@
+/** F2: a pod's address is free only when nobody reads of it any more: link, then annotations, then address. */
+import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import type { FaultProxy } from "../../support/kubernetes/fault-proxy.ts";
+import { NAMESPACE, PodNode } from "../../support/kubernetes/pod-node.ts";
+
+let cluster: TestCluster;
+let proxy: FaultProxy;
+beforeAll(async () => {
+  cluster = await startCluster();
+  proxy = await cluster.proxy();
+});
+afterAll(async () => {
+  await cluster[Symbol.asyncDispose]();
+});
+
+async function added(): Promise<PodNode> {
+  proxy.clear();
+  const node = await PodNode.create(cluster, { via: proxy });
+  await node.pool("pool4", "10.60.0.0/26");
+  await node.pod("pod");
+  await node.add();
+  proxy.clear();
+  return node;
+}
+
+/** As a server whose administrator took the rights to `pods/status` away. */
+function refusePatches(): void {
+  proxy.on({ method: "PATCH", times: Number.POSITIVE_INFINITY }, { kind: "answer", status: 403, message: "no patches today" });
+}
+
+const COLLECT = { container: "", conf: { cniVersion: "1.1.0", "cni.dev/valid-attachments": [] } };
+
+describe("DEL of a pod", () => {
+  it("F2: takes its link, then its announcement, then its address", async () => {
+    await using node = await added();
+    const seen: unknown[] = [];
+    proxy.on(
+      { method: "PATCH" },
+      { kind: "before", action: async () => seen.push([await node.node.leftovers(), Object.keys(await node.held())]) },
+    );
+    proxy.on({ method: "PUT", path: "ipamblocks" }, { kind: "before", action: async () => seen.push((await node.annotations()).podIPs) });
+
+    await node.del();
+
+    expect(seen).toEqual([[{ links: [], routes: [] }, ["net1.c1"]], ""]);
+    await node.expectNothingLeft("pod");
+  });
+
+  it.each([
+    ["DEL", {}],
+    ["GC", COLLECT],
+  ])("F2, R5: by %s keeps the address while the pod announces it, and says why", async (command, call) => {
+    await using node = await added();
+    const announced = await node.annotations();
+    refusePatches();
+
+    expect(await node.refusal(command, call)).toContain("no patches today");
+
+    expect(await node.node.leftovers()).toEqual({ links: [], routes: [] });
+    expect(Object.keys(await node.held())).toEqual(["net1.c1"]);
+    expect(await node.annotations()).toEqual(announced);
+
+    proxy.clear();
+    expect(await node.call(command, call)).toMatchObject({ exit: 0 });
+    await node.expectNothingLeft("pod");
+  });
+
+  it("F2: releases the address of a pod that is gone, and of one that is another container's by now", async () => {
+    await using node = await added();
+    await cluster.remove("v1", "pods", "pod", NAMESPACE);
+    await node.del();
+    await node.expectNothingLeft();
+
+    await node.pod("pod");
+    await node.add();
+    const newer = { "cni.projectcalico.org/containerID": "newer", "cni.projectcalico.org/podIPs": "10.60.0.9/32" };
+    await node.pod("pod", { annotations: newer });
+    await node.del();
+    await node.expectNothingLeft();
+    expect(await node.annotations()).toMatchObject({ containerID: "newer", podIPs: "10.60.0.9/32" });
+  });
+});
