@@ -25,6 +25,7 @@ describe.each([LEGACY, V3] as const)("ADDs of two nodes at once, group %s", (gro
   it("get an address of each family each, from blocks that are claimed at the same moment, and leave nothing behind", async () => {
     // Four blocks in each family, which both nodes claim as they go.
     await world.reset(group, { p4: { cidr: "10.50.0.0/27", blockSize: 29 }, p6: { cidr: "fd00:50::/123", blockSize: 125 } });
+    for (const name of ["node-0", "node-1"]) await world.cluster.createNode(name);
     const calls = Array.from({ length: PROCESSES }, (_, n) => callOf(n));
     const answers = await Promise.all(calls.map((call) => world.add(call)));
     expect(answers.filter(({ exit }) => exit !== 0)).toEqual([]);

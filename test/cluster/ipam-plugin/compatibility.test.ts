@@ -39,8 +39,10 @@ describe.each([LEGACY, V3] as const)("what Calico has written, group %s", (group
     ["a handle in capitals", "Net1.CID1", "Net1.CID1"],
     ["a handle that ends with a carriage return and more", "net1.cid1\r\n", "net1.cid1"],
   ])("is released under %s", async (_what, id, handle) => {
-    await heldAddress(id, {}, handle);
     const isPods = handle === "default.old-0";
+    // By a handle that is the container's id alone, a container that is no pod's releases nothing of a pod (M1).
+    const secondary = handle === "cid1" ? { node: NODE } : owner;
+    await heldAddress(id, { attributes: [{ handle_id: id, secondary }] }, handle);
     const conf = handle === "Net1.CID1" ? { conf: { name: "Net1" }, container: "CID1" } : {};
     expect(await world.del({ ...conf, ...(isPods ? { pod: "old-0" } : {}) })).toEqual(DONE);
     expect(await world.handles()).toEqual([]);

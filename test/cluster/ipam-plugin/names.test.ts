@@ -65,9 +65,18 @@ describe("an ADD on Kubernetes", () => {
 });
 
 describe("the objects of Kubernetes that an ADD needs", () => {
-  it("are none for a pool that selects every node and namespace", async () => {
+  it("are none for an address of a block that the node has, of a pool that selects every node and namespace", async () => {
+    await world.add({ container: "earlier" });
     await world.cluster.remove("v1", "nodes", "node-a");
     expect(await world.add({ args: "IgnoreUnknown=1;K8S_POD_NAME=a;K8S_POD_NAMESPACE=nowhere" })).toMatchObject({ exit: 0 });
+  });
+
+  it("R2: are the node's own before it gets a block, which nobody would route otherwise", async () => {
+    await world.cluster.remove("v1", "nodes", "node-a");
+    expect(await world.add()).toMatchObject({ exit: 1, msg: expect.stringContaining("resource does not exist: Node(node-a)") });
+    expect([await world.blocks(), await world.list("blockaffinities"), await world.handles()]).toEqual([[], [], []]);
+    await world.cluster.createNode("node-a");
+    expect(await world.add()).toMatchObject({ exit: 0 });
   });
 
   it("are named when they are missing: the namespace, the node", async () => {
