@@ -12,7 +12,7 @@ const CONFIGURATIONS = "/etc/cni/net.d";
 
 /**
  * Must come before the program starts a thread (lib/system/privileges.ts). A kernel or a sandbox that refuses fails nothing.
- * @param executesOthers a program of somebody else's inherits what is left, and may need more
+ * @param executesOthers another plugin's program inherits the remaining privileges and may need more
  */
 export function takeLeastPrivilege(config: Pick<NetworkConfig, "dropPrivileges">, executesOthers: boolean, log: Logger): void {
   try {

@@ -5,8 +5,7 @@
 import type { Environment } from "../lib/cni/environment.ts";
 import { renderError } from "../lib/cni/error-output.ts";
 import { CNI_VERSIONS, type CniRequest } from "../lib/cni/protocol.ts";
-import { readCall } from "../lib/cni/request.ts";
-import { readStandardInput } from "../lib/cni/stdin.ts";
+import { readCall, readStandardInput } from "../lib/cni/request.ts";
 import { renderVersions } from "../lib/cni/version.ts";
 import { decodeNetworkConfig } from "../lib/config/decode.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
@@ -51,7 +50,7 @@ export async function runPlugin(plugin: Plugin, env: Environment): Promise<numbe
   }
 }
 
-/** The error goes to standard error where standard output takes nothing: closed, or a pipe that nobody reads any more. */
+/** The error goes to standard error where standard output cannot be written: closed, or a pipe without a reader. */
 function fail(error: string): void {
   try {
     print(error);

@@ -1,7 +1,7 @@
 /** The IPAM plugin, `tortie-ipam` or `calico-ipam`, called by a main plugin that is not in the same process (I§1). */
 import { createIpamServices } from "../ipam-plugin/services.ts";
 import type { Environment } from "../lib/cni/environment.ts";
-import { refuseOwnNamespace } from "../lib/cni/own-namespace.ts";
+import { refuseOwnNamespace } from "../lib/cni/request.ts";
 import { renderResult } from "../lib/cni/result.ts";
 import { ABSENT_VERSION } from "../lib/cni/version.ts";
 import { nodeName } from "../lib/config/node-name.ts";

@@ -21,7 +21,7 @@ const MAX_ALIAS_BYTES = 255;
 const MARK = "tortie:";
 /** Stands before a digest; no network name, container id or namespace has a ":". */
 const DIGEST_MARK = "sha256:";
-/** Enough of a pod's digest that nobody finds a second name with the same one: 128 bits. */
+/** 128 bits of a pod's digest: enough that no second name with the same digest can be found. */
 const POD_DIGITS = 32;
 
 const READABLE = /^tortie:([^/:]+)\/([^/:]+)\/([^/]+?)(?:\/(sha256:[0-9a-f]{32}|[^/:]+\/[^/]+))?$/;
@@ -51,7 +51,7 @@ export function parseAttachmentAlias(alias: string): AttachmentName | undefined 
   return { network, containerId, interfaceName, ...(isNamed ? { workload } : {}) };
 }
 
-/** Whether an alias is of our making: somebody's attachment has this link. */
+/** Whether Tortie wrote this alias, for any attachment. */
 export function isAttachmentAlias(alias: string): boolean {
   return alias.startsWith(MARK);
 }

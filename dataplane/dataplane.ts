@@ -9,7 +9,7 @@ import type { NodeState } from "./node-state.ts";
 
 export interface Dataplane {
   /**
-   * Makes the kernel hold `desired`. What it has made is gone again when it throws; later, whoever disposes of the link removes it.
+   * Makes the kernel hold `desired`. A failed call leaves nothing behind; disposing of the returned link removes it.
    * @throws TortieError naming the object that could not be made
    */
   apply(desired: DesiredState): Promise<AppliedLink>;
@@ -19,9 +19,9 @@ export interface Dataplane {
    * @throws TortieError `netns-missing`, `netns-invalid`
    */
   inspect(desired: DesiredState, recorded?: RecordedLink): Promise<readonly Difference[]>;
-  /** Removes one link. What is already gone counts as removed (C§4.7); what belongs to somebody else by now stays. */
+  /** Removes one link. A link that is gone counts as removed (C§4.7); a link that belongs to another attachment stays. */
   remove(link: AttachedLink | LinkOfAttachment): Promise<Removal>;
-  /** The links of this host that this project made and that can tell whose they are, and those that nobody finished making. */
+  /** The links of this host that carry a readable alias of Tortie's, and those whose creation was interrupted. */
   list(): Promise<readonly AttachedLink[]>;
   /** Makes the node hold `state`. Host ends are guarded only from then on, so it comes before a container can send. */
   applyNode(state: NodeState): Promise<void>;
@@ -59,11 +59,11 @@ export interface LinkOfAttachment {
 export interface AttachedLink {
   readonly hostInterface: string;
   readonly index: number;
-  /** Absent: nobody finished making it. A process that was killed leaves such a link; a running ADD has one for a millisecond. */
+  /** Absent: the link is unfinished. A killed process leaves such a link; a running ADD has one for a millisecond. */
   readonly owner?: AttachmentName;
 }
 
 export interface Removal {
-  /** Whose the link is by now, as the link says it; it was left alone. */
+  /** The present owner by the link's alias, when the link belongs to another attachment and was left alone. */
   readonly keptFor?: string;
 }

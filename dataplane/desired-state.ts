@@ -2,8 +2,7 @@
  * Everything the kernel must hold for one attachment, as plain data.
  *
  * ADD applies it, CHECK compares the kernel with it, repair applies the differences, `explain` prints it, tests build it by hand.
- * Nothing here knows Kubernetes, Calico or CNI, and nothing outside `dataplane/` knows how it is done. Addresses are values; whoever
- * prints a state passes `addressesAsText` to JSON.stringify.
+ * Nothing here knows Kubernetes, Calico or CNI, and nothing outside `dataplane/` knows how the kernel is told.
  */
 import type { Address, Prefix } from "../lib/addresses/address.ts";
 import type { AttachmentName } from "./alias.ts";
@@ -36,11 +35,11 @@ export interface HostEnd {
   readonly name: string;
   /** "ee:ee:ee:ee:ee:ee" (C§4.1). */
   readonly mac: string;
-  /** Whose the link is; it is written on the link, so that nobody needs to guess later. */
+  /** The attachment that owns the link, written as the link's alias. */
   readonly owner: AttachmentName;
   /**
    * Containers of the same workload, by its record: their links of this name are replaced too, even where the link itself does not name
-   * the workload. A link that belongs to anybody else stays, and the ADD is refused (`interface-exists`).
+   * the workload. A link of another workload stays, and the ADD fails (`interface-exists`).
    */
   readonly predecessors: readonly string[];
   /** Written before the link goes up, in this order. */
@@ -53,7 +52,7 @@ export interface HostEnd {
 /** The end of the link inside the sandbox. */
 export interface PodEnd {
   readonly name: string;
-  /** A MAC somebody asked for; absent: the kernel's random one stays. */
+  /** The requested MAC; absent: the kernel's random one stays. */
   readonly mac?: string;
   /** Written before the link goes up. */
   readonly sysctlsBeforeUp: readonly Sysctl[];

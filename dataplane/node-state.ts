@@ -17,11 +17,11 @@ export interface NodeState {
   readonly forwardedFamilies: readonly Family[];
   readonly masquerading: Masquerading;
   /**
-   * How the names of host ends begin behind which nobody may open a connection to the node's loopback addresses. Their
-   * `route_localnet` would let it in (CVE-2020-8558); in a cluster kubelet's KUBE-FIREWALL chain keeps it out.
+   * Name prefixes of the host ends whose containers must not open connections to the node's loopback addresses. Their
+   * `route_localnet` would let such connections in (CVE-2020-8558); in a cluster kubelet's KUBE-FIREWALL chain drops them.
    */
   readonly guardedPrefixes: readonly string[];
 }
 
-/** A node of which Tortie wants nothing. */
+/** Tortie changes nothing on this node. */
 export const NO_NODE_STATE: NodeState = { forwardedFamilies: [], masquerading: { outgoing: [], pools: [] }, guardedPrefixes: [] };

@@ -3,8 +3,13 @@ import type { Datastore } from "../lib/datastore/datastore.ts";
 import type { Problem } from "./problem.ts";
 import { type RepairServices, repair } from "./repair.ts";
 import type { RepairOutcome } from "./repairs/repair-outcome.ts";
-import { findInconsistencies, standing } from "./rules/find.ts";
-import { type Judgement, readSnapshot } from "./snapshot.ts";
+import { affinityProblems } from "./rules/affinity-rules.ts";
+import { blockProblems } from "./rules/block-rules.ts";
+import { endpointProblems } from "./rules/endpoint-rules.ts";
+import { handleProblems } from "./rules/handle-rules.ts";
+import { poolProblems } from "./rules/pool-rules.ts";
+import { unusedProblems } from "./rules/unused-rules.ts";
+import { type Judgement, placedBlocks, placedPools, readSnapshot, type Snapshot } from "./snapshot.ts";
 
 export interface CheckOptions extends Omit<Judgement, "nowMs"> {
   readonly nowMs: () => number;
@@ -66,4 +71,27 @@ export async function repairAll(
 async function look(datastore: Datastore, options: CheckOptions): Promise<readonly Problem[]> {
   const snapshot = await readSnapshot(datastore);
   return findInconsistencies(snapshot, { ...options, nowMs: options.nowMs() });
+}
+
+/** Every problem and note, those of one rule together, in the order of the objects. */
+export function findInconsistencies(snapshot: Snapshot, judgement: Judgement): readonly Problem[] {
+  const blocks = placedBlocks(snapshot.blocks);
+  const pools = placedPools(snapshot.pools);
+  return [
+    ...snapshot.blocks.flatMap((block) => blockProblems(block, judgement.nowMs)),
+    ...poolProblems(blocks, pools),
+    ...affinityProblems(snapshot.blocks, snapshot.affinities),
+    ...handleProblems(blocks, snapshot.handles),
+    ...endpointProblems(blocks, pools, snapshot.endpoints),
+    ...unusedProblems(blocks, snapshot.endpoints, judgement),
+  ];
+}
+
+/**
+ * What is in both findings, unmoved: an operation that was under way during the first (a handle is counted before its block is
+ * written, I§5.2) has ended or has written again by the second.
+ */
+export function standing(first: readonly Problem[], second: readonly Problem[]): readonly Problem[] {
+  const before = new Map(first.map((problem) => [problem.id, problem.evidence]));
+  return second.filter(({ id, evidence }) => before.get(id) === evidence);
 }

@@ -83,7 +83,7 @@ export interface Problem {
   readonly severity: Severity;
   /** The same in two snapshots for the same problem of the same object. */
   readonly id: string;
-  /** Changes when somebody works on the object: a problem whose evidence moves may be an operation under way. */
+  /** Changes with every write to the object: a problem whose evidence changes may be an operation under way. */
   readonly evidence: string;
   /** The object in words: "block 10.40.0.8/29". */
   readonly object: string;

@@ -9,13 +9,11 @@ import type { Datastore } from "../lib/datastore/datastore.ts";
 import { isDatastoreFailure, isRefusal } from "../lib/datastore/errors.ts";
 import type { Problem } from "./problem.ts";
 import { repairAffinity } from "./repairs/repair-affinity.ts";
-import { releaseUnused } from "./repairs/repair-allocation.ts";
-import { isOfOneBlock, mendBlock } from "./repairs/repair-block.ts";
+import { giveToOwner, leaveToOwner, releaseUnused } from "./repairs/repair-allocation.ts";
+import { isOfOneBlock, mendBlock, removeBlock } from "./repairs/repair-block.ts";
 import { allocateToEndpoint } from "./repairs/repair-endpoint.ts";
 import { repairHandle } from "./repairs/repair-handle.ts";
 import { type Repair, type RepairOutcome, refused } from "./repairs/repair-outcome.ts";
-import { giveToOwner, leaveToOwner } from "./repairs/repair-owner.ts";
-import { removeBlock } from "./repairs/repair-pool.ts";
 
 export interface RepairServices {
   readonly datastore: Datastore;

@@ -31,9 +31,6 @@ export interface Judgement {
   readonly isStrict: boolean;
 }
 
-/** What kube-controllers waits before it calls an address leaked (I§5.4). */
-export const DEFAULT_GRACE_MS = 15 * 60 * 1000;
-
 /** Reads it all. The lists are not of one instant: `standing` tells what is wrong from what was under way. */
 export async function readSnapshot(datastore: Datastore): Promise<Snapshot> {
   const pools = (await datastore.pools.list()).map(({ value }) => value);
@@ -54,7 +51,7 @@ export interface PlacedBlock {
 
 export function placedBlock({ value: block, revision }: Versioned<Block>): PlacedBlock | undefined {
   const prefix = parsePrefix(block.cidr);
-  // Nobody makes a block of more than 4096 addresses (I§2.7); a longer one could not be walked.
+  // Calico's blocks hold at most 4096 addresses (I§2.7); walking a much larger one would take too long.
   if (prefix === undefined || maskPrefix(prefix).address.value !== prefix.address.value || sizeOf(prefix) > 65536n) return undefined;
   return { block, revision, prefix, size: Number(sizeOf(prefix)) };
 }

@@ -4,13 +4,16 @@
  */
 import { type Address, formatPrefix, type Prefix } from "../lib/addresses/address.ts";
 import type { CniRequest, CniResult, CniRoute } from "../lib/cni/protocol.ts";
+import { checkPolicyType, chooseDatastore } from "../lib/config/datastore-choice.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
+import { TortieError } from "../lib/errors/errors.ts";
+import { isSubdomain } from "../lib/system/subdomain.ts";
 import { ADDRESS_KEYS, parseCniArgs } from "../lib/workload/cni-args.ts";
+import { checkIdentity } from "../lib/workload/identity.ts";
 import { requestedAddresses } from "../lib/workload/requested.ts";
 import { assignAutomatic } from "./assign-automatic.ts";
 import { assignRequested } from "./assign-requested.ts";
 import { ensurePools } from "./pools-from-config.ts";
-import { checkAdd } from "./preconditions.ts";
 import type { IpamServices } from "./services.ts";
 import { isLauncherPod, type Workload, workloadOf } from "./workload.ts";
 
@@ -84,4 +87,23 @@ export function ipamResultOf(added: Pick<IpamAddition, "addresses" | "hasRoutes"
 /** One route an address with the identical text, host bits kept (I§1.6 step 6). */
 export function printedRoutes({ addresses, hasRoutes }: Pick<IpamAddition, "addresses" | "hasRoutes">): readonly CniRoute[] {
   return hasRoutes ? addresses.map((address) => ({ dst: formatPrefix(address) })) : [];
+}
+
+/** @throws TortieError `netconf-value`, `identity-invalid` */
+export function checkAdd(
+  workload: Workload,
+  network: string,
+  config: NetworkConfig,
+  { datastore, env, node }: Pick<IpamServices, "datastore" | "env" | "node">,
+): void {
+  const type = chooseDatastore(config, env);
+  checkPolicyType(config, type);
+  checkIdentity(workload.identity, network, type);
+  if (datastore.traits.nodesAreObjects) checkNode(node);
+}
+
+/** Said in Calico's words without asking: no node can have such a name, and no affinity either (recordings node-name-capital, long-node-260). */
+function checkNode(name: string): void {
+  if (isSubdomain(name)) return;
+  throw new TortieError("identity-invalid", `resource does not exist: Node(${name}) with error: nodes "${name}" not found`);
 }

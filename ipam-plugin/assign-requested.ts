@@ -1,9 +1,11 @@
 /** Addresses asked for by name: `IP=` of CNI_ARGS, or the `ips` capability (I§1.6 step 5). */
 import { type Address, hostPrefix } from "../lib/addresses/address.ts";
+import { isDatastoreFailure } from "../lib/datastore/errors.ts";
+import { messageOf, TortieError } from "../lib/errors/errors.ts";
+import { closeFile, directoryOf, makeDirectories, O_CREAT, O_WRONLY, openFile, statusOf } from "../lib/system/files.ts";
 import type { Assignment, AssignmentRequest } from "./add.ts";
 import type { ReleaseOptions } from "./allocator/allocator.ts";
 import { isGone } from "./allocator/release-addresses.ts";
-import { upgradeLabelsOnce } from "./label-upgrade.ts";
 import { withNodeLock } from "./node-lock.ts";
 import type { IpamServices } from "./services.ts";
 import { ownerAttributes, soleOwner } from "./workload.ts";
@@ -50,4 +52,36 @@ export async function assignRequested(
   });
   undo.move();
   return { prefixes: inOrder.map(hostPrefix), isShared: taken.length < inOrder.length, giveBack };
+}
+
+const FIRST_PAUSE_MS = 100;
+const LONGEST_PAUSE_MS = 2000;
+
+/**
+ * Tries again, with growing pauses, while others write the same affinities. A store that is away is not waited for here: its client has
+ * waited already, and the node's lock is held meanwhile.
+ *
+ * @throws TortieError `datastore-unavailable` when the time is over, or at once when waiting cannot help
+ */
+export async function upgradeLabelsOnce(services: IpamServices, signal: AbortSignal): Promise<void> {
+  const marker = services.upgradeMarker;
+  if (statusOf(marker) !== undefined) return;
+  for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
+    try {
+      await services.allocator.upgradeHost({ type: "host", name: services.node }, { signal });
+      break;
+    } catch (error) {
+      if (isDatastoreFailure(error, "conflict") && !signal.aborted) await services.sleep(pause, signal);
+      else {
+        throw new TortieError("datastore-unavailable", `failed to upgrade IPAM database: ${messageOf(error)}`, { cause: error });
+      }
+    }
+  }
+  try {
+    makeDirectories(directoryOf(marker), 0o755);
+    closeFile(openFile(marker, O_WRONLY | O_CREAT, 0o644));
+  } catch (error) {
+    // The next ADD does it again, which is harmless.
+    services.log.error(`cannot write ${marker}: ${messageOf(error)}`);
+  }
 }

@@ -8,7 +8,7 @@ import type { NetworkConfig } from "../lib/config/network-config.ts";
 import { attachmentsToKeep } from "../lib/config/valid-attachments.ts";
 import type { Block, Handle } from "../lib/datastore/resources.ts";
 import type { NamespacedName } from "../lib/kubernetes/objects.ts";
-import { workloadHandleId } from "../lib/workload/handles.ts";
+import { workloadHandleId } from "../lib/workload/identity.ts";
 import type { HeldAddress } from "./allocator/allocator.ts";
 import { withNodeLock } from "./node-lock.ts";
 import type { IpamServices } from "./services.ts";

@@ -8,8 +8,7 @@
 import type { NetworkConfig } from "../lib/config/network-config.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import type { Logger } from "../lib/log/logger.ts";
-import { tryLockFile } from "../lib/system/flock.ts";
-import { lockHolder } from "../lib/system/lock-holder.ts";
+import { lockHolder, tryLockFile } from "../lib/system/flock.ts";
 import type { IpamServices } from "./services.ts";
 
 /** Time for one allocation or release, which begins when the lock is had (I§1.8, I§9). */

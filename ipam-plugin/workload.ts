@@ -2,8 +2,7 @@
 import type { CniRequest } from "../lib/cni/protocol.ts";
 import { type CniArgs, parseCniArgs } from "../lib/workload/cni-args.ts";
 import { workloadEndpointName } from "../lib/workload/endpoint-name.ts";
-import { legacyHandleId, workloadHandleId } from "../lib/workload/handles.ts";
-import { identifyWorkload, type WorkloadIdentity } from "../lib/workload/identity.ts";
+import { identifyWorkload, legacyHandleId, type WorkloadIdentity, workloadHandleId } from "../lib/workload/identity.ts";
 import type { OwnerAttributes, OwnerPreconditions } from "./allocator/allocator.ts";
 import type { IpamServices } from "./services.ts";
 

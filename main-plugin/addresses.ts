@@ -5,7 +5,7 @@
 import { type Address, formatAddress, formatPrefix, hostPrefix, type Prefix } from "../lib/addresses/address.ts";
 import type { CniDns, CniRoute } from "../lib/cni/protocol.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
-import { workloadHandleId } from "../lib/workload/handles.ts";
+import { workloadHandleId } from "../lib/workload/identity.ts";
 import type { AddCall } from "./call.ts";
 import { takeAfterInterruption } from "./interrupted-add.ts";
 import { connectIpam, type IpamSource, ipamInputForAdd, narrowAddress } from "./ipam-source.ts";

@@ -6,8 +6,8 @@
  */
 import type { AttachmentName } from "../dataplane/alias.ts";
 import type { Environment } from "../lib/cni/environment.ts";
-import { refuseOwnNamespace } from "../lib/cni/own-namespace.ts";
 import type { CniRequest } from "../lib/cni/protocol.ts";
+import { refuseOwnNamespace } from "../lib/cni/request.ts";
 import { checkFeaturesForPlainContainer, checkForAdd } from "../lib/config/add-checks.ts";
 import { chooseDatastore } from "../lib/config/datastore-choice.ts";
 import { resolveMtu } from "../lib/config/mtu.ts";
@@ -19,8 +19,7 @@ import type { Logger } from "../lib/log/logger.ts";
 import { verifyNamespacePath } from "../lib/system/netns.ts";
 import { type CniArgs, parseCniArgs, withIgnoreUnknown } from "../lib/workload/cni-args.ts";
 import { endpointKey } from "../lib/workload/endpoint.ts";
-import { identifyWorkload, type WorkloadIdentity } from "../lib/workload/identity.ts";
-import { checkIdentity } from "../lib/workload/identity-checks.ts";
+import { checkIdentity, identifyWorkload, type WorkloadIdentity } from "../lib/workload/identity.ts";
 import { hostInterfaceName, hostInterfaceNameIfAny } from "../lib/workload/interface-names.ts";
 import { type Requested, requestedOf } from "../lib/workload/requested.ts";
 import type { EndpointKey } from "../lib/workload/workload-endpoint.ts";

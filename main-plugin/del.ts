@@ -8,7 +8,7 @@
  * The link is this node's own business. The datastore is left alone while its cluster cannot be asked, or says that it is not ready:
  * a runtime comes back until everything is gone.
  */
-import { refuseOwnNamespace } from "../lib/cni/own-namespace.ts";
+import { refuseOwnNamespace } from "../lib/cni/request.ts";
 import { checkDataplaneType } from "../lib/config/add-checks.ts";
 import { checkNodenameFile } from "../lib/config/node-name.ts";
 import type { AttachmentCall } from "./call.ts";

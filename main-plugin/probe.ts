@@ -2,7 +2,7 @@
 
 import type { Environment } from "../lib/cni/environment.ts";
 import { renderError } from "../lib/cni/error-output.ts";
-import { readStandardInput } from "../lib/cni/stdin.ts";
+import { readStandardInput } from "../lib/cni/request.ts";
 import { decodeNetworkConfig } from "../lib/config/decode.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
 import type { Datastore } from "../lib/datastore/datastore.ts";

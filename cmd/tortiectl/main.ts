@@ -3,10 +3,8 @@ import yargs from "yargs";
 import { refuseRuntimeVariables } from "../../lib/system/runtime-environment.ts";
 import { VERSION } from "../version.ts";
 import { cniCommand } from "./cni/options.ts";
-import type { CommandContext } from "./command-context.ts";
 import { ipamCommand } from "./ipam/options.ts";
-import { reportError } from "./report-error.ts";
-import { processTerminal, type Terminal } from "./terminal.ts";
+import { type CommandContext, processTerminal, reportError, type Terminal } from "./terminal.ts";
 
 /**
  * Runs one command line.

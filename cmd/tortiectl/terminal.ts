@@ -1,5 +1,6 @@
-/** What a person sees: plain text, coloured only where somebody looks (a terminal) and has not asked otherwise (NO_COLOR). */
+/** Output for people: plain text, coloured only on a terminal and unless NO_COLOR is set. */
 import picocolors from "picocolors";
+import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 
 export type Colors = ReturnType<typeof picocolors.createColors>;
 
@@ -42,4 +43,19 @@ export function columns(rows: readonly (readonly string[])[], indent = "  "): re
         .join("  ")
         .trimEnd(),
   );
+}
+
+/** What a subcommand gets: where to write, and how to say its exit status. */
+export interface CommandContext {
+  readonly terminal: Terminal;
+  finish(status: number): void;
+}
+
+/** @returns the exit status, 1 */
+export function reportError(terminal: Terminal, error: unknown): number {
+  const { bold, red, dim } = terminal.colors;
+  terminal.err(`${red("tortiectl:")} ${bold(messageOf(error))}`);
+  if (error instanceof TortieError) terminal.err(`  ${dim("next")}  ${error.next} ${dim(`(${error.word})`)}`);
+  else if (error instanceof Error && error.stack !== undefined) terminal.err(dim(error.stack));
+  return 1;
 }

@@ -1,4 +1,4 @@
-/** Makes the kernel hold one attachment (C§4.2), in the order that the kernel needs; everything made is undone with the pair of links. */
+/** Makes the kernel hold one attachment (C§4.2), in the order that the kernel needs. Removing the pair undoes everything. */
 import { formatPrefix, type Prefix } from "../../lib/addresses/address.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { inNamespace } from "../../lib/system/netns.ts";
@@ -9,9 +9,9 @@ import { NETLINK_ROUTE, NetlinkError, NetlinkSocket } from "../netlink/socket.ts
 import { addAddress } from "./address.ts";
 import { type CreatedPair, createPair } from "./create-pair.ts";
 import { deleteHostLink } from "./delete-link.ts";
-import { installRoute } from "./install-route.ts";
 import { type Link, setLinkAlias, setLinkLocalSource, setLinkUp } from "./link.ts";
 import { addNeighbour } from "./neighbour.ts";
+import { installRoute } from "./route.ts";
 import { openSite, type Site } from "./site.ts";
 import { readSysctl, writeSysctls } from "./sysctl.ts";
 
@@ -33,7 +33,7 @@ export async function attach(desired: DesiredState): Promise<AppliedLink> {
   const remove = () => removeByIndex(created.host.index);
   await using undo = new AsyncDisposableStack();
   undo.defer(remove);
-  // First of all: whoever finds what a killed process left must know whose it is.
+  // The alias comes first: it tells whose the link is if this process is killed before it finishes.
   setLinkAlias(site.hostSocket, created.host.index, attachmentAlias(desired.host.owner));
   const warnings = setUp(site, created, desired);
   setAddressesAndRoutes(site, created, desired);
@@ -44,8 +44,8 @@ export async function attach(desired: DesiredState): Promise<AppliedLink> {
 /** Settings, and both ends up. @returns failures that are no reason to stop */
 function setUp({ namespace, hostSocket, podSocket }: Site, { host, pod }: CreatedPair, desired: DesiredState): string[] {
   const warnings = [...inNamespace(namespace, () => writeSysctls(desired.pod.sysctlsBeforeUp)), ...writeSysctls(desired.host.sysctls)];
-  // The pod reaches IPv6 through this address, whatever way the host makes such addresses by default. The kernel makes it again when the link
-  // comes up later; but one that the kernel makes would be checked for duplicates where the host insists on that.
+  // The pod's IPv6 next hop is this link-local address, whatever generation mode the host has. The kernel derives it when the
+  // link goes up, but would then check it for duplicates where the host demands that.
   if (desired.host.addresses.some(isIpv6)) setLinkLocalSource(hostSocket, host.index, runsDad(host.name) ? "nobody" : "mac");
   bringUp(hostSocket, host);
   bringUp(podSocket, pod);

@@ -85,7 +85,7 @@ function pairOf(namespaceFd: number, { device, host, pod }: DesiredState): Omit<
   return { mtu: device.mtu, queues: device.queues, host, pod: { name: pod.name, mac: pod.mac, namespaceFd } };
 }
 
-/** Removes the host link in the way, unless somebody else owns it: two pods' names may make the same interface name. */
+/** Removes a host link of the same name unless another attachment owns it: two pods can hash to one interface name. */
 async function replaceHostLink(socket: NetlinkSocket, { host }: DesiredState): Promise<void> {
   const link = getLink(socket, { name: host.name });
   if (link === undefined) return;
@@ -129,7 +129,7 @@ function presentLink(socket: NetlinkSocket, name: string): Link {
   return link;
 }
 
-/** Somebody else, such as udev, may change the MAC of a new link: it is set again until it stays (C§12.1). */
+/** Another program, such as udev, may change the MAC of a new link, so it is set again until it stays (C§12.1). */
 async function withMac(socket: NetlinkSocket, link: Link, mac: string): Promise<Link> {
   let current = link;
   for (let tries = 0; current.mac !== mac; tries++) {

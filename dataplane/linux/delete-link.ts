@@ -1,20 +1,21 @@
 /**
  * Deletes a link and returns as soon as it is gone.
  *
- * The kernel takes a link away in two parts: first, within a millisecond, it is unlisted with its peer, its addresses and routes, and everybody is told
- * (RTM_DELLINK); then the caller of the deletion waits some 20 ms for a grace period before the memory is freed (net/core/dev.c, netdev_run_todo).
- * So the deletion runs on a thread of its own and its news is looked for without blocking: the second part overlaps with whatever comes next, a
- * process that serves many calls goes on with the others, and a kernel that never comes back holds nobody up for ever (C§4.7).
+ * The kernel deletes a link in two parts. Within a millisecond it removes the link with its peer, addresses and routes, and
+ * announces that (RTM_DELLINK). The caller then waits some 20 ms for a grace period before the memory is freed
+ * (net/core/dev.c, netdev_run_todo). So the deletion runs on a thread of its own and this file polls for the announcement:
+ * the grace period overlaps with the next steps, other calls of the process go on, and a kernel that never returns blocks
+ * none of them.
  */
 import { TortieError } from "../../lib/errors/errors.ts";
 import { startWrite } from "../../lib/system/background-write.ts";
 import { NETLINK_ROUTE, NetlinkError, NetlinkSocket, RTMGRP_LINK } from "../netlink/socket.ts";
 import { deleteRequest, getLink, isDeletionOf, type Link, type LinkKey } from "./link.ts";
 
-/** C§4.7 */
+/** The kernel waits as long as another reference to the device exists; the DEL fails then and the runtime repeats it. */
 const DELETION_LIMIT_MS = 20_000;
 const ENODEV = 19;
-/** The news takes about a millisecond: it is looked for at every turn of the event loop first, then less and less often. */
+/** The announcement takes about a millisecond: the first polls come at every turn of the event loop, later ones less often. */
 const LOOK = { eagerTurns: 50, firstDelayMs: 1, longestDelayMs: 20 };
 
 /** Where a link is, and how it is to be deleted. */

@@ -35,7 +35,7 @@ export async function detachFound({ index, owner }: AttachedLink): Promise<Remov
   return {};
 }
 
-/** An alias that is no attachment's (none at all, or somebody's own) says nothing about whose the link is. */
+/** Without an alias of Tortie's form, the link does not tell which attachment it belongs to. */
 function isOfAnotherContainer(alias: string, { owner, predecessors }: LinkOfAttachment): boolean {
   if (!isAttachmentAlias(alias) || namesAttachment(alias, owner)) return false;
   if (predecessors !== undefined && mayReplace(alias, { owner, predecessors })) return false;

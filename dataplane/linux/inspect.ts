@@ -1,9 +1,9 @@
 /**
  * Compares the kernel with a desired state; changes nothing.
  *
- * What is compared is what a container needs to be reached: links, addresses, routes, neighbours. What an administrator may tune, a chained plugin
- * may change or another version of the configuration may want otherwise (sysctls, queues, MTU, MAC) is nobody's failure; MAC and MTU are compared
- * with what the result says, which is written after every plugin of the chain (CNI specification, CHECK).
+ * It compares what a container needs to be reached: links, addresses, routes, neighbours. It ignores what an administrator,
+ * a chained plugin or a newer configuration may legitimately change (sysctls, queues). MAC and MTU are compared with the
+ * runtime's result, which every plugin of the chain has seen (CNI specification, CHECK).
  */
 import { formatAddress, formatPrefix, type Prefix } from "../../lib/addresses/address.ts";
 import { attachmentAlias, namesAttachment } from "../alias.ts";

@@ -33,15 +33,15 @@ const NETKIT_PASS = 0;
 const IFLA_INET6_ADDR_GEN_MODE = 8;
 const IN6_ADDR_GEN_MODE_EUI64 = 0;
 const IN6_ADDR_GEN_MODE_NONE = 1;
-/** Statistics are most of what is known about a link, and nobody asks for them here. */
+/** Statistics are the largest part of the kernel's answer about a link, and Tortie does not use them. */
 const RTEXT_FILTER_SKIP_STATS = 8;
 const AF_INET6 = 10;
 const IFF_UP = 1;
 const ENODEV = 19;
 
 /**
- * The group of a host end between its creation and the moment its owner is written on it: the alias is not taken in the creating message, the group
- * is. "TORT" in ASCII, so that nobody else has it.
+ * The group of a host end from its creation until its alias is written: the creating message may set a group but not an
+ * alias. The value is "TORT" in ASCII, which no other program uses.
  */
 export const UNFINISHED_GROUP = 0x544f5254;
 const DEFAULT_GROUP = 0;
@@ -76,8 +76,8 @@ export interface Pair {
 export type LinkKey = { readonly name: string } | { readonly index: number };
 
 /**
- * The request for a pair, sent on the host's socket: both ends are made in one step and the pod end is born in its namespace, so that nobody ever
- * sees half of it (C§4.2 step 3, C§12.3). The flags stay 0: bringing an end up while it has no peer yet is ENOTCONN.
+ * The request for a pair, sent on the host's socket. One message makes both ends and places the pod end in its namespace,
+ * so no process ever sees half a pair (C§4.2, C§12.3). The flags stay 0: an end without a peer cannot go up (ENOTCONN).
  * The host end has no transmit queue length, as recorded (`version-1.0.0`).
  */
 export function pairRequest(pair: Pair): Request {
@@ -143,7 +143,7 @@ export function setLinkAlias(socket: NetlinkSocket, index: number, alias: string
   socket.request({ type: RTM_SETLINK, payload: linkPayload(index, 0, attributes) });
 }
 
-/** Who makes the IPv6 link-local address of a link when it goes up: the kernel from its MAC, or nobody. @throws NetlinkError */
+/** Whether the kernel derives the link's IPv6 link-local address from its MAC when the link goes up. @throws NetlinkError */
 export function setLinkLocalSource(socket: NetlinkSocket, index: number, source: "mac" | "nobody"): void {
   const mode = u8(IFLA_INET6_ADDR_GEN_MODE, source === "mac" ? IN6_ADDR_GEN_MODE_EUI64 : IN6_ADDR_GEN_MODE_NONE);
   socket.request({ type: RTM_SETLINK, payload: linkPayload(index, 0, [nest(IFLA_AF_SPEC, [nest(AF_INET6, [mode])])]) });

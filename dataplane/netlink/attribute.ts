@@ -27,10 +27,6 @@ export function u8(type: number, value: number): Attribute {
   return { type, payload: new Uint8Array([value]) };
 }
 
-export function u16(type: number, value: number): Attribute {
-  return { type, payload: words(2, (view) => view.setUint16(0, value, true)) };
-}
-
 export function u32(type: number, value: number): Attribute {
   return { type, payload: words(4, (view) => view.setUint32(0, value, true)) };
 }

@@ -1,12 +1,13 @@
 /**
- * One conversation with the kernel: requests with acknowledgements, dumps, and batches. A socket belongs to the network namespace in which it was
- * opened, for ever; so one socket for each namespace, and no need to be inside it to use it.
+ * One conversation with the kernel: requests with acknowledgements, dumps, and batches. A socket stays in the network
+ * namespace in which it was opened, so each namespace has a socket of its own and callers need not enter the namespace.
  *
- * Requests are synchronous: the kernel carries one out within send(2) and its answer is there when that returns. What takes the kernel long, the
- * deletion of a link, is sent by somebody else (`prepare`) and looked for without waiting (`isAnswered`, `news`).
+ * Requests are synchronous: the kernel executes one within send(2), and its answer is there when send returns. The
+ * deletion of a link takes longer; another thread sends it (`prepare`), and the caller polls (`isAnswered`, `news`).
  *
- * Only the kernel is listened to. Whoever is privileged in the socket's namespace, such as a pod with CAP_NET_ADMIN, can send to it as
- * well; the sender's port tells them apart (netlink(7): the kernel's is 0), and sequence numbers begin where nobody can guess.
+ * The socket accepts messages from the kernel only. A privileged process in the socket's namespace, such as a pod with
+ * CAP_NET_ADMIN, can send to it as well; the sender's port tells them apart (netlink(7): the kernel's is 0), and sequence
+ * numbers start at a random value.
  */
 import { randomInt } from "node:crypto";
 import { errnoName, errnoText } from "../../lib/system/errno.ts";
@@ -249,7 +250,7 @@ export class NetlinkSocket implements Disposable {
         if (errno !== EINTR) throw new NetlinkError(errno);
         continue;
       }
-      // Whatever somebody else has to say, however long it is.
+      // Messages of other senders are dropped, whatever their length.
       if (this.#sender[SENDER_PORT] !== 0) continue;
       if (length > buffer.length) throw new NetlinkError(0, `an answer of ${length} bytes was cut off`);
       return parseMessages(buffer.slice(0, length));

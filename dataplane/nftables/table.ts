@@ -1,13 +1,12 @@
 /**
- * The content of our table: traffic from the pools that asks for it, to anywhere but the pools, leaves with the node's address; and nobody behind a
- * host end reaches what the node offers to itself alone.
+ * The content of our table. Traffic from a pool with `natOutgoing` to an address outside the pools leaves with the node's
+ * address, and no container reaches a service that listens on the node's loopback addresses.
  */
-import type { Family, Prefix } from "../../lib/addresses/address.ts";
+import { bytesOf, type Family, maskPrefix, type Prefix, sizeOf } from "../../lib/addresses/address.ts";
 import type { Request } from "../netlink/socket.ts";
 import type { Masquerading, NodeState } from "../node-state.ts";
 import { comesFrom, drop, FAMILIES, goesToLoopback, isIn, isOfFamily, isUninvited, masquerade } from "./expressions.ts";
-import { edgesOf } from "./intervals.ts";
-import { type BaseChain, newChain, newElements, newIntervalSet, newRule, newTable, type TableFamily } from "./message.ts";
+import { type BaseChain, type Edge, newChain, newElements, newIntervalSet, newRule, newTable, type TableFamily } from "./message.ts";
 
 export const TABLE = "tortie";
 /** Hooks and priorities: include/uapi/linux/netfilter.h, netfilter_ipv4.h (NF_INET_POST_ROUTING, NF_IP_PRI_NAT_SRC; NF_INET_LOCAL_IN, NF_IP_PRI_FILTER). */
@@ -49,8 +48,8 @@ function masqueradingRequests(table: TableFamily, { outgoing, pools }: Masquerad
 }
 
 /**
- * The same as kubelet's "block incoming localnet connections", for our host ends only: answers to the node's own connections to a host port come back
- * to a loopback address, and so does what somebody has translated there on purpose.
+ * The same rule as kubelet's "block incoming localnet connections", for our host ends only. Answers to the node's own
+ * connections to a host port, and connections translated on purpose, still arrive at a loopback address.
  */
 function guardRequests(table: TableFamily, interfacePrefixes: readonly string[]): Request[] {
   return [
@@ -74,4 +73,24 @@ function setRequests(table: TableFamily, family: Family, name: string, id: numbe
   );
   const { keyType, length } = FAMILIES[family];
   return [newIntervalSet(table, TABLE, name, keyType, length, id), ...parts.map((part) => newElements(table, TABLE, name, part))];
+}
+
+/** The edges of the intervals that the prefixes of one family cover, in order. An interval up to the last address of all has no end. */
+export function edgesOf(family: Family, prefixes: readonly Prefix[]): Edge[] {
+  const limit = 1n << (family === 4 ? 32n : 128n);
+  const intervals = prefixes
+    .filter(({ address }) => address.family === family)
+    .map((prefix) => {
+      const start = maskPrefix(prefix).address.value;
+      return { start, end: start + sizeOf(prefix) };
+    })
+    .sort((a, b) => (a.start < b.start ? -1 : a.start > b.start ? 1 : 0));
+  const merged: { start: bigint; end: bigint }[] = [];
+  for (const { start, end } of intervals) {
+    const last = merged.at(-1);
+    if (last === undefined || start > last.end) merged.push({ start, end });
+    else if (end > last.end) last.end = end;
+  }
+  const key = (value: bigint) => bytesOf({ family, value });
+  return merged.flatMap(({ start, end }) => [{ key: key(start), isEnd: false }, ...(end < limit ? [{ key: key(end), isEnd: true }] : [])]);
 }

@@ -1,10 +1,12 @@
 /** An address that no endpoint uses: released, if that is still so at the revision of the block that is written. */
 
-import { sanitised, sequenceOf } from "../../ipam-plugin/allocator/block.ts";
+import { isOwnedBy, sanitised, sequenceOf } from "../../ipam-plugin/allocator/block.ts";
+import { claimBlock, NOT_OURS } from "../../ipam-plugin/allocator/claim.ts";
 import { settle } from "../../ipam-plugin/allocator/handle.ts";
 import { releaseOrdinals } from "../../ipam-plugin/allocator/release-handle.ts";
 import { parseAddress } from "../../lib/addresses/address.ts";
 import type { Subject } from "../problem.ts";
+import { ofBlock } from "../rules/affinity-rules.ts";
 import { ageMs, belongsToWorkload } from "../rules/unused-rules.ts";
 import { addressesOf, allocationAt, keyOf, placedBlock } from "../snapshot.ts";
 import { GONE, MENDED, type Repair, type RepairOutcome, refused } from "./repair-outcome.ts";
@@ -37,5 +39,26 @@ export async function releaseUnused(
 
   await releaseOrdinals(operation, stored, { ordinals: [ordinal], newSequence: stored.value.sequenceNumber });
   if (subject.handle !== undefined) await settle(operation, sanitised(subject.handle), subject.cidr);
+  return MENDED;
+}
+
+/** Writes the affinity that the block's owner lacks, in the order of a claim, so that a release at the same time is noticed. */
+export async function giveToOwner({ operation }: Repair, cidr: string): Promise<RepairOutcome> {
+  const { affinities, blocks } = operation.datastore;
+  const owner = (await blocks.get(cidr))?.value.affinity;
+  if (owner === undefined || (await affinities.get({ owner, cidr })) !== undefined) return GONE;
+  return (await claimBlock(operation, { owner, cidr, expectBlock: true })) === NOT_OURS ? GONE : MENDED;
+}
+
+/** Removes the confirmed affinities of all who do not own the block. */
+export async function leaveToOwner({ operation, problem }: Repair, cidr: string): Promise<RepairOutcome> {
+  const { affinities, blocks } = operation.datastore;
+  const all = (await affinities.listAll()).filter(({ value }) => value.cidr === cidr);
+  const block = await blocks.get(cidr);
+  if (block === undefined || !ofBlock(block, all).some(({ id }) => id === problem.id)) return GONE;
+  for (const affinity of all) {
+    if (affinity.value.state !== "confirmed" || isOwnedBy(block.value, affinity.value.owner)) continue;
+    await affinities.delete(affinity.value, affinity.revision);
+  }
   return MENDED;
 }

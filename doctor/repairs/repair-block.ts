@@ -1,11 +1,13 @@
 /** Mending what one block alone has wrong: pure changes of the block, written at the revision that was judged. */
 
-import { compacted, freeOrdinals, nextSequence, rfc3339 } from "../../ipam-plugin/allocator/block.ts";
+import { compacted, freeOrdinals, isEmpty, nextSequence, rfc3339 } from "../../ipam-plugin/allocator/block.ts";
+import { releaseAffinity } from "../../ipam-plugin/allocator/release-affinity.ts";
 import { Reservations } from "../../ipam-plugin/allocator/reservations.ts";
 import type { Block } from "../../lib/datastore/resources.ts";
 import type { ProblemKind } from "../problem.ts";
 import { blockProblems, isInFuture } from "../rules/block-rules.ts";
-import { placedBlock } from "../snapshot.ts";
+import { poolProblems } from "../rules/pool-rules.ts";
+import { placedBlock, placedBlocks, placedPools } from "../snapshot.ts";
 import { GONE, MENDED, type Repair, type RepairOutcome } from "./repair-outcome.ts";
 
 const NONE = new Reservations([]);
@@ -62,4 +64,18 @@ function withLost(block: Block): Block {
   const listed = new Set(unallocated);
   const lost = block.allocations.flatMap((index, ordinal) => (index === null && !listed.has(ordinal) ? [ordinal] : []));
   return { ...block, unallocated: [...unallocated, ...lost] };
+}
+
+export async function removeBlock({ operation, problem }: Repair, cidr: string): Promise<RepairOutcome> {
+  const { blocks } = operation.datastore;
+  const all = await operation.blocks();
+  const now = poolProblems(placedBlocks(all), placedPools(await operation.pools()));
+  const block = all.find(({ value }) => value.cidr === cidr);
+  if (block === undefined || !isEmpty(block.value) || !now.some(({ id, isRepairable }) => id === problem.id && isRepairable)) return GONE;
+
+  const { affinity: owner, sequenceNumber } = block.value;
+  const release = owner && { owner, cidr, mustBeEmpty: true, sequenceNumber };
+  const isReleased = release !== undefined && (await releaseAffinity(operation, release));
+  if (!isReleased) await blocks.delete(cidr, block.revision);
+  return MENDED;
 }

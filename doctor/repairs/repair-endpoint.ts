@@ -1,4 +1,4 @@
-/** An address that an endpoint uses, and that nobody holds for it: allocated to the endpoint, under the handle that its DEL releases. */
+/** An endpoint uses an address that is not allocated: allocates it under the handle that the endpoint's DEL releases. */
 
 import { allocate, isFree, withOrdinalAttribute } from "../../ipam-plugin/allocator/block.ts";
 import { claimBlock, NOT_OURS } from "../../ipam-plugin/allocator/claim.ts";
@@ -8,7 +8,7 @@ import { blockPrefixOf, usable } from "../../ipam-plugin/allocator/pools.ts";
 import { type Address, contains, formatPrefix, parseAddress } from "../../lib/addresses/address.ts";
 import type { Versioned } from "../../lib/datastore/datastore.ts";
 import type { AllocationAttribute, Block } from "../../lib/datastore/resources.ts";
-import { legacyHandleId, workloadHandleId } from "../../lib/workload/handles.ts";
+import { legacyHandleId, workloadHandleId } from "../../lib/workload/identity.ts";
 import type { WorkloadEndpoint } from "../../lib/workload/workload-endpoint.ts";
 import type { Subject } from "../problem.ts";
 import { ofEndpoint } from "../rules/endpoint-rules.ts";

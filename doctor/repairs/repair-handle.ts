@@ -10,7 +10,7 @@ export async function repairHandle(
   { id, blocks: seen }: Extract<Subject, { type: "handle" }>,
 ): Promise<RepairOutcome> {
   const { handles, blocks } = operation.datastore;
-  // The handle first: whoever grants raises it before the block, so that what is granted from here on moves its revision.
+  // The handle is read first: a grant raises it before it writes the block, so every later grant changes its revision.
   const stored = await handles.get(id);
   const cidrs = [...new Set([...seen, ...Object.keys(stored?.value.blocks ?? {})])];
   const read = (await Promise.all(cidrs.map((cidr) => blocks.get(cidr)))).flatMap((block) => block ?? []);

@@ -3,7 +3,7 @@ import type { Operation } from "../../ipam-plugin/allocator/operation.ts";
 import type { Problem } from "../problem.ts";
 
 /**
- * `mended`: written. `gone`: it stands no longer, somebody was quicker or another repair took it along.
+ * `mended`: the repair was written. `gone`: another process or another repair has solved the problem already.
  * `refused`: mending it would take something away that is in use, or the store went on changing.
  */
 export type RepairOutcome = { readonly outcome: "mended" | "gone" } | { readonly outcome: "refused"; readonly reason: string };

@@ -30,7 +30,7 @@ function sizeProblem(placed: PlacedBlock, pools: readonly PlacedPool[]): readonl
   return [found("block-size", placed, `is a /${placed.prefix.length}, blocks of pool ${pool.name} (${pool.cidr}) are /${pool.blockSize}`)];
 }
 
-/** A block of nobody that holds nothing: the write that freed its last address does not remove it after a cooldown (I§4.3). */
+/** A block without an owner and without addresses stays behind when its last address leaves its cooldown (I§4.3). */
 function abandoned(placed: PlacedBlock): readonly Problem[] {
   const { block } = placed;
   if (block.affinity !== undefined || !isEmpty(block)) return [];
@@ -44,7 +44,7 @@ function abandoned(placed: PlacedBlock): readonly Problem[] {
   ];
 }
 
-/** Sorted blocks nest like brackets: whoever is not closed yet holds the next one. */
+/** Sorted blocks nest like brackets: every block that is still open contains the next one. */
 function overlaps(sorted: readonly PlacedBlock[], pools: readonly PlacedPool[]): readonly Problem[] {
   const problems: Problem[] = [];
   let open: PlacedBlock[] = [];

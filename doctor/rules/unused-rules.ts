@@ -3,7 +3,7 @@
 import { sequenceOf } from "../../ipam-plugin/allocator/block.ts";
 import { FROM_HOST_LOCAL } from "../../ipam-plugin/workload.ts";
 import type { Versioned } from "../../lib/datastore/datastore.ts";
-import { isMachineHandle } from "../../lib/workload/handles.ts";
+import { isMachineHandle } from "../../lib/workload/identity.ts";
 import type { WorkloadEndpoint } from "../../lib/workload/workload-endpoint.ts";
 import { count, enumerate, type Problem, problem } from "../problem.ts";
 import { type Allocation, addressesOf, allocationsOf, type Judgement, keyOf, type PlacedBlock, textAt } from "../snapshot.ts";
@@ -53,7 +53,7 @@ class Recorders {
   recordThoseOf(allocation: Allocation): boolean {
     const { attribute, placed } = allocation;
     if (attribute.handleId !== undefined) return this.#places.has(placeOf(allocation));
-    // Nobody's: of the node whose block it is, as far as can be told.
+    // Without a handle, the address counts for the node that owns the block.
     const node = attribute.activeOwner?.node ?? placed.block.affinity?.name;
     return node === undefined ? this.#nodes.size > 0 : this.#nodes.has(node);
   }

@@ -5,13 +5,11 @@
  */
 import { type Address, formatAddress, parseAddress } from "../../lib/addresses/address.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
-import { workloadHandleId } from "../../lib/workload/handles.ts";
+import { workloadHandleId } from "../../lib/workload/identity.ts";
 import { FROM_HOST_LOCAL } from "../workload.ts";
-import { type Claimant, claimAddress, named } from "./claim-address.ts";
+import { type Claimant, claimAddress, ensureTunnelAddress, named, persistently } from "./claim-address.ts";
 import { isBookkeeping, isCursor } from "./host-local-directory.ts";
-import { persistently } from "./persistently.ts";
 import type { PodOfNode, UpgradeCluster, UpgradePorts } from "./ports.ts";
-import { ensureTunnelAddress } from "./tunnel-address.ts";
 
 /** For calls that were under way when the plugins were removed (I§7 step 4). */
 const SETTLING_TIME_MS = 5000;

@@ -10,9 +10,8 @@ import { HandleExistsError, type HeldAddress } from "../allocator/allocator.ts";
 import { withNodeLock } from "../node-lock.ts";
 import type { IpamServices } from "../services.ts";
 import { ownerAttributes, type Workload } from "../workload.ts";
-import { type Machine, machineOf } from "./machine.ts";
+import { type Machine, machineOf, persistsAddresses } from "./machine.ts";
 import { type OwnerKind, takeOwnership } from "./owners.ts";
-import { persistsAddresses } from "./persistence.ts";
 
 export interface MachineAssignment extends Assignment {
   /** false for the target of a migration: its host routes come when it takes over (C§2.3 S9). */

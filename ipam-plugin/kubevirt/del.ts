@@ -5,9 +5,8 @@
 import type { Release } from "../del.ts";
 import type { IpamServices } from "../services.ts";
 import type { Workload } from "../workload.ts";
-import { leftMachineOf } from "./machine.ts";
+import { leftMachineOf, persistsAddresses } from "./machine.ts";
 import { dropOwnership, isDeserted } from "./owners.ts";
-import { persistsAddresses } from "./persistence.ts";
 
 /**
  * The ordinary handles are the caller's: a pod has addresses there from a time when virtual machines did not keep theirs, and every pod

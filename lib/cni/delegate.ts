@@ -4,10 +4,10 @@ import { memberOf } from "../json/members.ts";
 import { parseJson } from "../json/parse.ts";
 import { JsonSyntaxError } from "../json/syntax-error.ts";
 import { isJsonObject, type JsonValue } from "../json/value.ts";
+import { ProgramError, type ProgramExit, runProgram } from "../system/run-program.ts";
 import type { Environment } from "./environment.ts";
-import { parseResult } from "./parse-result.ts";
 import type { CniCommand, CniResult, CniVersion } from "./protocol.ts";
-import { runPlugin } from "./run-plugin.ts";
+import { parseResult } from "./result.ts";
 
 export interface DelegateCall {
   /** The network configuration, passed byte for byte. */
@@ -106,4 +106,40 @@ const EXCERPT = 200;
 function excerptOf(stdout: Uint8Array): string {
   const text = new TextDecoder().decode(stdout.subarray(0, EXCERPT * 4));
   return (text.split(/[{\n]/, 1)[0] ?? "").slice(0, EXCERPT).trim();
+}
+
+export interface PluginRun {
+  readonly stdin: Uint8Array;
+  readonly env: Environment;
+  /** Milliseconds, over all attempts to start. */
+  readonly timeoutMs: number;
+  /** Ends the run when it aborts. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** A result has some hundred bytes; a program that prints this much is out of its mind. */
+const MAX_STDOUT = 4 * 1024 * 1024;
+
+/**
+ * Runs `executable` with `stdin` on its standard input and our standard error as its own.
+ *
+ * @throws TortieError `delegate-failed` when it cannot be started, `delegate-timeout`, `delegate-output` when it prints too much; the
+ * signal's reason
+ */
+export async function runPlugin(executable: string, run: PluginRun): Promise<ProgramExit> {
+  try {
+    return await runProgram({ command: [executable], ...run, maxOutput: MAX_STDOUT });
+  } catch (error) {
+    if (!(error instanceof ProgramError)) throw error;
+    switch (error.kind) {
+      case "not-started":
+        throw new TortieError("delegate-failed", `cannot run plugin ${executable}: ${error.message}`, { cause: error.cause });
+      case "too-late":
+        throw new TortieError("delegate-timeout", `plugin ${executable} (${run.env.CNI_COMMAND}) ${error.message}`);
+      case "aborted":
+        throw error.cause;
+      case "too-much-output":
+        throw new TortieError("delegate-output", `plugin ${executable} ${error.message}`);
+    }
+  }
 }

@@ -1,7 +1,7 @@
 /** What a failed call prints on standard output: `{code, msg, details?}` (C§10). */
 import { ForeignCniError, messageOf, TortieError } from "../errors/errors.ts";
 import { stringifyJson } from "../json/stringify.ts";
-import { escapeControlsInLines } from "../log/printable.ts";
+import { escapeControlsInLines } from "../log/format.ts";
 import { Secrets } from "../log/secrets.ts";
 
 /**

@@ -7,6 +7,8 @@ import { kindOf, memberOf } from "../json/members.ts";
 import { parseJson } from "../json/parse.ts";
 import { JsonSyntaxError } from "../json/syntax-error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../json/value.ts";
+import { readToEnd } from "../system/files.ts";
+import { isOwnNamespace } from "../system/netns.ts";
 import { commandOf, type Environment, isCniName, readEnvironment } from "./environment.ts";
 import type { CniRequest } from "./protocol.ts";
 import { checkOperation, checkVersion } from "./version.ts";
@@ -72,4 +74,23 @@ function stringMember(netconf: JsonObject, key: string): string | undefined {
   if (value === undefined || value === null) return undefined;
   if (typeof value === "string") return value;
   throw new TortieError("netconf-not-json", `error unmarshall network config: ${key}: expected a string, found ${kindOf(value)}`);
+}
+
+const STDIN = 0;
+
+/**
+ * All bytes of standard input, to its end; none when it is closed.
+ * @throws SystemError, for instance EISDIR
+ */
+export function readStandardInput(): Uint8Array {
+  return readToEnd(STDIN, "standard input");
+}
+
+/**
+ * Looked at before anything is touched; Calico's plugins look when everything is done (recordings netns-own, env-netns-own).
+ * @throws TortieError `netns-own` unless the caller insists with CNI_NETNS_OVERRIDE
+ */
+export function refuseOwnNamespace(request: Pick<CniRequest, "netns" | "netnsOverride">): void {
+  if (request.netns === "" || request.netnsOverride || !isOwnNamespace(request.netns)) return;
+  throw new TortieError("netns-own", "plugin's netns and netns from CNI_NETNS should not be the same");
 }

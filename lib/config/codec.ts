@@ -4,8 +4,7 @@
  * names the key's path and the value. Keys that no codec names are not looked at.
  */
 import { TortieError } from "../errors/errors.ts";
-import { isJsonObject, type JsonObject, type JsonValue } from "../json/value.ts";
-import { describeValue, integerOf, MAX_INT64, MAX_UINT64, MIN_INT64 } from "./json-number.ts";
+import { isJsonObject, type JsonObject, type JsonValue, RawNumber } from "../json/value.ts";
 
 /** One place where a key was found; `path` has the keys as the user spelled them. */
 export interface Found {
@@ -179,4 +178,40 @@ function emptyObject<T>(): Record<string, T> {
 
 function wrongType(path: string, type: string, value: JsonValue, hidden = false): TortieError {
   return new TortieError("netconf-type", `failed to load netconf: ${path} must be ${type}, not ${describeValue(value, hidden)}`);
+}
+
+export const MIN_INT64 = -(2n ** 63n);
+export const MAX_INT64 = 2n ** 63n - 1n;
+export const MAX_UINT64 = 2n ** 64n - 1n;
+
+/** Longest part of a wrong value that a message repeats. */
+const MAX_SHOWN_CHARACTERS = 60;
+
+/**
+ * The integer that a JSON number writes out: digits only, no fraction, no exponent, as Go's strconv takes it (recording type-num_queues).
+ * @returns `undefined` for anything else and outside of the range
+ */
+export function integerOf(value: JsonValue, min: bigint, max: bigint): number | undefined {
+  if (typeof value !== "number" && !(value instanceof RawNumber)) return undefined;
+  const written = numberText(value);
+  if (!/^-?\d+$/.test(written)) return undefined;
+  const exact = BigInt(written);
+  return exact >= min && exact <= max ? Number(exact) : undefined;
+}
+
+/** "the string \"x\"", "the number 1.5", "a list". A hidden value is named by its kind only. */
+export function describeValue(value: JsonValue, hidden = false): string {
+  if (value === null) return "null";
+  if (typeof value === "number" || value instanceof RawNumber) return hidden ? "a number" : `the number ${shorten(numberText(value))}`;
+  if (typeof value === "boolean") return `the boolean ${value}`;
+  if (typeof value === "string") return hidden ? "a string" : `the string ${JSON.stringify(shorten(value))}`;
+  return isJsonObject(value) ? "an object" : "a list";
+}
+
+function numberText(value: number | RawNumber): string {
+  return typeof value === "number" ? String(value) : value.text;
+}
+
+function shorten(words: string): string {
+  return words.length <= MAX_SHOWN_CHARACTERS ? words : `${words.slice(0, MAX_SHOWN_CHARACTERS)}…`;
 }

@@ -10,7 +10,8 @@ type Choosing = Pick<NetworkConfig, "datastoreType" | "etcd" | "kubernetes" | "p
 /**
  * An explicit type wins; then etcd if any endpoint is configured, Kubernetes if a kubeconfig or an API server is, else local.
  * As in Calico a variable with the prefix CALICO_ beats the network configuration, which beats the plain variable.
- * The variables that Kubernetes sets in every container (KUBERNETES_SERVICE_HOST) choose nothing: they are there whoever asks.
+ * The variables that Kubernetes sets in every container (KUBERNETES_SERVICE_HOST) choose nothing: every
+ * container has them.
  *
  * @throws TortieError `netconf-value`: "unknown datastore type: X"
  */

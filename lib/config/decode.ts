@@ -6,11 +6,9 @@ import { CNI_VERSIONS } from "../cni/protocol.ts";
 import { isJsonObject, type JsonObject } from "../json/value.ts";
 import { decodeObject } from "./codec.ts";
 import { ipamConfig } from "./ipam-section.ts";
-import { logConfig, positiveOr } from "./log-section.ts";
-import { mesosLabels } from "./mesos-args.ts";
 import type { NetworkConfig } from "./network-config.ts";
 import { NETCONF } from "./schema.ts";
-import { featureControl, kubernetesConfig, policyConfig, runtimeConfig } from "./sections.ts";
+import { featureControl, kubernetesConfig, logConfig, mesosLabels, policyConfig, positiveOr, runtimeConfig } from "./sections.ts";
 import { validAttachments } from "./valid-attachments.ts";
 
 export const DEFAULT_NODENAME_FILE = "/var/lib/calico/nodename";

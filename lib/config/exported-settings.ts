@@ -6,7 +6,7 @@ import type { DatastoreType, NetworkConfig } from "./network-config.ts";
 
 type Settings = Pick<NetworkConfig, "datastoreType" | "etcd" | "kubernetes" | "policy" | "calicoApiGroup" | "qps" | "burst">;
 
-/** Only what the network configuration says; no token. Nothing for the local datastore, which is nobody else's. */
+/** The settings of the network configuration without any token. Empty for the local datastore, which no other plugin uses. */
 export function exportedSettings(config: Settings, datastore: DatastoreType): Readonly<Record<string, string>> {
   if (datastore === "local") return {};
   const { etcd, kubernetes, policy } = config;

@@ -8,7 +8,7 @@ import { isSubdomain } from "../system/subdomain.ts";
 import { boolean, type Decoded, integer, record, text } from "./codec.ts";
 import type { LocalPool } from "./network-config.ts";
 
-/** I§2.7. */
+/** Prefix lengths of blocks that Calico's validation accepts, and its defaults (I§2.7). */
 const BLOCK_SIZES = { 4: { least: 20, most: 32, standard: 26 }, 6: { least: 116, most: 128, standard: 122 } } as const;
 
 /** Where no pool may lie: link-local addresses (I§2.7), 169.254.0.0/16 and fe80::/10. */

@@ -4,7 +4,7 @@
  */
 import type { CniVersion, ValidAttachment } from "../cni/protocol.ts";
 import type { JsonObject, JsonValue } from "../json/value.ts";
-import type { LogConfig } from "../log/log-config.ts";
+import type { LogConfig } from "../log/file.ts";
 
 export type DatastoreType = "local" | "kubernetes" | "etcdv3";
 

@@ -15,7 +15,7 @@ export function nodeName(config: Naming, operatingSystemName: () => string = hos
 
 /**
  * The node agent must have written its file, even where `nodename` is set (C§1.2). With the local datastore there is no agent, and
- * nothing is looked at.
+ * nothing is checked.
  *
  * @throws TortieError `nodename-file-missing`
  */

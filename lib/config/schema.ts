@@ -1,9 +1,7 @@
 /** Every key that Tortie knows, with its type: those of Calico's plugins (C§1.2), of the specification, and its own. */
 import { anyObject, anything, boolean, integer, keysOf, natural, text, texts } from "./codec.ts";
 import { ipamSchema } from "./ipam-section.ts";
-import { logMembers } from "./log-section.ts";
-import { argsSchema } from "./mesos-args.ts";
-import { containerSchema, featureSchema, kubernetesSchema, policySchema, runtimeSchema } from "./sections.ts";
+import { argsSchema, containerSchema, featureSchema, kubernetesSchema, logMembers, policySchema, runtimeSchema } from "./sections.ts";
 import { attachmentsSchema } from "./valid-attachments.ts";
 
 export const NETCONF = {

@@ -1,6 +1,8 @@
-/** The small sections of a network configuration: `policy`, `kubernetes`, `runtimeConfig`, features, attachments (C§1.2, CNI 1.1.0). */
-import { boolean, type Decoded, record, secret, text, texts } from "./codec.ts";
-import type { KubernetesConfig, NetworkConfig, PolicyConfig, RuntimeConfig } from "./network-config.ts";
+/** The small sections of a network configuration: `policy`, `kubernetes`, `runtimeConfig`, `log_*`, features, Mesos labels (C§1.2). */
+
+import type { LogConfig } from "../log/file.ts";
+import { boolean, type Decoded, integer, list, record, secret, text, texts } from "./codec.ts";
+import type { KubernetesConfig, MesosLabel, NetworkConfig, PolicyConfig, RuntimeConfig } from "./network-config.ts";
 
 export const policySchema = record({
   type: text,
@@ -47,4 +49,49 @@ export const runtimeSchema = record({ mac: text, ips: texts, dns: dnsSchema });
 
 export function runtimeConfig(given: Decoded<typeof runtimeSchema> | undefined): RuntimeConfig {
   return { mac: given?.mac || undefined, ips: given?.ips ?? [] };
+}
+
+const label = record({ key: text, value: text });
+const labels = record({ labels: list(label, "a list of objects", { key: undefined, value: undefined }) });
+
+export const argsSchema = record({ "org.apache.mesos": record({ network_info: record({ name: text, labels }) }) });
+
+/** The labels in their order, raw. */
+export function mesosLabels(given: Decoded<typeof argsSchema> | undefined): readonly MesosLabel[] {
+  const found = given?.["org.apache.mesos"]?.network_info?.labels?.labels ?? [];
+  return found.map(({ key, value }) => ({ key: key ?? "", value: value ?? "" }));
+}
+
+const DEFAULT_MAX_SIZE_MEGABYTES = 100;
+const DEFAULT_MAX_AGE_DAYS = 30;
+const DEFAULT_MAX_COUNT = 10;
+
+export const logMembers = {
+  log_level: text,
+  log_file_path: text,
+  log_file_max_size: integer,
+  log_file_max_age: integer,
+  log_file_max_count: integer,
+};
+
+type Given = { readonly [K in keyof typeof logMembers]: Decoded<(typeof logMembers)[K]> | undefined };
+
+export function logConfig(given: Given): LogConfig {
+  return {
+    level: levelOf(given.log_level ?? ""),
+    filePath: given.log_file_path || undefined,
+    fileMaxSize: positiveOr(DEFAULT_MAX_SIZE_MEGABYTES, given.log_file_max_size),
+    fileMaxAge: positiveOr(DEFAULT_MAX_AGE_DAYS, given.log_file_max_age),
+    fileMaxCount: positiveOr(DEFAULT_MAX_COUNT, given.log_file_max_count),
+  };
+}
+
+/** Any letter case; every other word means info. */
+function levelOf(word: string): LogConfig["level"] {
+  const level = word.toLowerCase();
+  return level === "debug" || level === "error" ? level : "info";
+}
+
+export function positiveOr(standard: number, given: number | undefined): number {
+  return given === undefined || given <= 0 ? standard : given;
 }

@@ -1,4 +1,5 @@
-/** The log file that many processes write at once: one append each, rotated by whoever finds it too large (C§1.2, `log_file_*`). */
+/** The log file that many processes share: each appends its lines in one write, and the first to find the file too large
+ * rotates it (C§1.2, `log_file_*`). */
 
 import { messageOf } from "../errors/errors.ts";
 import { systemErrorCode, systemErrorText } from "../system/errno.ts";
@@ -14,17 +15,16 @@ import {
   statusOfOpen,
   writeAll,
 } from "../system/files.ts";
-import type { LogConfig } from "./log-config.ts";
 
 const BYTES_PER_MEGABYTE = 1_000_000;
 
 /** A rotation under way may remove the file between open and write; the second time there is a new one. */
 const TRIES = 3;
 
-/** A finished operation waits no longer for whoever should read a FIFO; the rest of the lines is dropped. */
+/** A finished operation waits no longer for the reader of a FIFO; it drops the rest of its lines. */
 const WRITE_LIMIT_MS = 1_000;
 
-/** Without O_NONBLOCK the open of a FIFO that nobody reads would wait for ever (fifo(7)); regular files do not know the flag. */
+/** Without O_NONBLOCK, opening a FIFO that has no reader would wait for ever (fifo(7)); regular files ignore the flag. */
 const APPEND = O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK;
 
 /**
@@ -93,4 +93,15 @@ function openForAppend(path: string): number {
     makeDirectories(directoryOf(path), 0o755);
     return openFile(path, APPEND, 0o644);
   }
+}
+
+/** What the network configuration says of the log (C§1.2, `log_*`). */
+export interface LogConfig {
+  readonly level: "debug" | "info" | "error";
+  readonly filePath: string | undefined;
+  /** Megabytes. */
+  readonly fileMaxSize: number;
+  /** Days. */
+  readonly fileMaxAge: number;
+  readonly fileMaxCount: number;
 }

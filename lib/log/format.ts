@@ -1,11 +1,10 @@
 /** One event, one line: `<time> <level> <message> key=value …`, values quoted where they could be misread. */
 
 import { messageOf } from "../errors/errors.ts";
-import { escapeControls } from "./printable.ts";
 
 export type LogFields = Readonly<Record<string, unknown>>;
 
-/** Names of fields whose value is nobody's business, in case one is ever logged. */
+/** Words in the names of fields whose values are never logged. */
 const SECRET_WORDS = ["token", "password", "secret", "authorization", "credential"];
 
 const HIDDEN = "[hidden]";
@@ -51,4 +50,24 @@ function quoteUnlessPlain(value: string): string {
 /** No value can begin a line of its own, or speak to the terminal that shows the log. */
 function quote(text: string): string {
   return escapeControls(JSON.stringify(text));
+}
+
+/**
+ * Control characters (C0, DEL, and C1, of which U+009B begins terminal sequences and U+0085 a line) and the two separators that some
+ * programs take for line ends.
+ */
+const CONTROL = /[\p{Cc}\u2028\u2029]/gu;
+
+/** Writes each as JSON would, "\u009b". */
+export function escapeControls(text: string): string {
+  return text.replace(CONTROL, escaped);
+}
+
+/** The same, but keeps the line ends and tabs of a message that has several lines. */
+export function escapeControlsInLines(text: string): string {
+  return text.replace(CONTROL, (character) => (character === "\n" || character === "\t" ? character : escaped(character)));
+}
+
+function escaped(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }

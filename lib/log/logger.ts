@@ -5,9 +5,8 @@
 
 import { messageOf } from "../errors/errors.ts";
 import { writeAll } from "../system/files.ts";
-import { appendToLogFile, appendToLogFileNow } from "./file.ts";
+import { appendToLogFile, appendToLogFileNow, type LogConfig } from "./file.ts";
 import { formatFields, formatLine, type LogFields } from "./format.ts";
-import type { LogConfig } from "./log-config.ts";
 import { Secrets } from "./secrets.ts";
 
 export type { LogFields } from "./format.ts";
@@ -52,7 +51,7 @@ const SEVERITY = { debug: 0, info: 1, error: 2 } as const;
 
 const STANDARD_ERROR = 2;
 
-/** Whoever should read standard error may have stopped. */
+/** The reader of standard error may have stopped. */
 const WRITE_LIMIT_MS = 1_000;
 
 export function createLogger(config: LogConfig, operation: OperationIdentity, options: LoggerOptions = {}): Logger {

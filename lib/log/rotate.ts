@@ -51,7 +51,7 @@ function followLinks(path: string): string {
   return file;
 }
 
-/** Only one of the processes that find the file too large renames it: the size is looked at again under the lock. */
+/** Several processes may find the file too large; only the first renames it, because the size is read again under the lock. */
 function moveAside(path: string, maxBytes: number, time: Date): string | undefined {
   using _ = lockFile(`${path}.lock`);
   const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
@@ -62,8 +62,8 @@ function moveAside(path: string, maxBytes: number, time: Date): string | undefin
 }
 
 /**
- * The plain file is removed before its tail is read: whoever still writes into it then sees that it is gone and writes again elsewhere
- * (append in file.ts); whatever was written before is read here.
+ * The plain file is removed before its tail is read: a process that still writes into it notices the removal and writes the
+ * line again to the new file (append in file.ts). Lines written before the removal are read here.
  */
 function compress(plain: string): void {
   const source = openSync(plain, "r");

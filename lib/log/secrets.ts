@@ -1,10 +1,10 @@
 /**
- * What must never be shown: not in the log, not on standard error, and not in a CNI error, which becomes an event of the pod that everybody
- * in its namespace reads. One register belongs to one call, or to one client: there is none of the process.
+ * The secrets that neither the log nor standard error nor a CNI error may show; a CNI error becomes an event of the pod,
+ * which every user of the namespace reads. A register belongs to one call or to one client, never to the process.
  *
- * Whoever stands between this node and the API server may repeat the whole request in its refusal, in any form: as it was, in lines, with
- * tags in between, escaped, in base64 or in hexadecimal digits. What is found as it was is hidden by itself; of anything else that looks
- * like a part of a secret the whole line is hidden.
+ * A proxy between this node and the API server may repeat the whole request in its refusal, in any form: verbatim, broken
+ * into lines, with tags in between, escaped, in base64 or in hexadecimal digits. A verbatim secret is hidden by itself; a
+ * line that holds anything like a part of a secret is hidden whole.
  */
 
 const HIDDEN = "[hidden]";

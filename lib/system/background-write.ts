@@ -1,6 +1,6 @@
 /**
- * write(2) on a thread of the C library (aio(7)): for system calls that may block without end where only the kernel can wake them, such as
- * the deletion of a network device. Whoever started one goes on, and looks later, or never.
+ * write(2) on a thread of the C library (aio(7)), for system calls that may block without end, such as the deletion of a
+ * network device. The caller goes on at once and may poll for the outcome.
  */
 import { ptr } from "bun:ffi";
 import { errnoName, errnoText } from "./errno.ts";
@@ -18,7 +18,7 @@ const SIGEV_NONE = 1;
 const EINPROGRESS = 115;
 /** include/uapi/linux/fcntl.h */
 const F_DUPFD_CLOEXEC = 1030;
-/** How often finished writes are cleared away while nobody asks for them. */
+/** How often finished writes that no caller polls are freed. */
 const SWEEP_MS = 100;
 
 /** The kernel's and the C library's view of a write: neither buffer may move or be freed before it is over. */

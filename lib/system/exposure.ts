@@ -1,4 +1,4 @@
-/** Whether somebody but root could have changed, or read, a file that a program with root's power trusts. */
+/** Whether a user other than root could have changed or read a file that a program with root's power trusts. */
 import { type FileStatus, statusOf } from "./files.ts";
 
 const GROUP_OR_OTHERS_WRITE = 0o022;
@@ -20,7 +20,7 @@ export function exposureOf({ path, isSecret }: Trusted, ourselves = process.gete
   return undefined;
 }
 
-/** Whoever needs the file says why it cannot be used. */
+/** A file that cannot be examined is reported by the code that needs it. */
 function look(path: string): FileStatus | undefined {
   try {
     return statusOf(path);

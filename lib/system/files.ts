@@ -23,7 +23,7 @@ export const { O_RDONLY, O_WRONLY, O_RDWR, O_CREAT, O_EXCL, O_APPEND, O_NONBLOCK
 
 const FIRST_READ = 4096;
 
-/** Nobody who waits for this process is silent for so long. */
+/** A reader that is silent for so long has given up. */
 const WAIT_LIMIT_MS = 30_000;
 const SHORTEST_WAIT_MS = 1;
 const LONGEST_WAIT_MS = 50;

@@ -1,5 +1,5 @@
 /** flock(2): a lock that the kernel drops when its holder dies, and that Calico's `calico-ipam` respects on the same path (I§1.8). */
-import { constants } from "node:fs";
+import { constants, readFileSync, statSync } from "node:fs";
 import { errnoName, errnoText, systemErrorCode } from "./errno.ts";
 import { closeFile, directoryOf, makeDirectories, openFile } from "./files.ts";
 import { lastErrno, libc } from "./libc.ts";
@@ -17,7 +17,7 @@ const EWOULDBLOCK = 11;
  */
 const OPEN_LOCK = constants.O_RDONLY | constants.O_CREAT | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
-/** Between two tries of a lock that the kernel says somebody else holds, although it was asked to wait. */
+/** Between two tries, where the kernel refuses a lock although it was asked to wait for it. */
 const PAUSE_MS = 5;
 
 /**
@@ -25,7 +25,7 @@ const PAUSE_MS = 5;
  *
  * The file is created with mode 0600 and opened read-only, missing directories with mode 0755.
  *
- * @returns `undefined` when somebody else holds the lock, in this process or in another
+ * @returns `undefined` when the lock is held already, by this process or another
  * @throws Error with the path when the file cannot be opened or locked
  */
 export function tryLockFile(path: string): Disposable | undefined {
@@ -66,7 +66,7 @@ function openLock(path: string): number {
   }
 }
 
-/** @returns whether the lock is held now; `false` when somebody else holds it. @throws Error for every other failure */
+/** @returns whether this call took the lock; `false` when another holder has it. @throws Error for every other failure */
 function flock(fd: number, operation: number, path: string): boolean {
   for (;;) {
     if (libc().flock(fd, operation) === 0) return true;
@@ -75,5 +75,49 @@ function flock(fd: number, operation: number, path: string): boolean {
     if (errno === EINTR) continue;
     closeFile(fd);
     throw new Error(`cannot lock ${path}: ${errnoText(errno)} (${errnoName(errno)})`);
+  }
+}
+
+/**
+ * The holder of a lock, for messages: "pid 4711 (calico-ipam)", or "another process" for a holder outside this PID namespace.
+ * /proc/locks names the process by the file's inode (proc_locks(5)).
+ */
+export function lockHolder(path: string): string {
+  try {
+    const pid = pidOf(path);
+    return pid === undefined ? "another process" : `pid ${pid} (${commandOf(pid)})`;
+  } catch {
+    return "another process";
+  }
+}
+
+/** `1: FLOCK  ADVISORY  WRITE 3287 fe:00:803067 0 EOF`; the line of a waiting process has "->" after its number. */
+function pidOf(path: string): number | undefined {
+  const { dev, ino } = statSync(path);
+  const locks = readFileSync("/proc/locks", "utf8")
+    .split("\n")
+    .map((line) => line.trim().split(/\s+/))
+    .filter(([, kind, , , , file]) => kind === "FLOCK" && file?.endsWith(`:${ino}`));
+  // Some file systems (btrfs) show another device to stat(2), so the inode alone has to do when no line has the device.
+  const device = deviceText(dev);
+  const [, , , , text] = locks.find(([, , , , , file]) => file === `${device}:${ino}`) ?? locks[0] ?? [];
+  const pid = Number(text);
+  return pid > 0 ? pid : undefined;
+}
+
+/** Major and minor number in hexadecimal digits, two or more each (fs/locks.c; the numbers are packed as in <sys/sysmacros.h>). */
+function deviceText(dev: number): string {
+  const packed = BigInt(dev);
+  const major = ((packed >> 8n) & 0xfffn) | ((packed >> 32n) & 0xfffff000n);
+  const minor = (packed & 0xffn) | ((packed >> 12n) & 0xffffff00n);
+  return [major, minor].map((number) => number.toString(16).padStart(2, "0")).join(":");
+}
+
+/** Its name only: a command line may hold secrets. */
+function commandOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/comm`, "utf8").trim();
+  } catch {
+    return "ended";
   }
 }

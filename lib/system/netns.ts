@@ -83,7 +83,7 @@ export function inNamespace<T>(namespace: OpenNamespace, work: () => T extends P
       return work();
     } finally {
       if (libc().setns(home, CLONE_NEWNET) !== 0) {
-        // Whatever came next would happen to somebody else's network.
+        // Every later step would change the wrong network.
         writeAll(2, new TextEncoder().encode(`tortie: cannot return from network namespace ${namespace.path}: aborting\n`));
         libc().abort();
       }

@@ -3,7 +3,6 @@ import type { MesosLabel } from "../config/network-config.ts";
 import { matchesEndpointName, POD_ENDPOINT, parseWorkloadEndpointName, workloadEndpointName } from "./endpoint-name.ts";
 import type { WorkloadIdentity } from "./identity.ts";
 import { mesosMetadata } from "./mesos-labels.ts";
-import { endpointLabels, podProfiles } from "./profiles.ts";
 import type { EndpointKey, EndpointPort, WorkloadEndpoint } from "./workload-endpoint.ts";
 
 /** What Kubernetes knows of a pod; empty without an API server. */
@@ -95,4 +94,23 @@ export function withEndpointOf(identity: WorkloadIdentity, existing: Pick<Worklo
 /** A further network of a container that has a record: its profile joins the list (C§2.6 step 2). */
 export function withProfile(endpoint: WorkloadEndpoint, network: string): WorkloadEndpoint {
   return endpoint.profiles.includes(network) ? endpoint : { ...endpoint, profiles: [...endpoint.profiles, network] };
+}
+
+/** Kubernetes label values hold at most 63 characters; Calico leaves the label out from 63 on (C§7.3). */
+const LONGEST_SERVICE_ACCOUNT_LABEL = 62;
+
+/** Profiles of a pod under `policy.type: k8s`: of its namespace, then of its service account. */
+export function podProfiles(namespace: string, serviceAccount: string): readonly string[] {
+  return [`kns.${namespace}`, ...(serviceAccount === "" ? [] : [`ksa.${namespace}.${serviceAccount}`])];
+}
+
+/** Labels that Calico adds to every endpoint; they stand in for labels of the same keys that a workload brings. */
+export function endpointLabels(namespace: string, orchestrator: string, serviceAccount: string): Readonly<Record<string, string>> {
+  return {
+    "projectcalico.org/namespace": namespace,
+    "projectcalico.org/orchestrator": orchestrator,
+    ...(serviceAccount === "" || serviceAccount.length > LONGEST_SERVICE_ACCOUNT_LABEL
+      ? {}
+      : { "projectcalico.org/serviceaccount": serviceAccount }),
+  };
 }

@@ -47,7 +47,7 @@ export function requestedAddresses(config: Asking, args: Pick<CniArgs, "ip">): r
 }
 
 /**
- * @returns canonical text, `undefined` when nobody asks for one
+ * @returns canonical text, `undefined` when none is requested
  * @throws TortieError `mac-invalid` naming the source
  */
 export function requestedMac(config: Asking, args: Pick<CniArgs, "mac">): MacAddress | undefined {

@@ -5,7 +5,7 @@
 import type { AttachedLink, LinkOfAttachment, RecordedLink, Removal } from "../../dataplane/dataplane.ts";
 import type { DesiredState, Difference } from "../../dataplane/desired-state.ts";
 import type { NodeState } from "../../dataplane/node-state.ts";
-import { addressesAsText } from "../../lib/addresses/as-text.ts";
+import { addressesAsText } from "./addresses-as-text.ts";
 import type { Node } from "./node.ts";
 
 export interface Answer<T> {

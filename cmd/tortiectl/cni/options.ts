@@ -1,6 +1,6 @@
 /** The command line of `tortiectl cni`; what it does is in `command.ts`, loaded when one of these is called. */
 import type { Argv, CommandModule } from "yargs";
-import type { CommandContext } from "../command-context.ts";
+import type { CommandContext } from "../terminal.ts";
 
 /** Options as yargs hands them over. */
 export interface CniOptions {

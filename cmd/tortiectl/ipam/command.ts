@@ -1,8 +1,7 @@
 /** `tortiectl ipam …`: one function a subcommand. */
 import { isDatastoreFailure } from "../../../lib/datastore/errors.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
-import { reportError } from "../report-error.ts";
-import type { Terminal } from "../terminal.ts";
+import { reportError, type Terminal } from "../terminal.ts";
 import { checkStore } from "./check.ts";
 import { configureStore } from "./configure.ts";
 import type { CheckOptions, ConfigureOptions, ReleaseOptions, ShowOptions } from "./options.ts";

@@ -3,9 +3,9 @@ import { DEFAULT_CONFIGURATION } from "../../../ipam-plugin/allocator/operation.
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../../../lib/datastore/errors.ts";
 import type { IpamConfiguration } from "../../../lib/datastore/resources.ts";
+import { TortieError } from "../../../lib/errors/errors.ts";
 import { stringifyJson } from "../../../lib/json/stringify.ts";
 import { columns, type Terminal } from "../terminal.ts";
-import { checkConfiguration } from "./configuration.ts";
 import type { ConfigureOptions } from "./options.ts";
 import { openStore } from "./store.ts";
 
@@ -67,4 +67,29 @@ async function change(datastore: Datastore, wanted: Partial<IpamConfiguration>, 
     if (tries <= 1 || !isDatastoreFailure(error, "conflict", "not-found", "already-exists")) throw error;
     return change(datastore, wanted, tries - 1);
   }
+}
+
+/** What both API groups accept. */
+const MOST_BLOCKS = 1_000_000;
+const LONGEST_COOLDOWN = 1200;
+
+/** @throws TortieError `option-invalid` naming the options and the rule */
+export function checkConfiguration(configuration: IpamConfiguration): void {
+  const { strictAffinity, autoAllocateBlocks, maxBlocksPerHost, ipCooldownSeconds } = configuration;
+  checkRange("max-blocks-per-host", maxBlocksPerHost, MOST_BLOCKS);
+  checkRange("ip-cooldown-seconds", ipCooldownSeconds, LONGEST_COOLDOWN);
+  if (!strictAffinity && !autoAllocateBlocks) {
+    throw new TortieError(
+      "option-invalid",
+      "--no-auto-allocate-blocks needs --strict-affinity: without blocks of its own a node could only borrow",
+    );
+  }
+  if (maxBlocksPerHost > 0 && !strictAffinity) {
+    throw new TortieError("option-invalid", "--max-blocks-per-host needs --strict-affinity: a node at its limit would borrow all the same");
+  }
+}
+
+function checkRange(option: string, value: number, most: number): void {
+  if (Number.isInteger(value) && value >= 0 && value <= most) return;
+  throw new TortieError("option-invalid", `--${option} wants a whole number from 0 to ${most}`);
 }

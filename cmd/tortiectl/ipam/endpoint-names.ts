@@ -1,11 +1,11 @@
-/** Who uses an address, where the account may know: in a cluster that takes the right to list pods, which the plugins' account lacks. */
+/** The endpoints that use an address. In a cluster this needs the right to list pods, which the plugins' account lacks. */
 import { addressesOf, keyOf } from "../../../doctor/snapshot.ts";
 import type { Address } from "../../../lib/addresses/address.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../../../lib/datastore/errors.ts";
 
 /**
- * Names of the endpoints that use each of the addresses, by `keyOf`; addresses that nobody uses are left out.
+ * Names of the endpoints that use each of the addresses, by `keyOf`; unused addresses are left out.
  *
  * @returns `undefined` when the account may not list endpoints
  */

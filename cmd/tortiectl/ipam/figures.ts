@@ -1,13 +1,13 @@
 /** How full pools and blocks are, address by address: what each one is, and sums of that. */
 import { Allocator, type BlockUtilisation, type PoolUtilisation } from "../../../ipam-plugin/allocator/allocator.ts";
 import { holderOf, isFree } from "../../../ipam-plugin/allocator/block.ts";
+import { allows } from "../../../ipam-plugin/allocator/pools.ts";
 import { Reservations } from "../../../ipam-plugin/allocator/reservations.ts";
 import { systemClock } from "../../../ipam-plugin/services.ts";
 import { type Address, addressAt, parsePrefix } from "../../../lib/addresses/address.ts";
 import type { BlockOwner, Datastore } from "../../../lib/datastore/datastore.ts";
-import type { Block } from "../../../lib/datastore/resources.ts";
+import type { Block, IPPool } from "../../../lib/datastore/resources.ts";
 import type { Shares, Standing } from "./bar.ts";
-import { limitsOf } from "./limits.ts";
 
 export interface PoolView extends Figures {
   readonly pool: PoolUtilisation;
@@ -83,4 +83,18 @@ function poolShares({ capacity, available }: PoolUtilisation, blocks: readonly B
   const sum = (standing: Standing) => blocks.reduce((total, { shares }) => total + shares[standing], 0n);
   const [used, borrowed, cooling] = [sum("used"), sum("borrowed"), sum("cooling")];
   return { used, borrowed, cooling, free: available, reserved: capacity - available - used - borrowed - cooling };
+}
+
+/** In words, the most severe first; empty for a pool that serves every pod of every node. */
+export function limitsOf(pool: IPPool): readonly string[] {
+  const isFor = (selector: string) => selector !== "" && selector.trim() !== "all()";
+  return [
+    ...(pool.disabled ? ["disabled"] : []),
+    ...(pool.deleting ? ["being deleted"] : []),
+    ...(pool.allocatable === false ? ["not allocatable"] : []),
+    ...(allows(pool, "Workload") ? [] : [`only for ${pool.allowedUses.join(", ")}`]),
+    ...(pool.assignmentMode === "Automatic" ? [] : ["only for who names it"]),
+    ...(isFor(pool.nodeSelector) ? [`nodes ${pool.nodeSelector}`] : []),
+    ...(isFor(pool.namespaceSelector) ? [`namespaces ${pool.namespaceSelector}`] : []),
+  ];
 }

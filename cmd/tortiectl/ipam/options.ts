@@ -1,6 +1,6 @@
 /** The command line of `tortiectl ipam`; what it does is in `command.ts`, loaded when one of these is called. */
 import type { Argv, CommandModule } from "yargs";
-import type { CommandContext } from "../command-context.ts";
+import type { CommandContext } from "../terminal.ts";
 
 /** What every subcommand takes. */
 export interface StoreOptions {

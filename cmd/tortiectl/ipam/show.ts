@@ -64,7 +64,7 @@ function figuresText(shares: Shares, capacity: bigint): string {
   return `${parts.map((standing) => `${grouped(shares[standing])} ${standing}`).join(", ")} of ${grouped(capacity)}`;
 }
 
-/** "65,536"; what has more than 15 digits as a power of two, since nobody reads such a number. */
+/** "65,536"; numbers of more than 15 digits become a power of two, which is easier to read. */
 function grouped(number: bigint): string {
   if (number < 10n ** 15n) return number.toLocaleString("en");
   const exponent = number.toString(2).length - 1;

@@ -11,15 +11,16 @@
  */
 
 import { TortieError } from "../../errors/errors.ts";
-import type { JsonObject } from "../../json/value.ts";
+import { parseJson } from "../../json/parse.ts";
+import { isJsonObject, type JsonObject } from "../../json/value.ts";
 import type { CniCommand, CniVersion, ValidAttachment } from "../protocol.ts";
+import { parseResult, renderResult } from "../result.ts";
 import { isAtLeast } from "../version.ts";
 import { type Attachment, sandboxExists } from "./attachment.ts";
 import type { CachedAttachment, ResultCache } from "./cache.ts";
 import type { Conflist, PluginConf } from "./conflist.ts";
 import { PluginFailure, type PluginRunner } from "./plugin-call.ts";
 import { attachmentNetconf, gcNetconf, networkNetconf } from "./plugin-netconf.ts";
-import { inVersion } from "./result-version.ts";
 
 export interface Runtime {
   readonly run: PluginRunner;
@@ -202,4 +203,14 @@ function requireVersion(list: Conflist, command: CniCommand, since: CniVersion):
     "operation-unsupported",
     `network ${list.name}: ${command} is known from CNI ${since} on, cniVersion is ${list.cniVersion}`,
   );
+}
+
+/**
+ * The result in `version`; as it came when it is in that version already, so that nothing a plugin says is lost.
+ * @throws TortieError `result-invalid`
+ */
+export function inVersion(result: JsonObject, version: CniVersion): JsonObject {
+  if (result.cniVersion === version) return result;
+  const converted = parseJson(renderResult(parseResult(result, version), version));
+  return isJsonObject(converted) ? converted : result;
 }

@@ -31,7 +31,7 @@ export function gcNetconf(list: Conflist, plugin: PluginConf, valid: readonly Va
   return { ...networkNetconf(list, plugin), "cni.dev/valid-attachments": attachments };
 }
 
-/** Names of given capability arguments that no plugin of the chain declares, so that they would reach nobody. */
+/** Names of given capability arguments that no plugin of the chain declares, so that no plugin would receive them. */
 export function undeclaredCapabilities(list: Conflist, capabilityArgs: JsonObject | undefined): readonly string[] {
   return Object.keys(capabilityArgs ?? {}).filter((name) => !list.plugins.some((plugin) => plugin.capabilities.has(name)));
 }

@@ -35,7 +35,7 @@ export function pluginRunner(settings: RunnerSettings): PluginRunner {
 /** The variables that the specification gives a meaning. */
 const PARAMETERS = ["CNI_COMMAND", "CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_ARGS", "CNI_PATH"];
 
-/** Without the parameters of whoever called us: one that is left out here must not be filled by chance. */
+/** Our own CNI variables are removed: a parameter that this call omits must not be inherited. */
 function inherited(env: Environment): Environment {
   return Object.fromEntries(Object.entries(env).filter(([name]) => !PARAMETERS.includes(name)));
 }

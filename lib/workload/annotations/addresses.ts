@@ -2,8 +2,16 @@
 import { type Address, type Family, parseAddress } from "../../addresses/address.ts";
 import { isCalicoIpam } from "../../config/ipam-section.ts";
 import type { NetworkConfig } from "../../config/network-config.ts";
-import { type AnnotatedPod, type Annotation, annotationInvalid, featureDisabled, podAnnotationIfAny, shortened } from "./annotation.ts";
-import { notJson, stringsOf } from "./strings.ts";
+import {
+  type AnnotatedPod,
+  type Annotation,
+  annotationInvalid,
+  featureDisabled,
+  notJson,
+  podAnnotationIfAny,
+  shortened,
+  stringsOf,
+} from "./annotation.ts";
 
 /**
  * Where the addresses come from: what the IPAM plugin chooses, or is asked for by `runtimeConfig.ips` or CNI_ARGS; or the pod's own

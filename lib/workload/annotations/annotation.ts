@@ -2,7 +2,10 @@
  * One annotation of a pod or of a namespace, with all that an error about it has to name. What Calico's plugins read has the prefix
  * `cni.projectcalico.org/` (C§3.1).
  */
-import { TortieError } from "../../errors/errors.ts";
+import { messageOf, TortieError } from "../../errors/errors.ts";
+import { kindOf } from "../../json/members.ts";
+import { parseJson } from "../../json/parse.ts";
+import type { JsonValue } from "../../json/value.ts";
 import type { Namespace, Pod } from "../../kubernetes/objects.ts";
 
 export const ANNOTATION_PREFIX = "cni.projectcalico.org/";
@@ -63,4 +66,31 @@ function annotationOf(annotations: Readonly<Record<string, string>>, name: strin
   const key = ANNOTATION_PREFIX + name;
   const value = annotations[key];
   return value === undefined ? undefined : { key, value, holder: holder() };
+}
+
+/**
+ * `null` is the empty list, as in Go.
+ *
+ * @param wording what Calico prints around the reason; the reason alone when absent
+ * @throws TortieError `annotation-invalid`
+ */
+export function stringsOf(annotation: Annotation, wording: (reason: string) => string = (reason) => reason): readonly string[] {
+  const wrong = (reason: string): TortieError => annotationInvalid(annotation, wording(reason));
+  let value: JsonValue;
+  try {
+    value = parseJson(annotation.value);
+  } catch (error) {
+    throw wrong(messageOf(error));
+  }
+  if (value === null) return [];
+  if (!Array.isArray(value)) throw wrong(`expected a JSON list of strings, not ${kindOf(value)}`);
+  return value.map((item) => {
+    if (typeof item !== "string") throw wrong(`expected a JSON list of strings, not ${kindOf(item)} in it`);
+    return item;
+  });
+}
+
+/** The wording of most readers (recordings ipaddrs-bad-json, floating-bad-json, del-bad-allowedsourceprefixes). */
+export function notJson({ value }: Annotation): (reason: string) => string {
+  return (reason) => `failed to parse '${shortened(value)}' as JSON: ${reason}`;
 }

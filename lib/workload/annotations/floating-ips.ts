@@ -9,9 +9,10 @@ import {
   type Annotation,
   annotationInvalid,
   featureDisabled,
+  notJson,
   podAnnotationIfAny,
+  stringsOf,
 } from "./annotation.ts";
-import { notJson, stringsOf } from "./strings.ts";
 
 type Nat = WorkloadEndpoint["ipNATs"][number];
 

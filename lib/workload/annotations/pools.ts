@@ -1,8 +1,7 @@
 /** `ipv4pools`, `ipv6pools` and `ipFamilies`: of the pod, or else of its namespace, each key for itself, nothing merged (C§3.2). */
-import { type AnnotatedNamespace, type AnnotatedPod, annotationInvalid, inheritedAnnotation, shortened } from "./annotation.ts";
-import { stringsOf } from "./strings.ts";
+import { type AnnotatedNamespace, type AnnotatedPod, annotationInvalid, inheritedAnnotation, shortened, stringsOf } from "./annotation.ts";
 
-/** Names or CIDRs. `undefined`: nobody says anything; empty means that it does not matter which (recording pools-empty-list). */
+/** Names or CIDRs. `undefined`: no annotation; empty: any pool will do (recording pools-empty-list). */
 export interface WishedPools {
   readonly ipv4: readonly string[] | undefined;
   readonly ipv6: readonly string[] | undefined;

@@ -1,7 +1,6 @@
 /** `allowedSourcePrefixes`: what else a pod may send from (C§3.1). */
 import { formatPrefix, maskPrefix, parsePrefix } from "../../addresses/address.ts";
-import { type AnnotatedPod, annotationInvalid, podAnnotationIfAny } from "./annotation.ts";
-import { notJson, stringsOf } from "./strings.ts";
+import { type AnnotatedPod, annotationInvalid, notJson, podAnnotationIfAny, stringsOf } from "./annotation.ts";
 
 /**
  * @returns canonical CIDRs without host bits (recording spoof-valid)

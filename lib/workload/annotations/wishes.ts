@@ -12,13 +12,11 @@
 import type { Address, Family } from "../../addresses/address.ts";
 import { isCalicoIpam } from "../../config/ipam-section.ts";
 import type { NetworkConfig } from "../../config/network-config.ts";
-import type { MacAddress } from "../mac.ts";
+import { isAssignableMac, type MacAddress, parseMac, UNASSIGNABLE_MAC } from "../mac.ts";
 import type { Requested } from "../requested.ts";
 import { type WishedAddresses, wishedAddresses } from "./addresses.ts";
-import type { AnnotatedNamespace, AnnotatedPod } from "./annotation.ts";
+import { type AnnotatedNamespace, type AnnotatedPod, annotationInvalid, podAnnotation } from "./annotation.ts";
 import { wishedFloatingIps } from "./floating-ips.ts";
-import { wishedMac } from "./hardware-address.ts";
-import { NO_POOLS, withoutAnnotations } from "./no-annotations.ts";
 import { type Families, type WishedPools, wishedFamilies, wishedPools } from "./pools.ts";
 import { wishedSourcePrefixes } from "./source-prefixes.ts";
 
@@ -75,4 +73,36 @@ function expectedFamilies(
   if (named.length > 0) return new Set(named.map(({ family }) => family));
   const { ipv4, ipv6 } = families ?? { ipv4: config.ipam.assignIpv4, ipv6: config.ipam.assignIpv6 };
   return new Set<Family>([...(ipv4 ? [4 as const] : []), ...(ipv6 ? [6 as const] : [])]);
+}
+
+/**
+ * Present but empty is an error (recording hwaddr-empty), and so are eight octets (lib/workload/mac.ts says why).
+ *
+ * @returns canonical text
+ * @throws TortieError `annotation-invalid`
+ */
+export function wishedMac(pod: AnnotatedPod): MacAddress | undefined {
+  const annotation = podAnnotation(pod, "hwAddr");
+  if (annotation === undefined) return undefined;
+  const parsed = parseMac(annotation.value);
+  const { key, value } = annotation;
+  if ("mac" in parsed) {
+    if (isAssignableMac(parsed.mac)) return parsed.mac;
+    throw annotationInvalid(annotation, `MAC address ${value} provided via ${key}: ${UNASSIGNABLE_MAC}`);
+  }
+  const reason = value === "" ? parsed.reason : `address ${value}: ${parsed.reason}`;
+  throw annotationInvalid(annotation, `failed to parse MAC address ${value} provided via ${key}: ${reason}`);
+}
+
+export const NO_POOLS: WishedPools = { ipv4: undefined, ipv6: undefined };
+
+export function withoutAnnotations({ mac }: Pick<Requested, "mac">): PodWishes {
+  return {
+    pools: NO_POOLS,
+    families: undefined,
+    addresses: { kind: "ipam" },
+    mac,
+    floatingIps: [],
+    allowedSourcePrefixes: [],
+  };
 }

@@ -1,4 +1,4 @@
-import { findInconsistencies } from "../../../../doctor/rules/find.ts";
+import { findInconsistencies } from "../../../../doctor/check.ts";
 import { readSnapshot } from "../../../../doctor/snapshot.ts";
 import { withoutOwner } from "../../../../ipam-plugin/allocator/block.ts";
 import type { Versioned } from "../../../../lib/datastore/datastore.ts";

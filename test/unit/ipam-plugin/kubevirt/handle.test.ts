@@ -1,5 +1,5 @@
-import { machineHandleId } from "../../../../ipam-plugin/kubevirt/handle.ts";
-import { isMachineHandle } from "../../../../lib/workload/handles.ts";
+import { machineHandleId } from "../../../../ipam-plugin/kubevirt/machine.ts";
+import { isMachineHandle } from "../../../../lib/workload/identity.ts";
 
 /** RFC 1123 subdomain: the name of a Kubernetes object. */
 const SUBDOMAIN = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;

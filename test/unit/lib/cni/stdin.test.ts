@@ -1,6 +1,6 @@
 import { join } from "node:path";
 
-const SCRIPT = `import { readStandardInput } from ${JSON.stringify(join(process.cwd(), "lib/cni/stdin.ts"))};
+const SCRIPT = `import { readStandardInput } from ${JSON.stringify(join(process.cwd(), "lib/cni/request.ts"))};
   try { const bytes = readStandardInput(); console.log(bytes.length, String(Bun.hash(bytes))); } catch (error) { console.log(error.code); }`;
 
 /** What a fresh process makes of `command | it`, run by a shell. */

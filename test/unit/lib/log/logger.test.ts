@@ -1,19 +1,8 @@
-import {
-  closeSync,
-  constants,
-  mkdtempSync,
-  openSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-  writeSync,
-} from "node:fs";
+import { closeSync, constants, mkdtempSync, openSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { TortieError } from "../../../../lib/errors/errors.ts";
-import type { LogConfig } from "../../../../lib/log/log-config.ts";
+import type { LogConfig } from "../../../../lib/log/file.ts";
 import { createLogger, type LoggerOptions } from "../../../../lib/log/logger.ts";
 import { Secrets } from "../../../../lib/log/secrets.ts";
 import { systemErrorCode } from "../../../../lib/system/errno.ts";

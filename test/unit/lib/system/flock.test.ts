@@ -1,8 +1,7 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { lockFile, tryLockFile } from "../../../../lib/system/flock.ts";
-import { lockHolder } from "../../../../lib/system/lock-holder.ts";
+import { lockFile, lockHolder, tryLockFile } from "../../../../lib/system/flock.ts";
 import { holdLock } from "../../../support/lock-holder-process.ts";
 
 let dir = "";

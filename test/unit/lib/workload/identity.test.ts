@@ -1,7 +1,5 @@
 import { parseCniArgs } from "../../../../lib/workload/cni-args.ts";
-import { legacyHandleId, workloadHandleId } from "../../../../lib/workload/handles.ts";
-import { identifyWorkload } from "../../../../lib/workload/identity.ts";
-import { checkIdentity } from "../../../../lib/workload/identity-checks.ts";
+import { checkIdentity, identifyWorkload, legacyHandleId, workloadHandleId } from "../../../../lib/workload/identity.ts";
 
 const identify = (args: string, more: { containerId?: string; interfaceName?: string; node?: string } = {}) =>
   identifyWorkload({ containerId: "cid1", interfaceName: "eth0", node: "node1", ...more, args: parseCniArgs(`IgnoreUnknown=1;${args}`) });

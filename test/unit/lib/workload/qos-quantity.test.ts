@@ -1,4 +1,4 @@
-import { parseQuantity } from "../../../../lib/workload/qos-quantity.ts";
+import { parseQuantity } from "../../../../lib/workload/qos-controls.ts";
 
 describe("parseQuantity", () => {
   // The forms of k8s.io/apimachinery, pkg/api/resource: decimal and binary suffixes, exponents, signs; Value() rounds up.

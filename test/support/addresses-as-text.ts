@@ -1,5 +1,5 @@
 /** Addresses and prefixes inside larger values, as text. */
-import { type Address, formatAddress, formatPrefix, type Prefix } from "./address.ts";
+import { type Address, formatAddress, formatPrefix, type Prefix } from "../../lib/addresses/address.ts";
 
 /** The replacer for JSON.stringify: an address is printed as "10.0.0.5", a prefix as "10.0.0.5/32". */
 export function addressesAsText(_key: string, value: unknown): unknown {
