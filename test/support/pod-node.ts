@@ -6,7 +6,8 @@ import { mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { attachmentAlias, namesAttachment, parseAttachmentAlias } from "../../dataplane/alias.ts";
-import type { AttachedLink, Dataplane, LinkOfAttachment } from "../../dataplane/dataplane.ts";
+import type { AttachedLink, Dataplane, LinkOfAttachment, RecordedLink } from "../../dataplane/dataplane.ts";
+import type { DesiredState } from "../../dataplane/desired-state.ts";
 import { mayReplace } from "../../dataplane/linux/ownership.ts";
 import { NO_NODE_STATE } from "../../dataplane/node-state.ts";
 import { createIpamServices } from "../../ipam-plugin/services.ts";
@@ -27,6 +28,7 @@ import { check } from "../../main-plugin/check.ts";
 import { del } from "../../main-plugin/del.ts";
 import { gc } from "../../main-plugin/gc.ts";
 import type { Node } from "../../main-plugin/node.ts";
+import { status } from "../../main-plugin/status.ts";
 import { type Call, type Fate, type MemoryDatastore, MemoryStore } from "./memory-datastore.ts";
 import { samplePool } from "./samples.ts";
 
@@ -43,6 +45,7 @@ export interface PodCall {
   readonly netns?: string;
   /** Keys over the node's network configuration. */
   readonly conf?: JsonObject;
+  readonly signal?: AbortSignal;
 }
 
 export class PodNode implements AsyncDisposable {
@@ -59,6 +62,12 @@ export class PodNode implements AsyncDisposable {
   namespace: Namespace | undefined = { name: "shop", labels: {}, annotations: {} };
   /** Thrown by the effect of this name, after it was carried out when `isAfter`. */
   failure: { readonly effect: string; readonly error: Error; readonly isAfter?: boolean } | undefined;
+  /** Done once, just before the effect of this name. */
+  meanwhile: { readonly effect: string; readonly work: () => unknown } | undefined;
+  /** What the dataplane was last asked to compare the kernel with. */
+  inspected: { readonly desired: DesiredState; readonly recorded: RecordedLink } | undefined;
+  /** Of every link that is made. */
+  warnings: readonly string[] = [];
   readonly #store = new MemoryStore();
   readonly #directory = mkdtempSync(join(tmpdir(), "tortie-pod-node-"));
   readonly #isOfCluster: boolean;
@@ -104,6 +113,10 @@ export class PodNode implements AsyncDisposable {
     return gc(this.#call("GC", { container: "", conf }), this.#node());
   }
 
+  async status(call: PodCall = {}): Promise<void> {
+    return status(this.#call("STATUS", call), this.#node());
+  }
+
   async check(call: PodCall = {}): Promise<void> {
     return check(resolveAddCall(this.#call("CHECK", call)), this.#node());
   }
@@ -135,8 +148,8 @@ export class PodNode implements AsyncDisposable {
   }
 
   #call(
-    command: "ADD" | "DEL" | "CHECK" | "GC",
-    { container = "c1", interfaceName = "eth0", network = "net1", args, netns = "/proc/self/ns/net", conf = {} }: PodCall,
+    command: "ADD" | "DEL" | "CHECK" | "GC" | "STATUS",
+    { container = "c1", interfaceName = "eth0", network = "net1", args, netns = "/proc/self/ns/net", conf = {}, signal }: PodCall,
   ): NetworkCall {
     const netconf: JsonObject = {
       name: network,
@@ -163,7 +176,7 @@ export class PodNode implements AsyncDisposable {
       network,
       cniVersion: "1.0.0",
     };
-    return resolveNetworkCall(request, decodeNetworkConfig(netconf), {}, this.#log);
+    return resolveNetworkCall(request, decodeNetworkConfig(netconf), {}, this.#log, signal);
   }
 
   #node(): Node {
@@ -199,6 +212,11 @@ export class PodNode implements AsyncDisposable {
   }
 
   async #effect<T>(effect: string, work: () => T): Promise<T> {
+    const { meanwhile } = this;
+    if (meanwhile?.effect === effect) {
+      this.meanwhile = undefined;
+      await meanwhile.work();
+    }
     this.effects.push(effect);
     const failure = this.failure?.effect === effect ? this.failure : undefined;
     if (failure !== undefined && failure.isAfter !== true) throw failure.error;
@@ -253,7 +271,7 @@ export class PodNode implements AsyncDisposable {
           return {
             podMac: "02:00:00:00:00:01",
             kind: "veth" as const,
-            warnings: [],
+            warnings: this.warnings,
             [Symbol.asyncDispose]: async () => {
               this.effects.push("undo apply");
               links.delete(host.name);
@@ -261,8 +279,11 @@ export class PodNode implements AsyncDisposable {
             },
           };
         }),
-      inspect: async ({ pod }) =>
-        podEnds.has(pod.name) ? [] : [{ side: "pod", object: `link ${pod.name}`, wanted: "present", found: "missing" }],
+      inspect: async (desired, recorded = {}) => {
+        this.inspected = { desired, recorded };
+        const { name } = desired.pod;
+        return podEnds.has(name) ? [] : [{ side: "pod", object: `link ${name}`, wanted: "present", found: "missing" }];
+      },
       remove: (link) =>
         this.#effect("sandbox" in link && link.sandbox !== "" ? "remove link" : "remove host end", () => {
           const alias = links.get(link.hostInterface);

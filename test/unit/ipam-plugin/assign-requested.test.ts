@@ -39,4 +39,17 @@ describe("an ADD of two addresses", () => {
     await expect(assigning).rejects.toMatchObject({ word: "address-taken" });
     expect(await node.allocated()).toMatchObject({ [handle]: ["10.40.0.9"] });
   });
+
+  it.each([
+    ["asked for", "IP=10.40.0.9"],
+    ["chosen", ""],
+  ])("that is given back late leaves the address, %s, with the same container's next ADD", async (_, args) => {
+    await using node = new IpamNode(CONF);
+    const first = await node.add({ args });
+    await node.del();
+    await node.add({ args: "IP=10.40.0.9" });
+    const held = await node.allocated();
+    await first.giveBack();
+    expect(await node.allocated()).toEqual(held);
+  });
 });

@@ -128,6 +128,51 @@ describe("IPAM GC", () => {
     expect(await node.handles()).toEqual(["net1.c1"]);
   });
 
+  it("removes the handle that a killed ADD left in a block that nobody owns", async () => {
+    await using node = new IpamNode(CONF);
+    await seed(node, [{ handleId: "net1.far", activeOwner: { node: "node-b" } }]);
+    const [stored] = await node.datastore.blocks.list();
+    if (stored === undefined) throw new Error("no block");
+    const { affinity: _, ...ownerless } = stored.value;
+    await node.datastore.blocks.update(ownerless.cidr, ownerless, stored.revision);
+    await node.datastore.handles.create("net1.killed", { id: "net1.killed", blocks: { [ownerless.cidr]: 1 } });
+    await node.gc(valid());
+    expect(await node.handles()).toEqual(["net1.far"]);
+  });
+
+  it("releases what it gave, though the handle counts in a block of another node as well", async () => {
+    await using node = new IpamNode(CONF);
+    await seed(node, [{ handleId: "net1.gone", activeOwner: { node: "node-a" } }]);
+    const foreign = emptyBlock("10.40.0.192/26", 64, { affinity: { type: "host", name: "node-b" } });
+    await node.datastore.blocks.create(foreign.cidr, foreign);
+    const stored = await node.datastore.handles.get("net1.gone");
+    const blocks = { "10.40.0.0/26": 1, [foreign.cidr]: 1 };
+    await node.datastore.handles.update("net1.gone", { id: "net1.gone", blocks }, stored?.revision ?? "");
+    await node.gc(valid());
+    expect(await node.handles()).toEqual([]);
+    expect(await node.allocated()).toEqual({});
+  });
+
+  it("leaves an address that is granted while it looks: only the count without one goes", async () => {
+    await using node = new IpamNode(CONF);
+    await node.add({ container: "c1" });
+    const [block] = await node.datastore.blocks.list();
+    await node.datastore.handles.create("net1.starting", { id: "net1.starting", blocks: { [block?.value.cidr ?? ""]: 1 } });
+    const { allocator } = node.services;
+    const looking = Object.assign(new Allocator({ datastore: node.datastore, clock: node.services.clock }), {
+      addressesByHandle: async (handle: string) => {
+        const found = await allocator.addressesByHandle(handle);
+        const owner = { type: "host", name: "node-a" } as const;
+        await allocator.autoAssign({ count4: 1, count6: 0, handle, attributes: { node: "node-a" }, owner, use: "Workload" });
+        return found;
+      },
+    });
+    Object.defineProperty(node, "services", { value: { ...node.services, allocator: looking } });
+    await node.gc(valid("c1"));
+    expect(Object.keys(await node.allocated())).toEqual(["net1.c1", "net1.starting"]);
+    expect(await node.handles()).toEqual(["net1.c1", "net1.starting"]);
+  });
+
   it("leaves a handle without an address alone when another node may be about to take it", async () => {
     await using node = new IpamNode(CONF);
     await seed(node, [], "node-b");

@@ -42,6 +42,20 @@ describe("an ADD whose container should hold nothing", () => {
     await expect(node.add({ container: "c2" }, { mustBeNew: true })).rejects.toMatchObject({ word: "addresses-exhausted" });
   });
 
+  it("is told why the datastore failed, not that the container holds something", async () => {
+    using node = await ServerNode.create();
+    await node.add();
+    node.cluster.fateOf = (call) => (call.startsWith("list") ? "unavailable" : "proceed");
+    await expect(node.add({}, { mustBeNew: true })).rejects.toMatchObject({ failure: "unavailable" });
+  });
+
+  it("is told that no address is left when its handle cannot be looked for", async () => {
+    using node = await ServerNode.create({ pools: { "10.0.0.0/32": { blockSize: 32 } } });
+    await node.add({ container: "other" });
+    node.cluster.fateOf = (call) => (call === "get handle net1.c1" ? "unavailable" : "proceed");
+    await expect(node.add({}, { mustBeNew: true })).rejects.toMatchObject({ word: "addresses-exhausted" });
+  });
+
   it("notices the container's own address when that is what is asked for", async () => {
     using node = await ServerNode.create();
     await node.add({ args: "IP=10.0.0.9" });

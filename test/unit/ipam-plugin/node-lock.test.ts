@@ -151,6 +151,21 @@ describe("calls of one process", () => {
     );
   });
 
+  it("are not overtaken by one that comes when the lock has just become free", async () => {
+    await using node = new IpamNode(CONF);
+    const path = join(node.directory, "lock");
+    const order: string[] = [];
+    const first = await takeNodeLock(path, options);
+    const take = async (name: string) => {
+      using _lock = await takeNodeLock(path, options);
+      order.push(name);
+    };
+    const second = take("second");
+    first[Symbol.dispose]();
+    await Promise.all([take("third"), second]);
+    expect(order).toEqual(["second", "third"]);
+  });
+
   it("do not wait for one that has given up", async () => {
     await using node = new IpamNode(CONF);
     const path = join(node.directory, "lock");
@@ -184,6 +199,19 @@ describe("calls of one process", () => {
     const holder = await holdLock(join(node.directory, "ipam.lock"), 60);
     await expect(node.add()).rejects.toThrow("no answer is wanted");
     expect(await node.handles()).toEqual([]);
+    holder.kill("SIGKILL");
+  });
+
+  it("M4: end their wait for another process when they are aborted", async () => {
+    await using node = new IpamNode(CONF);
+    const path = join(node.directory, "lock");
+    const holder = await holdLock(path, 60);
+    const aborted = new AbortController();
+    const waiting = takeNodeLock(path, { ...options, limitMs: 5_000, signal: aborted.signal });
+    // It is its turn among the calls of this process: only the other one keeps it from the lock.
+    await Bun.sleep(1);
+    aborted.abort(new Error("no answer is wanted"));
+    await expect(waiting).rejects.toThrow("no answer is wanted");
     holder.kill("SIGKILL");
   });
 

@@ -41,6 +41,43 @@ describe("A failed ADD", () => {
   });
 });
 
+describe("An ADD that nobody waits for any more", () => {
+  it.each([
+    ["while addresses are taken", "create handle", ["update block", "update block"]],
+    ["while the link is made", "apply", ["update block", "apply", "undo apply", "update block"]],
+  ])("is given up %s, and takes back what it has made", async (_, effect, expected) => {
+    await using node = await PodNode.create();
+    await node.add({ container: "other" });
+    await node.del({ container: "other" });
+    node.effects.length = 0;
+    const abort = new AbortController();
+    node.meanwhile = { effect, work: () => abort.abort(new Error("nobody waits")) };
+
+    expect(await failure(node, { signal: abort.signal })).toMatchObject({ message: "nobody waits" });
+
+    expect(inOrder(node, "update block", "apply", "write record", "undo apply")).toEqual(expected);
+    expect(await node.handles()).toEqual({});
+    expect([...node.links]).toEqual([]);
+  });
+});
+
+describe("An ADD on a node without Felix", () => {
+  it("guards the node before the container can send", async () => {
+    await using node = PodNode.forContainers();
+    await node.add();
+    expect(inOrder(node, "node", "apply")).toEqual(["node", "apply"]);
+  });
+});
+
+describe("A setting that could not be made", () => {
+  it("is told in the log, and fails nothing", async () => {
+    await using node = await PodNode.create();
+    node.warnings = ["failed to set net/ipv4/conf/x/rp_filter"];
+    await node.add();
+    expect(node.errors).toEqual(["failed to set net/ipv4/conf/x/rp_filter"]);
+  });
+});
+
 describe("An ADD after one that was interrupted", () => {
   it("removes the old link before it releases the address that the link carries", async () => {
     await using node = await PodNode.create();
@@ -107,6 +144,22 @@ describe("A repeated ADD of a plain container", () => {
 
     expect(node.effects).toContain("apply");
     expect([...node.podEnds]).toEqual(["eth0"]);
+  });
+
+  it("takes an address when its record has none", async () => {
+    await using node = PodNode.forContainers();
+    await node.add();
+    await node.del();
+    node.podEnds.add("eth0");
+    const endpoint = { namespace: "default", name: "worker--1-cni-c1-eth0" };
+    const { endpoints } = node.datastore;
+    await node.add({ container: "c2" });
+    const [other] = await endpoints.list();
+    if (other === undefined) throw new Error("there is one");
+    await endpoints.create(endpoint, { ...other.value, ...endpoint, containerID: "c1", ipNetworks: [] });
+
+    expect((await node.add()).ips).toHaveLength(1);
+    expect(await node.handles()).toEqual({ "net1.c1": 1, "net1.c2": 1 });
   });
 
   it("adds the profile of a second network to the record", async () => {

@@ -1,3 +1,4 @@
+import { DatastoreError } from "../../../lib/datastore/errors.ts";
 import { PodNode } from "../../support/pod-node.ts";
 
 /** "container interface" of every record, sorted. */
@@ -50,17 +51,52 @@ describe("GC", () => {
 
     expect(await records(node)).toEqual(["far eth0", "foreign eth0", "shared eth0"]);
   });
-});
 
-describe("CHECK", () => {
-  it("names the container that the record says instead", async () => {
+  it.each([
+    ["is not ready", (node: PodNode) => node.setReady(false), "Calico is currently not ready"],
+    [
+      "cannot be asked",
+      async (node: PodNode) => {
+        node.failure = { effect: "get cluster-information default", error: new DatastoreError("unavailable", "connection refused") };
+      },
+      "connection refused",
+    ],
+  ])("removes links and leaves the datastore alone when the cluster %s", async (_, arrange, message) => {
     await using node = await PodNode.create();
-    const prevResult = JSON.parse(JSON.stringify(await node.add()));
-    node.annotate({ "cni.projectcalico.org/containerID": "c2" });
+    await node.add();
+    await arrange(node);
 
-    await expect(node.check({ conf: { prevResult } })).rejects.toMatchObject({
-      word: "check-failed",
-      message: expect.stringContaining("endpoint record: wanted container c1, found container c2"),
-    });
+    await expect(node.gc()).rejects.toThrow(message);
+
+    expect([...node.links]).toEqual([]);
+    expect(await node.handles()).toEqual({ "net1.c1": 1 });
+  });
+
+  it("lists no endpoints where they are annotations of pods, which a plugin may not list", async () => {
+    await using node = await PodNode.create();
+    await node.add();
+    node.effects.length = 0;
+    await node.gc();
+    expect(await node.handles()).toEqual({});
+    expect(node.effects).not.toContain("list endpoint");
+  });
+
+  it("does not mind a record that somebody else removed, or took over, meanwhile", async () => {
+    await using node = PodNode.forContainers();
+    for (const container of ["gone", "taken"]) await node.add({ container });
+    const { endpoints } = node.datastore;
+    const [gone, taken] = await endpoints.list();
+    if (gone === undefined || taken === undefined) throw new Error("there are two");
+    node.meanwhile = {
+      effect: "delete endpoint",
+      work: async () => {
+        await endpoints.delete(gone.value, gone.revision);
+        await endpoints.update(taken.value, { ...taken.value, containerID: "newer" }, taken.revision);
+      },
+    };
+
+    await node.gc();
+
+    expect(await records(node)).toEqual(["newer eth0"]);
   });
 });

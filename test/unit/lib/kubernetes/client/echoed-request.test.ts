@@ -3,6 +3,7 @@ import { renderError } from "../../../../../lib/cni/error-output.ts";
 import type { ApiRequest } from "../../../../../lib/kubernetes/api-client.ts";
 import { createApiClient } from "../../../../../lib/kubernetes/client/client.ts";
 import { formatFields } from "../../../../../lib/log/format.ts";
+import { ConnectProxy } from "../../../../support/connect-proxy.ts";
 import { type Reply, type SeenRequest, TlsServer } from "../../../../support/tls-server.ts";
 import { TestAuthority } from "../../../../support/tls-server-certificates.ts";
 import { apiConfigFor } from "../../../../support/tls-server-config.ts";
@@ -103,5 +104,27 @@ describe("M5: a refusal that repeats the request", () => {
     const reply = ({ headers }: SeenRequest): Reply => ({ status: 502, body: `no upstream\nyou sent ${headers.authorization}` });
 
     expect(await said(reply, { method: "GET", path: "/a" })).toContain("(no upstream you sent Bearer [hidden])");
+  });
+
+  it("is told without the password of the proxy and the key of the certificate, whoever knows them", async () => {
+    const own = authority.issue("/CN=node", "DNS:node");
+    const letters = own.key.replace(/-----[^-]+-----|\s/g, "");
+    const reply = (): Reply => ({ status: 502, body: `proxy password s3cr3t-of-the-proxy\nkey ${letters.slice(40, 120)}` });
+    const server = new TlsServer(reply, { keyPair });
+    const proxy = await new ConnectProxy().start();
+    const config = apiConfigFor(server, authority.certificate, { proxy: `http://me:s3cr3t-of-the-proxy@127.0.0.1:${proxy.port}` });
+    const client = createApiClient({ ...config, identity: { ...config.identity, certificate: own } }, { firstPause: 1, repetitions: 1 });
+    cleanup.push(
+      () => server[Symbol.dispose](),
+      () => proxy.stop(),
+      () => client.close(),
+    );
+
+    const error: unknown = await client.request({ method: "GET", path: "/a" }).catch((thrown: unknown) => thrown);
+
+    const text = [renderError(error), formatFields({ error }), Bun.inspect(error, { depth: 10 })].join("\n");
+    expect(text).toContain("[hidden]");
+    expect(text).not.toContain("s3cr3t-of-the-proxy");
+    expect(text).not.toContain(letters.slice(60, 80));
   });
 });

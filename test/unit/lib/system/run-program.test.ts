@@ -1,0 +1,45 @@
+/** A program that nobody waits for any more: it and all that it started end with the call. */
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { runProgram } from "../../../../lib/system/run-program.ts";
+
+let base: string;
+beforeEach(() => {
+  base = mkdtempSync(join(tmpdir(), "tortie-run-program-"));
+});
+afterEach(() => rmSync(base, { recursive: true, force: true }));
+
+function sleeper(signal: AbortSignal) {
+  // The name of the file comes last, so that it is there with its content.
+  const script = `sleep 60 & echo $! > ${base}/new; mv ${base}/new ${base}/pid; wait`;
+  return { command: ["/bin/sh", "-c", script] as const, stdin: new Uint8Array(), env: {}, timeoutMs: 15_000, maxOutput: 1024, signal };
+}
+
+describe("a program whose caller gives up", () => {
+  it("is killed with all that it started, and the call says so", async () => {
+    const abort = new AbortController();
+    const running = runProgram(sleeper(abort.signal)).catch((error: unknown) => error);
+    while (!existsSync(join(base, "pid"))) await Bun.sleep(5);
+    abort.abort(new Error("nobody waits"));
+
+    expect(await running).toMatchObject({ kind: "aborted", cause: { message: "nobody waits" } });
+
+    const state = readStateOf(Number(readFileSync(join(base, "pid"), "utf8")));
+    expect(["gone", "Z"]).toContain(state);
+  });
+
+  it("is killed at once when the caller had given up before", async () => {
+    const running = runProgram(sleeper(AbortSignal.abort(new Error("nobody waits"))));
+    await expect(running).rejects.toMatchObject({ kind: "aborted" });
+  });
+});
+
+/** Third field of /proc/PID/stat: a zombie has ended, and waits for whoever adopted it. */
+function readStateOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/stat`, "utf8").split(" ")[2] ?? "gone";
+  } catch {
+    return "gone";
+  }
+}

@@ -1,0 +1,95 @@
+/** CNI STATUS: what makes a node NotReady, and what is only a line of the log (F3). */
+import { DatastoreError } from "../../../lib/datastore/errors.ts";
+import { TortieError } from "../../../lib/errors/errors.ts";
+import { inTime } from "../../../main-plugin/in-time.ts";
+import { type PodCall, PodNode } from "../../support/pod-node.ts";
+
+const CLUSTER = "get cluster-information default";
+
+async function failure(node: PodNode, call: PodCall = {}): Promise<unknown> {
+  return node.status(call).then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+}
+
+describe("STATUS", () => {
+  it("asks the cluster, then the IPAM plugin, and says nothing when all is well", async () => {
+    await using node = await PodNode.create();
+    await node.status();
+    expect(node.effects[0]).toBe(CLUSTER);
+    expect(node.effects).toContain("list pool");
+    expect(node.errors).toEqual([]);
+  });
+
+  it.each<[string, (node: PodNode) => unknown, string]>([
+    ["pauses its datastore", (node) => node.setReady(false), "Calico is currently not ready to process requests"],
+    [
+      "cannot be asked",
+      (node) => (node.failure = { effect: CLUSTER, error: new DatastoreError("unavailable", "connection refused") }),
+      "error getting ClusterInformation: connection refused",
+    ],
+    [
+      "refuses the token",
+      (node) => (node.failure = { effect: CLUSTER, error: new DatastoreError("unauthorized", "forbidden") }),
+      "error getting ClusterInformation: forbidden",
+    ],
+  ])("F3: of a cluster that %s is well, with a line in the log, and the IPAM plugin is not asked", async (_, arrange, message) => {
+    await using node = await PodNode.create();
+    await arrange(node);
+    await node.status();
+    expect(node.errors).toEqual([expect.stringContaining(`no ADD can be served now: ${message}`)]);
+    expect(node.effects).toEqual([CLUSTER]);
+  });
+
+  it("F3: of a cluster that says nothing about itself is well, with a line in the log", async () => {
+    await using node = await PodNode.create();
+    const { clusterInformation } = node.datastore;
+    await clusterInformation.delete("default", (await clusterInformation.get("default"))?.revision ?? "");
+    await node.status();
+    expect(node.errors).toEqual([expect.stringContaining("no ADD can be served now: ")]);
+  });
+
+  it.each<[string, PodCall, string]>([
+    ["the configuration lacks what every ADD needs", { conf: { policy: {} } }, "configuration: "],
+    ["CNI_PATH has no such IPAM plugin", { conf: { ipam: { type: "no-such-ipam" } } }, "IPAM plugin: "],
+  ])("fails with code 50 when %s, before anybody is asked", async (_, call, message) => {
+    await using node = await PodNode.create();
+    expect(await failure(node, call)).toMatchObject({
+      word: "status-unavailable",
+      code: 50,
+      message: expect.stringContaining(message),
+    });
+    expect(node.effects).toEqual([]);
+  });
+
+  it("fails with code 50 when this node's own credentials are unusable", async () => {
+    await using node = await PodNode.create();
+    node.failure = { effect: CLUSTER, error: new TortieError("credentials-failed", "it printed something that is not JSON") };
+    expect(await failure(node)).toMatchObject({ word: "status-unavailable", message: expect.stringContaining("datastore: ") });
+  });
+
+  it("F3: of a node with a closed readiness gate is well, and names the gate in the log", async () => {
+    await using node = await PodNode.create();
+    await node.status({ conf: { readiness_gates: ["http://127.0.0.1:9/ready"] } });
+    expect(node.errors).toEqual([expect.stringContaining("an ADD would have to wait: readiness gate http://127.0.0.1:9/ready")]);
+    expect(node.effects).toContain("list pool");
+  });
+});
+
+describe("a question whose answer is not waited for", () => {
+  afterEach(() => jest.useRealTimers());
+
+  it("is given up after two seconds as if nobody had answered", async () => {
+    jest.useFakeTimers();
+    let failed: unknown;
+    const asking = inTime(new Promise(() => {})).catch((error: unknown) => {
+      failed = error;
+    });
+    await jest.advanceTimersByTimeAsync(1_900);
+    expect(failed).toBeUndefined();
+    await jest.advanceTimersByTimeAsync(200);
+    await asking;
+    expect(failed).toMatchObject({ failure: "unavailable", message: "no answer within 2 s" });
+  });
+});
