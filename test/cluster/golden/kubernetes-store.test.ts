@@ -1,7 +1,9 @@
 /** The replayer's own store: what it puts is what it reads, and it counts what others ask. */
 import { mapTexts, parseJson, recordOf } from "../../golden/compare/json.ts";
-import { loadRecording, type Recording } from "../../golden/recording/recording.ts";
+import { loadRecording, type Recording, readRecording } from "../../golden/recording/recording.ts";
 import { stateFromPlurals } from "../../golden/recording/stored-state.ts";
+import { resultOf } from "../../golden/runner/result.ts";
+import { kubernetesRunner } from "../../golden/runner/runner.ts";
 import { Sandbox } from "../../golden/sandbox/sandbox.ts";
 import { ReplayCluster } from "../../golden/store/kubernetes/cluster.ts";
 import { kubernetesStore } from "../../golden/store/kubernetes/kubernetes-store.ts";
@@ -77,6 +79,36 @@ describe("the API server as a replay store", () => {
         "cni.projectcalico.org/podIPs": "10.60.0.0/32",
       },
     });
+  });
+
+  /** A recording whose calls name another kubeconfig file. */
+  function withKubeconfig(name: string, recorded: string, suffix: string): Recording {
+    const text = loadRecording("main", name).text.replaceAll(`{{kubeconfig}}${recorded}`, `{{kubeconfig}}${suffix}`);
+    return readRecording("main", name, text);
+  }
+
+  it.each([
+    ["a client certificate as one with a token", "kubeconfig-inline", "-inline", "-certs"],
+    ["no authority as one with a foreign authority", "kubeconfig-wrongca", "-wrongca", "-noca"],
+  ])("lets a kubeconfig with %s be played", async (_, name, recorded, suffix) => {
+    const recording = withKubeconfig(name, recorded, suffix);
+    expect(recording.text).toContain(suffix);
+    expect((await resultOf(recording, kubernetesRunner(cluster))).problems).toEqual([]);
+  });
+
+  it("refuses to play a recording whose kubeconfig nobody writes", async () => {
+    const recording = withKubeconfig("kubeconfig-inline", "-inline", "-exec");
+    await expect(resultOf(recording, kubernetesRunner(cluster))).rejects.toThrow("nobody writes {{kubeconfig}}-exec");
+  });
+
+  it("refuses connections to the kubeconfig of a server that is away", async () => {
+    const text = loadRecording("ipam-kdd", "api-forbidden").text.replaceAll("{{state}}/forbidden", "{{state}}/unreachable");
+    const answer = await inSandbox(readRecording("ipam-kdd", "api-forbidden", text), async (_, sandbox) => {
+      const server = (await sandbox.shell("host", `grep -o 'https://[^"]*' ${sandbox.dir}/state/unreachable`)).stdout.trim();
+      return sandbox.shell("host", `curl -sSk ${server}`);
+    });
+    // 7: nobody listens there.
+    expect(answer.exit).toBe(7);
   });
 
   it("can be reached from a sandbox that has no link, and counts what is asked from there only", async () => {

@@ -52,7 +52,7 @@ const EQUIVALENTS: readonly Equivalent[] = [
   },
   {
     recorded:
-      /^(error getting ClusterInformation: )Get "(\S+)": (tls: failed to verify certificate: )x509: (certificate signed by unknown authority) .+$/,
+      /^(error getting ClusterInformation: )Get "(\S+)": (tls: failed to verify certificate: )x509: (certificate signed by unknown authority)(?: .+)?$/,
     ours: "^$1.*GET $2: $3$4",
   },
   {

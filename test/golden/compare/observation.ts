@@ -21,6 +21,7 @@ export function observationOf(seen: Seen): Observation {
     objects: { ...seen.state },
     ...(seen.files === undefined ? {} : { files: filesByValue(seen.files) }),
     ...(seen.requests === undefined ? {} : { requests: seen.requests }),
+    ...(seen.waitedForLock === undefined ? {} : { waitedForLock: seen.waitedForLock }),
   };
 }
 
@@ -36,10 +37,13 @@ function outputOf(stdout: string): JsonRecord {
   return { stdout: value === undefined ? { text: stdout } : { value, text: stdout } };
 }
 
-/** What a spy was given on standard input counts by its value: the order of keys says nothing. */
+/** What a spy was given on standard input counts by its value, since the order of keys says nothing; of a log only that it is there. */
 function filesByValue(files: Readonly<Record<string, string>>): JsonRecord {
   return Object.fromEntries(
-    Object.entries(files).map(([path, content]) => [path, path.endsWith("/stdin") ? (jsonOrUndefined(content) ?? content) : content]),
+    Object.entries(files).map(([path, content]) => {
+      if (path.startsWith("/var/log/")) return [path, "a log"];
+      return [path, path.endsWith("/stdin") ? (jsonOrUndefined(content) ?? content) : content];
+    }),
   );
 }
 

@@ -19,7 +19,7 @@ export interface KernelCommand {
 
 export interface Change {
   readonly kind: "change";
-  /** Said in words only by the ipam recordings; `unrecorded-setup.ts` says what is done. */
+  /** Said in words only by the ipam recordings; `change-in-words.ts` says what is done. */
   readonly words: string;
   readonly put: readonly StoredObject[];
   readonly remove: readonly { readonly kind: string; readonly name: string }[];
@@ -37,6 +37,8 @@ export interface Call {
   readonly env: Readonly<Record<string, string>>;
   /** An object, or the exact text. */
   readonly stdin: JsonRecord | string;
+  /** Somebody else holds the node's lock when the call begins. */
+  readonly lockIsHeld: boolean;
   readonly seen: Seen;
 }
 
@@ -53,6 +55,8 @@ export interface Seen {
   readonly files?: Readonly<Record<string, string>>;
   /** "GET /api/v1/namespaces/rec 200", in order; absent where nobody counts them. */
   readonly requests?: readonly string[];
+  /** The call did not end before somebody else gave the lock back. */
+  readonly waitedForLock?: boolean;
 }
 
 export interface Recording {
@@ -137,6 +141,7 @@ function readMainStep(step: JsonRecord, etcd: boolean): Call | Change {
     argv: listOf(step.argv).map(textOf),
     env: textsOf(step.env),
     stdin: stdinOf(step.stdin),
+    lockIsHeld: false,
     seen: {
       exit: step.exit ?? null,
       stdout: textOf(step.stdout),
@@ -159,9 +164,11 @@ function readIpamStep(step: JsonRecord, etcd: boolean, files: Readonly<Record<st
     argv: listOf(step.flags).map(textOf),
     env: textsOf(step.env),
     stdin: stdinOf(step.stdin),
+    lockIsHeld: step.waited_for_lock === true,
     seen: {
       exit: step.exit ?? null,
       stdout: textOf(step.stdout),
+      ...(step.waited_for_lock === true ? { waitedForLock: true } : {}),
       ...(typeof step.stderr === "string" ? { stderr: step.stderr } : {}),
       state: etcd ? stateFromEtcd(objects) : stateFromPlurals(objects),
       files: step.files === undefined ? files : textsOf(step.files),

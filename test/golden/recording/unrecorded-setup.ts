@@ -1,32 +1,14 @@
-/** What a recording says in words only, or not at all, and a player has to do: files, host names, holders of locks, changes of objects. */
-import type { OwnerReference } from "../../../lib/kubernetes/objects.ts";
+/** What a recording leaves unsaid, and a player has to put in place: files and objects. */
 import type { Suite } from "./recording.ts";
 import type { StoredObject } from "./stored-object.ts";
 
 export interface UnrecordedSetup {
   readonly files?: Readonly<Record<string, string>>;
-  readonly hostname?: string;
-  /** The lock is held for this long, from before each call. */
-  readonly lockHeldSeconds?: number;
   /** Put into the store with the objects of `before`. */
   readonly objects?: readonly StoredObject[];
-  /** What the `change` step does. */
-  readonly put?: readonly StoredObject[];
-  readonly remove?: readonly { readonly kind: string; readonly name: string }[];
   /** Put before the call of that number; the recording shows only that they are there after it. */
   readonly beforeCall?: Readonly<Record<number, readonly StoredObject[]>>;
 }
-
-/** The owner of instances of the ipam recordings. */
-const MACHINE: OwnerReference = {
-  apiVersion: "kubevirt.io/v1",
-  kind: "VirtualMachine",
-  name: "vm1",
-  uid: "{{uid:virtualmachines/vm1}}",
-  isController: true,
-};
-
-const INSTANCE_UID = "{{uid:virtualmachineinstances/vm1}}";
 
 const FOREIGN_ANNOTATION = { annotations: { "x.org/a": "1" } };
 
@@ -34,14 +16,10 @@ const FOREIGN_ANNOTATION = { annotations: { "x.org/a": "1" } };
 export const UNRECORDED_SETUPS: Readonly<Record<string, UnrecordedSetup>> = {
   "ipam-kdd/nodename-file": { files: { "/var/lib/calico/nodename": "node-a" } },
   "ipam-kdd/nodename-file-newline": { files: { "/var/lib/calico/nodename": "node-a\n" } },
-  "ipam-kdd/nodename-os": { hostname: "rec-host" },
   "ipam-kdd/lock-impossible": { files: { "/var/lib/calico/f": "" } },
-  "ipam-kdd/lock-held": { lockHeldSeconds: 2 },
   "ipam-kdd/pools-not-allocatable": {
     objects: [pool("p4", "10.40.0.0/24", {}, { conditions: [{ type: "Allocatable", status: "False" }] })],
   },
-  "ipam-kdd/node-selector-changed": { put: [pool("p4", "10.40.0.0/24", { nodeSelector: "zone == 'y'" })] },
-  "ipam-kdd/pools-disabled-later": { put: [pool("p4", "10.40.0.0/24", { disabled: true }), pool("p5", "10.50.0.0/24")] },
   "ipam-kdd/affinity-no-labels-ip": { beforeCall: { 1: [affinity("10.40.0.192/26", "confirmed")] } },
   "ipam-kdd/foreign-fields": {
     beforeCall: {
@@ -55,32 +33,11 @@ export const UNRECORDED_SETUPS: Readonly<Record<string, UnrecordedSetup>> = {
       ],
     },
   },
-  "ipam-kdd/vm-pod-missing": { remove: [{ kind: "Pod", name: "shop/virt-launcher-src" }] },
-  "ipam-kdd/vm-pod-gone": { remove: [{ kind: "Pod", name: "shop/virt-launcher-src" }] },
-  "ipam-kdd/vm-vmi-missing": { remove: [{ kind: "VirtualMachineInstance", name: "shop/vm1" }] },
-  "ipam-kdd/vm-vmi-alone": { put: [deletedInstance([])] },
-  "ipam-kdd/vm-deleting-two": { put: [deletedMachine(), deletedInstance([MACHINE])] },
   "ipam-etcd/nodename-file": { files: { "/var/lib/calico/nodename": "node-a" } },
-  "ipam-etcd/lock-held": { lockHeldSeconds: 2 },
-  "ipam-etcd/node-selector-changed": { put: [pool("p4", "10.40.0.0/24", { nodeSelector: "zone == 'y'" })] },
-  "ipam-etcd/pools-disabled-later": { put: [pool("p4", "10.40.0.0/24", { disabled: true }), pool("p5", "10.50.0.0/24")] },
-  "ipam-etcd/pools-deleted-later": { remove: [{ kind: "IPPool", name: "p4" }] },
 };
 
 export function unrecordedSetupOf(suite: Suite, name: string): UnrecordedSetup {
   return UNRECORDED_SETUPS[`${suite}/${name}`] ?? {};
-}
-
-function deletedMachine(): StoredObject {
-  return { ...deleted("VirtualMachine"), uid: MACHINE.uid };
-}
-
-function deletedInstance(owners: readonly OwnerReference[]): StoredObject {
-  return { ...deleted("VirtualMachineInstance"), uid: INSTANCE_UID, owners };
-}
-
-function deleted(kind: string): StoredObject {
-  return { ...stored(kind, "shop/vm1", {}), deleting: true };
 }
 
 function stored(kind: string, name: string, spec: StoredObject["spec"], labels: StoredObject["labels"] = {}): StoredObject {

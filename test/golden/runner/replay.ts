@@ -1,21 +1,30 @@
 /** Plays a recorded scenario on our executables and says how the outcome differs from the recording. */
 
+import { existsSync } from "node:fs";
 import { compareObservations, type Difference } from "../compare/compare.ts";
 import { type Json, type JsonRecord, mapTexts, recordOf, without } from "../compare/json.ts";
 import { readKernel } from "../compare/kernel-state.ts";
 import { normalisePlayed, normaliseRecorded } from "../compare/normalise.ts";
 import { type Observation, observationOf } from "../compare/observation.ts";
+import { changeInWords } from "../recording/change-in-words.ts";
 import type { Call, Change, Recording, Seen } from "../recording/recording.ts";
 import type { StoredObject } from "../recording/stored-object.ts";
 import { withoutWire } from "../recording/stored-state.ts";
 import { type UnrecordedSetup, unrecordedSetupOf } from "../recording/unrecorded-setup.ts";
-import { Sandbox } from "../sandbox/sandbox.ts";
+import { type Background, Sandbox } from "../sandbox/sandbox.ts";
 import { LOCAL_STORE } from "../store/local-store.ts";
 import type { ReplayStore, StoreKind } from "../store/replay-store.ts";
 
 /** Directories whose files the recordings list; what the sandbox itself or the datastore puts there is not the plugin's. */
-const WATCHED = { main: ["/run/calico", "/var/lib/calico", "/var/lib/cni"], ipam: ["/var/run/calico", "/var/lib/calico"] };
+const WATCHED = {
+  main: ["/run/calico", "/var/lib/calico", "/var/lib/cni", "/var/log/calico"],
+  ipam: ["/var/run/calico", "/var/lib/calico", "/var/log/calico"],
+};
 const NOT_RECORDED = ["/var/lib/calico/nodename"];
+
+/** What the recorders' machines were called. */
+const HOST_NAMES = { main: "recorder", "ipam-kdd": "rec-host", "ipam-etcd": "rec-host" } as const;
+const LOCK_HELD_SECONDS = 2;
 
 export interface Replay {
   /** How the play differs from a recording: its own, or another one with as many calls or more. */
@@ -25,7 +34,7 @@ export interface Replay {
 export async function replay(recording: Recording, kind: StoreKind = LOCAL_STORE): Promise<Replay> {
   const setup = unrecordedSetupOf(recording.suite, recording.name);
   await using sandbox = await Sandbox.open({
-    hostname: setup.hostname ?? "recorder",
+    hostname: HOST_NAMES[recording.suite],
     podNamespaces: recording.suite === "main" ? podNamespacesOf(recording) : [],
   });
   await using store = await kind.open(sandbox, recording);
@@ -35,7 +44,7 @@ export async function replay(recording: Recording, kind: StoreKind = LOCAL_STORE
   const played: Seen[] = [];
   for (const step of recording.steps) {
     if (step.kind === "change") {
-      await change(step, setup, sandbox, store);
+      await change(step, recording, sandbox, store);
       continue;
     }
     const unseen = setup.beforeCall?.[played.length] ?? [];
@@ -44,7 +53,7 @@ export async function replay(recording: Recording, kind: StoreKind = LOCAL_STORE
         unseen.map((object) => fillObject(object, tokens)),
         [],
       );
-    played.push(await call(step, setup, sandbox, store, tokens));
+    played.push(await call(step, sandbox, store, tokens));
   }
   return {
     differencesFrom: (other) => {
@@ -73,17 +82,19 @@ async function build(recording: Recording, setup: UnrecordedSetup, sandbox: Sand
   for (const { where, command } of recording.kernel) await must(sandbox, where, command);
 }
 
-async function change(step: Change, setup: UnrecordedSetup, sandbox: Sandbox, store: ReplayStore): Promise<void> {
-  await store.applyChange([...step.put, ...(setup.put ?? [])], [...step.remove, ...(setup.remove ?? [])]);
+async function change(step: Change, recording: Recording, sandbox: Sandbox, store: ReplayStore): Promise<void> {
+  const { put, remove } = step.words === "" ? step : changeInWords(step.words, recording.objects);
+  await store.applyChange(put, remove);
   for (const { where, command } of step.kernel) await must(sandbox, where, command);
   for (const { where, command } of step.background) sandbox.startBackground(where, command);
 }
 
-async function call(step: Call, setup: UnrecordedSetup, sandbox: Sandbox, store: ReplayStore, tokens: Tokens): Promise<Seen> {
+async function call(step: Call, sandbox: Sandbox, store: ReplayStore, tokens: Tokens): Promise<Seen> {
   const env = Object.fromEntries(Object.entries(step.env).map(([key, value]) => [key, tokens.fill(value)]));
   const filled = typeof step.stdin === "string" ? tokens.fill(step.stdin) : recordOf(mapTexts(step.stdin, tokens.fill));
-  if (setup.lockHeldSeconds !== undefined) await holdLock(sandbox, setup.lockHeldSeconds);
-  const { exit, stdout, stderr } = await sandbox.call(step.plugin, step.argv, env, store.rewriteNetconf(filled));
+  const holder = step.lockIsHeld ? await holdLock(sandbox) : undefined;
+  const { exit, stdout, stderr } = await sandbox.call(step.plugin, step.argv, env, store.rewriteNetconf(filled), limitOf(step));
+  const waitedForLock = holder?.hasEnded();
   sandbox.endBackground();
   const requests = await store.requests();
   return {
@@ -94,7 +105,14 @@ async function call(step: Call, setup: UnrecordedSetup, sandbox: Sandbox, store:
     state: await store.readObjects(),
     files: filesOf(sandbox, step),
     ...(requests === undefined ? {} : { requests }),
+    ...(waitedForLock === undefined ? {} : { waitedForLock }),
   };
+}
+
+/** A call that had no end in the recording is given no more time here, so that it ends in the same words. */
+function limitOf({ seen }: Call): number | undefined {
+  const [, seconds] = /^no end after (\d+) s$/.exec(String(seen.exit)) ?? [];
+  return seconds === undefined ? undefined : Number(seconds) * 1000;
 }
 
 async function readNamespaces(sandbox: Sandbox, recorded: JsonRecord): Promise<JsonRecord> {
@@ -104,9 +122,12 @@ async function readNamespaces(sandbox: Sandbox, recorded: JsonRecord): Promise<J
 }
 
 /** The lock that the IPAM plugins take (I§1.8), held by somebody else from before the call. */
-async function holdLock(sandbox: Sandbox, seconds: number): Promise<void> {
-  sandbox.startBackground("host", `mkdir -p /run/calico; umask 077; exec flock /run/calico/ipam.lock sleep ${seconds}`);
-  await new Promise((done) => setTimeout(done, 200));
+async function holdLock(sandbox: Sandbox): Promise<Background> {
+  const holding = `${sandbox.dir}/lock-is-held`;
+  const command = `flock /run/calico/ipam.lock sh -c 'touch ${holding}; sleep ${LOCK_HELD_SECONDS}; rm ${holding}'`;
+  const holder = sandbox.startBackground("host", `mkdir -p /run/calico; umask 077; exec ${command}`);
+  while (!existsSync(holding)) await new Promise((done) => setTimeout(done, 5));
+  return holder;
 }
 
 function filesOf(sandbox: Sandbox, step: Call): Record<string, string> {

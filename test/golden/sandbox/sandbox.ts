@@ -23,8 +23,8 @@ const NSENTER = "/usr/bin/nsenter";
 /** Where the executables are; TORTIE_BIN_DIR names others, for comparing two builds. */
 const BIN = resolve(process.env.TORTIE_BIN_DIR ?? "dist/bin");
 const REFERENCE_PLUGINS = "/usr/lib/cni";
-/** Above the 30 s that a readiness gate is waited for (gates-500). */
-const CALL_LIMIT_MS = 40_000;
+/** Above the longest wait that was recorded of Calico, 90 s for the upgrade of labels. */
+const CALL_LIMIT_MS = 150_000;
 
 /** Directories that are private to a sandbox: path in the sandbox → directory below the sandbox's own. */
 const PRIVATE: Readonly<Record<string, string>> = {
@@ -40,6 +40,11 @@ export interface CallResult {
   readonly exit: number | string;
   readonly stdout: string;
   readonly stderr: string;
+}
+
+/** A command that runs beside the calls. */
+export interface Background {
+  hasEnded(): boolean;
 }
 
 export interface SandboxOptions {
@@ -128,8 +133,14 @@ export class Sandbox implements AsyncDisposable {
   }
 
   /** Calls a plugin with exactly this environment, in the host's namespace. */
-  async call(plugin: string, argv: readonly string[], env: Readonly<Record<string, string>>, stdin: string): Promise<CallResult> {
-    return run([...this.#enter(), join(this.binDir, basename(plugin)), ...argv], { env, stdin });
+  async call(
+    plugin: string,
+    argv: readonly string[],
+    env: Readonly<Record<string, string>>,
+    stdin: string,
+    limitMs = CALL_LIMIT_MS,
+  ): Promise<CallResult> {
+    return run([...this.#enter(), join(this.binDir, basename(plugin)), ...argv], { env, stdin, limitMs });
   }
 
   /** Runs a shell command in a pod's namespace, or in the host's; what its exit status means is the caller's affair. */
@@ -138,9 +149,11 @@ export class Sandbox implements AsyncDisposable {
   }
 
   /** Starts a shell command that runs until `endBackground`. */
-  startBackground(where: string, command: string): void {
+  startBackground(where: string, command: string): Background {
     const [file = "", ...args] = [...this.#enter(where), "/bin/sh", "-c", command];
-    this.#background.add(spawn(file, args, { stdio: "ignore", detached: true }));
+    const child = spawn(file, args, { stdio: "ignore", detached: true });
+    this.#background.add(child);
+    return { hasEnded: () => child.exitCode !== null };
   }
 
   endBackground(): void {
@@ -227,7 +240,14 @@ async function must(argv: readonly string[]): Promise<void> {
   if (exit !== 0) throw new Error(`${argv.join(" ")}: exit ${exit}: ${stderr}`);
 }
 
-function run(argv: readonly string[], options: { env?: Readonly<Record<string, string>>; stdin?: string }): Promise<CallResult> {
+interface RunOptions {
+  readonly env?: Readonly<Record<string, string>>;
+  readonly stdin?: string;
+  readonly limitMs?: number;
+}
+
+function run(argv: readonly string[], options: RunOptions): Promise<CallResult> {
+  const { limitMs = CALL_LIMIT_MS } = options;
   return new Promise((done, failed) => {
     const [file = "", ...args] = argv;
     const child = spawn(file, args, { ...(options.env === undefined ? {} : { env: { ...options.env } }), detached: true, stdio: "pipe" });
@@ -235,9 +255,9 @@ function run(argv: readonly string[], options: { env?: Readonly<Record<string, s
     const err: Buffer[] = [];
     let exit: number | string = "no end";
     const limit = setTimeout(() => {
-      exit = `no end after ${CALL_LIMIT_MS / 1000} s`;
+      exit = `no end after ${limitMs / 1000} s`;
       if (child.pid !== undefined) process.kill(-child.pid, "SIGKILL");
-    }, CALL_LIMIT_MS);
+    }, limitMs);
     child.stdout.on("data", (chunk: Buffer) => out.push(chunk));
     child.stderr.on("data", (chunk: Buffer) => err.push(chunk));
     child.stdin.on("error", () => undefined);

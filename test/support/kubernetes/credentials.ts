@@ -17,6 +17,11 @@ export function makeCertificates(dir: string): void {
   makeCertificate(dir, "admin", 3, "/O=system:masters/CN=admin", "DNS:admin");
 }
 
+/** A certificate `name`.crt with its key, by which the server takes its owner for the user of that name. */
+export function makeUserCertificate(dir: string, name: string, user: string): void {
+  makeCertificate(dir, name, 4, `/CN=${user}`, "DNS:user");
+}
+
 function makeCertificate(dir: string, name: string, serial: number, subject: string, alternatives: string): void {
   const request = join(dir, `${name}.csr`);
   const extensions = join(dir, `${name}.ext`);

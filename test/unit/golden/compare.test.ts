@@ -37,6 +37,30 @@ describe("a recording that was changed", () => {
     ]);
   });
 
+  it("differs when the call did not wait for the lock", () => {
+    expect(differencesAfter("ipam-kdd", "lock-held", '"waited_for_lock": true', '"waited_for_lock": false')).toEqual([
+      "call 0 > waitedForLock",
+    ]);
+  });
+
+  it("differs when a log is there or not, and not by what is in it", () => {
+    const files = '"/run/calico/ipam.lock": ""';
+    const [first, other, none] = ["one line", "another line", undefined].map((line) =>
+      observations(
+        "main",
+        "version-1.0.0",
+        readFileSync("test/golden/recordings/main/version-1.0.0.json", "utf8").replace(
+          files,
+          line === undefined ? files : `${files}, "/var/log/calico/cni/cni.log": "${line}"`,
+        ),
+      ),
+    );
+    expect(compareObservations(first ?? [], other ?? [])).toEqual([]);
+    expect(compareObservations(first ?? [], none ?? []).map(({ path }) => path.join(" > "))).toEqual([
+      "call 0 > files > /var/log/calico/cni/cni.log",
+    ]);
+  });
+
   it("differs in the setting of the link", () => {
     expect(differencesAfter("main", "dual-1.0.0", '/proxy_ndp": "1"', '/proxy_ndp": "0"')).toEqual([
       "call 0 > kernel > host > sysctls > ipv6/conf/calif3c3d6a083e/proxy_ndp",

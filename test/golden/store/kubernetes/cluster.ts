@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { type Answer, HARNESS_AGENT } from "../../../support/kubernetes/admin-client.ts";
 import { auditSize } from "../../../support/kubernetes/audit.ts";
 import { startCluster, type TestCluster } from "../../../support/kubernetes/cluster.ts";
+import { makeUserCertificate } from "../../../support/kubernetes/credentials.ts";
 import { heardOf } from "../../../support/kubernetes/memory.ts";
 import { LEGACY } from "../../../support/kubernetes/resources.ts";
 import { printJson, recordOf, textOf } from "../../compare/json.ts";
@@ -12,6 +13,8 @@ import { Contents } from "./contents.ts";
 
 const REQUEST_LIMIT_MS = 30_000;
 const ACCOUNT_NAMESPACE = "kube-system";
+/** The account of manifests/rbac.yaml. */
+const PLUGINS_USER = `system:serviceaccount:${ACCOUNT_NAMESPACE}:calico-cni-plugin`;
 
 /** Accounts that may do less than the plugins' own, by the names that recorded error texts have. */
 const LESSER_ACCOUNTS = { noroles: [], plugin: [], nopatch: ["pods/status"] } as const;
@@ -34,6 +37,7 @@ export class ReplayCluster implements AsyncDisposable {
     const cluster = await startCluster({ groups: [LEGACY] });
     try {
       makeForeignAuthority(cluster.dir);
+      makeUserCertificate(cluster.dir, "plugins", PLUGINS_USER);
       const tokens = new Map<LesserAccount | "cni", string>([["cni", await cluster.tokenFor("cni", 7200)]]);
       for (const account of ["noroles", "plugin", "nopatch"] as const) tokens.set(account, await makeAccount(cluster, account));
       return new ReplayCluster(cluster, new Contents(askWithOneClient(cluster)), tokens);
@@ -54,6 +58,11 @@ export class ReplayCluster implements AsyncDisposable {
   /** A certificate of an authority that has the right name and the wrong key. */
   get foreignCaPath(): string {
     return join(this.#cluster.dir, "foreign-ca.crt");
+  }
+
+  /** The plugins' own account by a certificate instead of a token. */
+  get clientCertificate(): { readonly certificate: string; readonly key: string } {
+    return { certificate: join(this.#cluster.dir, "plugins.crt"), key: join(this.#cluster.dir, "plugins.key") };
   }
 
   tokenOf(account: LesserAccount | "cni"): string {

@@ -6,7 +6,7 @@ import { type StoredState, stateFromPlurals } from "../../recording/stored-state
 import { forward, serveStatuses } from "../../sandbox/loopback-servers.ts";
 import type { Sandbox } from "../../sandbox/sandbox.ts";
 import type { ReplayStore, StoreKind } from "../replay-store.ts";
-import { NOBODY, writeKubeconfigs } from "./access.ts";
+import { writeKubeconfigs } from "./access.ts";
 import type { ReplayCluster } from "./cluster.ts";
 import { UNSEEN_UID } from "./objects.ts";
 
@@ -37,8 +37,7 @@ class KubernetesReplayStore implements ReplayStore {
     using servers = new DisposableStack();
     servers.use(forward(sandbox, API_PORT, cluster.port));
     if (recording.text.includes("{{gate}}")) servers.use(serveStatuses(sandbox, GATE_PORT));
-    if (recording.text.includes(NOBODY.address)) await sandbox.shell("host", `ip address add ${NOBODY.address}/32 dev lo`);
-    writeKubeconfigs(sandbox, cluster, `https://127.0.0.1:${API_PORT}`);
+    await writeKubeconfigs(sandbox, cluster, `https://127.0.0.1:${API_PORT}`, recording);
     const places = new Map([
       ["{{apiserver}}", `127.0.0.1:${API_PORT}`],
       ["{{gate}}", `127.0.0.1:${GATE_PORT}`],
