@@ -32,6 +32,11 @@ class Peer implements Disposable {
     writeSync(this.#fd, encodeMessage({ type, flags, sequence, payload }));
   }
 
+  /** One datagram of several messages. */
+  sends(datagram: Uint8Array): void {
+    writeSync(this.#fd, datagram);
+  }
+
   acknowledges(sequence: number, errno: number): void {
     this.says(sequence, NLMSG_ERROR, new Uint8Array(Int32Array.of(-errno, 0, 0, 0, 0).buffer));
   }
@@ -102,5 +107,70 @@ describe("a dump", () => {
     using peer = new Peer();
     for (let tries = 0; tries < 10; tries++) end(peer, peer.next + tries, NLM_F_DUMP_INTR);
     expect(() => peer.socket.dump(REQUEST)).toThrow("the list changed while it was read, 10 times");
+  });
+});
+
+describe("a batch", () => {
+  const [ACK, ECANCELED, EPERM] = [4, 125, 1];
+  const part = (flags = 0) => ({ ...REQUEST, flags });
+
+  it("is done when everything that asked for it is acknowledged", () => {
+    using peer = new Peer();
+    peer.acknowledges(peer.next + 1, 0);
+    peer.acknowledges(peer.next + 2, 0);
+    peer.socket.batch([part(), part(ACK), part(ACK)]);
+  });
+
+  it("is not done by what answers an earlier one, nor refused by it", () => {
+    using peer = new Peer();
+    peer.acknowledges(peer.next - 1, EEXIST);
+    peer.acknowledges(peer.next, 0);
+    peer.socket.batch([part(ACK)]);
+  });
+
+  it("fails with the error of its cause, not with what was only called off because of it", () => {
+    using peer = new Peer();
+    const words = (error: number) => new Uint8Array(Int32Array.of(-error, 0, 0, 0, 0).buffer);
+    const datagram = [
+      { type: NLMSG_ERROR, flags: 0, sequence: peer.next, payload: words(ECANCELED) },
+      { type: NLMSG_ERROR, flags: 0, sequence: peer.next + 1, payload: words(EEXIST) },
+      { type: NLMSG_ERROR, flags: 0, sequence: peer.next + 2, payload: words(ECANCELED) },
+    ].map(encodeMessage);
+    peer.sends(Buffer.concat(datagram));
+    expect(() => peer.socket.batch([part(ACK), part(ACK), part(ACK)])).toThrow(expect.objectContaining({ errno: EEXIST }));
+  });
+
+  it("fails when only its first message, which asked for nothing, is refused", () => {
+    using peer = new Peer();
+    peer.acknowledges(peer.next, EPERM);
+    expect(() => peer.socket.batch([part(), part(ACK)])).toThrow(expect.objectContaining({ errno: EPERM }));
+  });
+});
+
+describe("an answer that is longer than what it is read into", () => {
+  it("is an error, not half an answer", () => {
+    using peer = new Peer();
+    peer.says(peer.next, 16, new Uint8Array(10_000));
+    peer.acknowledges(peer.next, 0);
+    expect(() => peer.socket.request(REQUEST)).toThrow("was cut off");
+  });
+
+  it("is read whole when it is a dump's", () => {
+    using peer = new Peer();
+    peer.says(peer.next, 16, new Uint8Array(30_000), NLM_F_MULTI);
+    peer.says(peer.next, NLMSG_DONE, new Uint8Array(4), NLM_F_MULTI);
+    expect(peer.socket.dump(REQUEST).map(({ payload }) => payload.length)).toEqual([30_000]);
+  });
+});
+
+describe("a question whose number is not the last", () => {
+  it("is not the one that is waited for: a late acknowledgement of it settles nothing", () => {
+    using peer = new Peer();
+    peer.socket.prepare(REQUEST);
+    peer.socket.prepare(REQUEST);
+    peer.acknowledges(peer.next, 0);
+    expect(peer.socket.isAnswered()).toBe(false);
+    peer.acknowledges(peer.next + 1, EEXIST);
+    expect(() => peer.socket.isAnswered()).toThrow(expect.objectContaining({ errno: EEXIST }));
   });
 });

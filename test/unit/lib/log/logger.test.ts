@@ -1,4 +1,15 @@
-import { closeSync, constants, mkdtempSync, openSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  constants,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { TortieError } from "../../../../lib/errors/errors.ts";
@@ -242,6 +253,16 @@ describe("log_file_path", () => {
       expect.stringContaining("info one"),
       `2026-11-21T09:24:26.179Z error cannot write the log file ${filePath}: not a directory ${WHO}`,
     ]);
+  });
+
+  it("that refused lines once is not tried again by this operation", async () => {
+    const log = logger({ filePath: directory });
+    log.writeNow("info", "one");
+    log.writeNow("info", "two");
+    log.info("three");
+    await log.flush();
+    expect(written().filter((line) => line.includes("cannot write the log file"))).toHaveLength(1);
+    expect(written().filter((line) => / info (one|two|three) /.test(line))).toHaveLength(3);
   });
 
   it("that is a directory is told to standard error", async () => {

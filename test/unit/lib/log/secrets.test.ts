@@ -54,6 +54,13 @@ describe("a secret", () => {
     expect(few.redact("abc  def")).toBe("abc  def");
   });
 
+  it("is hidden in every form from when it is known on, whatever was asked before", () => {
+    const learning = new Secrets("a-former-token-of-this-client");
+    expect(learning.redact(btoa(TOKEN))).toBe(btoa(TOKEN));
+    learning.add(TOKEN);
+    expect(learning.redact(btoa(TOKEN))).toBe("[hidden]");
+  });
+
   it("is hidden with the longer one of which it is a part", () => {
     expect(new Secrets("abcdef", "abcdefghijkl").redact("x abcdefghijkl")).toBe("x [hidden]");
   });

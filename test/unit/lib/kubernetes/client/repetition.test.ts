@@ -108,6 +108,13 @@ describe("repeating a request", () => {
     expect(server.requests).toHaveLength(2);
   });
 
+  it("does not take what a busy server turned away for something that may have been done", async () => {
+    const conflict: Reply = { status: 409, body: JSON.stringify({ kind: "Status", reason: "AlreadyExists", message: "a already exists" }) };
+    const { client } = start([{ status: 429 }, conflict]);
+
+    expect(await outcome(client, POST)).toMatchObject({ reason: "AlreadyExists", isRepetition: false });
+  });
+
   it.each(["3600", "20"])("gives up at once when it is told to wait longer than it would: %s s", async (seconds) => {
     const { server, client } = start([{ status: 429, headers: { "Retry-After": seconds } }, OK]);
 
