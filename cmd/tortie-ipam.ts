@@ -1,10 +1,10 @@
 /** The IPAM plugin, `tortie-ipam` or `calico-ipam`, called by a main plugin that is not in the same process (I§1). */
-import { createIpamServices } from "../ipam-plugin/services.ts";
+import { resolveIpamCall } from "../ipam-plugin/call.ts";
+import { createIpamNode } from "../ipam-plugin/node.ts";
 import type { Environment } from "../lib/cni/environment.ts";
 import { refuseOwnNamespace } from "../lib/cni/request.ts";
 import { renderResult } from "../lib/cni/result.ts";
 import { ABSENT_VERSION } from "../lib/cni/version.ts";
-import { nodeName } from "../lib/config/node-name.ts";
 import { openDatastore } from "../lib/datastore/open.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { takeLeastPrivilege } from "./least-privilege.ts";
@@ -32,14 +32,15 @@ export async function tortieIpam(argv: readonly string[], env: Environment): Pro
     async serve(request, config, log, signal) {
       takeLeastPrivilege(config, false, log);
       refuseOwnNamespace(request);
-      // Not closed, as in the main plugin (main-plugin/services.ts).
+      const call = resolveIpamCall(request, config, env, log, signal);
+      // Not closed, as in the main plugin (cmd/tortie.ts).
       const datastore = await openDatastore(config, env, ({ message }) => log.error(`stored object: ${message}`));
-      const services = createIpamServices({ datastore, node: nodeName(config), env, log, signal });
+      const node = createIpamNode({ datastore, log });
       const { ipamAdd, ipamResultOf, ipamRun } = await import("../ipam-plugin/ipam-plugin.ts");
       if (request.command === "ADD") {
-        return renderResult(ipamResultOf(await ipamAdd(request, config, services)), request.cniVersion ?? ABSENT_VERSION);
+        return renderResult(ipamResultOf(await ipamAdd(call, node)), request.cniVersion ?? ABSENT_VERSION);
       }
-      await ipamRun(request.command, request, config, services);
+      await ipamRun(request.command, call, node);
       return undefined;
     },
   };

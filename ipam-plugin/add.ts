@@ -3,8 +3,8 @@
  * Not idempotent, as Calico's: a second ADD of the same container takes another address under the same handle.
  */
 import { type Address, formatPrefix, type Prefix } from "../lib/addresses/address.ts";
-import type { CniRequest, CniResult, CniRoute } from "../lib/cni/protocol.ts";
-import { checkPolicyType, chooseDatastore } from "../lib/config/datastore-choice.ts";
+import type { CniResult, CniRoute } from "../lib/cni/protocol.ts";
+import { checkPolicyType } from "../lib/config/datastore-choice.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
 import { TortieError } from "../lib/errors/errors.ts";
 import { isSubdomain } from "../lib/system/subdomain.ts";
@@ -13,8 +13,9 @@ import { checkIdentity } from "../lib/workload/identity.ts";
 import { requestedAddresses } from "../lib/workload/requested.ts";
 import { assignAutomatic } from "./assign-automatic.ts";
 import { assignRequested } from "./assign-requested.ts";
+import type { IpamCall } from "./call.ts";
+import type { IpamNode } from "./node.ts";
 import { ensurePools } from "./pools-from-config.ts";
-import type { IpamServices } from "./services.ts";
 import { isLauncherPod, type Workload, workloadOf } from "./workload.ts";
 
 /** Addresses in the order of the result, and the way to give back exactly what this call took. */
@@ -54,24 +55,21 @@ export interface IpamAddition {
  * @throws TortieError `arguments-invalid`, `identity-invalid`, `addresses-requested-invalid`, `netconf-value`, `pool-missing`,
  * `pool-conflict`, `addresses-exhausted`, what the allocator refuses, and for pods of virtual machines what kubevirt/add.ts does; HandleExistsError. Nothing is kept then
  */
-export async function ipamAdd(
-  request: CniRequest,
-  config: NetworkConfig,
-  services: IpamServices,
-  { mustBeNew = false }: AddOptions = {},
-): Promise<IpamAddition> {
-  const workload = workloadOf(request, services);
-  checkAdd(workload, request.network, config, services);
+export async function ipamAdd(call: IpamCall, node: IpamNode, { mustBeNew = false }: AddOptions = {}): Promise<IpamAddition> {
+  const { request, config } = call;
+  const workload = workloadOf(call);
+  checkAdd(workload, call, node);
   // Read a second time with other known keys: the names of pods need IgnoreUnknown here (I§1.4, recording args-09).
-  const requested = requestedAddresses(config, parseCniArgs(request.args, ADDRESS_KEYS));
-  await ensurePools(config, services.datastore);
+  const args = parseCniArgs(request.args, ADDRESS_KEYS);
+  const requested = call.requested?.addresses ?? requestedAddresses(config, args);
+  await ensurePools(config, node.datastore);
   const assign: Assign = (whom, addresses, families, isFirst) =>
     addresses.length > 0
-      ? assignRequested(addresses, { workload: whom, config: families, mustBeNew: isFirst }, services)
-      : assignAutomatic({ workload: whom, config: families, mustBeNew: isFirst }, services);
+      ? assignRequested(addresses, { workload: whom, mustBeNew: isFirst }, call, node)
+      : assignAutomatic({ workload: whom, config: families, mustBeNew: isFirst }, call, node);
   if (isLauncherPod(workload.identity)) {
     const { assignToMachine } = await import("./kubevirt/add.ts");
-    const assigned = await assignToMachine({ workload, network: request.network, requested, config }, assign, services);
+    const assigned = await assignToMachine({ workload, requested }, assign, call, node);
     if (assigned !== undefined) return { addresses: assigned.prefixes, hasRoutes: assigned.hasRoutes, giveBack: assigned.giveBack };
   }
   const { prefixes, giveBack } = await assign(workload, requested, config, mustBeNew);
@@ -92,14 +90,12 @@ export function printedRoutes({ addresses, hasRoutes }: Pick<IpamAddition, "addr
 /** @throws TortieError `netconf-value`, `identity-invalid` */
 export function checkAdd(
   workload: Workload,
-  network: string,
-  config: NetworkConfig,
-  { datastore, env, node }: Pick<IpamServices, "datastore" | "env" | "node">,
+  { request, config, datastore: type, nodeName }: IpamCall,
+  { datastore }: Pick<IpamNode, "datastore">,
 ): void {
-  const type = chooseDatastore(config, env);
   checkPolicyType(config, type);
-  checkIdentity(workload.identity, network, type);
-  if (datastore.traits.nodesAreObjects) checkNode(node);
+  checkIdentity(workload.identity, request.network, type);
+  if (datastore.traits.nodesAreObjects) checkNode(nodeName);
 }
 
 /** Said in Calico's words without asking: no node can have such a name, and no affinity either (recordings node-name-capital, long-node-260). */

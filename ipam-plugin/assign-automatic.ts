@@ -5,8 +5,9 @@ import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import type { Assignment, AssignmentRequest } from "./add.ts";
 import { type AssignedAddress, type AutoAssignResult, type FamilyAssignment, HandleExistsError } from "./allocator/allocator.ts";
 import { shortageText } from "./allocator/auto-assign.ts";
+import type { IpamCall } from "./call.ts";
+import type { IpamNode } from "./node.ts";
 import { withNodeLock } from "./node-lock.ts";
-import type { IpamServices } from "./services.ts";
 import { ownerAttributes, soleOwner } from "./workload.ts";
 
 /**
@@ -16,9 +17,13 @@ import { ownerAttributes, soleOwner } from "./workload.ts";
  *
  * @throws TortieError `addresses-exhausted` when a family got none, and what stopped the allocator; HandleExistsError
  */
-export async function assignAutomatic({ workload, config, mustBeNew }: AssignmentRequest, services: IpamServices): Promise<Assignment> {
+export async function assignAutomatic(
+  { workload, config, mustBeNew }: AssignmentRequest,
+  call: IpamCall,
+  node: IpamNode,
+): Promise<Assignment> {
   const { identity, handle, machineAttributes } = workload;
-  const { allocator, datastore, node, clock, log } = services;
+  const { allocator, datastore, clock } = node;
   const { ipam } = config;
   // The pools of a family that is switched off are looked at too: a wrong entry is wrong (recording pools-wrong-family-off).
   const entries = { ipv4: ipam.ipv4Pools ?? [], ipv6: ipam.ipv6Pools ?? [] };
@@ -28,7 +33,7 @@ export async function assignAutomatic({ workload, config, mustBeNew }: Assignmen
     return { prefixes: [], isShared: false, giveBack: async () => {} };
   }
   const attributes = ownerAttributes(workload, clock.nowNs());
-  const assigned = await withNodeLock(config, services, (signal) =>
+  const assigned = await withNodeLock(call, node, (signal) =>
     // Pools, reservations and affinities decide what is taken, so none of them is read before the lock is had (design, invariant 10).
     allocator.autoAssign(
       {
@@ -36,7 +41,7 @@ export async function assignAutomatic({ workload, config, mustBeNew }: Assignmen
         count6,
         handle,
         attributes,
-        owner: { type: "host", name: node },
+        owner: { type: "host", name: identity.node },
         ipv4Pools: entries.ipv4,
         ipv6Pools: entries.ipv6,
         use: "Workload",
@@ -62,15 +67,15 @@ export async function assignAutomatic({ workload, config, mustBeNew }: Assignmen
     await giveBack(true);
   } catch (error) {
     // What stopped the ADD is the error to report; the runtime's DEL releases the handle.
-    log.error(`cannot give back the addresses of a failed ADD: ${messageOf(error)}`);
+    call.log.error(`cannot give back the addresses of a failed ADD: ${messageOf(error)}`);
     throw failure;
   }
-  if (mustBeNew && isRefusal(failure) && (await exists(handle, services))) throw new HandleExistsError(handle);
+  if (mustBeNew && isRefusal(failure) && (await exists(handle, node))) throw new HandleExistsError(handle);
   throw failure;
 }
 
 /** Whether there is such a handle; not when that cannot be told, because another error is on its way. */
-async function exists(handle: string, { datastore }: IpamServices): Promise<boolean> {
+async function exists(handle: string, { datastore }: IpamNode): Promise<boolean> {
   try {
     return (await datastore.handles.get(handle)) !== undefined;
   } catch (error) {

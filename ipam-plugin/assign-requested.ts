@@ -6,18 +6,20 @@ import { closeFile, directoryOf, makeDirectories, O_CREAT, O_WRONLY, openFile, s
 import type { Assignment, AssignmentRequest } from "./add.ts";
 import type { ReleaseOptions } from "./allocator/allocator.ts";
 import { isGone } from "./allocator/release-addresses.ts";
+import type { IpamCall } from "./call.ts";
+import type { IpamNode } from "./node.ts";
 import { withNodeLock } from "./node-lock.ts";
-import type { IpamServices } from "./services.ts";
 import { ownerAttributes, soleOwner } from "./workload.ts";
 
 /** All of them or none, IPv4 first; printed as single addresses. @throws what `Allocator.assignIp` refuses */
 export async function assignRequested(
   addresses: readonly Address[],
-  { workload, config, mustBeNew }: AssignmentRequest,
-  services: IpamServices,
+  { workload, mustBeNew }: Omit<AssignmentRequest, "config">,
+  call: IpamCall,
+  node: IpamNode,
 ): Promise<Assignment> {
-  const { allocator, datastore, node, clock } = services;
-  const { handle, machineAttributes } = workload;
+  const { allocator, datastore, clock } = node;
+  const { identity, handle, machineAttributes } = workload;
   const attributes = ownerAttributes(workload, clock.nowNs());
   const taken: ReleaseOptions[] = [];
   const giveBack = async (): Promise<void> => {
@@ -29,17 +31,17 @@ export async function assignRequested(
   await using undo = new AsyncDisposableStack();
   undo.defer(giveBack);
   const inOrder = addresses.toSorted((a, b) => a.family - b.family);
-  await withNodeLock(config, services, async (signal) => {
+  await withNodeLock(call, node, async (signal) => {
     // One operation: the pools are listed once for both families, and not before the lock is had (design, invariant 10).
     const operation = allocator.begin({ signal });
-    if (datastore.traits.poolsFrom === "cluster") await upgradeLabelsOnce(services, signal);
+    if (datastore.traits.poolsFrom === "cluster") await upgradeLabelsOnce(call, node, signal);
     for (const address of inOrder) {
       const assigned = await allocator.assignIp(
         {
           address,
           handle,
           attributes,
-          owner: { type: "host", name: node },
+          owner: { type: "host", name: identity.node },
           use: "Workload",
           perHandleLimit: machineAttributes === undefined ? 0 : 1,
           mustBeNew: mustBeNew && taken.length === 0,
@@ -63,15 +65,19 @@ const LONGEST_PAUSE_MS = 2000;
  *
  * @throws TortieError `datastore-unavailable` when the time is over, or at once when waiting cannot help
  */
-export async function upgradeLabelsOnce(services: IpamServices, signal: AbortSignal): Promise<void> {
-  const marker = services.upgradeMarker;
+export async function upgradeLabelsOnce(
+  { nodeName, log }: Pick<IpamCall, "nodeName" | "log">,
+  node: IpamNode,
+  signal: AbortSignal,
+): Promise<void> {
+  const marker = node.upgradeMarker;
   if (statusOf(marker) !== undefined) return;
   for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
     try {
-      await services.allocator.upgradeHost({ type: "host", name: services.node }, { signal });
+      await node.allocator.upgradeHost({ type: "host", name: nodeName }, { signal });
       break;
     } catch (error) {
-      if (isDatastoreFailure(error, "conflict") && !signal.aborted) await services.sleep(pause, signal);
+      if (isDatastoreFailure(error, "conflict") && !signal.aborted) await node.sleep(pause, signal);
       else {
         throw new TortieError("datastore-unavailable", `failed to upgrade IPAM database: ${messageOf(error)}`, { cause: error });
       }
@@ -82,6 +88,6 @@ export async function upgradeLabelsOnce(services: IpamServices, signal: AbortSig
     closeFile(openFile(marker, O_WRONLY | O_CREAT, 0o644));
   } catch (error) {
     // The next ADD does it again, which is harmless.
-    services.log.error(`cannot write ${marker}: ${messageOf(error)}`);
+    log.error(`cannot write ${marker}: ${messageOf(error)}`);
   }
 }

@@ -1,10 +1,9 @@
 /** IPAM CHECK: every address of `prevResult` is still this container's (CNI 1.1.0; Calico verifies nothing, design §8). */
 import { type Address, formatAddress, parsePrefix } from "../lib/addresses/address.ts";
-import type { CniRequest } from "../lib/cni/protocol.ts";
 import { parseResult } from "../lib/cni/result.ts";
-import type { NetworkConfig } from "../lib/config/network-config.ts";
 import { TortieError } from "../lib/errors/errors.ts";
-import type { IpamServices } from "./services.ts";
+import type { IpamCall } from "./call.ts";
+import type { IpamNode } from "./node.ts";
 import { isLauncherPod, type Workload, workloadOf } from "./workload.ts";
 
 /**
@@ -13,10 +12,11 @@ import { isLauncherPod, type Workload, workloadOf } from "./workload.ts";
  * @throws TortieError `container-unknown` when neither `prevResult` nor a handle knows the container, `check-failed` naming each
  * address that is not its own
  */
-export async function ipamCheck(request: CniRequest, config: NetworkConfig, services: IpamServices): Promise<void> {
-  const workload = workloadOf(request, services);
-  const handles = await handlesOf(workload, request.network, services);
-  const held = await heldBy(handles, services);
+export async function ipamCheck(call: IpamCall, node: IpamNode): Promise<void> {
+  const { request, config } = call;
+  const workload = workloadOf(call);
+  const handles = await handlesOf(workload, request.network, node);
+  const held = await heldBy(handles, node);
   if (config.prevResult === undefined) {
     if (held.size > 0) return;
     throw new TortieError(
@@ -34,7 +34,7 @@ export async function ipamCheck(request: CniRequest, config: NetworkConfig, serv
 }
 
 /** Where the container's addresses may be, the likeliest first: its virtual machine's handle, and both forms of its own. */
-async function handlesOf(workload: Workload, network: string, { datastore }: IpamServices): Promise<readonly [string, ...string[]]> {
+async function handlesOf(workload: Workload, network: string, { datastore }: IpamNode): Promise<readonly [string, ...string[]]> {
   const { handle, legacyHandle, identity } = workload;
   if (!isLauncherPod(identity) || !datastore.traits.hasVirtualMachines) return [handle, legacyHandle];
   const { leftMachineOf } = await import("./kubevirt/machine.ts");
@@ -43,7 +43,7 @@ async function handlesOf(workload: Workload, network: string, { datastore }: Ipa
 }
 
 /** The addresses of the handles, as canonical text. */
-async function heldBy(handles: readonly string[], { allocator }: IpamServices): Promise<ReadonlySet<string>> {
+async function heldBy(handles: readonly string[], { allocator }: IpamNode): Promise<ReadonlySet<string>> {
   const addresses: Address[] = [];
   for (const name of handles) {
     for (const held of (await allocator.addressesByHandle(name)) ?? []) addresses.push(held.address);

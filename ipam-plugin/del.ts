@@ -1,9 +1,8 @@
 /** IPAM DEL: release what the container holds, by both forms of its handle, and leave its virtual machine; nothing held is success (I§1.7). */
-import type { CniRequest } from "../lib/cni/protocol.ts";
-import type { NetworkConfig } from "../lib/config/network-config.ts";
 import type { Operation } from "./allocator/allocator.ts";
+import type { IpamCall } from "./call.ts";
+import type { IpamNode } from "./node.ts";
 import { withNodeLock } from "./node-lock.ts";
-import type { IpamServices } from "./services.ts";
 import { isLauncherPod, mayHoldByLegacyHandle, workloadOf } from "./workload.ts";
 
 /** What the releases of one DEL share. */
@@ -20,11 +19,11 @@ export interface Release {
  *
  * @throws TortieError `arguments-invalid`, `identity-invalid`, `node-lock-timeout`; DatastoreError
  */
-export async function ipamDel(request: CniRequest, config: NetworkConfig, services: IpamServices): Promise<void> {
-  const workload = workloadOf(request, services);
+export async function ipamDel(call: IpamCall, node: IpamNode): Promise<void> {
+  const workload = workloadOf(call);
   const { handle, legacyHandle, identity } = workload;
-  const { allocator, datastore } = services;
-  await withNodeLock(config, services, async (signal) => {
+  const { allocator, datastore } = node;
+  await withNodeLock(call, node, async (signal) => {
     // Where reads are requests to a server, the node's next ADD or its GC gives up blocks that are not for it any more (docs/decisions.md).
     const release: Release = { operation: allocator.begin({ signal }), keepDeselected: datastore.traits.poolsFrom === "cluster" };
     const { operation, keepDeselected } = release;
@@ -35,7 +34,7 @@ export async function ipamDel(request: CniRequest, config: NetworkConfig, servic
     ];
     if (isLauncherPod(identity)) {
       const { leaveMachine } = await import("./kubevirt/del.ts");
-      steps.push(() => leaveMachine(workload, request.network, release, services));
+      steps.push(() => leaveMachine(workload, release, call, node));
     }
     const errors: unknown[] = [];
     for (const step of steps) {

@@ -9,8 +9,9 @@ import type { IPPool } from "../lib/datastore/resources.ts";
 import type { Operation } from "./allocator/allocator.ts";
 import { freeOrdinals, isOwnedBy, prefixOf } from "./allocator/block.ts";
 import { allows, isInside, usable as placedPools } from "./allocator/pools.ts";
+import type { IpamCall } from "./call.ts";
+import type { IpamNode } from "./node.ts";
 import { poolsToBe } from "./pools-from-config.ts";
-import type { IpamServices } from "./services.ts";
 
 export interface Finding {
   readonly kind: "pool-missing" | "exhausted" | "paused" | "unreachable";
@@ -37,19 +38,22 @@ export function isMeant(pool: IPPool, { family, entries }: WantedFamily): boolea
   return entries.length === 0 || entries.some((entry) => entry === pool.name || canonical(entry) === pool.cidr);
 }
 
+/** Whose next ADD it is about: no request is there yet. */
+type FindingsCall = Pick<IpamCall, "config" | "nodeName">;
+
 /** What a person wants to know, at the price of a list of all blocks. */
-export async function ipamFindings(config: Pick<NetworkConfig, "ipam">, services: IpamServices): Promise<readonly Finding[]> {
-  const { allocator, datastore } = services;
+export async function ipamFindings({ config, nodeName }: FindingsCall, node: IpamNode): Promise<readonly Finding[]> {
+  const { allocator, datastore } = node;
   try {
     const information = await datastore.clusterInformation.get("default");
     const isPaused = information?.value.datastoreReady === false;
-    const operation = beginLooking(services);
+    const operation = beginLooking(nodeName, node);
     const stored = await operation.pools();
     const pools = datastore.traits.poolsFrom === "netconf" ? poolsToBe(stored, config) : stored;
     const utilisation = await allocator.utilisation();
     // A pool that is not stored yet is empty.
     const isFull = ({ name }: IPPool) => utilisation.some((pool) => pool.name === name && pool.available === 0n);
-    const found = await findingsIn(config, services, operation, pools, isFull);
+    const found = await findingsIn(config, node, operation, pools, isFull);
     return [...(isPaused ? [{ kind: "paused", message: "ClusterInformation says datastoreReady: false" } as const] : []), ...found];
   } catch (error) {
     if (error instanceof DatastoreError) return [{ kind: "unreachable", message: error.message }];
@@ -63,7 +67,7 @@ export async function ipamFindings(config: Pick<NetworkConfig, "ipam">, services
  */
 export async function findingsIn(
   config: Pick<NetworkConfig, "ipam">,
-  services: IpamServices,
+  node: Pick<IpamNode, "datastore">,
   operation: Operation,
   pools: readonly IPPool[],
   isFull?: (pool: IPPool) => boolean,
@@ -77,7 +81,7 @@ export async function findingsIn(
       findings.push({ kind: "pool-missing", message: `IPv${family}: no pool for workloads is enabled${among}` });
       continue;
     }
-    const own = await ownRoom(enabled, family, services, operation);
+    const own = await ownRoom(enabled, family, node, operation);
     if (isFull === undefined ? own !== "full" : own === "free" || !enabled.every(isFull)) continue;
     const where = isFull === undefined ? "this node's blocks of " : "";
     findings.push({
@@ -89,15 +93,15 @@ export async function findingsIn(
 }
 
 /** For what is only looked at: lists from memory will do. */
-export function beginLooking({ allocator, node }: IpamServices): Operation {
-  return allocator.begin({ owner: { type: "host", name: node }, mayBeOld: true });
+export function beginLooking(nodeName: string, { allocator }: Pick<IpamNode, "allocator">): Operation {
+  return allocator.begin({ owner: { type: "host", name: nodeName }, mayBeOld: true });
 }
 
 /** Whether the blocks that the node has in these pools can give an address; "none" when it has no block. */
 async function ownRoom(
   pools: readonly IPPool[],
   family: Family,
-  { datastore }: IpamServices,
+  { datastore }: Pick<IpamNode, "datastore">,
   operation: Operation,
 ): Promise<"free" | "full" | "none"> {
   const places = placedPools(pools);

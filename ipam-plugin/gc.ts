@@ -3,15 +3,14 @@
  * Addresses of virtual machines, tunnels and legacy handles have other guardians and are never touched. Blocks that stand empty in a pool
  * that is not for this node any more are given up.
  */
-import type { CniRequest } from "../lib/cni/protocol.ts";
-import type { NetworkConfig } from "../lib/config/network-config.ts";
 import { attachmentsToKeep } from "../lib/config/valid-attachments.ts";
 import type { Block, Handle } from "../lib/datastore/resources.ts";
 import type { NamespacedName } from "../lib/kubernetes/objects.ts";
 import { workloadHandleId } from "../lib/workload/identity.ts";
 import type { HeldAddress } from "./allocator/allocator.ts";
+import type { IpamCall } from "./call.ts";
+import type { IpamNode } from "./node.ts";
 import { withNodeLock } from "./node-lock.ts";
-import type { IpamServices } from "./services.ts";
 
 /** Sequence numbers count up from a time: no allocation has this one, so that a release by it only mends what the handle counts. */
 const NO_ALLOCATION = -1n;
@@ -21,29 +20,30 @@ const NO_ALLOCATION = -1n;
  *
  * @throws TortieError `attachments-missing`
  */
-export async function ipamGc(request: CniRequest, config: NetworkConfig, services: IpamServices): Promise<void> {
+export async function ipamGc(call: IpamCall, node: IpamNode): Promise<void> {
+  const { request, config, nodeName } = call;
   const validAttachments = attachmentsToKeep(config);
   const isValid = new Set(validAttachments.map(({ containerID }) => containerID));
   const errors: unknown[] = [];
-  await withNodeLock(config, services, async (signal) => {
-    const unlisted = (await services.datastore.handles.list()).flatMap(({ value: handle }): Unlisted[] => {
+  await withNodeLock(call, node, async (signal) => {
+    const unlisted = (await node.datastore.handles.list()).flatMap(({ value: handle }): Unlisted[] => {
       const container = containerOf(handle.id, request.network);
       return container === undefined || isValid.has(container) ? [] : [{ handle, container }];
     });
     // One list of all blocks tells the handles of other nodes, which would cost two requests each.
-    const blocks = unlisted.length === 0 ? [] : await services.datastore.blocks.list();
-    const strangers = new Set(blocks.filter(({ value }) => !mayConcern(value, services.node)).map(({ value }) => value.cidr));
+    const blocks = unlisted.length === 0 ? [] : await node.datastore.blocks.list();
+    const strangers = new Set(blocks.filter(({ value }) => !mayConcern(value, nodeName)).map(({ value }) => value.cidr));
     for (const one of unlisted) {
       const cidrs = Object.keys(one.handle.blocks);
       if (cidrs.length > 0 && cidrs.every((cidr) => strangers.has(cidr))) continue;
       try {
-        await collect(one, services, signal);
+        await collect(one, call, node, signal);
       } catch (error) {
         errors.push(error);
       }
     }
     try {
-      await services.allocator.releaseDeselected({ type: "host", name: services.node }, { signal });
+      await node.allocator.releaseDeselected({ type: "host", name: nodeName }, { signal });
     } catch (error) {
       errors.push(error);
     }
@@ -62,31 +62,32 @@ function mayConcern({ affinity, attributes }: Block, node: string): boolean {
   return attributes.some(({ activeOwner }) => activeOwner?.node === node);
 }
 
-async function collect({ handle, container }: Unlisted, services: IpamServices, signal: AbortSignal): Promise<void> {
-  const { allocator, log } = services;
+async function collect({ handle, container }: Unlisted, call: IpamCall, node: IpamNode, signal: AbortSignal): Promise<void> {
+  const { allocator } = node;
   const addresses = (await allocator.addressesByHandle(handle.id)) ?? [];
   if (addresses.length === 0) {
     // What a killed ADD leaves: a count without an address. Another node's ADD looks the same for an instant, so nothing is released.
-    if (await isOnOwnBlocks(handle, services)) await allocator.releaseByHandle(handle.id, { sequenceNumber: NO_ALLOCATION }, { signal });
+    if (await isOnOwnBlocks(handle, call.nodeName, node))
+      await allocator.releaseByHandle(handle.id, { sequenceNumber: NO_ALLOCATION }, { signal });
     return;
   }
-  if (!addresses.every((address) => isOurs(address, services.node))) return;
-  await clearAnnotations(addresses, container, services);
+  if (!addresses.every((address) => isOurs(address, call.nodeName))) return;
+  await clearAnnotations(addresses, container, call.nodeName, node);
   await allocator.releaseByHandle(handle.id, {}, { signal });
-  log.info(`released handle ${handle.id}, which the runtime does not know any more`);
+  call.log.info(`released handle ${handle.id}, which the runtime does not know any more`);
 }
 
 /**
  * Felix and other nodes read a pod's annotations, so an address is free only when they name it no more (invariant 3). The pods are those
  * that the addresses were given to: nobody may list pods (C§8.2).
  */
-async function clearAnnotations(addresses: readonly HeldAddress[], container: string, services: IpamServices): Promise<void> {
+async function clearAnnotations(addresses: readonly HeldAddress[], container: string, nodeName: string, node: IpamNode): Promise<void> {
   const pods = new Map<string, NamespacedName>();
   for (const { activeOwner } of addresses) {
     const { namespace = "", pod: name = "" } = activeOwner;
     if (name !== "") pods.set(`${namespace}/${name}`, { namespace, name });
   }
-  for (const pod of pods.values()) await services.clearAnnotations(pod, container);
+  for (const pod of pods.values()) await node.clearAnnotations(pod, container, nodeName);
 }
 
 /**
@@ -107,10 +108,10 @@ function isOurs({ handle, activeOwner }: HeldAddress, node: string): boolean {
   return activeOwner.node === node && handle !== `${namespace}.${pod}`;
 }
 
-async function isOnOwnBlocks(handle: Handle, { datastore, node }: IpamServices): Promise<boolean> {
+async function isOnOwnBlocks(handle: Handle, nodeName: string, { datastore }: IpamNode): Promise<boolean> {
   for (const cidr of Object.keys(handle.blocks)) {
     const owner = (await datastore.blocks.get(cidr))?.value.affinity;
-    if (owner !== undefined && (owner.type !== "host" || owner.name !== node)) return false;
+    if (owner !== undefined && (owner.type !== "host" || owner.name !== nodeName)) return false;
   }
   return true;
 }

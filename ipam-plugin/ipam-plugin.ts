@@ -1,10 +1,10 @@
 /** The verbs of the IPAM plugin (I§1), each served with an open datastore: by its own executable, or inside the main plugin. */
-import type { CniCommand, CniRequest } from "../lib/cni/protocol.ts";
-import type { NetworkConfig } from "../lib/config/network-config.ts";
+import type { CniCommand } from "../lib/cni/protocol.ts";
+import type { IpamCall } from "./call.ts";
 import { ipamCheck } from "./check.ts";
 import { ipamDel } from "./del.ts";
 import { ipamGc } from "./gc.ts";
-import type { IpamServices } from "./services.ts";
+import type { IpamNode } from "./node.ts";
 import { ipamStatus } from "./status.ts";
 
 export { type AddOptions, type IpamAddition, ipamAdd, ipamResultOf, printedRoutes } from "./add.ts";
@@ -15,20 +15,15 @@ export { ipamCheck, ipamDel, ipamGc, ipamStatus };
  * The verbs that return nothing.
  * @param command need not be the request's own: an ADD that finds what a killed one left runs DEL first
  */
-export function ipamRun(
-  command: Exclude<CniCommand, "ADD" | "VERSION">,
-  request: CniRequest,
-  config: NetworkConfig,
-  services: IpamServices,
-): Promise<void> {
+export function ipamRun(command: Exclude<CniCommand, "ADD" | "VERSION">, call: IpamCall, node: IpamNode): Promise<void> {
   switch (command) {
     case "DEL":
-      return ipamDel(request, config, services);
+      return ipamDel(call, node);
     case "CHECK":
-      return ipamCheck(request, config, services);
+      return ipamCheck(call, node);
     case "STATUS":
-      return ipamStatus(request, config, services);
+      return ipamStatus(call, node);
     case "GC":
-      return ipamGc(request, config, services);
+      return ipamGc(call, node);
   }
 }

@@ -5,11 +5,11 @@
  * Calls of one process queue up in the order in which they came. The first of them tries the flock(2) of the file, again and again while
  * another process holds it: a call that blocks would stop the whole process, and with it the call that has to give the lock back.
  */
-import type { NetworkConfig } from "../lib/config/network-config.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import type { Logger } from "../lib/log/logger.ts";
 import { lockHolder, tryLockFile } from "../lib/system/flock.ts";
-import type { IpamServices } from "./services.ts";
+import type { IpamCall } from "./call.ts";
+import type { IpamNode } from "./node.ts";
 
 /** Time for one allocation or release, which begins when the lock is had (I§1.8, I§9). */
 const TIME_LIMIT_MS = 90_000;
@@ -31,8 +31,9 @@ export interface NodeLockOptions {
   readonly signal?: AbortSignal;
 }
 
-type LockConfig = Pick<NetworkConfig, "ipamLockFile" | "ipamLockTimeoutSeconds">;
-type LockServices = Pick<IpamServices, "lock" | "deadline" | "log" | "signal">;
+interface LockCall extends Pick<IpamCall, "log" | "signal"> {
+  readonly config: Pick<IpamCall["config"], "ipamLockFile" | "ipamLockTimeoutSeconds">;
+}
 
 /**
  * Runs `work` under the lock, with a signal that aborts when its time is over, and whether others held the lock first: what was read
@@ -41,15 +42,15 @@ type LockServices = Pick<IpamServices, "lock" | "deadline" | "log" | "signal">;
  * @throws TortieError `node-lock-timeout`; the signal's reason
  */
 export async function withNodeLock<T>(
-  config: LockConfig,
-  services: LockServices,
+  call: LockCall,
+  node: Pick<IpamNode, "lock" | "deadline">,
   work: (signal: AbortSignal, hadToWait: boolean) => Promise<T>,
 ): Promise<T> {
-  using held = await lockUnlessImpossible(config, services);
-  return await work(services.deadline(TIME_LIMIT_MS), held?.hadToWait ?? false);
+  using held = await lockUnlessImpossible(call, node);
+  return await work(node.deadline(TIME_LIMIT_MS), held?.hadToWait ?? false);
 }
 
-async function lockUnlessImpossible(config: LockConfig, { lock, log, signal }: LockServices): Promise<NodeLock | undefined> {
+async function lockUnlessImpossible({ config, log, signal }: LockCall, { lock }: Pick<IpamNode, "lock">): Promise<NodeLock | undefined> {
   try {
     return await lock(config.ipamLockFile, { limitMs: config.ipamLockTimeoutSeconds * 1000, log, signal });
   } catch (error) {

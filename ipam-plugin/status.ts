@@ -5,29 +5,29 @@
  * node fails of until somebody corrects the configuration. Full pools and a store that does not answer are lines of the log: the pods that
  * run need no new address (design, invariant 12). Lists come from memory, and blocks are never listed.
  */
-import type { CniRequest } from "../lib/cni/protocol.ts";
-import { checkPolicyType, chooseDatastore } from "../lib/config/datastore-choice.ts";
+import { checkPolicyType } from "../lib/config/datastore-choice.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
 import { DatastoreError } from "../lib/datastore/errors.ts";
 import type { IPPool } from "../lib/datastore/resources.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
+import type { IpamCall } from "./call.ts";
 import { beginLooking, findingsIn, isMeant, wantedFamilies } from "./findings.ts";
+import type { IpamNode } from "./node.ts";
 import { checkPoolsKey, noPools, poolsToBe } from "./pools-from-config.ts";
-import type { IpamServices } from "./services.ts";
 
 /** @throws TortieError `status-unavailable` */
-export async function ipamStatus(_request: CniRequest, config: NetworkConfig, services: IpamServices): Promise<void> {
-  const { datastore, log } = services;
+export async function ipamStatus({ config, nodeName, log, datastore: type }: IpamCall, node: IpamNode): Promise<void> {
+  const { datastore } = node;
   const isAlone = datastore.traits.poolsFrom === "netconf";
   await unavailableUnless("configuration", () => {
-    checkPolicyType(config, chooseDatastore(config, services.env));
+    checkPolicyType(config, type);
     checkPoolsKey(config, datastore);
   });
   try {
-    const operation = beginLooking(services);
+    const operation = beginLooking(nodeName, node);
     const stored = await operation.pools();
-    const pools = isAlone ? await unavailableUnless("pools", () => poolsOfConfig(stored, config, services)) : stored;
-    for (const { message } of await findingsIn(config, services, operation, pools)) log.error(`an ADD may fail: ${message}`);
+    const pools = isAlone ? await unavailableUnless("pools", () => poolsOfConfig(stored, config, node)) : stored;
+    for (const { message } of await findingsIn(config, node, operation, pools)) log.error(`an ADD may fail: ${message}`);
   } catch (error) {
     // The file of a node that is alone does not come back by itself.
     if (!(error instanceof DatastoreError)) throw error;
@@ -37,7 +37,7 @@ export async function ipamStatus(_request: CniRequest, config: NetworkConfig, se
 }
 
 /** The pools as the next ADD makes them. @throws TortieError what that ADD would fail of, whatever pod it is for */
-function poolsOfConfig(stored: readonly IPPool[], config: NetworkConfig, { datastore }: IpamServices): readonly IPPool[] {
+function poolsOfConfig(stored: readonly IPPool[], config: NetworkConfig, { datastore }: IpamNode): readonly IPPool[] {
   const pools = poolsToBe(stored, config);
   if (pools.length === 0) throw noPools(datastore);
   for (const wanted of wantedFamilies(config)) {

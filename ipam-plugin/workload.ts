@@ -1,14 +1,12 @@
 /** Whose addresses they are: identity from CNI_ARGS, handle ids, and the attributes every address carries (I§1.4, I§1.6). */
-import type { CniRequest } from "../lib/cni/protocol.ts";
-import { type CniArgs, parseCniArgs } from "../lib/workload/cni-args.ts";
+import { parseCniArgs } from "../lib/workload/cni-args.ts";
 import { workloadEndpointName } from "../lib/workload/endpoint-name.ts";
 import { identifyWorkload, legacyHandleId, type WorkloadIdentity, workloadHandleId } from "../lib/workload/identity.ts";
 import type { OwnerAttributes, OwnerPreconditions } from "./allocator/allocator.ts";
-import type { IpamServices } from "./services.ts";
+import type { IpamCall } from "./call.ts";
 
 export interface Workload {
   readonly identity: WorkloadIdentity;
-  readonly args: CniArgs;
   /** `<network>.<containerID>`. */
   readonly handle: string;
   /** Where early Calico versions kept the addresses of this workload. */
@@ -26,12 +24,16 @@ export const FROM_HOST_LOCAL = "moved from host-local";
  * @throws TortieError `arguments-invalid`, `identity-invalid`: no endpoint could ever have such a name, so that DEL refuses it too
  * (recordings env-container-dash, args-12)
  */
-export function workloadOf(request: CniRequest, services: Pick<IpamServices, "node">): Workload {
-  const args = parseCniArgs(request.args);
-  const { containerId, interfaceName } = request;
-  const identity = identifyWorkload({ containerId, interfaceName, args, node: services.node });
+export function workloadOf(call: Pick<IpamCall, "request" | "nodeName" | "identity">): Workload {
+  const { containerId, network } = call.request;
+  const identity = call.identity ?? identityOf(call);
   workloadEndpointName(identity);
-  return { identity, args, handle: workloadHandleId(request.network, containerId), legacyHandle: legacyHandleId(identity) };
+  return { identity, handle: workloadHandleId(network, containerId), legacyHandle: legacyHandleId(identity) };
+}
+
+function identityOf({ request, nodeName }: Pick<IpamCall, "request" | "nodeName">): WorkloadIdentity {
+  const { containerId, interfaceName, args } = request;
+  return identifyWorkload({ containerId, interfaceName, args: parseCniArgs(args), node: nodeName });
 }
 
 /**

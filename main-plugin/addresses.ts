@@ -120,7 +120,7 @@ async function keepsOrFrees(address: Address, call: AddCall, { recorded }: Workl
   const { identity, hostInterface, log, request } = call;
   const owner = recorded?.containerID ?? "";
   const handle = workloadHandleId(request.network, owner);
-  const { allocator } = await node.ipam(call);
+  const { allocator } = await node.ipam();
   const held = await allocator.attributesOf(address);
   // Whoever may edit the pod may write another pod's container id into its record.
   const isOfThisPod = held?.activeOwner.namespace === identity.namespace && held.activeOwner.pod === identity.pod;

@@ -2,6 +2,7 @@
  * The IPAM plugin that a configuration names (C§2.5), which may be any executable of CNI_PATH. When it is the very file that is running,
  * the call is served in this process: same input, same outcome, same errors, without a second process start and a second datastore.
  */
+import type { IpamCall } from "../ipam-plugin/call.ts";
 import { HandleExistsError, ipamAdd, ipamRun, printedRoutes } from "../ipam-plugin/ipam-plugin.ts";
 import { type Address, formatAddress, hostPrefix, type Prefix, parsePrefix } from "../lib/addresses/address.ts";
 import { type DelegateCall, delegateAdd, runDelegate } from "../lib/cni/delegate.ts";
@@ -61,6 +62,9 @@ export interface IpamSource {
   /** DEL, CHECK, STATUS or GC: nothing to return but an error. */
   run(command: OtherCommand): Promise<void>;
 }
+
+/** Which of an attachment's facts are resolved depends on the verb. */
+type IpamCaller = NetworkCall & Partial<Pick<AddCall, "identity" | "requested">>;
 
 type OtherCommand = Exclude<CniCommand, "ADD" | "VERSION">;
 
@@ -130,7 +134,7 @@ export function ipamInput({ request, config }: NetworkCall): IpamInput {
 /**
  * @param isRepeated the container still uses what an earlier ADD got: nothing is released when this one fails
  */
-export function connectIpam(plugin: IpamPlugin, input: IpamInput, call: NetworkCall, node: Node, isRepeated = false): IpamSource {
+export function connectIpam(plugin: IpamPlugin, input: IpamInput, call: IpamCaller, node: Node, isRepeated = false): IpamSource {
   return plugin.isInProcess ? inProcess(input, call, node) : new DelegatedIpam(plugin, input, call, isRepeated);
 }
 
@@ -196,9 +200,11 @@ function isNothingOfAzure(command: OtherCommand, { request, config }: IpamInput)
 }
 
 /** Our own plugin, served by this process. */
-function inProcess(input: IpamInput, call: NetworkCall, node: Node): IpamSource {
+function inProcess(input: IpamInput, call: IpamCaller, node: Node): IpamSource {
+  const ipamCall: IpamCall = { ...call, ...input };
   const add = async (address: Address | undefined, mustBeNew: boolean): Promise<Grant> => {
-    const added = await ipamAdd(requestFor(input, address), input.config, await node.ipam(call), { mustBeNew });
+    const asked = address === undefined ? ipamCall : { ...ipamCall, requested: { addresses: [address] } };
+    const added = await ipamAdd(asked, await node.ipam(), { mustBeNew });
     const undo = new AsyncDisposableStack();
     undo.defer(added.giveBack);
     const addresses = added.addresses.map(({ address }) => hostPrefix(address));
@@ -216,7 +222,7 @@ function inProcess(input: IpamInput, call: NetworkCall, node: Node): IpamSource 
       }
     },
     async run(command) {
-      await ipamRun(command, input.request, input.config, await node.ipam(call));
+      await ipamRun(command, ipamCall, await node.ipam());
     },
   };
 }

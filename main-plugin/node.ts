@@ -5,7 +5,7 @@
 import type { Dataplane } from "../dataplane/dataplane.ts";
 import { LinuxDataplane } from "../dataplane/linux/linux-dataplane.ts";
 import type { NodeState } from "../dataplane/node-state.ts";
-import { createIpamServices, type IpamServices } from "../ipam-plugin/services.ts";
+import { createIpamNode, type IpamNode } from "../ipam-plugin/node.ts";
 import type { Prefix } from "../lib/addresses/address.ts";
 import type { Environment } from "../lib/cni/environment.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
@@ -23,8 +23,8 @@ export interface Node extends AsyncDisposable {
   datastore(): Promise<Datastore>;
   /** Pods, namespaces and nodes, over the connection of the datastore; `undefined` where that is no Kubernetes API server. */
   core(): Promise<KubernetesCore | undefined>;
-  /** What the IPAM plugin needs when it is served in this process. */
-  ipam(call: Pick<NetworkCall, "nodeName" | "env" | "log" | "signal">): Promise<IpamServices>;
+  /** The part of the node that the IPAM plugin needs when it is served in this process. */
+  ipam(): Promise<IpamNode>;
   /** What this node must hold for an attachment with these addresses, where there is no Felix. */
   state(call: Pick<NetworkCall, "env">, addresses: readonly Prefix[]): Promise<NodeState>;
 }
@@ -44,9 +44,7 @@ export function createNode(config: NetworkConfig, env: Environment, log: Pick<Lo
     dataplane: new LinuxDataplane(),
     datastore,
     core: async () => coreOf(await datastore()),
-    async ipam({ nodeName, env, log, signal }) {
-      return createIpamServices({ datastore: await datastore(), node: nodeName, env, log, signal });
-    },
+    ipam: async () => createIpamNode({ datastore: await datastore(), log }),
     state: async (call, addresses) => nodeStateOf(call, addresses, await (await datastore()).pools.list()),
     async [Symbol.asyncDispose]() {
       await (await opened)?.[Symbol.asyncDispose]();

@@ -10,7 +10,7 @@ import { kubernetesDatastore } from "../../lib/datastore/kubernetes/kubernetes-d
 import { TortieError } from "../../lib/errors/errors.ts";
 import { openApiClient } from "../../lib/kubernetes/client/client.ts";
 import { Allocator } from "../allocator/allocator.ts";
-import { systemClock } from "../services.ts";
+import { systemClock } from "../node.ts";
 import { openHostLocalDirectory } from "./host-local-directory.ts";
 import { kubernetesCluster } from "./kubernetes-cluster.ts";
 import { type Upgraded, upgradeUntilDone } from "./upgrade.ts";

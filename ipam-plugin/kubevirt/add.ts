@@ -3,12 +3,12 @@
  * pools, every later one takes them over; the target of a live migration stands by as alternate owner, without routes.
  */
 import { type Address, type Family, formatAddress, hostPrefix } from "../../lib/addresses/address.ts";
-import type { NetworkConfig } from "../../lib/config/network-config.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { Assign, Assignment } from "../add.ts";
 import { HandleExistsError, type HeldAddress } from "../allocator/allocator.ts";
+import type { IpamCall } from "../call.ts";
+import type { IpamNode } from "../node.ts";
 import { withNodeLock } from "../node-lock.ts";
-import type { IpamServices } from "../services.ts";
 import { ownerAttributes, type Workload } from "../workload.ts";
 import { type Machine, machineOf, persistsAddresses } from "./machine.ts";
 import { type OwnerKind, takeOwnership } from "./owners.ts";
@@ -20,10 +20,8 @@ export interface MachineAssignment extends Assignment {
 
 export interface MachineRequest {
   readonly workload: Workload;
-  readonly network: string;
   /** Addresses asked for by name. */
   readonly requested: readonly Address[];
-  readonly config: NetworkConfig;
 }
 
 /** How often another pod of the same machine may be faster to its first addresses. */
@@ -36,15 +34,16 @@ const MOST_TRIES = 10;
 export async function assignToMachine(
   request: MachineRequest,
   assign: Assign,
-  services: IpamServices,
+  call: IpamCall,
+  node: IpamNode,
 ): Promise<MachineAssignment | undefined> {
-  const { traits, virtualMachines } = services.datastore;
+  const { traits, virtualMachines } = node.datastore;
   if (!traits.hasVirtualMachines) return undefined;
   const { identity } = request.workload;
-  const machine = await machineOf(virtualMachines, { namespace: identity.namespace, name: identity.pod }, request.network);
+  const machine = await machineOf(virtualMachines, { namespace: identity.namespace, name: identity.pod }, call.request.network);
   if (machine === undefined) return undefined;
-  if (await persistsAddresses(() => services.allocator.begin().configuration(), services))
-    return new MachineAdd(request, machine, assign, services).run();
+  if (await persistsAddresses(() => node.allocator.begin().configuration(), call.log))
+    return new MachineAdd(request, machine, assign, call, node).run();
   if (!machine.isMigrationTarget) return undefined;
   throw new TortieError(
     "vm-migration-disabled",
@@ -55,24 +54,24 @@ export async function assignToMachine(
 class MachineAdd {
   readonly #workload: Workload;
   readonly #requested: readonly Address[];
-  readonly #config: NetworkConfig;
   readonly #machine: Machine;
   readonly #assign: Assign;
-  readonly #services: IpamServices;
+  readonly #call: IpamCall;
+  readonly #node: IpamNode;
 
-  constructor({ workload, requested, config }: MachineRequest, machine: Machine, assign: Assign, services: IpamServices) {
+  constructor({ workload, requested }: MachineRequest, machine: Machine, assign: Assign, call: IpamCall, node: IpamNode) {
     this.#workload = { ...workload, handle: machine.handle, machineAttributes: machine.attributes };
     this.#requested = requested;
-    this.#config = config;
     this.#machine = machine;
     this.#assign = assign;
-    this.#services = services;
+    this.#call = call;
+    this.#node = node;
   }
 
   async run(): Promise<MachineAssignment> {
     await using undo = new AsyncDisposableStack();
     for (let tries = 1; tries <= MOST_TRIES; tries++) {
-      const found = await this.#services.allocator.addressesByHandle(this.#machine.handle);
+      const found = await this.#node.allocator.addressesByHandle(this.#machine.handle);
       const held = found ?? [];
       this.#refuseOthers(held);
       const added = await this.#takeMissing(held, found === undefined);
@@ -105,12 +104,13 @@ class MachineAdd {
       throw new TortieError("vm-addresses-missing", `migration target pod but no IP allocated to VM handle ${handle}`);
     }
     const named = this.#requested.filter(({ family }) => !has(family));
-    const { ipam } = this.#config;
+    const { config } = this.#call;
+    const { ipam } = config;
     const families = { assignIpv4: ipam.assignIpv4 && !has(4), assignIpv6: ipam.assignIpv6 && !has(6) };
     const isComplete = this.#requested.length > 0 ? named.length === 0 : !families.assignIpv4 && !families.assignIpv6;
     if (isMigrationTarget || isComplete) return { prefixes: [], isShared: false, giveBack: async () => {} };
     try {
-      return await this.#assign(this.#workload, named, { ...this.#config, ipam: { ...ipam, ...families } }, isFirst);
+      return await this.#assign(this.#workload, named, { ...config, ipam: { ...ipam, ...families } }, isFirst);
     } catch (error) {
       if (error instanceof HandleExistsError) return undefined;
       throw error;
@@ -120,10 +120,10 @@ class MachineAdd {
   /** @returns false when the machine has lost one of them meanwhile: the ADD that took it has failed, and gave it back */
   async #takeOver(held: readonly HeldAddress[], undo: AsyncDisposableStack): Promise<boolean> {
     if (held.length === 0) return true;
-    const { allocator, clock } = this.#services;
+    const { allocator, clock } = this.#node;
     const kind: OwnerKind = this.#machine.isMigrationTarget ? "alternate" : "active";
     const attributes = ownerAttributes(this.#workload, clock.nowNs());
-    return withNodeLock(this.#config, this.#services, async (signal) => {
+    return withNodeLock(this.#call, this.#node, async (signal) => {
       for (const address of held) {
         const restore = await takeOwnership(allocator, address, this.#machine.handle, kind, attributes, signal);
         if (restore === undefined) return false;

@@ -4,8 +4,8 @@ import { DatastoreError, isDatastoreFailure } from "../../lib/datastore/errors.t
 import type { IpamConfiguration, OwnedObject } from "../../lib/datastore/resources.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { NamespacedName, OwnerReference } from "../../lib/kubernetes/objects.ts";
+import type { Logger } from "../../lib/log/logger.ts";
 import type { OwnerAttributes } from "../allocator/allocator.ts";
-import type { IpamServices } from "../services.ts";
 
 const API_VERSION = "kubevirt.io/v1";
 /** Pods that a live migration starts carry the migration's UID. */
@@ -113,10 +113,7 @@ function withPrefix(error: unknown): unknown {
 }
 
 /** Yes unless somebody said no; a configuration that cannot be read says nothing. */
-export async function persistsAddresses(
-  configuration: () => Promise<IpamConfiguration>,
-  { log }: Pick<IpamServices, "log">,
-): Promise<boolean> {
+export async function persistsAddresses(configuration: () => Promise<IpamConfiguration>, log: Pick<Logger, "error">): Promise<boolean> {
   try {
     return (await configuration()).kubeVirtVMAddressPersistence !== "Disabled";
   } catch (error) {

@@ -2,8 +2,9 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { type IpamCall, resolveIpamCall } from "../../ipam-plugin/call.ts";
 import { type AddOptions, type IpamAddition, ipamAdd, ipamCheck, ipamDel, ipamGc, ipamStatus } from "../../ipam-plugin/ipam-plugin.ts";
-import { createIpamServices, type IpamServices } from "../../ipam-plugin/services.ts";
+import { createIpamNode, type IpamNode as IpamPart } from "../../ipam-plugin/node.ts";
 import { addressAt, formatAddress, formatPrefix, parsePrefix } from "../../lib/addresses/address.ts";
 import type { CniRequest } from "../../lib/cni/protocol.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
@@ -23,31 +24,31 @@ export interface Call {
 export class IpamNode implements AsyncDisposable {
   readonly directory: string;
   readonly datastore: LocalDatastore;
-  readonly services: IpamServices;
+  readonly ipam: IpamPart;
   /** What was logged. */
   readonly logged: string[] = [];
   readonly #conf: JsonObject;
 
-  /** @param conf keys over the defaults; `ipam` of a call goes over its `ipam` */
-  constructor(conf: JsonObject = {}, services: Partial<IpamServices> = {}) {
+  readonly #facts: Pick<Partial<IpamCall>, "nodeName" | "signal">;
+
+  /**
+   * @param conf keys over the defaults; `ipam` of a call goes over its `ipam`
+   * @param facts of every call
+   */
+  constructor(conf: JsonObject = {}, parts: Partial<IpamPart> = {}, facts: Pick<Partial<IpamCall>, "nodeName" | "signal"> = {}) {
     this.directory = mkdtempSync(join(tmpdir(), "tortie-ipam-"));
     this.datastore = openLocalDatastore(join(this.directory, "tortie.db"));
     this.#conf = conf;
-    const note = (message: string) => void this.logged.push(message);
-    const log = { info: note, error: note, writeNow: (_level: unknown, message: string) => note(message) };
-    this.services = createIpamServices({ datastore: this.datastore, node: "node-a", env: {}, log, ...services });
+    this.#facts = { nodeName: "node-a", ...facts };
+    this.ipam = createIpamNode({ datastore: this.datastore, log: this.#log, ...parts });
   }
 
   get config(): NetworkConfig {
-    return this.#call("STATUS", {})[1];
-  }
-
-  get request(): CniRequest {
-    return this.#call("ADD", {})[0];
+    return this.call("STATUS").config;
   }
 
   async add(call: Call = {}, options: AddOptions = {}): Promise<IpamAddition> {
-    return ipamAdd(...this.#call("ADD", call), this.services, options);
+    return ipamAdd(this.call("ADD", call), this.ipam, options);
   }
 
   /** The addresses of an ADD, as printed. */
@@ -56,19 +57,19 @@ export class IpamNode implements AsyncDisposable {
   }
 
   async del(call: Call = {}): Promise<void> {
-    await ipamDel(...this.#call("DEL", call), this.services);
+    await ipamDel(this.call("DEL", call), this.ipam);
   }
 
   async check(call: Call = {}): Promise<void> {
-    await ipamCheck(...this.#call("CHECK", call), this.services);
+    await ipamCheck(this.call("CHECK", call), this.ipam);
   }
 
   async status(call: Call = {}): Promise<void> {
-    await ipamStatus(...this.#call("STATUS", call), this.services);
+    await ipamStatus(this.call("STATUS", call), this.ipam);
   }
 
   async gc(call: Call = {}): Promise<void> {
-    await ipamGc(...this.#call("GC", call), this.services);
+    await ipamGc(this.call("GC", call), this.ipam);
   }
 
   /** Addresses by the handle that holds them, cooldown left out. */
@@ -96,10 +97,13 @@ export class IpamNode implements AsyncDisposable {
     rmSync(this.directory, { recursive: true, force: true });
   }
 
-  #call(
-    command: CniRequest["command"],
-    { container = "c1", args = "", conf = {}, ipam, ifname = "eth0" }: Call,
-  ): [CniRequest, NetworkConfig] {
+  get #log(): IpamCall["log"] {
+    const note = (message: string) => void this.logged.push(message);
+    return { info: note, error: note, writeNow: (_level, message) => note(message) };
+  }
+
+  /** As the plugin's executable resolves it. */
+  call(command: CniRequest["command"], { container = "c1", args = "", conf = {}, ipam, ifname = "eth0" }: Call = {}): IpamCall {
     const netconf: JsonObject = {
       cniVersion: "1.0.0",
       name: "net1",
@@ -123,7 +127,7 @@ export class IpamNode implements AsyncDisposable {
       network: String(netconf.name),
       cniVersion: "1.0.0",
     };
-    return [request, decodeNetworkConfig(netconf)];
+    return { ...resolveIpamCall(request, decodeNetworkConfig(netconf), {}, this.#log), ...this.#facts };
   }
 }
 

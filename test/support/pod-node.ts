@@ -10,7 +10,7 @@ import type { AttachedLink, Dataplane, LinkOfAttachment, RecordedLink } from "..
 import type { DesiredState } from "../../dataplane/desired-state.ts";
 import { mayReplace } from "../../dataplane/linux/ownership.ts";
 import { NO_NODE_STATE } from "../../dataplane/node-state.ts";
-import { createIpamServices } from "../../ipam-plugin/services.ts";
+import { createIpamNode } from "../../ipam-plugin/node.ts";
 import type { CniRequest, CniResult } from "../../lib/cni/protocol.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import type { Datastore } from "../../lib/datastore/datastore.ts";
@@ -186,7 +186,7 @@ export class PodNode implements AsyncDisposable {
       dataplane: this.#dataplane(),
       datastore: async () => datastore,
       core: async () => (this.#isOfCluster ? this.#core() : undefined),
-      ipam: async ({ nodeName, env, log }) => createIpamServices({ datastore, node: nodeName, env, log }),
+      ipam: async () => createIpamNode({ datastore, log: this.#log }),
       state: async () => NO_NODE_STATE,
       async [Symbol.asyncDispose]() {},
     };

@@ -84,7 +84,7 @@ export class VirtualMachine implements AsyncDisposable {
 
   /** What the machine's handle holds, IPv4 first: address → owners, times left out. */
   async held(): Promise<readonly Held[]> {
-    const held = (await this.node.services.allocator.addressesByHandle(this.handle)) ?? [];
+    const held = (await this.node.ipam.allocator.addressesByHandle(this.handle)) ?? [];
     return held.map(({ activeOwner, alternateOwner }) => ({ active: timeless(activeOwner), alternate: timeless(alternateOwner) }));
   }
 

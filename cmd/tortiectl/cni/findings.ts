@@ -4,7 +4,7 @@
  */
 import { existsSync } from "node:fs";
 import { ipamFindings } from "../../../ipam-plugin/findings.ts";
-import { createIpamServices } from "../../../ipam-plugin/services.ts";
+import { createIpamNode } from "../../../ipam-plugin/node.ts";
 import type { Environment } from "../../../lib/cni/environment.ts";
 import type { Conflist } from "../../../lib/cni/runtime/conflist.ts";
 import { networkNetconf } from "../../../lib/cni/runtime/plugin-netconf.ts";
@@ -35,7 +35,6 @@ async function findingsIn(config: NetworkConfig, env: Environment): Promise<read
   // The first ADD makes the file: looking must not.
   if (chooseDatastore(config, env) === "local" && !existsSync(config.datastorePath)) return [];
   await using datastore = await openDatastore(config, env);
-  const log = { info() {}, error() {}, writeNow() {} };
-  const services = createIpamServices({ datastore, node: nodeName(config), env, log });
-  return (await ipamFindings(config, services)).map(({ message }) => message);
+  const node = createIpamNode({ datastore, log: { error() {} } });
+  return (await ipamFindings({ config, nodeName: nodeName(config) }, node)).map(({ message }) => message);
 }

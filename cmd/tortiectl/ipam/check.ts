@@ -1,7 +1,7 @@
 /** `tortiectl ipam check`: names what is wrong, and mends it when told to. */
 import { type CheckOptions as Checking, check, type Repaired, repairAll } from "../../../doctor/check.ts";
 import { count, nextStep, type Problem, repairText } from "../../../doctor/problem.ts";
-import { systemClock } from "../../../ipam-plugin/services.ts";
+import { systemClock } from "../../../ipam-plugin/node.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
 import { stringifyJson, type Writable } from "../../../lib/json/stringify.ts";
 import type { Terminal } from "../terminal.ts";

@@ -3,7 +3,7 @@ import { Allocator, type BlockUtilisation, type PoolUtilisation } from "../../..
 import { holderOf, isFree } from "../../../ipam-plugin/allocator/block.ts";
 import { allows } from "../../../ipam-plugin/allocator/pools.ts";
 import { Reservations } from "../../../ipam-plugin/allocator/reservations.ts";
-import { systemClock } from "../../../ipam-plugin/services.ts";
+import { systemClock } from "../../../ipam-plugin/node.ts";
 import { type Address, addressAt, parsePrefix } from "../../../lib/addresses/address.ts";
 import type { BlockOwner, Datastore } from "../../../lib/datastore/datastore.ts";
 import type { Block, IPPool } from "../../../lib/datastore/resources.ts";

@@ -3,7 +3,7 @@
  * the environment, five seconds at most, standard output parsed as JSON. Pools and addresses of others are put through the datastore port.
  */
 import { Allocator } from "../../../ipam-plugin/allocator/allocator.ts";
-import { systemClock } from "../../../ipam-plugin/services.ts";
+import { systemClock } from "../../../ipam-plugin/node.ts";
 import { contains, parseAddress, parsePrefix } from "../../../lib/addresses/address.ts";
 import { openLocalDatastore } from "../../../lib/datastore/local/local-datastore.ts";
 import type { IPPool } from "../../../lib/datastore/resources.ts";

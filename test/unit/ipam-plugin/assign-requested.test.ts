@@ -29,12 +29,12 @@ describe("an ADD of two addresses", () => {
     await using node = new IpamNode(CONF, { clock });
     await node.add({ container: "other", conf: { runtimeConfig: { ips: ["fd80:40::9"] } } });
     const handle = "net1.vmi.shop.vm";
-    const machine = { ...workloadOf(node.request, node.services), handle, machineAttributes: { "vmi-name": "vm" } };
+    const machine = { ...workloadOf(node.call("ADD")), handle, machineAttributes: { "vmi-name": "vm" } };
     const attributes = ownerAttributes(machine, clock.nowNs());
-    await node.services.allocator.assignIp({ address: MINE, handle, attributes, owner: OWNER });
-    const asked = { workload: machine, config: node.config, mustBeNew: false };
+    await node.ipam.allocator.assignIp({ address: MINE, handle, attributes, owner: OWNER });
+    const asked = { workload: machine, mustBeNew: false };
 
-    const assigning = assignRequested([MINE, address("fd80:40::9")], asked, node.services);
+    const assigning = assignRequested([MINE, address("fd80:40::9")], asked, node.call("ADD"), node.ipam);
 
     await expect(assigning).rejects.toMatchObject({ word: "address-taken" });
     expect(await node.allocated()).toMatchObject({ [handle]: ["10.40.0.9"] });

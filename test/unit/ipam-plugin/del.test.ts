@@ -67,7 +67,7 @@ describe("IPAM DEL", () => {
     await using node = new IpamNode(CONF);
     const owner = { type: "host", name: "node-a" } as const;
     await node.add();
-    await node.services.allocator.autoAssign({ count4: 1, count6: 0, handle, attributes, owner, use: "Workload" });
+    await node.ipam.allocator.autoAssign({ count4: 1, count6: 0, handle, attributes, owner, use: "Workload" });
     const before = await node.allocated();
     const [namespace, ...rest] = handle.split(".");
     const args = `IgnoreUnknown=1;K8S_POD_NAMESPACE=${namespace};K8S_POD_NAME=${rest.join(".")}`;
@@ -88,7 +88,7 @@ describe("IPAM DEL", () => {
     const owner = { type: "host", name: "node-a" } as const;
     await node.add();
     const attributes = { node: "node-a", namespace: "shop", pod: "web-0" };
-    await node.services.allocator.autoAssign({ count4: 1, count6: 0, handle: "shop.web-0", attributes, owner, use: "Workload" });
+    await node.ipam.allocator.autoAssign({ count4: 1, count6: 0, handle: "shop.web-0", attributes, owner, use: "Workload" });
     await node.del({ args: POD });
     expect(await node.handles()).toEqual([]);
     expect(await node.allocated()).toEqual({});
@@ -105,7 +105,7 @@ describe("IPAM DEL", () => {
   it("tries the legacy handle even when the first one fails, and reports the first error", async () => {
     await using node = new IpamNode(CONF);
     const tried: string[] = [];
-    const allocator = new Allocator({ datastore: node.services.datastore, clock: node.services.clock });
+    const allocator = new Allocator({ datastore: node.ipam.datastore, clock: node.ipam.clock });
     const failing = new IpamNode(CONF, {
       allocator: Object.assign(allocator, {
         releaseByHandle: async (handle: string) => {

@@ -158,8 +158,8 @@ describe("IPAM GC", () => {
     await node.add({ container: "c1" });
     const [block] = await node.datastore.blocks.list();
     await node.datastore.handles.create("net1.starting", { id: "net1.starting", blocks: { [block?.value.cidr ?? ""]: 1 } });
-    const { allocator } = node.services;
-    const looking = Object.assign(new Allocator({ datastore: node.datastore, clock: node.services.clock }), {
+    const { allocator } = node.ipam;
+    const looking = Object.assign(new Allocator({ datastore: node.datastore, clock: node.ipam.clock }), {
       addressesByHandle: async (handle: string) => {
         const found = await allocator.addressesByHandle(handle);
         const owner = { type: "host", name: "node-a" } as const;
@@ -167,7 +167,7 @@ describe("IPAM GC", () => {
         return found;
       },
     });
-    Object.defineProperty(node, "services", { value: { ...node.services, allocator: looking } });
+    Object.defineProperty(node, "ipam", { value: { ...node.ipam, allocator: looking } });
     await node.gc(valid("c1"));
     expect(Object.keys(await node.allocated())).toEqual(["net1.c1", "net1.starting"]);
     expect(await node.handles()).toEqual(["net1.c1", "net1.starting"]);
@@ -205,17 +205,17 @@ describe("IPAM GC", () => {
   it("goes on after a failure and reports the first", async () => {
     await using node = new IpamNode(CONF);
     for (const container of ["c1", "c2", "c3"]) await node.add({ container });
-    const { allocator } = node.services;
+    const { allocator } = node.ipam;
     const stubborn = {
-      ...node.services,
-      allocator: Object.assign(new Allocator({ datastore: node.datastore, clock: node.services.clock }), {
+      ...node.ipam,
+      allocator: Object.assign(new Allocator({ datastore: node.datastore, clock: node.ipam.clock }), {
         releaseByHandle: async (handle: string) => {
           if (handle !== "net1.c2") throw new Error(`cannot release ${handle}`);
           return allocator.releaseByHandle(handle);
         },
       }),
     };
-    Object.defineProperty(node, "services", { value: stubborn });
+    Object.defineProperty(node, "ipam", { value: stubborn });
     await expect(node.gc(valid())).rejects.toThrow("cannot release net1.c1");
     expect(await node.handles()).toEqual(["net1.c1", "net1.c3"]);
   });

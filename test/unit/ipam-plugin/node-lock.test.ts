@@ -11,13 +11,16 @@ const CONF = { ipam: { pools: [{ cidr: "10.40.0.0/24" }] } };
 describe("the lock of a node", () => {
   it("is taken before the time limit begins, and held until the work is done", async () => {
     const order: string[] = [];
-    const services = {
+    const call = {
+      config: { ipamLockFile: "/l", ipamLockTimeoutSeconds: 7 },
       log: { info: () => {}, error: () => {}, writeNow: () => {} },
+      signal: new AbortController().signal,
+    };
+    const node = {
       lock: async (path: string, { limitMs }: NodeLockOptions) => {
         order.push(`lock ${path} ${limitMs}`);
         return { hadToWait: false, [Symbol.dispose]: () => order.push("unlock") };
       },
-      signal: new AbortController().signal,
       deadline: (milliseconds: number) => {
         order.push(`deadline ${milliseconds}`);
         return new AbortController().signal;
@@ -28,7 +31,7 @@ describe("the lock of a node", () => {
       order.push("work");
       throw new Error("work failed");
     };
-    await expect(withNodeLock({ ipamLockFile: "/l", ipamLockTimeoutSeconds: 7 }, services, work)).rejects.toThrow("work failed");
+    await expect(withNodeLock(call, node, work)).rejects.toThrow("work failed");
     expect(order).toEqual(["lock /l 7000", "deadline 90000", "work", "unlock"]);
   });
 
@@ -195,7 +198,7 @@ describe("calls of one process", () => {
 
   it("take nothing when they are aborted: they do not go on without the lock", async () => {
     const aborted = AbortSignal.abort(new Error("no answer is wanted"));
-    await using node = new IpamNode(CONF, { signal: aborted });
+    await using node = new IpamNode(CONF, {}, { signal: aborted });
     const holder = await holdLock(join(node.directory, "ipam.lock"), 60);
     await expect(node.add()).rejects.toThrow("no answer is wanted");
     expect(await node.handles()).toEqual([]);

@@ -2,12 +2,12 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { type IpamCall, resolveIpamCall } from "../../../ipam-plugin/call.ts";
 import { type AddOptions, type IpamAddition, ipamAdd, ipamRun } from "../../../ipam-plugin/ipam-plugin.ts";
-import { createIpamServices, type IpamServices } from "../../../ipam-plugin/services.ts";
+import { createIpamNode, type IpamNode } from "../../../ipam-plugin/node.ts";
 import { formatPrefix } from "../../../lib/addresses/address.ts";
 import type { CniRequest } from "../../../lib/cni/protocol.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
-import type { NetworkConfig } from "../../../lib/config/network-config.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
 import type { OwnedObject } from "../../../lib/datastore/resources.ts";
 import type { JsonObject } from "../../../lib/json/value.ts";
@@ -16,6 +16,8 @@ import { Cluster, type ClusterSetup } from "../../support/cluster.ts";
 import { freeLock } from "../../support/free-lock.ts";
 
 const NAMESPACE = "shop";
+
+const SILENT = { info() {}, error() {}, writeNow() {} };
 
 const VERBS: Readonly<Record<string, string>> = { get: "GET", list: "LIST", create: "POST", update: "PUT", delete: "DELETE" };
 
@@ -30,19 +32,17 @@ export interface ServerCall {
 
 export class ServerNode implements Disposable {
   readonly cluster: Cluster;
-  readonly services: IpamServices;
-  lock: IpamServices["lock"] = freeLock;
+  readonly ipam: IpamNode;
+  lock: IpamNode["lock"] = freeLock;
   readonly #directory = mkdtempSync(join(tmpdir(), "tortie-requests-"));
 
   private constructor(cluster: Cluster) {
     this.cluster = cluster;
     const upgradeMarker = join(this.#directory, "ipam_upgraded");
     writeFileSync(upgradeMarker, "");
-    this.services = createIpamServices({
+    this.ipam = createIpamNode({
       datastore: asOnServer(cluster.observed),
-      node: "node-a",
-      env: {},
-      log: { info() {}, error() {}, writeNow() {} },
+      log: SILENT,
       lock: (path, options) => this.lock(path, options),
       upgradeMarker,
     });
@@ -54,7 +54,7 @@ export class ServerNode implements Disposable {
   }
 
   add(call: ServerCall = {}, options: AddOptions = {}): Promise<IpamAddition> {
-    return ipamAdd(...requestOf("ADD", call), this.services, options);
+    return ipamAdd(callOf("ADD", call), this.ipam, options);
   }
 
   async addresses(call: ServerCall = {}): Promise<readonly string[]> {
@@ -62,16 +62,16 @@ export class ServerNode implements Disposable {
   }
 
   async del(call: ServerCall = {}): Promise<void> {
-    await ipamRun("DEL", ...requestOf("DEL", call), this.services);
+    await ipamRun("DEL", callOf("DEL", call), this.ipam);
   }
 
   async gc(): Promise<void> {
-    const [request, config] = requestOf("GC", {});
-    await ipamRun("GC", request, { ...config, validAttachments: [] }, this.services);
+    const call = callOf("GC", {});
+    await ipamRun("GC", { ...call, config: { ...call.config, validAttachments: [] } }, this.ipam);
   }
 
   async status(): Promise<void> {
-    await ipamRun("STATUS", ...requestOf("STATUS", {}), this.services);
+    await ipamRun("STATUS", callOf("STATUS", {}), this.ipam);
   }
 
   /** The requests of `work`, in order: "GET block", "LIST affinity". */
@@ -113,7 +113,7 @@ export class ServerNode implements Disposable {
   }
 }
 
-function requestOf(command: CniRequest["command"], call: ServerCall): [CniRequest, NetworkConfig] {
+function callOf(command: CniRequest["command"], call: ServerCall): IpamCall {
   const netconf: JsonObject = {
     cniVersion: "1.0.0",
     name: "net1",
@@ -135,7 +135,7 @@ function requestOf(command: CniRequest["command"], call: ServerCall): [CniReques
     network: "net1",
     cniVersion: "1.0.0",
   };
-  return [request, decodeNetworkConfig(netconf)];
+  return { ...resolveIpamCall(request, decodeNetworkConfig(netconf), {}, SILENT), nodeName: "node-a" };
 }
 
 /** Pools are made by others, and names are in lower case. */

@@ -97,7 +97,7 @@ describe("IPAM STATUS", () => {
 });
 
 describe("what is found by somebody who wants to know all", () => {
-  const findings = async (node: IpamNode) => ipamFindings(node.config, node.services);
+  const findings = async (node: IpamNode) => ipamFindings(node.call("STATUS"), node.ipam);
 
   it("F3: is a family without an address anywhere", async () => {
     await using node = new IpamNode({ ipam: { pools: [SMALL] } });
@@ -112,8 +112,8 @@ describe("what is found by somebody who wants to know all", () => {
     using node = await ServerNode.create({ pools: {} });
     await node.cluster.datastore.clusterInformation.create("default", { datastoreReady: false });
     const config = decodeNetworkConfig({});
-    expect((await ipamFindings(config, node.services)).map(({ kind }) => kind)).toEqual(["paused", "pool-missing"]);
+    expect((await ipamFindings({ config, nodeName: "node-a" }, node.ipam)).map(({ kind }) => kind)).toEqual(["paused", "pool-missing"]);
     node.cluster.fateOf = () => "unavailable";
-    expect((await ipamFindings(config, node.services)).map(({ kind }) => kind)).toEqual(["unreachable"]);
+    expect((await ipamFindings({ config, nodeName: "node-a" }, node.ipam)).map(({ kind }) => kind)).toEqual(["unreachable"]);
   });
 });

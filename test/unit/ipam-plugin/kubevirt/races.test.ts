@@ -41,14 +41,9 @@ async function deleteMachine(store: MemoryDatastore): Promise<void> {
 /** A node whose every call to the store is the scheduler's. */
 function nodeOn(store: MemoryStore, name: string, { gate, clock, random, sleep }: Scheduler): IpamNode {
   const datastore = store.connect(name, gate);
-  return new IpamNode(DUAL, {
-    node: name,
-    datastore,
-    clock,
-    allocator: new Allocator({ datastore, clock, random, sleep }),
-    lock: freeLock,
-    deadline: () => new AbortController().signal,
-  });
+  const allocator = new Allocator({ datastore, clock, random, sleep });
+  const deadline = () => new AbortController().signal;
+  return new IpamNode(DUAL, { datastore, clock, allocator, lock: freeLock, deadline }, { nodeName: name });
 }
 
 /** The machine's addresses by block, after what every block and the handle must always agree on. */

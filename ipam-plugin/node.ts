@@ -1,5 +1,4 @@
-/** The effects of the IPAM plugin's verbs, so that the main plugin can hand over a datastore that is open already, and tests their own. */
-import type { Environment } from "../lib/cni/environment.ts";
+/** What a node can do for the IPAM plugin. Nothing in here belongs to one call: an executable builds one, a process of many calls keeps it. */
 import type { Datastore } from "../lib/datastore/datastore.ts";
 import type { NamespacedName } from "../lib/kubernetes/objects.ts";
 import type { Logger } from "../lib/log/logger.ts";
@@ -8,16 +7,10 @@ import { Allocator, type Clock } from "./allocator/allocator.ts";
 import { sleep } from "./allocator/operation.ts";
 import { takeNodeLock } from "./node-lock.ts";
 
-export interface IpamServices {
+export interface IpamNode {
   readonly datastore: Datastore;
   readonly allocator: Allocator;
-  /** Name of this node. */
-  readonly node: string;
-  readonly env: Environment;
-  readonly log: Pick<Logger, "info" | "error" | "writeNow">;
   readonly clock: Clock;
-  /** Aborts when whoever asked wants no answer any more; what was taken is given back all the same. */
-  readonly signal: AbortSignal;
   /** Takes the node's lock; disposing gives it back. */
   readonly lock: typeof takeNodeLock;
   /** A signal that aborts after so many milliseconds. */
@@ -28,7 +21,7 @@ export interface IpamServices {
    * Blanks the annotations of a pod that name the addresses of this container; does nothing where no pod says whose they are.
    * @throws DatastoreError
    */
-  readonly clearAnnotations: (pod: NamespacedName, containerId: string) => Promise<unknown>;
+  readonly clearAnnotations: (pod: NamespacedName, containerId: string, nodeName: string) => Promise<unknown>;
   /** The file that says that this node's affinities have their labels (label-upgrade.ts). */
   readonly upgradeMarker: string;
 }
@@ -37,23 +30,26 @@ export interface IpamServices {
 const UPGRADE_MARKER = "/var/run/calico/cni/ipam_upgraded";
 
 /** What must be given; the rest has the system's own. */
-export type IpamServicesInput = Pick<IpamServices, "datastore" | "node" | "env" | "log"> & Partial<IpamServices>;
+export interface IpamNodeInput extends Partial<IpamNode> {
+  readonly datastore: Datastore;
+  /** Told what no call failed of. */
+  readonly log: Pick<Logger, "error">;
+}
 
-export function createIpamServices(input: IpamServicesInput): IpamServices {
+export function createIpamNode({ log, ...input }: IpamNodeInput): IpamNode {
   const clock = input.clock ?? systemClock;
   return {
     clock,
-    signal: new AbortController().signal,
     lock: takeNodeLock,
     deadline: (milliseconds) => AbortSignal.timeout(milliseconds),
     sleep,
-    clearAnnotations: async (pod, containerId) => {
+    clearAnnotations: async (pod, containerId, nodeName) => {
       const { records, traits } = input.datastore;
-      if (traits.endpointsAre === "annotations") await records.clear(podEndpointKey(input.node, pod), containerId);
+      if (traits.endpointsAre === "annotations") await records.clear(podEndpointKey(nodeName, pod), containerId);
     },
     upgradeMarker: UPGRADE_MARKER,
     ...input,
-    allocator: input.allocator ?? new Allocator({ datastore: input.datastore, clock, log: (message) => input.log.error(message) }),
+    allocator: input.allocator ?? new Allocator({ datastore: input.datastore, clock, log: (message) => log.error(message) }),
   };
 }
 
