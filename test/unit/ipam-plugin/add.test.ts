@@ -154,7 +154,7 @@ describe("IPAM ADD that fails", () => {
       expect(await node.handles()).toEqual(["net1.c1"]);
     }));
 
-  it("gives the address of one family back when the other has no pool at all (recording dual-no-v6-pool)", () =>
+  it("I6: gives the address of one family back when the other has no pool at all (recording dual-no-v6-pool)", () =>
     withNode({ ipam: { pools: [V4], assign_ipv6: "true" } }, async (node) => {
       await expect(node.add()).rejects.toThrow("cannot find a qualified ippool");
       expect(await node.allocated()).toEqual({});

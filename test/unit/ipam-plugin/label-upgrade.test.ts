@@ -22,7 +22,7 @@ function failing(node: IpamNode, upgradeMarker: string, failures: DatastoreError
 }
 
 describe("the upgrade of labels", () => {
-  it("happens once, and leaves the marker that Calico looks for", async () => {
+  it("I18: happens once, and leaves the marker that Calico looks for", async () => {
     await using node = new IpamNode();
     const marker = join(node.directory, "cni", "ipam_upgraded");
     let upgrades = 0;

@@ -229,7 +229,7 @@ describe("making sure of a block (EnsureBlock)", () => {
 });
 
 describe("the label upgrade", () => {
-  it("mends the host's affinities that lack their labels, and no others", async () => {
+  it("I18: mends the host's affinities that lack their labels, and no others", async () => {
     const cluster = await Cluster.create({
       affinities: [
         sampleAffinity("node-a", "10.0.0.0/26", { labelled: false, state: "pending" }),
