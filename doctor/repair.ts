@@ -1,6 +1,6 @@
 /**
- * Mending one problem: the objects are read again, the rule that found the problem is asked again, and only when it still says so
- * they are written, at the revisions that were judged. Whoever changes them in between wins, and the repair looks again.
+ * Repairs one problem. It reads the objects again, applies the rule that found the problem again, and writes only if the
+ * rule still finds it, at the revisions that the rule saw. After a conflict with another writer it starts over.
  */
 
 import type { Clock } from "../ipam-plugin/allocator/allocator.ts";

@@ -1,4 +1,4 @@
-/** Addresses that nobody asked for by name: one of each family that is switched on (I§1.6 step 6). */
+/** Addresses that were not requested by value: one of each family that is switched on (I§1.6 step 6). */
 
 import { DatastoreError, isRefusal } from "../lib/datastore/errors.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";

@@ -24,7 +24,7 @@ export async function assignRequested(
   const taken: ReleaseOptions[] = [];
   const giveBack = async (): Promise<void> => {
     const { error } = await allocator.releaseIps(taken);
-    // Somebody else's by now: nothing of ours is left to give back.
+    // Another workload has it by now: nothing of ours is left to give back.
     if (error !== undefined && !isGone(error)) throw error;
   };
 

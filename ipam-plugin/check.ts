@@ -51,7 +51,7 @@ async function heldBy(handles: readonly string[], { allocator }: IpamNode): Prom
   return new Set(addresses.map(formatAddress));
 }
 
-/** The address without its prefix length; text that is none is held by nobody. */
+/** The address without its prefix length; text that is none has no holder. */
 function canonical(text: string): string {
   const prefix = parsePrefix(text);
   return prefix === undefined ? text : formatAddress(prefix.address);

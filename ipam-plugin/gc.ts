@@ -79,7 +79,7 @@ async function collect({ handle, container }: Unlisted, call: IpamCall, node: Ip
 
 /**
  * Felix and other nodes read a pod's annotations, so an address is free only when they name it no more (invariant 3). The pods are those
- * that the addresses were given to: nobody may list pods (C§8.2).
+ * that the addresses were given to: the plugins' account may not list pods (C§8.2).
  */
 async function clearAnnotations(addresses: readonly HeldAddress[], container: string, nodeName: string, node: IpamNode): Promise<void> {
   const pods = new Map<string, NamespacedName>();

@@ -1,6 +1,6 @@
 /**
  * The node's lock: IPAM processes of one node take turns, ours and Calico's (I§1.8). It only spares the store conflicts. Addresses are
- * kept apart by compare-and-swap, so a lock that cannot be had at all stops nobody.
+ * kept apart by compare-and-swap, so a failure to lock is not fatal.
  *
  * Calls of one process queue up in the order in which they came. The first of them tries the flock(2) of the file, again and again while
  * another process holds it: a call that blocks would stop the whole process, and with it the call that has to give the lock back.
@@ -19,7 +19,7 @@ const LONGEST_PAUSE_MS = 50;
 
 /** The lock while it is held. */
 export interface NodeLock extends Disposable {
-  /** Whether somebody else held the lock, or was before us, when it was asked for. */
+  /** Whether another holder had the lock, or was before us in line, when it was asked for. */
   readonly hadToWait: boolean;
 }
 
@@ -79,7 +79,7 @@ export async function takeNodeLock(path: string, options: NodeLockOptions): Prom
   }
 }
 
-/** Says so at once in the log: whoever waits may be killed before it ends. */
+/** Logs the wait at once: the process may be killed before the wait ends. */
 async function waitForLock(path: string, turn: Turn, { limitMs, log, signal }: NodeLockOptions): Promise<Disposable> {
   const end = performance.now() + limitMs;
   log.writeNow("info", `waiting for ${path}, held by ${lockHolder(path)}`);
@@ -97,7 +97,7 @@ async function waitForLock(path: string, turn: Turn, { limitMs, log, signal }: N
 }
 
 interface Turn {
-  /** Nobody of this process was there before. */
+  /** The first in line of this process. */
   readonly isNext: boolean;
   /** Resolves when all who were before have ended their turn. */
   readonly came: Promise<void>;

@@ -2,7 +2,7 @@
  * IPAM STATUS: does this node's configuration let an ADD get addresses? Changes nothing.
  *
  * Runtimes ask every few seconds, and a failure makes the whole node NotReady. So it fails (code 50) only for what every ADD on this
- * node fails of until somebody corrects the configuration. Full pools and a store that does not answer are lines of the log: the pods that
+ * node fails of until the configuration is corrected. Full pools and a store that does not answer are lines of the log: the pods that
  * run need no new address (design, invariant 12). Lists come from memory, and blocks are never listed.
  */
 import { checkPolicyType } from "../lib/config/datastore-choice.ts";

@@ -67,8 +67,8 @@ async function takeAny(ipam: IpamSource, call: AddCall, workload: Workload, node
 /**
  * The annotation `ipAddrs`: one ADD of the IPAM plugin for each address, all of them or none (C§2.5).
  *
- * An address that the pod's record has already is not taken from anybody else: this container keeps its own, and from the pod's older
- * sandbox it is released by that sandbox's handle once the link that carried it is gone. Calico releases by address alone, whoever has
+ * An address that the pod's record has already is not taken from another workload: this container keeps its own, and from the pod's older
+ * sandbox it is released by that sandbox's handle once the link that carried it is gone. Calico releases by address alone, whichever workload has
  * it by then (C§12.2).
  */
 async function takeRequested(
@@ -122,7 +122,7 @@ async function keepsOrFrees(address: Address, call: AddCall, { recorded }: Workl
   const handle = workloadHandleId(request.network, owner);
   const { allocator } = await node.ipam();
   const held = await allocator.attributesOf(address);
-  // Whoever may edit the pod may write another pod's container id into its record.
+  // A user who may edit the pod can write another pod's container id into its record.
   const isOfThisPod = held?.activeOwner.namespace === identity.namespace && held.activeOwner.pod === identity.pod;
   if (held?.handle !== handle || !isOfThisPod) return false;
   if (owner === identity.containerId) return true;

@@ -1,5 +1,5 @@
 /**
- * What one call asks for, resolved once and before anybody is asked: whose network, under which names, where its datastore is, which
+ * What one call asks for, resolved once and before any request: whose network, under which names, where its datastore is, which
  * addresses and which MAC were requested. Pure, but for the files of the node's name and of the MTU, and the look for the IPAM plugin.
  *
  * There are three depths, because a DEL must not fail over what only an ADD needs (design, invariant 4), and GC and STATUS name no container.
@@ -33,7 +33,7 @@ export interface NetworkCall {
   /** The caller's; an agent's own must not decide anything. */
   readonly env: Environment;
   readonly log: Logger;
-  /** Aborts when whoever called wants no answer any more: an ADD takes back what it has made. */
+  /** Aborts when the caller wants no answer any more: an ADD takes back what it has made. */
   readonly signal: AbortSignal;
   readonly datastore: DatastoreType;
   readonly traits: Traits;
@@ -57,7 +57,7 @@ export interface AttachmentCall extends NetworkCall {
 
 /** A call that is about an attachment that is to be, or should be, there: ADD and CHECK. */
 export interface AddCall extends AttachmentCall {
-  /** As configured: 0 when nobody says anything, negative values as they are (recording mtu--1). */
+  /** As configured: 0 when it is not configured, negative values as they are (recording mtu--1). */
   readonly mtu: number;
   /** What the runtime asks for; annotations of the pod beat it. */
   readonly requested: Requested;
@@ -109,7 +109,7 @@ export function resolveAttachmentCall(call: NetworkCall): AttachmentCall {
 }
 
 /**
- * With all that ADD checks before it asks anybody or touches anything.
+ * With all that ADD checks before it sends a request or changes anything.
  *
  * @throws TortieError as `resolveAttachmentCall`, `assertAddPossible` and `findIpam`, and `mac-invalid`, `addresses-requested-invalid`,
  * `interface-prefix-invalid`, `netns-missing`, `netns-invalid`, `netns-own`, `netconf-type`, `pod-cidr-missing`

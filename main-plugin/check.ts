@@ -2,7 +2,7 @@
  * CNI CHECK: compare the kernel, the addresses and the endpoint's record with what ADD left, and name every difference.
  *
  * CRI-O asks after every ADD and ends a sandbox whose CHECK fails, so what cannot be compared counts as right: a record in a cluster
- * that does not answer now. What a container needs is looked at in the kernel (invariant 12).
+ * that does not answer now. The kernel shows what a container needs (invariant 12).
  */
 import type { RecordedLink } from "../dataplane/dataplane.ts";
 import { formatPrefix } from "../lib/addresses/address.ts";

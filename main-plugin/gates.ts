@@ -1,5 +1,5 @@
 /**
- * What an ADD waits for: a cluster that lets anybody change its datastore, the URLs of `readiness_gates`, and, when everything is done,
+ * What an ADD waits for: a cluster whose datastore may be changed, the URLs of `readiness_gates`, and, when everything is done,
  * Felix's word that the policy of the endpoint is in place (C§2.1, C§2.2, C§2.8).
  */
 import { existsSync, type FSWatcher, watch } from "node:fs";
@@ -54,7 +54,7 @@ export async function assertClusterReady(call: Pick<NetworkCall, "traits">, node
   throw new TortieError("cluster-not-ready", `Calico is currently not ready to process requests${reason}`);
 }
 
-/** Somebody else may pause the datastore. */
+/** An upgrade or a migration may pause the datastore. */
 function hasCluster({ traits }: Pick<NetworkCall, "traits">): boolean {
   return traits.poolsFrom === "cluster";
 }
@@ -126,7 +126,7 @@ async function probe(url: string, limitMs: number, env: Environment, fetch: Gate
     let response: Response;
     for (let redirects = 0; ; redirects++) {
       response = await fetch(next, { signal, redirect: "manual", proxy: proxyOption(proxyOf(new URL(next), env)) });
-      // Only the status counts; nobody waits for the body.
+      // Only the status counts; the body is not awaited.
       await response.body?.cancel();
       next = REDIRECTS.includes(response.status) ? redirectOf(response, next) : undefined;
       if (next === undefined) break;

@@ -64,7 +64,7 @@ async function collectEndpoints(kept: readonly ValidAttachment[], { request, nod
     try {
       await endpoints.delete({ namespace: value.namespace, name: value.name }, revision);
     } catch (error) {
-      // Somebody else removed it, or a new sandbox took it over: either way it is no orphan any more.
+      // Another process removed it, or a new sandbox took it over: either way it is no orphan any more.
       if (!isDatastoreFailure(error, "not-found", "conflict")) throw error;
     }
   }

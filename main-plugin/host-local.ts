@@ -18,7 +18,7 @@ export interface IpamSection {
 }
 
 /**
- * @param hasCluster somebody knows the node's pod CIDRs
+ * @param hasCluster there is a Node object with the node's pod CIDRs
  * @throws TortieError `netconf-type`, `netconf-value`, `pod-cidr-missing`
  */
 export function readIpamSection(request: Pick<CniRequest, "netconf">, hasCluster: boolean): IpamSection {

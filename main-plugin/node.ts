@@ -1,6 +1,6 @@
 /**
  * What this node can do for a call: its datastore, its kernel, its IPAM. An executable builds one and throws it away with its process;
- * whoever serves many calls keeps it. Nothing in here belongs to one call.
+ * a process that serves many calls keeps it. Nothing in here belongs to one call.
  */
 import type { Dataplane } from "../dataplane/dataplane.ts";
 import { LinuxDataplane } from "../dataplane/linux/linux-dataplane.ts";

@@ -40,7 +40,7 @@ export interface AttachmentPlan {
   readonly forwardOnNode: boolean;
 }
 
-/** @param workload absent: nobody can be asked, and what it requests is not known */
+/** @param workload absent: the cluster cannot be asked, and the requests of the workload are unknown */
 export function planAttachment(call: AddCall, workload: Workload | undefined): AttachmentPlan {
   const { config } = call;
   return {
@@ -95,7 +95,7 @@ export function desiredStateOf(plan: AttachmentPlan, addresses: readonly Prefix[
 }
 
 /**
- * C§4.3, in its order. Without Felix nobody else sees to it that a container sends from its own addresses only; the kernel does with
+ * C§4.3, in its order. Without Felix no other program ensures that a container sends from its own addresses only; the kernel does with
  * strict reverse path filtering, which IPv6 does not have.
  */
 function hostSysctls({ hostInterface: name, forwardOnNode }: AttachmentPlan, families: ReadonlySet<Family>): Sysctl[] {
@@ -123,7 +123,7 @@ function hostSysctls({ hostInterface: name, forwardOnNode }: AttachmentPlan, fam
   return sysctls;
 }
 
-/** C§4.2 steps 13 and 17. */
+/** Every family in use is enabled in the pod, and forwards only if the configuration says so (C§4.2). */
 function podSysctls(plan: AttachmentPlan, families: ReadonlySet<Family>): Sysctl[] {
   const forwarding = plan.allowIpForwarding ? "1" : "0";
   const sysctls: Sysctl[] = [];
@@ -135,7 +135,7 @@ function podSysctls(plan: AttachmentPlan, families: ReadonlySet<Family>): Sysctl
   return sysctls;
 }
 
-/** C§4.2 steps 11, 12 and 15. */
+/** The default routes lead to the host end: proxy ARP answers for 169.254.1.1, and IPv6 uses its link-local address (C§4.2). */
 function podRoutes(destinations: readonly Prefix[], families: ReadonlySet<Family>): Route[] {
   const ofFamily = (family: Family) => destinations.filter(({ address }) => address.family === family);
   const routes: Route[] = [];

@@ -1,4 +1,4 @@
-/** One call of the main plugin on one node: the verb that CNI_COMMAND names, for an executable and for whoever serves many calls. */
+/** One call of the main plugin on one node: the verb that CNI_COMMAND names, for an executable and for a process that serves many calls. */
 import { renderResult } from "../lib/cni/result.ts";
 import { ABSENT_VERSION_OF_MAIN_RESULT } from "../lib/cni/version.ts";
 import { add } from "./add.ts";

@@ -2,7 +2,7 @@
  * CNI STATUS: does this node's configuration let an ADD succeed? The IPAM plugin is asked too.
  *
  * Runtimes ask every few seconds, and a failure makes the whole node NotReady: its pods leave their Services at once and are evicted after
- * minutes. So it fails (code 50) only for what every ADD on this node will fail of until somebody corrects the node. A cluster that is
+ * minutes. So it fails (code 50) only for what every ADD on this node will fail of until the node is corrected. A cluster that is
  * paused or does not answer, and a readiness gate that is closed, pass by themselves and do not concern the pods that run: they are lines
  * of the log, which `tortiectl cni status` shows (invariant 12).
  */

@@ -28,7 +28,7 @@ export interface Workload {
   /** With the name that the endpoint's record has, which need not be that of the interface (C§2.1 step 13). */
   readonly identity: WorkloadIdentity;
   readonly requests: PodWishes;
-  /** Of whichever container got it; `undefined` when nobody has addresses. */
+  /** The record of any container of the workload; `undefined` when none has addresses. */
   readonly recorded: RecordedAddresses | undefined;
   /** The same in whole, where it is kept whole. */
   readonly record: WorkloadEndpoint | undefined;

@@ -46,7 +46,7 @@ function setUp({ namespace, hostSocket, podSocket }: Site, { host, pod }: Create
   const warnings = [...inNamespace(namespace, () => writeSysctls(desired.pod.sysctlsBeforeUp)), ...writeSysctls(desired.host.sysctls)];
   // The pod's IPv6 next hop is this link-local address, whatever generation mode the host has. The kernel derives it when the
   // link goes up, but would then check it for duplicates where the host demands that.
-  if (desired.host.addresses.some(isIpv6)) setLinkLocalSource(hostSocket, host.index, runsDad(host.name) ? "nobody" : "mac");
+  if (desired.host.addresses.some(isIpv6)) setLinkLocalSource(hostSocket, host.index, runsDad(host.name) ? "none" : "mac");
   bringUp(hostSocket, host);
   bringUp(podSocket, pod);
   warnings.push(...inNamespace(namespace, () => writeSysctls(desired.pod.sysctls)));

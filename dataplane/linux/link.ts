@@ -144,7 +144,7 @@ export function setLinkAlias(socket: NetlinkSocket, index: number, alias: string
 }
 
 /** Whether the kernel derives the link's IPv6 link-local address from its MAC when the link goes up. @throws NetlinkError */
-export function setLinkLocalSource(socket: NetlinkSocket, index: number, source: "mac" | "nobody"): void {
+export function setLinkLocalSource(socket: NetlinkSocket, index: number, source: "mac" | "none"): void {
   const mode = u8(IFLA_INET6_ADDR_GEN_MODE, source === "mac" ? IN6_ADDR_GEN_MODE_EUI64 : IN6_ADDR_GEN_MODE_NONE);
   socket.request({ type: RTM_SETLINK, payload: linkPayload(index, 0, [nest(IFLA_AF_SPEC, [nest(AF_INET6, [mode])])]) });
 }

@@ -103,7 +103,7 @@ export class Allocator {
     return releaseHostAffinities(this.begin(within), owner, options);
   }
 
-  /** Every block inside a pool's CIDR, whoever owns it, empty or not. */
+  /** Every block inside a pool's CIDR, of any owner, empty or not. */
   releasePoolAffinities(cidr: string, within?: Within): Promise<void> {
     return releasePoolAffinities(this.begin(within), cidr);
   }
@@ -124,7 +124,7 @@ export class Allocator {
     return ensureBlock(this.begin({ owner, namespace, signal }), request);
   }
 
-  /** `undefined`: no such handle. Addresses in cooldown belong to nobody. */
+  /** `undefined`: no such handle. Addresses in cooldown have no holder. */
   addressesByHandle(handle: string): Promise<readonly HeldAddress[] | undefined> {
     return addressesByHandle(this.begin(), handle);
   }

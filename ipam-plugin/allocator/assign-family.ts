@@ -198,7 +198,7 @@ class Assignment {
       }
       excluded.add(choice.cidr);
       if (this.#operation.mayBeOld("pools")) {
-        // A pool may be gone, or have been made again with other blocks: nobody claims one for a pool of memory.
+        // A pool may be gone, or have been made again with other blocks: a claim needs a fresh list of pools.
         this.#operation.refresh("pools", "reservations");
         const now = await this.#choosePools();
         if (!areSamePools(now, pools)) return this.#fromAnyBlocks(now);

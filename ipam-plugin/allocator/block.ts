@@ -1,5 +1,5 @@
 /**
- * Operations on one block, all pure: a block goes in, a changed copy comes out, nobody is asked (I§2.4, I§3.4, I§3.7).
+ * Operations on one block, all pure: a block goes in, a changed copy comes out, without requests (I§2.4, I§3.4, I§3.7).
  * The caller writes the copy at the revision it read, which is what grants or frees the addresses.
  *
  * Damage is survived here: an ordinal that is both allocated and listed as free is allocated, an entry of the queue that
@@ -261,7 +261,7 @@ export function normalise(block: Block, cooldownSeconds: number, nowMs: number):
   return compacted({ ...block, allocations, unallocated, sequenceNumberForAllocation });
 }
 
-/** A time that cannot be read is long ago: nobody could ever free the address otherwise. */
+/** A time that cannot be read counts as long ago: the address could never be freed otherwise. */
 function isOver({ releasedAt }: AllocationAttribute, cooldownSeconds: number, nowMs: number): boolean {
   if (releasedAt === undefined) return false;
   const released = Date.parse(releasedAt);

@@ -37,7 +37,7 @@ export interface ChooseRequest {
   readonly excluded: ReadonlySet<string>;
 }
 
-/** `undefined`: every block of the pools is in somebody's use. */
+/** `undefined`: every block of the pools is in use. */
 export async function chooseBlock(operation: Operation, request: ChooseRequest): Promise<Choice | undefined> {
   const find = finder(operation);
   const reservations = await operation.reservations();
@@ -61,7 +61,7 @@ export async function chooseBlock(operation: Operation, request: ChooseRequest):
 }
 
 /**
- * The existing blocks of a pool with room, whoever owns them, in the owner's walking order (I§3.4, borrowing).
+ * The existing blocks of a pool with room, of any owner, in the owner's walking order (I§3.4, borrowing).
  */
 export async function blocksWithRoom(operation: Operation, pool: UsablePool, owner: BlockOwner): Promise<readonly Versioned<Block>[]> {
   const reservations = await operation.reservations();
@@ -89,7 +89,7 @@ function finder(operation: Operation): (cidr: string) => Promise<Versioned<Block
   };
 }
 
-/** A block that cannot be decoded is nobody's to claim, and must not hide the others. */
+/** A block that cannot be decoded is not claimed, and must not hide the others. */
 async function readable<T>(reading: Promise<T>): Promise<T | typeof DAMAGED> {
   try {
     return await reading;
@@ -118,7 +118,7 @@ function* walk(pool: UsablePool, start: bigint, reservations: Reservations): Gen
   }
 }
 
-/** Makes an empty block of another owner, or of nobody, disappear, so that it can be claimed. */
+/** Deletes an empty block of another owner, or of none, so that its space can be claimed. */
 async function reclaim(operation: Operation, listed: Versioned<Block>): Promise<boolean> {
   const { cidr, affinity, affinityClaimTime, sequenceNumber } = listed.value;
   try {

@@ -1,6 +1,6 @@
 /**
  * How an owner gets a block: the affinity is written as pending, the block is created, the affinity is confirmed (I§3.6).
- * Whoever dies in between leaves a pending affinity, which the next one of the same owner completes or removes.
+ * A process that dies in between leaves a pending affinity, which the owner's next claim completes or removes.
  *
  *   (none) ── create ──▶ pending ── block is ours ──▶ confirmed ── release ──▶ pendingDeletion ──▶ (none)
  *               ▲                                                                    │
@@ -15,7 +15,7 @@ import { isOwnedBy, newBlock, nextSequence } from "./block.ts";
 import { AGAIN, type Operation, type Try } from "./operation.ts";
 import type { HostReserve } from "./types.ts";
 
-/** The block belongs to another owner, or to nobody: our affinity was wrong and is gone. */
+/** The block belongs to another owner, or to none: our affinity was wrong and has been removed. */
 export const NOT_OURS = "not-ours";
 
 export interface Claim {
@@ -118,7 +118,7 @@ export function putState(
   return operation.datastore.affinities.update(affinity.value, { ...affinity.value, state, labelled: true }, affinity.revision);
 }
 
-/** Removes an affinity that has turned out wrong, unless somebody works with it again. */
+/** Removes an affinity that has turned out wrong, unless another process has changed it. */
 export async function removeAffinity(operation: Operation, affinity: Versioned<BlockAffinity>): Promise<void> {
   try {
     await operation.datastore.affinities.delete(affinity.value, affinity.revision);

@@ -22,7 +22,7 @@ export interface BlockRequest {
 }
 
 /**
- * Up to `count` addresses of a block; none when it has gone, is full or is somebody else's.
+ * Up to `count` addresses of a block; none when it has gone, is full or has another owner.
  * `at-limit`: the handle holds as many as it may.
  */
 export function assignFromBlock(
@@ -81,7 +81,7 @@ export function granted(block: Block, prefix: Prefix, ordinal: number): Assigned
 
 /**
  * What a write that failed has left in the block: it may have happened after all, because only its answer was lost. A conflict may mean
- * that as well: the write was repeated after somebody else had written the block. When it cannot be told the error goes on, and the
+ * that as well: the write was repeated after another process had written the block. When it cannot be told the error goes on, and the
  * handle keeps its count: too high does no harm, and the DEL of this attachment sets it right.
  *
  * Two nodes that grant to one handle from the same state of a block write the same numbers; only the owners tell them apart. `doubtful`:

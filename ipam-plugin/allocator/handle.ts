@@ -2,9 +2,9 @@
  * The index from a handle to its blocks (I§2.5). Two rules make it safe to rely on:
  *
  * 1. A handle counts an address before the block grants it, and after the block has freed it: its count never undercuts what
- *    the block records (I§5.2). A block granted to nobody's handle would be an address that no DEL can find.
- * 2. A count is lowered only by a compare-and-swap on a revision that was read before the block was written; when somebody came
- *    between, `settle` finds out what is true. Lowering "by one, whoever counted it" could take away another's claim.
+ *    the block records (I§5.2). A grant without a handle would be an address that no DEL can find.
+ * 2. A count is lowered only by a compare-and-swap on a revision that was read before the block was written; when another write came
+ *    between, `settle` finds out what is true. Lowering a count without that check could take away another process's claim.
  */
 import type { Handles, Versioned } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
@@ -22,7 +22,7 @@ export interface Holder {
   readonly limit: number;
   /** As this request last read or wrote it: saves reading it again. */
   known: Versioned<Handle> | undefined;
-  /** Nobody may have made it before; over once this request has. */
+  /** No process may have made it before; holds until this request has made it. */
   mustBeNew: boolean;
 }
 
@@ -38,8 +38,8 @@ export interface Hold {
 export const AT_LIMIT = "at-limit";
 
 /**
- * Raises the count of a block, which must have been read before: a state of the block that is read later may be one that somebody has
- * written to cut this very grant off (`settle`).
+ * Raises the count of a block, which must have been read before: another process may have written a later
+ * state of the block to stop this very grant (`settle`).
  * @throws HandleExistsError when the handle is there and must be new
  */
 export function hold(operation: Operation, holder: Holder, cidr: string, count: number): Promise<Hold | typeof AT_LIMIT> {

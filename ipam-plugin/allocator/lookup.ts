@@ -20,7 +20,7 @@ export async function addressesByHandle(operation: Operation, handle: string): P
   });
 }
 
-/** `undefined`: nobody holds it. @throws TortieError `address-outside-pools` */
+/** `undefined`: it has no holder. @throws TortieError `address-outside-pools` */
 export async function attributesOf(operation: Operation, address: Address): Promise<HeldAddress | undefined> {
   const cidr = await blockOf(operation, address);
   if (cidr === undefined) {
@@ -56,7 +56,7 @@ export function heldAt(stored: Versioned<Block>, ordinal: number): HeldAddress |
 }
 
 /**
- * `count` addresses of the family that the handle holds. When it counts more than it holds, somebody is on the way or has died on
+ * `count` addresses of the family that the handle holds. When it counts more than it holds, another process is on the way or has died on
  * it: the counts are set right, and the result is `undefined`, "try again".
  */
 export async function reusable(

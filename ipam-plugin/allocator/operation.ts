@@ -31,7 +31,7 @@ export interface AllocatorServices {
   readonly sleep?: (milliseconds: number, signal: AbortSignal | undefined) => Promise<void>;
 }
 
-/** What holds while nobody has written a configuration (I§2.6). */
+/** The defaults without a stored configuration (I§2.6). */
 export const DEFAULT_CONFIGURATION: IpamConfiguration = {
   strictAffinity: false,
   autoAllocateBlocks: true,
@@ -203,7 +203,7 @@ export class Operation {
     this.#blocks = undefined;
   }
 
-  /** A node without an object owns no blocks: nobody would route to them. @throws DatastoreError `not-found`, where nodes are objects */
+  /** A node without an object owns no blocks: no other node would route to them. @throws DatastoreError `not-found`, where nodes are objects */
   async requireNode(): Promise<void> {
     if (this.#options.mustExist) await this.nodeLabels();
   }

@@ -46,7 +46,7 @@ export async function choosePools(operation: Operation, request: PoolRequest): P
   try {
     return await choose(operation, request);
   } catch (error) {
-    // Nobody is refused because of a list that may be old.
+    // A refusal needs a fresh list.
     if (!isRefusal(error) || !mayBeOld) throw error;
     operation.refresh("pools");
     return choose(operation, request);
@@ -139,7 +139,7 @@ export async function resolvePools(operation: Operation, entries: readonly strin
   return resolved;
 }
 
-/** Masked CIDR of a pool. Nobody is refused because of a list that may be old. @throws TortieError `pool-entry-invalid` */
+/** Masked CIDR of a pool. A refusal needs a fresh list. @throws TortieError `pool-entry-invalid` */
 async function prefixNamed(operation: Operation, entry: string): Promise<Prefix> {
   const prefix = parsePrefix(entry) ?? (await poolNamed(operation, entry))?.prefix;
   if (prefix !== undefined) return maskPrefix(prefix);

@@ -13,7 +13,7 @@ export interface AffinityRelease {
   readonly owner: BlockOwner;
   readonly cidr: string;
   readonly mustBeEmpty: boolean;
-  /** The block must still be as it was seen, since any write to it since then means that somebody uses it. */
+  /** The block must still be as it was seen, since any later write means that it is in use. */
   readonly sequenceNumber?: bigint;
 }
 

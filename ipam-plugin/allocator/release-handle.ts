@@ -83,7 +83,7 @@ function releaseInBlock(
         const emptied = now.affinity !== undefined && isEmpty(now) ? { emptied: now } : {};
         return { result: { released, left, ...emptied } };
       }
-      // The handle counts what is not there: somebody died, or is about to write. Writing the block stops the latter.
+      // The handle counts what is not there: its writer died, or is about to write. Writing the block stops the latter.
       if (left !== counted) await operation.datastore.blocks.update(cidr, nextSequence(block, operation.clock.nowNs()), stored.revision);
       return { result: { released: [], left } };
     } catch (error) {
@@ -98,7 +98,7 @@ export interface OrdinalRelease {
   readonly ordinals: readonly number[];
   /** Sequence number that they get while they cool down. */
   readonly newSequence?: bigint;
-  /** Nobody has ever seen the addresses in use: they need no cooldown. */
+  /** The addresses were never in use: they need no cooldown. */
   readonly neverUsed?: boolean;
 }
 

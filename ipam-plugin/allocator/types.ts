@@ -89,9 +89,9 @@ export interface ReleaseOptions {
   readonly handle?: string;
   /** Only this allocation of it, not a later one. */
   readonly sequenceNumber?: bigint;
-  /** Only while its owners are these: nobody has taken it over (KubeVirt). */
+  /** Only while its owners are these, so that no other pod has taken it over (KubeVirt). */
   readonly owners?: OwnerPreconditions;
-  /** Nobody has ever seen the address in use: it is free at once, without a cooldown. */
+  /** The address was never in use: it is free at once, without a cooldown. */
   readonly neverUsed?: boolean;
 }
 

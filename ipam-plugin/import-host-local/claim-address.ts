@@ -1,4 +1,4 @@
-/** One address that somebody uses already, made theirs in the datastore (I§7). */
+/** Allocates an address in the datastore to the container or tunnel that uses it already (I§7). */
 import { type Address, addressAt, formatAddress, maskPrefix, parsePrefix, sizeOf } from "../../lib/addresses/address.ts";
 import { isDatastoreFailure, isRefusal } from "../../lib/datastore/errors.ts";
 import { TortieError } from "../../lib/errors/errors.ts";

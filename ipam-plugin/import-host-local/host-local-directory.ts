@@ -44,7 +44,7 @@ export function isBookkeeping(name: string): boolean {
   return name === LOCK || isCursor(name);
 }
 
-/** Where host-local goes on from in a range: of no use to anybody else. */
+/** Where host-local continues in a range; no other program uses it. */
 export function isCursor(name: string): boolean {
   return name.includes("last");
 }

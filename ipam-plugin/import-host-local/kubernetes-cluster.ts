@@ -35,7 +35,7 @@ export interface ClusterAccess {
 /**
  * Needs the rights of calico-node: pods list, nodes get, nodes/status patch, clusterinformations get and update.
  *
- * Its methods throw DatastoreError: `conflict` when somebody else wrote first, `unauthorized`, `not-found`, `invalid`, `unavailable`.
+ * Its methods throw DatastoreError: `conflict` when another client wrote first, `unauthorized`, `not-found`, `invalid`, `unavailable`.
  */
 export function kubernetesCluster({ client, group, node, pluginDirectory }: ClusterAccess): UpgradeCluster {
   const nodePath = `/api/v1/nodes/${encodeURIComponent(node)}`;

@@ -9,7 +9,7 @@ export interface UpgradePorts {
   readonly network: string;
   readonly allocator: Pick<Allocator, "assignIp" | "attributesOf">;
   readonly directory: HostLocalDirectory;
-  /** Absent on a node without a cluster: every container that host-local knows keeps its address, and nobody else has to wait. */
+  /** Absent on a node without a cluster: every container that host-local knows keeps its address, and no other node has to wait. */
   readonly cluster?: UpgradeCluster;
   readonly sleep: (milliseconds: number) => Promise<void>;
   readonly log: Pick<Logger, "info" | "error">;

@@ -22,14 +22,14 @@ export interface Upgraded {
   readonly moved: readonly string[];
   /** Addresses that belong to no container now. */
   readonly dropped: readonly string[];
-  /** Addresses of running containers that the datastore says are others': somebody must look. */
+  /** Addresses of running containers that the datastore gives to others: an operator must decide. */
   readonly contested: readonly string[];
 }
 
 const NOTHING: Upgraded = { moved: [], dropped: [], contested: [] };
 
 /**
- * Tries until it is done (I§7), or until nobody should wait any longer: the whole cluster is paused meanwhile. It goes on then, and the
+ * Tries until it is done (I§7), or until its time limit ends, because the whole cluster is paused meanwhile. It goes on then, and the
  * init container that fails is started again.
  *
  * @throws TortieError `upgrade-unfinished`

@@ -12,7 +12,7 @@ import { dropOwnership, isDeserted } from "./owners.ts";
 
 /**
  * The ordinary handles are the caller's: a pod has addresses there from a time when virtual machines did not keep theirs, and every pod
- * has when nobody can tell its virtual machine any more.
+ * has when its virtual machine can no longer be determined.
  *
  * A virtual machine without a handle is none to leave: a DEL is repeated until it succeeds (Calico: recordings vm-target-alone,
  * vm-del-nothing).

@@ -22,7 +22,7 @@ export interface Machine {
 /** The machine of a pod that goes. */
 export interface LeftMachine {
   readonly handle: string;
-  /** The machine is being deleted, or is gone: nobody will come for its addresses. */
+  /** The machine is being deleted, or is gone: no other pod will take over its addresses. */
   readonly isEnding: boolean;
 }
 
@@ -112,7 +112,7 @@ function withPrefix(error: unknown): unknown {
   return error instanceof TortieError && error.word === "vm-unknown" ? unknown(message) : error;
 }
 
-/** Yes unless somebody said no; a configuration that cannot be read says nothing. */
+/** Yes unless the configuration says no; one that cannot be read counts as yes. */
 export async function persistsAddresses(configuration: () => Promise<IpamConfiguration>, log: Pick<Logger, "error">): Promise<boolean> {
   try {
     return (await configuration()).kubeVirtVMAddressPersistence !== "Disabled";

@@ -5,13 +5,13 @@ import type { Allocator, HeldAddress, Operation, OwnerAttributes } from "../allo
 
 export type OwnerKind = "active" | "alternate";
 
-/** Felix promotes an alternate owner in at most five tries (I§1.9), so that nobody loses more often against it. */
+/** Felix promotes an alternate owner in at most five tries (I§1.9), so that no update loses more often against it. */
 const MOST_TRIES = 5;
 
 /**
- * Makes a pod the owner of one kind, whoever was it.
+ * Makes a pod the owner of one kind and replaces the previous owner.
  *
- * @returns the way back, which restores the owner that was replaced if nobody came between; `undefined` when the machine has lost the
+ * @returns the way back, which restores the owner that was replaced if no other write came between; `undefined` when the machine has lost the
  * address meanwhile
  */
 export async function takeOwnership(
@@ -62,7 +62,7 @@ export async function dropOwnership(
 
 /**
  * Whether none of the addresses has an owner. Of two pods that leave at once, one may have left the first address last and the other
- * one the second: both look again, and the later one sees that nobody is left.
+ * one the second: both look again, and the later one sees that no owner is left.
  */
 export async function isDeserted(allocator: Allocator, handle: string, left: readonly HeldAddress[]): Promise<boolean> {
   if (left.every(isOwnerless)) return true;
@@ -82,7 +82,7 @@ function ownerOf({ activeOwner, alternateOwner }: HeldAddress, kind: OwnerKind):
   return kind === "active" ? activeOwner : alternateOwner;
 }
 
-/** `undefined`: somebody else has changed the owners or released the address, and what is there now is theirs to care for. */
+/** `undefined`: another process has changed the owners or released the address, and is responsible for the present state. */
 async function unlessOvertaken(change: () => Promise<HeldAddress>): Promise<HeldAddress | undefined> {
   try {
     return await change();

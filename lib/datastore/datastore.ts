@@ -34,7 +34,7 @@ export interface Collection<K, T> extends Reader<K, T> {
   create(key: K, value: T): Promise<Versioned<T>>;
   /**
    * Replaces the whole object if it still is at `revision`. One that changes nothing may keep the revision.
-   * @throws DatastoreError `not-found`, `conflict`: somebody else has written it, possibly over this very write, whose answer was lost
+   * @throws DatastoreError `not-found`, `conflict`: another writer has changed it, possibly after this very write, whose answer was lost
    */
   update(key: K, value: T, revision: string): Promise<Versioned<T>>;
   /** Removes the object if it still is at `revision`. @throws DatastoreError `conflict`, `not-found` */

@@ -22,7 +22,7 @@ export interface WorkloadAsRead {
 }
 
 export interface EndpointRecords {
-  /** Of whichever container wrote it; `undefined` when nobody has addresses. */
+  /** The record of any container of the workload; `undefined` when none has addresses. */
   read(key: EndpointKey): Promise<EndpointRecord | undefined>;
   /**
    * Creates or replaces the record: the newest sandbox of a workload owns it. Repeating it is harmless. A write that fails leaves no

@@ -19,7 +19,7 @@ export interface IPPool {
   readonly natOutgoing: boolean;
   /** deletionTimestamp is set: no more allocations. */
   readonly deleting: boolean;
-  /** status.conditions[Allocatable]; `undefined` when nobody judged. */
+  /** status.conditions[Allocatable]; `undefined` when no controller has set it. */
   readonly allocatable?: boolean;
 }
 
@@ -29,7 +29,7 @@ export interface IPReservation {
   readonly reservedCIDRs: readonly string[];
 }
 
-/** I§2.6. */
+/** The cluster's settings of IPAM (I§2.6). */
 export interface IpamConfiguration {
   readonly strictAffinity: boolean;
   readonly autoAllocateBlocks: boolean;

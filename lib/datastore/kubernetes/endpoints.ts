@@ -67,8 +67,8 @@ export class PodEndpoints implements WorkloadEndpoints {
   }
 
   /**
-   * As far as the pod's annotations can be read. A pod must not be missing from a list because of a slip in one of them: whoever
-   * compares addresses with endpoints would release those of a running pod.
+   * Reads as much of the pod's annotations as can be read. A mistake in one must not hide the pod from a list: a comparison of
+   * addresses with endpoints would then release those of a running pod.
    */
   #endpointOf(pod: Pod): Versioned<WorkloadEndpoint> {
     const { endpoint, problems } = convertPod(pod, this.#interfacePrefix);

@@ -1,6 +1,6 @@
 /**
  * The endpoint that a pod is (C§7.5): on the Kubernetes datastore a workload endpoint has no object of its own, it is a view of its
- * pod. Exactly one a pod, always called `eth0`, without a MAC, which nobody writes down there.
+ * pod. Exactly one a pod, always called `eth0`, without a MAC, which the annotations do not hold.
  */
 import { TortieError } from "../../errors/errors.ts";
 import type { ContainerPort, Pod } from "../../kubernetes/objects.ts";

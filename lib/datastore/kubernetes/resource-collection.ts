@@ -1,8 +1,8 @@
 /**
  * One kind of custom resource as a collection of the port. Every write is a compare-and-swap that the API server makes: a PUT or a
- * DELETE carries the uid and the resourceVersion of what was read. Two things are settled here, so that nobody else meets them:
+ * DELETE carries the uid and the resourceVersion of what was read. Two things are settled here once for all callers:
  *
- * - An object marked `deleted` is one whose deletion somebody else has begun (I§2.10): it counts as absent, and is removed on the way.
+ * - An object marked `deleted` is one whose deletion another client has begun (I§2.10): it counts as absent, and its deletion is finished.
  * - A write whose answer was lost may have been carried out: the object is read again, and if it is what was sent, it was.
  */
 
@@ -195,7 +195,7 @@ export class ResourceCollection<K, T> implements Collection<K, T> {
     try {
       await this.#api.delete(await this.#plural(), name, revisionOf(metadataOf(marked)));
     } catch (error) {
-      // Somebody else was faster, or may do it: it counts as absent in any case.
+      // Another client was faster, or has the right that we lack: it counts as absent in any case.
       const failure = this.#failure(name, error);
       if (!isDatastoreFailure(failure, "not-found", "conflict", "unauthorized")) throw failure;
     }
@@ -226,12 +226,12 @@ export class ResourceCollection<K, T> implements Collection<K, T> {
     }
   }
 
-  /** The answer to a write, which says what was sent: nobody looks into it before it is needed. */
+  /** The answer to a write, which repeats what was sent: it is decoded only when it is needed. */
   #decodeText(text: string): Versioned<T> {
     return this.#decode(this.#parse("", text), "lazily");
   }
 
-  /** The answer to a write that most callers need not look into. What cannot be read is found out by whoever does. */
+  /** The answer to a write that most callers need not look into. Decoding reports what cannot be read. */
   #decodedLate(text: string): Versioned<T> {
     const decoded = once(() => this.#decodeText(text));
     return {

@@ -1,6 +1,6 @@
 /**
  * A block as two texts: what choosing a block needs (owner, free ordinals, sequence number), and the record of every address.
- * A list of blocks decodes the second text only of the blocks whose allocations somebody looks at.
+ * A list of blocks decodes the second text only of the blocks whose allocations are used.
  * Sequence numbers are decimal text, because they pass 2^53 (I§2.4); the names are those of Calico's objects.
  */
 

@@ -1,6 +1,6 @@
 /**
- * A new store is made whole beside its place and then put there in one step (design, invariant 8): whoever is killed on the way leaves
- * nothing at the path, and nobody ever opens half a store.
+ * A new store is made whole beside its place and then put there in one step (design, invariant 8): a process that is killed
+ * meanwhile leaves nothing at the path, and no process ever opens half a store.
  */
 import {
   closeFile,

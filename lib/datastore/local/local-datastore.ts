@@ -81,7 +81,7 @@ export function openLocalDatastore(path: string, options: ConnectionOptions = {}
     description: describeFile(path),
     traits: {
       ...LOCAL_TRAITS,
-      /** Whether somebody has put the objects of one here. */
+      /** Whether the store holds objects of virtual machines. */
       get hasVirtualMachines() {
         return OWNED_KINDS.some((kind) => store.listRevisions(kind, "").length > 0);
       },

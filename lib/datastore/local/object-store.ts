@@ -93,7 +93,7 @@ export class ObjectStore implements Disposable {
   }
 
   /**
-   * The same text as before as long as no object of the kind has changed, whoever wrote: `data_version` counts the commits of others
+   * The same text as before as long as no process has changed an object of the kind: `data_version` counts the commits of others
    * (sqlite.org/pragma.html#pragma_data_version), our own are counted here.
    */
   stamp(kind: Kind): string {

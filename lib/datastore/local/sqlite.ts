@@ -1,4 +1,4 @@
-/** The runtime's SQLite, loaded where it is the datastore and not by merely importing the driver: it takes 0.4 ms to come into being. */
+/** The runtime's SQLite. It costs 0.4 ms to initialise, so it is loaded at first use and not when the driver is imported. */
 import type { constants, Database } from "bun:sqlite";
 
 export interface Sqlite {
@@ -8,7 +8,7 @@ export interface Sqlite {
 
 let loaded: Sqlite | undefined;
 
-/** Loads it by import, which is 0.4 ms faster than what `sqlite` does when nobody has. */
+/** Loads it by import, which is 0.4 ms faster than the synchronous `sqlite`. */
 export async function loadSqlite(): Promise<void> {
   loaded ??= await import("bun:sqlite");
 }

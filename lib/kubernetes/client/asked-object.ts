@@ -1,6 +1,6 @@
 /**
  * Whether an answer is about what was asked for. Something in between that mixes answers up would otherwise give one pod the
- * annotations, the uid and the addresses of another. The path of a request names the object: nobody else has to say it again.
+ * annotations, the uid and the addresses of another. The path of a request names the object.
  */
 import { isObject } from "../../json/decode.ts";
 import type { ApiRequest } from "../api-client.ts";

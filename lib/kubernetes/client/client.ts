@@ -147,7 +147,7 @@ class HttpApiClient implements ApiClient {
     await this.#open(refused);
   }
 
-  /** One new session, whoever asks. @throws TortieError */
+  /** One new session for all that wait for one. @throws TortieError */
   #open(former: Session | undefined): Promise<Session> {
     this.#opening ??= openSession(this.#config, former)
       .then((session) => {

@@ -51,7 +51,7 @@ function isPassing(status: number): boolean {
 /**
  * Whether sending it twice does no more than sending it once, or tells the second time that it was done before: a POST answers
  * AlreadyExists, a PUT with a resourceVersion and a DELETE with preconditions answer Conflict or NotFound, and a PATCH of ours says the
- * same thing every time. Without those, the second one could hit what somebody else wrote in between.
+ * same thing every time. Without those, the second one could hit what another client wrote in between.
  */
 export function isSafeToRepeat({ method, body }: ApiRequest): boolean {
   if (method === "PUT") return body?.includes('"resourceVersion"') === true;

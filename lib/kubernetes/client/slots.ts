@@ -1,4 +1,4 @@
-/** So many at one time; whoever comes when all slots are taken waits in line. */
+/** Limits how many requests run at one time; further ones wait in line. */
 export class Slots {
   readonly #waiting: (() => void)[] = [];
   #free: number;
@@ -14,7 +14,7 @@ export class Slots {
       return await work();
     } finally {
       const next = this.#waiting.shift();
-      // The slot passes from hand to hand: nobody who comes later can take it in between.
+      // The slot goes to the next in line directly, so that no later request can take it in between.
       if (next === undefined) this.#free++;
       else next();
     }

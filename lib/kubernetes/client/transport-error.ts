@@ -61,7 +61,7 @@ export function failureOf(error: unknown, facts: TryFacts): TransportError {
 
 const CONNECTION_ENDED: readonly string[] = ["ECONNRESET", "EPIPE", "ECONNABORTED", "ETIMEDOUT", "EPROTO", "ConnectionClosed"];
 
-/** OpenSSL's words for a chain that ends at nobody we trust. */
+/** OpenSSL's words for a chain that ends at no trusted authority. */
 const UNKNOWN_AUTHORITY: readonly string[] = [
   "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
   "UNABLE_TO_GET_ISSUER_CERT",

@@ -1,7 +1,7 @@
 /**
- * One question to an API server and its answer, over the runtime's `fetch`. A session of `fetch` owns its connections: it shares them
- * with nobody, judges the server's certificate once for each, and is closed with the client. How many connections there are is the
- * client's affair: as many as there are exchanges at one time.
+ * One question to an API server and its answer, over the runtime's `fetch`. A session of `fetch` owns its
+ * connections: it verifies the server's certificate once for each and is closed with the client. The client decides how many
+ * connections there are: as many as there are exchanges at one time.
  */
 import { systemErrorCode } from "../../system/errno.ts";
 import type { HttpMethod } from "../api-client.ts";
@@ -95,7 +95,7 @@ export class Transport {
     }
   }
 
-  /** Ends the connections that nobody uses now: the next exchange makes a new one. */
+  /** Ends the idle connections: the next exchange makes a new one. */
   disconnect(): void {
     this.#isProven = false;
     this.#session.close();

@@ -3,7 +3,7 @@
  *
  * Calico has two clients, and `policy.*` concerns only its plain one. Tortie has one client, so they concern all it does: where one of
  * them is given it takes the place of what the kubeconfig says. A token or a certificate given like that replaces the kubeconfig's user
- * as a whole: nobody is two users at once.
+ * as a whole: a client is one user.
  */
 import type { Environment } from "../../cni/environment.ts";
 import type { NetworkConfig } from "../../config/network-config.ts";
@@ -127,7 +127,7 @@ function trustOf({ policy }: KubernetesSettings, env: Environment, found: Server
   const authority = fileSetting(env, "K8S_CA_FILE", policy.k8sCertificateAuthority, "policy.k8s_certificate_authority", "CERTIFICATE");
   const skipVerify = booleanSetting(env, "K8S_INSECURE_SKIP_TLS_VERIFY");
   if (authority === undefined && skipVerify === undefined) return found;
-  // An authority is given so that it is looked at; only the variable itself can switch that off.
+  // A given authority means that certificates are verified; only the variable itself can switch that off.
   return {
     ...found,
     certificateAuthority: authority ?? found.certificateAuthority,

@@ -65,7 +65,7 @@ function authorizationOf({ fields, folder }: Entry): string | undefined {
 
 const IMPERSONATION = ["as", "as-uid", "as-groups", "as-user-extra"];
 
-/** Acting as somebody else must never be dropped: without it we would have more rights than the kubeconfig means. */
+/** Impersonation must never be dropped: without it we would have more rights than the kubeconfig means. */
 function impersonation(fields: Fields): readonly (readonly [string, string])[] {
   if (!IMPERSONATION.some((key) => fields.raw(key) !== undefined)) return [];
   const headers: [string, string][] = [];

@@ -1,5 +1,5 @@
 /**
- * IPAMBlock (I§2.4). What choosing a block needs is decoded at once, the record of every address when somebody looks at it: a list of all
+ * IPAMBlock (I§2.4). What choosing a block needs is decoded at once, the record of every address at first use: a list of all
  * blocks costs little then, and one damaged block does not spoil it.
  */
 
@@ -159,7 +159,7 @@ function encode(block: Block): Spec {
     deleted: false,
     sequenceNumber: integer(block.sequenceNumber),
     sequenceNumberForAllocation: encodeNumbers(block.sequenceNumberForAllocation),
-    // Required by the schema, and read by nobody (I§2.4).
+    // Required by the schema, and never read (I§2.4).
     strictAffinity: false,
     unallocated: block.unallocated,
   };

@@ -40,7 +40,7 @@ function decode({ metadata, spec, status }: Resource): IPPool {
   };
 }
 
-/** A CIDR that is none stays as it is: whoever looks for pools passes the pool over, and lists show it. */
+/** An invalid CIDR stays as it is: the allocator skips the pool, and lists show it. */
 function canonical(cidr: string): string {
   const prefix = parsePrefix(cidr);
   return prefix === undefined ? cidr : formatPrefix(maskPrefix(prefix));

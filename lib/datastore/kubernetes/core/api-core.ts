@@ -130,7 +130,7 @@ function decoded<T>(what: string, decode: () => T): T {
   }
 }
 
-/** Of names that were judged before (isSubdomain): "..", "a/b" or "A" are nobody's name. */
+/** For names that passed isSubdomain: "..", "a/b" and "A" are no legal names. */
 function podPath({ namespace, name }: NamespacedName): string {
   return `/api/v1/namespaces/${namespace}/pods/${name}`;
 }
