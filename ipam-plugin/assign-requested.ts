@@ -5,7 +5,7 @@ import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { closeFile, directoryOf, makeDirectories, O_CREAT, O_WRONLY, openFile, statusOf } from "../lib/system/files.ts";
 import type { Assignment, AssignmentRequest } from "./add.ts";
 import type { ReleaseOptions } from "./allocator/allocator.ts";
-import { isGone } from "./allocator/release-addresses.ts";
+import { isGone } from "./allocator/release-ips.ts";
 import type { IpamCall } from "./call.ts";
 import type { IpamNode } from "./node.ts";
 import { withNodeLock } from "./node-lock.ts";

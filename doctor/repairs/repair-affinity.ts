@@ -1,6 +1,6 @@
 /** One affinity that is wrong, unfinished or unlabelled. */
 
-import { claimBlock, NOT_OURS, putState } from "../../ipam-plugin/allocator/claim.ts";
+import { claimBlock, NOT_OURS, putState } from "../../ipam-plugin/allocator/claim-block.ts";
 import type { AffinityKey } from "../../lib/datastore/datastore.ts";
 import { ofBlock, unlabelled, withoutBlock } from "../rules/affinity-rules.ts";
 import { GONE, MENDED, type Repair, type RepairOutcome } from "./repair-outcome.ts";

@@ -1,9 +1,9 @@
 /** An address that no endpoint uses: released, if that is still so at the revision of the block that is written. */
 
 import { isOwnedBy, sanitised, sequenceOf } from "../../ipam-plugin/allocator/block.ts";
-import { claimBlock, NOT_OURS } from "../../ipam-plugin/allocator/claim.ts";
+import { claimBlock, NOT_OURS } from "../../ipam-plugin/allocator/claim-block.ts";
 import { settle } from "../../ipam-plugin/allocator/handle.ts";
-import { releaseOrdinals } from "../../ipam-plugin/allocator/release-handle.ts";
+import { releaseOrdinals } from "../../ipam-plugin/allocator/release-by-handle.ts";
 import { parseAddress } from "../../lib/addresses/address.ts";
 import type { Subject } from "../problem.ts";
 import { ofBlock } from "../rules/affinity-rules.ts";

@@ -1,8 +1,8 @@
 /** An endpoint uses an address that is not allocated: allocates it under the handle that the endpoint's DEL releases. */
 
 import { allocate, isFree, withOrdinalAttribute } from "../../ipam-plugin/allocator/block.ts";
-import { claimBlock, NOT_OURS } from "../../ipam-plugin/allocator/claim.ts";
-import { type Grant, write } from "../../ipam-plugin/allocator/grant.ts";
+import { claimBlock, NOT_OURS } from "../../ipam-plugin/allocator/claim-block.ts";
+import { type Grant, writeGrant } from "../../ipam-plugin/allocator/grant.ts";
 import { AGAIN } from "../../ipam-plugin/allocator/operation.ts";
 import { blockPrefixOf, usable } from "../../ipam-plugin/allocator/pools.ts";
 import { type Address, contains, formatPrefix, parseAddress } from "../../lib/addresses/address.ts";
@@ -34,7 +34,7 @@ export async function allocateToEndpoint(
   const handle = handleOf(value);
   const grant: Grant = { handle, attribute: attributeOf(value, handle), limit: 0, known: undefined, mustBeNew: false };
   const { changed, ordinal } = allocated(stored, address, grant.attribute);
-  const outcome = await write(operation, stored, changed, [ordinal], grant);
+  const outcome = await writeGrant(operation, stored, changed, [ordinal], grant);
   return outcome === undefined ? MENDED : AGAIN;
 }
 

@@ -7,16 +7,16 @@
  */
 import type { Address, Family } from "../../lib/addresses/address.ts";
 import type { BlockOwner } from "../../lib/datastore/datastore.ts";
-import { claimAffinity, releaseHostAffinities, releasePoolAffinities, upgradeHost } from "./affinities.ts";
-import { assignIp } from "./assign-address.ts";
+import { assignIp } from "./assign-ip.ts";
 import { autoAssign, ensureBlock, giveBack } from "./auto-assign.ts";
+import { claimAffinity, upgradeHost } from "./claim-block.ts";
 import { addressesByHandle, attributesOf } from "./lookup.ts";
 import { type AllocatorServices, Operation, type OperationOptions } from "./operation.ts";
 import { setOwnerAttributes } from "./owners.ts";
 import { resolvePools } from "./pools.ts";
-import { releaseIps } from "./release-addresses.ts";
-import { releaseAffinity, releaseAllDeselected } from "./release-affinity.ts";
-import { releaseByHandle } from "./release-handle.ts";
+import { releaseAffinity, releaseDeselected, releaseHostAffinities, releasePoolAffinities } from "./release-affinity.ts";
+import { releaseByHandle } from "./release-by-handle.ts";
+import { releaseIps } from "./release-ips.ts";
 import type {
   AssignedAddress,
   AssignIpRequest,
@@ -110,7 +110,7 @@ export class Allocator {
 
   /** The owner's blocks that are empty and in a pool whose node selector does not select it any more, both families (I§4.1.4). */
   releaseDeselected(owner: BlockOwner, within?: Within): Promise<void> {
-    return releaseAllDeselected(this.begin(within), owner);
+    return releaseDeselected(this.begin(within), owner);
   }
 
   /** Every block of a CIDR inside one enabled pool. @throws TortieError `claim-too-small`, `address-outside-pools` */

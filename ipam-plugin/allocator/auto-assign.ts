@@ -2,16 +2,16 @@
 import type { Family } from "../../lib/addresses/address.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { once } from "../../lib/system/once.ts";
-import { assignFamily, type FamilyRequest } from "./assign-family.ts";
+import { assignFamily, type FamilyRequest } from "./auto-assign-family.ts";
 import { freeOrdinals, prefixOf } from "./block.ts";
 import { chooseBlock } from "./choose-block.ts";
-import { claimBlock, NOT_OURS } from "./claim.ts";
+import { claimBlock, NOT_OURS } from "./claim-block.ts";
 import type { Grant } from "./grant.ts";
 import { countOf } from "./handle.ts";
 import { reusable } from "./lookup.ts";
 import type { Operation } from "./operation.ts";
 import { choosePools, isInside, resolvePools } from "./pools.ts";
-import { isGone, releaseIps } from "./release-addresses.ts";
+import { isGone, releaseIps } from "./release-ips.ts";
 import type { AutoAssignRequest, AutoAssignResult, EnsureBlockRequest, FamilyAssignment, GiveBackOptions } from "./types.ts";
 
 /** IPv4 is done before IPv6 begins; an error of the first leaves the second out (I§3.1). */
@@ -29,9 +29,9 @@ export async function autoAssign(operation: Operation, request: AutoAssignReques
 
   const refusal = await refusedPools(operation, request);
   if (refusal !== undefined) return { ipv4: { family: 4, requested: request.count4, addresses: [], messages: [], error: refusal } };
-  const ipv4 = ask4 === undefined ? undefined : await assign(operation, ask4, grant);
+  const ipv4 = ask4 === undefined ? undefined : await assignWithinLimit(operation, ask4, grant);
   if (ipv4?.error !== undefined) return { ipv4 };
-  const ipv6 = ask6 === undefined ? undefined : await assign(operation, ask6, grant);
+  const ipv6 = ask6 === undefined ? undefined : await assignWithinLimit(operation, ask6, grant);
   return { ...(ipv4 === undefined ? {} : { ipv4 }), ...(ipv6 === undefined ? {} : { ipv6 }) };
 }
 
@@ -77,7 +77,7 @@ export function shortageText({ family, requested, addresses, messages }: FamilyA
 }
 
 /** A handle that may hold only so many keeps what it has, even when no pool could give it anything now (I§3.9). */
-async function assign(operation: Operation, request: FamilyRequest, grant: Grant): Promise<FamilyAssignment> {
+async function assignWithinLimit(operation: Operation, request: FamilyRequest, grant: Grant): Promise<FamilyAssignment> {
   const { family, count } = request;
   if (grant.limit > 0 && !grant.mustBeNew) {
     try {

@@ -186,7 +186,7 @@ function sound(block: Block, allocations: readonly (number | null)[]): readonly 
 }
 
 /** The list with `attribute` in it, at `index`: an equal one is shared. */
-export function withAttribute(
+function withAttribute(
   attributes: readonly AllocationAttribute[],
   attribute: AllocationAttribute,
 ): { readonly attributes: readonly AllocationAttribute[]; readonly index: number } {

@@ -5,14 +5,14 @@
  * The first blocks on the walk are read one by one, because the very first is nearly always missing; only then all blocks of the
  * cluster are listed, once for a request. What was read may be old by the time of the claim; the claim finds out.
  */
-import { addressAt, bitsOf, contains, covers, formatPrefix, type Prefix, sizeOf } from "../../lib/addresses/address.ts";
+import { bitsOf, contains, covers, sizeOf } from "../../lib/addresses/address.ts";
 import type { BlockOwner, Versioned } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure, isRefusal } from "../../lib/datastore/errors.ts";
 import type { Block, IpamConfiguration } from "../../lib/datastore/resources.ts";
 import { freeOrdinals, isEmpty, isOwnedBy, prefixOf } from "./block.ts";
 import { startIndex } from "./go-random.ts";
 import type { Operation } from "./operation.ts";
-import type { UsablePool } from "./pools.ts";
+import { blockAt, blockCount, indexOf, type UsablePool } from "./pools.ts";
 import { releaseAffinity } from "./release-affinity.ts";
 import type { Reservations } from "./reservations.ts";
 
@@ -24,13 +24,13 @@ const MOST_SINGLE_READS = 3;
 
 const DAMAGED = "damaged";
 
-export interface Choice {
+interface Choice {
   readonly cidr: string;
   /** The block is there: it is ours, without affinity. */
   readonly exists: boolean;
 }
 
-export interface ChooseRequest {
+interface ChooseRequest {
   readonly owner: BlockOwner;
   readonly pools: readonly UsablePool[];
   /** Blocks that this request has already lost or found full. */
@@ -135,22 +135,6 @@ async function reclaim(operation: Operation, listed: Versioned<Block>): Promise<
   }
 }
 
-/** How many blocks a pool has; none when its blocks are larger than itself. */
-export function blockCount({ pool, prefix }: UsablePool): bigint {
-  const bits = pool.blockSize - prefix.length;
-  return bits < 0 ? 0n : 1n << BigInt(bits);
-}
-
-export function blockAt({ pool, prefix }: UsablePool, index: bigint): { readonly prefix: Prefix; readonly cidr: string } {
-  const block = { address: addressAt(prefix, index << hostBits(pool.blockSize, prefix)), length: pool.blockSize };
-  return { prefix: block, cidr: formatPrefix(block) };
-}
-
-/** Number of the block that begins at, or holds, an address value inside the pool. */
-export function indexOf({ pool, prefix }: UsablePool, address: bigint): bigint {
-  return (address - prefix.address.value) >> hostBits(pool.blockSize, prefix);
-}
-
 /**
  * Where the owner begins in a pool. Blocks of one address are an exception: everybody begins anywhere, because a host needs as many
  * of them as it has pods and would walk over all of its own each time.
@@ -162,10 +146,6 @@ function startOf(operation: Operation, pool: UsablePool, owner: BlockOwner): big
     return (count * BigInt(Math.floor(operation.random() * 2 ** 32))) >> 32n;
   }
   return startIndex(owner.name, count);
-}
-
-function hostBits(blockSize: number, prefix: Prefix): bigint {
-  return BigInt(bitsOf(prefix.address.family) - blockSize);
 }
 
 /** `maxBlocksPerHost` 0 means this (I§2.6). */

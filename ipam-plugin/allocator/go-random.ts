@@ -152,7 +152,7 @@ const WORDS = [
 let bytes: string | undefined;
 
 /** One of the words, as an unsigned integer. */
-export function generatorWord(index: number): bigint {
+function generatorWord(index: number): bigint {
   bytes ??= atob(WORDS.join(""));
   let word = 0n;
   for (let byte = index * 8; byte < index * 8 + 8; byte++) word = (word << 8n) | BigInt(bytes.charCodeAt(byte));

@@ -12,7 +12,7 @@ export interface Grant extends Holder {
   readonly attribute: AllocationAttribute;
 }
 
-export interface BlockRequest {
+interface BlockRequest {
   readonly cidr: string;
   readonly count: number;
   /** Only while this owner has the block; absent when borrowing. */
@@ -38,7 +38,7 @@ export function assignFromBlock(
     const current = await operation.normalised(stored.value);
     const taken = take(current, request.count, grant.attribute, await operation.reservations());
     if (taken.ordinals.length === 0) return { result: [] };
-    const outcome = await write(operation, stored, taken.block, taken.ordinals, grant);
+    const outcome = await writeGrant(operation, stored, taken.block, taken.ordinals, grant);
     if (outcome === AGAIN) return AGAIN;
     if (outcome === AT_LIMIT) return { result: AT_LIMIT };
     const prefix = prefixOf(request.cidr);
@@ -47,7 +47,7 @@ export function assignFromBlock(
 }
 
 /** Raises the handle, then writes the block at the revision it was read; the handle is lowered again when the block has moved on. */
-export async function write(
+export async function writeGrant(
   operation: Operation,
   stored: Versioned<Block>,
   changed: Block,
@@ -70,7 +70,7 @@ export async function write(
   }
 }
 
-export function granted(block: Block, prefix: Prefix, ordinal: number): AssignedAddress {
+function granted(block: Block, prefix: Prefix, ordinal: number): AssignedAddress {
   return {
     prefix: { address: addressAt(prefix, ordinal), length: prefix.length },
     block: block.cidr,

@@ -9,7 +9,7 @@ import { blockOf, heldAt } from "./lookup.ts";
 import { AGAIN, type Operation, type Try } from "./operation.ts";
 import type { HeldAddress, OwnerAttributes, OwnerPreconditions, OwnerUpdates } from "./types.ts";
 
-export interface OwnerChange {
+interface OwnerChange {
   readonly where: Address | HeldAddress;
   readonly handle: string;
   readonly updates: OwnerUpdates;

@@ -1,6 +1,7 @@
-/** Which pools may serve a request (I§3.2). */
+/** Which pools may serve a request (I§3.2), and where the blocks of a pool lie. */
 import {
   type Address,
+  addressAt,
   bitsOf,
   contains,
   covers,
@@ -27,7 +28,7 @@ export interface UsablePool {
   readonly cidr: string;
 }
 
-export interface PoolRequest {
+interface PoolRequest {
   readonly family: Family;
   /** CIDRs or names; when there are any, selectors and assignment mode do not count. */
   readonly requested: readonly string[];
@@ -190,4 +191,31 @@ function hasRoomFor({ pool, prefix }: UsablePool, reserve: HostReserve | undefin
   if (reserve === undefined) return true;
   const kept = reserve.start + reserve.end;
   return pool.blockSize <= bitsOf(prefix.address.family) - kept.toString(2).length;
+}
+
+/** How many blocks a pool has; none when its blocks are larger than itself. */
+export function blockCount({ pool, prefix }: UsablePool): bigint {
+  const bits = pool.blockSize - prefix.length;
+  return bits < 0 ? 0n : 1n << BigInt(bits);
+}
+
+export function blockAt({ pool, prefix }: UsablePool, index: bigint): { readonly prefix: Prefix; readonly cidr: string } {
+  const block = { address: addressAt(prefix, index << hostBits(pool.blockSize, prefix)), length: pool.blockSize };
+  return { prefix: block, cidr: formatPrefix(block) };
+}
+
+/** Number of the block that begins at, or holds, an address value inside the pool. */
+export function indexOf({ pool, prefix }: UsablePool, address: bigint): bigint {
+  return (address - prefix.address.value) >> hostBits(pool.blockSize, prefix);
+}
+
+function hostBits(blockSize: number, prefix: Prefix): bigint {
+  return BigInt(bitsOf(prefix.address.family) - blockSize);
+}
+
+/** @throws TortieError `pool-entry-invalid` */
+export function maskedCidr(text: string): Prefix {
+  const prefix = parsePrefix(text);
+  if (prefix === undefined) throw new TortieError("pool-entry-invalid", `invalid CIDR address: ${text}`);
+  return maskPrefix(prefix);
 }

@@ -159,7 +159,7 @@ export const IPAM_DIFFERENCES: Readonly<Record<string, DeliberateDifference>> = 
   "ipam-kdd/handle-count-low": { reason: REPAIRED, expect: { "call 0 > objects > handles > net1.c1": ABSENT } },
   "ipam-kdd/handle-two-blocks-one-gone": { reason: REPAIRED, expect: { "call 0 > objects > handles > net1.c1": ABSENT } },
   "ipam-kdd/handle-zero-in-block": {
-    reason: `${REPAIRED}; the block is written once, so that a grant under way fails (ipam-plugin/allocator/release-handle.ts)`,
+    reason: `${REPAIRED}; the block is written once, so that a grant under way fails (ipam-plugin/allocator/release-by-handle.ts)`,
     expect: { "call 0 > objects > handles > net1.c1": ABSENT, "call 0 > objects > blocks > 10.40.0.0/26 > sequenceNumber": { is: "1001" } },
   },
   "ipam-etcd/handle-no-block": {

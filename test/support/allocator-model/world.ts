@@ -1,7 +1,7 @@
 /** A small cluster made from a seed: pools of a few blocks, a configuration, nodes that each do a few random things. */
 
 import { Allocator, type AutoAssignResult, type Clock } from "../../../ipam-plugin/allocator/allocator.ts";
-import { isGone } from "../../../ipam-plugin/allocator/release-addresses.ts";
+import { isGone } from "../../../ipam-plugin/allocator/release-ips.ts";
 import {
   type Address,
   addressAt,

@@ -13,7 +13,7 @@ import { holderOf, isEmpty, nextSequence, normalise, ordinalsOf, prefixOf, relea
 import { countedIn, putCounts } from "./handle.ts";
 import { AGAIN, type Operation } from "./operation.ts";
 import { hasOwners, unexpectedOwner } from "./owners.ts";
-import { releaseDeselected } from "./release-affinity.ts";
+import { releaseIfDeselected } from "./release-affinity.ts";
 import type { HandleReleaseOptions, ReleaseByHandleResult } from "./types.ts";
 
 interface HandleRelease extends HandleReleaseOptions {
@@ -44,7 +44,7 @@ export async function releaseByHandle(operation: Operation, request: HandleRelea
     return isDone ? { result: undefined } : AGAIN;
   });
   for (const [cidr, { affinity }] of emptied) {
-    if (affinity !== undefined && request.keepDeselected !== true) await releaseDeselected(operation, affinity, [cidr]);
+    if (affinity !== undefined && request.keepDeselected !== true) await releaseIfDeselected(operation, affinity, [cidr]);
   }
   return { found, released };
 }
@@ -94,7 +94,7 @@ function releaseInBlock(
 }
 
 /** How ordinals are released. */
-export interface OrdinalRelease {
+interface OrdinalRelease {
   readonly ordinals: readonly number[];
   /** Sequence number that they get while they cool down. */
   readonly newSequence?: bigint;

@@ -3,8 +3,8 @@ import { type Address, contains, formatAddress, formatPrefix, hostPrefix } from 
 import type { Block } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { allocate, holderOf, isFree, isOwnedBy, ordinalOf, sanitised, sequenceOf } from "./block.ts";
-import { claimBlock, NOT_OURS } from "./claim.ts";
-import { type Grant, write } from "./grant.ts";
+import { claimBlock, NOT_OURS } from "./claim-block.ts";
+import { type Grant, writeGrant } from "./grant.ts";
 import { AT_LIMIT } from "./handle.ts";
 import { addressesByHandle, reusable } from "./lookup.ts";
 import { AGAIN, type Operation } from "./operation.ts";
@@ -36,7 +36,7 @@ export async function assignIp(operation: Operation, request: AssignIpRequest): 
       throw isOurs && grant.mustBeNew ? new HandleExistsError(handle) : taken(address);
     }
     const changed = allocate(block, [ordinal], grant.attribute);
-    const outcome = await write(operation, stored, changed, [ordinal], grant);
+    const outcome = await writeGrant(operation, stored, changed, [ordinal], grant);
     if (outcome === AT_LIMIT) return onLimit(operation, request);
     if (outcome === AGAIN) return AGAIN;
     return { result: { prefix: hostPrefix(address), block: cidr, sequenceNumber: sequenceOf(changed, ordinal), isReused: false } };

@@ -8,12 +8,15 @@
  *
  * Writing the block once more is what stops a releaser that has seen the block empty and is about to delete it.
  */
+import { contains, type Prefix } from "../../lib/addresses/address.ts";
 import type { BlockOwner, Versioned } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { AffinityState, Block, BlockAffinity } from "../../lib/datastore/resources.ts";
+import { TortieError } from "../../lib/errors/errors.ts";
 import { isOwnedBy, newBlock, nextSequence } from "./block.ts";
 import { AGAIN, type Operation, type Try } from "./operation.ts";
-import type { HostReserve } from "./types.ts";
+import { blockAt, enabledPools, indexOf, maskedCidr, type UsablePool } from "./pools.ts";
+import type { ClaimAffinityResult, HostReserve } from "./types.ts";
 
 /** The block belongs to another owner, or to none: our affinity was wrong and has been removed. */
 export const NOT_OURS = "not-ours";
@@ -125,4 +128,53 @@ export async function removeAffinity(operation: Operation, affinity: Versioned<B
   } catch (error) {
     if (!isDatastoreFailure(error, "conflict", "not-found")) throw error;
   }
+}
+
+/** Claims every block of a CIDR. @throws TortieError `claim-too-small`, `address-outside-pools`, `pool-entry-invalid` */
+export async function claimAffinity(operation: Operation, cidr: string, owner: BlockOwner): Promise<ClaimAffinityResult> {
+  const prefix = maskedCidr(cidr);
+  const pool = (await enabledPools(operation, prefix.address.family)).find((candidate) => contains(candidate.prefix, prefix.address));
+  if (pool === undefined)
+    throw new TortieError("address-outside-pools", `The requested CIDR (${cidr}) is not within any configured pools.`);
+  if (prefix.length > pool.pool.blockSize)
+    throw new TortieError("claim-too-small", `The requested CIDR (${cidr}) is smaller than the minimum.`);
+  const claimed: string[] = [];
+  const failed: string[] = [];
+  for (const block of blocksIn(pool, prefix)) {
+    const outcome = await claimBlock(operation, { owner, cidr: block, expectBlock: true });
+    (outcome === NOT_OURS ? failed : claimed).push(block);
+  }
+  return { claimed, failed };
+}
+
+/** Writes the look-up labels on affinities that lack them (I§1.8). */
+export async function upgradeHost(operation: Operation, owner: BlockOwner): Promise<number> {
+  const { affinities } = operation.datastore;
+  let mended = 0;
+  for (const listed of await affinities.listUnlabelled()) {
+    const { value } = listed;
+    if (value.labelled || value.owner.type !== owner.type || value.owner.name !== owner.name) continue;
+    let read: typeof listed | undefined = listed;
+    await operation.retry(`affinity of ${owner.name} for ${value.cidr}`, async () => {
+      const stored = read ?? (await affinities.get(value));
+      read = undefined;
+      if (stored === undefined || stored.value.labelled) return { result: undefined };
+      try {
+        await putState(operation, stored, stored.value.state);
+        mended++;
+        return { result: undefined };
+      } catch (error) {
+        if (isDatastoreFailure(error, "conflict", "not-found")) return AGAIN;
+        throw error;
+      }
+    });
+  }
+  return mended;
+}
+
+function* blocksIn(pool: UsablePool, prefix: Prefix): Generator<string> {
+  const first = prefix.length <= pool.prefix.length ? pool.prefix : prefix;
+  const count = 1n << BigInt(pool.pool.blockSize - first.length);
+  const start = indexOf(pool, first.address.value);
+  for (let step = 0n; step < count; step++) yield blockAt(pool, start + step).cidr;
 }

@@ -12,8 +12,8 @@ import { putCounts, settle } from "./handle.ts";
 import { blockOf } from "./lookup.ts";
 import { AGAIN, type Operation } from "./operation.ts";
 import { unexpectedOwner } from "./owners.ts";
-import { releaseDeselected } from "./release-affinity.ts";
-import { releaseOrdinals } from "./release-handle.ts";
+import { releaseIfDeselected } from "./release-affinity.ts";
+import { releaseOrdinals } from "./release-by-handle.ts";
 import type { ReleaseIpsResult, ReleaseOptions } from "./types.ts";
 
 /** From so many addresses on, all handles are listed once instead of being read one by one (I§4.2.2). */
@@ -45,7 +45,7 @@ export async function releaseIps(operation: Operation, options: readonly Release
     unallocated.push(...outcome.value.unallocated);
     done.push(...(blocks[index]?.[1] ?? []));
     const block = outcome.value.block;
-    if (block?.affinity !== undefined && isEmpty(block)) await releaseDeselected(operation, block.affinity, [block.cidr]);
+    if (block?.affinity !== undefined && isEmpty(block)) await releaseIfDeselected(operation, block.affinity, [block.cidr]);
   }
   return error === undefined ? { unallocated, done } : { unallocated, done, error };
 }

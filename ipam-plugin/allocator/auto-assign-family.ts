@@ -6,13 +6,13 @@ import type { Block, BlockAffinity, IpamConfiguration } from "../../lib/datastor
 import { TortieError } from "../../lib/errors/errors.ts";
 import { freeOrdinals, isOwnedBy, isWhollyReserved, prefixOf } from "./block.ts";
 import { blocksWithRoom, chooseBlock, effectiveLimit } from "./choose-block.ts";
-import { type Claim, claimBlock, NOT_OURS } from "./claim.ts";
+import { type Claim, claimBlock, NOT_OURS } from "./claim-block.ts";
 import { assignFromBlock, type Grant } from "./grant.ts";
 import { AT_LIMIT } from "./handle.ts";
 import { reusable } from "./lookup.ts";
 import { AGAIN, type Operation } from "./operation.ts";
 import { areSamePools, choosePools, enabledPools, isInside, type UsablePool } from "./pools.ts";
-import { releaseDeselected } from "./release-affinity.ts";
+import { releaseIfDeselected } from "./release-affinity.ts";
 import type { AssignedAddress, FamilyAssignment, HostReserve, PoolUse } from "./types.ts";
 
 /** How often others may be faster than we to a block that we chose (I§3.4). */
@@ -82,7 +82,7 @@ class Assignment {
     // A request for certain pools leaves the others to the next one without (I§3.3): it need not read the node at all.
     if (candidates.length < affinities.length && requestedPools.length === 0) {
       const rest = affinities.filter((affinity) => !candidates.includes(affinity)).map(({ value }) => value.cidr);
-      await releaseDeselected(this.#operation, owner, rest);
+      await releaseIfDeselected(this.#operation, owner, rest);
     }
     const full = await this.#fullBlocks(candidates);
     const owned = await this.#fromOwnBlocks(candidates, full);
