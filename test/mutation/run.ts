@@ -99,7 +99,7 @@ const all = mutants.map((mutant) => {
   const played = play(tree, mutant, baseline);
   const { file, find, replace } = mutant;
   console.log(
-    `${played.outcome.padEnd(8)} ${file}: ${find.trim()} => ${replace.trim()}${played.by === "" ? "" : `\n         by: ${played.by}`}`,
+    `${played.outcome.padEnd(8)} ${file}: ${find.trim()} => ${replace.trim()}${played.by === "" ? "" : `\n         by: ${played.by.replace(/\s+/g, " ")}`}`,
   );
   return played;
 });

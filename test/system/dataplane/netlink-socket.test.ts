@@ -42,6 +42,20 @@ describe("a conversation with the kernel", () => {
     expect((await withSocket(node, `getLink(socket, { name: "a name that is far too long" })`)).error?.message).toMatch(/ERANGE/);
   });
 
+  it("goes on when there was more news than the socket holds, which is lost", async () => {
+    await using node = await Node.create();
+    const lines = Array.from({ length: 400 }, (_, index) => `link set dev lo mtu ${60_000 + index}\\n`).join("");
+    const work = `(() => {
+      using monitor = NetlinkSocket.open(NETLINK_ROUTE, 1);
+      const { exitCode } = Bun.spawnSync(["/usr/sbin/ip", "-batch", "-"], { stdin: Buffer.from("${lines}") });
+      const first = monitor.news().length;
+      Bun.spawnSync(["/usr/sbin/ip", "link", "set", "dev", "lo", "mtu", "50000"]);
+      return { exitCode, hasLost: first < 400, isHeardAgain: monitor.news().length > 0 };
+    })()`;
+
+    expect(await withSocket(node, work)).toEqual({ value: { exitCode: 0, hasLost: true, isHeardAgain: true } });
+  });
+
   it("L2: has the kernel's answers and news only, whoever else sends some", async () => {
     await using node = await Node.create();
     // struct nlmsghdr with an acknowledgement of success, and one with the news that link 1 was deleted, which both say what they are asked to.

@@ -52,6 +52,14 @@ describe("ADD of a pod", () => {
     });
   });
 
+  it("hands on the IPAM plugin's routes beside the addresses", async () => {
+    await using node = await PodNode.create();
+    const { ips, routes } = await node.add();
+
+    expect(ips).toEqual([{ address: "10.60.0.0/32", interface: 1 }]);
+    expect(routes).toEqual([{ dst: "10.60.0.0/26" }]);
+  });
+
   it("does not masquerade, which is Felix's to do", async () => {
     await using node = await PodNode.create();
     await node.add();

@@ -89,9 +89,14 @@ describe("a readiness gate", () => {
   });
 
   it("that redirects for ever is not ready", async () => {
-    const url = await serve((_, response) => response.writeHead(302, { location: "/again" }).end());
+    let requests = 0;
+    const url = await serve((_, response) => {
+      requests++;
+      response.writeHead(302, { location: "/again" }).end();
+    });
 
     await expect(assertReadinessGates([url], {})).rejects.toMatchObject({ message: expect.stringContaining("more than 10 redirects") });
+    expect(requests).toBe(11);
   });
 
   it.each([400, 404, 500])("that answers %i is asked every 5 s and given up after 30 s (recording gates-500)", async (status) => {

@@ -54,3 +54,14 @@ describe("F7: the handle of a grant", () => {
     expect(await cluster.handles()).toEqual({ c1: { [SECOND]: 1 } });
   });
 });
+
+describe("an address that two nodes grant to one handle from the same state of its block", () => {
+  it("is his whose write was first: the other, whose numbers are the same, finds other owners there", async () => {
+    const cluster = await Cluster.create();
+    await cluster.assignIp("node-a", "earlier", "10.0.0.1");
+    cluster.before("update block", () => cluster.assignIp("node-b", "vm", "10.0.0.9", { attributes: { pod: "first" } }));
+    const late = cluster.assignIp("node-a", "vm", "10.0.0.9", { attributes: { pod: "late" } });
+    await expect(late).rejects.toMatchObject({ word: "address-taken" });
+    expect(await cluster.handles()).toMatchObject({ vm: { "10.0.0.0/26": 1 } });
+  });
+});

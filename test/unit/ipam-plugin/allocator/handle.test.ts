@@ -1,11 +1,12 @@
 import { AT_LIMIT, type Hold, type Holder, hold, settle, undoHold } from "../../../../ipam-plugin/allocator/handle.ts";
 import { Operation } from "../../../../ipam-plugin/allocator/operation.ts";
+import type { Datastore } from "../../../../lib/datastore/datastore.ts";
 import { Cluster } from "../../../support/cluster.ts";
 import { emptyBlock } from "../../../support/samples.ts";
 
 const CIDR = "10.0.0.0/26";
 
-function operationOn({ datastore }: Cluster): Operation {
+function operationOn({ datastore }: { readonly datastore: Datastore }): Operation {
   return new Operation({ datastore, clock: { nowMs: () => 0, nowNs: () => 0n }, random: () => 0, sleep: async () => {} });
 }
 
@@ -85,6 +86,20 @@ describe("settling a count", () => {
     const cluster = await Cluster.create({ blocks: [twoOfC1], handles: { c1: { [CIDR]: 2 } } });
     await settle(operationOn(cluster), "c1", CIDR);
     expect((await cluster.block(CIDR))?.sequenceNumber).toBe(twoOfC1.sequenceNumber);
+  });
+
+  it("is not content with a block that was granted meanwhile, and agrees by chance with the handle as it was", async () => {
+    const oneOfC1 = emptyBlock(CIDR, 64, {
+      affinity: { type: "host", name: "node-a" },
+      allocations: Array.from({ length: 64 }, (_, ordinal) => (ordinal < 1 ? 0 : null)),
+      unallocated: Array.from({ length: 63 }, (_, ordinal) => ordinal + 1),
+      attributes: [{ handleId: "c1" }],
+      sequenceNumberForAllocation: { 0: 1n },
+    });
+    const cluster = await Cluster.create({ blocks: [oneOfC1], handles: { c1: { [CIDR]: 2 } } });
+    cluster.before("get block", () => cluster.assignIp("node-a", "c1", "10.0.0.1"));
+    await settle(operationOn({ datastore: cluster.observed }), "c1", CIDR);
+    expect(await cluster.handles()).toEqual({ c1: { [CIDR]: 2 } });
   });
 
   it("makes a handle that is missing", async () => {
