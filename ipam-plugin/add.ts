@@ -94,7 +94,7 @@ export function checkAdd(
   { datastore }: Pick<IpamNode, "datastore">,
 ): void {
   checkPolicyType(config, type);
-  checkIdentity(workload.identity, request.network, type);
+  checkIdentity(workload.identity, request.network, datastore.traits);
   if (datastore.traits.nodesAreObjects) checkNode(nodeName);
 }
 

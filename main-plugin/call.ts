@@ -117,8 +117,8 @@ export function resolveAttachmentCall(call: NetworkCall): AttachmentCall {
 export function resolveAddCall(networkCall: NetworkCall): AddCall {
   const mtu = assertAddPossible(networkCall);
   const call = resolveAttachmentCall(networkCall);
-  const { request, config, identity, datastore, args } = call;
-  checkIdentity(identity, request.network, datastore);
+  const { request, config, identity, args } = call;
+  checkIdentity(identity, request.network, call.traits);
   if (identity.orchestrator === "cni") {
     if (call.traits.endpointsAre === "annotations") throw podMissing(identity);
     checkFeaturesForPlainContainer(config);

@@ -3,8 +3,9 @@
  * known before a datastore is opened.
  */
 import type { DatastoreType } from "../config/network-config.ts";
+import type { NameRules } from "../workload/identity.ts";
 
-export interface Traits {
+export interface Traits extends NameRules {
   /**
    * Who makes the pools. `netconf`: the network configuration of each call names them, and the node is alone with its store. `cluster`:
    * an administrator, in a store that many nodes share and that ClusterInformation can pause.
@@ -26,6 +27,7 @@ export interface Traits {
 
 export const LOCAL_TRAITS: Traits = {
   poolsFrom: "netconf",
+  takesNames: "any",
   nodesAreObjects: false,
   foldsHandleCase: false,
   findsRoom: true,
@@ -36,6 +38,7 @@ export const LOCAL_TRAITS: Traits = {
 
 export const KUBERNETES_TRAITS: Traits = {
   poolsFrom: "cluster",
+  takesNames: "handles",
   nodesAreObjects: true,
   // The object's name is the id in lower case.
   foldsHandleCase: true,
@@ -48,6 +51,7 @@ export const KUBERNETES_TRAITS: Traits = {
 
 const ETCD_TRAITS: Traits = {
   poolsFrom: "cluster",
+  takesNames: "fields",
   nodesAreObjects: true,
   foldsHandleCase: false,
   findsRoom: false,

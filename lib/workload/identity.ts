@@ -1,6 +1,5 @@
 /** Who a container is to the network: a Kubernetes pod, or a plain container (C§1.5, C§2.1 step 6). */
 
-import type { DatastoreType } from "../config/network-config.ts";
 import { TortieError } from "../errors/errors.ts";
 import { isSubdomain } from "../system/subdomain.ts";
 import type { CniArgs } from "./cni-args.ts";
@@ -51,12 +50,20 @@ export function isMachineHandle(handle: string): boolean {
 const CONTAINER_ID = /^[a-zA-Z0-9]([-a-zA-Z0-9]*[a-zA-Z0-9])?$/;
 
 /**
+ * Which names of CNI a store takes: `any` of them; those whose handle can be the name of a Kubernetes object (`handles`); or those of
+ * which each field can (`fields`).
+ */
+export interface NameRules {
+  readonly takesNames: "any" | "handles" | "fields";
+}
+
+/**
  * For ADD only: a DEL of such names finds nothing and must succeed (recordings id-legal-but-not-calico, name-dots).
  * @throws TortieError `identity-invalid` naming the field
  */
-export function checkIdentity(identity: WorkloadIdentity, network: string, datastore: DatastoreType): void {
-  if (datastore === "local") return;
-  if (datastore === "kubernetes") {
+export function checkIdentity(identity: WorkloadIdentity, network: string, { takesNames }: NameRules): void {
+  if (takesNames === "any") return;
+  if (takesNames === "handles") {
     // Handles are Kubernetes objects; their names are the handle ids in lower case (I§2.2).
     const handle = workloadHandleId(network, identity.containerId).toLowerCase();
     if (!isSubdomain(handle)) {

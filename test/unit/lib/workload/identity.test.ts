@@ -56,7 +56,7 @@ describe("checkIdentity", () => {
     [{ interfaceName: "Eth0" }, "net1"],
     [{ node: "Node_1" }, "NET"],
   ])("takes every name that CNI allows into the local datastore: %j in %s", (more, network) => {
-    expect(() => checkIdentity(plain(more), network, "local")).not.toThrow();
+    expect(() => checkIdentity(plain(more), network, { takesNames: "any" })).not.toThrow();
   });
 
   it.each([
@@ -67,14 +67,14 @@ describe("checkIdentity", () => {
   ])(
     "refuses for Kubernetes what no handle can be named: %j in %s (recordings id-legal-but-not-calico, name-dots)",
     (more, network, message) => {
-      expect(() => checkIdentity(plain(more), network, "kubernetes")).toThrow(
+      expect(() => checkIdentity(plain(more), network, { takesNames: "handles" })).toThrow(
         expect.objectContaining({ word: "identity-invalid", code: 999, message: expect.stringContaining(message) }),
       );
     },
   );
 
   it("takes for Kubernetes what handles can be named, in any letter case (recording ifname-upper)", () => {
-    expect(() => checkIdentity(plain({ containerId: "ABC.d", interfaceName: "Eth0" }), "Net.1", "kubernetes")).not.toThrow();
+    expect(() => checkIdentity(plain({ containerId: "ABC.d", interfaceName: "Eth0" }), "Net.1", { takesNames: "handles" })).not.toThrow();
   });
 
   it.each([
@@ -82,12 +82,12 @@ describe("checkIdentity", () => {
     [{ node: "Node1" }, "node 'Node1' cannot be stored"],
     [{ containerId: "a_b" }, "containerID 'a_b' cannot be stored"],
   ])("refuses for etcd what Calico's clients refuse: %j (recording etcd-upper-ifname)", (more, message) => {
-    expect(() => checkIdentity(plain(more), "net1", "etcdv3")).toThrow(
+    expect(() => checkIdentity(plain(more), "net1", { takesNames: "fields" })).toThrow(
       expect.objectContaining({ message: expect.stringContaining(message) }),
     );
   });
 
   it("takes ordinary names for etcd", () => {
-    expect(() => checkIdentity(plain({}), "any_net", "etcdv3")).not.toThrow();
+    expect(() => checkIdentity(plain({}), "any_net", { takesNames: "fields" })).not.toThrow();
   });
 });
