@@ -12,8 +12,8 @@ import { recordOfPod } from "../lib/datastore/kubernetes/pod-record.ts";
 import { TortieError } from "../lib/errors/errors.ts";
 import type { Namespace, NamespacedName } from "../lib/kubernetes/objects.ts";
 import { floatingNats } from "../lib/workload/annotations/floating-ips.ts";
-import { wishedSourcePrefixes } from "../lib/workload/annotations/source-prefixes.ts";
-import { type PodWishes, podWishes, withoutAnnotations } from "../lib/workload/annotations/wishes.ts";
+import { type PodRequests, podRequests, withoutAnnotations } from "../lib/workload/annotations/requests.ts";
+import { annotatedSourcePrefixes } from "../lib/workload/annotations/source-prefixes.ts";
 import { buildEndpoint } from "../lib/workload/endpoint.ts";
 import { POD_ENDPOINT, workloadEndpointNamePrefix } from "../lib/workload/endpoint-name.ts";
 import type { WorkloadIdentity } from "../lib/workload/identity.ts";
@@ -27,7 +27,7 @@ export type RecordedAddresses = EndpointRecord;
 export interface Workload {
   /** With the name that the endpoint's record has, which need not be that of the interface (C§2.1 step 13). */
   readonly identity: WorkloadIdentity;
-  readonly requests: PodWishes;
+  readonly requests: PodRequests;
   /** The record of any container of the workload; `undefined` when none has addresses. */
   readonly recorded: RecordedAddresses | undefined;
   /** The same in whole, where it is kept whole. */
@@ -96,12 +96,12 @@ async function readPod({ identity, config, requested }: AddCall, core: Kubernete
   }
   const hasRequests = config.policy.type === "k8s";
   // Judged before the namespace is read, which does not have this annotation.
-  if (hasRequests) wishedSourcePrefixes(pod);
+  if (hasRequests) annotatedSourcePrefixes(pod);
   const needsNamespace = hasRequests && isCalicoIpam(config.ipam.type);
   const namespace = needsNamespace ? existing(await core.namespace(key.namespace), key.namespace) : undefined;
   return {
     identity: pod.nodeName === identity.node ? { ...identity, endpoint: POD_ENDPOINT } : identity,
-    requests: podWishes(pod, namespace, config, requested),
+    requests: podRequests(pod, namespace, config, requested),
     recorded: recordOfPod(pod),
     record: undefined,
     podUid: pod.uid,

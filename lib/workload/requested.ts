@@ -1,6 +1,6 @@
 /**
  * Fixed addresses and a fixed MAC that the runtime asks for: `runtimeConfig.ips` and `runtimeConfig.mac`, which a user gives through a
- * capability on purpose, or else `IP=` and `MAC=` of CNI_ARGS. Annotations of a pod beat both (annotations/wishes.ts).
+ * capability on purpose, or else `IP=` and `MAC=` of CNI_ARGS. Annotations of a pod beat both (annotations/requests.ts).
  */
 import { type Address, type Family, formatAddress, parseAddress, parsePrefix } from "../addresses/address.ts";
 import type { NetworkConfig } from "../config/network-config.ts";

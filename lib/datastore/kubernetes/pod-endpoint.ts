@@ -6,7 +6,7 @@ import { TortieError } from "../../errors/errors.ts";
 import type { ContainerPort, Pod } from "../../kubernetes/objects.ts";
 import { presentNats } from "../../workload/annotations/floating-ips.ts";
 import { addressesOfPod } from "../../workload/annotations/pod-addresses.ts";
-import { wishedSourcePrefixes } from "../../workload/annotations/source-prefixes.ts";
+import { annotatedSourcePrefixes } from "../../workload/annotations/source-prefixes.ts";
 import { endpointLabels, podProfiles } from "../../workload/endpoint.ts";
 import { POD_ENDPOINT, workloadEndpointName } from "../../workload/endpoint-name.ts";
 import { hostInterfaceNameIfAny } from "../../workload/interface-names.ts";
@@ -41,7 +41,7 @@ export function convertPod(pod: Pod, interfacePrefix?: string): ConvertedPod {
   const identity = { orchestrator: ORCHESTRATOR, node, namespace, pod: name, containerId: "", endpoint: POD_ENDPOINT } as const;
   const { networks, problems: addressProblems } = addressesOfPod(pod);
   const nats = readable(() => presentNats(pod, networks));
-  const prefixes = readable(() => wishedSourcePrefixes(pod));
+  const prefixes = readable(() => annotatedSourcePrefixes(pod));
   const { controls, warnings } = qosControlsOf(pod.annotations);
   const endpoint: WorkloadEndpoint = {
     name: workloadEndpointName(identity),

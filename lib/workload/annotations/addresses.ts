@@ -17,12 +17,12 @@ import {
  * Where the addresses come from: what the IPAM plugin chooses, or is asked for by `runtimeConfig.ips` or CNI_ARGS; or the pod's own
  * list in the pod's own order, at most one of each family, taken through the IPAM plugin ("requested") or past it ("without-ipam").
  */
-export type WishedAddresses =
+export type AnnotatedAddresses =
   | { readonly kind: "ipam" }
   | { readonly kind: "requested" | "without-ipam"; readonly addresses: readonly Address[] };
 
 /** @throws TortieError `annotation-invalid`, `feature-disabled` */
-export function wishedAddresses(pod: AnnotatedPod, config: Pick<NetworkConfig, "ipam" | "featureControl">): WishedAddresses {
+export function annotatedAddresses(pod: AnnotatedPod, config: Pick<NetworkConfig, "ipam" | "featureControl">): AnnotatedAddresses {
   const requested = podAnnotationIfAny(pod, "ipAddrs");
   const withoutIpam = podAnnotationIfAny(pod, "ipAddrsNoIpam");
   if (requested !== undefined && withoutIpam !== undefined) {

@@ -24,7 +24,7 @@ const NAME = "floatingIPs";
  * @param families those that the pod will have; `undefined` when only the IPAM plugin knows
  * @throws TortieError `feature-disabled`; `annotation-invalid` also where Calico panics (recordings floating-bad-ip, floating-family-absent)
  */
-export function wishedFloatingIps(
+export function annotatedFloatingIps(
   pod: AnnotatedPod,
   config: Pick<NetworkConfig, "featureControl">,
   families: ReadonlySet<Family> | undefined,

@@ -2,9 +2,9 @@
 import type { NetworkConfig } from "../../config/network-config.ts";
 import { memberOf, withMember } from "../../json/members.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../json/value.ts";
-import type { PodWishes } from "./wishes.ts";
+import type { PodRequests } from "./requests.ts";
 
-type IpamWishes = Pick<PodWishes, "pools" | "families" | "addresses">;
+type IpamRequests = Pick<PodRequests, "pools" | "families" | "addresses">;
 
 /**
  * The netconf with the pod's pools and families in its `ipam` section (recording spy-annotations), and without the `ips` that the
@@ -12,24 +12,24 @@ type IpamWishes = Pick<PodWishes, "pools" | "families" | "addresses">;
  *
  * @returns the very object that was given when the pod asks for nothing of the kind
  */
-export function withPodPools(netconf: JsonObject, wishes: IpamWishes): JsonObject {
+export function withPodPools(netconf: JsonObject, requests: IpamRequests): JsonObject {
   let edited = netconf;
   const section = memberOf(netconf, "ipam");
   if (isJsonObject(section)) {
     let changed = section;
-    for (const [key, value] of Object.entries(ipamMembers(wishes))) changed = withMember(changed, key, value);
+    for (const [key, value] of Object.entries(ipamMembers(requests))) changed = withMember(changed, key, value);
     if (changed !== section) edited = withMember(edited, "ipam", changed);
   }
   const runtimeConfig = memberOf(netconf, "runtimeConfig");
-  if (wishes.addresses.kind !== "ipam" && isJsonObject(runtimeConfig) && memberOf(runtimeConfig, "ips") !== undefined) {
+  if (requests.addresses.kind !== "ipam" && isJsonObject(runtimeConfig) && memberOf(runtimeConfig, "ips") !== undefined) {
     edited = withMember(edited, "runtimeConfig", withMember(runtimeConfig, "ips", undefined));
   }
   return edited;
 }
 
 /** The same of the decoded configuration, for an IPAM plugin that is served in this process. */
-export function configWithPodPools(config: NetworkConfig, wishes: IpamWishes): NetworkConfig {
-  const { pools, families, addresses } = wishes;
+export function configWithPodPools(config: NetworkConfig, requests: IpamRequests): NetworkConfig {
+  const { pools, families, addresses } = requests;
   const { ipam, runtimeConfig } = config;
   return {
     ...config,
@@ -45,7 +45,7 @@ export function configWithPodPools(config: NetworkConfig, wishes: IpamWishes): N
 }
 
 /** The members of `ipam` that are set; the families are words, not booleans (I§1.3). */
-function ipamMembers({ pools, families }: IpamWishes): Readonly<Record<string, JsonValue>> {
+function ipamMembers({ pools, families }: IpamRequests): Readonly<Record<string, JsonValue>> {
   return {
     ...(pools.ipv4 === undefined ? {} : { ipv4_pools: pools.ipv4 }),
     ...(pools.ipv6 === undefined ? {} : { ipv6_pools: pools.ipv6 }),

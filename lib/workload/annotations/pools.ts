@@ -2,7 +2,7 @@
 import { type AnnotatedNamespace, type AnnotatedPod, annotationInvalid, inheritedAnnotation, shortened, stringsOf } from "./annotation.ts";
 
 /** Names or CIDRs. `undefined`: no annotation; empty: any pool will do (recording pools-empty-list). */
-export interface WishedPools {
+export interface AnnotatedPools {
   readonly ipv4: readonly string[] | undefined;
   readonly ipv6: readonly string[] | undefined;
 }
@@ -13,7 +13,7 @@ export interface Families {
 }
 
 /** Whether the pools exist and are of the right family is the IPAM plugin's to say. @throws TortieError `annotation-invalid` */
-export function wishedPools(pod: AnnotatedPod, namespace: AnnotatedNamespace | undefined): WishedPools {
+export function annotatedPools(pod: AnnotatedPod, namespace: AnnotatedNamespace | undefined): AnnotatedPools {
   const poolsOf = (name: string) => {
     const annotation = inheritedAnnotation(pod, namespace, name);
     return annotation === undefined ? undefined : stringsOf(annotation);
@@ -25,7 +25,7 @@ export function wishedPools(pod: AnnotatedPod, namespace: AnnotatedNamespace | u
  * A family that is not listed is switched off, so that the empty list leaves none (recording ipfamilies-empty).
  * @throws TortieError `annotation-invalid`; the words count in exactly this case (recording ipfamilies-bogus)
  */
-export function wishedFamilies(pod: AnnotatedPod, namespace: AnnotatedNamespace | undefined): Families | undefined {
+export function annotatedFamilies(pod: AnnotatedPod, namespace: AnnotatedNamespace | undefined): Families | undefined {
   const annotation = inheritedAnnotation(pod, namespace, "ipFamilies");
   if (annotation === undefined) return undefined;
   const problem = `error parsing ipFamilies: ${shortened(annotation.value)}`;

@@ -6,7 +6,7 @@ import { type AnnotatedPod, annotationInvalid, notJson, podAnnotationIfAny, stri
  * @returns canonical CIDRs without host bits (recording spoof-valid)
  * @throws TortieError `annotation-invalid`
  */
-export function wishedSourcePrefixes(pod: AnnotatedPod): readonly string[] {
+export function annotatedSourcePrefixes(pod: AnnotatedPod): readonly string[] {
   const annotation = podAnnotationIfAny(pod, "allowedSourcePrefixes");
   if (annotation === undefined) return [];
   return stringsOf(annotation, notJson(annotation)).map((text) => {

@@ -19,7 +19,7 @@ import { section } from "../../../lib/json/decode.ts";
 import { parseJson } from "../../../lib/json/parse.ts";
 import { isJsonObject, type JsonObject } from "../../../lib/json/value.ts";
 import { resolveApiConfig } from "../../../lib/kubernetes/config/resolve.ts";
-import { podWishes } from "../../../lib/workload/annotations/wishes.ts";
+import { podRequests } from "../../../lib/workload/annotations/requests.ts";
 import { corpus, fuzz } from "./fuzz.ts";
 import { mutateJson, mutateText, type Random } from "./mutate.ts";
 
@@ -47,7 +47,7 @@ describe("Fuzzing: whatever is inside,", () => {
     const run = (annotations: unknown): void => {
       for (const config of configs) {
         const pod = { namespace: "default", name: "web", annotations: annotations as Record<string, string> };
-        podWishes(pod, { name: "default", annotations: pod.annotations }, config, { mac: undefined, addresses: [] });
+        podRequests(pod, { name: "default", annotations: pod.annotations }, config, { mac: undefined, addresses: [] });
       }
     };
     const mutate = (random: Random, annotations: unknown, all: readonly unknown[]) =>

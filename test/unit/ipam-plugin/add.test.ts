@@ -191,13 +191,13 @@ describe("IPAM ADD that fails", () => {
     onV4(async (node) => {
       const [kept = ""] = await node.addresses();
       const automatic = await node.add();
-      const wished = await node.add({ args: "IP=10.40.0.9" });
+      const requested = await node.add({ args: "IP=10.40.0.9" });
       await automatic.giveBack();
-      await wished.giveBack();
+      await requested.giveBack();
       expect(await node.allocated()).toEqual({ "net1.c1": [kept.split("/")[0]] });
       // Once more, when somebody else may have the address by now.
       await node.add({ container: "c2", args: "IP=10.40.0.9" });
-      await wished.giveBack();
+      await requested.giveBack();
       expect((await node.allocated())["net1.c2"]).toEqual(["10.40.0.9"]);
     }));
 });

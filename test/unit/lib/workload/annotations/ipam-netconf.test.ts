@@ -3,7 +3,7 @@ import { parseJson } from "../../../../../lib/json/parse.ts";
 import { stringifyJson } from "../../../../../lib/json/stringify.ts";
 import { isJsonObject, type JsonObject } from "../../../../../lib/json/value.ts";
 import { configWithPodPools, withPodPools } from "../../../../../lib/workload/annotations/ipam-netconf.ts";
-import { podWishes } from "../../../../../lib/workload/annotations/wishes.ts";
+import { podRequests } from "../../../../../lib/workload/annotations/requests.ts";
 import { requestedOf } from "../../../../../lib/workload/requested.ts";
 import { annotatedNamespace, annotatedPod } from "../../../../support/pods.ts";
 
@@ -17,9 +17,9 @@ function netconfOf(text: string): JsonObject {
 function edited(text: string, pod: Readonly<Record<string, string>>, namespace: Readonly<Record<string, string>> = {}) {
   const netconf = netconfOf(text);
   const config = decodeNetworkConfig(netconf);
-  const wishes = podWishes(annotatedPod(pod), annotatedNamespace(namespace), config, requestedOf(config, { ip: undefined, mac: "" }));
-  const result = withPodPools(netconf, wishes);
-  return { netconf, result, decoded: decodeNetworkConfig(result), direct: configWithPodPools(config, wishes) };
+  const requests = podRequests(annotatedPod(pod), annotatedNamespace(namespace), config, requestedOf(config, { ip: undefined, mac: "" }));
+  const result = withPodPools(netconf, requests);
+  return { netconf, result, decoded: decodeNetworkConfig(result), direct: configWithPodPools(config, requests) };
 }
 
 const HEAD = '"name":"net1","unknown":{"big":12345678901234567890,"x":1.50},"policy":{"type":"k8s"}';

@@ -14,18 +14,18 @@ import { isCalicoIpam } from "../../config/ipam-section.ts";
 import type { NetworkConfig } from "../../config/network-config.ts";
 import { isAssignableMac, type MacAddress, parseMac, UNASSIGNABLE_MAC } from "../mac.ts";
 import type { Requested } from "../requested.ts";
-import { type WishedAddresses, wishedAddresses } from "./addresses.ts";
+import { type AnnotatedAddresses, annotatedAddresses } from "./addresses.ts";
 import { type AnnotatedNamespace, type AnnotatedPod, annotationInvalid, podAnnotation } from "./annotation.ts";
-import { wishedFloatingIps } from "./floating-ips.ts";
-import { type Families, type WishedPools, wishedFamilies, wishedPools } from "./pools.ts";
-import { wishedSourcePrefixes } from "./source-prefixes.ts";
+import { annotatedFloatingIps } from "./floating-ips.ts";
+import { type AnnotatedPools, annotatedFamilies, annotatedPools, type Families } from "./pools.ts";
+import { annotatedSourcePrefixes } from "./source-prefixes.ts";
 
-export interface PodWishes {
+export interface PodRequests {
   /** Of the annotations alone: `undefined` leaves the netconf as it is. */
-  readonly pools: WishedPools;
+  readonly pools: AnnotatedPools;
   /** Of the annotations alone: `undefined` leaves the netconf as it is. */
   readonly families: Families | undefined;
-  readonly addresses: WishedAddresses;
+  readonly addresses: AnnotatedAddresses;
   /** Of all sources; `undefined` leaves the choice to the kernel. */
   readonly mac: MacAddress | undefined;
   /** See `floatingNats`. */
@@ -40,30 +40,30 @@ type Configuration = Pick<NetworkConfig, "policy" | "ipam" | "featureControl">;
  * @param namespace the pod's; only pools and families are read from it
  * @throws TortieError `annotation-invalid`, `feature-disabled`
  */
-export function podWishes(
+export function podRequests(
   pod: AnnotatedPod,
   namespace: AnnotatedNamespace | undefined,
   config: Configuration,
   requested: Requested,
-): PodWishes {
+): PodRequests {
   if (config.policy.type !== "k8s") return withoutAnnotations(requested);
   // Other IPAM plugins know neither pools nor families by these names (recording pools-hostlocal).
   const choosesPools = isCalicoIpam(config.ipam.type);
-  const families = choosesPools ? wishedFamilies(pod, namespace) : undefined;
-  const addresses = wishedAddresses(pod, config);
+  const families = choosesPools ? annotatedFamilies(pod, namespace) : undefined;
+  const addresses = annotatedAddresses(pod, config);
   return {
-    pools: choosesPools ? wishedPools(pod, namespace) : NO_POOLS,
+    pools: choosesPools ? annotatedPools(pod, namespace) : NO_POOLS,
     families,
     addresses,
-    mac: wishedMac(pod) ?? requested.mac,
-    floatingIps: wishedFloatingIps(pod, config, expectedFamilies(addresses, families, config, requested)),
-    allowedSourcePrefixes: wishedSourcePrefixes(pod),
+    mac: annotatedMac(pod) ?? requested.mac,
+    floatingIps: annotatedFloatingIps(pod, config, expectedFamilies(addresses, families, config, requested)),
+    allowedSourcePrefixes: annotatedSourcePrefixes(pod),
   };
 }
 
 /** The families that the pod will have, as far as that is certain before the IPAM plugin has answered. */
 function expectedFamilies(
-  addresses: WishedAddresses,
+  addresses: AnnotatedAddresses,
   families: Families | undefined,
   config: Configuration,
   requested: Requested,
@@ -81,7 +81,7 @@ function expectedFamilies(
  * @returns canonical text
  * @throws TortieError `annotation-invalid`
  */
-export function wishedMac(pod: AnnotatedPod): MacAddress | undefined {
+export function annotatedMac(pod: AnnotatedPod): MacAddress | undefined {
   const annotation = podAnnotation(pod, "hwAddr");
   if (annotation === undefined) return undefined;
   const parsed = parseMac(annotation.value);
@@ -94,9 +94,9 @@ export function wishedMac(pod: AnnotatedPod): MacAddress | undefined {
   throw annotationInvalid(annotation, `failed to parse MAC address ${value} provided via ${key}: ${reason}`);
 }
 
-export const NO_POOLS: WishedPools = { ipv4: undefined, ipv6: undefined };
+export const NO_POOLS: AnnotatedPools = { ipv4: undefined, ipv6: undefined };
 
-export function withoutAnnotations({ mac }: Pick<Requested, "mac">): PodWishes {
+export function withoutAnnotations({ mac }: Pick<Requested, "mac">): PodRequests {
   return {
     pools: NO_POOLS,
     families: undefined,

@@ -1,7 +1,7 @@
 import { formatAddress } from "../../../../../lib/addresses/address.ts";
 import { decodeNetworkConfig } from "../../../../../lib/config/decode.ts";
 import type { JsonObject } from "../../../../../lib/json/value.ts";
-import { podWishes } from "../../../../../lib/workload/annotations/wishes.ts";
+import { podRequests } from "../../../../../lib/workload/annotations/requests.ts";
 import { parseCniArgs } from "../../../../../lib/workload/cni-args.ts";
 import { requestedOf } from "../../../../../lib/workload/requested.ts";
 import { annotatedNamespace, annotatedPod } from "../../../../support/pods.ts";
@@ -18,14 +18,14 @@ interface Asking {
 const FEATURES = { feature_control: { ip_addrs_no_ipam: true, floating_ips: true } };
 const HOST_LOCAL = { ipam: { type: "host-local", subnet: "10.80.0.0/24" } };
 
-function wishesOf({ pod = {}, namespace = {}, netconf = {}, args = "" }: Asking) {
+function requestsOf({ pod = {}, namespace = {}, netconf = {}, args = "" }: Asking) {
   const config = decodeNetworkConfig({ policy: { type: "k8s" }, ipam: { type: "calico-ipam" }, ...netconf });
-  return podWishes(annotatedPod(pod), annotatedNamespace(namespace), config, requestedOf(config, parseCniArgs(args)));
+  return podRequests(annotatedPod(pod), annotatedNamespace(namespace), config, requestedOf(config, parseCniArgs(args)));
 }
 
 function refusalOf(asking: Asking): unknown {
   try {
-    wishesOf(asking);
+    requestsOf(asking);
   } catch (error) {
     return error;
   }
@@ -34,7 +34,7 @@ function refusalOf(asking: Asking): unknown {
 
 describe("a pod that asks for nothing", () => {
   it("leaves everything to the network configuration", () => {
-    expect(wishesOf({})).toEqual({
+    expect(requestsOf({})).toEqual({
       pools: { ipv4: undefined, ipv6: undefined },
       families: undefined,
       addresses: { kind: "ipam" },
@@ -46,12 +46,12 @@ describe("a pod that asks for nothing", () => {
 
   it.each(["", "other"])("is what every pod is under policy.type %j, however bad its annotations (recording policy-type-other)", (type) => {
     const pod = { ipAddrs: "nonsense", hwAddr: "", ipv4pools: "nonsense", floatingIPs: "nonsense", allowedSourcePrefixes: "nonsense" };
-    expect(wishesOf({ pod, netconf: { policy: { type } } })).toEqual(wishesOf({}));
+    expect(requestsOf({ pod, netconf: { policy: { type } } })).toEqual(requestsOf({}));
   });
 });
 
 describe("pools", () => {
-  const ipv4Pools = (pod: Annotations, namespace: Annotations = {}) => wishesOf({ pod, namespace }).pools.ipv4;
+  const ipv4Pools = (pod: Annotations, namespace: Annotations = {}) => requestsOf({ pod, namespace }).pools.ipv4;
 
   it.each<[string, Annotations, Annotations, readonly string[] | undefined]>([
     ["are those of the pod", { ipv4pools: '["second4"]' }, {}, ["second4"]],
@@ -66,7 +66,7 @@ describe("pools", () => {
   });
 
   it("are judged a family at a time", () => {
-    expect(wishesOf({ pod: { ipv4pools: '["a"]' }, namespace: { ipv6pools: '["b"]', ipv4pools: '["c"]' } }).pools).toEqual({
+    expect(requestsOf({ pod: { ipv4pools: '["a"]' }, namespace: { ipv6pools: '["b"]', ipv4pools: '["c"]' } }).pools).toEqual({
       ipv4: ["a"],
       ipv6: ["b"],
     });
@@ -74,16 +74,16 @@ describe("pools", () => {
 
   it("and families are not looked at with another IPAM plugin (recording pools-hostlocal)", () => {
     const pod = { ipv4pools: "bad json", ipv6pools: "bad json", ipFamilies: "bad json" };
-    expect(wishesOf({ pod, netconf: HOST_LOCAL })).toMatchObject({ pools: {}, families: undefined });
+    expect(requestsOf({ pod, netconf: HOST_LOCAL })).toMatchObject({ pools: {}, families: undefined });
   });
 
   it("are looked at with both names of our IPAM plugin", () => {
-    expect(wishesOf({ pod: { ipv4pools: '["a"]' }, netconf: { ipam: { type: "tortie-ipam" } } }).pools.ipv4).toEqual(["a"]);
+    expect(requestsOf({ pod: { ipv4pools: '["a"]' }, netconf: { ipam: { type: "tortie-ipam" } } }).pools.ipv4).toEqual(["a"]);
   });
 });
 
 describe("families", () => {
-  const families = (pod: Annotations, namespace: Annotations = {}) => wishesOf({ pod, namespace }).families;
+  const families = (pod: Annotations, namespace: Annotations = {}) => requestsOf({ pod, namespace }).families;
 
   it.each([
     ['["IPv4"]', { ipv4: true, ipv6: false }],
@@ -103,7 +103,7 @@ describe("families", () => {
 
 describe("addresses", () => {
   const addressesOf = (asking: Asking) => {
-    const { addresses } = wishesOf(asking);
+    const { addresses } = requestsOf(asking);
     return addresses.kind === "ipam" ? ["ipam"] : [addresses.kind, ...addresses.addresses.map(formatAddress)];
   };
 
@@ -126,7 +126,7 @@ describe("addresses", () => {
 
 describe("the MAC", () => {
   const macOf = (pod: Annotations, runtime: string | null = null, args = "") =>
-    wishesOf({ pod, netconf: { runtimeConfig: { mac: runtime } }, args }).mac;
+    requestsOf({ pod, netconf: { runtimeConfig: { mac: runtime } }, args }).mac;
 
   it.each([
     ["ca:fe:ca:fe:ca:fe", "ca:fe:ca:fe:ca:fe"],
@@ -147,7 +147,7 @@ describe("the MAC", () => {
 
 describe("floating IPs", () => {
   const floating = (pod: Annotations, netconf: JsonObject = {}, args = "") =>
-    wishesOf({ pod, netconf: { ...FEATURES, ...netconf }, args }).floatingIps.map(formatAddress);
+    requestsOf({ pod, netconf: { ...FEATURES, ...netconf }, args }).floatingIps.map(formatAddress);
 
   it("are taken in their order, and an empty list or text is none (recording floating-empty)", () => {
     const netconf = { ipam: { type: "calico-ipam", assign_ipv6: "true" } };
@@ -177,7 +177,7 @@ describe("floating IPs", () => {
 
 describe("source prefixes", () => {
   it("lose their host bits (recordings spoof-valid, spoof-empty-string)", () => {
-    const prefixes = (text: string) => wishesOf({ pod: { allowedSourcePrefixes: text } }).allowedSourcePrefixes;
+    const prefixes = (text: string) => requestsOf({ pod: { allowedSourcePrefixes: text } }).allowedSourcePrefixes;
     expect(prefixes('["1.1.1.7/24", "8.8.8.8/32", "2001:DB8::1/64"]')).toEqual(["1.1.1.0/24", "8.8.8.8/32", "2001:db8::/64"]);
     expect(prefixes("")).toEqual([]);
     expect(prefixes("[]")).toEqual([]);
