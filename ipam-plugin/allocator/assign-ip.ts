@@ -62,7 +62,10 @@ async function refuseForeign(operation: Operation, block: Block, { owner }: Assi
   throw new TortieError("affinity-strict", `Attempt to assign from block ${block.cidr} with no affinity`);
 }
 
-/** The handle counts as many as it may: fine if the address is among them, an error if others are, else its counts are set right. */
+/**
+ * The handle counts as many addresses as it may. Succeeds if it holds the address, refuses if it holds others, and
+ * corrects its counts if it holds none.
+ */
 async function onLimit(operation: Operation, { address, handle }: AssignIpRequest) {
   const held = (await addressesByHandle(operation, handle))?.filter((other) => other.address.family === address.family) ?? [];
   const same = held.find((other) => other.address.value === address.value);

@@ -15,10 +15,10 @@ import { areSamePools, choosePools, enabledPools, isInside, type UsablePool } fr
 import { releaseIfDeselected } from "./release-affinity.ts";
 import type { AssignedAddress, FamilyAssignment, HostReserve, PoolUse } from "./types.ts";
 
-/** How often others may be faster than we to a block that we chose (I§3.4). */
+/** How many chosen blocks may be lost to other nodes before the request fails (I§3.4). */
 const MOST_LOSSES = 100;
 
-/** How many of the blocks that should be full are looked at before a new one is claimed. */
+/** How many blocks that should be full are read before a new one is claimed. */
 const FULL_BLOCKS_LOOKED_AT = 8;
 
 export interface FamilyRequest {
@@ -79,7 +79,7 @@ class Assignment {
     const { family, owner, requestedPools } = this.#request;
     const affinities = await this.#operation.affinities(family);
     const candidates = affinities.filter(({ value }) => isInside(pools, prefixOf(value.cidr)));
-    // A request for certain pools leaves the others to the next one without (I§3.3): it need not read the node at all.
+    // A request for certain pools leaves this to the next request without pools (I§3.3): it need not read the node.
     if (candidates.length < affinities.length && requestedPools.length === 0) {
       const rest = affinities.filter((affinity) => !candidates.includes(affinity)).map(({ value }) => value.cidr);
       await releaseIfDeselected(this.#operation, owner, rest);
@@ -95,8 +95,8 @@ class Assignment {
   }
 
   /**
-   * From a list of affinities that may be old: what is not in it is no reason for anything, and an address of one of its blocks is had by
-   * the compare-and-swap of the block. Whatever is out of the ordinary is left to a list that is not old.
+   * Tries the blocks of a list of affinities that may be old. That is safe because the compare-and-swap of the block
+   * decides, and because nothing is concluded from what the list lacks. Anything unusual waits for a fresh list.
    */
   async #fromKnownBlocks(pools: readonly UsablePool[]): Promise<void> {
     const { family, owner, requestedPools } = this.#request;
@@ -118,8 +118,9 @@ class Assignment {
   }
 
   /**
-   * Where the store finds blocks with room by itself, neither the affinities nor the full blocks are read: the cost of an address does
-   * not grow with the number of blocks. Anything out of the ordinary is left to the phases that look at everything.
+   * Where the store finds blocks with room by itself, neither the affinities nor the full blocks are read, so the
+   * cost of an address does not grow with the number of blocks. Anything unusual is left to the later phases, which
+   * look at everything.
    */
   async #fromBlocksWithRoom(pools: readonly UsablePool[]): Promise<void> {
     const { family, owner, withRoom } = this.#request;

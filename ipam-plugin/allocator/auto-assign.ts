@@ -69,7 +69,7 @@ export async function giveBack(
   if (error !== undefined && !isGone(error)) throw error;
 }
 
-/** The words for an assignment that came out short (I§1.10). */
+/** Message for an assignment with fewer addresses than requested (I§1.10). */
 export function shortageText({ family, requested, addresses, messages }: FamilyAssignment, reserveHandle?: string): string {
   const parts = [`Assigned ${addresses.length} out of ${requested} requested IPv${family} addresses`, ...messages];
   if (reserveHandle !== undefined) parts.push(`HostReservedAttr: ${reserveHandle}`);

@@ -16,10 +16,10 @@ import { blockAt, blockCount, indexOf, type UsablePool } from "./pools.ts";
 import { releaseAffinity } from "./release-affinity.ts";
 import type { Reservations } from "./reservations.ts";
 
-/** An empty block of another owner is left alone for so long after it was claimed: its first address may be on the way. */
+/** An empty block is not reclaimed for this long after its claim: its first address may be on the way. */
 const YOUNGEST_RECLAIM_MS = 60_000;
 
-/** So many blocks are read by themselves before all are listed. */
+/** How many blocks are read one by one before all are listed. */
 const MOST_SINGLE_READS = 3;
 
 const DAMAGED = "damaged";
@@ -148,7 +148,7 @@ function startOf(operation: Operation, pool: UsablePool, owner: BlockOwner): big
   return startIndex(owner.name, count);
 }
 
-/** `maxBlocksPerHost` 0 means this (I§2.6). */
+/** The limit when `maxBlocksPerHost` is 0 (I§2.6). */
 const DEFAULT_BLOCK_LIMIT = 20;
 
 /** The smaller of the two that are set (I§3.4). */

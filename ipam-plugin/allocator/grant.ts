@@ -1,4 +1,7 @@
-/** Granting addresses of one block: the block is read, the handle is raised, the block is written; nothing else grants (design, invariant 2; I§3.4). */
+/**
+ * Grants addresses of one block: the block is read, the handle's count is raised, the block is written. Nothing else
+ * grants (design, invariant 2; I§3.4).
+ */
 import { addressAt, type Prefix } from "../../lib/addresses/address.ts";
 import type { BlockOwner, Versioned } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";

@@ -29,7 +29,7 @@ export async function setOwnerAttributes(operation: Operation, change: OwnerChan
   if (cidr === undefined) {
     throw new TortieError("address-outside-pools", `${formatAddress(address)} is not in a configured pool, and in no block`);
   }
-  // What was looked up a moment ago is tried first; a refusal must not rest on it.
+  // The block as the caller read it is tried first; a refusal needs a fresh read.
   let read = isKnown ? where.stored : undefined;
   return operation.retry<HeldAddress>(`block ${cidr}`, async () => {
     const isFresh = read === undefined;

@@ -72,7 +72,7 @@ async function choose(operation: Operation, request: PoolRequest): Promise<reado
   return allowed;
 }
 
-/** For a message that Calico's leaves without them. */
+/** Names for the details of an error, because Calico's wording has none. */
 function namesOf(pools: readonly UsablePool[]): string {
   return pools.map(({ pool, cidr }) => `${pool.name} (${cidr})`).join(", ");
 }

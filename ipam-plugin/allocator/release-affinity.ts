@@ -1,4 +1,7 @@
-/** How an owner loses a block: the affinity is marked, the block loses its owner or goes, the affinity is removed (I§3.6, I§4.3). */
+/**
+ * How an owner loses a block, or all of its blocks: the affinity is marked, the block is deleted or written without
+ * an owner, the affinity is removed (I§3.6, I§4.3, I§1.8).
+ */
 import { covers } from "../../lib/addresses/address.ts";
 import type { BlockOwner, Versioned } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
@@ -105,8 +108,8 @@ async function unmark(operation: Operation, affinity: Versioned<BlockAffinity>):
 }
 
 /**
- * Gives up those of the owner's blocks that are empty and not for this node any more. Never fails because of what it finds: the
- * request that comes across them has other things to do.
+ * Gives up those of the owner's blocks that are empty and whose pool no longer selects the node. Refusals and
+ * failures of the store are ignored, so that they do not stop the request that found the blocks.
  */
 export async function releaseIfDeselected(operation: Operation, owner: BlockOwner, cidrs: readonly string[]): Promise<void> {
   for (const cidr of cidrs) {
@@ -118,7 +121,7 @@ export async function releaseIfDeselected(operation: Operation, owner: BlockOwne
   }
 }
 
-/** All of the owner's blocks, for who comes by without a request of his own. */
+/** The same for all blocks of the owner, for a GC, which has no request of its own. */
 export async function releaseDeselected(operation: Operation, owner: BlockOwner): Promise<void> {
   for (const family of [4, 6] as const) {
     const listed = await operation.datastore.affinities.listByOwner(owner, family);

@@ -1,6 +1,6 @@
 /**
  * Release of single addresses (I§4.2), optionally only if a given handle holds them, by a given allocation.
- * Releasing what is free already is not an error: it is reported.
+ * Releasing a free address is not an error; the result names it.
  */
 import { type Address, formatAddress } from "../../lib/addresses/address.ts";
 import type { Versioned } from "../../lib/datastore/datastore.ts";
@@ -16,7 +16,7 @@ import { releaseIfDeselected } from "./release-affinity.ts";
 import { releaseOrdinals } from "./release-by-handle.ts";
 import type { ReleaseIpsResult, ReleaseOptions } from "./types.ts";
 
-/** From so many addresses on, all handles are listed once instead of being read one by one (I§4.2.2). */
+/** With this many addresses or more, all handles are listed once instead of being read one by one (I§4.2.2). */
 const LIST_HANDLES_FROM = 3;
 
 export async function releaseIps(operation: Operation, options: readonly ReleaseOptions[]): Promise<ReleaseIpsResult> {

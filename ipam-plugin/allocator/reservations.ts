@@ -29,7 +29,7 @@ export class Reservations {
     this.#ranges = { 4: united(found[4]), 6: united(found[6]) };
   }
 
-  /** Nothing of the family is reserved: the common case, which costs nothing more. */
+  /** Whether nothing of the family is reserved: the common case, which callers check first because it is cheap. */
   isEmpty(family: Family): boolean {
     return this.#ranges[family].length === 0;
   }
@@ -52,7 +52,7 @@ export class Reservations {
   }
 }
 
-/** Math.max does not take big integers. */
+/** The larger one: Math.max does not take big integers. */
 function later(a: bigint, b: bigint): bigint {
   return [a, b].reduce((latest, value) => (value > latest ? value : latest));
 }
