@@ -7,10 +7,10 @@ import type { CniDns, CniRoute } from "../lib/cni/protocol.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { workloadHandleId } from "../lib/workload/identity.ts";
 import type { AddCall } from "./call.ts";
+import { withContext } from "./gates.ts";
 import { takeAfterInterruption } from "./interrupted-add.ts";
 import { connectIpam, type IpamSource, ipamInputForAdd, narrowAddress } from "./ipam-source.ts";
 import type { Node } from "./node.ts";
-import { withContext } from "./with-context.ts";
 import { isRepeated, type Workload } from "./workload.ts";
 
 /** The addresses of one attachment; disposing gives back what was taken, and nothing that the container held before. */

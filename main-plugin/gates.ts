@@ -5,14 +5,14 @@
 import { existsSync, type FSWatcher, watch } from "node:fs";
 import { join } from "node:path";
 import type { Environment } from "../lib/cni/environment.ts";
+import { DatastoreError } from "../lib/datastore/errors.ts";
 import type { ClusterInformation } from "../lib/datastore/resources.ts";
-import { messageOf, TortieError } from "../lib/errors/errors.ts";
+import { ForeignCniError, messageOf, TortieError } from "../lib/errors/errors.ts";
 import { proxyFor, proxyOption } from "../lib/kubernetes/config/proxy.ts";
 import { parseWorkloadEndpointName } from "../lib/workload/endpoint-name.ts";
 import type { WorkloadEndpoint } from "../lib/workload/workload-endpoint.ts";
 import type { NetworkCall } from "./call.ts";
 import type { Node } from "./node.ts";
-import { withContext } from "./with-context.ts";
 
 const PROBE_LIMIT_MS = 5_000;
 const INTERVAL_MS = 5_000;
@@ -254,5 +254,18 @@ class DirectoryEvents {
   close(): void {
     this.#watcher?.close();
     this.#watcher = undefined;
+  }
+}
+
+/** @throws what `work` throws, as the same kind of error with `what` and a colon before its text */
+export async function withContext<T>(what: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof DatastoreError) throw new DatastoreError(error.failure, `${what}: ${error.message}`, error);
+    if (error instanceof ForeignCniError) throw new ForeignCniError(error.code, `${what}: ${error.message}`, error.details);
+    if (!(error instanceof TortieError)) throw error;
+    const { word, next, details } = error;
+    throw new TortieError(word, `${what}: ${error.message}`, { cause: error, next, ...(details === undefined ? {} : { details }) });
   }
 }

@@ -6,7 +6,7 @@ import { readStandardInput } from "../lib/cni/request.ts";
 import { decodeNetworkConfig } from "../lib/config/decode.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
 import type { Datastore } from "../lib/datastore/datastore.ts";
-import { coreOf } from "../lib/datastore/kubernetes/core/core-of.ts";
+import { coreOf } from "../lib/datastore/kubernetes/core/core.ts";
 import { openDatastore } from "../lib/datastore/open.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { parseJson } from "../lib/json/parse.ts";

@@ -5,8 +5,8 @@
 
 import { rmSync } from "node:fs";
 import { join } from "node:path";
-import { decodePod } from "../../lib/datastore/kubernetes/core/decode-pod.ts";
-import { failureOf } from "../../lib/datastore/kubernetes/core/failures.ts";
+import { failureOf } from "../../lib/datastore/kubernetes/as-datastore-error.ts";
+import { decodePod } from "../../lib/datastore/kubernetes/core/decode-objects.ts";
 import { listPages } from "../../lib/datastore/kubernetes/core/list-pages.ts";
 import { metadataOf, parseKubernetesObject } from "../../lib/datastore/kubernetes/core/metadata.ts";
 import type { ApiGroup } from "../../lib/datastore/kubernetes/group.ts";

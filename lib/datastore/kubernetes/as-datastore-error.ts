@@ -1,6 +1,6 @@
 /** What a refused request means to the datastore port (C§7.6). */
 
-import type { ApiError } from "../../kubernetes/api-client.ts";
+import { ApiError } from "../../kubernetes/api-client.ts";
 import { DatastoreError, type DatastoreFailure } from "../errors.ts";
 
 /**
@@ -9,11 +9,11 @@ import { DatastoreError, type DatastoreFailure } from "../errors.ts";
  * @param what the object: "IPAMBlock(10-0-0-0-26)"
  */
 export function asDatastoreError(error: ApiError, what: string): DatastoreError {
-  const failure = failureOf(error);
+  const failure = failureOfStatus(error);
   return new DatastoreError(failure, messageFor(failure, error, what), error);
 }
 
-function failureOf(error: ApiError): DatastoreFailure {
+function failureOfStatus(error: ApiError): DatastoreFailure {
   switch (error.status) {
     case 401:
     case 403:
@@ -62,4 +62,21 @@ function whatToGrant(error: ApiError): string {
   if (words === null) return "grant it what it may not do";
   const [, , user, verb, resource, group] = words;
   return `grant user ${JSON.stringify(user)} the verb ${verb} on ${resource} in API group "${group}"`;
+}
+
+/**
+ * An ApiError as the datastore port has it; anything else unchanged.
+ * @param what the object or list that was asked for, for the message: "IPAMBlock(10-40-0-8-29)"
+ */
+export function failureOf(error: unknown, what: string): unknown {
+  return error instanceof ApiError ? asDatastoreError(error, what) : error;
+}
+
+/** Whether the server may have done what it was asked, although its answer was lost. */
+export function isAnswerLost(error: unknown): boolean {
+  return error instanceof ApiError && error.isRepetition;
+}
+
+export function hasStatus(error: unknown, status: number): error is ApiError {
+  return error instanceof ApiError && error.status === status;
 }

@@ -5,7 +5,7 @@ import type { EndpointKey, WorkloadEndpoint } from "../../workload/workload-endp
 import type { Versioned, WorkloadEndpoints } from "../datastore.ts";
 import { DatastoreError } from "../errors.ts";
 import type { ApiCore } from "./core/api-core.ts";
-import { decodePod } from "./core/decode-pod.ts";
+import { decodePod } from "./core/decode-objects.ts";
 import { parseKubernetesObject, preconditionsOf, revisionOf } from "./core/metadata.ts";
 import { convertPod, isEndpointPod } from "./pod-endpoint.ts";
 import { annotatingPatch, blankingPatch, patchPod, podOf } from "./pod-record.ts";

@@ -7,8 +7,7 @@ import type { AffinityKey, BlockAffinities, BlockOwner, Blocks, Datastore, ListO
 import type { Block, BlockAffinity, IPPool, LabelledObject } from "../resources.ts";
 import { readBlocksWithRoom } from "../room.ts";
 import { KUBERNETES_TRAITS } from "../traits.ts";
-import { affinityCodec } from "./codecs/affinity-codec.ts";
-import { affinitySelector, UNLABELLED_SELECTOR } from "./codecs/affinity-labels.ts";
+import { affinityCodec, affinitySelector, UNLABELLED_SELECTOR } from "./codecs/affinity-codec.ts";
 import { blockCodec } from "./codecs/block-codec.ts";
 import { clusterInformationCodec, configurationCodec, reservationCodec } from "./codecs/cluster-codecs.ts";
 import { handleCodec } from "./codecs/handle-codec.ts";

@@ -1,7 +1,7 @@
 /** Names of Calico's IPAM objects in Kubernetes (I§2.2). The encoding is frozen: another one would not find what is stored. */
 import { isSubdomain } from "../../system/subdomain.ts";
-import { cidrKey } from "../cidr-key.ts";
 import type { AffinityKey } from "../datastore.ts";
+import { cidrKey } from "../resources.ts";
 
 /** From this length on a name is shortened and told apart by a digest (apimachinery allows 253). */
 const TOO_LONG = 253;

@@ -11,8 +11,8 @@ import { parseWorkloadEndpointName } from "../../workload/endpoint-name.ts";
 import type { EndpointKey, WorkloadEndpoint } from "../../workload/workload-endpoint.ts";
 import type { Clearing, EndpointRecord, EndpointRecords, WorkloadAsRead } from "../endpoint-records.ts";
 import { DatastoreError, isDatastoreFailure } from "../errors.ts";
+import { failureOf, hasStatus } from "./as-datastore-error.ts";
 import type { ApiCore, Patch } from "./core/api-core.ts";
-import { failureOf, hasStatus } from "./core/failures.ts";
 
 const NOT_FOUND = 404;
 const UNPROCESSABLE = 422;

@@ -10,9 +10,9 @@ import { type Fields, isObject, section } from "../../json/decode.ts";
 import { once } from "../../system/once.ts";
 import type { Collection, ListOptions, Versioned } from "../datastore.ts";
 import { DatastoreError, isDatastoreFailure } from "../errors.ts";
+import { failureOf, hasStatus, isAnswerLost } from "./as-datastore-error.ts";
 import { type Codec, damaged, type Spec } from "./codecs/codec.ts";
 import { type Kept, KeptFields } from "./codecs/kept-fields.ts";
-import { failureOf, hasStatus, isAnswerLost } from "./core/failures.ts";
 import { metadataOf, parseKubernetesObject, preconditionsOf, revisionOf } from "./core/metadata.ts";
 import type { ResourceApi } from "./resource-api.ts";
 

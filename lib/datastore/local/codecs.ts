@@ -3,17 +3,17 @@
 import { field, isBoolean, isNumber, isObject, isText, listOf, mapOf, oneOf, optional, parseObject } from "../../json/decode.ts";
 import type { NamespacedName } from "../../kubernetes/objects.ts";
 import type { EndpointPort, WorkloadEndpoint } from "../../workload/workload-endpoint.ts";
-import { cidrKey } from "../cidr-key.ts";
 import type { AffinityKey, BlockOwner } from "../datastore.ts";
-import type {
-  BlockAffinity,
-  ClusterInformation,
-  Handle,
-  IPPool,
-  IPReservation,
-  IpamConfiguration,
-  LabelledObject,
-  OwnedObject,
+import {
+  type BlockAffinity,
+  type ClusterInformation,
+  cidrKey,
+  type Handle,
+  type IPPool,
+  type IPReservation,
+  type IpamConfiguration,
+  type LabelledObject,
+  type OwnedObject,
 } from "../resources.ts";
 
 const isTexts = listOf(isText);

@@ -2,7 +2,6 @@
 
 import type { NamespacedName } from "../../kubernetes/objects.ts";
 import type { EndpointKey, WorkloadEndpoint } from "../../workload/workload-endpoint.ts";
-import { cidrKey } from "../cidr-key.ts";
 import type {
   AffinityKey,
   BlockAffinities,
@@ -15,16 +14,17 @@ import type {
   WorkloadEndpoints,
 } from "../datastore.ts";
 import { ObjectRecords } from "../endpoint-records.ts";
-import type {
-  Block,
-  BlockAffinity,
-  ClusterInformation,
-  Handle,
-  IPPool,
-  IPReservation,
-  IpamConfiguration,
-  LabelledObject,
-  OwnedObject,
+import {
+  type Block,
+  type BlockAffinity,
+  type ClusterInformation,
+  cidrKey,
+  type Handle,
+  type IPPool,
+  type IPReservation,
+  type IpamConfiguration,
+  type LabelledObject,
+  type OwnedObject,
 } from "../resources.ts";
 import { LOCAL_TRAITS } from "../traits.ts";
 import { decodeBlock, encodeBlock } from "./block-codec.ts";

@@ -5,13 +5,10 @@ import { type ApiClient, ApiError, type ApiRequest } from "../api-client.ts";
 import type { ApiConfig } from "../config/api-config.ts";
 import { type KubernetesSettings, resolveApiConfig } from "../config/resolve.ts";
 import { isAbout } from "./asked-object.ts";
-import { type ClientLimits, DEFAULT_LIMITS } from "./limits.ts";
-import { Patience } from "./patience.ts";
+import { type ClientLimits, DEFAULT_LIMITS, Patience, Slots, TokenBucket } from "./limits.ts";
 import { type FailedTry, isSafeToRepeat, mayHaveBeenDone, pauseBeforeRepeating } from "./repetition.ts";
 import { openSession, type Session } from "./session.ts";
-import { Slots } from "./slots.ts";
 import { foreignAnswerError, isJsonAnswer, statusError } from "./status-error.ts";
-import { TokenBucket } from "./token-bucket.ts";
 import type { WireAnswer, WireRequest } from "./transport.ts";
 import { TransportError } from "./transport-error.ts";
 

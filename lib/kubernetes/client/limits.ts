@@ -1,4 +1,4 @@
-/** How long and how often the client tries. All in milliseconds but `repetitions` and `connections`. */
+/** How long, how often and how many at once the client tries. All in milliseconds but `repetitions` and `connections`. */
 
 export interface ClientLimits {
   /** One request with its repetitions. */
@@ -7,7 +7,7 @@ export interface ClientLimits {
   readonly try: number;
   /** Trying to connect to a server that refuses. Calico gives up at once; a server that is restarted takes seconds. */
   readonly refused: number;
-  /** What failed tries and pauses may cost all requests of this client together (patience.ts). */
+  /** What failed tries and pauses may cost all requests of this client together. */
   readonly patience: number;
   /** The least that a request is given, however little patience is left. */
   readonly least: number;
@@ -33,3 +33,83 @@ export const DEFAULT_LIMITS: ClientLimits = {
   longestPause: 2_000,
   retryAfter: 10_000,
 };
+
+/** Limits how many requests run at one time; further ones wait in line. */
+export class Slots {
+  readonly #waiting: (() => void)[] = [];
+  #free: number;
+
+  constructor(count: number) {
+    this.#free = count;
+  }
+
+  async run<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#free > 0) this.#free--;
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    try {
+      return await work();
+    } finally {
+      const next = this.#waiting.shift();
+      // The slot goes to the next in line directly, so that no later request can take it in between.
+      if (next === undefined) this.#free++;
+      else next();
+    }
+  }
+}
+
+/** The limit of requests a second: `burst` at once, then `qps` on average (C§1.4). */
+
+export class TokenBucket {
+  readonly #perMs: number;
+  readonly #burst: number;
+  #tokens: number;
+  #at: number;
+
+  /** @param qps 0 and below: no limit */
+  constructor(qps: number, burst: number, now: number) {
+    this.#perMs = qps / 1000;
+    this.#burst = Math.max(burst, 1);
+    this.#tokens = this.#burst;
+    this.#at = now;
+  }
+
+  /** Takes one token, on credit if there is none. @returns milliseconds to wait before using it */
+  take(now: number): number {
+    if (this.#perMs <= 0) return 0;
+    this.#tokens = Math.min(this.#burst, this.#tokens + (now - this.#at) * this.#perMs) - 1;
+    this.#at = now;
+    return this.#tokens >= 0 ? 0 : -this.#tokens / this.#perMs;
+  }
+}
+
+/** Of the time that passes, so much comes back: an operation that only waits gets a quarter more than what there was. */
+const REFILL = 0.2;
+
+/**
+ * What failed tries and pauses may cost all requests of a client together: an operation makes a dozen of them. It refills with
+ * time, so that a client that lives for months survives more than one outage.
+ */
+export class Patience {
+  readonly #whole: number;
+  #left: number;
+  #at: number;
+
+  /** @param whole milliseconds @param now of a clock that never jumps, as everywhere here */
+  constructor(whole: number, now: number) {
+    this.#whole = whole;
+    this.#left = whole;
+    this.#at = now;
+  }
+
+  /** Milliseconds; below zero when more was spent than there was. */
+  left(now: number): number {
+    this.#left = Math.min(this.#whole, this.#left + (now - this.#at) * REFILL);
+    this.#at = now;
+    return this.#left;
+  }
+
+  spend(milliseconds: number, now: number): void {
+    // However many requests fail at one time, an outage is forgotten a limited time after its end.
+    this.#left = Math.max(this.left(now) - milliseconds, -this.#whole);
+  }
+}

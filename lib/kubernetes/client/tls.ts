@@ -1,7 +1,8 @@
 /** What a TLS connection to an API server is made of, and how its certificate is judged. */
+
+import { parseAddress } from "../../addresses/address.ts";
 import { messageOf } from "../../errors/errors.ts";
 import type { ClientCertificate, ServerTrust } from "../config/api-config.ts";
-import { isNamed } from "./server-name.ts";
 
 /** PEM texts and how the server is judged, in the words of `fetch`. */
 export interface TlsMaterial {
@@ -53,4 +54,24 @@ export async function whatIsUnusable({ ca, cert, key }: TlsMaterial): Promise<st
   } catch (error) {
     return messageOf(error);
   }
+}
+
+/** @param names as the runtime writes them: `DNS:a.example, IP Address:10.0.0.1`; a value with a comma or a quote in it is in quotes */
+export function isNamed(wanted: string, names: string): boolean {
+  const address = parseAddress(wanted);
+  return names.split(", ").some((entry) => {
+    const colon = entry.indexOf(":");
+    const [kind, value] = [entry.slice(0, colon), entry.slice(colon + 1)];
+    if (address === undefined) return kind === "DNS" && matchesHost(wanted.toLowerCase(), value.toLowerCase());
+    const listed = kind === "IP Address" ? parseAddress(value.toLowerCase()) : undefined;
+    return listed !== undefined && listed.family === address.family && listed.value === address.value;
+  });
+}
+
+/** A "*" stands for the whole first label, and for no more than it. */
+function matchesHost(host: string, pattern: string): boolean {
+  const name = host.endsWith(".") ? host.slice(0, -1) : host;
+  if (!pattern.startsWith("*.")) return pattern === name && name !== "";
+  const dot = name.indexOf(".");
+  return dot > 0 && name.slice(dot) === pattern.slice(1) && pattern.indexOf(".", 2) > 0;
 }

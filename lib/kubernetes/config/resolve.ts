@@ -16,7 +16,6 @@ import { bearer, checkPem, type PemKind, readNamedFile } from "./material.ts";
 import { proxyFor } from "./proxy.ts";
 import { cutApiPath, parseServer } from "./server-address.ts";
 import { booleanSetting, numberSetting, type Setting, settingOf } from "./settings.ts";
-import { withSystemAuthorities } from "./system-authorities.ts";
 import { identityOf, pemOf } from "./user.ts";
 
 /** Defaults of Calico's client (C§1.4). */
@@ -156,4 +155,22 @@ function fileSetting(env: Environment, variable: string, configured: string | un
   if (setting === undefined) return undefined;
   const place = `${setting.source} (${setting.value})`;
   return checkPem(readNamedFile(setting.value, setting.source), kind, place);
+}
+
+/** Where distributions keep them in one file, as Go's crypto/x509 looks for them (root_linux.go). */
+const BUNDLES: readonly string[] = [
+  "/etc/ssl/certs/ca-certificates.crt",
+  "/etc/pki/tls/certs/ca-bundle.crt",
+  "/etc/ssl/ca-bundle.pem",
+  "/etc/pki/tls/cacert.pem",
+  "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+  "/etc/ssl/cert.pem",
+];
+
+/** Where the machine has no such file, nothing is added, and the runtime's own list counts. @throws TortieError `kubeconfig-unreadable` */
+export function withSystemAuthorities(trust: ServerTrust, env: Environment): ServerTrust {
+  if (trust.skipVerify || trust.certificateAuthority !== undefined) return trust;
+  const path = env.SSL_CERT_FILE ? env.SSL_CERT_FILE : BUNDLES.find(isThere);
+  if (path === undefined) return trust;
+  return { ...trust, certificateAuthority: readNamedFile(path, "the authorities this machine trusts") };
 }

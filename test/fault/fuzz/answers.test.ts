@@ -3,8 +3,8 @@ import { asDatastoreError } from "../../../lib/datastore/kubernetes/as-datastore
 import { ApiError } from "../../../lib/kubernetes/api-client.ts";
 import { isAbout } from "../../../lib/kubernetes/client/asked-object.ts";
 import { retryAfterOf } from "../../../lib/kubernetes/client/repetition.ts";
-import { isNamed } from "../../../lib/kubernetes/client/server-name.ts";
 import { statusError } from "../../../lib/kubernetes/client/status-error.ts";
+import { isNamed } from "../../../lib/kubernetes/client/tls.ts";
 import { Secrets } from "../../../lib/log/secrets.ts";
 import { corpus, fuzz } from "./fuzz.ts";
 import { mutateText } from "./mutate.ts";

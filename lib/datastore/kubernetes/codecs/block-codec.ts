@@ -8,7 +8,6 @@ import { type Fields, field, has, isNumber, listOf, objects, text, texts } from 
 import type { BlockOwner } from "../../datastore.ts";
 import type { AllocationAttribute, Block } from "../../resources.ts";
 import { nameOfBlock } from "../names.ts";
-import { integer, quoteSequenceNumbers } from "./block-json.ts";
 import { type Codec, damaged, named, type Resource, type Spec } from "./codec.ts";
 import { untilCarriageReturn } from "./handle-codec.ts";
 
@@ -178,4 +177,27 @@ function encodeNumbers(numbers: Readonly<Record<number, bigint>>): Spec {
   const encoded: Record<string, object> = {};
   for (const [ordinal, number] of Object.entries(numbers)) encoded[ordinal] = integer(number);
   return encoded;
+}
+
+/**
+ * A member named `sequenceNumber` or by an ordinal, with an integer of 16 digits or more. A quote that stands between such a name and a
+ * colon ends a key: inside a text it would have a backslash before it.
+ */
+const LONG_NUMBER = /"(sequenceNumber|\d{1,5})":\s*(\d{16,})(?=\s*[,}])/g;
+
+/** JSON text of a block or a list of blocks in which long sequence numbers are texts, so that JSON.parse keeps their digits. */
+export function quoteSequenceNumbers(json: string): string {
+  return json.replace(LONG_NUMBER, '"$1":"$2"');
+}
+
+declare global {
+  interface JSON {
+    /** A value that JSON.stringify prints as it stands (ECMAScript proposal "JSON.parse source text access"). */
+    rawJSON(text: string): object;
+  }
+}
+
+/** A value that JSON.stringify prints as an integer with all its digits. */
+export function integer(value: bigint): object {
+  return JSON.rawJSON(String(value));
 }

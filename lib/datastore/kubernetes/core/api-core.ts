@@ -7,10 +7,9 @@ import type { ClusterNode, Namespace, NamespacedName, Pod } from "../../../kuber
 import { isSubdomain } from "../../../system/subdomain.ts";
 import type { Versioned } from "../../datastore.ts";
 import { DatastoreError } from "../../errors.ts";
+import { failureOf, hasStatus } from "../as-datastore-error.ts";
 import type { KubernetesCore } from "./core.ts";
-import { decodeNamespace, decodeNode } from "./decode-cluster.ts";
-import { decodePod } from "./decode-pod.ts";
-import { failureOf, hasStatus } from "./failures.ts";
+import { decodeNamespace, decodeNode, decodePod } from "./decode-objects.ts";
 import { listPages } from "./list-pages.ts";
 import { metadataOf, parseKubernetesObject, revisionOf } from "./metadata.ts";
 

@@ -1,6 +1,7 @@
 /** The port to the objects of Kubernetes itself: pods, namespaces, nodes. Failures are the datastore port's (DatastoreError). */
 
 import type { ClusterNode, Namespace, NamespacedName, Pod } from "../../../kubernetes/objects.ts";
+import type { Datastore } from "../../datastore.ts";
 
 export interface KubernetesCore {
   /** Read afresh at every call. `undefined` when there is no such pod. */
@@ -11,4 +12,13 @@ export interface KubernetesCore {
   node(name: string): Promise<ClusterNode | undefined>;
   /** `gitVersion` of GET /version. */
   serverVersion(timeoutMs: number): Promise<string>;
+}
+
+/** `undefined` where the datastore is not Kubernetes. */
+export function coreOf(store: Datastore): KubernetesCore | undefined {
+  return hasCore(store) ? store.core : undefined;
+}
+
+function hasCore(store: Datastore): store is Datastore & { readonly core: KubernetesCore } {
+  return "core" in store;
 }

@@ -3,7 +3,7 @@
 import { messageOf } from "../../../errors/errors.ts";
 import { type Fields, objects, section, text } from "../../../json/decode.ts";
 import { DatastoreError } from "../../errors.ts";
-import { hasStatus } from "./failures.ts";
+import { hasStatus } from "../as-datastore-error.ts";
 import { parseKubernetesObject } from "./metadata.ts";
 
 /** Calico's page size (I§2.1). */

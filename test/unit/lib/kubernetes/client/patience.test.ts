@@ -1,4 +1,4 @@
-import { Patience } from "../../../../../lib/kubernetes/client/patience.ts";
+import { Patience } from "../../../../../lib/kubernetes/client/limits.ts";
 
 describe("the patience of a client", () => {
   it("is used up by what fails", () => {

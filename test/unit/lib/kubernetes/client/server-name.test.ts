@@ -1,4 +1,4 @@
-import { isNamed } from "../../../../../lib/kubernetes/client/server-name.ts";
+import { isNamed } from "../../../../../lib/kubernetes/client/tls.ts";
 
 describe("the name of a server in its certificate", () => {
   it.each([

@@ -1,5 +1,4 @@
-import { affinityCodec } from "../../../../../../lib/datastore/kubernetes/codecs/affinity-codec.ts";
-import { affinitySelector } from "../../../../../../lib/datastore/kubernetes/codecs/affinity-labels.ts";
+import { affinityCodec, affinitySelector } from "../../../../../../lib/datastore/kubernetes/codecs/affinity-codec.ts";
 import { LEGACY_GROUP, V3_GROUP } from "../../../../../../lib/datastore/kubernetes/group.ts";
 import { sampleAffinity } from "../../../../../support/samples.ts";
 import { decodeSpec, encodeSpec } from "./codec-support.ts";

@@ -1,5 +1,4 @@
-import { blockCodec } from "../../../../../../lib/datastore/kubernetes/codecs/block-codec.ts";
-import { quoteSequenceNumbers } from "../../../../../../lib/datastore/kubernetes/codecs/block-json.ts";
+import { blockCodec, quoteSequenceNumbers } from "../../../../../../lib/datastore/kubernetes/codecs/block-codec.ts";
 import { LEGACY_GROUP } from "../../../../../../lib/datastore/kubernetes/group.ts";
 import { parseJson } from "../../../../../../lib/json/parse.ts";
 import { emptyBlock, sampleBlock } from "../../../../../support/samples.ts";

@@ -1,5 +1,4 @@
-import { decodeNode } from "../../../../../../lib/datastore/kubernetes/core/decode-cluster.ts";
-import { decodePod } from "../../../../../../lib/datastore/kubernetes/core/decode-pod.ts";
+import { decodeNode, decodePod } from "../../../../../../lib/datastore/kubernetes/core/decode-objects.ts";
 
 describe("a pod", () => {
   it("that is only a name has empty values for the rest", () => {
