@@ -1,5 +1,7 @@
-/** The log file that many processes share: each appends its lines in one write, and the first to find the file too large
- * rotates it (C§1.2, `log_file_*`). */
+/**
+ * The log file that many processes share: each appends its lines in one write, and the first to find the file too large rotates it
+ * (C§1.2, `log_file_*`).
+ */
 
 import { messageOf } from "../errors/errors.ts";
 import { systemErrorCode, systemErrorText } from "../system/errno.ts";
@@ -18,8 +20,8 @@ import {
 
 const BYTES_PER_MEGABYTE = 1_000_000;
 
-/** A rotation under way may remove the file between open and write; the second time there is a new one. */
-const TRIES = 3;
+/** A rotation under way may remove the file between open and write. Small files under load are rotated several times meanwhile. */
+const TRIES = 20;
 
 /** A finished operation waits no longer for the reader of a FIFO; it drops the rest of its lines. */
 const WRITE_LIMIT_MS = 1_000;
