@@ -10,12 +10,16 @@ import type { CniRequest, CniResult } from "../lib/cni/protocol.ts";
 import { parseResult } from "../lib/cni/result.ts";
 import { isDatastoreFailure } from "../lib/datastore/errors.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
+import { excerpt } from "../lib/log/format.ts";
 import type { AddCall } from "./call.ts";
 import { inTime } from "./in-time.ts";
 import { connectIpam, ipamInput, narrowAddress, wantsHostRoutes } from "./ipam-source.ts";
 import type { Node } from "./node.ts";
 import { desiredStateOf, planAttachment } from "./plan.ts";
 import { type RecordedAddresses, readWorkload } from "./workload.ts";
+
+/** A record that is annotations says what the pod's owner likes, in up to 256 KiB. */
+const SHOWN_OF_DIFFERENCES = 2000;
 
 export async function check(call: AddCall, node: Node): Promise<void> {
   const { request, log } = call;
@@ -35,7 +39,7 @@ export async function check(call: AddCall, node: Node): Promise<void> {
   if (differences.length > 0) {
     throw new TortieError(
       "check-failed",
-      `container ${request.containerId}, interface ${request.interfaceName}: ${differences.join("; ")}`,
+      `container ${request.containerId}, interface ${request.interfaceName}: ${excerpt(differences.join("; "), SHOWN_OF_DIFFERENCES)}`,
     );
   }
   // Addresses without IPAM are not IPAM's to know.

@@ -15,9 +15,13 @@ import {
 import { isRefusal } from "../../lib/datastore/errors.ts";
 import type { IPPool } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
+import { excerpt } from "../../lib/log/format.ts";
 import { type Labels, selects } from "../../lib/selector/selector.ts";
 import type { Operation } from "./operation.ts";
 import type { HostReserve, PoolUse } from "./types.ts";
+
+/** Entries come from annotations too, which may have 256 KiB; no name or CIDR is longer than this. */
+const SHOWN_OF_ENTRY = 253;
 
 /** A pool whose CIDR has been read. */
 export interface UsablePool {
@@ -144,8 +148,10 @@ export async function resolvePools(operation: Operation, entries: readonly strin
 async function prefixNamed(operation: Operation, entry: string): Promise<Prefix> {
   const prefix = parsePrefix(entry) ?? (await poolNamed(operation, entry))?.prefix;
   if (prefix !== undefined) return maskPrefix(prefix);
-  if (!operation.mayBeOld("pools"))
-    throw new TortieError("pool-entry-invalid", `error parsing pool "${entry}": invalid CIDR address: ${entry}`);
+  if (!operation.mayBeOld("pools")) {
+    const shown = excerpt(entry, SHOWN_OF_ENTRY);
+    throw new TortieError("pool-entry-invalid", `error parsing pool "${shown}": invalid CIDR address: ${shown}`);
+  }
   operation.refresh("pools");
   return prefixNamed(operation, entry);
 }

@@ -7,6 +7,7 @@ import { kindOf } from "../../json/members.ts";
 import { parseJson } from "../../json/parse.ts";
 import type { JsonValue } from "../../json/value.ts";
 import type { Namespace, Pod } from "../../kubernetes/objects.ts";
+import { excerpt } from "../../log/format.ts";
 
 export const ANNOTATION_PREFIX = "cni.projectcalico.org/";
 
@@ -49,7 +50,7 @@ export function inheritedAnnotation(pod: AnnotatedPod, namespace: AnnotatedNames
 export function annotationInvalid({ key, value, holder }: Annotation, problem: string): TortieError {
   return new TortieError(
     "annotation-invalid",
-    `${shortened(problem, SHOWN_OF_PROBLEM).trimEnd()} (annotation ${key} of ${holder}: ${JSON.stringify(shortened(value))})`,
+    `${excerpt(problem.trimEnd(), SHOWN_OF_PROBLEM)} (annotation ${key} of ${holder}: ${JSON.stringify(shortened(value))})`,
   );
 }
 
@@ -58,8 +59,8 @@ export function featureDisabled({ key, holder }: Annotation, feature: string): T
   return new TortieError("feature-disabled", `requested feature is not enabled: ${feature} (annotation ${key} of ${holder})`);
 }
 
-export function shortened(text: string, longest = SHOWN_OF_VALUE): string {
-  return text.length <= longest ? text : `${text.slice(0, longest)}…`;
+export function shortened(text: string): string {
+  return text.length <= SHOWN_OF_VALUE ? text : `${text.slice(0, SHOWN_OF_VALUE)}…`;
 }
 
 function annotationOf(annotations: Readonly<Record<string, string>>, name: string, holder: () => string): Annotation | undefined {
