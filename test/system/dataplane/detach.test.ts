@@ -52,6 +52,18 @@ describe("detaching a pod", () => {
     expect((await node.leftovers()).links).toEqual([HOST_INTERFACE]);
   });
 
+  it("leaves both ends alone when the sandbox that it names is the newer container's as well", async () => {
+    await using node = await Node.create();
+    const pod = await node.addPod();
+    await apply(node, desiredFor(pod, { owner: { workload: "default/web" } }));
+    await apply(node, desiredFor(pod, { owner: { containerId: "cid2", workload: "default/web" } }));
+
+    expect((await remove(node, attachmentOf(pod))).error).toBeUndefined();
+
+    expect((await node.leftovers()).links).toEqual([HOST_INTERFACE]);
+    expect((await node.podIp(pod, "-j", "link", "show", "eth0")).map(({ ifname }) => ifname)).toEqual(["eth0"]);
+  });
+
   it("succeeds when the sandbox is gone", async () => {
     await using node = await Node.create();
     const pod = await node.addPod();

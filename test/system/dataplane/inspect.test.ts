@@ -124,6 +124,27 @@ describe("inspecting an attachment", () => {
     ]);
   });
 
+  it("names an address that another host has as well", async () => {
+    await using node = await Node.create();
+    const pod = await node.addPod();
+    const desired = desiredFor(pod, { addresses: BOTH });
+    await apply(node, desired);
+    await set("net/ipv6/conf/eth0/accept_dad", "1", true)(node, pod);
+    await set("net/ipv6/conf/eth0/dad_transmits", "1", true)(node, pod);
+    await node.podIp(pod, "addr", "del", "fd60::/128", "dev", "eth0");
+    await node.ip("addr", "add", "fd60::/128", "dev", desired.host.name, "nodad");
+    await node.podIp(pod, "addr", "add", "fd60::/128", "dev", "eth0");
+    const isDuplicate = async () => JSON.stringify(await node.podIp(pod, "-j", "addr", "show", "dev", "eth0")).includes('"dadfailed":true');
+    while (!(await isDuplicate())) await Bun.sleep(50);
+
+    expect((await inspect(node, desired)).value).toContainEqual({
+      side: "pod",
+      object: "address fd60::/128 of eth0",
+      wanted: "usable",
+      found: "duplicate of another host's",
+    });
+  });
+
   it("names a link that is down, and a link that is gone", async () => {
     await using node = await Node.create();
     const pod = await node.addPod();
