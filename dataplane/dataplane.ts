@@ -31,6 +31,8 @@ export interface Dataplane {
 export interface AppliedLink extends AsyncDisposable {
   /** MAC of the pod end, lower case with colons. */
   readonly podMac: string;
+  /** Of the host end; the kernel gives it to no other link of this namespace while the link exists. */
+  readonly hostIndex: number;
   /** "veth" when the kernel has no netkit. */
   readonly kind: "veth" | "netkit";
   /** Non-fatal failures, one sentence each. */

@@ -38,7 +38,7 @@ export async function attach(desired: DesiredState): Promise<AppliedLink> {
   const warnings = setUp(site, created, desired);
   setAddressesAndRoutes(site, created, desired);
   undo.move();
-  return { podMac: created.pod.mac, kind: created.kind, warnings, [Symbol.asyncDispose]: remove };
+  return { podMac: created.pod.mac, hostIndex: created.host.index, kind: created.kind, warnings, [Symbol.asyncDispose]: remove };
 }
 
 /** Settings, and both ends up. @returns failures that are no reason to stop */

@@ -270,6 +270,7 @@ export class PodNode implements AsyncDisposable {
           podEnds.add(pod.name);
           return {
             podMac: "02:00:00:00:00:01",
+            hostIndex: 7,
             kind: "veth" as const,
             warnings: this.warnings,
             [Symbol.asyncDispose]: async () => {

@@ -60,6 +60,7 @@ describe("attaching a pod", () => {
     expect(applied.error).toBeUndefined();
     expect(applied.value).toEqual({
       podMac: (await node.podIp(pod, "-j", "link", "show", "eth0"))[0]?.address,
+      hostIndex: (await node.ip("-j", "link", "show", HOST_INTERFACE))[0]?.ifindex,
       kind: "veth",
       warnings: [],
     });
