@@ -149,5 +149,9 @@ export const ERROR_CATALOGUE = {
     next: "correct the key that the message names; kubectl --kubeconfig FILE version tells whether it works",
   },
   "credentials-failed": { code: 999, next: "run the exec command of the kubeconfig by hand and see what it says" },
+  "agent-unreachable": { code: 11, next: "start tortie-node, or set agent to auto to work without it; tortiectl node status says more" },
+  "agent-timeout": { code: 11, next: "call the operation again; the log of tortie-node says what it waited for" },
+  "attachment-locked": { code: 11, next: "find out what the process that the message names waits for; nothing was changed" },
+  "delete-queue-full": { code: 11, next: "start tortie-node, which carries out what waits in its delete queue" },
   internal: { code: 999, next: "this is a defect of tortie: please report it with the log of this operation" },
 } as const satisfies Readonly<Record<string, Entry>>;

@@ -1,0 +1,57 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { attachmentKey } from "../../../../agent/run-directory/attachment-key.ts";
+import { AttachmentLocks } from "../../../../agent/run-directory/attachment-locks.ts";
+
+const ONE = attachmentKey({ network: "net1", containerId: "cid1", interfaceName: "eth0" });
+const SAME_FILE = `${ONE.slice(0, 2)}${"0".repeat(62)}`;
+
+let directory: string;
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), "tortie-locks-"));
+});
+afterEach(() => rmSync(directory, { recursive: true, force: true }));
+
+/** Two instances stand for two processes: flock(2) is about open files. */
+const processes = () => [new AttachmentLocks(`${directory}/a/b`), new AttachmentLocks(`${directory}/a/b`)] as const;
+
+describe("the lock of an attachment", () => {
+  it("is one process's at a time, and the next one's when it is given back", async () => {
+    const [first, second] = processes();
+    const held = await first.take(ONE);
+    expect(second.tryTake(ONE)).toBeUndefined();
+    const said: string[] = [];
+    const waiting = second.take(ONE, { onWait: (message) => said.push(message) });
+    held[Symbol.dispose]();
+    using _ = await waiting;
+    expect(said).toEqual([expect.stringContaining(`waiting for the attachment's lock ${directory}/a/b/${ONE.slice(0, 2)}`)]);
+    expect(first.tryTake(ONE)).toBeUndefined();
+  });
+
+  it("is held together by attachments of one process that share a file, until the last gives it back", async () => {
+    const [first, second] = processes();
+    const one = await first.take(ONE);
+    const other = await first.take(SAME_FILE);
+    one[Symbol.dispose]();
+    one[Symbol.dispose]();
+    expect(second.tryTake(ONE)).toBeUndefined();
+    other[Symbol.dispose]();
+    second.tryTake(ONE)?.[Symbol.dispose]();
+    expect(first.tryTake(ONE)).toBeDefined();
+  });
+
+  it("is not waited for without a limit, nor by who wants nothing any more", async () => {
+    const [first, second] = processes();
+    using _ = await first.take(ONE);
+    await expect(second.take(ONE, { limitMs: 0 })).rejects.toMatchObject({ word: "attachment-locked", code: 11 });
+    await expect(second.take(ONE, { signal: AbortSignal.abort(new Error("caller gone")) })).rejects.toThrow("caller gone");
+  });
+
+  it("of attachments with different digits are independent", async () => {
+    const [first, second] = processes();
+    using _ = await first.take(`00${ONE}`);
+    using other = await second.take(`01${ONE}`);
+    expect(other).toBeDefined();
+  });
+});
