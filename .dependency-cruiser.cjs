@@ -10,6 +10,16 @@
 const LIB = ["errors", "system", "addresses", "json", "log", "selector", "cni", "config", "kubernetes", "workload", "datastore"];
 /** Top folders; those of one entry do not import each other. */
 const TOP = [["lib"], ["dataplane", "ipam-plugin"], ["main-plugin", "doctor"], ["agent", "controller"], ["cmd"]];
+/**
+ * Folders of agent/, the leaves first; those of one entry may import each other, without circles. agent/compose.ts, which plugs everything
+ * together, is imported by cmd/ alone.
+ */
+const AGENT = [
+  ["run-directory", "journal", "kubernetes", "controllers", "metrics", "trace", "node", "api"],
+  ["endpoints", "blocks", "node-cidr", "objects", "sweep", "restore", "forward", "direct-records", "delete-queue"],
+  ["attachments", "ipam-service", "health"],
+  ["server", "process"],
+];
 /** dataplane/ knows neither CNI nor Calico nor Kubernetes. */
 const HIDDEN_FROM_DATAPLANE = ["cni", "config", "kubernetes", "workload", "datastore"];
 
@@ -27,6 +37,19 @@ const forbidden = [
     rule(`lib-${name}-imports-downwards`, folder([name], "lib/"), folder(LIB.slice(level + 1), "lib/"), "the order inside lib/"),
   ),
   rule("lib-folders-are-known", "^lib/", `^lib/(?!(${LIB.join("|")})/)`, "a new folder of lib/ needs its place in the order"),
+  ...AGENT.flatMap((names, level) =>
+    names.map((name) => {
+      const later = AGENT.slice(level + 1).flat();
+      const barred = [...later.map((other) => `${other}/`), "[^/]+\\.ts$"].join("|");
+      return rule(`agent-${name}-imports-downwards`, folder([name], "agent/"), `^agent/(${barred})`, "the order inside agent/");
+    }),
+  ),
+  rule(
+    "agent-folders-are-known",
+    "^agent/",
+    `^agent/(?!(${AGENT.flat().join("|")})/)[^/]+/`,
+    "a new folder of agent/ needs its place in the order",
+  ),
   rule("dataplane-is-plain-linux", folder(["dataplane"]), folder(HIDDEN_FROM_DATAPLANE, "lib/"), "what a link is for is decided above"),
   { name: "folders-are-acyclic", severity: "error", scope: "folder", from: {}, to: { circular: true } },
 ];

@@ -6,7 +6,7 @@ import { dirname, join, normalize } from "node:path";
 
 const ROOT = join(import.meta.dirname, "../..");
 const CRUISER = join(ROOT, "node_modules/dependency-cruiser/bin/dependency-cruise.mjs");
-const TOPS = ["cmd", "dataplane", "doctor", "ipam-plugin", "lib", "main-plugin"];
+const TOPS = ["agent", "cmd", "dataplane", "doctor", "ipam-plugin", "lib", "main-plugin"];
 
 function cruise(directory: string, ...args: readonly string[]) {
   const run = spawnSync(process.execPath, ["--bun", CRUISER, "--config", join(ROOT, ".dependency-cruiser.cjs"), ...args], {
@@ -59,6 +59,10 @@ describe("the import order", () => {
       ["main-plugin/a.ts", "cmd/b.ts", "main-plugin-imports-downwards"],
       ["doctor/a.ts", "test/support/b.ts", "doctor-imports-downwards"],
       ["dataplane/linux/a.ts", "lib/config/b.ts", "dataplane-is-plain-linux"],
+      ["agent/endpoints/a.ts", "agent/server/b.ts", "agent-endpoints-imports-downwards"],
+      ["agent/health/a.ts", "agent/compose.ts", "agent-health-imports-downwards"],
+      ["agent/journal/a.ts", "agent/other/b.ts", "agent-folders-are-known"],
+      ["main-plugin/c.ts", "agent/health/c.ts", "main-plugin-imports-downwards"],
     ];
     const files = refused.flatMap(([from, to]) => {
       const path = `${"../".repeat(from.split("/").length - 1)}${to}`;
