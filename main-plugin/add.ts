@@ -16,17 +16,20 @@ import { endpointOf, readWorkload, type Workload, writeRecord } from "./workload
 
 export async function add(call: AddCall, node: Node): Promise<CniResult> {
   const { log, signal } = call;
+  const journal = call.residence?.journal;
   await using undo = new AsyncDisposableStack();
   await readyForPods(call, node);
   const workload = await readWorkload(call, node);
   const plan = planAttachment(call, workload);
   log.step("datastore");
+  await journal?.addresses(workload);
   const lease = undo.use(await takeAddresses(call, workload, node));
   log.step("ipam");
   signal.throwIfAborted();
   const desired = desiredStateOf(plan, lease.addresses, lease.hostRoutes);
   if (lease.isKept && !lacksPodEnd(await node.dataplane.inspect(desired), desired)) return keepAttachment(call, workload, lease, node);
 
+  await journal?.link(lease, desired);
   // The node first: its guard must be there before the container can send.
   if (call.forwardsOnNode) await node.dataplane.applyNode(await node.state(call, lease.addresses));
   log.step("node");
@@ -35,18 +38,23 @@ export async function add(call: AddCall, node: Node): Promise<CniResult> {
   log.step("dataplane");
   signal.throwIfAborted();
   const endpoint = endpointOf(call, workload, lease, link.podMac);
+  await journal?.endpoint(link, endpoint);
   await writeRecord(endpoint, workload, node);
   log.step("endpoint");
+  const result = resultOf(call, lease, link.podMac);
+  await journal?.commit(result);
   undo.move(); // success: keep everything
   await policyReady(call, endpoint);
-  return resultOf(call, lease, link.podMac);
+  return result;
 }
 
 /** The container has what it asked for already (C§2.6 step 2): the kernel is not touched, a further network's profile joins the record. */
 async function keepAttachment(call: AddCall, workload: Workload, lease: Lease, node: Node): Promise<CniResult> {
   const { record } = workload;
   if (record !== undefined) await writeRecord(withProfile(record, call.request.network), workload, node);
-  return resultOf(call, lease, record?.mac);
+  const result = resultOf(call, lease, record?.mac);
+  await call.residence?.journal?.commit(result);
+  return result;
 }
 
 /** C§5.1: the two ends of the link, the addresses without gateway, IPAM's routes and DNS as they came. */

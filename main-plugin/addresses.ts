@@ -28,6 +28,8 @@ export interface Lease extends AsyncDisposable {
 
 /** @throws TortieError `ipam-no-addresses`, `result-invalid`, and what the IPAM plugin says */
 export async function takeAddresses(call: AddCall, workload: Workload, node: Node): Promise<Lease> {
+  const held = call.residence?.held;
+  if (held !== undefined) return leaseOf(held.addresses, held);
   const recorded = addressesToKeep(call, workload);
   if (recorded !== undefined) {
     call.log.info("container was added before: its addresses are kept", { addresses: recorded.join(",") });

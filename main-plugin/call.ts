@@ -25,6 +25,7 @@ import { type Requested, requestedOf } from "../lib/workload/requested.ts";
 import type { EndpointKey } from "../lib/workload/workload-endpoint.ts";
 import { type IpamSection, readIpamSection } from "./host-local.ts";
 import { findIpam, type IpamPlugin } from "./ipam-source.ts";
+import type { Residence } from "./residence.ts";
 
 /** A call that is about one network of one node: STATUS and GC. */
 export interface NetworkCall {
@@ -40,6 +41,8 @@ export interface NetworkCall {
   /** No Felix runs beside us: the node itself forwards and masquerades. */
   readonly forwardsOnNode: boolean;
   readonly nodeName: string;
+  /** Only in a process that lives on. */
+  readonly residence?: Residence;
 }
 
 /** A call that is about one attachment: DEL. */
@@ -101,7 +104,7 @@ export function resolveAttachmentCall(call: NetworkCall): AttachmentCall {
     args,
     identity,
     endpointKey: endpointKey(identity, config.mesosLabels),
-    sandbox: request.netns,
+    sandbox: call.residence?.sandbox ?? request.netns,
     hostInterface: hostInterfaceNameIfAny(identity, env.FELIX_INTERFACEPREFIX),
     podInterface: interfaceName,
     owner: { network, containerId, interfaceName, ...(identity.pod === "" ? {} : { workload: `${identity.namespace}/${identity.pod}` }) },
@@ -125,8 +128,8 @@ export function resolveAddCall(networkCall: NetworkCall): AddCall {
   }
   const requested = requestedOf(config, args);
   const hostInterface = hostInterfaceName(identity, call.env.FELIX_INTERFACEPREFIX);
-  verifyNamespacePath(request.netns);
-  refuseOwnNamespace(request);
+  verifyNamespacePath(call.sandbox);
+  refuseOwnNamespace({ netns: call.sandbox, netnsOverride: request.netnsOverride });
   const ipamSection = readIpamSection(request, call.traits.nodesAreObjects);
   const ipam = findIpam(request, config);
   call.log.step("checks");

@@ -23,7 +23,7 @@ export async function del(call: AttachmentCall, node: Node): Promise<void> {
   const teardown = new Teardown(log);
   const isUnplugged = await teardown.attempt("remove the link", async () => {
     // Or the interface that goes could be one of the node's own.
-    refuseOwnNamespace(request);
+    refuseOwnNamespace({ netns: call.sandbox, netnsOverride: request.netnsOverride });
     await removeLink(call, node);
   });
   log.step("dataplane");

@@ -28,7 +28,7 @@ export async function readyForPods(call: NetworkCall, node: Node): Promise<void>
   if (hasCluster(call)) await withContext("error creating calico client", () => node.datastore());
   await assertClusterReady(call, node);
   call.log.step("cluster");
-  await awaitReadinessGates(call.config.readinessGates, call.env);
+  await awaitReadinessGates(call.config.readinessGates, call.env, { sleep: sleepUnless(call.signal) });
 }
 
 /** For pods whose policy is Felix's. It being late is no failure. */
@@ -83,11 +83,28 @@ export interface GateServices {
  *
  * @param urls absolute; `checkReadinessGates` has judged them
  * @param env says which proxy there is, if any
- * @throws TortieError `readiness-gate-closed` naming the gate and what its last probe came to
+ * @throws TortieError `readiness-gate-closed` naming the gate and what its last probe came to; what `sleep` throws
  */
 export async function awaitReadinessGates(urls: readonly string[], env: Environment, services: Partial<GateServices> = {}): Promise<void> {
   const { fetch = globalThis.fetch, sleep = Bun.sleep, now = () => performance.now() } = services;
   for (const url of urls) await awaitGate(url, env, { fetch, sleep, now });
+}
+
+/** An abort ends the sleep, with the signal's reason. */
+function sleepUnless(signal: AbortSignal): GateServices["sleep"] {
+  return async (milliseconds) => {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, milliseconds);
+    const end = () => reject(signal.reason);
+    signal.throwIfAborted();
+    signal.addEventListener("abort", end);
+    try {
+      await promise;
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", end);
+    }
+  };
 }
 
 /**

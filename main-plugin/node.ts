@@ -28,11 +28,24 @@ export interface Node extends AsyncDisposable {
   state(call: Pick<NetworkCall, "env">, addresses: readonly Prefix[]): Promise<NodeState>;
 }
 
+/** What a process that lives on puts in the place of the parts of its own making. */
+export interface NodeParts {
+  readonly dataplane?: Dataplane;
+  /** @param onDamaged told of each object that a list leaves out because it cannot be read */
+  readonly openDatastore?: typeof openDatastore;
+  /** Pods, namespaces and nodes from somewhere else than the datastore's connection. */
+  readonly coreOf?: (datastore: Datastore) => KubernetesCore | undefined;
+  readonly createIpamNode?: typeof createIpamNode;
+}
+
 /** @param log told of objects that a list leaves out because they cannot be read */
-export function createNode(config: NetworkConfig, env: Environment, log: Pick<Logger, "error">): Node {
+export function createNode(config: NetworkConfig, env: Environment, log: Pick<Logger, "error">, parts: NodeParts = {}): Node {
+  const open = parts.openDatastore ?? openDatastore;
+  const findCore = parts.coreOf ?? coreOf;
+  const makeIpamNode = parts.createIpamNode ?? createIpamNode;
   let opened: Promise<Datastore> | undefined;
   const datastore = (): Promise<Datastore> => {
-    opened ??= openDatastore(config, env, ({ message }) => log.error(`stored object: ${message}`)).catch((error: unknown) => {
+    opened ??= open(config, env, ({ message }) => log.error(`stored object: ${message}`)).catch((error: unknown) => {
       // What stands in the way may be gone at the next call.
       opened = undefined;
       throw error;
@@ -40,10 +53,10 @@ export function createNode(config: NetworkConfig, env: Environment, log: Pick<Lo
     return opened;
   };
   return {
-    dataplane: new LinuxDataplane(),
+    dataplane: parts.dataplane ?? new LinuxDataplane(),
     datastore,
-    core: async () => coreOf(await datastore()),
-    ipam: async () => createIpamNode({ datastore: await datastore(), log }),
+    core: async () => findCore(await datastore()),
+    ipam: async () => makeIpamNode({ datastore: await datastore(), log }),
     state: async (call, addresses) => nodeStateOf(call, addresses, await (await datastore()).pools.list()),
     async [Symbol.asyncDispose]() {
       await (await opened)?.[Symbol.asyncDispose]();

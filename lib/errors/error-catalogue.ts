@@ -153,5 +153,19 @@ export const ERROR_CATALOGUE = {
   "agent-timeout": { code: 11, next: "call the operation again; the log of tortie-node says what it waited for" },
   "attachment-locked": { code: 11, next: "find out what the process that the message names waits for; nothing was changed" },
   "delete-queue-full": { code: 11, next: "start tortie-node, which carries out what waits in its delete queue" },
+  "attachment-deleted": {
+    code: 11,
+    next: "call ADD again if the container is still wanted; a DEL came while it was being added, and nothing is left",
+  },
+  "call-invalid": { code: 4, next: "make the call as docs/api.md says; the message names the member" },
+  "caller-gone": { code: 11, next: "call the operation again; what it had made was taken back" },
+  "deadline-exceeded": { code: 11, next: "find out in the agent's log what the operation waited for, then call it again" },
+  "delegate-elsewhere": { code: 999, next: "nothing: the plugin does the call itself" },
+  "netns-changed": { code: 999, next: "call ADD again with the path of the container's own network namespace" },
+  "netns-unreachable": {
+    code: 999,
+    next: "mount the directory of the network namespaces into the agent's container, or let the agent see the processes of the host",
+  },
+  "protocol-unsupported": { code: 999, next: "run the plugin and the agent of one version; until then the plugin works without the agent" },
   internal: { code: 999, next: "this is a defect of tortie: please report it with the log of this operation" },
 } as const satisfies Readonly<Record<string, Entry>>;

@@ -71,6 +71,8 @@ export interface RecordedRequest {
   readonly cniVersion: string;
   /** Of the network configuration's text. */
   readonly configDigest: string;
+  /** The call's body as it came (A§11.3), of which an undo, a GC and a retried DEL make theirs. */
+  readonly call?: string;
 }
 
 /** The endpoint's copy in the cluster (A§6.3). */

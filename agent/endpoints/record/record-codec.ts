@@ -126,6 +126,7 @@ function decodeRequest(stored: Fields): RecordedRequest {
     digest: field(stored, "digest", isText),
     cniVersion: field(stored, "cniVersion", isText),
     configDigest: field(stored, "configDigest", isText),
+    ...optional(stored, "call", isText),
   };
 }
 

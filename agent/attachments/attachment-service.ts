@@ -1,0 +1,193 @@
+/**
+ * The CNI verbs in the agent (A§11.4, A§11.5): the flows of `main-plugin/`, one operation an attachment at a time, journalled, with the
+ * node kept from call to call.
+ */
+import { TortieError } from "../../lib/errors/errors.ts";
+import { serve } from "../../main-plugin/serve.ts";
+import { type Attachment, attachmentKey, type EndpointRecord } from "../endpoints/record/endpoint-record.ts";
+import { type CniVerb, ENDPOINT_HEADER } from "../forward/protocol.ts";
+import type { Nodes } from "../node/nodes.ts";
+import { attachmentKey as lockKey } from "../run-directory/attachment-key.ts";
+import type { AttachmentLocks } from "../run-directory/attachment-locks.ts";
+import { addAttachment, type Outcome } from "./add-operation.ts";
+import { type Answer, answerOf, errorAnswer } from "./answer.ts";
+import { prepareCall, type ServedCall } from "./call.ts";
+import { decodeCallBody } from "./call-body.ts";
+import { removeAttachment } from "./del-operation.ts";
+import { collectAttachments } from "./gc-operation.ts";
+import type { AttachmentRecords } from "./records.ts";
+import { openSandbox, openSandboxToRemove } from "./sandbox.ts";
+import { AttachmentTurns, type TurnKind } from "./turns.ts";
+
+/** Who calls, and how long the answer is wanted. */
+export interface CallContext {
+  readonly peer: { readonly pid: number };
+  /** Aborts when the caller's connection ends. */
+  readonly signal: AbortSignal;
+  /** From now on; as the caller said (A§11.3, Tortie-Deadline-Ms). */
+  readonly deadlineMs?: number;
+}
+
+export interface AttachmentParts {
+  readonly nodes: Nodes;
+  readonly records: AttachmentRecords;
+  /** Between the agent and plugins that work without it (A§11.6). */
+  readonly locks?: Pick<AttachmentLocks, "take">;
+  /** A DEL of this attachment that waits in the queue is carried out first (A§11.4 step 2). */
+  readonly queuedDelete?: (attachment: Attachment) => Promise<void>;
+}
+
+/** The answer leaves before the caller's own limit (A§2.8). */
+const ANSWER_MARGIN_MS = 1_000;
+const LONGEST_MS = 110_000;
+const NEVER = new AbortController().signal;
+
+export class AttachmentService {
+  readonly #parts: AttachmentParts;
+  readonly #turns = new AttachmentTurns<Outcome>();
+  /** Attachments of the turns, by key. */
+  readonly #underWay = new Map<string, Attachment>();
+  /** A GC of this network runs: what is added meanwhile must not be taken for lost. */
+  readonly #collecting = new Map<string, Promise<unknown>>();
+
+  constructor(parts: AttachmentParts) {
+    this.#parts = parts;
+  }
+
+  /** Never throws. @param text the body of the call */
+  async serve(verb: CniVerb, text: string, context: CallContext): Promise<Answer> {
+    let served: ServedCall | undefined;
+    try {
+      const call = prepareCall(verb, decodeCallBody(text), text, this.#parts.nodes);
+      served = call;
+      const { printed, endpointId } = await this.#logged(verb, call, () =>
+        inTime(context, (signal) => this.#route(verb, call, context, signal)),
+      );
+      return answerOf(printed, endpointId === undefined ? {} : { [ENDPOINT_HEADER]: String(endpointId) });
+    } catch (error) {
+      return errorAnswer(error, served?.secrets);
+    }
+  }
+
+  /**
+   * Removes an attachment by its record: an ADD that was killed, a DEL that could not be finished, what a GC does not list.
+   * @throws what a DEL throws; harmless to repeat
+   */
+  async finish({ attachment }: Pick<EndpointRecord, "attachment">): Promise<void> {
+    await this.#turn("del", attachment, "finish", NEVER, async () => {
+      const record = this.#parts.records.find(attachment);
+      const text = record?.request?.call;
+      if (record === undefined) return {};
+      if (text === undefined) throw new TortieError("internal", `the record of endpoint ${record.id} has no call to make a DEL of`);
+      const served = prepareCall("del", decodeCallBody(text), text, this.#parts.nodes);
+      return this.#logged("del", served, () => this.#remove(served, 0));
+    });
+  }
+
+  async #logged(verb: CniVerb, { log }: ServedCall, work: () => Promise<Outcome>): Promise<Outcome> {
+    const command = verb.toUpperCase();
+    // Even of an operation that is killed, the log says that it was begun.
+    log.writeNow("info", `${command} begins`);
+    try {
+      const outcome = await work();
+      log.info(`${command} done`);
+      return outcome;
+    } catch (error) {
+      log.error(`${command} failed`, { error });
+      throw error;
+    } finally {
+      await log.flush();
+    }
+  }
+
+  async #route(verb: CniVerb, served: ServedCall, { peer }: CallContext, caller: AbortSignal): Promise<Outcome> {
+    const { attachment, call, node, body } = served;
+    switch (verb) {
+      case "add":
+        await this.#parts.queuedDelete?.(attachment);
+        return this.#turn("add", attachment, sandboxDigest(served), caller, (signal) => this.#add(served, peer.pid, signal));
+      case "del":
+        return this.#turn("del", attachment, served.digest, caller, () => this.#remove(served, peer.pid));
+      case "check":
+        return this.#turn("check", attachment, served.digest, caller, async (signal) => {
+          using sandbox = openSandbox(body.netns, peer.pid);
+          const residence = sandbox.path === undefined ? {} : { sandbox: sandbox.path };
+          return { printed: await serve({ ...call, signal, residence }, node) };
+        });
+      case "gc":
+        return this.#collect(served, caller);
+      case "status":
+        return { printed: await serve({ ...call, signal: caller }, node) };
+    }
+  }
+
+  async #add(served: ServedCall, peerPid: number, signal: AbortSignal): Promise<Outcome> {
+    await this.#collecting.get(served.attachment.network);
+    using sandbox = openSandbox(served.body.netns, peerPid);
+    return addAttachment(served, sandbox, this.#parts.records, signal);
+  }
+
+  async #remove(served: ServedCall, peerPid: number): Promise<Outcome> {
+    using sandbox = openSandboxToRemove(served.body.netns, peerPid);
+    await removeAttachment(served, this.#parts.records, sandbox.path);
+    return {};
+  }
+
+  async #collect(served: ServedCall, signal: AbortSignal): Promise<Outcome> {
+    const { network } = served.attachment;
+    await this.#collecting.get(network);
+    const collecting = collectAttachments(served, {
+      records: this.#parts.records,
+      busy: () => [...this.#underWay.values()],
+      finish: (record) => this.finish(record),
+      signal,
+    });
+    const settled = collecting.catch(() => undefined);
+    this.#collecting.set(network, settled);
+    try {
+      await collecting;
+      return {};
+    } finally {
+      if (this.#collecting.get(network) === settled) this.#collecting.delete(network);
+    }
+  }
+
+  /** Runs `work` when it is the attachment's turn, in this process and among those that work without it. */
+  async #turn(
+    kind: TurnKind,
+    attachment: Attachment,
+    digest: string,
+    caller: AbortSignal,
+    work: (signal: AbortSignal) => Promise<Outcome>,
+  ): Promise<Outcome> {
+    const key = attachmentKey(attachment);
+    return this.#turns.run({ key, kind, digest, caller }, async (signal) => {
+      this.#underWay.set(key, attachment);
+      try {
+        const { network, containerId, ifname: interfaceName } = attachment;
+        using _ = await this.#parts.locks?.take(lockKey({ network, containerId, interfaceName }), { signal });
+        return await work(signal);
+      } finally {
+        this.#underWay.delete(key);
+      }
+    });
+  }
+}
+
+/** Equal ADDs are for the same sandbox too. */
+function sandboxDigest({ digest, body: { netns } }: ServedCall): string {
+  return `${digest} ${netns.path} ${netns.dev} ${netns.ino}`;
+}
+
+/** @param work gets a signal that aborts when the caller is gone or its time is over */
+async function inTime<T>({ signal, deadlineMs }: CallContext, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const limitMs = Math.min(LONGEST_MS, Math.max(0, (deadlineMs ?? Number.POSITIVE_INFINITY) - ANSWER_MARGIN_MS));
+  const limit = new AbortController();
+  const late = () => limit.abort(new TortieError("deadline-exceeded", `not done within the ${limitMs / 1000} s that the caller gave`));
+  const timer = setTimeout(late, limitMs);
+  try {
+    return await work(AbortSignal.any([signal, limit.signal]));
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,48 @@
+/** One call, decoded: what is asked for, on which node, and its log. The same steps as an executable's (cmd/plugin.ts). */
+import type { CniRequest } from "../../lib/cni/protocol.ts";
+import { decodeNetworkConfig } from "../../lib/config/decode.ts";
+import { createLogger, type Logger } from "../../lib/log/logger.ts";
+import { Secrets } from "../../lib/log/secrets.ts";
+import { type NetworkCall, resolveNetworkCall } from "../../main-plugin/call.ts";
+import type { Node } from "../../main-plugin/node.ts";
+import type { Attachment } from "../endpoints/record/endpoint-record.ts";
+import type { CniVerb } from "../forward/protocol.ts";
+import type { Nodes } from "../node/nodes.ts";
+import { type CallBody, digestOf, environmentOf, requestOf, sha256 } from "./call-body.ts";
+
+export interface ServedCall {
+  readonly body: CallBody;
+  /** Of the body, as it is recorded. */
+  readonly text: string;
+  readonly digest: string;
+  readonly configDigest: string;
+  readonly attachment: Attachment;
+  readonly call: NetworkCall;
+  readonly node: Node;
+  readonly log: Logger;
+  readonly secrets: Secrets;
+}
+
+/** @throws TortieError what an executable says of the same environment and standard input */
+export function prepareCall(verb: CniVerb, body: CallBody, text: string, nodes: Nodes): ServedCall {
+  const env = environmentOf(verb, body);
+  const request = requestOf(env, body);
+  const config = decodeNetworkConfig(request.netconf);
+  const secrets = new Secrets(config.policy.k8sAuthToken);
+  const log = createLogger(config.log, request, { secrets });
+  return {
+    body,
+    text,
+    digest: digestOf(body),
+    configDigest: sha256(body.stdin),
+    attachment: attachmentOf(request),
+    call: resolveNetworkCall(request, config, env, log),
+    node: nodes.of(config, env),
+    log,
+    secrets,
+  };
+}
+
+function attachmentOf({ network, containerId, interfaceName }: CniRequest): Attachment {
+  return { network, containerId, ifname: interfaceName };
+}

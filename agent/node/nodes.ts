@@ -1,0 +1,93 @@
+/**
+ * One long-lived `Node` for each datastore that configurations name (A§11.1): lists of one node may name several. Nothing of it belongs
+ * to a call; what decides which datastore is opened, and how, is the key.
+ */
+import type { Environment } from "../../lib/cni/environment.ts";
+import { chooseDatastore } from "../../lib/config/datastore-choice.ts";
+import type { NetworkConfig } from "../../lib/config/network-config.ts";
+import type { Logger } from "../../lib/log/logger.ts";
+import { statusOf } from "../../lib/system/files.ts";
+import { createNode, type Node, type NodeParts } from "../../main-plugin/node.ts";
+
+/** Variables of the caller that decide about a datastore, its group, its proxy or its credentials. */
+const DECIDING = /^(CALICO_|DATASTORE_|ETCD_|K8S_|KUBE|FELIX_INTERFACEPREFIX$|HOME$|SSL_CERT_FILE$|(HTTPS?|NO|ALL)_PROXY$)/i;
+
+export interface NodesOptions {
+  readonly log: Pick<Logger, "error">;
+  /** What the process puts in the place of the parts of an executable; made once for each datastore. */
+  readonly parts?: (config: NetworkConfig, env: Environment) => NodeParts;
+}
+
+/** A node, and the file that it was opened from as it was then. */
+interface KeptNode {
+  readonly node: Node;
+  source: string | undefined;
+}
+
+/** Calls of a node that was replaced have ended by then. */
+const OLD_NODE_STAYS_MS = 180_000;
+
+export class Nodes implements AsyncDisposable {
+  readonly #options: NodesOptions;
+  readonly #nodes = new Map<string, KeptNode>();
+
+  constructor(options: NodesOptions) {
+    this.#options = options;
+  }
+
+  /** The node for calls with this configuration and this environment of their caller. Opens nothing yet. */
+  of(config: NetworkConfig, env: Environment): Node {
+    const key = keyOf(config, env);
+    const source = sourceOf(config, env);
+    const known = this.#nodes.get(key);
+    if (known !== undefined && (known.source === undefined || known.source === source)) {
+      known.source = source;
+      return known.node;
+    }
+    if (known !== undefined) closeLater(known.node);
+    const { log, parts } = this.#options;
+    const node = createNode(config, env, log, parts?.(config, env));
+    this.#nodes.set(key, { node, source });
+    return node;
+  }
+
+  /** Closes what was opened. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    const nodes = [...this.#nodes.values()];
+    this.#nodes.clear();
+    await Promise.allSettled(nodes.map(({ node }) => node[Symbol.asyncDispose]()));
+  }
+}
+
+function closeLater(node: Node): void {
+  setTimeout(() => void Promise.allSettled([node[Symbol.asyncDispose]()]), OLD_NODE_STAYS_MS).unref();
+}
+
+/**
+ * The file behind a datastore, by its identity and time: an installer replaces a kubeconfig when its token is renewed, and an operator
+ * may put a backup in the place of a local store. `undefined` while there is none.
+ */
+function sourceOf(config: NetworkConfig, env: Environment): string | undefined {
+  const isLocal = chooseDatastore(config, env) === "local";
+  const path = isLocal ? config.datastorePath : env.CALICO_KUBECONFIG || config.kubernetes.kubeconfig || env.KUBECONFIG;
+  try {
+    const status = path === undefined ? undefined : statusOf(path);
+    // A local store is written to all the time.
+    return isLocal ? status?.identity : status && `${status.identity} ${status.modified}`;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Everything that `openDatastore` reads of either. */
+function keyOf(config: NetworkConfig, env: Environment): string {
+  const { datastoreType, datastorePath, etcd, kubernetes, policy, calicoApiGroup, qps, burst } = config;
+  return JSON.stringify([{ datastoreType, datastorePath, etcd, kubernetes, policy, calicoApiGroup, qps, burst }, decidingVariables(env)]);
+}
+
+/** In the order of their names: the same for two callers whose other variables differ, such as that of a trace. */
+export function decidingVariables(env: Environment): readonly (readonly [string, string | undefined])[] {
+  return Object.entries(env)
+    .filter(([name]) => DECIDING.test(name))
+    .sort(([one], [other]) => (one < other ? -1 : 1));
+}
