@@ -1,13 +1,13 @@
 /** The API client: one connection, requests one after the other, and for each one as many tries as are safe and bounded. */
 import type { Environment } from "../../cni/environment.ts";
-import { Secrets } from "../../log/secrets.ts";
 import { type ApiClient, ApiError, type ApiRequest } from "../api-client.ts";
 import type { ApiConfig } from "../config/api-config.ts";
 import { type KubernetesSettings, resolveApiConfig } from "../config/resolve.ts";
 import { isAbout } from "./asked-object.ts";
 import { type ClientLimits, DEFAULT_LIMITS, Patience, Slots, TokenBucket } from "./limits.ts";
 import { type FailedTry, isSafeToRepeat, mayHaveBeenDone, pauseBeforeRepeating } from "./repetition.ts";
-import { openSession, type Session } from "./session.ts";
+import type { Session } from "./session.ts";
+import { Sessions } from "./sessions.ts";
 import { foreignAnswerError, isJsonAnswer, statusError } from "./status-error.ts";
 import type { WireAnswer, WireRequest } from "./transport.ts";
 import { TransportError } from "./transport-error.ts";
@@ -47,17 +47,12 @@ class HttpApiClient implements ApiClient {
   readonly #limits: ClientLimits;
   readonly #slots: Slots;
   readonly #bucket: TokenBucket;
-  #config: ApiConfig;
-  /** What this client was told and must not tell, for ever: a server may repeat it late. */
-  readonly #secrets = new Secrets();
-  #session: Session | undefined;
-  #opening: Promise<Session> | undefined;
+  readonly #sessions: Sessions;
   readonly #patience: Patience;
-  #isClosed = false;
 
   constructor(config: ApiConfig, limits: ClientLimits) {
     this.server = config.server.url;
-    this.#config = config;
+    this.#sessions = new Sessions(config);
     this.#limits = limits;
     this.#slots = new Slots(limits.connections);
     this.#patience = new Patience(limits.patience, performance.now());
@@ -69,8 +64,7 @@ class HttpApiClient implements ApiClient {
   }
 
   close(): void {
-    this.#isClosed = true;
-    this.#session?.transport.close();
+    this.#sessions.close();
   }
 
   async #untilDone(request: ApiRequest): Promise<string> {
@@ -87,8 +81,8 @@ class HttpApiClient implements ApiClient {
       hasNewCredentials: false,
     };
     for (;;) {
-      if (this.#isClosed) throw this.#failure(request, course, new TransportError("not-connected", "the client is closed"));
-      const session = this.#session !== undefined && !isExpired(this.#session) ? this.#session : await this.#open(this.#session);
+      if (this.#sessions.isClosed) throw this.#failure(request, course, new TransportError("not-connected", "the client is closed"));
+      const session = await this.#sessions.current();
       const began = performance.now();
       const outcome = await this.#try(request, session, course);
       if (!(outcome instanceof TransportError) && isSuccess(outcome)) {
@@ -97,7 +91,7 @@ class HttpApiClient implements ApiClient {
       }
       if (!(outcome instanceof TransportError) && outcome.status === 401 && !course.hasNewCredentials) {
         course.hasNewCredentials = true;
-        await this.#renew(session);
+        await this.#sessions.renew(session);
         continue;
       }
       await this.#pause(request, course, outcome, began);
@@ -111,7 +105,7 @@ class HttpApiClient implements ApiClient {
     const now = performance.now();
     if (failed instanceof TransportError && failed.failure === "not-connected") course.refusedSince ??= now;
     const refusedFor = course.refusedSince === undefined ? 0 : now - course.refusedSince;
-    const pause = this.#isClosed
+    const pause = this.#sessions.isClosed
       ? undefined
       : pauseBeforeRepeating(request, failed, { failures: course.failures, refusedFor }, this.#limits);
     this.#patience.spend(now - began + (pause ?? 0), now);
@@ -137,34 +131,12 @@ class HttpApiClient implements ApiClient {
     }
   }
 
-  /** Reads the credentials again that the server refused, unless another request has seen to it. @throws TortieError */
-  async #renew(refused: Session): Promise<void> {
-    if (this.#session !== refused) return;
-    if (this.#opening === undefined) this.#config = this.#config.reload();
-    await this.#open(refused);
-  }
-
-  /** One new session for all that wait for one. @throws TortieError */
-  #open(former: Session | undefined): Promise<Session> {
-    this.#opening ??= openSession(this.#config, former)
-      .then((session) => {
-        this.#session = session;
-        this.#keepSecret(session);
-        if (this.#isClosed) session.transport.close();
-        return session;
-      })
-      .finally(() => {
-        this.#opening = undefined;
-      });
-    return this.#opening;
-  }
-
   #failure(request: ApiRequest, course: Course, failed: FailedTry): ApiError {
     const what = this.#nameOf(request);
     if (!(failed instanceof TransportError))
-      return statusError(what, this.#redacted(failed), course.isRepetition, this.#config.identity.description);
+      return statusError(what, this.#redacted(failed), course.isRepetition, this.#sessions.config.identity.description);
     const times = course.failures > 1 ? ` (tried ${course.failures} times)` : "";
-    const explanation = `${this.#secrets.redact(failed.message)}${times}`;
+    const explanation = `${this.#sessions.secrets.redact(failed.message)}${times}`;
     return new ApiError(`${what}: ${explanation}`, {
       isRepetition: course.isRepetition,
       explanation: `${what}: ${explanation}`,
@@ -172,15 +144,13 @@ class HttpApiClient implements ApiClient {
     });
   }
 
-  #keepSecret({ config, headers, certificate }: Session): void {
-    for (const [name, value] of headers) if (name === "Authorization") this.#secrets.addAuthorization(value);
-    this.#secrets.addKey(certificate?.key);
-    this.#secrets.addPasswordOf(config.proxy);
-  }
-
   /** So much of an answer as a message may repeat. */
   #redacted({ contentType, body, ...answer }: WireAnswer): WireAnswer {
-    return { ...answer, contentType: this.#secrets.redact(contentType), body: this.#secrets.redact(body.slice(0, MOST_OF_A_REFUSAL)) };
+    return {
+      ...answer,
+      contentType: this.#sessions.secrets.redact(contentType),
+      body: this.#sessions.secrets.redact(body.slice(0, MOST_OF_A_REFUSAL)),
+    };
   }
 
   #nameOf({ method, path }: ApiRequest): string {
@@ -195,10 +165,6 @@ function isPath(path: string): boolean {
 
 function isSuccess({ status }: WireAnswer): boolean {
   return status >= 200 && status < 300;
-}
-
-function isExpired({ expiresAt }: Session): boolean {
-  return expiresAt !== undefined && expiresAt <= Date.now();
 }
 
 function wireRequest(request: ApiRequest, { config, headers }: Session): WireRequest {

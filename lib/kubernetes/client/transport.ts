@@ -47,6 +47,7 @@ export class Transport {
   readonly #tls: TlsMaterial | undefined;
   readonly #session: Bun.FetchSession;
   readonly #underWay = new Set<AbortController>();
+  readonly #closing = new AbortController();
   /** Connections that were made and trusted. Without TLS, or without judging certificates, they are not seen. */
   #handshakes = 0;
   /** The server has answered, and nothing has failed since. */
@@ -95,6 +96,32 @@ export class Transport {
     }
   }
 
+  /**
+   * Sends a GET whose answer is read while it comes, without a limit of time; `close` ends it too.
+   *
+   * @param limitMs for the beginning of the answer, connecting included
+   * @throws TransportError
+   */
+  async stream(request: Pick<WireRequest, "target" | "headers">, signal: AbortSignal, limitMs: number): Promise<Response> {
+    const late = new AbortController();
+    const timer = setTimeout(() => late.abort("late"), limitMs);
+    const ended = AbortSignal.any([signal, late.signal, this.#closing.signal]);
+    const handshakes = this.#handshakes;
+    try {
+      return await this.#session.fetch(this.#root + request.target, {
+        headers: [...request.headers.map(([name, value]): [string, string] => [name, value]), ["Accept-Encoding", "identity"]],
+        redirect: "manual",
+        signal: ended,
+        // The runtime would end a connection that is silent for five minutes.
+        timeout: false,
+      });
+    } catch (error) {
+      throw await this.#failure(error, ended, this.#handshakes > handshakes, limitMs);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
   /** Ends the idle connections: the next exchange makes a new one. */
   disconnect(): void {
     this.#isProven = false;
@@ -105,6 +132,7 @@ export class Transport {
   close(): void {
     this.#isClosed = true;
     for (const abort of this.#underWay) abort.abort("closed");
+    this.#closing.abort("closed");
     this.disconnect();
   }
 

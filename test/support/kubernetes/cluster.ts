@@ -229,6 +229,11 @@ export class TestCluster implements AsyncDisposable {
     await this.startApiServer();
   }
 
+  /** etcd forgets its history: a watch cannot begin in the past then, once the API server has been restarted. */
+  compact(): Promise<void> {
+    return this.#servers.compact();
+  }
+
   /** SIGSTOP: connections are accepted by the kernel, and nothing answers. */
   freeze(): void {
     this.#servers.signalApiServer("SIGSTOP");

@@ -4,7 +4,7 @@
  */
 import { readFileSync } from "node:fs";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { createServer, request as forward, type Server } from "node:https";
+import { createServer, request as forward, type RequestOptions, type Server } from "node:https";
 import type { Socket } from "node:net";
 import { join } from "node:path";
 import type { TestCluster } from "./cluster.ts";
@@ -176,6 +176,7 @@ export class FaultProxy implements AsyncDisposable {
     }
     if (fault?.kind === "delay") await pause(fault.ms);
     if (fault?.kind === "before") await fault.action();
+    if (/[?&]watch=(true|1)(&|$)/.test(url) && fault?.kind !== "lose-answer") return this.#passOn(request, response, seen);
     try {
       const answer = await this.#ask(request, body, fault?.kind === "mix-up" ? fault.path : url);
       if (fault?.kind === "lose-answer") return void request.socket.destroy();
@@ -198,6 +199,35 @@ export class FaultProxy implements AsyncDisposable {
     return chosen;
   }
 
+  /** A watch: its events are passed on as they come, until either side ends it. */
+  #passOn(request: IncomingMessage, response: ServerResponse, seen: SeenRequest): void {
+    const outgoing = forward(this.#options(request, Buffer.alloc(0), seen.path), (answer) => {
+      seen.status = answer.statusCode;
+      response.writeHead(answer.statusCode ?? 0, { "content-type": answer.headers["content-type"] ?? "" });
+      response.flushHeaders();
+      answer.on("data", (chunk) => response.write(chunk));
+      answer.on("end", () => response.end());
+      answer.on("error", () => request.socket.destroy());
+      answer.on("aborted", () => request.socket.destroy());
+    });
+    outgoing.on("error", () => request.socket.destroy());
+    response.on("close", () => outgoing.destroy());
+    outgoing.end();
+  }
+
+  #options(request: IncomingMessage, body: Buffer, path: string): RequestOptions {
+    const { connection: _connection, "transfer-encoding": _encoding, ...headers } = request.headers;
+    return {
+      host: "127.0.0.1",
+      port: this.#cluster.port,
+      method: request.method,
+      path,
+      headers: { ...headers, "content-length": String(body.length) },
+      ca: readFileSync(this.#cluster.caPath),
+      agent: false,
+    };
+  }
+
   /** The same request to the real server, on a connection of its own. */
   #ask(
     request: IncomingMessage,
@@ -205,17 +235,7 @@ export class FaultProxy implements AsyncDisposable {
     path: string,
   ): Promise<{ status: number; headers: IncomingMessage["headers"]; body: Buffer }> {
     return new Promise((done, failed) => {
-      const { connection: _connection, "transfer-encoding": _encoding, ...headers } = request.headers;
-      const options = {
-        host: "127.0.0.1",
-        port: this.#cluster.port,
-        method: request.method,
-        path,
-        headers: { ...headers, "content-length": String(body.length) },
-        ca: readFileSync(this.#cluster.caPath),
-        agent: false,
-      };
-      const outgoing = forward(options, (answer) => {
+      const outgoing = forward(this.#options(request, body, path), (answer) => {
         bodyOf(answer).then((text) => done({ status: answer.statusCode ?? 0, headers: answer.headers, body: text }), failed);
       });
       outgoing.on("error", failed);

@@ -4,6 +4,7 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join, resolve } from "node:path";
 import type { AdminClient } from "./admin-client.ts";
+import { memberAt } from "./json.ts";
 import { endProcess, forgetPid, isRunning, pause, readPid, startProcess } from "./process.ts";
 
 const START_LIMIT_MS = 90_000;
@@ -117,6 +118,17 @@ export class Servers {
 
   async stopApiServer(): Promise<void> {
     await stop(this.#pidFile("apiserver"));
+  }
+
+  /** etcd forgets every state but the present one. */
+  async compact(): Promise<void> {
+    const ask = async (path: string, body: unknown): Promise<unknown> => {
+      const answer = await fetch(`http://127.0.0.1:${this.#ports.etcd}/v3/kv/${path}`, { method: "POST", body: JSON.stringify(body) });
+      if (!answer.ok) throw new Error(`etcd refused ${path}: ${await answer.text()}`);
+      return answer.json();
+    };
+    const revision = memberAt(await ask("range", { key: btoa("none") }), "header", "revision");
+    await ask("compaction", { revision, physical: true });
   }
 
   async stopAll(): Promise<void> {

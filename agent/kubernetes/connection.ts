@@ -1,0 +1,98 @@
+/**
+ * The agent's way to the API server for watches and for the generated clients: credentials and TLS of lib/kubernetes, answers that are
+ * read while they come, and as many requests at one time as are asked for. Repeating is left to who asks: caches list again,
+ * controllers run again.
+ */
+import type { HttpMethod } from "../../lib/kubernetes/api-client.ts";
+import type { Session } from "../../lib/kubernetes/client/session.ts";
+import { Sessions } from "../../lib/kubernetes/client/sessions.ts";
+import type { Exchanged } from "../../lib/kubernetes/client/transport.ts";
+import { TransportError } from "../../lib/kubernetes/client/transport-error.ts";
+import type { ApiConfig } from "../../lib/kubernetes/config/api-config.ts";
+
+/** For the beginning of an answer; the whole of it where it is no watch. */
+const LIMIT_MS = 15_000;
+
+export interface ApiCall {
+  readonly method: HttpMethod;
+  /** Path and query below the server's root. */
+  readonly path: string;
+  readonly body?: string | undefined;
+  readonly contentType?: string | undefined;
+}
+
+/** Told of each request when its answer is there, for metrics and health; status 0: no answer came. */
+export type OnAnswer = (call: ApiCall, status: number, milliseconds: number) => void;
+
+export class ApiConnection {
+  readonly server: string;
+  readonly #sessions: Sessions;
+  readonly #onAnswer: OnAnswer;
+
+  /** Nothing is connected before the first call. */
+  constructor(config: ApiConfig, onAnswer: OnAnswer = () => {}) {
+    this.server = config.server.url;
+    this.#sessions = new Sessions(config);
+    this.#onAnswer = onAnswer;
+  }
+
+  /**
+   * One request and its whole answer, whatever its status. Credentials that are refused are read once more, and the request repeated.
+   *
+   * @throws TransportError; TortieError `credentials-failed`
+   */
+  exchange(call: ApiCall, limitMs = LIMIT_MS): Promise<Exchanged> {
+    const { method, body, contentType } = call;
+    return this.#send(call, (session) =>
+      session.transport.exchange(
+        {
+          method,
+          target: session.config.server.basePath + call.path,
+          headers: body === undefined ? session.headers : [...session.headers, ["Content-Type", contentType ?? "application/json"]],
+          body,
+          isRepeatable: method === "GET",
+        },
+        limitMs,
+      ),
+    );
+  }
+
+  /** A GET whose answer is read while it comes; it ends with the signal or with `close`. @throws as `exchange` */
+  stream(path: string, signal: AbortSignal, limitMs = LIMIT_MS): Promise<Response> {
+    return this.#send({ method: "GET", path }, ({ transport, headers, config }) =>
+      transport.stream({ target: config.server.basePath + path, headers }, signal, limitMs),
+    );
+  }
+
+  /** Reads tokens and certificates again from where they came from; connections are kept where they would be made alike. */
+  async renewCredentials(): Promise<void> {
+    await this.#sessions.renew(await this.#sessions.current());
+  }
+
+  /** What must not appear in a message is taken out. */
+  redact(text: string): string {
+    return this.#sessions.secrets.redact(text);
+  }
+
+  /** Streams end, and so does whatever is asked later. */
+  close(): void {
+    this.#sessions.close();
+  }
+
+  async #send<T extends { readonly status: number }>(call: ApiCall, send: (session: Session) => Promise<T>): Promise<T> {
+    for (let isFirst = true; ; isFirst = false) {
+      if (this.#sessions.isClosed) throw new TransportError("not-connected", "the connection is closed");
+      const session = await this.#sessions.current();
+      const began = performance.now();
+      let status = 0;
+      try {
+        const answer = await send(session);
+        status = answer.status;
+        if (status !== 401 || !isFirst) return answer;
+      } finally {
+        this.#onAnswer(call, status, performance.now() - began);
+      }
+      await this.#sessions.renew(session);
+    }
+  }
+}

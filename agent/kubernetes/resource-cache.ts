@@ -1,0 +1,107 @@
+/**
+ * What consumers see of a watch: the objects of one selection as the API server has them, and how far that can be relied on. Values
+ * are what the consumer's `decode` makes of an object; they are replaced, never changed.
+ */
+
+/** For how long a cache that has lost its watch may still be used (A§11.7). */
+export const MOST_LOST_MS = 60_000;
+
+export interface CacheChange<T> {
+  /** "namespace/name", or "name" for what has no namespace. */
+  readonly key: string;
+  /** `undefined`: it is new. */
+  readonly before: T | undefined;
+  /** `undefined`: it is gone. */
+  readonly after: T | undefined;
+}
+
+/** How far a cache can be relied on; times are those of a clock that never jumps, in milliseconds. */
+export interface CacheState {
+  /** For messages: "pods of node a". */
+  readonly name: string;
+  /** A complete list has been received. */
+  readonly isSynced: boolean;
+  /** Since when changes are not being heard of; `undefined` while they are. */
+  readonly lostSince: number | undefined;
+  /** Since when changes are being heard of without a gap; `undefined` while they are not. */
+  readonly followedSince: number | undefined;
+  /** Why the last try to list or watch failed; `undefined` once one has succeeded. */
+  readonly problem: string | undefined;
+}
+
+export interface ResourceCache<T> {
+  readonly state: CacheState;
+  /** It is synced, and has not been without its watch for 60 s: what it says may be used instead of a request (A§11.7). */
+  readonly isUsable: boolean;
+  get(key: string): T | undefined;
+  list(): readonly T[];
+  /**
+   * Calls `listener` after each change, whether it came by the watch or by a new list.
+   *
+   * @returns what ends it
+   */
+  onChange(listener: (change: CacheChange<T>) => void): () => void;
+  /** Waits for the first complete list. @throws the signal's reason */
+  untilSynced(signal?: AbortSignal): Promise<void>;
+}
+
+interface Entry<T> {
+  /** `undefined`: the object cannot be read. */
+  readonly value: T | undefined;
+  readonly version: string;
+}
+
+/** The objects, and who is told of changes; what fills it is `ResourceWatcher`. */
+export class ResourceStore<T> {
+  readonly #entries = new Map<string, Entry<T>>();
+  readonly #listeners = new Set<(change: CacheChange<T>) => void>();
+  readonly #onError: (error: unknown) => void;
+
+  /** @param onError told of what a listener throws */
+  constructor(onError: (error: unknown) => void) {
+    this.#onError = onError;
+  }
+
+  get(key: string): T | undefined {
+    return this.#entries.get(key)?.value;
+  }
+
+  list(): readonly T[] {
+    return [...this.#entries.values()].map(({ value }) => value).filter((value) => value !== undefined);
+  }
+
+  onChange(listener: (change: CacheChange<T>) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** @param decode is called only for a version that is not known yet */
+  set(key: string, version: string, decode: () => T | undefined): void {
+    const before = this.#entries.get(key);
+    if (before?.version === version) return;
+    const value = decode();
+    this.#entries.set(key, { value, version });
+    this.#tell(key, before?.value, value);
+  }
+
+  delete(key: string): void {
+    const before = this.#entries.get(key);
+    if (this.#entries.delete(key)) this.#tell(key, before?.value, undefined);
+  }
+
+  /** Removes what a complete list did not have. */
+  keepOnly(keys: ReadonlySet<string>): void {
+    for (const key of [...this.#entries.keys()]) if (!keys.has(key)) this.delete(key);
+  }
+
+  #tell(key: string, before: T | undefined, after: T | undefined): void {
+    if (before === undefined && after === undefined) return;
+    for (const listener of this.#listeners) {
+      try {
+        listener({ key, before, after });
+      } catch (error) {
+        this.#onError(error);
+      }
+    }
+  }
+}

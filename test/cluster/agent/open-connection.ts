@@ -1,0 +1,14 @@
+/** The agent's connection to a cluster of tests, or to a fault proxy before one. */
+import { ApiConnection, type OnAnswer } from "../../../agent/kubernetes/connection.ts";
+import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
+import { resolveApiConfig } from "../../../lib/kubernetes/config/resolve.ts";
+import type { Identity } from "../../support/kubernetes/cluster.ts";
+
+interface Reachable {
+  kubeconfigFor(identity: Identity): Promise<string>;
+}
+
+export async function openConnection(reachable: Reachable, identity: Identity = "admin", onAnswer?: OnAnswer): Promise<ApiConnection> {
+  const kubernetes = { kubeconfig: await reachable.kubeconfigFor(identity) };
+  return new ApiConnection(resolveApiConfig(decodeNetworkConfig({ name: "net1", datastore_type: "kubernetes", kubernetes }), {}), onAnswer);
+}

@@ -1,0 +1,235 @@
+/** The watch of one collection against a server whose answers the test writes, on a clock that the test moves. */
+import type { CacheChange } from "../../../../agent/kubernetes/resource-cache.ts";
+import { ResourceWatcher, type Selection, WatchError, type WatchSource } from "../../../../agent/kubernetes/resource-watcher.ts";
+import { type Fields, field, isNumber, section } from "../../../../lib/json/decode.ts";
+import { FakeClock, settled } from "../../../support/fake-clock.ts";
+
+const SIZES: Selection<number> = {
+  name: "sizes",
+  path: "/apis/example.com/v1/sizes",
+  labelSelector: "of=me",
+  decode: (object) => field(section(object, "spec"), "size", isNumber),
+};
+
+const size = (name: string, version: number, value: unknown = version): Fields => ({
+  metadata: { name, resourceVersion: String(version) },
+  spec: { size: value },
+});
+
+const listOf = (version: number, items: readonly Fields[], next = "") =>
+  JSON.stringify({ metadata: { resourceVersion: String(version), ...(next && { continue: next }) }, items });
+
+/** A server that answers with what the test has put in line, and refuses when there is nothing. */
+class ScriptedSource implements WatchSource {
+  readonly asked: string[] = [];
+  readonly lists: (string | Error)[] = [];
+  readonly watches: (readonly string[] | Error)[] = [];
+  /** Ends the watch that is open. */
+  end: (error?: Error) => void = () => {};
+  /** Sends bytes over the watch that is open. */
+  send: (text: string | Uint8Array) => void = () => {};
+
+  async list(target: string): Promise<string> {
+    this.asked.push(target);
+    const answer = this.lists.shift() ?? new WatchError("no list", 503);
+    if (answer instanceof Error) throw answer;
+    return answer;
+  }
+
+  async watch(target: string, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
+    this.asked.push(target);
+    const answer = this.watches.shift() ?? new WatchError("no watch", 503);
+    if (answer instanceof Error) throw answer;
+    return new ReadableStream<Uint8Array>({
+      start: (controller) => {
+        const encoder = new TextEncoder();
+        this.send = (text) => controller.enqueue(typeof text === "string" ? encoder.encode(text) : text);
+        this.end = (error) => (error === undefined ? controller.close() : controller.error(error));
+        signal.addEventListener("abort", () => controller.error(new Error("aborted")));
+        for (const line of answer) this.send(`${line}\n`);
+      },
+    });
+  }
+}
+
+const event = (type: string, object: unknown) => JSON.stringify({ type, object });
+
+let clock: FakeClock;
+let source: ScriptedSource;
+let problems: string[];
+let changes: CacheChange<number>[];
+const watchers: ResourceWatcher<number>[] = [];
+
+function begin(selection: Selection<number> = SIZES, onSilence?: () => void): ResourceWatcher<number> {
+  const watcher = new ResourceWatcher(selection, source, {
+    clock,
+    onProblem: (problem) => problems.push(problem),
+    ...(onSilence && { onSilence }),
+  });
+  watcher.onChange((change) => changes.push(change));
+  watchers.push(watcher);
+  watcher.start();
+  return watcher;
+}
+
+beforeEach(() => {
+  clock = new FakeClock();
+  source = new ScriptedSource();
+  problems = [];
+  changes = [];
+});
+afterEach(() => Promise.all(watchers.splice(0).map((watcher) => watcher.stop())));
+
+describe("a watch", () => {
+  it("lists in pages from the server's memory, and goes on from the list's version", async () => {
+    source.lists.push(listOf(7, [size("a", 3)], "more"), listOf(7, [size("b", 5)]));
+    source.watches.push([]);
+    const watcher = begin();
+    await watcher.untilSynced();
+    await settled();
+    expect(watcher.list()).toEqual([3, 5]);
+    const selector = "/apis/example.com/v1/sizes?labelSelector=of%3Dme";
+    expect(source.asked).toEqual([
+      `${selector}&resourceVersion=0`,
+      `${selector}&resourceVersion=0&continue=more`,
+      `${selector}&watch=true&allowWatchBookmarks=true&timeoutSeconds=450&resourceVersion=7`,
+    ]);
+    expect(watcher.state).toEqual({ name: "sizes", isSynced: true, lostSince: undefined, followedSince: 0, problem: undefined });
+  });
+
+  it("takes events in pieces of any size, and many in one", async () => {
+    source.lists.push(listOf(1, []));
+    source.watches.push([]);
+    const watcher = begin();
+    await settled();
+    const text = `${event("ADDED", size("ä", 2))}\n${event("MODIFIED", size("ä", 3, 30))}\n${event("ADDED", size("b", 4))}\n`;
+    const bytes = Buffer.from(text);
+    for (let at = 0; at < bytes.length; at += 7) source.send(bytes.subarray(at, at + 7));
+    await settled();
+    expect([watcher.get("ä"), watcher.get("b")]).toEqual([30, 4]);
+    expect(changes.map(({ before, after }) => [before, after])).toEqual([
+      [undefined, 2],
+      [2, 30],
+      [undefined, 4],
+    ]);
+  });
+
+  it("continues after a bookmark where the bookmark says", async () => {
+    source.lists.push(listOf(1, [size("a", 1)]));
+    source.watches.push([event("BOOKMARK", { metadata: { resourceVersion: "90" } })], []);
+    begin();
+    await settled();
+    await clock.advance(5_000);
+    source.end();
+    await settled();
+    expect(source.asked.at(-1)).toContain("resourceVersion=90");
+    expect(clock.pauses).toEqual([]);
+  });
+
+  it("lists anew, consistently, when the server has forgotten its place, and tells of what went", async () => {
+    source.lists.push(listOf(1, [size("a", 1), size("b", 1)]));
+    source.watches.push([event("ERROR", { code: 410, message: "too old" })], []);
+    source.lists.push(listOf(9, [size("b", 1), size("c", 8)]));
+    const watcher = begin();
+    await clock.advance(1_000);
+    expect(watcher.list()).toEqual([1, 8]);
+    expect(changes.slice(2)).toEqual([
+      { key: "c", before: undefined, after: 8 },
+      { key: "a", before: 1, after: undefined },
+    ]);
+    expect(source.asked.filter((path) => !path.includes("watch"))[1]).toContain("limit=500");
+    expect(problems).toEqual([]);
+  });
+
+  it("asks again after pauses that grow to 10 s, and says a problem once", async () => {
+    begin();
+    await clock.advance(60_000);
+    expect(clock.pauses.slice(0, 8)).toEqual([200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]);
+    expect(problems).toEqual(["sizes: no list"]);
+  });
+
+  it("does not ask in a loop where watches end as soon as they begin", async () => {
+    source.lists.push(listOf(1, []));
+    source.watches.push([], [], []);
+    begin();
+    for (let round = 0; round < 3; round++) {
+      await settled();
+      source.end();
+      await clock.advance(1_000);
+    }
+    expect(clock.pauses.slice(0, 3)).toEqual([200, 400, 800]);
+  });
+
+  it("is usable for 60 s without its watch, and keeps what it has after that", async () => {
+    source.lists.push(listOf(1, [size("a", 1)]));
+    source.watches.push([]);
+    const watcher = begin();
+    expect(watcher.isUsable).toBe(false);
+    await clock.advance(100_000);
+    expect(watcher.isUsable).toBe(true);
+    source.end(new Error("cut"));
+    await clock.advance(59_000);
+    expect(watcher.isUsable).toBe(true);
+    expect(watcher.state.lostSince).toBe(100_000);
+    await clock.advance(1_000);
+    expect(watcher.isUsable).toBe(false);
+    expect(watcher.list()).toEqual([1]);
+  });
+
+  it("leaves out an object that it cannot read, names it, and has it again when it is mended", async () => {
+    source.lists.push(listOf(2, [size("bad", 1, "large"), size("good", 2)]));
+    source.watches.push([event("MODIFIED", size("bad", 3, 3))]);
+    const watcher = begin();
+    await settled();
+    expect(problems).toEqual(["sizes: bad cannot be read: size is missing or of the wrong type"]);
+    expect(watcher.list()).toEqual([3, 2]);
+  });
+
+  it("goes on when a listener fails", async () => {
+    source.lists.push(listOf(2, [size("a", 1), size("b", 2)]));
+    source.watches.push([]);
+    const watcher = begin();
+    watcher.onChange(() => {
+      throw new Error("mine");
+    });
+    await settled();
+    expect(watcher.list()).toEqual([1, 2]);
+    expect(problems).toEqual(["sizes: a listener failed: mine", "sizes: a listener failed: mine"]);
+  });
+
+  it("prepares the text of lists and events before numbers are lost", async () => {
+    const digits = "1801439850948198443";
+    const decode = (object: Fields) => Number(String(section(object, "spec").size).at(-1));
+    const prepare = (json: string) => json.replaceAll(/"size":(\d+)/g, '"size":"$1"');
+    source.lists.push(
+      `{"metadata":{"resourceVersion":"1"},"items":[{"metadata":{"name":"a","resourceVersion":"1"},"spec":{"size":${digits}}}]}`,
+    );
+    source.watches.push([event("ADDED", size("b", 2)).replace('"size":2', `"size":${digits}`)]);
+    const watcher = begin({ ...SIZES, decode, prepare });
+    await settled();
+    expect(watcher.list()).toEqual([3, 3]);
+  });
+
+  it("tells of a silent server when its heartbeat cannot be renewed, not when it is refused", async () => {
+    let silences = 0;
+    source.lists.push(listOf(1, []));
+    source.watches.push([]);
+    begin({ ...SIZES, heartbeatSeconds: 30 }, () => silences++);
+    await clock.advance(2_000);
+    expect(source.asked.at(-1)).toContain("timeoutSeconds=30");
+    source.watches.push(new WatchError("busy", 429), new Error("timeout"));
+    source.end();
+    await clock.advance(100);
+    expect(silences).toBe(0);
+    await clock.advance(1_000);
+    expect(silences).toBe(1);
+  });
+
+  it("ends while it waits for a list, a watch or a pause", async () => {
+    const watcher = begin();
+    await settled();
+    await watcher.stop();
+    expect(source.asked).toHaveLength(1);
+    await expect(watcher.untilSynced(AbortSignal.abort(new Error("enough")))).rejects.toThrow("enough");
+  });
+});
