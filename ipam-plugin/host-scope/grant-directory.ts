@@ -1,0 +1,86 @@
+/**
+ * The directory of one node's grant files, `<state>/ipam/v4/<address>` and `v6/<address>` (A§4.4), as the few system calls that the
+ * allocator makes on it. The allocator's correctness rests on two of them: link(2) fails with EEXIST when anybody has the name, and
+ * rename(2) is made under the lock.
+ */
+import { randomUUID } from "node:crypto";
+import { linkSync, readdirSync, renameSync, unlinkSync, writeFileSync } from "node:fs";
+import type { Family } from "../../lib/addresses/address.ts";
+import { systemErrorCode } from "../../lib/system/errno.ts";
+import { makeDirectories, readText } from "../../lib/system/files.ts";
+import { takeNodeLock } from "../node-lock.ts";
+
+/** Every method is one step that another process may come between. */
+export interface GrantDirectory {
+  list(family: Family): Promise<readonly string[]>;
+  /** @returns `undefined` when there is no such file any more */
+  read(family: Family, name: string): Promise<string | undefined>;
+  write(family: Family, name: string, text: string): Promise<void>;
+  /** @returns whether `to` is now another name of `from`; `false` when somebody has that name */
+  link(family: Family, from: string, to: string): Promise<boolean>;
+  /** Replaces `to`. @returns whether `from` was there */
+  rename(family: Family, from: string, to: string): Promise<boolean>;
+  /** Succeeds if there is none. */
+  remove(family: Family, name: string): Promise<void>;
+  /** Releases and confirmations of all processes of this node take turns; grants need no lock. */
+  lock(): Promise<Disposable>;
+  /** A name that no other process has, for a file that is being written. */
+  draftName(): string;
+}
+
+/** Holders make a handful of system calls, so a wait of this length means that one of them was stopped. */
+const LOCK_LIMIT_MS = 20_000;
+const DRAFT = ".new-";
+
+/** Time at which a draft was begun; `undefined` for any other file. */
+export function draftTime(name: string): number | undefined {
+  return name.startsWith(DRAFT) ? Number(name.slice(DRAFT.length).split("-", 1)[0]) : undefined;
+}
+
+/** @param root `<state>/ipam`; made when the first grant is written */
+export function openGrantDirectory(root: string): GrantDirectory {
+  const folder = (family: Family) => `${root}/v${family}`;
+  const path = (family: Family, name: string) => `${folder(family)}/${name}`;
+  return {
+    async list(family) {
+      return unlessMissing(() => readdirSync(folder(family))) ?? [];
+    },
+    async read(family, name) {
+      return unlessMissing(() => readText(path(family, name)));
+    },
+    async write(family, name, text) {
+      const write = () => writeFileSync(path(family, name), text, { mode: 0o600, flag: "wx" });
+      if (unlessMissing(() => [write()]) !== undefined) return;
+      makeDirectories(folder(family), 0o700);
+      write();
+    },
+    async link(family, from, to) {
+      try {
+        linkSync(path(family, from), path(family, to));
+        return true;
+      } catch (error) {
+        if (systemErrorCode(error) === "EEXIST") return false;
+        throw error;
+      }
+    },
+    async rename(family, from, to) {
+      return unlessMissing(() => [renameSync(path(family, from), path(family, to))]) !== undefined;
+    },
+    async remove(family, name) {
+      unlessMissing(() => unlinkSync(path(family, name)));
+    },
+    lock: () => takeNodeLock(`${root}/lock`, { limitMs: LOCK_LIMIT_MS, log: SILENT }),
+    draftName: () => `${DRAFT}${Date.now()}-${randomUUID()}`,
+  };
+}
+
+const SILENT = { writeNow: () => undefined };
+
+function unlessMissing<T>(work: () => T): T | undefined {
+  try {
+    return work();
+  } catch (error) {
+    if (systemErrorCode(error) === "ENOENT") return undefined;
+    throw error;
+  }
+}

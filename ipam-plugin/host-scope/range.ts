@@ -1,0 +1,74 @@
+/** Which addresses of a node's CIDR can be given, as offsets from the first usable one (A§4.1). Pure. */
+import { type Address, bitsOf, type Family, formatPrefix, maskPrefix, type Prefix, sizeOf } from "../../lib/addresses/address.ts";
+
+/** An IPv6 range with more host bits is used from its start only: a bitmap of all of it would have no end. */
+const MOST_IPV6_HOST_BITS = 16;
+/** A range of 2^31 addresses and more counts as one without room (A§4.1: /0 and /1). */
+const MOST_IPV4_HOST_BITS = 30;
+
+export interface HostRange {
+  readonly family: Family;
+  readonly cidr: Prefix;
+  /** How many addresses can be given: all but the network and the broadcast address. 0 for /31, /32, /127, /128, /0 and /1. */
+  readonly size: number;
+}
+
+/** @param prefix bits after its length are cut, as Go's ParseCIDR does (A§1.2) */
+export function hostRange(prefix: Prefix): HostRange {
+  const cidr = maskPrefix(prefix);
+  return { family: cidr.address.family, cidr, size: sizeFor(cidr) };
+}
+
+function sizeFor({ address: { family }, length }: Prefix): number {
+  const hostBits = bitsOf(family) - length;
+  if (length < 2 || hostBits < 2) return 0;
+  return 2 ** Math.min(hostBits, family === 4 ? MOST_IPV4_HOST_BITS : MOST_IPV6_HOST_BITS) - 2;
+}
+
+/** The address at `offset`; offset 0 is the one after the network address. */
+export function addressOf({ cidr, family }: HostRange, offset: number): Address {
+  return { family, value: cidr.address.value + 1n + BigInt(offset) };
+}
+
+/** @returns `undefined` for an address that the range never gives: of another CIDR, the network or the broadcast address */
+export function offsetOf({ cidr, family, size }: HostRange, address: Address): number | undefined {
+  if (address.family !== family) return undefined;
+  const offset = address.value - cidr.address.value - 1n;
+  return offset >= 0n && offset < BigInt(size) ? Number(offset) : undefined;
+}
+
+export function formatRange({ cidr }: Pick<HostRange, "cidr">): string {
+  return formatPrefix(cidr);
+}
+
+/** Offsets from `start` to before `end`. */
+export interface Interval {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** What the prefixes take of a range, in ascending order and without overlaps. */
+export function intervalsWithin(range: HostRange, prefixes: readonly Prefix[]): readonly Interval[] {
+  const clipped = prefixes.flatMap((prefix) => clip(range, prefix)).sort((one, other) => one.start - other.start);
+  const merged: Interval[] = [];
+  for (const interval of clipped) {
+    const last = merged.at(-1);
+    if (last === undefined || interval.start > last.end) merged.push(interval);
+    else merged[merged.length - 1] = { start: last.start, end: Math.max(last.end, interval.end) };
+  }
+  return merged;
+}
+
+/** The interval that an offset lies in. */
+export function intervalAt(intervals: readonly Interval[], offset: number): Interval | undefined {
+  return intervals.find(({ start, end }) => offset >= start && offset < end);
+}
+
+function clip({ cidr, family, size }: HostRange, prefix: Prefix): Interval[] {
+  if (prefix.address.family !== family) return [];
+  const first = maskPrefix(prefix).address.value - cidr.address.value - 1n;
+  const start = Number(first < 0n ? 0n : first);
+  const last = first + sizeOf(prefix);
+  const end = Number(last > BigInt(size) ? BigInt(size) : last);
+  return start < end ? [{ start, end }] : [];
+}
