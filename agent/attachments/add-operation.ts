@@ -15,6 +15,7 @@ import { serve } from "../../main-plugin/serve.ts";
 import { type EndpointRecord, isCommitted, type RecordedAddress } from "../endpoints/record/endpoint-record.ts";
 import { RecordingJournal } from "./add-journal.ts";
 import type { ServedCall } from "./call.ts";
+import { callText } from "./call-body.ts";
 import { removeAttachment } from "./del-operation.ts";
 import type { AttachmentRecords } from "./records.ts";
 import { inSandbox, type Sandbox } from "./sandbox.ts";
@@ -69,14 +70,14 @@ async function settledRecord(served: ServedCall, records: AttachmentRecords): Pr
   return undefined;
 }
 
-function newAttachment({ attachment, digest, configDigest, text, call }: ServedCall, sandbox: Sandbox) {
+function newAttachment({ attachment, digest, configDigest, body, call }: ServedCall, sandbox: Sandbox) {
   const { cniVersion } = call.request;
   return {
     attachment,
     netns: sandbox.recorded,
     podInterface: attachment.ifname,
     linkForm: "routed" as const,
-    request: { digest, cniVersion: cniVersion ?? "", configDigest, call: text },
+    request: { digest, cniVersion: cniVersion ?? "", configDigest, call: callText(body) },
   };
 }
 

@@ -20,7 +20,7 @@ const STATUS_OF: Partial<Readonly<Record<ErrorWord, number>>> = {
   "delegate-elsewhere": 421,
   "attachment-deleted": 409,
   "caller-gone": 499,
-  "deadline-exceeded": 504,
+  "agent-timeout": 504,
 };
 
 export function answerOf(printed: string | undefined, headers: Readonly<Record<string, string>>): Answer {

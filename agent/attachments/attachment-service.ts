@@ -12,20 +12,18 @@ import type { AttachmentLocks } from "../run-directory/attachment-locks.ts";
 import { addAttachment, type Outcome } from "./add-operation.ts";
 import { type Answer, answerOf, errorAnswer } from "./answer.ts";
 import { prepareCall, type ServedCall } from "./call.ts";
-import { decodeCallBody } from "./call-body.ts";
+import { decodeCallBody, environmentOf, parseCallBody, requestOf } from "./call-body.ts";
 import { removeAttachment } from "./del-operation.ts";
 import { collectAttachments } from "./gc-operation.ts";
 import type { AttachmentRecords } from "./records.ts";
 import { openSandbox, openSandboxToRemove } from "./sandbox.ts";
 import { AttachmentTurns, type TurnKind } from "./turns.ts";
 
-/** Who calls, and how long the answer is wanted. */
+/** Who calls. */
 export interface CallContext {
   readonly peer: { readonly pid: number };
-  /** Aborts when the caller's connection ends. */
+  /** Aborts when the caller wants no answer any more: its connection ended, or its time is over (A§2.8). */
   readonly signal: AbortSignal;
-  /** From now on; as the caller said (A§11.3, Tortie-Deadline-Ms). */
-  readonly deadlineMs?: number;
 }
 
 export interface AttachmentParts {
@@ -37,9 +35,6 @@ export interface AttachmentParts {
   readonly queuedDelete?: (attachment: Attachment) => Promise<void>;
 }
 
-/** The answer leaves before the caller's own limit (A§2.8). */
-const ANSWER_MARGIN_MS = 1_000;
-const LONGEST_MS = 110_000;
 const NEVER = new AbortController().signal;
 
 export class AttachmentService {
@@ -54,15 +49,13 @@ export class AttachmentService {
     this.#parts = parts;
   }
 
-  /** Never throws. @param text the body of the call */
-  async serve(verb: CniVerb, text: string, context: CallContext): Promise<Answer> {
+  /** Never throws. @param body of the call (A§11.3) */
+  async serve(verb: CniVerb, body: unknown, context: CallContext): Promise<Answer> {
     let served: ServedCall | undefined;
     try {
-      const call = prepareCall(verb, decodeCallBody(text), text, this.#parts.nodes);
+      const call = prepareCall(verb, decodeCallBody(body), this.#parts.nodes);
       served = call;
-      const { printed, endpointId } = await this.#logged(verb, call, () =>
-        inTime(context, (signal) => this.#route(verb, call, context, signal)),
-      );
+      const { printed, endpointId } = await this.#logged(verb, call, () => this.#route(verb, call, context));
       return answerOf(printed, endpointId === undefined ? {} : { [ENDPOINT_HEADER]: String(endpointId) });
     } catch (error) {
       return errorAnswer(error, served?.secrets);
@@ -79,9 +72,20 @@ export class AttachmentService {
       const text = record?.request?.call;
       if (record === undefined) return {};
       if (text === undefined) throw new TortieError("internal", `the record of endpoint ${record.id} has no call to make a DEL of`);
-      const served = prepareCall("del", decodeCallBody(text), text, this.#parts.nodes);
+      const served = prepareCall("del", parseCallBody(text), this.#parts.nodes);
       return this.#logged("del", served, () => this.#remove(served, 0));
     });
+  }
+
+  /** Whether there is a record of the attachment that this call is about, or an operation on it. */
+  isKnown(body: unknown): boolean {
+    try {
+      const { network, containerId, interfaceName: ifname } = requestOf(environmentOf("del", decodeCallBody(body)), decodeCallBody(body));
+      const attachment = { network, containerId, ifname };
+      return this.#underWay.has(attachmentKey(attachment)) || this.#parts.records.find(attachment) !== undefined;
+    } catch {
+      return false;
+    }
   }
 
   async #logged(verb: CniVerb, { log }: ServedCall, work: () => Promise<Outcome>): Promise<Outcome> {
@@ -100,7 +104,7 @@ export class AttachmentService {
     }
   }
 
-  async #route(verb: CniVerb, served: ServedCall, { peer }: CallContext, caller: AbortSignal): Promise<Outcome> {
+  async #route(verb: CniVerb, served: ServedCall, { peer, signal: caller }: CallContext): Promise<Outcome> {
     const { attachment, call, node, body } = served;
     switch (verb) {
       case "add":
@@ -177,17 +181,4 @@ export class AttachmentService {
 /** Equal ADDs are for the same sandbox too. */
 function sandboxDigest({ digest, body: { netns } }: ServedCall): string {
   return `${digest} ${netns.path} ${netns.dev} ${netns.ino}`;
-}
-
-/** @param work gets a signal that aborts when the caller is gone or its time is over */
-async function inTime<T>({ signal, deadlineMs }: CallContext, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
-  const limitMs = Math.min(LONGEST_MS, Math.max(0, (deadlineMs ?? Number.POSITIVE_INFINITY) - ANSWER_MARGIN_MS));
-  const limit = new AbortController();
-  const late = () => limit.abort(new TortieError("deadline-exceeded", `not done within the ${limitMs / 1000} s that the caller gave`));
-  const timer = setTimeout(late, limitMs);
-  try {
-    return await work(AbortSignal.any([signal, limit.signal]));
-  } finally {
-    clearTimeout(timer);
-  }
 }

@@ -30,9 +30,12 @@ export interface CallBody {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** @throws TortieError `call-invalid`, `protocol-unsupported` */
-export function decodeCallBody(text: string): CallBody {
-  const body = invalidUnless(() => parseObject(text));
+/**
+ * @param body JSON that was parsed; whatever checked it before, this is what decides
+ * @throws TortieError `call-invalid`, `protocol-unsupported`
+ */
+export function decodeCallBody(body: unknown): CallBody {
+  if (!isObject(body)) throw new TortieError("call-invalid", "the body of the call is no object");
   const protocol = invalidUnless(() => field(body, "protocol", isNumber));
   if (protocol !== PROTOCOL) {
     throw new TortieError("protocol-unsupported", `protocol ${protocol} is not spoken here, only ${PROTOCOL}`);
@@ -46,6 +49,17 @@ export function decodeCallBody(text: string): CallBody {
     stdin: field(body, "stdin", isText),
     env: optional(body, "env", mapOf(isText)).env ?? {},
   }));
+}
+
+/** @throws TortieError as `decodeCallBody` */
+export function parseCallBody(text: string): CallBody {
+  return decodeCallBody(invalidUnless(() => parseObject(text)));
+}
+
+/** As a record keeps it, for the DEL of its attachment: of the caller's environment only what decides something. */
+export function callText(body: CallBody): string {
+  const { fd: _, ...netns } = body.netns;
+  return JSON.stringify({ protocol: PROTOCOL, ...body, netns, env: Object.fromEntries(decidingVariables(body.env)) });
 }
 
 /** The caller's environment as the executable had it. An agent's own must not decide anything. */

@@ -12,8 +12,6 @@ import { type CallBody, digestOf, environmentOf, requestOf, sha256 } from "./cal
 
 export interface ServedCall {
   readonly body: CallBody;
-  /** Of the body, as it is recorded. */
-  readonly text: string;
   readonly digest: string;
   readonly configDigest: string;
   readonly attachment: Attachment;
@@ -24,7 +22,7 @@ export interface ServedCall {
 }
 
 /** @throws TortieError what an executable says of the same environment and standard input */
-export function prepareCall(verb: CniVerb, body: CallBody, text: string, nodes: Nodes): ServedCall {
+export function prepareCall(verb: CniVerb, body: CallBody, nodes: Nodes): ServedCall {
   const env = environmentOf(verb, body);
   const request = requestOf(env, body);
   const config = decodeNetworkConfig(request.netconf);
@@ -32,7 +30,6 @@ export function prepareCall(verb: CniVerb, body: CallBody, text: string, nodes: 
   const log = createLogger(config.log, request, { secrets });
   return {
     body,
-    text,
     digest: digestOf(body),
     configDigest: sha256(body.stdin),
     attachment: attachmentOf(request),

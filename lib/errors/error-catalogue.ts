@@ -166,7 +166,6 @@ export const ERROR_CATALOGUE = {
   },
   "call-invalid": { code: 4, next: "make the call as docs/api.md says; the message names the member" },
   "caller-gone": { code: 11, next: "call the operation again; what it had made was taken back" },
-  "deadline-exceeded": { code: 11, next: "find out in the agent's log what the operation waited for, then call it again" },
   "delegate-elsewhere": { code: 999, next: "nothing: the plugin does the call itself" },
   "netns-changed": { code: 999, next: "call ADD again with the path of the container's own network namespace" },
   "netns-unreachable": {

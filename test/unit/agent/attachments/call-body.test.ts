@@ -1,4 +1,4 @@
-import { type CallBody, decodeCallBody, digestOf, environmentOf, requestOf } from "../../../../agent/attachments/call-body.ts";
+import { type CallBody, callText, digestOf, environmentOf, parseCallBody, requestOf } from "../../../../agent/attachments/call-body.ts";
 
 const CALL = {
   protocol: 1,
@@ -13,7 +13,7 @@ const CALL = {
 };
 
 function decoded(changes: Record<string, unknown> = {}): CallBody {
-  return decodeCallBody(JSON.stringify({ ...CALL, ...changes }));
+  return parseCallBody(JSON.stringify({ ...CALL, ...changes }));
 }
 
 describe("The body of a call", () => {
@@ -34,7 +34,7 @@ describe("The body of a call", () => {
   });
 
   it("may leave out what its verb does not need", () => {
-    const body = decodeCallBody(JSON.stringify({ protocol: 1, plugin: "x", stdin: CALL.stdin, pluginDirs: ["/a", "/b"] }));
+    const body = parseCallBody(JSON.stringify({ protocol: 1, plugin: "x", stdin: CALL.stdin, pluginDirs: ["/a", "/b"] }));
     expect(body).toMatchObject({ containerId: "", netns: { path: "" }, path: "/a:/b", env: {} });
   });
 
@@ -54,7 +54,17 @@ describe("The body of a call", () => {
   });
 
   it("is refused when it is no JSON", () => {
-    expect(() => decodeCallBody("{")).toThrow(expect.objectContaining({ word: "call-invalid" }));
+    expect(() => parseCallBody("{")).toThrow(expect.objectContaining({ word: "call-invalid" }));
+  });
+
+  it("is kept with what decides something, and makes the same DEL again", () => {
+    const kept = parseCallBody(callText(decoded()));
+    expect(kept).toEqual({
+      ...decoded(),
+      netns: { path: "/run/netns/a", dev: "4", ino: "4026532281" },
+      env: { FELIX_INTERFACEPREFIX: "tap" },
+    });
+    expect(digestOf(kept)).toBe(digestOf(decoded()));
   });
 
   it("is validated as an executable validates its input", () => {

@@ -175,7 +175,7 @@ describe("A caller that goes away", () => {
     const add = line.call("add", "add");
     await settle();
     const { TortieError } = await import("../../../../lib/errors/errors.ts");
-    add.leave(new TortieError("deadline-exceeded", "not done within 1 s"));
-    await expect(add.answer).rejects.toMatchObject({ word: "deadline-exceeded" });
+    add.leave(new TortieError("agent-timeout", "not done within 1 s"));
+    await expect(add.answer).rejects.toMatchObject({ word: "agent-timeout" });
   });
 });
