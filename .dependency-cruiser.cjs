@@ -15,6 +15,7 @@ const TOP = [["lib"], ["dataplane", "ipam-plugin"], ["main-plugin", "doctor"], [
  * together, is imported by cmd/ alone.
  */
 const AGENT = [
+  ["clock"],
   ["run-directory", "journal", "kubernetes", "controllers", "metrics", "trace", "node", "api"],
   ["endpoints", "blocks", "node-cidr", "objects", "sweep", "restore", "forward", "direct-records", "delete-queue"],
   ["attachments", "ipam-service", "health"],
