@@ -173,5 +173,13 @@ export const ERROR_CATALOGUE = {
     next: "mount the directory of the network namespaces into the agent's container, or let the agent see the processes of the host",
   },
   "protocol-unsupported": { code: 999, next: "run the plugin and the agent of one version; until then the plugin works without the agent" },
+  "endpoint-ids-exhausted": { code: 11, next: "raise --max-endpoints of tortie-node, or remove containers that are not needed" },
+  "endpoint-name-invalid": {
+    code: 4,
+    next: "name it by local, container-id, attachment, pod-name, ipv4 or ipv6; docs/api.md has the forms",
+  },
+  "endpoint-unknown": { code: 3, next: "list what there is with: tortiectl node endpoints" },
+  "endpoint-ambiguous": { code: 4, next: "name one of the endpoints that the message lists by its attachment or its number" },
+  "endpoint-removed": { code: 11, next: "call the operation again; the endpoint is being removed" },
   internal: { code: 999, next: "this is a defect of tortie: please report it with the log of this operation" },
 } as const satisfies Readonly<Record<string, Entry>>;
