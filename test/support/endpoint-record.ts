@@ -6,7 +6,7 @@ export function recordOf(id: number, changes: Partial<EndpointRecord> = {}): End
   return {
     id,
     phase: "ready",
-    attachment: { network: "net1", containerId: `cid${id}`, interfaceName: "eth0" },
+    attachment: { network: "net1", containerId: `cid${id}`, ifname: "eth0" },
     netns: { path: `/run/netns/pod${id}` },
     bootId: "boot-1",
     podInterface: "eth0",

@@ -6,10 +6,16 @@
  */
 import type { DesiredState } from "../../../dataplane/desired-state.ts";
 import type { JsonObject, JsonValue } from "../../../lib/json/value.ts";
-import type { AttachmentId } from "../../run-directory/attachment-key.ts";
 
 /** Written by this version. A record with another number is not understood, and kept aside (A§7.3 step 3). */
 export const RECORD_FORMAT = 1;
+
+/** What CNI adds and deletes. Two attachments are the same when all three are. */
+export interface Attachment {
+  readonly network: string;
+  readonly containerId: string;
+  readonly ifname: string;
+}
 
 /**
  * `creating`: nothing but the record is there. `adding:<step>`: that step and those before it may have had effects. `ready`: committed.
@@ -78,7 +84,7 @@ export interface RecordedObject {
 export interface EndpointRecord {
   readonly id: number;
   readonly phase: Phase;
-  readonly attachment: AttachmentId;
+  readonly attachment: Attachment;
   /** `<namespace>/<pod>`; absent for a plain container. */
   readonly pod?: string;
   readonly podUID?: string;
@@ -97,8 +103,6 @@ export interface EndpointRecord {
   readonly desired?: DesiredState;
 
   readonly request?: RecordedRequest;
-  /** What a removal without a runtime needs: the call that made the attachment, as the agent got it. */
-  readonly call?: JsonValue;
   /** The printed CNI result, byte for byte. */
   readonly result?: string;
 
@@ -115,6 +119,11 @@ export interface EndpointRecord {
 
   /** Members of the file that this version does not know: they are written back as they came. */
   readonly others?: JsonObject;
+}
+
+/** Key of an attachment in maps, and in a request's path (A§2.2): no part but the last can hold a ":". */
+export function attachmentKey({ network, containerId, ifname }: Attachment): string {
+  return `${network}:${containerId}:${ifname}`;
 }
 
 export function isCommitted({ phase }: Pick<EndpointRecord, "phase">): boolean {

@@ -4,9 +4,9 @@ import { type Fields, field, isNumber, isObject, isText, listOf, oneOf, optional
 import { parseJson } from "../../../lib/json/parse.ts";
 import { stringifyJson, type Writable } from "../../../lib/json/stringify.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../../lib/json/value.ts";
-import type { AttachmentId } from "../../run-directory/attachment-key.ts";
 import {
   ADD_STEPS,
+  type Attachment,
   DELETE_STEPS,
   type EndpointRecord,
   type Phase,
@@ -21,7 +21,7 @@ import {
 /** Every member that this version writes; the others are `others`. */
 const KNOWN: ReadonlySet<string> = new Set([
   ...["format", "id", "phase", "attachment", "pod", "podUID", "netns", "bootId"],
-  ...["hostInterface", "podInterface", "podMac", "hostMac", "linkForm", "linkKind", "addresses", "desired", "request", "call", "result"],
+  ...["hostInterface", "podInterface", "podMac", "hostMac", "linkForm", "linkKind", "addresses", "desired", "request", "result"],
   ...["labels", "identity", "object", "traceparent", "createdAt", "updatedAt", "committedAt"],
 ]);
 
@@ -69,7 +69,6 @@ export function decodeRecord(text: string): EndpointRecord {
     addresses: field(stored, "addresses", listOf(isObject)).map(decodeAddress),
     ...part(stored, "desired", decodeDesiredState),
     ...part(stored, "request", decodeRequest),
-    ...opaque(stored, "call"),
     ...optional(stored, "result", isText),
     ...opaque(stored, "labels"),
     ...opaque(stored, "identity"),
@@ -82,11 +81,11 @@ export function decodeRecord(text: string): EndpointRecord {
   };
 }
 
-function decodeAttachment(stored: Fields): AttachmentId {
+function decodeAttachment(stored: Fields): Attachment {
   return {
     network: field(stored, "network", isText),
     containerId: field(stored, "containerId", isText),
-    interfaceName: field(stored, "interfaceName", isText),
+    ifname: field(stored, "ifname", isText),
   };
 }
 
