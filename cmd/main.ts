@@ -1,6 +1,6 @@
 /**
  * Picks the role from the base name this file was called by (C§0.1, I§1.1). Hard links and symlinks both work, because it is the
- * caller's argv[0] that counts and not the resolved file. The process ends as soon as its one call is served.
+ * caller's argv[0] that counts and not the resolved file. A plugin's process ends as soon as its one call is served.
  */
 import { exitNow } from "../lib/system/exit.ts";
 
@@ -25,7 +25,14 @@ switch (role) {
     process.exit(await tortiectl(argv));
     break;
   }
+  case "tortie-node": {
+    const { tortieNode } = await import("./tortie-node.ts");
+    process.exit(await tortieNode(argv, process.env));
+    break;
+  }
   default:
-    process.stderr.write(`${role}: this executable answers to the names tortie, tortie-ipam, tortiectl, calico and calico-ipam\n`);
+    process.stderr.write(
+      `${role}: this executable answers to the names tortie, tortie-ipam, tortie-node, tortiectl, calico and calico-ipam\n`,
+    );
     process.exit(2);
 }

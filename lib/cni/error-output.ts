@@ -1,5 +1,5 @@
 /** What a failed call prints on standard output: `{code, msg, details?}` (C§10). */
-import { ForeignCniError, messageOf, TortieError } from "../errors/errors.ts";
+import { type ErrorWord, ForeignCniError, messageOf, TortieError } from "../errors/errors.ts";
 import { stringifyJson } from "../json/stringify.ts";
 import { escapeControlsInLines } from "../log/format.ts";
 import { Secrets } from "../log/secrets.ts";
@@ -14,20 +14,35 @@ import { Secrets } from "../log/secrets.ts";
  * An error that happened while another one was being undone is told after that other one, which came first.
  */
 export function renderError(error: unknown, secrets = new Secrets()): string {
-  const [first, ...later] = unfold(error);
-  const { code, msg, details } = describe(first);
-  const parts = [details, ...later.map((each) => `while undoing: ${messageOf(each)}`)].filter((part) => part !== undefined && part !== "");
-  const all = parts.length > 0 ? escapeControlsInLines(secrets.redact(parts.join("; "))) : undefined;
-  return stringifyJson({ code, msg: secrets.redact(msg), details: all }, 4);
+  const { code, msg, details } = describeError(error, secrets);
+  return stringifyJson({ code, msg, details }, 4);
 }
 
-function describe(error: unknown): { code: number; msg: string; details: string | undefined } {
-  if (error instanceof ForeignCniError) return { code: error.code, msg: error.message, details: error.details };
+export interface DescribedError {
+  readonly code: number;
+  readonly msg: string;
+  readonly details: string | undefined;
+  /** `undefined` for what another plugin said. */
+  readonly word: ErrorWord | undefined;
+}
+
+/** What `renderError` prints, before it is text. */
+export function describeError(error: unknown, secrets = new Secrets()): DescribedError {
+  const [first, ...later] = unfold(error);
+  const { code, msg, details, word } = describe(first);
+  const parts = [details, ...later.map((each) => `while undoing: ${messageOf(each)}`)].filter((part) => part !== undefined && part !== "");
+  const all = parts.length > 0 ? escapeControlsInLines(secrets.redact(parts.join("; "))) : undefined;
+  return { code, msg: secrets.redact(msg), details: all, word };
+}
+
+function describe(error: unknown): DescribedError {
+  if (error instanceof ForeignCniError) return { code: error.code, msg: error.message, details: error.details, word: undefined };
   const ours = error instanceof TortieError ? error : new TortieError("internal", messageOf(error));
   const hint = `${ours.word}: ${ours.next}`;
   return {
     code: ours.code,
     msg: escapeControlsInLines(ours.message),
+    word: ours.word,
     details: ours.details === undefined ? hint : `${ours.details}; ${hint}`,
   };
 }

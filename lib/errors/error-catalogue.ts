@@ -181,5 +181,13 @@ export const ERROR_CATALOGUE = {
   "endpoint-unknown": { code: 3, next: "list what there is with: tortiectl node endpoints" },
   "endpoint-ambiguous": { code: 4, next: "name one of the endpoints that the message lists by its attachment or its number" },
   "endpoint-removed": { code: 11, next: "call the operation again; the endpoint is being removed" },
+  "agent-running": { code: 999, next: "stop the agent that the message names, or give this one another --run-dir" },
+  "agent-busy": { code: 11, next: "call the operation again after the time that the answer names" },
+  "agent-starting": { code: 11, next: "call the operation again; tortiectl node status says what the agent waits for" },
+  "agent-stopping": { code: 11, next: "call the operation again: the agent was asked to end, and the next one serves it" },
+  "request-invalid": { code: 4, next: "correct the request; GET /v1/openapi.json describes every operation" },
+  "request-too-large": { code: 4, next: "send at most 1 MiB" },
+  "operation-unknown": { code: 4, next: "GET /v1/openapi.json lists the operations" },
+  "access-denied": { code: 4, next: "call as root; members of the socket's group may only read" },
   internal: { code: 999, next: "this is a defect of tortie: please report it with the log of this operation" },
 } as const satisfies Readonly<Record<string, Entry>>;

@@ -9,6 +9,7 @@ import { messageOf, TortieError } from "../errors/errors.ts";
 
 const SYMBOLS = {
   socket: { args: ["i32", "i32", "i32"], returns: "i32" },
+  getsockopt: { args: ["i32", "i32", "i32", "ptr", "ptr"], returns: "i32" },
   setsockopt: { args: ["i32", "i32", "i32", "ptr", "u32"], returns: "i32" },
   bind: { args: ["i32", "ptr", "u32"], returns: "i32" },
   // ssize_t cut to 32 bits: no buffer of ours comes near 2 GiB, and -1 stays -1.

@@ -116,13 +116,18 @@ export class Node implements AsyncDisposable {
 
   /** Runs a command in the host's network namespace, or in that of `pod`, with a mount namespace of its own. */
   async run(argv: readonly string[], options: RunOptions = {}, pod?: Pod): Promise<RunResult> {
+    return execute(this.commandLine(argv, options, pod), options);
+  }
+
+  /** What `run` executes; each program in it replaces the one before, so that the process is the command's in the end. */
+  commandLine(argv: readonly string[], options: Pick<RunOptions, "binds" | "env"> = {}, pod?: Pod): readonly string[] {
     const binds = Object.entries({ ...this.#binds, ...options.binds }).flatMap(([target, source]) => [
       source.startsWith("/") ? source : join(this.dir, source),
       target,
     ]);
     const environment = options.env === undefined ? [] : ["-i", ...Object.entries(options.env).map(([key, value]) => `${key}=${value}`)];
     const mounts = binds.length === 0 ? [] : ["/bin/sh", "-c", BIND_SCRIPT, "binds", String(binds.length), ...binds];
-    return execute([IP, "netns", "exec", pod?.name ?? this.name, ...mounts, "/usr/bin/env", ...environment, ...argv], options);
+    return [IP, "netns", "exec", pod?.name ?? this.name, ...mounts, "/usr/bin/env", ...environment, ...argv];
   }
 
   /** Calls a plugin as a runtime does, with nothing but CNI_* in its environment. */

@@ -8,7 +8,9 @@ const VERSION_LINE = /^\d+\.\d+\.\d+\n$/;
 
 describe("The executables", () => {
   it("are hard links to one file", () => {
-    const inodes = ["tortie", "tortie-ipam", "tortiectl", "calico", "calico-ipam"].map((name) => statSync(join(BIN_DIR, name)).ino);
+    const inodes = ["tortie", "tortie-ipam", "tortie-node", "tortiectl", "calico", "calico-ipam"].map(
+      (name) => statSync(join(BIN_DIR, name)).ino,
+    );
     expect(new Set(inodes).size).toBe(1);
   });
 

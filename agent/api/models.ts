@@ -1,0 +1,62 @@
+/** Models that more than one operation has (A§2.4, A§2.6), and those of configuration and health. */
+import { model, ref, type Static, Type, words } from "./model.ts";
+
+export const ErrorObject = model("Error", "What failed (A§2.6). `msg` and `details` go to the CNI error unchanged.", {
+  cniVersion: Type.Optional(Type.String()),
+  code: Type.Integer({ description: "Number of the CNI specification" }),
+  word: Type.Optional(Type.String({ description: "Stable word of docs/errors.md; absent where another plugin failed" })),
+  msg: Type.String(),
+  details: Type.Optional(Type.String()),
+  "retry-after-ms": Type.Optional(Type.Integer({ minimum: 0 })),
+});
+export type ErrorObject = Static<typeof ErrorObject>;
+
+const FamilyAddressing = model("NodeAddressingElement", "One family of this node's range; absent where it is off.", {
+  enabled: Type.Boolean(),
+  ip: Type.Optional(Type.String({ description: "Router address" })),
+  "alloc-range": Type.Optional(Type.String()),
+  "address-type": Type.Optional(Type.String()),
+  source: Type.Optional(Type.String({ description: "Where the range comes from: flag, spec, annotation or automatic" })),
+});
+
+export const NodeAddressing = model("NodeAddressing", "The ranges of this node.", {
+  ipv4: Type.Optional(ref(FamilyAddressing)),
+  ipv6: Type.Optional(ref(FamilyAddressing)),
+});
+export type NodeAddressing = Static<typeof NodeAddressing>;
+
+export const DaemonConfiguration = model("DaemonConfiguration", "How this agent runs.", {
+  spec: Type.Object({ options: Type.Record(Type.String(), Type.String()) }),
+  status: Type.Object({
+    version: Type.String(),
+    phase: words("starting", "local", "ready", "stopped"),
+    "node-name": Type.String(),
+    "ipam-mode": words("blocks", "host-scope"),
+    datapathMode: words("veth", "ipvlan"),
+    datastore: words("local", "kubernetes", "etcdv3"),
+    deviceMTU: Type.Integer(),
+    "run-dir": Type.String(),
+    "boot-id": Type.String(),
+    addressing: Type.Optional(ref(NodeAddressing)),
+  }),
+});
+export type DaemonConfiguration = Static<typeof DaemonConfiguration>;
+
+export const HealthCheck = model("HealthCheck", "One thing that was looked at.", {
+  name: Type.String(),
+  state: words("ok", "warning", "failure", "disabled"),
+  message: Type.String(),
+  since: Type.String({ description: "RFC 3339" }),
+  next: Type.Optional(Type.String({ description: "What to do" })),
+});
+
+export const StatusResponse = model("StatusResponse", "All checks, waits and findings (A§8.3).", {
+  phase: words("starting", "local", "ready", "stopped"),
+  state: words("ok", "warning", "failure"),
+  ready: Type.Boolean(),
+  live: Type.Boolean(),
+  checks: Type.Array(ref(HealthCheck)),
+  waits: Type.Array(Type.Object({ what: Type.String(), since: Type.String() })),
+  findings: Type.Array(Type.String()),
+});
+export type StatusResponse = Static<typeof StatusResponse>;

@@ -1,0 +1,235 @@
+/**
+ * The options of `tortie-node`: one table, from which the flags, the variables, the JSON Schema of the file and the page for users come
+ * (A§1.1, A§2.1, A§4.2). Names are those of the contract and of the network configuration's keys.
+ */
+
+interface Common {
+  readonly description: string;
+  /** Heading in the help and on the page. */
+  readonly group: "Process" | "Datastore" | "Addresses" | "Endpoints" | "Cluster";
+}
+
+export interface TextOption extends Common {
+  readonly type: "string";
+  readonly default?: string;
+  readonly choices?: readonly string[];
+  /** A regular expression for the whole value. */
+  readonly pattern?: string;
+}
+
+export interface IntegerOption extends Common {
+  readonly type: "integer";
+  readonly default: number;
+  readonly minimum: number;
+  readonly maximum: number;
+}
+
+export interface BooleanOption extends Common {
+  readonly type: "boolean";
+  readonly default: boolean;
+}
+
+export type OptionEntry = TextOption | IntegerOption | BooleanOption;
+
+const ABSOLUTE = "^/.*";
+const LARGEST = 2 ** 31 - 1;
+
+export const OPTION_TABLE = {
+  "run-dir": {
+    group: "Process",
+    type: "string",
+    default: "/run/tortie",
+    pattern: ABSOLUTE,
+    description: "Directory of the socket, the state and the queues",
+  },
+  "socket-group": { group: "Process", type: "string", default: "tortie", description: "Group whose members may read over the API" },
+  "log-level": {
+    group: "Process",
+    type: "string",
+    default: "info",
+    choices: ["debug", "info", "error"],
+    description: "Least important lines that are logged",
+  },
+  "log-file": { group: "Process", type: "string", pattern: ABSOLUTE, description: "File that gets the log besides standard error" },
+  "health-port": {
+    group: "Process",
+    type: "integer",
+    default: 9879,
+    minimum: 0,
+    maximum: 65535,
+    description: "TCP port of /livez, /readyz, /healthz and /metrics on 127.0.0.1; 0 turns it off",
+  },
+  "node-name": {
+    group: "Cluster",
+    type: "string",
+    description: "Name of this node; default: the variable K8S_NODE_NAME, else the nodename file, else the host's name",
+  },
+  "datastore-type": {
+    group: "Datastore",
+    type: "string",
+    choices: ["local", "kubernetes", "etcdv3"],
+    description: "As the key datastore_type",
+  },
+  "datastore-path": {
+    group: "Datastore",
+    type: "string",
+    pattern: ABSOLUTE,
+    description: "As the key datastore_path: the file of the local datastore",
+  },
+  kubeconfig: { group: "Datastore", type: "string", description: "As the key kubernetes.kubeconfig" },
+  ipam: {
+    group: "Addresses",
+    type: "string",
+    default: "blocks",
+    choices: ["blocks", "host-scope"],
+    description: "Where addresses come from when the network configuration names no IPAM plugin",
+  },
+  "enable-ipv4": { group: "Addresses", type: "boolean", default: true, description: "Addresses of IPv4 from this node's range" },
+  "enable-ipv6": { group: "Addresses", type: "boolean", default: true, description: "Addresses of IPv6 from this node's range" },
+  "ipv4-range": { group: "Addresses", type: "string", default: "auto", description: "IPv4 range of this node: a CIDR, auto, or auto-host" },
+  "ipv6-range": { group: "Addresses", type: "string", default: "auto", description: "IPv6 range of this node: a CIDR, auto, or auto-host" },
+  "ipv6-cluster-alloc-cidr": {
+    group: "Addresses",
+    type: "string",
+    default: "f00d::/64",
+    description: "The /64 that automatic IPv6 ranges come from",
+  },
+  "ipv4-node": { group: "Addresses", type: "string", default: "auto", description: "This node's own IPv4 address" },
+  "ipv6-node": { group: "Addresses", type: "string", default: "auto", description: "This node's own IPv6 address" },
+  "require-ipv4-pod-cidr": {
+    group: "Addresses",
+    type: "boolean",
+    default: false,
+    description: "The node object must bring the IPv4 range",
+  },
+  "require-ipv6-pod-cidr": {
+    group: "Addresses",
+    type: "boolean",
+    default: false,
+    description: "The node object must bring the IPv6 range",
+  },
+  "ipam-strategy": {
+    group: "Addresses",
+    type: "string",
+    default: "random",
+    choices: ["random", "contiguous", "next"],
+    description: "Which free address of the node's range comes next",
+  },
+  "ipam-cooldown": {
+    group: "Addresses",
+    type: "integer",
+    default: 30,
+    minimum: 0,
+    maximum: 86_400,
+    description: "Seconds in which a released address of the node's range is given out only when nothing else is free",
+  },
+  "node-wait": {
+    group: "Cluster",
+    type: "integer",
+    default: 600,
+    minimum: 0,
+    maximum: LARGEST,
+    description: "Seconds of waiting for the node object after which the agent counts as not ready",
+  },
+  "node-wait-fatal": {
+    group: "Cluster",
+    type: "boolean",
+    default: false,
+    description: "The process ends after node-wait instead of waiting on",
+  },
+  "annotate-k8s-node": {
+    group: "Cluster",
+    type: "boolean",
+    default: true,
+    description: "Write the ranges to the node object's annotations",
+  },
+  "read-cilium-annotations": {
+    group: "Cluster",
+    type: "boolean",
+    default: false,
+    description: "Read Cilium's range annotations after ours",
+  },
+  "endpoint-objects": { group: "Cluster", type: "boolean", default: false, description: "Write a TortieEndpoint object for each pod" },
+  "object-qps": {
+    group: "Cluster",
+    type: "integer",
+    default: 5,
+    minimum: 1,
+    maximum: 1000,
+    description: "Requests a second for endpoint objects, with a burst of four times as many",
+  },
+  "max-controller-interval": {
+    group: "Cluster",
+    type: "integer",
+    default: 0,
+    minimum: 0,
+    maximum: LARGEST,
+    description: "Seconds that cap the pause of every controller; 0 is no cap",
+  },
+  "max-endpoints": { group: "Endpoints", type: "integer", default: 4095, minimum: 1, maximum: 65535, description: "Highest endpoint id" },
+  "link-form": {
+    group: "Endpoints",
+    type: "string",
+    default: "routed",
+    choices: ["routed", "endpoint"],
+    description: "How the links of attachments are set up",
+  },
+  "datapath-mode": { group: "Endpoints", type: "string", default: "veth", choices: ["veth", "ipvlan"], description: "Kind of the links" },
+  mtu: {
+    group: "Endpoints",
+    type: "integer",
+    default: 0,
+    minimum: 0,
+    maximum: 65520,
+    description: "MTU of links where the network configuration says none; 0 is automatic",
+  },
+  "gro-max-size": {
+    group: "Endpoints",
+    type: "integer",
+    default: 0,
+    minimum: 0,
+    maximum: 524_280,
+    description: "Largest GRO packet of links; 0 leaves the kernel's",
+  },
+  "gso-max-size": {
+    group: "Endpoints",
+    type: "integer",
+    default: 0,
+    minimum: 0,
+    maximum: 524_280,
+    description: "Largest GSO packet of links; 0 leaves the kernel's",
+  },
+  "conflist-source": {
+    group: "Process",
+    type: "string",
+    pattern: ABSOLUTE,
+    description: "Network configuration list that is put in place when the agent is ready",
+  },
+  "conflist-target": { group: "Process", type: "string", pattern: ABSOLUTE, description: "Where it is put, by rename; never removed" },
+} as const satisfies Readonly<Record<string, OptionEntry>>;
+
+export type OptionName = keyof typeof OPTION_TABLE;
+export const OPTION_NAMES = Object.keys(OPTION_TABLE) as readonly OptionName[];
+
+type ValueOf<O> = O extends { readonly type: "integer" }
+  ? number
+  : O extends { readonly type: "boolean" }
+    ? boolean
+    : O extends { readonly choices: readonly (infer C)[]; readonly default: string }
+      ? C
+      : O extends { readonly choices: readonly (infer C)[] }
+        ? C | undefined
+        : O extends { readonly default: string }
+          ? string
+          : string | undefined;
+
+/** The options of one agent, by their names on the command line. */
+export type AgentOptions = { readonly [K in OptionName]: ValueOf<(typeof OPTION_TABLE)[K]> };
+
+/** Whole seconds to milliseconds, where an option counts seconds. */
+export const SECOND_MS = 1000;
+
+/** TORTIE_RUN_DIR for run-dir. */
+export function variableOf(name: string): string {
+  return `TORTIE_${name.toUpperCase().replaceAll("-", "_")}`;
+}

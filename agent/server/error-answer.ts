@@ -1,0 +1,44 @@
+/** Errors as the API answers them (A§2.6): a status, and the object that a plugin may copy to its standard output. */
+import { describeError } from "../../lib/cni/error-output.ts";
+import { type ErrorWord, TortieError } from "../../lib/errors/errors.ts";
+import type { ErrorObject } from "../api/models.ts";
+
+/** Words whose status is not 500. */
+const STATUS: Partial<Readonly<Record<ErrorWord, number>>> = {
+  "protocol-unsupported": 400,
+  "request-invalid": 400,
+  "environment-invalid": 400,
+  "environment-missing": 400,
+  "access-denied": 403,
+  "operation-unknown": 404,
+  "request-too-large": 413,
+  "agent-busy": 503,
+  "agent-starting": 503,
+  "agent-stopping": 503,
+};
+
+/** Called again after so long, what a 503 refuses may succeed. */
+const RETRY_AFTER_MS = 500;
+
+export interface ErrorAnswer {
+  readonly status: number;
+  readonly body: ErrorObject;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+export function errorAnswer(error: unknown): ErrorAnswer {
+  const { code, msg, details, word } = describeError(error);
+  const status = (error instanceof TortieError ? STATUS[error.word] : undefined) ?? 500;
+  const retry = status === 503 || status === 429 ? RETRY_AFTER_MS : undefined;
+  return {
+    status,
+    body: {
+      code,
+      ...(word === undefined ? {} : { word }),
+      msg,
+      ...(details === undefined ? {} : { details }),
+      ...(retry === undefined ? {} : { "retry-after-ms": retry }),
+    },
+    headers: retry === undefined ? {} : { "Retry-After": String(Math.ceil(retry / 1000)) },
+  };
+}

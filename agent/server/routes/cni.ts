@@ -1,0 +1,48 @@
+/** POST /v1/cni/…: a plugin's call, handed over whole (A§11.3). The answer's body is what the plugin prints. */
+import { TortieError } from "../../../lib/errors/errors.ts";
+import type { OperationName } from "../../api/operations.ts";
+import { type CniCallBody, type CniVerb, DEADLINE_HEADER, PROTOCOL } from "../../forward/protocol.ts";
+import type { AttachmentService } from "../attachment-service.ts";
+import type { HandlerAnswer, HandlerRequest, Handlers } from "../handler.ts";
+
+type CniOperations = "cniAdd" | "cniDel" | "cniCheck" | "cniGc" | "cniStatusOf";
+
+/** Inner limits are shorter than outer ones (A§2.8): a second for the answer's way, and never more than containerd waits. */
+const MARGIN_MS = 1_000;
+const LONGEST_MS = 110_000;
+
+export function cniHandlers(service: AttachmentService): Pick<Handlers, CniOperations> {
+  const verb =
+    (name: CniVerb) =>
+    async (request: HandlerRequest<CniOperations>): Promise<HandlerAnswer> => {
+      checkProtocol(request.body.protocol);
+      const { peer, headers } = request;
+      using deadline = deadlineOf(headers[DEADLINE_HEADER]);
+      const traceparent = typeof headers.traceparent === "string" ? headers.traceparent : undefined;
+      const signal = AbortSignal.any([request.signal, deadline.signal]);
+      return service.serve(name, request.body as CniCallBody, { peer, signal, ...(traceparent === undefined ? {} : { traceparent }) });
+    };
+  return { cniAdd: verb("add"), cniDel: verb("del"), cniCheck: verb("check"), cniGc: verb("gc"), cniStatusOf: verb("status") };
+}
+
+/** Operations whose answers plugins copy to their standard output. */
+export function isCniOperation(name: OperationName): boolean {
+  return name.startsWith("cni");
+}
+
+function checkProtocol(protocol: number): void {
+  if (protocol === PROTOCOL) return;
+  throw new TortieError("protocol-unsupported", `this agent speaks protocol ${PROTOCOL} to ${PROTOCOL}, the plugin ${protocol}`);
+}
+
+/** Aborts before the caller stops waiting. */
+function deadlineOf(header: string | string[] | undefined): { readonly signal: AbortSignal } & Disposable {
+  const given = typeof header === "string" ? Number(header) - MARGIN_MS : LONGEST_MS;
+  const milliseconds = Math.max(0, Math.min(given, LONGEST_MS));
+  const controller = new AbortController();
+  const timer = setTimeout(
+    () => controller.abort(new TortieError("agent-timeout", `not done within the ${milliseconds} ms that the caller waits`)),
+    milliseconds,
+  );
+  return { signal: controller.signal, [Symbol.dispose]: () => clearTimeout(timer) };
+}
