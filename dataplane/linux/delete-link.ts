@@ -13,7 +13,7 @@ import { NETLINK_ROUTE, NetlinkError, NetlinkSocket, RTMGRP_LINK } from "../netl
 import { deleteRequest, getLink, isDeletionOf, type Link, type LinkKey } from "./link.ts";
 
 /** The kernel waits as long as another reference to the device exists; the DEL fails then and the runtime repeats it. */
-const DELETION_LIMIT_MS = 20_000;
+export const DELETION_LIMIT_MS = 20_000;
 const ENODEV = 19;
 /** The announcement takes about a millisecond: the first polls come at every turn of the event loop, later ones less often. */
 const LOOK = { eagerTurns: 50, firstDelayMs: 1, longestDelayMs: 20 };
@@ -71,7 +71,8 @@ async function deleteObserved({ socket, monitor, where, limitMs = DELETION_LIMIT
   }
 }
 
-async function pause(looks: number): Promise<void> {
+/** Between two looks for the news. */
+export async function pause(looks: number): Promise<void> {
   if (looks < LOOK.eagerTurns) return new Promise((resolve) => setImmediate(resolve));
   const delayMs = Math.min(LOOK.firstDelayMs * 2 ** Math.floor((looks - LOOK.eagerTurns) / 10), LOOK.longestDelayMs);
   return new Promise((resolve) => setTimeout(resolve, delayMs));

@@ -5,8 +5,16 @@ import { isAttachmentAlias, namesAttachment, parseAttachmentAlias } from "../ali
 import type { AttachedLink, LinkOfAttachment, Removal } from "../dataplane.ts";
 import { NETLINK_ROUTE, NetlinkError, NetlinkSocket, RTMGRP_LINK } from "../netlink/socket.ts";
 import { deleteHostLink, deleteLink } from "./delete-link.ts";
+import type { JoinedDeletions } from "./joined-deletions.ts";
 import { getLink, type Link, type LinkKey } from "./link.ts";
 import { isUnfinished, mayReplace } from "./ownership.ts";
+
+export interface DetachOptions {
+  /** How long the kernel may take for the link in the sandbox. */
+  readonly limitMs?: number;
+  /** Where host ends are deleted together with others, before the sandbox is looked into. */
+  readonly deletions?: JoinedDeletions | undefined;
+}
 
 /**
  * Deletes the link in the sandbox, whatever its type, and then the host end if it is still there and still of this attachment.
@@ -15,12 +23,13 @@ import { isUnfinished, mayReplace } from "./ownership.ts";
  * Neither is touched when the host end, whose name is the workload's own, says that it belongs to another container by now: the ADD of
  * that one has replaced the link of this one, and the interface that a sandbox both share has under this name is the newer one's
  * (design, invariant 7; Calico takes it away, recordings add-twice-new-id, del-foreign-id).
- * @param limitMs how long the kernel may take for the one in the sandbox
  * @throws TortieError `netns-invalid`, `link-delete-timeout`, `link-failed`
  */
-export async function detach(link: LinkOfAttachment, limitMs?: number): Promise<Removal> {
-  const alias = link.hostInterface === "" ? undefined : aliasOf(link.hostInterface);
-  if (alias !== undefined && isOfAnotherContainer(alias, link)) return { keptFor: alias };
+export async function detach(link: LinkOfAttachment, { limitMs, deletions }: DetachOptions = {}): Promise<Removal> {
+  const host = link.hostInterface === "" ? undefined : hostLink({ name: link.hostInterface });
+  if (host !== undefined && isOfAnotherContainer(host.alias, link)) return { keptFor: host.alias };
+  // Its peer goes with it. What is there after that, for whatever reason, goes the ordinary way, which reports.
+  if (host !== undefined) await deletions?.delete(host, (found) => isRemovable(found, link)).catch(() => undefined);
   try {
     if (link.sandbox !== "") await deleteInSandbox(link.sandbox, link.podInterface, limitMs);
   } finally {
@@ -30,9 +39,19 @@ export async function detach(link: LinkOfAttachment, limitMs?: number): Promise<
 }
 
 /** Deletes a link that `list` found, if it still is what it was. @throws TortieError `link-failed`, `link-delete-timeout` */
-export async function detachFound({ index, owner }: AttachedLink): Promise<Removal> {
-  await deleteHostEnd({ index }, (link) => (owner === undefined ? isUnfinished(link) : namesAttachment(link.alias, owner)));
+export async function detachFound({ index, owner, hostInterface: name }: AttachedLink, deletions?: JoinedDeletions): Promise<Removal> {
+  const isRight = (link: Link) => (owner === undefined ? isUnfinished(link) : namesAttachment(link.alias, owner));
+  if (deletions === undefined) await deleteHostEnd({ index }, isRight);
+  else await deleteJoined(deletions, { index, name }, isRight);
   return {};
+}
+
+async function deleteJoined(deletions: JoinedDeletions, link: Pick<Link, "index" | "name">, isRight: (link: Link) => boolean) {
+  try {
+    await deletions.delete(link, isRight);
+  } catch (error) {
+    throw asLinkFailure(error, link);
+  }
 }
 
 /** Without an alias of Tortie's form, the link does not tell which attachment it belongs to. */
@@ -46,9 +65,9 @@ function isRemovable({ alias }: Link, { owner, predecessors }: LinkOfAttachment)
   return predecessors === undefined ? namesAttachment(alias, owner) : mayReplace(alias, { owner, predecessors });
 }
 
-function aliasOf(name: string): string | undefined {
+function hostLink(key: LinkKey): Link | undefined {
   using socket = NetlinkSocket.open(NETLINK_ROUTE);
-  return getLink(socket, { name })?.alias;
+  return getLink(socket, key);
 }
 
 /** Deletes a link of the host if it is the right one: what was found a moment ago may have changed, and a name alone proves nothing. */
@@ -59,9 +78,13 @@ async function deleteHostEnd(key: LinkKey, isRight: (link: Link) => boolean): Pr
   try {
     await deleteHostLink(socket, { index: link.index });
   } catch (error) {
-    if (!(error instanceof NetlinkError)) throw error;
-    throw new TortieError("link-failed", `failed to delete host interface ${link.name}: ${messageOf(error)}`, { cause: error });
+    throw asLinkFailure(error, link);
   }
+}
+
+function asLinkFailure(error: unknown, { name }: Pick<Link, "name">): unknown {
+  if (!(error instanceof NetlinkError)) return error;
+  return new TortieError("link-failed", `failed to delete host interface ${name}: ${messageOf(error)}`, { cause: error });
 }
 
 async function deleteInSandbox(sandbox: string, name: string, limitMs?: number): Promise<void> {

@@ -154,6 +154,16 @@ export function deleteRequest(key: LinkKey): Request {
   return { type: RTM_DELLINK, payload: keyPayload(key, 0, []) };
 }
 
+/** The request that deletes every link of a group, all of them in one step (net/core/rtnetlink.c, rtnl_group_dellink). */
+export function deleteGroupRequest(group: number): Request {
+  return { type: RTM_DELLINK, payload: linkPayload(0, 0, [u32(IFLA_GROUP, group)]) };
+}
+
+/** @throws NetlinkError */
+export function setLinkGroup(socket: NetlinkSocket, index: number, group: number): void {
+  socket.request({ type: RTM_SETLINK, payload: linkPayload(index, 0, [u32(IFLA_GROUP, group)]) });
+}
+
 /** Whether a message that a monitoring socket got says that this link is gone from its namespace. */
 export function isDeletionOf(message: Message, index: number): boolean {
   const { type, payload } = message;

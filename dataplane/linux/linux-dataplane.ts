@@ -1,4 +1,4 @@
-/** The dataplane on Linux: veth or netkit pairs, rtnetlink, nf_tables, /proc/sys. It keeps nothing between calls. */
+/** The dataplane on Linux: veth or netkit pairs, rtnetlink, nf_tables, /proc/sys. It keeps nothing between calls but deletions that wait. */
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { parseAttachmentAlias } from "../alias.ts";
 import type { AppliedLink, AttachedLink, Dataplane, LinkOfAttachment, RecordedLink, Removal } from "../dataplane.ts";
@@ -9,10 +9,18 @@ import { applyNodeState } from "./apply-node-state.ts";
 import { attach } from "./attach.ts";
 import { detach, detachFound } from "./detach.ts";
 import { inspect } from "./inspect.ts";
+import type { JoinedDeletions } from "./joined-deletions.ts";
 import { listLinks } from "./link.ts";
 import { isUnfinished } from "./ownership.ts";
 
 export class LinuxDataplane implements Dataplane {
+  readonly #deletions: JoinedDeletions | undefined;
+
+  /** @param deletions in a process that serves many calls, what joins their deletions */
+  constructor(deletions?: JoinedDeletions) {
+    this.#deletions = deletions;
+  }
+
   async apply(desired: DesiredState): Promise<AppliedLink> {
     const { host, pod, sandbox } = desired;
     return explained(`failed to connect ${pod.name} in ${sandbox} with ${host.name}`, () => attach(desired));
@@ -24,7 +32,9 @@ export class LinuxDataplane implements Dataplane {
   }
 
   async remove(link: AttachedLink | LinkOfAttachment): Promise<Removal> {
-    return explained(`failed to remove ${link.hostInterface}`, () => ("index" in link ? detachFound(link) : detach(link)));
+    return explained(`failed to remove ${link.hostInterface}`, () =>
+      "index" in link ? detachFound(link, this.#deletions) : detach(link, { deletions: this.#deletions }),
+    );
   }
 
   async list(): Promise<readonly AttachedLink[]> {

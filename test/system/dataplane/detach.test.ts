@@ -108,7 +108,7 @@ describe("detaching a pod", () => {
         const { detach } = await import("${process.cwd()}/dataplane/linux/detach.ts");
         for (let times = 0; times < 20; times++) {
           await apply(${expressionOf(desiredFor(pod))}, false);
-          await detach(${expressionOf(attachmentOf(pod))}, 0);
+          await detach(${expressionOf(attachmentOf(pod))}, { limitMs: 0 });
         }
       })()`,
     );

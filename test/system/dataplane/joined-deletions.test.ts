@@ -1,0 +1,94 @@
+import { expressionOf, probe } from "../../support/dataplane-probe.ts";
+import { desiredFor, OWNER } from "../../support/desired-state.ts";
+import { Node, type Pod } from "../../support/node.ts";
+
+/** Evaluates an expression in which `joined` is a dataplane that joins deletions, and `requests` counts requests of a group's deletion. */
+function joining<T>(node: Node, expression: string) {
+  return probe<T>(
+    node,
+    `(async () => {
+      const { JoinedDeletions } = await import("${process.cwd()}/dataplane/linux/joined-deletions.ts");
+      const joined = new LinuxDataplane(new JoinedDeletions());
+      ${expression}
+    })()`,
+  );
+}
+
+function attachmentOf(pod: Pod, host: string, containerId: string) {
+  return { sandbox: pod.netnsPath, podInterface: "eth0", hostInterface: host, owner: { ...OWNER, containerId } };
+}
+
+describe("deletions that come together", () => {
+  it("remove every link with its routes and its pod end, and no other", async () => {
+    await using node = await Node.create();
+    const pods = await Promise.all(Array.from({ length: 12 }, () => node.addPod()));
+    const states = pods.map((pod, index) =>
+      desiredFor(pod, {
+        host: `cali${index}`,
+        owner: { containerId: `cid${index}` },
+        addresses: [`10.60.0.${index}/32`, `fd60::${index + 1}/128`],
+      }),
+    );
+    const links = pods.map((pod, index) => attachmentOf(pod, `cali${index}`, `cid${index}`));
+
+    const { value, error } = await joining<{ removals: unknown[]; left: string[]; again: unknown[] }>(
+      node,
+      `for (const state of [${states.map(expressionOf).join(",")}]) await apply(state, false);
+      const links = ${JSON.stringify(links)};
+      // The last is another container's by now.
+      const removals = await Promise.all(links.map((link, index) => joined.remove(index === 11 ? { ...link, owner: { ...link.owner, containerId: "other" } } : link)));
+      const left = (await joined.list()).map(({ hostInterface }) => hostInterface);
+      const again = await Promise.all(links.slice(0, 11).map((link) => joined.remove(link)));
+      return { removals, left, again };`,
+    );
+
+    expect(error).toBeUndefined();
+    expect(value?.left).toEqual(["cali11"]);
+    expect(value?.removals.slice(0, 11)).toEqual(Array(11).fill({}));
+    expect(value?.removals[11]).toMatchObject({ keptFor: expect.stringContaining("cid11") });
+    expect((await node.leftovers()).links).toEqual(["cali11"]);
+    for (const pod of pods.slice(0, 11)) expect((await node.podIp(pod, "-j", "link", "show")).map(({ ifname }) => ifname)).toEqual(["lo"]);
+  });
+
+  it("remove an interface of another type, and one whose host end has lost its owner's name", async () => {
+    await using node = await Node.create();
+    const [bridged, bare] = [await node.addPod(), await node.addPod()];
+    await node.podIp(bridged, "link", "add", "eth0", "type", "bridge");
+    await node.ip("link", "add", "cali1", "type", "veth", "peer", "name", "eth0", "netns", bare.name);
+
+    const { error } = await joining(
+      node,
+      `await Promise.all(${JSON.stringify([attachmentOf(bridged, "cali0", "cid0"), attachmentOf(bare, "cali1", "cid1")])}.map((link) => joined.remove(link)));`,
+    );
+
+    expect(error).toBeUndefined();
+    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+    for (const pod of [bridged, bare]) expect((await node.podIp(pod, "-j", "link", "show")).map(({ ifname }) => ifname)).toEqual(["lo"]);
+  });
+
+  it("leave no link in a group, whoever comes first", async () => {
+    await using node = await Node.create();
+    const pods = await Promise.all(Array.from({ length: 8 }, () => node.addPod()));
+    const states = pods.map((pod, index) =>
+      desiredFor(pod, { host: `cali${index}`, owner: { containerId: `cid${index}` }, addresses: [`10.60.0.${index}/32`] }),
+    );
+    const links = pods.map((pod, index) => attachmentOf(pod, `cali${index}`, `cid${index}`));
+
+    const { error } = await joining(
+      node,
+      `const states = [${states.map(expressionOf).join(",")}];
+      const links = ${JSON.stringify(links)};
+      for (let times = 0; times < 5; times++) {
+        await Promise.all(states.map((state) => apply(state, false)));
+        // Each link is removed twice, at different moments.
+        await Promise.all([...links, ...links].map(async (link, index) => {
+          if (index % 3 === 0) await Bun.sleep(index % 5);
+          await joined.remove(link);
+        }));
+      }`,
+    );
+
+    expect(error).toBeUndefined();
+    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+  });
+});
