@@ -45,7 +45,7 @@ export function createIpamNode({ log, ...input }: IpamNodeInput): IpamNode {
     sleep,
     clearAnnotations: async (pod, containerId, nodeName) => {
       const { records, traits } = input.datastore;
-      if (traits.endpointsAre === "annotations") await records.clear(podEndpointKey(nodeName, pod), containerId);
+      if (traits.poolsFrom === "cluster") await records.clear(podEndpointKey(nodeName, pod), containerId);
     },
     upgradeMarker: UPGRADE_MARKER,
     ...input,

@@ -12,7 +12,7 @@ import type { AddCall } from "./call.ts";
 import { policyReady, readyForPods } from "./gates.ts";
 import type { Node } from "./node.ts";
 import { desiredStateOf, planAttachment } from "./plan.ts";
-import { endpointOf, readWorkload, type Workload, writeRecord } from "./workload.ts";
+import { endpointOf, ensureProfile, readWorkload, type Workload, writeRecord } from "./workload.ts";
 
 export async function add(call: AddCall, node: Node): Promise<CniResult> {
   const { log, signal } = call;
@@ -39,6 +39,7 @@ export async function add(call: AddCall, node: Node): Promise<CniResult> {
   signal.throwIfAborted();
   const endpoint = endpointOf(call, workload, lease, link.podMac);
   await journal?.endpoint(link, endpoint);
+  await ensureProfile(call, node);
   await writeRecord(endpoint, workload, node);
   log.step("endpoint");
   const result = resultOf(call, lease, link.podMac);
@@ -51,6 +52,7 @@ export async function add(call: AddCall, node: Node): Promise<CniResult> {
 /** The container has what it asked for already (C§2.6 step 2): the kernel is not touched, a further network's profile joins the record. */
 async function keepAttachment(call: AddCall, workload: Workload, lease: Lease, node: Node): Promise<CniResult> {
   const { record } = workload;
+  await ensureProfile(call, node);
   if (record !== undefined) await writeRecord(withProfile(record, call.request.network), workload, node);
   const result = resultOf(call, lease, record?.mac);
   await call.residence?.journal?.commit(result);

@@ -8,13 +8,14 @@ import { formatPrefix } from "../lib/addresses/address.ts";
 import { isCalicoIpam } from "../lib/config/ipam-section.ts";
 import type { EndpointRecord } from "../lib/datastore/endpoint-records.ts";
 import type { KubernetesCore } from "../lib/datastore/kubernetes/core/core.ts";
+import { endpointPorts } from "../lib/datastore/kubernetes/pod-endpoint.ts";
 import { recordOfPod } from "../lib/datastore/kubernetes/pod-record.ts";
 import { TortieError } from "../lib/errors/errors.ts";
-import type { Namespace, NamespacedName } from "../lib/kubernetes/objects.ts";
+import type { Namespace, NamespacedName, Pod } from "../lib/kubernetes/objects.ts";
 import { floatingNats } from "../lib/workload/annotations/floating-ips.ts";
 import { type PodRequests, podRequests, withoutAnnotations } from "../lib/workload/annotations/requests.ts";
 import { annotatedSourcePrefixes } from "../lib/workload/annotations/source-prefixes.ts";
-import { buildEndpoint } from "../lib/workload/endpoint.ts";
+import { buildEndpoint, findOwnEndpoint, type PodMetadata, withEndpointOf } from "../lib/workload/endpoint.ts";
 import { POD_ENDPOINT, workloadEndpointNamePrefix } from "../lib/workload/endpoint-name.ts";
 import type { WorkloadIdentity } from "../lib/workload/identity.ts";
 import type { WorkloadEndpoint } from "../lib/workload/workload-endpoint.ts";
@@ -34,12 +35,16 @@ export interface Workload {
   readonly record: WorkloadEndpoint | undefined;
   /** Of the pod whose annotations are the record: a new pod of the same name has another. */
   readonly podUid: string | undefined;
+  /** What a record of its own repeats of the pod; absent where the pod itself is the record. */
+  readonly pod?: PodMetadata;
 }
 
 /** @throws TortieError `annotation-invalid`, `feature-disabled`, `identity-invalid`, `datastore-object-missing`; DatastoreError */
 export async function readWorkload(call: AddCall, node: Node): Promise<Workload> {
-  const core = await node.core();
-  return core === undefined ? readPlainContainer(call, node) : readPod(call, core);
+  const { identity, traits } = call;
+  // Without a cluster a pod is a container like any other.
+  if (identity.orchestrator !== "k8s" || traits.poolsFrom === "netconf") return readPlainContainer(call, node);
+  return traits.endpointsAre === "annotations" ? readPod(call, await coreFor(call, node)) : readRecordedPod(call, node);
 }
 
 /** The container that an earlier ADD of this attachment gave addresses to is this one: it may be using them. */
@@ -48,8 +53,8 @@ export function isRepeated({ recorded }: Pick<Workload, "recorded">, containerId
 }
 
 /** Whether another interface of this container has a record of its own; a pod has one record for all its interfaces. */
-export async function hasSibling({ identity, endpointKey }: AddCall, node: Node): Promise<boolean> {
-  if ((await node.core()) !== undefined) return false;
+export async function hasSibling({ identity, endpointKey, traits }: AddCall, node: Node): Promise<boolean> {
+  if (traits.endpointsAre === "annotations") return false;
   const { endpoints } = await node.datastore();
   const prefix = workloadEndpointNamePrefix({ ...identity, endpoint: "" });
   const siblings = await endpoints.listByPrefix(endpointKey.namespace, prefix);
@@ -68,6 +73,7 @@ export function endpointOf(call: AddCall, workload: Workload, lease: Pick<Lease,
     hostInterface: call.hostInterface,
     mac,
     mesosLabels: config.mesosLabels,
+    ...(workload.pod && { pod: workload.pod }),
     ipNATs: floatingNats(workload.requests.floatingIps, addresses),
     allowedSourcePrefixes: workload.requests.allowedSourcePrefixes,
   });
@@ -79,26 +85,32 @@ export async function writeRecord(endpoint: WorkloadEndpoint, { podUid, recorded
   await records.write(endpoint, { podUid, containerID: recorded?.containerID });
 }
 
+/**
+ * Without `policy.type` the network has a profile of its own: what has it talks to what has it, and a pod to everybody (C§2.7). Made
+ * before the record that names it; where a store keeps no profiles, the endpoint is Felix's to judge without one.
+ */
+export async function ensureProfile({ config, identity }: AddCall, node: Node): Promise<void> {
+  if (config.policy.type !== "") return;
+  const { profiles } = await node.datastore();
+  await profiles.ensure({ name: config.name, ingressSelector: identity.orchestrator === "k8s" ? "" : `has(${config.name})` });
+}
+
 async function readPlainContainer({ identity, endpointKey, requested }: AddCall, node: Node): Promise<Workload> {
   const record = (await (await node.datastore()).endpoints.get(endpointKey))?.value;
   return { identity, requests: withoutAnnotations(requested), recorded: record, record, podUid: undefined };
 }
 
-async function readPod({ identity, config, requested }: AddCall, core: KubernetesCore): Promise<Workload> {
-  const key = { namespace: identity.namespace, name: identity.pod };
-  const pod = (await core.pod(key)) ?? (await missing(key, core));
+async function readPod(call: AddCall, core: KubernetesCore): Promise<Workload> {
+  const { identity, config, requested } = call;
+  const pod = await existingPod(identity, core);
   if (pod.nodeName === "") {
     throw new TortieError(
       "identity-invalid",
-      `error with field node (field should be assigned): pod ${key.namespace}/${key.name} is on no node yet`,
+      `error with field node (field should be assigned): pod ${pod.namespace}/${pod.name} is on no node yet`,
       { next: "wait until the scheduler has chosen a node; spec.nodeName names it" },
     );
   }
-  const hasRequests = config.policy.type === "k8s";
-  // Judged before the namespace is read, which does not have this annotation.
-  if (hasRequests) annotatedSourcePrefixes(pod);
-  const needsNamespace = hasRequests && isCalicoIpam(config.ipam.type);
-  const namespace = needsNamespace ? existing(await core.namespace(key.namespace), key.namespace) : undefined;
+  const namespace = config.policy.type === "k8s" ? await namespaceOf(pod, config, core) : undefined;
   return {
     identity: pod.nodeName === identity.node ? { ...identity, endpoint: POD_ENDPOINT } : identity,
     requests: podRequests(pod, namespace, config, requested),
@@ -106,6 +118,49 @@ async function readPod({ identity, config, requested }: AddCall, core: Kubernete
     record: undefined,
     podUid: pod.uid,
   };
+}
+
+/**
+ * A pod whose record is an endpoint of its own, under the name that its first ADD gave it. What the pod says counts only with
+ * `policy.type` k8s; with another one the API server is not asked (C§2.3 S5).
+ */
+async function readRecordedPod(call: AddCall, node: Node): Promise<Workload> {
+  const { config, requested } = call;
+  const { endpoints } = await node.datastore();
+  const prefix = workloadEndpointNamePrefix({ ...call.identity, endpoint: "" });
+  const found = await endpoints.listByPrefix(call.identity.namespace, prefix);
+  const record = findOwnEndpoint(
+    found.map(({ value }) => value),
+    call.identity,
+  );
+  const identity = record === undefined ? call.identity : withEndpointOf(call.identity, record);
+  const known = { identity, recorded: record, record, podUid: undefined };
+  if (config.policy.type !== "k8s") return { ...known, requests: withoutAnnotations(requested) };
+  const core = await coreFor(call, node);
+  const pod = await existingPod(identity, core);
+  const namespace = await namespaceOf(pod, config, core);
+  return { ...known, requests: podRequests(pod, namespace, config, requested), pod: { ...pod, ports: endpointPorts(pod.ports) } };
+}
+
+async function coreFor({ identity }: AddCall, node: Node): Promise<KubernetesCore> {
+  const core = await node.core();
+  if (core !== undefined) return core;
+  throw new TortieError(
+    "kubeconfig-missing",
+    `no way to a Kubernetes API server is configured, and policy.type k8s needs it for pod ${identity.namespace}/${identity.pod}`,
+  );
+}
+
+async function existingPod({ namespace, pod: name }: WorkloadIdentity, core: KubernetesCore): Promise<Pod> {
+  const key = { namespace, name };
+  return (await core.pod(key)) ?? (await missing(key, core));
+}
+
+/** The namespace's annotations matter to Calico's IPAM only. */
+async function namespaceOf(pod: Pod, config: AddCall["config"], core: KubernetesCore): Promise<Namespace | undefined> {
+  // Judged before the namespace is read, which does not have this annotation.
+  annotatedSourcePrefixes(pod);
+  return isCalicoIpam(config.ipam.type) ? existing(await core.namespace(pod.namespace), pod.namespace) : undefined;
 }
 
 /** Of a pod and its namespace the one that is missing is named, in the words of the API server (recordings pod-missing, namespace-missing). */

@@ -18,7 +18,6 @@ export function checkForAdd(config: NetworkConfig, datastore: DatastoreType): vo
   checkReadinessGates(config);
   checkPolicyTimeout(config);
   checkPolicyType(config, datastore);
-  checkProfileOnKubernetes(config, datastore);
   if (datastore === "local") checkLocalPools(config.ipam.pools);
 }
 
@@ -61,15 +60,6 @@ export function checkReadinessGates(config: Pick<NetworkConfig, "readinessGates"
 export function checkPolicyTimeout(config: Pick<NetworkConfig, "policySetupTimeoutSeconds">): void {
   if (config.policySetupTimeoutSeconds >= 0) return;
   throw wrong(`invalid pod startup delay of ${config.policySetupTimeoutSeconds} (key policy_setup_timeout_seconds)`);
-}
-
-/**
- * Without a policy type a profile named after the network would have to be made, which the Kubernetes datastore has no place for (C§2.7).
- * Calico finds out when everything else is done (recording no-policy).
- */
-export function checkProfileOnKubernetes(config: Pick<NetworkConfig, "name" | "policy">, datastore: DatastoreType): void {
-  if (datastore !== "kubernetes" || config.policy.type !== "") return;
-  throw wrong(`Invalid name ${config.name}: the Kubernetes datastore has no profile of that name; set policy.type to k8s`);
 }
 
 /** Plain containers have no annotations (C§2.6 step 1). */

@@ -16,24 +16,26 @@ type Choosing = Pick<NetworkConfig, "datastoreType" | "etcd" | "kubernetes" | "p
  * @throws TortieError `netconf-value`: "unknown datastore type: X"
  */
 export function chooseDatastore(config: Choosing, env: Environment): DatastoreType {
-  const setting = (name: string, configured: string | undefined) => env[`CALICO_${name}`] || configured || env[name] || undefined;
+  const setting = (name: string, configured: string | undefined) => settingIn(env, name, configured);
   const explicit = setting("DATASTORE_TYPE", config.datastoreType);
   if (explicit !== undefined) {
     const type = TYPES.find((one) => one === explicit);
     if (type === undefined) throw new TortieError("netconf-value", `unknown datastore type: ${explicit}`);
     return type;
   }
-  const { etcd, kubernetes, policy } = config;
+  const { etcd } = config;
   if (setting("ETCD_ENDPOINTS", etcd.endpoints) ?? setting("ETCD_DISCOVERY_SRV", etcd.discoverySrv)) return "etcdv3";
-  if (setting("KUBECONFIG", kubernetes.kubeconfig) ?? setting("K8S_API_ENDPOINT", kubernetes.k8sApiRoot ?? policy.k8sApiRoot)) {
-    return "kubernetes";
-  }
-  return "local";
+  return isKubernetesConfigured(config, env) ? "kubernetes" : "local";
 }
 
-/** The error of a configuration that asks for a datastore which this version has no driver for. */
-export function unsupportedDatastore(type: "etcdv3"): TortieError {
-  return new TortieError("datastore-unsupported", `datastore type ${type}: this version of Tortie has no etcd driver yet`);
+/** Whether the configuration or the environment says where a Kubernetes API server is. */
+export function isKubernetesConfigured({ kubernetes, policy }: Pick<Choosing, "kubernetes" | "policy">, env: Environment): boolean {
+  const root = settingIn(env, "K8S_API_ENDPOINT", kubernetes.k8sApiRoot ?? policy.k8sApiRoot);
+  return (settingIn(env, "KUBECONFIG", kubernetes.kubeconfig) ?? root) !== undefined;
+}
+
+function settingIn(env: Environment, name: string, configured: string | undefined): string | undefined {
+  return env[`CALICO_${name}`] || configured || env[name] || undefined;
 }
 
 /**

@@ -48,6 +48,8 @@ export function decodeNetworkConfig(netconf: JsonObject): NetworkConfig {
       keyFile: given.etcd_key_file || undefined,
       certFile: given.etcd_cert_file || undefined,
       caCertFile: given.etcd_ca_cert_file || undefined,
+      authority: given.etcd_authority || undefined,
+      scheme: given.etcd_scheme || undefined,
     },
     log: logConfig(given),
     policy: policyConfig(given.policy),

@@ -17,6 +17,8 @@ export function exportedSettings(config: Settings, datastore: DatastoreType): Re
     ETCD_KEY_FILE: etcd.keyFile,
     ETCD_CERT_FILE: etcd.certFile,
     ETCD_CA_CERT_FILE: etcd.caCertFile,
+    ETCD_AUTHORITY: etcd.authority,
+    ETCD_SCHEME: etcd.scheme,
     KUBECONFIG: kubernetes.kubeconfig,
     K8S_API_ENDPOINT: kubernetes.k8sApiRoot ?? policy.k8sApiRoot,
     CALICO_API_GROUP: config.calicoApiGroup,

@@ -56,6 +56,9 @@ export interface EtcdConfig {
   readonly keyFile: string | undefined;
   readonly certFile: string | undefined;
   readonly caCertFile: string | undefined;
+  /** Host and port of one member, and its scheme: used where nothing else says where etcd is. */
+  readonly authority: string | undefined;
+  readonly scheme: string | undefined;
 }
 
 /** A label that Mesos gives a plain container. */

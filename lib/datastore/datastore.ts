@@ -5,6 +5,7 @@
 import type { NamespacedName } from "../kubernetes/objects.ts";
 import type { EndpointKey, WorkloadEndpoint } from "../workload/workload-endpoint.ts";
 import type { EndpointRecords } from "./endpoint-records.ts";
+import type { Profiles } from "./profiles.ts";
 import type {
   Block,
   BlockAffinity,
@@ -127,6 +128,7 @@ export interface Datastore extends AsyncDisposable {
   readonly endpoints: WorkloadEndpoints;
   /** The endpoints' records, as the main plugin writes them. */
   readonly records: EndpointRecords;
+  readonly profiles: Profiles;
   /** Labels of nodes and namespaces. `undefined` from a store without such objects means: exists, no labels. */
   readonly nodes: Reader<string, LabelledObject>;
   readonly namespaces: Reader<string, LabelledObject>;

@@ -2,18 +2,18 @@
  * From the network configuration to an open datastore. Each driver is loaded where it is the one.
  */
 import type { Environment } from "../cni/environment.ts";
-import { chooseDatastore, unsupportedDatastore } from "../config/datastore-choice.ts";
+import { chooseDatastore } from "../config/datastore-choice.ts";
 import type { NetworkConfig } from "../config/network-config.ts";
 import type { Datastore } from "./datastore.ts";
 import type { DatastoreError } from "./errors.ts";
 import { loadSqlite } from "./local/sqlite.ts";
 
 /**
- * Opens the datastore that the configuration and the environment choose (C§1.4); the local one is made at first use, a Kubernetes one
- * is reached at the first operation.
+ * Opens the datastore that the configuration and the environment choose (C§1.4); the local one is made at first use, the others
+ * are reached at the first operation.
  *
  * @param onDamaged told of each object that a list leaves out because it cannot be read, where a store does that
- * @throws TortieError `netconf-value`, `datastore-unsupported`, `datastore-damaged`, `datastore-foreign`, `datastore-newer`, and what
+ * @throws TortieError `netconf-value`, `datastore-damaged`, `datastore-foreign`, `datastore-newer`, and what
  * `openApiClient` refuses
  * @throws DatastoreError `unavailable`
  */
@@ -28,7 +28,10 @@ export async function openDatastore(
     const { openLocalDatastore } = await import("./local/local-datastore.ts");
     return openLocalDatastore(config.datastorePath);
   }
-  if (type === "etcdv3") throw unsupportedDatastore(type);
+  if (type === "etcdv3") {
+    const { openEtcdDatastore } = await import("./etcd/etcd-datastore.ts");
+    return openEtcdDatastore(config, env, onDamaged);
+  }
   const { openKubernetesDatastore } = await import("./kubernetes/kubernetes-datastore.ts");
   return openKubernetesDatastore(config, env, onDamaged);
 }

@@ -49,13 +49,14 @@ export const KUBERNETES_TRAITS: Traits = {
   endpointsAre: "annotations",
 };
 
-const ETCD_TRAITS: Traits = {
+export const ETCD_TRAITS: Traits = {
   poolsFrom: "cluster",
   takesNames: "fields",
   nodesAreObjects: true,
   foldsHandleCase: false,
   findsRoom: false,
   listsFromMemory: false,
+  // Where an API server is configured beside it: the open datastore says so.
   hasVirtualMachines: false,
   endpointsAre: "objects",
 };

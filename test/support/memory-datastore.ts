@@ -18,6 +18,7 @@ import type {
 } from "../../lib/datastore/datastore.ts";
 import { ObjectRecords } from "../../lib/datastore/endpoint-records.ts";
 import { DatastoreError } from "../../lib/datastore/errors.ts";
+import { NO_PROFILES } from "../../lib/datastore/profiles.ts";
 import type {
   Block,
   BlockAffinity,
@@ -124,6 +125,7 @@ export class MemoryStore {
       handles: collection<string, Handle>("handle", String) satisfies Handles,
       endpoints,
       records: new ObjectRecords(endpoints),
+      profiles: NO_PROFILES,
       nodes: collection<string, LabelledObject>("node", String),
       namespaces: collection<string, LabelledObject>("namespace", String),
       clusterInformation: collection<"default", ClusterInformation>("cluster-information", String),

@@ -4,6 +4,7 @@ import type { NetworkConfig } from "../../config/network-config.ts";
 import type { ApiClient } from "../../kubernetes/api-client.ts";
 import { openApiClient } from "../../kubernetes/client/client.ts";
 import type { AffinityKey, BlockAffinities, BlockOwner, Blocks, Datastore, ListOptions, Pools, Versioned } from "../datastore.ts";
+import { NO_PROFILES } from "../profiles.ts";
 import type { Block, BlockAffinity, IPPool, LabelledObject } from "../resources.ts";
 import { readBlocksWithRoom } from "../room.ts";
 import { KUBERNETES_TRAITS } from "../traits.ts";
@@ -73,6 +74,7 @@ export function kubernetesDatastore(client: ApiClient, options: KubernetesOption
     handles: new ResourceCollection(api, handleCodec, onDamaged),
     endpoints: new PodEndpoints(core, onDamaged, options.interfacePrefix),
     records: new PodRecords(core),
+    profiles: NO_PROFILES,
     nodes: { get: async (name) => labelled(await core.versionedNode(name)) },
     namespaces: { get: async (name) => labelled(await core.versionedNamespace(name)) },
     clusterInformation: new ResourceCollection(api, clusterInformationCodec, onDamaged),

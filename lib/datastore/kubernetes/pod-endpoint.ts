@@ -75,7 +75,7 @@ function optionalParts(pod: Pod, qosControls: QosControls | undefined): Pick<Wor
 }
 
 /** Those with a number and either a name or a port of the host, of a protocol that policy knows. */
-function endpointPorts(ports: readonly ContainerPort[]): readonly EndpointPort[] {
+export function endpointPorts(ports: readonly ContainerPort[]): readonly EndpointPort[] {
   return ports.flatMap(({ name, protocol, containerPort, hostPort, hostIP }) => {
     const known = protocol === "" ? "TCP" : protocol;
     if (containerPort === 0 || (name === "" && hostPort === 0) || !["TCP", "UDP", "SCTP"].includes(known)) return [];

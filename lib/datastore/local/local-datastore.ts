@@ -14,6 +14,7 @@ import type {
   WorkloadEndpoints,
 } from "../datastore.ts";
 import { ObjectRecords } from "../endpoint-records.ts";
+import { NO_PROFILES } from "../profiles.ts";
 import {
   type Block,
   type BlockAffinity,
@@ -98,6 +99,7 @@ export function openLocalDatastore(path: string, options: ConnectionOptions = {}
     handles: new LocalCollection<string, Handle>(store, { kind: "handle", keyOf: String, ...plain(decodeHandle) }),
     endpoints,
     records: new ObjectRecords(endpoints),
+    profiles: NO_PROFILES,
     nodes: new LocalCollection<string, LabelledObject>(store, { kind: "node", keyOf: String, ...plain(decodeLabelled) }),
     namespaces: new LocalCollection<string, LabelledObject>(store, { kind: "namespace", keyOf: String, ...plain(decodeLabelled) }),
     clusterInformation: new LocalCollection<"default", ClusterInformation>(store, {

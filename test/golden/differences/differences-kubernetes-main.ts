@@ -19,6 +19,8 @@ import { differenceOf, withExpectations } from "./shared-differences.ts";
 const BLOCK = "10.60.0.0/26";
 const POD = "objects > pods > pod1 > cni.projectcalico.org";
 const ANNOTATIONS_FIRST = "docs/decisions.md: what a pod's annotations ask for is judged before anything is claimed";
+const NO_PLACE_FOR_PROFILES =
+  "decisions: without policy.type a pod is added all the same; Kubernetes has no place for the network's profile";
 const CONFIGURATION_FIRST = "design §8 (policy wait) and invariant 5: what the configuration rules out is refused while it is read";
 const ROUTES_FOR_ALL = "design §8: addresses of ipAddrs and ipAddrsNoIpam get their host routes";
 const LINK_WITHOUT_CLUSTER = "docs/decisions.md: DEL takes the link away before it asks the cluster";
@@ -259,7 +261,7 @@ export const KUBERNETES_MAIN_DIFFERENCES: Readonly<Record<string, DeliberateDiff
       ...REFUSED_BEFORE_THE_CLAIM,
     },
   },
-  "main/no-policy": { reason: CONFIGURATION_FIRST, expect: { ...REFUSED_BEFORE_THE_LINKS, ...NO_ANNOUNCEMENT } },
+  "main/no-policy": { reason: NO_PLACE_FOR_PROFILES, instead: { of: "main/policy-type-other" } },
   "main/nodename-uppercase": {
     reason: IMPOSSIBLE_NAME,
     expect: { [`call 0 > files > ${LOCK}`]: ABSENT },

@@ -51,7 +51,7 @@ describe("STATUS", () => {
   });
 
   it.each<[string, PodCall, string]>([
-    ["the configuration lacks what every ADD needs", { conf: { policy: {} } }, "configuration: "],
+    ["the configuration lacks what every ADD needs", { conf: { policy_setup_timeout_seconds: -1 } }, "configuration: "],
     ["CNI_PATH has no such IPAM plugin", { conf: { ipam: { type: "no-such-ipam" } } }, "IPAM plugin: "],
   ])("fails with code 50 when %s, before anybody is asked", async (_, call, message) => {
     await using node = await PodNode.create();

@@ -1,6 +1,6 @@
 /** BlockAffinity (I§2.3). */
 
-import { text } from "../../../json/decode.ts";
+import { type Fields, text } from "../../../json/decode.ts";
 import type { AffinityKey, BlockOwner } from "../../datastore.ts";
 import type { AffinityState, BlockAffinity } from "../../resources.ts";
 import { LEGACY_GROUP } from "../group.ts";
@@ -34,12 +34,18 @@ const STATES: ReadonlyMap<string, AffinityState> = new Map([
 function decode({ metadata, spec }: Resource): BlockAffinity {
   const type = text(spec, "type") || "host";
   if (type !== "host" && type !== "virtual") throw new Error(`type "${type}" is not known`);
-  const state = STATES.get(text(spec, "state"));
-  if (state === undefined) throw new Error(`state "${text(spec, "state")}" is not known`);
+  const state = affinityStateOf(spec);
   const row = { owner: { type, name: text(spec, "node") }, cidr: text(spec, "cidr") } as const;
   if (row.owner.name === "" || row.cidr === "") throw new Error("node or cidr is missing");
   const labelled = Object.entries(labelsOf(row)).every(([label, value]) => metadata.labels[label] === value);
   return { ...row, state, labelled };
+}
+
+/** @throws Error when the word is not known */
+export function affinityStateOf(stored: Fields): AffinityState {
+  const state = STATES.get(text(stored, "state"));
+  if (state === undefined) throw new Error(`state "${text(stored, "state")}" is not known`);
+  return state;
 }
 
 function labelsOf({ owner, cidr }: AffinityKey): Readonly<Record<string, string>> {

@@ -8,7 +8,7 @@ import { type Fields, field, has, isNumber, listOf, objects, text, texts } from 
 import type { BlockOwner } from "../../datastore.ts";
 import type { AllocationAttribute, Block } from "../../resources.ts";
 import { nameOfBlock } from "../names.ts";
-import { type Codec, damaged, named, type Resource, type Spec } from "./codec.ts";
+import { type Codec, damaged, named, type Spec } from "./codec.ts";
 import { untilCarriageReturn } from "./handle-codec.ts";
 
 const KIND = "IPAMBlock";
@@ -29,17 +29,23 @@ export const blockCodec: Codec<string, Block> = {
   ]),
   nameOf: nameOfBlock,
   prepare: quoteSequenceNumbers,
-  decode,
-  verify: (block) => void block.allocations,
-  encode,
+  decode: ({ metadata, spec }) => decodeBlock(spec, `${KIND}(${metadata.name})`),
+  verify: verifyBlock,
+  encode: encodeBlock,
 };
+
+/** Looks at what `decodeBlock` leaves for later. @throws DatastoreError `invalid` */
+export function verifyBlock(block: Block): void {
+  void block.allocations;
+}
 
 const isNumbers = listOf(isNumber);
 const isAllocations = listOf((value): value is number | null => value === null || typeof value === "number");
 
 type Details = Pick<Block, "allocations" | "attributes" | "sequenceNumberForAllocation">;
 
-function decode({ metadata, spec }: Resource): Block {
+/** @param what for messages: "IPAMBlock(10-40-0-8-29)" @throws Error saying what is wrong with the block */
+export function decodeBlock(spec: Fields, what: string): Block {
   const cidr = text(spec, "cidr");
   const size = sizeOf(cidr);
   const affinity = text(spec, "affinity");
@@ -50,7 +56,7 @@ function decode({ metadata, spec }: Resource): Block {
       details ??= decodeDetails(spec, size);
       return details;
     } catch (error) {
-      throw damaged(`${KIND}(${metadata.name})`, error);
+      throw damaged(what, error);
     }
   };
   // Getters of the object itself, so that a spread copies the values (a getter of a class would be left behind).
@@ -147,7 +153,7 @@ function isEmpty(map: object): boolean {
   return Object.keys(map).length === 0;
 }
 
-function encode(block: Block): Spec {
+export function encodeBlock(block: Block): Spec {
   const { affinity } = block;
   return {
     affinity: affinity && `${affinity.type}:${affinity.name}`,

@@ -10,13 +10,14 @@ export const handleCodec: Codec<string, Handle> = {
   members: new Set(["block", "deleted", "handleID"]),
   nameOf: nameOfHandle,
   // The object's name is the id in lower case: what is left of it where the spec has none.
-  decode: ({ metadata, spec }) => ({ id: untilCarriageReturn(text(spec, "handleID")) || metadata.name, blocks: counts(spec) }),
+  decode: ({ metadata, spec }) => ({ id: untilCarriageReturn(text(spec, "handleID")) || metadata.name, blocks: handleCounts(spec) }),
   encode: ({ id, blocks }) => ({ block: blocks, deleted: false, handleID: id }),
 };
 
 const isCounts = mapOf(isNumber);
 
-function counts(spec: Fields): Readonly<Record<string, number>> {
+/** Blocks and how many of their addresses a handle holds. @throws Error when that is no map of numbers */
+export function handleCounts(spec: Fields): Readonly<Record<string, number>> {
   if (!has(spec, "block")) return {};
   const blocks = field(spec, "block", isCounts);
   for (const [cidr, count] of Object.entries(blocks)) {

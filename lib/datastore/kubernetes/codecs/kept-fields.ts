@@ -26,16 +26,18 @@ interface Noted {
 /** The last state of each object that was read, by name; the one that was read longest ago is forgotten first. */
 export class KeptFields {
   readonly #known: ReadonlySet<string>;
+  readonly #metadata: ReadonlySet<string>;
   readonly #byName = new Map<string, Noted>();
 
-  /** @param known members of the spec that the model has */
-  constructor(known: ReadonlySet<string>) {
+  /** @param known members of the spec that the model has @param metadata members of the metadata that are kept */
+  constructor(known: ReadonlySet<string>, metadata: ReadonlySet<string> = METADATA) {
     this.#known = known;
+    this.#metadata = metadata;
   }
 
   note(name: string, revision: string, object: Fields): void {
     const kept = {
-      metadata: pick(section(object, "metadata"), (member) => METADATA.has(member)),
+      metadata: pick(section(object, "metadata"), (member) => this.#metadata.has(member)),
       spec: pick(section(object, "spec"), (member) => !this.#known.has(member)),
       others: pick(object, (member) => !OWN_MEMBERS.has(member)),
     };

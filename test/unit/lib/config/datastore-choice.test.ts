@@ -1,4 +1,4 @@
-import { chooseDatastore, unsupportedDatastore } from "../../../../lib/config/datastore-choice.ts";
+import { chooseDatastore } from "../../../../lib/config/datastore-choice.ts";
 import { decodeNetworkConfig } from "../../../../lib/config/decode.ts";
 import type { JsonObject } from "../../../../lib/json/value.ts";
 
@@ -39,16 +39,5 @@ describe("chooseDatastore", () => {
     expect(() => chooseDatastore(decodeNetworkConfig(netconf), env)).toThrow(
       expect.objectContaining({ word: "netconf-value", code: 999, message: "unknown datastore type: redis" }),
     );
-  });
-});
-
-describe("unsupportedDatastore", () => {
-  it("says what to do about etcd", () => {
-    expect(unsupportedDatastore("etcdv3")).toMatchObject({
-      word: "datastore-unsupported",
-      code: 999,
-      message: "datastore type etcdv3: this version of Tortie has no etcd driver yet",
-      next: expect.stringContaining("kubernetes or local"),
-    });
   });
 });

@@ -25,10 +25,16 @@ describe("opening the datastore", () => {
 
   it.each([
     [{ etcd_endpoints: "http://127.0.0.1:2379" }, {}],
-    [{}, { DATASTORE_TYPE: "etcdv3" }],
-  ])("refuses what there is no driver for, before a file is made: %j %j", async (keys, env) => {
-    await expect(openDatastore(config(keys), env)).rejects.toMatchObject({ word: "datastore-unsupported" });
+    [{}, { DATASTORE_TYPE: "etcdv3", ETCD_ENDPOINTS: "http://127.0.0.1:2379" }],
+  ])("opens etcd, and makes no file, where one of its members is named: %j %j", async (keys, env) => {
+    await using store = await openDatastore(config(keys), env);
+    expect(store.description).toBe("etcd http://127.0.0.1:2379");
     expect(existsSync(join(directory, "a"))).toBe(false);
+  });
+
+  it("refuses etcd of which nothing says where it is", async () => {
+    const opening = openDatastore(config({ datastore_type: "etcdv3" }), {});
+    await expect(opening).rejects.toMatchObject({ word: "netconf-value", message: expect.stringContaining("no etcd endpoints specified") });
   });
 
   it.each([

@@ -1,0 +1,267 @@
+/**
+ * The client of etcd's JSON gateway: a request goes to one member after the other until one answers, within limits. Keys and values
+ * are texts here; revisions are decimal texts, because they have 64 bits.
+ */
+import { messageOf } from "../../../errors/errors.ts";
+import { type Fields, objects, parseObject, section, text } from "../../../json/decode.ts";
+import { DEFAULT_LIMITS, Patience } from "../../../kubernetes/client/limits.ts";
+import { TransportError } from "../../../kubernetes/client/transport-error.ts";
+import { Secrets } from "../../../log/secrets.ts";
+import { discoverMembers, type LookUp } from "./discovery.ts";
+import { CODES, EtcdError, isFull, isPassing, type Refusal, wantsNewToken } from "./etcd-error.ts";
+import { Member } from "./member.ts";
+import { Members } from "./members.ts";
+import type { EtcdSettings } from "./settings.ts";
+
+/** All in milliseconds. */
+export interface EtcdLimits {
+  /** One request with its repetitions. */
+  readonly request: number;
+  /** One try where there is but one member. */
+  readonly try: number;
+  /** The first try where another member can be asked; doubled with every further one. */
+  readonly firstTry: number;
+  /** Connecting to members that all refuse: one that is restarted takes seconds. */
+  readonly refused: number;
+  /** What failed tries may cost all requests of this client together. */
+  readonly patience: number;
+  /** The least that a request is given, however little patience is left. */
+  readonly least: number;
+  readonly firstPause: number;
+  readonly longestPause: number;
+}
+
+const DEFAULTS: EtcdLimits = { ...DEFAULT_LIMITS, firstTry: 2_000, refused: 5_000, firstPause: 50 };
+
+/** What tests replace. */
+export interface EtcdClientOptions {
+  readonly limits?: Partial<EtcdLimits>;
+  readonly random?: () => number;
+  readonly lookUp?: LookUp;
+}
+
+/** What has happened to one request. */
+interface Course {
+  readonly path: string;
+  readonly body: string;
+  readonly deadline: number;
+  readonly began: number;
+  tries: number;
+  isRepetition: boolean;
+  hasNewToken: boolean;
+  /** Members that nobody can trust, or that do not trust us: asking them again is no use. */
+  readonly untrusted: Set<Member>;
+}
+
+export class EtcdClient {
+  readonly #settings: EtcdSettings;
+  readonly #limits: EtcdLimits;
+  readonly #options: EtcdClientOptions;
+  readonly #secrets = new Secrets();
+  readonly #patience: Patience;
+  #members: Promise<Members<Member>> | undefined;
+  #token: Promise<string> | undefined;
+  #isClosed = false;
+
+  /** Connects at the first request. */
+  constructor(settings: EtcdSettings, options: EtcdClientOptions = {}) {
+    this.#settings = settings;
+    this.#options = options;
+    this.#limits = { ...DEFAULTS, ...options.limits };
+    this.#patience = new Patience(this.#limits.patience, performance.now());
+    this.#secrets.add(settings.user?.password);
+    this.#secrets.addKey(settings.certificate?.key);
+  }
+
+  /** For messages: "http://10.0.0.1:2379,http://10.0.0.2:2379". */
+  get servers(): string {
+    const { members } = this.#settings;
+    return "domain" in members ? `of ${members.domain}` : members.servers.map(({ url }) => url).join(",");
+  }
+
+  /** Who we are, for messages; empty when nobody in particular. */
+  get user(): string {
+    return this.#settings.user?.name ?? "";
+  }
+
+  /** @throws EtcdError */
+  async ask(path: string, request: object): Promise<Answer> {
+    return this.#untilDone(path, JSON.stringify(request), true);
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#members?.then(({ all }) => {
+      for (const member of all) member.close();
+    }, ignore);
+  }
+
+  async #untilDone(path: string, body: string, isAuthenticated: boolean): Promise<Answer> {
+    const { request, least } = this.#limits;
+    const began = performance.now();
+    const limit = Math.min(request, Math.max(this.#patience.left(began), least));
+    const course: Course = {
+      path,
+      body,
+      began,
+      deadline: began + limit,
+      tries: 0,
+      isRepetition: false,
+      hasNewToken: false,
+      untrusted: new Set(),
+    };
+    const members = await this.#found();
+    for (;;) {
+      const token = isAuthenticated && this.#settings.user !== undefined ? await this.#tokenOf() : undefined;
+      const member = members.next(performance.now());
+      const outcome = await this.#try(course, member, members, token);
+      if (typeof outcome === "string") {
+        members.succeeded(member);
+        return { json: answerOf(outcome, member.url), isRepetition: course.isRepetition };
+      }
+      if (isAuthenticated && !(outcome instanceof TransportError) && wantsNewToken(outcome) && !course.hasNewToken) {
+        course.hasNewToken = true;
+        this.#token = undefined;
+        if (this.#settings.user !== undefined) continue;
+      }
+      await this.#nextTry(course, member, members, outcome);
+    }
+  }
+
+  async #try(
+    course: Course,
+    member: Member,
+    members: Members<Member>,
+    token: string | undefined,
+  ): Promise<string | Refusal | TransportError> {
+    const { firstTry, try: longest } = this.#limits;
+    const left = course.deadline - performance.now();
+    const one = members.count === 1 ? longest : Math.min(longest, firstTry * 2 ** course.tries);
+    course.tries++;
+    try {
+      return await member.ask(course.path, course.body, token, Math.max(1, Math.min(one, left)));
+    } catch (error) {
+      if (error instanceof TransportError) return error;
+      throw error;
+    }
+  }
+
+  /** Waits until the request may be tried once more, by another member if there is one. @throws EtcdError when it may not */
+  async #nextTry(course: Course, member: Member, members: Members<Member>, failed: Refusal | TransportError): Promise<void> {
+    const now = performance.now();
+    if (failed instanceof TransportError && failed.failure === "untrusted") course.untrusted.add(member);
+    // Whether a write that got no answer was carried out is found out by looking (collection.ts).
+    else if (failed instanceof TransportError || isPassing(failed)) course.isRepetition = true;
+    if (!isRepeatable(failed, course, members.count) || this.#isClosed) throw this.#failure(course, member, failed);
+    members.failed(member, now);
+    const { firstPause, longestPause, refused } = this.#limits;
+    const hasOther = members.hasRested(now);
+    const pause = hasOther ? 0 : Math.min(firstPause * 2 ** Math.floor(course.tries / members.count), longestPause);
+    this.#patience.spend(pause, now);
+    const isRefused = failed instanceof TransportError && failed.failure === "not-connected";
+    const end = isRefused && !hasOther ? Math.min(course.deadline, course.began + refused) : course.deadline;
+    if (now + pause >= end) throw this.#failure(course, member, failed);
+    if (pause > 0) await Bun.sleep(pause);
+  }
+
+  /** The members, looked up once; what was not found is looked up again by the next request. */
+  #found(): Promise<Members<Member>> {
+    this.#members ??= this.#find().catch((error: unknown) => {
+      this.#members = undefined;
+      throw error;
+    });
+    return this.#members;
+  }
+
+  async #find(): Promise<Members<Member>> {
+    const { members } = this.#settings;
+    const servers = "domain" in members ? await discoverMembers(members.domain, this.#options.lookUp) : members.servers;
+    return new Members(
+      servers.map((server) => new Member(server, this.#settings)),
+      this.#options.random,
+    );
+  }
+
+  /** One token for all that wait for one. */
+  #tokenOf(): Promise<string> {
+    this.#token ??= this.#authenticate().catch((error: unknown) => {
+      this.#token = undefined;
+      throw error;
+    });
+    return this.#token;
+  }
+
+  async #authenticate(): Promise<string> {
+    const { json } = await this.#untilDone("/v3/auth/authenticate", JSON.stringify(this.#settings.user), false);
+    const token = text(json, "token");
+    this.#secrets.add(token);
+    return token;
+  }
+
+  #failure(course: Course, member: Member, failed: Refusal | TransportError): EtcdError {
+    const times = course.tries > 1 ? ` (tried ${course.tries} times)` : "";
+    const what = `etcd ${member.url}${course.path}`;
+    const code = failed instanceof TransportError ? CODES.none : failed.code;
+    return new EtcdError(`${what}: ${this.#secrets.redact(failed.message)}${times}`, {
+      code,
+      isRepetition: course.isRepetition,
+      cause: failed,
+    });
+  }
+}
+
+export interface Answer {
+  readonly json: Fields;
+  /** An earlier try of the same request got no answer. */
+  readonly isRepetition: boolean;
+}
+
+function isRepeatable(failed: Refusal | TransportError, course: Course, count: number): boolean {
+  if (!(failed instanceof TransportError)) return isPassing(failed) && !isFull(failed);
+  if (failed.failure === "untrusted") return course.untrusted.size < count;
+  return failed.failure !== "not-understood";
+}
+
+function answerOf(body: string, url: string): Fields {
+  try {
+    return parseObject(body);
+  } catch (cause) {
+    throw new EtcdError(`etcd ${url}: the answer is not understood: ${messageOf(cause)}`, {
+      code: CODES.invalidArgument,
+      isRepetition: true,
+      cause,
+    });
+  }
+}
+
+function ignore(): void {
+  // Who opened it has been told.
+}
+
+/** One key as it is stored. */
+export interface KeyValue {
+  readonly key: string;
+  readonly value: string;
+  readonly modRevision: string;
+}
+
+/** The pairs of an answer to a range. */
+export function pairsOf(range: Fields): readonly KeyValue[] {
+  return objects(range, "kvs").map((pair) => ({
+    key: fromBase64(text(pair, "key")),
+    value: fromBase64(text(pair, "value")),
+    modRevision: text(pair, "mod_revision"),
+  }));
+}
+
+export function revisionOf(answer: Fields): string {
+  return text(section(answer, "header"), "revision");
+}
+
+export function toBase64(plain: string): string {
+  return new TextEncoder().encode(plain).toBase64();
+}
+
+function fromBase64(encoded: string): string {
+  return new TextDecoder().decode(Uint8Array.fromBase64(encoded));
+}

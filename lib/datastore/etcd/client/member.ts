@@ -1,0 +1,59 @@
+/** One member of the cluster: a question to its JSON gateway, and its answer or its refusal. */
+import { isNumber, isText, parseObject } from "../../../json/decode.ts";
+import { Transport } from "../../../kubernetes/client/transport.ts";
+import type { ApiServer } from "../../../kubernetes/config/api-config.ts";
+import { CODES, type Refusal } from "./etcd-error.ts";
+import type { EtcdSettings } from "./settings.ts";
+
+const OK = 200;
+/** etcd answers a request at once where its member has no leader, instead of after 7 s (etcd's api/v3rpc/interceptor.go). */
+const REQUIRE_LEADER = ["Grpc-Metadata-hasleader", "true"] as const;
+/** Characters of an answer that is none of etcd's, as a message quotes it. */
+const QUOTED = 200;
+
+export class Member {
+  readonly url: string;
+  readonly #server: ApiServer;
+  readonly #transport: Transport;
+
+  constructor(server: ApiServer, { trust, certificate }: Pick<EtcdSettings, "trust" | "certificate">) {
+    this.url = server.url;
+    this.#server = server;
+    this.#transport = new Transport({ server, trust, proxy: undefined }, certificate);
+  }
+
+  /**
+   * @param path below the gateway's root: "/v3/kv/range"
+   * @returns the text of the answer, or what the member said instead
+   * @throws TransportError
+   */
+  async ask(path: string, body: string, token: string | undefined, limitMs: number): Promise<string | Refusal> {
+    const headers: (readonly [string, string])[] = [["Content-Type", "application/json"], REQUIRE_LEADER];
+    if (token !== undefined) headers.push(["Authorization", token]);
+    const request = { method: "POST", target: `${this.#server.basePath}${path}`, headers, body, isRepeatable: false } as const;
+    const answer = await this.#transport.exchange(request, limitMs);
+    return answer.status === OK ? answer.body : refusalOf(answer.status, answer.body);
+  }
+
+  /** Ends the connection: the next question makes a new one. */
+  disconnect(): void {
+    this.#transport.disconnect();
+  }
+
+  close(): void {
+    this.#transport.close();
+  }
+}
+
+function refusalOf(status: number, body: string): Refusal {
+  try {
+    const { code, message, error } = parseObject(body);
+    const words = isText(message) ? message : error;
+    if (isNumber(code) && isText(words)) return { code, message: words };
+  } catch {
+    // Not etcd's own words.
+  }
+  // A load balancer without servers answers with 502 to 504; a member never does so without a code.
+  const code = status >= 500 ? CODES.unavailable : CODES.none;
+  return { code, message: `status ${status}: ${body.slice(0, QUOTED)} (is this the JSON gateway of etcd v3?)` };
+}

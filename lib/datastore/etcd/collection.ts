@@ -1,0 +1,174 @@
+/**
+ * One kind of object in etcd as a collection of the port. The revision is etcd's mod_revision, which belongs to one state of one key
+ * for ever: every write compares it in its own transaction. A write whose answer was lost may have been carried out: it is repeated,
+ * and where the comparison fails then, the key is looked at: what was sent is what was written.
+ */
+import { type Fields, parseObject } from "../../json/decode.ts";
+import type { Collection, Versioned } from "../datastore.ts";
+import { DatastoreError, isDatastoreFailure } from "../errors.ts";
+import { damaged } from "../kubernetes/codecs/codec.ts";
+import { type Kept, KeptFields } from "../kubernetes/codecs/kept-fields.ts";
+import type { OnDamaged } from "../kubernetes/resource-collection.ts";
+import { asDatastoreError } from "./as-datastore-error.ts";
+import type { EtcdCodec } from "./codec.ts";
+import type { KeyValue, KeyValueStore, Outcome } from "./key-value-store.ts";
+
+/** In etcd all of an object's metadata is its writers', uid and time of creation included; only the revision is etcd's. */
+const METADATA: ReadonlySet<string> = new Set([
+  "annotations",
+  "creationTimestamp",
+  "deletionGracePeriodSeconds",
+  "deletionTimestamp",
+  "finalizers",
+  "generateName",
+  "labels",
+  "managedFields",
+  "ownerReferences",
+  "uid",
+]);
+
+/** What every collection of one datastore shares. */
+export interface EtcdAccess {
+  readonly store: KeyValueStore;
+  readonly onDamaged: OnDamaged;
+  /** Who we are, for messages; empty when nobody in particular. */
+  readonly user: string;
+}
+
+export class EtcdCollection<K, T> implements Collection<K, T> {
+  readonly #access: EtcdAccess;
+  readonly #codec: EtcdCodec<K, T>;
+  readonly #prefix: string;
+  readonly #kept: KeptFields;
+
+  /** @param prefix of all keys of the kind */
+  constructor(access: EtcdAccess, codec: EtcdCodec<K, T>, prefix: string) {
+    this.#access = access;
+    this.#codec = codec;
+    this.#prefix = prefix;
+    this.#kept = new KeptFields(codec.known, METADATA);
+  }
+
+  async get(key: K): Promise<Versioned<T> | undefined> {
+    const path = this.#codec.keyOf(key);
+    const pair = await this.#named(path, () => this.#access.store.get(path));
+    return pair && this.#decode(pair);
+  }
+
+  list(): Promise<readonly Versioned<T>[]> {
+    return this.listBelow(this.#prefix);
+  }
+
+  async create(key: K, value: T): Promise<Versioned<T>> {
+    const path = this.#codec.keyOf(key);
+    const text = JSON.stringify(this.#codec.encode(value, undefined));
+    const outcome = await this.#named(path, () => this.#access.store.create(path, text));
+    return this.#written(
+      path,
+      text,
+      value,
+      outcome,
+      () => new DatastoreError("already-exists", `resource already exists: ${this.#describe(path)}`),
+    );
+  }
+
+  async update(key: K, value: T, revision: string): Promise<Versioned<T>> {
+    const path = this.#codec.keyOf(key);
+    const kept = this.#kept.at(path, revision) ?? (await this.#readKept(path, revision));
+    const text = JSON.stringify(this.#codec.encode(value, kept));
+    const outcome = await this.#named(path, () => this.#access.store.update(path, text, revision));
+    return this.#written(path, text, value, outcome, (there) => this.#notAt(path, revision, there));
+  }
+
+  async delete(key: K, revision: string): Promise<void> {
+    const path = this.#codec.keyOf(key);
+    const outcome = await this.#named(path, () => this.#access.store.delete(path, revision));
+    if (outcome.isDone || (outcome.isRepetition && outcome.there === undefined)) return;
+    throw this.#notAt(path, revision, outcome.there);
+  }
+
+  /** Every object below a prefix of keys, in key order; what cannot be decoded is left out. */
+  protected async listBelow(prefix: string, isWanted: (key: string) => boolean = () => true): Promise<readonly Versioned<T>[]> {
+    const pairs = await this.#named(prefix, () => this.#access.store.list(prefix));
+    return this.#decodeAll(pairs.filter(({ key }) => isWanted(key)));
+  }
+
+  /** Those of the keys that are there; what cannot be decoded is left out. */
+  protected async getAll(keys: readonly K[]): Promise<readonly Versioned<T>[]> {
+    const paths = keys.map(this.#codec.keyOf);
+    const pairs = await this.#named(this.#prefix, () => this.#access.store.getAll(paths));
+    return this.#decodeAll(pairs);
+  }
+
+  #decodeAll(pairs: readonly KeyValue[]): readonly Versioned<T>[] {
+    return pairs.flatMap((pair) => {
+      try {
+        return [this.#decode(pair, "lazily")];
+      } catch (error) {
+        if (!isDatastoreFailure(error, "invalid")) throw error;
+        this.#access.onDamaged(error);
+        return [];
+      }
+    });
+  }
+
+  /** @param when `lazily`: what the codec leaves for later is not looked at */
+  #decode({ key, value: text, modRevision }: KeyValue, when: "at once" | "lazily" = "at once"): Versioned<T> {
+    try {
+      const stored = parseObject((this.#codec.prepare ?? asItIs)(text));
+      const value = this.#codec.decode(stored, key);
+      if (when === "at once") this.#codec.verify?.(value);
+      const oddity = this.#codec.oddityOf?.(value);
+      if (oddity !== undefined) this.#access.onDamaged(new DatastoreError("invalid", `${this.#describe(key)}: ${oddity}`));
+      this.#note(key, modRevision, stored);
+      return { value, revision: modRevision };
+    } catch (error) {
+      throw damaged(this.#describe(key), error);
+    }
+  }
+
+  #note(path: string, revision: string, stored: Fields): void {
+    this.#kept.note(path, revision, this.#codec.partsOf(stored));
+  }
+
+  /** Of an object that another client has read, or that was forgotten since. @throws DatastoreError `conflict`, `not-found` */
+  async #readKept(path: string, revision: string): Promise<Kept> {
+    const pair = await this.#named(path, () => this.#access.store.get(path));
+    if (pair?.modRevision !== revision) throw this.#notAt(path, revision, pair);
+    this.#decode(pair);
+    const kept = this.#kept.at(path, revision);
+    if (kept === undefined) throw this.#notAt(path, revision, pair);
+    return kept;
+  }
+
+  #written(path: string, text: string, value: T, outcome: Outcome, failure: (there: KeyValue | undefined) => DatastoreError): Versioned<T> {
+    if (outcome.isDone) {
+      this.#note(path, outcome.modRevision, parseObject(text));
+      return { value, revision: outcome.modRevision };
+    }
+    if (outcome.isRepetition && outcome.there?.value === text) return this.#decode(outcome.there);
+    throw failure(outcome.there);
+  }
+
+  #notAt(path: string, revision: string, there: KeyValue | undefined): DatastoreError {
+    if (there === undefined) return new DatastoreError("not-found", `resource does not exist: ${this.#describe(path)}`);
+    return new DatastoreError("conflict", `update conflict: ${this.#describe(path)} is at revision ${there.modRevision}, not ${revision}`);
+  }
+
+  /** @throws DatastoreError naming the key */
+  async #named<R>(path: string, ask: () => Promise<R>): Promise<R> {
+    try {
+      return await ask();
+    } catch (error) {
+      throw asDatastoreError(error, this.#describe(path), this.#access.user);
+    }
+  }
+
+  #describe(path: string): string {
+    return `${this.#codec.title}(${path})`;
+  }
+}
+
+function asItIs(json: string): string {
+  return json;
+}

@@ -1,0 +1,199 @@
+/**
+ * The etcd driver of the datastore port: Calico's keys in etcd v3 (I§2.9, C§7.4), over the members' JSON gateways. Pods, namespaces and
+ * virtual machines are read from a Kubernetes API server where one is configured beside it.
+ */
+import type { Environment } from "../../cni/environment.ts";
+import { isKubernetesConfigured } from "../../config/datastore-choice.ts";
+import type { NetworkConfig } from "../../config/network-config.ts";
+import type { ApiClient } from "../../kubernetes/api-client.ts";
+import { openApiClient } from "../../kubernetes/client/client.ts";
+import type { NamespacedName } from "../../kubernetes/objects.ts";
+import { once } from "../../system/once.ts";
+import type { EndpointKey, WorkloadEndpoint } from "../../workload/workload-endpoint.ts";
+import type {
+  AffinityKey,
+  BlockAffinities,
+  BlockOwner,
+  Blocks,
+  Datastore,
+  Pools,
+  Reader,
+  Versioned,
+  WorkloadEndpoints,
+} from "../datastore.ts";
+import { isDatastoreFailure } from "../errors.ts";
+import { ApiCore } from "../kubernetes/core/api-core.ts";
+import type { KubernetesCore } from "../kubernetes/core/core.ts";
+import type { OnDamaged } from "../kubernetes/resource-collection.ts";
+import { kubernetesVirtualMachines } from "../kubernetes/virtual-machines.ts";
+import type { Profile, Profiles } from "../profiles.ts";
+import type { Block, BlockAffinity, IPPool, LabelledObject, OwnedObject } from "../resources.ts";
+import { hasRoom } from "../room.ts";
+import { ETCD_TRAITS } from "../traits.ts";
+import { EtcdClient, type EtcdClientOptions } from "./client/etcd-client.ts";
+import { type EtcdSettings, resolveEtcdSettings } from "./client/settings.ts";
+import { resourcePrefix } from "./codec.ts";
+import { type EtcdAccess, EtcdCollection } from "./collection.ts";
+import {
+  AFFINITIES,
+  affinityCodec,
+  affinityPrefix,
+  BLOCKS,
+  blockCodec,
+  configurationCodec,
+  HANDLES,
+  handleCodec,
+  isAffinityKey,
+} from "./ipam-codecs.ts";
+import { KeyValueStore } from "./key-value-store.ts";
+import { EtcdRecords } from "./records.ts";
+import {
+  clusterInformationResource,
+  endpointResource,
+  nodeResource,
+  poolResource,
+  profileResource,
+  reservationResource,
+} from "./resource-codecs.ts";
+
+export interface EtcdOptions extends EtcdClientOptions {
+  /** Told of each object that a list leaves out because it cannot be read. */
+  readonly onDamaged?: OnDamaged | undefined;
+  /** Opens the way to the API server; absent where none is configured. */
+  readonly openKubernetes?: (() => ApiClient) | undefined;
+}
+
+/** The port, and the objects of Kubernetes where there is an API server too. */
+export interface EtcdDatastore extends Datastore {
+  readonly nodes: EtcdCollection<string, LabelledObject>;
+  /** Its first use reads the kubeconfig. @throws TortieError as `openApiClient` */
+  readonly core: KubernetesCore | undefined;
+}
+
+/**
+ * Nothing is asked of any server before the first operation.
+ * @throws TortieError `netconf-value` when the configuration leads to no etcd
+ */
+export function openEtcdDatastore(config: NetworkConfig, env: Environment, onDamaged?: OnDamaged): EtcdDatastore {
+  const openKubernetes = isKubernetesConfigured(config, env) ? () => openApiClient(config, env) : undefined;
+  return etcdDatastore(resolveEtcdSettings(config.etcd, env), { onDamaged, openKubernetes });
+}
+
+export function etcdDatastore(settings: EtcdSettings, options: EtcdOptions = {}): EtcdDatastore {
+  const { onDamaged = () => {}, openKubernetes } = options;
+  const client = new EtcdClient(settings, options);
+  const access: EtcdAccess = { store: new KeyValueStore(client), onDamaged, user: client.user };
+  const affinities = new Affinities(access, affinityCodec, AFFINITIES.host);
+  const endpoints = new Endpoints(access, endpointResource, ENDPOINTS);
+  let api: ApiClient | undefined;
+  const core =
+    openKubernetes &&
+    once(() => {
+      api = openKubernetes();
+      return new ApiCore(api);
+    });
+  return {
+    description: `etcd ${client.servers}`,
+    traits: { ...ETCD_TRAITS, hasVirtualMachines: core !== undefined },
+    get core() {
+      return core?.();
+    },
+    pools: new PoolObjects(access, poolResource, resourcePrefix("ippools")),
+    reservations: new EtcdCollection(access, reservationResource, resourcePrefix("ipreservations")),
+    ipamConfiguration: new EtcdCollection(access, configurationCodec, configurationCodec.keyOf("default")),
+    blocks: new BlockObjects(access, affinities),
+    affinities,
+    handles: new EtcdCollection(access, handleCodec, HANDLES),
+    endpoints,
+    records: new EtcdRecords(endpoints),
+    profiles: new ProfileObjects(access),
+    nodes: new EtcdCollection(access, nodeResource, resourcePrefix("nodes")),
+    namespaces: { get: (name) => readNamespace(core?.(), name) },
+    clusterInformation: new EtcdCollection(access, clusterInformationResource, resourcePrefix("clusterinformations")),
+    get virtualMachines() {
+      const kubernetes = core?.();
+      return kubernetes === undefined ? NO_MACHINES : kubernetesVirtualMachines(kubernetes);
+    },
+    async [Symbol.asyncDispose]() {
+      client.close();
+      api?.close();
+    },
+  };
+}
+
+const ENDPOINTS = resourcePrefix("workloadendpoints");
+
+const NOTHING: Reader<NamespacedName, OwnedObject> = { get: async () => undefined };
+const NO_MACHINES = { pods: NOTHING, instances: NOTHING, machines: NOTHING };
+
+/** Without an API server nobody has labels for namespaces: every one exists. */
+async function readNamespace(core: ApiCore | undefined, name: string): Promise<Versioned<LabelledObject> | undefined> {
+  if (core === undefined) return { value: { name, labels: {} }, revision: "0" };
+  const found = await core.versionedNamespace(name);
+  return found && { value: { name: found.value.name, labels: found.value.labels }, revision: found.revision };
+}
+
+class PoolObjects extends EtcdCollection<string, IPPool> implements Pools {
+  async reconcile(decide: (stored: readonly IPPool[]) => readonly IPPool[]): Promise<void> {
+    const stored = await this.list();
+    for (const pool of decide(stored.map(({ value }) => value))) {
+      const there = stored.find(({ value }) => value.name === pool.name);
+      if (there === undefined) await this.create(pool.name, pool);
+      else await this.update(pool.name, pool, there.revision);
+    }
+  }
+}
+
+class BlockObjects extends EtcdCollection<string, Block> implements Blocks {
+  readonly #affinities: BlockAffinities;
+
+  constructor(access: EtcdAccess, affinities: BlockAffinities) {
+    super(access, blockCodec, BLOCKS);
+    this.#affinities = affinities;
+  }
+
+  /** Two requests, however many blocks the owner has. */
+  async listWithRoom(owner: BlockOwner, family: 4 | 6): Promise<readonly Versioned<Block>[]> {
+    const owned = await this.#affinities.listByOwner(owner, family);
+    const blocks = await this.getAll(owned.map(({ value }) => value.cidr));
+    return blocks.filter(({ value }) => value.affinity?.type === owner.type && value.affinity.name === owner.name && hasRoom(value));
+  }
+}
+
+class Affinities extends EtcdCollection<AffinityKey, BlockAffinity> implements BlockAffinities {
+  listByOwner(owner: BlockOwner, family: 4 | 6): Promise<readonly Versioned<BlockAffinity>[]> {
+    return this.listBelow(affinityPrefix(owner, family));
+  }
+
+  async listAll(): Promise<readonly Versioned<BlockAffinity>[]> {
+    return [...(await this.listBelow(AFFINITIES.host, isAffinityKey)), ...(await this.listBelow(AFFINITIES.virtual, isAffinityKey))];
+  }
+
+  /** Look-ups go by the key, so that there are no labels that could be missing. */
+  async listUnlabelled(): Promise<readonly Versioned<BlockAffinity>[]> {
+    return [];
+  }
+}
+
+class Endpoints extends EtcdCollection<EndpointKey, WorkloadEndpoint> implements WorkloadEndpoints {
+  listByPrefix(namespace: string, namePrefix: string): Promise<readonly Versioned<WorkloadEndpoint>[]> {
+    return this.listBelow(`${ENDPOINTS}${namespace}/${namePrefix}`);
+  }
+}
+
+class ProfileObjects extends EtcdCollection<string, Profile> implements Profiles {
+  constructor(access: EtcdAccess) {
+    super(access, profileResource, resourcePrefix("profiles"));
+  }
+
+  async ensure(profile: Profile): Promise<boolean> {
+    if ((await this.get(profile.name)) !== undefined) return true;
+    try {
+      await this.create(profile.name, profile);
+    } catch (error) {
+      // Another node was faster.
+      if (!isDatastoreFailure(error, "already-exists")) throw error;
+    }
+    return true;
+  }
+}

@@ -1,0 +1,16 @@
+/** The etcd driver as the plugins open it: from a network configuration and an environment. */
+import type { Environment } from "../../../lib/cni/environment.ts";
+import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
+import type { DatastoreError } from "../../../lib/datastore/errors.ts";
+import { type EtcdDatastore, openEtcdDatastore } from "../../../lib/datastore/etcd/etcd-datastore.ts";
+import type { JsonObject } from "../../../lib/json/value.ts";
+
+export function openDatastoreAt(
+  endpoints: string,
+  keys: JsonObject = {},
+  env: Environment = {},
+  onDamaged?: (error: DatastoreError) => void,
+): EtcdDatastore {
+  const config = decodeNetworkConfig({ name: "net1", datastore_type: "etcdv3", etcd_endpoints: endpoints, ...keys });
+  return openEtcdDatastore(config, env, onDamaged);
+}
