@@ -2,14 +2,21 @@
  * The agent, put together: the only file that knows all its parts (A§0.3). Each part declares what it needs; here it gets it. The steps
  * stand in the order of the contract; nothing after the socket ends the process.
  */
+import { JoinedDeletions } from "../dataplane/linux/joined-deletions.ts";
+import { LinuxDataplane } from "../dataplane/linux/linux-dataplane.ts";
 import type { Environment } from "../lib/cni/environment.ts";
 import { DEFAULT_NODENAME_FILE } from "../lib/config/decode.ts";
-import type { NetworkConfig } from "../lib/config/network-config.ts";
 import { nodeName } from "../lib/config/node-name.ts";
 import { messageOf } from "../lib/errors/errors.ts";
+import { exitNow } from "../lib/system/exit.ts";
 import { makeDirectories } from "../lib/system/files.ts";
-import { createNode, type Node } from "../main-plugin/node.ts";
 import type { DaemonConfiguration, StatusResponse } from "./api/models.ts";
+import { AttachmentService } from "./attachments/attachment-service.ts";
+import { StoredRecords } from "./attachments/stored-records.ts";
+import { RecordStore } from "./endpoints/record/record-store.ts";
+import { NamespaceCanary } from "./node/canary.ts";
+import { GuardedDataplane } from "./node/guarded-dataplane.ts";
+import { Nodes } from "./node/nodes.ts";
 import { createAgentLog } from "./process/agent-log.ts";
 import { takeInstanceLock } from "./process/instance-lock.ts";
 import { type AgentOptions, OPTION_NAMES } from "./process/option-table.ts";
@@ -17,10 +24,10 @@ import { PhaseFile } from "./process/phase.ts";
 import { watchSignals } from "./process/signals.ts";
 import { openState, removeOldStates } from "./process/state-directory.ts";
 import { readBootId } from "./run-directory/agent-file.ts";
+import { AttachmentLocks } from "./run-directory/attachment-locks.ts";
 import { runDirectory } from "./run-directory/run-directory.ts";
 import { groupNumber } from "./server/access.ts";
 import type { Handlers } from "./server/handler.ts";
-import { plainAttachments } from "./server/plain-attachments.ts";
 import { cniHandlers } from "./server/routes/cni.ts";
 import { serveApi } from "./server/server.ts";
 
@@ -48,24 +55,18 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
   if (state.wasReset) log.info("the machine has been started anew: the state of its last boot is dropped");
   const phase = new PhaseFile(run.agentFile, { bootId, version, ipam: options.ipam, pid: process.pid });
 
-  const nodes = new Map<string, Node>();
-  const nodeOf = (config: NetworkConfig, callEnv: Environment): Node => {
-    const key = JSON.stringify([
-      config.datastoreType,
-      config.datastorePath,
-      config.etcd,
-      config.kubernetes,
-      config.policy,
-      config.calicoApiGroup,
-      callEnv,
-    ]);
-    const node = nodes.get(key) ?? createNode(config, callEnv, log);
-    nodes.set(key, node);
-    return node;
-  };
+  const canary = new NamespaceCanary((message) => {
+    log.error(message);
+    exitNow(1);
+  });
+  const dataplane = new GuardedDataplane(new LinuxDataplane(new JoinedDeletions()), canary);
+  const nodes = new Nodes({ log, parts: () => ({ dataplane }) });
+  using records = new StoredRecords({ store: new RecordStore(state.path), bootId, maxEndpoints: options["max-endpoints"], log });
+  const attachments = new AttachmentService({ nodes, records, locks: new AttachmentLocks(run.attachments) });
+  records.finishBy((record) => attachments.finish(record));
 
   const handlers: Handlers = {
-    ...cniHandlers(plainAttachments(nodeOf)),
+    ...cniHandlers(attachments),
     cniStatus: () => ({ status: 200, body: "" }),
     getConfig: () => ({ status: 200, body: configuration() }),
     getHealthz: () => ({ status: 200, body: health() }),
@@ -120,7 +121,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
   log.info(`${signal}: the agent ends`);
   await server.stop(GRACE_MS);
   phase.set("stopped");
-  await Promise.allSettled([...nodes.values()].map((node) => node[Symbol.asyncDispose]()));
+  await nodes[Symbol.asyncDispose]();
   await log.close();
   return 0;
 }
