@@ -19,6 +19,19 @@ export interface Dataplane {
    * @throws TortieError `netns-missing`, `netns-invalid`
    */
   inspect(desired: DesiredState, recorded?: RecordedLink): Promise<readonly Difference[]>;
+  /**
+   * As `inspect`, with the settings of the host end, which are nobody else's business.
+   * @throws TortieError `netns-missing`, `netns-invalid`
+   */
+  drift(desired: DesiredState): Promise<readonly Difference[]>;
+  /**
+   * Takes every difference of `drift` away, and touches nothing where there is none. A link that is gone is made again, with the MAC
+   * that the container had.
+   * @param podMac what the result of the ADD said
+   * @returns what was mended
+   * @throws TortieError as `apply` and `inspect`
+   */
+  mend(desired: DesiredState, podMac?: string): Promise<readonly Difference[]>;
   /** Removes one link. A link that is gone counts as removed (C§4.7); a link that belongs to another attachment stays. */
   remove(link: AttachedLink | LinkOfAttachment): Promise<Removal>;
   /** The links of this host that carry a readable alias of Tortie's, and those whose creation was interrupted. */

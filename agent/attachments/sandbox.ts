@@ -51,6 +51,11 @@ export function inSandbox(node: Node, sandbox: Sandbox): Node {
         return dataplane.apply(desired);
       },
       inspect: (desired, recorded) => dataplane.inspect(desired, recorded),
+      drift: (desired) => dataplane.drift(desired),
+      mend: (desired, podMac) => {
+        sandbox.verify();
+        return dataplane.mend(desired, podMac);
+      },
       remove: (link) => dataplane.remove(link),
       list: () => dataplane.list(),
       applyNode: (state) => dataplane.applyNode(state),

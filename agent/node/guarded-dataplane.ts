@@ -34,6 +34,22 @@ export class GuardedDataplane implements Dataplane {
     return this.#inner.inspect(desired, recorded);
   }
 
+  drift(desired: DesiredState): Promise<readonly Difference[]> {
+    this.#canary.check();
+    return this.#inner.drift(desired);
+  }
+
+  async mend(desired: DesiredState, podMac?: string): Promise<readonly Difference[]> {
+    this.#canary.check();
+    const making = this.#inner.mend(desired, podMac);
+    this.#making.add(making);
+    try {
+      return await making;
+    } finally {
+      this.#making.delete(making);
+    }
+  }
+
   async remove(link: AttachedLink | LinkOfAttachment): Promise<Removal> {
     if ("index" in link && link.owner === undefined) await this.#noneIsMade();
     this.#canary.check();

@@ -7,7 +7,7 @@ import type { AppliedLink } from "../dataplane.ts";
 import type { DesiredState } from "../desired-state.ts";
 import { NETLINK_ROUTE, NetlinkError, NetlinkSocket } from "../netlink/socket.ts";
 import { addAddress } from "./address.ts";
-import { type CreatedPair, createPair } from "./create-pair.ts";
+import { type CreatedPair, createPair, type Ends, presentPair } from "./create-pair.ts";
 import { deleteHostLink } from "./delete-link.ts";
 import { type Link, setLinkAlias, setLinkLocalSource, setLinkUp } from "./link.ts";
 import { addNeighbour } from "./neighbour.ts";
@@ -36,7 +36,7 @@ export async function attach(desired: DesiredState): Promise<AppliedLink> {
   // The alias comes first: it tells whose the link is if this process is killed before it finishes.
   setLinkAlias(site.hostSocket, created.host.index, attachmentAlias(desired.host.owner));
   const warnings = setUp(site, created, desired);
-  setAddressesAndRoutes(site, created, desired);
+  setAddressesAndRoutes(site, created, desired, false);
   undo.move();
   return { podMac: created.pod.mac, hostIndex: created.host.index, kind: created.kind, warnings, [Symbol.asyncDispose]: remove };
 }
@@ -53,12 +53,29 @@ function setUp({ namespace, hostSocket, podSocket }: Site, { host, pod }: Create
   return warnings;
 }
 
-function setAddressesAndRoutes({ namespace, hostSocket, podSocket }: Site, created: CreatedPair, { host, pod }: DesiredState): void {
+/**
+ * Brings up a pair that is there, and gives it the addresses, routes and neighbours that it lacks; what it has stays.
+ * @throws TortieError naming the object that could not be made
+ */
+export function completeLink(site: Site, desired: DesiredState): void {
+  const created = presentPair(site, desired);
+  bringUp(site.hostSocket, created.host);
+  bringUp(site.podSocket, created.pod);
+  setAddressesAndRoutes(site, created, desired, true);
+}
+
+/** @param isThereFine whether the pod end may have some of its addresses already */
+function setAddressesAndRoutes(
+  { namespace, hostSocket, podSocket }: Site,
+  created: Ends,
+  { host, pod }: DesiredState,
+  isThereFine: boolean,
+): void {
   for (const neighbour of pod.neighbours) addNeighbour(podSocket, created.pod.index, neighbour);
   // Routes before addresses, as Calico does it: what the kernel adds for the addresses themselves then comes after them.
   for (const route of pod.routes) installRoute(podSocket, created.pod.index, pod.name, route);
   const podDad = pod.addresses.some(isIpv6) && inNamespace(namespace, () => runsDad(pod.name));
-  for (const address of pod.addresses) assignAddress({ ...created.pod, socket: podSocket, runsDad: podDad }, address, false);
+  for (const address of pod.addresses) assignAddress({ ...created.pod, socket: podSocket, runsDad: podDad }, address, isThereFine);
 
   const hostEnd: End = { ...created.host, socket: hostSocket, runsDad: host.addresses.some(isIpv6) && runsDad(host.name) };
   for (const address of host.addresses) assignAddress(hostEnd, address, true);

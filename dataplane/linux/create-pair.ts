@@ -21,10 +21,13 @@ const MTU_MIN_IPV6 = 1280;
 const QUEUES_MAX = 4096;
 const MAC_SETTLE = { tries: 50, delayMs: 100 };
 
-export interface CreatedPair {
-  readonly kind: LinkKind;
+export interface Ends {
   readonly host: Link;
   readonly pod: Link;
+}
+
+export interface CreatedPair extends Ends {
+  readonly kind: LinkKind;
 }
 
 /**
@@ -121,6 +124,11 @@ function refusal(error: unknown, { device, host, pod }: DesiredState): unknown {
   return new TortieError("link-failed", `${errnoText(error.errno)}: failed to create ${what}${values}: ${messageOf(error)}`, {
     cause: error,
   });
+}
+
+/** Both ends of a pair that was made earlier. @throws TortieError `link-failed` */
+export function presentPair({ hostSocket, podSocket }: Site, { host, pod }: DesiredState): Ends {
+  return { host: presentLink(hostSocket, host.name), pod: presentLink(podSocket, pod.name) };
 }
 
 function presentLink(socket: NetlinkSocket, name: string): Link {

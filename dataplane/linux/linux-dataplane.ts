@@ -11,6 +11,7 @@ import { detach, detachFound } from "./detach.ts";
 import { inspect } from "./inspect.ts";
 import type { JoinedDeletions } from "./joined-deletions.ts";
 import { listLinks } from "./link.ts";
+import { drift, mend } from "./mend.ts";
 import { isUnfinished } from "./ownership.ts";
 
 export class LinuxDataplane implements Dataplane {
@@ -29,6 +30,14 @@ export class LinuxDataplane implements Dataplane {
   async inspect(desired: DesiredState, recorded?: RecordedLink): Promise<readonly Difference[]> {
     const { host, pod, sandbox } = desired;
     return explained(`failed to inspect ${pod.name} in ${sandbox} and ${host.name}`, () => inspect(desired, recorded));
+  }
+
+  async drift(desired: DesiredState): Promise<readonly Difference[]> {
+    return explained(`failed to inspect ${desired.host.name}`, () => drift(desired));
+  }
+
+  async mend(desired: DesiredState, podMac?: string): Promise<readonly Difference[]> {
+    return explained(`failed to mend ${desired.host.name}`, () => mend(desired, podMac));
   }
 
   async remove(link: AttachedLink | LinkOfAttachment): Promise<Removal> {

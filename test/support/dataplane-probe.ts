@@ -32,6 +32,14 @@ export function inspect(node: Node, desired: DesiredState, recorded: RecordedLin
   return probe(node, `dataplane.inspect(${expressionOf(desired)}, ${expressionOf(recorded)})`);
 }
 
+export function mend(node: Node, desired: DesiredState, podMac?: string): Promise<Answer<readonly Difference[]>> {
+  return probe(node, `dataplane.mend(${expressionOf(desired)}, ${JSON.stringify(podMac)})`);
+}
+
+export function drift(node: Node, desired: DesiredState): Promise<Answer<readonly Difference[]>> {
+  return probe(node, `dataplane.drift(${expressionOf(desired)})`);
+}
+
 export function remove(node: Node, link: AttachedLink | LinkOfAttachment): Promise<Answer<Removal>> {
   return probe(node, `dataplane.remove(${expressionOf(link)})`);
 }

@@ -285,6 +285,8 @@ export class PodNode implements AsyncDisposable {
         const { name } = desired.pod;
         return podEnds.has(name) ? [] : [{ side: "pod", object: `link ${name}`, wanted: "present", found: "missing" }];
       },
+      drift: async () => [],
+      mend: async () => [],
       remove: (link) =>
         this.#effect("sandbox" in link && link.sandbox !== "" ? "remove link" : "remove host end", () => {
           const alias = links.get(link.hostInterface);

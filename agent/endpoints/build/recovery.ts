@@ -2,15 +2,14 @@
  * Tries again what failed, for ever, with a growing pause: 1 s, doubled to at most 1 min (A§7.3, A§6.2). A success forgets the failures,
  * and the next failure is tried again as the first was.
  */
-import type { Clock } from "../state/clock.ts";
+import { type Clock, pauseAfter } from "../../clock/clock.ts";
 
-const FIRST_PAUSE_MS = 1000;
-const LONGEST_PAUSE_MS = 60_000;
+const BACK_OFF = { base: 1000, longest: 60_000 };
 
 export class Recovery {
   readonly #clock: Clock;
   #failures = 0;
-  #cancel: (() => void) | undefined;
+  #pause: AbortController | undefined;
   #isStopped = false;
 
   constructor(clock: Clock) {
@@ -25,15 +24,18 @@ export class Recovery {
   /** @param again is called once, after the pause, unless a success or the end comes first */
   failed(again: () => void): void {
     if (this.#isStopped) return;
-    this.#cancel?.();
-    const pause = Math.min(FIRST_PAUSE_MS * 2 ** this.#failures, LONGEST_PAUSE_MS);
+    this.#pause?.abort();
     this.#failures++;
-    this.#cancel = this.#clock.after(pause, again);
+    const pause = new AbortController();
+    this.#pause = pause;
+    void this.#clock.sleep(pauseAfter(this.#failures, BACK_OFF, this.#clock), pause.signal).then(() => {
+      if (!pause.signal.aborted) again();
+    });
   }
 
   succeeded(): void {
-    this.#cancel?.();
-    this.#cancel = undefined;
+    this.#pause?.abort();
+    this.#pause = undefined;
     this.#failures = 0;
   }
 

@@ -59,12 +59,17 @@ export class StatusLog {
     return log;
   }
 
+  /** A file that cannot be written is no reason to fail: the ring has the entry. */
   add(entry: StatusEntry): void {
     this.#remember(entry);
     const line = lineOf(entry);
     this.#bytes += Buffer.byteLength(line);
-    if (this.#bytes > FILE_LIMIT_BYTES) this.#rewrite();
-    else appendFileSync(this.#path, line, { mode: FILE_MODE });
+    try {
+      if (this.#bytes > FILE_LIMIT_BYTES) this.#rewrite();
+      else appendFileSync(this.#path, line, { mode: FILE_MODE });
+    } catch (error) {
+      if (systemErrorCode(error) === undefined) throw error;
+    }
   }
 
   /** Newest first. */

@@ -1,0 +1,45 @@
+/** The work of one build (A§5.5): the links as desired, then the seams, whose files take their place when all of it has succeeded. */
+import type { Dataplane } from "../../../dataplane/dataplane.ts";
+import type { EndpointDirectories } from "../record/directories.ts";
+import type { Buildable, BuildWork } from "./builds.ts";
+import type { Level } from "./levels.ts";
+import type { DatapathSeam } from "./seams.ts";
+import { adoptNext, keepFailed, prepareNext } from "./swap.ts";
+
+export interface BuildEndpointParts {
+  readonly dataplane: Pick<Dataplane, "mend">;
+  readonly directories: EndpointDirectories;
+  readonly datapath: DatapathSeam;
+}
+
+export async function buildEndpoint(
+  { dataplane, directories, datapath }: BuildEndpointParts,
+  endpoint: Buildable,
+  { level, isKernelFresh }: BuildWork,
+  signal: AbortSignal,
+): Promise<void> {
+  const { desired, podMac } = endpoint.record;
+  if (!isKernelFresh && desired !== undefined) {
+    const mended = await dataplane.mend(desired, podMac);
+    for (const { side, object, wanted, found } of mended) {
+      endpoint.note("OK", "Other", `mended: ${side} ${object}: wanted ${wanted}, found ${found}`);
+    }
+  }
+  signal.throwIfAborted();
+  if (level < 2) return;
+  if (!writesFiles(datapath, level)) return datapath.build(endpoint.record, level, undefined, signal);
+  const { id } = endpoint.record;
+  const next = prepareNext(directories, id);
+  try {
+    await datapath.build(endpoint.record, level, next, signal);
+    signal.throwIfAborted();
+    adoptNext(directories, id);
+  } catch (error) {
+    keepFailed(directories, id);
+    throw error;
+  }
+}
+
+function writesFiles({ writesFilesFrom }: DatapathSeam, level: Level): boolean {
+  return writesFilesFrom !== undefined && level >= writesFilesFrom;
+}

@@ -1,0 +1,74 @@
+/** One endpoint in the agent's memory: its record, its state, what happened to it, and its builds. */
+import { join } from "node:path";
+import type { Clock } from "../clock/clock.ts";
+import type { Buildable, BuildParts } from "./build/builds.ts";
+import { Builds } from "./build/builds.ts";
+import type { ShownState } from "./health.ts";
+import { LOG_FILE } from "./record/directories.ts";
+import type { EndpointRecord } from "./record/endpoint-record.ts";
+import type { RecordStore } from "./record/record-store.ts";
+import { type Actor, judgeTransition, type State } from "./state/states.ts";
+import { type StatusCode, StatusLog, type StatusType } from "./state/status-log.ts";
+
+export interface EndpointParts {
+  readonly clock: Clock;
+  readonly store: RecordStore;
+  readonly builds: BuildParts;
+}
+
+export class Endpoint implements Buildable {
+  readonly id: number;
+  readonly log: StatusLog;
+  readonly builds: Builds;
+  readonly #parts: EndpointParts;
+  #record: EndpointRecord;
+  #state: State = "none";
+
+  /** @param record is on disk already */
+  constructor(record: EndpointRecord, parts: EndpointParts) {
+    this.id = record.id;
+    this.#record = record;
+    this.#parts = parts;
+    this.log = StatusLog.load(join(parts.store.directories.path(record.id), LOG_FILE));
+    this.builds = new Builds(this, parts.builds);
+  }
+
+  get record(): EndpointRecord {
+    return this.#record;
+  }
+
+  get state(): State {
+    return this.#state;
+  }
+
+  /** What others are shown: an endpoint whose newest status of some type is not OK is not ready (A§5.2). */
+  get shownState(): ShownState {
+    return this.#state === "ready" && this.log.status() !== "OK" ? "not-ready" : this.#state;
+  }
+
+  /** Replaces the record, in memory and on disk. @returns it with its new time */
+  write(record: EndpointRecord): EndpointRecord {
+    const written = { ...record, updatedAt: this.#parts.clock.date().toISOString() };
+    this.#parts.store.write(written);
+    this.#record = written;
+    return written;
+  }
+
+  transition(to: State, reason: string, actor: Actor = "anybody"): boolean {
+    const verdict = judgeTransition(this.#state, to, actor);
+    if (verdict === "allowed") {
+      this.#state = to;
+      this.note("OK", "Other", reason);
+      return true;
+    }
+    if (verdict === "refused") {
+      this.note("Warning", "Other", `Skipped invalid state transition from ${this.#state} to ${to} due to: ${reason}`);
+    }
+    return false;
+  }
+
+  note(code: StatusCode, type: StatusType, message: string): void {
+    const time = this.#parts.clock.date().toISOString();
+    this.log.add({ code, type, message, state: this.#state, time });
+  }
+}
