@@ -10,6 +10,7 @@ import { findPlugin, isRunningExecutable } from "../lib/cni/find-plugin.ts";
 import type { CniCommand, CniDns, CniRequest, CniRoute } from "../lib/cni/protocol.ts";
 import { AZURE_IPAM, checkIpamSupported } from "../lib/config/add-checks.ts";
 import { exportedSettings } from "../lib/config/exported-settings.ts";
+import { HOST_SCOPE } from "../lib/config/ipam-section.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
 import { TortieError } from "../lib/errors/errors.ts";
 import type { JsonObject } from "../lib/json/value.ts";
@@ -70,6 +71,8 @@ type OtherCommand = Exclude<CniCommand, "ADD" | "VERSION">;
 
 /** @throws TortieError `delegate-not-found` when CNI_PATH holds no such plugin, `netconf-value` */
 export function findIpam(request: Pick<CniRequest, "path">, { ipam }: Pick<NetworkConfig, "ipam">): IpamPlugin {
+  // Served by the process that serves the main plugin, whichever that is: no program has this name.
+  if (ipam.type === HOST_SCOPE) return { executable: HOST_SCOPE, isInProcess: true, isOurs: true };
   const executable = findPlugin(ipam.type, request.path);
   const isSelf = isRunningExecutable(executable);
   if (isSelf && !OUR_NAMES.has(baseName(executable))) {
@@ -135,6 +138,7 @@ export function ipamInput({ request, config }: NetworkCall): IpamInput {
  * @param isRepeated the container still uses what an earlier ADD got: nothing is released when this one fails
  */
 export function connectIpam(plugin: IpamPlugin, input: IpamInput, call: IpamCaller, node: Node, isRepeated = false): IpamSource {
+  if (plugin.executable === HOST_SCOPE) return hostScopeSource(input, call, node);
   return plugin.isInProcess ? inProcess(input, call, node) : new DelegatedIpam(plugin, input, call, isRepeated);
 }
 
@@ -224,6 +228,25 @@ function inProcess(input: IpamInput, call: IpamCaller, node: Node): IpamSource {
     async run(command) {
       await ipamRun(command, ipamCall, await node.ipam());
     },
+  };
+}
+
+/** The node's own ranges (A§4). Their code is loaded only where it is used. */
+function hostScopeSource(input: IpamInput, call: IpamCaller, node: Node): IpamSource {
+  const ipamCall = { ...call, ...input };
+  const verbs = () => import("../ipam-plugin/host-scope/verbs.ts");
+  const add = async (address?: Address): Promise<Grant> => {
+    const asked = address === undefined ? ipamCall : { ...ipamCall, requested: { addresses: [address] } };
+    const { addresses, giveBack } = await (await verbs()).hostScopeAdd(asked, await node.hostScope());
+    const undo = new AsyncDisposableStack();
+    undo.defer(giveBack);
+    return grantOf({ addresses, hostRoutes: true, routes: printedRoutes({ addresses, hasRoutes: true }), dns: {} }, undo);
+  };
+  return {
+    add,
+    addFirst: async (address) =>
+      (await (await verbs()).holdsAddresses(ipamCall, await node.hostScope())) ? HOLDS_ADDRESSES : add(address),
+    run: async (command) => (await verbs()).hostScopeRun(command, ipamCall, await node.hostScope()),
   };
 }
 

@@ -5,14 +5,17 @@
 import type { Dataplane } from "../dataplane/dataplane.ts";
 import { LinuxDataplane } from "../dataplane/linux/linux-dataplane.ts";
 import type { NodeState } from "../dataplane/node-state.ts";
+import { hostScopeFiles } from "../ipam-plugin/host-scope/files.ts";
+import type { HostScope } from "../ipam-plugin/host-scope/host-scope.ts";
 import { createIpamNode, type IpamNode } from "../ipam-plugin/node.ts";
-import type { Prefix } from "../lib/addresses/address.ts";
+import { formatPrefix, type Prefix } from "../lib/addresses/address.ts";
 import type { Environment } from "../lib/cni/environment.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
 import type { Datastore } from "../lib/datastore/datastore.ts";
 import { coreOf, type KubernetesCore } from "../lib/datastore/kubernetes/core/core.ts";
 import { openDatastore } from "../lib/datastore/open.ts";
 import type { Logger } from "../lib/log/logger.ts";
+import { directoryOf, isThere } from "../lib/system/files.ts";
 import type { NetworkCall } from "./call.ts";
 import { nodeStateOf } from "./plan-node.ts";
 
@@ -24,6 +27,8 @@ export interface Node extends AsyncDisposable {
   core(): Promise<KubernetesCore | undefined>;
   /** The part of the node that the IPAM plugin needs when it is served in this process. */
   ipam(): Promise<IpamNode>;
+  /** The node's own ranges, for `ipam.type` tortie-host-scope; the agent that finds out about them need not be there. */
+  hostScope(): Promise<HostScope>;
   /** What this node must hold for an attachment with these addresses, where there is no Felix. */
   state(call: Pick<NetworkCall, "env">, addresses: readonly Prefix[]): Promise<NodeState>;
 }
@@ -36,7 +41,11 @@ export interface NodeParts {
   /** Pods, namespaces and nodes from somewhere else than the datastore's connection. */
   readonly coreOf?: (datastore: Datastore) => KubernetesCore | undefined;
   readonly createIpamNode?: typeof createIpamNode;
+  readonly hostScope?: () => HostScope;
 }
+
+/** The agent's, below which its state is, when its socket is not beside it (TORTIE_SOCK). */
+const RUN_DIRECTORY = "/run/tortie";
 
 /** @param log told of objects that a list leaves out because they cannot be read */
 export function createNode(config: NetworkConfig, env: Environment, log: Pick<Logger, "error">, parts: NodeParts = {}): Node {
@@ -52,12 +61,26 @@ export function createNode(config: NetworkConfig, env: Environment, log: Pick<Lo
     });
     return opened;
   };
+  const { TORTIE_SOCK: socket = "" } = env;
+  const files = hostScopeFiles(socket === "" ? RUN_DIRECTORY : directoryOf(socket));
+  const hostScope = async (): Promise<HostScope> => {
+    if (parts.hostScope !== undefined) return parts.hostScope();
+    // Loaded only where it is used: a process that lives for one call pays for each module.
+    const { openHostScope } = await import("../ipam-plugin/host-scope/open.ts");
+    return openHostScope(files);
+  };
   return {
     dataplane: parts.dataplane ?? new LinuxDataplane(),
     datastore,
     core: async () => findCore(await datastore()),
     ipam: async () => makeIpamNode({ datastore: await datastore(), log }),
-    state: async (call, addresses) => nodeStateOf(call, addresses, await (await datastore()).pools.list()),
+    hostScope,
+    async state(call, addresses) {
+      const pools = (await (await datastore()).pools.list()).map(({ value }) => value);
+      const hasRanges = parts.hostScope !== undefined || isThere(files.nodeRecord);
+      const ranges = hasRanges ? (await hostScope()).knownRanges() : [];
+      return nodeStateOf(call, addresses, [...pools, ...ranges.map(({ cidr }) => ({ cidr: formatPrefix(cidr), natOutgoing: true }))]);
+    },
     async [Symbol.asyncDispose]() {
       await (await opened)?.[Symbol.asyncDispose]();
     },

@@ -1,7 +1,6 @@
 /** What a node must hold for its attachments where there is no Felix: a pure decision, like the plan of an attachment. */
 import type { NodeState } from "../dataplane/node-state.ts";
 import { type Prefix, parsePrefix } from "../lib/addresses/address.ts";
-import type { Versioned } from "../lib/datastore/datastore.ts";
 import type { IPPool } from "../lib/datastore/resources.ts";
 import { TortieError } from "../lib/errors/errors.ts";
 import { hostInterfacePrefixes } from "../lib/workload/interface-names.ts";
@@ -15,13 +14,13 @@ import type { NetworkCall } from "./call.ts";
 export function nodeStateOf(
   { env }: Pick<NetworkCall, "env">,
   addresses: readonly Prefix[],
-  pools: readonly Pick<Versioned<Pick<IPPool, "cidr" | "natOutgoing">>, "value">[],
+  pools: readonly Pick<IPPool, "cidr" | "natOutgoing">[],
 ): NodeState {
   return {
     forwardedFamilies: [...new Set(addresses.map(({ address }) => address.family))],
     masquerading: {
-      outgoing: pools.filter(({ value }) => value.natOutgoing).map(({ value }) => prefixOf(value.cidr)),
-      pools: pools.map(({ value }) => prefixOf(value.cidr)),
+      outgoing: pools.filter(({ natOutgoing }) => natOutgoing).map(({ cidr }) => prefixOf(cidr)),
+      pools: pools.map(({ cidr }) => prefixOf(cidr)),
     },
     guardedPrefixes: hostInterfacePrefixes(env.FELIX_INTERFACEPREFIX),
   };

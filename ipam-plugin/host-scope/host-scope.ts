@@ -67,6 +67,16 @@ export class HostScope {
     return this.#parts.ranges();
   }
 
+  /** The ranges as far as they are known. */
+  knownRanges(): readonly HostRange[] {
+    try {
+      return this.ranges().ranges;
+    } catch (error) {
+      if (error instanceof TortieError) return [];
+      throw error;
+    }
+  }
+
   /**
    * All of them or none, IPv6 first (A§2.5).
    * @throws TortieError `node-cidr-missing`, `family-disabled`, `addresses-exhausted`, `address-outside-pools`, `address-excluded`,

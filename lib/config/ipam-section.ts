@@ -17,6 +17,9 @@ export const ipamSchema = record({
   in_process: boolean,
 });
 
+/** Addresses from the node's own ranges (A§4); no executable has this name. */
+export const HOST_SCOPE = "tortie-host-scope";
+
 /** The plugins that read pools and families from this section, and take single addresses by name: Calico's and ours (C§2.3 S6). */
 export function isCalicoIpam(type: string): boolean {
   return type === "calico-ipam" || type === "tortie-ipam";

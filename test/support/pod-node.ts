@@ -29,6 +29,7 @@ import { del } from "../../main-plugin/del.ts";
 import { gc } from "../../main-plugin/gc.ts";
 import type { Node } from "../../main-plugin/node.ts";
 import { status } from "../../main-plugin/status.ts";
+import { hostScopeOf } from "./grant-directories.ts";
 import { type Call, type Fate, type MemoryDatastore, MemoryStore } from "./memory-datastore.ts";
 import { samplePool } from "./samples.ts";
 
@@ -187,6 +188,7 @@ export class PodNode implements AsyncDisposable {
       datastore: async () => datastore,
       core: async () => (this.#isOfCluster ? this.#core() : undefined),
       ipam: async () => createIpamNode({ datastore, log: this.#log }),
+      hostScope: async () => hostScopeOf(),
       state: async () => NO_NODE_STATE,
       async [Symbol.asyncDispose]() {},
     };

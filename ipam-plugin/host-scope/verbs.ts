@@ -1,0 +1,130 @@
+/**
+ * `ipam.type: tortie-host-scope`: the verbs of IPAM on the node's own ranges (A§4, A§11.1). They run inside the main plugin or the agent;
+ * there is no executable of that name. Apart from ADD and STATUS none of them needs to know the ranges.
+ */
+import { type Address, type Family, formatAddress, hostPrefix, type Prefix, parsePrefix } from "../../lib/addresses/address.ts";
+import type { CniCommand } from "../../lib/cni/protocol.ts";
+import { parseResult } from "../../lib/cni/result.ts";
+import { attachmentsToKeep } from "../../lib/config/valid-attachments.ts";
+import { messageOf, TortieError } from "../../lib/errors/errors.ts";
+import { isJsonObject } from "../../lib/json/value.ts";
+import { parseCniArgs } from "../../lib/workload/cni-args.ts";
+import { requestedAddresses } from "../../lib/workload/requested.ts";
+import type { IpamCall } from "../call.ts";
+import { chooseOffset } from "./choose.ts";
+import { type AttachmentOwner, type Grant, isSameOwner } from "./grant.ts";
+import type { HostScope } from "./host-scope.ts";
+import { formatRange } from "./range.ts";
+
+type HostScopeCall = Pick<IpamCall, "request" | "config" | "log" | "identity" | "requested">;
+
+export interface HostScopeAddition {
+  /** Single hosts, IPv4 first, as in a result of the blocks mode. */
+  readonly addresses: readonly Prefix[];
+  /** Releases what this ADD took, and nothing that the attachment held before. */
+  giveBack(): Promise<void>;
+}
+
+/**
+ * The addresses that are asked for, or one of each family that the node has and the configuration does not switch off: all or none.
+ * @throws TortieError as `HostScope.grant`, `addresses-requested-invalid`
+ */
+export async function hostScopeAdd(call: HostScopeCall, hostScope: HostScope): Promise<HostScopeAddition> {
+  const owner = attachmentOf(call);
+  const addresses = call.requested?.addresses ?? requestedAddresses(call.config, parseCniArgs(call.request.args));
+  const granted = await hostScope.grant(addresses.length > 0 ? { owner, addresses } : { owner, families: familiesFor(call, hostScope) });
+  return {
+    addresses: granted.map(({ address }) => hostPrefix(address)).sort((one, other) => one.address.family - other.address.family),
+    giveBack: async () => {
+      for (const one of granted) await hostScope.giveBack(one);
+    },
+  };
+}
+
+/** Whether the attachment holds an address already. */
+export async function holdsAddresses(call: HostScopeCall, hostScope: HostScope): Promise<boolean> {
+  return (await hostScope.heldBy(attachmentOf(call))).length > 0;
+}
+
+/** The verbs that return nothing. */
+export async function hostScopeRun(
+  command: Exclude<CniCommand, "ADD" | "VERSION">,
+  call: HostScopeCall,
+  hostScope: HostScope,
+): Promise<void> {
+  switch (command) {
+    case "DEL": {
+      const owner = attachmentOf(call);
+      await hostScope.releaseAll((grant) => isSameOwner(grant.owner, owner));
+      return;
+    }
+    case "CHECK":
+      return check(call, hostScope);
+    case "STATUS":
+      return status(call, hostScope);
+    case "GC":
+      return gc(call, hostScope);
+  }
+}
+
+function attachmentOf({ request, identity }: HostScopeCall): AttachmentOwner {
+  const { network, containerId, interfaceName } = request;
+  const pod = identity === undefined || identity.pod === "" ? {} : { pod: `${identity.namespace}/${identity.pod}` };
+  return { kind: "attachment", network, containerId, interfaceName, ...pod };
+}
+
+/** Every family that the node has, but for those of `ipam.assign_ipv4` and `assign_ipv6` that are "false". */
+function familiesFor({ request }: HostScopeCall, hostScope: HostScope): readonly Family[] {
+  const { ipam } = request.netconf;
+  const isWanted = (family: Family) => !isJsonObject(ipam) || ipam[`assign_ipv${family}`] !== "false";
+  const families = hostScope.ranges().ranges.map(({ family }) => family);
+  const wanted = families.filter(isWanted);
+  if (wanted.length > 0) return wanted;
+  throw new TortieError("family-disabled", "this node has no range of a family that the configuration switches on");
+}
+
+/** CHECK changes nothing and takes no lock. @throws TortieError `container-unknown`, `check-failed` */
+async function check(call: HostScopeCall, hostScope: HostScope): Promise<void> {
+  const { request, config } = call;
+  const held = (await hostScope.heldBy(attachmentOf(call))).map(({ address }) => formatAddress(address));
+  if (config.prevResult === undefined) {
+    if (held.length > 0) return;
+    throw new TortieError(
+      "container-unknown",
+      `container ${request.containerId} has no prevResult and holds no address in network ${request.network}`,
+    );
+  }
+  const { ips } = parseResult(config.prevResult, request.cniVersion ?? "0.1.0");
+  const missing = ips.map(({ address }) => address).filter((text) => !held.includes(canonical(text)));
+  if (missing.length === 0) return;
+  throw new TortieError("check-failed", `container ${request.containerId}: ${missing.join(", ")} not granted to it any more`);
+}
+
+/**
+ * Without a range every ADD fails; a full range is a line of the log, since the pods that run need no new address (design, invariant 12).
+ * @throws TortieError `status-unavailable`
+ */
+async function status({ log }: HostScopeCall, hostScope: HostScope): Promise<void> {
+  try {
+    for (const range of hostScope.ranges().ranges) {
+      const isFull = chooseOffset(await hostScope.occupancy(range), "contiguous", Math.random) === undefined;
+      if (isFull) log.error(`an ADD would fail: range is full: ${formatRange(range)}`);
+    }
+  } catch (error) {
+    throw new TortieError("status-unavailable", `host scope: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+/** Of this network only; what clients of the REST API and the node itself hold is theirs to release. @throws TortieError `attachments-missing` */
+async function gc({ request, config, log }: HostScopeCall, hostScope: HostScope): Promise<void> {
+  const kept = new Set(attachmentsToKeep(config).map(({ containerID, ifname }) => `${containerID} ${ifname}`));
+  const isOrphan = ({ owner }: Grant) =>
+    owner.kind === "attachment" && owner.network === request.network && !kept.has(`${owner.containerId} ${owner.interfaceName}`);
+  const freed: readonly Address[] = await hostScope.releaseAll(isOrphan);
+  if (freed.length > 0) log.info(`released ${freed.map(formatAddress).join(", ")}, which the runtime does not know any more`);
+}
+
+function canonical(text: string): string {
+  const prefix = parsePrefix(text);
+  return prefix === undefined ? text : formatAddress(prefix.address);
+}
