@@ -6,7 +6,7 @@ import type { ErrorObject } from "../api/models.ts";
 /** Words whose status is not 500. */
 const STATUS: Partial<Readonly<Record<ErrorWord, number>>> = {
   "protocol-unsupported": 400,
-  "request-invalid": 400,
+  "call-invalid": 400,
   "environment-invalid": 400,
   "environment-missing": 400,
   "access-denied": 403,

@@ -109,7 +109,7 @@ async function serve(name: OperationName, request: FastifyRequest, reply: Fastif
   const begin = performance.now();
   const gone = new AbortController();
   reply.raw.once("close", () => {
-    if (!reply.raw.writableFinished) gone.abort(new TortieError("operation-interrupted", "the caller has gone away"));
+    if (!reply.raw.writableFinished) gone.abort(new TortieError("caller-gone", "the caller has gone away"));
   });
   try {
     const caller = authorise(input.callerOf(request), OPERATIONS[name].isRead);
@@ -152,7 +152,7 @@ function asTortieError(error: unknown): unknown {
   const text = `the request is not valid: ${String(message)}`;
   if (statusCode === 413) return new TortieError("request-too-large", text, { cause: error });
   if (typeof statusCode === "number" && statusCode >= 400 && statusCode < 500)
-    return new TortieError("request-invalid", text, { cause: error });
+    return new TortieError("call-invalid", text, { cause: error });
   return error;
 }
 

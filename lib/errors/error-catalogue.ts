@@ -184,7 +184,6 @@ export const ERROR_CATALOGUE = {
   "agent-busy": { code: 11, next: "call the operation again after the time that the answer names" },
   "agent-starting": { code: 11, next: "call the operation again; tortiectl node status says what the agent waits for" },
   "agent-stopping": { code: 11, next: "call the operation again: the agent was asked to end, and the next one serves it" },
-  "request-invalid": { code: 4, next: "correct the request; GET /v1/openapi.json describes every operation" },
   "request-too-large": { code: 4, next: "send at most 1 MiB" },
   "operation-unknown": { code: 4, next: "GET /v1/openapi.json lists the operations" },
   "access-denied": { code: 4, next: "call as root; members of the socket's group may only read" },

@@ -1,7 +1,7 @@
 /** POST /v1/cni/…: a plugin's call, handed over whole (A§11.3). The answer's body is what the plugin prints. */
 import { TortieError } from "../../../lib/errors/errors.ts";
 import type { OperationName } from "../../api/operations.ts";
-import { type CniCallBody, type CniVerb, DEADLINE_HEADER, PROTOCOL } from "../../forward/protocol.ts";
+import { type CniVerb, DEADLINE_HEADER } from "../../forward/protocol.ts";
 import type { AttachmentService } from "../attachment-service.ts";
 import type { HandlerAnswer, HandlerRequest, Handlers } from "../handler.ts";
 
@@ -15,12 +15,11 @@ export function cniHandlers(service: AttachmentService): Pick<Handlers, CniOpera
   const verb =
     (name: CniVerb) =>
     async (request: HandlerRequest<CniOperations>): Promise<HandlerAnswer> => {
-      checkProtocol(request.body.protocol);
       const { peer, headers } = request;
       using deadline = deadlineOf(headers[DEADLINE_HEADER]);
       const traceparent = typeof headers.traceparent === "string" ? headers.traceparent : undefined;
       const signal = AbortSignal.any([request.signal, deadline.signal]);
-      return service.serve(name, request.body as CniCallBody, { peer, signal, ...(traceparent === undefined ? {} : { traceparent }) });
+      return service.serve(name, request.body, { peer, signal, ...(traceparent === undefined ? {} : { traceparent }) });
     };
   return { cniAdd: verb("add"), cniDel: verb("del"), cniCheck: verb("check"), cniGc: verb("gc"), cniStatusOf: verb("status") };
 }
@@ -28,11 +27,6 @@ export function cniHandlers(service: AttachmentService): Pick<Handlers, CniOpera
 /** Operations whose answers plugins copy to their standard output. */
 export function isCniOperation(name: OperationName): boolean {
   return name.startsWith("cni");
-}
-
-function checkProtocol(protocol: number): void {
-  if (protocol === PROTOCOL) return;
-  throw new TortieError("protocol-unsupported", `this agent speaks protocol ${PROTOCOL} to ${PROTOCOL}, the plugin ${protocol}`);
 }
 
 /** Aborts before the caller stops waiting. */
