@@ -1,6 +1,5 @@
 /** POST /v1/cni/…: a plugin's call, handed over whole (A§11.3). The answer's body is what the plugin prints. */
 import { TortieError } from "../../../lib/errors/errors.ts";
-import type { OperationName } from "../../api/operations.ts";
 import { type CniVerb, DEADLINE_HEADER } from "../../forward/protocol.ts";
 import type { AttachmentService } from "../attachment-service.ts";
 import type { HandlerAnswer, HandlerRequest, Handlers } from "../handler.ts";
@@ -22,11 +21,6 @@ export function cniHandlers(service: AttachmentService): Pick<Handlers, CniOpera
       return service.serve(name, request.body, { peer, signal, ...(traceparent === undefined ? {} : { traceparent }) });
     };
   return { cniAdd: verb("add"), cniDel: verb("del"), cniCheck: verb("check"), cniGc: verb("gc"), cniStatusOf: verb("status") };
-}
-
-/** Operations whose answers plugins copy to their standard output. */
-export function isCniOperation(name: OperationName): boolean {
-  return name.startsWith("cni");
 }
 
 /** Aborts before the caller stops waiting. */
