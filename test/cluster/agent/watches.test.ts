@@ -43,7 +43,7 @@ afterAll(() => cluster[Symbol.asyncDispose]());
 beforeEach(async () => {
   await cluster.reset();
   proxy = await cluster.proxy();
-  connection = await openConnection(proxy);
+  connection = await openConnection(proxy, "agent");
   problems = [];
   changes = [];
   informers = new Informers(connection, { onProblem: (message) => problems.push(message) });

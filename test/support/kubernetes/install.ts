@@ -2,19 +2,20 @@
 import { join } from "node:path";
 import type { TestCluster } from "./cluster.ts";
 import { writeKubeconfig } from "./credentials.ts";
-import { calicoDefinitions, kubevirtDefinitions, pluginAccess } from "./manifests.ts";
-import { type ApiObject, calicoPlurals, KUBEVIRT_KINDS, LEGACY, pathOf } from "./resources.ts";
+import { agentAccess, agentDefinitions, calicoDefinitions, kubevirtDefinitions, pluginAccess } from "./manifests.ts";
+import { AGENT_KINDS, type ApiObject, calicoPlurals, KUBEVIRT_KINDS, LEGACY, pathOf } from "./resources.ts";
 import { until } from "./until.ts";
 
 /**
  * Who a kubeconfig speaks for: somebody who may do everything, the plugins' service account with exactly the role of
- * manifests/rbac.yaml, or somebody who may do nothing.
+ * manifests/rbac.yaml, the agent with exactly that of manifests/agent-rbac.yaml, or somebody who may do nothing.
  */
-export type Identity = "admin" | "cni" | "stranger";
+export type Identity = "admin" | "agent" | "cni" | "stranger";
 
 /** Names of their service accounts in kube-system. */
 export const ACCOUNTS: Readonly<Record<Identity, string>> = {
   admin: "test-admin",
+  agent: "tortie-node",
   cni: "calico-cni-plugin",
   stranger: "test-stranger",
 };
@@ -39,20 +40,29 @@ export async function install(cluster: TestCluster): Promise<void> {
   const administrator = { certificate: join(cluster.dir, "admin.crt"), key: join(cluster.dir, "admin.key") };
   writeKubeconfig(cluster.adminKubeconfig, cluster.server, cluster.caPath, administrator);
   await until("namespace kube-system", async () => (await cluster.get("v1", "namespaces", "kube-system")) !== undefined);
-  const objects = [...cluster.groups.flatMap(calicoDefinitions), ...kubevirtDefinitions(), ...pluginAccess(), ...TEST_ACCESS];
+  const objects = [
+    ...cluster.groups.flatMap(calicoDefinitions),
+    ...kubevirtDefinitions(),
+    ...agentDefinitions(),
+    ...pluginAccess(),
+    ...agentAccess(),
+    ...TEST_ACCESS,
+  ];
   await Promise.all(objects.map((object) => cluster.apply(object)));
   await answersForEveryKind(cluster);
   // The authorizer learns of a role a moment after it was stored.
-  const token = await cluster.tokenFor("cni");
   const probe = pathOf(cluster.groups[0] ?? LEGACY, "clusterinformations", "default");
-  await until("the role of the plugins", async () => (await cluster.apiAs(token, "GET", probe)).status === 404);
+  for (const identity of ["cni", "agent"] as const) {
+    const token = await cluster.tokenFor(identity);
+    await until(`the role of ${ACCOUNTS[identity]}`, async () => (await cluster.apiAs(token, "GET", probe)).status === 404);
+  }
 }
 
 /** The server answers 404 for a kind it has just been told of, and 429 for a while after its own start. */
 export async function answersForEveryKind(cluster: TestCluster): Promise<void> {
   const calico = cluster.groups.flatMap((group) => calicoPlurals(group).map((plural) => [group, plural] as const));
   await Promise.all(
-    [...calico, ...KUBEVIRT_KINDS].map(async ([group, plural]) => {
+    [...calico, ...KUBEVIRT_KINDS, ...AGENT_KINDS].map(async ([group, plural]) => {
       const path = pathOf(group, plural);
       await until(path, async () => (await cluster.api("GET", path)).status === 200);
     }),

@@ -16,6 +16,16 @@ export function pluginAccess(): readonly ApiObject[] {
   return readManifest(join(MANIFESTS, "rbac.yaml"));
 }
 
+/** Service account, role and binding of the agent. */
+export function agentAccess(): readonly ApiObject[] {
+  return readManifest(join(MANIFESTS, "agent-rbac.yaml"));
+}
+
+/** CustomResourceDefinition of the agent's own objects. */
+export function agentDefinitions(): readonly ApiObject[] {
+  return readManifest(join(MANIFESTS, "crds/tortie.dev/tortieendpoints.yaml"));
+}
+
 export function kubevirtDefinitions(): readonly ApiObject[] {
   return readManifest(resolve("test/support/kubernetes/kubevirt-crds.yaml"));
 }

@@ -2,6 +2,7 @@
 import type { Answer } from "./admin-client.ts";
 import { memberAt } from "./json.ts";
 import {
+  AGENT_KINDS,
   type ApiObject,
   type CalicoGroup,
   calicoPlurals,
@@ -68,11 +69,12 @@ export class ObjectStore {
     if (left?.metadata.finalizers !== undefined) await this.#request("PATCH", path, { metadata: { finalizers: null } }, MERGE);
   }
 
-  /** Deletes what tests made: Calico's objects of these groups, virtual machines, pods, nodes and namespaces. */
+  /** Deletes what tests made: Calico's objects of these groups, virtual machines, endpoints, pods, nodes and namespaces. */
   async wipe(groups: readonly CalicoGroup[]): Promise<void> {
     const kinds: readonly (readonly [string, string])[] = [
       ...groups.flatMap((group) => calicoPlurals(group).map((plural) => [group, plural] as const)),
       ...KUBEVIRT_KINDS,
+      ...AGENT_KINDS,
       ["v1", "pods"],
       ["v1", "nodes"],
     ];
@@ -109,7 +111,7 @@ function replacementOf(stored: StoredObject, object: ApiObject): unknown {
 
 /** Pods and virtual machines are looked for in "default" unless told otherwise. */
 function namespaceOf(plural: string, namespace: string | undefined): string | undefined {
-  const isNamespaced = ["pods", "serviceaccounts", "virtualmachines", "virtualmachineinstances"].includes(plural);
+  const isNamespaced = ["pods", "serviceaccounts", "virtualmachines", "virtualmachineinstances", "tortieendpoints"].includes(plural);
   return isNamespaced ? (namespace ?? "default") : namespace;
 }
 

@@ -40,6 +40,9 @@ export const KUBEVIRT_KINDS = [
   ["kubevirt.io/v1", "virtualmachineinstances"],
 ] as const;
 
+/** Group and plural of the agent's own objects. */
+export const AGENT_KINDS = [["tortie.dev/v1alpha1", "tortieendpoints"]] as const;
+
 interface Kind {
   readonly plural: string;
   readonly isNamespaced?: boolean;
@@ -57,6 +60,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
   "apiextensions.k8s.io/v1 CustomResourceDefinition": { plural: "customresourcedefinitions" },
   "kubevirt.io/v1 VirtualMachine": { plural: "virtualmachines", isNamespaced: true },
   "kubevirt.io/v1 VirtualMachineInstance": { plural: "virtualmachineinstances", isNamespaced: true },
+  "tortie.dev/v1alpha1 TortieEndpoint": { plural: "tortieendpoints", isNamespaced: true, hasStatusPath: true },
   ...calicoKinds(LEGACY, { IPAMConfig: "ipamconfigs" }),
   ...calicoKinds(V3, { IPAMConfiguration: "ipamconfigurations" }),
   [`${V3} IPPool`]: { plural: "ippools", hasStatusPath: true },

@@ -1,5 +1,6 @@
 /** The plugins' rights are those of C§8.2, no more and no less; the cluster suite asks a real server the same. */
-import { pluginAccess } from "../../support/kubernetes/manifests.ts";
+import { agentAccess, pluginAccess } from "../../support/kubernetes/manifests.ts";
+import type { ApiObject } from "../../support/kubernetes/resources.ts";
 
 const CALICO = [
   "blockaffinities",
@@ -49,6 +50,48 @@ describe("manifests/rbac.yaml", () => {
       metadata: { name: "calico-cni-plugin" },
       roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: "calico-cni-plugin" },
       subjects: [{ kind: "ServiceAccount", name: "calico-cni-plugin", namespace: "kube-system" }],
+    });
+  });
+});
+
+describe("manifests/agent-rbac.yaml", () => {
+  const rulesOf = (objects: readonly ApiObject[]) => {
+    const rules = objects.find(({ kind }) => kind === "ClusterRole")?.rules;
+    const allowed = new Set<string>();
+    for (const { apiGroups, resources, verbs } of Array.isArray(rules) ? rules : []) {
+      for (const group of apiGroups)
+        for (const resource of resources) for (const verb of verbs) allowed.add(`${verb} ${group}/${resource}`);
+    }
+    return allowed;
+  };
+
+  it("gives the agent every right of the plugins, whose work it does", () => {
+    const agent = rulesOf(agentAccess());
+    expect([...rulesOf(pluginAccess())].filter((right) => !agent.has(right))).toEqual([]);
+  });
+
+  it("adds watches, the node's annotations and condition, and the agent's own objects, and nothing else", () => {
+    const plugins = rulesOf(pluginAccess());
+    const added = [...rulesOf(agentAccess())].filter((right) => !plugins.has(right) && !/^(list|watch) /.test(right));
+    expect(added.sort()).toEqual([
+      "create tortie.dev/tortieendpoints",
+      "delete tortie.dev/tortieendpoints",
+      "get tortie.dev/tortieendpoints",
+      "patch /nodes",
+      "patch /nodes/status",
+      "patch tortie.dev/tortieendpoints",
+      "patch tortie.dev/tortieendpoints/status",
+    ]);
+  });
+
+  it("binds the role to the account alone", () => {
+    const [account, role, binding, ...others] = agentAccess();
+    expect(others).toEqual([]);
+    expect(account).toMatchObject({ kind: "ServiceAccount", metadata: { name: "tortie-node", namespace: "kube-system" } });
+    expect(role?.metadata.name).toBe("tortie-node");
+    expect(binding).toMatchObject({
+      roleRef: { kind: "ClusterRole", name: "tortie-node" },
+      subjects: [{ kind: "ServiceAccount", name: "tortie-node", namespace: "kube-system" }],
     });
   });
 });
