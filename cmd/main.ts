@@ -10,6 +10,11 @@ const argv = process.argv.slice(2);
 switch (role) {
   case "tortie":
   case "calico": {
+    if (argv[0] === "component") {
+      // How Calico's manifests call the installer (C§9.1); a runtime passes no arguments.
+      const { calicoComponent } = await import("./calico-component.ts");
+      process.exit(await calicoComponent(argv, process.env));
+    }
     const { tortie } = await import("./tortie.ts");
     exitNow(await tortie(argv, process.env));
     break;

@@ -42,6 +42,16 @@ export const ERROR_CATALOGUE = {
   "addresses-exhausted": { code: 999, next: "add a pool, or find addresses to release with: tortiectl ipam show --blocks" },
   "pool-conflict": { code: 999, next: "put ipam.pools back as it was, or give the new pool another name and a CIDR of its own" },
   "pool-missing": { code: 999, next: 'set ipam.pools in the network configuration, for instance [{"cidr": "10.244.0.0/16"}]' },
+  "install-settings": { code: 999, next: "correct the environment variable that the message names; docs/install.md has them all" },
+  "install-template": {
+    code: 999,
+    next: "correct the template in CNI_NETWORK_CONFIG or CNI_NETWORK_CONFIG_FILE; docs/install.md has its variables",
+  },
+  "install-token": {
+    code: 999,
+    next: "give the installer's account the right to create serviceaccounts/token for the plugins' account, and check the API server's address",
+  },
+  "install-failed": { code: 999, next: "make the directory that the message names writable, or mount another one" },
   "delegate-not-found": { code: 999, next: "install that plugin in one of the directories of CNI_PATH, or correct ipam.type" },
   "delegate-failed": { code: 999, next: "read what that plugin wrote on standard error, which the runtime's log has" },
   "delegate-timeout": { code: 999, next: "find out what that plugin waits for; it was stopped" },

@@ -1,0 +1,76 @@
+/** The command lines of `tortiectl install` and `tortiectl uninstall`; what they do is loaded when one of them is called. */
+import type { Argv, CommandModule } from "yargs";
+import type { CommandContext } from "../terminal.ts";
+
+export interface InstallOptions {
+  readonly binDir: readonly string[];
+  readonly netDir: string;
+  readonly source: string;
+  readonly plugins: string | undefined;
+  readonly conflist: string;
+  readonly dryRun: boolean;
+  readonly watch: boolean;
+  readonly healthPort: number | undefined;
+  readonly force: boolean;
+  readonly json: boolean;
+}
+
+const NET_DIR = { type: "string", default: "/etc/cni/net.d", describe: "Directory of network configurations", requiresArg: true } as const;
+const DRY_RUN = { type: "boolean", default: false, describe: "Say what would be done, and do nothing" } as const;
+const JSON_OUTPUT = { type: "boolean", default: false, describe: "Print JSON" } as const;
+
+export function installCommand(context: CommandContext): CommandModule {
+  return {
+    command: "install",
+    describe: "Put plugins, kubeconfig and network configuration on this host",
+    builder: (argv) => installOptions(argv),
+    handler: async (given) => {
+      const { installHere } = await import("./command.ts");
+      context.finish(await installHere(installOptionsOf(given), context.terminal));
+    },
+  };
+}
+
+export function uninstallCommand(context: CommandContext): CommandModule {
+  return {
+    command: "uninstall",
+    describe: "Undo exactly what the installation of this host did",
+    builder: (argv) => argv.option("net-dir", NET_DIR).option("dry-run", DRY_RUN).option("json", JSON_OUTPUT),
+    handler: async ({ netDir, dryRun, json }) => {
+      const { uninstallHere } = await import("./command.ts");
+      context.finish(uninstallHere({ netDir: String(netDir), dryRun: dryRun === true, json: json === true }, context.terminal));
+    },
+  };
+}
+
+function installOptions(argv: Argv) {
+  return argv
+    .option("bin-dir", { type: "array", string: true, default: ["/opt/cni/bin"], describe: "Directory of plugins; may be given twice" })
+    .option("net-dir", NET_DIR)
+    .option("source", { type: "string", default: process.execPath, describe: "The executable to install", requiresArg: true })
+    .option("plugins", { type: "string", describe: "Directory of further plugins to install, such as portmap", requiresArg: true })
+    .option("conflist", { type: "string", default: "10-tortie.conflist", describe: "Name of the configuration's file", requiresArg: true })
+    .option("dry-run", DRY_RUN)
+    .option("watch", { type: "boolean", default: false, describe: "Stay: renew the token, put back what was removed" })
+    .option("health-port", { type: "number", describe: "With --watch: serve GET /healthz on this port of 127.0.0.1", requiresArg: true })
+    .option("force", { type: "boolean", default: false, describe: "Install even where the preflight finds something missing" })
+    .option("json", JSON_OUTPUT)
+    .epilogue("Further settings come from the environment, as for Calico's installer: docs/install.md");
+}
+
+/** yargs has checked the types. */
+function installOptionsOf(given: Readonly<Record<string, unknown>>): InstallOptions {
+  const { binDir, healthPort, plugins } = given;
+  return {
+    binDir: Array.isArray(binDir) ? binDir.map(String) : [],
+    netDir: String(given.netDir),
+    source: String(given.source),
+    plugins: typeof plugins === "string" ? plugins : undefined,
+    conflist: String(given.conflist),
+    dryRun: given.dryRun === true,
+    watch: given.watch === true,
+    healthPort: typeof healthPort === "number" ? healthPort : undefined,
+    force: given.force === true,
+    json: given.json === true,
+  };
+}

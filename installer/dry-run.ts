@@ -1,0 +1,39 @@
+/** What an installation would do, without doing it: probes whether directories can be written, and writes nothing else. */
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { isThere, readText } from "../lib/system/files.ts";
+import { planExecutables } from "./executables.ts";
+import { areEqual, whyNotWritable } from "./files.ts";
+import { kubeconfigPath } from "./install.ts";
+import { isInPod } from "./kubeconfig.ts";
+import { mergeConflists } from "./merge.ts";
+import { readRecord } from "./record.ts";
+import type { InstallSettings } from "./settings.ts";
+import { renderConflist, TLS_FILES } from "./template.ts";
+
+/** @returns one sentence a file @throws TortieError as `install` would before it has changed anything */
+export function planInstallation(settings: InstallSettings): readonly string[] {
+  const lines: string[] = [];
+  const log = (line: string) => lines.push(line);
+  for (const { from, target } of planExecutables(settings, log)) {
+    log(areEqual(from, target) ? `${target} is up to date` : `would ${isThere(target) ? "replace" : "write"} ${target}`);
+  }
+  const tls = tlsNames(settings.tlsDir);
+  for (const name of tls) log(`would install ${join(settings.netDir, "calico-tls", name)}`);
+  if (isInPod(settings)) log(`would write ${kubeconfigPath(settings.netDir)} with a new token`);
+  const text = renderConflist(settings, tls);
+  const path = join(settings.netDir, settings.confName);
+  const reason = whyNotWritable(settings.netDir);
+  if (reason !== undefined) log(`${settings.netDir} cannot be written (${reason}): the installation would fail`);
+  const merge = isThere(path) ? mergeConflists(readRecord(settings.netDir).conflist, readText(path), text) : { text, remarks: [] };
+  for (const remark of merge.remarks) log(`${path}: ${remark}`);
+  log(isThere(path) && readText(path) === merge.text ? `${path} is up to date` : `would write ${path}`);
+  const old = join(settings.netDir, settings.oldConfName);
+  if (old !== path && isThere(old)) log(`would remove ${old}`);
+  return lines;
+}
+
+function tlsNames(tlsDir: string): ReadonlySet<string> {
+  const there = isThere(tlsDir) ? readdirSync(tlsDir) : [];
+  return new Set(Object.values(TLS_FILES).filter((name) => there.includes(name)));
+}

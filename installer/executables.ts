@@ -1,0 +1,73 @@
+/** The executables in the runtimes' plugin directories (C§9.3, steps 5 and 6). */
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { messageOf, TortieError } from "../lib/errors/errors.ts";
+import { isThere, statusOf } from "../lib/system/files.ts";
+import { areEqual, copyWhole, whyNotWritable } from "./files.ts";
+import type { InstallSettings } from "./settings.ts";
+
+type Wanted = Pick<InstallSettings, "binDirs" | "names" | "source" | "pluginSource" | "skipped" | "updates">;
+
+/** One file to be put in place. */
+export interface Executable {
+  readonly from: string;
+  readonly target: string;
+}
+
+/**
+ * What is to be put into each directory that can be written. A runtime looks into one of them; which one is known to its configuration alone.
+ *
+ * @throws TortieError `install-failed` when no directory can be written, and none has all that is needed
+ */
+export function planExecutables(wanted: Wanted, log: (line: string) => void): readonly Executable[] {
+  const sources = [...wanted.names.map((name) => ({ name, from: wanted.source })), ...additional(wanted)];
+  const refusals: string[] = [];
+  const plan: Executable[] = [];
+  for (const directory of wanted.binDirs) {
+    const reason = whyNotWritable(directory);
+    if (reason !== undefined) {
+      refusals.push(`${directory}: ${reason}`);
+      log(`${directory} cannot be written (${reason}): left out`);
+      continue;
+    }
+    for (const { name, from } of sources) {
+      const target = join(directory, name);
+      if (wanted.updates || !isThere(target)) plan.push({ from, target });
+      else log(`${target} is there and stays (UPDATE_CNI_BINARIES=false)`);
+    }
+  }
+  if (refusals.length === wanted.binDirs.length) assertComplete(wanted, refusals, log);
+  return plan;
+}
+
+/** @throws TortieError `install-failed` when a copy does not succeed, or differs from its source (C§9.3, step 5) */
+export function copyExecutables(plan: readonly Executable[], log: (line: string) => void): void {
+  for (const { from, target } of plan) {
+    try {
+      if (copyWhole(from, target)) log(`${target} installed`);
+    } catch (error) {
+      throw new TortieError("install-failed", `${target} cannot be installed from ${from}: ${messageOf(error)}`);
+    }
+    if (!areEqual(from, target)) throw new TortieError("install-failed", `${target} differs from ${from} after it was copied`);
+  }
+}
+
+/** Plugins that an image stages beside its own executable (C§9.1). */
+function additional({ pluginSource, names, skipped }: Wanted): readonly { readonly name: string; readonly from: string }[] {
+  if (!isThere(pluginSource)) return [];
+  return readdirSync(pluginSource)
+    .sort()
+    .filter((name) => !name.startsWith("install") && !names.includes(name) && !skipped.has(name))
+    .map((name) => ({ name, from: join(pluginSource, name) }))
+    .filter(({ from }) => statusOf(from)?.isFile === true);
+}
+
+/** An image whose host keeps its directories read-only is content with executables that are there already, if it may be (I6, I7). */
+function assertComplete({ binDirs, names, updates }: Wanted, refusals: readonly string[], log: (line: string) => void): void {
+  const complete = binDirs.find((directory) => names.every((name) => isThere(join(directory, name))));
+  if (!updates && complete !== undefined) {
+    log(`no directory can be written; ${complete} has ${names.join(" and ")} already`);
+    return;
+  }
+  throw new TortieError("install-failed", `no directory for the executables can be written: ${refusals.join("; ")}`);
+}

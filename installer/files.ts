@@ -1,0 +1,170 @@
+/**
+ * Files that others read while they are replaced: compared, copied and written whole (design, invariant 8; C§9.3). A runtime may execute
+ * the old file at the same moment: it keeps the one it has opened.
+ */
+import {
+  chmodSync,
+  closeSync,
+  copyFileSync,
+  fsyncSync,
+  linkSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from "node:fs";
+import { dirname } from "node:path";
+import { systemErrorCode } from "../lib/system/errno.ts";
+
+/** Bytes that are compared at a time (C§9.3). */
+const CHUNK = 64_000;
+const PERMISSIONS = 0o7777;
+
+/** Whether two files have the same size, permissions and content. One that is not there is equal to none. @throws on other failures */
+export function areEqual(one: string, other: string): boolean {
+  const status = [statusOf(one), statusOf(other)] as const;
+  if (status[0] === undefined || status[1] === undefined) return false;
+  if (status[0].dev === status[1].dev && status[0].ino === status[1].ino) return true;
+  if (status[0].size !== status[1].size || (status[0].mode & PERMISSIONS) !== (status[1].mode & PERMISSIONS)) return false;
+  const left = openSync(one, "r");
+  try {
+    const right = openSync(other, "r");
+    try {
+      return haveEqualContent(left, right);
+    } finally {
+      closeSync(right);
+    }
+  } finally {
+    closeSync(left);
+  }
+}
+
+function haveEqualContent(left: number, right: number): boolean {
+  const [a, b] = [Buffer.alloc(CHUNK), Buffer.alloc(CHUNK)];
+  for (;;) {
+    const [readLeft, readRight] = [fill(left, a), fill(right, b)];
+    if (readLeft !== readRight || !a.subarray(0, readLeft).equals(b.subarray(0, readRight))) return false;
+    if (readLeft < CHUNK) return true;
+  }
+}
+
+/** One read(2) may give less than was asked for although more follows. */
+function fill(fd: number, buffer: Buffer): number {
+  let length = 0;
+  while (length < buffer.length) {
+    const read = readSync(fd, buffer, length, buffer.length - length, null);
+    if (read === 0) break;
+    length += read;
+  }
+  return length;
+}
+
+/**
+ * Makes `target` equal to `source`, by a hard link where both are on one file system: the same bytes are then only once on disk and in
+ * memory. Permissions are right before the name is: between the two, a runtime could find a file that it may not execute.
+ *
+ * @returns whether anything had to be done
+ */
+export function copyWhole(source: string, target: string): boolean {
+  if (areEqual(source, target)) return false;
+  const temporary = temporaryOf(target);
+  rmSync(temporary, { force: true });
+  try {
+    linkSync(source, temporary);
+  } catch {
+    copyFileSync(source, temporary);
+    chmodSync(temporary, statSync(source).mode & PERMISSIONS);
+    syncPath(temporary);
+  }
+  putInPlace(temporary, target);
+  return true;
+}
+
+/** Writes a file whole. @returns whether it changed */
+export function writeWhole(target: string, text: string, mode: number): boolean {
+  const bytes = new TextEncoder().encode(text);
+  if (holds(target, bytes, mode)) return false;
+  const temporary = temporaryOf(target);
+  rmSync(temporary, { force: true });
+  const fd = openSync(temporary, "wx", mode);
+  try {
+    for (let written = 0; written < bytes.length; ) written += writeSync(fd, bytes, written);
+    chmodSync(temporary, mode);
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+  putInPlace(temporary, target);
+  return true;
+}
+
+/** Makes a directory and those above it; one that is there stays as it is. */
+export function makeDirectory(path: string, mode: number): void {
+  mkdirSync(path, { recursive: true, mode });
+}
+
+/** Removes a file and makes that durable. @returns whether there was one */
+export function removeWhole(path: string): boolean {
+  try {
+    lstatSync(path);
+  } catch {
+    return false;
+  }
+  rmSync(path, { force: true });
+  syncPath(dirname(path));
+  return true;
+}
+
+/** Whether files can be made in a directory, tried as Calico's installer does (C§9.3). @returns why not, or `undefined` */
+export function whyNotWritable(directory: string): string | undefined {
+  const probe = `${directory}/.touch`;
+  try {
+    closeSync(openSync(probe, "w"));
+    rmSync(probe);
+    return undefined;
+  } catch (error) {
+    return systemErrorCode(error) ?? String(error);
+  }
+}
+
+/** A name that no runtime takes for a plugin or for a configuration, on the file system of the target. */
+function temporaryOf(target: string): string {
+  return `${target}.tmp`;
+}
+
+function putInPlace(temporary: string, target: string): void {
+  // Two names of one file: rename(2) would do nothing and leave the temporary one.
+  const [from, to] = [statusOf(temporary), statusOf(target)];
+  if (from !== undefined && to !== undefined && from.dev === to.dev && from.ino === to.ino) rmSync(temporary);
+  else renameSync(temporary, target);
+  syncPath(dirname(target));
+}
+
+function syncPath(path: string): void {
+  const fd = openSync(path, "r");
+  try {
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+function holds(path: string, bytes: Uint8Array, mode: number): boolean {
+  const status = statusOf(path);
+  if (status === undefined || status.size !== bytes.length || (status.mode & PERMISSIONS) !== mode) return false;
+  const fd = openSync(path, "r");
+  try {
+    const found = Buffer.alloc(bytes.length);
+    return fill(fd, found) === bytes.length && found.equals(bytes);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+function statusOf(path: string) {
+  return statSync(path, { throwIfNoEntry: false });
+}

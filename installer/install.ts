@@ -1,0 +1,74 @@
+/**
+ * The installation of a node, step by step (C§9.3). Everything is replaced whole, and the conflist comes last: a runtime that finds it
+ * finds all that it names. Killed anywhere, the host has its old state or its new one, and both work.
+ */
+import { join } from "node:path";
+import { TortieError } from "../lib/errors/errors.ts";
+import { isThere, readText } from "../lib/system/files.ts";
+import { copyExecutables, planExecutables } from "./executables.ts";
+import { removeWhole, whyNotWritable, writeWhole } from "./files.ts";
+import { assertInCluster, isInPod, kubeconfigText, requestToken, type Token } from "./kubeconfig.ts";
+import { mergeConflists } from "./merge.ts";
+import { readRecord, remember, writeRecord } from "./record.ts";
+import type { InstallSettings } from "./settings.ts";
+import { renderConflist, TLS_FILES } from "./template.ts";
+import { installTlsFiles } from "./tls-files.ts";
+
+export type Log = (line: string) => void;
+
+export interface Installed {
+  /** Of the kubeconfig that was written; `undefined` outside of a pod. */
+  readonly token: Token | undefined;
+}
+
+/** @throws TortieError `install-failed`, `install-template`, `install-token` */
+export async function install(settings: InstallSettings, log: Log): Promise<Installed> {
+  const { netDir } = settings;
+  const inPod = isInPod(settings);
+  if (inPod) assertInCluster(settings.env);
+  const reason = whyNotWritable(netDir);
+  if (reason !== undefined) throw new TortieError("install-failed", `${netDir} cannot be written: ${reason}`);
+  const executables = planExecutables(settings, log);
+  remember(netDir, [...executables.map(({ target }) => target), ...filesOf(settings, inPod)]);
+  const tls = installTlsFiles(settings, log);
+  const conflist = renderConflist(settings, tls);
+  copyExecutables(executables, log);
+  const token = inPod ? await installKubeconfig(settings, log) : undefined;
+  installConflist(settings, conflist, log);
+  return { token };
+}
+
+/** Files beside the conflist; the one of the former name is among them, because it goes. */
+function filesOf({ netDir, confName, oldConfName }: InstallSettings, inPod: boolean): readonly string[] {
+  return [
+    ...Object.values(TLS_FILES).map((name) => join(netDir, "calico-tls", name)),
+    ...(inPod ? [kubeconfigPath(netDir)] : []),
+    ...new Set([confName, oldConfName].map((name) => join(netDir, name))),
+  ];
+}
+
+export function kubeconfigPath(netDir: string): string {
+  return join(netDir, "calico-kubeconfig");
+}
+
+/** A new token in a new kubeconfig. @throws TortieError `install-token` */
+export async function installKubeconfig(settings: InstallSettings, log: Log): Promise<Token> {
+  const token = await requestToken(settings);
+  const path = kubeconfigPath(settings.netDir);
+  if (writeWhole(path, kubeconfigText(settings, token.token), 0o600)) {
+    log(`${path} written; its token ends at ${new Date(token.expiresMs).toISOString()}`);
+  }
+  return token;
+}
+
+/** Writes the conflist, with what others have added to it, and removes the one of the former name. */
+export function installConflist(settings: InstallSettings, text: string, log: Log): void {
+  const { netDir, confName, oldConfName, confMode } = settings;
+  const path = join(netDir, confName);
+  const record = readRecord(netDir);
+  const merge = isThere(path) ? mergeConflists(record.conflist, readText(path), text) : { text, remarks: [] };
+  for (const remark of merge.remarks) log(`${path}: ${remark}`);
+  writeRecord(netDir, { ...record, conflist: text });
+  if (writeWhole(path, merge.text, confMode)) log(`${path} written`);
+  if (oldConfName !== confName && removeWhole(join(netDir, oldConfName))) log(`${join(netDir, oldConfName)} removed`);
+}

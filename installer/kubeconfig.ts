@@ -1,0 +1,123 @@
+/** The plugins' kubeconfig: the text of the file, and the token in it (C§9.5). */
+import { join } from "node:path";
+import type { Environment } from "../lib/cni/environment.ts";
+import { decodeNetworkConfig } from "../lib/config/decode.ts";
+import { messageOf, TortieError } from "../lib/errors/errors.ts";
+import { isNumber, optional, parseObject, section, text } from "../lib/json/decode.ts";
+import { type ApiClient, ApiError } from "../lib/kubernetes/api-client.ts";
+import { createApiClient } from "../lib/kubernetes/client/client.ts";
+import type { ApiConfig } from "../lib/kubernetes/config/api-config.ts";
+import { readInCluster } from "../lib/kubernetes/config/in-cluster.ts";
+import { resolveApiConfig } from "../lib/kubernetes/config/resolve.ts";
+import { isThere, readText } from "../lib/system/files.ts";
+import type { InstallSettings } from "./settings.ts";
+
+/** Seconds that a token is asked for (C§9.5). */
+const TOKEN_SECONDS = 86_400;
+
+export interface Token {
+  readonly token: string;
+  /** Milliseconds since 1970. */
+  readonly expiresMs: number;
+}
+
+/**
+ * A token of the plugins' service account by TokenRequest; the pod's own where the server has no such thing.
+ *
+ * @throws TortieError `install-token`
+ */
+export async function requestToken(settings: InstallSettings): Promise<Token> {
+  const { serviceAccount, token } = settings;
+  const namespace = readNamed(join(serviceAccount, "namespace")).trim();
+  const account = `/api/v1/namespaces/${encodeURIComponent(namespace)}/serviceaccounts/${encodeURIComponent(token.account)}`;
+  const client = createApiClient(apiConfigOf(settings));
+  try {
+    const body = JSON.stringify({
+      apiVersion: "authentication.k8s.io/v1",
+      kind: "TokenRequest",
+      spec: { expirationSeconds: TOKEN_SECONDS },
+    });
+    const answer = parseObject(await client.request({ method: "POST", path: `${account}/token`, body }));
+    const status = section(answer, "status");
+    return { token: text(status, "token"), expiresMs: Date.parse(text(status, "expirationTimestamp")) };
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404 && !(await hasTokenRequests(client))) return ownToken(serviceAccount);
+    throw new TortieError("install-token", `no token for service account ${namespace}/${token.account}: ${messageOf(error)}`, {
+      cause: error,
+    });
+  } finally {
+    client.close();
+  }
+}
+
+function apiConfigOf(settings: InstallSettings): ApiConfig {
+  const { token, env, serviceAccount } = settings;
+  if (token.kubeconfig !== undefined) {
+    return resolveApiConfig(decodeNetworkConfig({ kubernetes: { kubeconfig: token.kubeconfig } }), env);
+  }
+  const inCluster = readInCluster(env, serviceAccount);
+  if (inCluster === undefined) {
+    throw new TortieError("install-token", "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set, and KUBECONFIG names no file");
+  }
+  return { ...inCluster, proxy: undefined, qps: 0, burst: 0, reload: () => apiConfigOf(settings) };
+}
+
+async function hasTokenRequests(client: ApiClient): Promise<boolean> {
+  const resources = await client.request({ method: "GET", path: "/api/v1" });
+  return resources.includes('"serviceaccounts/token"');
+}
+
+/** @throws TortieError `install-token` when the token says no end */
+function ownToken(serviceAccount: string): Token {
+  const token = readNamed(join(serviceAccount, "token")).trim();
+  const [, payload = ""] = token.split(".");
+  const { exp } = optional(parseObject(Buffer.from(payload, "base64url").toString()), "exp", isNumber);
+  if (exp === undefined) throw new TortieError("install-token", `the token in ${serviceAccount} has no numeric "exp"`);
+  return { token, expiresMs: exp * 1000 };
+}
+
+/** The file's text: authority or skip-verify, never both. */
+export function kubeconfigText(settings: Pick<InstallSettings, "serviceAccount" | "token">, token: string): string {
+  const { server, skipVerify } = settings.token;
+  const trust = skipVerify
+    ? "insecure-skip-tls-verify: true"
+    : `certificate-authority-data: ${Buffer.from(readNamed(join(settings.serviceAccount, "ca.crt"))).toString("base64")}`;
+  return `# Kubeconfig of the CNI plugins. Written by the installer, which replaces it when its token is renewed.
+apiVersion: v1
+kind: Config
+clusters:
+- name: local
+  cluster:
+    server: ${server}
+    ${trust}
+users:
+- name: calico
+  user:
+    token: ${token}
+contexts:
+- name: calico-context
+  context:
+    cluster: local
+    user: calico
+current-context: calico-context
+`;
+}
+
+/** Whether this process runs in a pod, which is when there is a kubeconfig to write (C§9.3, step 3). */
+export function isInPod({ serviceAccount }: Pick<InstallSettings, "serviceAccount">): boolean {
+  return isThere(join(serviceAccount, "token"));
+}
+
+/** @throws TortieError `install-token` */
+export function assertInCluster(env: Environment): void {
+  if (env.KUBERNETES_SERVICE_HOST && env.KUBERNETES_SERVICE_PORT) return;
+  throw new TortieError("install-token", "there is a service account, but KUBERNETES_SERVICE_HOST or KUBERNETES_SERVICE_PORT is not set");
+}
+
+function readNamed(path: string): string {
+  try {
+    return readText(path);
+  } catch (error) {
+    throw new TortieError("install-token", `the service account cannot be read: ${messageOf(error)}`);
+  }
+}

@@ -1,0 +1,73 @@
+/**
+ * What an installation has put on this host, and what it has replaced, so that `uninstall` undoes exactly that; and the conflist as it was
+ * installed, so that one that others have edited since can be told. Kept beside the conflist under a name that no runtime reads.
+ */
+import { linkSync, rmSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import { field, isText, listOf, optional, parseObject } from "../lib/json/decode.ts";
+import { stringifyJson } from "../lib/json/stringify.ts";
+import { isThere, readText, replaceFile } from "../lib/system/files.ts";
+import { writeWhole } from "./files.ts";
+
+/** libcni reads *.conf, *.conflist and *.json. */
+const NAME = ".tortie-install";
+
+export interface InstallRecord {
+  /** Absolute paths, as the installer saw them. */
+  readonly files: readonly string[];
+  /** Those of them, or of files that were removed, that somebody else's file was at before; `formerOf` has it. */
+  readonly formers: readonly string[];
+  /** The conflist's text as it was installed; absent before the first one was written. */
+  readonly conflist?: string;
+}
+
+export function recordPath(netDir: string): string {
+  return join(netDir, NAME);
+}
+
+/** @returns an empty record where nothing was installed, or where what is there cannot be read */
+export function readRecord(netDir: string): InstallRecord {
+  try {
+    const stored = parseObject(readText(recordPath(netDir)));
+    return {
+      files: field(stored, "files", listOf(isText)),
+      formers: field(stored, "formers", listOf(isText)),
+      ...optional(stored, "conflist", isText),
+    };
+  } catch {
+    return { files: [], formers: [] };
+  }
+}
+
+/** Written before what it names: an installer that dies leaves nothing that the record does not know. */
+export function writeRecord(netDir: string, { files, formers, conflist }: InstallRecord): void {
+  const lists = { files: [...new Set(files)].sort(), formers: [...new Set(formers)].sort() };
+  const text = stringifyJson({ format: 1, ...lists, ...(conflist === undefined ? {} : { conflist }) }, 2);
+  writeWhole(recordPath(netDir), `${text}\n`, 0o600);
+}
+
+/** Notes files that are about to be written or removed; one of somebody else's stays beside its place under another name. */
+export function remember(netDir: string, paths: readonly string[]): void {
+  const record = readRecord(netDir);
+  const foreign = paths.filter((path) => !record.files.includes(path) && isThere(path));
+  for (const path of foreign) keepFormer(path);
+  writeRecord(netDir, { ...record, files: [...record.files, ...paths], formers: [...record.formers, ...foreign] });
+}
+
+/** Puts somebody else's file back where it was. @returns whether there was one */
+export function restoreFormer(path: string): boolean {
+  if (!isThere(formerOf(path))) return false;
+  replaceFile(formerOf(path), path);
+  return true;
+}
+
+/** A hard link: nothing is copied, and the file that is being replaced stays what it is. */
+function keepFormer(path: string): void {
+  rmSync(formerOf(path), { force: true });
+  linkSync(path, formerOf(path));
+}
+
+/** Neither a plugin nor a configuration for any runtime. */
+function formerOf(path: string): string {
+  return join(dirname(path), `.${basename(path)}.before-tortie`);
+}

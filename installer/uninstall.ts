@@ -1,0 +1,35 @@
+/** Undoes what an installation of this host did, and nothing else: the conflist first, so that no runtime calls what is gone. */
+import { readdirSync, rmdirSync } from "node:fs";
+import { join } from "node:path";
+import { isThere } from "../lib/system/files.ts";
+import { removeWhole } from "./files.ts";
+import type { Log } from "./install.ts";
+import { readRecord, recordPath, restoreFormer } from "./record.ts";
+
+/**
+ * @param netDir where the record is
+ * @param isDry only say what would be removed
+ * @returns the files that were, or would be, removed
+ */
+export function uninstall(netDir: string, isDry: boolean, log: Log): readonly string[] {
+  const { files, formers } = readRecord(netDir);
+  const ours = [...files].sort((one, other) => Number(isConflist(other)) - Number(isConflist(one)));
+  const undone = ours.filter((path) => isThere(path) || formers.includes(path));
+  for (const path of undone) {
+    if (isDry) log(`would ${formers.includes(path) ? "put back what was at" : "remove"} ${path}`);
+    else if (formers.includes(path) && restoreFormer(path)) log(`${path} is what it was before`);
+    else if (removeWhole(path)) log(`${path} removed`);
+  }
+  if (isDry) return undone;
+  removeIfEmpty(join(netDir, "calico-tls"));
+  removeWhole(recordPath(netDir));
+  return undone;
+}
+
+function isConflist(path: string): boolean {
+  return /\.(conf|conflist|json)$/.test(path);
+}
+
+function removeIfEmpty(directory: string): void {
+  if (isThere(directory) && readdirSync(directory).length === 0) rmdirSync(directory);
+}

@@ -1,0 +1,146 @@
+/**
+ * What stays after an installation: renews the token before it ends, puts a conflist back that somebody removed, and takes over TLS files
+ * that were renewed (C§9.5). Nothing here ends the process: a failure is logged, shown by the health answer, and tried again.
+ */
+import { watch as watchDirectory } from "node:fs";
+import { join } from "node:path";
+import { messageOf } from "../lib/errors/errors.ts";
+import { isThere } from "../lib/system/files.ts";
+import { installConflist, installKubeconfig, kubeconfigPath, type Log } from "./install.ts";
+import type { Token } from "./kubeconfig.ts";
+import type { InstallSettings } from "./settings.ts";
+import { renderConflist } from "./template.ts";
+import { installTlsFiles } from "./tls-files.ts";
+
+/** Milliseconds before a failed renewal, or one of a token about to end, is tried again (C§9.5). */
+const RETRY_MS = 5000;
+/** Events of one renewal of a mounted secret come together. */
+const COALESCE_MS = 50;
+/** Beside the events of the file system, which can be lost. */
+const LOOK_MS = 30_000;
+
+export interface WatchHealth {
+  /** Empty when all is well. */
+  readonly problems: readonly string[];
+  /** Milliseconds since 1970; `undefined` where there is no token. */
+  readonly tokenExpiresMs: number | undefined;
+}
+
+/** A quarter of the token's life that is left, doubled at random, so that the nodes of a cluster do not all ask at once (C§9.5). */
+export function pauseUntilRenewal(leftMs: number, configuredMs: number | undefined, random: () => number): number {
+  if (configuredMs !== undefined) return configuredMs;
+  return Math.max(leftMs / 4, RETRY_MS) * (1 + random());
+}
+
+/** Runs until `signal` aborts. */
+export class InstallationWatch {
+  readonly #settings: InstallSettings;
+  readonly #log: Log;
+  readonly #problems = new Map<string, string>();
+  #token: Token | undefined;
+  #wake: (() => void) | undefined;
+  #isTokenStale = false;
+
+  constructor(settings: InstallSettings, token: Token | undefined, log: Log) {
+    this.#settings = settings;
+    this.#token = token;
+    this.#log = log;
+  }
+
+  health(): WatchHealth {
+    return { problems: [...this.#problems].map(([what, why]) => `${what}: ${why}`), tokenExpiresMs: this.#token?.expiresMs };
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { netDir, tlsDir, serviceAccount } = this.#settings;
+    const watches = [
+      this.#watch(netDir, () => undefined),
+      this.#watch(tlsDir, () => undefined),
+      // A signing key that was replaced ends tokens before their time; the kubelet then mounts a new one (C§9.5).
+      this.#watch(serviceAccount, () => {
+        this.#isTokenStale = true;
+      }),
+    ];
+    let renewal = this.#nextRenewal();
+    try {
+      while (!signal.aborted) {
+        await this.#sleep(Math.min(LOOK_MS, Math.max(0, renewal - Date.now())), signal);
+        if (signal.aborted) return;
+        this.#mendFiles();
+        const isDue = Date.now() >= renewal || this.#isTokenStale || !isThere(kubeconfigPath(netDir));
+        if (this.#token !== undefined && isDue) {
+          this.#isTokenStale = false;
+          await this.#renewToken();
+          renewal = this.#nextRenewal();
+        }
+      }
+    } finally {
+      for (const one of watches) one?.close();
+    }
+  }
+
+  #mendFiles(): void {
+    this.#attempt("files of the installation", () => {
+      const tls = installTlsFiles(this.#settings, this.#log);
+      installConflist(this.#settings, renderConflist(this.#settings, tls), this.#log);
+    });
+  }
+
+  async #renewToken(): Promise<void> {
+    try {
+      this.#token = await installKubeconfig(this.#settings, this.#log);
+      this.#problems.delete("token");
+    } catch (error) {
+      this.#failed("token", error);
+    }
+  }
+
+  #nextRenewal(): number {
+    if (this.#token === undefined) return Number.POSITIVE_INFINITY;
+    if (this.#problems.has("token")) return Date.now() + RETRY_MS * (1 + Math.random());
+    return Date.now() + pauseUntilRenewal(this.#token.expiresMs - Date.now(), this.#settings.token.refreshMs, Math.random);
+  }
+
+  #attempt(what: string, work: () => void): void {
+    try {
+      work();
+      this.#problems.delete(what);
+    } catch (error) {
+      this.#failed(what, error);
+    }
+  }
+
+  #failed(what: string, error: unknown): void {
+    this.#log(`${what}: ${messageOf(error)}; tried again`);
+    this.#problems.set(what, messageOf(error));
+  }
+
+  /** Without a watch the look every 30 s remains. */
+  #watch(directory: string, onChange: () => void): { close(): void } | undefined {
+    if (!isThere(directory)) return undefined;
+    try {
+      const watcher = watchDirectory(directory, () => {
+        onChange();
+        setTimeout(() => this.#wake?.(), COALESCE_MS);
+      });
+      watcher.on("error", (error) => this.#log(`${join(directory, "*")} is not watched any more: ${messageOf(error)}`));
+      return watcher;
+    } catch (error) {
+      this.#log(`${directory} cannot be watched: ${messageOf(error)}`);
+      return undefined;
+    }
+  }
+
+  #sleep(milliseconds: number, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(done, milliseconds);
+      function done(): void {
+        clearTimeout(timer);
+        signal.removeEventListener("abort", done);
+        resolve();
+      }
+      this.#wake = done;
+      signal.addEventListener("abort", done, { once: true });
+    });
+  }
+}
