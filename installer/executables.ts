@@ -2,7 +2,7 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
-import { isThere, statusOf } from "../lib/system/files.ts";
+import { directoryOf, isThere, statusOf } from "../lib/system/files.ts";
 import { areEqual, copyWhole, whyNotWritable } from "./files.ts";
 import type { InstallSettings } from "./settings.ts";
 
@@ -42,9 +42,13 @@ export function planExecutables(wanted: Wanted, log: (line: string) => void): re
 
 /** @throws TortieError `install-failed` when a copy does not succeed, or differs from its source (C§9.3, step 5) */
 export function copyExecutables(plan: readonly Executable[], log: (line: string) => void): void {
+  /** The first file that was installed from a source into a directory. */
+  const first = new Map<string, string>();
   for (const { from, target } of plan) {
+    const place = `${directoryOf(target)}:${from}`;
     try {
-      if (copyWhole(from, target)) log(`${target} installed`);
+      if (copyWhole(from, target, first.get(place))) log(`${target} installed`);
+      first.set(place, first.get(place) ?? target);
     } catch (error) {
       throw new TortieError("install-failed", `${target} cannot be installed from ${from}: ${messageOf(error)}`);
     }

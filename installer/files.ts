@@ -5,6 +5,7 @@
 import {
   chmodSync,
   closeSync,
+  constants,
   copyFileSync,
   fsyncSync,
   linkSync,
@@ -64,21 +65,23 @@ function fill(fd: number, buffer: Buffer): number {
 }
 
 /**
- * Makes `target` equal to `source`, by a hard link where both are on one file system: the same bytes are then only once on disk and in
- * memory. Permissions are right before the name is: between the two, a runtime could find a file that it may not execute.
+ * Makes `target` equal to `source`. A copy, since whoever made the source may write to it again; a further name of a file that was installed
+ * already is a hard link (`twin`), so that its bytes are once on disk and in memory. Permissions are right before the name is: between the
+ * two, a runtime could find a file that it may not execute.
  *
+ * @param twin an installed file that is equal to `source`, on the file system of `target`
  * @returns whether anything had to be done
  */
-export function copyWhole(source: string, target: string): boolean {
+export function copyWhole(source: string, target: string, twin?: string): boolean {
   if (areEqual(source, target)) return false;
   const temporary = temporaryOf(target);
   rmSync(temporary, { force: true });
-  try {
-    linkSync(source, temporary);
-  } catch {
-    copyFileSync(source, temporary);
+  if (twin === undefined) {
+    copyFileSync(source, temporary, constants.COPYFILE_FICLONE);
     chmodSync(temporary, statSync(source).mode & PERMISSIONS);
     syncPath(temporary);
+  } else {
+    linkSync(twin, temporary);
   }
   putInPlace(temporary, target);
   return true;
@@ -121,7 +124,7 @@ export function removeWhole(path: string): boolean {
 
 /** Whether files can be made in a directory, tried as Calico's installer does (C§9.3). @returns why not, or `undefined` */
 export function whyNotWritable(directory: string): string | undefined {
-  const probe = `${directory}/.touch`;
+  const probe = probeIn(directory);
   try {
     closeSync(openSync(probe, "w"));
     rmSync(probe);
@@ -129,6 +132,15 @@ export function whyNotWritable(directory: string): string | undefined {
   } catch (error) {
     return systemErrorCode(error) ?? String(error);
   }
+}
+
+/** Removes what an installer that died had begun to put at `target`. */
+export function removeRemains(target: string): void {
+  for (const path of [temporaryOf(target), probeIn(dirname(target))]) rmSync(path, { force: true });
+}
+
+function probeIn(directory: string): string {
+  return `${directory}/.touch`;
 }
 
 /** A name that no runtime takes for a plugin or for a configuration, on the file system of the target. */

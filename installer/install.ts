@@ -68,7 +68,7 @@ export function installConflist(settings: InstallSettings, text: string, log: Lo
   const record = readRecord(netDir);
   const merge = isThere(path) ? mergeConflists(record.conflist, readText(path), text) : { text, remarks: [] };
   for (const remark of merge.remarks) log(`${path}: ${remark}`);
-  writeRecord(netDir, { ...record, conflist: text });
   if (writeWhole(path, merge.text, confMode)) log(`${path} written`);
+  writeRecord(netDir, { ...record, conflist: text });
   if (oldConfName !== confName && removeWhole(join(netDir, oldConfName))) log(`${join(netDir, oldConfName)} removed`);
 }

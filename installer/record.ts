@@ -2,12 +2,12 @@
  * What an installation has put on this host, and what it has replaced, so that `uninstall` undoes exactly that; and the conflist as it was
  * installed, so that one that others have edited since can be told. Kept beside the conflist under a name that no runtime reads.
  */
-import { linkSync, rmSync } from "node:fs";
+import { linkSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { field, isText, listOf, optional, parseObject } from "../lib/json/decode.ts";
 import { stringifyJson } from "../lib/json/stringify.ts";
-import { isThere, readText, replaceFile } from "../lib/system/files.ts";
-import { writeWhole } from "./files.ts";
+import { isThere, readText, replaceFile, statusOf } from "../lib/system/files.ts";
+import { removeWhole, writeWhole } from "./files.ts";
 
 /** libcni reads *.conf, *.conflist and *.json. */
 const NAME = ".tortie-install";
@@ -46,28 +46,31 @@ export function writeRecord(netDir: string, { files, formers, conflist }: Instal
   writeWhole(recordPath(netDir), `${text}\n`, 0o600);
 }
 
-/** Notes files that are about to be written or removed; one of somebody else's stays beside its place under another name. */
+/**
+ * Notes files that are about to be written or removed; one of somebody else's stays beside its place under another name. What is noted
+ * without having such a name has not been touched yet: the installer died before it came so far.
+ */
 export function remember(netDir: string, paths: readonly string[]): void {
   const record = readRecord(netDir);
   const foreign = paths.filter((path) => !record.files.includes(path) && isThere(path));
-  for (const path of foreign) keepFormer(path);
-  writeRecord(netDir, { ...record, files: [...record.files, ...paths], formers: [...record.formers, ...foreign] });
+  const formers = [...record.formers, ...foreign];
+  writeRecord(netDir, { ...record, files: [...record.files, ...paths], formers });
+  for (const path of formers) {
+    if (!isThere(formerOf(path)) && isThere(path)) linkSync(path, formerOf(path));
+  }
 }
 
 /** Puts somebody else's file back where it was. @returns whether there was one */
 export function restoreFormer(path: string): boolean {
-  if (!isThere(formerOf(path))) return false;
-  replaceFile(formerOf(path), path);
+  const former = statusOf(formerOf(path));
+  if (former === undefined) return false;
+  // Never replaced: rename(2) of two names of one file does nothing.
+  if (former.identity === statusOf(path)?.identity) removeWhole(formerOf(path));
+  else replaceFile(formerOf(path), path);
   return true;
 }
 
-/** A hard link: nothing is copied, and the file that is being replaced stays what it is. */
-function keepFormer(path: string): void {
-  rmSync(formerOf(path), { force: true });
-  linkSync(path, formerOf(path));
-}
-
-/** Neither a plugin nor a configuration for any runtime. */
+/** Neither a plugin nor a configuration for any runtime; a hard link, so that nothing is copied. */
 function formerOf(path: string): string {
   return join(dirname(path), `.${basename(path)}.before-tortie`);
 }

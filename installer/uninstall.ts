@@ -2,7 +2,7 @@
 import { readdirSync, rmdirSync } from "node:fs";
 import { join } from "node:path";
 import { isThere } from "../lib/system/files.ts";
-import { removeWhole } from "./files.ts";
+import { removeRemains, removeWhole } from "./files.ts";
 import type { Log } from "./install.ts";
 import { readRecord, recordPath, restoreFormer } from "./record.ts";
 
@@ -17,13 +17,18 @@ export function uninstall(netDir: string, isDry: boolean, log: Log): readonly st
   const undone = ours.filter((path) => isThere(path) || formers.includes(path));
   for (const path of undone) {
     if (isDry) log(`would ${formers.includes(path) ? "put back what was at" : "remove"} ${path}`);
-    else if (formers.includes(path) && restoreFormer(path)) log(`${path} is what it was before`);
-    else if (removeWhole(path)) log(`${path} removed`);
+    else if (!formers.includes(path)) removed(path, log);
+    else if (restoreFormer(path)) log(`${path} is what it was before`);
   }
   if (isDry) return undone;
+  for (const path of [...files, recordPath(netDir)]) removeRemains(path);
   removeIfEmpty(join(netDir, "calico-tls"));
   removeWhole(recordPath(netDir));
   return undone;
+}
+
+function removed(path: string, log: Log): void {
+  if (removeWhole(path)) log(`${path} removed`);
 }
 
 function isConflist(path: string): boolean {

@@ -1,0 +1,65 @@
+/** The installer's settings from the environment (C§9.2), and the pause before a token is renewed (C§9.5). */
+import { CALICO_NAMES, CONTAINER_PATHS, readInstallSettings } from "../../../installer/settings.ts";
+import { pauseUntilRenewal } from "../../../installer/watch.ts";
+
+const read = (env: Readonly<Record<string, string>>) => readInstallSettings(env, CONTAINER_PATHS, CALICO_NAMES, "10-calico.conflist");
+
+describe("readInstallSettings", () => {
+  it("has Calico's defaults", () => {
+    expect(read({})).toMatchObject({
+      binDirs: ["/host/opt/cni/bin", "/host/secondary-bin-dir"],
+      netDir: "/host/etc/cni/net.d",
+      hostNetDir: "/etc/cni/net.d",
+      confName: "10-calico.conflist",
+      oldConfName: "10-calico.conflist",
+      template: {},
+      tlsDir: "/calico-secrets",
+      updates: true,
+      stays: true,
+      confMode: 0o600,
+      token: { account: "calico-cni-plugin", skipVerify: false, refreshMs: undefined },
+    });
+  });
+
+  it.each([
+    ["127.0.0.1", "https://127.0.0.1:6443"],
+    ["2001:db8::1", "https://[2001:db8::1]:6443"],
+  ])("names the API server on %s", (host, server) => {
+    const env = { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: "6443", KUBERNETES_SERVICE_PROTOCOL: "" };
+
+    expect(read(env).token.server).toBe(server);
+  });
+
+  it.each([
+    ["UPDATE_CNI_BINARIES", "perhaps"],
+    ["SLEEP", "2"],
+    ["TEST_FILE_PERMISSION", "rw"],
+    ["CNI_CONF_NAME", "../10-calico.conflist"],
+    ["CNI_TOKEN_REFRESH_INTERVAL", "10"],
+    ["CNI_TOKEN_REFRESH_INTERVAL", "-1s"],
+  ])("refuses %s=%s by name", (name, value) => {
+    expect(() => read({ [name]: value })).toThrow(
+      expect.objectContaining({ word: "install-settings", message: expect.stringContaining(name) }),
+    );
+  });
+
+  it("reads durations as Go writes them, modes in octal and lists with blanks", () => {
+    const settings = read({ CNI_TOKEN_REFRESH_INTERVAL: "1h30m5s", TEST_FILE_PERMISSION: "0644", SKIP_CNI_BINARIES: "flannel, tuning" });
+
+    expect(settings.token.refreshMs).toBe(5_405_000);
+    expect(settings.confMode).toBe(0o644);
+    expect([...settings.skipped]).toEqual(["flannel", "tuning"]);
+  });
+});
+
+describe("pauseUntilRenewal", () => {
+  it.each([
+    [86_400_000, undefined, 0, 21_600_000],
+    [86_400_000, undefined, 1, 43_200_000],
+    [8000, undefined, 0, 5000],
+    [-1, undefined, 0.5, 7500],
+    [86_400_000, 90_000, 0.5, 90_000],
+  ])("with %d ms left, %p configured and %d from the dice is %d ms", (left, configured, dice, pause) => {
+    expect(pauseUntilRenewal(left, configured, () => dice)).toBe(pause);
+  });
+});
