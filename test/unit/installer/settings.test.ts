@@ -22,9 +22,9 @@ describe("readInstallSettings", () => {
   });
 
   it.each([
-    ["127.0.0.1", "https://127.0.0.1:6443"],
-    ["2001:db8::1", "https://[2001:db8::1]:6443"],
-  ])("names the API server on %s", (host, server) => {
+    ["I23: an IPv4 address", "127.0.0.1", "https://127.0.0.1:6443"],
+    ["I24: an IPv6 address in brackets", "2001:db8::1", "https://[2001:db8::1]:6443"],
+  ])("names the API server by %s", (_, host, server) => {
     const env = { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: "6443", KUBERNETES_SERVICE_PROTOCOL: "" };
 
     expect(read(env).token.server).toBe(server);
