@@ -182,6 +182,7 @@ export const ERROR_CATALOGUE = {
     next: "mount the directory of the network namespaces into the agent's container, or let the agent see the processes of the host",
   },
   "protocol-unsupported": { code: 999, next: "run the plugin and the agent of one version; until then the plugin works without the agent" },
+  "build-timeout": { code: 11, next: "call the operation again; the endpoint's log says what the build waited for" },
   "endpoint-ids-exhausted": { code: 11, next: "raise --max-endpoints of tortie-node, or remove containers that are not needed" },
   "endpoint-name-invalid": {
     code: 4,

@@ -3,7 +3,7 @@
  * last build that failed, `<id>_stale` stands aside while the two others change places. `gone/` keeps the last endpoints that ended,
  * `bad/` what could not be read.
  */
-import { chmodSync, mkdirSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { systemErrorCode } from "../../../lib/system/errno.ts";
 
@@ -13,7 +13,8 @@ const DIRECTORY_MODE = 0o700;
 export const KEPT_GONE = 256;
 export const KEPT_BAD = 10;
 
-export type Variant = "" | "_next" | "_next_fail" | "_stale";
+const VARIANTS = ["", "_next", "_next_fail", "_stale"] as const;
+export type Variant = (typeof VARIANTS)[number];
 
 /** A directory of an endpoint as it was found. */
 export interface FoundDirectory {
@@ -39,14 +40,18 @@ export class EndpointDirectories {
     makeOwnDirectory(this.path(id, variant));
   }
 
+  /** Whether the id has a directory, of whatever variant. */
+  has(id: number): boolean {
+    return VARIANTS.some((variant) => existsSync(this.path(id, variant)));
+  }
+
   /** Every directory of an endpoint, whatever its variant. Other names are not looked at. */
   list(): FoundDirectory[] {
     return namesIn(this.stateDir).flatMap((name): FoundDirectory[] => {
       const parts = NAME.exec(name);
       if (parts === null) return [];
-      const variant = parts[2];
-      const isVariant = variant === "" || variant === "_next" || variant === "_next_fail" || variant === "_stale";
-      return isVariant ? [{ id: Number(parts[1]), variant }] : [];
+      const variant = VARIANTS.find((one) => one === parts[2]);
+      return variant === undefined ? [] : [{ id: Number(parts[1]), variant }];
     });
   }
 
