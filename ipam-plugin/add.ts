@@ -94,7 +94,8 @@ export function checkAdd(
   { datastore }: Pick<IpamNode, "datastore">,
 ): void {
   checkPolicyType(config, type);
-  checkIdentity(workload.identity, request.network, datastore.traits);
+  // Where endpoints have their own rules, the main plugin keeps to them: a handle takes any name there.
+  if (datastore.traits.takesNames === "handles") checkIdentity(workload.identity, request.network, datastore.traits);
   if (datastore.traits.nodesAreObjects) checkNode(nodeName);
 }
 

@@ -1,13 +1,14 @@
 /**
  * `scripts/replay main/version-1.0.0`, `scripts/replay add-twice`, `scripts/replay ipam-kdd`: plays scenarios and prints how each differs
  * from its recording; whole suites end with counts. Exit 1 when something is different that nobody expects. `--kubernetes` plays them
- * against a real API server, started for it.
+ * against a real API server, `--etcd` against a real etcd, started for it.
  */
 
+import { startEtcd } from "../support/etcd/etcd.ts";
 import { loadRecording, recordingNames, SUITES, type Suite } from "./recording/recording.ts";
 import { needOf } from "./runner/applicability.ts";
 import { resultOf } from "./runner/result.ts";
-import { kubernetesRunner, LOCAL_RUNNER, type Runner } from "./runner/runner.ts";
+import { etcdRunner, kubernetesRunner, LOCAL_RUNNER, type Runner } from "./runner/runner.ts";
 import { ReplayCluster } from "./store/kubernetes/cluster.ts";
 
 interface Named {
@@ -15,7 +16,7 @@ interface Named {
   readonly name: string;
 }
 
-const USAGE = "usage: scripts/replay [--quiet] [--kubernetes] SUITE | [SUITE/]SCENARIO …\n";
+const USAGE = "usage: scripts/replay [--quiet] [--kubernetes | --etcd] SUITE | [SUITE/]SCENARIO …\n";
 
 async function main(argv: readonly string[]): Promise<number> {
   const quiet = argv.includes("--quiet");
@@ -25,8 +26,12 @@ async function main(argv: readonly string[]): Promise<number> {
     process.stderr.write(`${USAGE}suites: ${SUITES.join(", ")}\n`);
     return 2;
   }
-  await using cluster = argv.includes("--kubernetes") ? await ReplayCluster.start() : undefined;
-  const runner = cluster === undefined ? LOCAL_RUNNER : kubernetesRunner(cluster);
+  const isEtcd = argv.includes("--etcd");
+  await using etcd = isEtcd ? await startEtcd() : undefined;
+  const needsCluster = isEtcd ? scenarios.some(({ suite }) => suite === "main") : argv.includes("--kubernetes");
+  await using cluster = needsCluster ? await ReplayCluster.start() : undefined;
+  const onServers = cluster === undefined ? LOCAL_RUNNER : kubernetesRunner(cluster);
+  const runner = etcd === undefined ? onServers : etcdRunner(etcd, cluster);
   const counts = new Map<string, number>();
   for (const scenario of scenarios) {
     const result = await playOne(scenario, runner, quiet);

@@ -1,11 +1,13 @@
 /** Declares one test a scenario, and at the end that every general difference still occurs. */
 
+import { startEtcd } from "../support/etcd/etcd.ts";
 import { LOCAL_GENERAL } from "./differences/differences.ts";
+import { ETCD_GENERAL } from "./differences/differences-etcd.ts";
 import { KUBERNETES_GENERAL } from "./differences/differences-kubernetes.ts";
 import type { GeneralDifference } from "./differences/expected-difference.ts";
 import { loadRecording, type Recording, recordingNames, type Suite } from "./recording/recording.ts";
 import { resultOf } from "./runner/result.ts";
-import { isPlayedOnKubernetes, kubernetesRunner, LOCAL_RUNNER, type Runner } from "./runner/runner.ts";
+import { etcdRunner, isPlayedOnEtcd, isPlayedOnKubernetes, kubernetesRunner, LOCAL_RUNNER, type Runner } from "./runner/runner.ts";
 import { ReplayCluster } from "./store/kubernetes/cluster.ts";
 
 /** Only ends what hangs: a call has a limit of its own (sandbox/sandbox.ts). */
@@ -48,6 +50,30 @@ export function describeKubernetesSuite(suite: Suite): void {
       plays: isPlayedOnKubernetes,
       runner: () => {
         if (runner === undefined) throw new Error("the cluster did not start");
+        return runner;
+      },
+    });
+  });
+}
+
+/** Every recording that was made on etcd, on an etcd of this suite's own, with an API server beside it for those of `main`. */
+export function describeEtcdSuite(suite: Suite): void {
+  describe(`recordings of ${suite}, played against a real etcd`, () => {
+    const servers = new AsyncDisposableStack();
+    let runner: Runner | undefined;
+    beforeAll(async () => {
+      const etcd = servers.use(await startEtcd());
+      const cluster = suite === "main" ? servers.use(await ReplayCluster.start()) : undefined;
+      runner = etcdRunner(etcd, cluster);
+    }, CLUSTER_LIMIT_MS);
+    afterAll(() => servers.disposeAsync(), CLUSTER_LIMIT_MS);
+    declare({
+      suite,
+      command: "scripts/replay --etcd",
+      general: ETCD_GENERAL,
+      plays: isPlayedOnEtcd,
+      runner: () => {
+        if (runner === undefined) throw new Error("etcd did not start");
         return runner;
       },
     });

@@ -16,6 +16,8 @@ export interface StoredState {
   readonly endpoints: JsonRecord;
   /** Pod → its annotations. Empty where the store has no pods. */
   readonly pods: JsonRecord;
+  /** Network → its profile, whole; only where the store is etcd. */
+  readonly profiles?: JsonRecord;
 }
 
 /** `objects` of main, Kubernetes store. */
@@ -68,11 +70,12 @@ export function withoutWire<State extends Omit<StoredState, "endpoints" | "pods"
 
 /** Keys and values of etcd (I§2.9). */
 export function stateFromEtcd(values: JsonRecord): StoredState {
-  const state: Record<"blocks" | "affinities" | "handles" | "endpoints", [string, Json][]> = {
+  const state: Record<"blocks" | "affinities" | "handles" | "endpoints" | "profiles", [string, Json][]> = {
     blocks: [],
     affinities: [],
     handles: [],
     endpoints: [],
+    profiles: [],
   };
   for (const [key, json] of Object.entries(values)) {
     const value = recordOf(json);
@@ -82,7 +85,10 @@ export function stateFromEtcd(values: JsonRecord): StoredState {
     else if (key.startsWith("/calico/ipam/v2/handle/"))
       state.handles.push([key.slice("/calico/ipam/v2/handle/".length), value.block ?? {}]);
     else if (key.startsWith("/calico/ipam/v2/host/")) state.affinities.push([`${path[5]} ${cidr}`, { state: value.state ?? "" }]);
-    else if (key.includes("/workloadendpoints/")) state.endpoints.push(endpointEntry(recordOf(value.spec)));
+    else if (key.includes("/workloadendpoints/")) {
+      const [owner, entry] = endpointEntry(recordOf(value.spec));
+      state.endpoints.push([owner, { ...recordOf(entry), wire: { key, value } }]);
+    } else if (key.includes("/profiles/")) state.profiles.push([path[path.length - 1] ?? "", value]);
   }
   return {
     blocks: byName(state.blocks),
@@ -90,6 +96,7 @@ export function stateFromEtcd(values: JsonRecord): StoredState {
     handles: byName(state.handles),
     endpoints: byName(state.endpoints),
     pods: {},
+    profiles: byName(state.profiles),
   };
 }
 

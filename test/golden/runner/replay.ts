@@ -141,7 +141,7 @@ function filesOf(sandbox: Sandbox, step: Call): Record<string, string> {
  * IPAM suites; annotations of blocks in main.
  */
 function onlyRecorded(ours: Observation, { suite, store }: Recording): Observation {
-  const { blocks, affinities, handles, endpoints, pods } = recordOf(ours.objects);
+  const { blocks, affinities, handles, endpoints, pods, profiles } = recordOf(ours.objects);
   const isMain = suite === "main";
   const isEtcd = store === "etcdv3";
   const calico = { blocks: recordOf(blocks), affinities: recordOf(affinities), handles: recordOf(handles) };
@@ -154,6 +154,7 @@ function onlyRecorded(ours: Observation, { suite, store }: Recording): Observati
       affinities: isEtcd ? eachWithout(objects.affinities, "labels") : objects.affinities,
       endpoints: isMain ? (endpoints ?? {}) : {},
       pods: isMain ? (pods ?? {}) : {},
+      ...(profiles === undefined ? {} : { profiles }),
     },
   };
 }

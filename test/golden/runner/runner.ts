@@ -1,9 +1,12 @@
 /** What plays recordings: on which store, which of them it can play, and what differs there on purpose. */
 
+import type { TestEtcd } from "../../support/etcd/etcd.ts";
 import { LOCAL_DIFFERENCES, LOCAL_GENERAL } from "../differences/differences.ts";
+import { ETCD_DIFFERENCES, ETCD_GENERAL } from "../differences/differences-etcd.ts";
 import { KUBERNETES_DIFFERENCES, KUBERNETES_GENERAL } from "../differences/differences-kubernetes.ts";
 import type { DeliberateDifference, GeneralDifference } from "../differences/expected-difference.ts";
 import type { Recording } from "../recording/recording.ts";
+import { etcdStore } from "../store/etcd/etcd-store.ts";
 import type { ReplayCluster } from "../store/kubernetes/cluster.ts";
 import { kubernetesStore } from "../store/kubernetes/kubernetes-store.ts";
 import { LOCAL_STORE } from "../store/local-store.ts";
@@ -38,7 +41,22 @@ export function kubernetesRunner(cluster: ReplayCluster): Runner {
   };
 }
 
-/** What was recorded on etcd waits for that store. */
+/** What was recorded on etcd. @param cluster for pods; absent: scenarios without them only */
+export function etcdRunner(etcd: TestEtcd, cluster?: ReplayCluster): Runner {
+  return {
+    name: "a real etcd",
+    kind: etcdStore(etcd, cluster),
+    differences: ETCD_DIFFERENCES,
+    general: ETCD_GENERAL,
+    plays: isPlayedOnEtcd,
+  };
+}
+
+export function isPlayedOnEtcd({ store }: Recording): boolean {
+  return store === "etcdv3";
+}
+
+/** What was recorded on Kubernetes. */
 export function isPlayedOnKubernetes({ store }: Recording): boolean {
   return store === "kubernetes";
 }

@@ -5,7 +5,7 @@ import { type LocalDatastore, openLocalDatastore } from "../../../lib/datastore/
 import type { AllocationAttribute, Block, BlockAffinity, IPPool, OwnedObject } from "../../../lib/datastore/resources.ts";
 import type { NamespacedName } from "../../../lib/kubernetes/objects.ts";
 import type { WorkloadEndpoint } from "../../../lib/workload/workload-endpoint.ts";
-import { isList, isRecord, type Json, type JsonRecord, listOf, recordOf, textOf, textsOf } from "../compare/json.ts";
+import { isList, isRecord, type Json, type JsonRecord, listOf, recordOf, textOf, textsOf, without } from "../compare/json.ts";
 import type { StoredObject } from "../recording/stored-object.ts";
 import { compactBlock, endpointEntry, isMarkedDeleted, type StoredState, withoutWire } from "../recording/stored-state.ts";
 import { rewriteForLocal } from "./local-netconf.ts";
@@ -129,7 +129,7 @@ function comparableLocally(recorded: StoredState): StoredState {
     blocks: kept(recorded.blocks),
     handles: kept(recorded.handles),
     affinities: Object.fromEntries(affinities),
-    endpoints: recorded.endpoints,
+    endpoints: Object.fromEntries(Object.entries(recorded.endpoints).map(([owner, entry]) => [owner, without(recordOf(entry), "wire")])),
     pods: {},
   });
 }

@@ -3,11 +3,12 @@ import { type Json, type JsonRecord, mapTexts, recordOf, textOf } from "../../go
 import { normalisePlayed, normaliseRecorded } from "../../golden/compare/normalise.ts";
 import { type Observation, observationOf } from "../../golden/compare/observation.ts";
 import { LOCAL_DIFFERENCES } from "../../golden/differences/differences.ts";
+import { ETCD_DIFFERENCES } from "../../golden/differences/differences-etcd.ts";
 import { KUBERNETES_DIFFERENCES } from "../../golden/differences/differences-kubernetes.ts";
 import { loadRecording, type Recording, recordingNames, type Seen, SUITES } from "../../golden/recording/recording.ts";
 import { UNRECORDED_SETUPS } from "../../golden/recording/unrecorded-setup.ts";
 import { BY_NAME, needOf } from "../../golden/runner/applicability.ts";
-import { isPlayedOnKubernetes } from "../../golden/runner/runner.ts";
+import { isPlayedOnEtcd, isPlayedOnKubernetes } from "../../golden/runner/runner.ts";
 
 const ALL = SUITES.flatMap((suite) => recordingNames(suite).map((name) => ({ suite, name })));
 const CREATED = 1_793_000_000_123_456_789n;
@@ -71,7 +72,9 @@ describe("the recordings", () => {
 
   it("are named in lists only when they exist", () => {
     const names = ALL.map(({ suite, name }) => `${suite}/${name}`);
-    const listed = [BY_NAME, LOCAL_DIFFERENCES, KUBERNETES_DIFFERENCES, UNRECORDED_SETUPS].flatMap((list) => Object.keys(list));
+    const listed = [BY_NAME, LOCAL_DIFFERENCES, KUBERNETES_DIFFERENCES, ETCD_DIFFERENCES, UNRECORDED_SETUPS].flatMap((list) =>
+      Object.keys(list),
+    );
     expect(listed.filter((name) => !names.includes(name))).toEqual([]);
   });
 
@@ -81,25 +84,17 @@ describe("the recordings", () => {
       const name = `${recording.suite}/${recording.name}`;
       return (
         (LOCAL_DIFFERENCES[name] !== undefined && needOf(recording) !== undefined) ||
-        (KUBERNETES_DIFFERENCES[name] !== undefined && !isPlayedOnKubernetes(recording))
+        (KUBERNETES_DIFFERENCES[name] !== undefined && !isPlayedOnKubernetes(recording)) ||
+        (ETCD_DIFFERENCES[name] !== undefined && !isPlayedOnEtcd(recording))
       );
     });
     expect(idle.map(({ name }) => name)).toEqual([]);
   });
 
-  it("are played somewhere, but for those that need a real etcd", () => {
+  it("are played somewhere", () => {
     const waiting = ALL.map(({ suite, name }) => loadRecording(suite, name)).filter(
-      (recording) => needOf(recording) !== undefined && !isPlayedOnKubernetes(recording),
+      (recording) => needOf(recording) !== undefined && !isPlayedOnKubernetes(recording) && !isPlayedOnEtcd(recording),
     );
-    expect(waiting.map(({ suite, name }) => `${suite}/${name}`)).toEqual([
-      "main/etcd-down",
-      "main/etcd-k8s-0.3.1",
-      "main/etcd-k8s-1.0.0",
-      "main/etcd-k8s-eth1",
-      "main/etcd-k8s-stale-del",
-      "main/etcd-noipam-flag",
-      "main/etcd-policy-other",
-      "ipam-etcd/etcd-endpoints-missing",
-    ]);
+    expect(waiting).toEqual([]);
   });
 });

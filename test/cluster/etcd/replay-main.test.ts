@@ -1,0 +1,3 @@
+import { describeEtcdSuite } from "../../golden/suite.ts";
+
+describeEtcdSuite("main");

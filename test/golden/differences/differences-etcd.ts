@@ -1,0 +1,80 @@
+/** What differs on purpose when the recordings made on etcd are played on a real one. */
+import { HOST_LOCAL_LINES } from "./differences.ts";
+import { IPAM_DIFFERENCES } from "./differences-ipam.ts";
+import type { DeliberateDifference, Expectations, GeneralDifference } from "./expected-difference.ts";
+import { ABSENT, attachmentStays, noAttachment, nothingClaimed, PRESENT, SANDBOX_UNTOUCHED } from "./outcomes.ts";
+import { differenceOf } from "./shared-differences.ts";
+
+export const ETCD_GENERAL: readonly GeneralDifference[] = [HOST_LOCAL_LINES];
+
+const GIVEN_UP_LATER = "docs/decisions.md: DEL does not ask whether the node is still selected for a block that it leaves empty";
+
+/** As on the local store. */
+const SHARED = ["ipam-etcd/dual-no-v6-pool", "ipam-etcd/handle-no-block", "ipam-etcd/legacy-handle", "ipam-etcd/sequence-max"];
+
+/** The block that a DEL has emptied stays its node's. */
+function leftEmpty(call: string, cidr: string): Expectations {
+  return {
+    [`${call} > objects > blocks > ${cidr}`]: {
+      is: {
+        affinity: "host:node-a",
+        claimed: "{{set:claimed 3600 s ago}}",
+        size: 64,
+        allocations: {},
+        unallocated: "1..63 0",
+        attributes: [],
+        sequenceNumber: "1001",
+        sequenceNumberForAllocation: {},
+      },
+    },
+    [`${call} > objects > affinities > node-a ${cidr}`]: { is: { state: "confirmed" } },
+  };
+}
+
+/** Calico waits for etcd until somebody kills it. */
+const FAILS_IN_TIME: Expectations = {
+  "* > exit": { is: 1 },
+  "* > stdout": ABSENT,
+  "* > error": PRESENT,
+};
+
+/** The second sandbox has its address and its floating address, and the DEL of the first leaves both alone. */
+const SECOND_SANDBOX_WORKS: Expectations = {
+  "call 1 > exit": { is: 0 },
+  "call 1 > error": ABSENT,
+  "call 1 > stdout": PRESENT,
+  ...Object.fromEntries(["call 1", "call 2"].map((call) => [`${call} > objects > handles > net1.cid2`, { is: { "10.60.0.0/26": 1 } }])),
+  "* > objects > blocks > 10.60.0.0/26 > **": PRESENT,
+  "call 1 > objects > endpoints > pod1 > containerID": { is: "cid2" },
+  "call 1 > objects > endpoints > pod1 > ips > 0": { is: "10.60.0.1/32" },
+  "call 1 > objects > endpoints > pod1 > wire > value > spec > ipNATs > 0 > internalIP": { is: "10.60.0.1" },
+  "call 1 > objects > endpoints > pod1 > wire > value > spec > **": PRESENT,
+  "call 2 > objects > endpoints > pod1": PRESENT,
+  ...attachmentStays("call 2"),
+};
+
+/** By scenario, "suite/name". */
+export const ETCD_DIFFERENCES: Readonly<Record<string, DeliberateDifference>> = {
+  ...Object.fromEntries(SHARED.map((name) => [name, differenceOf(IPAM_DIFFERENCES, name)])),
+  "ipam-etcd/node-selector-changed": { reason: GIVEN_UP_LATER, expect: leftEmpty("call 1", "10.40.0.64/26") },
+  "ipam-etcd/selector-gone-del": { reason: GIVEN_UP_LATER, expect: leftEmpty("call 0", "10.40.0.0/26") },
+  "main/etcd-down": { reason: "design §8: etcd down never comes back; every wait has a limit", expect: FAILS_IN_TIME },
+  "main/etcd-k8s-eth1": {
+    reason: "docs/decisions.md: a pod's endpoint goes with its container, whatever interface a DEL names",
+    expect: { "call 2 > objects > endpoints > pod1": ABSENT },
+  },
+  "main/etcd-k8s-stale-del": { reason: "design §8: floating IPs are replaced at a repeated ADD", expect: SECOND_SANDBOX_WORKS },
+  "main/etcd-mesos-namespace": {
+    reason: "C§12.2: DEL finds the endpoint in the namespace of the Mesos label",
+    expect: { "call 1 > objects > endpoints > cid1": ABSENT, "call 2 > objects > endpoints > cid1": ABSENT },
+  },
+  "main/etcd-upper-ifname": {
+    reason: "design §8: names that the store cannot hold are refused before anything is touched",
+    expect: {
+      "call 0 > error > msg": { is: "endpoint 'Eth0' cannot be stored: lower-case letters, digits, '-' and '.' are allowed" },
+      ...nothingClaimed("call 0", "call 1"),
+      ...SANDBOX_UNTOUCHED,
+      ...noAttachment("call 0"),
+    },
+  },
+};
