@@ -128,7 +128,8 @@ export class AttachmentService {
   async #add(served: ServedCall, peerPid: number, signal: AbortSignal): Promise<Outcome> {
     await this.#collecting.get(served.attachment.network);
     using sandbox = openSandbox(served.body.netns, peerPid);
-    return addAttachment(served, sandbox, this.#parts.records, signal);
+    // Awaited here: the sandbox is closed when this function returns.
+    return await addAttachment(served, sandbox, this.#parts.records, signal);
   }
 
   async #remove(served: ServedCall, peerPid: number): Promise<Outcome> {

@@ -18,7 +18,8 @@ export function cniHandlers(service: AttachmentService): Pick<Handlers, CniOpera
       using deadline = deadlineOf(headers[DEADLINE_HEADER]);
       const traceparent = typeof headers.traceparent === "string" ? headers.traceparent : undefined;
       const signal = AbortSignal.any([request.signal, deadline.signal]);
-      return service.serve(name, request.body, { peer, signal, ...(traceparent === undefined ? {} : { traceparent }) });
+      // Awaited here: the deadline's timer is cleared when this function returns.
+      return await service.serve(name, request.body, { peer, signal, ...(traceparent === undefined ? {} : { traceparent }) });
     };
   return { cniAdd: verb("add"), cniDel: verb("del"), cniCheck: verb("check"), cniGc: verb("gc"), cniStatusOf: verb("status") };
 }

@@ -1,0 +1,55 @@
+/** Calls of a plugin to an agent, made by the test itself: the sandbox is looked at and held open as the plugin does (A§11.3). */
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import type { Agent, AgentAnswer } from "./agent.ts";
+import { cniCallBody } from "./agent.ts";
+import type { Pod } from "./node.ts";
+
+export interface CallOptions {
+  readonly containerId?: string;
+  readonly ifname?: string;
+  readonly args?: string;
+  readonly path?: string;
+  /** Variables of the plugin besides CNI_*. */
+  readonly env?: Readonly<Record<string, string>>;
+  readonly pod?: Pod;
+  /** Where `pod` does not do. */
+  readonly netns?: { readonly path: string; readonly dev?: number; readonly ino?: number; readonly fd?: number };
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+export async function callAgent(agent: Agent, verb: string, conf: unknown, options: CallOptions = {}): Promise<AgentAnswer> {
+  return agent.request("POST", `/cni/${verb}`, callBody(conf, options), options.headers);
+}
+
+export function callBody(conf: unknown, { pod, netns, env = {}, ...call }: CallOptions) {
+  const sandbox = netns ?? (pod === undefined ? undefined : lookAt(pod));
+  return { ...cniCallBody(conf, call), env, ...(sandbox === undefined ? {} : { netns: sandbox }) };
+}
+
+/** A pod's sandbox as a plugin sees it before the call. */
+export function lookAt({ netnsPath }: Pod): { readonly path: string; readonly dev: number; readonly ino: number } {
+  const { dev, ino } = statSync(netnsPath);
+  return { path: netnsPath, dev, ino };
+}
+
+/** An endpoint's record as it stands on disk. */
+export interface RecordOnDisk {
+  readonly id: number;
+  readonly phase: string;
+  readonly attachment: { readonly network: string; readonly containerId: string; readonly ifname: string };
+}
+
+/** The records of an agent's endpoints, whatever it does at the moment. */
+export function recordsOf({ runDir }: Pick<Agent, "runDir">): RecordOnDisk[] {
+  const state = join(runDir, "state");
+  return readdirSync(state)
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((name) => {
+      try {
+        return [JSON.parse(readFileSync(join(state, name, "endpoint.json"), "utf8"))];
+      } catch {
+        return [];
+      }
+    });
+}

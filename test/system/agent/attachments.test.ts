@@ -1,0 +1,317 @@
+/** ADD and DEL in the agent (A§11.4, A§11.5): the real agent on the local store, judged by the kernel, the store and the records on disk. */
+import { closeSync, openSync } from "node:fs";
+import { Agent } from "../../support/agent.ts";
+import { type CallOptions, callAgent, callBody, lookAt, recordsOf } from "../../support/agent-calls.ts";
+import { dualIpam, localConf, podArgs } from "../../support/conf.ts";
+import { holdLock } from "../../support/lock-holder-process.ts";
+import { Node, type Pod } from "../../support/node.ts";
+import { readStore } from "../../support/store.ts";
+
+const MAC = "02:00:5e:10:20:30";
+
+interface Scene extends AsyncDisposable {
+  readonly node: Node;
+  readonly agent: Agent;
+  readonly conf: Record<string, unknown>;
+  /** At the end, whatever the test came to. */
+  readonly defer: (work: () => unknown) => void;
+}
+
+async function scene(change: Readonly<Record<string, unknown>> = {}): Promise<Scene> {
+  await using made = new AsyncDisposableStack();
+  const node = made.use(await Node.create());
+  const agent = made.use(await Agent.start(node));
+  const conf = localConf(node, { cniVersion: "1.1.0", ipam: dualIpam("46"), ...change });
+  const kept = made.move();
+  return { node, agent, conf, defer: (work) => kept.defer(async () => void work()), [Symbol.asyncDispose]: () => kept.disposeAsync() };
+}
+
+async function add({ agent, conf }: Scene, options: CallOptions) {
+  const answer = await callAgent(agent, "add", conf, options);
+  expect({ status: answer.status, text: answer.status === 200 ? "" : answer.text }).toEqual({ status: 200, text: "" });
+  const { ips } = answer.json as { ips: { address: string }[] };
+  return { text: answer.text, addresses: ips.map(({ address }) => address), id: answer.headers.get("tortie-endpoint") };
+}
+
+async function del({ agent, conf }: Scene, options: CallOptions): Promise<void> {
+  expect(await callAgent(agent, "del", conf, options)).toMatchObject({ status: 200, text: "" });
+}
+
+async function expectClean({ node, agent }: Scene): Promise<void> {
+  expect({ ...(await node.leftovers()), ...(await readStore(node)), records: recordsOf(agent) }).toEqual({
+    links: [],
+    routes: [],
+    allocated: [],
+    handles: [],
+    endpoints: [],
+    records: [],
+  });
+}
+
+async function linkIndex(node: Node, pod: Pod, name = "eth0"): Promise<unknown> {
+  const [link] = await node.podIp(pod, "-j", "link", "show", name);
+  return link?.ifindex;
+}
+
+/** The agent's ADD waits for the node's lock, with nothing but its record made. */
+async function waitingAdd(stage: Scene, options: CallOptions) {
+  const holder = await holdLock(String(stage.conf.ipam_lock_file), 300);
+  stage.defer(() => holder.kill("SIGKILL"));
+  const going = new AbortController();
+  const { agent } = stage;
+  const answer = fetch("http://agent/v1/cni/add", {
+    unix: agent.socket,
+    method: "POST",
+    headers: { "content-type": "application/json", ...options.headers },
+    body: JSON.stringify(callBody(stage.conf, options)),
+    signal: going.signal,
+    keepalive: false,
+  }).then(async (response) => ({ status: response.status, text: await response.text() }));
+  answer.catch(() => undefined);
+  await agent.until("the ADD to take addresses", () => recordsOf(agent).some(({ phase }) => phase === "adding:addresses"));
+  return { answer, hangUp: () => going.abort(), release: () => holder.kill("SIGKILL") };
+}
+
+describe("An attachment in the agent", () => {
+  it("A-A01: gets the result of direct mode, byte for byte, and leaves nothing", async () => {
+    await using stage = await scene({ runtimeConfig: { mac: MAC }, capabilities: { mac: true } });
+    await using other = await Node.create();
+    const [pod, direct] = [await stage.node.addPod(), await other.addPod()];
+
+    const { text, id } = await add(stage, { pod });
+    const printed = await other.cni("ADD", { pod: direct, conf: { ...stage.conf, agent: "off", datastore_path: other.datastorePath } });
+
+    expect(printed).toMatchObject({ exit: 0 });
+    expect(text.replaceAll(pod.netnsPath, "SANDBOX")).toBe(printed.stdout.replaceAll(direct.netnsPath, "SANDBOX"));
+    expect(recordsOf(stage.agent)).toMatchObject([{ id: Number(id), phase: "ready", attachment: { containerId: "cid1", ifname: "eth0" } }]);
+
+    await del(stage, { pod });
+    await expectClean(stage);
+    await del(stage, { pod });
+    await expectClean(stage);
+  });
+
+  it("A-A02: is one, however often its ADD comes", async () => {
+    await using stage = await scene();
+    const pod = await stage.node.addPod();
+
+    const [first, ...joined] = await Promise.all(Array.from({ length: 5 }, () => add(stage, { pod })));
+    const index = await linkIndex(stage.node, pod);
+    const again = await add(stage, { pod });
+
+    for (const one of [...joined, again]) expect(one).toEqual(first);
+    expect(await linkIndex(stage.node, pod)).toBe(index);
+    expect((await stage.node.leftovers()).links).toHaveLength(1);
+    expect((await readStore(stage.node)).allocated).toHaveLength(2);
+    expect(recordsOf(stage.agent)).toHaveLength(1);
+    await del(stage, { pod });
+    await expectClean(stage);
+  });
+
+  it("A-A03: is built again with its addresses when the sandbox was replaced under its container id", async () => {
+    await using stage = await scene();
+    const first = await add(stage, { pod: await stage.node.addPod("a") });
+    const gone = { name: `${stage.node.name}-a`, netnsPath: `/run/netns/${stage.node.name}-a` };
+    await stage.node.removePod(gone);
+    const pod = await stage.node.addPod("a");
+
+    const second = await add(stage, { pod });
+
+    expect(second.addresses).toEqual(first.addresses);
+    expect(second.id).toBe(first.id);
+    const [link] = await stage.node.podIp(pod, "-j", "address", "show", "eth0");
+    expect(link?.addr_info).toContainEqual(expect.objectContaining({ local: first.addresses[0]?.split("/")[0] }));
+    expect((await readStore(stage.node)).allocated).toHaveLength(2);
+    await del(stage, { pod });
+    await expectClean(stage);
+  });
+
+  it("A-A03: is built again when its link was taken away", async () => {
+    await using stage = await scene();
+    const pod = await stage.node.addPod();
+    const first = await add(stage, { pod });
+    await stage.node.podIp(pod, "link", "del", "eth0");
+
+    const second = await add(stage, { pod });
+
+    expect(second.addresses).toEqual(first.addresses);
+    expect((await readStore(stage.node)).allocated).toHaveLength(2);
+    await del(stage, { pod });
+    await expectClean(stage);
+  });
+
+  it("A-A04: is one of two of its container, and goes alone", async () => {
+    await using stage = await scene({ ipam: dualIpam("4") });
+    const pod = await stage.node.addPod();
+    // The host end's name comes from the pod's alone and the next hop is always the same (C§4.1): a second network needs a prefix of its
+    // own, and other routes.
+    const other = { ...stage, conf: { ...stage.conf, name: "net2", ipam: dualIpam("6", { routes: [{ dst: "fd99::/64" }] }) } };
+    const first = { pod, args: podArgs("web") };
+    const second = { ...first, ifname: "eth1", env: { FELIX_INTERFACEPREFIX: "tap" } };
+    const [one, two] = [await add(stage, first), await add(other, second)];
+    expect(two.id).not.toBe(one.id);
+
+    await del(stage, first);
+
+    expect(recordsOf(stage.agent)).toMatchObject([{ id: Number(two.id), phase: "ready", attachment: { ifname: "eth1" } }]);
+    expect((await stage.node.podIp(pod, "-j", "link", "show")).map(({ ifname }) => ifname)).toEqual(["lo", "eth1"]);
+    expect((await readStore(stage.node)).allocated.map((address) => `${address}/128`)).toEqual(two.addresses);
+    expect(await add(other, second)).toEqual(two);
+    await del(other, second);
+    await expectClean(stage);
+  });
+
+  it("A-A05: of a pod's new sandbox survives the DEL of the old one", async () => {
+    await using stage = await scene();
+    const [old, pod] = [await stage.node.addPod(), await stage.node.addPod()];
+    await add(stage, { pod: old, containerId: "old", args: podArgs("web", "default", "old") });
+    const { addresses, id } = await add(stage, { pod, containerId: "new", args: podArgs("web", "default", "new") });
+    const index = await linkIndex(stage.node, pod);
+
+    await del(stage, { pod: old, containerId: "old", args: podArgs("web", "default", "old") });
+
+    expect(await linkIndex(stage.node, pod)).toBe(index);
+    const { allocated, endpoints } = await readStore(stage.node);
+    expect(allocated.map((address) => `${address}/${address.includes(":") ? 128 : 32}`).sort()).toEqual([...addresses].sort());
+    expect(endpoints).toMatchObject([{ containerID: "new" }]);
+    expect(recordsOf(stage.agent)).toMatchObject([{ id: Number(id), phase: "ready", attachment: { containerId: "new" } }]);
+    await del(stage, { pod, containerId: "new", args: podArgs("web", "default", "new") });
+    await expectClean(stage);
+  });
+
+  it("A-A09: is not there after a DEL that came while it was added", async () => {
+    await using stage = await scene();
+    const pod = await stage.node.addPod();
+    const adding = await waitingAdd(stage, { pod });
+
+    const deleting = callAgent(stage.agent, "del", stage.conf, { pod });
+    expect(await adding.answer).toMatchObject({ status: 409, text: expect.stringContaining("attachment-deleted") });
+    adding.release();
+
+    expect(await deleting).toMatchObject({ status: 200, text: "" });
+    await expectClean(stage);
+  });
+
+  it("A-A09: is there after an ADD that came behind a DEL", async () => {
+    await using stage = await scene();
+    const pod = await stage.node.addPod();
+    await add(stage, { pod });
+
+    const [deleted, added] = await Promise.all([
+      callAgent(stage.agent, "del", stage.conf, { pod }),
+      callAgent(stage.agent, "add", stage.conf, { pod }),
+    ]);
+
+    expect([deleted.status, added.status]).toEqual([200, 200]);
+    expect(recordsOf(stage.agent)).toMatchObject([{ phase: "ready" }]);
+    await del(stage, { pod });
+    await expectClean(stage);
+  });
+});
+
+describe("The caller of an ADD", () => {
+  it("that goes away before the commit has it taken back", async () => {
+    await using stage = await scene();
+    const pod = await stage.node.addPod();
+    const adding = await waitingAdd(stage, { pod });
+
+    adding.hangUp();
+    await stage.agent.until("the ADD to be taken back", () => recordsOf(stage.agent).length === 0);
+    adding.release();
+
+    await expectClean(stage);
+    await add(stage, { pod });
+    await del(stage, { pod });
+    await expectClean(stage);
+  });
+
+  it("whose time is over is told so, and has it taken back", async () => {
+    await using stage = await scene();
+    const pod = await stage.node.addPod();
+    const adding = await waitingAdd(stage, { pod, headers: { "tortie-deadline-ms": "3000" } });
+
+    expect(await adding.answer).toMatchObject({ status: 504, text: expect.stringContaining("agent-timeout") });
+    await stage.agent.until("the ADD to be taken back", () => recordsOf(stage.agent).length === 0);
+    adding.release();
+
+    await expectClean(stage);
+  });
+
+  it("gets the error of direct mode, and nothing is left", async () => {
+    await using stage = await scene();
+    const pod = await stage.node.addPod();
+    await stage.node.podIp(pod, "link", "add", "eth0", "type", "bridge");
+
+    const failed = await callAgent(stage.agent, "add", stage.conf, { pod });
+    const printed = await stage.node.cni("ADD", { pod, conf: { ...stage.conf, agent: "off" } });
+
+    expect(failed).toMatchObject({ status: 500, text: printed.stdout });
+    expect(failed.headers.get("tortie-word")).toBe("interface-exists");
+    await expectClean(stage);
+  });
+});
+
+describe("The sandbox of a call", () => {
+  it("A-A15: is reached through its caller where the agent does not see the path", async () => {
+    await using stage = await scene();
+    const pod = await stage.node.addPod();
+    const fd = openSync(pod.netnsPath, "r");
+    try {
+      const netns = { ...lookAt(pod), path: "/run/netns/of-another-mount-namespace", fd };
+      const { text } = await add(stage, { netns });
+
+      expect(text).toContain(netns.path);
+      expect(await linkIndex(stage.node, pod)).toEqual(expect.any(Number));
+      await del(stage, { netns });
+      await expectClean(stage);
+    } finally {
+      closeSync(fd);
+    }
+  });
+
+  it("A-A15: that cannot be reached at all gets nothing", async () => {
+    await using stage = await scene();
+    const netns = { ...lookAt(await stage.node.addPod()), path: "/run/netns/of-another-mount-namespace" };
+
+    expect((await callAgent(stage.agent, "add", stage.conf, { netns })).headers.get("tortie-word")).toBe("netns-unreachable");
+
+    await expectClean(stage);
+  });
+
+  it("A-A16: whose path leads to another one by now gets nothing, and its DEL leaves the other alone", async () => {
+    await using stage = await scene();
+    const [meant, other] = [await stage.node.addPod(), await stage.node.addPod()];
+    await stage.node.podIp(other, "link", "add", "eth0", "type", "bridge");
+    const netns = { ...lookAt(meant), path: other.netnsPath };
+
+    expect((await callAgent(stage.agent, "add", stage.conf, { netns })).headers.get("tortie-word")).toBe("netns-changed");
+    await del(stage, { netns });
+
+    expect(await linkIndex(stage.node, other)).toEqual(expect.any(Number));
+    await expectClean(stage);
+  });
+});
+
+describe("GC in the agent", () => {
+  it("A-G03: removes the attachments of its network that the runtime does not list, and no others", async () => {
+    await using stage = await scene();
+    const pods = await Promise.all(Array.from({ length: 5 }, () => stage.node.addPod()));
+    for (const [index, pod] of pods.entries()) await add(stage, { pod, containerId: `cid${index}` });
+    const other = { ...stage, conf: { ...stage.conf, name: "net2" } };
+    const foreign = await stage.node.addPod();
+    await add(other, { pod: foreign, containerId: "foreign" });
+
+    const valid = [0, 2, 4].map((index) => ({ containerID: `cid${index}`, ifname: "eth0" }));
+    const collected = await callAgent(stage.agent, "gc", { ...stage.conf, "cni.dev/valid-attachments": valid });
+
+    expect(collected).toMatchObject({ status: 200, text: "" });
+    const left = recordsOf(stage.agent).map(({ attachment }) => attachment.containerId);
+    expect(left.sort()).toEqual(["cid0", "cid2", "cid4", "foreign"]);
+    expect((await stage.node.leftovers()).links).toHaveLength(4);
+    expect((await readStore(stage.node)).allocated).toHaveLength(8);
+    for (const index of [1, 3]) {
+      const pod = pods[index] as Pod;
+      expect((await stage.node.podIp(pod, "-j", "link", "show")).map(({ ifname }) => ifname)).toEqual(["lo"]);
+    }
+  });
+});
