@@ -42,6 +42,8 @@ export interface NodeParts {
   readonly coreOf?: (datastore: Datastore) => KubernetesCore | undefined;
   readonly createIpamNode?: typeof createIpamNode;
   readonly hostScope?: () => HostScope;
+  /** The node's own ranges as far as they are known, without asking for more. */
+  readonly knownRanges?: () => readonly Prefix[];
 }
 
 /** The agent's, below which its state is, when its socket is not beside it (TORTIE_SOCK). */
@@ -77,9 +79,8 @@ export function createNode(config: NetworkConfig, env: Environment, log: Pick<Lo
     hostScope,
     async state(call, addresses) {
       const pools = (await (await datastore()).pools.list()).map(({ value }) => value);
-      const hasRanges = parts.hostScope !== undefined || isThere(files.nodeRecord);
-      const ranges = hasRanges ? (await hostScope()).knownRanges() : [];
-      return nodeStateOf(call, addresses, [...pools, ...ranges.map(({ cidr }) => ({ cidr: formatPrefix(cidr), natOutgoing: true }))]);
+      const ranges = parts.knownRanges?.() ?? (isThere(files.nodeRecord) ? (await hostScope()).knownRanges() : []);
+      return nodeStateOf(call, addresses, [...pools, ...ranges.map((range) => ({ cidr: formatPrefix(range), natOutgoing: true }))]);
     },
     async [Symbol.asyncDispose]() {
       await (await opened)?.[Symbol.asyncDispose]();

@@ -13,6 +13,7 @@ const RTM_GETROUTE = 26;
 const RTA_DST = 1;
 const RTA_OIF = 4;
 const RTA_GATEWAY = 5;
+const RTA_PREFSRC = 7;
 const RTA_TABLE = 15;
 const RT_TABLE_MAIN = 254;
 const RTPROT_BOOT = 3;
@@ -25,6 +26,8 @@ const SCOPES = { universe: 0, link: 253 } as const;
 export interface KernelRoute {
   readonly destination: Prefix;
   readonly gateway: Address | undefined;
+  /** The route names the source address of what this host sends there (RTA_PREFSRC). */
+  readonly hasSource: boolean;
   /** 0 for a route through no or several interfaces. */
   readonly index: number;
   /** "universe", "link", or a number in decimal. */
@@ -62,6 +65,7 @@ export function listRoutes(socket: NetlinkSocket, family: Family, index?: number
           length: view.getUint8(1),
         },
         gateway: gateway === undefined ? undefined : addressOf(family, gateway),
+        hasSource: attributes.has(RTA_PREFSRC),
         index: readU32(attributes.get(RTA_OIF)) ?? 0,
         scope: scopeName(view.getUint8(6)),
       },

@@ -68,9 +68,9 @@ export class HostScope {
   }
 
   /** The ranges as far as they are known. */
-  knownRanges(): readonly HostRange[] {
+  knownRanges(): readonly Prefix[] {
     try {
-      return this.ranges().ranges;
+      return this.ranges().ranges.map(({ cidr }) => cidr);
     } catch (error) {
       if (error instanceof TortieError) return [];
       throw error;

@@ -1,0 +1,265 @@
+/**
+ * Finds out which ranges this node has, writes them down for everybody who needs them, and follows what changes (A§1). Two background
+ * tasks do it: one decides, whenever the node object changes and every half minute for the host's routes; one keeps the node's
+ * annotations as decided. Nothing in here ends the process.
+ */
+
+import type { HostScopeFiles } from "../../ipam-plugin/host-scope/files.ts";
+import type { HostScope } from "../../ipam-plugin/host-scope/host-scope.ts";
+import { encodeNodeRecord, type FamilyRecord, familyOf, type NodeRecord } from "../../ipam-plugin/host-scope/node-record.ts";
+import { hostScopeWith, recordOfThisBoot } from "../../ipam-plugin/host-scope/open.ts";
+import { hostRange } from "../../ipam-plugin/host-scope/range.ts";
+import { type Address, type Family, formatAddress, parseAddress } from "../../lib/addresses/address.ts";
+import { TortieError } from "../../lib/errors/errors.ts";
+import { writeWhole } from "../../lib/system/write-whole.ts";
+import type { Clock } from "../clock/clock.ts";
+import type { Controllers } from "../controllers/controllers.ts";
+import { annotationPatch, healthAnnotation, routerAnnotation } from "./annotations.ts";
+import { exclusionsOf, type HostFacts } from "./exclusions.ts";
+import { chooseHostAddress } from "./host-address.ts";
+import type { NodeFacts } from "./node-facts.ts";
+import type { NodeCidrOptions } from "./options.ts";
+import { refuseOverlap } from "./overlap.ts";
+import { HEALTH, ownAddress, ROUTER } from "./own-addresses.ts";
+import { decideRanges, describeRange, type SourcedRange } from "./sources.ts";
+import { Waiting, type WaitingState } from "./waiting.ts";
+
+export const DECIDING = "node-cidr";
+export const ANNOTATING = "update-k8s-node-annotations";
+/** For the host's routes, which nobody tells of. */
+const LOOK_AGAIN_MS = 30_000;
+/** Of the pause before the first repetition; it doubles (A§1.3). */
+const FIRST_PAUSE_MS = 200;
+const RECORD_MODE = 0o600;
+
+/** The cluster as far as it knows of nodes. */
+export interface NodeObjects {
+  /** This node as the watch has it; `undefined` while it is not there, or not known. */
+  own(): NodeFacts | undefined;
+  /** Why `own` has nothing. */
+  problem(): string;
+  onChange(listener: () => void): void;
+  /** Every node, asked for now. */
+  list(): Promise<readonly NodeFacts[]>;
+  annotate(annotations: Readonly<Record<string, string | null>>): Promise<void>;
+}
+
+export interface NodeCidrParts {
+  readonly options: NodeCidrOptions;
+  readonly node: string;
+  readonly bootId: string;
+  readonly files: HostScopeFiles;
+  readonly strategy: NodeRecord["strategy"];
+  readonly cooldownMs: number;
+  /** Router and health addresses are kept, and the node is annotated: `--ipam host-scope`. */
+  readonly isHostScopeNode: boolean;
+  /** The annotations may be written. */
+  readonly annotates: boolean;
+  /** `undefined` outside Kubernetes. */
+  readonly cluster: NodeObjects | undefined;
+  readonly readHost: () => HostFacts;
+  readonly controllers: Controllers;
+  readonly clock: Clock;
+  readonly log: { info(message: string): void; error(message: string): void };
+}
+
+export class NodeCidr {
+  /** Gives addresses of the ranges as they are known at each moment. */
+  readonly hostScope: HostScope;
+  readonly #parts: NodeCidrParts;
+  readonly #waiting: Waiting;
+  readonly #known = Promise.withResolvers<void>();
+  /** Each thing that is worth a word is said once. */
+  readonly #said = new Set<string>();
+  #record: NodeRecord | undefined;
+  #decided: Readonly<Partial<Record<Family, SourcedRange>>> = {};
+  #shadowing: readonly string[] = [];
+  #isStarted = false;
+
+  constructor(parts: NodeCidrParts) {
+    this.#parts = parts;
+    this.#waiting = new Waiting(parts.clock, parts.log);
+    this.#record = this.#recordOfEarlierStart();
+    this.hostScope = hostScopeWith(parts.files, { record: () => this.#record, strategy: parts.strategy, cooldownMs: parts.cooldownMs });
+  }
+
+  /** What is known now; of an earlier start of this boot until it is decided anew. */
+  get record(): NodeRecord | undefined {
+    return this.#record;
+  }
+
+  /** What is being waited for; `undefined` when the ranges are decided. */
+  get waiting(): WaitingState | undefined {
+    return this.#waiting.state;
+  }
+
+  /** Routes that hide a range from the node itself (A§4.5). */
+  get shadowing(): readonly string[] {
+    return this.#shadowing;
+  }
+
+  /** An earlier start has left ranges behind, which plugins use. */
+  get hasRecord(): boolean {
+    return this.#record !== undefined;
+  }
+
+  /** Begins to find out, and never ends; calling it again changes nothing. */
+  start(): void {
+    if (this.#isStarted) return;
+    this.#isStarted = true;
+    const { controllers, cluster } = this.#parts;
+    controllers.update(DECIDING, { run: () => this.#decide(), intervalMs: LOOK_AGAIN_MS, errorBaseMs: FIRST_PAUSE_MS, quiet: true });
+    cluster?.onChange(() => controllers.trigger(DECIDING));
+  }
+
+  /** Resolves when the ranges have been decided by this process. */
+  untilKnown(): Promise<void> {
+    return this.#known.promise;
+  }
+
+  async #decide(): Promise<void> {
+    const { options, cluster, log } = this.#parts;
+    const node = cluster?.own();
+    if (cluster !== undefined && node === undefined) return this.#waiting.for("node-object", cluster.problem());
+    const host = this.#parts.readHost();
+    const decision = decideRanges({ options, node, hostAddress: this.#hostAddress(4, host), decided: this.#decided });
+    for (const warning of decision.warnings) this.#sayOnce(warning);
+    const [missing] = decision.missing;
+    if (missing !== undefined) return this.#waiting.for("node-cidr-missing", missing);
+    try {
+      await this.#refuseOverlaps(decision.ranges);
+    } catch (error) {
+      if (!(error instanceof TortieError) || error.word !== "range-overlap") throw error;
+      return this.#waiting.for("range-overlap", error.message);
+    }
+    if (!isSame(this.#decided, decision.ranges))
+      log.info(`ranges of this node: ${Object.values(decision.ranges).map(describeRange).join(", ")}`);
+    this.#decided = decision.ranges;
+    await this.#adopt(decision.ranges, node, host);
+    this.#waiting.over();
+    this.#known.resolve();
+    this.#annotate();
+  }
+
+  /** What is automatic was made without asking anybody. */
+  async #refuseOverlaps(ranges: Readonly<Partial<Record<Family, SourcedRange>>>): Promise<void> {
+    const { cluster, node } = this.#parts;
+    const made = Object.values(ranges).filter(({ source }) => source === "automatic");
+    if (cluster === undefined || made.length === 0 || isSame(this.#decided, ranges)) return;
+    const nodes = await cluster.list();
+    for (const { cidr } of made) refuseOverlap(cidr, node, nodes);
+  }
+
+  /** The ranges hold from here on: first in memory, since the own addresses are granted from them, then in the file. */
+  async #adopt(ranges: Readonly<Partial<Record<Family, SourcedRange>>>, node: NodeFacts | undefined, host: HostFacts): Promise<void> {
+    const before = this.#record;
+    const first = this.#recordOf(ranges, {}, node, host);
+    this.#record = { ...first, exclusions: [...first.exclusions, ...(before?.exclusions ?? [])] };
+    const own: Partial<Record<Family, Pick<FamilyRecord, "router" | "health">>> = {};
+    if (this.#parts.isHostScopeNode) {
+      for (const [family, range] of entries(ranges)) own[family] = await this.#ownAddresses(family, range, before, node);
+    }
+    this.#record = this.#recordOf(ranges, own, node, host);
+    const text = encodeNodeRecord(this.#record);
+    if (before === undefined || encodeNodeRecord(before) !== text) writeWhole(this.#parts.files.nodeRecord, text, RECORD_MODE);
+  }
+
+  async #ownAddresses(family: Family, { cidr }: SourcedRange, before: NodeRecord | undefined, node: NodeFacts | undefined) {
+    const range = hostRange(cidr);
+    const last = before === undefined ? undefined : familyOf(before, family);
+    const annotated = (name: string) => parseAddress(node?.annotations[name] ?? "");
+    const router = await ownAddress(ROUTER, range, [last?.router, annotated(routerAnnotation(family))], this.hostScope);
+    const health = await ownAddress(HEALTH, range, [last?.health, annotated(healthAnnotation(family))], this.hostScope);
+    if (router === undefined) this.#sayOnce(`Unable to allocate router IP for family IPv${family}: the range is full`);
+    if (health === undefined) this.#sayOnce(`no health address of IPv${family}: the range is full`);
+    return { ...(router === undefined ? {} : { router }), ...(health === undefined ? {} : { health }) };
+  }
+
+  #recordOf(
+    ranges: Readonly<Partial<Record<Family, SourcedRange>>>,
+    own: Readonly<Partial<Record<Family, Pick<FamilyRecord, "router" | "health">>>>,
+    node: NodeFacts | undefined,
+    host: HostFacts,
+  ): NodeRecord {
+    const { bootId, strategy, cooldownMs, options } = this.#parts;
+    const ownTexts = new Set(
+      Object.values(own).flatMap(({ router, health }) => [router, health].flatMap((one) => (one ? [formatAddress(one)] : []))),
+    );
+    const nodeAddresses = [...(node?.addresses ?? []), ...options.families.flatMap(({ nodeAddress }) => nodeAddress ?? [])];
+    const { exclusions, shadowing } = exclusionsOf(
+      Object.values(ranges).map(({ cidr }) => cidr),
+      nodeAddresses,
+      host,
+      (address) => ownTexts.has(formatAddress(address)),
+    );
+    for (const route of shadowing) this.#sayOnce(`range-shadowed: ${route}`);
+    this.#shadowing = shadowing;
+    const familyRecord = (family: Family) => {
+      const range = ranges[family];
+      return range === undefined ? undefined : { ...range, ...own[family] };
+    };
+    const [ipv4, ipv6] = [familyRecord(4), familyRecord(6)];
+    return {
+      node: this.#parts.node,
+      bootId,
+      ...(ipv4 === undefined ? {} : { ipv4 }),
+      ...(ipv6 === undefined ? {} : { ipv6 }),
+      exclusions,
+      strategy,
+      cooldownMs,
+    };
+  }
+
+  #hostAddress(family: Family, host: HostFacts): Address | undefined {
+    const given = this.#parts.options.families.find((one) => one.family === family)?.nodeAddress;
+    return given ?? chooseHostAddress(host.addresses, family);
+  }
+
+  /** Written when they differ, by a controller that repeats a refused request: a role without the right costs a warning (A§1.7). */
+  #annotate(): void {
+    const { cluster, controllers, annotates, isHostScopeNode, options } = this.#parts;
+    if (cluster === undefined || !annotates || !isHostScopeNode) return;
+    const enabled = options.families.map(({ family }) => family);
+    const patch = () => {
+      const node = cluster.own();
+      return node === undefined || this.#record === undefined ? undefined : annotationPatch(node.annotations, this.#record, enabled);
+    };
+    if (patch() === undefined) return;
+    controllers.update(ANNOTATING, {
+      async run() {
+        const annotations = patch();
+        if (annotations !== undefined) await cluster.annotate(annotations);
+      },
+    });
+  }
+
+  #recordOfEarlierStart(): NodeRecord | undefined {
+    try {
+      return recordOfThisBoot(this.#parts.files.nodeRecord);
+    } catch (error) {
+      this.#sayOnce(String(error));
+      return undefined;
+    }
+  }
+
+  #sayOnce(message: string): void {
+    if (this.#said.has(message)) return;
+    this.#said.add(message);
+    this.#parts.log.error(message);
+  }
+}
+
+function entries(ranges: Readonly<Partial<Record<Family, SourcedRange>>>): readonly (readonly [Family, SourcedRange])[] {
+  return ([4, 6] as const).flatMap((family) => {
+    const range = ranges[family];
+    return range === undefined ? [] : [[family, range] as const];
+  });
+}
+
+function isSame(one: Readonly<Partial<Record<Family, SourcedRange>>>, other: Readonly<Partial<Record<Family, SourcedRange>>>): boolean {
+  const text = (ranges: typeof one) =>
+    entries(ranges)
+      .map(([family, range]) => `${family} ${describeRange(range)}`)
+      .join();
+  return text(one) === text(other);
+}

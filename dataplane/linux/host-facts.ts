@@ -1,0 +1,50 @@
+/** What the host itself has in the kernel, apart from any attachment: addresses of all links, and routes of the main table. */
+import { type Address, bitsOf, type Prefix } from "../../lib/addresses/address.ts";
+import { attributeMap } from "../netlink/attribute.ts";
+import { NETLINK_ROUTE, NetlinkSocket } from "../netlink/socket.ts";
+import { listLinks } from "./link.ts";
+import { listRoutes } from "./route.ts";
+import { addressOf, familyOf } from "./wire.ts";
+
+const RTM_GETADDR = 22;
+const IFA_ADDRESS = 1;
+const IFA_LOCAL = 2;
+/** struct ifaddrmsg (include/uapi/linux/if_addr.h). */
+const ADDRESS_HEADER = 8;
+
+export interface HostLinkAddress {
+  readonly address: Address;
+  readonly link: string;
+  readonly isUp: boolean;
+  /** RT_SCOPE_*: 0 is global. */
+  readonly scope: number;
+}
+
+export interface HostRoute {
+  readonly destination: Prefix;
+  readonly link: string;
+  /** It has a gateway or a preferred source, as routes of pods' addresses do not. */
+  readonly leadsElsewhere: boolean;
+}
+
+/** @throws NetlinkError */
+export function readHostFacts(): { readonly addresses: readonly HostLinkAddress[]; readonly routes: readonly HostRoute[] } {
+  using socket = NetlinkSocket.open(NETLINK_ROUTE);
+  const links = new Map(listLinks(socket).map((link) => [link.index, link]));
+  const nameOf = (index: number) => links.get(index)?.name ?? "";
+  const addresses = socket.dump({ type: RTM_GETADDR, payload: new Uint8Array(ADDRESS_HEADER) }).flatMap(({ payload }) => {
+    const view = new DataView(payload.buffer, payload.byteOffset, payload.length);
+    const family = familyOf(view.getUint8(0));
+    const attributes = attributeMap(payload.subarray(ADDRESS_HEADER));
+    const octets = attributes.get(IFA_LOCAL) ?? attributes.get(IFA_ADDRESS);
+    if (family === undefined || octets === undefined || octets.length * 8 !== bitsOf(family)) return [];
+    const index = view.getUint32(4, true);
+    return [{ address: addressOf(family, octets), link: nameOf(index), isUp: links.get(index)?.isUp === true, scope: view.getUint8(3) }];
+  });
+  const routes = [...listRoutes(socket, 4), ...listRoutes(socket, 6)].map(({ destination, index, gateway, hasSource }) => ({
+    destination,
+    link: nameOf(index),
+    leadsElsewhere: gateway !== undefined || hasSource,
+  }));
+  return { addresses, routes };
+}
