@@ -19,7 +19,7 @@ const AGENT = [
   ["run-directory", "journal", "kubernetes", "controllers", "metrics", "trace", "node", "api"],
   ["endpoints", "blocks", "node-cidr", "objects", "sweep", "restore", "forward", "direct-records", "delete-queue"],
   ["attachments", "ipam-service", "health"],
-  ["server", "process"],
+  ["server", "process", "direct-mode"],
 ];
 /** dataplane/ knows neither CNI nor Calico nor Kubernetes. */
 const HIDDEN_FROM_DATAPLANE = ["cni", "config", "kubernetes", "workload", "datastore"];

@@ -2,8 +2,6 @@
  * Picks the role from the base name this file was called by (C§0.1, I§1.1). Hard links and symlinks both work, because it is the
  * caller's argv[0] that counts and not the resolved file. A plugin's process ends as soon as its one call is served.
  */
-import { exitNow } from "../lib/system/exit.ts";
-
 const role = process.argv0.slice(process.argv0.lastIndexOf("/") + 1);
 const argv = process.argv.slice(2);
 
@@ -16,13 +14,13 @@ switch (role) {
       process.exit(await calicoComponent(argv, process.env));
     }
     const { tortie } = await import("./tortie.ts");
-    exitNow(await tortie(argv, process.env));
+    process.exit(await tortie(argv, process.env));
     break;
   }
   case "tortie-ipam":
   case "calico-ipam": {
-    const { tortieIpam } = await import("./tortie-ipam.ts");
-    exitNow(await tortieIpam(argv, process.env));
+    const { runTortieIpam } = await import("./tortie-ipam.ts");
+    await runTortieIpam(argv, process.env);
     break;
   }
   case "tortiectl": {

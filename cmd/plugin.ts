@@ -28,11 +28,11 @@ export interface Plugin {
 }
 
 /** @returns the exit status */
-export async function runPlugin(plugin: Plugin, env: Environment): Promise<number> {
+export async function runPlugin(plugin: Plugin, env: Environment, readStdin = readStandardInput): Promise<number> {
   const secrets = new Secrets();
   try {
     refuseRuntimeVariables(env);
-    const call = readCall(env, readStandardInput);
+    const call = readCall(env, readStdin);
     if (call.command === "") {
       printError(about(plugin.name));
       return 0;

@@ -7,6 +7,7 @@ import { renderResult } from "../lib/cni/result.ts";
 import { ABSENT_VERSION } from "../lib/cni/version.ts";
 import { openDatastore } from "../lib/datastore/open.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
+import { exitNow } from "../lib/system/exit.ts";
 import { takeLeastPrivilege } from "./least-privilege.ts";
 import { type Plugin, print, printError, runPlugin } from "./plugin.ts";
 import { readFlags } from "./plugin-flags.ts";
@@ -14,7 +15,12 @@ import { VERSION } from "./version.ts";
 
 const FLAGS = { v: "Display version", upgrade: "Upgrade from host-local" };
 
-export async function tortieIpam(argv: readonly string[], env: Environment): Promise<number> {
+/** Ends the process. */
+export async function runTortieIpam(argv: readonly string[], env: Environment): Promise<never> {
+  return exitNow(await tortieIpam(argv, env));
+}
+
+async function tortieIpam(argv: readonly string[], env: Environment): Promise<number> {
   const run = readFlags("tortie-ipam", argv, FLAGS);
   if (run.kind === "stop") {
     printError(run.stderr);

@@ -21,11 +21,7 @@ export async function del(call: AttachmentCall, node: Node): Promise<void> {
   const { request, config, log } = call;
   checkDataplaneType(config);
   const teardown = new Teardown(log);
-  const isUnplugged = await teardown.attempt("remove the link", async () => {
-    // Or the interface that goes could be one of the node's own.
-    refuseOwnNamespace({ netns: call.sandbox, netnsOverride: request.netnsOverride });
-    await removeLink(call, node);
-  });
+  const isUnplugged = await teardown.attempt("remove the link", () => unplug(call, node));
   log.step("dataplane");
 
   const isReady = await teardown.attempt("ask the cluster", async () => {
@@ -48,8 +44,11 @@ export async function del(call: AttachmentCall, node: Node): Promise<void> {
   teardown.report();
 }
 
-/** What belongs to another container by now stays. */
-async function removeLink({ sandbox, podInterface, hostInterface, owner, log }: AttachmentCall, { dataplane }: Node): Promise<void> {
+/** The part of a DEL that needs nothing but the kernel: both ends of the link go. What belongs to another container by now stays. */
+export async function unplug(call: AttachmentCall, { dataplane }: Pick<Node, "dataplane">): Promise<void> {
+  const { sandbox, podInterface, hostInterface, owner, log } = call;
+  // Or the interface that goes could be one of the node's own.
+  refuseOwnNamespace({ netns: sandbox, netnsOverride: call.request.netnsOverride });
   const { keptFor } = await dataplane.remove({ sandbox, podInterface, hostInterface, owner });
   if (keptFor !== undefined) log.info(`${hostInterface} is another container's by now and stays`, { alias: keptFor });
 }

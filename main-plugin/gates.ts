@@ -2,13 +2,14 @@
  * What an ADD waits for: a cluster whose datastore may be changed, the URLs of `readiness_gates`, and, when everything is done,
  * Felix's word that the policy of the endpoint is in place (C§2.1, C§2.2, C§2.8).
  */
-import { existsSync, type FSWatcher, watch } from "node:fs";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { Environment } from "../lib/cni/environment.ts";
 import { DatastoreError } from "../lib/datastore/errors.ts";
 import type { ClusterInformation } from "../lib/datastore/resources.ts";
 import { ForeignCniError, messageOf, TortieError } from "../lib/errors/errors.ts";
 import { proxyFor, proxyOption } from "../lib/kubernetes/config/proxy.ts";
+import { DirectoryEvents } from "../lib/system/directory-events.ts";
 import { parseWorkloadEndpointName } from "../lib/workload/endpoint-name.ts";
 import type { WorkloadEndpoint } from "../lib/workload/workload-endpoint.ts";
 import type { NetworkCall } from "./call.ts";
@@ -237,41 +238,6 @@ function escapePathSegment(text: string): string {
   return encodeURIComponent(text)
     .replace(/[!'()*]/g, (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`)
     .replace(/%(?:24|26|2B|3A|3D|40)/g, decodeURIComponent);
-}
-
-/** inotify(7) on one directory, as far as it can be had: looking every now and then makes good for what it misses. */
-class DirectoryEvents {
-  readonly #directory: string;
-  #watcher: FSWatcher | undefined;
-  #wake: () => void = () => {};
-
-  constructor(directory: string) {
-    this.#directory = directory;
-  }
-
-  watch(): void {
-    if (this.#watcher !== undefined) return;
-    try {
-      this.#watcher = watch(this.#directory, () => this.#wake());
-      this.#watcher.on("error", () => this.close());
-    } catch {
-      // No such directory yet: the next look tries again.
-    }
-  }
-
-  /** The next event, or the end of the time. */
-  async next(milliseconds: number): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const timer = setTimeout(resolve, milliseconds);
-    this.#wake = resolve;
-    await promise;
-    clearTimeout(timer);
-  }
-
-  close(): void {
-    this.#watcher?.close();
-    this.#watcher = undefined;
-  }
 }
 
 /** @throws what `work` throws, as the same kind of error with `what` and a colon before its text */

@@ -14,7 +14,7 @@ import type { EndpointRecord, RecordedAddress } from "../endpoints/record/endpoi
 import type { AttachmentRecords } from "./records.ts";
 
 export interface JournalOptions {
-  readonly records: AttachmentRecords;
+  readonly records: Pick<AttachmentRecords, "write" | "build" | "commit">;
   /** The record of the ADD that begins. */
   readonly record: EndpointRecord;
   /** What proves that the addresses are the attachment's. */

@@ -108,7 +108,7 @@ async function stillStands(
   return differences.length === 0;
 }
 
-function grantOf({ config }: NetworkCall): RecordedAddress["grant"] {
+export function grantOf({ config }: NetworkCall): RecordedAddress["grant"] {
   switch (config.ipam.type) {
     case "tortie-ipam":
     case "calico-ipam":

@@ -1,4 +1,4 @@
-/** The key of an attachment, what CNI adds and deletes: in the names of its files, and of its lock. */
+/** Which file is an attachment's: the name of its delete-queue entry and of its direct record, and the choice of its lock. */
 
 export interface AttachmentId {
   readonly network: string;

@@ -1,7 +1,7 @@
 /**
  * Locks of attachments, between the agent and plugins that work without it: never do two processes change one attachment (A§11.6).
  *
- * 256 files, chosen by the first two digits of the attachment's key. Attachments of one process that fall on one file hold it together:
+ * 256 files, chosen by the first two digits of an attachment's digest. Attachments of one process that fall on one file hold it together:
  * who has many at once, the agent, sees itself that each of its attachments has one operation at a time.
  */
 import { TortieError } from "../../lib/errors/errors.ts";
@@ -36,12 +36,12 @@ export class AttachmentLocks {
   }
 
   /**
-   * @param key of the attachment (attachment-key.ts)
+   * @param digest of the attachment (attachment-key.ts)
    * @throws TortieError `attachment-locked`; the signal's reason; Error when the file cannot be opened
    */
-  async take(key: string, options: AttachmentLockOptions = {}): Promise<Disposable> {
+  async take(digest: string, options: AttachmentLockOptions = {}): Promise<Disposable> {
     const { limitMs = WAIT_LIMIT_MS, signal, onWait } = options;
-    const name = key.slice(0, 2);
+    const name = digest.slice(0, 2);
     const free = this.#try(name);
     if (free !== undefined) return free;
 
@@ -59,8 +59,8 @@ export class AttachmentLocks {
   }
 
   /** @returns `undefined` when another process has it */
-  tryTake(key: string): Disposable | undefined {
-    return this.#try(key.slice(0, 2));
+  tryTake(digest: string): Disposable | undefined {
+    return this.#try(digest.slice(0, 2));
   }
 
   #try(name: string): Disposable | undefined {

@@ -1,9 +1,11 @@
 /** The CNI_* variables of one call: which an operation needs, and what they may hold (I§1.2, C§1.3). */
 
 import { TortieError } from "../errors/errors.ts";
-import { CNI_COMMANDS, type CniCommand } from "./protocol.ts";
+import type { CniCommand } from "./protocol.ts";
+import { type Environment, isNeeded, missingVariables } from "./variables.ts";
 
-export type Environment = Readonly<Record<string, string | undefined>>;
+export type { Environment } from "./variables.ts";
+export { commandOf } from "./variables.ts";
 
 export interface CniEnvironment {
   readonly containerId: string;
@@ -14,21 +16,8 @@ export interface CniEnvironment {
   readonly netnsOverride: boolean;
 }
 
-/** In the order in which missing ones are listed (recording env-missing). PATH is needed by DEL too, though the specification calls it optional. */
-const REQUIRED: Readonly<Record<string, readonly CniCommand[]>> = {
-  CNI_CONTAINERID: ["ADD", "DEL", "CHECK"],
-  CNI_NETNS: ["ADD", "CHECK"],
-  CNI_IFNAME: ["ADD", "DEL", "CHECK"],
-  CNI_PATH: ["ADD", "DEL", "CHECK", "STATUS", "GC"],
-};
-
 /** Longest interface name in bytes: IFNAMSIZ less the terminating zero (include/uapi/linux/if.h). */
 const MAX_INTERFACE_NAME = 15;
-
-/** @returns `undefined` for a word that is no operation of CNI */
-export function commandOf(text: string): CniCommand | undefined {
-  return CNI_COMMANDS.find((command) => command === text);
-}
 
 /**
  * Reads and checks the variables that `command` needs; what STATUS and GC do not need is empty, whatever the caller set.
@@ -37,11 +26,10 @@ export function commandOf(text: string): CniCommand | undefined {
  * @throws TortieError `environment-missing`, `environment-invalid`
  */
 export function readEnvironment(command: CniCommand | undefined, env: Environment): CniEnvironment {
-  const isNeeded = (name: string) => command !== undefined && REQUIRED[name]?.includes(command) === true;
-  const missing = Object.keys(REQUIRED).filter((name) => isNeeded(name) && !env[name]);
+  const missing = missingVariables(command, env);
   if (missing.length > 0) throw new TortieError("environment-missing", `required env variables [${missing.join(",")}] missing`);
 
-  const hasAttachment = isNeeded("CNI_CONTAINERID");
+  const hasAttachment = isNeeded("CNI_CONTAINERID", command);
   const containerId = hasAttachment ? (env.CNI_CONTAINERID ?? "") : "";
   const interfaceName = hasAttachment ? (env.CNI_IFNAME ?? "") : "";
   if (hasAttachment) {

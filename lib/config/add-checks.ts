@@ -1,5 +1,6 @@
 /** Values that only ADD needs, judged before anything is touched. DEL must not call these (design, invariant 4). */
 import { TortieError } from "../errors/errors.ts";
+import { AGENT_MODES, problemOfAgentLimits } from "./agent-limits.ts";
 import { checkPolicyType } from "./datastore-choice.ts";
 import { checkLocalPools } from "./local-pools.ts";
 import type { DatastoreType, NetworkConfig } from "./network-config.ts";
@@ -12,6 +13,7 @@ export const AZURE_IPAM = "azure-vnet-ipam";
  * @throws TortieError `netconf-value` naming the key
  */
 export function checkForAdd(config: NetworkConfig, datastore: DatastoreType): void {
+  checkAgent(config);
   checkDeviceType(config);
   checkDataplaneType(config);
   checkIpamSupported(config.ipam.type);
@@ -19,6 +21,15 @@ export function checkForAdd(config: NetworkConfig, datastore: DatastoreType): vo
   checkPolicyTimeout(config);
   checkPolicyType(config, datastore);
   if (datastore === "local") checkLocalPools(config.ipam.pools);
+}
+
+/** A§3.10. */
+export function checkAgent({ agent }: Pick<NetworkConfig, "agent">): void {
+  if (!AGENT_MODES.some((mode) => mode === agent.mode)) {
+    throw wrong(`agent must be one of ${AGENT_MODES.map((mode) => JSON.stringify(mode)).join(", ")}, not ${JSON.stringify(agent.mode)}`);
+  }
+  const problem = problemOfAgentLimits(agent);
+  if (problem !== undefined) throw wrong(problem);
 }
 
 /** C§1.2, recording device-bogus. */

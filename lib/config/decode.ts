@@ -8,7 +8,16 @@ import { decodeObject } from "./codec.ts";
 import { ipamConfig } from "./ipam-section.ts";
 import type { NetworkConfig } from "./network-config.ts";
 import { NETCONF } from "./schema.ts";
-import { featureControl, kubernetesConfig, logConfig, mesosLabels, policyConfig, positiveOr, runtimeConfig } from "./sections.ts";
+import {
+  agentConfig,
+  featureControl,
+  kubernetesConfig,
+  logConfig,
+  mesosLabels,
+  policyConfig,
+  positiveOr,
+  runtimeConfig,
+} from "./sections.ts";
 import { validAttachments } from "./valid-attachments.ts";
 
 export const DEFAULT_NODENAME_FILE = "/var/lib/calico/nodename";
@@ -51,6 +60,7 @@ export function decodeNetworkConfig(netconf: JsonObject): NetworkConfig {
       authority: given.etcd_authority || undefined,
       scheme: given.etcd_scheme || undefined,
     },
+    agent: agentConfig(given),
     log: logConfig(given),
     policy: policyConfig(given.policy),
     kubernetes: kubernetesConfig(given.kubernetes),

@@ -6,6 +6,17 @@ import type { CniVersion, ValidAttachment } from "../cni/protocol.ts";
 import type { JsonObject, JsonValue } from "../json/value.ts";
 import type { LogConfig } from "../log/file.ts";
 
+/** Whether and how a call goes to the agent of this node (A§3.10). */
+export interface AgentConfig {
+  /** As given: `auto`, `require` or `off`; ADD refuses anything else. */
+  readonly mode: string;
+  /** `undefined`: where the agent's run directory is by default. */
+  readonly socket: string | undefined;
+  /** As given; ADD refuses what is out of range. */
+  readonly waitSeconds: number;
+  readonly timeoutSeconds: number;
+}
+
 export type DatastoreType = "local" | "kubernetes" | "etcdv3";
 
 /** One entry of `ipam.pools`: a pool of the local datastore, made at first use. Values are judged by `checkLocalPools`. */
@@ -97,6 +108,7 @@ export interface NetworkConfig {
   readonly datastoreType: string | undefined;
   readonly datastorePath: string;
   readonly etcd: EtcdConfig;
+  readonly agent: AgentConfig;
   readonly log: LogConfig;
   readonly policy: PolicyConfig;
   readonly kubernetes: KubernetesConfig;

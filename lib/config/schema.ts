@@ -1,7 +1,16 @@
 /** Every key that Tortie knows, with its type: those of Calico's plugins (C§1.2), of the specification, and its own. */
 import { anyObject, anything, boolean, integer, keysOf, natural, text, texts } from "./codec.ts";
 import { ipamSchema } from "./ipam-section.ts";
-import { argsSchema, containerSchema, featureSchema, kubernetesSchema, logMembers, policySchema, runtimeSchema } from "./sections.ts";
+import {
+  agentMembers,
+  argsSchema,
+  containerSchema,
+  featureSchema,
+  kubernetesSchema,
+  logMembers,
+  policySchema,
+  runtimeSchema,
+} from "./sections.ts";
 import { attachmentsSchema } from "./valid-attachments.ts";
 
 export const NETCONF = {
@@ -29,6 +38,7 @@ export const NETCONF = {
   etcd_ca_cert_file: text,
   etcd_authority: text,
   etcd_scheme: text,
+  ...agentMembers,
   ...logMembers,
   policy: policySchema,
   kubernetes: kubernetesSchema,

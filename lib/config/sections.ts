@@ -1,8 +1,9 @@
 /** The small sections of a network configuration: `policy`, `kubernetes`, `runtimeConfig`, `log_*`, features, Mesos labels (C§1.2). */
 
 import type { LogConfig } from "../log/file.ts";
+import { DEFAULT_AGENT_TIMEOUT_SECONDS, DEFAULT_AGENT_WAIT_SECONDS } from "./agent-limits.ts";
 import { boolean, type Decoded, integer, list, record, secret, text, texts } from "./codec.ts";
-import type { KubernetesConfig, MesosLabel, NetworkConfig, PolicyConfig, RuntimeConfig } from "./network-config.ts";
+import type { AgentConfig, KubernetesConfig, MesosLabel, NetworkConfig, PolicyConfig, RuntimeConfig } from "./network-config.ts";
 
 export const policySchema = record({
   type: text,
@@ -60,6 +61,20 @@ export const argsSchema = record({ "org.apache.mesos": record({ network_info: re
 export function mesosLabels(given: Decoded<typeof argsSchema> | undefined): readonly MesosLabel[] {
   const found = given?.["org.apache.mesos"]?.network_info?.labels?.labels ?? [];
   return found.map(({ key, value }) => ({ key: key ?? "", value: value ?? "" }));
+}
+
+/** agent/forward/settings.ts reads them too, before this decoder is loaded. */
+export const agentMembers = { agent: text, agent_socket: text, agent_wait_seconds: integer, agent_timeout_seconds: integer };
+
+type GivenAgent = { readonly [K in keyof typeof agentMembers]: Decoded<(typeof agentMembers)[K]> | undefined };
+
+export function agentConfig(given: GivenAgent): AgentConfig {
+  return {
+    mode: given.agent || "auto",
+    socket: given.agent_socket || undefined,
+    waitSeconds: given.agent_wait_seconds ?? DEFAULT_AGENT_WAIT_SECONDS,
+    timeoutSeconds: given.agent_timeout_seconds ?? DEFAULT_AGENT_TIMEOUT_SECONDS,
+  };
 }
 
 const DEFAULT_MAX_SIZE_MEGABYTES = 100;

@@ -5,6 +5,7 @@ import { closeFile, directoryOf, makeDirectories, openFile } from "./files.ts";
 import { lastErrno, libc } from "./libc.ts";
 
 /** include/uapi/asm-generic/fcntl.h */
+const LOCK_SH = 1;
 const LOCK_EX = 2;
 const LOCK_NB = 4;
 const LOCK_UN = 8;
@@ -29,8 +30,17 @@ const PAUSE_MS = 5;
  * @throws Error with the path when the file cannot be opened or locked
  */
 export function tryLockFile(path: string): Disposable | undefined {
+  return tryLock(path, LOCK_EX);
+}
+
+/** As `tryLockFile`, for a lock that any number of holders share. @returns `undefined` when somebody has it for himself alone */
+export function tryShareFile(path: string): Disposable | undefined {
+  return tryLock(path, LOCK_SH);
+}
+
+function tryLock(path: string, kind: typeof LOCK_EX | typeof LOCK_SH): Disposable | undefined {
   const fd = openLock(path);
-  if (flock(fd, LOCK_EX | LOCK_NB, path)) return held(fd);
+  if (flock(fd, kind | LOCK_NB, path)) return held(fd);
   closeFile(fd);
   return undefined;
 }

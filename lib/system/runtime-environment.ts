@@ -5,11 +5,10 @@
  * Bun, and never reaches the program (SECURITY.md).
  */
 import { TortieError } from "../errors/errors.ts";
-
-const REFUSED = /^BUN_(OPTIONS|INSPECT|JSC_|CONFIG_VERBOSE_FETCH)/;
+import { refusedVariables } from "./refused-variables.ts";
 
 /** @throws TortieError `runtime-variable` when one of them is set */
 export function refuseRuntimeVariables(env: Readonly<Record<string, string | undefined>>): void {
-  const set = Object.keys(env).filter((name) => REFUSED.test(name) && env[name] !== undefined);
-  if (set.length > 0) throw new TortieError("runtime-variable", `the environment changes the JavaScript runtime: ${set.sort().join(", ")}`);
+  const set = refusedVariables(env);
+  if (set.length > 0) throw new TortieError("runtime-variable", `the environment changes the JavaScript runtime: ${set.join(", ")}`);
 }

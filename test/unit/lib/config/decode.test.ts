@@ -33,6 +33,7 @@ describe("decodeNetworkConfig", () => {
       datastoreType: undefined,
       datastorePath: "/var/lib/tortie/tortie.db",
       etcd: { endpoints: undefined, discoverySrv: undefined, keyFile: undefined, certFile: undefined, caCertFile: undefined },
+      agent: { mode: "auto", socket: undefined, waitSeconds: 60, timeoutSeconds: 90 },
       log: { level: "info", filePath: undefined, fileMaxSize: 100, fileMaxAge: 30, fileMaxCount: 10 },
       policy: {
         type: "",
@@ -93,6 +94,7 @@ describe("decodeNetworkConfig", () => {
       datastoreType: "local",
       datastorePath: "/d",
       etcd: { endpoints: "http://e", discoverySrv: "srv", keyFile: "/k", certFile: "/c", caCertFile: "/ca" },
+      agent: { mode: "require", socket: "/s", waitSeconds: 5, timeoutSeconds: 6 },
       log: { level: "debug", filePath: "/log", fileMaxSize: 1, fileMaxAge: 2, fileMaxCount: 3 },
       policy: {
         type: "k8s",
@@ -279,6 +281,10 @@ const EVERY_KEY = JSON.stringify({
   etcd_key_file: "/k",
   etcd_cert_file: "/c",
   etcd_ca_cert_file: "/ca",
+  agent: "require",
+  agent_socket: "/s",
+  agent_wait_seconds: 5,
+  agent_timeout_seconds: 6,
   log_level: "debug",
   log_file_path: "/log",
   log_file_max_size: 1,

@@ -1,0 +1,181 @@
+/**
+ * A call that the plugin serves itself on a node that has an agent, which is away (A§11.5, A§11.6). It may come back at any moment: the
+ * attachment's lock keeps the two apart, and what the plugin made is recorded for the agent before it has effects.
+ */
+import { statSync } from "node:fs";
+import { ABSENT_VERSION_OF_MAIN_RESULT } from "../../lib/cni/version.ts";
+import { attachmentsToKeep } from "../../lib/config/valid-attachments.ts";
+import { messageOf, TortieError } from "../../lib/errors/errors.ts";
+import { type NetworkCall, resolveAttachmentCall } from "../../main-plugin/call.ts";
+import { unplug } from "../../main-plugin/del.ts";
+import type { Node } from "../../main-plugin/node.ts";
+import { serve } from "../../main-plugin/serve.ts";
+import { RecordingJournal } from "../attachments/add-journal.ts";
+import { grantOf } from "../attachments/add-operation.ts";
+import { callText, decodeCallBody, digestOf, sha256 } from "../attachments/call-body.ts";
+import { QueueFiles } from "../delete-queue/queue-files.ts";
+import { DirectRecords, NO_ID } from "../direct-records/direct-records.ts";
+import type { Attachment, EndpointRecord, RecordedNamespace } from "../endpoints/record/endpoint-record.ts";
+import type { Way } from "../forward/forward.ts";
+import type { PreparedCall } from "../forward/prepared-call.ts";
+import { readBootId } from "../run-directory/agent-file.ts";
+import { attachmentKey } from "../run-directory/attachment-key.ts";
+import { AttachmentLocks } from "../run-directory/attachment-locks.ts";
+
+type WayOf<K extends Way["kind"]> = Extract<Way, { kind: K }>;
+
+/** @returns what is to be printed */
+export async function serveBeside(call: NetworkCall, node: Node, way: WayOf<"beside">): Promise<string | undefined> {
+  const { request, log } = call;
+  log.info(`served without the agent: ${way.why}`);
+  const { direct } = filesOf(way.call);
+  switch (request.command) {
+    case "ADD": {
+      using _ = await lock(call, way.call);
+      return await addRecorded(call, node, way.call, direct);
+    }
+    case "DEL": {
+      using _ = await lock(call, way.call);
+      return await delRecorded(call, node, way.call);
+    }
+    case "CHECK": {
+      using _ = await lock(call, way.call);
+      return await serve(call, node);
+    }
+    case "GC": {
+      const printed = await serve(call, node);
+      forgetUnlisted(call, direct);
+      return printed;
+    }
+    case "STATUS":
+      return serve(call, node);
+  }
+}
+
+/** What a pod that ends needs at once; the addresses and the record wait for the agent (A§11.5). */
+export async function unplugAndQueue(call: NetworkCall, node: Node, way: WayOf<"queue">): Promise<undefined> {
+  const { queue, direct } = filesOf(way.call);
+  using _ = await lock(call, way.call);
+  await unplug(resolveAttachmentCall(call), node);
+  call.log.step("dataplane");
+  const problem = await enqueue(queue, way.call);
+  if (problem === undefined) {
+    direct.remove(attachmentOf(call));
+    call.log.info(`the rest of this DEL is left to the agent: ${way.why}`);
+    return undefined;
+  }
+  if (isHostScope(call, way)) throw new TortieError("delete-queue-full", `${problem}; the addresses are the agent's to release`);
+  call.log.info(`served without the agent: ${problem}`);
+  await delRecorded(call, node, way.call);
+  return undefined;
+}
+
+/** Addresses are the agent's own to give and to release (A§4). */
+function isHostScope({ config }: NetworkCall, { agent }: WayOf<"queue">): boolean {
+  return config.ipam.type === "" ? agent.ipam === "host-scope" : config.ipam.type === "tortie-host-scope";
+}
+
+async function addRecorded(call: NetworkCall, node: Node, prepared: PreparedCall, direct: DirectRecords): Promise<string | undefined> {
+  const { request, signal } = call;
+  const write = async (record: EndpointRecord) => {
+    const now = new Date().toISOString();
+    const written = { ...record, updatedAt: now };
+    direct.write(written);
+    return written;
+  };
+  const journal = new RecordingJournal({
+    // The agent does what follows an ADD when it takes the record over.
+    records: { write, build: async (record) => record, commit: (record) => write({ ...record, committedAt: new Date().toISOString() }) },
+    record: recordOf(call, prepared),
+    grant: grantOf(call),
+    cniVersion: request.cniVersion ?? ABSENT_VERSION_OF_MAIN_RESULT,
+    signal,
+  });
+  try {
+    const printed = await serve({ ...call, residence: { ...call.residence, journal } }, node);
+    // A DEL from before this ADD must not be carried out behind it.
+    await forgetQueued(prepared);
+    return printed;
+  } catch (error) {
+    // What could not be taken back the record still names, until a DEL or the agent has removed it.
+    if (journal.record.phase !== "ready" && !(error instanceof SuppressedError)) direct.remove(attachmentOf(call));
+    throw error;
+  }
+}
+
+async function delRecorded(call: NetworkCall, node: Node, prepared: PreparedCall): Promise<undefined> {
+  await serve(call, node);
+  filesOf(prepared).direct.remove(attachmentOf(call));
+  await forgetQueued(prepared);
+}
+
+async function forgetQueued(prepared: PreparedCall): Promise<void> {
+  const { queue } = filesOf(prepared);
+  const entry = queue.find(attachmentKey(prepared.attachment));
+  if (entry !== undefined) await queue.remove(entry);
+}
+
+/** What GC removed the agent must not take over. */
+function forgetUnlisted({ request, config }: NetworkCall, direct: DirectRecords): void {
+  const kept = attachmentsToKeep(config);
+  for (const { attachment } of direct.list().records) {
+    const { network, containerId, ifname } = attachment;
+    if (network !== request.network || kept.some((one) => one.containerID === containerId && one.ifname === ifname)) continue;
+    direct.remove(attachment);
+  }
+}
+
+/** @returns what stands in the way */
+async function enqueue(queue: QueueFiles, prepared: PreparedCall): Promise<string | undefined> {
+  try {
+    const isQueued = await queue.write(attachmentKey(prepared.attachment), JSON.stringify(bodyOf(prepared)));
+    return isQueued ? undefined : `the agent's delete queue ${queue.directory} is full`;
+  } catch (error) {
+    return `the agent's delete queue ${queue.directory} cannot be written: ${messageOf(error)}`;
+  }
+}
+
+/** Without a descriptor, which ends with this process. */
+function bodyOf({ body }: PreparedCall) {
+  const { netns, ...rest } = body;
+  if (netns === undefined) return body;
+  const { fd, ...place } = netns;
+  return { ...rest, netns: place };
+}
+
+function recordOf(call: NetworkCall, prepared: PreparedCall): EndpointRecord {
+  const { request } = call;
+  const body = decodeCallBody(bodyOf(prepared));
+  const now = new Date().toISOString();
+  return {
+    id: NO_ID,
+    phase: "creating",
+    attachment: attachmentOf(call),
+    netns: namespaceOf(request.netns),
+    bootId: readBootId(),
+    podInterface: request.interfaceName,
+    linkForm: "routed",
+    addresses: [],
+    request: { digest: digestOf(body), cniVersion: request.cniVersion ?? "", configDigest: sha256(body.stdin), call: callText(body) },
+    createdAt: now,
+    updatedAt: now,
+  };
+}
+
+function namespaceOf(path: string): RecordedNamespace {
+  const status = statSync(path, { bigint: true, throwIfNoEntry: false });
+  return { path, ...(status === undefined ? {} : { dev: String(status.dev), ino: String(status.ino) }) };
+}
+
+function lock({ log, signal }: NetworkCall, { attachment, runDirectory }: PreparedCall): Promise<Disposable> {
+  const locks = new AttachmentLocks(runDirectory.attachments);
+  return locks.take(attachmentKey(attachment), { signal, onWait: (message) => log.writeNow("info", message) });
+}
+
+function filesOf({ runDirectory }: PreparedCall): { readonly queue: QueueFiles; readonly direct: DirectRecords } {
+  return { queue: new QueueFiles(runDirectory.deleteQueue), direct: new DirectRecords(runDirectory.direct) };
+}
+
+function attachmentOf({ request: { network, containerId, interfaceName } }: NetworkCall): Attachment {
+  return { network, containerId, ifname: interfaceName };
+}

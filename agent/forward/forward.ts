@@ -1,0 +1,31 @@
+/**
+ * The fork in the road (A§3.10): a call goes to the agent, or the plugin serves it itself. This file and what it imports is the way through
+ * the socket, and all that a plugin on a node without agent loads; whatever else may become of a call is decided in `without-answer.ts`.
+ */
+import type { Environment } from "../../lib/cni/variables.ts";
+import { isThere } from "../../lib/system/files.ts";
+import type { Outcome } from "./ask.ts";
+import { askAgent, DIRECT, type Way, wayOf } from "./exchange.ts";
+import { prepareCall, withOpenSandbox } from "./prepared-call.ts";
+
+export type { Way } from "./exchange.ts";
+
+/**
+ * @param version of the executable
+ * @param readStdin may be called again by who serves the call in this process
+ */
+export async function forward(env: Environment, version: string, readStdin: () => Uint8Array): Promise<Way> {
+  const prepared = prepareCall(env, version, readStdin);
+  if (prepared === undefined) return DIRECT;
+  const { settings, runDirectory } = prepared;
+  if (!isThere(runDirectory.socket) && settings.mode !== "require" && !isThere(runDirectory.agentFile)) return DIRECT;
+  const call = withOpenSandbox(prepared);
+  if (call === undefined) return DIRECT;
+  const outcome: Outcome = settings.mode === "off" ? { kind: "absent", reason: "agent is off" } : await askAgent(call, settings.timeoutMs);
+  if (outcome.kind === "answer") {
+    const way = wayOf(outcome, call);
+    if (way !== undefined) return way;
+  }
+  const { goOn } = await import("./without-answer.ts");
+  return goOn(call, outcome);
+}

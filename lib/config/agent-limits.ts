@@ -1,0 +1,24 @@
+/** Defaults and limits of the keys `agent*` (A§3.10), apart from the decoder: the way to the agent does not load that. */
+
+export const AGENT_MODES = ["auto", "require", "off"] as const;
+export type AgentMode = (typeof AGENT_MODES)[number];
+
+/** The longest wait for an agent that is known to be restarting. */
+export const DEFAULT_AGENT_WAIT_SECONDS = 60;
+/** With the limit of the call itself it stays below the four minutes after which kubelet gives a sandbox up. */
+export const MAX_AGENT_WAIT_SECONDS = 200;
+/** For the agent's answer. */
+export const DEFAULT_AGENT_TIMEOUT_SECONDS = 90;
+
+export interface AgentLimits {
+  readonly waitSeconds: number;
+  readonly timeoutSeconds: number;
+}
+
+/** @returns what is wrong with a value, `undefined` when nothing is */
+export function problemOfAgentLimits({ waitSeconds, timeoutSeconds }: AgentLimits): string | undefined {
+  if (waitSeconds < 0 || waitSeconds > MAX_AGENT_WAIT_SECONDS) {
+    return `agent_wait_seconds must be 0 to ${MAX_AGENT_WAIT_SECONDS}, not ${waitSeconds}`;
+  }
+  return timeoutSeconds < 1 ? `agent_timeout_seconds must be at least 1, not ${timeoutSeconds}` : undefined;
+}

@@ -1,0 +1,43 @@
+/** Waiting for something to happen in a directory. */
+import { type FSWatcher, watch } from "node:fs";
+
+/** inotify(7) on one directory, as far as it can be had: looking every now and then makes good for what it misses. */
+export class DirectoryEvents {
+  readonly #directory: string;
+  #watcher: FSWatcher | undefined;
+  #hasNews = false;
+  #wake: () => void = () => {};
+
+  constructor(directory: string) {
+    this.#directory = directory;
+  }
+
+  watch(): void {
+    if (this.#watcher !== undefined) return;
+    try {
+      this.#watcher = watch(this.#directory, () => {
+        this.#hasNews = true;
+        this.#wake();
+      });
+      this.#watcher.on("error", () => this.close());
+    } catch {
+      // No such directory yet: the next look tries again.
+    }
+  }
+
+  /** The next event since the last call, or the end of the time. */
+  async next(milliseconds: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, milliseconds);
+    this.#wake = resolve;
+    if (this.#hasNews) resolve();
+    await promise;
+    this.#hasNews = false;
+    clearTimeout(timer);
+  }
+
+  close(): void {
+    this.#watcher?.close();
+    this.#watcher = undefined;
+  }
+}

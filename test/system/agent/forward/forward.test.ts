@@ -1,0 +1,152 @@
+/** Calls of the main plugin on a node with a real agent: forwarded, waited for, served beside it (A§3.10, A§11.3, A§11.6). */
+import { readdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { Agent } from "../../../support/agent.ts";
+import { localConf, podArgs } from "../../../support/conf.ts";
+import { type CniRun, Node } from "../../../support/node.ts";
+import { readStore } from "../../../support/store.ts";
+
+function confOf(node: Node, agent: Agent, change: Readonly<Record<string, unknown>> = {}): Record<string, unknown> {
+  return localConf(node, { cniVersion: "1.1.0", ...agent.netconf, ...change });
+}
+
+const CLEAN = { links: [], routes: [] };
+
+describe("a call on a node with an agent", () => {
+  it("A-A01: is served by the agent, with the answer of direct mode byte for byte", async () => {
+    await using node = await Node.create();
+    await using agent = await Agent.start(node);
+    const conf = confOf(node, agent);
+    const pod = await node.addPod();
+    const added = await node.cni("ADD", { pod, conf, args: podArgs("web") });
+    expect(added).toMatchObject({ exit: 0, stderr: "" });
+    expect(await node.cni("CHECK", { pod, conf: { ...conf, prevResult: added.json }, args: podArgs("web") })).toMatchObject({ exit: 0 });
+    expect(await node.cni("STATUS", { conf })).toMatchObject({ exit: 0, stdout: "" });
+    expect(await node.cni("DEL", { pod, conf, args: podArgs("web") })).toMatchObject({ exit: 0, stdout: "", stderr: "" });
+    expect(await node.leftovers()).toEqual(CLEAN);
+    expect(agent.log).toContain("command=ADD");
+
+    await agent.stop();
+    const direct = await node.cni("ADD", { pod, conf: { ...conf, agent: "off" }, args: podArgs("web") });
+    expect(masked(added)).toBe(masked(direct));
+  });
+
+  it("goes on after GC in the agent", async () => {
+    await using node = await Node.create();
+    await using agent = await Agent.start(node);
+    const conf = confOf(node, agent);
+    for (const containerId of ["kept", "lost"]) {
+      expect(await node.cni("ADD", { pod: await node.addPod(), containerId, conf })).toMatchObject({ exit: 0 });
+    }
+    const gc = { ...conf, "cni.dev/valid-attachments": [{ containerID: "kept", ifname: "eth0" }] };
+    expect(await node.cni("GC", { conf: gc })).toMatchObject({ exit: 0, stdout: "", stderr: "" });
+    expect((await node.leftovers()).links).toEqual(["calikept"]);
+  });
+
+  it("fails with the agent's error, unchanged", async () => {
+    await using node = await Node.create();
+    await using agent = await Agent.start(node);
+    const run = await node.cni("ADD", { pod: await node.addPod(), conf: confOf(node, agent, { device_type: "bogus" }) });
+    expect(run).toMatchObject({ exit: 1, stderr: "", json: { code: 999, msg: expect.stringContaining("unknown device_type") } });
+  });
+});
+
+describe("a call on a node whose agent is away", () => {
+  it("A-A13: does not wait where no agent was ever installed, nor with agent off", async () => {
+    await using node = await Node.create();
+    const conf = localConf(node, { agent_socket: join(node.dir, "run/tortie.sock"), agent_wait_seconds: 200 });
+    expect(await node.cni("ADD", { pod: await node.addPod(), conf })).toMatchObject({
+      exit: 0,
+      stderr: expect.not.stringContaining("waiting"),
+    });
+    const off = await node.cni("ADD", { containerId: "cid2", pod: await node.addPod(), conf: { ...conf, agent: "off" } });
+    expect(off).toMatchObject({ exit: 0, stderr: expect.not.stringContaining("waiting") });
+  });
+
+  it("A-A12: fails an ADD that requires it with code 11, naming the wait, and STATUS with code 50", async () => {
+    await using node = await Node.create();
+    const conf = localConf(node, {
+      cniVersion: "1.1.0",
+      agent: "require",
+      agent_socket: join(node.dir, "run/tortie.sock"),
+      agent_wait_seconds: 1,
+    });
+    const run = await node.cni("ADD", { pod: await node.addPod(), conf });
+    expect(run).toMatchObject({ exit: 1, json: { code: 11, details: expect.stringContaining("agent-unreachable") } });
+    expect(run.json).toMatchObject({ msg: expect.stringMatching(/no agent answered at .* within 1 s \(none was started/) });
+    expect(run.stderr).toContain("waiting up to 1 s");
+    expect(await node.cni("STATUS", { conf })).toMatchObject({
+      exit: 1,
+      json: { code: 50, details: expect.stringContaining("agent-unreachable") },
+    });
+    expect(await node.leftovers()).toEqual(CLEAN);
+  });
+
+  it("A-A10: waits for an agent that restarts, and is served by it", async () => {
+    await using node = await Node.create();
+    await using agent = await Agent.start(node);
+    await agent.stop();
+    const adding = node.cni("ADD", { pod: await node.addPod(), conf: confOf(node, agent) });
+    const [added] = await Promise.all([adding, agent.restart()]);
+    expect(added).toMatchObject({ exit: 0 });
+    expect(agent.log).toContain("command=ADD");
+  });
+
+  it("A-A11: is served in direct mode after a short wait, recorded for the agent", async () => {
+    await using node = await Node.create();
+    await using agent = await Agent.start(node);
+    const conf = confOf(node, agent, { agent: "auto", agent_wait_seconds: 1 });
+    await agent.stop();
+    const pod = await node.addPod();
+    const added = await node.cni("ADD", { pod, conf });
+    expect(added).toMatchObject({ exit: 0, stderr: expect.stringContaining("served without the agent") });
+    expect(readdirSync(join(agent.runDir, "direct"))).toEqual([expect.stringMatching(/^[0-9a-f]{64}\.json$/)]);
+    expect(await node.cni("CHECK", { pod, conf: { ...conf, prevResult: added.json } })).toMatchObject({ exit: 0 });
+    expect(await node.cni("DEL", { pod, conf: { ...conf, agent: "off" } })).toMatchObject({ exit: 0 });
+    expect(readdirSync(join(agent.runDir, "direct"))).toEqual([]);
+    expect(await node.leftovers()).toEqual(CLEAN);
+    expect(await readStore(node)).toMatchObject({ allocated: [], handles: [] });
+  });
+
+  it("leaves no record of an ADD that failed", async () => {
+    await using node = await Node.create();
+    await using agent = await Agent.start(node);
+    await agent.stop();
+    const run = await node.cni("ADD", { pod: await node.addPod(), conf: confOf(node, agent, { agent: "off", mtu: 10 }) });
+    expect(run).toMatchObject({ exit: 1, json: { details: expect.stringContaining("mtu-invalid") } });
+    expect(readdirSync(join(agent.runDir, "direct"))).toEqual([]);
+  });
+
+  it("does without it where the file it left is of another boot", async () => {
+    await using node = await Node.create();
+    await using agent = await Agent.start(node);
+    await agent.kill();
+    writeFileSync(join(agent.runDir, "agent.json"), JSON.stringify({ ...agent.file(), bootId: "another" }));
+    const run = await node.cni("ADD", { pod: await node.addPod(), conf: confOf(node, agent, { agent: "auto" }) });
+    expect(run).toMatchObject({ exit: 0, stderr: expect.not.stringContaining("waiting") });
+  });
+});
+
+describe("DEL while the agent is away", () => {
+  it("A-D01: removes the link at once, and leaves one queue file however often it comes", async () => {
+    await using node = await Node.create();
+    await using agent = await Agent.start(node);
+    const conf = confOf(node, agent, { agent_wait_seconds: 0 });
+    const pod = await node.addPod();
+    expect(await node.cni("ADD", { pod, conf: { ...conf, agent_wait_seconds: 60 } })).toMatchObject({ exit: 0 });
+    await agent.stop();
+    for (let time = 0; time < 5; time++) expect(await node.cni("DEL", { pod, conf })).toMatchObject({ exit: 0, stdout: "" });
+    expect(await node.leftovers()).toEqual(CLEAN);
+    expect((await readStore(node)).allocated).toHaveLength(1);
+    expect(queueOf(agent)).toEqual([expect.stringMatching(/^[0-9a-f]{64}\.json$/)]);
+  });
+});
+
+function queueOf(agent: Agent): string[] {
+  return readdirSync(join(agent.runDir, "deletequeue")).filter((name) => name !== "lock");
+}
+
+/** The address and the MAC of a repeated ADD may differ. */
+function masked({ stdout }: CniRun): string {
+  return stdout.replace(/10\.244\.\d+\.\d+/g, "ADDRESS").replace(/"mac": "[^"]*"/g, "MAC");
+}
