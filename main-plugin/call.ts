@@ -23,7 +23,7 @@ import { checkIdentity, identifyWorkload, type WorkloadIdentity } from "../lib/w
 import { hostInterfaceName, hostInterfaceNameIfAny } from "../lib/workload/interface-names.ts";
 import { type Requested, requestedOf } from "../lib/workload/requested.ts";
 import type { EndpointKey } from "../lib/workload/workload-endpoint.ts";
-import { type IpamSection, readIpamSection } from "./host-local.ts";
+import { type IpamSection, readIpamSection } from "./delegates/host-local.ts";
 import { findIpam, type IpamPlugin } from "./ipam-source.ts";
 import type { Residence } from "./residence.ts";
 

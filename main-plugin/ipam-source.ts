@@ -8,16 +8,16 @@ import { type Address, formatAddress, hostPrefix, type Prefix, parsePrefix } fro
 import { type DelegateCall, delegateAdd, runDelegate } from "../lib/cni/delegate.ts";
 import { findPlugin, isRunningExecutable } from "../lib/cni/find-plugin.ts";
 import type { CniCommand, CniDns, CniRequest, CniRoute } from "../lib/cni/protocol.ts";
-import { AZURE_IPAM, checkIpamSupported } from "../lib/config/add-checks.ts";
 import { exportedSettings } from "../lib/config/exported-settings.ts";
 import { HOST_SCOPE } from "../lib/config/ipam-section.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
 import { TortieError } from "../lib/errors/errors.ts";
 import type { JsonObject } from "../lib/json/value.ts";
-import { baseName, isThere } from "../lib/system/files.ts";
+import { baseName } from "../lib/system/files.ts";
 import { configWithPodPools, withPodPools } from "../lib/workload/annotations/ipam-netconf.ts";
 import type { AddCall, NetworkCall } from "./call.ts";
-import { encode, hostLocalSection, ipamStdinForDel, withPodCidrs } from "./host-local.ts";
+import { AZURE_IPAM, azureNetconfForAdd, azureNetconfsForDel, forgetAzure, rememberAzure } from "./delegates/azure.ts";
+import { encode, hostLocalSection, ipamStdinForDel, withPodCidrs } from "./delegates/host-local.ts";
 import type { Node } from "./node.ts";
 import type { Workload } from "./workload.ts";
 
@@ -161,8 +161,11 @@ class DelegatedIpam implements IpamSource {
     // Before the call, as the specification advises: a plugin that fails or dies half-way may have kept an address.
     if (!this.#isRepeated) undo.defer(() => this.#giveBack(address));
     const delegateCall = { ...this.#delegateCall(address), signal: this.#call.signal };
+    if (this.#isAzure) delegateCall.stdin = encode(azureNetconfForAdd(this.#input.request));
     const { ips, routes, dns } = await delegateAdd(this.#plugin.executable, delegateCall, this.#input.request.cniVersion);
-    const addresses = ips.map((ip) => narrowAddress(ip.address));
+    const given = ips.map((ip) => ip.address);
+    if (this.#isAzure) rememberAzure(this.#input.request, given);
+    const addresses = given.map(narrowAddress);
     const hostRoutes = wantsHostRoutes({ forwardsOnNode: this.#call.forwardsOnNode, ipam: this.#plugin }, routes);
     return grantOf({ addresses, hostRoutes, routes, dns }, undo.move());
   }
@@ -173,18 +176,31 @@ class DelegatedIpam implements IpamSource {
   }
 
   async run(command: OtherCommand): Promise<void> {
-    if (isNothingOfAzure(command, this.#input)) return;
-    checkIpamSupported(this.#input.config.ipam.type);
+    if (this.#isAzure && command === "DEL") return this.#releaseOfAzure();
     await runDelegate(this.#plugin.executable, { ...this.#delegateCall(undefined), command });
   }
 
   async #giveBack(address: Address | undefined): Promise<void> {
     try {
-      await runDelegate(this.#plugin.executable, { ...this.#delegateCall(address), command: "DEL" });
+      if (this.#isAzure) await this.#releaseOfAzure();
+      else await runDelegate(this.#plugin.executable, { ...this.#delegateCall(address), command: "DEL" });
     } catch (error) {
       // The error that made ADD fail is the one to report; the runtime's own DEL comes as well.
       this.#call.log.error("IPAM release after a failed ADD failed as well", { error });
     }
+  }
+
+  get #isAzure(): boolean {
+    return this.#input.config.ipam.type === AZURE_IPAM;
+  }
+
+  /** What no file names was never given. */
+  async #releaseOfAzure(): Promise<void> {
+    const { request } = this.#input;
+    for (const netconf of azureNetconfsForDel(request)) {
+      await runDelegate(this.#plugin.executable, { ...this.#delegateCall(undefined), stdin: encode(netconf), command: "DEL" });
+    }
+    forgetAzure(request);
   }
 
   #delegateCall(address: Address | undefined): DelegateCall {
@@ -192,15 +208,6 @@ class DelegatedIpam implements IpamSource {
     const { config, env, datastore } = this.#call;
     return { stdin, env: { ...env, ...exportedSettings(config, datastore) }, args, timeoutMs: DELEGATE_TIME_LIMIT_MS };
   }
-}
-
-/** Where Calico's main plugin keeps the addresses that azure-vnet-ipam gave (C§2.4). */
-const AZURE_STATE = "/var/run/calico/azure/networks";
-
-/** A DEL releases what these files name. What has none was never added: an ADD of ours is refused. */
-function isNothingOfAzure(command: OtherCommand, { request, config }: IpamInput): boolean {
-  if (command !== "DEL" || config.ipam.type !== AZURE_IPAM) return false;
-  return !isThere(`${AZURE_STATE}/${request.network}/${request.containerId}-${request.interfaceName}`);
 }
 
 /** Our own plugin, served by this process. */

@@ -5,9 +5,6 @@ import { checkPolicyType } from "./datastore-choice.ts";
 import { checkLocalPools } from "./local-pools.ts";
 import type { DatastoreType, NetworkConfig } from "./network-config.ts";
 
-/** The IPAM plugin that needs a main plugin which remembers for it. */
-export const AZURE_IPAM = "azure-vnet-ipam";
-
 /**
  * Everything below. STATUS may call it too: it says whether an ADD could succeed.
  * @throws TortieError `netconf-value` naming the key
@@ -16,7 +13,6 @@ export function checkForAdd(config: NetworkConfig, datastore: DatastoreType): vo
   checkAgent(config);
   checkDeviceType(config);
   checkDataplaneType(config);
-  checkIpamSupported(config.ipam.type);
   checkReadinessGates(config);
   checkPolicyTimeout(config);
   checkPolicyType(config, datastore);
@@ -45,16 +41,6 @@ export function checkDataplaneType(config: Pick<NetworkConfig, "dataplaneOptions
   if (typeof type !== "string") throw wrong(`invalid dataplane type: dataplane_options.type must be a string, not ${JSON.stringify(type)}`);
   if (type === "grpc") throw wrong("dataplane_options.type grpc: this version of Tortie has no gRPC dataplane yet");
   throw wrong(`invalid dataplane type: ${type}`);
-}
-
-/**
- * Calico's main plugin does half of the work of `azure-vnet-ipam`: it keeps subnet and addresses in files and puts them into the
- * configuration, without which a DEL releases nothing (C§2.4).
- * @throws TortieError `ipam-unsupported`
- */
-export function checkIpamSupported(type: string): void {
-  if (type !== AZURE_IPAM) return;
-  throw new TortieError("ipam-unsupported", `ipam.type ${AZURE_IPAM}: this version of Tortie does not support this IPAM plugin yet`);
 }
 
 /** Each gate is an absolute URL that can be fetched (C§2.2). */

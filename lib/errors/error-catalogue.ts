@@ -109,9 +109,9 @@ export const ERROR_CATALOGUE = {
   },
   "status-unavailable": { code: 50, next: "correct what the message names; no container can be added until then" },
   "datastore-probe-failed": { code: 100, next: "correct what stands before this word; the plugins cannot work without their datastore" },
-  "ipam-unsupported": {
+  "azure-state-invalid": {
     code: 999,
-    next: "use calico-ipam, tortie-ipam or host-local; pods that Calico's plugin attached are Calico's to delete",
+    next: "read the file that the message names; without it the addresses must be released with azure-vnet-ipam by hand",
   },
   "ipam-no-addresses": { code: 999, next: "let ipam give at least one address: a family switched on, a pool with room" },
   "node-cidr-missing": {

@@ -1,9 +1,10 @@
 /** Addresses from any IPAM plugin: host-local for real, ours by exec and in process, and plugins that misbehave (C§2.5). */
-import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { localConf, podArgs } from "../../support/conf.ts";
 import { kernelView } from "../../support/kernel-view.ts";
 import { BIN_DIR, type CniRun, type JsonRecord, Node } from "../../support/node.ts";
+import { RecordingPlugins } from "../../support/recording-plugins.ts";
 import { readStore } from "../../support/store.ts";
 
 const HOST_LOCAL = { type: "host-local", ranges: [[{ subnet: "10.80.0.0/24" }], [{ subnet: "fd80::/64" }]] };
@@ -167,48 +168,92 @@ describe("A delegate that misbehaves", () => {
   });
 });
 
-describe("A: azure-vnet-ipam, which needs a main plugin that remembers for it", () => {
-  const STATE = "/var/run/calico/azure/networks/net1";
+describe("A: azure-vnet-ipam, for which the main plugin remembers (C§2.5)", () => {
+  const STATE = "/var/run/calico/azure/networks";
+  const GIVEN = { cniVersion: "1.0.0", ips: [{ address: "10.240.0.7/16" }], routes: [], dns: {} };
 
-  /** As Azure's plugin, which notes each command it is called with. */
-  function azureIpam(node: Node): { path: string; called: () => boolean } {
-    const { path, calls } = scriptedIpam(node, `cat >/dev/null; echo '${ANSWER}'`);
-    renameSync(join(path, "scripted"), join(path, "azure-vnet-ipam"));
-    return { path, called: () => existsSync(calls) };
+  /** Its files are on the machine, so each test has a network of its own. */
+  async function scene(network: string) {
+    const node = await Node.create();
+    const plugins = new RecordingPlugins(join(node.dir, "azure"));
+    plugins.install("azure-vnet-ipam");
+    plugins.answer("azure-vnet-ipam", "ADD", GIVEN);
+    const call = {
+      pod: await node.addPod(),
+      path: plugins.dir,
+      conf: localConf(node, { name: network, ipam: { type: "azure-vnet-ipam", environment: "azure" } }),
+    };
+    const inputs = () => plugins.calls().map(({ command, stdin }) => [command, JSON.parse(stdin).ipam]);
+    return { node, plugins, call, inputs, endpoint: `${STATE}/${network}/cid1-eth0` };
   }
 
-  it("is refused by name at ADD, and its DEL has nothing to do", async () => {
-    await using node = await Node.create();
-    const { path, called } = azureIpam(node);
-    const pod = await node.addPod();
-    const conf = localConf(node, { ipam: { type: "azure-vnet-ipam" } });
+  it("is told at DEL which address it gave, and at the next ADD its subnet", async () => {
+    const { node, call, inputs, endpoint } = await scene("azure1");
+    await using _ = node;
 
-    expect(await node.cni("ADD", { pod, path, conf })).toMatchObject({
-      exit: 1,
-      json: { msg: expect.stringContaining("azure-vnet-ipam"), details: expect.stringContaining("ipam-unsupported") },
+    expect(await node.cni("ADD", call)).toMatchObject({ exit: 0, json: { ips: [{ address: "10.240.0.7/32" }] } });
+    expect(JSON.parse(readFileSync(endpoint, "utf8"))).toEqual({
+      Network: "azure1",
+      ContainerID: "cid1",
+      Interface: "eth0",
+      Addresses: ["10.240.0.7/16"],
     });
-    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
-    expect(await node.cni("DEL", { pod, path, conf })).toMatchObject({ exit: 0, stdout: "" });
-    expect(called()).toBe(false);
+    expect(JSON.parse(readFileSync(`${STATE}/azure1/network.json`, "utf8"))).toEqual({ Name: "azure1", Subnets: ["10.240.0.0/16"] });
+    expect(await node.cni("DEL", call)).toMatchObject({ exit: 0, stdout: "" });
+    expect(await node.cni("DEL", call)).toMatchObject({ exit: 0, stdout: "" });
+    expect(await node.cni("ADD", call)).toMatchObject({ exit: 0 });
+
+    const section = { type: "azure-vnet-ipam", environment: "azure" };
+    expect(inputs()).toEqual([
+      ["ADD", section],
+      ["DEL", { ...section, ipAddress: "10.240.0.7", subnet: "10.240.0.0/16" }],
+      ["ADD", { ...section, subnet: "10.240.0.0/16" }],
+    ]);
   });
 
-  it("is not asked to release an address that only Calico's files name: DEL removes the link and says so", async () => {
-    await using node = await Node.create();
-    const { path, called } = azureIpam(node);
-    const pod = await node.addPod();
-    const scripted = localConf(node, { ipam: { type: "scripted" } });
-    const plugins = scriptedIpam(node, `cat >/dev/null; [ "$CNI_COMMAND" = DEL ] || echo '${ANSWER}'`);
-    expect(await node.cni("ADD", { pod, path: plugins.path, conf: scripted })).toMatchObject({ exit: 0 });
-    rmSync(plugins.calls);
-    mkdirSync(STATE, { recursive: true });
-    const file = join(STATE, "cid1-eth0");
-    writeFileSync(file, "{}");
+  it("gives back the address of an ADD that fails later", async () => {
+    const { node, call, inputs, endpoint } = await scene("azure2");
+    await using _ = node;
+    await node.podIp(call.pod, "link", "add", "eth0", "type", "bridge");
 
-    const run = await node.cni("DEL", { pod, path, conf: { ...scripted, ipam: { type: "azure-vnet-ipam" } } });
+    expect(await node.cni("ADD", call)).toMatchObject({ exit: 1 });
 
-    rmSync(file);
-    expect(run).toMatchObject({ exit: 1, json: { details: expect.stringContaining("ipam-unsupported") } });
-    expect(called()).toBe(false);
+    expect(inputs().map(([command, ipam]) => [command, ipam.ipAddress])).toEqual([
+      ["ADD", undefined],
+      ["DEL", "10.240.0.7"],
+    ]);
+    expect(existsSync(endpoint)).toBe(false);
+  });
+
+  it("keeps what it remembers until the address is released", async () => {
+    const { node, plugins, call, endpoint } = await scene("azure3");
+    await using _ = node;
+    expect(await node.cni("ADD", call)).toMatchObject({ exit: 0 });
+
+    plugins.answer("azure-vnet-ipam", "DEL", { code: 11, msg: "busy" }, 1);
+    expect(await node.cni("DEL", call)).toMatchObject({ exit: 1, json: { code: 11, msg: "busy" } });
+    expect(existsSync(endpoint)).toBe(true);
+    expect((await node.leftovers()).links).toEqual([]);
+
+    plugins.answer("azure-vnet-ipam", "DEL", "");
+    expect(await node.cni("DEL", call)).toMatchObject({ exit: 0 });
+    expect(existsSync(endpoint)).toBe(false);
+  });
+
+  it.each(["", "{", '{"Addresses": 7}'])("names its file when that is damaged: %j", async (content) => {
+    const { node, plugins, call, endpoint } = await scene("azure4");
+    await using _ = node;
+    expect(await node.cni("ADD", call)).toMatchObject({ exit: 0 });
+    writeFileSync(endpoint, content);
+
+    const run = await node.cni("DEL", call);
+
+    rmSync(endpoint);
+    expect(run).toMatchObject({
+      exit: 1,
+      json: { msg: expect.stringContaining(endpoint), details: expect.stringContaining("azure-state-invalid") },
+    });
+    expect(plugins.order()).toEqual(["azure-vnet-ipam ADD"]);
     expect((await node.leftovers()).links).toEqual([]);
   });
 });

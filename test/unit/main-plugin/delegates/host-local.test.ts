@@ -1,8 +1,8 @@
-import { parseJson } from "../../../lib/json/parse.ts";
-import { stringifyJson } from "../../../lib/json/stringify.ts";
-import type { JsonObject } from "../../../lib/json/value.ts";
-import { isJsonObject } from "../../../lib/json/value.ts";
-import { usesPodCidr, withoutPodCidrs, withPodCidrs } from "../../../main-plugin/host-local.ts";
+import { parseJson } from "../../../../lib/json/parse.ts";
+import { stringifyJson } from "../../../../lib/json/stringify.ts";
+import type { JsonObject } from "../../../../lib/json/value.ts";
+import { isJsonObject } from "../../../../lib/json/value.ts";
+import { usesPodCidr, withoutPodCidrs, withPodCidrs } from "../../../../main-plugin/delegates/host-local.ts";
 
 const DUAL = ["10.10.0.0/24", "dead:beef::/96"];
 

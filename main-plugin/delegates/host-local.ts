@@ -3,11 +3,11 @@
  * the keywords `usePodCidr` and `usePodCidrIPv6`, which stand for the node's pod CIDRs. Pure: objects in, objects out. No number of the
  * configuration loses a digit (design §8).
  */
-import { type Family, parsePrefix } from "../lib/addresses/address.ts";
-import type { CniRequest } from "../lib/cni/protocol.ts";
-import { TortieError } from "../lib/errors/errors.ts";
-import { stringifyJson } from "../lib/json/stringify.ts";
-import { isJsonObject, type JsonObject, type JsonValue } from "../lib/json/value.ts";
+import { type Family, parsePrefix } from "../../lib/addresses/address.ts";
+import type { CniRequest } from "../../lib/cni/protocol.ts";
+import { TortieError } from "../../lib/errors/errors.ts";
+import { stringifyJson } from "../../lib/json/stringify.ts";
+import { isJsonObject, type JsonObject, type JsonValue } from "../../lib/json/value.ts";
 
 /** What the `ipam` section asks of the main plugin. */
 export interface IpamSection {
