@@ -93,7 +93,7 @@ describe("A key of the wrong type or value", () => {
     ["dataplane_options.type", { dataplane_options: { type: "bogus" } }, /dataplane type.*bogus/],
     ["datastore_type", { datastore_type: "redis" }, /unknown datastore type.*redis/],
     ["datastore_type kubernetes without a pod", { datastore_type: "kubernetes", nodename_file_optional: true }, /Kubernetes/],
-    ["datastore_type etcdv3, which is to come", { datastore_type: "etcdv3", nodename_file_optional: true }, /etcdv3/],
+    ["datastore_type etcdv3 without endpoints", { datastore_type: "etcdv3", nodename_file_optional: true }, /no etcd endpoints specified/],
     ["policy.type k8s on the local datastore", { policy: { type: "k8s" } }, /policy\.type.*k8s/],
     ["ipam.type missing", { ipam: {} }, /no plugin name provided/],
     ["ipam.type with a path", { ipam: { type: "./tortie-ipam" } }, /invalid plugin name/],
