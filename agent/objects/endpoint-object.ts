@@ -1,0 +1,166 @@
+/**
+ * TortieEndpoint, the copy of an endpoint in the cluster (A§6.3): from the endpoint to the object and back, and how they differ. An
+ * object belongs to a pod, so of several endpoints of one pod one is shown.
+ */
+import { createHash } from "node:crypto";
+import { type Fields, section, text } from "../../lib/json/decode.ts";
+import type { Pod } from "../../lib/kubernetes/objects.ts";
+import type { EndpointRecord, RecordedAddress } from "../endpoints/record/endpoint-record.ts";
+
+export const GROUP = "tortie.dev";
+export const VERSION = "v1alpha1";
+export const PLURAL = "tortieendpoints";
+export const KIND = "TortieEndpoint";
+
+/** By it the agent lists and watches the objects of its own node. */
+export const NODE_LABEL = `${GROUP}/node`;
+/** Longest value of a label (Kubernetes, "Labels and Selectors"). */
+const LONGEST_LABEL = 63;
+
+/** What the object shows of an endpoint's state: builds come and go too often to be written (A§6.3). */
+export type ShownState = "ready" | "not-ready" | "waiting-for-identity";
+
+/** An endpoint of a pod, committed and not being removed. */
+export type ObjectEndpoint = Pick<EndpointRecord, "id" | "attachment" | "addresses" | "object" | "committedAt"> & {
+  /** `<namespace>/<name>`. */
+  readonly pod: string;
+  readonly podUID: string;
+  readonly state: ShownState;
+};
+
+export interface NodeFacts {
+  readonly name: string;
+  /** The node's own address; left out where it is not known. */
+  readonly address?: string | undefined;
+}
+
+/** The part of an object that is this agent's to write. */
+export interface ObjectContent {
+  readonly labels: Readonly<Record<string, string>>;
+  readonly spec: Fields;
+  readonly state: ShownState;
+}
+
+/** An object as the server has it. */
+export interface StoredEndpoint {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly isDeleting: boolean;
+  readonly spec: Fields;
+  readonly state: string;
+}
+
+export function contentOf(endpoint: ObjectEndpoint, node: NodeFacts, pod: Pick<Pod, "ports"> | undefined): ObjectContent {
+  const { id, attachment, addresses, podUID, state } = endpoint;
+  const [namespace = "", name = ""] = endpoint.pod.split("/");
+  const ports = namedPorts(pod);
+  return {
+    labels: { [NODE_LABEL]: nodeLabel(node.name) },
+    spec: {
+      id,
+      node: node.name,
+      podUID,
+      containerID: attachment.containerId,
+      "external-identifiers": {
+        "container-id": attachment.containerId,
+        "interface-name": attachment.ifname,
+        "k8s-namespace": namespace,
+        "k8s-pod-name": name,
+      },
+      networking: { ...(node.address !== undefined && { node: node.address }), addressing: pairs(addresses) },
+      addresses: addresses.map(({ address, family, grant, handle }) => ({
+        address,
+        family,
+        grant,
+        ...(handle !== undefined && { handle }),
+      })),
+      ...(ports.length > 0 && { "named-ports": ports }),
+    },
+    state,
+  };
+}
+
+/** The name of the node where it is legal as a value, else a digest of it. */
+export function nodeLabel(node: string): string {
+  return node.length <= LONGEST_LABEL ? node : createHash("sha256").update(node).digest("hex").slice(0, LONGEST_LABEL);
+}
+
+/** The object, to be created. */
+export function newObject(endpoint: ObjectEndpoint, content: ObjectContent): Fields {
+  const [namespace, name] = endpoint.pod.split("/");
+  return {
+    apiVersion: `${GROUP}/${VERSION}`,
+    kind: KIND,
+    metadata: {
+      name,
+      namespace,
+      labels: content.labels,
+      ownerReferences: [{ apiVersion: "v1", kind: "Pod", name, uid: endpoint.podUID }],
+    },
+    spec: content.spec,
+  };
+}
+
+/** @throws Error naming the field that is of the wrong type */
+export function decodeStored(object: Fields): StoredEndpoint {
+  const metadata = section(object, "metadata");
+  const labels = section(metadata, "labels");
+  return {
+    namespace: text(metadata, "namespace"),
+    name: text(metadata, "name"),
+    uid: text(metadata, "uid"),
+    resourceVersion: text(metadata, "resourceVersion"),
+    labels: Object.fromEntries(Object.entries(labels).map(([key, value]) => [key, String(value)])),
+    isDeleting: text(metadata, "deletionTimestamp") !== "",
+    spec: section(object, "spec"),
+    state: text(section(object, "status"), "state"),
+  };
+}
+
+/** The merge patch that makes the stored object say what it should; `undefined` when it does already. */
+export function specPatch(stored: StoredEndpoint, { labels, spec }: ObjectContent): Fields | undefined {
+  const isLabelled = Object.entries(labels).every(([key, value]) => stored.labels[key] === value);
+  if (isLabelled && Bun.deepEquals(stored.spec, spec)) return undefined;
+  const superfluous = Object.keys(stored.spec).filter((member) => !(member in spec));
+  return {
+    metadata: { resourceVersion: stored.resourceVersion, labels },
+    spec: { ...Object.fromEntries(superfluous.map((member) => [member, null])), ...spec },
+  };
+}
+
+export function statePatch(stored: StoredEndpoint, { state }: ObjectContent): Fields | undefined {
+  return stored.state === state ? undefined : { metadata: { resourceVersion: stored.resourceVersion }, status: { state } };
+}
+
+/** Of the endpoints of one pod the one that is shown: the pod's own interface, of the newest sandbox. */
+export function shownEndpoint(endpoints: readonly ObjectEndpoint[]): ObjectEndpoint | undefined {
+  return endpoints.toSorted((a, b) => rank(b) - rank(a) || newest(a, b) || b.id - a.id)[0];
+}
+
+function rank({ attachment }: ObjectEndpoint): number {
+  return attachment.ifname === "eth0" ? 1 : 0;
+}
+
+function newest(a: ObjectEndpoint, b: ObjectEndpoint): number {
+  return Date.parse(b.committedAt ?? "") - Date.parse(a.committedAt ?? "") || 0;
+}
+
+/** Pairs as CiliumEndpoint has them: the n-th address of each family together. */
+function pairs(addresses: readonly RecordedAddress[]): readonly Fields[] {
+  const of = (family: 4 | 6) => addresses.filter((entry) => entry.family === family).map(({ address }) => address);
+  const [v4, v6] = [of(4), of(6)];
+  return Array.from({ length: Math.max(v4.length, v6.length) }, (_, index) => ({
+    ...(v4[index] !== undefined && { ipv4: v4[index] }),
+    ...(v6[index] !== undefined && { ipv6: v6[index] }),
+  }));
+}
+
+function namedPorts(pod: Pick<Pod, "ports"> | undefined): readonly Fields[] {
+  return (pod?.ports ?? [])
+    .filter(({ name }) => name !== "")
+    .map(({ name, containerPort, protocol }) => ({ name, port: containerPort, protocol: protocol === "" ? "TCP" : protocol }))
+    .sort((a, b) => (a.name < b.name ? -1 : 1));
+}

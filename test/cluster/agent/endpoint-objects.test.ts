@@ -1,0 +1,379 @@
+/** Endpoint objects on a real API server, as the agent's own account: made once, mended, replaced by UID, never another's (A§6.3, A§6.4). */
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Controllers } from "../../../agent/controllers/controllers.ts";
+import { kubernetesClients } from "../../../agent/kubernetes/clients.ts";
+import type { ApiConnection } from "../../../agent/kubernetes/connection.ts";
+import { Informers } from "../../../agent/kubernetes/informers.ts";
+import type { ResourceCache } from "../../../agent/kubernetes/resource-cache.ts";
+import type { Selection } from "../../../agent/kubernetes/resource-watcher.ts";
+import { type ObjectEndpoint, PLURAL } from "../../../agent/objects/endpoint-object.ts";
+import { type EndpointObjects, endpointObjects } from "../../../agent/objects/endpoint-objects.ts";
+import { decodePod } from "../../../lib/datastore/kubernetes/core/decode-objects.ts";
+import type { Pod } from "../../../lib/kubernetes/objects.ts";
+import { FakeClock } from "../../support/fake-clock.ts";
+import { type StoredObject, startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import type { FaultProxy } from "../../support/kubernetes/fault-proxy.ts";
+import { pause } from "../../support/kubernetes/process.ts";
+import { until } from "../../support/kubernetes/until.ts";
+import { openConnection } from "./open-connection.ts";
+
+const API_VERSION = "tortie.dev/v1alpha1";
+const NODE = "node-a";
+
+/** Informers whose caches a test can look into. */
+class KeptInformers extends Informers {
+  readonly caches: ResourceCache<unknown>[] = [];
+
+  override watch<T>(selection: Selection<T>): ResourceCache<T> {
+    const cache = super.watch(selection);
+    this.caches.push(cache);
+    return cache;
+  }
+}
+
+/** The part of an agent that these tests are about; its controllers' time is the test's. */
+class Agent implements AsyncDisposable {
+  readonly clock = new FakeClock();
+  readonly endpoints = new Map<number, ObjectEndpoint>();
+  readonly findings = new Map<string, string>();
+  readonly objects: EndpointObjects;
+  readonly pods: ResourceCache<Pod>;
+  readonly #controllers = new Controllers({ clock: this.clock });
+  readonly #informers: KeptInformers;
+
+  constructor(connection: ApiConnection, jobsDirectory: string) {
+    this.#informers = new KeptInformers(connection);
+    this.pods = this.#informers.watch({
+      name: "pods",
+      path: "/api/v1/pods",
+      fieldSelector: `spec.nodeName=${NODE}`,
+      decode: decodePod,
+    });
+    this.objects = endpointObjects({
+      node: { name: NODE, address: "192.0.2.7" },
+      jobsDirectory,
+      clients: kubernetesClients(connection),
+      informers: this.#informers,
+      controllers: this.#controllers,
+      clock: this.clock,
+      qps: 1000,
+      source: {
+        endpoints: () => [...this.endpoints.values()],
+        pod: (key) => this.pods.get(key),
+        remember: (id, object) => {
+          const endpoint = this.endpoints.get(id);
+          if (endpoint !== undefined) this.endpoints.set(id, { ...endpoint, object });
+        },
+      },
+      isRestored: () => true,
+      onProblem: () => {},
+      onFinding: (key, finding) => (finding === undefined ? this.findings.delete(key) : this.findings.set(key, finding)),
+    });
+  }
+
+  /** The caches are complete, and follow. */
+  async ready(): Promise<void> {
+    await until("the caches", () => this.#informers.states().every(({ followedSince }) => followedSince !== undefined));
+  }
+
+  /** An endpoint is committed, and its pod known. */
+  async add(endpoint: ObjectEndpoint): Promise<void> {
+    await until("the pod in the cache", () => this.pods.get(endpoint.pod)?.uid === endpoint.podUID);
+    this.endpoints.set(endpoint.id, endpoint);
+    this.objects.changed(endpoint);
+  }
+
+  /** The pod's object was made, and the watch has shown it. */
+  async hasMade(id: number): Promise<void> {
+    const pod = this.endpoints.get(id)?.pod ?? "";
+    await until("the object's uid in the record", () => this.endpoints.get(id)?.object !== undefined);
+    await until("the object in the cache", () => this.#informers.caches.at(-1)?.get(pod) !== undefined);
+  }
+
+  async remove(id: number): Promise<void> {
+    const endpoint = this.endpoints.get(id);
+    if (endpoint === undefined) throw new Error(`no endpoint ${id}`);
+    this.endpoints.delete(id);
+    await this.objects.removed(endpoint);
+  }
+
+  get statuses() {
+    return this.#controllers.statuses();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#controllers[Symbol.asyncDispose]();
+    await this.#informers[Symbol.asyncDispose]();
+  }
+}
+
+let cluster: TestCluster;
+let proxy: FaultProxy;
+let connection: ApiConnection;
+let jobs: string;
+const agents: Agent[] = [];
+
+beforeAll(async () => {
+  cluster = await startCluster();
+});
+afterAll(() => cluster[Symbol.asyncDispose]());
+beforeEach(async () => {
+  await cluster.reset();
+  proxy = await cluster.proxy();
+  connection = await openConnection(proxy, "agent");
+  jobs = mkdtempSync(join(tmpdir(), "tortie-jobs-"));
+});
+afterEach(async () => {
+  await Promise.all(agents.splice(0).map((agent) => agent[Symbol.asyncDispose]()));
+  connection.close();
+  await proxy[Symbol.asyncDispose]();
+  rmSync(jobs, { recursive: true });
+});
+
+async function startAgent(): Promise<Agent> {
+  const agent = new Agent(connection, jobs);
+  agents.push(agent);
+  await agent.ready();
+  return agent;
+}
+
+const stored = (name = "web") => cluster.get(API_VERSION, PLURAL, name, "default");
+/** What was asked about endpoint objects, watches and their lists aside. */
+const asked = () =>
+  proxy.requests.filter(({ path }) => path.includes(`/${PLURAL}`) && !path.includes("labelSelector")).map(({ method }) => method);
+
+function endpointOf(pod: StoredObject, id = 12, containerId = "c1"): ObjectEndpoint {
+  return {
+    id,
+    attachment: { network: "k8s-pod-network", containerId, ifname: "eth0" },
+    pod: `default/${pod.metadata.name}`,
+    podUID: pod.metadata.uid,
+    addresses: [
+      { address: "10.60.0.4", family: 4, grant: "block", handle: `k8s-pod-network.${containerId}` },
+      { address: "fd00::4", family: 6, grant: "block", handle: `k8s-pod-network.${containerId}` },
+    ],
+    committedAt: "2030-01-01T00:00:00Z",
+    state: "ready",
+  };
+}
+
+/** Lets the controllers' time pass, run by run, until it is so. */
+async function eventually(agent: Agent, what: string, isSo: () => boolean | Promise<boolean>): Promise<void> {
+  await until(what, async () => {
+    await agent.clock.advance(10_000);
+    for (let look = 0; look < 20; look++) {
+      if (await isSo()) return true;
+      await pause(20);
+    }
+    return false;
+  });
+}
+
+describe("A-O01: an ADD, then three builds that change nothing", () => {
+  it("makes the object with one CREATE, and asks nothing more for a minute", async () => {
+    const pod = await cluster.createPod("web", { node: NODE, ports: [{ name: "http", containerPort: 80 }] });
+    const agent = await startAgent();
+    await agent.add(endpointOf(pod));
+    await agent.hasMade(12);
+
+    for (let build = 0; build < 3; build++) agent.objects.changed({ id: 12 });
+    await agent.clock.advance(60_000);
+
+    expect(asked()).toEqual(["POST"]);
+    const object = await stored();
+    expect(object).toMatchObject({
+      metadata: {
+        labels: { "tortie.dev/node": NODE },
+        ownerReferences: [{ apiVersion: "v1", kind: "Pod", name: "web", uid: pod.metadata.uid }],
+      },
+      spec: {
+        id: 12,
+        node: NODE,
+        podUID: pod.metadata.uid,
+        containerID: "c1",
+        networking: { node: "192.0.2.7", addressing: [{ ipv4: "10.60.0.4", ipv6: "fd00::4" }] },
+        addresses: [
+          { address: "10.60.0.4", family: 4, grant: "block", handle: "k8s-pod-network.c1" },
+          { address: "fd00::4", family: 6, grant: "block", handle: "k8s-pod-network.c1" },
+        ],
+        "named-ports": [{ name: "http", port: 80, protocol: "TCP" }],
+      },
+      status: { state: "ready" },
+    });
+    expect(agent.endpoints.get(12)?.object?.uid).toBe(object?.metadata.uid);
+  });
+
+  it("writes a state that is not ready, and nothing else then", async () => {
+    const pod = await cluster.createPod("web", { node: NODE });
+    const agent = await startAgent();
+    await agent.add(endpointOf(pod));
+    await agent.hasMade(12);
+    agent.endpoints.set(12, { ...endpointOf(pod), object: agent.endpoints.get(12)?.object ?? { uid: "" }, state: "not-ready" });
+    agent.objects.changed({ id: 12 });
+    await until("the state", async () => (await stored())?.status?.state === "not-ready");
+    expect(asked()).toEqual(["POST", "PATCH"]);
+  });
+});
+
+describe("A-O02: an object that is not as it should be", () => {
+  it("is made anew when somebody has deleted it", async () => {
+    const pod = await cluster.createPod("web", { node: NODE });
+    const agent = await startAgent();
+    await agent.add(endpointOf(pod));
+    await agent.hasMade(12);
+    const first = (await stored())?.metadata.uid;
+    await cluster.remove(API_VERSION, PLURAL, "web", "default");
+    await eventually(agent, "another object", async () => ![undefined, first].includes((await stored())?.metadata.uid));
+  });
+
+  it("is mended when somebody has changed it, and keeps its uid", async () => {
+    const pod = await cluster.createPod("web", { node: NODE });
+    const agent = await startAgent();
+    await agent.add(endpointOf(pod));
+    await agent.hasMade(12);
+    const before = await stored();
+    const path = `/apis/${API_VERSION}/namespaces/default/${PLURAL}/web`;
+    const foreign = { spec: { containerID: "wrong", networking: null, identity: { id: 7 } } };
+    expect((await cluster.api("PATCH", path, foreign, "application/merge-patch+json")).status).toBe(200);
+    await eventually(agent, "the right content", async () => Bun.deepEquals((await stored())?.spec, before?.spec));
+    expect((await stored())?.metadata.uid).toBe(before?.metadata.uid);
+  });
+
+  it("is replaced when it is of an earlier pod of the name", async () => {
+    await cluster.apply({
+      apiVersion: API_VERSION,
+      kind: "TortieEndpoint",
+      metadata: { name: "web", namespace: "default", labels: { "tortie.dev/node": NODE } },
+      spec: { id: 3, node: NODE, podUID: "earlier", containerID: "c0" },
+    });
+    const old = (await stored())?.metadata.uid;
+    const pod = await cluster.createPod("web", { node: NODE });
+    const agent = await startAgent();
+    await agent.add(endpointOf(pod));
+    await eventually(agent, "an object of this pod", async () => (await stored())?.spec?.podUID === pod.metadata.uid);
+    expect((await stored())?.metadata.uid).not.toBe(old);
+  });
+
+  it("is left alone and reported when another node has made it for the same pod", async () => {
+    const pod = await cluster.createPod("web", { node: NODE });
+    const foreign = await cluster.apply({
+      apiVersion: API_VERSION,
+      kind: "TortieEndpoint",
+      metadata: { name: "web", namespace: "default", labels: { "tortie.dev/node": "node-b" } },
+      spec: { id: 3, node: "node-b", podUID: pod.metadata.uid, containerID: "c0" },
+    });
+    const agent = await startAgent();
+    await agent.add(endpointOf(pod));
+    await eventually(agent, "the finding", () => agent.findings.has("endpoint-object default/web"));
+    expect(agent.findings.get("endpoint-object default/web")).toContain("node-b");
+    await agent.clock.advance(60_000);
+    expect((await stored())?.metadata.resourceVersion).toBe(foreign.metadata.resourceVersion);
+  });
+
+  it("shows the newer of two sandboxes of a pod, and stays when the older one ends", async () => {
+    const pod = await cluster.createPod("web", { node: NODE });
+    const agent = await startAgent();
+    await agent.add(endpointOf(pod));
+    await agent.hasMade(12);
+    const first = await stored();
+    await agent.add({ ...endpointOf(pod, 13, "c2"), committedAt: "2030-01-01T00:00:05Z" });
+    await eventually(agent, "the newer sandbox", async () => (await stored())?.spec?.containerID === "c2");
+    await agent.remove(12);
+    await agent.clock.advance(60_000);
+    expect(await stored()).toMatchObject({ metadata: { uid: first?.metadata.uid }, spec: { id: 13 } });
+    await agent.remove(13);
+    await eventually(agent, "the end of the object", async () => (await stored()) === undefined);
+  });
+});
+
+describe("A-O03: a deletion that fails for ten minutes", () => {
+  it("never hits the object of the pod's successor, and is over when the old object is gone", async () => {
+    const pod = await cluster.createPod("web", { node: NODE });
+    const agent = await startAgent();
+    await agent.add(endpointOf(pod));
+    await agent.hasMade(12);
+    proxy.on({ method: "DELETE", times: Number.POSITIVE_INFINITY }, { kind: "answer", status: 500 });
+    await agent.remove(12);
+    expect(readdirSync(jobs)).toHaveLength(1);
+    await eventually(agent, "a failed deletion", () => asked().includes("DELETE"));
+    for (let minute = 0; minute < 10; minute++) await agent.clock.advance(60_000);
+
+    // The pod is made anew elsewhere; the agent of that node has replaced the object.
+    await cluster.remove("v1", "pods", "web", "default");
+    await cluster.remove(API_VERSION, PLURAL, "web", "default");
+    const successor = await cluster.createPod("web", { node: "node-b" });
+    const theirs = await cluster.apply({
+      apiVersion: API_VERSION,
+      kind: "TortieEndpoint",
+      metadata: { name: "web", namespace: "default", labels: { "tortie.dev/node": "node-b" } },
+      spec: { id: 5, node: "node-b", podUID: successor.metadata.uid, containerID: "c9" },
+    });
+    await agent[Symbol.asyncDispose]();
+    proxy.clear();
+
+    const restarted = await startAgent();
+    await eventually(restarted, "the end of the job", () => readdirSync(jobs).length === 0);
+    expect((await stored())?.metadata.uid).toBe(theirs.metadata.uid);
+    expect(proxy.requests.filter(({ method }) => method === "DELETE").map(({ status }) => status)).toEqual([409]);
+  });
+
+  it("is carried out by the next process when this one ended first", async () => {
+    const pod = await cluster.createPod("web", { node: NODE });
+    const agent = await startAgent();
+    await agent.add(endpointOf(pod));
+    await agent.hasMade(12);
+    proxy.on({ method: "DELETE", times: Number.POSITIVE_INFINITY }, { kind: "answer", status: 503 });
+    await agent.remove(12);
+    await agent[Symbol.asyncDispose]();
+    proxy.clear();
+    await startAgent();
+    await until("the end of the object", async () => (await stored()) === undefined);
+    await until("the end of the job", () => readdirSync(jobs).length === 0);
+  });
+});
+
+describe("A-O04: a conflict on each write", () => {
+  it("is met with pauses: less than a request a second for an endpoint", async () => {
+    const pod = await cluster.createPod("web", { node: NODE });
+    const agent = await startAgent();
+    await agent.add(endpointOf(pod));
+    await agent.hasMade(12);
+    proxy.on({ method: "PATCH", times: Number.POSITIVE_INFINITY }, { kind: "answer", status: 409 });
+    const before = asked().length;
+    agent.endpoints.set(12, { ...endpointOf(pod, 12, "c3"), object: agent.endpoints.get(12)?.object ?? { uid: "" } });
+    agent.objects.changed({ id: 12 });
+    const isIdle = () => proxy.requests.every(({ status, path }) => status !== undefined || path.includes("watch=true"));
+    const failures = () => agent.statuses.find(({ name }) => name.includes("(12)"))?.status["failure-count"] ?? 0;
+    await until("the first conflict", () => failures() > 0);
+    const seconds = 60;
+    for (let second = 0; second < seconds; second++) {
+      await agent.clock.advance(1_000);
+      await until("the answers", isIdle);
+      await pause(5);
+    }
+    expect(failures()).toBeGreaterThanOrEqual(3);
+    expect(asked().length - before).toBeLessThanOrEqual(seconds);
+  });
+});
+
+describe("objects that nobody stands behind", () => {
+  it("go after two looks a minute apart, those of other nodes stay", async () => {
+    const spec = { id: 3, podUID: "gone", containerID: "c0" };
+    const make = (name: string, node: string) =>
+      cluster.apply({
+        apiVersion: API_VERSION,
+        kind: "TortieEndpoint",
+        metadata: { name, namespace: "default", labels: { "tortie.dev/node": node } },
+        spec: { ...spec, node },
+      });
+    await make("mine", NODE);
+    await make("theirs", "node-b");
+    const agent = await startAgent();
+    await agent.clock.advance(59_000);
+    expect(asked()).toEqual([]);
+    await eventually(agent, "the end of the leftover", async () => (await stored("mine")) === undefined);
+    expect(await stored("theirs")).toBeDefined();
+  });
+});
