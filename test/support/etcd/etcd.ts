@@ -2,21 +2,31 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { endProcess, isRunning, pause, startProcess } from "../kubernetes/process.ts";
-import { freePorts, serverPrograms } from "../kubernetes/servers.ts";
+import { endServersIn, freePorts, serverPrograms } from "../kubernetes/servers.ts";
 
 const START_LIMIT_MS = 60_000;
 
 export interface EtcdOptions {
   readonly members?: number;
+  /** Where each member runs, instead of on this namespace's own loopback: an entry a member. */
+  readonly places?: readonly MemberPlace[];
   /** Further arguments of every member. */
   readonly args?: readonly string[];
   /** Files of a TLS server: clients must show a certificate of the same authority. */
   readonly tls?: { readonly certificate: string; readonly key: string; readonly ca: string };
 }
 
+/** A named network namespace, and its addresses for clients and for the other members. */
+export interface MemberPlace {
+  readonly namespace: string;
+  readonly client: string;
+  readonly peer: string;
+}
+
 /** A member of the cluster. */
 interface TestMember {
   readonly name: string;
+  readonly namespace?: string;
   readonly client: string;
   readonly peer: string;
   pid: number | undefined;
@@ -39,7 +49,11 @@ export class TestEtcd implements AsyncDisposable {
   static async start(options: EtcdOptions): Promise<TestEtcd> {
     const scheme = options.tls === undefined ? "http" : "https";
     const members: TestMember[] = [];
-    for (let number = 0; number < (options.members ?? 1); number++) {
+    for (const [number, { namespace, client, peer }] of (options.places ?? []).entries()) {
+      members.push({ name: `m${number}`, namespace, client: `${scheme}://${client}:2379`, peer: `http://${peer}:2380`, pid: undefined });
+    }
+    const alone = options.places === undefined ? (options.members ?? 1) : 0;
+    for (let number = 0; number < alone; number++) {
       const { etcd, etcdPeer } = await freePorts();
       members.push({ name: `m${number}`, client: `${scheme}://127.0.0.1:${etcd}`, peer: `http://127.0.0.1:${etcdPeer}`, pid: undefined });
     }
@@ -65,23 +79,28 @@ export class TestEtcd implements AsyncDisposable {
     return this.urls.join(",");
   }
 
+  /** Of the first member. */
+  get port(): number {
+    return Number(new URL(this.urls[0] ?? "").port);
+  }
+
   pidOf(number: number): number | undefined {
     return this.#members[number]?.pid;
   }
 
   startMember(number: number): void {
-    const { name, client, peer } = this.#member(number);
+    const { name, client, peer, namespace } = this.#member(number);
     const { tls, args = [] } = this.#options;
     const files = tls && [`--cert-file=${tls.certificate}`, `--key-file=${tls.key}`, `--trusted-ca-file=${tls.ca}`, "--client-cert-auth"];
-    const { hostname, port } = new URL(client);
-    // Metrics of a server with TLS are read without a certificate.
+    const within = namespace === undefined ? [] : ["/usr/bin/nsenter", `--net=/run/netns/${namespace}`];
     this.#member(number).pid = startProcess(
       [
+        ...within,
         this.#program,
         `--name=${name}`,
         `--data-dir=${join(this.dir, name)}`,
         `--listen-client-urls=${client}`,
-        `--advertise-client-urls=${new URL(client).protocol}//${hostname}:${port}`,
+        `--advertise-client-urls=${client}`,
         `--listen-peer-urls=${peer}`,
         `--initial-advertise-peer-urls=${peer}`,
         `--initial-cluster=${this.#members.map((member) => `${member.name}=${member.peer}`).join(",")}`,
@@ -173,6 +192,7 @@ export class TestEtcd implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all(this.#members.map(({ pid }) => endProcess(pid)));
+    await endServersIn(this.dir);
     rmSync(this.dir, { recursive: true, force: true });
   }
 
