@@ -18,7 +18,7 @@ const AGENT = [
   ["clock"],
   ["run-directory", "journal", "kubernetes", "controllers", "metrics", "trace", "node", "api"],
   ["endpoints", "blocks", "node-cidr", "objects", "sweep", "restore", "forward", "direct-records", "delete-queue"],
-  ["attachments", "ipam-service", "health"],
+  ["attachments", "registration", "ipam-service", "health"],
   ["server", "process", "direct-mode"],
 ];
 /** dataplane/ knows neither CNI nor Calico nor Kubernetes. */

@@ -5,30 +5,38 @@
 import { JoinedDeletions } from "../dataplane/linux/joined-deletions.ts";
 import { LinuxDataplane } from "../dataplane/linux/linux-dataplane.ts";
 import type { Environment } from "../lib/cni/environment.ts";
-import { DEFAULT_NODENAME_FILE } from "../lib/config/decode.ts";
-import { nodeName } from "../lib/config/node-name.ts";
 import { messageOf } from "../lib/errors/errors.ts";
 import { exitNow } from "../lib/system/exit.ts";
 import { makeDirectories } from "../lib/system/files.ts";
-import type { DaemonConfiguration, StatusResponse } from "./api/models.ts";
+import type { StatusResponse } from "./api/models.ts";
 import { AttachmentService } from "./attachments/attachment-service.ts";
-import { StoredRecords } from "./attachments/stored-records.ts";
+import { SYSTEM_CLOCK } from "./clock/clock.ts";
+import { Controllers } from "./controllers/controllers.ts";
+import { EndpointManager } from "./endpoints/manager.ts";
+import { isCommitted } from "./endpoints/record/endpoint-record.ts";
 import { RecordStore } from "./endpoints/record/record-store.ts";
 import { NamespaceCanary } from "./node/canary.ts";
 import { GuardedDataplane } from "./node/guarded-dataplane.ts";
 import { Nodes } from "./node/nodes.ts";
 import { createAgentLog } from "./process/agent-log.ts";
+import { Configuration } from "./process/configuration.ts";
 import { takeInstanceLock } from "./process/instance-lock.ts";
-import { type AgentOptions, OPTION_NAMES } from "./process/option-table.ts";
+import { type AgentOptions, SECOND_MS } from "./process/option-table.ts";
 import { PhaseFile } from "./process/phase.ts";
 import { watchSignals } from "./process/signals.ts";
 import { openState, removeOldStates } from "./process/state-directory.ts";
+import { EndpointService } from "./registration/endpoint-service.ts";
+import { Registration } from "./registration/registration.ts";
 import { readBootId } from "./run-directory/agent-file.ts";
 import { AttachmentLocks } from "./run-directory/attachment-locks.ts";
 import { runDirectory } from "./run-directory/run-directory.ts";
 import { groupNumber } from "./server/access.ts";
 import type { Handlers } from "./server/handler.ts";
+import { LanedAttachments } from "./server/lanes.ts";
 import { cniHandlers } from "./server/routes/cni.ts";
+import { endpointHandlers } from "./server/routes/endpoints.ts";
+import { ipamHandlers } from "./server/routes/ipam.ts";
+import { nodeHandlers } from "./server/routes/node.ts";
 import { serveApi } from "./server/server.ts";
 
 export interface AgentInput {
@@ -61,30 +69,52 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
   });
   const dataplane = new GuardedDataplane(new LinuxDataplane(new JoinedDeletions()), canary);
   const nodes = new Nodes({ log, parts: () => ({ dataplane }) });
-  using records = new StoredRecords({ store: new RecordStore(state.path), bootId, maxEndpoints: options["max-endpoints"], log });
-  const attachments = new AttachmentService({ nodes, records, locks: new AttachmentLocks(run.attachments) });
-  records.finishBy((record) => attachments.finish(record));
-
-  const handlers: Handlers = {
-    ...cniHandlers(attachments),
-    cniStatus: () => ({ status: 200, body: "" }),
-    getConfig: () => ({ status: 200, body: configuration() }),
-    getHealthz: () => ({ status: 200, body: health() }),
-  };
-  const configuration = (): DaemonConfiguration => ({
-    spec: { options: Object.fromEntries(OPTION_NAMES.map((name) => [name, String(options[name] ?? "")])) },
-    status: {
-      version,
-      phase: phase.phase,
-      "node-name": nameOfNode(options, env),
-      "ipam-mode": options.ipam,
-      datapathMode: options["datapath-mode"],
-      datastore: options["datastore-type"] ?? "local",
-      deviceMTU: options.mtu,
-      "run-dir": run.path,
-      "boot-id": bootId,
-    },
+  await using controllers = new Controllers({ maxIntervalMs: options["max-controller-interval"] * SECOND_MS });
+  const store = new RecordStore(state.path);
+  const manager = new EndpointManager({
+    store,
+    bootId,
+    maxEndpoints: options["max-endpoints"],
+    clock: SYSTEM_CLOCK,
+    controllers,
+    dataplane,
+    log,
   });
+  restoreRecords(store, manager);
+  const attachments = new AttachmentService({ nodes, records: manager, locks: new AttachmentLocks(run.attachments) });
+  manager.finishBy((record) => attachments.finish(record));
+
+  const configuration = new Configuration({
+    options,
+    env,
+    version,
+    bootId,
+    phase: () => phase.phase,
+    addressing: () => undefined,
+    setLevel: (level) => log.setLevel(level),
+  });
+  const endpoints = new EndpointService({
+    manager,
+    registration: new Registration(manager),
+    detach: (record) => attachments.finish(record),
+    release: async () => {},
+    isConnected: async ({ desired }) => desired !== undefined && (await dataplane.inspect(desired)).length === 0,
+    log,
+  });
+  const handlers: Handlers = {
+    ...cniHandlers(new LanedAttachments(attachments)),
+    ...endpointHandlers(endpoints),
+    ...ipamHandlers(undefined),
+    ...nodeHandlers({
+      configuration: () => configuration.show(),
+      configure: (given) => configuration.change(given),
+      health: async () => health(),
+      controllers: () => controllers.statuses(),
+      metrics: async () => [],
+      metricsText: async () => "",
+    }),
+    cniStatus: () => ({ status: 200, body: "" }),
+  };
   const health = (): StatusResponse => ({
     phase: phase.phase,
     state: "ok",
@@ -126,6 +156,14 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
   return 0;
 }
 
-function nameOfNode(options: AgentOptions, env: Environment): string {
-  return nodeName({ nodename: options["node-name"] ?? env.K8S_NODE_NAME, nodenameFile: DEFAULT_NODENAME_FILE, hostname: undefined });
+/** What an earlier agent of this boot left; of a record that cannot be read, the id stays taken. */
+function restoreRecords(store: RecordStore, manager: EndpointManager): void {
+  for (const stored of store.readAll()) {
+    if (stored.kind !== "record") {
+      manager.reserveId(stored.id);
+      continue;
+    }
+    const { id } = manager.restore(stored.record);
+    if (isCommitted(stored.record)) manager.trigger(id, { level: 3, reason: "syncing state to host", isRestore: true });
+  }
 }

@@ -60,3 +60,33 @@ export const StatusResponse = model("StatusResponse", "All checks, waits and fin
   findings: Type.Array(Type.String()),
 });
 export type StatusResponse = Static<typeof StatusResponse>;
+
+export const ControllerModel = model("ControllerStatus", "A named background task (A§6.1).", {
+  name: Type.String(),
+  uuid: Type.String(),
+  configuration: Type.Object({
+    interval: Type.Integer({ description: "Milliseconds between runs; 0: once until it succeeds" }),
+    "error-retry-base": Type.Integer({ description: "Milliseconds" }),
+    "error-retry": Type.Boolean(),
+  }),
+  status: Type.Object({
+    "success-count": Type.Integer(),
+    "last-success-timestamp": Type.Optional(Type.String()),
+    "failure-count": Type.Integer(),
+    "last-failure-timestamp": Type.Optional(Type.String()),
+    "consecutive-failure-count": Type.Integer(),
+    "last-failure-msg": Type.Optional(Type.String()),
+  }),
+});
+export type ControllerModel = Static<typeof ControllerModel>;
+
+export const MetricModel = model("Metric", "One figure.", {
+  name: Type.String(),
+  labels: Type.Record(Type.String(), Type.String()),
+  value: Type.Number(),
+});
+export type MetricModel = Static<typeof MetricModel>;
+
+export const DaemonConfigurationSpec = model("DaemonConfigurationSpec", "What may be changed while the agent runs.", {
+  options: Type.Record(Type.String(), Type.String()),
+});

@@ -56,6 +56,11 @@ export function resolveOptions(flags: Given, env: Environment, file: string | un
   return options as unknown as AgentOptions;
 }
 
+/** @throws TortieError `option-invalid` */
+export function checkOption(name: string, value: string): void {
+  judge({ [name]: value }, true, (option) => option);
+}
+
 function readOptionsFile(path: string): Given {
   let found: unknown;
   try {

@@ -198,5 +198,8 @@ export const ERROR_CATALOGUE = {
   "request-too-large": { code: 4, next: "send at most 1 MiB" },
   "operation-unknown": { code: 4, next: "GET /v1/openapi.json lists the operations" },
   "access-denied": { code: 4, next: "call as root; members of the socket's group may only read" },
+  "reads-limited": { code: 11, next: "ask again after the time that the answer names" },
+  "endpoint-differs": { code: 999, next: "remove the endpoint first, or repeat the request as it was" },
+  "endpoint-immutable": { code: 999, next: "remove the endpoint and register it anew" },
   internal: { code: 999, next: "this is a defect of tortie: please report it with the log of this operation" },
 } as const satisfies Readonly<Record<string, Entry>>;

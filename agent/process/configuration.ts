@@ -1,0 +1,83 @@
+/** How this agent runs, as `GET /v1/config` says it, and the few options that may change meanwhile (A§2.3). */
+import type { Environment } from "../../lib/cni/environment.ts";
+import { chooseDatastore } from "../../lib/config/datastore-choice.ts";
+import { DEFAULT_NODENAME_FILE, decodeNetworkConfig } from "../../lib/config/decode.ts";
+import { nodeName } from "../../lib/config/node-name.ts";
+import { TortieError } from "../../lib/errors/errors.ts";
+import type { JsonObject } from "../../lib/json/value.ts";
+import type { DaemonConfiguration, NodeAddressing } from "../api/models.ts";
+import { type AgentOptions, OPTION_NAMES } from "./option-table.ts";
+import { checkOption } from "./options.ts";
+
+/** Options that the running agent can take over, by PATCH or by SIGHUP. */
+const CHANGEABLE: ReadonlySet<string> = new Set(["log-level"]);
+
+export interface ConfigurationParts {
+  readonly options: AgentOptions;
+  readonly env: Environment;
+  readonly version: string;
+  readonly bootId: string;
+  phase(): DaemonConfiguration["status"]["phase"];
+  /** `undefined` where this node has no range, or none is known yet. */
+  addressing(): NodeAddressing | undefined;
+  setLevel(level: AgentOptions["log-level"]): void;
+}
+
+export class Configuration {
+  readonly #parts: ConfigurationParts;
+  #changed: Readonly<Record<string, unknown>> = {};
+
+  constructor(parts: ConfigurationParts) {
+    this.#parts = parts;
+  }
+
+  show(): DaemonConfiguration {
+    const { options, env, version, bootId, phase, addressing } = this.#parts;
+    const now: Readonly<Record<string, unknown>> = { ...options, ...this.#changed };
+    const ranges = addressing();
+    return {
+      spec: { options: Object.fromEntries(OPTION_NAMES.map((name) => [name, String(now[name] ?? "")])) },
+      status: {
+        version,
+        phase: phase(),
+        "node-name": nameOfNode(options, env),
+        "ipam-mode": options.ipam,
+        datapathMode: options["datapath-mode"],
+        datastore: datastoreOf(options, env),
+        deviceMTU: options.mtu,
+        "run-dir": options["run-dir"],
+        "boot-id": bootId,
+        ...(ranges === undefined ? {} : { addressing: ranges }),
+      },
+    };
+  }
+
+  /** @throws TortieError `option-invalid`; nothing is changed then */
+  change(given: Readonly<Record<string, string>>): void {
+    const fixed = Object.keys(given).filter((name) => !CHANGEABLE.has(name));
+    if (fixed.length > 0) throw new TortieError("option-invalid", `${fixed.join(", ")}: cannot be changed while the agent runs`);
+    for (const [name, value] of Object.entries(given)) checkOption(name, value);
+    this.#changed = { ...this.#changed, ...given };
+    const level = ({ debug: "debug", info: "info", error: "error" } as const)[given["log-level"] ?? ""];
+    if (level !== undefined) this.#parts.setLevel(level);
+  }
+}
+
+/** The name of the node object (A§1.1). */
+export function nameOfNode(options: Pick<AgentOptions, "node-name">, env: Environment): string {
+  return nodeName({ nodename: options["node-name"] ?? env.K8S_NODE_NAME, nodenameFile: DEFAULT_NODENAME_FILE, hostname: undefined });
+}
+
+/** The keys of a network configuration that the options stand for. */
+export function datastoreKeys(options: Pick<AgentOptions, "datastore-type" | "datastore-path" | "kubeconfig">): JsonObject {
+  const [type, path, kubeconfig] = [options["datastore-type"], options["datastore-path"], options.kubeconfig];
+  return {
+    ...(type === undefined ? {} : { datastore_type: type }),
+    ...(path === undefined ? {} : { datastore_path: path }),
+    ...(kubeconfig === undefined ? {} : { kubernetes: { kubeconfig } }),
+  };
+}
+
+export function datastoreOf(options: AgentOptions, env: Environment): "local" | "kubernetes" | "etcdv3" {
+  return chooseDatastore(decodeNetworkConfig({ name: "tortie-node", ...datastoreKeys(options) }), env);
+}

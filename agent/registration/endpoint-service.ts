@@ -1,0 +1,84 @@
+/** Endpoints as the API serves them: looked up, registered, changed, built and removed (A§2.7). */
+import { messageOf } from "../../lib/errors/errors.ts";
+import type { EndpointChangeRequest } from "../api/endpoint-models.ts";
+import type { Trigger } from "../endpoints/build/builds.ts";
+import type { Endpoint } from "../endpoints/endpoint.ts";
+import type { EndpointRecord } from "../endpoints/record/endpoint-record.ts";
+import type { RegisteredEndpoints, Registration } from "./registration.ts";
+
+/** What is needed of the endpoints' manager. */
+export interface ManagedEndpoints extends RegisteredEndpoints {
+  endpoints(): readonly Endpoint[];
+  named(name: string): Endpoint;
+  trigger(id: number, trigger: Trigger): void;
+  remove(record: EndpointRecord): Promise<void>;
+}
+
+export interface EndpointServiceParts {
+  readonly manager: ManagedEndpoints;
+  readonly registration: Registration;
+  /** Removes what an ADD made: link, addresses, records. It is repeated when it fails. */
+  readonly detach: (record: EndpointRecord) => Promise<void>;
+  /** Gives back an address of this node's range. */
+  readonly release: (address: string, token: string) => Promise<void>;
+  /** The link of the endpoint is up and has its addresses. */
+  readonly isConnected: (record: EndpointRecord) => Promise<boolean>;
+  readonly log: { error(message: string): void };
+}
+
+export class EndpointService {
+  readonly #parts: EndpointServiceParts;
+
+  constructor(parts: EndpointServiceParts) {
+    this.#parts = parts;
+  }
+
+  endpoints(): readonly Endpoint[] {
+    return this.#parts.manager.endpoints();
+  }
+
+  named(name: string): Endpoint {
+    return this.#parts.manager.named(name);
+  }
+
+  isConnected(record: EndpointRecord): Promise<boolean> {
+    return this.#parts.isConnected(record);
+  }
+
+  build(id: number, level: number, reason: string): void {
+    const known = ([1, 2, 3, 4] as const).find((one) => one === level) ?? 1;
+    this.#parts.manager.trigger(id, { level: known, reason });
+  }
+
+  register(request: EndpointChangeRequest): Promise<{ readonly isNew: boolean; readonly endpoint: Endpoint }> {
+    return this.#parts.registration.register(request);
+  }
+
+  change(id: number, request: EndpointChangeRequest): Promise<Endpoint> {
+    return this.#parts.registration.change(id, request);
+  }
+
+  /** @returns the number of errors met */
+  async remove(id: number): Promise<number> {
+    const record = this.#parts.manager.get(id)?.record;
+    // A second removal meanwhile has nothing left to do.
+    if (record === undefined) return 0;
+    try {
+      if (record.request?.call === undefined) await this.#forget(record);
+      else await this.#parts.detach(record);
+      return 0;
+    } catch (error) {
+      this.#parts.log.error(`endpoint ${id} is not removed yet: ${messageOf(error)}`);
+      return 1;
+    }
+  }
+
+  /** Of an endpoint that was registered, the interface is its maker's; addresses of ours are given back. */
+  async #forget(record: EndpointRecord): Promise<void> {
+    const begun = await this.#parts.manager.write({ ...record, phase: "deleting:begun" });
+    for (const { address, grant, token } of begun.addresses) {
+      if (grant === "file" && token !== undefined) await this.#parts.release(address, token);
+    }
+    await this.#parts.manager.remove(begun);
+  }
+}

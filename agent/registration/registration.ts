@@ -1,0 +1,190 @@
+/**
+ * Endpoints that are registered over the API (A§2.7): somebody else made the interface, and the agent keeps it as an endpoint of form
+ * `attached`. Repeating a request is harmless; an attachment and its addresses never change.
+ */
+import { formatAddress, parseAddress } from "../../lib/addresses/address.ts";
+import { TortieError } from "../../lib/errors/errors.ts";
+import { isText, listOf } from "../../lib/json/decode.ts";
+import type { EndpointChangeRequest } from "../api/endpoint-models.ts";
+import type { Endpoint } from "../endpoints/endpoint.ts";
+import type { Attachment, EndpointRecord, RecordedAddress } from "../endpoints/record/endpoint-record.ts";
+
+/** What an endpoint begins with. */
+type NewEndpoint = Pick<EndpointRecord, "attachment" | "netns" | "podInterface" | "linkForm" | "addresses"> &
+  Partial<Pick<EndpointRecord, "pod" | "podUID">>;
+
+/** What is needed of the endpoints' manager. */
+export interface RegisteredEndpoints {
+  get(id: number): Endpoint | undefined;
+  find(attachment: Attachment): EndpointRecord | undefined;
+  withAddress(family: 4 | 6, address: string): readonly Endpoint[];
+  begin(endpoint: NewEndpoint): Promise<EndpointRecord>;
+  write(record: EndpointRecord): Promise<EndpointRecord>;
+  commit(record: EndpointRecord): Promise<EndpointRecord>;
+}
+
+/** Who holds an address of this node's range. */
+export type GrantOwner = (address: string) => { readonly owner: string; readonly token: string } | undefined;
+
+/** Networks of endpoints whose request names none. */
+const NO_NETWORK = "api";
+const RESERVED = "reserved:";
+const isTextList = listOf(isText);
+
+export class Registration {
+  readonly #endpoints: RegisteredEndpoints;
+  readonly #ownerOf: GrantOwner;
+
+  constructor(endpoints: RegisteredEndpoints, ownerOf: GrantOwner = () => undefined) {
+    this.#endpoints = endpoints;
+    this.#ownerOf = ownerOf;
+  }
+
+  /** @throws TortieError `call-invalid`, `endpoint-differs`, `address-taken` */
+  async register(request: EndpointChangeRequest): Promise<{ readonly isNew: boolean; readonly endpoint: Endpoint }> {
+    refuseReserved(request);
+    const wanted = this.#recordOf(request);
+    const known = this.#endpoints.find(wanted.attachment);
+    if (known !== undefined) {
+      const fields = differences(known, wanted);
+      if (fields.length > 0) {
+        throw new TortieError("endpoint-differs", `endpoint ${known.id} is registered with another ${fields.join(", ")}`);
+      }
+      return { isNew: false, endpoint: this.#endpoint(known.id) };
+    }
+    this.#refuseTaken(wanted);
+    const { attachment, netns, podInterface, linkForm, addresses, pod, podUID } = wanted;
+    const begun = await this.#endpoints.begin({
+      attachment,
+      netns,
+      podInterface,
+      linkForm,
+      addresses,
+      ...(pod === undefined ? {} : { pod }),
+      ...(podUID === undefined ? {} : { podUID }),
+    });
+    const { id } = await this.#endpoints.commit({ ...begun, ...wanted });
+    return { isNew: true, endpoint: this.#endpoint(id) };
+  }
+
+  /** Interface, MACs and labels. @throws TortieError `endpoint-immutable`, `endpoint-unknown` */
+  async change(id: number, request: EndpointChangeRequest): Promise<Endpoint> {
+    refuseReserved(request);
+    const { record } = this.#endpoint(id);
+    const { attachment, addressing } = request;
+    const container = request["container-id"] ?? attachment?.["container-id"];
+    const isOther =
+      (container !== undefined && container !== record.attachment.containerId) ||
+      (attachment !== undefined && (attachment.network !== record.attachment.network || attachment.ifname !== record.attachment.ifname)) ||
+      (addressing !== undefined && addressText(addressesOf(request)) !== addressText(record.addresses));
+    if (isOther) throw new TortieError("endpoint-immutable", `the attachment and the addresses of endpoint ${id} never change`);
+    await this.#endpoints.write({ ...record, ...changeable(request) });
+    return this.#endpoint(id);
+  }
+
+  #endpoint(id: number): Endpoint {
+    const endpoint = this.#endpoints.get(id);
+    if (endpoint === undefined) throw new TortieError("endpoint-unknown", `endpoint not found: ${id}`);
+    return endpoint;
+  }
+
+  #recordOf(
+    request: EndpointChangeRequest,
+  ): Omit<NewEndpoint, "addresses"> & ReturnType<typeof changeable> & Pick<EndpointRecord, "addresses"> {
+    const containerId = request.attachment?.["container-id"] ?? request["container-id"] ?? "";
+    const ifname = request.attachment?.ifname ?? "eth0";
+    if (containerId === "") throw new TortieError("call-invalid", "container-id: a container id is wanted");
+    const attachment = { network: request.attachment?.network ?? NO_NETWORK, containerId, ifname };
+    const [pod, namespace] = [request["k8s-pod-name"] ?? "", request["k8s-namespace"] ?? ""];
+    const uid = request["k8s-pod-uid"];
+    return {
+      attachment,
+      netns: { path: "", ...request.netns },
+      podInterface: ifname,
+      linkForm: "attached",
+      addresses: addressesOf(request).map((address) => this.#granted(address, request)),
+      ...(pod === "" || namespace === "" ? {} : { pod: `${namespace}/${pod}` }),
+      ...(uid === undefined || uid === "" ? {} : { podUID: uid }),
+      ...changeable(request),
+    };
+  }
+
+  /** An address of this node's range must have been granted to whoever registers it, who proves it by the grant's token. */
+  #granted(given: RecordedAddress, { addressing = {} }: EndpointChangeRequest): RecordedAddress {
+    const grant = this.#ownerOf(given.address);
+    if (grant === undefined) return given;
+    if (addressing[`ipv${given.family}-expiration-uuid`] !== grant.token) {
+      throw new TortieError("address-taken", `${given.address} is granted to ${grant.owner}: its token is wanted as expiration-uuid`);
+    }
+    return { ...given, grant: "file", token: grant.token };
+  }
+
+  #refuseTaken({ addresses }: Pick<EndpointRecord, "addresses">): void {
+    for (const { family, address } of addresses) {
+      const [holder] = this.#endpoints.withAddress(family, address);
+      if (holder !== undefined)
+        throw new TortieError("address-taken", `IP ipv${family}:${address} is already in use by endpoint ${holder.id}`);
+    }
+  }
+}
+
+function addressesOf({ addressing = {} }: EndpointChangeRequest): RecordedAddress[] {
+  return ([4, 6] as const).flatMap((family) => {
+    const text = addressing[`ipv${family}`] ?? "";
+    if (text === "") return [];
+    const address = parseAddress(text);
+    if (address?.family !== family) throw new TortieError("call-invalid", `addressing/ipv${family}: "${text}" is no such address`);
+    return [{ address: formatAddress(address), family, grant: "external" as const }];
+  });
+}
+
+/** What a later request may change. */
+function changeable(request: EndpointChangeRequest) {
+  const { mac, labels } = request;
+  const [hostMac, name, index, alias] = [
+    request["host-mac"],
+    request["interface-name"],
+    request["interface-index"],
+    request["interface-alias"],
+  ];
+  return {
+    ...(mac === undefined ? {} : { podMac: mac.toLowerCase() }),
+    ...(hostMac === undefined ? {} : { hostMac: hostMac.toLowerCase() }),
+    ...(labels === undefined ? {} : { labels: [...labels] }),
+    ...(name === undefined || name === ""
+      ? {}
+      : { hostInterface: { name, alias: alias ?? "", ...(index === undefined || index === 0 ? {} : { index }) } }),
+  };
+}
+
+/** Names as a request has them. */
+function differences(known: EndpointRecord, wanted: Partial<EndpointRecord>): string[] {
+  const compared: readonly (readonly [string, unknown, unknown])[] = [
+    ["mac", known.podMac, wanted.podMac],
+    ["host-mac", known.hostMac, wanted.hostMac],
+    ["addressing", addressText(known.addresses), addressText(wanted.addresses ?? [])],
+    ["interface-name", known.hostInterface?.name, wanted.hostInterface?.name],
+    ["interface-index", known.hostInterface?.index, wanted.hostInterface?.index],
+    ["k8s-pod-name", known.pod, wanted.pod],
+    ["k8s-pod-uid", known.podUID, wanted.podUID],
+    ["labels", labelText(known), labelText(wanted)],
+  ];
+  return compared.flatMap(([name, one, other]) => (one === other ? [] : [name]));
+}
+
+function addressText(addresses: readonly RecordedAddress[]): string {
+  return addresses
+    .map(({ address }) => address)
+    .sort()
+    .join(" ");
+}
+
+function labelText({ labels }: Partial<Pick<EndpointRecord, "labels">>): string {
+  return isTextList(labels) ? [...labels].sort().join("\n") : "";
+}
+
+/** Identities of the system's own are nobody's to claim. */
+function refuseReserved({ labels = [] }: EndpointChangeRequest): void {
+  const reserved = labels.filter((label) => label.startsWith(RESERVED));
+  if (reserved.length > 0) throw new TortieError("call-invalid", `Not allowed to add reserved labels: ${reserved.join(", ")}`);
+}

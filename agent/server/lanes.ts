@@ -1,0 +1,101 @@
+/**
+ * How many calls of plugins run and wait (A§2.9): ADD and DEL are never refused for load but when 4096 of their lane wait already, and
+ * neither lane waits for the other. First come, first served.
+ */
+import { TortieError } from "../../lib/errors/errors.ts";
+import type { CniVerb } from "../forward/protocol.ts";
+import type { AttachmentAnswer, AttachmentCallContext, AttachmentService } from "./attachment-service.ts";
+
+/** As many as share a write of a block, and some that are not at it yet (A§11.7). */
+export const RUNNING = 100;
+export const WAITING = 4096;
+/** Reads of operators at once. */
+export const READS = 64;
+
+interface Place {
+  enter(): void;
+}
+
+export class Lane {
+  readonly #limits: { readonly running: number; readonly waiting: number };
+  #running = 0;
+  readonly #waiting = new Set<Place>();
+
+  constructor(limits = { running: RUNNING, waiting: WAITING }) {
+    this.#limits = limits;
+  }
+
+  get waiting(): number {
+    return this.#waiting.size;
+  }
+
+  get running(): number {
+    return this.#running;
+  }
+
+  /** @throws TortieError `agent-busy` when too many wait; the signal's reason when it aborts before the call's turn */
+  async run<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    if (this.#running < this.#limits.running) this.#running++;
+    else await this.#turn(signal);
+    try {
+      return await work();
+    } finally {
+      this.#leave();
+    }
+  }
+
+  /** Whoever gives its place away does not count down: the next one has it. */
+  #leave(): void {
+    const [next] = this.#waiting;
+    if (next === undefined) {
+      this.#running--;
+      return;
+    }
+    this.#waiting.delete(next);
+    next.enter();
+  }
+
+  #turn(signal: AbortSignal): Promise<void> {
+    if (this.#waiting.size >= this.#limits.waiting) {
+      throw new TortieError("agent-busy", `${this.#waiting.size} calls wait already, and no more may`);
+    }
+    signal.throwIfAborted();
+    return new Promise((resolve, reject) => {
+      const gone = () => {
+        this.#waiting.delete(place);
+        reject(signal.reason);
+      };
+      const place: Place = {
+        enter: () => {
+          signal.removeEventListener("abort", gone);
+          resolve();
+        },
+      };
+      this.#waiting.add(place);
+      signal.addEventListener("abort", gone, { once: true });
+    });
+  }
+}
+
+/** A service whose calls keep to their lanes. A DEL of an attachment that nobody knows is done at once. */
+export class LanedAttachments implements AttachmentService {
+  readonly #service: AttachmentService;
+  readonly #adds = new Lane();
+  readonly #deletes = new Lane();
+  readonly #others = new Lane();
+
+  constructor(service: AttachmentService) {
+    this.#service = service;
+  }
+
+  isKnown(body: unknown): boolean {
+    return this.#service.isKnown(body);
+  }
+
+  serve(verb: CniVerb, body: unknown, context: AttachmentCallContext): Promise<AttachmentAnswer> {
+    const serve = () => this.#service.serve(verb, body, context);
+    if (verb === "add") return this.#adds.run(context.signal, serve);
+    if (verb !== "del") return this.#others.run(context.signal, serve);
+    return this.#service.isKnown(body) ? this.#deletes.run(context.signal, serve) : serve();
+  }
+}
