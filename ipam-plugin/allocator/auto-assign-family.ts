@@ -5,7 +5,7 @@ import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { Block, BlockAffinity, IpamConfiguration } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { freeOrdinals, isOwnedBy, isWhollyReserved, prefixOf } from "./block.ts";
-import { blocksWithRoom, chooseBlock, effectiveLimit } from "./choose-block.ts";
+import { blocksWithRoom, chooseBlock, effectiveLimit, sample } from "./choose-block.ts";
 import { type Claim, claimBlock, NOT_OURS } from "./claim-block.ts";
 import { assignFromBlock, type Grant } from "./grant.ts";
 import { AT_LIMIT } from "./handle.ts";
@@ -70,9 +70,23 @@ class Assignment {
     const pools = await this.#choosePools();
     if (this.#operation.mayBeOld("affinities")) await this.#fromKnownBlocks(pools);
     if (this.#isShort()) await this.#fromBlocksWithRoom(pools);
-    if (!this.#isShort()) return;
-    this.#operation.refresh("affinities");
-    await this.#fromAnyBlocks(pools);
+    if (this.#isShort()) await this.#inTurn(pools);
+  }
+
+  /** Operations that share their writes look for another block one at a time: what one of them has claimed has room for the others. */
+  async #inTurn(pools: readonly UsablePool[]): Promise<void> {
+    const { shared } = this.#operation;
+    const work = (): Promise<void> => {
+      this.#operation.refresh("affinities", "configuration");
+      return this.#fromAnyBlocks(pools);
+    };
+    if (shared === undefined) return work();
+    while (!(await shared.inTurn(this.#request.family, work))) {
+      this.#operation.forgetAffinities();
+      this.#exhausted.clear();
+      await this.#fromKnownBlocks(pools);
+      if (!this.#isShort()) return;
+    }
   }
 
   async #fromAnyBlocks(pools: readonly UsablePool[]): Promise<void> {
@@ -109,10 +123,11 @@ class Assignment {
     for (const { cidr } of usable) {
       if (!this.#isShort()) return;
       await this.#skipUnwritable(async () => {
-        const block = await this.#operation.datastore.blocks.get(cidr);
+        const block = await this.#operation.datastore.blocks.get(cidr, { mayBeOld: this.#operation.shared !== undefined });
         if (block === undefined || !isOwnedBy(block.value, owner)) return;
         await this.#take(cidr, owner, block);
-        if (this.#isShort()) this.#exhausted.add(cidr);
+        // What is remembered of a block may be old: it is looked at again before another one is claimed.
+        if (this.#isShort() && this.#operation.shared === undefined) this.#exhausted.add(cidr);
       });
     }
   }
@@ -277,12 +292,6 @@ class Assignment {
     this.#messages.push(`Need to allocate an IPAM block but could not - limit of ${limit} blocks reached for this node`);
     return new TortieError("block-limit", "cannot allocate new block due to per host block limit");
   }
-}
-
-/** All of a few, or some of many that follow each other, beginning anywhere. */
-function sample<T>(items: readonly T[], count: number, random: () => number): readonly T[] {
-  const start = Math.floor(random() * items.length);
-  return [...items.slice(start), ...items.slice(0, start)].slice(0, count);
 }
 
 /** Nothing has to be mended before the block is used. */

@@ -156,3 +156,9 @@ export function effectiveLimit({ maxBlocksPerHost }: IpamConfiguration, blockLim
   const limits = [maxBlocksPerHost, blockLimit].filter((limit) => limit > 0);
   return limits.length > 0 ? Math.min(...limits) : DEFAULT_BLOCK_LIMIT;
 }
+
+/** All of a few, or some of many that follow each other, beginning anywhere. */
+export function sample<T>(items: readonly T[], count: number, random: () => number): readonly T[] {
+  const start = Math.floor(random() * items.length);
+  return [...items.slice(start), ...items.slice(0, start)].slice(0, count);
+}

@@ -11,6 +11,7 @@ import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { Labels } from "../../lib/selector/selector.ts";
 import { once } from "../../lib/system/once.ts";
 import { hasCooling, normalise } from "./block.ts";
+import type { SharedWrites } from "./grant.ts";
 import { Reservations } from "./reservations.ts";
 
 export interface Clock {
@@ -29,6 +30,7 @@ export interface AllocatorServices {
   readonly log?: (message: string) => void;
   /** Waits between tries. Default: a timer that an abort ends early. */
   readonly sleep?: (milliseconds: number, signal: AbortSignal | undefined) => Promise<void>;
+  readonly shared?: SharedWrites;
 }
 
 /** The defaults without a stored configuration (I§2.6). */
@@ -57,14 +59,15 @@ export interface OperationOptions {
   readonly namespace?: string | undefined;
   /** Nodes and namespaces are objects of the store, so that a missing one is an error; else it is one without labels. */
   readonly mustExist?: boolean;
-  /** Lists may come from a store's memory where it has one, until they are refreshed. */
+  /** Lists and first reads may come from a store's memory where it has one, until they are refreshed. */
   readonly mayBeOld?: boolean;
   /** Ends the operation between two tries: what it has taken by then stays taken. */
   readonly signal?: AbortSignal | undefined;
 }
 
-const LISTS = ["pools", "reservations", "affinities"] as const;
-type ListKind = (typeof LISTS)[number];
+/** What a store may answer from memory. Labels go with the pools. */
+const REMEMBERED = ["pools", "reservations", "affinities", "configuration", "handles"] as const;
+type Remembered = (typeof REMEMBERED)[number];
 
 /**
  * Its methods read each thing of the store once, when it is first asked for. Only objects that are not
@@ -79,13 +82,14 @@ export class Operation {
   /** What does not stop the operation, and a person should know. */
   readonly log: (message: string) => void;
   readonly signal: AbortSignal | undefined;
-  readonly configuration: () => Promise<IpamConfiguration>;
+  readonly shared: SharedWrites | undefined;
   /** Read when a pool has a namespace selector. @throws DatastoreError "failed to get namespace …" (I§1.6) */
   readonly namespaceLabels: () => Promise<Labels>;
   readonly #services: AllocatorServices;
   readonly #options: OperationOptions;
-  /** Lists that may come from the store's memory. */
-  readonly #old: Set<ListKind>;
+  /** What may come from the store's memory. */
+  readonly #old: Set<Remembered>;
+  #configuration: Promise<IpamConfiguration> | undefined;
   #pools: Promise<readonly IPPool[]> | undefined;
   #reservations: Promise<Reservations> | undefined;
   readonly #affinities = new Map<Family, Promise<readonly Versioned<BlockAffinity>[]>>();
@@ -99,10 +103,10 @@ export class Operation {
     this.random = random;
     this.log = log;
     this.signal = options.signal;
+    this.shared = services.shared;
     this.#services = services;
     this.#options = options;
-    this.#old = new Set(options.mayBeOld === true && datastore.traits.listsFromMemory ? LISTS : []);
-    this.configuration = once(async () => (await datastore.ipamConfiguration.get("default"))?.value ?? DEFAULT_CONFIGURATION);
+    this.#old = new Set(options.mayBeOld === true && datastore.traits.listsFromMemory ? REMEMBERED : []);
     this.namespaceLabels = once(() => this.#readNamespace(options.namespace));
   }
 
@@ -111,22 +115,33 @@ export class Operation {
     return new Operation(this.#services, { ...this.#options, signal: undefined });
   }
 
-  /** Whether a list may lag behind what was written. */
-  mayBeOld(kind: ListKind): boolean {
+  /** Whether what is read may lag behind what was written. */
+  mayBeOld(kind: Remembered): boolean {
     return this.#old.has(kind);
   }
 
   /**
-   * From now on such lists know of every write before: what came from memory is listed again when it is asked for. Claiming a block, or
+   * From now on such reads know of every write before: what came from memory is read again when it is asked for. Claiming a block, or
    * refusing an address, must not rest on memory.
    */
-  refresh(...kinds: readonly ListKind[]): void {
+  refresh(...kinds: readonly Remembered[]): void {
     for (const kind of kinds) {
       if (!this.#old.delete(kind)) continue;
       if (kind === "pools") this.#pools = undefined;
       else if (kind === "reservations") this.#reservations = undefined;
-      else this.#affinities.clear();
+      else if (kind === "configuration") this.#configuration = undefined;
+      else if (kind === "affinities") this.forgetAffinities();
     }
+  }
+
+  /** The next one to ask lists again, from memory where that is still allowed. */
+  forgetAffinities(): void {
+    this.#affinities.clear();
+  }
+
+  configuration(): Promise<IpamConfiguration> {
+    this.#configuration ??= this.#readConfiguration();
+    return this.#configuration;
   }
 
   pools(): Promise<readonly IPPool[]> {
@@ -229,6 +244,11 @@ export class Operation {
     }
   }
 
+  async #readConfiguration(): Promise<IpamConfiguration> {
+    const stored = await this.datastore.ipamConfiguration.get("default", { mayBeOld: this.mayBeOld("configuration") });
+    return stored?.value ?? DEFAULT_CONFIGURATION;
+  }
+
   async #listPools(): Promise<readonly IPPool[]> {
     return (await this.datastore.pools.list({ mayBeOld: this.mayBeOld("pools") })).map((pool) => pool.value);
   }
@@ -239,7 +259,7 @@ export class Operation {
   }
 
   async #readNode(name: string): Promise<Labels> {
-    const node = await this.datastore.nodes.get(name);
+    const node = await this.datastore.nodes.get(name, { mayBeOld: this.mayBeOld("pools") });
     if (node === undefined && this.#options.mustExist) {
       throw new DatastoreError("not-found", `resource does not exist: Node(${name}) with error: nodes "${name}" not found`);
     }
@@ -252,7 +272,7 @@ export class Operation {
       new DatastoreError(kind, `failed to get namespace ${name}: ${reason}`, cause);
     let namespace: Versioned<LabelledObject> | undefined;
     try {
-      namespace = await this.datastore.namespaces.get(name);
+      namespace = await this.datastore.namespaces.get(name, { mayBeOld: this.mayBeOld("pools") });
     } catch (error) {
       throw error instanceof DatastoreError ? failed(error.failure, error.message, error) : error;
     }

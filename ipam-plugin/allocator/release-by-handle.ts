@@ -11,7 +11,7 @@ import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { Block } from "../../lib/datastore/resources.ts";
 import { holderOf, isEmpty, nextSequence, normalise, ordinalsOf, prefixOf, release, sequenceOf } from "./block.ts";
 import { countedIn, putCounts } from "./handle.ts";
-import { AGAIN, type Operation } from "./operation.ts";
+import { AGAIN, type Operation, type Try } from "./operation.ts";
 import { hasOwners, unexpectedOwner } from "./owners.ts";
 import { releaseIfDeselected } from "./release-affinity.ts";
 import type { HandleReleaseOptions, ReleaseByHandleResult } from "./types.ts";
@@ -26,8 +26,11 @@ export async function releaseByHandle(operation: Operation, request: HandleRelea
   const released: Address[] = [];
   const emptied = new Map<string, Block>();
   let found = false;
+  let mayBeOld = operation.mayBeOld("handles");
   await operation.retry(`handle ${handle}`, async () => {
-    const stored = await operation.datastore.handles.get(handle);
+    const isOld = mayBeOld;
+    mayBeOld = false;
+    const stored = await operation.datastore.handles.get(handle, { mayBeOld: isOld });
     if (stored === undefined) return { result: undefined };
     found = true;
     const counts: Record<string, number> = {};
@@ -41,6 +44,9 @@ export async function releaseByHandle(operation: Operation, request: HandleRelea
     );
     const isDone = await putCounts(operation.datastore.handles, handle, stored, counts);
     for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
+    // Nothing was compared with what is stored: a handle from memory may lack a block.
+    const isUnproven = isOld && Object.entries(counts).every(([cidr, count]) => stored.value.blocks[cidr] === count);
+    if (isUnproven) return AGAIN;
     return isDone ? { result: undefined } : AGAIN;
   });
   for (const [cidr, { affinity }] of emptied) {
@@ -57,44 +63,84 @@ interface BlockOutcome {
   readonly emptied?: Block;
 }
 
-function releaseInBlock(
-  operation: Operation,
-  { handle, sequenceNumber, owners, isTheirs }: HandleRelease,
-  cidr: string,
-  counted: number,
-): Promise<BlockOutcome> {
-  return operation.retry(`block ${cidr}`, async () => {
-    const stored = await operation.datastore.blocks.get(cidr);
-    if (stored === undefined) return { result: { released: [], left: 0 } };
-    const block = stored.value;
-    const held = ordinalsOf(block, handle);
-    const wanted = held.filter(
-      (ordinal) =>
-        (sequenceNumber === undefined || sequenceOf(block, ordinal) === sequenceNumber) &&
-        unexpectedOwner(holderOf(block, ordinal), owners) === undefined &&
-        (isTheirs === undefined || hasOwners(holderOf(block, ordinal), isTheirs)),
-    );
-    const left = countedIn(block, handle, operation.datastore.traits) - wanted.length;
-    try {
-      if (wanted.length > 0) {
-        const now = await releaseOrdinals(operation, stored, { ordinals: wanted });
-        const prefix = prefixOf(cidr);
-        const released = wanted.map((ordinal) => addressAt(prefix, ordinal));
-        const emptied = now.affinity !== undefined && isEmpty(now) ? { emptied: now } : {};
-        return { result: { released, left, ...emptied } };
-      }
+async function releaseInBlock(operation: Operation, request: HandleRelease, cidr: string, counted: number): Promise<BlockOutcome> {
+  const leftIn = (block: Block, wanted: number) => countedIn(block, request.handle, operation.datastore.traits) - wanted;
+  const { read, ordinals, now } = await releaseFrom(operation, cidr, {
+    choose: (block) => {
+      const wanted = wantedOf(block, request);
       // The handle counts what is not there: its writer died, or is about to write. Writing the block stops the latter.
-      if (left !== counted) await operation.datastore.blocks.update(cidr, nextSequence(block, operation.clock.nowNs()), stored.revision);
-      return { result: { released: [], left } };
-    } catch (error) {
-      if (isDatastoreFailure(error, "conflict", "not-found")) return AGAIN;
-      throw error;
-    }
+      return { ordinals: wanted, mustWrite: leftIn(block, wanted.length) !== counted };
+    },
   });
+  if (read === undefined) return { released: [], left: 0 };
+  const left = leftIn(read, ordinals.length);
+  if (ordinals.length === 0) return { released: [], left };
+  const prefix = prefixOf(cidr);
+  const released = ordinals.map((ordinal) => addressAt(prefix, ordinal));
+  const emptied = now?.affinity !== undefined && isEmpty(now) ? { emptied: now } : {};
+  return { released, left, ...emptied };
+}
+
+function wantedOf(block: Block, { handle, sequenceNumber, owners, isTheirs }: HandleRelease): readonly number[] {
+  return ordinalsOf(block, handle).filter(
+    (ordinal) =>
+      (sequenceNumber === undefined || sequenceOf(block, ordinal) === sequenceNumber) &&
+      unexpectedOwner(holderOf(block, ordinal), owners) === undefined &&
+      (isTheirs === undefined || hasOwners(holderOf(block, ordinal), isTheirs)),
+  );
+}
+
+/** What is to be released in one block. */
+export interface BlockRelease {
+  /** Decides by the block as it was read; may throw a refusal. */
+  choose(block: Block): ChosenRelease;
+  /** Done after the block was read and before it is written. */
+  prepare?(block: Block, ordinals: readonly number[]): Promise<void>;
+}
+
+export interface ChosenRelease extends OrdinalRelease {
+  /** Even if there is nothing to release. */
+  readonly mustWrite?: boolean;
+}
+
+export interface ReleasedIn {
+  /** The block as it was read; absent: there is none. */
+  readonly read?: Block;
+  readonly ordinals: readonly number[];
+  /** As it is now; absent: it was not written. */
+  readonly now?: Block;
+}
+
+/** Chooses and releases in one compare-and-swap of the block, and again when the block has moved on. */
+export function releaseFrom(operation: Operation, cidr: string, request: BlockRelease): Promise<ReleasedIn> {
+  const { shared } = operation;
+  return operation.retry(`block ${cidr}`, () =>
+    shared === undefined ? releaseAlone(operation, cidr, request) : shared.release(operation, cidr, request),
+  );
+}
+
+async function releaseAlone(operation: Operation, cidr: string, request: BlockRelease): Promise<Try<ReleasedIn>> {
+  const { blocks } = operation.datastore;
+  const stored = await blocks.get(cidr);
+  if (stored === undefined) return { result: { ordinals: [] } };
+  const read = stored.value;
+  const { mustWrite = false, ...chosen } = request.choose(read);
+  const { ordinals } = chosen;
+  try {
+    if (ordinals.length > 0) {
+      await request.prepare?.(read, ordinals);
+      return { result: { read, ordinals, now: await releaseOrdinals(operation, stored, chosen) } };
+    }
+    if (mustWrite) await blocks.update(cidr, nextSequence(read, operation.clock.nowNs()), stored.revision);
+    return { result: { read, ordinals } };
+  } catch (error) {
+    if (isDatastoreFailure(error, "conflict", "not-found")) return AGAIN;
+    throw error;
+  }
 }
 
 /** How ordinals are released. */
-interface OrdinalRelease {
+export interface OrdinalRelease {
   readonly ordinals: readonly number[];
   /** Sequence number that they get while they cool down. */
   readonly newSequence?: bigint;
@@ -105,6 +151,11 @@ interface OrdinalRelease {
 /** A release that long ago is over, whatever the cooldown. */
 const LONG_AGO_MS = 0;
 
+/** The block with ordinals in cooldown; who normalises it sets free those whose cooldown is over. */
+export function withoutOrdinals(block: Block, { ordinals, newSequence, neverUsed = false }: OrdinalRelease, nowMs: number): Block {
+  return release(block, ordinals, neverUsed ? LONG_AGO_MS : nowMs, newSequence);
+}
+
 /**
  * Releases ordinals and writes the block at the revision it was read; an empty block without owner goes.
  * @returns the block as it is now
@@ -113,12 +164,12 @@ const LONG_AGO_MS = 0;
 export async function releaseOrdinals(
   operation: Operation,
   { value, revision }: Versioned<Block>,
-  { ordinals, newSequence, neverUsed = false }: OrdinalRelease,
+  ordinals: OrdinalRelease,
 ): Promise<Block> {
   const { blocks } = operation.datastore;
   const cooldown = await operation.cooldownForRelease();
   const now = operation.clock.nowMs();
-  const changed = normalise(release(value, ordinals, neverUsed ? LONG_AGO_MS : now, newSequence), cooldown, now);
+  const changed = normalise(withoutOrdinals(value, ordinals, now), cooldown, now);
   if (changed.affinity === undefined && isEmpty(changed)) {
     await blocks.delete(value.cidr, revision);
     return changed;

@@ -4,16 +4,15 @@
  */
 import { type Address, formatAddress } from "../../lib/addresses/address.ts";
 import type { Versioned } from "../../lib/datastore/datastore.ts";
-import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { Block, Handle } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { holderOf, isEmpty, ordinalOf, ordinalsOf, prefixOf, sanitised, sequenceOf } from "./block.ts";
 import { putCounts, settle } from "./handle.ts";
 import { blockOf } from "./lookup.ts";
-import { AGAIN, type Operation } from "./operation.ts";
+import type { Operation } from "./operation.ts";
 import { unexpectedOwner } from "./owners.ts";
 import { releaseIfDeselected } from "./release-affinity.ts";
-import { releaseOrdinals } from "./release-by-handle.ts";
+import { releaseFrom } from "./release-by-handle.ts";
 import type { ReleaseIpsResult, ReleaseOptions } from "./types.ts";
 
 /** With this many addresses or more, all handles are listed once instead of being read one by one (I§4.2.2). */
@@ -63,23 +62,20 @@ async function releaseInBlock(
   options: readonly ReleaseOptions[],
   counts: HandleCounts,
 ): Promise<BlockOutcome> {
-  return operation.retry<BlockOutcome>(`block ${cidr}`, async () => {
-    const stored = await operation.datastore.blocks.get(cidr);
-    const unallocated = options.filter(({ address }) => isUnallocated(stored?.value, address)).map(({ address }) => address);
-    const ordinals = stored === undefined ? [] : heldOrdinals(stored.value, options);
-    if (stored === undefined || ordinals.length === 0) return { result: { unallocated } };
-    const holders = ordinals.flatMap((ordinal) => holderOf(stored.value, ordinal)?.handleId ?? []).map(sanitised);
-    await counts.read(holders);
-    try {
-      const neverUsed = options.every((option) => option.neverUsed === true);
-      const block = await releaseOrdinals(operation, stored, { ordinals, newSequence: stored.value.sequenceNumber, neverUsed });
-      counts.released(block, holders);
-      return { result: { unallocated, block } };
-    } catch (error) {
-      if (isDatastoreFailure(error, "conflict", "not-found")) return AGAIN;
-      throw error;
-    }
+  const neverUsed = options.every((option) => option.neverUsed === true);
+  const { read, ordinals, now } = await releaseFrom(operation, cidr, {
+    choose: (block) => ({ ordinals: heldOrdinals(block, options), newSequence: block.sequenceNumber, neverUsed }),
+    prepare: (block, held) => counts.read(holdersOf(block, held)),
   });
+  const unallocated = options.filter(({ address }) => isUnallocated(read, address)).map(({ address }) => address);
+  if (read === undefined || now === undefined) return { unallocated };
+  counts.released(now, holdersOf(read, ordinals));
+  return { unallocated, block: now };
+}
+
+/** The handles of ordinals, each as often as it holds one. */
+function holdersOf(block: Block, ordinals: readonly number[]): readonly string[] {
+  return ordinals.flatMap((ordinal) => holderOf(block, ordinal)?.handleId ?? []).map(sanitised);
 }
 
 /**

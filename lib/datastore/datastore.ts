@@ -25,9 +25,18 @@ export interface Versioned<T> {
   readonly revision: string;
 }
 
+/** How a read may be answered. */
+export interface ReadOptions {
+  /**
+   * A store that remembers (`Traits.listsFromMemory`) may answer with an earlier state of the object, and never with `undefined` from
+   * memory: for a choice that a compare-and-swap confirms. A conclusion that nothing is to be done needs a fresh read.
+   */
+  readonly mayBeOld?: boolean;
+}
+
 export interface Reader<K, T> {
   /** `undefined` when there is no such object. */
-  get(key: K): Promise<Versioned<T> | undefined>;
+  get(key: K, options?: ReadOptions): Promise<Versioned<T> | undefined>;
 }
 
 export interface Collection<K, T> extends Reader<K, T> {

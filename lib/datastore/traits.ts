@@ -17,7 +17,7 @@ export interface Traits extends NameRules {
   readonly foldsHandleCase: boolean;
   /** `Blocks.listWithRoom` costs no more than reading the blocks it returns. */
   readonly findsRoom: boolean;
-  /** Lists with `mayBeOld` cost less than others. */
+  /** Lists with `mayBeOld` cost less than others, and so may reads. */
   readonly listsFromMemory: boolean;
   /** Pods may belong to virtual machines, whose objects can be read. Without them every pod is an ordinary one. */
   readonly hasVirtualMachines: boolean;

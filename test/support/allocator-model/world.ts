@@ -1,5 +1,7 @@
 /** A small cluster made from a seed: pools of a few blocks, a configuration, nodes that each do a few random things. */
 
+import { cachedDatastore } from "../../../agent/blocks/cached-datastore.ts";
+import { LanedWrites } from "../../../agent/blocks/shared-writes.ts";
 import { Allocator, type AutoAssignResult, type Clock } from "../../../ipam-plugin/allocator/allocator.ts";
 import { isGone } from "../../../ipam-plugin/allocator/release-ips.ts";
 import {
@@ -28,6 +30,8 @@ export interface WorldOptions {
   readonly operationsPerNode: number;
   /** Calls fail now and then: an operation may be refused although it was carried out. */
   readonly hasFaults?: boolean;
+  /** The first nodes, so many, have an agent: it does everything of its node at once, and writes together (agent/blocks/). */
+  readonly agents?: number;
 }
 
 /** One thing a node does. */
@@ -40,8 +44,12 @@ interface Operation {
 interface Node {
   readonly owner: BlockOwner;
   readonly holds: Map<string, { address: Address; sequenceNumber: bigint }[]>;
-  /** What its server's lists are made of, where that lags behind. */
+  /** What its server's lists are made of, where that lags behind; of an agent, what it remembers. */
   readonly memory: Recollection | undefined;
+  /** Does its operations at once. */
+  readonly isAgent: boolean;
+  /** Handles that one of its operations gives back right now. */
+  readonly busy: Set<string>;
 }
 
 export class World {
@@ -62,6 +70,8 @@ export class World {
   /** Nodes that are doing something for which the limit of blocks does not count. */
   readonly #unlimited = new Set<string>();
   #containers = 0;
+  /** Two calls never have the same time. */
+  #assignments = 0;
 
   constructor(seed: number, scheduler: Scheduler, options: WorldOptions) {
     this.clock = scheduler.clock;
@@ -88,6 +98,8 @@ export class World {
       owner: { type: "host", name: `node-${index}` },
       holds: new Map(),
       memory: !this.#findsRoom && this.#chance(0.6) ? lagging(this.store, scheduler.random) : undefined,
+      isAgent: index < (options.agents ?? 0),
+      busy: new Set(),
     }));
   }
 
@@ -111,30 +123,34 @@ export class World {
   }
 
   /** An allocator of one client of the store. */
-  allocator(client: string, scheduler: Scheduler, memory?: Recollection): Allocator {
-    const datastore = this.store.connect(client, scheduler.gate, memory);
+  allocator(client: string, scheduler: Scheduler, { memory, isAgent }: Partial<Pick<Node, "memory" | "isAgent">> = {}): Allocator {
+    const connected = this.store.connect(client, scheduler.gate, memory);
+    const datastore = this.#findsRoom ? connected : withoutIndexOfRoom(connected);
     return new Allocator({
-      datastore: this.#findsRoom ? datastore : withoutIndexOfRoom(datastore),
+      datastore: isAgent === true ? cachedDatastore(datastore) : datastore,
       clock: scheduler.clock,
       random: scheduler.random,
       sleep: scheduler.sleep,
+      ...(isAgent === true ? { shared: new LanedWrites() } : {}),
     });
   }
 
-  /** What each node will do, one thing after the other. */
+  /** What each node will do, one thing after the other; an agent's at once. */
   tasks(scheduler: Scheduler, onRefusal: (error: unknown) => void): readonly (() => Promise<void>)[] {
-    return this.nodes.map((node) => {
+    return this.nodes.flatMap((node) => {
+      const allocator = this.allocator(node.owner.name, scheduler, node);
       const operations = Array.from({ length: this.#options.operationsPerNode }, () => this.#operation(node, scheduler));
-      return async () => {
-        const allocator = this.allocator(node.owner.name, scheduler, node.memory);
-        for (const operation of operations) {
-          scheduler.trace.push(`${node.owner.name}: ${operation.name}`);
-          try {
-            await operation.run(allocator, node);
-          } catch (error) {
-            onRefusal(error);
-          }
+      const run = async (operation: Operation): Promise<void> => {
+        scheduler.trace.push(`${node.owner.name}: ${operation.name}`);
+        try {
+          await operation.run(allocator, node);
+        } catch (error) {
+          onRefusal(error);
         }
+      };
+      if (node.isAgent) return operations.map((operation) => () => run(operation));
+      return async () => {
+        for (const operation of operations) await run(operation);
       };
     });
   }
@@ -211,8 +227,8 @@ export class World {
     const choice = this.#random();
     return {
       name: "delete a handle",
-      run: async (allocator, { holds }) => {
-        const handles = [...holds.keys()];
+      run: async (allocator, { holds, busy }) => {
+        const handles = [...holds.keys()].filter((handle) => !busy.has(handle));
         const handle = handles[Math.floor(choice * handles.length)];
         if (handle === undefined) return;
         const had = holds.get(handle)?.length ?? 0;
@@ -228,13 +244,15 @@ export class World {
     const isStale = this.#chance(0.3);
     return {
       name: isStale ? "release an address by a stale number" : "release an address",
-      run: async (allocator, { holds }) => {
+      run: async (allocator, { holds, busy }) => {
         for (const [handle, held] of holds) {
           const first = held[0];
-          if (first === undefined) continue;
+          if (first === undefined || busy.has(handle)) continue;
           const sequenceNumber = isStale ? first.sequenceNumber - 1n : first.sequenceNumber;
           if (!isStale) held.shift();
+          busy.add(handle);
           const { error, unallocated } = await allocator.releaseIps([{ address: first.address, handle, sequenceNumber }]);
+          busy.delete(handle);
           if (isStale !== (error !== undefined)) throw error ?? new Error("a stale release went through");
           if (unallocated.length > 0 && !this.#options.hasFaults) throw new Error(`${formatAddress(first.address)} was free already`);
           return;
@@ -343,7 +361,7 @@ export class World {
   }
 
   #autoAssign(allocator: Allocator, { owner }: Node, handle: string, count4: number, count6: number): Promise<AutoAssignResult> {
-    const attributes = { node: owner.name, timestamp: String(this.#containers) };
+    const attributes = { node: owner.name, timestamp: String(++this.#assignments) };
     return allocator.autoAssign({ count4, count6, handle, attributes, owner, use: "Workload" }, { mayBeOld: true });
   }
 
@@ -365,13 +383,18 @@ export class World {
     if (error !== undefined) throw error;
   }
 
+  /** What an agent does at the same time counted the blocks before. */
   async #beyondLimit<T>({ name }: BlockOwner, work: () => Promise<T>): Promise<T> {
     this.#unlimited.add(name);
     try {
       return await work();
     } finally {
-      this.#unlimited.delete(name);
+      if (!this.#isAgent(name)) this.#unlimited.delete(name);
     }
+  }
+
+  #isAgent(name: string): boolean {
+    return this.nodes.some(({ owner, isAgent }) => isAgent && owner.name === name);
   }
 
   #newHandle(prefix = "net."): string {

@@ -1,0 +1,112 @@
+/**
+ * A datastore whose reads that may be old come from memory: from the copies that watches keep, and for blocks and handles from what this
+ * process read or wrote last (A§11.7). A copy that is not in sync is not used. Writes go to the store, and so does every other read.
+ */
+import type {
+  Blocks,
+  Collection,
+  Datastore,
+  Handles,
+  ListOptions,
+  Pools,
+  Reader,
+  ReadOptions,
+  Versioned,
+} from "../../lib/datastore/datastore.ts";
+import type { Block, ClusterInformation, Handle } from "../../lib/datastore/resources.ts";
+import { allFromCopy, type Copies, type Copy, fromCopy } from "./copies.ts";
+import { LastKnown } from "./last-known.ts";
+import { OwnAffinities } from "./own-affinities.ts";
+
+export interface CachedDatastore extends Datastore {
+  /** Whether this process has made the handle of this id, and nobody else has written it since, as far as it knows. */
+  hasMadeHandle(handle: string): boolean;
+}
+
+export function cachedDatastore(inner: Datastore, copies: Copies = {}): CachedDatastore {
+  const handles = new KnownHandles(inner.handles);
+  const { pools, reservations } = inner;
+  return {
+    get description() {
+      return inner.description;
+    },
+    traits: { ...inner.traits, listsFromMemory: true },
+    pools: {
+      ...listed(pools, copies.pools),
+      reconcile: (decide: Parameters<Pools["reconcile"]>[0]) => pools.reconcile(decide),
+    },
+    reservations: listed(reservations, copies.reservations),
+    ipamConfiguration: remembered(inner.ipamConfiguration, copies.configuration),
+    blocks: new KnownBlocks(inner.blocks),
+    affinities: new OwnAffinities(inner.affinities, copies.affinities),
+    handles,
+    endpoints: inner.endpoints,
+    records: inner.records,
+    profiles: inner.profiles,
+    nodes: reader(inner.nodes, copies.nodes),
+    namespaces: reader(inner.namespaces, copies.namespaces),
+    clusterInformation: readiness(inner.clusterInformation, copies.clusterInformation),
+    virtualMachines: inner.virtualMachines,
+    hasMadeHandle: (handle) => handles.wasCreatedHere(handle),
+    [Symbol.asyncDispose]: () => inner[Symbol.asyncDispose](),
+  };
+}
+
+class KnownBlocks extends LastKnown<string, Block> implements Blocks {
+  readonly list: Blocks["list"];
+  readonly listWithRoom: Blocks["listWithRoom"];
+
+  constructor(inner: Blocks) {
+    super(inner);
+    this.list = () => inner.list();
+    this.listWithRoom = (owner, family) => inner.listWithRoom(owner, family);
+  }
+}
+
+class KnownHandles extends LastKnown<string, Handle> implements Handles {
+  readonly list: Handles["list"];
+
+  constructor(inner: Handles) {
+    super(inner);
+    this.list = () => inner.list();
+  }
+}
+
+interface Listed<T> extends Collection<string, T> {
+  list(options?: ListOptions): Promise<readonly Versioned<T>[]>;
+}
+
+function listed<T>(inner: Listed<T>, copy: Copy<T> | undefined): Listed<T> {
+  return {
+    ...remembered(inner, copy),
+    list: async (options) => (options?.mayBeOld === true ? allFromCopy(copy) : undefined) ?? inner.list(options),
+  };
+}
+
+function remembered<K extends string, T>(inner: Collection<K, T>, copy: Copy<T> | undefined): Collection<K, T> {
+  return {
+    ...reader(inner, copy),
+    create: (key, value) => inner.create(key, value),
+    update: (key, value, revision) => inner.update(key, value, revision),
+    delete: (key, revision) => inner.delete(key, revision),
+  };
+}
+
+function reader<K extends string, T>(inner: Reader<K, T>, copy: Copy<T> | undefined): Reader<K, T> {
+  return {
+    get: async (key: K, options?: ReadOptions) => (options?.mayBeOld === true ? fromCopy(copy, key) : undefined) ?? inner.get(key, options),
+  };
+}
+
+/** A cluster that is ready need not be asked each time; one that is said not to be is asked. */
+function readiness(
+  inner: Reader<"default", ClusterInformation>,
+  copy: Copy<ClusterInformation> | undefined,
+): Reader<"default", ClusterInformation> {
+  return {
+    async get(key, options) {
+      const known = fromCopy(copy, key);
+      return known?.value.datastoreReady === true ? known : inner.get(key, options);
+    },
+  };
+}
