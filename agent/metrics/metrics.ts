@@ -1,0 +1,174 @@
+/** The agent's figures for Prometheus (A§8.2). Parts of the agent count by these functions, or are asked when somebody reads. */
+import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import type { ControllerRun } from "../controllers/parameters.ts";
+
+const PREFIX = "tortie_";
+/** From what an answer out of memory takes to what a waiting ADD takes. */
+const SECONDS = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
+
+/** What is asked at the moment of reading. */
+export interface MetricSources {
+  /** Shown states of all endpoints. */
+  endpointStates(): readonly string[];
+  /** DELs that wait. */
+  deleteQueueLength(): number;
+  /** What the agent waits for. */
+  waits(): readonly string[];
+  /** Addresses of this node by family and state; empty where nobody counts them. */
+  addresses(): readonly { readonly family: 4 | 6; readonly state: string; readonly count: number }[];
+  /** Age of the credentials in use; `undefined` where there are none. */
+  tokenAgeSeconds(): number | undefined;
+}
+
+/** As `GET /metrics/` lists them (A§2.3). */
+export interface MetricValue {
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly value: number;
+}
+
+export class AgentMetrics {
+  readonly #registry = new Registry();
+  readonly #sources: Partial<MetricSources>;
+  readonly #controllerRuns = this.#counter("controllers_runs_total", "Runs of controllers that have ended", ["status"]);
+  readonly #controllerSeconds = this.#histogram("controllers_runs_duration_seconds", "How long runs of controllers take", ["status"]);
+  readonly #apiSeconds = this.#histogram("api_process_time_seconds", "How long requests to the agent's API take", [
+    "path",
+    "method",
+    "return_code",
+  ]);
+  readonly #cniSeconds = this.#histogram("cni_seconds", "How long CNI operations and their steps take", ["verb", "step"]);
+  readonly #builds = this.#counter("endpoint_regenerations", "Builds of endpoints that have ended", ["outcome"]);
+  readonly #buildSeconds = this.#histogram("endpoint_regeneration_time_stats_seconds", "How long builds of endpoints take", [
+    "scope",
+    "status",
+  ]);
+  readonly #queueSeconds = this.#histogram("events_queue_seconds", "How long events wait in the queue of their endpoint", ["event"]);
+  readonly #ipamEvents = this.#counter("ipam_events_total", "Addresses granted and released", ["action", "family"]);
+  readonly #batchSize = this.#histogram("ipam_batch_size", "Grants and releases in one write of a block", [], [1, 2, 4, 8, 16, 32, 64]);
+  readonly #blockWrites = this.#counter("ipam_block_writes_total", "Writes of blocks", ["outcome"]);
+  readonly #restored = this.#counter("restore_endpoints", "Endpoints read back at start", ["outcome"]);
+  readonly #findings = this.#counter("sweep_findings_total", "What sweeps have found", ["kind"]);
+  readonly #requests = this.#counter("kubernetes_requests_total", "Requests to the API server, of watches the beginning", [
+    "method",
+    "status",
+  ]);
+  readonly #standstill = this.#gauge("event_loop_longest_standstill_seconds", "Longest time in which nothing was served", []);
+
+  constructor(sources: Partial<MetricSources> = {}) {
+    this.#sources = sources;
+    this.#sampled("endpoint_count", "Endpoints of this node", [], (gauge) => gauge.set(this.#states().length));
+    this.#sampled("endpoint_state", "Endpoints by state", ["state"], (gauge) => {
+      for (const state of this.#states()) gauge.inc({ state });
+    });
+    this.#sampled("delete_queue_length", "DELs that wait for the agent", [], (gauge) => gauge.set(sources.deleteQueueLength?.() ?? 0));
+    this.#sampled("waiting", "What the agent waits for", ["what"], (gauge) => {
+      for (const what of sources.waits?.() ?? []) gauge.inc({ what });
+    });
+    this.#sampled("ipam_addresses", "Addresses of this node", ["family", "state"], (gauge) => {
+      for (const { family, state, count } of sources.addresses?.() ?? []) gauge.set({ family: `ipv${family}`, state }, count);
+    });
+    this.#sampled("token_age_seconds", "Age of the credentials for the API server", [], (gauge) => {
+      const age = sources.tokenAgeSeconds?.();
+      if (age !== undefined) gauge.set(age);
+    });
+    this.#sampled("process_resident_memory_bytes", "Memory of the process", [], (gauge) => gauge.set(process.memoryUsage.rss()));
+    this.#sampled("process_cpu_seconds", "Processor time of the process", [], (gauge) => {
+      const { user, system } = process.cpuUsage();
+      gauge.set((user + system) / 1_000_000);
+    });
+  }
+
+  controllerRan({ outcome, seconds }: ControllerRun): void {
+    this.#controllerRuns.inc({ status: outcome });
+    this.#controllerSeconds.observe({ status: outcome }, seconds);
+  }
+
+  apiAnswered(path: string, method: string, status: number, milliseconds: number): void {
+    this.#apiSeconds.observe({ path, method, return_code: String(status) }, milliseconds / 1000);
+  }
+
+  /** @param step `total` for the whole operation */
+  cniTook(verb: string, step: string, milliseconds: number): void {
+    this.#cniSeconds.observe({ verb, step }, milliseconds / 1000);
+  }
+
+  built(scope: string, outcome: "success" | "failure", milliseconds: number): void {
+    this.#builds.inc({ outcome });
+    this.#buildSeconds.observe({ scope, status: outcome }, milliseconds / 1000);
+  }
+
+  waitedInQueue(event: string, milliseconds: number): void {
+    this.#queueSeconds.observe({ event }, milliseconds / 1000);
+  }
+
+  ipamEvent(action: "allocate" | "release", family: 4 | 6, count = 1): void {
+    this.#ipamEvents.inc({ action, family: `ipv${family}` }, count);
+  }
+
+  blockWritten(outcome: string, size: number): void {
+    this.#blockWrites.inc({ outcome });
+    this.#batchSize.observe(size);
+  }
+
+  restored(outcome: string, count: number): void {
+    this.#restored.inc({ outcome }, count);
+  }
+
+  sweepFound(kind: string, count = 1): void {
+    this.#findings.inc({ kind }, count);
+  }
+
+  asked(method: string, status: number): void {
+    this.#requests.inc({ method, status: String(status) });
+  }
+
+  /** The longest so far. */
+  stoodStill(milliseconds: number): void {
+    this.#standstill.set(milliseconds / 1000);
+  }
+
+  get contentType(): string {
+    return this.#registry.contentType;
+  }
+
+  text(): Promise<string> {
+    return this.#registry.metrics();
+  }
+
+  async list(): Promise<readonly MetricValue[]> {
+    const metrics = await this.#registry.getMetricsAsJSON();
+    return metrics.flatMap(({ name, values }) =>
+      values.map((entry) => ({
+        name: "metricName" in entry && typeof entry.metricName === "string" ? entry.metricName : name,
+        labels: Object.fromEntries(Object.entries(entry.labels).map(([key, value]) => [key, String(value)])),
+        value: entry.value,
+      })),
+    );
+  }
+
+  #states(): readonly string[] {
+    return this.#sources.endpointStates?.() ?? [];
+  }
+
+  #counter<L extends string>(name: string, help: string, labelNames: readonly L[]): Counter<L> {
+    return new Counter({ name: PREFIX + name, help, labelNames: [...labelNames], registers: [this.#registry] });
+  }
+
+  #gauge<L extends string>(name: string, help: string, labelNames: readonly L[]): Gauge<L> {
+    return new Gauge({ name: PREFIX + name, help, labelNames: [...labelNames], registers: [this.#registry] });
+  }
+
+  #histogram<L extends string>(name: string, help: string, labelNames: readonly L[], buckets = SECONDS): Histogram<L> {
+    return new Histogram({ name: PREFIX + name, help, labelNames: [...labelNames], buckets, registers: [this.#registry] });
+  }
+
+  /** Asked anew at each reading. */
+  #sampled<L extends string>(name: string, help: string, labelNames: readonly L[], sample: (gauge: Gauge<L>) => void): void {
+    const collect = function (this: Gauge<L>) {
+      this.reset();
+      sample(this);
+    };
+    new Gauge({ name: PREFIX + name, help, labelNames: [...labelNames], registers: [this.#registry], collect });
+  }
+}

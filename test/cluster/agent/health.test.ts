@@ -1,0 +1,75 @@
+/** The agent's health while a real API server is away (A§8.3): the watches say so, and the clock of the test passes the time. */
+import { apiServerCheck, CredentialsCheck } from "../../../agent/health/checks.ts";
+import { Health } from "../../../agent/health/health.ts";
+import { startHealthServer } from "../../../agent/health/health-server.ts";
+import { checkStatus } from "../../../agent/health/status.ts";
+import { Informers } from "../../../agent/kubernetes/informers.ts";
+import { decodePod } from "../../../lib/datastore/kubernetes/core/decode-objects.ts";
+import { FakeClock } from "../../support/fake-clock.ts";
+import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { until } from "../../support/kubernetes/until.ts";
+import { openConnection } from "./open-connection.ts";
+
+let cluster: TestCluster;
+beforeAll(async () => {
+  cluster = await startCluster();
+});
+beforeEach(() => cluster.reset());
+afterAll(() => cluster[Symbol.asyncDispose]());
+
+const statusWords = (health: Health): string => {
+  try {
+    checkStatus(health);
+    return "ready";
+  } catch (error) {
+    return String(error);
+  }
+};
+
+describe("A-G04: the datastore is away for ten minutes", () => {
+  it("is alive all the time, not ready after 60 s, and STATUS names the reason", async () => {
+    await using proxy = await cluster.proxy();
+    const clock = new FakeClock();
+    const connection = await openConnection(proxy, "agent");
+    await using informers = new Informers(connection, { clock });
+    const health = new Health(() => "ready", clock);
+    health.add(apiServerCheck(() => informers.states(), clock));
+    await using server = await startHealthServer({ port: 0, health, metrics: { contentType: "text/plain", text: async () => "" } });
+    const ask = async (path: string) => (await fetch(`http://127.0.0.1:${server.port}${path}`)).status;
+    const pods = informers.watch({ name: "pods", path: "/api/v1/pods", fieldSelector: "spec.nodeName=a", decode: decodePod });
+    await until("the watch", () => pods.state.followedSince !== undefined);
+    expect([await ask("/livez"), await ask("/readyz"), statusWords(health)]).toEqual([200, 200, "ready"]);
+
+    await proxy.refuse();
+    await until("the loss to be noticed", () => pods.state.lostSince !== undefined);
+    await clock.advance(59_000);
+    expect([await ask("/livez"), await ask("/readyz")]).toEqual([200, 200]);
+    await clock.advance(2_000);
+    expect([await ask("/livez"), await ask("/readyz")]).toEqual([200, 503]);
+    await until("the reason", () => statusWords(health).includes("has not been heard of"));
+    for (let minute = 0; minute < 9; minute++) await clock.advance(60_000);
+    expect([await ask("/livez"), await ask("/readyz")]).toEqual([200, 503]);
+    const document = health.document();
+    expect(document.checks.find(({ name }) => name === "datastore")).toMatchObject({ state: "failure", next: expect.any(String) });
+
+    await proxy.accept();
+    await until("the watch again", async () => {
+      await clock.advance(10_000);
+      return pods.state.followedSince !== undefined;
+    });
+    expect([await ask("/readyz"), statusWords(health)]).toEqual([200, "ready"]);
+    connection.close();
+  });
+
+  it("is not ready while the API server refuses its credentials", async () => {
+    await using proxy = await cluster.proxy();
+    const credentials = new CredentialsCheck();
+    const connection = await openConnection(proxy, "agent", (call, status) => credentials.note(call, status));
+    proxy.on({ path: "/api/v1/nodes", times: 2 }, { kind: "answer", status: 401 });
+    expect((await connection.exchange({ method: "GET", path: "/api/v1/nodes" })).status).toBe(401);
+    expect(credentials.check.look().state).toBe("failure");
+    expect((await connection.exchange({ method: "GET", path: "/api/v1/nodes" })).status).toBe(200);
+    expect(credentials.check.look().state).toBe("ok");
+    connection.close();
+  });
+});
