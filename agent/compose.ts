@@ -2,6 +2,8 @@
  * The agent, put together: the only file that knows all its parts (A§0.3). Each part declares what it needs; here it gets it. The steps
  * stand in the order of the contract; nothing after the socket ends the process.
  */
+
+import { hostLinks } from "../dataplane/linux/host-links.ts";
 import { JoinedDeletions } from "../dataplane/linux/joined-deletions.ts";
 import { LinuxDataplane } from "../dataplane/linux/linux-dataplane.ts";
 import type { Environment } from "../lib/cni/environment.ts";
@@ -13,7 +15,6 @@ import { AttachmentService } from "./attachments/attachment-service.ts";
 import { SYSTEM_CLOCK } from "./clock/clock.ts";
 import { Controllers } from "./controllers/controllers.ts";
 import { EndpointManager } from "./endpoints/manager.ts";
-import { isCommitted } from "./endpoints/record/endpoint-record.ts";
 import { RecordStore } from "./endpoints/record/record-store.ts";
 import { NamespaceCanary } from "./node/canary.ts";
 import { GuardedDataplane } from "./node/guarded-dataplane.ts";
@@ -27,6 +28,8 @@ import { watchSignals } from "./process/signals.ts";
 import { openState, removeOldStates } from "./process/state-directory.ts";
 import { EndpointService } from "./registration/endpoint-service.ts";
 import { Registration } from "./registration/registration.ts";
+import { buildRestored } from "./restore/build-restored.ts";
+import { restoreLocal } from "./restore/local-part.ts";
 import { readBootId } from "./run-directory/agent-file.ts";
 import { AttachmentLocks } from "./run-directory/attachment-locks.ts";
 import { runDirectory } from "./run-directory/run-directory.ts";
@@ -80,7 +83,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
     dataplane,
     log,
   });
-  restoreRecords(store, manager);
+  const restored = restoreLocal({ store, endpoints: manager, links: hostLinks, clock: SYSTEM_CLOCK, log });
   const attachments = new AttachmentService({ nodes, records: manager, locks: new AttachmentLocks(run.attachments) });
   manager.finishBy((record) => attachments.finish(record));
 
@@ -135,6 +138,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
   phase.set("local");
   log.info("the API is served", { socket: run.socket });
   removeOldStates(run.path);
+  void buildRestored(manager, restored, { clock: SYSTEM_CLOCK, log });
   phase.set("ready");
 
   function reload(): void {
@@ -154,16 +158,4 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
   await nodes[Symbol.asyncDispose]();
   await log.close();
   return 0;
-}
-
-/** What an earlier agent of this boot left; of a record that cannot be read, the id stays taken. */
-function restoreRecords(store: RecordStore, manager: EndpointManager): void {
-  for (const stored of store.readAll()) {
-    if (stored.kind !== "record") {
-      manager.reserveId(stored.id);
-      continue;
-    }
-    const { id } = manager.restore(stored.record);
-    if (isCommitted(stored.record)) manager.trigger(id, { level: 3, reason: "syncing state to host", isRestore: true });
-  }
 }

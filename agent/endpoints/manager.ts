@@ -117,9 +117,10 @@ export class EndpointManager {
     return this.#enterRestored(record);
   }
 
-  /** Keeps an id from being given: that of a record that cannot be read. */
-  reserveId(id: number): void {
+  /** Keeps an id from being given for the time that a released one rests: that of a record that cannot be read. */
+  rest(id: number): void {
     this.#ids.reserve(id);
+    this.#ids.release(id);
   }
 
   /** An endpoint that direct mode made: it is given an id, and is there as a restored one is (A§11.6). */

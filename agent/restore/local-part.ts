@@ -1,0 +1,183 @@
+/**
+ * The local part of a restore (A§7.3): what needs no network and waits for nobody, before the socket is there. Nothing is removed here
+ * on the strength of one look; what an ADD or DEL left half done is finished behind, by its record.
+ */
+import type { HostLink } from "../../dataplane/linux/host-links.ts";
+import { messageOf } from "../../lib/errors/errors.ts";
+import { systemErrorCode } from "../../lib/system/errno.ts";
+import { statusOf } from "../../lib/system/files.ts";
+import type { Clock } from "../clock/clock.ts";
+import type { Endpoint } from "../endpoints/endpoint.ts";
+import type { EndpointManager } from "../endpoints/manager.ts";
+import { type EndpointRecord, isCommitted, isUnfinishedAdd } from "../endpoints/record/endpoint-record.ts";
+import type { RecordStore } from "../endpoints/record/record-store.ts";
+import { mendDirectories } from "./directories.ts";
+
+/** What direct mode left while no agent was there (A§11.6): a record for each attachment. */
+export interface DirectAttachments {
+  /** Each is to be given an id; `adopted` is called when its record is durable. */
+  list(): readonly { readonly facts: Omit<EndpointRecord, "id">; adopted(): void }[];
+}
+
+/** Grants of the host scope (A§4.4), as far as a restore needs them. */
+export interface GrantFiles {
+  /** Makes sure that the address is this record's. @returns in words what stands against it; `undefined` when all is well */
+  regrant(record: EndpointRecord, address: string, isCarried: boolean): string | undefined;
+}
+
+export interface LocalPartOptions {
+  readonly store: RecordStore;
+  readonly endpoints: EndpointManager;
+  /** One dump of the host's links. */
+  readonly links: () => readonly HostLink[];
+  readonly clock: Clock;
+  readonly log: { info(message: string, fields?: Readonly<Record<string, unknown>>): void; error(message: string): void };
+  readonly direct?: DirectAttachments;
+  readonly grants?: GrantFiles;
+}
+
+/** Numbers of the message `restored`, and what a person is to look at. */
+export interface LocalReport {
+  /** Directories looked at. */
+  readonly read: number;
+  /** Endpoints that wait for their build. */
+  readonly ready: readonly Endpoint[];
+  /** Unfinished ADDs that are taken back. */
+  readonly undone: number;
+  /** Removals that go on. */
+  readonly deleting: number;
+  readonly adopted: number;
+  /** Endpoints without their link or their sandbox: looked at again by the sweep. */
+  readonly waiting: number;
+  readonly bad: number;
+  readonly findings: readonly string[];
+  readonly milliseconds: number;
+}
+
+export function restoreLocal(options: LocalPartOptions): LocalReport {
+  const { store, clock, log } = options;
+  const begun = clock.now();
+  const now = clock.date().getTime();
+  mendDirectories(store.directories, now);
+  const links = linksOrNone(options);
+  const part = new LocalPart(options, links);
+  const stored = store.readAll();
+  for (const found of stored) {
+    if (found.kind === "empty") store.discard(found.id);
+    else if (found.kind === "unreadable") part.setAside(found.id, found.reason, now);
+    else part.restore(found.record);
+  }
+  part.adoptDirect();
+  const report: LocalReport = { ...part.report(), read: stored.length, milliseconds: clock.now() - begun };
+  const { ready, findings, ...numbers } = report;
+  log.info("restored: local part", { ...numbers, ready: ready.length });
+  for (const finding of findings) log.error(finding);
+  return report;
+}
+
+/** Without the links nothing can be said of any endpoint, and all of them stay. */
+function linksOrNone({ links, log }: LocalPartOptions): readonly HostLink[] | undefined {
+  try {
+    return links();
+  } catch (error) {
+    log.error(`the links of the host cannot be listed: ${messageOf(error)}`);
+    return undefined;
+  }
+}
+
+class LocalPart {
+  readonly #options: LocalPartOptions;
+  readonly #links: readonly HostLink[] | undefined;
+  readonly #ready: Endpoint[] = [];
+  readonly #findings: string[] = [];
+  readonly #numbers = { undone: 0, deleting: 0, adopted: 0, waiting: 0, bad: 0 };
+
+  constructor(options: LocalPartOptions, links: readonly HostLink[] | undefined) {
+    this.#options = options;
+    this.#links = links;
+  }
+
+  report(): Omit<LocalReport, "read" | "milliseconds"> {
+    return { ...this.#numbers, ready: this.#ready, findings: this.#findings };
+  }
+
+  /** What cannot be read stays for a person; what its addresses were, nobody knows, and so nobody gives them back. */
+  setAside(id: number, reason: string, now: number): void {
+    const path = this.#options.store.directories.setAsideBad(id, now);
+    this.#options.endpoints.rest(id);
+    this.#numbers.bad++;
+    this.#findings.push(`endpoint ${id}: its record cannot be read and is kept at ${path}: ${reason}`);
+  }
+
+  restore(record: EndpointRecord): void {
+    const endpoint = this.#options.endpoints.restore(record);
+    if (!isCommitted(record)) {
+      if (isUnfinishedAdd(record)) this.#numbers.undone++;
+      else this.#numbers.deleting++;
+      return;
+    }
+    this.#compare(endpoint);
+    this.#ready.push(endpoint);
+  }
+
+  adoptDirect(): void {
+    const { endpoints, direct, log } = this.#options;
+    for (const { facts, adopted } of direct?.list() ?? []) {
+      if (endpoints.find(facts.attachment) === undefined) {
+        try {
+          const endpoint = endpoints.adopt(facts);
+          this.#compare(endpoint);
+          this.#ready.push(endpoint);
+          this.#numbers.adopted++;
+        } catch (error) {
+          log.error(`container ${facts.attachment.containerId} is not taken over: ${messageOf(error)}`);
+          continue;
+        }
+      }
+      adopted();
+    }
+  }
+
+  #compare(endpoint: Endpoint): void {
+    const link = this.#linkOf(endpoint);
+    const problem = (this.#links === undefined ? undefined : link) ?? sandboxProblem(endpoint.record);
+    if (problem !== undefined) {
+      this.#numbers.waiting++;
+      endpoint.note("Warning", "Other", `First observation at restore: ${problem}`);
+    }
+    const isCarried = this.#links !== undefined && link === undefined;
+    for (const { address, grant } of endpoint.record.addresses) {
+      const conflict = grant === "file" ? this.#options.grants?.regrant(endpoint.record, address, isCarried) : undefined;
+      if (conflict !== undefined) this.#findings.push(`address-conflict: endpoint ${endpoint.id}: ${conflict}`);
+    }
+  }
+
+  /**
+   * Looks for the link by alias and index; a name alone proves nothing. One with our alias and another index is taken over.
+   * @returns in words what is missing
+   */
+  #linkOf(endpoint: Endpoint): string | undefined {
+    const { hostInterface, linkForm } = endpoint.record;
+    if (linkForm === "attached" || hostInterface === undefined || this.#links === undefined) return undefined;
+    const own = this.#links.filter(({ alias }) => alias === hostInterface.alias);
+    if (own.some(({ index }) => index === hostInterface.index)) return undefined;
+    const [other] = own;
+    if (other === undefined) return `no link of the host says that it is ${hostInterface.alias}`;
+    endpoint.write({ ...endpoint.record, hostInterface: { ...hostInterface, index: other.index } });
+    endpoint.note("OK", "Other", `Link ${other.name} has index ${other.index} now, not ${hostInterface.index ?? "unknown"}: taken over`);
+    return undefined;
+  }
+}
+
+/** In words, when the sandbox's path is gone or leads to another sandbox by now; a path that cannot be seen says nothing. */
+function sandboxProblem({ netns: { path, dev, ino } }: EndpointRecord): string | undefined {
+  try {
+    const status = statusOf(path);
+    if (status === undefined) return `sandbox ${path} is gone`;
+    if (dev !== undefined && ino !== undefined && status.identity !== `${dev}:${ino}`) return `${path} is another sandbox by now`;
+    return undefined;
+  } catch (error) {
+    if (systemErrorCode(error) === undefined) throw error;
+    return undefined;
+  }
+}
