@@ -57,7 +57,8 @@ describe("Readiness gates", () => {
     await node.add({ conf: { readiness_gates: [`http://127.0.0.1:${gate.port}/one`, `http://127.0.0.1:${gate.port}/two`] } });
 
     expect(asked).toEqual(["/one", "/two"]);
-    expect(performance.now() - started).toBeLessThan(4000);
+    // Calico waits 5 s before it asks a gate for the first time.
+    expect(performance.now() - started).toBeLessThan(10_000);
   });
 });
 

