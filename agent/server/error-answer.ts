@@ -23,6 +23,7 @@ const STATUS: Partial<Readonly<Record<ErrorWord, number>>> = {
   "endpoint-immutable": 409,
   "endpoint-removed": 409,
   "owner-conflict": 409,
+  "release-mismatch": 409,
   "attachment-deleted": 409,
   "family-disabled": 501,
   "addresses-exhausted": 507,
@@ -31,6 +32,7 @@ const STATUS: Partial<Readonly<Record<ErrorWord, number>>> = {
   "agent-busy": 503,
   "reads-limited": 429,
   "agent-starting": 503,
+  "node-cidr-missing": 503,
   "agent-stopping": 503,
 };
 

@@ -5,6 +5,7 @@ import { VERSION } from "../version.ts";
 import { cniCommand } from "./cni/options.ts";
 import { installCommand, uninstallCommand } from "./install/options.ts";
 import { ipamCommand } from "./ipam/options.ts";
+import { nodeCommand } from "./node/options.ts";
 import { type CommandContext, processTerminal, reportError, type Terminal } from "./terminal.ts";
 
 /**
@@ -26,6 +27,7 @@ export async function tortiectl(argv: readonly string[], terminal: Terminal = pr
     .usage("$0 <command>\n\nTries, inspects and maintains the tortie container network on this machine.")
     .command(cniCommand(context))
     .command(ipamCommand(context))
+    .command(nodeCommand(context))
     .command(installCommand(context))
     .command(uninstallCommand(context))
     .command("nat", "Masquerading of the traffic that leaves the pools", (nat) =>

@@ -1,0 +1,99 @@
+/** A client of the agent's API whose types are those of the operations: for tortiectl and for tests. */
+import { messageOf, TortieError } from "../../lib/errors/errors.ts";
+import type { ErrorObject } from "./models.ts";
+import type { Operation } from "./operation.ts";
+import { BASE_PATH, OPERATIONS, type OperationName } from "./operations.ts";
+import type { AnswerOf, BodyOf, ParamsOf, QueryOf } from "./types.ts";
+
+type Given<K extends string, T> = T extends undefined ? { readonly [P in K]?: undefined } : { readonly [P in K]: T };
+
+/** What an operation wants; nothing where it wants nothing. */
+export type CallOptions<N extends OperationName> = Given<"params", ParamsOf<N>> &
+  (QueryOf<N> extends undefined ? { readonly query?: undefined } : { readonly query?: QueryOf<N> }) &
+  Given<"body", BodyOf<N>> & { readonly headers?: Readonly<Record<string, string>>; readonly signal?: AbortSignal };
+
+/** An error that the agent answered with. */
+export class AgentApiError extends Error {
+  override readonly name = "AgentApiError";
+  readonly status: number;
+  readonly answer: ErrorObject;
+
+  constructor(status: number, answer: ErrorObject) {
+    super(answer.msg);
+    this.status = status;
+    this.answer = answer;
+  }
+}
+
+/** A read takes milliseconds; this only ends what hangs. */
+const LIMIT_MS = 10_000;
+
+export class AgentClient {
+  readonly #socket: string;
+
+  constructor(socket: string) {
+    this.#socket = socket;
+  }
+
+  /** @throws AgentApiError for an answer of 400 and more; TortieError `agent-unreachable` where nobody answers */
+  async call<N extends OperationName>(name: N, options: CallOptions<N>): Promise<AnswerOf<N>> {
+    const operation: Operation = OPERATIONS[name];
+    const { status, text } = await this.#send(operation, options);
+    if (status >= 400) throw new AgentApiError(status, errorObject(text));
+    const isText = operation.contentType === "text/plain";
+    const body: unknown = text === "" ? (isText || name.startsWith("cni") ? "" : undefined) : isText ? text : JSON.parse(text);
+    // The server and its tests hold answers to the schemas that these types are made from.
+    return { status, body } as unknown as AnswerOf<N>;
+  }
+
+  /** The OpenAPI document that this agent serves. */
+  async document(): Promise<unknown> {
+    const response = await this.#fetch("GET", `${BASE_PATH}/openapi.json`, {});
+    return response.json();
+  }
+
+  async #send(operation: Operation, options: CallOptions<OperationName>): Promise<{ readonly status: number; readonly text: string }> {
+    const { params, query, body, headers = {}, signal } = options;
+    const path = operation.path.replaceAll(/\{([^}]+)\}/g, (_, key: string) => encodeURIComponent(member(params, key)));
+    const search = queryText(query);
+    const response = await this.#fetch(operation.method, `${BASE_PATH}${path}${search === "" ? "" : `?${search}`}`, {
+      headers: { ...(body === undefined ? {} : { "content-type": "application/json" }), ...headers },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      signal: signal ?? AbortSignal.timeout(LIMIT_MS),
+    });
+    return { status: response.status, text: await response.text() };
+  }
+
+  async #fetch(method: string, path: string, init: RequestInit): Promise<Response> {
+    try {
+      return await fetch(`http://agent${path}`, { ...init, method, unix: this.#socket });
+    } catch (cause) {
+      throw new TortieError("agent-unreachable", `no agent answers at ${this.#socket}: ${messageOf(cause)}`, { cause });
+    }
+  }
+}
+
+function member(params: unknown, key: string): string {
+  const value: unknown = typeof params === "object" && params !== null ? Object.getOwnPropertyDescriptor(params, key)?.value : undefined;
+  return String(value ?? "");
+}
+
+function queryText(query: unknown): string {
+  const search = new URLSearchParams();
+  for (const [key, value] of Object.entries(query ?? {})) {
+    for (const one of Array.isArray(value) ? value : [value]) if (one !== undefined) search.append(key, String(one));
+  }
+  return search.toString();
+}
+
+function errorObject(text: string): ErrorObject {
+  try {
+    const found: unknown = JSON.parse(text);
+    if (typeof found === "object" && found !== null && "msg" in found && "code" in found) {
+      return { ...found, code: Number(found.code), msg: String(found.msg) };
+    }
+  } catch {
+    // Somebody else answers there.
+  }
+  return { code: 999, msg: text.slice(0, 500) };
+}

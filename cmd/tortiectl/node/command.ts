@@ -1,0 +1,134 @@
+/** `tortiectl node …`: one function a subcommand, each one read over the typed client. */
+import { AgentApiError, AgentClient } from "../../../agent/api/client.ts";
+import type { EndpointModel } from "../../../agent/api/endpoint-models.ts";
+import { columns, reportError, type Terminal } from "../terminal.ts";
+import type { EndpointOptions, NodeOptions } from "./options.ts";
+
+/** How much of an endpoint's history is shown. */
+const HISTORY = 20;
+
+/** @returns exit status: 0, and 1 when the agent is not ready or cannot be asked */
+export function status(options: NodeOptions, terminal: Terminal): Promise<number> {
+  return asking(options, terminal, async (client) => {
+    const { body: health } = await client.call("getHealthz", {});
+    if (options.json) terminal.out(json(health));
+    else {
+      const { bold, green, yellow, red } = terminal.colors;
+      const paint = { ok: green, warning: yellow, failure: red, disabled: (text: string) => text };
+      terminal.out(
+        `${bold("tortie-node")} is ${paint[health.state](health.state)}, phase ${health.phase}${health.ready ? "" : ", not ready"}`,
+      );
+      for (const line of columns(health.checks.map(({ name, state, message, since }) => [state, name, message, `since ${since}`])))
+        terminal.out(line);
+      for (const { what, since } of health.waits) terminal.out(`  ${yellow("waits")} for ${what}, since ${since}`);
+      for (const finding of health.findings) terminal.out(`  ${yellow("found")} ${finding}`);
+      for (const { name, next } of health.checks)
+        if (next !== undefined) terminal.out(`  ${terminal.colors.dim("next")}  ${name}: ${next}`);
+    }
+    return health.ready ? 0 : 1;
+  });
+}
+
+export function endpoints(options: NodeOptions, terminal: Terminal): Promise<number> {
+  return asking(options, terminal, async (client) => {
+    const { body: list } = await client.call("listEndpoints", {});
+    if (options.json) terminal.out(json(list));
+    else {
+      const head = ["ID", "STATE", "ADDRESSES", "INTERFACE", "WORKLOAD", "CONTAINER"];
+      for (const line of columns([head, ...list.map(row)], "")) terminal.out(line);
+      if (list.length === 0) terminal.err("no endpoints");
+    }
+    return 0;
+  });
+}
+
+export function endpoint(options: EndpointOptions, terminal: Terminal): Promise<number> {
+  return asking(options, terminal, async (client) => {
+    const params = { id: options.id };
+    const { body: found } = await client.call("getEndpoint", { params });
+    const { body: log } = await client.call("getEndpointLog", { params });
+    if (options.json) {
+      terminal.out(json({ ...found, log }));
+      return 0;
+    }
+    for (const line of columns(facts(found), "")) terminal.out(line);
+    terminal.out(terminal.colors.bold("history"));
+    for (const line of columns(log.slice(0, HISTORY).map((one) => [one.timestamp, one.code, one.state, one.message]))) terminal.out(line);
+    return 0;
+  });
+}
+
+export function config(options: NodeOptions, terminal: Terminal): Promise<number> {
+  return asking(options, terminal, async (client) => {
+    const { body: found } = await client.call("getConfig", {});
+    if (options.json) {
+      terminal.out(json(found));
+      return 0;
+    }
+    const { addressing, ...rest } = found.status;
+    const facts = Object.entries(rest).map(([name, value]) => [name, String(value)]);
+    const ranges = Object.entries(addressing ?? {}).map(([family, range]) => [
+      `range ${family}`,
+      `${range["alloc-range"]} (${range.source})`,
+    ]);
+    for (const line of columns([...facts, ...ranges], "")) terminal.out(line);
+    terminal.out(terminal.colors.bold("options"));
+    for (const line of columns(Object.entries(found.spec.options).map(([name, value]) => [name, value === "" ? "-" : value])))
+      terminal.out(line);
+    return 0;
+  });
+}
+
+export function metrics(options: NodeOptions, terminal: Terminal): Promise<number> {
+  return asking(options, terminal, async (client) => {
+    if (options.json) terminal.out(json((await client.call("getMetrics", {})).body));
+    else terminal.out((await client.call("getMetricsText", {})).body.trimEnd());
+    return 0;
+  });
+}
+
+async function asking({ socket }: NodeOptions, terminal: Terminal, work: (client: AgentClient) => Promise<number>): Promise<number> {
+  try {
+    return await work(new AgentClient(socket));
+  } catch (error) {
+    if (!(error instanceof AgentApiError)) return reportError(terminal, error);
+    const { bold, red, dim } = terminal.colors;
+    terminal.err(`${red("tortiectl:")} ${bold(error.answer.msg)}`);
+    if (error.answer.details !== undefined) terminal.err(`  ${dim(error.answer.details)}`);
+    return 1;
+  }
+}
+
+function row({ id, status: { state, networking, "external-identifiers": names } }: EndpointModel): string[] {
+  const pod = names["k8s-pod-name"];
+  return [
+    String(id),
+    state,
+    networking.addresses.map(({ address }) => address).join(",") || "-",
+    networking["interface-name"] ?? "-",
+    pod === undefined ? "-" : `${names["k8s-namespace"]}/${pod}`,
+    names["cni-attachment-id"],
+  ];
+}
+
+function facts(found: EndpointModel): string[][] {
+  const { status } = found;
+  const { networking, attachment, health } = status;
+  const pod = status["external-identifiers"]["k8s-pod-name"];
+  return [
+    ["endpoint", String(found.id)],
+    ["state", `${status.state}, ${health.overallHealth}`],
+    ["network", attachment.network],
+    ["container", attachment["container-id"]],
+    ["workload", pod === undefined ? "-" : `${status["external-identifiers"]["k8s-namespace"]}/${pod}`],
+    ["addresses", networking.addresses.map(({ address, grant }) => `${address} (${grant})`).join(", ") || "-"],
+    ["host end", [networking["interface-name"], networking["host-mac"]].filter((one) => one !== undefined).join(" ") || "-"],
+    ["pod end", [networking["container-interface-name"], networking.mac].filter((one) => one !== undefined).join(" ")],
+    ["sandbox", networking.netns || "-"],
+    ["added", status["committed-at"] ?? "not yet"],
+  ];
+}
+
+function json(value: unknown): string {
+  return JSON.stringify(value, undefined, 2);
+}

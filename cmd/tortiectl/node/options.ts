@@ -1,0 +1,78 @@
+/** The command line of `tortiectl node`; what it does is in `command.ts`, loaded when one of these is called. */
+import type { Argv, CommandModule } from "yargs";
+import { DEFAULT_SOCKET } from "../../../agent/run-directory/run-directory.ts";
+import type { CommandContext } from "../terminal.ts";
+
+export interface NodeOptions {
+  readonly socket: string;
+  readonly json: boolean;
+}
+
+export interface EndpointOptions extends NodeOptions {
+  readonly id: string;
+}
+
+type Command = typeof import("./command.ts");
+
+/** `tortiectl node <verb>`: the agent of this node, over its socket. */
+export function nodeCommand(context: CommandContext): CommandModule {
+  return {
+    command: "node",
+    describe: "Ask the agent of this node, tortie-node",
+    builder: (argv) => {
+      withOptions(argv);
+      simple(argv, context, "status", "What the agent does, waits for and has found", "status");
+      simple(argv, context, "endpoints", "The endpoints of this node", "endpoints");
+      argv.command(
+        "endpoint <id>",
+        "One endpoint with its history",
+        (command) =>
+          command.positional("id", {
+            type: "string",
+            demandOption: true,
+            describe: "A number, or container-id:, attachment:, pod-name:, ipv4: or ipv6: and a value",
+          }),
+        async (given) =>
+          context.finish(await (await import("./command.ts")).endpoint({ ...optionsOf(given), id: given.id }, context.terminal)),
+      );
+      simple(argv, context, "config", "How the agent runs", "config");
+      simple(argv, context, "metrics", "The agent's figures", "metrics");
+      return argv.demandCommand(1, "node: which command? (status, endpoints, endpoint, config, metrics)");
+    },
+    handler: () => undefined,
+  };
+}
+
+function simple(
+  argv: Argv,
+  context: CommandContext,
+  name: string,
+  describe: string,
+  command: "status" | "endpoints" | "config" | "metrics",
+): void {
+  argv.command(
+    name,
+    describe,
+    () => undefined,
+    async (given) => {
+      const commands: Command = await import("./command.ts");
+      context.finish(await commands[command](optionsOf(given), context.terminal));
+    },
+  );
+}
+
+function withOptions(argv: Argv): void {
+  argv
+    .option("socket", {
+      type: "string",
+      describe: `The agent's socket; default: TORTIE_SOCK, else ${DEFAULT_SOCKET}`,
+      requiresArg: true,
+    })
+    .option("json", { type: "boolean", default: false, describe: "Print the agent's answer as JSON" });
+}
+
+/** yargs has judged the types. */
+function optionsOf(given: Readonly<Record<string, unknown>>): NodeOptions {
+  const socket = typeof given.socket === "string" && given.socket !== "" ? given.socket : process.env.TORTIE_SOCK || DEFAULT_SOCKET;
+  return { socket, json: given.json === true };
+}

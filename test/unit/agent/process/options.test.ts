@@ -1,0 +1,59 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { OPTION_NAMES, variableOf } from "../../../../agent/process/option-table.ts";
+import { optionsSchema, resolveOptions } from "../../../../agent/process/options.ts";
+
+function withFile<T>(content: string, work: (path: string) => T): T {
+  const directory = mkdtempSync(join(tmpdir(), "tortie-options-"));
+  try {
+    const path = join(directory, "agent.json");
+    writeFileSync(path, content);
+    return work(path);
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
+}
+
+describe("The options of tortie-node", () => {
+  it("have defaults for everything that needs one", () => {
+    expect(resolveOptions({}, {}, undefined)).toMatchObject({
+      "run-dir": "/run/tortie",
+      "log-level": "info",
+      "health-port": 9879,
+      ipam: "blocks",
+    });
+  });
+
+  it("come from flag, variable, file and default, in this order", () => {
+    withFile('{"health-port": 1, "max-endpoints": 5, "ipam-cooldown": 6, "node-wait-fatal": true}', (file) => {
+      const env = { TORTIE_HEALTH_PORT: "2", TORTIE_MAX_ENDPOINTS: "7", TORTIE_SOCK: "/elsewhere" };
+      const options = resolveOptions({ "health-port": "3" }, env, file);
+      expect(options).toMatchObject({ "health-port": 3, "max-endpoints": 7, "ipam-cooldown": 6, "node-wait-fatal": true, mtu: 0 });
+    });
+  });
+
+  it.each([
+    [{ "health-port": "many" }, {}, /--health-port: "many" must be integer/],
+    [{ "health-port": "70000" }, {}, /--health-port: .*must be <= 65535/],
+    [{}, { TORTIE_IPAM: "calico" }, /variable TORTIE_IPAM: "calico" .*blocks,host-scope/],
+    [{ "run-dir": "run" }, {}, /--run-dir: "run" must match/],
+    [{}, { TORTIE_ENABLE_IPV4: "false", TORTIE_ENABLE_IPV6: "false" }, /Either IPv4 or IPv6 addressing must be enabled/],
+  ])("refuse %j with %j, naming value and place", (flags, env, message) => {
+    expect(() => resolveOptions(flags, env, undefined)).toThrow(message);
+  });
+
+  it.each([
+    ['{"health-port": "9"}', /agent\.json: health-port: "9" must be integer/],
+    ['{"helth-port": 9}', /agent\.json: helth-port: there is no such option/],
+    ["[]", /an object of options is expected/],
+    ["{", /--config .*agent\.json/],
+  ])("refuse the file %s", (content, message) => {
+    withFile(content, (file) => expect(() => resolveOptions({}, {}, file)).toThrow(message));
+  });
+
+  it("each have a variable of their own, and a place in the schema", () => {
+    expect(new Set(OPTION_NAMES.map(variableOf)).size).toBe(OPTION_NAMES.length);
+    expect(Object.keys(optionsSchema().properties ?? {})).toEqual(OPTION_NAMES);
+  });
+});

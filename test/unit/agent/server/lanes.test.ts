@@ -1,0 +1,88 @@
+import type { AttachmentAnswer, AttachmentService } from "../../../../agent/server/attachment-service.ts";
+import { errorAnswer } from "../../../../agent/server/error-answer.ts";
+import { Lane, LanedAttachments, RUNNING, WAITING } from "../../../../agent/server/lanes.ts";
+import { TortieError } from "../../../../lib/errors/errors.ts";
+
+const never = new AbortController().signal;
+const PEER = { pid: 1, uid: 0, gid: 0, groups: [] };
+
+/** Answers when told to; `known` says which attachments there are. */
+class Held implements AttachmentService {
+  readonly begun: string[] = [];
+  readonly #open = Promise.withResolvers<AttachmentAnswer>();
+  known = true;
+
+  async serve(verb: string): Promise<AttachmentAnswer> {
+    this.begun.push(verb);
+    return this.#open.promise;
+  }
+
+  isKnown(): boolean {
+    return this.known;
+  }
+
+  release(): void {
+    this.#open.resolve({ status: 200, body: "" });
+  }
+}
+
+describe("The lanes of calls", () => {
+  it("A-P10: with 4200 ADDs queued the next ones get 503, Retry-After and CNI code 11, and DELs are served meanwhile", async () => {
+    const service = new Held();
+    const lanes = new LanedAttachments(service);
+    const context = { peer: PEER, signal: never };
+    const adds = Array.from({ length: 4200 }, () =>
+      lanes.serve("add", {}, context).then(
+        () => "served",
+        (error: unknown) => error,
+      ),
+    );
+    const next = await lanes.serve("add", {}, context).catch((error: unknown) => error);
+
+    expect(next).toMatchObject({ word: "agent-busy", code: 11 });
+    expect(errorAnswer(next)).toMatchObject({
+      status: 503,
+      headers: { "Retry-After": "1" },
+      body: { code: 11, word: "agent-busy", "retry-after-ms": expect.any(Number) },
+    });
+    expect(service.begun).toHaveLength(RUNNING);
+    const del = lanes.serve("del", {}, context);
+    expect(service.begun.at(-1)).toBe("del");
+
+    service.release();
+    expect(await del).toEqual({ status: 200, body: "" });
+    const outcomes = await Promise.all(adds);
+    expect(outcomes.filter((outcome) => outcome === "served")).toHaveLength(RUNNING + WAITING);
+  });
+
+  it("serve a DEL of an attachment that nobody knows at once, however many wait", async () => {
+    const service = new Held();
+    const lanes = new LanedAttachments(service);
+    const context = { peer: PEER, signal: never };
+    const known = Array.from({ length: RUNNING + 5 }, () => lanes.serve("del", {}, context));
+    service.known = false;
+    const unknown = lanes.serve("del", {}, context);
+    expect(service.begun).toHaveLength(RUNNING + 1);
+    service.release();
+    await Promise.all([...known, unknown]);
+  });
+
+  it("are left by a caller who goes away, and served in the order of coming", async () => {
+    const lane = new Lane({ running: 1, waiting: 3 });
+    const order: number[] = [];
+    const first = Promise.withResolvers<void>();
+    const gone = new AbortController();
+    const calls = [
+      lane.run(never, () => first.promise),
+      lane.run(never, async () => void order.push(1)),
+      lane.run(gone.signal, async () => void order.push(2)),
+      lane.run(never, async () => void order.push(3)),
+    ];
+    gone.abort(new TortieError("caller-gone", "gone"));
+    await expect(calls[2]).rejects.toMatchObject({ word: "caller-gone" });
+    first.resolve();
+    await Promise.all([calls[0], calls[1], calls[3]]);
+    expect(order).toEqual([1, 3]);
+    expect([lane.running, lane.waiting]).toEqual([0, 0]);
+  });
+});
