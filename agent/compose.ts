@@ -10,12 +10,13 @@ import type { Environment } from "../lib/cni/environment.ts";
 import { messageOf } from "../lib/errors/errors.ts";
 import { exitNow } from "../lib/system/exit.ts";
 import { makeDirectories } from "../lib/system/files.ts";
-import type { StatusResponse } from "./api/models.ts";
 import { AttachmentService } from "./attachments/attachment-service.ts";
 import { SYSTEM_CLOCK } from "./clock/clock.ts";
+import { healthOfAgent } from "./compose-health.ts";
 import { Controllers } from "./controllers/controllers.ts";
 import { EndpointManager } from "./endpoints/manager.ts";
 import { RecordStore } from "./endpoints/record/record-store.ts";
+import { checkStatus } from "./health/status.ts";
 import { NamespaceCanary } from "./node/canary.ts";
 import { GuardedDataplane } from "./node/guarded-dataplane.ts";
 import { Nodes } from "./node/nodes.ts";
@@ -72,7 +73,15 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
   });
   const dataplane = new GuardedDataplane(new LinuxDataplane(new JoinedDeletions()), canary);
   const nodes = new Nodes({ log, parts: () => ({ dataplane }) });
-  await using controllers = new Controllers({ maxIntervalMs: options["max-controller-interval"] * SECOND_MS });
+  await using health = healthOfAgent({
+    phase: () => phase.phase,
+    port: options["health-port"],
+    log,
+    controllers: () => controllers.statuses(),
+    sources: { endpointStates: () => manager.endpoints().map(({ shownState }) => shownState) },
+  });
+  const onRun = health.controllerRan;
+  await using controllers = new Controllers({ maxIntervalMs: options["max-controller-interval"] * SECOND_MS, onRun });
   const store = new RecordStore(state.path);
   const manager = new EndpointManager({
     store,
@@ -111,31 +120,26 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
     ...nodeHandlers({
       configuration: () => configuration.show(),
       configure: (given) => configuration.change(given),
-      health: async () => health(),
+      health: async () => health.health.document(),
       controllers: () => controllers.statuses(),
-      metrics: async () => [],
-      metricsText: async () => "",
+      metrics: () => health.metrics.list(),
+      metricsText: () => health.metrics.text(),
     }),
-    cniStatus: () => ({ status: 200, body: "" }),
+    cniStatus: () => {
+      checkStatus(health.health);
+      return { status: 200, body: "" };
+    },
   };
-  const health = (): StatusResponse => ({
-    phase: phase.phase,
-    state: "ok",
-    ready: phase.phase === "ready",
-    live: true,
-    checks: [],
-    waits: [],
-    findings: [],
-  });
-
   const server = await serveApi({
     version,
     socket: run.socket,
     group: groupNumber(options["socket-group"]),
     handlers,
     onError: (message, error) => log.error(message, { error }),
+    onAnswer: health.apiAnswered,
   });
   phase.set("local");
+  await health.listen();
   log.info("the API is served", { socket: run.socket });
   removeOldStates(run.path);
   void buildRestored(manager, restored, { clock: SYSTEM_CLOCK, log });

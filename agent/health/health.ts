@@ -26,9 +26,9 @@ export interface HealthDocument<P extends string> {
   readonly state: "ok" | "warning" | "failure";
   readonly ready: boolean;
   readonly live: boolean;
-  readonly checks: readonly (CheckResult & { readonly name: string; readonly since: string })[];
-  readonly waits: readonly { readonly what: string; readonly since: string }[];
-  readonly findings: readonly string[];
+  readonly checks: (CheckResult & { readonly name: string; readonly since: string })[];
+  readonly waits: { readonly what: string; readonly since: string }[];
+  readonly findings: string[];
 }
 
 export class Health<P extends string = string> {

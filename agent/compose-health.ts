@@ -1,0 +1,91 @@
+/** The agent's health and figures, plugged to its parts (A§8.2, A§8.3). */
+import { messageOf } from "../lib/errors/errors.ts";
+import type { OperationName } from "./api/operations.ts";
+import { OPERATIONS } from "./api/operations.ts";
+import { type Clock, SYSTEM_CLOCK } from "./clock/clock.ts";
+import type { ControllerRun, ControllerStatus } from "./controllers/parameters.ts";
+import { apiServerCheck, CredentialsCheck, controllersCheck, KernelCheck, LoopCheck, watchesCheck } from "./health/checks.ts";
+import { Health } from "./health/health.ts";
+import { type HealthServer, startHealthServer } from "./health/health-server.ts";
+import type { OnAnswer } from "./kubernetes/connection.ts";
+import type { CacheState } from "./kubernetes/resource-cache.ts";
+import { AgentMetrics, type MetricSources } from "./metrics/metrics.ts";
+import type { AgentLog } from "./process/agent-log.ts";
+import type { Phase } from "./process/phase.ts";
+
+export interface AgentHealthOptions {
+  readonly phase: () => Phase;
+  /** `--health-port`; 0: none. */
+  readonly port: number;
+  readonly log: Pick<AgentLog, "debug" | "info" | "error">;
+  readonly controllers: () => readonly ControllerStatus[];
+  readonly sources: Partial<MetricSources>;
+  readonly clock?: Clock;
+}
+
+export interface AgentHealth extends AsyncDisposable {
+  readonly health: Health<Phase>;
+  readonly metrics: AgentMetrics;
+  readonly kernel: KernelCheck;
+  /** Of each request to the agent's API. */
+  readonly apiAnswered: (operation: OperationName, status: number, milliseconds: number) => void;
+  readonly controllerRan: (run: ControllerRun) => void;
+  /** Of each request to the API server. */
+  readonly serverAnswered: OnAnswer;
+  /** The agent works with an API server: its watches and credentials count from now on. */
+  watchCluster(states: () => readonly CacheState[]): void;
+  /** Opens the port; one that is taken is a finding. */
+  listen(): Promise<void>;
+}
+
+export function healthOfAgent({ phase, port, log, controllers, sources, clock = SYSTEM_CLOCK }: AgentHealthOptions): AgentHealth {
+  const health = new Health(phase, clock);
+  const metrics = new AgentMetrics({ waits: () => health.waits, ...sources });
+  const [loop, kernel, credentials] = [new LoopCheck(clock), new KernelCheck(clock), new CredentialsCheck()];
+  for (const check of [loop.check, kernel.check, controllersCheck(controllers)]) health.add(check);
+  const timer = setInterval(() => {
+    metrics.stoodStill(loop.turn());
+    health.look();
+  }, LoopCheck.TURN_MS);
+  timer.unref();
+  let server: HealthServer | undefined;
+  return {
+    health,
+    metrics,
+    kernel,
+    apiAnswered(operation, status, milliseconds) {
+      const { path, method } = OPERATIONS[operation];
+      metrics.apiAnswered(path, method, status, milliseconds);
+      if (path.startsWith("/cni/")) metrics.cniTook(path.slice("/cni/".length), "total", milliseconds);
+    },
+    controllerRan(run) {
+      metrics.controllerRan(run);
+      if (run.outcome === "failure") log.error(`controller ${run.name}: ${run.message ?? "failed"}`);
+      else if (!run.quiet) log.debug(`controller ${run.name} has run`, { seconds: run.seconds });
+    },
+    serverAnswered(call, status) {
+      credentials.note(call, status);
+      metrics.asked(call.method, status);
+    },
+    watchCluster(states) {
+      health.add(apiServerCheck(states, clock));
+      health.add(watchesCheck(states));
+      health.add(credentials.check);
+    },
+    async listen() {
+      if (port === 0) return;
+      try {
+        server = await startHealthServer({ port, health, metrics });
+        log.info("health is served", { port: server.port });
+      } catch (error) {
+        const finding = `port ${port} for /livez, /readyz and /metrics cannot be opened: ${messageOf(error)}`;
+        health.find("health-port", finding);
+        log.error(finding);
+      }
+    },
+    async [Symbol.asyncDispose]() {
+      clearInterval(timer);
+      await server?.[Symbol.asyncDispose]();
+    },
+  };
+}

@@ -1,0 +1,31 @@
+/** A real agent's health: over its socket, on its port, and in STATUS. */
+import { Agent } from "../../support/agent.ts";
+import { Node } from "../../support/node.ts";
+
+/** One request to the loopback of the node; the whole answer. */
+async function ask(node: Node, port: number, path: string): Promise<string> {
+  const script = `exec 3<>/dev/tcp/127.0.0.1/${port}; printf 'GET ${path} HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3`;
+  return (await node.run(["/bin/bash", "-c", script])).stdout;
+}
+
+describe("the health of an agent on the local store", () => {
+  it("is served on its port, and says the same over the socket and in STATUS", async () => {
+    await using node = await Node.create();
+    await using agent = await Agent.start(node, { args: ["--health-port", "9879"] });
+    expect(await ask(node, 9879, "/livez")).toContain(" 200 OK");
+    expect(await ask(node, 9879, "/readyz")).toMatch(/ 200 OK[\s\S]*ok\n$/);
+    expect(await ask(node, 9879, "/metrics")).toContain("tortie_endpoint_count 0");
+    const { json } = await agent.request("GET", "/healthz");
+    expect(json).toMatchObject({ phase: "ready", state: "ok", ready: true, live: true });
+    expect((await agent.request("GET", "/cni/status")).status).toBe(200);
+    expect((await agent.request("GET", "/metrics")).text).toContain('tortie_api_process_time_seconds_count{path="/healthz"');
+  });
+
+  it("does not keep the agent from starting when its port is taken, and is a finding then", async () => {
+    await using node = await Node.create();
+    await using _first = await Agent.start(node, { args: ["--health-port", "9879"] });
+    await using second = await Agent.start(node, { args: ["--health-port", "9879"], runDir: "run2" });
+    const { json } = await second.request("GET", "/healthz");
+    expect(json).toMatchObject({ ready: true, state: "warning", findings: [expect.stringContaining("port 9879")] });
+  });
+});
