@@ -1,0 +1,169 @@
+/**
+ * An agent that is killed at any moment of an ADD or a DEL, and started again (A-A07, A-A08): the repeated call makes the attachment
+ * complete, or it is gone; nobody ever has two addresses, and no address is free while a link carries it.
+ *
+ * strace kills the running agent at the n-th system call of one kind after the call was sent. Every point takes a second, so that a run
+ * takes a sample of them, spread over the whole call; TORTIE_KILL_POINTS=all takes them all.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { Agent } from "../../support/agent.ts";
+import { type CallOptions, callAgent, recordsOf } from "../../support/agent-calls.ts";
+import { dualIpam, localConf } from "../../support/conf.ts";
+import { Node, type Pod } from "../../support/node.ts";
+import { readStore } from "../../support/store.ts";
+
+/** The calls that change something outside the process: netlink messages, the datastore, records, files below /proc/sys, namespaces. */
+const CALLS = ["sendto,sendmsg", "pwrite64", "write", "rename,renameat,renameat2,mkdir,mkdirat,unlink,unlinkat", "setns"] as const;
+/** No operation comes near this many of them. */
+const MANY = 400;
+/** Points of each kind of system call and verb that a run takes; there are some 10 to 60. */
+const SAMPLE = process.env.TORTIE_KILL_POINTS === "all" ? MANY : 5;
+
+interface Stage {
+  readonly node: Node;
+  readonly agent: Agent;
+  readonly pod: Pod;
+  readonly conf: Record<string, unknown>;
+}
+
+interface Tally {
+  kills: number;
+  readonly leaks: unknown[];
+}
+
+async function withStage(work: (stage: Stage) => Promise<void>): Promise<void> {
+  await using node = await Node.create();
+  await using agent = await Agent.start(node);
+  const conf = localConf(node, { cniVersion: "1.1.0", ipam: dualIpam("46") });
+  await work({ node, agent, pod: await node.addPod(), conf });
+}
+
+/** Lets strace kill the agent at the n-th of these system calls from now on; comes back when it is attached. */
+async function aim(agent: Agent, calls: string, when: number): Promise<ChildProcess> {
+  const arguments_ = ["-f", "-o", "/dev/null", "-e", `trace=${calls}`, "-e", `inject=${calls}:signal=SIGKILL:when=${when}`];
+  const strace = spawn("/usr/bin/strace", [...arguments_, "-p", String(agent.pid)], { stdio: ["ignore", "ignore", "pipe"] });
+  await new Promise<void>((attached, failed) => {
+    let said = "";
+    strace.stderr?.on("data", (chunk: Buffer) => {
+      said += chunk.toString();
+      if (said.includes(" attached")) attached();
+    });
+    strace.once("close", (exit) => failed(new Error(`strace ended (${exit}): ${said}`)));
+  });
+  return strace;
+}
+
+/** @returns whether the agent was killed before it answered */
+async function isKilled({ agent, pod, conf }: Stage, verb: string, calls: string, when: number): Promise<boolean> {
+  const strace = await aim(agent, calls, when);
+  const ended = new Promise((done) => strace.once("close", done));
+  const answer = await callAgent(agent, verb, conf, { pod }).catch(() => undefined);
+  if (answer === undefined) {
+    await agent.ended;
+    await ended;
+    return true;
+  }
+  expect({ verb, calls, when, status: answer.status, text: answer.status === 200 ? "" : answer.text }).toMatchObject({ status: 200 });
+  strace.kill("SIGTERM");
+  await ended;
+  return false;
+}
+
+async function call({ agent, conf }: Stage, verb: string, options: CallOptions): Promise<string> {
+  const { status, text } = await callAgent(agent, verb, conf, options);
+  return status === 200 ? "" : text;
+}
+
+/** What there is, in numbers. */
+async function inventory({ node, agent, pod }: Stage) {
+  const { allocated, handles, endpoints } = await readStore(node);
+  const { links } = await node.leftovers();
+  const inPod = (await node.podIp(pod, "-j", "link", "show")).length - 1;
+  const records = recordsOf(agent).length;
+  return { links: links.length, inPod, allocated: allocated.length, handles: handles.length, endpoints: endpoints.length, records };
+}
+
+const NOTHING = { links: 0, inPod: 0, allocated: 0, handles: 0, endpoints: 0, records: 0 };
+const COMPLETE = { links: 1, inPod: 1, allocated: 2, handles: 1, endpoints: 1, records: 1 };
+
+async function expectEqually(tally: Tally, story: Record<string, unknown>, found: unknown, wanted: unknown): Promise<void> {
+  if (JSON.stringify(found) !== JSON.stringify(wanted)) tally.leaks.push({ ...story, found, wanted });
+}
+
+/** After the kill: by the repeated call, by the runtime's DEL, or by nobody's help. */
+const RECOVERIES = ["repeat", "DEL", "nobody"] as const;
+
+async function pointOfAdd(stage: Stage, calls: string, when: number, tally: Tally): Promise<boolean> {
+  const { agent, pod } = stage;
+  const wasKilled = await isKilled(stage, "add", calls, when);
+  if (wasKilled) {
+    tally.kills++;
+    const recovery = RECOVERIES[when % RECOVERIES.length] ?? "DEL";
+    const story = { verb: "add", calls, when, recovery };
+    await agent.restart();
+    if (recovery === "nobody") await expectSettled(stage, story, tally);
+    if (recovery === "repeat") {
+      await expectEqually(tally, story, await call(stage, "add", { pod }), "");
+      await expectEqually(tally, story, await inventory(stage), COMPLETE);
+    }
+  }
+  const story = { verb: "add", calls, when, end: "DEL" };
+  await expectEqually(tally, story, await call(stage, "del", { pod }), "");
+  await expectEqually(tally, story, await inventory(stage), NOTHING);
+  return wasKilled;
+}
+
+/** The agent itself brings an ADD that was cut off to an end: nothing, or, past the commit, all of it. */
+async function expectSettled(stage: Stage, story: Record<string, unknown>, tally: Tally): Promise<void> {
+  const isSettled = () => recordsOf(stage.agent).every(({ phase }) => phase === "ready");
+  await stage.agent.until("the interrupted ADD to be taken back", isSettled);
+  const wanted = recordsOf(stage.agent).length === 0 ? NOTHING : COMPLETE;
+  await expectEqually(tally, story, await inventory(stage), wanted);
+}
+
+async function pointOfDel(stage: Stage, calls: string, when: number, tally: Tally): Promise<boolean> {
+  const { agent, pod } = stage;
+  expect(await call(stage, "add", { pod })).toBe("");
+  const wasKilled = await isKilled(stage, "del", calls, when);
+  const story = { verb: "del", calls, when };
+  if (wasKilled) {
+    tally.kills++;
+    const { links, allocated } = await inventory(stage);
+    if (links > 0) await expectEqually(tally, { ...story, is: "a link without its addresses" }, allocated, 2);
+    await agent.restart();
+    // Half of them are finished by the agent alone, where it knew of the DEL.
+    if (when % 2 === 0) await agent.until("the DEL to be finished", () => recordsOf(agent).every(({ phase }) => phase === "ready"));
+  }
+  await expectEqually(tally, story, await call(stage, "del", { pod }), "");
+  await expectEqually(tally, story, await inventory(stage), NOTHING);
+  return wasKilled;
+}
+
+/**
+ * Tries points until the agent is not reached any more: all of them, or a sample that goes further each time.
+ */
+async function sweep(point: (stage: Stage, calls: string, when: number, tally: Tally) => Promise<boolean>, calls: string): Promise<Tally> {
+  const tally: Tally = { kills: 0, leaks: [] };
+  await withStage(async (stage) => {
+    for (let when = 1, step = 1, tried = 0; when < MANY && tried < SAMPLE; when += step, tried++) {
+      if (!(await point(stage, calls, when, tally))) break;
+      if (SAMPLE < MANY) step += tried;
+    }
+  });
+  return tally;
+}
+
+describe.each([
+  ["A-A07: an agent killed in an ADD and started again", pointOfAdd],
+  ["A-A08: an agent killed in a DEL and started again", pointOfDel],
+] as const)("%s", (title, point) => {
+  it("leaves one complete attachment or nothing", async () => {
+    const tallies = await Promise.all(CALLS.map((calls) => sweep(point, calls)));
+    const kills = tallies.reduce((sum, tally) => sum + tally.kills, 0);
+    const leaks = tallies.flatMap((tally) => tally.leaks);
+    if (SAMPLE === MANY) process.stdout.write(`${JSON.stringify(tallies.map(({ kills }) => kills))}\n`);
+    process.stdout.write(`${title}: ${kills} points tried, ${leaks.length} leaks\n`);
+    expect(leaks).toEqual([]);
+    expect(kills).toBeGreaterThan(CALLS.length);
+  }, 600_000);
+});
