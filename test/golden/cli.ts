@@ -1,14 +1,14 @@
 /**
  * `scripts/replay main/version-1.0.0`, `scripts/replay add-twice`, `scripts/replay ipam-kdd`: plays scenarios and prints how each differs
  * from its recording; whole suites end with counts. Exit 1 when something is different that nobody expects. `--kubernetes` plays them
- * against a real API server, `--etcd` against a real etcd, started for it.
+ * against a real API server, `--etcd` against a real etcd, started for it; `--agent` on the local store through an agent.
  */
 
 import { startEtcd } from "../support/etcd/etcd.ts";
 import { loadRecording, recordingNames, SUITES, type Suite } from "./recording/recording.ts";
 import { needOf } from "./runner/applicability.ts";
 import { resultOf } from "./runner/result.ts";
-import { etcdRunner, kubernetesRunner, LOCAL_RUNNER, type Runner } from "./runner/runner.ts";
+import { AGENT_RUNNER, etcdRunner, kubernetesRunner, LOCAL_RUNNER, type Runner } from "./runner/runner.ts";
 import { ReplayCluster } from "./store/kubernetes/cluster.ts";
 
 interface Named {
@@ -16,7 +16,7 @@ interface Named {
   readonly name: string;
 }
 
-const USAGE = "usage: scripts/replay [--quiet] [--kubernetes | --etcd] SUITE | [SUITE/]SCENARIO …\n";
+const USAGE = "usage: scripts/replay [--quiet] [--agent | --kubernetes | --etcd] SUITE | [SUITE/]SCENARIO …\n";
 
 async function main(argv: readonly string[]): Promise<number> {
   const quiet = argv.includes("--quiet");
@@ -31,7 +31,8 @@ async function main(argv: readonly string[]): Promise<number> {
   const needsCluster = isEtcd ? scenarios.some(({ suite }) => suite === "main") : argv.includes("--kubernetes");
   await using cluster = needsCluster ? await ReplayCluster.start() : undefined;
   const onServers = cluster === undefined ? LOCAL_RUNNER : kubernetesRunner(cluster);
-  const runner = etcd === undefined ? onServers : etcdRunner(etcd, cluster);
+  const onEtcd = etcd === undefined ? onServers : etcdRunner(etcd, cluster);
+  const runner = argv.includes("--agent") ? AGENT_RUNNER : onEtcd;
   const counts = new Map<string, number>();
   for (const scenario of scenarios) {
     const result = await playOne(scenario, runner, quiet);

@@ -7,7 +7,15 @@ import { KUBERNETES_GENERAL } from "./differences/differences-kubernetes.ts";
 import type { GeneralDifference } from "./differences/expected-difference.ts";
 import { loadRecording, type Recording, recordingNames, type Suite } from "./recording/recording.ts";
 import { resultOf } from "./runner/result.ts";
-import { etcdRunner, isPlayedOnEtcd, isPlayedOnKubernetes, kubernetesRunner, LOCAL_RUNNER, type Runner } from "./runner/runner.ts";
+import {
+  AGENT_RUNNER,
+  etcdRunner,
+  isPlayedOnEtcd,
+  isPlayedOnKubernetes,
+  kubernetesRunner,
+  LOCAL_RUNNER,
+  type Runner,
+} from "./runner/runner.ts";
 import { ReplayCluster } from "./store/kubernetes/cluster.ts";
 
 /** Only ends what hangs: a call has a limit of its own (sandbox/sandbox.ts). */
@@ -22,12 +30,30 @@ interface Declaration {
   readonly general: readonly GeneralDifference[];
   plays(recording: Recording): boolean;
   runner(): Runner;
+  /** Told after each scenario how many calls an agent served. */
+  onServed?(calls: number): void;
 }
 
 /** The recordings that the local store can play; the others are played on the server that they need (applicability.ts). */
 export function describeLocalSuite(suite: Suite): void {
   describe(`recordings of ${suite}, played on the local store`, () => {
     declare({ suite, command: "scripts/replay", general: LOCAL_GENERAL, plays: LOCAL_RUNNER.plays, runner: () => LOCAL_RUNNER });
+  });
+}
+
+/** The recordings that the local store can play, each with an agent that serves the main plugin's calls. */
+export function describeAgentSuite(suite: Suite): void {
+  describe(`recordings of ${suite}, played on the local store through an agent`, () => {
+    let served = 0;
+    const { general, plays } = AGENT_RUNNER;
+    const onServed = (calls: number) => {
+      served += calls;
+    };
+    declare({ suite, command: "scripts/replay --agent", general, plays, runner: () => AGENT_RUNNER, onServed });
+
+    it("went through the agent", () => {
+      expect(served).toBeGreaterThan(recordingNames(suite).length / 2);
+    });
   });
 }
 
@@ -80,7 +106,7 @@ export function describeEtcdSuite(suite: Suite): void {
   });
 }
 
-function declare({ suite, command, general, plays, runner }: Declaration): void {
+function declare({ suite, command, general, plays, runner, onServed }: Declaration): void {
   const occurred = new Set<string>();
   for (const recording of recordingNames(suite).map((name) => loadRecording(suite, name))) {
     if (!plays(recording)) continue;
@@ -88,6 +114,7 @@ function declare({ suite, command, general, plays, runner }: Declaration): void 
       `${recording.name}: ${recording.title}`,
       async () => {
         const result = await resultOf(recording, runner());
+        onServed?.(result.servedByAgent);
         for (const difference of result.general) occurred.add(difference);
         // A thrown text, because Jest on Bun prints no message of a failed `expect`.
         if (result.problems.length > 0) throw new Error(`${command} ${suite}/${recording.name}\n${result.problems.join("\n")}`);

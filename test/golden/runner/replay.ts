@@ -29,9 +29,12 @@ const LOCK_HELD_SECONDS = 2;
 export interface Replay {
   /** How the play differs from a recording: its own, or another one with as many calls or more. */
   differencesFrom(recording: Recording): Difference[];
+  /** Calls that an agent served. */
+  readonly servedByAgent: number;
 }
 
-export async function replay(recording: Recording, kind: StoreKind = LOCAL_STORE): Promise<Replay> {
+/** @param hasAgent a resident agent is there, and plugins hand their calls to it */
+export async function replay(recording: Recording, kind: StoreKind = LOCAL_STORE, hasAgent = false): Promise<Replay> {
   const setup = unrecordedSetupOf(recording.suite, recording.name);
   await using sandbox = await Sandbox.open({
     hostname: HOST_NAMES[recording.suite],
@@ -40,6 +43,7 @@ export async function replay(recording: Recording, kind: StoreKind = LOCAL_STORE
   await using store = await kind.open(sandbox, recording);
   const tokens = tokensOf(sandbox, store.places);
   await build(recording, setup, sandbox, store, tokens);
+  if (hasAgent) await sandbox.startAgent();
 
   const played: Seen[] = [];
   for (const step of recording.steps) {
@@ -56,6 +60,7 @@ export async function replay(recording: Recording, kind: StoreKind = LOCAL_STORE
     played.push(await call(step, sandbox, store, tokens));
   }
   return {
+    servedByAgent: sandbox.agentLog().match(/ begins /g)?.length ?? 0,
     differencesFrom: (other) => {
       const seeded = new Map([...tokens.reversed(), ...store.volatile]);
       const ours = normalisePlayed(played.map(observationOf), recording.text + other.text, seeded);

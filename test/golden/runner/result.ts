@@ -13,11 +13,13 @@ export interface Result {
   readonly expected: readonly string[];
   /** Names of the general differences that occurred. */
   readonly general: ReadonlySet<string>;
+  /** Calls that an agent served. */
+  readonly servedByAgent: number;
 }
 
-export async function resultOf(recording: Recording, { kind, differences: lists, general }: Runner): Promise<Result> {
+export async function resultOf(recording: Recording, { kind, differences: lists, general, hasAgent }: Runner): Promise<Result> {
   const listed = lists[`${recording.suite}/${recording.name}`];
-  const played = await replay(recording, kind);
+  const played = await replay(recording, kind, hasAgent);
   const differences = played.differencesFrom(recording);
   const { expect = {}, races = {} } = listed !== undefined && "expect" in listed ? listed : {};
   const own = classify(differences, expect, general, races);
@@ -26,6 +28,7 @@ export async function resultOf(recording: Recording, { kind, differences: lists,
       problems: [...own.unexpected.map(describeDifference), ...own.stale.map((path) => `listed as different, but equal: ${path}`)],
       expected: differences.filter((difference) => !own.unexpected.includes(difference)).map(describeDifference),
       general: own.general,
+      servedByAgent: played.servedByAgent,
     };
   }
   const wanted = classify(played.differencesFrom(otherOutcome(listed.instead.of, listed.instead.replace ?? {})), {}, general);
@@ -34,6 +37,7 @@ export async function resultOf(recording: Recording, { kind, differences: lists,
     problems: [...wanted.unexpected.map((each) => `(${listed.instead.of} is the outcome wanted) ${describeDifference(each)}`), ...stale],
     expected: differences.map(describeDifference),
     general: new Set([...own.general, ...wanted.general]),
+    servedByAgent: played.servedByAgent,
   };
 }
 

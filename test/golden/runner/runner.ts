@@ -2,6 +2,7 @@
 
 import type { TestEtcd } from "../../support/etcd/etcd.ts";
 import { LOCAL_DIFFERENCES, LOCAL_GENERAL } from "../differences/differences.ts";
+import { AGENT_DIFFERENCES } from "../differences/differences-agent.ts";
 import { ETCD_DIFFERENCES, ETCD_GENERAL } from "../differences/differences-etcd.ts";
 import { KUBERNETES_DIFFERENCES, KUBERNETES_GENERAL } from "../differences/differences-kubernetes.ts";
 import type { DeliberateDifference, GeneralDifference } from "../differences/expected-difference.ts";
@@ -20,6 +21,8 @@ export interface Runner {
   /** By scenario, "suite/name". */
   readonly differences: Readonly<Record<string, DeliberateDifference>>;
   readonly general: readonly GeneralDifference[];
+  /** Plugins hand their calls to a resident agent. */
+  readonly hasAgent?: boolean;
   plays(recording: Recording): boolean;
 }
 
@@ -29,6 +32,14 @@ export const LOCAL_RUNNER: Runner = {
   differences: LOCAL_DIFFERENCES,
   general: LOCAL_GENERAL,
   plays: (recording) => needOf(recording) === undefined,
+};
+
+/** The same once more through an agent, which answers as the plugin does. */
+export const AGENT_RUNNER: Runner = {
+  ...LOCAL_RUNNER,
+  name: "the local store, through an agent",
+  hasAgent: true,
+  differences: { ...LOCAL_DIFFERENCES, ...AGENT_DIFFERENCES },
 };
 
 export function kubernetesRunner(cluster: ReplayCluster): Runner {

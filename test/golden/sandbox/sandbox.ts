@@ -6,9 +6,11 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import {
   chmodSync,
+  closeSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
+  openSync,
   readdirSync,
   readFileSync,
   rmSync,
@@ -62,6 +64,7 @@ export class Sandbox implements AsyncDisposable {
   readonly datastore: { readonly outside: string; readonly path: string };
   readonly #keeper: ChildProcess;
   readonly #background = new Set<ChildProcess>();
+  #agent: ChildProcess | undefined;
 
   private constructor(dir: string, keeper: ChildProcess) {
     this.dir = dir;
@@ -148,6 +151,30 @@ export class Sandbox implements AsyncDisposable {
     return run([...this.#enter(where), "/bin/sh", "-c", command], {});
   }
 
+  /** Starts an agent at the place where plugins look for one; it ends with the sandbox. Comes back when it serves. */
+  async startAgent(): Promise<void> {
+    const log = openSync(join(this.dir, "agent.log"), "a");
+    const [file = "", ...args] = [...this.#enter(), join(BIN, "tortie-node"), "--health-port", "0"];
+    const agent = spawn(file, args, { env: {}, stdio: ["ignore", log, log] });
+    closeSync(log);
+    this.#agent = agent;
+    while (!this.#agentIsReady()) {
+      if (agent.exitCode !== null) throw new Error(`the agent ended with ${agent.exitCode}: ${this.agentLog()}`);
+      await new Promise((done) => setTimeout(done, 5));
+    }
+  }
+
+  /** What the agent has written; empty without one. */
+  agentLog(): string {
+    const path = join(this.dir, "agent.log");
+    return existsSync(path) ? readFileSync(path, "utf8") : "";
+  }
+
+  #agentIsReady(): boolean {
+    const path = join(this.dir, "run/tortie/agent.json");
+    return existsSync(path) && readFileSync(path, "utf8").includes('"ready"');
+  }
+
   /** Starts a shell command that runs until `endBackground`. */
   startBackground(where: string, command: string): Background {
     const [file = "", ...args] = [...this.#enter(where), "/bin/sh", "-c", command];
@@ -164,6 +191,11 @@ export class Sandbox implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.endBackground();
+    if (this.#agent?.exitCode === null) {
+      const agentEnded = new Promise((done) => this.#agent?.once("exit", done));
+      this.#agent.kill("SIGKILL");
+      await agentEnded;
+    }
     const ended = new Promise((done) => this.#keeper.once("exit", done));
     this.#keeper.stdin?.end();
     this.#keeper.kill("SIGKILL");

@@ -1,0 +1,3 @@
+import { describeAgentSuite } from "./suite.ts";
+
+describeAgentSuite("main");
