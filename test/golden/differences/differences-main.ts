@@ -24,7 +24,7 @@ function served(call: string, handle: string): Expectations {
   };
 }
 
-const FIRST_KEEPS_ITS_ADDRESS: Expectations = {
+export const FIRST_KEEPS_ITS_ADDRESS: Expectations = {
   "call 1 > objects > blocks > 10.60.0.0/26 > unallocated": { is: "2..63 1" },
   "call 2 > objects > blocks > 10.60.0.0/26 > unallocated": { is: "3..63 1..2" },
   "call 3 > objects > blocks > 10.60.0.0/26 > unallocated": { is: "3..63 1..2" },
