@@ -1,9 +1,10 @@
 /** Endpoint records in etcd. A pod has one record for all its interfaces, under the name that its first ADD gave it (C§2.1 step 13). */
 
 import { matchesEndpointName, parseWorkloadEndpointName } from "../../workload/endpoint-name.ts";
-import type { EndpointKey } from "../../workload/workload-endpoint.ts";
+import type { EndpointKey, WorkloadEndpoint } from "../../workload/workload-endpoint.ts";
 import type { WorkloadEndpoints } from "../datastore.ts";
-import { type Clearing, ObjectRecords } from "../endpoint-records.ts";
+import { type Clearing, ObjectRecords, type WorkloadAsRead } from "../endpoint-records.ts";
+import { isDatastoreFailure } from "../errors.ts";
 
 const POD = "k8s";
 
@@ -13,6 +14,19 @@ export class EtcdRecords extends ObjectRecords {
   constructor(endpoints: WorkloadEndpoints) {
     super(endpoints);
     this.#endpoints = endpoints;
+  }
+
+  /** Where the ADD has read that there is no record, it is made without another look. */
+  override async write(endpoint: WorkloadEndpoint, workload?: WorkloadAsRead): Promise<void> {
+    if (workload !== undefined && workload.containerID === undefined) {
+      try {
+        await this.#endpoints.create({ namespace: endpoint.namespace, name: endpoint.name }, endpoint);
+        return;
+      } catch (error) {
+        if (!isDatastoreFailure(error, "already-exists")) throw error;
+      }
+    }
+    await super.write(endpoint);
   }
 
   /** A pod's record has its addresses whatever interface a DEL names: all of them are released (C§6.2). */

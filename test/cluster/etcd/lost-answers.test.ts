@@ -1,0 +1,64 @@
+/**
+ * The connection to etcd breaks at each request of an ADD, of its DEL and of a block claim, before etcd has done it and after: the call
+ * succeeds all the same, nothing is taken twice, and nothing stays.
+ */
+import { startEtcd, type TestEtcd } from "../../support/etcd/etcd.ts";
+import { EtcdNode } from "../../support/etcd/etcd-node.ts";
+import { EtcdFaultProxy, type Fault } from "../../support/etcd/fault-proxy.ts";
+
+jest.setTimeout(180_000);
+
+/** More than an ADD that claims a block asks. */
+const MOST_REQUESTS = 30;
+
+let etcd: TestEtcd;
+let proxy: EtcdFaultProxy;
+beforeAll(async () => {
+  etcd = await startEtcd();
+  proxy = await EtcdFaultProxy.start(etcd);
+});
+afterAll(async () => {
+  await proxy[Symbol.asyncDispose]();
+  await etcd[Symbol.asyncDispose]();
+});
+
+describe.each<Fault>(["cut", "lose-answer"])("A connection to etcd that breaks (%s)", (fault) => {
+  it("costs an ADD that claims a block, and its DEL, nothing but a repetition, at whichever request", async () => {
+    await using world = await EtcdNode.create(etcd, proxy);
+    const pod = await world.node.addPod();
+    let broken = 0;
+    for (let at = 1; at <= MOST_REQUESTS; at++) {
+      for (const key of ["/calico/ipam/v2/", "/calico/resources/v3/projectcalico.org/profiles/"]) {
+        await etcd.ask("/v3/kv/deleterange", { key: btoa(key), range_end: btoa(`${key}\xff`) });
+      }
+      proxy.set(at, fault);
+      const add = await world.call("ADD", pod, { containerId: "c1" });
+      const asked = proxy.seen;
+      expect({ at, exit: add.exit, stdout: add.stdout }).toMatchObject({ at, exit: 0 });
+      expect(await world.keys("ipam/v2/handle/")).toEqual(["/calico/ipam/v2/handle/net1.c1"]);
+      expect(await world.endpoint("c1")).toBeDefined();
+      expect((await world.keys("ipam/v2/assignment/")).length).toBe(1);
+      expect(await takenIn(world)).toEqual(["net1.c1"]);
+
+      proxy.set(at, fault);
+      const del = await world.call("DEL", pod, { containerId: "c1" });
+      expect({ at, exit: del.exit, stdout: del.stdout }).toMatchObject({ at, exit: 0 });
+      expect(await world.keys("ipam/v2/handle/")).toEqual([]);
+      expect(await world.endpoint("c1")).toBeUndefined();
+      expect(await takenIn(world)).toEqual([]);
+      broken = at;
+      if (asked < at && proxy.seen < at) break;
+    }
+    // The fault had no request to happen to in the end.
+    expect(broken).toBeGreaterThan(12);
+    expect(broken).toBeLessThan(MOST_REQUESTS);
+  });
+});
+
+/** Handles of the addresses that blocks say are taken. */
+async function takenIn(world: EtcdNode): Promise<readonly string[]> {
+  const blocks = [...(await world.etcd.contents("/calico/ipam/v2/assignment/")).values()].map((value) => JSON.parse(value));
+  return blocks.flatMap(({ allocations, attributes }) =>
+    allocations.flatMap((index: number | null) => (index === null ? [] : [attributes[index].handle_id])),
+  );
+}
