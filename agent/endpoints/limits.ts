@@ -43,3 +43,13 @@ export async function withLimit<T>(clock: Clock, { limitMs, late, signal }: Limi
     done.abort();
   }
 }
+
+/** What the work throws; `undefined` when it succeeds. */
+export async function failureOf(work: () => Promise<void>): Promise<unknown> {
+  try {
+    await work();
+    return undefined;
+  } catch (error) {
+    return error ?? new Error("unknown failure");
+  }
+}

@@ -12,7 +12,7 @@ import { Recovery } from "./build/recovery.ts";
 import { NO_SEAMS, type Seams } from "./build/seams.ts";
 import { Endpoint } from "./endpoint.ts";
 import { IdPool } from "./ids.ts";
-import { endsWithin, withLimit } from "./limits.ts";
+import { endsWithin, failureOf, withLimit } from "./limits.ts";
 import type { EndpointManagerOptions, NewEndpoint } from "./options.ts";
 import { type Attachment, type EndpointRecord, isCommitted, isDeleting } from "./record/endpoint-record.ts";
 import { isEnded } from "./state/states.ts";
@@ -31,6 +31,9 @@ export const STOP_LIMIT_MS = 10_000;
 export const FIRST_BUILD_LIMIT_MS = 45_000;
 /** The links have been made a moment ago. */
 const INITIAL_BUILD = { level: 3, reason: "Initial build on endpoint creation", isAwaited: true, isKernelFresh: true } as const;
+
+/** Ends a restore: whatever else was asked for meanwhile joins it. */
+export const RESTORE_BUILD = { level: 3, reason: "syncing state to host", isRestore: true } as const;
 
 export class EndpointManager {
   readonly #options: EndpointManagerOptions;
@@ -123,17 +126,28 @@ export class EndpointManager {
     this.#ids.release(id);
   }
 
-  /** An endpoint that direct mode made: it is given an id, and is there as a restored one is (A§11.6). */
-  adopt(facts: Omit<EndpointRecord, "id">): Endpoint {
-    const id = this.#ids.take();
-    const record = { ...facts, id };
-    try {
-      this.#options.store.create(record);
-    } catch (error) {
-      this.#ids.release(id);
-      throw error;
+  /**
+   * An attachment that direct mode made: it is given an id, and is there as a restored one is (A§11.6). Where there is an endpoint of this
+   * attachment, it gets the record: the plugin was the last to change it. Durable when it returns.
+   */
+  async adopt(found: EndpointRecord): Promise<void> {
+    const known = this.#table.ofAttachment(found.attachment);
+    const id = known?.id ?? this.#ids.take();
+    const record = { ...found, id, bootId: this.#options.bootId };
+    if (known !== undefined) {
+      known.write(record);
+      if (!isEnded(known.state)) this.#table.show(known);
+    } else {
+      try {
+        this.#options.store.create(record);
+      } catch (error) {
+        this.#ids.release(id);
+        throw error;
+      }
+      this.#enterRestored(record);
     }
-    return this.#enterRestored(record);
+    if (!isCommitted(record)) this.#repeat(record);
+    else this.#table.get(id)?.builds.trigger(RESTORE_BUILD);
   }
 
   /** Durable when it returns. A record whose phase says so begins the removal: builds end, names are given up (A§5.10 step 1). */
@@ -248,12 +262,13 @@ export class EndpointManager {
   /** Repeats the removal until it is done; the first try comes at once. */
   #repeat(record: EndpointRecord): void {
     const { id, attachment } = record;
-    if (this.#retried.has(id)) return;
+    // Until there is who finishes, `finishBy` has them all.
+    if (this.#finish === undefined || this.#retried.has(id)) return;
     this.#retried.add(id);
     this.#options.controllers.update(`finish-delete-${id}`, {
       run: async () => {
         const known = this.find(attachment);
-        if (known?.id === id) await this.#finish?.(known);
+        if (known?.id === id && !isCommitted(known)) await this.#finish?.(known);
       },
     });
   }
@@ -281,14 +296,5 @@ export class EndpointManager {
     const endpoint = this.#table.get(id);
     if (endpoint === undefined) throw new TortieError("internal", `there is no endpoint ${id}`);
     return endpoint;
-  }
-}
-
-async function failureOf(work: () => Promise<void>): Promise<unknown> {
-  try {
-    await work();
-    return undefined;
-  } catch (error) {
-    return error ?? new Error("unknown failure");
   }
 }

@@ -4,21 +4,21 @@
  */
 import type { Clock } from "../clock/clock.ts";
 import type { Endpoint } from "../endpoints/endpoint.ts";
-import type { EndpointManager } from "../endpoints/manager.ts";
+import { type EndpointManager, RESTORE_BUILD } from "../endpoints/manager.ts";
 import type { LocalReport } from "./local-part.ts";
 
 export interface BuildRestoredOptions {
   readonly clock: Clock;
+  /** Attachments that direct mode left, taken over beside these. */
+  readonly adopted?: number;
   readonly log: { info(message: string, fields?: Readonly<Record<string, unknown>>): void };
 }
-
-const RESTORE_BUILD = { level: 3, reason: "syncing state to host", isRestore: true } as const;
 
 /** @returns how many builds succeeded at once */
 export async function buildRestored(
   endpoints: Pick<EndpointManager, "get">,
-  { ready, milliseconds: local, read, undone, deleting, adopted, waiting, bad }: LocalReport,
-  { clock, log }: BuildRestoredOptions,
+  { ready, milliseconds: local, read, undone, deleting, waiting, bad }: LocalReport,
+  { clock, log, adopted = 0 }: BuildRestoredOptions,
 ): Promise<number> {
   const begun = clock.now();
   const outcomes = await Promise.allSettled(

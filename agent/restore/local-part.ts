@@ -13,12 +13,6 @@ import { type EndpointRecord, isCommitted, isUnfinishedAdd } from "../endpoints/
 import type { RecordStore } from "../endpoints/record/record-store.ts";
 import { mendDirectories } from "./directories.ts";
 
-/** What direct mode left while no agent was there (A§11.6): a record for each attachment. */
-export interface DirectAttachments {
-  /** Each is to be given an id; `adopted` is called when its record is durable. */
-  list(): readonly { readonly facts: Omit<EndpointRecord, "id">; adopted(): void }[];
-}
-
 /** Grants of the host scope (A§4.4), as far as a restore needs them. */
 export interface GrantFiles {
   /** Makes sure that the address is this record's. @returns in words what stands against it; `undefined` when all is well */
@@ -32,7 +26,6 @@ export interface LocalPartOptions {
   readonly links: () => readonly HostLink[];
   readonly clock: Clock;
   readonly log: { info(message: string, fields?: Readonly<Record<string, unknown>>): void; error(message: string): void };
-  readonly direct?: DirectAttachments;
   readonly grants?: GrantFiles;
 }
 
@@ -46,7 +39,6 @@ export interface LocalReport {
   readonly undone: number;
   /** Removals that go on. */
   readonly deleting: number;
-  readonly adopted: number;
   /** Endpoints without their link or their sandbox: looked at again by the sweep. */
   readonly waiting: number;
   readonly bad: number;
@@ -67,7 +59,6 @@ export function restoreLocal(options: LocalPartOptions): LocalReport {
     else if (found.kind === "unreadable") part.setAside(found.id, found.reason, now);
     else part.restore(found.record);
   }
-  part.adoptDirect();
   const report: LocalReport = { ...part.report(), read: stored.length, milliseconds: clock.now() - begun };
   const { ready, findings, ...numbers } = report;
   log.info("restored: local part", { ...numbers, ready: ready.length });
@@ -90,7 +81,7 @@ class LocalPart {
   readonly #links: readonly HostLink[] | undefined;
   readonly #ready: Endpoint[] = [];
   readonly #findings: string[] = [];
-  readonly #numbers = { undone: 0, deleting: 0, adopted: 0, waiting: 0, bad: 0 };
+  readonly #numbers = { undone: 0, deleting: 0, waiting: 0, bad: 0 };
 
   constructor(options: LocalPartOptions, links: readonly HostLink[] | undefined) {
     this.#options = options;
@@ -118,24 +109,6 @@ class LocalPart {
     }
     this.#compare(endpoint);
     this.#ready.push(endpoint);
-  }
-
-  adoptDirect(): void {
-    const { endpoints, direct, log } = this.#options;
-    for (const { facts, adopted } of direct?.list() ?? []) {
-      if (endpoints.find(facts.attachment) === undefined) {
-        try {
-          const endpoint = endpoints.adopt(facts);
-          this.#compare(endpoint);
-          this.#ready.push(endpoint);
-          this.#numbers.adopted++;
-        } catch (error) {
-          log.error(`container ${facts.attachment.containerId} is not taken over: ${messageOf(error)}`);
-          continue;
-        }
-      }
-      adopted();
-    }
   }
 
   #compare(endpoint: Endpoint): void {

@@ -1,0 +1,197 @@
+import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Controllers } from "../../../../agent/controllers/controllers.ts";
+import type { DatapathSeam, Seams } from "../../../../agent/endpoints/build/seams.ts";
+import { NO_SEAMS } from "../../../../agent/endpoints/build/seams.ts";
+import { EndpointManager } from "../../../../agent/endpoints/manager.ts";
+import type { EndpointRecord } from "../../../../agent/endpoints/record/endpoint-record.ts";
+import { RecordStore } from "../../../../agent/endpoints/record/record-store.ts";
+import { recordOf } from "../../../support/endpoint-record.ts";
+import { FakeClock, settled } from "../../../support/fake-clock.ts";
+
+let dir: string;
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), "tortie-endpoints-"));
+});
+afterEach(() => rmSync(dir, { recursive: true, force: true }));
+
+const NEVER = new AbortController().signal;
+
+function managerOf(datapath: Partial<DatapathSeam> = {}, identity: Partial<Seams["identity"]> = {}) {
+  const clock = new FakeClock();
+  const errors: string[] = [];
+  const store = new RecordStore(dir);
+  const manager = new EndpointManager({
+    store,
+    bootId: "boot-1",
+    clock,
+    controllers: new Controllers({ clock }),
+    dataplane: { mend: async () => [] },
+    seams: {
+      ...NO_SEAMS,
+      datapath: { ...NO_SEAMS.datapath, ...datapath },
+      identity: { ...NO_SEAMS.identity, ...identity },
+    },
+    log: { info: () => {}, error: (message) => errors.push(message) },
+  });
+  return { manager, clock, store, errors };
+}
+
+function begin(manager: EndpointManager, containerId = "cid1", changes: Partial<EndpointRecord> = {}) {
+  const { netns, podInterface, linkForm, attachment, ...rest } = recordOf(0, changes);
+  const { pod, addresses } = rest;
+  return manager.begin({
+    netns,
+    podInterface,
+    linkForm,
+    attachment: { ...attachment, containerId },
+    addresses,
+    ...(pod === undefined ? {} : { pod }),
+  });
+}
+
+async function added(manager: EndpointManager, containerId = "cid1", changes: Partial<EndpointRecord> = {}): Promise<EndpointRecord> {
+  const record = await begin(manager, containerId, changes);
+  return manager.commit({ ...(await manager.build(record, NEVER)), ...changes });
+}
+
+/** What never ends, whatever its signal says. */
+const hanging = () => new Promise<never>(() => {});
+
+describe("an endpoint from its first record to its last", () => {
+  it("is journalled first, seen when it is built, ready when it is committed", async () => {
+    const { manager, store } = managerOf();
+    const record = await begin(manager);
+    expect(store.read(record.id)).toMatchObject({ kind: "record", record: { phase: "creating" } });
+    expect(manager.endpoints()).toEqual([]);
+    expect(() => manager.named(String(record.id))).toThrow("endpoint not found");
+
+    await manager.commit(await manager.build(record, NEVER));
+
+    const endpoint = manager.named(`attachment:cid1:eth0`);
+    expect([endpoint.state, endpoint.record.phase]).toEqual(["ready", "ready"]);
+    expect(store.read(record.id)).toMatchObject({ record: { phase: "ready", committedAt: expect.any(String) } });
+  });
+
+  it("leaves no trace but in gone/ when it is removed, and its id rests", async () => {
+    const { manager, store } = managerOf();
+    const record = await added(manager);
+    const events: string[] = [];
+    manager.onChange((event) => events.push(event));
+    await manager.remove(await manager.write({ ...record, phase: "deleting:begun" }));
+    expect(manager.endpoints()).toEqual([]);
+    expect(store.directories.list()).toEqual([]);
+    const [gone = ""] = store.directories.listGone();
+    expect(readdirSync(join(dir, "gone", gone)).sort()).toEqual(["endpoint.json", "log.jsonl"]);
+    expect((await begin(manager)).id).not.toBe(record.id);
+    expect(events).toEqual(["removing", "gone"]);
+  });
+
+  it("leaves no trace at all when its ADD is taken back", async () => {
+    const { manager } = managerOf();
+    await manager.discard(await begin(manager));
+    expect(readdirSync(dir)).toEqual([]);
+    expect(manager.list()).toEqual([]);
+  });
+
+  it("A-L03: is removed within 10 s although its build hangs", async () => {
+    let isHanging = false;
+    const { manager, clock, errors } = managerOf({ build: () => (isHanging ? hanging() : Promise.resolve()) });
+    const record = await added(manager);
+    isHanging = true;
+    manager.trigger(record.id, { level: 2, reason: "by a test" });
+    await settled();
+    expect(manager.get(record.id)?.state).toBe("regenerating");
+
+    let isRemoved = false;
+    const removal = (async () => {
+      await manager.remove(await manager.write({ ...record, phase: "deleting:begun" }));
+      isRemoved = true;
+    })();
+    await clock.advance(9_999);
+    expect(isRemoved).toBe(false);
+    await clock.advance(1);
+    await removal;
+    expect(manager.list()).toEqual([]);
+    expect(errors).toEqual([expect.stringContaining("its build does not end")]);
+  });
+
+  it("is not added when its first build takes longer than 45 s, or nobody waits any more", async () => {
+    const { manager, clock } = managerOf({}, { resolve: hanging });
+    const late = expect(manager.build(await begin(manager, "late"), NEVER)).rejects.toMatchObject({ word: "build-timeout" });
+    await clock.advance(45_000);
+    await late;
+    const controller = new AbortController();
+    const gone = expect(manager.build(await begin(manager, "gone"), controller.signal)).rejects.toThrow("caller gone");
+    controller.abort(new Error("caller gone"));
+    await gone;
+  });
+
+  it("is removed again and again until nothing is left", async () => {
+    const { manager, clock } = managerOf();
+    const record = await added(manager);
+    let tries = 0;
+    manager.finishBy(async (known) => {
+      if (++tries < 4) throw new Error("the store is away");
+      await manager.remove(known);
+    });
+    const deleting = await manager.write({ ...record, phase: "deleting:begun" });
+    await manager.retry(deleting, new Error("the store is away"));
+    expect(manager.get(record.id)?.state).toBe("disconnecting");
+    expect(existsSync(join(dir, String(record.id), "endpoint.json"))).toBe(true);
+    await clock.advance(60_000);
+    expect(tries).toBe(4);
+    expect(manager.list()).toEqual([]);
+    await clock.advance(600_000);
+    expect(tries).toBe(4);
+  });
+
+  it("that direct mode made gets an id and a build; an unfinished one is taken back", async () => {
+    const { manager } = managerOf();
+    const finished: string[] = [];
+    manager.finishBy(async ({ attachment }) => {
+      finished.push(attachment.containerId);
+    });
+    await manager.adopt(recordOf(0, { attachment: { network: "net1", containerId: "whole", ifname: "eth0" } }));
+    await manager.adopt(recordOf(0, { attachment: { network: "net1", containerId: "half", ifname: "eth0" }, phase: "adding:dataplane" }));
+    await settled();
+    expect(manager.endpoints().map(({ record, state }) => [record.attachment.containerId, state])).toEqual([["whole", "ready"]]);
+    expect(finished).toEqual(["half"]);
+  });
+});
+
+describe("names of endpoints", () => {
+  it("A-P02: of each kind lead to the endpoint; an unknown prefix and a bad value are refused", async () => {
+    const { manager } = managerOf();
+    const { id } = await added(manager, "cid1", {
+      pod: "default/web",
+      addresses: [
+        { address: "10.0.0.5", family: 4, grant: "block" },
+        { address: "fd00::5", family: 6, grant: "block" },
+      ],
+    });
+    const hexadecimal = `0x${id.toString(16)}`;
+    const names = [`${id}`, `local:${id}`, `cilium-local:${hexadecimal}`, "container-id:cid1", "attachment:cid1:eth0"];
+    names.push("cni-attachment-id:cid1:eth0", "pod-name:default/web", "pod-name:default:web", "ipv4:10.0.0.5", "ipv6:fd00:0::5");
+    expect(names.map((name) => [name, manager.named(name).id])).toEqual(names.map((name) => [name, id]));
+    expect(() => manager.named("docker-endpoint:x")).toThrow('unknown endpoint ID prefix "docker-endpoint"');
+    for (const bad of ["65536", "x", "-1", "ipv4:fd00::5", "pod-name:web", "attachment:cid1"]) {
+      expect(() => manager.named(bad)).toThrow(expect.objectContaining({ word: "endpoint-name-invalid" }));
+    }
+    for (const absent of ["65535", "container-id:cid", "pod-name:default/we", "ipv4:10.0.0.6"]) {
+      expect(() => manager.named(absent)).toThrow(expect.objectContaining({ word: "endpoint-unknown" }));
+    }
+  });
+
+  it("lead to the newer sandbox of a pod when the older one is removed, and are ambiguous until then", async () => {
+    const { manager } = managerOf();
+    const older = await added(manager, "older", { pod: "default/web" });
+    const newer = await added(manager, "newer", { pod: "default/web" });
+    expect(() => manager.named("pod-name:default/web")).toThrow(
+      /is the name of 2 endpoints: .*attachment:older:eth0.*attachment:newer:eth0/,
+    );
+    await manager.remove(older);
+    expect(manager.named("pod-name:default/web").id).toBe(newer.id);
+  });
+});

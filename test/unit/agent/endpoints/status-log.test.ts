@@ -1,0 +1,68 @@
+import { appendFileSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type StatusCode, StatusLog, type StatusType } from "../../../../agent/endpoints/state/status-log.ts";
+
+let dir: string;
+let path: string;
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), "tortie-log-"));
+  path = join(dir, "log.jsonl");
+});
+afterEach(() => rmSync(dir, { recursive: true, force: true }));
+
+let time = 0;
+const entry = (code: StatusCode, type: StatusType, message: string) => ({
+  code,
+  type,
+  message,
+  state: "ready" as const,
+  time: new Date(++time).toISOString(),
+});
+
+describe("the status log of an endpoint", () => {
+  it("says by the heaviest type that is not OK how the endpoint is", () => {
+    const log = new StatusLog(path);
+    expect(log.status()).toBe("OK");
+    log.add(entry("Warning", "Other", "w"));
+    log.add(entry("Failure", "Policy", "f"));
+    expect(log.status()).toBe("Failure");
+    log.add(entry("OK", "Policy", "p"));
+    expect(log.status()).toBe("Warning");
+    log.add(entry("OK", "Other", "o"));
+    expect(log.status()).toBe("OK");
+  });
+
+  it("keeps 256 entries, and beyond that what is current and not OK", () => {
+    const log = new StatusLog(path);
+    log.add(entry("Failure", "BPF", "the failure"));
+    for (let at = 0; at < 1000; at++) log.add(entry("OK", "Other", `entry ${at}`));
+    const messages = log.entries().map(({ message }) => message);
+    expect(messages).toHaveLength(256);
+    expect([messages[0], messages.at(-1)]).toEqual(["entry 999", "the failure"]);
+    log.add(entry("OK", "BPF", "mended"));
+    log.add(entry("OK", "Other", "one more"));
+    expect(log.entries().map(({ message }) => message)).not.toContain("the failure");
+  });
+
+  it("survives a restart, and a last line that was cut", () => {
+    const before = new StatusLog(path);
+    before.add(entry("Failure", "BPF", "the failure"));
+    before.add(entry("OK", "Other", "later"));
+    appendFileSync(path, '{"code":"OK","mess');
+    const after = StatusLog.load(path);
+    expect(after.entries()).toEqual(before.entries());
+    after.add(entry("OK", "BPF", "mended"));
+    expect(StatusLog.load(path).entries()).toEqual(after.entries());
+    expect(after.status()).toBe("OK");
+  });
+
+  it("keeps its file below 64 KiB", () => {
+    const log = new StatusLog(path);
+    for (let at = 0; at < 2000; at++) {
+      log.add(entry("OK", "Other", `${at} ${"x".repeat(100)}`));
+      if (at % 100 === 0) expect(statSync(path).size).toBeLessThanOrEqual(64 * 1024);
+    }
+    expect(readFileSync(path, "utf8").split("\n").at(-2)).toContain("1999 ");
+  });
+});
