@@ -6,13 +6,16 @@
 import { hostLinks } from "../dataplane/linux/host-links.ts";
 import { JoinedDeletions } from "../dataplane/linux/joined-deletions.ts";
 import { LinuxDataplane } from "../dataplane/linux/linux-dataplane.ts";
+import { formatAddress } from "../lib/addresses/address.ts";
 import type { Environment } from "../lib/cni/environment.ts";
 import { messageOf } from "../lib/errors/errors.ts";
 import { exitNow } from "../lib/system/exit.ts";
 import { makeDirectories } from "../lib/system/files.ts";
 import { AttachmentService } from "./attachments/attachment-service.ts";
 import { SYSTEM_CLOCK } from "./clock/clock.ts";
+import { clusterOf } from "./compose-cluster.ts";
 import { healthOfAgent } from "./compose-health.ts";
+import { hostScopeOfAgent } from "./compose-host-scope.ts";
 import { Controllers } from "./controllers/controllers.ts";
 import { EndpointManager } from "./endpoints/manager.ts";
 import { RecordStore } from "./endpoints/record/record-store.ts";
@@ -21,7 +24,7 @@ import { NamespaceCanary } from "./node/canary.ts";
 import { GuardedDataplane } from "./node/guarded-dataplane.ts";
 import { Nodes } from "./node/nodes.ts";
 import { createAgentLog } from "./process/agent-log.ts";
-import { Configuration } from "./process/configuration.ts";
+import { Configuration, nameOfNode } from "./process/configuration.ts";
 import { takeInstanceLock } from "./process/instance-lock.ts";
 import { type AgentOptions, SECOND_MS } from "./process/option-table.ts";
 import { PhaseFile } from "./process/phase.ts";
@@ -72,7 +75,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
     exitNow(1);
   });
   const dataplane = new GuardedDataplane(new LinuxDataplane(new JoinedDeletions()), canary);
-  const nodes = new Nodes({ log, parts: () => ({ dataplane }) });
+  await using cluster = clusterOf(options, env, log);
   await using health = healthOfAgent({
     phase: () => phase.phase,
     port: options["health-port"],
@@ -83,7 +86,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
   const onRun = health.controllerRan;
   await using controllers = new Controllers({ maxIntervalMs: options["max-controller-interval"] * SECOND_MS, onRun });
   const store = new RecordStore(state.path);
-  const manager = new EndpointManager({
+  const manager: EndpointManager = new EndpointManager({
     store,
     bootId,
     maxEndpoints: options["max-endpoints"],
@@ -93,6 +96,17 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
     log,
   });
   const restored = restoreLocal({ store, endpoints: manager, links: hostLinks, clock: SYSTEM_CLOCK, log });
+  const hostScope = hostScopeOfAgent({
+    options,
+    node: nameOfNode(options, env),
+    bootId,
+    runDirectory: run.path,
+    cluster,
+    controllers,
+    endpointOf: (address) => manager.withAddress(address.family, formatAddress(address))[0]?.id,
+    log,
+  });
+  const nodes = new Nodes({ log, parts: () => ({ dataplane, ...hostScope.parts }) });
   const attachments = new AttachmentService({ nodes, records: manager, locks: new AttachmentLocks(run.attachments) });
   manager.finishBy((record) => attachments.finish(record));
 
@@ -102,21 +116,21 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
     version,
     bootId,
     phase: () => phase.phase,
-    addressing: () => undefined,
+    addressing: () => hostScope.ipam?.addressing(),
     setLevel: (level) => log.setLevel(level),
   });
   const endpoints = new EndpointService({
     manager,
-    registration: new Registration(manager),
+    registration: new Registration(manager, hostScope.ownerOf),
     detach: (record) => attachments.finish(record),
-    release: async () => {},
+    release: hostScope.release,
     isConnected: async ({ desired }) => desired !== undefined && (await dataplane.inspect(desired)).length === 0,
     log,
   });
   const handlers: Handlers = {
     ...cniHandlers(new LanedAttachments(attachments)),
     ...endpointHandlers(endpoints),
-    ...ipamHandlers(undefined),
+    ...ipamHandlers(hostScope.ipam),
     ...nodeHandlers({
       configuration: () => configuration.show(),
       configure: (given) => configuration.change(given),
@@ -142,6 +156,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
   await health.listen();
   log.info("the API is served", { socket: run.socket });
   removeOldStates(run.path);
+  hostScope.start();
   void buildRestored(manager, restored, { clock: SYSTEM_CLOCK, log });
   phase.set("ready");
 

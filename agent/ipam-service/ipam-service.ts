@@ -1,14 +1,17 @@
 /**
  * IPAM for clients of the REST API (A§2.5): addresses of the node's own ranges, granted to a named owner, and released only by who can
- * prove to be that owner. The statuses of its errors are in statuses.ts.
+ * prove to be that owner. The HTTP statuses of its errors are the server's to know.
  */
 
-import { dumpOf, type HostScopeDump } from "../../ipam-plugin/host-scope/dump.ts";
-import { type Grant, type Owner, ownerKey } from "../../ipam-plugin/host-scope/grant.ts";
-import type { Granted, GrantRequest, HostScope } from "../../ipam-plugin/host-scope/host-scope.ts";
+import { dumpOf } from "../../ipam-plugin/host-scope/dump.ts";
+import { type Grant, type NamedOwner, type Owner, ownerKey } from "../../ipam-plugin/host-scope/grant.ts";
+import type { Granted, HostScope } from "../../ipam-plugin/host-scope/host-scope.ts";
 import { familyOf, type NodeRecord } from "../../ipam-plugin/host-scope/node-record.ts";
 import { type Address, type Family, formatAddress, formatPrefix, parseAddress } from "../../lib/addresses/address.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
+import type { IpamResponse, IpamStatus } from "../api/ipam-models.ts";
+import type { NodeAddressing } from "../api/models.ts";
+import { ipamStatusOf } from "./ipam-status.ts";
 
 /** What `expiration` gives a client to make an endpoint of its address. */
 const EXPIRATION_MS = 600_000;
@@ -20,56 +23,12 @@ export interface IpamServiceParts {
   readonly record: () => NodeRecord | undefined;
   /** The endpoint that uses an address: its grant cannot be released over the API. */
   readonly endpointOf: (address: Address) => number | undefined;
-  /** Milliseconds since 1970. */
-  readonly nowMs: () => number;
-}
-
-export interface AllocateRequest {
-  readonly owner: string;
-  /** Absent: each family that the node has. */
-  readonly family?: "ipv4" | "ipv6";
-  /** The grant ends after ten minutes unless it is confirmed. */
-  readonly expires?: boolean;
 }
 
 /** What a client must show of a grant: one of the two. */
 export interface Proof {
   readonly owner?: string;
   readonly token?: string;
-}
-
-/** IPAMAddressResponse of the API. */
-export interface IpamAddressAnswer {
-  readonly ip: string;
-  /** Whoever has it may release the address. */
-  readonly token: string;
-  /** The token again, when the grant expires. */
-  readonly "expiration-uuid"?: string;
-}
-
-export interface NodeAddressingElementAnswer {
-  readonly enabled: boolean;
-  readonly ip?: string;
-  readonly "alloc-range": string;
-  readonly source: string;
-}
-
-export interface NodeAddressingAnswer {
-  readonly ipv4?: NodeAddressingElementAnswer;
-  readonly ipv6?: NodeAddressingElementAnswer;
-}
-
-/** IPAMResponse of the API. */
-export interface IpamAnswer {
-  readonly address: {
-    readonly ipv4?: string;
-    readonly "ipv4-expiration-uuid"?: string;
-    readonly ipv6?: string;
-    readonly "ipv6-expiration-uuid"?: string;
-  };
-  readonly "host-addressing": NodeAddressingAnswer;
-  readonly ipv4?: IpamAddressAnswer;
-  readonly ipv6?: IpamAddressAnswer;
 }
 
 export class IpamService {
@@ -80,60 +39,47 @@ export class IpamService {
   }
 
   /**
-   * POST /ipam: an address of each family, or of one; all or none.
+   * POST /ipam: an address of each family that the node has, or of one; all or none.
+   * @param expires the grant ends after ten minutes unless an endpoint has the address by then
    * @throws TortieError `call-invalid`, `family-disabled`, `addresses-exhausted`, `node-cidr-missing`
    */
-  async allocate({ owner, family, expires = false }: AllocateRequest): Promise<IpamAnswer> {
+  async grant(family: "ipv4" | "ipv6" | undefined, owner: string, expires: boolean): Promise<IpamResponse> {
     const families = family === undefined ? {} : { families: [family === "ipv4" ? 4 : 6] as const };
-    return this.#answer(await this.#parts.hostScope().grant({ ...this.#request(owner, expires), ...families }), expires);
+    const life = expires ? { lifeMs: EXPIRATION_MS } : {};
+    return this.#answer(await this.#parts.hostScope().grant({ owner: ownerOf(owner), ...families, ...life }), expires);
   }
 
   /**
    * POST /ipam/{ip}: that address or an error.
    * @throws TortieError `call-invalid`, `address-taken`, `address-outside-pools`, `address-excluded`, `family-disabled`
    */
-  async allocateAddress(text: string, { owner, expires = false }: Omit<AllocateRequest, "family">): Promise<IpamAnswer> {
+  async grantAddress(text: string, owner: string): Promise<IpamResponse> {
     const address = parseAddress(text);
     if (address === undefined) throw new TortieError("call-invalid", `Invalid IP address: ${JSON.stringify(text)}`);
-    return this.#answer(await this.#parts.hostScope().grant({ ...this.#request(owner, expires), addresses: [address] }), expires);
+    return this.#answer(await this.#parts.hostScope().grant({ owner: ownerOf(owner), addresses: [address] }), false);
   }
 
   /**
    * DELETE /ipam/{ip}: the address, or every address of the owner that the text names.
-   * @returns the addresses that are free now
-   * @throws TortieError `address-not-assigned`, `release-mismatch`, `address-taken` while an endpoint has it
+   * @throws TortieError `address-not-assigned`, `owner-conflict`, `address-taken` while an endpoint has it
    */
-  async release(text: string, proof: Proof, { isIdempotent = false } = {}): Promise<readonly string[]> {
+  async release(text: string, proof: Proof): Promise<void> {
     const address = parseAddress(text);
     const freed = address === undefined ? await this.#releaseOwner(text) : await this.#releaseAddress(address, proof);
-    if (freed.length > 0 || isIdempotent) return freed.map(formatAddress);
+    if (freed.length > 0) return;
     const what = address === undefined ? `Invalid IP address or owner name: ${JSON.stringify(text)}` : `${text} is not granted`;
     throw new TortieError("address-not-assigned", what, { next: "look at GET /v1/ipam, which lists every grant" });
   }
 
-  /**
-   * The address has an endpoint from here on, and its grant expires no more.
-   * @throws TortieError `address-not-assigned`, `release-mismatch`
-   */
-  async confirm(address: Address, proof: Proof, endpoint: number): Promise<void> {
-    const { files } = this.#parts.hostScope();
-    const amended = await files.amend(
-      address,
-      (grant) => isProved(grant, proof),
-      ({ owner, token, grantedAtMs }) => ({ owner, token, grantedAtMs, endpoint }),
-    );
-    if (amended === undefined) throw await this.#notTheirs(address);
-  }
-
   /** GET /ipam. @throws TortieError `node-cidr-missing` */
-  dump(): Promise<HostScopeDump> {
-    return dumpOf(this.#parts.hostScope(), this.#parts.nowMs());
+  async dump(): Promise<IpamStatus> {
+    return ipamStatusOf(await dumpOf(this.#parts.hostScope()));
   }
 
   /** The ranges of the node as the API shows them. */
-  addressing(): NodeAddressingAnswer {
+  addressing(): NodeAddressing {
     const record = this.#parts.record();
-    const of = (family: Family): NodeAddressingElementAnswer | undefined => {
+    const of = (family: Family) => {
       const found = record === undefined ? undefined : familyOf(record, family);
       if (found === undefined) return undefined;
       const { cidr, source, router } = found;
@@ -147,8 +93,13 @@ export class IpamService {
     const { files } = this.#parts.hostScope();
     this.#assertUnused(address);
     const freed = await files.release([address], (grant) => isProved(grant, proof) && !isReserved(grant.owner));
-    if (freed.length === 0 && (await files.read(address)) !== undefined) throw await this.#notTheirs(address);
-    return freed;
+    if (freed.length > 0) return freed;
+    const holder = (await files.read(address))?.grant;
+    if (holder === undefined) return [];
+    throw new TortieError("owner-conflict", `${formatAddress(address)} is granted to another owner`, {
+      details: `held by ${ownerKey(holder.owner)}`,
+      next: "give the owner of the grant, or its token",
+    });
   }
 
   async #releaseOwner(name: string): Promise<readonly Address[]> {
@@ -166,24 +117,9 @@ export class IpamService {
     });
   }
 
-  async #notTheirs(address: Address): Promise<TortieError> {
-    const holder = (await this.#parts.hostScope().files.read(address))?.grant;
-    if (holder === undefined) return new TortieError("address-not-assigned", `${formatAddress(address)} is not granted`);
-    return new TortieError("release-mismatch", `${formatAddress(address)} is granted to another owner`, {
-      details: `held by ${ownerKey(holder.owner)}`,
-      next: "give the owner of the grant, or its token",
-    });
-  }
-
-  #request(owner: string, expires: boolean): Pick<GrantRequest, "owner" | "lifeMs"> {
-    if (owner === "") throw new TortieError("call-invalid", "an owner is needed: the parameter owner is missing");
-    if (owner.startsWith(RESERVED)) throw new TortieError("call-invalid", `owner ${JSON.stringify(owner)} is the node's own`);
-    return { owner: { kind: "name", name: owner }, ...(expires ? { lifeMs: EXPIRATION_MS } : {}) };
-  }
-
-  #answer(granted: readonly Granted[], expires: boolean): IpamAnswer {
+  #answer(granted: readonly Granted[], expires: boolean): IpamResponse {
     const of = (family: Family) => granted.find(({ address }) => address.family === family);
-    const element = (one: Granted): IpamAddressAnswer => ({
+    const element = (one: Granted) => ({
       ip: formatAddress(one.address),
       token: one.grant.token,
       ...(expires ? { "expiration-uuid": one.grant.token } : {}),
@@ -191,16 +127,21 @@ export class IpamService {
     const [ipv4, ipv6] = [of(4), of(6)];
     return {
       address: {
-        ...(ipv4 === undefined ? {} : { ipv4: formatAddress(ipv4.address) }),
-        ...(ipv4 === undefined || !expires ? {} : { "ipv4-expiration-uuid": ipv4.grant.token }),
-        ...(ipv6 === undefined ? {} : { ipv6: formatAddress(ipv6.address) }),
-        ...(ipv6 === undefined || !expires ? {} : { "ipv6-expiration-uuid": ipv6.grant.token }),
+        ...(ipv4 === undefined ? {} : { ipv4: formatAddress(ipv4.address), "ipv4-expiration-uuid": ipv4.grant.token }),
+        ...(ipv6 === undefined ? {} : { ipv6: formatAddress(ipv6.address), "ipv6-expiration-uuid": ipv6.grant.token }),
       },
       "host-addressing": this.addressing(),
       ...(ipv4 === undefined ? {} : { ipv4: element(ipv4) }),
       ...(ipv6 === undefined ? {} : { ipv6: element(ipv6) }),
     };
   }
+}
+
+/** @throws TortieError `call-invalid` */
+function ownerOf(name: string): NamedOwner {
+  if (name === "") throw new TortieError("call-invalid", "an owner is needed: the parameter owner is missing");
+  if (name.startsWith(RESERVED)) throw new TortieError("call-invalid", `owner ${JSON.stringify(name)} is the node's own`);
+  return { kind: "name", name };
 }
 
 function isProved(grant: Grant, { owner, token }: Proof): boolean {

@@ -55,8 +55,8 @@ export interface NodeCidrParts {
   readonly isHostScopeNode: boolean;
   /** The annotations may be written. */
   readonly annotates: boolean;
-  /** `undefined` outside Kubernetes. */
-  readonly cluster: NodeObjects | undefined;
+  /** Begins to watch the node object; `undefined` outside Kubernetes. */
+  readonly cluster: (() => NodeObjects) | undefined;
   readonly readHost: () => HostFacts;
   readonly controllers: Controllers;
   readonly clock: Clock;
@@ -75,6 +75,7 @@ export class NodeCidr {
   #decided: Readonly<Partial<Record<Family, SourcedRange>>> = {};
   #shadowing: readonly string[] = [];
   #isStarted = false;
+  #cluster: NodeObjects | undefined;
 
   constructor(parts: NodeCidrParts) {
     this.#parts = parts;
@@ -108,8 +109,9 @@ export class NodeCidr {
     if (this.#isStarted) return;
     this.#isStarted = true;
     const { controllers, cluster } = this.#parts;
+    this.#cluster = cluster?.();
     controllers.update(DECIDING, { run: () => this.#decide(), intervalMs: LOOK_AGAIN_MS, errorBaseMs: FIRST_PAUSE_MS, quiet: true });
-    cluster?.onChange(() => controllers.trigger(DECIDING));
+    this.#cluster?.onChange(() => controllers.trigger(DECIDING));
   }
 
   /** Resolves when the ranges have been decided by this process. */
@@ -118,7 +120,8 @@ export class NodeCidr {
   }
 
   async #decide(): Promise<void> {
-    const { options, cluster, log } = this.#parts;
+    const { options, log } = this.#parts;
+    const cluster = this.#cluster;
     const node = cluster?.own();
     if (cluster !== undefined && node === undefined) return this.#waiting.for("node-object", cluster.problem());
     const host = this.#parts.readHost();
@@ -143,7 +146,8 @@ export class NodeCidr {
 
   /** What is automatic was made without asking anybody. */
   async #refuseOverlaps(ranges: Readonly<Partial<Record<Family, SourcedRange>>>): Promise<void> {
-    const { cluster, node } = this.#parts;
+    const { node } = this.#parts;
+    const cluster = this.#cluster;
     const made = Object.values(ranges).filter(({ source }) => source === "automatic");
     if (cluster === undefined || made.length === 0 || isSame(this.#decided, ranges)) return;
     const nodes = await cluster.list();
@@ -217,7 +221,8 @@ export class NodeCidr {
 
   /** Written when they differ, by a controller that repeats a refused request: a role without the right costs a warning (A§1.7). */
   #annotate(): void {
-    const { cluster, controllers, annotates, isHostScopeNode, options } = this.#parts;
+    const { controllers, annotates, isHostScopeNode, options } = this.#parts;
+    const cluster = this.#cluster;
     if (cluster === undefined || !annotates || !isHostScopeNode) return;
     const enabled = options.families.map(({ family }) => family);
     const patch = () => {

@@ -17,11 +17,15 @@ export interface RangeFigures {
 }
 
 export interface GrantRow {
+  readonly family: Family;
   readonly address: string;
+  /** Empty when the file cannot be read. */
   readonly owner: string;
   readonly pod?: string;
   readonly endpoint?: number;
-  readonly ageMs?: number;
+  /** Milliseconds since 1970, as the next. */
+  readonly grantedAtMs?: number;
+  readonly expiresAtMs?: number;
   /** Outside the node's present range: it is released with its owner and never given out again (A§1.8). */
   readonly isForeign: boolean;
 }
@@ -33,9 +37,9 @@ export interface HostScopeDump {
 }
 
 /** @throws TortieError `node-cidr-missing` */
-export async function dumpOf(hostScope: HostScope, nowMs: number): Promise<HostScopeDump> {
+export async function dumpOf(hostScope: HostScope): Promise<HostScopeDump> {
   const { ranges } = hostScope.ranges();
-  const grants = (await hostScope.holdings()).map((holding) => rowOf(holding, ranges, nowMs));
+  const grants = (await hostScope.holdings()).map((holding) => rowOf(holding, ranges));
   const figures: RangeFigures[] = [];
   for (const range of ranges) figures.push(await figuresOf(range, hostScope));
   return { ranges: figures, foreign: grants.filter(({ isForeign }) => isForeign).length, grants };
@@ -63,16 +67,19 @@ function countWithin(taken: { has(offset: number): boolean; readonly count: numb
   return count;
 }
 
-function rowOf({ address, grant }: Holding, ranges: readonly HostRange[], nowMs: number): GrantRow {
+function rowOf({ address, grant }: Holding, ranges: readonly HostRange[]): GrantRow {
+  const { family } = address;
   const isForeign = ranges.every((range) => offsetOf(range, address) === undefined);
-  if (grant === undefined) return { address: formatAddress(address), owner: "", isForeign };
-  const { owner, endpoint, grantedAtMs } = grant;
+  if (grant === undefined) return { family, address: formatAddress(address), owner: "", isForeign };
+  const { owner, endpoint, grantedAtMs, expiresAtMs } = grant;
   return {
+    family,
     address: formatAddress(address),
     owner: ownerKey(owner),
     ...(owner.kind === "attachment" && owner.pod !== undefined ? { pod: owner.pod } : {}),
     ...(endpoint === undefined ? {} : { endpoint }),
-    ageMs: Math.max(0, nowMs - grantedAtMs),
+    grantedAtMs,
+    ...(expiresAtMs === undefined ? {} : { expiresAtMs }),
     isForeign,
   };
 }

@@ -5,10 +5,12 @@
  */
 import { randomUUID } from "node:crypto";
 import { linkSync, readdirSync, renameSync, unlinkSync, writeFileSync } from "node:fs";
-import type { Family } from "../../lib/addresses/address.ts";
+import { type Family, formatAddress, parseAddress } from "../../lib/addresses/address.ts";
 import { systemErrorCode } from "../../lib/system/errno.ts";
 import { makeDirectories, readText } from "../../lib/system/files.ts";
 import { takeNodeLock } from "../node-lock.ts";
+import type { HostScopeFiles } from "./files.ts";
+import { decodeGrant, type Grant } from "./grant.ts";
 
 /** Every method is one step that another process may come between. */
 export interface GrantDirectory {
@@ -72,6 +74,14 @@ export function openGrantDirectory(root: string): GrantDirectory {
     lock: () => takeNodeLock(`${root}/lock`, { limitMs: LOCK_LIMIT_MS, log: SILENT }),
     draftName: () => `${DRAFT}${Date.now()}-${randomUUID()}`,
   };
+}
+
+/** The grant of an address, read at once: for those who cannot wait. @returns `undefined` when nobody has it */
+export function readGrant({ grants }: Pick<HostScopeFiles, "grants">, text: string): Grant | undefined {
+  const address = parseAddress(text);
+  if (address === undefined) return undefined;
+  const found = unlessMissing(() => readText(`${grants}/v${address.family}/${formatAddress(address)}`));
+  return found === undefined ? undefined : decodeGrant(found);
 }
 
 const SILENT = { writeNow: () => undefined };

@@ -106,18 +106,6 @@ export class GrantFiles {
     return freed;
   }
 
-  /** Changes what a grant says; its owner and token stay. @returns the new grant; `undefined` when it is not the one that is meant */
-  async amend(address: Address, isMeant: (grant: Grant) => boolean, change: (grant: Grant) => Grant): Promise<Grant | undefined> {
-    using _lock = await this.#directory.lock();
-    const grant = (await this.read(address))?.grant;
-    if (grant === undefined || !isMeant(grant)) return undefined;
-    const amended = change(grant);
-    const draft = this.#directory.draftName();
-    await this.#directory.write(address.family, draft, encodeGrant(amended));
-    await this.#directory.rename(address.family, draft, formatAddress(address));
-    return amended;
-  }
-
   /** Removes what means nothing any more. */
   async tidy(family: Family): Promise<void> {
     for (const name of (await this.list(family)).stale) await this.#directory.remove(family, name);

@@ -121,13 +121,22 @@ export class HostScope {
     );
   }
 
-  /** Grants whose time is over are released, and files that mean nothing any more removed (A§2.5). @returns the addresses released */
-  async expire(): Promise<readonly Address[]> {
+  /**
+   * Grants whose time is over are released, and files that mean nothing any more removed (A§2.5).
+   * @param isUsed an endpoint has the address: its grant does not expire
+   * @returns the addresses released
+   */
+  async expire(isUsed: (address: Address) => boolean = () => false): Promise<readonly Address[]> {
     const now = this.#parts.nowMs();
-    const expired = await this.releaseAll(({ expiresAtMs }) => expiresAtMs !== undefined && expiresAtMs <= now);
+    const isOver = ({ expiresAtMs }: Grant) => expiresAtMs !== undefined && expiresAtMs <= now;
+    const over = (await this.holdings()).filter(({ address, grant }) => grant !== undefined && isOver(grant) && !isUsed(address));
+    const freed = await this.files.release(
+      over.map(({ address }) => address),
+      isOver,
+    );
     await this.files.tidy(4);
     await this.files.tidy(6);
-    return expired;
+    return freed;
   }
 
   /** What is granted and what is not, of one range. */

@@ -18,10 +18,10 @@ function start(run: string, name: string): Bun.Subprocess<"pipe", "pipe", "inher
 }
 
 describe("A-I05: a long-lived process and 20 others take 220 addresses at once", () => {
-  it.each(["contiguous", "random", "next"] as const)("%s: no address twice", async (strategy) => {
+  it("gives no address twice, although all of them want the first free one", async () => {
     const run = mkdtempSync(join(tmpdir(), "tortie-grants-"));
     try {
-      writeNodeRecordFor(run, { ipv4: "10.62.0.0/24", strategy });
+      writeNodeRecordFor(run, { ipv4: "10.62.0.0/24", strategy: "contiguous" });
       const processes = Array.from({ length: PROCESSES }, (_, index) => start(run, `p${index}`));
       const resident = openHostScope(hostScopeFiles(run));
       for (const { stdin } of processes) stdin.end();

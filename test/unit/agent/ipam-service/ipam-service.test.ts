@@ -1,8 +1,7 @@
 import { IpamService } from "../../../../agent/ipam-service/ipam-service.ts";
-import { IPAM_STATUSES } from "../../../../agent/ipam-service/statuses.ts";
+import { errorAnswer } from "../../../../agent/server/error-answer.ts";
 import type { NodeRecord } from "../../../../ipam-plugin/host-scope/node-record.ts";
-import { formatAddress, parseAddress } from "../../../../lib/addresses/address.ts";
-import { TortieError } from "../../../../lib/errors/errors.ts";
+import { type Address, formatAddress, parseAddress } from "../../../../lib/addresses/address.ts";
 import { prefix } from "../../../support/desired-state.ts";
 import { GrantFileSystem, type HostScopeOptions, hostScopeOf } from "../../../support/grant-directories.ts";
 
@@ -34,7 +33,6 @@ class World {
       hostScope: () => hostScope,
       record: () => record,
       endpointOf: (address) => this.used.get(formatAddress(address)),
-      nowMs: () => this.now,
     });
   }
 
@@ -49,9 +47,7 @@ async function statusOf(call: Promise<unknown>, success = 200): Promise<number> 
     await call;
     return success;
   } catch (error) {
-    const status = Object.entries(IPAM_STATUSES).find(([word]) => error instanceof TortieError && error.word === word)?.[1];
-    if (status === undefined) throw error;
-    return status;
+    return errorAnswer(error).status;
   }
 }
 
@@ -59,54 +55,58 @@ describe("IPAM over the API", () => {
   it("A-P03: gives one address of each family with its token, and none when the second family is full", async () => {
     const world = new World({ cidrs: ["10.60.0.0/30", "fd60::/64"] });
     const ipam = world.start();
-    expect(await ipam.allocate({ owner: "shop/web" })).toEqual({
-      address: { ipv4: "10.60.0.1", ipv6: "fd60::1" },
+    expect(await ipam.grant(undefined, "shop/web", false)).toEqual({
+      address: {
+        ipv4: "10.60.0.1",
+        "ipv4-expiration-uuid": "token-2",
+        ipv6: "fd60::1",
+        "ipv6-expiration-uuid": "token-1",
+      },
       "host-addressing": { ipv4: { enabled: true, ip: "10.60.0.99", "alloc-range": "10.60.0.0/24", source: "spec" } },
       ipv4: { ip: "10.60.0.1", token: "token-2" },
       ipv6: { ip: "fd60::1", token: "token-1" },
     });
-    await ipam.allocate({ owner: "shop/web" });
-    expect(await statusOf(ipam.allocate({ owner: "shop/web" }))).toBe(507);
+    await ipam.grant(undefined, "shop/web", false);
+    expect(await statusOf(ipam.grant(undefined, "shop/web", false))).toBe(507);
     expect(world.granted()).toEqual(["10.60.0.1", "10.60.0.2", "fd60::1", "fd60::2"]);
   });
 
   it("A-P04: answers 501 for a family that the node does not have, and grants nothing", async () => {
     const world = new World({ cidrs: ["10.60.0.0/24"] });
-    expect(await statusOf(world.start().allocate({ owner: "shop/web", family: "ipv6" }))).toBe(501);
+    expect(await statusOf(world.start().grant("ipv6", "shop/web", false))).toBe(501);
     expect(world.granted()).toEqual([]);
   });
 
   it("A-P05: gives the address that is asked for, or says why not", async () => {
     const ipam = new World({ excluded: ["10.60.0.7/32"] }).start();
-    const ask = (text: string) => statusOf(ipam.allocateAddress(text, { owner: "shop/web" }));
+    const ask = (text: string) => statusOf(ipam.grantAddress(text, "shop/web"));
     expect(await ask("10.60.0.5")).toBe(200);
     expect(await ask("10.60.0.5")).toBe(409);
     expect(await ask("10.61.0.5")).toBe(400);
     expect(await ask("10.60.0.0")).toBe(400);
     expect(await ask("10.60.0.7")).toBe(409);
     expect(await ask("ten")).toBe(400);
-    await expect(ipam.allocateAddress("10.60.0.5", { owner: "other" })).rejects.toMatchObject({ details: "held by shop/web" });
+    await expect(ipam.grantAddress("10.60.0.5", "other")).rejects.toMatchObject({ details: "held by shop/web" });
   });
 
   it("A-P06: releases for the owner or by the token, once", async () => {
     const ipam = new World().start();
-    await ipam.allocateAddress("10.60.0.5", { owner: "X" });
+    await ipam.grantAddress("10.60.0.5", "X");
     expect(await statusOf(ipam.release("10.60.0.5", { owner: "Y" }))).toBe(409);
     expect(await statusOf(ipam.release("10.60.0.5", {}))).toBe(409);
     expect(await statusOf(ipam.release("10.60.0.5", { owner: "X" }))).toBe(200);
     expect(await statusOf(ipam.release("10.60.0.5", { owner: "X" }))).toBe(404);
-    expect(await ipam.release("10.60.0.5", { owner: "X" }, { isIdempotent: true })).toEqual([]);
 
-    const { ipv4 } = await ipam.allocateAddress("10.60.0.6", { owner: "X" });
+    const { ipv4 } = await ipam.grantAddress("10.60.0.6", "X");
     expect(await statusOf(ipam.release("10.60.0.6", { token: "wrong" }))).toBe(409);
-    expect(await ipam.release("10.60.0.6", { token: ipv4?.token ?? "" })).toEqual(["10.60.0.6"]);
+    expect(await statusOf(ipam.release("10.60.0.6", { token: ipv4?.token ?? "" }))).toBe(200);
   });
 
   it("A-P06: releases every address of an owner that is named instead of an address", async () => {
     const world = new World();
     const ipam = world.start();
-    for (const owner of ["X", "X", "Y"]) await ipam.allocate({ owner, family: "ipv4" });
-    expect(await ipam.release("X", {})).toEqual(["10.60.0.1", "10.60.0.2"]);
+    for (const owner of ["X", "X", "Y"]) await ipam.grant("ipv4", owner, false);
+    await ipam.release("X", {});
     expect(await statusOf(ipam.release("nobody", {}))).toBe(404);
     expect(world.granted()).toEqual(["10.60.0.3"]);
   });
@@ -114,7 +114,7 @@ describe("IPAM over the API", () => {
   it("keeps an address that an endpoint uses, whoever asks", async () => {
     const world = new World();
     const ipam = world.start();
-    await ipam.allocateAddress("10.60.0.5", { owner: "X" });
+    await ipam.grantAddress("10.60.0.5", "X");
     world.used.set("10.60.0.5", 7);
     await expect(ipam.release("10.60.0.5", { owner: "X" })).rejects.toMatchObject({ message: expect.stringContaining("endpoint 7") });
     expect(await statusOf(ipam.release("X", {}))).toBe(409);
@@ -124,29 +124,51 @@ describe("IPAM over the API", () => {
     const world = new World();
     const ipam = world.start();
     await hostScopeOf({ directory: world.files.connect() }).grant({ owner: { kind: "name", name: "node/router" } });
-    expect(await statusOf(ipam.allocate({ owner: "node/router" }))).toBe(400);
-    expect(await statusOf(ipam.allocate({ owner: "" }))).toBe(400);
+    expect(await statusOf(ipam.grant(undefined, "node/router", false))).toBe(400);
+    expect(await statusOf(ipam.grant(undefined, "", false))).toBe(400);
     expect(await statusOf(ipam.release("10.60.0.1", { owner: "node/router" }))).toBe(409);
     expect(await statusOf(ipam.release("node/router", {}))).toBe(404);
     expect(world.granted()).toEqual(["10.60.0.1"]);
   });
 
-  it("A-P07: keeps a grant that expires over a restart, releases it after ten minutes, and not when it was confirmed", async () => {
+  it("A-P07: keeps a grant that expires over a restart, releases it after ten minutes, and not when an endpoint has it", async () => {
     const world = new World({ cidrs: ["10.60.0.0/24"] });
-    const first = await world.start().allocate({ owner: "shop/web", expires: true });
-    const second = await world.start().allocate({ owner: "shop/api", expires: true });
-    expect(first.address).toEqual({ ipv4: "10.60.0.1", "ipv4-expiration-uuid": first.ipv4?.token });
-    const address = parseAddress("10.60.0.2") ?? { family: 4 as const, value: 0n };
-    await expect(world.start().confirm(address, { token: "wrong" }, 12)).rejects.toMatchObject({ word: "release-mismatch" });
-    await world.start().confirm(address, { token: second.ipv4?.token ?? "" }, 12);
+    const first = await world.start().grant(undefined, "shop/web", true);
+    await world.start().grant(undefined, "shop/api", true);
+    await world.start().grant(undefined, "shop/db", false);
+    expect(first.ipv4).toMatchObject({ ip: "10.60.0.1", "expiration-uuid": first.ipv4?.token });
+    const isUsed = (address: Address) => formatAddress(address) === "10.60.0.2";
 
     const restarted = hostScopeOf({ directory: world.files.connect(), nowMs: () => world.now });
     world.now += 599_000;
-    expect(await restarted.expire()).toEqual([]);
+    expect(await restarted.expire(isUsed)).toEqual([]);
     world.now += 1_000;
-    expect((await restarted.expire()).map(formatAddress)).toEqual(["10.60.0.1"]);
-    expect((await world.start().dump()).grants).toEqual([
-      { address: "10.60.0.2", owner: "shop/api", endpoint: 12, ageMs: 600_000, isForeign: false },
+    expect((await restarted.expire(isUsed)).map(formatAddress)).toEqual(["10.60.0.1"]);
+    const { status, allocations, ranges } = await world.start().dump();
+    expect({ status, allocations }).toEqual({
+      status: "IPv4: 2/254 allocated from 10.60.0.0/24",
+      allocations: { "10.60.0.2": "shop/api", "10.60.0.3": "shop/db" },
+    });
+    expect(ranges).toEqual([
+      {
+        family: "ipv4",
+        cidr: "10.60.0.0/24",
+        size: 254,
+        used: 2,
+        free: 252,
+        cooling: 1,
+        excluded: 0,
+        foreign: 0,
+        grants: [
+          {
+            address: "10.60.0.2",
+            owner: "shop/api",
+            "granted-at": "2026-08-22T13:33:20.000Z",
+            "expires-at": "2026-08-22T13:43:20.000Z",
+          },
+          { address: "10.60.0.3", owner: "shop/db", "granted-at": "2026-08-22T13:33:20.000Z" },
+        ],
+      },
     ]);
   });
 });

@@ -94,7 +94,7 @@ class World implements AsyncDisposable {
       cooldownMs: 0,
       isHostScopeNode: true,
       annotates: true,
-      cluster: this.cluster,
+      cluster: () => this.cluster,
       readHost: () => this.host,
       controllers: this.#controllers,
       clock: this.clock,

@@ -1,0 +1,106 @@
+/** Host scope in the agent: who finds out about the node's ranges, and what gives their addresses (A§1, A§4). */
+import { readHostFacts } from "../dataplane/linux/host-facts.ts";
+import { hostScopeFiles } from "../ipam-plugin/host-scope/files.ts";
+import { ownerKey } from "../ipam-plugin/host-scope/grant.ts";
+import { readGrant } from "../ipam-plugin/host-scope/grant-directory.ts";
+import { type Address, parseAddress } from "../lib/addresses/address.ts";
+import type { NodeParts } from "../main-plugin/node.ts";
+import { SYSTEM_CLOCK } from "./clock/clock.ts";
+import type { AgentCluster } from "./compose-cluster.ts";
+import type { Controllers } from "./controllers/controllers.ts";
+import { IpamService } from "./ipam-service/ipam-service.ts";
+import { nodeObjects } from "./node-cidr/cluster.ts";
+import { NodeCidr } from "./node-cidr/node-cidr.ts";
+import { nodeCidrOptions } from "./node-cidr/options.ts";
+import type { AgentLog } from "./process/agent-log.ts";
+import { type AgentOptions, SECOND_MS } from "./process/option-table.ts";
+
+export interface HostScopeInput {
+  readonly options: AgentOptions;
+  readonly node: string;
+  readonly bootId: string;
+  readonly runDirectory: string;
+  readonly cluster: AgentCluster | undefined;
+  readonly controllers: Controllers;
+  /** The endpoint that has an address. */
+  readonly endpointOf: (address: Address) => number | undefined;
+  readonly log: AgentLog;
+}
+
+export interface HostScopeOfAgent {
+  readonly nodeCidr: NodeCidr;
+  /** For the nodes that the flows of the main plugin get. */
+  readonly parts: Required<Pick<NodeParts, "hostScope" | "knownRanges">>;
+  /** For the API; `undefined` where the node's addresses come from blocks. */
+  readonly ipam: IpamService | undefined;
+  /** Who holds an address of the range, and the proof of it. */
+  ownerOf(address: string): { readonly owner: string; readonly token: string } | undefined;
+  /** Gives an address back, if it still has this token. */
+  release(address: string, token: string): Promise<void>;
+  /** Begins to find out about the ranges where the node's mode, or an earlier start, says that they are needed. */
+  start(): void;
+}
+
+const EXPIRY = "ipam-expiry";
+const EXPIRY_INTERVAL_MS = 30_000;
+
+/** @throws TortieError `option-invalid` */
+export function hostScopeOfAgent(input: HostScopeInput): HostScopeOfAgent {
+  const { options, node, bootId, cluster, controllers, log } = input;
+  const files = hostScopeFiles(input.runDirectory);
+  const isHostScopeNode = options.ipam === "host-scope";
+  // The watch begins with the first use: a node whose addresses come from blocks has none of it.
+  const nodeCidr = new NodeCidr({
+    options: nodeCidrOptions(options),
+    node,
+    bootId,
+    files,
+    strategy: options["ipam-strategy"],
+    cooldownMs: options["ipam-cooldown"] * SECOND_MS,
+    isHostScopeNode,
+    annotates: options["annotate-k8s-node"],
+    cluster: cluster === undefined ? undefined : () => nodeObjects(cluster.connection, cluster.informers, node),
+    readHost: readHostFacts,
+    controllers,
+    clock: SYSTEM_CLOCK,
+    log,
+  });
+  const ipam = new IpamService({ hostScope: () => nodeCidr.hostScope, record: () => nodeCidr.record, endpointOf: input.endpointOf });
+  const start = () => {
+    nodeCidr.start();
+    controllers.update(EXPIRY, {
+      async run() {
+        await nodeCidr.hostScope.expire((address) => input.endpointOf(address) !== undefined);
+      },
+      intervalMs: EXPIRY_INTERVAL_MS,
+      quiet: true,
+    });
+  };
+  let isStarted = false;
+  const startOnce = () => {
+    if (!isStarted) start();
+    isStarted = true;
+  };
+  return {
+    nodeCidr,
+    ipam: isHostScopeNode ? ipam : undefined,
+    ownerOf(text) {
+      const grant = readGrant(files, text);
+      return grant === undefined ? undefined : { owner: ownerKey(grant.owner), token: grant.token };
+    },
+    async release(text, token) {
+      const address = parseAddress(text);
+      if (address !== undefined) await nodeCidr.hostScope.files.release([address], (grant) => grant.token === token);
+    },
+    parts: {
+      hostScope() {
+        startOnce();
+        return nodeCidr.hostScope;
+      },
+      knownRanges: () => nodeCidr.hostScope.knownRanges(),
+    },
+    start() {
+      if (isHostScopeNode || nodeCidr.hasRecord) startOnce();
+    },
+  };
+}
