@@ -1,0 +1,143 @@
+/** Host scope in a real agent, and beside it (A§1, A§4, A§11.6). */
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { Agent, type AgentOptions } from "../../support/agent.ts";
+import { localConf } from "../../support/conf.ts";
+import { Node } from "../../support/node.ts";
+
+jest.setTimeout(240_000);
+
+const RANGE = ["--ipam", "host-scope", "--ipv4-range", "10.62.0.0/24", "--enable-ipv6", "false"];
+
+function start(node: Node, args: readonly string[] = RANGE, options: AgentOptions = {}): Promise<Agent> {
+  return Agent.start(node, { args: ["--ipam-strategy", "contiguous", ...args], ...options });
+}
+
+function confFor(node: Node, agent: Pick<Agent, "netconf">): Record<string, unknown> {
+  return localConf(node, { ipam: { type: "tortie-host-scope" }, cniVersion: "1.1.0", ...agent.netconf });
+}
+
+function record(agent: Agent): {
+  readonly ipv4?: { readonly cidr: string; readonly source: string };
+  readonly exclusions: readonly unknown[];
+} {
+  return JSON.parse(readFileSync(join(agent.runDir, "state/node.json"), "utf8"));
+}
+
+function granted(agent: Agent): string[] {
+  return readdirSync(join(agent.runDir, "state/ipam/v4"))
+    .filter((name) => /^[0-9.]+$/.test(name))
+    .sort();
+}
+
+async function hasRecord(agent: Agent, isRight: (found: ReturnType<typeof record>) => boolean): Promise<void> {
+  await agent.until("node.json", () => {
+    try {
+      return isRight(record(agent));
+    } catch {
+      return false;
+    }
+  });
+}
+
+/** A link of the host's own, which is up. */
+async function addEth1(node: Node, address: string): Promise<void> {
+  await node.ip("link", "add", "eth1", "type", "veth", "peer", "name", "wire");
+  await node.ip("addr", "add", address, "dev", "eth1");
+  for (const link of ["wire", "eth1"]) await node.ip("link", "set", link, "up");
+}
+
+describe("an agent with ranges of its own", () => {
+  it("A-A01: gives a pod an address, keeps it over a restart, and releases it", async () => {
+    await using node = await Node.create();
+    await using agent = await start(node);
+    await hasRecord(agent, ({ ipv4 }) => ipv4?.cidr === "10.62.0.0/24" && ipv4.source === "flag");
+    const conf = confFor(node, agent);
+    const pod = await node.addPod();
+    const added = await node.cni("ADD", { pod, conf });
+    expect(added).toMatchObject({ exit: 0, json: { ips: [{ address: "10.62.0.3/32", interface: 1 }] } });
+    expect(granted(agent)).toEqual(["10.62.0.1", "10.62.0.2", "10.62.0.3"]);
+    await agent.restart();
+    expect(await node.cni("ADD", { pod: await node.addPod(), containerId: "second", conf })).toMatchObject({
+      json: { ips: [{ address: "10.62.0.4/32" }] },
+    });
+    expect(await node.cni("CHECK", { pod, conf: { ...conf, prevResult: added.json } })).toMatchObject({ exit: 0 });
+    expect(await node.cni("DEL", { pod, conf })).toMatchObject({ exit: 0, stdout: "" });
+    expect(granted(agent)).toEqual(["10.62.0.1", "10.62.0.2", "10.62.0.4"]);
+  });
+
+  it("A-C07: leaves its ranges to plugins that work without it", async () => {
+    await using node = await Node.create({ binds: { "/run/tortie": "run" } });
+    await using agent = await start(node);
+    await hasRecord(agent, ({ ipv4 }) => ipv4 !== undefined);
+    await agent.kill();
+    const conf = { ...confFor(node, agent), agent: "off" };
+    const pod = await node.addPod();
+    expect(await node.cni("ADD", { pod, conf })).toMatchObject({ exit: 0, json: { ips: [{ address: "10.62.0.3/32" }] } });
+    await agent.restart();
+    const second = await node.addPod();
+    expect(await node.cni("ADD", { pod: second, containerId: "second", conf: confFor(node, agent) })).toMatchObject({
+      exit: 0,
+      json: { ips: [{ address: "10.62.0.4/32" }] },
+    });
+    expect(await node.cni("DEL", { pod, conf })).toMatchObject({ exit: 0 });
+    expect(granted(agent)).toEqual(["10.62.0.1", "10.62.0.2", "10.62.0.4"]);
+  });
+
+  it("A-I05: shares its range with plugins that work beside it: no address twice", async () => {
+    await using node = await Node.create({ binds: { "/run/tortie": "run" } });
+    await using agent = await start(node);
+    await hasRecord(agent, ({ ipv4 }) => ipv4 !== undefined);
+    const pods = await Promise.all(Array.from({ length: 16 }, () => node.addPod()));
+    const runs = await Promise.all(
+      pods.map((pod, index) =>
+        node.cni("ADD", { pod, containerId: `c${index}`, conf: { ...confFor(node, agent), agent: index % 2 === 0 ? "require" : "off" } }),
+      ),
+    );
+    for (const run of runs) expect(run).toMatchObject({ exit: 0 });
+    const routes = (await node.ip("-j", "route", "show")).map(({ dst }) => String(dst));
+    expect(new Set(routes).size).toBe(16);
+    expect(granted(agent)).toHaveLength(18);
+  });
+
+  it("A-I04: excludes half of its range while the host routes it elsewhere; a wider route excludes nothing, and is reported", async () => {
+    await using node = await Node.create();
+    await addEth1(node, "192.0.2.1/24");
+    await node.ip("route", "add", "10.62.0.0/25", "via", "192.0.2.2");
+    await node.ip("route", "add", "10.0.0.0/8", "via", "192.0.2.2");
+    await using agent = await start(node);
+    await hasRecord(agent, ({ exclusions }) => exclusions.length > 0);
+    expect(record(agent).exclusions).toEqual([{ cidr: "10.62.0.0/25", reason: "route 10.62.0.0/25 dev eth1" }]);
+    expect(agent.log).toContain("range-shadowed: route 10.0.0.0/8 dev eth1 is wider than the range 10.62.0.0/24");
+    const added = await node.cni("ADD", { pod: await node.addPod(), conf: confFor(node, agent) });
+    expect(added).toMatchObject({ json: { ips: [{ address: "10.62.0.130/32" }] } });
+  });
+
+  it("makes a range of the host's address where there is no cluster", async () => {
+    await using node = await Node.create();
+    await addEth1(node, "192.0.2.77/24");
+    await using agent = await start(node, ["--ipam", "host-scope"]);
+    await hasRecord(agent, ({ ipv4 }) => ipv4 !== undefined);
+    expect(record(agent)).toMatchObject({
+      ipv4: { cidr: "10.77.0.0/16", source: "automatic" },
+      ipv6: { cidr: "f00d::a4d:0:0:0/96", source: "automatic" },
+    });
+  });
+
+  it("A-C05: does not start with a range that is none, and names it", async () => {
+    await using node = await Node.create();
+    for (const bad of ["10.0.0.0/33", "atuo"]) {
+      await using agent = await start(node, ["--ipv4-range", bad], { until: "none", runDir: `run-${bad.length}` });
+      expect(await agent.ended).toBe(1);
+      expect(agent.log).toContain(JSON.stringify(bad));
+    }
+  });
+
+  it("leaves no range behind where addresses come from blocks", async () => {
+    await using node = await Node.create();
+    await using agent = await Agent.start(node);
+    const conf = localConf(node, agent.netconf);
+    expect(await node.cni("ADD", { pod: await node.addPod(), conf })).toMatchObject({ exit: 0 });
+    expect(readdirSync(join(agent.runDir, "state"))).not.toContain("node.json");
+  });
+});
