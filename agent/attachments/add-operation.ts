@@ -7,7 +7,7 @@ import { parseResult } from "../../lib/cni/result.ts";
 import { ABSENT_VERSION_OF_MAIN_RESULT } from "../../lib/cni/version.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
 import { parseJson } from "../../lib/json/parse.ts";
-import { type NetworkCall, resolveAddCall } from "../../main-plugin/call.ts";
+import { type NetworkCall, resolveAddCall, resolveAttachmentCall } from "../../main-plugin/call.ts";
 import { narrowAddress } from "../../main-plugin/ipam-source.ts";
 import { desiredStateOf, planAttachment } from "../../main-plugin/plan.ts";
 import type { HeldAddresses } from "../../main-plugin/residence.ts";
@@ -77,8 +77,19 @@ function newAttachment({ attachment, digest, configDigest, body, call }: ServedC
     netns: sandbox.recorded,
     podInterface: attachment.ifname,
     linkForm: "routed" as const,
+    ...podOf(call),
     request: { digest, cniVersion: cniVersion ?? "", configDigest, call: callText(body) },
   };
+}
+
+/** Arguments that are not valid fail the flow, with its own words. */
+function podOf(call: NetworkCall): Pick<EndpointRecord, "pod"> {
+  try {
+    const { namespace, pod } = resolveAttachmentCall(call).identity;
+    return pod === "" ? {} : { pod: `${namespace}/${pod}` };
+  } catch {
+    return {};
+  }
 }
 
 /** What a committed record says that the attachment holds; `undefined` when it does not say it. */

@@ -268,7 +268,8 @@ function judgeOf(document: OpenApi) {
     if (response === undefined) return `status ${status} is not described: ${answer.text}`;
     const schema = Object.values(response.content ?? {})[0]?.schema;
     const isText = answer.headers.get("content-type")?.startsWith("text/plain") === true;
-    const value = answer.text === "" ? (template.startsWith("/cni/") ? "" : null) : isText ? answer.text : answer.json;
+    const empty = template.startsWith("/cni/") || isText ? "" : null;
+    const value = answer.text === "" ? empty : isText ? answer.text : answer.json;
     if (schema === undefined) return value === null || value === "" ? "fits" : `an answer without a schema: ${answer.text}`;
     const ofAnswer = problemsOf(schema, value);
     return ofAnswer === "" ? "fits" : `answer ${status} ${answer.text.slice(0, 300)}: ${ofAnswer}`;
