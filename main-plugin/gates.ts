@@ -33,10 +33,12 @@ export async function readyForPods(call: NetworkCall, node: Node): Promise<void>
 }
 
 /** For pods whose policy is Felix's. It being late is no failure. */
-export async function policyReady({ config, log }: NetworkCall, endpoint: WorkloadEndpoint): Promise<void> {
+export async function policyReady({ config, log, signal, residence }: NetworkCall, endpoint: WorkloadEndpoint): Promise<void> {
   if (config.policySetupTimeoutSeconds <= 0 || endpoint.orchestrator !== "k8s") return;
   const timeoutMs = config.policySetupTimeoutSeconds * 1_000;
-  const warning = await awaitPolicy({ endpoint, directory: config.endpointStatusDir, timeoutMs });
+  // In a process that lives on, the attachment's next operation waits behind this one.
+  const isGivenUp = () => residence !== undefined && signal.aborted;
+  const warning = await awaitPolicy({ endpoint, directory: config.endpointStatusDir, timeoutMs, isGivenUp });
   if (warning !== undefined) log.error(warning);
 }
 
@@ -191,6 +193,8 @@ export interface PolicyWait {
   readonly timeoutMs: number;
   /** For tests; 500 when absent. */
   readonly lookEveryMs?: number;
+  /** Whether nobody wants to know any more; asked at each look. */
+  readonly isGivenUp?: () => boolean;
 }
 
 /**
@@ -202,6 +206,7 @@ export async function awaitPolicy({
   directory,
   timeoutMs,
   lookEveryMs = LOOK_EVERY_MS,
+  isGivenUp = () => false,
 }: PolicyWait): Promise<string | undefined> {
   const file = endpointStatusFile(endpoint);
   if (file === undefined) return `policy of ${endpoint.namespace}/${endpoint.name} cannot be waited for: that is no endpoint's name`;
@@ -212,7 +217,7 @@ export async function awaitPolicy({
     for (;;) {
       // The watch comes before the look: what appears between the two is seen by one of them.
       events.watch();
-      if (existsSync(path)) return undefined;
+      if (existsSync(path) || isGivenUp()) return undefined;
       const rest = end - performance.now();
       if (rest <= 0)
         return `policy of ${endpoint.namespace}/${endpoint.name} is not in place after ${timeoutMs / 1_000} s: no file ${path}`;

@@ -70,7 +70,7 @@ async function settledRecord(served: ServedCall, records: AttachmentRecords): Pr
   return undefined;
 }
 
-function newAttachment({ attachment, digest, configDigest, body, call }: ServedCall, sandbox: Sandbox) {
+function newAttachment({ attachment, digest, configDigest, body, call, traceparent }: ServedCall, sandbox: Sandbox) {
   const { cniVersion } = call.request;
   return {
     attachment,
@@ -78,6 +78,7 @@ function newAttachment({ attachment, digest, configDigest, body, call }: ServedC
     podInterface: attachment.ifname,
     linkForm: "routed" as const,
     ...podOf(call),
+    ...(traceparent === undefined ? {} : { traceparent }),
     request: { digest, cniVersion: cniVersion ?? "", configDigest, call: callText(body) },
   };
 }

@@ -5,13 +5,13 @@
 import { TortieError } from "../../lib/errors/errors.ts";
 import { serve } from "../../main-plugin/serve.ts";
 import { type Attachment, attachmentKey, type EndpointRecord } from "../endpoints/record/endpoint-record.ts";
-import { type CniVerb, ENDPOINT_HEADER } from "../forward/protocol.ts";
+import { type CniVerb, ENDPOINT_HEADER, WARNINGS_HEADER } from "../forward/protocol.ts";
 import type { Nodes } from "../node/nodes.ts";
 import { attachmentKey as lockKey } from "../run-directory/attachment-key.ts";
 import type { AttachmentLocks } from "../run-directory/attachment-locks.ts";
 import { addAttachment, type Outcome } from "./add-operation.ts";
 import { type Answer, answerOf, errorAnswer } from "./answer.ts";
-import { prepareCall, type ServedCall } from "./call.ts";
+import { assertDelegateIsHere, prepareCall, type ServedCall } from "./call.ts";
 import { decodeCallBody, environmentOf, parseCallBody, requestOf } from "./call-body.ts";
 import { removeAttachment } from "./del-operation.ts";
 import { collectAttachments } from "./gc-operation.ts";
@@ -24,6 +24,8 @@ export interface CallContext {
   readonly peer: { readonly pid: number };
   /** Aborts when the caller wants no answer any more: its connection ended, or its time is over (A§2.8). */
   readonly signal: AbortSignal;
+  /** W3C trace context of the caller. */
+  readonly traceparent?: string;
 }
 
 export interface AttachmentParts {
@@ -53,10 +55,11 @@ export class AttachmentService {
   async serve(verb: CniVerb, body: unknown, context: CallContext): Promise<Answer> {
     let served: ServedCall | undefined;
     try {
-      const call = prepareCall(verb, decodeCallBody(body), this.#parts.nodes);
+      const call = prepareCall(verb, decodeCallBody(body), this.#parts.nodes, context.traceparent);
       served = call;
       const { printed, endpointId } = await this.#logged(verb, call, () => this.#route(verb, call, context));
-      return answerOf(printed, endpointId === undefined ? {} : { [ENDPOINT_HEADER]: String(endpointId) });
+      const endpoint = endpointId === undefined ? {} : { [ENDPOINT_HEADER]: String(endpointId) };
+      return answerOf(printed, { ...endpoint, [WARNINGS_HEADER]: String(call.warnings()) });
     } catch (error) {
       return errorAnswer(error, served?.secrets);
     }
@@ -106,6 +109,7 @@ export class AttachmentService {
 
   async #route(verb: CniVerb, served: ServedCall, { peer, signal: caller }: CallContext): Promise<Outcome> {
     const { attachment, call, node, body } = served;
+    assertDelegateIsHere(served);
     switch (verb) {
       case "add":
         await this.#parts.queuedDelete?.(attachment);

@@ -1,9 +1,11 @@
 /** One call, decoded: what is asked for, on which node, and its log. The same steps as an executable's (cmd/plugin.ts). */
 import type { CniRequest } from "../../lib/cni/protocol.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
+import { TortieError } from "../../lib/errors/errors.ts";
 import { createLogger, type Logger } from "../../lib/log/logger.ts";
 import { Secrets } from "../../lib/log/secrets.ts";
 import { type NetworkCall, resolveNetworkCall } from "../../main-plugin/call.ts";
+import { findIpam } from "../../main-plugin/ipam-source.ts";
 import type { Node } from "../../main-plugin/node.ts";
 import type { Attachment } from "../endpoints/record/endpoint-record.ts";
 import type { CniVerb } from "../forward/protocol.ts";
@@ -19,15 +21,19 @@ export interface ServedCall {
   readonly node: Node;
   readonly log: Logger;
   readonly secrets: Secrets;
+  /** W3C trace context of the caller. */
+  readonly traceparent?: string;
+  /** How many warnings and errors the log has of this call. */
+  readonly warnings: () => number;
 }
 
 /** @throws TortieError what an executable says of the same environment and standard input */
-export function prepareCall(verb: CniVerb, body: CallBody, nodes: Nodes): ServedCall {
+export function prepareCall(verb: CniVerb, body: CallBody, nodes: Nodes, traceparent?: string): ServedCall {
   const env = environmentOf(verb, body);
   const request = requestOf(env, body);
   const config = decodeNetworkConfig(request.netconf);
   const secrets = new Secrets(config.policy.k8sAuthToken);
-  const log = createLogger(config.log, request, { secrets });
+  const { log, warnings } = counting(createLogger(config.log, request, { secrets }));
   return {
     body,
     digest: digestOf(body),
@@ -37,7 +43,31 @@ export function prepareCall(verb: CniVerb, body: CallBody, nodes: Nodes): Served
     node: nodes.of(config, env),
     log,
     secrets,
+    warnings,
+    ...(traceparent === undefined ? {} : { traceparent }),
   };
+}
+
+/**
+ * The agent runs an IPAM plugin that is another program only where it sees it (A§11.3).
+ * @throws TortieError `delegate-elsewhere`: the caller, who sees more or knows better words, serves the call itself
+ */
+export function assertDelegateIsHere({ call }: ServedCall): void {
+  try {
+    findIpam(call.request, call.config);
+  } catch (error) {
+    if (!(error instanceof TortieError) || error.word !== "delegate-not-found") throw error;
+    throw new TortieError("delegate-elsewhere", error.message, { cause: error });
+  }
+}
+
+function counting(log: Logger): { readonly log: Logger; readonly warnings: () => number } {
+  let count = 0;
+  const error: Logger["error"] = (message, fields) => {
+    count++;
+    log.error(message, fields);
+  };
+  return { log: { ...log, error }, warnings: () => count };
 }
 
 function attachmentOf({ network, containerId, interfaceName }: CniRequest): Attachment {

@@ -53,23 +53,32 @@ async function linkIndex(node: Node, pod: Pod, name = "eth0"): Promise<unknown> 
   return link?.ifindex;
 }
 
-/** The agent's ADD waits for the node's lock, with nothing but its record made. */
-async function waitingAdd(stage: Scene, options: CallOptions) {
-  const holder = await holdLock(String(stage.conf.ipam_lock_file), 300);
-  stage.defer(() => holder.kill("SIGKILL"));
+/** An ADD whose caller may hang up. */
+function startAdd({ agent, conf }: Scene, options: CallOptions) {
   const going = new AbortController();
-  const { agent } = stage;
   const answer = fetch("http://agent/v1/cni/add", {
     unix: agent.socket,
     method: "POST",
     headers: { "content-type": "application/json", ...options.headers },
-    body: JSON.stringify(callBody(stage.conf, options)),
+    body: JSON.stringify(callBody(conf, options)),
     signal: going.signal,
     keepalive: false,
   }).then(async (response) => ({ status: response.status, text: await response.text() }));
   answer.catch(() => undefined);
-  await agent.until("the ADD to take addresses", () => recordsOf(agent).some(({ phase }) => phase === "adding:addresses"));
-  return { answer, hangUp: () => going.abort(), release: () => holder.kill("SIGKILL") };
+  return { answer, hangUp: () => going.abort() };
+}
+
+async function untilPhase({ agent }: Scene, wanted: string): Promise<void> {
+  await agent.until(`phase ${wanted}`, () => recordsOf(agent).some(({ phase }) => phase === wanted));
+}
+
+/** The agent's ADD waits for the node's lock, with nothing but its record made. */
+async function waitingAdd(stage: Scene, options: CallOptions) {
+  const holder = await holdLock(String(stage.conf.ipam_lock_file), 300);
+  stage.defer(() => holder.kill("SIGKILL"));
+  const started = startAdd(stage, options);
+  await untilPhase(stage, "adding:addresses");
+  return { ...started, release: () => holder.kill("SIGKILL") };
 }
 
 describe("An attachment in the agent", () => {
@@ -234,6 +243,46 @@ describe("The caller of an ADD", () => {
     await stage.agent.until("the ADD to be taken back", () => recordsOf(stage.agent).length === 0);
     adding.release();
 
+    await expectClean(stage);
+  });
+
+  it("that goes away after the commit leaves the attachment as it is, and nobody waits for its policy", async () => {
+    await using stage = await scene({ policy_setup_timeout_seconds: 3600, endpoint_status_dir: "/nowhere" });
+    const call = { pod: await stage.node.addPod(), args: podArgs("web") };
+    const adding = startAdd(stage, call);
+    await untilPhase(stage, "ready");
+
+    adding.hangUp();
+    const repeated = startAdd(stage, call);
+
+    expect(await repeated.answer).toMatchObject({ status: 200 });
+    expect((await readStore(stage.node)).allocated).toHaveLength(2);
+    await del(stage, call);
+    await expectClean(stage);
+  });
+
+  it("A-A09: waits for its policy, and a DEL ends the wait", async () => {
+    await using stage = await scene({ policy_setup_timeout_seconds: 3600, endpoint_status_dir: "/nowhere" });
+    const call = { pod: await stage.node.addPod(), args: podArgs("web") };
+    const adding = startAdd(stage, call);
+    await untilPhase(stage, "ready");
+
+    await del(stage, call);
+
+    // It was there before the DEL came.
+    expect(await adding.answer).toMatchObject({ status: 200 });
+    await expectClean(stage);
+  });
+
+  it("whose IPAM plugin the agent does not see serves the call itself", async () => {
+    await using stage = await scene({ ipam: { type: "of-another-mount-namespace" } });
+    const pod = await stage.node.addPod();
+
+    const refused = await callAgent(stage.agent, "add", stage.conf, { pod });
+    const printed = await stage.node.cni("ADD", { pod, conf: { ...stage.conf, agent: "auto", agent_socket: stage.agent.socket } });
+
+    expect(refused).toMatchObject({ status: 421, text: expect.stringContaining("delegate-elsewhere") });
+    expect(printed).toMatchObject({ exit: 1, stdout: expect.stringContaining("delegate-not-found") });
     await expectClean(stage);
   });
 
