@@ -8,6 +8,7 @@ import type { NodeParts } from "../main-plugin/node.ts";
 import { SYSTEM_CLOCK } from "./clock/clock.ts";
 import type { AgentCluster } from "./compose-cluster.ts";
 import type { Controllers } from "./controllers/controllers.ts";
+import type { Check, CheckResult } from "./health/health.ts";
 import { IpamService } from "./ipam-service/ipam-service.ts";
 import { nodeObjects } from "./node-cidr/cluster.ts";
 import { NodeCidr } from "./node-cidr/node-cidr.ts";
@@ -25,10 +26,14 @@ export interface HostScopeInput {
   /** The endpoint that has an address. */
   readonly endpointOf: (address: Address) => number | undefined;
   readonly log: AgentLog;
+  /** Ends the process: `--node-wait-fatal`. */
+  readonly giveUp: (message: string) => void;
 }
 
 export interface HostScopeOfAgent {
   readonly nodeCidr: NodeCidr;
+  /** Whether there is a range to give addresses of (A§8.3). */
+  readonly check: Check;
   /** For the nodes that the flows of the main plugin get. */
   readonly parts: Required<Pick<NodeParts, "hostScope" | "knownRanges">>;
   /** For the API; `undefined` where the node's addresses come from blocks. */
@@ -64,6 +69,7 @@ export function hostScopeOfAgent(input: HostScopeInput): HostScopeOfAgent {
     controllers,
     clock: SYSTEM_CLOCK,
     log,
+    ...(options["node-wait-fatal"] ? { giveUp: { afterMs: options["node-wait"] * SECOND_MS, end: input.giveUp } } : {}),
   });
   const ipam = new IpamService({ hostScope: () => nodeCidr.hostScope, record: () => nodeCidr.record, endpointOf: input.endpointOf });
   const start = () => {
@@ -83,6 +89,7 @@ export function hostScopeOfAgent(input: HostScopeInput): HostScopeOfAgent {
   };
   return {
     nodeCidr,
+    check: { name: "ranges", decides: "ready", look: () => judge(nodeCidr, isStarted, options["node-wait"] * SECOND_MS) },
     ipam: isHostScopeNode ? ipam : undefined,
     ownerOf(text) {
       const grant = readGrant(files, text);
@@ -103,4 +110,24 @@ export function hostScopeOfAgent(input: HostScopeInput): HostScopeOfAgent {
       if (isHostScopeNode || nodeCidr.hasRecord) startOnce();
     },
   };
+}
+
+/** The range of an earlier start of this boot does while the node object is waited for, as long as `--node-wait` allows. */
+function judge(nodeCidr: NodeCidr, isStarted: boolean, nodeWaitMs: number): CheckResult {
+  if (!isStarted) return { state: "disabled", message: "addresses come from blocks of the pools" };
+  const { waiting, record } = nodeCidr;
+  const next = "give the node a range: spec.podCIDRs of its Node object, or --ipv4-range and --ipv6-range";
+  if (waiting === undefined) {
+    const [shadowing] = nodeCidr.shadowing;
+    return shadowing === undefined
+      ? { state: "ok", message: "the ranges of this node are known" }
+      : {
+          state: "warning",
+          message: `range-shadowed: ${shadowing}`,
+          next: "see whether that route is wanted: pods of the range are behind it for other hosts",
+        };
+  }
+  const waitedMs = SYSTEM_CLOCK.now() - waiting.sinceMs;
+  const message = `waiting for k8s node information (${waiting.what}) for ${Math.floor(waitedMs / SECOND_MS)} s: ${waiting.cause}`;
+  return { state: record === undefined || waitedMs >= nodeWaitMs ? "failure" : "warning", message, next };
 }

@@ -75,7 +75,6 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
     exitNow(1);
   });
   const dataplane = new GuardedDataplane(new LinuxDataplane(new JoinedDeletions()), canary);
-  await using cluster = clusterOf(options, env, log);
   await using health = healthOfAgent({
     phase: () => phase.phase,
     port: options["health-port"],
@@ -83,6 +82,8 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
     controllers: () => controllers.statuses(),
     sources: { endpointStates: () => manager.endpoints().map(({ shownState }) => shownState) },
   });
+  await using cluster = clusterOf(options, env, log, health.serverAnswered);
+  if (cluster !== undefined) health.watchCluster(() => cluster.informers.states());
   const onRun = health.controllerRan;
   await using controllers = new Controllers({ maxIntervalMs: options["max-controller-interval"] * SECOND_MS, onRun });
   const store = new RecordStore(state.path);
@@ -105,7 +106,12 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
     controllers,
     endpointOf: (address) => manager.withAddress(address.family, formatAddress(address))[0]?.id,
     log,
+    giveUp(message) {
+      log.error(message);
+      exitNow(1);
+    },
   });
+  health.health.add(hostScope.check);
   const nodes = new Nodes({ log, parts: () => ({ dataplane, ...hostScope.parts }) });
   const attachments = new AttachmentService({ nodes, records: manager, locks: new AttachmentLocks(run.attachments) });
   manager.finishBy((record) => attachments.finish(record));

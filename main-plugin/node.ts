@@ -46,7 +46,7 @@ export interface NodeParts {
   readonly knownRanges?: () => readonly Prefix[];
 }
 
-/** The agent's, below which its state is, when its socket is not beside it (TORTIE_SOCK). */
+/** The agent's, unless its socket is somewhere else (A§0.2). */
 const RUN_DIRECTORY = "/run/tortie";
 
 /** @param log told of objects that a list leaves out because they cannot be read */
@@ -63,8 +63,8 @@ export function createNode(config: NetworkConfig, env: Environment, log: Pick<Lo
     });
     return opened;
   };
-  const { TORTIE_SOCK: socket = "" } = env;
-  const files = hostScopeFiles(socket === "" ? RUN_DIRECTORY : directoryOf(socket));
+  const socket = config.agent.socket ?? env.TORTIE_SOCK;
+  const files = hostScopeFiles(socket === undefined || socket === "" ? RUN_DIRECTORY : directoryOf(socket));
   const hostScope = async (): Promise<HostScope> => {
     if (parts.hostScope !== undefined) return parts.hostScope();
     // Loaded only where it is used: a process that lives for one call pays for each module.

@@ -61,6 +61,8 @@ export interface NodeCidrParts {
   readonly controllers: Controllers;
   readonly clock: Clock;
   readonly log: { info(message: string): void; error(message: string): void };
+  /** `--node-wait-fatal`: told when nothing is known after so long. */
+  readonly giveUp?: { readonly afterMs: number; readonly end: (message: string) => void };
 }
 
 export class NodeCidr {
@@ -123,17 +125,17 @@ export class NodeCidr {
     const { options, log } = this.#parts;
     const cluster = this.#cluster;
     const node = cluster?.own();
-    if (cluster !== undefined && node === undefined) return this.#waiting.for("node-object", cluster.problem());
+    if (cluster !== undefined && node === undefined) return this.#waitFor("node-object", cluster.problem());
     const host = this.#parts.readHost();
     const decision = decideRanges({ options, node, hostAddress: this.#hostAddress(4, host), decided: this.#decided });
     for (const warning of decision.warnings) this.#sayOnce(warning);
     const [missing] = decision.missing;
-    if (missing !== undefined) return this.#waiting.for("node-cidr-missing", missing);
+    if (missing !== undefined) return this.#waitFor("node-cidr-missing", missing);
     try {
       await this.#refuseOverlaps(decision.ranges);
     } catch (error) {
       if (!(error instanceof TortieError) || error.word !== "range-overlap") throw error;
-      return this.#waiting.for("range-overlap", error.message);
+      return this.#waitFor("range-overlap", error.message);
     }
     if (!isSame(this.#decided, decision.ranges))
       log.info(`ranges of this node: ${Object.values(decision.ranges).map(describeRange).join(", ")}`);
@@ -142,6 +144,13 @@ export class NodeCidr {
     this.#waiting.over();
     this.#known.resolve();
     this.#annotate();
+  }
+
+  #waitFor(what: string, cause: string): void {
+    this.#waiting.for(what, cause);
+    const { giveUp, clock } = this.#parts;
+    if (giveUp === undefined || clock.now() - (this.waiting?.sinceMs ?? 0) < giveUp.afterMs) return;
+    giveUp.end(`Unable to derive PodCIDR from Kubernetes node resource, giving up: ${cause}`);
   }
 
   /** What is automatic was made without asking anybody. */

@@ -67,7 +67,7 @@ describe("an agent with ranges of its own", () => {
   });
 
   it("A-C07: leaves its ranges to plugins that work without it", async () => {
-    await using node = await Node.create({ binds: { "/run/tortie": "run" } });
+    await using node = await Node.create();
     await using agent = await start(node);
     await hasRecord(agent, ({ ipv4 }) => ipv4 !== undefined);
     await agent.kill();
@@ -85,7 +85,7 @@ describe("an agent with ranges of its own", () => {
   });
 
   it("A-I05: shares its range with plugins that work beside it: no address twice", async () => {
-    await using node = await Node.create({ binds: { "/run/tortie": "run" } });
+    await using node = await Node.create();
     await using agent = await start(node);
     await hasRecord(agent, ({ ipv4 }) => ipv4 !== undefined);
     const pods = await Promise.all(Array.from({ length: 16 }, () => node.addPod()));
@@ -131,6 +131,57 @@ describe("an agent with ranges of its own", () => {
       expect(await agent.ended).toBe(1);
       expect(agent.log).toContain(JSON.stringify(bad));
     }
+  });
+
+  it("A-P03, A-P05 to A-P07: serves IPAM over its API, and keeps grants over a restart", async () => {
+    await using node = await Node.create();
+    await using agent = await start(node, ["--ipam", "host-scope", "--ipv4-range", "10.62.0.0/29", "--ipv6-range", "fd62::/64"]);
+    await hasRecord(agent, ({ ipv4 }) => ipv4 !== undefined);
+    const post = (path: string, headers?: Record<string, string>) => agent.request("POST", path, undefined, headers);
+    const release = async (path: string) => (await agent.request("DELETE", path)).status;
+
+    const granted = await post("/ipam?owner=shop/web", { expiration: "true" });
+    expect(granted).toMatchObject({
+      status: 201,
+      json: {
+        address: { ipv4: "10.62.0.3", ipv6: "fd62::3" },
+        "host-addressing": { ipv4: { enabled: true, ip: "10.62.0.1", "alloc-range": "10.62.0.0/29", source: "flag" } },
+        ipv4: { ip: "10.62.0.3", "expiration-uuid": expect.any(String) },
+      },
+    });
+    expect((await post("/ipam/10.62.0.4?owner=X")).status).toBe(200);
+    expect(await post("/ipam/10.62.0.4?owner=X")).toMatchObject({
+      status: 409,
+      json: { word: "address-taken", details: expect.stringContaining("held by X") },
+    });
+    expect((await post("/ipam/10.63.0.4?owner=X")).status).toBe(400);
+    expect((await post("/ipam/10.62.0.0?owner=X")).status).toBe(400);
+    expect((await post("/ipam/none?owner=X")).status).toBe(400);
+    expect((await post("/ipam")).status).toBe(400);
+
+    await agent.restart();
+    await hasRecord(agent, ({ ipv4 }) => ipv4 !== undefined);
+    expect((await agent.request("GET", "/ipam")).json).toMatchObject({
+      allocations: { "10.62.0.1": "node/router", "10.62.0.3": "shop/web", "10.62.0.4": "X", "fd62::3": "shop/web" },
+    });
+    expect(await release("/ipam/10.62.0.4?owner=Y")).toBe(409);
+    expect(await release("/ipam/10.62.0.4?owner=X")).toBe(200);
+    expect(await release("/ipam/10.62.0.4?owner=X")).toBe(404);
+    expect(await release("/ipam/10.62.0.4?owner=X&idempotent=true")).toBe(200);
+
+    for (let index = 0; index < 3; index++) expect((await post("/ipam?owner=rest&family=ipv4")).status).toBe(201);
+    expect(await post("/ipam?owner=rest")).toMatchObject({ status: 507, json: { word: "addresses-exhausted" } });
+    expect(await release(`/ipam/${encodeURIComponent("shop/web")}`)).toBe(200);
+    expect((await agent.request("GET", "/config")).json).toMatchObject({
+      status: { addressing: { ipv6: { "alloc-range": "fd62::/64" } } },
+    });
+  });
+
+  it("A-P04: answers 501 for a family that it does not have", async () => {
+    await using node = await Node.create();
+    await using agent = await start(node);
+    await hasRecord(agent, ({ ipv4 }) => ipv4 !== undefined);
+    expect(await agent.request("POST", "/ipam?owner=X&family=ipv6")).toMatchObject({ status: 501, json: { word: "family-disabled" } });
   });
 
   it("leaves no range behind where addresses come from blocks", async () => {

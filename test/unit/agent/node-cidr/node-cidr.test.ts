@@ -164,6 +164,16 @@ describe("the ranges of a node", () => {
     expect(await world.grant(nodeCidr, "pod")).toEqual(["10.1.0.3"]);
   });
 
+  it("are given up after --node-wait where --node-wait-fatal says so, and not before", async () => {
+    await using world = new World();
+    const end = jest.fn();
+    await world.start({}, { giveUp: { afterMs: 600_000, end } });
+    await world.clock.advance(590_000);
+    expect(end).not.toHaveBeenCalled();
+    await world.clock.advance(30_000);
+    expect(end).toHaveBeenCalledWith(expect.stringContaining("Unable to derive PodCIDR from Kubernetes node resource, giving up"));
+  });
+
   it("A-C07: are those of node.json while the API server is away, and no automatic ones", async () => {
     await using world = new World();
     world.cluster.put({ podCIDR: "10.1.0.0/24" });
