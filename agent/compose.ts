@@ -16,6 +16,7 @@ import { SYSTEM_CLOCK } from "./clock/clock.ts";
 import { clusterOf } from "./compose-cluster.ts";
 import { healthOfAgent } from "./compose-health.ts";
 import { hostScopeOfAgent } from "./compose-host-scope.ts";
+import { WithoutAgent } from "./compose-without-agent.ts";
 import { Controllers } from "./controllers/controllers.ts";
 import { EndpointManager } from "./endpoints/manager.ts";
 import { RecordStore } from "./endpoints/record/record-store.ts";
@@ -113,7 +114,17 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
   });
   health.health.add(hostScope.check);
   const nodes = new Nodes({ log, parts: () => ({ dataplane, ...hostScope.parts }) });
-  const attachments = new AttachmentService({ nodes, records: manager, locks: new AttachmentLocks(run.attachments) });
+  const locks = new AttachmentLocks(run.attachments);
+  const attachments: AttachmentService = new AttachmentService({
+    nodes,
+    records: manager,
+    locks,
+    takeOver: (attachment, signal) => direct.takeOver(attachment, signal),
+    queuedDelete: (attachment) => direct.queuedDelete(attachment),
+  });
+  const direct = new WithoutAgent({ run, locks, manager, attachments, log });
+  // Before what an earlier agent left undone is removed: a plugin may have done it anew meanwhile.
+  await direct.takeOverAll();
   manager.finishBy((record) => attachments.finish(record));
 
   const configuration = new Configuration({
@@ -161,6 +172,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
   phase.set("local");
   await health.listen();
   log.info("the API is served", { socket: run.socket });
+  direct.start();
   removeOldStates(run.path);
   hostScope.start();
   void buildRestored(manager, restored, { clock: SYSTEM_CLOCK, log });
@@ -179,6 +191,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
   const signal = await signals.ended;
   log.info(`${signal}: the agent ends`);
   await server.stop(GRACE_MS);
+  await Promise.race([direct.stop(), Bun.sleep(GRACE_MS / 3)]);
   phase.set("stopped");
   await nodes[Symbol.asyncDispose]();
   await log.close();

@@ -33,6 +33,8 @@ export interface AttachmentParts {
   readonly records: AttachmentRecords;
   /** Between the agent and plugins that work without it (A§11.6). */
   readonly locks?: Pick<AttachmentLocks, "take">;
+  /** What a plugin did of this attachment without the agent is the agent's first (A§11.6). */
+  readonly takeOver?: (attachment: Attachment, signal: AbortSignal) => Promise<void>;
   /** A DEL of this attachment that waits in the queue is carried out first (A§11.4 step 2). */
   readonly queuedDelete?: (attachment: Attachment) => Promise<void>;
 }
@@ -110,6 +112,7 @@ export class AttachmentService {
   async #route(verb: CniVerb, served: ServedCall, { peer, signal: caller }: CallContext): Promise<Outcome> {
     const { attachment, call, node, body } = served;
     assertDelegateIsHere(served);
+    if (isOfAttachment(verb)) await this.#parts.takeOver?.(attachment, caller);
     switch (verb) {
       case "add":
         await this.#parts.queuedDelete?.(attachment);
@@ -181,6 +184,10 @@ export class AttachmentService {
       }
     });
   }
+}
+
+function isOfAttachment(verb: CniVerb): boolean {
+  return verb !== "gc" && verb !== "status";
 }
 
 /** Equal ADDs are for the same sandbox too. */

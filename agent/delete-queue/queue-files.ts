@@ -10,6 +10,7 @@ import {
   readdirSync,
   readFileSync,
   renameSync,
+  type Stats,
   statSync,
   unlinkSync,
   writeFileSync,
@@ -19,7 +20,7 @@ import { systemErrorCode } from "../../lib/system/errno.ts";
 import { tryLockFile, tryShareFile } from "../../lib/system/flock.ts";
 
 /** Most files that wait. */
-export const MAX_ENTRIES = 4096;
+const MAX_ENTRIES = 4096;
 
 const NAME = /^[0-9a-f]{64}\.json$/;
 const LOCK = "lock";
@@ -40,14 +41,20 @@ export interface QueueEntry {
 
 export class QueueFiles {
   readonly #directory: string;
+  readonly #limit: number;
 
-  /** @param directory made when the first file is written */
-  constructor(directory: string) {
+  /** @param directory made when the first file is written @param limit of files that wait; for tests */
+  constructor(directory: string, limit = MAX_ENTRIES) {
     this.#directory = directory;
+    this.#limit = limit;
   }
 
   get directory(): string {
     return this.#directory;
+  }
+
+  makeDirectory(): void {
+    mkdirSync(this.#directory, { recursive: true, mode: 0o700 });
   }
 
   /**
@@ -55,10 +62,10 @@ export class QueueFiles {
    * @returns `false` when the queue is full @throws an error of node:fs
    */
   async write(key: string, body: string): Promise<boolean> {
-    mkdirSync(this.#directory, { recursive: true, mode: 0o700 });
+    this.makeDirectory();
     const path = this.#pathOf(key);
     const isThere = statusOf(path) !== undefined;
-    if (!isThere && this.#names().filter((name) => NAME.test(name)).length >= MAX_ENTRIES) return false;
+    if (!isThere && this.#names().filter((name) => NAME.test(name)).length >= this.#limit) return false;
     using _ = await inTime(() => tryShareFile(join(this.#directory, LOCK)));
     const temporary = `${path}.${process.pid}.tmp`;
     try {
@@ -132,11 +139,11 @@ export class QueueFiles {
   }
 }
 
-function statusOf(path: string) {
-  return statSync(path, { throwIfNoEntry: false });
+function statusOf(path: string): Stats | undefined {
+  return unlessMissing(() => statSync(path));
 }
 
-function identityOf({ dev, ino, mtimeMs }: { readonly dev: number; readonly ino: number; readonly mtimeMs: number }): string {
+function identityOf({ dev, ino, mtimeMs }: Stats): string {
   return `${dev}:${ino}:${mtimeMs}`;
 }
 
@@ -154,7 +161,7 @@ function unlessMissing<T>(work: () => T): T | undefined {
   try {
     return work();
   } catch (error) {
-    if (systemErrorCode(error) === "ENOENT") return undefined;
+    if (["ENOENT", "ENOTDIR"].includes(systemErrorCode(error) ?? "")) return undefined;
     throw error;
   }
 }

@@ -34,12 +34,20 @@ export class DirectRecords {
     this.#directory = directory;
   }
 
+  get directory(): string {
+    return this.#directory;
+  }
+
+  makeDirectory(): void {
+    mkdirSync(this.#directory, { recursive: true, mode: 0o700 });
+  }
+
   /** Replaces the attachment's record as a whole. @throws an error of node:fs */
   write(record: EndpointRecord): void {
     const path = this.#pathOf(record.attachment);
     // Of this process: two plugins may work on two attachments at once, and one that was killed leaves its file.
     const temporary = `${path}.${process.pid}.tmp`;
-    mkdirSync(this.#directory, { recursive: true, mode: 0o700 });
+    this.makeDirectory();
     writeFileSync(temporary, encodeRecord(record), { mode: 0o600 });
     renameSync(temporary, path);
   }

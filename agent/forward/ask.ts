@@ -21,11 +21,9 @@ export interface Answer {
 }
 
 export interface Request {
-  readonly method: "GET" | "POST";
   /** Of the URL. */
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** Empty: none. */
   readonly body: Uint8Array;
 }
 
@@ -68,10 +66,10 @@ export function ask(socketPath: string, request: Request, limitMs: number): Prom
   return promise.finally(() => clearTimeout(timer));
 }
 
-function messageOf({ method, path, headers, body }: Request): Uint8Array {
+function messageOf({ path, headers, body }: Request): Uint8Array {
   const fields = { host: "localhost", connection: "close", ...headers, "content-length": String(body.length) };
   const head = Object.entries(fields).map(([name, value]) => `${name}: ${value}`);
-  return Buffer.concat([Buffer.from([`${method} ${path} HTTP/1.1`, ...head, "", ""].join(LINE_END)), body]);
+  return Buffer.concat([Buffer.from([`POST ${path} HTTP/1.1`, ...head, "", ""].join(LINE_END)), body]);
 }
 
 /** @returns `undefined` while it is not whole */

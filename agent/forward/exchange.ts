@@ -22,20 +22,18 @@ export function askAgent({ command, body, runDirectory }: PreparedCall, limitMs:
   const trace = body.env?.TRACEPARENT;
   if (trace !== undefined) headers.traceparent = trace;
   const path = `/v1/cni/${CNI_VERBS[command]}`;
-  if (command === "STATUS") return ask(runDirectory.socket, { method: "GET", path, headers, body: new Uint8Array() }, limitMs);
   headers["content-type"] = "application/json";
-  return ask(runDirectory.socket, { method: "POST", path, headers, body: new TextEncoder().encode(JSON.stringify(body)) }, limitMs);
+  return ask(runDirectory.socket, { path, headers, body: new TextEncoder().encode(JSON.stringify(body)) }, limitMs);
 }
 
 /** @returns `undefined` for an answer that is none to the call: the agent is busy, or cannot serve it */
 export function wayOf({ status, body }: Answer, { command }: PreparedCall): Way | undefined {
-  // A healthy agent says nothing of the configuration that it was not shown: the plugin looks at that itself.
-  if (status === 200) return command === "STATUS" ? DIRECT : { kind: "answered", exit: 0, output: body };
-  if (command === "STATUS") return { kind: "answered", exit: 1, output: body };
-  if (status === 503 || status === 421 || (status === 400 && isUnknownProtocol(body))) return undefined;
-  return { kind: "answered", exit: 1, output: body };
+  if (status === 200) return { kind: "answered", exit: 0, output: body };
+  // STATUS asks how the agent is, and busy is an answer.
+  const isNone = status === 421 || (status === 503 && command !== "STATUS") || (status === 400 && isUnknownProtocol(body));
+  return isNone ? undefined : { kind: "answered", exit: 1, output: body };
 }
 
 function isUnknownProtocol(body: Uint8Array): boolean {
-  return new TextDecoder().decode(body).includes('"protocol-unsupported"');
+  return new TextDecoder().decode(body).includes("protocol-unsupported");
 }

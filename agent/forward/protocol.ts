@@ -1,4 +1,4 @@
-/** The call of a plugin to the agent, as it goes over the socket (A§11.3): `POST /v1/cni/add|del|check|gc`, `GET /v1/cni/status`. */
+/** The call of a plugin to the agent, as it goes over the socket (A§11.3): `POST /v1/cni/add|del|check|gc|status`. */
 
 /** Version of the members below. An agent that does not know it answers 400 `protocol-unsupported`. */
 export const PROTOCOL = 1;

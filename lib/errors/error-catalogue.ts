@@ -168,6 +168,7 @@ export const ERROR_CATALOGUE = {
   "agent-unreachable": { code: 11, next: "start tortie-node, or set agent to auto to work without it; tortiectl node status says more" },
   "agent-timeout": { code: 11, next: "call the operation again; the log of tortie-node says what it waited for" },
   "attachment-locked": { code: 11, next: "find out what the process that the message names waits for; nothing was changed" },
+  "queued-delete-failed": { code: 11, next: "correct what the message names; the DEL is repeated, and the ADD may be, until it succeeds" },
   "delete-queue-full": { code: 11, next: "start tortie-node, which carries out what waits in its delete queue" },
   "attachment-deleted": {
     code: 11,

@@ -36,8 +36,10 @@ export class DirectoryEvents {
     clearTimeout(timer);
   }
 
+  /** Whoever waits goes on at once. */
   close(): void {
     this.#watcher?.close();
     this.#watcher = undefined;
+    this.#wake();
   }
 }

@@ -1,8 +1,9 @@
 /** Calls of the main plugin on a node with a real agent: forwarded, waited for, served beside it (A§3.10, A§11.3, A§11.6). */
-import { readdirSync, writeFileSync } from "node:fs";
+import { readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Agent } from "../../../support/agent.ts";
 import { localConf, podArgs } from "../../../support/conf.ts";
+import { until } from "../../../support/kubernetes/until.ts";
 import { type CniRun, Node } from "../../../support/node.ts";
 import { readStore } from "../../../support/store.ts";
 
@@ -10,6 +11,7 @@ function confOf(node: Node, agent: Agent, change: Readonly<Record<string, unknow
   return localConf(node, { cniVersion: "1.1.0", ...agent.netconf, ...change });
 }
 
+const ATTACHMENT = { network: "net1", "container-id": "cid1", ifname: "eth0" };
 const CLEAN = { links: [], routes: [] };
 
 describe("a call on a node with an agent", () => {
@@ -73,7 +75,7 @@ describe("a call on a node whose agent is away", () => {
     });
     const run = await node.cni("ADD", { pod: await node.addPod(), conf });
     expect(run).toMatchObject({ exit: 1, json: { code: 11, details: expect.stringContaining("agent-unreachable") } });
-    expect(run.json).toMatchObject({ msg: expect.stringMatching(/no agent answered at .* within 1 s \(none was started/) });
+    expect(run.json).toMatchObject({ msg: expect.stringMatching(/no agent answered at .* within \d+ s \(none was started/) });
     expect(run.stderr).toContain("waiting up to 1 s");
     expect(await node.cni("STATUS", { conf })).toMatchObject({
       exit: 1,
@@ -102,7 +104,27 @@ describe("a call on a node whose agent is away", () => {
     expect(added).toMatchObject({ exit: 0, stderr: expect.stringContaining("served without the agent") });
     expect(readdirSync(join(agent.runDir, "direct"))).toEqual([expect.stringMatching(/^[0-9a-f]{64}\.json$/)]);
     expect(await node.cni("CHECK", { pod, conf: { ...conf, prevResult: added.json } })).toMatchObject({ exit: 0 });
-    expect(await node.cni("DEL", { pod, conf: { ...conf, agent: "off" } })).toMatchObject({ exit: 0 });
+
+    await agent.restart();
+    expect(readdirSync(join(agent.runDir, "direct"))).toEqual([]);
+    expect(await endpointsOf(agent)).toEqual([
+      expect.objectContaining({ status: expect.objectContaining({ state: "ready", attachment: ATTACHMENT }) }),
+    ]);
+    expect(await node.cni("ADD", { pod, conf })).toMatchObject({ exit: 0, stdout: added.stdout });
+    expect(await node.cni("DEL", { pod, conf })).toMatchObject({ exit: 0 });
+    expect(await endpointsOf(agent)).toEqual([]);
+    expect(await node.leftovers()).toEqual(CLEAN);
+    expect(await readStore(node)).toMatchObject({ allocated: [], handles: [], endpoints: [] });
+  });
+
+  it("leaves no record of what direct mode added and deleted", async () => {
+    await using node = await Node.create();
+    await using agent = await Agent.start(node);
+    const conf = confOf(node, agent, { agent: "off" });
+    await agent.stop();
+    const pod = await node.addPod();
+    expect(await node.cni("ADD", { pod, conf })).toMatchObject({ exit: 0 });
+    expect(await node.cni("DEL", { pod, conf })).toMatchObject({ exit: 0 });
     expect(readdirSync(join(agent.runDir, "direct"))).toEqual([]);
     expect(await node.leftovers()).toEqual(CLEAN);
     expect(await readStore(node)).toMatchObject({ allocated: [], handles: [] });
@@ -139,8 +161,52 @@ describe("DEL while the agent is away", () => {
     expect(await node.leftovers()).toEqual(CLEAN);
     expect((await readStore(node)).allocated).toHaveLength(1);
     expect(queueOf(agent)).toEqual([expect.stringMatching(/^[0-9a-f]{64}\.json$/)]);
+
+    await agent.restart();
+    await until("the queue is empty", () => queueOf(agent).length === 0);
+    expect(await readStore(node)).toMatchObject({ allocated: [], handles: [], endpoints: [] });
+  });
+
+  it("A-D04: is carried out before the ADD of the same attachment, which is whole", async () => {
+    await using node = await Node.create();
+    await using agent = await Agent.start(node);
+    const conf = confOf(node, agent);
+    const first = await node.addPod();
+    expect(await node.cni("ADD", { pod: first, conf })).toMatchObject({ exit: 0 });
+    await agent.stop();
+    expect(await node.cni("DEL", { pod: first, conf: { ...conf, agent_wait_seconds: 0 } })).toMatchObject({ exit: 0 });
+    const pod = await node.addPod();
+    const [added] = await Promise.all([node.cni("ADD", { pod, conf }), agent.restart()]);
+    expect(added).toMatchObject({ exit: 0 });
+    await until("the queue is empty", () => queueOf(agent).length === 0);
+    expect(await node.cni("CHECK", { pod, conf: { ...conf, prevResult: added.json } })).toMatchObject({ exit: 0 });
+    expect((await readStore(node)).allocated).toHaveLength(1);
+  });
+
+  it("A-D06: of an attachment that nobody knows, without a sandbox, is a success and leaves nothing", async () => {
+    await using node = await Node.create();
+    await using agent = await Agent.start(node);
+    expect(await node.cni("DEL", { conf: confOf(node, agent), containerId: "never" })).toMatchObject({ exit: 0, stdout: "" });
+  });
+
+  it("is served in direct mode when the queue cannot be written", async () => {
+    await using node = await Node.create();
+    await using agent = await Agent.start(node);
+    const conf = confOf(node, agent, { agent_wait_seconds: 0 });
+    const pod = await node.addPod();
+    expect(await node.cni("ADD", { pod, conf: { ...conf, agent_wait_seconds: 60 } })).toMatchObject({ exit: 0 });
+    await agent.stop();
+    rmSync(join(agent.runDir, "deletequeue"), { recursive: true });
+    writeFileSync(join(agent.runDir, "deletequeue"), "no directory");
+    expect(await node.cni("DEL", { pod, conf })).toMatchObject({ exit: 0, stderr: expect.stringContaining("cannot be written") });
+    expect(await node.leftovers()).toEqual(CLEAN);
+    expect(await readStore(node)).toMatchObject({ allocated: [], handles: [], endpoints: [] });
   });
 });
+
+async function endpointsOf(agent: Agent): Promise<unknown> {
+  return (await agent.request("GET", "/endpoint")).json;
+}
 
 function queueOf(agent: Agent): string[] {
   return readdirSync(join(agent.runDir, "deletequeue")).filter((name) => name !== "lock");
