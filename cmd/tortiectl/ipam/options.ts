@@ -109,7 +109,10 @@ function addConfigure(argv: Argv, context: CommandContext): void {
 
 function storeOptions(command: Argv) {
   return command
-    .option("datastore", { type: "string", describe: "File of a local datastore; default /var/lib/tortie/tortie.db" })
+    .option("datastore", {
+      type: "string",
+      describe: "File of a local datastore, default /var/lib/tortie/tortie.db; or etcdv3, which ETCD_ENDPOINTS leads to",
+    })
     .option("conf", { type: "string", describe: "Network configuration (list) whose datastore is meant" })
     .option("kubeconfig", { type: "string", describe: "Kubernetes cluster that this file leads to" })
     .option("json", { type: "boolean", default: false, describe: "Print JSON" })

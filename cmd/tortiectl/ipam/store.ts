@@ -40,8 +40,12 @@ export async function openStore(options: StoreOptions, mayBeMade = false): Promi
   return { datastore, isLocal, unreadable, lockFile: config.ipamLockFile, [Symbol.asyncDispose]: () => datastore[Symbol.asyncDispose]() };
 }
 
-/** --datastore means that file and --kubeconfig that cluster, whatever else the environment says of datastores. */
+/** The word for --datastore that means no file: the members, files and user are those of ETCD_ENDPOINTS and its like. */
+const ETCD = "etcdv3";
+
+/** --datastore means that file, or etcd, and --kubeconfig that cluster, whatever else the environment says of datastores. */
 function environmentOf({ datastore, kubeconfig }: StoreOptions): Environment {
+  if (datastore === ETCD) return { ...process.env, CALICO_DATASTORE_TYPE: ETCD };
   if (datastore !== undefined) return {};
   if (kubeconfig === undefined) return process.env;
   const { CALICO_K8S_API_ENDPOINT: _, K8S_API_ENDPOINT: __, ...others } = process.env;
@@ -51,7 +55,7 @@ function environmentOf({ datastore, kubeconfig }: StoreOptions): Environment {
 function configOf({ datastore, conf, kubeconfig }: StoreOptions): NetworkConfig {
   if (conf !== undefined) return configOfConflist(conf);
   if (kubeconfig !== undefined) return decodeNetworkConfig({ datastore_type: "kubernetes", kubernetes: { kubeconfig } });
-  return decodeNetworkConfig(datastore === undefined ? {} : { datastore_type: "local", datastore_path: datastore });
+  return decodeNetworkConfig(datastore === undefined || datastore === ETCD ? {} : { datastore_type: "local", datastore_path: datastore });
 }
 
 /** Remarks about what could not be read, for commands that show what could. */

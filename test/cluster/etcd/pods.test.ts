@@ -1,0 +1,127 @@
+/** Pods with their endpoints in etcd, read from a real API server: both servers at once. */
+
+import { startEtcd, type TestEtcd } from "../../support/etcd/etcd.ts";
+import { type EtcdCall, EtcdNode } from "../../support/etcd/etcd-node.ts";
+import { type ApiObject, startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { connectNode } from "../../support/kubernetes/connect-node.ts";
+import type { Pod } from "../../support/node.ts";
+
+jest.setTimeout(180_000);
+
+const ENDPOINT = "/calico/resources/v3/projectcalico.org/workloadendpoints/test/node1-k8s-web-eth0";
+
+let cluster: TestCluster;
+let etcd: TestEtcd;
+let world: EtcdNode;
+let kubeconfig: string;
+beforeAll(async () => {
+  cluster = await startCluster();
+  etcd = await startEtcd();
+  kubeconfig = await cluster.kubeconfigFor("cni");
+});
+afterAll(async () => {
+  await etcd[Symbol.asyncDispose]();
+  await cluster[Symbol.asyncDispose]();
+});
+beforeEach(async () => {
+  await cluster.reset();
+  await cluster.createNamespace("test");
+  world = await EtcdNode.create(etcd);
+  await connectNode(world.node, cluster);
+});
+afterEach(() => world[Symbol.asyncDispose]());
+
+function call(command: string, pod: Pod | undefined, { keys, ...options }: EtcdCall = {}) {
+  const args = "K8S_POD_NAME=web;K8S_POD_NAMESPACE=test;K8S_POD_INFRA_CONTAINER_ID=x";
+  return world.call(command, pod, { args, keys: { policy: { type: "k8s" }, kubernetes: { kubeconfig }, ...keys }, ...options });
+}
+
+async function added(pod: Pod, options: EtcdCall = {}): Promise<void> {
+  const { exit, stdout } = await call("ADD", pod, options);
+  if (exit !== 0) throw new Error(stdout);
+}
+
+async function stored(): Promise<{ readonly metadata: Record<string, unknown>; readonly spec: Record<string, unknown> } | undefined> {
+  const value = (await etcd.contents()).get(ENDPOINT);
+  return value === undefined ? undefined : JSON.parse(value);
+}
+
+const uid = async (): Promise<unknown> => (await stored())?.metadata.uid;
+
+describe("A pod with etcd as its datastore", () => {
+  it("K2, K35, K36: has its labels, service account, profiles, ports and generated name in etcd, and no annotation", async () => {
+    const ports = [{ name: "anamedport", containerPort: 555 }];
+    await cluster.createPod("web", {
+      namespace: "test",
+      serviceAccountName: "sa1",
+      ports,
+      generateName: "we",
+      labels: { app: "shop" },
+    });
+    const sandbox = await world.node.addPod();
+    await added(sandbox);
+    expect(await stored()).toMatchObject({
+      metadata: {
+        generateName: "we",
+        labels: { app: "shop", "projectcalico.org/serviceaccount": "sa1", "projectcalico.org/orchestrator": "k8s" },
+      },
+      spec: { profiles: ["kns.test", "ksa.test.sa1"], pod: "web", ports: [{ name: "anamedport", protocol: "TCP", port: 555 }] },
+    });
+    const pod: ApiObject | undefined = await cluster.get("v1", "pods", "web", "test");
+    expect(JSON.stringify(pod)).not.toContain("cni.projectcalico.org");
+    expect((await call("DEL", sandbox)).exit).toBe(0);
+    expect(await stored()).toBeUndefined();
+    expect(await world.keys("ipam/v2/handle/")).toEqual([]);
+  });
+
+  it("K30, K31: belongs to its newest sandbox, which the DEL of an older one leaves alone", async () => {
+    await cluster.createPod("web", { namespace: "test" });
+    await added(await world.node.addPod(), { containerId: "x" });
+    const first = await uid();
+    const sandbox = await world.node.addPod();
+    await added(sandbox, { containerId: "y" });
+    expect((await stored())?.spec.containerID).toBe("y");
+    expect(await uid()).toBe(first);
+    expect((await call("DEL", undefined, { containerId: "x" })).exit).toBe(0);
+    expect((await stored())?.spec.containerID).toBe("y");
+    expect(await world.keys("ipam/v2/handle/")).toEqual(["/calico/ipam/v2/handle/net1.y"]);
+    expect((await call("DEL", sandbox, { containerId: "y" })).exit).toBe(0);
+    expect(await stored()).toBeUndefined();
+  });
+
+  it("is deleted while a controller writes its labels again and again, and while no API server answers", async () => {
+    await cluster.createPod("web", { namespace: "test" });
+    const sandbox = await world.node.addPod();
+    await added(sandbox);
+    const value = JSON.stringify(await stored());
+    let isWriting = true;
+    // As kube-controllers writes: only what is still there, at the revision it read.
+    const writing = (async () => {
+      while (isWriting) {
+        const key = btoa(ENDPOINT);
+        const compare = [{ result: "GREATER", target: "CREATE", key, createRevision: "0" }];
+        await etcd.ask("/v3/kv/txn", { compare, success: [{ requestPut: { key, value: btoa(value) } }] });
+        await new Promise((done) => setTimeout(done, 20));
+      }
+    })();
+    const del = await call("DEL", sandbox, {
+      keys: { kubernetes: { kubeconfig: cluster.adminKubeconfig, k8s_api_root: "https://127.0.0.1:1" } },
+    });
+    isWriting = false;
+    await writing;
+    expect({ exit: del.exit, stdout: del.stdout }).toMatchObject({ exit: 0 });
+    expect(await stored()).toBeUndefined();
+    expect(await world.keys("ipam/v2/handle/")).toEqual([]);
+  });
+
+  it("says that a kubeconfig is missing when policy.type asks for the pod, and works without one otherwise", async () => {
+    const sandbox = await world.node.addPod();
+    const refused = await call("ADD", sandbox, { keys: { kubernetes: {} } });
+    expect(refused.exit).toBe(1);
+    expect(JSON.parse(refused.stdout)).toMatchObject({ details: expect.stringContaining("kubeconfig-missing") });
+    await added(sandbox, { keys: { kubernetes: {}, policy: {} } });
+    expect((await stored())?.spec.profiles).toEqual(["net1"]);
+    const profile = (await etcd.contents()).get("/calico/resources/v3/projectcalico.org/profiles/net1");
+    expect(JSON.parse(profile ?? "").spec.ingress).toEqual([{ action: "Allow" }]);
+  });
+});
