@@ -12,6 +12,7 @@ import { messageOf } from "../lib/errors/errors.ts";
 import { exitNow } from "../lib/system/exit.ts";
 import { makeDirectories } from "../lib/system/files.ts";
 import { AttachmentService } from "./attachments/attachment-service.ts";
+import { blocksParts } from "./blocks/blocks-parts.ts";
 import { SYSTEM_CLOCK } from "./clock/clock.ts";
 import { clusterOf } from "./compose-cluster.ts";
 import { healthOfAgent } from "./compose-health.ts";
@@ -113,7 +114,8 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
     },
   });
   health.health.add(hostScope.check);
-  const nodes = new Nodes({ log, parts: () => ({ dataplane, ...hostScope.parts }) });
+  const blocks = { kubeconfig: options.kubeconfig, log };
+  const nodes = new Nodes({ log, parts: () => ({ dataplane, ...hostScope.parts, ...blocksParts(blocks) }) });
   const locks = new AttachmentLocks(run.attachments);
   const attachments: AttachmentService = new AttachmentService({
     nodes,

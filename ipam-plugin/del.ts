@@ -25,13 +25,17 @@ export async function ipamDel(call: IpamCall, node: IpamNode): Promise<void> {
   const { allocator, datastore } = node;
   await withNodeLock(call, node, async (signal) => {
     // Where reads are requests to a server, the node's next ADD or its GC gives up blocks that are not for it any more (docs/decisions.md).
-    const release: Release = { operation: allocator.begin({ signal }), keepDeselected: datastore.traits.poolsFrom === "cluster" };
+    const release: Release = {
+      operation: allocator.begin({ signal, mayBeOld: true }),
+      keepDeselected: datastore.traits.poolsFrom === "cluster",
+    };
     const { operation, keepDeselected } = release;
-    const steps: (() => Promise<unknown>)[] = [
-      () => allocator.releaseByHandle(handle, { keepDeselected }, operation),
+    const steps: (() => Promise<unknown>)[] = [() => allocator.releaseByHandle(handle, { keepDeselected }, operation)];
+    if (!node.hasMadeHandle(handle)) {
       // Tenants choose the names of namespaces and pods, so this handle may be another one's, or a tunnel's.
-      () => allocator.releaseByHandle(legacyHandle, { keepDeselected, isTheirs: mayHoldByLegacyHandle(identity) }, operation),
-    ];
+      const isTheirs = mayHoldByLegacyHandle(identity);
+      steps.push(() => allocator.releaseByHandle(legacyHandle, { keepDeselected, isTheirs }, operation));
+    }
     if (isLauncherPod(identity)) {
       const { leaveMachine } = await import("./kubevirt/del.ts");
       steps.push(() => leaveMachine(workload, release, call, node));

@@ -22,6 +22,8 @@ export interface IpamNode {
    * @throws DatastoreError
    */
   readonly clearAnnotations: (pod: NamespacedName, containerId: string, nodeName: string) => Promise<unknown>;
+  /** Whether this process has made the handle, so that the container holds nothing under an older form of it. */
+  readonly hasMadeHandle: (handle: string) => boolean;
   /** The file that says that this node's affinities have their labels (label-upgrade.ts). */
   readonly upgradeMarker: string;
 }
@@ -47,6 +49,7 @@ export function createIpamNode({ log, ...input }: IpamNodeInput): IpamNode {
       const { records, traits } = input.datastore;
       if (traits.poolsFrom === "cluster") await records.clear(podEndpointKey(nodeName, pod), containerId);
     },
+    hasMadeHandle: () => false,
     upgradeMarker: UPGRADE_MARKER,
     ...input,
     allocator: input.allocator ?? new Allocator({ datastore: input.datastore, clock, log: (message) => log.error(message) }),

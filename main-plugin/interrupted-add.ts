@@ -1,9 +1,10 @@
 /** An ADD that was killed half-way is undone by the next ADD of its attachment, as by its DEL or by GC (design, invariant 5). */
 import type { Address } from "../lib/addresses/address.ts";
+import { recordOfPod } from "../lib/datastore/kubernetes/pod-record.ts";
 import type { AddCall } from "./call.ts";
 import { type Grant, HOLDS_ADDRESSES, type IpamSource } from "./ipam-source.ts";
 import type { Node } from "./node.ts";
-import { hasSibling } from "./workload.ts";
+import { hasSibling, isRepeated } from "./workload.ts";
 
 /**
  * ADD of the IPAM plugin for an attachment that has no record. Only a container that turns out to hold addresses is looked into, so
@@ -12,8 +13,14 @@ import { hasSibling } from "./workload.ts";
 export async function takeAfterInterruption(address: Address | undefined, ipam: IpamSource, call: AddCall, node: Node): Promise<Grant> {
   const first = await ipam.addFirst(address);
   if (first !== HOLDS_ADDRESSES) return first;
-  if (!(await hasSibling(call, node))) await undoInterruptedAdd(ipam, call, node);
+  if (!(await hasSibling(call, node)) && !(await isRecordedByNow(call, node))) await undoInterruptedAdd(ipam, call, node);
   return ipam.add(address);
+}
+
+/** A pod's record may have been read from memory: what a container uses must not be taken for what an interrupted ADD left. */
+async function isRecordedByNow({ identity, request }: AddCall, node: Node): Promise<boolean> {
+  const pod = await (await node.core())?.pod({ namespace: identity.namespace, name: identity.pod });
+  return pod !== undefined && isRepeated({ recorded: recordOfPod(pod) }, request.containerId);
 }
 
 /**

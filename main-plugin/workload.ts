@@ -153,7 +153,7 @@ async function coreFor({ identity }: AddCall, node: Node): Promise<KubernetesCor
 
 async function existingPod({ namespace, pod: name }: WorkloadIdentity, core: KubernetesCore): Promise<Pod> {
   const key = { namespace, name };
-  return (await core.pod(key)) ?? (await missing(key, core));
+  return (await core.pod(key, { mayBeOld: true })) ?? (await missing(key, core));
 }
 
 /** The namespace's annotations matter to Calico's IPAM only. */

@@ -36,7 +36,15 @@ export function cachedDatastore(inner: Datastore, copies: Copies = {}): CachedDa
       reconcile: (decide: Parameters<Pools["reconcile"]>[0]) => pools.reconcile(decide),
     },
     reservations: listed(reservations, copies.reservations),
-    ipamConfiguration: remembered(inner.ipamConfiguration, copies.configuration),
+    ipamConfiguration: {
+      ...remembered(inner.ipamConfiguration, copies.configuration),
+      get: async (key, options) => {
+        const copy = copies.configuration;
+        // Most clusters have none: that is known as well.
+        const isKnown = options?.mayBeOld === true && copy?.isUsable === true;
+        return isKnown ? fromCopy(copy, key) : inner.ipamConfiguration.get(key, options);
+      },
+    },
     blocks: new KnownBlocks(inner.blocks),
     affinities: new OwnAffinities(inner.affinities, copies.affinities),
     handles,

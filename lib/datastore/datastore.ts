@@ -28,8 +28,9 @@ export interface Versioned<T> {
 /** How a read may be answered. */
 export interface ReadOptions {
   /**
-   * A store that remembers (`Traits.listsFromMemory`) may answer with an earlier state of the object, and never with `undefined` from
-   * memory: for a choice that a compare-and-swap confirms. A conclusion that nothing is to be done needs a fresh read.
+   * A store that remembers (`Traits.listsFromMemory`) may answer with an earlier state of the object: for a choice that a
+   * compare-and-swap confirms. `undefined` comes from memory only where all objects of the kind are known. A conclusion that nothing is
+   * to be done needs a fresh read.
    */
   readonly mayBeOld?: boolean;
 }

@@ -11,7 +11,7 @@ import { parseJson } from "../../lib/json/parse.ts";
 import type { JsonObject } from "../../lib/json/value.ts";
 import { createLogger } from "../../lib/log/logger.ts";
 import { resolveNetworkCall } from "../../main-plugin/call.ts";
-import { createNode, type Node } from "../../main-plugin/node.ts";
+import { createNode, type Node, type NodeParts } from "../../main-plugin/node.ts";
 import { serve } from "../../main-plugin/serve.ts";
 
 /** Sandboxes of this process's own network namespace, and a network configuration for all of them. */
@@ -33,8 +33,9 @@ export class OneProcess implements Disposable {
     for (const name of this.#sandboxes) execFileSync("ip", ["netns", "add", name]);
   }
 
-  node(): Node {
-    return createNode(this.#config, {}, { error: () => {} });
+  /** @param parts what a resident process puts in the place of an executable's */
+  node(parts: NodeParts = {}): Node {
+    return createNode(this.#config, {}, { error: () => {} }, parts);
   }
 
   /** @returns addresses with prefix length */

@@ -1,11 +1,11 @@
 /** The port to the objects of Kubernetes itself: pods, namespaces, nodes. Failures are the datastore port's (DatastoreError). */
 
 import type { ClusterNode, Namespace, NamespacedName, Pod } from "../../../kubernetes/objects.ts";
-import type { Datastore } from "../../datastore.ts";
+import type { Datastore, ReadOptions } from "../../datastore.ts";
 
 export interface KubernetesCore {
-  /** Read afresh at every call. `undefined` when there is no such pod. */
-  pod(key: NamespacedName): Promise<Pod | undefined>;
+  /** Read afresh at every call, unless it may be old. `undefined` when there is no such pod. */
+  pod(key: NamespacedName, options?: ReadOptions): Promise<Pod | undefined>;
   /** Read once by all who ask within a second; `undefined` when there is none. */
   namespace(name: string): Promise<Namespace | undefined>;
   /** As `namespace`. */

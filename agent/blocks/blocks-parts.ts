@@ -1,0 +1,83 @@
+/**
+ * What the agent puts in the place of an executable's parts in blocks mode on a cluster (A§11.7): reads from copies and memory, writes
+ * that are shared. One set of it serves all calls with one datastore.
+ */
+import { Allocator } from "../../ipam-plugin/allocator/allocator.ts";
+import { createIpamNode, type IpamNode, type IpamNodeInput } from "../../ipam-plugin/node.ts";
+import { type NodeLock, takeNodeLock } from "../../ipam-plugin/node-lock.ts";
+import type { Environment } from "../../lib/cni/environment.ts";
+import { chooseDatastore } from "../../lib/config/datastore-choice.ts";
+import type { NetworkConfig } from "../../lib/config/network-config.ts";
+import { nodeName } from "../../lib/config/node-name.ts";
+import type { Datastore } from "../../lib/datastore/datastore.ts";
+import type { DatastoreError } from "../../lib/datastore/errors.ts";
+import { openDatastore } from "../../lib/datastore/open.ts";
+import type { Logger } from "../../lib/log/logger.ts";
+import type { NodeParts } from "../../main-plugin/node.ts";
+import { type CachedDatastore, cachedDatastore } from "./cached-datastore.ts";
+import { LanedWrites } from "./shared-writes.ts";
+
+/** For a lane; other processes hold the lock for the whole of an ADD. */
+const MOST_LOCK_WAIT_MS = 2_000;
+
+export interface BlocksOptions {
+  /** Of the agent's own account, which may watch; absent: the watches go by each configuration's. */
+  readonly kubeconfig?: string | undefined;
+  readonly log: Pick<Logger, "error">;
+}
+
+export type BlocksParts = Required<Pick<NodeParts, "openDatastore" | "createIpamNode">>;
+
+export function blocksParts(options: BlocksOptions): BlocksParts {
+  const writes = new SharedUnderLock();
+  return {
+    openDatastore: (config, env, onDamaged) => open(config, env, options, onDamaged),
+    createIpamNode: (input) => (isCached(input.datastore) ? writes.nodeOf(input, input.datastore) : createIpamNode(input)),
+  };
+}
+
+/** A local store is as near as a cache. */
+async function open(
+  config: NetworkConfig,
+  env: Environment,
+  options: BlocksOptions,
+  onDamaged?: (error: DatastoreError) => void,
+): Promise<Datastore> {
+  switch (chooseDatastore(config, env)) {
+    case "kubernetes": {
+      const { openCachedKubernetes } = await import("./cached-kubernetes.ts");
+      return openCachedKubernetes({ config, env, nodeName: config.kubernetes.nodeName ?? nodeName(config), onDamaged, ...options });
+    }
+    case "etcdv3":
+      return cachedDatastore(await openDatastore(config, env, onDamaged));
+    default:
+      return openDatastore(config, env, onDamaged);
+  }
+}
+
+function isCached(datastore: Datastore): datastore is CachedDatastore {
+  return "hasMadeHandle" in datastore;
+}
+
+/** Calls do not take the node's lock; each write that they share does, with the file that the last of them named. */
+class SharedUnderLock {
+  readonly #writes = new LanedWrites({ lock: () => this.#lock() });
+  #lockFile: string | undefined;
+
+  nodeOf(input: IpamNodeInput, datastore: CachedDatastore): IpamNode {
+    const lock: IpamNode["lock"] = async (path) => {
+      this.#lockFile = path;
+      return NO_LOCK;
+    };
+    const node = createIpamNode({ ...input, lock, hasMadeHandle: (handle) => datastore.hasMadeHandle(handle) });
+    const log = (message: string): void => input.log.error(message);
+    return { ...node, allocator: new Allocator({ datastore, clock: node.clock, log, shared: this.#writes }) };
+  }
+
+  async #lock(): Promise<NodeLock | undefined> {
+    if (this.#lockFile === undefined) return undefined;
+    return takeNodeLock(this.#lockFile, { limitMs: MOST_LOCK_WAIT_MS, log: { writeNow: () => {} } });
+  }
+}
+
+const NO_LOCK: NodeLock = { hadToWait: false, [Symbol.dispose]() {} };

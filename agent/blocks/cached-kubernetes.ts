@@ -1,0 +1,88 @@
+/** The Kubernetes datastore of a process that lives on: watches keep copies of what decides about addresses, over a connection of their own. */
+import type { Environment } from "../../lib/cni/environment.ts";
+import { decodeNetworkConfig } from "../../lib/config/decode.ts";
+import type { NetworkConfig } from "../../lib/config/network-config.ts";
+import type { DatastoreError } from "../../lib/datastore/errors.ts";
+import { failureOf } from "../../lib/datastore/kubernetes/as-datastore-error.ts";
+import type { KubernetesCore } from "../../lib/datastore/kubernetes/core/core.ts";
+import { type ApiGroup, configuredGroup, discoverGroup } from "../../lib/datastore/kubernetes/group.ts";
+import { kubernetesDatastore } from "../../lib/datastore/kubernetes/kubernetes-datastore.ts";
+import { type ApiClient, ApiError } from "../../lib/kubernetes/api-client.ts";
+import { openApiClient } from "../../lib/kubernetes/client/client.ts";
+import type { ApiConfig } from "../../lib/kubernetes/config/api-config.ts";
+import { resolveApiConfig } from "../../lib/kubernetes/config/resolve.ts";
+import type { Logger } from "../../lib/log/logger.ts";
+import { ApiConnection } from "../kubernetes/connection.ts";
+import { Informers } from "../kubernetes/informers.ts";
+import { CachedCore } from "./cached-core.ts";
+import { type CachedDatastore, cachedDatastore } from "./cached-datastore.ts";
+import { watchKubernetes } from "./kubernetes-copies.ts";
+
+/** For one call at a time there is a limit of requests a second; what many calls share has its own. */
+const NO_LIMIT = -1;
+
+export interface CachedKubernetesInput {
+  readonly config: NetworkConfig;
+  readonly env: Environment;
+  readonly nodeName: string;
+  readonly onDamaged?: ((error: DatastoreError) => void) | undefined;
+  /** Of an account that may watch. */
+  readonly kubeconfig?: string | undefined;
+  readonly log: Pick<Logger, "error">;
+}
+
+export interface CachedKubernetes extends CachedDatastore {
+  readonly core: KubernetesCore;
+  /** Waits until every copy is complete. */
+  untilSynced(signal: AbortSignal): Promise<void>;
+}
+
+/**
+ * Does not wait for the copies: until they are complete the server is asked.
+ * @throws TortieError when the configuration leads to no API server; DatastoreError when the server cannot say which group it has
+ */
+export async function openCachedKubernetes(input: CachedKubernetesInput): Promise<CachedKubernetes> {
+  const { config, env, nodeName, onDamaged, log } = input;
+  const client = openApiClient({ ...config, qps: NO_LIMIT }, env);
+  try {
+    const group = configuredGroup(config, env) ?? (await groupOf(client));
+    const interfacePrefix = env.FELIX_INTERFACEPREFIX?.split(",")[0] || undefined;
+    const store = kubernetesDatastore(client, { group, interfacePrefix, ...(onDamaged && { onDamaged }) });
+    const connection = new ApiConnection(watchingConfig(input));
+    const informers = new Informers(connection, { onProblem: (message) => log.error(message) });
+    const copies = watchKubernetes(informers, group, nodeName);
+    const core = new CachedCore(store.core, copies);
+    return {
+      ...cachedDatastore({ ...store, records: core.noting(store.records) }, copies),
+      description: store.description,
+      core,
+      untilSynced: (signal) => copies.untilSynced(signal),
+      async [Symbol.asyncDispose]() {
+        await informers[Symbol.asyncDispose]();
+        connection.close();
+        client.close();
+      },
+    };
+  } catch (error) {
+    client.close();
+    throw error;
+  }
+}
+
+/** The agent's own account, where it is for the same server. */
+function watchingConfig({ config, env, kubeconfig }: CachedKubernetesInput): ApiConfig {
+  const asCaller = resolveApiConfig(config, env);
+  if (kubeconfig === undefined) return asCaller;
+  const own = resolveApiConfig(decodeNetworkConfig({ kubernetes: { kubeconfig } }), {});
+  return own.server.url === asCaller.server.url ? own : asCaller;
+}
+
+/** A process that lives on must not take a server that is away for one of the older group. */
+async function groupOf(client: ApiClient): Promise<ApiGroup> {
+  try {
+    await client.request({ method: "GET", path: "/version" });
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 0) throw failureOf(error, "group of Calico's resources");
+  }
+  return discoverGroup(client);
+}

@@ -1,0 +1,179 @@
+/** Blocks mode of a resident process on a real API server: what it asks of the server, by the server's audit log (A§11.7). */
+import { blocksParts } from "../../../agent/blocks/blocks-parts.ts";
+import type { CachedKubernetes } from "../../../agent/blocks/cached-kubernetes.ts";
+import type { Datastore } from "../../../lib/datastore/datastore.ts";
+import type { Node } from "../../../main-plugin/node.ts";
+import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { NAMESPACE, PodNode } from "../../support/kubernetes/pod-node.ts";
+import { hostEnds, OneProcess } from "../../support/one-process.ts";
+
+const BURST = 60;
+const podName = (index: number): string => `pod${index}`;
+const indexes = (count: number): readonly number[] => Array.from({ length: count }, (_, index) => index);
+
+let cluster: TestCluster;
+beforeAll(async () => {
+  cluster = await startCluster();
+}, 120_000);
+afterAll(async () => {
+  await cluster[Symbol.asyncDispose]();
+});
+
+/** A resident process with pods, whose copies are in sync. */
+class Resident implements AsyncDisposable {
+  readonly world: PodNode;
+  readonly calls: OneProcess;
+  readonly node: Node;
+
+  private constructor(world: PodNode, calls: OneProcess, node: Node) {
+    this.world = world;
+    this.calls = calls;
+    this.node = node;
+  }
+
+  static async create(pods: number, ipam: Readonly<Record<string, string>> = {}): Promise<Resident> {
+    const world = await PodNode.create(cluster);
+    await world.pool("pool4", "10.66.0.0/22");
+    for (const index of indexes(pods)) await world.pod(podName(index));
+    const calls = new OneProcess(
+      pods,
+      () => ({
+        cniVersion: "1.0.0",
+        name: "net1",
+        type: "calico",
+        datastore_type: "kubernetes",
+        calico_api_group: world.group,
+        nodename: world.name,
+        nodename_file_optional: true,
+        ipam: { type: "calico-ipam", ...ipam },
+        policy: { type: "k8s" },
+        kubernetes: { kubeconfig: world.kubeconfig },
+        // Of the other process, which has the limit of one call.
+        qps: -1,
+      }),
+      (index) => `K8S_POD_NAME=${podName(index)};K8S_POD_NAMESPACE=${NAMESPACE}`,
+    );
+    const kubeconfig = await cluster.kubeconfigFor("agent");
+    const node = calls.node(blocksParts({ kubeconfig, log: { error: () => {} } }));
+    const datastore = await node.datastore();
+    if (!isCached(datastore)) throw new Error("the datastore has no copies");
+    await datastore.untilSynced(AbortSignal.timeout(60_000));
+    return new Resident(world, calls, node);
+  }
+
+  /** What is asked meanwhile, watches left out: "create ipamhandles". */
+  async requestsOf(work: () => Promise<unknown>): Promise<readonly string[]> {
+    const mark = await cluster.mark();
+    await work();
+    const requests = await cluster.requests(mark);
+    return requests
+      .filter(({ verb, uri }) => verb !== "watch" && !uri.includes("/tokenreviews"))
+      .map(({ verb, uri }) => `${verb} ${kindIn(uri)}`);
+  }
+
+  add(index: number): Promise<readonly string[]> {
+    return this.calls.add(index, this.node);
+  }
+
+  del(index: number): Promise<void> {
+    return this.calls.del(index, this.node);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.node[Symbol.asyncDispose]();
+    this.calls[Symbol.dispose]();
+    await this.world[Symbol.asyncDispose]();
+  }
+}
+
+function isCached(datastore: Datastore): datastore is CachedKubernetes {
+  return "untilSynced" in datastore;
+}
+
+/** "/apis/group/v1/ipamblocks/name?x" → "ipamblocks"; "/api/v1/namespaces/test/pods/a/status" → "pods/status". */
+function kindIn(uri: string): string {
+  const [path = ""] = uri.split("?");
+  const [, , ...rest] = path.split("/").filter((part) => part !== "");
+  const parts = path.startsWith("/apis/") ? rest.slice(1) : rest;
+  const own = parts[0] === "namespaces" && parts.length > 2 ? parts.slice(2) : parts;
+  return [own[0], ...own.slice(2)].join("/");
+}
+
+function count(requests: readonly string[], request: string): number {
+  return requests.filter((each) => each === request).length;
+}
+
+describe("A resident process whose copies are in sync", () => {
+  it("A-I06: asks 3 times for one ADD and 3 times for its DEL", async () => {
+    await using resident = await Resident.create(2);
+    await resident.add(0);
+
+    const added = await resident.requestsOf(() => resident.add(1));
+    const deleted = await resident.requestsOf(() => resident.del(1));
+
+    expect(added).toEqual(["create ipamhandles", "update ipamblocks", "patch pods/status"]);
+    expect(deleted).toEqual(["patch pods/status", "update ipamblocks", "delete ipamhandles"]);
+    await resident.del(0);
+    expect(await resident.world.held()).toEqual({});
+  }, 180_000);
+
+  it("A-I06: asks at most 2.2 times an ADD and a DEL when 60 come at once, with at most 4 block writes; no address twice", async () => {
+    await using resident = await Resident.create(BURST + 1);
+    await resident.add(BURST);
+    const all = indexes(BURST);
+    let addresses: readonly (readonly string[])[] = [];
+
+    const added = await resident.requestsOf(async () => {
+      addresses = await Promise.all(all.map((index) => resident.add(index)));
+    });
+
+    expect(new Set(addresses.flat()).size).toBe(BURST);
+    expect(hostEnds()).toHaveLength(BURST + 1);
+    expect(count(added, "update ipamblocks")).toBeLessThanOrEqual(4);
+    expect(added.length / BURST).toBeLessThanOrEqual(2.2);
+    for (const index of all) expect((await resident.world.annotations(podName(index))).podIPs).toBe(addresses[index]?.join(","));
+
+    const deleted = await resident.requestsOf(() => Promise.all(all.map((index) => resident.del(index))));
+
+    expect(deleted.length / BURST).toBeLessThanOrEqual(2.2);
+    await resident.del(BURST);
+    expect(await resident.world.held()).toEqual({});
+    expect(hostEnds()).toEqual([]);
+  }, 240_000);
+
+  it("asks nothing but watches while nothing is asked of it", async () => {
+    await using resident = await Resident.create(1);
+    await resident.add(0);
+    expect(await resident.requestsOf(() => Bun.sleep(3_000))).toEqual([]);
+    await resident.del(0);
+  }, 180_000);
+
+  it("A-I08: shares its block with another process that does not wait for it", async () => {
+    await using resident = await Resident.create(BURST);
+    const { calls, node } = resident;
+    const foreign = calls.node();
+    await resident.add(0);
+    const own = indexes(BURST).filter((index) => index > 0 && index % 4 !== 0);
+    const others = indexes(BURST).filter((index) => index > 0 && index % 4 === 0);
+
+    const results = await Promise.all([...own.map((index) => calls.add(index, node)), ...others.map((index) => calls.add(index, foreign))]);
+
+    expect(new Set(results.flat()).size).toBe(BURST - 1);
+    expect(Object.keys(await resident.world.held())).toHaveLength(BURST);
+    // Each deletes what the other has added.
+    await Promise.all([...own.map((index) => calls.del(index, foreign)), ...[0, ...others].map((index) => calls.del(index, node))]);
+    expect(await resident.world.held()).toEqual({});
+    expect(hostEnds()).toEqual([]);
+    await foreign[Symbol.asyncDispose]();
+  }, 240_000);
+
+  it("A-I09: keeps no IPv4 address of 20 ADDs at once that get no IPv6 address", async () => {
+    await using resident = await Resident.create(20, { assign_ipv4: "true", assign_ipv6: "true" });
+
+    const outcomes = await Promise.allSettled(indexes(20).map((index) => resident.add(index)));
+
+    expect(outcomes.map(({ status }) => status)).toEqual(indexes(20).map(() => "rejected"));
+    expect(await resident.world.held()).toEqual({});
+    expect(hostEnds()).toEqual([]);
+  }, 180_000);
+});
