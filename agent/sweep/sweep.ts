@@ -1,0 +1,150 @@
+/**
+ * What was left behind: endpoints whose link or pod is gone, and links without an endpoint (A§8.1). Each is seen twice, at least a minute
+ * apart, before anything is done, and whatever cannot be found out is taken for alive.
+ */
+import type { AttachedLink, Dataplane } from "../../dataplane/dataplane.ts";
+import type { HostLink } from "../../dataplane/linux/host-links.ts";
+import { systemErrorCode } from "../../lib/system/errno.ts";
+import { statusOf } from "../../lib/system/files.ts";
+import type { Clock } from "../clock/clock.ts";
+import { type Attachment, type EndpointRecord, isCommitted } from "../endpoints/record/endpoint-record.ts";
+import { LEAST_BETWEEN_MS, Observations } from "./observations.ts";
+
+/** For so long a runtime may take to send the DEL of a pod that is gone. */
+const RUNTIME_MS = 600_000;
+
+export type FindingKind = "endpoint-without-link" | "endpoint-without-pod" | "link-without-endpoint" | "unfinished-link";
+
+/** The pods of this node, where there is a cluster. */
+export interface SweptPods {
+  /** The list is complete, and changes are being heard of. */
+  readonly isComplete: boolean;
+  /** Every UID that stands for the pod of this name; empty when the watch shows none. */
+  uidsOf(pod: string): readonly string[];
+  /** The same, asked of the server. @throws Error when it cannot be found out */
+  ask(pod: string): Promise<readonly string[]>;
+}
+
+export interface SweepOptions {
+  readonly clock: Clock;
+  /** The restore has ended: every endpoint that there is, is known. */
+  readonly isRestored: () => boolean;
+  readonly records: () => readonly EndpointRecord[];
+  /** One dump of the host's links. @throws Error */
+  readonly links: () => readonly HostLink[];
+  readonly dataplane: Pick<Dataplane, "list" | "remove">;
+  /** Whether something else than an endpoint stands for it: a record of direct mode, a queued DEL, an operation under way. */
+  readonly isClaimed: (attachment: Attachment) => boolean;
+  readonly pods: SweptPods | undefined;
+  /** Removes an endpoint as its DEL would. @throws Error: it is tried again at the next sweep */
+  readonly remove: (record: EndpointRecord) => Promise<void>;
+  /** Told of what is removed, and of what is only reported. */
+  readonly onFound: (kind: FindingKind, what: string) => void;
+}
+
+export class Sweep {
+  readonly #options: SweepOptions;
+  readonly #seen: Observations;
+
+  constructor(options: SweepOptions) {
+    this.#options = options;
+    this.#seen = new Observations(options.clock);
+  }
+
+  /** One look at everything. @throws Error when a look or a removal failed: nothing is taken from a look that is not whole */
+  async run(signal: AbortSignal): Promise<void> {
+    if (!this.#options.isRestored()) return this.#seen.forget();
+    try {
+      const attached = await this.#options.dataplane.list();
+      const links = this.#options.links();
+      for (const record of this.#options.records()) {
+        if (signal.aborted) return;
+        if (isCommitted(record)) await this.#lookAtEndpoint(record, links);
+      }
+      for (const link of attached) {
+        if (signal.aborted) return;
+        await this.#lookAtLink(link);
+      }
+      this.#seen.endLook();
+    } catch (error) {
+      this.#seen.forget();
+      throw error;
+    }
+  }
+
+  async #lookAtEndpoint(record: EndpointRecord, links: readonly HostLink[]): Promise<void> {
+    const lacksLink = isWithoutLink(record, links) && this.#seen.see(`link ${record.id}`);
+    if (lacksLink && (isSandboxGone(record) || (await this.#isPodGone(record)))) {
+      return this.#remove("endpoint-without-link", record);
+    }
+    if (this.#lacksPod(record) && this.#seen.see(`pod ${record.id}`, RUNTIME_MS) && (await this.#isPodGone(record))) {
+      await this.#remove("endpoint-without-pod", record);
+    }
+  }
+
+  #lacksPod({ pod, podUID }: EndpointRecord): boolean {
+    const { pods } = this.#options;
+    if (pods === undefined || pod === undefined || podUID === undefined) return false;
+    return pods.isComplete && !pods.uidsOf(pod).includes(podUID);
+  }
+
+  /** Asked of the server, whatever the watch shows. @throws Error */
+  async #isPodGone({ pod, podUID }: EndpointRecord): Promise<boolean> {
+    const { pods } = this.#options;
+    if (pods === undefined || pod === undefined || podUID === undefined) return false;
+    return !(await pods.ask(pod)).includes(podUID);
+  }
+
+  async #remove(kind: FindingKind, record: EndpointRecord): Promise<void> {
+    // It may have been removed, or have changed, while the server was asked.
+    const isSame = this.#options.records().some(({ id, updatedAt }) => id === record.id && updatedAt === record.updatedAt);
+    if (!isSame) return;
+    this.#options.onFound(kind, `endpoint ${record.id}, container ${record.attachment.containerId}`);
+    await this.#options.remove(record);
+  }
+
+  async #lookAtLink(link: AttachedLink): Promise<void> {
+    const { dataplane, onFound } = this.#options;
+    const what = `${link.hostInterface}, index ${link.index}`;
+    if (link.owner === undefined) {
+      if (!this.#seen.see(`unfinished ${link.index}`)) return;
+      onFound("unfinished-link", what);
+      await dataplane.remove(link);
+      return;
+    }
+    const { network, containerId, interfaceName: ifname, workload } = link.owner;
+    if (this.#isKnown({ network, containerId, ifname }) || !this.#seen.see(`owned ${link.index}`, LEAST_BETWEEN_MS)) return;
+    onFound("link-without-endpoint", `${what}, container ${containerId}`);
+    // A plugin that worked before there was an agent has left no word of its pod: only the server can say that the pod is gone.
+    const { pods } = this.#options;
+    if (workload === undefined || pods === undefined || (await pods.ask(workload)).length > 0) return;
+    if (!this.#isKnown({ network, containerId, ifname })) await dataplane.remove(link);
+  }
+
+  #isKnown(attachment: Attachment): boolean {
+    const { records, isClaimed } = this.#options;
+    const isOfEndpoint = records().some(
+      ({ attachment: { network, containerId, ifname } }) =>
+        network === attachment.network && containerId === attachment.containerId && ifname === attachment.ifname,
+    );
+    return isOfEndpoint || isClaimed(attachment);
+  }
+}
+
+function isWithoutLink({ linkForm, hostInterface }: EndpointRecord, links: readonly HostLink[]): boolean {
+  if (linkForm === "attached" || hostInterface === undefined) return false;
+  return !links.some(({ alias, index }) => alias === hostInterface.alias && index === hostInterface.index);
+}
+
+/** A path that cannot be looked at says nothing. */
+function isSandboxGone({ netns: { path, dev, ino } }: EndpointRecord): boolean {
+  if (path === "") return false;
+  try {
+    const status = statusOf(path);
+    if (status === undefined) return true;
+    return dev !== undefined && ino !== undefined && status.identity !== `${dev}:${ino}`;
+  } catch (error) {
+    if (systemErrorCode(error) === undefined) throw error;
+    return false;
+  }
+}

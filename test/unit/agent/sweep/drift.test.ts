@@ -1,0 +1,81 @@
+/** Which differences are mended, and which are left to whoever makes them. */
+import { Drift } from "../../../../agent/sweep/drift.ts";
+import type { Difference } from "../../../../dataplane/desired-state.ts";
+import { TortieError } from "../../../../lib/errors/errors.ts";
+import { FakeClock } from "../../../support/fake-clock.ts";
+
+const NEVER = new AbortController().signal;
+const ROUTE: Difference = { side: "host", object: "route 10.0.0.5/32", wanted: "dev cali1", found: "missing" };
+const SYSCTL: Difference = { side: "host", object: "sysctl rp_filter", wanted: "1", found: "0" };
+
+let clock: FakeClock;
+let differences: readonly Difference[] | Error;
+let mends: [number, string][];
+let contested: Map<number, string>;
+let drift: Drift;
+
+beforeEach(() => {
+  clock = new FakeClock();
+  differences = [];
+  mends = [];
+  contested = new Map();
+  drift = new Drift({
+    clock,
+    endpoints: () => [4],
+    drift: async () => {
+      if (differences instanceof Error) throw differences;
+      return differences;
+    },
+    mend: (id, reason) => mends.push([id, reason]),
+    onContested: (id, what) => (what === undefined ? contested.delete(id) : contested.set(id, what)),
+    onFound: () => {},
+  });
+});
+
+async function looks(count: number, pauseMs = 60_000): Promise<void> {
+  for (let look = 0; look < count; look++) {
+    await drift.run(NEVER);
+    await clock.advance(pauseMs);
+  }
+}
+
+describe("A-G02: what differs from the desired state", () => {
+  it("is mended by a build that says why", async () => {
+    await drift.run(NEVER);
+    expect(mends).toEqual([]);
+    differences = [ROUTE, SYSCTL];
+    await drift.run(NEVER);
+    expect(mends).toEqual([[4, "drift: host route 10.0.0.5/32 and 1 more"]]);
+  });
+
+  it("is left alone and reported after three times in ten minutes, and other objects of the endpoint are not", async () => {
+    differences = [ROUTE];
+    await looks(5);
+    expect(mends).toHaveLength(3);
+    expect(contested.get(4)).toBe(
+      "drift-contested: endpoint 4: host route 10.0.0.5/32 (missing) is changed again and again by somebody else",
+    );
+    differences = [ROUTE, SYSCTL];
+    await drift.run(NEVER);
+    expect(mends.at(-1)).toEqual([4, "drift: host sysctl rp_filter"]);
+  });
+
+  it("is mended again when it has been quiet for ten minutes, and the finding goes", async () => {
+    differences = [ROUTE];
+    await looks(4);
+    differences = [];
+    await looks(10);
+    expect(contested.size).toBe(0);
+    differences = [ROUTE];
+    await drift.run(NEVER);
+    expect(mends).toHaveLength(4);
+  });
+
+  it("is a failure when it cannot be found out, unless the sandbox is gone", async () => {
+    differences = new Error("netlink");
+    await expect(drift.run(NEVER)).rejects.toThrow("1 endpoints could not be compared: endpoint 4: netlink");
+    differences = new TortieError("netns-missing", "gone");
+    await expect(drift.run(NEVER)).resolves.toBeUndefined();
+    expect(mends).toEqual([]);
+  });
+});

@@ -1,0 +1,246 @@
+/** What sweeps remove, and when: on a clock that the test moves, with links and pods as the test says. */
+import { mkdtempSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { EndpointRecord } from "../../../../agent/endpoints/record/endpoint-record.ts";
+import { Sweep, type SweepOptions } from "../../../../agent/sweep/sweep.ts";
+import type { AttachedLink } from "../../../../dataplane/dataplane.ts";
+import type { HostLink } from "../../../../dataplane/linux/host-links.ts";
+import { recordOf } from "../../../support/endpoint-record.ts";
+import { FakeClock } from "../../../support/fake-clock.ts";
+
+const ALIAS = "tortie:net/c1/eth0/default/web";
+const HOST_LINK: HostLink = { index: 7, name: "cali1", alias: ALIAS, isUp: true, kind: "veth" };
+const NEVER = new AbortController().signal;
+
+let clock: FakeClock;
+let directory: string;
+let links: readonly HostLink[];
+let attached: readonly AttachedLink[];
+let records: EndpointRecord[];
+let inCache: readonly string[];
+let onServer: readonly string[] | Error;
+let isComplete: boolean;
+let removed: string[];
+let found: string[];
+let sweep: Sweep;
+
+function record(changes: Partial<EndpointRecord> = {}): EndpointRecord {
+  const { dev, ino } = statSync(directory);
+  return recordOf(4, {
+    attachment: { network: "net", containerId: "c1", ifname: "eth0" },
+    pod: "default/web",
+    podUID: "uid-1",
+    netns: { path: directory, dev: String(dev), ino: String(ino) },
+    hostInterface: { name: "cali1", index: 7, alias: ALIAS },
+    ...changes,
+  });
+}
+
+function options(changes: Partial<SweepOptions> = {}): SweepOptions {
+  return {
+    clock,
+    isRestored: () => true,
+    records: () => records,
+    links: () => links,
+    dataplane: {
+      list: async () => attached,
+      remove: async (link) => {
+        removed.push(`link ${link.hostInterface}`);
+        return {};
+      },
+    },
+    isClaimed: () => false,
+    pods: {
+      get isComplete() {
+        return isComplete;
+      },
+      uidsOf: () => inCache,
+      ask: async () => {
+        if (onServer instanceof Error) throw onServer;
+        return onServer;
+      },
+    },
+    remove: async ({ id }) => {
+      removed.push(`endpoint ${id}`);
+      records = [];
+    },
+    onFound: (kind) => found.push(kind),
+    ...changes,
+  };
+}
+
+beforeEach(() => {
+  clock = new FakeClock();
+  directory = mkdtempSync(join(tmpdir(), "tortie-sandbox-"));
+  links = [HOST_LINK];
+  attached = [];
+  records = [record()];
+  inCache = ["uid-1"];
+  onServer = ["uid-1"];
+  isComplete = true;
+  removed = [];
+  found = [];
+  sweep = new Sweep(options());
+});
+afterEach(() => rmSync(directory, { recursive: true, force: true }));
+
+/** As many sweeps as the time holds. */
+async function sweeps(seconds: number): Promise<void> {
+  for (let time = 0; time <= seconds; time += 60) {
+    if (time > 0) await clock.advance(60_000);
+    await sweep.run(NEVER);
+  }
+}
+
+describe("A-G01: an endpoint whose link is gone", () => {
+  beforeEach(() => {
+    links = [];
+  });
+
+  it("is removed at the second look when its sandbox is gone too, and not at the first", async () => {
+    rmSync(directory, { recursive: true });
+    await sweep.run(NEVER);
+    await clock.advance(59_000);
+    await sweep.run(NEVER);
+    expect(removed).toEqual([]);
+    await clock.advance(1_000);
+    await sweep.run(NEVER);
+    expect(removed).toEqual(["endpoint 4"]);
+    expect(found).toEqual(["endpoint-without-link"]);
+  });
+
+  it("is removed when the path leads to another sandbox by now", async () => {
+    records = [record({ netns: { path: directory, dev: "1", ino: "1" } })];
+    await sweeps(60);
+    expect(removed).toEqual(["endpoint 4"]);
+  });
+
+  it("is removed when the server says that its pod is gone, or is another one", async () => {
+    onServer = ["uid-2"];
+    await sweeps(60);
+    expect(removed).toEqual(["endpoint 4"]);
+  });
+
+  it("stays while sandbox and pod are there: its link is made again", async () => {
+    await sweeps(1_200);
+    expect(removed).toEqual([]);
+  });
+
+  it("stays when the server cannot be asked, or nothing is restored yet", async () => {
+    onServer = new Error("500");
+    await sweep.run(NEVER);
+    await clock.advance(60_000);
+    await expect(sweep.run(NEVER)).rejects.toThrow("500");
+    sweep = new Sweep(options({ isRestored: () => false }));
+    await sweeps(600);
+    expect(removed).toEqual([]);
+  });
+
+  it("is looked for by alias and index: neither another index nor another alias is its link", async () => {
+    rmSync(directory, { recursive: true });
+    links = [
+      { ...HOST_LINK, index: 8 },
+      { ...HOST_LINK, alias: "other" },
+    ];
+    await sweeps(60);
+    expect(removed).toEqual(["endpoint 4"]);
+  });
+
+  it("has to be seen twice in a row", async () => {
+    rmSync(directory, { recursive: true });
+    await sweep.run(NEVER);
+    links = [HOST_LINK];
+    await clock.advance(60_000);
+    await sweep.run(NEVER);
+    links = [];
+    await clock.advance(60_000);
+    await sweep.run(NEVER);
+    expect(removed).toEqual([]);
+  });
+
+  it("begins anew after a look that failed", async () => {
+    rmSync(directory, { recursive: true });
+    await sweep.run(NEVER);
+    await clock.advance(60_000);
+    const failing = new Sweep(
+      options({
+        links: () => {
+          throw new Error("netlink");
+        },
+      }),
+    );
+    await expect(failing.run(NEVER)).rejects.toThrow("netlink");
+    expect(removed).toEqual([]);
+  });
+
+  it("is left alone while its ADD or DEL goes on, and when another plugin made its link", async () => {
+    records = [record({ phase: "adding:build" }), record({ id: 5, phase: "deleting:link" }), record({ id: 6, linkForm: "attached" })];
+    rmSync(directory, { recursive: true });
+    await sweeps(600);
+    expect(removed).toEqual([]);
+  });
+});
+
+describe("an endpoint whose pod is gone and whose link stands", () => {
+  it("is removed when the runtime has sent no DEL for ten minutes", async () => {
+    inCache = [];
+    onServer = [];
+    await sweeps(540);
+    expect(removed).toEqual([]);
+    await clock.advance(60_000);
+    await sweep.run(NEVER);
+    expect(removed).toEqual(["endpoint 4"]);
+    expect(found).toEqual(["endpoint-without-pod"]);
+  });
+
+  it("stays when the server still has the pod, when the list has a gap, and where there is no cluster", async () => {
+    inCache = [];
+    await sweeps(1_200);
+    onServer = [];
+    isComplete = false;
+    await sweeps(1_200);
+    sweep = new Sweep(options({ pods: undefined }));
+    await sweeps(1_200);
+    expect(removed).toEqual([]);
+  });
+});
+
+describe("a link of ours without an endpoint", () => {
+  const owner = { network: "net", containerId: "c9", interfaceName: "eth0", workload: "default/old" };
+  beforeEach(() => {
+    attached = [{ hostInterface: "cali9", index: 9, owner }];
+    onServer = [];
+  });
+
+  it("is removed at the second look when the server says that its pod is gone", async () => {
+    await sweep.run(NEVER);
+    expect(removed).toEqual([]);
+    await clock.advance(60_000);
+    await sweep.run(NEVER);
+    expect(removed).toEqual(["link cali9"]);
+  });
+
+  it("is only reported while its pod may live: it may have been made before there was an agent", async () => {
+    onServer = ["uid-9"];
+    await sweeps(600);
+    sweep = new Sweep(options({ pods: undefined }));
+    await sweeps(600);
+    expect(removed).toEqual([]);
+    expect(new Set(found)).toEqual(new Set(["link-without-endpoint"]));
+  });
+
+  it("stays when direct mode or an operation under way stands for it", async () => {
+    sweep = new Sweep(options({ isClaimed: ({ containerId }) => containerId === "c9" }));
+    await sweeps(600);
+    expect([removed, found]).toEqual([[], []]);
+  });
+
+  it("is removed when it has been half made for a minute", async () => {
+    attached = [{ hostInterface: "tmp9", index: 9 }];
+    await sweep.run(NEVER);
+    await clock.advance(60_000);
+    await sweep.run(NEVER);
+    expect([removed, found]).toEqual([["link tmp9"], ["unfinished-link"]]);
+  });
+});
