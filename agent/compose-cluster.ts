@@ -2,24 +2,38 @@
 import type { Environment } from "../lib/cni/environment.ts";
 import { chooseDatastore } from "../lib/config/datastore-choice.ts";
 import { decodeNetworkConfig } from "../lib/config/decode.ts";
+import { decodePod } from "../lib/datastore/kubernetes/core/decode-objects.ts";
+import { parseObject } from "../lib/json/decode.ts";
 import { resolveApiConfig } from "../lib/kubernetes/config/resolve.ts";
+import type { Pod } from "../lib/kubernetes/objects.ts";
 import { ApiConnection, type OnAnswer } from "./kubernetes/connection.ts";
 import { Informers } from "./kubernetes/informers.ts";
+import type { ResourceCache } from "./kubernetes/resource-cache.ts";
 import type { AgentLog } from "./process/agent-log.ts";
 import type { AgentOptions } from "./process/option-table.ts";
+
+/** The watch of the node's pods is asked for anew this often: so long a connection may be dead without a word. */
+const HEARTBEAT_SECONDS = 30;
 
 export interface AgentCluster extends AsyncDisposable {
   readonly connection: ApiConnection;
   readonly informers: Informers;
+  /** Of this node, by "namespace/name". */
+  readonly pods: ResourceCache<Pod>;
+  /** Asked of the server. @returns `undefined` when there is none @throws Error when it cannot be found out */
+  readPod(key: string): Promise<Pod | undefined>;
 }
 
-/** Connects nothing yet. @throws TortieError as `resolveApiConfig` */
-export function clusterOf(
-  options: AgentOptions,
-  env: Environment,
-  log: Pick<AgentLog, "error">,
-  onAnswer: OnAnswer,
-): AgentCluster | undefined {
+export interface ClusterOptions {
+  readonly options: AgentOptions;
+  readonly env: Environment;
+  readonly node: string;
+  readonly log: Pick<AgentLog, "error">;
+  readonly onAnswer?: OnAnswer;
+}
+
+/** Begins to watch the node's pods. @throws TortieError as `resolveApiConfig` */
+export function clusterOf({ options, env, node, log, onAnswer }: ClusterOptions): AgentCluster | undefined {
   const { kubeconfig, "datastore-type": type } = options;
   const config = decodeNetworkConfig({
     ...(type === undefined ? {} : { datastore_type: type }),
@@ -28,12 +42,27 @@ export function clusterOf(
   if (chooseDatastore(config, env) !== "kubernetes") return undefined;
   const connection = new ApiConnection(resolveApiConfig(config, env), onAnswer);
   const informers = new Informers(connection, { onProblem: (message) => log.error(message) });
+  const pods = informers.watch({
+    name: `pods of ${node}`,
+    path: "/api/v1/pods",
+    fieldSelector: `spec.nodeName=${node}`,
+    decode: decodePod,
+    heartbeatSeconds: HEARTBEAT_SECONDS,
+  });
   return {
     connection,
     informers,
+    pods,
+    async readPod(key) {
+      const [namespace = "", name = ""] = key.split("/").map(encodeURIComponent);
+      const { status, body } = await connection.exchange({ method: "GET", path: `/api/v1/namespaces/${namespace}/pods/${name}` });
+      if (status === 404) return undefined;
+      if (status !== 200) throw new Error(`the API server answered ${status} when it was asked for pod ${key}`);
+      return decodePod(parseObject(body));
+    },
     async [Symbol.asyncDispose]() {
-      connection.close();
       await informers[Symbol.asyncDispose]();
+      connection.close();
     },
   };
 }

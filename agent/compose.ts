@@ -17,6 +17,7 @@ import { SYSTEM_CLOCK } from "./clock/clock.ts";
 import { clusterOf } from "./compose-cluster.ts";
 import { healthOfAgent } from "./compose-health.ts";
 import { hostScopeOfAgent } from "./compose-host-scope.ts";
+import { startSweeps } from "./compose-sweep.ts";
 import { WithoutAgent } from "./compose-without-agent.ts";
 import { Controllers } from "./controllers/controllers.ts";
 import { EndpointManager } from "./endpoints/manager.ts";
@@ -77,6 +78,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
     exitNow(1);
   });
   const dataplane = new GuardedDataplane(new LinuxDataplane(new JoinedDeletions()), canary);
+  const node = nameOfNode(options, env);
   await using health = healthOfAgent({
     phase: () => phase.phase,
     port: options["health-port"],
@@ -84,7 +86,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
     controllers: () => controllers.statuses(),
     sources: { endpointStates: () => manager.endpoints().map(({ shownState }) => shownState) },
   });
-  await using cluster = clusterOf(options, env, log, health.serverAnswered);
+  await using cluster = clusterOf({ options, env, node, log, onAnswer: health.serverAnswered });
   if (cluster !== undefined) health.watchCluster(() => cluster.informers.states());
   const onRun = health.controllerRan;
   await using controllers = new Controllers({ maxIntervalMs: options["max-controller-interval"] * SECOND_MS, onRun });
@@ -101,7 +103,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
   const restored = restoreLocal({ store, endpoints: manager, links: hostLinks, clock: SYSTEM_CLOCK, log });
   const hostScope = hostScopeOfAgent({
     options,
-    node: nameOfNode(options, env),
+    node,
     bootId,
     runDirectory: run.path,
     cluster,
@@ -177,7 +179,37 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
   direct.start();
   removeOldStates(run.path);
   hostScope.start();
-  void buildRestored(manager, restored, { clock: SYSTEM_CLOCK, log });
+  let isRestored = false;
+  void buildRestored(manager, restored, { clock: SYSTEM_CLOCK, log }).then(() => {
+    isRestored = true;
+  });
+  startSweeps({
+    manager,
+    dataplane,
+    controllers,
+    cluster,
+    health,
+    directDirectory: run.direct,
+    isRestored: () => isRestored,
+    remove: (record) => attachments.finish(record),
+    log,
+  });
+  if (cluster !== undefined && options["endpoint-objects"]) {
+    const { startEndpointObjects } = await import("./compose-objects.ts");
+    const jobsDirectory = `${state.path}/jobs`;
+    const qps = options["object-qps"];
+    startEndpointObjects({
+      node: { name: node },
+      manager,
+      controllers,
+      cluster,
+      health,
+      jobsDirectory,
+      qps,
+      isRestored: () => isRestored,
+      log,
+    });
+  }
   phase.set("ready");
 
   function reload(): void {

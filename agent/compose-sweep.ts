@@ -1,0 +1,83 @@
+/** Sweep and drift, plugged to endpoints, kernel and cluster (A§8.1). */
+import type { Dataplane } from "../dataplane/dataplane.ts";
+import { hostLinks } from "../dataplane/linux/host-links.ts";
+import type { Pod } from "../lib/kubernetes/objects.ts";
+import { SYSTEM_CLOCK } from "./clock/clock.ts";
+import type { AgentCluster } from "./compose-cluster.ts";
+import type { AgentHealth } from "./compose-health.ts";
+import type { Controllers } from "./controllers/controllers.ts";
+import { DirectRecords } from "./direct-records/direct-records.ts";
+import type { EndpointManager } from "./endpoints/manager.ts";
+import type { EndpointRecord } from "./endpoints/record/endpoint-record.ts";
+import type { AgentLog } from "./process/agent-log.ts";
+import { Drift } from "./sweep/drift.ts";
+import { Sweep, type SweptPods } from "./sweep/sweep.ts";
+
+const INTERVAL_MS = 60_000;
+
+/** A static pod goes by the digest of its file at the runtime; its mirror at the API server says which (kubelet, kubetypes). */
+const OTHER_UIDS = ["kubernetes.io/config.hash", "kubernetes.io/config.mirror"];
+
+export interface AgentSweepOptions {
+  readonly manager: EndpointManager;
+  readonly dataplane: Dataplane;
+  readonly controllers: Controllers;
+  readonly cluster: AgentCluster | undefined;
+  readonly health: AgentHealth;
+  /** `<run>/direct`. */
+  readonly directDirectory: string;
+  readonly isRestored: () => boolean;
+  readonly remove: (record: EndpointRecord) => Promise<void>;
+  readonly log: Pick<AgentLog, "info" | "error">;
+}
+
+export function startSweeps(options: AgentSweepOptions): void {
+  const { manager, dataplane, controllers, cluster, health, isRestored, remove, log } = options;
+  const direct = new DirectRecords(options.directDirectory);
+  const sweep = new Sweep({
+    clock: SYSTEM_CLOCK,
+    isRestored,
+    records: () => manager.list(),
+    links: hostLinks,
+    dataplane,
+    isClaimed: (attachment) => direct.has(attachment),
+    pods: cluster && sweptPods(cluster),
+    remove,
+    onFound(kind, what) {
+      health.metrics.sweepFound(kind);
+      log.info(`sweep: ${kind}: ${what}`);
+    },
+  });
+  const drift = new Drift({
+    clock: SYSTEM_CLOCK,
+    endpoints: () =>
+      manager
+        .endpoints()
+        .filter(({ state }) => state === "ready")
+        .map(({ id }) => id),
+    async drift(id) {
+      const desired = manager.get(id)?.record.desired;
+      return desired === undefined ? [] : dataplane.drift(desired);
+    },
+    mend: (id, reason) => manager.trigger(id, { level: 1, reason }),
+    onContested: (id, what) => health.health.find(`drift ${id}`, what),
+    onFound: () => health.metrics.sweepFound("drift"),
+  });
+  controllers.update("sweep", { run: (signal) => sweep.run(signal), intervalMs: INTERVAL_MS, quiet: true });
+  controllers.update("drift", { run: (signal) => drift.run(signal), intervalMs: INTERVAL_MS, quiet: true });
+}
+
+function sweptPods({ pods, readPod }: AgentCluster): SweptPods {
+  return {
+    get isComplete() {
+      return pods.state.isSynced && pods.state.followedSince !== undefined;
+    },
+    uidsOf: (key) => uidsOf(pods.get(key)),
+    ask: async (key) => uidsOf(await readPod(key)),
+  };
+}
+
+function uidsOf(pod: Pod | undefined): readonly string[] {
+  if (pod === undefined) return [];
+  return [pod.uid, ...OTHER_UIDS.flatMap((name) => pod.annotations[name] ?? [])];
+}

@@ -1,0 +1,66 @@
+/** What a real agent mends while its pods run, judged by the kernel. */
+import { Agent, cniCallBody } from "../../support/agent.ts";
+import { localConf } from "../../support/conf.ts";
+import { Node, type Pod } from "../../support/node.ts";
+
+/** Drift is looked for every second here. */
+const OFTEN = { args: ["--max-controller-interval", "1"] };
+
+async function add(agent: Agent): Promise<{ readonly pod: Pod; readonly address: string; readonly hostInterface: string }> {
+  const pod = await agent.node.addPod();
+  const answer = await agent.request("POST", "/cni/add", cniCallBody(localConf(agent.node), { netns: pod.netnsPath }));
+  expect(answer).toMatchObject({ status: 200 });
+  const { ips, interfaces } = answer.json as { ips: { address: string }[]; interfaces: { name: string; sandbox?: string }[] };
+  const host = interfaces.find(({ sandbox = "" }) => sandbox === "");
+  return { pod, address: ips[0]?.address.split("/")[0] ?? "", hostInterface: host?.name ?? "" };
+}
+
+const routesTo = (node: Node, address: string) => node.ip("-j", "route", "show", address);
+
+describe("An agent whose pods' links are changed by hand", () => {
+  it("A-G02: puts a route and a setting back, and counts it", async () => {
+    await using node = await Node.create();
+    await using agent = await Agent.start(node, OFTEN);
+    const { address, hostInterface } = await add(agent);
+    const setting = `net/ipv4/conf/${hostInterface}/forwarding`;
+    const before = await node.sysctl(setting);
+    expect(await routesTo(node, address)).toHaveLength(1);
+
+    await node.ip("route", "del", address);
+    await agent.until("the route is back", async () => (await routesTo(node, address)).length === 1);
+    await node.run(["/bin/sh", "-c", `echo 0 >/proc/sys/${setting}`]);
+    await agent.until("the setting is back", async () => (await node.sysctl(setting)) === before);
+
+    expect((await agent.request("GET", "/metrics")).text).toMatch(/tortie_sweep_findings_total\{kind="drift"\} [1-9]/);
+  });
+
+  it("A-G02: leaves a route alone that is taken away a fourth time, and says so", async () => {
+    await using node = await Node.create();
+    await using agent = await Agent.start(node, OFTEN);
+    const { address } = await add(agent);
+    for (let time = 0; time < 3; time++) {
+      await node.ip("route", "del", address);
+      await agent.until("the route is back", async () => (await routesTo(node, address)).length === 1);
+    }
+    await node.ip("route", "del", address);
+    await agent.until("the finding", async () => (await agent.request("GET", "/healthz")).text.includes("drift-contested"));
+    expect(await routesTo(node, address)).toEqual([]);
+  });
+
+  it("A-G01: makes the link of a pod that lives again, with its address", async () => {
+    await using node = await Node.create();
+    await using agent = await Agent.start(node, OFTEN);
+    const { pod, address, hostInterface } = await add(agent);
+    const [before] = await node.podIp(pod, "-j", "address", "show", "eth0");
+
+    await node.ip("link", "del", hostInterface);
+    await agent.until("the link is back", async () => {
+      const links = await node.podIp(pod, "-j", "address", "show").catch(() => []);
+      return links.some(({ ifname }) => ifname === "eth0") && (await routesTo(node, address)).length === 1;
+    });
+
+    const [after] = await node.podIp(pod, "-j", "address", "show", "eth0");
+    expect(after?.address).toBe(before?.address);
+    expect(JSON.stringify(after?.addr_info)).toContain(`"${address}"`);
+  });
+});
