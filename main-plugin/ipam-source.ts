@@ -124,7 +124,14 @@ export async function ipamInputForAdd(call: AddCall, workload: Pick<Workload, "r
 
 async function ipamOfNode({ config, nodeName }: AddCall, ipam: JsonObject, node: Node): Promise<JsonObject> {
   const name = config.kubernetes.nodeName ?? nodeName;
-  const found = await (await node.core())?.node(name);
+  const core = await node.core();
+  if (core === undefined) {
+    throw new TortieError(
+      "kubeconfig-missing",
+      "no way to a Kubernetes API server is configured, and only that knows the pod CIDR of usePodCidr",
+    );
+  }
+  const found = await core.node(name);
   if (found === undefined) throw new TortieError("datastore-object-missing", `nodes ${JSON.stringify(name)} not found`);
   return withPodCidrs(ipam, name, found.podCIDRs);
 }

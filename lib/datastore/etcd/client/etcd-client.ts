@@ -113,7 +113,8 @@ export class EtcdClient {
     const members = await this.#found();
     for (;;) {
       const token = isAuthenticated && this.#settings.user !== undefined ? await this.#tokenOf() : undefined;
-      const member = members.next(performance.now());
+      const start = performance.now();
+      const member = members.next(start);
       const outcome = await this.#try(course, member, members, token);
       if (typeof outcome === "string") {
         members.succeeded(member);
@@ -124,6 +125,7 @@ export class EtcdClient {
         this.#token = undefined;
         if (this.#settings.user !== undefined) continue;
       }
+      this.#patience.spend(performance.now() - start, performance.now());
       await this.#nextTry(course, member, members, outcome);
     }
   }
