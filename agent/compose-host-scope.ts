@@ -35,7 +35,7 @@ export interface HostScopeOfAgent {
   /** Whether there is a range to give addresses of (A§8.3). */
   readonly check: Check;
   /** For the nodes that the flows of the main plugin get. */
-  readonly parts: Required<Pick<NodeParts, "hostScope" | "knownRanges">>;
+  readonly parts: Required<Pick<NodeParts, "hostScope" | "knownRanges" | "nodeRecord">>;
   /** For the API; `undefined` where the node's addresses come from blocks. */
   readonly ipam: IpamService | undefined;
   /** Who holds an address of the range, and the proof of it. */
@@ -105,6 +105,7 @@ export function hostScopeOfAgent(input: HostScopeInput): HostScopeOfAgent {
         return nodeCidr.hostScope;
       },
       knownRanges: () => nodeCidr.hostScope.knownRanges(),
+      nodeRecord: () => files.nodeRecord,
     },
     start() {
       if (isHostScopeNode || nodeCidr.hasRecord) startOnce();

@@ -45,6 +45,8 @@ export function decodeDesiredState(stored: Fields): DesiredState {
       kind: field(device, "kind", oneOf("veth", "netkit")),
       mtu: field(device, "mtu", isNumber),
       queues: field(device, "queues", isNumber),
+      ...optional(device, "groMaxSize", isNumber),
+      ...optional(device, "gsoMaxSize", isNumber),
     },
     host: decodeHost(field(stored, "host", isObject)),
     pod: decodePod(field(stored, "pod", isObject)),
@@ -88,8 +90,8 @@ function decodeSysctl(stored: Fields): Sysctl {
   return { path: field(stored, "path", isText), value: field(stored, "value", isText), required: field(stored, "required", isBoolean) };
 }
 
-function encodeRoute({ destination, gateway, scope }: Route): { readonly [key: string]: Writable | undefined } {
-  return { destination: formatPrefix(destination), gateway: gateway === undefined ? undefined : formatAddress(gateway), scope };
+function encodeRoute({ destination, gateway, scope, mtu }: Route): { readonly [key: string]: Writable | undefined } {
+  return { destination: formatPrefix(destination), gateway: gateway === undefined ? undefined : formatAddress(gateway), scope, mtu };
 }
 
 function decodeRoute(stored: Fields): Route {
@@ -98,6 +100,7 @@ function decodeRoute(stored: Fields): Route {
     destination: prefixOf(field(stored, "destination", isText)),
     ...(gateway === undefined ? {} : { gateway: addressOf(gateway) }),
     scope: field(stored, "scope", oneOf("link", "universe")),
+    ...optional(stored, "mtu", isNumber),
   };
 }
 

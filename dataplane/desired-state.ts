@@ -21,6 +21,8 @@ export interface Route {
   /** Next hop; absent for a route that is on link. */
   readonly gateway?: Address;
   readonly scope: "link" | "universe";
+  /** Largest packet that takes this route; absent: that of the link. Not compared. */
+  readonly mtu?: number;
 }
 
 /** A neighbour that is known without asking: no ARP request is ever made for it. */
@@ -73,6 +75,9 @@ export interface DesiredState {
     readonly mtu: number;
     /** TX and RX queues of both ends. */
     readonly queues: number;
+    /** Largest packets of receive and segmentation offload, both families, in bytes; absent: the kernel's. */
+    readonly groMaxSize?: number;
+    readonly gsoMaxSize?: number;
   };
   readonly host: HostEnd;
   readonly pod: PodEnd;

@@ -3,7 +3,7 @@
  * The record is written last; whatever fails before takes everything back, in reverse order, and so
  * does a caller that wants no answer any more (`call.signal`).
  */
-import { lacksPodEnd } from "../dataplane/desired-state.ts";
+import { type DesiredState, lacksPodEnd } from "../dataplane/desired-state.ts";
 import { formatPrefix } from "../lib/addresses/address.ts";
 import type { CniInterface, CniResult } from "../lib/cni/protocol.ts";
 import { withProfile } from "../lib/workload/endpoint.ts";
@@ -12,6 +12,7 @@ import type { AddCall } from "./call.ts";
 import { policyReady, readyForPods } from "./gates.ts";
 import type { Node } from "./node.ts";
 import { desiredStateOf, planAttachment } from "./plan.ts";
+import { endpointResult, routersFor } from "./plan-endpoint-form.ts";
 import { endpointOf, ensureProfile, readWorkload, type Workload, writeRecord } from "./workload.ts";
 
 export async function add(call: AddCall, node: Node): Promise<CniResult> {
@@ -20,14 +21,15 @@ export async function add(call: AddCall, node: Node): Promise<CniResult> {
   await using undo = new AsyncDisposableStack();
   await readyForPods(call, node);
   const workload = await readWorkload(call, node);
-  const plan = planAttachment(call, workload);
+  const plan = planAttachment(call, workload, await routersFor(call, node));
   log.step("datastore");
   await journal?.addresses(workload);
   const lease = undo.use(await takeAddresses(call, workload, node));
   log.step("ipam");
   signal.throwIfAborted();
   const desired = desiredStateOf(plan, lease.addresses, lease.hostRoutes);
-  if (lease.isKept && !lacksPodEnd(await node.dataplane.inspect(desired), desired)) return keepAttachment(call, workload, lease, node);
+  if (lease.isKept && !lacksPodEnd(await node.dataplane.inspect(desired), desired))
+    return keepAttachment(call, workload, lease, desired, node);
 
   await journal?.link(lease, desired);
   // The node first: its guard must be there before the container can send.
@@ -42,7 +44,7 @@ export async function add(call: AddCall, node: Node): Promise<CniResult> {
   await ensureProfile(call, node);
   await writeRecord(endpoint, workload, node);
   log.step("endpoint");
-  const result = resultOf(call, lease, link.podMac);
+  const result = resultOf(call, lease, link.podMac, desired);
   await journal?.commit(result);
   undo.move(); // success: keep everything
   await policyReady(call, endpoint);
@@ -50,17 +52,18 @@ export async function add(call: AddCall, node: Node): Promise<CniResult> {
 }
 
 /** The container has what it asked for already (C§2.6 step 2): the kernel is not touched, a further network's profile joins the record. */
-async function keepAttachment(call: AddCall, workload: Workload, lease: Lease, node: Node): Promise<CniResult> {
+async function keepAttachment(call: AddCall, workload: Workload, lease: Lease, desired: DesiredState, node: Node): Promise<CniResult> {
   const { record } = workload;
   await ensureProfile(call, node);
   if (record !== undefined) await writeRecord(withProfile(record, call.request.network), workload, node);
-  const result = resultOf(call, lease, record?.mac);
+  const result = resultOf(call, lease, record?.mac, desired);
   await call.residence?.journal?.commit(result);
   return result;
 }
 
-/** C§5.1: the two ends of the link, the addresses without gateway, IPAM's routes and DNS as they came. */
-function resultOf({ request, hostInterface, mtu }: AddCall, { addresses, routes, dns }: Lease, mac: string | undefined): CniResult {
+/** C§5.1: the two ends of the link, the addresses without gateway, IPAM's routes and DNS as they came. A§3.6: form `endpoint`. */
+function resultOf(call: AddCall, { addresses, routes, dns }: Lease, mac: string | undefined, desired: DesiredState): CniResult {
+  const { request, hostInterface, mtu } = call;
   const podEnd: CniInterface = {
     name: request.interfaceName,
     ...(mac === undefined ? {} : { mac }),
@@ -69,8 +72,8 @@ function resultOf({ request, hostInterface, mtu }: AddCall, { addresses, routes,
   };
   return {
     interfaces: [{ name: hostInterface }, podEnd],
-    ips: addresses.map((address) => ({ address: formatPrefix(address), interface: 1 })),
-    routes,
-    dns,
+    ...(call.config.linkForm === "endpoint"
+      ? { ...endpointResult(desired), dns: {} }
+      : { ips: addresses.map((address) => ({ address: formatPrefix(address), interface: 1 })), routes, dns }),
   };
 }

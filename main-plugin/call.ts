@@ -20,7 +20,7 @@ import { verifyNamespacePath } from "../lib/system/netns.ts";
 import { type CniArgs, parseCniArgs, withIgnoreUnknown } from "../lib/workload/cni-args.ts";
 import { endpointKey } from "../lib/workload/endpoint.ts";
 import { checkIdentity, identifyWorkload, type WorkloadIdentity } from "../lib/workload/identity.ts";
-import { hostInterfaceName, hostInterfaceNameIfAny } from "../lib/workload/interface-names.ts";
+import { endpointHostInterfaceName, hostInterfaceName, hostInterfaceNameIfAny } from "../lib/workload/interface-names.ts";
 import { type Requested, requestedOf } from "../lib/workload/requested.ts";
 import type { EndpointKey } from "../lib/workload/workload-endpoint.ts";
 import { type IpamSection, readIpamSection } from "./delegates/host-local.ts";
@@ -88,7 +88,8 @@ export function resolveNetworkCall(
     datastore,
     traits,
     // Where there is a cluster there is Felix.
-    forwardsOnNode: traits.poolsFrom === "netconf",
+    // Nor does Felix know links of form `endpoint`.
+    forwardsOnNode: traits.poolsFrom === "netconf" || config.linkForm === "endpoint",
     nodeName: nodeName(config),
   };
 }
@@ -105,7 +106,10 @@ export function resolveAttachmentCall(call: NetworkCall): AttachmentCall {
     identity,
     endpointKey: endpointKey(identity, config.mesosLabels),
     sandbox: call.residence?.sandbox ?? request.netns,
-    hostInterface: hostInterfaceNameIfAny(identity, env.FELIX_INTERFACEPREFIX),
+    hostInterface:
+      config.linkForm === "endpoint"
+        ? endpointHostInterfaceName(containerId, interfaceName)
+        : hostInterfaceNameIfAny(identity, env.FELIX_INTERFACEPREFIX),
     podInterface: interfaceName,
     owner: { network, containerId, interfaceName, ...(identity.pod === "" ? {} : { workload: `${identity.namespace}/${identity.pod}` }) },
   };
@@ -127,7 +131,7 @@ export function resolveAddCall(networkCall: NetworkCall): AddCall {
     checkFeaturesForPlainContainer(config);
   }
   const requested = requestedOf(config, args);
-  const hostInterface = hostInterfaceName(identity, call.env.FELIX_INTERFACEPREFIX);
+  const hostInterface = config.linkForm === "endpoint" ? call.hostInterface : hostInterfaceName(identity, call.env.FELIX_INTERFACEPREFIX);
   verifyNamespacePath(call.sandbox);
   refuseOwnNamespace({ netns: call.sandbox, netnsOverride: request.netnsOverride });
   const ipamSection = readIpamSection(request, call.traits.nodesAreObjects);

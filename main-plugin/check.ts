@@ -16,6 +16,7 @@ import { inTime } from "./in-time.ts";
 import { connectIpam, ipamInput, narrowAddress, wantsHostRoutes } from "./ipam-source.ts";
 import type { Node } from "./node.ts";
 import { desiredStateOf, planAttachment } from "./plan.ts";
+import { routersFor } from "./plan-endpoint-form.ts";
 import { type RecordedAddresses, readWorkload } from "./workload.ts";
 
 /** A record that is annotations says what the pod's owner likes, in up to 256 KiB. */
@@ -28,7 +29,11 @@ export async function check(call: AddCall, node: Node): Promise<void> {
   const addresses = previous.ips.map((ip) => narrowAddress(ip.address));
   // The annotations that name addresses leave the result without routes (C§2.5).
   const isFromIpam = workload === undefined || workload.requests.addresses.kind === "ipam";
-  const desired = desiredStateOf(planAttachment(call, workload), addresses, !isFromIpam || wantsHostRoutes(call, previous.routes));
+  const desired = desiredStateOf(
+    planAttachment(call, workload, await routersFor(call, node)),
+    addresses,
+    !isFromIpam || wantsHostRoutes(call, previous.routes),
+  );
   const differences = (await node.dataplane.inspect(desired, podEndOf(previous, request))).map(
     ({ side, object, wanted, found }) => `${side} ${object}: wanted ${wanted}, found ${found}`,
   );
@@ -80,5 +85,7 @@ function recordDifferences(known: RecordedAddresses | undefined, containerId: st
   if (known === undefined) return [`endpoint record: wanted container ${containerId}, found none`];
   if (known.containerID !== containerId) return [`endpoint record: wanted container ${containerId}, found container ${known.containerID}`];
   const [wanted, found] = [addresses.join(","), known.ipNetworks.join(",")];
-  return wanted === found ? [] : [`endpoint record: wanted addresses ${wanted}, found ${found}`];
+  // A result of form `endpoint` has another order than the record.
+  const isSame = [...addresses].sort().join(",") === [...known.ipNetworks].sort().join(",");
+  return isSame ? [] : [`endpoint record: wanted addresses ${wanted}, found ${found}`];
 }

@@ -8,7 +8,7 @@ import type { NodeState } from "../dataplane/node-state.ts";
 import { hostScopeFiles } from "../ipam-plugin/host-scope/files.ts";
 import type { HostScope } from "../ipam-plugin/host-scope/host-scope.ts";
 import { createIpamNode, type IpamNode } from "../ipam-plugin/node.ts";
-import { formatPrefix, type Prefix } from "../lib/addresses/address.ts";
+import { type Address, formatPrefix, type Prefix } from "../lib/addresses/address.ts";
 import type { Environment } from "../lib/cni/environment.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
 import type { Datastore } from "../lib/datastore/datastore.ts";
@@ -29,6 +29,8 @@ export interface Node extends AsyncDisposable {
   ipam(): Promise<IpamNode>;
   /** The node's own ranges, for `ipam.type` tortie-host-scope; the agent that finds out about them need not be there. */
   hostScope(): Promise<HostScope>;
+  /** Router addresses of this node, the gateways of links of form `endpoint` (A§3.5). @throws TortieError `node-cidr-missing` */
+  routers(): Promise<readonly Address[]>;
   /** What this node must hold for an attachment with these addresses, where there is no Felix. */
   state(call: Pick<NetworkCall, "env">, addresses: readonly Prefix[]): Promise<NodeState>;
 }
@@ -42,6 +44,8 @@ export interface NodeParts {
   readonly coreOf?: (datastore: Datastore) => KubernetesCore | undefined;
   readonly createIpamNode?: typeof createIpamNode;
   readonly hostScope?: () => HostScope;
+  /** Path of the node's record. */
+  readonly nodeRecord?: () => string;
   /** The node's own ranges as far as they are known, without asking for more. */
   readonly knownRanges?: () => readonly Prefix[];
 }
@@ -77,6 +81,10 @@ export function createNode(config: NetworkConfig, env: Environment, log: Pick<Lo
     core: async () => findCore(await datastore()),
     ipam: async () => makeIpamNode({ datastore: await datastore(), log }),
     hostScope,
+    async routers() {
+      const { routersOf } = await import("../ipam-plugin/host-scope/node-record.ts");
+      return routersOf(parts.nodeRecord?.() ?? files.nodeRecord);
+    },
     async state(call, addresses) {
       const pools = (await (await datastore()).pools.list()).map(({ value }) => value);
       const ranges = parts.knownRanges?.() ?? (isThere(files.nodeRecord) ? (await hostScope()).knownRanges() : []);

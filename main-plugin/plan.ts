@@ -3,11 +3,12 @@
  * must hold for it (`desiredStateOf`). Values and order are those of C§4.1-4.5.
  */
 
-import type { AttachmentName } from "../dataplane/alias.ts";
 import type { DesiredState, Route, Sysctl } from "../dataplane/desired-state.ts";
 import { type Address, type Family, hostPrefix, type Prefix, parseAddress, parsePrefix } from "../lib/addresses/address.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
+import type { AttachmentPlan } from "./attachment-plan.ts";
 import type { AddCall } from "./call.ts";
+import { endpointState } from "./plan-endpoint-form.ts";
 import type { Workload } from "./workload.ts";
 
 /** MAC of every host end (C§4.1). */
@@ -23,25 +24,11 @@ const IPV4_GATEWAY = addressOf("169.254.1.1");
 
 const DEFAULT_ROUTES: readonly Prefix[] = ["0.0.0.0", "::"].map((text) => ({ address: addressOf(text), length: 0 }));
 
-/** What is known before addresses are. */
-export interface AttachmentPlan {
-  readonly sandbox: string;
-  readonly hostInterface: string;
-  readonly podInterface: string;
-  readonly owner: AttachmentName;
-  /** Containers that the workload's record names: their link may be replaced. */
-  readonly predecessors: readonly string[];
-  readonly device: DesiredState["device"];
-  readonly mac: string | undefined;
-  /** Destinations of the pod's routes, both families mixed. */
-  readonly destinations: readonly Prefix[];
-  readonly allowIpForwarding: boolean;
-  /** No Felix runs beside us: the node itself must forward. */
-  readonly forwardOnNode: boolean;
-}
-
-/** @param workload absent: the cluster cannot be asked, and the requests of the workload are unknown */
-export function planAttachment(call: AddCall, workload: Workload | undefined): AttachmentPlan {
+/**
+ * @param workload absent: the cluster cannot be asked, and the requests of the workload are unknown
+ * @param routers `routersFor` of the call: they make it a link of form `endpoint`
+ */
+export function planAttachment(call: AddCall, workload: Workload | undefined, routers?: readonly Address[]): AttachmentPlan {
   const { config } = call;
   return {
     sandbox: call.sandbox,
@@ -49,12 +36,23 @@ export function planAttachment(call: AddCall, workload: Workload | undefined): A
     podInterface: call.podInterface,
     owner: call.owner,
     predecessors: workload?.recorded === undefined ? [] : [workload.recorded.containerID],
-    device: { kind: config.deviceType === "netkit" ? "netkit" : "veth", mtu: Math.max(0, call.mtu), queues: config.numQueues },
+    device: {
+      kind: config.deviceType === "netkit" ? "netkit" : "veth",
+      mtu: Math.max(0, call.mtu),
+      queues: config.numQueues,
+      ...offloadOf(config, routers),
+    },
     mac: workload?.requests.mac,
     destinations: routeDestinations(config, call.ipamSection.destinations),
     allowIpForwarding: config.containerSettings.allowIpForwarding,
     forwardOnNode: call.forwardsOnNode,
+    ...(routers === undefined ? {} : { routers }),
   };
+}
+
+function offloadOf({ groMaxSize, gsoMaxSize }: NetworkConfig, routers: readonly Address[] | undefined) {
+  if (routers === undefined) return {};
+  return { ...(groMaxSize > 0 ? { groMaxSize } : {}), ...(gsoMaxSize > 0 ? { gsoMaxSize } : {}) };
 }
 
 /** C§2.3 S4: the two defaults unless routes are configured; with `include_default_routes` the defaults come first. */
@@ -69,6 +67,7 @@ function routeDestinations(config: NetworkConfig, texts: readonly string[]): rea
  * @param hostRoutes false only for the target of a live migration (C§2.3 S9)
  */
 export function desiredStateOf(plan: AttachmentPlan, addresses: readonly Prefix[], hostRoutes = true): DesiredState {
+  if (plan.routers !== undefined) return endpointState(plan, plan.routers, addresses, hostRoutes);
   const families = new Set(addresses.map((prefix) => prefix.address.family));
   return {
     sandbox: plan.sandbox,

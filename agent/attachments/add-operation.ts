@@ -10,6 +10,7 @@ import { parseJson } from "../../lib/json/parse.ts";
 import { type NetworkCall, resolveAddCall, resolveAttachmentCall } from "../../main-plugin/call.ts";
 import { narrowAddress } from "../../main-plugin/ipam-source.ts";
 import { desiredStateOf, planAttachment } from "../../main-plugin/plan.ts";
+import { routersFor } from "../../main-plugin/plan-endpoint-form.ts";
 import type { HeldAddresses } from "../../main-plugin/residence.ts";
 import { serve } from "../../main-plugin/serve.ts";
 import { type EndpointRecord, isCommitted, type RecordedAddress } from "../endpoints/record/endpoint-record.ts";
@@ -76,7 +77,7 @@ function newAttachment({ attachment, digest, configDigest, body, call, tracepare
     attachment,
     netns: sandbox.recorded,
     podInterface: attachment.ifname,
-    linkForm: "routed" as const,
+    linkForm: call.config.linkForm === "endpoint" ? ("endpoint" as const) : ("routed" as const),
     ...podOf(call),
     ...(traceparent === undefined ? {} : { traceparent }),
     request: { digest, cniVersion: cniVersion ?? "", configDigest, call: callText(body) },
@@ -112,7 +113,11 @@ async function stillStands(
   const { path, dev, ino } = sandbox.recorded;
   if (netns.path !== path || netns.dev !== dev || netns.ino !== ino) return false;
   const addCall = resolveAddCall(call);
-  const desired = desiredStateOf(planAttachment(addCall, undefined), held.addresses, held.hostRoutes);
+  const desired = desiredStateOf(
+    planAttachment(addCall, undefined, await routersFor(addCall, served.node)),
+    held.addresses,
+    held.hostRoutes,
+  );
   const differences = await served.node.dataplane.inspect(desired, { mac: podMac });
   for (const { side, object, wanted, found } of differences) {
     served.log.info(`made again: ${side} ${object}: wanted ${wanted}, found ${found}`);

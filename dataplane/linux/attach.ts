@@ -9,7 +9,7 @@ import { NETLINK_ROUTE, NetlinkError, NetlinkSocket } from "../netlink/socket.ts
 import { addAddress } from "./address.ts";
 import { type CreatedPair, createPair, type Ends, presentPair } from "./create-pair.ts";
 import { deleteHostLink } from "./delete-link.ts";
-import { type Link, setLinkAlias, setLinkLocalSource, setLinkUp } from "./link.ts";
+import { type Link, setLinkAlias, setLinkLocalSource, setLinkOffload, setLinkUp } from "./link.ts";
 import { addNeighbour } from "./neighbour.ts";
 import { installRoute } from "./route.ts";
 import { openSite, type Site } from "./site.ts";
@@ -47,6 +47,7 @@ function setUp({ namespace, hostSocket, podSocket }: Site, { host, pod }: Create
   // The pod's IPv6 next hop is this link-local address, whatever generation mode the host has. The kernel derives it when the
   // link goes up, but would then check it for duplicates where the host demands that.
   if (desired.host.addresses.some(isIpv6)) setLinkLocalSource(hostSocket, host.index, runsDad(host.name) ? "none" : "mac");
+  warnings.push(...setOffload(hostSocket, host, desired), ...setOffload(podSocket, pod, desired));
   bringUp(hostSocket, host);
   bringUp(podSocket, pod);
   warnings.push(...inNamespace(namespace, () => writeSysctls(desired.pod.sysctls)));
@@ -86,6 +87,17 @@ function setAddressesAndRoutes(
     throw new TortieError(error.word, `error adding host side routes for interface: ${host.name}, error: ${error.message}`, {
       cause: error,
     });
+  }
+}
+
+/** @returns why the kernel does not take them: packets are smaller then, and nothing else is wrong */
+function setOffload(socket: NetlinkSocket, { index, name }: Link, { device: { groMaxSize = 0, gsoMaxSize = 0 } }: DesiredState): string[] {
+  try {
+    setLinkOffload(socket, index, { gro: groMaxSize, gso: gsoMaxSize });
+    return [];
+  } catch (error) {
+    if (!(error instanceof NetlinkError)) throw error;
+    return [`${name} keeps the kernel's limits of offload, instead of GRO ${groMaxSize} and GSO ${gsoMaxSize}: ${messageOf(error)}`];
   }
 }
 

@@ -19,6 +19,10 @@ const IFLA_NET_NS_FD = 28;
 const IFLA_GROUP = 27;
 const IFLA_EXT_MASK = 29;
 const IFLA_NUM_TX_QUEUES = 31;
+const IFLA_GSO_MAX_SIZE = 41;
+const IFLA_GRO_MAX_SIZE = 58;
+const IFLA_GSO_IPV4_MAX_SIZE = 63;
+const IFLA_GRO_IPV4_MAX_SIZE = 64;
 const IFLA_NUM_RX_QUEUES = 32;
 const IFLA_INFO_KIND = 1;
 const IFLA_INFO_DATA = 2;
@@ -135,6 +139,15 @@ export function setLinkUp(socket: NetlinkSocket, index: number): void {
 
 export function setLinkMac(socket: NetlinkSocket, index: number, mac: string): void {
   socket.request({ type: RTM_SETLINK, payload: linkPayload(index, 0, [bytes(IFLA_ADDRESS, macBytes(mac))]) });
+}
+
+/** Largest packets of offload, in bytes; 0 leaves the kernel's. @throws NetlinkError where the kernel or the device does not take them */
+export function setLinkOffload(socket: NetlinkSocket, index: number, { gro, gso }: { readonly gro: number; readonly gso: number }): void {
+  const attributes = [
+    ...(gro > 0 ? [u32(IFLA_GRO_MAX_SIZE, gro), u32(IFLA_GRO_IPV4_MAX_SIZE, gro)] : []),
+    ...(gso > 0 ? [u32(IFLA_GSO_MAX_SIZE, gso), u32(IFLA_GSO_IPV4_MAX_SIZE, gso)] : []),
+  ];
+  if (attributes.length > 0) socket.request({ type: RTM_SETLINK, payload: linkPayload(index, 0, attributes) });
 }
 
 /** Says on a link whose it is, and takes away the mark of an unfinished one. */

@@ -2,7 +2,7 @@
 import { type Address, bytesOf, type Family, formatAddress, formatPrefix, type Prefix } from "../../lib/addresses/address.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { Route } from "../desired-state.ts";
-import { attributeMap, bytes, encodeAttributes, readU32, u32 } from "../netlink/attribute.ts";
+import { attributeMap, bytes, encodeAttributes, nest, readU32, u32 } from "../netlink/attribute.ts";
 import { type Message, NLM_F_CREATE, NLM_F_EXCL } from "../netlink/message.ts";
 import { NetlinkError, type NetlinkSocket, type Request } from "../netlink/socket.ts";
 import { getLink } from "./link.ts";
@@ -14,6 +14,8 @@ const RTA_DST = 1;
 const RTA_OIF = 4;
 const RTA_GATEWAY = 5;
 const RTA_PREFSRC = 7;
+const RTA_METRICS = 8;
+const RTAX_MTU = 2;
 const RTA_TABLE = 15;
 const RT_TABLE_MAIN = 254;
 const RTPROT_BOOT = 3;
@@ -42,6 +44,7 @@ export function addRoute(socket: NetlinkSocket, index: number, route: Route): vo
     ...(length > 0 ? [bytes(RTA_DST, bytesOf(address))] : []),
     ...(gateway === undefined ? [] : [bytes(RTA_GATEWAY, bytesOf(gateway))]),
     u32(RTA_OIF, index),
+    ...(route.mtu === undefined ? [] : [nest(RTA_METRICS, [u32(RTAX_MTU, route.mtu)])]),
   ]);
   const head = { family: address.family, length, protocol: RTPROT_BOOT, scope: SCOPES[route.scope], type: RTN_UNICAST };
   socket.request({ type: RTM_NEWROUTE, flags: NLM_F_CREATE | NLM_F_EXCL, payload: routePayload(head, attributes) });

@@ -57,6 +57,14 @@ export function rangesOf(record: NodeRecord): NodeRanges {
   return { ranges, exclusions: record.exclusions };
 }
 
+/** The agent's own addresses that are the pods' gateways. @throws TortieError `node-cidr-missing` when there is none */
+export function routersOf(path: string): readonly Address[] {
+  const record = readNodeRecord(path);
+  const routers = [record?.ipv4, record?.ipv6].flatMap((one) => (one?.router === undefined ? [] : [one.router]));
+  if (routers.length > 0) return routers;
+  throw new TortieError("node-cidr-missing", `${path} names no router address of this node, which links of form endpoint need`);
+}
+
 export function encodeNodeRecord({ node, bootId, ipv4, ipv6, exclusions, strategy, cooldownMs }: NodeRecord): string {
   const record = {
     format: FORMAT,

@@ -12,6 +12,7 @@ import type { DatastoreType, NetworkConfig } from "./network-config.ts";
 export function checkForAdd(config: NetworkConfig, datastore: DatastoreType): void {
   checkAgent(config);
   checkDeviceType(config);
+  checkLinkForm(config);
   checkDataplaneType(config);
   checkReadinessGates(config);
   checkPolicyTimeout(config);
@@ -32,6 +33,12 @@ export function checkAgent({ agent }: Pick<NetworkConfig, "agent">): void {
 export function checkDeviceType(config: Pick<NetworkConfig, "deviceType">): void {
   if (config.deviceType === "" || config.deviceType === "veth" || config.deviceType === "netkit") return;
   throw wrong(`unknown device_type ${JSON.stringify(config.deviceType)} in CNI config (supported: "veth", "netkit")`);
+}
+
+/** A§3.10. */
+export function checkLinkForm({ linkForm }: Pick<NetworkConfig, "linkForm">): void {
+  if (linkForm === "" || linkForm === "routed" || linkForm === "endpoint") return;
+  throw wrong(`link_form must be "routed" or "endpoint", not ${JSON.stringify(linkForm)}`);
 }
 
 /** Only the Linux dataplane exists so far: no `type`, or Calico's `grpc`, which is refused until it is built (C§4.6). */

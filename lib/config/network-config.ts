@@ -96,6 +96,11 @@ export interface NetworkConfig {
   readonly numQueues: number;
   /** As given; ADD refuses anything but "", "veth" and "netkit". */
   readonly deviceType: string;
+  /** As given; ADD refuses anything but "", "routed" and "endpoint". */
+  readonly linkForm: string;
+  /** 0: the kernel's default. */
+  readonly groMaxSize: number;
+  readonly gsoMaxSize: number;
   readonly nodename: string | undefined;
   readonly nodenameFile: string;
   readonly nodenameFileOptional: boolean;

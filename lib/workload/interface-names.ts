@@ -67,3 +67,23 @@ function firstPrefix(prefixes: string | undefined): string {
   }
   return prefix;
 }
+
+/** Host end of the link form `endpoint`: `lxc` and the first digits of SHA-256 over `<containerID>:<ifname>` (A§3.3). */
+export function endpointHostInterfaceName(containerId: string, interfaceName: string): string {
+  return `lxc${sha256(`${containerId}:${interfaceName}`).slice(0, 12)}`;
+}
+
+/**
+ * MAC of one end of a link of form `endpoint` (A§3.3): locally administered, and the same whenever the link is made again, so that
+ * neighbours need not learn it anew.
+ */
+export function endpointMac(containerId: string, interfaceName: string, end: "host" | "pod"): string {
+  const digits = sha256(`${containerId}:${interfaceName}:${end}`).slice(0, 12);
+  const octets = digits.match(/../g) ?? [];
+  const first = (Number.parseInt(octets[0] ?? "", 16) & 0xfc) | 0x02;
+  return [first.toString(16).padStart(2, "0"), ...octets.slice(1)].join(":");
+}
+
+function sha256(text: string): string {
+  return new Bun.CryptoHasher("sha256").update(text).digest("hex");
+}

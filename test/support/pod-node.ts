@@ -189,6 +189,7 @@ export class PodNode implements AsyncDisposable {
       core: async () => (this.#isOfCluster ? this.#core() : undefined),
       ipam: async () => createIpamNode({ datastore, log: this.#log }),
       hostScope: async () => hostScopeOf(),
+      routers: async () => [],
       state: async () => NO_NODE_STATE,
       async [Symbol.asyncDispose]() {},
     };

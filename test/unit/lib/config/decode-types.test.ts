@@ -22,6 +22,7 @@ const TYPES = {
     "args.org.apache.mesos.network_info.labels.labels[].key",
     "args.org.apache.mesos.network_info.labels.labels[].value",
     "device_type",
+    "link_form",
     "nodename",
     "nodename_file",
     "hostname",
@@ -87,7 +88,7 @@ const TYPES = {
     "agent_timeout_seconds",
     "windows_pod_deletion_timestamp_timeout",
   ],
-  natural: ["vxlan_vni"],
+  natural: ["gro_max_size", "gso_max_size", "vxlan_vni"],
   strings: [
     "ipam.ipv4_pools",
     "ipam.ipv6_pools",
