@@ -77,6 +77,22 @@ export class Lane {
   }
 }
 
+/** Reads of operators: more than these at once are told to come again, so that they cannot stand in the way of plugins. */
+export class Reads {
+  #running = 0;
+
+  /** @throws TortieError `reads-limited` */
+  async run<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#running >= READS) throw new TortieError("reads-limited", `${this.#running} reads are under way already`);
+    this.#running++;
+    try {
+      return await work();
+    } finally {
+      this.#running--;
+    }
+  }
+}
+
 /** A service whose calls keep to their lanes. A DEL of an attachment that nobody knows is done at once. */
 export class LanedAttachments implements AttachmentService {
   readonly #service: AttachmentService;

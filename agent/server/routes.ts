@@ -10,6 +10,7 @@ import { MAX_BODY_BYTES } from "../forward/protocol.ts";
 import { type Access, mayCall } from "./access.ts";
 import { errorAnswer } from "./error-answer.ts";
 import type { HandlerAnswer, HandlerRequest, Handlers } from "./handler.ts";
+import { Reads } from "./lanes.ts";
 import type { Peer } from "./peer.ts";
 
 /** Who sent a request, by the connection it came on. */
@@ -29,6 +30,10 @@ export interface RoutesInput {
   onAnswer?(operation: OperationName, status: number, milliseconds: number): void;
   /** Aborts when running calls shall end. */
   readonly ending: AbortSignal;
+}
+
+interface ServedRoutes extends RoutesInput {
+  readonly reads: Reads;
 }
 
 const DEADLINE_MS = 5_000;
@@ -59,7 +64,8 @@ export async function buildApp(input: RoutesInput): Promise<FastifyInstance> {
     refResolver: { buildLocalReference: (json) => String(json.$id) },
   });
   await app.register(async (scope) => {
-    for (const name of OPERATION_NAMES) addRoute(scope, name, input);
+    const served = { ...input, reads: new Reads() };
+    for (const name of OPERATION_NAMES) addRoute(scope, name, served);
     scope.get(`${BASE_PATH}/openapi.json`, { schema: { hide: true } }, async (request, reply) => {
       authorise(input.callerOf(request), true);
       return reply.type("application/json").send(JSON.stringify(app.swagger()));
@@ -69,7 +75,7 @@ export async function buildApp(input: RoutesInput): Promise<FastifyInstance> {
   return app;
 }
 
-function addRoute(app: FastifyInstance, name: OperationName, input: RoutesInput): void {
+function addRoute(app: FastifyInstance, name: OperationName, input: ServedRoutes): void {
   const operation: Operation = OPERATIONS[name];
   app.route({
     method: operation.method,
@@ -106,7 +112,7 @@ function authorise(caller: Caller | undefined, isRead: boolean): Caller {
   throw new TortieError("access-denied", `${who} may not ${isRead ? "read" : "do this"} over this socket`);
 }
 
-async function serve(name: OperationName, request: FastifyRequest, reply: FastifyReply, input: RoutesInput): Promise<FastifyReply> {
+async function serve(name: OperationName, request: FastifyRequest, reply: FastifyReply, input: ServedRoutes): Promise<FastifyReply> {
   const begin = performance.now();
   const gone = new AbortController();
   reply.raw.once("close", () => {
@@ -121,7 +127,8 @@ async function serve(name: OperationName, request: FastifyRequest, reply: Fastif
     >;
     const signal = AbortSignal.any([gone.signal, input.ending]);
     const handler = input.handlers[name] as (request: HandlerRequest<OperationName>) => Promise<HandlerAnswer>;
-    const answer = await handler({ ...parts, ...caller, headers: request.headers, signal });
+    const work = async () => handler({ ...parts, ...caller, headers: request.headers, signal });
+    const answer = await (OPERATIONS[name].isRead ? input.reads.run(work) : work());
     input.onAnswer?.(name, answer.status, performance.now() - begin);
     return send(reply, answer);
   } catch (error) {

@@ -1,6 +1,6 @@
 import type { AttachmentAnswer, AttachmentService } from "../../../../agent/server/attachment-service.ts";
 import { errorAnswer } from "../../../../agent/server/error-answer.ts";
-import { Lane, LanedAttachments, RUNNING, WAITING } from "../../../../agent/server/lanes.ts";
+import { Lane, LanedAttachments, READS, Reads, RUNNING, WAITING } from "../../../../agent/server/lanes.ts";
 import { TortieError } from "../../../../lib/errors/errors.ts";
 
 const never = new AbortController().signal;
@@ -84,5 +84,16 @@ describe("The lanes of calls", () => {
     await Promise.all([calls[0], calls[1], calls[3]]);
     expect(order).toEqual([1, 3]);
     expect([lane.running, lane.waiting]).toEqual([0, 0]);
+  });
+
+  it("let 64 reads be under way at once, and tell more to come again", async () => {
+    const reads = new Reads();
+    const open = Promise.withResolvers<string>();
+    const running = Array.from({ length: READS }, () => reads.run(() => open.promise));
+    const refused = await reads.run(async () => "").catch((error: unknown) => error);
+    expect(errorAnswer(refused)).toMatchObject({ status: 429, headers: { "Retry-After": "1" }, body: { word: "reads-limited" } });
+    open.resolve("read");
+    expect(new Set(await Promise.all(running))).toEqual(new Set(["read"]));
+    expect(await reads.run(async () => "again")).toBe("again");
   });
 });

@@ -1,0 +1,128 @@
+/** How the agent starts, is told things by signals, and ends (A§0.2, A§0.3, A§2.1). */
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { Agent, cniCallBody } from "../../support/agent.ts";
+import { localConf, podArgs } from "../../support/conf.ts";
+import { BIN_DIR, Node } from "../../support/node.ts";
+
+describe("The agent's process", () => {
+  it("is the only one of its run directory: a second one ends at once, naming the first", async () => {
+    await using node = await Node.create();
+    await using agent = await Agent.start(node);
+    const second = await node.run([join(BIN_DIR, "tortie-node"), "--run-dir", agent.runDir, "--health-port", "0"], { env: {} });
+    expect(second).toMatchObject({
+      exit: 1,
+      stderr: expect.stringMatching(new RegExp(`agent\\.lock is held by pid ${agent.pid}.*agent-running`, "s")),
+    });
+    expect(await agent.request("GET", "/config")).toMatchObject({ status: 200 });
+  });
+
+  it("ends with status 0 at SIGTERM: the socket goes, agent.json says so and stays", async () => {
+    await using node = await Node.create();
+    await using agent = await Agent.start(node);
+    expect(await agent.stop()).toBe(0);
+    expect(existsSync(agent.socket)).toBe(false);
+    expect(agent.file()).toMatchObject({ phase: "stopped", pid: agent.pid });
+  });
+
+  it("answers calls that run when SIGTERM comes, before it ends", async () => {
+    await using node = await Node.create();
+    await using agent = await Agent.start(node);
+    const pods = await Promise.all(Array.from({ length: 8 }, () => node.addPod()));
+    const conf = localConf(node);
+    const calls = pods.map((pod, index) =>
+      agent.request("POST", "/cni/add", cniCallBody(conf, { containerId: `cid${index}`, netns: pod.netnsPath })).then(
+        ({ status }) => status,
+        // Came too late: the runtime calls again.
+        () => "refused",
+      ),
+    );
+    await agent.until("the first ADD", () => agent.log.includes("ADD begins"));
+    expect(await agent.stop()).toBe(0);
+    const answers = await Promise.all(calls);
+    expect(answers.filter((answer) => answer === 200).length).toBeGreaterThan(0);
+    expect(answers.filter((answer) => answer !== 200 && answer !== 503 && answer !== "refused")).toEqual([]);
+    await agent.restart();
+    const links = (await node.ip("-j", "link", "show", "type", "veth")).length;
+    expect(((await agent.request("GET", "/endpoint")).json as unknown[]).length).toBe(links);
+  });
+
+  it("reads its configuration and opens its log file anew at SIGHUP, and keeps the old one where the new is wrong", async () => {
+    await using node = await Node.create();
+    const file = join(node.dir, "agent.json");
+    const logFile = join(node.dir, "agent.log");
+    writeFileSync(file, JSON.stringify({ "log-level": "error", "log-file": logFile }));
+    await using agent = await Agent.start(node, { args: ["--config", file] });
+    expect(agent.log).toBe("");
+    writeFileSync(file, '{"log-level": "loud"}');
+    agent.signal("SIGHUP");
+    await agent.until("the complaint", () => agent.log.includes("the configuration was not read again"));
+    writeFileSync(file, JSON.stringify({ "log-level": "debug", "log-file": logFile }));
+    agent.signal("SIGHUP");
+    await agent.until("the new level", () => agent.log.includes("the configuration was read again"));
+    await agent.until("the file", () => readFileSync(logFile, "utf8").includes("the configuration was read again"));
+  });
+
+  it("drops the state of an earlier boot, and keeps that of this one", async () => {
+    await using node = await Node.create();
+    await using agent = await Agent.start(node);
+    const conf = localConf(node);
+    const pod = await node.addPod();
+    const added = await agent.request("POST", "/cni/add", cniCallBody(conf, { netns: pod.netnsPath, args: podArgs("web") }));
+    expect(added.status).toBe(200);
+    await agent.kill();
+    await agent.restart();
+    expect((await agent.request("GET", "/endpoint")).json).toEqual([expect.objectContaining({ id: expect.any(Number) })]);
+
+    await agent.kill();
+    writeFileSync(join(agent.runDir, "state", "boot-id"), "11111111-2222-3333-4444-555555555555\n");
+    mkdirSync(join(agent.runDir, "deletequeue"), { recursive: true });
+    writeFileSync(join(agent.runDir, "deletequeue", `${"0".repeat(64)}.json`), "{}");
+    await agent.restart();
+    expect((await agent.request("GET", "/endpoint")).json).toEqual([]);
+    await agent.until("the old state to go", () => !readdirSync(agent.runDir).some((name) => name.startsWith("old-")));
+    expect(existsSync(join(agent.runDir, "deletequeue", `${"0".repeat(64)}.json`))).toBe(false);
+  });
+
+  it.each([
+    [["--health-port", "x"], 1, /--health-port: "x" must be integer/],
+    [["--bogus"], 2, /Unknown argument: bogus/],
+    [["--config", "/absent.json"], 1, /--config \/absent\.json/],
+  ])("ends at once where %j makes no sense", async (args, exit, message) => {
+    await using node = await Node.create();
+    const run = await node.run([join(BIN_DIR, "tortie-node"), "--run-dir", join(node.dir, "run"), ...args], { env: {} });
+    expect(run).toMatchObject({ exit, stderr: expect.stringMatching(message) });
+  });
+
+  it("prints its options, its version and the schema of its file", async () => {
+    await using node = await Node.create();
+    const run = (flag: string) => node.run([join(BIN_DIR, "tortie-node"), flag], { env: {} });
+    expect((await run("--help")).stdout).toMatch(/--run-dir .*TORTIE_RUN_DIR/);
+    expect((await run("--version")).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
+    expect(JSON.parse((await run("--print-schema")).stdout)).toMatchObject({
+      type: "object",
+      properties: { "run-dir": { type: "string" } },
+    });
+  });
+});
+
+describe("tortiectl node", () => {
+  it("shows status, endpoints, one endpoint, configuration and figures, as tables and as JSON", async () => {
+    await using node = await Node.create();
+    await using agent = await Agent.start(node);
+    const pod = await node.addPod();
+    await agent.request("POST", "/cni/add", cniCallBody(localConf(node), { netns: pod.netnsPath, args: podArgs("web") }));
+    const tortiectl = (...args: string[]) =>
+      node.run([join(BIN_DIR, "tortiectl"), "node", ...args], { env: { TORTIE_SOCK: agent.socket } });
+    expect(await tortiectl("status")).toMatchObject({ exit: 0, stdout: expect.stringContaining("phase ready") });
+    expect((await tortiectl("endpoints")).stdout).toMatch(/^ID +STATE .*\n\d+ +ready +10\.244\.\S+ +cali\w+ +default\/web +cid1:eth0\n$/);
+    expect((await tortiectl("endpoint", "pod-name:default/web")).stdout).toMatch(/workload +default\/web\n(.*\n)*history\n/);
+    expect((await tortiectl("config")).stdout).toMatch(/phase +ready\n/);
+    expect(JSON.parse((await tortiectl("config", "--json")).stdout)).toMatchObject({ status: { phase: "ready" } });
+    expect(JSON.parse((await tortiectl("endpoints", "--json")).stdout)).toHaveLength(1);
+    expect((await tortiectl("metrics")).stdout).toContain("tortie_endpoint_count 1");
+    expect(await tortiectl("endpoint", "9999")).toMatchObject({ exit: 1, stderr: expect.stringContaining("endpoint not found: 9999") });
+    await agent.stop();
+    expect(await tortiectl("status")).toMatchObject({ exit: 1, stderr: expect.stringContaining("agent-unreachable") });
+  });
+});

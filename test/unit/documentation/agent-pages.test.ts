@@ -1,0 +1,14 @@
+/** docs/api.md and docs/agent.md say what the agent's own tables say. */
+import { readFileSync } from "node:fs";
+import { AGENT_PAGE, API_PAGE, agentPage, apiPage } from "../../../scripts/agent-pages.ts";
+
+const HINT = "bash scripts/bun scripts/agent-pages.ts writes them anew";
+
+it(`docs/api.md is as new as the API's tables: ${HINT}`, () => {
+  expect(readFileSync(API_PAGE, "utf8")).toBe(apiPage());
+});
+
+it(`docs/agent.md has every option of the agent: ${HINT}`, () => {
+  const page = readFileSync(AGENT_PAGE, "utf8");
+  expect(page).toBe(agentPage(page));
+});
