@@ -1,0 +1,60 @@
+/** The agent's own process in blocks mode, asked by the plugin on a pretend machine, with a real API server that comes and goes. */
+import { Agent } from "../../support/agent.ts";
+import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { type PodCall, PodNode } from "../../support/kubernetes/pod-node.ts";
+import { until } from "../../support/kubernetes/until.ts";
+
+const NAMES = Array.from({ length: 12 }, (_, index) => `pod${index}`);
+
+let cluster: TestCluster;
+beforeAll(async () => {
+  cluster = await startCluster();
+}, 120_000);
+afterAll(async () => {
+  await cluster[Symbol.asyncDispose]();
+});
+
+describe("An agent in blocks mode", () => {
+  it("gives pods that come at once addresses of their own, and takes all back", async () => {
+    await using world = await PodNode.create(cluster);
+    await world.pool("pool4", "10.67.0.0/24");
+    for (const name of NAMES) await world.pod(name);
+    for (const name of NAMES) await world.sandbox(name);
+    const kubeconfig = await cluster.kubeconfigFor("agent");
+    await using agent = await Agent.start(world.node, { args: ["--datastore-type", "kubernetes", "--kubeconfig", kubeconfig] });
+    const callOf = async (name: string): Promise<PodCall> => ({
+      pod: name,
+      container: `c-${name}`,
+      sandbox: await world.sandbox(name),
+      conf: agent.netconf,
+    });
+
+    const results = await Promise.all(NAMES.map(async (name) => world.add(await callOf(name))));
+
+    expect(new Set(results.map(({ ips }) => ips[0]?.address)).size).toBe(NAMES.length);
+    await Promise.all(NAMES.map(async (name) => world.del(await callOf(name))));
+    await world.expectNothingLeft(...NAMES);
+  }, 240_000);
+
+  it("A-D05: removes the link while the store is away, keeps the address, and releases it when the store is back", async () => {
+    await using proxy = await cluster.proxy();
+    await using world = await PodNode.create(cluster, { via: proxy });
+    await world.pool("pool4", "10.67.0.0/24");
+    await world.pod("pod");
+    const kubeconfig = await cluster.kubeconfigFor("agent", proxy.server);
+    await using agent = await Agent.start(world.node, { args: ["--datastore-type", "kubernetes", "--kubeconfig", kubeconfig] });
+    const call = { conf: agent.netconf };
+    await world.add(call);
+
+    await proxy.refuse();
+    const run = await world.call("DEL", call);
+    expect(await world.node.leftovers()).toEqual({ links: [], routes: [] });
+    expect(Object.keys(await world.held())).toEqual(["net1.c1"]);
+
+    await proxy.accept();
+    // A DEL that could not be queued is repeated by the runtime.
+    if (run.exit !== 0) await until("the repeated DEL", async () => (await world.call("DEL", call)).exit === 0);
+    await until("the release", async () => Object.keys(await world.held()).length === 0);
+    await world.expectNothingLeft("pod");
+  }, 240_000);
+});
