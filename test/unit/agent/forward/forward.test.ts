@@ -1,0 +1,216 @@
+/** The fork in the road against a scripted server: for what a real agent does not do on request (A§3.10, A§11.3). */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer, type Server, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { forward, type Way } from "../../../../agent/forward/forward.ts";
+import { readBootId } from "../../../../agent/run-directory/agent-file.ts";
+
+/** What the server does with one connection, once the whole request is there. */
+type Step = (socket: Socket) => void;
+
+let directory: string;
+let server: Server | undefined;
+let requests: string[];
+const open = new Set<Socket>();
+
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), "tortie-forward-"));
+  requests = [];
+});
+afterEach(async () => {
+  for (const socket of open) socket.destroy();
+  open.clear();
+  const closing = server;
+  server = undefined;
+  if (closing !== undefined) await new Promise((done) => closing.close(done));
+  rmSync(directory, { recursive: true, force: true });
+});
+
+const answer =
+  (status: number, body: string): Step =>
+  (socket) =>
+    socket.end(`HTTP/1.1 ${status} X\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
+const cut: Step = (socket) => socket.end("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{");
+const hangUp: Step = (socket) => socket.destroy();
+const say =
+  (text: string): Step =>
+  (socket) =>
+    socket.end(text);
+const silent: Step = () => {};
+
+/** The n-th connection gets the n-th step, and every later one the last. */
+async function serve(...steps: readonly Step[]): Promise<void> {
+  server = createServer((socket) => {
+    open.add(socket);
+    socket.on("error", () => {});
+    let text = "";
+    socket.on("data", (chunk: Buffer) => {
+      text += chunk.toString();
+      const length = /content-length: (\d+)/.exec(text)?.[1];
+      const body = text.split("\r\n\r\n").slice(1).join("\r\n\r\n");
+      if (length === undefined || Buffer.byteLength(body) < Number(length)) return;
+      requests.push(text);
+      (steps[requests.length - 1] ?? steps.at(-1) ?? silent)(socket);
+    });
+  });
+  await new Promise<void>((done) => server?.listen(join(directory, "tortie.sock"), done));
+}
+
+function wasThere(ipam = "blocks"): void {
+  writeFileSync(join(directory, "agent.json"), JSON.stringify({ bootId: readBootId(), version: "1", ipam, phase: "ready" }));
+}
+
+async function call(command: string, keys: Readonly<Record<string, unknown>> = {}, text?: string): Promise<Way> {
+  const conf = { name: "net1", cniVersion: "1.1.0", agent_socket: join(directory, "tortie.sock"), log_level: "error", ...keys };
+  const stdin = new TextEncoder().encode(text ?? JSON.stringify(conf));
+  const env = { CNI_COMMAND: command, CNI_CONTAINERID: "c1", CNI_IFNAME: "eth0", CNI_NETNS: "/proc/self/ns/net", CNI_PATH: "/a:/b" };
+  return forward({ ...env, CALICO_KUBECONFIG: "/k", TRACEPARENT: "00-1-2-01" }, "1.2.3", () => stdin);
+}
+
+const printed = (way: Way) => (way.kind === "answered" ? { exit: way.exit, output: new TextDecoder().decode(way.output) } : way.kind);
+
+describe("a call to the agent", () => {
+  it("is one request with the members of the contract, and its answer is printed as it is", async () => {
+    await serve(answer(200, '{"é": 1}'));
+    expect(printed(await call("ADD"))).toEqual({ exit: 0, output: '{"é": 1}' });
+    const [head = "", body = ""] = (requests[0] ?? "").split("\r\n\r\n");
+    expect(head).toMatch(/^POST \/v1\/cni\/add HTTP\/1\.1\r\n/);
+    expect(head).toContain("tortie-deadline-ms: 90000");
+    expect(head).toContain("traceparent: 00-1-2-01");
+    expect(JSON.parse(body)).toEqual({
+      protocol: 1,
+      plugin: "1.2.3",
+      containerId: "c1",
+      ifname: "eth0",
+      args: "",
+      path: "/a:/b",
+      netns: { path: "/proc/self/ns/net", dev: expect.any(Number), ino: expect.any(Number), fd: expect.any(Number) },
+      stdin: expect.stringContaining('"net1"'),
+      pluginDirs: ["/a", "/b"],
+      env: { CALICO_KUBECONFIG: "/k", TRACEPARENT: "00-1-2-01" },
+    });
+  });
+
+  it("prints an error of the agent and fails", async () => {
+    await serve(answer(500, '{"code": 999}'));
+    expect(printed(await call("DEL"))).toEqual({ exit: 1, output: '{"code": 999}' });
+  });
+
+  it("reads an answer in chunks", async () => {
+    await serve(say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nA\r\n0123456789\r\n0\r\n\r\n"));
+    expect(printed(await call("ADD"))).toEqual({ exit: 0, output: "abc0123456789" });
+  });
+
+  it("is sent again when the connection is lost, at most three times", async () => {
+    await serve(cut, hangUp, say("HTTP/1.1 200 OK\r\n\r\n{}"), answer(200, "{}"));
+    expect(printed(await call("ADD"))).toEqual({ exit: 0, output: "{}" });
+    expect(requests).toHaveLength(4);
+  });
+
+  it("is served beside an agent that loses every connection", async () => {
+    wasThere();
+    await serve(hangUp);
+    expect(printed(await call("ADD"))).toBe("beside");
+    expect(requests).toHaveLength(4);
+  });
+
+  it("waits as long as a busy agent says, and is asked again", async () => {
+    wasThere();
+    await serve(answer(503, '{"code": 11, "retry-after-ms": 1}'), answer(503, "{}"), answer(200, "{}"));
+    expect(printed(await call("ADD"))).toEqual({ exit: 0, output: "{}" });
+    expect(requests).toHaveLength(3);
+  });
+
+  it("prints what a busy agent says where it is required and stays busy", async () => {
+    wasThere();
+    await serve(answer(503, '{"code": 11, "retry-after-ms": 1}'));
+    expect(printed(await call("ADD", { agent: "require", agent_wait_seconds: 0 }))).toEqual({
+      exit: 1,
+      output: '{"code": 11, "retry-after-ms": 1}',
+    });
+  });
+
+  it("fails with agent-timeout when no answer comes in time", async () => {
+    await serve(silent);
+    expect(printed(await call("ADD", { agent_timeout_seconds: 1 }))).toEqual({ exit: 1, output: expect.stringContaining("agent-timeout") });
+  });
+
+  it.each([
+    [400, '{"word":"protocol-unsupported"}'],
+    [421, '{"word":"delegate-elsewhere"}'],
+  ])("is served by the plugin when the agent answers %i %s", async (status, body) => {
+    wasThere();
+    await serve(answer(status, body));
+    for (const command of ["ADD", "DEL", "CHECK", "GC"]) expect(printed(await call(command))).toBe("beside");
+  });
+
+  it("prints any other refusal, and whatever STATUS says", async () => {
+    await serve(answer(400, '{"word":"call-invalid"}'), answer(503, '{"code": 50}'));
+    expect(printed(await call("ADD"))).toMatchObject({ exit: 1 });
+    expect(printed(await call("STATUS"))).toEqual({ exit: 1, output: '{"code": 50}' });
+  });
+});
+
+describe("a call without an agent", () => {
+  it.each([
+    ["an agent that was never there", {}],
+    ["agent: off", { agent: "off" }],
+  ])("is the plugin's own: %s", async (_, keys) => {
+    for (const command of ["ADD", "DEL", "CHECK", "GC", "STATUS"]) expect(printed(await call(command, keys))).toBe("direct");
+  });
+
+  it("is served beside an agent that was there, and a DEL is queued", async () => {
+    wasThere();
+    const keys = { agent_wait_seconds: 0 };
+    for (const command of ["ADD", "CHECK", "GC", "STATUS"]) expect(printed(await call(command, keys))).toBe("beside");
+    expect(printed(await call("DEL", keys))).toBe("queue");
+    expect(printed(await call("DEL", { agent: "off" }))).toBe("beside");
+  });
+
+  it("is told by a file of another boot that there is none", async () => {
+    writeFileSync(join(directory, "agent.json"), JSON.stringify({ bootId: "another", phase: "ready", ipam: "blocks" }));
+    for (const command of ["ADD", "DEL"]) expect(printed(await call(command))).toBe("direct");
+  });
+
+  it("fails an ADD that requires it with code 11, STATUS with code 50, and nothing else", async () => {
+    const keys = { agent: "require", agent_wait_seconds: 0 };
+    const text = async (command: string) => JSON.stringify(printed(await call(command, keys)));
+    expect(await text("ADD")).toMatch(/code\\": 11.*agent-unreachable/);
+    expect(await text("STATUS")).toMatch(/code\\": 50.*agent-unreachable/);
+    for (const command of ["DEL", "CHECK", "GC"]) expect(printed(await call(command, keys))).toBe("direct");
+  });
+
+  it("is heard of when its socket appears", async () => {
+    const adding = call("ADD", { agent: "require" });
+    await serve(answer(200, "{}"));
+    expect(printed(await adding)).toEqual({ exit: 0, output: "{}" });
+  });
+});
+
+describe("what the plugin says itself, without asking", () => {
+  it.each<[string, Record<string, unknown>, string?]>([
+    ["ADD", { agent: "always" }],
+    ["STATUS", { agent_wait_seconds: 201 }],
+    ["DEL", { agent: 1 }],
+    ["DEL", {}, "{"],
+    ["DEL", {}, "[]"],
+    ["ADD", { agent_timeout_seconds: "9" }],
+    ["NONSENSE", {}],
+  ])("%s with %j", async (command, keys, text) => {
+    await serve(answer(200, "{}"));
+    expect(printed(await call(command, keys, text))).toBe("direct");
+    expect(requests).toHaveLength(0);
+  });
+
+  it("a configuration that is too long for the agent", async () => {
+    await serve(answer(200, "{}"));
+    expect(printed(await call("ADD", { filler: "x".repeat(1 << 20) }))).toBe("direct");
+    expect(requests).toHaveLength(0);
+  });
+
+  it("goes by the defaults where only ADD would refuse the value", async () => {
+    await serve(answer(200, ""));
+    expect(printed(await call("DEL", { AGENT: "always", agent_wait_seconds: 999 }))).toEqual({ exit: 0, output: "" });
+  });
+});
