@@ -189,15 +189,15 @@ describe("a call without an agent", () => {
 });
 
 describe("what the plugin says itself, without asking", () => {
-  it.each<[string, Record<string, unknown>, string?]>([
-    ["ADD", { agent: "always" }],
-    ["STATUS", { agent_wait_seconds: 201 }],
-    ["DEL", { agent: 1 }],
+  it.each<[string, Record<string, unknown>, string | undefined]>([
+    ["ADD", { agent: "always" }, undefined],
+    ["STATUS", { agent_wait_seconds: 201 }, undefined],
+    ["DEL", { agent: 1 }, undefined],
     ["DEL", {}, "{"],
     ["DEL", {}, "[]"],
-    ["ADD", { agent_timeout_seconds: "9" }],
-    ["NONSENSE", {}],
-  ])("%s with %j", async (command, keys, text) => {
+    ["ADD", { agent_timeout_seconds: "9" }, undefined],
+    ["NONSENSE", {}, undefined],
+  ])("%s with %j %s", async (command, keys, text) => {
     await serve(answer(200, "{}"));
     expect(printed(await call(command, keys, text))).toBe("direct");
     expect(requests).toHaveLength(0);
