@@ -31,6 +31,9 @@ const LOOK_AGAIN_MS = 30_000;
 /** Of the pause before the first repetition; it doubles (A§1.3). */
 const FIRST_PAUSE_MS = 200;
 const RECORD_MODE = 0o600;
+/** For the watch to show what was written. */
+const SHOWN_WITHIN_MS = 5_000;
+const LOOK_MS = 50;
 
 /** The cluster as far as it knows of nodes. */
 export interface NodeObjects {
@@ -93,7 +96,10 @@ export class NodeCidr {
 
   /** What is being waited for; `undefined` when the ranges are decided. */
   get waiting(): WaitingState | undefined {
-    return this.#waiting.state;
+    const { state } = this.#waiting;
+    if (state?.what !== "node-object" || this.#cluster === undefined || this.#cluster.own() !== undefined) return state;
+    // The cause is another one with each try.
+    return { ...state, cause: this.#cluster.problem() };
   }
 
   /** Routes that hide a range from the node itself (A§4.5). */
@@ -230,7 +236,7 @@ export class NodeCidr {
 
   /** Written when they differ, by a controller that repeats a refused request: a role without the right costs a warning (A§1.7). */
   #annotate(): void {
-    const { controllers, annotates, isHostScopeNode, options } = this.#parts;
+    const { controllers, annotates, isHostScopeNode, options, clock } = this.#parts;
     const cluster = this.#cluster;
     if (cluster === undefined || !annotates || !isHostScopeNode) return;
     const enabled = options.families.map(({ family }) => family);
@@ -240,9 +246,14 @@ export class NodeCidr {
     };
     if (patch() === undefined) return;
     controllers.update(ANNOTATING, {
-      async run() {
+      async run(signal) {
         const annotations = patch();
-        if (annotations !== undefined) await cluster.annotate(annotations);
+        if (annotations === undefined) return;
+        await cluster.annotate(annotations);
+        // Until the watch has shown it nobody can tell whether it is written: a next run would write it again.
+        for (const end = clock.now() + SHOWN_WITHIN_MS; patch() !== undefined && clock.now() < end && !signal.aborted; ) {
+          await clock.sleep(LOOK_MS, signal);
+        }
       },
     });
   }

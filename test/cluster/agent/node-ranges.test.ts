@@ -1,0 +1,292 @@
+/** The ranges of a node on a real API server, as the agent's own account: where they come from, and what is written back (A§1). */
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { SYSTEM_CLOCK } from "../../../agent/clock/clock.ts";
+import { Controllers } from "../../../agent/controllers/controllers.ts";
+import type { ApiConnection } from "../../../agent/kubernetes/connection.ts";
+import { Informers } from "../../../agent/kubernetes/informers.ts";
+import { nodeObjects } from "../../../agent/node-cidr/cluster.ts";
+import { ANNOTATING, NodeCidr } from "../../../agent/node-cidr/node-cidr.ts";
+import { type NodeCidrFlags, nodeCidrOptions } from "../../../agent/node-cidr/options.ts";
+import { hostScopeFiles } from "../../../ipam-plugin/host-scope/files.ts";
+import { formatAddress, formatPrefix, parseAddress } from "../../../lib/addresses/address.ts";
+import { Agent } from "../../support/agent.ts";
+import { localConf } from "../../support/conf.ts";
+import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { connectNode } from "../../support/kubernetes/connect-node.ts";
+import type { FaultProxy } from "../../support/kubernetes/fault-proxy.ts";
+import { until } from "../../support/kubernetes/until.ts";
+import { Node } from "../../support/node.ts";
+import { openConnection } from "./open-connection.ts";
+
+const BOOT_ID = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+const RANGE = "network.tortie.dev/ipv4-pod-cidr";
+const SOURCE = "network.tortie.dev/pod-cidr-source";
+const FLAGS: NodeCidrFlags = {
+  "enable-ipv4": true,
+  "enable-ipv6": true,
+  "ipv4-range": "auto",
+  "ipv6-range": "auto",
+  "ipv4-node": "auto",
+  "ipv6-node": "auto",
+  "require-ipv4-pod-cidr": false,
+  "require-ipv6-pod-cidr": false,
+  "ipv6-cluster-alloc-cidr": "f00d::/64",
+  "read-cilium-annotations": false,
+};
+
+/** The part of a node's agent that these tests are about. */
+class RangesOfNode implements AsyncDisposable {
+  readonly log: string[] = [];
+  readonly nodeCidr: NodeCidr;
+  readonly controllers = new Controllers();
+  readonly #informers: Informers;
+
+  constructor(name: string, connection: ApiConnection, run: string, flags: Partial<NodeCidrFlags>) {
+    const informers = new Informers(connection);
+    this.#informers = informers;
+    mkdirSync(join(run, "state"), { recursive: true });
+    this.nodeCidr = new NodeCidr({
+      options: nodeCidrOptions({ ...FLAGS, ...flags }),
+      node: name,
+      bootId: BOOT_ID,
+      files: hostScopeFiles(run),
+      strategy: "contiguous",
+      cooldownMs: 0,
+      isHostScopeNode: true,
+      annotates: true,
+      cluster: () => nodeObjects(connection, informers, name),
+      readHost: () => ({
+        addresses: [{ address: parseAddress("192.0.2.7") ?? { family: 4, value: 0n }, link: "eth0", isUp: true, scope: 0 }],
+        routes: [],
+      }),
+      controllers: this.controllers,
+      clock: SYSTEM_CLOCK,
+      log: { info: (message) => this.log.push(message), error: (message) => this.log.push(message) },
+    });
+    this.nodeCidr.start();
+  }
+
+  get waitsFor(): string | undefined {
+    return this.nodeCidr.waiting?.cause;
+  }
+
+  get ranges(): readonly string[] {
+    const { ipv4, ipv6 } = this.nodeCidr.record ?? {};
+    return [ipv4, ipv6].flatMap((one) => (one === undefined ? [] : [`${formatPrefix(one.cidr)} ${one.source}`]));
+  }
+
+  /** How often the annotations were written. */
+  get written(): number {
+    return this.controllers.statuses().find(({ name }) => name === ANNOTATING)?.status["success-count"] ?? 0;
+  }
+
+  async known(): Promise<void> {
+    await until("the ranges", () => this.nodeCidr.waiting === undefined);
+  }
+
+  async grant(name: string): Promise<string[]> {
+    return (await this.nodeCidr.hostScope.grant({ owner: { kind: "name", name } })).map(({ address }) => formatAddress(address));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#informers[Symbol.asyncDispose]();
+    await this.controllers[Symbol.asyncDispose]();
+  }
+}
+
+let cluster: TestCluster;
+let proxy: FaultProxy;
+let connection: ApiConnection;
+let run: string;
+const started: AsyncDisposable[] = [];
+
+jest.setTimeout(180_000);
+beforeAll(async () => {
+  cluster = await startCluster();
+});
+afterAll(() => cluster[Symbol.asyncDispose]());
+beforeEach(async () => {
+  await cluster.reset();
+  proxy = await cluster.proxy();
+  connection = await openConnection(proxy, "agent");
+  run = mkdtempSync(join(tmpdir(), "tortie-ranges-"));
+});
+afterEach(async () => {
+  await Promise.all(started.splice(0).map((one) => one[Symbol.asyncDispose]()));
+  connection.close();
+  await proxy[Symbol.asyncDispose]();
+  rmSync(run, { recursive: true });
+});
+
+function start(name: string, flags: Partial<NodeCidrFlags> = {}, directory = run): RangesOfNode {
+  const ranges = new RangesOfNode(name, connection, directory, flags);
+  started.push(ranges);
+  return ranges;
+}
+
+async function stop(ranges: RangesOfNode): Promise<void> {
+  started.splice(started.indexOf(ranges), 1);
+  await ranges[Symbol.asyncDispose]();
+}
+
+async function change(name: string, patch: unknown): Promise<void> {
+  const { status, text } = await cluster.api("PATCH", `/api/v1/nodes/${name}`, patch, "application/merge-patch+json");
+  if (status !== 200) throw new Error(text);
+}
+
+async function annotations(name: string): Promise<Readonly<Record<string, string>>> {
+  const node = await cluster.get("v1", "nodes", name);
+  const { metadata } = node as { readonly metadata: { readonly annotations?: Readonly<Record<string, string>> } };
+  return metadata.annotations ?? {};
+}
+
+async function annotated(name: string, wanted: Readonly<Record<string, string>>): Promise<void> {
+  await until(`annotations of ${name}`, async () => {
+    const found = await annotations(name);
+    return Object.entries(wanted).every(([key, value]) => found[key] === value);
+  });
+}
+
+describe("the ranges of a node on Kubernetes", () => {
+  it("A-C01: come from the spec, and are annotated by one request to nodes/status", async () => {
+    await cluster.createNode("node-a", {}, { podCIDR: "10.1.0.0/24", podCIDRs: ["10.1.0.0/24", "fd44:1::/64"] });
+    const ranges = start("node-a");
+    await ranges.known();
+    expect(ranges.ranges).toEqual(["10.1.0.0/24 spec", "fd44:1::/64 spec"]);
+    await annotated("node-a", {
+      [RANGE]: "10.1.0.0/24",
+      "network.tortie.dev/ipv6-pod-cidr": "fd44:1::/64",
+      "network.tortie.dev/ipv4-router-ip": "10.1.0.1",
+      "network.tortie.dev/ipv4-health-ip": "10.1.0.2",
+      [SOURCE]: "ipv4=spec,ipv6=spec",
+    });
+    // It ends when the watch has shown them; a next start has nothing to write.
+    await until("the end of the writing", () => ranges.written >= 1);
+    await stop(ranges);
+    const again = start("node-a");
+    await again.known();
+    const patches = proxy.requests.filter(({ method }) => method === "PATCH");
+    expect(patches.map(({ path }) => path)).toEqual(["/api/v1/nodes/node-a/status"]);
+  });
+
+  it("A-C04: come from the spec where the annotation says something else, which is rewritten", async () => {
+    await cluster.createNode("node-a", {}, { podCIDR: "10.1.0.0/24", podCIDRs: ["10.1.0.0/24"] });
+    await change("node-a", { metadata: { annotations: { [RANGE]: "10.9.0.0/24", "example.com/other": "kept" } } });
+    const ranges = start("node-a");
+    await ranges.known();
+    expect(ranges.ranges).toEqual(["10.1.0.0/24 spec"]);
+    await annotated("node-a", { [RANGE]: "10.1.0.0/24", "example.com/other": "kept" });
+  });
+
+  it("A-C05: come from the flag before everything else", async () => {
+    await cluster.createNode("node-a", {}, { podCIDR: "10.1.0.0/24", podCIDRs: ["10.1.0.0/24"] });
+    const ranges = start("node-a", { "ipv4-range": "10.7.0.0/24" });
+    await ranges.known();
+    expect(ranges.ranges).toEqual(["10.7.0.0/24 flag"]);
+    await annotated("node-a", { [RANGE]: "10.7.0.0/24", [SOURCE]: "ipv4=flag" });
+  });
+
+  it("A-C06: are waited for when the node object must bring them, and are known as soon as it does", async () => {
+    const ranges = start("node-a", { "require-ipv4-pod-cidr": true });
+    await until("the wait for the object", () => ranges.waitsFor === "node node-a does not exist");
+    await cluster.createNode("node-a");
+    await until("the wait for the range", () => ranges.waitsFor === "required IPv4 pod CIDR not present in node resource");
+    await expect(ranges.grant("pod")).rejects.toMatchObject({ word: "node-cidr-missing", code: 11 });
+    await change("node-a", { spec: { podCIDR: "10.1.0.0/24", podCIDRs: ["10.1.0.0/24"] } });
+    await ranges.known();
+    expect(await ranges.grant("pod")).toEqual(["10.1.0.3"]);
+  });
+
+  it("A-C07, A-C08: wait for an API server that is away; those of node.json stand in, and no automatic ones", async () => {
+    await cluster.createNode("node-a", {}, { podCIDR: "10.1.0.0/24", podCIDRs: ["10.1.0.0/24"] });
+    const first = start("node-a");
+    await first.known();
+    for (const name of ["a", "b", "c", "d", "e"]) await first.grant(name);
+    await stop(first);
+    proxy.refuse();
+    proxy.breakConnections();
+
+    const without = start("node-b", { "ipv4-range": "auto-host" }, join(run, "fresh"));
+    const restarted = start("node-a", { "ipv4-range": "auto-host" });
+    for (const ranges of [without, restarted]) {
+      await until("a failed try", () => ranges.waitsFor !== undefined && !ranges.waitsFor.includes("not been read yet"));
+    }
+    expect(without.ranges).toEqual([]);
+    await expect(without.grant("pod")).rejects.toMatchObject({ word: "node-cidr-missing" });
+    expect(await restarted.grant("f")).toEqual(["10.1.0.8"]);
+    expect(await restarted.nodeCidr.hostScope.releaseAll(({ owner }) => owner.kind === "name" && owner.name === "a")).toHaveLength(1);
+
+    proxy.accept();
+    await restarted.known();
+    expect(restarted.ranges).toEqual(["10.1.0.0/24 spec"]);
+    for (const name of ["b", "c", "d", "e"]) expect(await restarted.nodeCidr.hostScope.heldBy({ kind: "name", name })).toHaveLength(1);
+  });
+
+  it("A-C09: of their own making are refused to the second of two nodes whose addresses end alike", async () => {
+    await cluster.createNode("node-a");
+    await cluster.createNode("node-b");
+    const first = start("node-a", { "ipv4-range": "auto-host" });
+    await first.known();
+    await annotated("node-a", { [RANGE]: "10.7.0.0/16", [SOURCE]: "ipv4=automatic" });
+    const second = start("node-b", { "ipv4-range": "auto-host" }, join(run, "second"));
+    await until("the refusal", () => second.nodeCidr.waiting?.what === "range-overlap");
+    expect(second.waitsFor).toContain("overlaps with 10.7.0.0/16 of node node-a");
+    expect(second.ranges).toEqual([]);
+  });
+
+  it("A-C10: change with the node object; pods keep what they have", async () => {
+    await cluster.createNode("node-a", {}, { podCIDR: "10.1.0.0/24", podCIDRs: ["10.1.0.0/24"] });
+    const ranges = start("node-a");
+    await ranges.known();
+    for (const name of ["a", "b", "c"]) await ranges.grant(name);
+    // A node's pod CIDR never changes: the object is made anew.
+    await cluster.remove("v1", "nodes", "node-a");
+    await cluster.createNode("node-a", {}, { podCIDR: "10.2.0.0/24", podCIDRs: ["10.2.0.0/24"] });
+    await until("the new range", () => ranges.ranges[0] === "10.2.0.0/24 spec" && ranges.waitsFor === undefined);
+    expect(await ranges.grant("d")).toEqual(["10.2.0.3"]);
+    for (const name of ["a", "b", "c"]) expect(await ranges.nodeCidr.hostScope.heldBy({ kind: "name", name })).toHaveLength(1);
+    await annotated("node-a", { [RANGE]: "10.2.0.0/24" });
+  });
+
+  it("A-C11: are annotated again when somebody takes that away; a refusal costs a warning and nothing else", async () => {
+    await cluster.createNode("node-a", {}, { podCIDR: "10.1.0.0/24", podCIDRs: ["10.1.0.0/24"] });
+    const ranges = start("node-a");
+    await annotated("node-a", { [RANGE]: "10.1.0.0/24" });
+    await change("node-a", { metadata: { annotations: { [RANGE]: null } } });
+    await annotated("node-a", { [RANGE]: "10.1.0.0/24" });
+
+    proxy.on({ method: "PATCH", path: "/status", times: 2 }, { kind: "answer", status: 403, message: "nodes/status is forbidden" });
+    await change("node-a", { metadata: { annotations: { [RANGE]: "10.66.0.0/24" } } });
+    const writing = () => ranges.controllers.statuses().find(({ name }) => name === ANNOTATING)?.status;
+    await until("the refusal", () => (writing()?.["failure-count"] ?? 0) > 0);
+    expect(ranges.waitsFor).toBeUndefined();
+    expect(await ranges.grant("pod")).toEqual(["10.1.0.3"]);
+    await annotated("node-a", { [RANGE]: "10.1.0.0/24" });
+  });
+});
+
+describe("a whole agent on Kubernetes", () => {
+  it("A-C01, A-C06: is not ready before its node has a range, and gives addresses of it when it has", async () => {
+    await cluster.createNode("node1");
+    await using node = await Node.create();
+    await connectNode(node, cluster);
+    const flags = ["--ipam", "host-scope", "--ipam-strategy", "contiguous", "--enable-ipv6", "false"];
+    await using agent = await Agent.start(node, { args: [...flags, "--kubeconfig", await cluster.kubeconfigFor("agent")], until: "local" });
+    const health = async () => JSON.stringify((await agent.request("GET", "/healthz")).json);
+    await agent.until("the wait", async () => (await health()).includes("node node1 has no pod CIDR"));
+    expect(await health()).toContain('"ready":false');
+    const conf = localConf(node, { ipam: { type: "tortie-host-scope" }, cniVersion: "1.1.0", ...agent.netconf });
+    const pod = await node.addPod();
+    expect(await node.cni("ADD", { pod, conf })).toMatchObject({
+      exit: 1,
+      json: { code: 11, details: expect.stringContaining("node-cidr-missing") },
+    });
+    await change("node1", { spec: { podCIDR: "10.1.0.0/24", podCIDRs: ["10.1.0.0/24"] } });
+    await agent.until("readiness", async () => (await health()).includes('"ready":true'));
+    expect(await node.cni("ADD", { pod, conf })).toMatchObject({ exit: 0, json: { ips: [{ address: "10.1.0.3/32" }] } });
+    await annotated("node1", { [RANGE]: "10.1.0.0/24", [SOURCE]: "ipv4=spec" });
+    expect(await node.cni("DEL", { pod, conf })).toMatchObject({ exit: 0 });
+  });
+});
