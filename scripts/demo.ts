@@ -1,5 +1,6 @@
 /** A node with two pods, built and looked at from outside; every claim that is printed was computed from what a command answered. */
 import { DemoFailure, Screen } from "./demonstration/screen.ts";
+import { showAgent } from "./demonstration/show-agent.ts";
 import { showAddresses, showArp, showPings, showRoutes } from "./demonstration/show-kernel.ts";
 import { showBlocks, showEndpoint } from "./demonstration/show-store.ts";
 import { showHostPort, showOutgoing, showRate } from "./demonstration/show-traffic.ts";
@@ -23,6 +24,7 @@ async function demo(): Promise<void> {
   await showEndpoint(world, screen);
   await showBlocks(world, screen);
   await removeEverything(world, screen);
+  await showAgent(screen);
   screen.end(`${screen.claims} claims held, in ${((performance.now() - started) / 1000).toFixed(1)} s`);
 }
 
