@@ -2,6 +2,7 @@
 import { renderResult } from "../lib/cni/result.ts";
 import { ABSENT_VERSION_OF_MAIN_RESULT } from "../lib/cni/version.ts";
 import { add } from "./add.ts";
+import { isChained, serveChained } from "./attach-chained.ts";
 import { type NetworkCall, resolveAddCall, resolveAttachmentCall } from "./call.ts";
 import { check } from "./check.ts";
 import { del } from "./del.ts";
@@ -9,9 +10,13 @@ import { gc } from "./gc.ts";
 import type { Node } from "./node.ts";
 import { status } from "./status.ts";
 
+/** Verbs that are about an attachment: those of a chained one touch nothing. */
+const CHAINED: ReadonlySet<string> = new Set(["ADD", "DEL", "CHECK"]);
+
 /** @returns what is to be printed: the result of ADD, nothing for the other verbs */
 export async function serve(call: NetworkCall, node: Node): Promise<string | undefined> {
   const { command, cniVersion } = call.request;
+  if (isChained(call) && CHAINED.has(command)) return serveChained(call);
   switch (command) {
     case "ADD":
       return renderResult(await add(resolveAddCall(call), node), cniVersion ?? ABSENT_VERSION_OF_MAIN_RESULT);

@@ -2,11 +2,13 @@
  * ADD in the agent (A§11.4): the flow of `main-plugin/add.ts` with a record that is written before each effect, so that a killed agent's
  * successor knows what there may be. A repeated ADD is answered from the record, after a look at the link.
  */
+import { formatAddress } from "../../lib/addresses/address.ts";
 import type { CniResult } from "../../lib/cni/protocol.ts";
 import { parseResult } from "../../lib/cni/result.ts";
 import { ABSENT_VERSION_OF_MAIN_RESULT } from "../../lib/cni/version.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
 import { parseJson } from "../../lib/json/parse.ts";
+import { chainedResult, isChained } from "../../main-plugin/attach-chained.ts";
 import { type NetworkCall, resolveAddCall, resolveAttachmentCall } from "../../main-plugin/call.ts";
 import { narrowAddress } from "../../main-plugin/ipam-source.ts";
 import { desiredStateOf, planAttachment } from "../../main-plugin/plan.ts";
@@ -77,11 +79,21 @@ function newAttachment({ attachment, digest, configDigest, body, call, tracepare
     attachment,
     netns: sandbox.recorded,
     podInterface: attachment.ifname,
-    linkForm: call.config.linkForm === "endpoint" ? ("endpoint" as const) : ("routed" as const),
+    ...linkOf(call),
     ...podOf(call),
     ...(traceparent === undefined ? {} : { traceparent }),
     request: { digest, cniVersion: cniVersion ?? "", configDigest, call: callText(body) },
   };
+}
+
+/** An interface of another plugin has addresses that are nobody's here to give back (A§3.8). */
+function linkOf(call: NetworkCall): Pick<EndpointRecord, "linkForm"> & Partial<Pick<EndpointRecord, "addresses">> {
+  if (!isChained(call)) return { linkForm: call.config.linkForm === "endpoint" ? "endpoint" : "routed" };
+  const addresses = chainedResult(call).result.ips.map((ip): RecordedAddress => {
+    const { address } = narrowAddress(ip.address);
+    return { address: formatAddress(address), family: address.family, grant: "external" };
+  });
+  return { linkForm: "attached", addresses };
 }
 
 /** Arguments that are not valid fail the flow, with its own words. */

@@ -41,6 +41,12 @@ export function checkLinkForm({ linkForm }: Pick<NetworkConfig, "linkForm">): vo
   throw wrong(`link_form must be "routed" or "endpoint", not ${JSON.stringify(linkForm)}`);
 }
 
+/** A§3.8. */
+export function checkChain({ chain, prevResult }: Pick<NetworkConfig, "chain" | "prevResult">): void {
+  if (chain !== "" && chain !== "attach") throw wrong(`chain must be "attach", not ${JSON.stringify(chain)}`);
+  if (chain === "attach" && prevResult === undefined) throw wrong('chain "attach" needs the prevResult of a plugin before this one');
+}
+
 /** Only the Linux dataplane exists so far: no `type`, or Calico's `grpc`, which is refused until it is built (C§4.6). */
 export function checkDataplaneType(config: Pick<NetworkConfig, "dataplaneOptions">): void {
   const type = config.dataplaneOptions?.type;

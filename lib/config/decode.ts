@@ -43,6 +43,7 @@ export function decodeNetworkConfig(netconf: JsonObject): NetworkConfig {
     numQueues: Math.max(1, given.num_queues ?? 1),
     deviceType: given.device_type ?? "",
     linkForm: given.link_form ?? "",
+    chain: given.chain ?? "",
     groMaxSize: given.gro_max_size ?? 0,
     gsoMaxSize: given.gso_max_size ?? 0,
     nodename: given.nodename || undefined,

@@ -98,6 +98,8 @@ export interface NetworkConfig {
   readonly deviceType: string;
   /** As given; ADD refuses anything but "", "routed" and "endpoint". */
   readonly linkForm: string;
+  /** As given; "attach": the interface is another plugin's, and only an endpoint is registered over it (A§3.8). */
+  readonly chain: string;
   /** 0: the kernel's default. */
   readonly groMaxSize: number;
   readonly gsoMaxSize: number;

@@ -23,6 +23,7 @@ export const NETCONF = {
   num_queues: integer,
   device_type: text,
   link_form: text,
+  chain: text,
   gro_max_size: natural,
   gso_max_size: natural,
   nodename: text,

@@ -23,6 +23,7 @@ const TYPES = {
     "args.org.apache.mesos.network_info.labels.labels[].value",
     "device_type",
     "link_form",
+    "chain",
     "nodename",
     "nodename_file",
     "hostname",
