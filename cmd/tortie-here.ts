@@ -55,7 +55,7 @@ async function serveBy(way: Exclude<Way, { kind: "answered" }>, call: NetworkCal
 
 /** Prints nothing on success. @returns the exit status */
 async function testConnection(env: Environment): Promise<number> {
-  const { probe } = await import("../main-plugin/probe.ts");
+  const { probe } = await import("./probe.ts");
   const error = await probe(env);
   if (error === undefined) return 0;
   print(error);

@@ -7,10 +7,10 @@
  * of the log, which `tortiectl cni status` shows (invariant 12).
  */
 import { DatastoreError } from "../lib/datastore/errors.ts";
+import { inTime } from "../lib/datastore/in-time.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { assertAddPossible, type NetworkCall } from "./call.ts";
 import { assertClusterReady, assertReadinessGates } from "./gates.ts";
-import { inTime } from "./in-time.ts";
 import { connectIpam, findIpam, ipamInput } from "./ipam-source.ts";
 import type { Node } from "./node.ts";
 

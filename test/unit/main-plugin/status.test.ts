@@ -1,7 +1,7 @@
 /** CNI STATUS: what makes a node NotReady, and what is only a line of the log (F3). */
 import { DatastoreError } from "../../../lib/datastore/errors.ts";
+import { inTime } from "../../../lib/datastore/in-time.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
-import { inTime } from "../../../main-plugin/in-time.ts";
 import { type PodCall, PodNode } from "../../support/pod-node.ts";
 
 const CLUSTER = "get cluster-information default";

@@ -1,5 +1,5 @@
 /** A limit for questions whose answer is not worth waiting for as long as the datastore's client would. */
-import { DatastoreError } from "../lib/datastore/errors.ts";
+import { DatastoreError } from "./errors.ts";
 
 /** kubelet takes a node for broken whose runtime says nothing about itself for 30 s. */
 const ANSWER_LIMIT_MS = 2_000;

@@ -11,7 +11,7 @@ import { openDatastore } from "../lib/datastore/open.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { parseJson } from "../lib/json/parse.ts";
 import { isJsonObject, type JsonObject } from "../lib/json/value.ts";
-import { assertClusterReady } from "./gates.ts";
+import { assertClusterReady } from "../main-plugin/gates.ts";
 
 /** For each question to the datastore (C§0.3). */
 const TIME_LIMIT_MS = 2000;
