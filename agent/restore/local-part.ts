@@ -13,12 +13,6 @@ import { type EndpointRecord, isCommitted, isUnfinishedAdd } from "../endpoints/
 import type { RecordStore } from "../endpoints/record/record-store.ts";
 import { mendDirectories } from "./directories.ts";
 
-/** Grants of the host scope (A§4.4), as far as a restore needs them. */
-export interface GrantFiles {
-  /** Makes sure that the address is this record's. @returns in words what stands against it; `undefined` when all is well */
-  regrant(record: EndpointRecord, address: string, isCarried: boolean): string | undefined;
-}
-
 export interface LocalPartOptions {
   readonly store: RecordStore;
   readonly endpoints: EndpointManager;
@@ -26,7 +20,6 @@ export interface LocalPartOptions {
   readonly links: () => readonly HostLink[];
   readonly clock: Clock;
   readonly log: { info(message: string, fields?: Readonly<Record<string, unknown>>): void; error(message: string): void };
-  readonly grants?: GrantFiles;
 }
 
 /** Numbers of the message `restored`, and what a person is to look at. */
@@ -117,11 +110,6 @@ class LocalPart {
     if (problem !== undefined) {
       this.#numbers.waiting++;
       endpoint.note("Warning", "Other", `First observation at restore: ${problem}`);
-    }
-    const isCarried = this.#links !== undefined && link === undefined;
-    for (const { address, grant } of endpoint.record.addresses) {
-      const conflict = grant === "file" ? this.#options.grants?.regrant(endpoint.record, address, isCarried) : undefined;
-      if (conflict !== undefined) this.#findings.push(`address-conflict: endpoint ${endpoint.id}: ${conflict}`);
     }
   }
 
