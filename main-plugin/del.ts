@@ -11,11 +11,11 @@
 import { refuseOwnNamespace } from "../lib/cni/request.ts";
 import { checkDataplaneType } from "../lib/config/add-checks.ts";
 import { checkNodenameFile } from "../lib/config/node-name.ts";
+import { Teardown } from "./attachment/teardown.ts";
 import type { AttachmentCall } from "./call.ts";
 import { assertClusterReady } from "./gates.ts";
 import { connectIpam, findIpam, ipamInput } from "./ipam-source.ts";
 import type { Node } from "./node.ts";
-import { Teardown } from "./teardown.ts";
 
 export async function del(call: AttachmentCall, node: Node): Promise<void> {
   const { request, config, log } = call;

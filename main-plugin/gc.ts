@@ -9,12 +9,12 @@ import type { ValidAttachment } from "../lib/cni/protocol.ts";
 import { attachmentsToKeep } from "../lib/config/valid-attachments.ts";
 import { isDatastoreFailure } from "../lib/datastore/errors.ts";
 import type { WorkloadEndpoint } from "../lib/workload/workload-endpoint.ts";
+import { Teardown } from "./attachment/teardown.ts";
 import type { NetworkCall } from "./call.ts";
 import { encode } from "./delegates/host-local.ts";
 import { assertClusterReady } from "./gates.ts";
 import { connectIpam, findIpam } from "./ipam-source.ts";
 import type { Node } from "./node.ts";
-import { Teardown } from "./teardown.ts";
 
 export async function gc(call: NetworkCall, node: Node): Promise<void> {
   const { request, config, log } = call;

@@ -7,7 +7,7 @@ import { type Address, bitsOf, type Family, formatAddress, formatPrefix, hostPre
 import type { CniResult } from "../lib/cni/protocol.ts";
 import { TortieError } from "../lib/errors/errors.ts";
 import { endpointMac } from "../lib/workload/interface-names.ts";
-import type { AttachmentPlan } from "./attachment-plan.ts";
+import type { AttachmentPlan } from "./attachment/attachment-plan.ts";
 import type { AddCall } from "./call.ts";
 import type { Node } from "./node.ts";
 

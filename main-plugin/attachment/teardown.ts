@@ -1,5 +1,5 @@
 /** Work that goes on after an error: each step is tried, each failure logged, the first one reported at the end (design, invariant 4). */
-import type { Logger } from "../lib/log/logger.ts";
+import type { Logger } from "../../lib/log/logger.ts";
 
 export class Teardown {
   readonly #log: Logger;

@@ -1,7 +1,7 @@
 /** What an ADD has decided before it has addresses. */
-import type { AttachmentName } from "../dataplane/alias.ts";
-import type { DesiredState } from "../dataplane/desired-state.ts";
-import type { Address, Prefix } from "../lib/addresses/address.ts";
+import type { AttachmentName } from "../../dataplane/alias.ts";
+import type { DesiredState } from "../../dataplane/desired-state.ts";
+import type { Address, Prefix } from "../../lib/addresses/address.ts";
 
 export interface AttachmentPlan {
   readonly sandbox: string;
