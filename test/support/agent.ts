@@ -5,6 +5,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { signalProcess } from "./kubernetes/process.ts";
 import { BIN_DIR, type Node } from "./node.ts";
 
 /** Starting is over long before; this only ends what hangs. */
@@ -139,7 +140,8 @@ export class Agent implements AsyncDisposable {
   }
 
   signal(name: "SIGHUP" | "SIGSTOP" | "SIGCONT"): void {
-    this.#child.kill(name);
+    if (name === "SIGHUP") this.#child.kill(name);
+    else signalProcess(this.#child.pid, name);
   }
 
   /** Starts it anew, with what it was started with, after it has ended. */

@@ -86,17 +86,16 @@ describe("A pod", () => {
     await node.expectNothingLeft("pod");
   });
 
-  it("under another policy type needs no namespace, and its annotations are inert", async () => {
+  it.each([["other"], [""]])("under the policy type %j needs no namespace, and its annotations are inert", async (type) => {
     await using node = await PodNode.create(cluster);
     await node.pool("pool4", "10.60.0.0/26");
     await node.pod("pod", { annotations: { "cni.projectcalico.org/hwAddr": "nonsense" } });
-    const conf = { policy: { type: "other" } };
+    const conf = { policy: { type } };
     const mark = await cluster.mark();
 
     await node.add({ conf });
 
     expect((await cluster.requests(mark)).map(({ uri }) => uri)).not.toContain(`/api/v1/namespaces/${NAMESPACE}`);
-    expect(await node.refusal("ADD", { conf: { policy: {} } })).toContain("Invalid name net1");
     await node.del({ conf });
     await node.expectNothingLeft("pod");
   });

@@ -159,7 +159,7 @@ function onlyRecorded(ours: Observation, { suite, store }: Recording): Observati
       affinities: isEtcd ? eachWithout(objects.affinities, "labels") : objects.affinities,
       endpoints: isMain ? (endpoints ?? {}) : {},
       pods: isMain ? (pods ?? {}) : {},
-      ...(profiles === undefined ? {} : { profiles }),
+      ...(Object.keys(recordOf(profiles)).length === 0 ? {} : { profiles: recordOf(profiles) }),
     },
   };
 }

@@ -1,7 +1,7 @@
 /** A real etcd for tests, of one member or more: `await using etcd = await startEtcd()`. Its members die with the process that started them. */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { endProcess, isRunning, pause, startProcess } from "../kubernetes/process.ts";
+import { endProcess, isRunning, pause, signalProcess, startProcess } from "../kubernetes/process.ts";
 import { endServersIn, freePorts, serverPrograms } from "../kubernetes/servers.ts";
 
 const START_LIMIT_MS = 60_000;
@@ -119,8 +119,7 @@ export class TestEtcd implements AsyncDisposable {
 
   /** Stops it where it stands: it answers nothing, and keeps its connections. */
   freezeMember(number: number, signal: "SIGSTOP" | "SIGCONT"): void {
-    const pid = this.pidOf(number);
-    if (pid !== undefined && isRunning(pid)) process.kill(pid, signal);
+    signalProcess(this.pidOf(number), signal);
   }
 
   /** Waits until a member answers. With TLS it is enough that it takes connections. */

@@ -1,6 +1,6 @@
 /** Servers as children that cannot outlive the process that started them, and that another module of that process can find again by a file. */
 import { spawn } from "node:child_process";
-import { closeSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 
 const SETPRIV = "/usr/bin/setpriv";
 const END_LIMIT_MS = 10_000;
@@ -37,14 +37,31 @@ export async function endProcess(pid: number | undefined): Promise<void> {
   }
 }
 
+/** Stops a process, or lets it go on; returns when all its threads stand still, which the kernel does one after the other. */
+export function signalProcess(pid: number | undefined, signal: "SIGSTOP" | "SIGCONT"): void {
+  if (pid === undefined || !isRunning(pid)) return;
+  process.kill(pid, signal);
+  if (signal === "SIGCONT") return;
+  const deadline = Date.now() + END_LIMIT_MS;
+  while (!readdirSync(`/proc/${pid}/task`).every((thread) => stateOf(`/proc/${pid}/task/${thread}`) === "T")) {
+    if (Date.now() > deadline) throw new Error(`process ${pid} still runs ${END_LIMIT_MS} ms after SIGSTOP`);
+    Bun.sleepSync(1);
+  }
+}
+
 /** Neither gone nor a zombie that only has to be collected. */
 export function isRunning(pid: number): boolean {
+  const state = stateOf(`/proc/${pid}`);
+  return state !== undefined && state !== "Z" && state !== "X";
+}
+
+/** The letter of proc_pid_stat(5); `undefined` when the process or thread is gone. */
+function stateOf(folder: string): string | undefined {
   try {
-    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-    const state = stat.slice(stat.lastIndexOf(")") + 2, stat.lastIndexOf(")") + 3);
-    return state !== "Z" && state !== "X";
+    const stat = readFileSync(`${folder}/stat`, "utf8");
+    return stat.slice(stat.lastIndexOf(")") + 2, stat.lastIndexOf(")") + 3);
   } catch {
-    return false;
+    return undefined;
   }
 }
 

@@ -5,7 +5,7 @@ import { createServer } from "node:net";
 import { join, resolve } from "node:path";
 import type { AdminClient } from "./admin-client.ts";
 import { memberAt } from "./json.ts";
-import { endProcess, forgetPid, isRunning, pause, readPid, startProcess } from "./process.ts";
+import { endProcess, forgetPid, isRunning, pause, readPid, signalProcess, startProcess } from "./process.ts";
 
 const START_LIMIT_MS = 90_000;
 
@@ -141,8 +141,7 @@ export class Servers {
   }
 
   signalApiServer(signal: "SIGSTOP" | "SIGCONT"): void {
-    const pid = readPid(this.#pidFile("apiserver"));
-    if (pid !== undefined && isRunning(pid)) process.kill(pid, signal);
+    signalProcess(readPid(this.#pidFile("apiserver")), signal);
   }
 
   /** The end of both logs, for the message of a failure. */
