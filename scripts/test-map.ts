@@ -1,6 +1,6 @@
 /**
  * Writes the tables of numbered cases in docs/test-map.md from the titles of tests, which begin with the case's number: "I4: gives …",
- * "K6, one pod CIDR", "K17, K18: a full pool …". `bash scripts/bun scripts/test-map.ts`; a unit test fails when the page is older.
+ * "K6, one pod CIDR", "K17, K18: a full pool …", "A-I05: …". `bash scripts/bun scripts/test-map.ts`; a unit test fails when the page is older.
  */
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -8,26 +8,48 @@ import { join } from "node:path";
 interface Table {
   /** Of the mark `<!-- NAME -->` in the page. */
   readonly name: string;
-  readonly letter: string;
-  readonly count: number;
+  /** The numbers of its cases, in order. */
+  readonly cases: readonly string[];
   readonly files: (file: string) => boolean;
+  /** Whether a case may stand there without a test. */
+  readonly mayLack?: true;
+}
+
+/** Calico's: I1, I2 … */
+function counted(letter: string, count: number): string[] {
+  return Array.from({ length: count }, (_, index) => `${letter}${index + 1}`);
+}
+
+/** The agent's: A-C01, A-C02 … */
+function agentTable(name: string, letter: string, count: number): Table {
+  const cases = Array.from({ length: count }, (_, index) => `A-${letter}${String(index + 1).padStart(2, "0")}`);
+  return { name, cases, files: () => true, mayLack: true };
 }
 
 /** The installer's cases have the letter of the IPAM plugin's. */
 const isInstaller = (file: string) => file.includes("/installer/");
 
-/** The numbers are those of the contract's tables (I§11, C§11.2, C§11.4). */
+/** The numbers are those of the contract's tables (I§11, C§11.2, C§11.4, A§10). */
 export const TABLES: readonly Table[] = [
-  { name: "executable", letter: "I", count: 18, files: (file) => !isInstaller(file) },
-  { name: "installer", letter: "I", count: 25, files: isInstaller },
-  { name: "kubevirt", letter: "K", count: 13, files: (file) => file.includes("/kubevirt") },
-  { name: "pods", letter: "K", count: 44, files: (file) => file.startsWith("cluster/main-plugin/") },
+  { name: "executable", cases: counted("I", 18), files: (file) => !isInstaller(file) },
+  { name: "installer", cases: counted("I", 25), files: isInstaller },
+  { name: "kubevirt", cases: counted("K", 13), files: (file) => file.includes("/kubevirt") },
+  { name: "pods", cases: counted("K", 44), files: (file) => file.startsWith("cluster/main-plugin/") },
+  agentTable("agent-ranges", "C", 11),
+  agentTable("agent-api", "P", 11),
+  agentTable("agent-attachments", "A", 19),
+  agentTable("agent-deletions", "D", 7),
+  agentTable("agent-addresses", "I", 10),
+  agentTable("agent-restore", "R", 10),
+  agentTable("agent-life", "L", 4),
+  agentTable("agent-objects", "O", 5),
+  agentTable("agent-upkeep", "G", 4),
 ];
 
 /**
  * The page with its tables as the tests of the working directory say them.
  *
- * @throws Error for a case that no test shows
+ * @throws Error for a case that no test shows, but the agent's
  */
 export function testMap(page: string): string {
   const titles = readdirSync("test", { recursive: true, encoding: "utf8" })
@@ -35,7 +57,7 @@ export function testMap(page: string): string {
     .sort()
     .flatMap(titlesOf);
   return TABLES.reduce((text, table) => {
-    const rows = Array.from({ length: table.count }, (_, index) => rowOf(`${table.letter}${index + 1}`, table, titles));
+    const rows = table.cases.map((name) => rowOf(name, table, titles));
     const place = new RegExp(`(<!-- ${table.name} -->\n).*?(<!-- end -->)`, "s");
     return text.replace(place, (_, begin: string, end: string) => `${begin}| Case | Tests |\n| --- | --- |\n${rows.join("")}${end}`);
   }, page);
@@ -49,7 +71,7 @@ interface Title {
 
 function titlesOf(file: string): Title[] {
   const source = readFileSync(join("test", file), "utf8");
-  return [...source.matchAll(/"((?:[IK]\d+)(?:, [IK]\d+)*)[:,] ([^"]+)"/g)].map(([, cases = "", text = ""]) => ({
+  return [...source.matchAll(/"((?:[IK]|A-[A-Z])\d+(?:, (?:[IK]|A-[A-Z])\d+)*)[:,] ([^"]+)"/g)].map(([, cases = "", text = ""]) => ({
     file,
     cases: cases.split(", "),
     text,
@@ -62,6 +84,7 @@ function rowOf(name: string, table: Table, titles: readonly Title[]): string {
   for (const { file, cases, text } of titles) {
     if (cases.includes(name) && table.files(file)) files.set(text, [...(files.get(text) ?? []), `\`${file}\``]);
   }
+  if (files.size === 0 && table.mayLack) return `| ${name} | no test yet |\n`;
   if (files.size === 0) throw new Error(`no test shows case ${name} of table ${table.name}`);
   return `| ${name} | ${[...files].map(([text, names]) => `${text}: ${names.join(", ")}`).join("; ")} |\n`;
 }

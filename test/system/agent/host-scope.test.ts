@@ -133,7 +133,7 @@ describe("an agent with ranges of its own", () => {
     }
   });
 
-  it("A-P03, A-P05 to A-P07: serves IPAM over its API, and keeps grants over a restart", async () => {
+  it("A-P03, A-P05, A-P06, A-P07: serves IPAM over its API, and keeps grants over a restart", async () => {
     await using node = await Node.create();
     await using agent = await start(node, ["--ipam", "host-scope", "--ipv4-range", "10.62.0.0/29", "--ipv6-range", "fd62::/64"]);
     await hasRecord(agent, ({ ipv4 }) => ipv4 !== undefined);
