@@ -167,45 +167,6 @@ export const OPTION_TABLE = {
     description: "Seconds that cap the pause of every controller; 0 is no cap",
   },
   "max-endpoints": { group: "Endpoints", type: "integer", default: 4095, minimum: 1, maximum: 65535, description: "Highest endpoint id" },
-  "link-form": {
-    group: "Endpoints",
-    type: "string",
-    default: "routed",
-    choices: ["routed", "endpoint"],
-    description: "How the links of attachments are set up",
-  },
-  "datapath-mode": { group: "Endpoints", type: "string", default: "veth", choices: ["veth", "ipvlan"], description: "Kind of the links" },
-  mtu: {
-    group: "Endpoints",
-    type: "integer",
-    default: 0,
-    minimum: 0,
-    maximum: 65520,
-    description: "MTU of links where the network configuration says none; 0 is automatic",
-  },
-  "gro-max-size": {
-    group: "Endpoints",
-    type: "integer",
-    default: 0,
-    minimum: 0,
-    maximum: 524_280,
-    description: "Largest GRO packet of links; 0 leaves the kernel's",
-  },
-  "gso-max-size": {
-    group: "Endpoints",
-    type: "integer",
-    default: 0,
-    minimum: 0,
-    maximum: 524_280,
-    description: "Largest GSO packet of links; 0 leaves the kernel's",
-  },
-  "conflist-source": {
-    group: "Process",
-    type: "string",
-    pattern: ABSOLUTE,
-    description: "Network configuration list that is put in place when the agent is ready",
-  },
-  "conflist-target": { group: "Process", type: "string", pattern: ABSOLUTE, description: "Where it is put, by rename; never removed" },
 } as const satisfies Readonly<Record<string, OptionEntry>>;
 
 export type OptionName = keyof typeof OPTION_TABLE;

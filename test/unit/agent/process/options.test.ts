@@ -1,8 +1,10 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { OPTION_NAMES, variableOf } from "../../../../agent/process/option-table.ts";
 import { optionsSchema, resolveOptions } from "../../../../agent/process/options.ts";
+
+const AGENT = join(import.meta.dirname, "../../../../agent");
 
 function withFile<T>(content: string, work: (path: string) => T): T {
   const directory = mkdtempSync(join(tmpdir(), "tortie-options-"));
@@ -29,7 +31,7 @@ describe("The options of tortie-node", () => {
     withFile('{"health-port": 1, "max-endpoints": 5, "ipam-cooldown": 6, "node-wait-fatal": true}', (file) => {
       const env = { TORTIE_HEALTH_PORT: "2", TORTIE_MAX_ENDPOINTS: "7", TORTIE_SOCK: "/elsewhere" };
       const options = resolveOptions({ "health-port": "3" }, env, file);
-      expect(options).toMatchObject({ "health-port": 3, "max-endpoints": 7, "ipam-cooldown": 6, "node-wait-fatal": true, mtu: 0 });
+      expect(options).toMatchObject({ "health-port": 3, "max-endpoints": 7, "ipam-cooldown": 6, "node-wait-fatal": true, "object-qps": 5 });
     });
   });
 
@@ -50,6 +52,13 @@ describe("The options of tortie-node", () => {
     ["{", /--config .*agent\.json/],
   ])("refuse the file %s", (content, message) => {
     withFile(content, (file) => expect(() => resolveOptions({}, {}, file)).toThrow(message));
+  });
+
+  it("are each read somewhere", () => {
+    const files = new Bun.Glob("**/*.ts").scanSync(AGENT);
+    const source = [...files].filter((file) => file !== "process/option-table.ts").map((file) => readFileSync(join(AGENT, file), "utf8"));
+    const isRead = (name: string) => source.some((text) => text.includes(`"${name}"`) || text.includes(`options.${name}`));
+    expect(OPTION_NAMES.filter((name) => !isRead(name))).toEqual([]);
   });
 
   it("each have a variable of their own, and a place in the schema", () => {
