@@ -34,9 +34,16 @@ export const LOCAL_RUNNER: Runner = {
   plays: (recording) => needOf(recording) === undefined,
 };
 
+/**
+ * A DEL that cannot look into its sandbox is finished by the agent itself, a moment after its answer, with the sandbox of its own record:
+ * what is still allocated depends on when one looks.
+ */
+const FINISHED_BEHIND: ReadonlySet<string> = new Set(["main/del-netns-file"]);
+
 /** The same once more through an agent, which answers as the plugin does. */
 export const AGENT_RUNNER: Runner = {
   ...LOCAL_RUNNER,
+  plays: (recording) => LOCAL_RUNNER.plays(recording) && !FINISHED_BEHIND.has(`${recording.suite}/${recording.name}`),
   name: "the local store, through an agent",
   hasAgent: true,
   differences: { ...LOCAL_DIFFERENCES, ...AGENT_DIFFERENCES },
