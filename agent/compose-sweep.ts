@@ -67,7 +67,8 @@ export function startSweeps(options: AgentSweepOptions): void {
   controllers.update("drift", { run: (signal) => drift.run(signal), intervalMs: INTERVAL_MS, quiet: true });
 }
 
-function sweptPods({ pods, readPod }: AgentCluster): SweptPods {
+/** What the sweep asks of a cluster. */
+export function sweptPods({ pods, readPod }: AgentCluster): SweptPods {
   return {
     get isComplete() {
       return pods.state.isSynced && pods.state.followedSince !== undefined;

@@ -1,0 +1,116 @@
+/**
+ * The sweep of an agent that has just started, with the pods of a real API server: those that went meanwhile, and a server that cannot be
+ * believed (A§7.3, A§8.1). Its minutes are the test's.
+ */
+import { clusterOf } from "../../../agent/compose-cluster.ts";
+import { sweptPods } from "../../../agent/compose-sweep.ts";
+import type { EndpointRecord } from "../../../agent/endpoints/record/endpoint-record.ts";
+import { resolveOptions } from "../../../agent/process/options.ts";
+import { Sweep } from "../../../agent/sweep/sweep.ts";
+import { recordOf } from "../../support/endpoint-record.ts";
+import { FakeClock } from "../../support/fake-clock.ts";
+import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import type { FaultProxy } from "../../support/kubernetes/fault-proxy.ts";
+import { until } from "../../support/kubernetes/until.ts";
+
+const NAMESPACE = "test";
+const NODE = "node1";
+const MINUTE_MS = 60_000;
+/** A runtime has ten minutes for its DEL; this is longer. */
+const MANY_MINUTES = 15;
+const NEVER = new AbortController().signal;
+
+let cluster: TestCluster;
+let proxy: FaultProxy;
+beforeAll(async () => {
+  cluster = await startCluster();
+}, 120_000);
+afterAll(() => cluster[Symbol.asyncDispose]());
+beforeEach(async () => {
+  await cluster.reset();
+  await cluster.setReady(true);
+  await cluster.createNamespace(NAMESPACE);
+  await cluster.createNode(NODE);
+  proxy = await cluster.proxy();
+}, 120_000);
+afterEach(() => proxy[Symbol.asyncDispose]());
+
+/** An endpoint whose link stands, of the pod of this name and UID. */
+function endpointOf(id: number, pod: string, podUID: string): EndpointRecord {
+  return recordOf(id, { pod: `${NAMESPACE}/${pod}`, podUID, linkForm: "attached" });
+}
+
+const createPod = async (name: string) =>
+  (await cluster.createPod(name, { namespace: NAMESPACE, serviceAccountName: "default" })).metadata.uid;
+
+/** @returns the ids of the endpoints that a fresh agent removes, after each of so many minutes */
+async function removedBy(records: readonly EndpointRecord[], waitsForList: boolean): Promise<number[][]> {
+  const flags = { "datastore-type": "kubernetes", kubeconfig: await proxy.kubeconfigFor("agent") };
+  await using own = clusterOf({ options: resolveOptions(flags, {}, undefined), env: {}, node: NODE, log: { error: () => undefined } });
+  if (own === undefined) throw new Error("the options name no API server");
+  const pods = sweptPods(own);
+  if (waitsForList) await until("the list of pods", () => pods.isComplete);
+  else await until("a list that failed", () => own.pods.state.problem !== undefined);
+  const clock = new FakeClock();
+  const removed: number[] = [];
+  const sweep = new Sweep({
+    clock,
+    isRestored: () => true,
+    records: () => records.filter(({ id }) => !removed.includes(id)),
+    links: () => [],
+    dataplane: { list: async () => [], remove: async () => ({}) },
+    isClaimed: () => false,
+    pods,
+    remove: async ({ id }) => void removed.push(id),
+    onFound: () => undefined,
+  });
+  const afterEach: number[][] = [];
+  for (let minute = 0; minute <= MANY_MINUTES; minute++) {
+    // A server that answers with an error fails the look; the next one begins anew.
+    await sweep.run(NEVER).catch(() => undefined);
+    afterEach.push([...removed]);
+    await clock.advance(MINUTE_MS);
+  }
+  return afterEach;
+}
+
+describe("the sweep of an agent that has just started", () => {
+  it("A-R05: removes the endpoint of a pod that went meanwhile, not at the first look", async () => {
+    const [kept, gone] = [await createPod("kept"), await createPod("gone")];
+    await cluster.remove("v1", "pods", "gone", NAMESPACE);
+    const removed = await removedBy([endpointOf(1, "kept", kept), endpointOf(2, "gone", gone)], true);
+    expect(removed.slice(0, 2)).toEqual([[], []]);
+    expect(removed.at(-1)).toEqual([2]);
+  }, 120_000);
+
+  it("A-R06: removes the endpoint of a pod that was made anew under its name, and leaves the new one's alone", async () => {
+    const old = await createPod("web");
+    await cluster.remove("v1", "pods", "web", NAMESPACE);
+    const present = await createPod("web");
+    expect(present).not.toBe(old);
+    expect((await removedBy([endpointOf(1, "web", old), endpointOf(2, "web", present)], true)).at(-1)).toEqual([1]);
+  }, 120_000);
+
+  it.each([500, 403])(
+    "A-R07: removes nothing while the server answers %i",
+    async (status) => {
+      const uid = await createPod("web");
+      await cluster.remove("v1", "pods", "web", NAMESPACE);
+      proxy.on({ path: "/pods", times: Infinity }, { kind: "answer", status, message: "made by the test" });
+      expect((await removedBy([endpointOf(1, "web", uid)], false)).at(-1)).toEqual([]);
+    },
+    120_000,
+  );
+
+  it("A-R07: removes nothing when the pod cannot be asked for alone, or the list is empty by mistake", async () => {
+    const uid = await createPod("web");
+    const list = { path: /^\/api\/v1\/pods\?(?!.*watch=)/, times: Infinity };
+    proxy.on(list, { kind: "mix-up", path: "/api/v1/pods?fieldSelector=spec.nodeName%3Dnobody" });
+    expect((await removedBy([endpointOf(1, "web", uid)], true)).at(-1)).toEqual([]);
+    expect(proxy.requests.some(({ path }) => path.endsWith("/namespaces/test/pods/web"))).toBe(true);
+
+    await cluster.remove("v1", "pods", "web", NAMESPACE);
+    proxy.on({ path: "/namespaces/test/pods/web", times: Infinity }, { kind: "answer", status: 500, message: "made by the test" });
+    expect((await removedBy([endpointOf(1, "web", uid)], true)).at(-1)).toEqual([]);
+  }, 120_000);
+});
