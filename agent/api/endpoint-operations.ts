@@ -91,7 +91,7 @@ export const ENDPOINT_OPERATIONS = {
   patchEndpointConfig: {
     method: "PATCH",
     path: "/endpoint/{id}/config",
-    summary: "Sets options of an endpoint; without any, has it rebuilt",
+    summary: "Has an endpoint rebuilt; there is no option to set yet, and one that is given is refused",
     tag: "endpoint",
     params: ID,
     body: ref(EndpointConfiguration),

@@ -9,6 +9,7 @@ import type { DaemonConfiguration, NodeAddressing } from "../api/models.ts";
 import { type AgentOptions, OPTION_NAMES } from "./option-table.ts";
 import { checkOption } from "./options.ts";
 
+const KNOWN: ReadonlySet<string> = new Set(OPTION_NAMES);
 /** Options that the running agent can take over, by PATCH or by SIGHUP. */
 const CHANGEABLE: ReadonlySet<string> = new Set(["log-level"]);
 
@@ -52,6 +53,8 @@ export class Configuration {
 
   /** @throws TortieError `option-invalid`; nothing is changed then */
   change(given: Readonly<Record<string, string>>): void {
+    const unknown = Object.keys(given).filter((name) => !KNOWN.has(name));
+    if (unknown.length > 0) throw new TortieError("option-invalid", `${unknown.join(", ")}: there is no such option`);
     const fixed = Object.keys(given).filter((name) => !CHANGEABLE.has(name));
     if (fixed.length > 0) throw new TortieError("option-invalid", `${fixed.join(", ")}: cannot be changed while the agent runs`);
     for (const [name, value] of Object.entries(given)) checkOption(name, value);

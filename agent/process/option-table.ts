@@ -82,7 +82,7 @@ export const OPTION_TABLE = {
     type: "string",
     default: "blocks",
     choices: ["blocks", "host-scope"],
-    description: "Where addresses come from when the network configuration names no IPAM plugin",
+    description: "Where this node's addresses come from: with host-scope its ranges are found out at the start and served over the API",
   },
   "enable-ipv4": { group: "Addresses", type: "boolean", default: true, description: "Addresses of IPv4 from this node's range" },
   "enable-ipv6": { group: "Addresses", type: "boolean", default: true, description: "Addresses of IPv6 from this node's range" },

@@ -1,4 +1,5 @@
 /** Endpoints (A§2.3, A§2.7). */
+import { TortieError } from "../../../lib/errors/errors.ts";
 import type { EndpointModel } from "../../api/endpoint-models.ts";
 import { healthOf } from "../../endpoints/health.ts";
 import { endpointModel, labelsOf, type ShownEndpoint, statusChange } from "../endpoint-model.ts";
@@ -45,6 +46,7 @@ export function endpointHandlers(port: EndpointsPort): Pick<Handlers, EndpointOp
     },
     patchEndpointConfig({ params, body }) {
       const { id } = port.named(params.id);
+      refuseOptions(body.options);
       const isWish = body.options === undefined;
       port.build(
         id,
@@ -68,4 +70,10 @@ export function endpointHandlers(port: EndpointsPort): Pick<Handlers, EndpointOp
       return { status: 202 };
     },
   };
+}
+
+/** An endpoint has no options yet: whatever is given is not known. @throws TortieError `option-invalid` */
+function refuseOptions(options: Readonly<Record<string, string>> = {}): void {
+  const names = Object.keys(options);
+  if (names.length > 0) throw new TortieError("option-invalid", `${names.join(", ")}: an endpoint has no such option`);
 }
