@@ -37,9 +37,7 @@ export interface CallBody {
 export function decodeCallBody(body: unknown): CallBody {
   if (!isObject(body)) throw new TortieError("call-invalid", "the body of the call is no object");
   const protocol = invalidUnless(() => field(body, "protocol", isNumber));
-  if (protocol !== PROTOCOL) {
-    throw new TortieError("protocol-unsupported", `protocol ${protocol} is not spoken here, only ${PROTOCOL}`);
-  }
+  assertProtocol(protocol);
   return invalidUnless(() => ({
     containerId: textOr(body, "containerId"),
     ifname: textOr(body, "ifname"),
@@ -49,6 +47,12 @@ export function decodeCallBody(body: unknown): CallBody {
     stdin: field(body, "stdin", isText),
     env: optional(body, "env", mapOf(isText)).env ?? {},
   }));
+}
+
+/** @throws TortieError `protocol-unsupported` */
+export function assertProtocol(protocol: number): void {
+  if (protocol === PROTOCOL) return;
+  throw new TortieError("protocol-unsupported", `protocol ${protocol} is not spoken here, only ${PROTOCOL}`);
 }
 
 /** @throws TortieError as `decodeCallBody` */

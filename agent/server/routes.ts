@@ -3,9 +3,11 @@ import fastifySwagger from "@fastify/swagger";
 import Ajv, { type ValidateFunction } from "ajv";
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifySchema } from "fastify";
 import { TortieError } from "../../lib/errors/errors.ts";
+import { isNumber, isObject } from "../../lib/json/decode.ts";
 import { MODELS } from "../api/model.ts";
 import type { Operation } from "../api/operation.ts";
 import { BASE_PATH, ERROR_ANSWER, OPERATION_NAMES, OPERATIONS, type OperationName } from "../api/operations.ts";
+import { assertProtocol } from "../attachments/call-body.ts";
 import { MAX_BODY_BYTES } from "../forward/protocol.ts";
 import { type Access, mayCall } from "./access.ts";
 import { errorAnswer } from "./error-answer.ts";
@@ -85,8 +87,17 @@ function addRoute(app: FastifyInstance, name: OperationName, input: ServedRoutes
     onRequest: async (request) => {
       authorise(input.callerOf(request), operation.isRead);
     },
+    // Before the rest of it is judged: of another protocol the other members may be anything, and a plugin must learn which it is.
+    ...(operation.tag === "cni" && operation.body !== undefined
+      ? { preValidation: async ({ body }: FastifyRequest) => judgeProtocol(body) }
+      : {}),
     handler: (request, reply) => serve(name, request, reply, input),
   });
+}
+
+/** @throws TortieError `protocol-unsupported` for a call of another protocol; what is no call at all is left to the schema */
+function judgeProtocol(body: unknown): void {
+  if (isObject(body) && isNumber(body.protocol)) assertProtocol(body.protocol);
 }
 
 function schemaOf(name: OperationName, { summary, tag, params, query, body, headers, answers }: Operation): FastifySchema {

@@ -74,4 +74,22 @@ describe("The API refuses", () => {
     expect(await ask("PATCH", "/endpoint/7/config", { options: {} })).toMatchObject({ status: 200 });
     expect(built).toEqual([4, 3]);
   });
+
+  it.each(["add", "del", "check", "gc", "status"])("a %s of another protocol by its word, whatever else is in it", async (verb) => {
+    const { ask } = await api();
+    const refused = {
+      status: 400,
+      json: expect.objectContaining({ word: "protocol-unsupported", msg: expect.stringContaining("only 1") }),
+    };
+    expect(await ask("POST", `/cni/${verb}`, { protocol: 2 })).toEqual(refused);
+    expect(await ask("POST", `/cni/${verb}`, { protocol: 2, plugin: 7, stdin: { name: "net1" }, netns: "/run/netns/a" })).toEqual(refused);
+  });
+
+  it.each([{}, { protocol: 1 }, { protocol: "2" }, [], { protocol: 1, plugin: "0", stdin: 7 }])(
+    "the call %j as one that is not valid",
+    async (body) => {
+      const { ask } = await api();
+      expect(await ask("POST", "/cni/add", body)).toMatchObject({ status: 400, json: { word: "call-invalid" } });
+    },
+  );
 });
