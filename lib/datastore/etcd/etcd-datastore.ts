@@ -27,6 +27,7 @@ import type { KubernetesCore } from "../kubernetes/core/core.ts";
 import type { OnDamaged } from "../kubernetes/resource-collection.ts";
 import { kubernetesVirtualMachines } from "../kubernetes/virtual-machines.ts";
 import type { Profile, Profiles } from "../profiles.ts";
+import { reconcilePools } from "../reconcile-pools.ts";
 import type { Block, BlockAffinity, IPPool, LabelledObject, OwnedObject } from "../resources.ts";
 import { hasRoom } from "../room.ts";
 import { ETCD_TRAITS } from "../traits.ts";
@@ -135,12 +136,7 @@ async function readNamespace(core: ApiCore | undefined, name: string): Promise<V
 
 class PoolObjects extends EtcdCollection<string, IPPool> implements Pools {
   async reconcile(decide: (stored: readonly IPPool[]) => readonly IPPool[]): Promise<void> {
-    const stored = await this.list();
-    for (const pool of decide(stored.map(({ value }) => value))) {
-      const there = stored.find(({ value }) => value.name === pool.name);
-      if (there === undefined) await this.create(pool.name, pool);
-      else await this.update(pool.name, pool, there.revision);
-    }
+    await reconcilePools(this, decide);
   }
 }
 

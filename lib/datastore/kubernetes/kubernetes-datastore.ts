@@ -5,6 +5,7 @@ import type { ApiClient } from "../../kubernetes/api-client.ts";
 import { openApiClient } from "../../kubernetes/client/client.ts";
 import type { AffinityKey, BlockAffinities, BlockOwner, Blocks, Datastore, ListOptions, Pools, Versioned } from "../datastore.ts";
 import { NO_PROFILES } from "../profiles.ts";
+import { reconcilePools } from "../reconcile-pools.ts";
 import type { Block, BlockAffinity, IPPool, LabelledObject } from "../resources.ts";
 import { readBlocksWithRoom } from "../room.ts";
 import { KUBERNETES_TRAITS } from "../traits.ts";
@@ -86,14 +87,8 @@ export function kubernetesDatastore(client: ApiClient, options: KubernetesOption
 }
 
 class PoolObjects extends ResourceCollection<string, IPPool> implements Pools {
-  /** One write a pool: an API server has no transactions. */
   async reconcile(decide: (stored: readonly IPPool[]) => readonly IPPool[]): Promise<void> {
-    const stored = await this.list();
-    for (const pool of decide(stored.map(({ value }) => value))) {
-      const there = stored.find(({ value }) => value.name === pool.name);
-      if (there === undefined) await this.create(pool.name, pool);
-      else await this.update(pool.name, pool, there.revision);
-    }
+    await reconcilePools(this, decide);
   }
 }
 
