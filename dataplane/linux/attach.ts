@@ -6,12 +6,12 @@ import { attachmentAlias } from "../alias.ts";
 import type { AppliedLink } from "../dataplane.ts";
 import type { DesiredState } from "../desired-state.ts";
 import { NETLINK_ROUTE, NetlinkError, NetlinkSocket } from "../netlink/socket.ts";
-import { addAddress } from "./address.ts";
+import { addAddress } from "../rtnetlink/address.ts";
+import { type Link, setLinkAlias, setLinkLocalSource, setLinkOffload, setLinkUp } from "../rtnetlink/link.ts";
+import { addNeighbour } from "../rtnetlink/neighbour.ts";
+import { installRoute } from "../rtnetlink/route.ts";
 import { type CreatedPair, createPair, type Ends, presentPair } from "./create-pair.ts";
 import { deleteHostLink } from "./delete-link.ts";
-import { type Link, setLinkAlias, setLinkLocalSource, setLinkOffload, setLinkUp } from "./link.ts";
-import { addNeighbour } from "./neighbour.ts";
-import { installRoute } from "./route.ts";
 import { openSite, type Site } from "./site.ts";
 import { readSysctl, writeSysctls } from "./sysctl.ts";
 

@@ -4,8 +4,8 @@ import { errnoText } from "../../lib/system/errno.ts";
 import { attachmentAlias } from "../alias.ts";
 import type { DesiredState } from "../desired-state.ts";
 import { NetlinkError, type NetlinkSocket } from "../netlink/socket.ts";
+import { getLink, type Link, type LinkKind, type Pair, pairRequest, setLinkMac } from "../rtnetlink/link.ts";
 import { deleteHostLink } from "./delete-link.ts";
-import { getLink, type Link, type LinkKind, type Pair, pairRequest, setLinkMac } from "./link.ts";
 import { mayReplace } from "./ownership.ts";
 import type { Site } from "./site.ts";
 

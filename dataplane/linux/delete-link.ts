@@ -10,7 +10,7 @@
 import { TortieError } from "../../lib/errors/errors.ts";
 import { startWrite } from "../../lib/system/background-write.ts";
 import { NETLINK_ROUTE, NetlinkError, NetlinkSocket, RTMGRP_LINK } from "../netlink/socket.ts";
-import { deleteRequest, getLink, isDeletionOf, type Link, type LinkKey } from "./link.ts";
+import { deleteRequest, getLink, isDeletionOf, type Link, type LinkKey } from "../rtnetlink/link.ts";
 
 /** The kernel waits as long as another reference to the device exists; the DEL fails then and the runtime repeats it. */
 export const DELETION_LIMIT_MS = 20_000;

@@ -4,9 +4,9 @@ import { inNamespace, type OpenNamespace, openNamespace } from "../../lib/system
 import { isAttachmentAlias, namesAttachment, parseAttachmentAlias } from "../alias.ts";
 import type { AttachedLink, LinkOfAttachment, Removal } from "../dataplane.ts";
 import { NETLINK_ROUTE, NetlinkError, NetlinkSocket, RTMGRP_LINK } from "../netlink/socket.ts";
+import { getLink, type Link, type LinkKey } from "../rtnetlink/link.ts";
 import { deleteHostLink, deleteLink } from "./delete-link.ts";
 import type { JoinedDeletions } from "./joined-deletions.ts";
-import { getLink, type Link, type LinkKey } from "./link.ts";
 import { isUnfinished, mayReplace } from "./ownership.ts";
 
 export interface DetachOptions {

@@ -2,9 +2,9 @@
 import { type Address, bitsOf, type Prefix } from "../../lib/addresses/address.ts";
 import { attributeMap } from "../netlink/attribute.ts";
 import { NETLINK_ROUTE, NetlinkSocket } from "../netlink/socket.ts";
-import { listLinks } from "./link.ts";
-import { listRoutes } from "./route.ts";
-import { addressOf, familyOf } from "./wire.ts";
+import { listLinks } from "../rtnetlink/link.ts";
+import { listRoutes } from "../rtnetlink/route.ts";
+import { addressOf, familyOf } from "../rtnetlink/wire.ts";
 
 const RTM_GETADDR = 22;
 const IFA_ADDRESS = 1;

@@ -1,6 +1,6 @@
 /** Every link of the host in one dump, for whoever compares them with records (A§7.3). */
 import { NETLINK_ROUTE, NetlinkSocket } from "../netlink/socket.ts";
-import { type Link, listLinks } from "./link.ts";
+import { type Link, listLinks } from "../rtnetlink/link.ts";
 
 export type HostLink = Pick<Link, "index" | "name" | "alias" | "isUp" | "kind">;
 

@@ -10,11 +10,11 @@ import { attachmentAlias, namesAttachment } from "../alias.ts";
 import type { RecordedLink } from "../dataplane.ts";
 import type { DesiredState, Difference, HostEnd, PodEnd, Route } from "../desired-state.ts";
 import type { NetlinkSocket } from "../netlink/socket.ts";
-import { findAddress, IFA_F_DADFAILED, IFA_F_TENTATIVE, listAddresses } from "./address.ts";
-import { getLink, type Link } from "./link.ts";
-import { findNeighbour } from "./neighbour.ts";
+import { findAddress, IFA_F_DADFAILED, IFA_F_TENTATIVE, listAddresses } from "../rtnetlink/address.ts";
+import { getLink, type Link } from "../rtnetlink/link.ts";
+import { findNeighbour } from "../rtnetlink/neighbour.ts";
+import { isSameRoute, isToSameDestination, listRoutes } from "../rtnetlink/route.ts";
 import { isDeviceKind } from "./ownership.ts";
-import { isSameRoute, isToSameDestination, listRoutes } from "./route.ts";
 import { openSite } from "./site.ts";
 
 type Side = Difference["side"];

@@ -9,8 +9,8 @@ import { randomInt } from "node:crypto";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { startWrite } from "../../lib/system/background-write.ts";
 import { NETLINK_ROUTE, NetlinkError, NetlinkSocket, RTMGRP_LINK } from "../netlink/socket.ts";
+import { deleteGroupRequest, getLink, isDeletionOf, type Link, setLinkGroup, UNFINISHED_GROUP } from "../rtnetlink/link.ts";
 import { DELETION_LIMIT_MS, deleteHostLink, pause } from "./delete-link.ts";
-import { deleteGroupRequest, getLink, isDeletionOf, type Link, setLinkGroup, UNFINISHED_GROUP } from "./link.ts";
 
 const ENODEV = 19;
 

@@ -5,12 +5,12 @@ import type { AppliedLink, AttachedLink, Dataplane, LinkOfAttachment, RecordedLi
 import type { DesiredState, Difference } from "../desired-state.ts";
 import { NETLINK_ROUTE, NetlinkError, NetlinkSocket } from "../netlink/socket.ts";
 import type { NodeState } from "../node-state.ts";
+import { listLinks } from "../rtnetlink/link.ts";
 import { applyNodeState } from "./apply-node-state.ts";
 import { attach } from "./attach.ts";
 import { detach, detachFound } from "./detach.ts";
 import { inspect } from "./inspect.ts";
 import type { JoinedDeletions } from "./joined-deletions.ts";
-import { listLinks } from "./link.ts";
 import { drift, mend } from "./mend.ts";
 import { isUnfinished } from "./ownership.ts";
 

@@ -8,9 +8,9 @@ import { TortieError } from "../../lib/errors/errors.ts";
 import { inNamespace } from "../../lib/system/netns.ts";
 import { attachmentAlias, namesAttachment } from "../alias.ts";
 import type { DesiredState, Difference } from "../desired-state.ts";
+import { getLink } from "../rtnetlink/link.ts";
 import { attach, completeLink } from "./attach.ts";
 import { inspect } from "./inspect.ts";
-import { getLink } from "./link.ts";
 import { openSite } from "./site.ts";
 import { differingSysctls, readSysctl, writeSysctls } from "./sysctl.ts";
 

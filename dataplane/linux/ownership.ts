@@ -1,7 +1,7 @@
 /** Whose a host end is, by what is written on it. */
 import { hasWorkload, namesAttachment, namesWorkload, parseAttachmentAlias } from "../alias.ts";
 import type { HostEnd } from "../desired-state.ts";
-import { type Link, UNFINISHED_GROUP } from "./link.ts";
+import { type Link, UNFINISHED_GROUP } from "../rtnetlink/link.ts";
 
 const DEVICE_KINDS: ReadonlySet<string> = new Set(["veth", "netkit"]);
 

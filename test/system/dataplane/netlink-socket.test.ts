@@ -7,7 +7,7 @@ const withSocket = <T>(node: Node, expression: string, before?: string) =>
     node,
     `(async () => {
       const { NetlinkSocket, NetlinkError, NETLINK_ROUTE } = await import("${process.cwd()}/dataplane/netlink/socket.ts");
-      const { getLink, listLinks } = await import("${process.cwd()}/dataplane/linux/link.ts");
+      const { getLink, listLinks } = await import("${process.cwd()}/dataplane/rtnetlink/link.ts");
       using socket = NetlinkSocket.open(NETLINK_ROUTE);
       return ${expression};
     })()`,

@@ -1,5 +1,5 @@
-import { formatMac, pairRequest } from "../../../../dataplane/linux/link.ts";
 import { attributeMap, parseAttributes, readText, readU32 } from "../../../../dataplane/netlink/attribute.ts";
+import { formatMac, pairRequest } from "../../../../dataplane/rtnetlink/link.ts";
 
 const PAIR = {
   mtu: 1400,
