@@ -5,6 +5,7 @@
  */
 import type { AttachmentName } from "./alias.ts";
 import type { DesiredState, Difference } from "./desired-state.ts";
+import type { NetworkReport } from "./node-network.ts";
 import type { NodeState } from "./node-state.ts";
 
 export interface Dataplane {
@@ -36,8 +37,11 @@ export interface Dataplane {
   remove(link: AttachedLink | LinkOfAttachment): Promise<Removal>;
   /** The links of this host that carry a readable alias of Tortie's, and those whose creation was interrupted. */
   list(): Promise<readonly AttachedLink[]>;
-  /** Makes the node hold `state`. Host ends are guarded only from then on, so it comes before a container can send. */
-  applyNode(state: NodeState): Promise<void>;
+  /**
+   * Makes the node hold `state`. Host ends are guarded only from then on, so it comes before a container can send.
+   * @returns what became of its `network`; `undefined` where it has none
+   */
+  applyNode(state: NodeState): Promise<NetworkReport | undefined>;
 }
 
 /** The link of an attachment that was just made. Disposing of it removes both ends, with addresses and routes. */

@@ -3,6 +3,7 @@
  * again by every ADD of a node that has no Felix beside it; a state that is there already costs one question.
  */
 import type { Family, Prefix } from "../lib/addresses/address.ts";
+import type { NodeNetwork } from "./node-network.ts";
 
 /** Traffic of the pods that leaves with the node's address. */
 export interface Masquerading {
@@ -21,6 +22,8 @@ export interface NodeState {
    * `route_localnet` would let such connections in (CVE-2020-8558); in a cluster kubelet's KUBE-FIREWALL chain drops them.
    */
   readonly guardedPrefixes: readonly string[];
+  /** Absent: who applies the state knows nothing of other nodes, and what the kernel has for them stays as it is. */
+  readonly network?: NodeNetwork;
 }
 
 /** Tortie changes nothing on this node. */

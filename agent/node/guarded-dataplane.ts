@@ -4,6 +4,7 @@
  */
 import type { AppliedLink, AttachedLink, Dataplane, LinkOfAttachment, RecordedLink, Removal } from "../../dataplane/dataplane.ts";
 import type { DesiredState, Difference } from "../../dataplane/desired-state.ts";
+import type { NetworkReport } from "../../dataplane/node-network.ts";
 import type { NodeState } from "../../dataplane/node-state.ts";
 import type { NamespaceCanary } from "./canary.ts";
 
@@ -61,7 +62,7 @@ export class GuardedDataplane implements Dataplane {
     return this.#inner.list();
   }
 
-  applyNode(state: NodeState): Promise<void> {
+  applyNode(state: NodeState): Promise<NetworkReport | undefined> {
     this.#canary.check();
     return this.#inner.applyNode(state);
   }

@@ -2,7 +2,7 @@
 import { type Address, bitsOf, type Prefix } from "../../lib/addresses/address.ts";
 import { attributeMap } from "../netlink/attribute.ts";
 import { NETLINK_ROUTE, NetlinkSocket } from "../netlink/socket.ts";
-import { listLinks } from "../rtnetlink/link.ts";
+import { type Link, listLinks } from "../rtnetlink/link.ts";
 import { listRoutes } from "../rtnetlink/route.ts";
 import { addressOf, familyOf } from "../rtnetlink/wire.ts";
 
@@ -14,7 +14,12 @@ const ADDRESS_HEADER = 8;
 
 export interface HostLinkAddress {
   readonly address: Address;
+  /** Prefix length. */
+  readonly length: number;
   readonly link: string;
+  /** Of the link. */
+  readonly index: number;
+  readonly mtu: number;
   readonly isUp: boolean;
   /** RT_SCOPE_*: 0 is global. */
   readonly scope: number;
@@ -31,20 +36,28 @@ export interface HostRoute {
 export function readHostFacts(): { readonly addresses: readonly HostLinkAddress[]; readonly routes: readonly HostRoute[] } {
   using socket = NetlinkSocket.open(NETLINK_ROUTE);
   const links = new Map(listLinks(socket).map((link) => [link.index, link]));
-  const nameOf = (index: number) => links.get(index)?.name ?? "";
-  const addresses = socket.dump({ type: RTM_GETADDR, payload: new Uint8Array(ADDRESS_HEADER) }).flatMap(({ payload }) => {
+  const routes = [...listRoutes(socket, 4), ...listRoutes(socket, 6)].map(({ destination, index, gateway, hasSource }) => ({
+    destination,
+    link: links.get(index)?.name ?? "",
+    leadsElsewhere: gateway !== undefined || hasSource,
+  }));
+  return { addresses: addressesOfHost(socket, links), routes };
+}
+
+/** Every address of every link. @throws NetlinkError */
+export function addressesOfHost(
+  socket: NetlinkSocket,
+  links: ReadonlyMap<number, Link> = new Map(listLinks(socket).map((link) => [link.index, link])),
+): readonly HostLinkAddress[] {
+  return socket.dump({ type: RTM_GETADDR, payload: new Uint8Array(ADDRESS_HEADER) }).flatMap(({ payload }) => {
     const view = new DataView(payload.buffer, payload.byteOffset, payload.length);
     const family = familyOf(view.getUint8(0));
     const attributes = attributeMap(payload.subarray(ADDRESS_HEADER));
     const octets = attributes.get(IFA_LOCAL) ?? attributes.get(IFA_ADDRESS);
     if (family === undefined || octets === undefined || octets.length * 8 !== bitsOf(family)) return [];
     const index = view.getUint32(4, true);
-    return [{ address: addressOf(family, octets), link: nameOf(index), isUp: links.get(index)?.isUp === true, scope: view.getUint8(3) }];
+    const { name: link = "", isUp = false, mtu = 0 } = links.get(index) ?? {};
+    const address = addressOf(family, octets);
+    return [{ address, length: view.getUint8(1), index, link, mtu, isUp, scope: view.getUint8(3) }];
   });
-  const routes = [...listRoutes(socket, 4), ...listRoutes(socket, 6)].map(({ destination, index, gateway, hasSource }) => ({
-    destination,
-    link: nameOf(index),
-    leadsElsewhere: gateway !== undefined || hasSource,
-  }));
-  return { addresses, routes };
 }

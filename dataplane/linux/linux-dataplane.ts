@@ -4,6 +4,7 @@ import { parseAttachmentAlias } from "../alias.ts";
 import type { AppliedLink, AttachedLink, Dataplane, LinkOfAttachment, RecordedLink, Removal } from "../dataplane.ts";
 import type { DesiredState, Difference } from "../desired-state.ts";
 import { NETLINK_ROUTE, NetlinkError, NetlinkSocket } from "../netlink/socket.ts";
+import type { NetworkReport } from "../node-network.ts";
 import type { NodeState } from "../node-state.ts";
 import { listLinks } from "../rtnetlink/link.ts";
 import { applyNodeState } from "./apply-node-state.ts";
@@ -58,8 +59,14 @@ export class LinuxDataplane implements Dataplane {
     });
   }
 
-  async applyNode(state: NodeState): Promise<void> {
-    return explained("failed to set up the node", () => applyNodeState(state));
+  async applyNode(state: NodeState): Promise<NetworkReport | undefined> {
+    return explained("failed to set up the node", async () => {
+      applyNodeState(state);
+      if (state.network === undefined) return undefined;
+      // Loaded only where it is used: a process that lives for one call pays for each module.
+      const { applyNetwork } = await import("./apply-network.ts");
+      return applyNetwork(state.network);
+    });
   }
 }
 

@@ -6,6 +6,7 @@ import type { NetlinkSocket } from "../netlink/socket.ts";
 import { addressOf, familyOf, numberOf } from "./wire.ts";
 
 const RTM_NEWADDR = 20;
+const RTM_DELADDR = 21;
 const RTM_GETADDR = 22;
 const IFA_ADDRESS = 1;
 const IFA_LOCAL = 2;
@@ -18,6 +19,8 @@ export interface InterfaceAddress {
   readonly prefix: Prefix;
   /** IFA_F_* */
   readonly flags: number;
+  /** RT_SCOPE_*: 0 is global. */
+  readonly scope: number;
 }
 
 /**
@@ -32,6 +35,12 @@ export function addAddress(socket: NetlinkSocket, index: number, prefix: Prefix,
   socket.request({ type: RTM_NEWADDR, flags: NLM_F_CREATE | NLM_F_EXCL, payload });
 }
 
+/** @throws NetlinkError; EADDRNOTAVAIL when the interface does not have it */
+export function removeAddress(socket: NetlinkSocket, index: number, prefix: Prefix): void {
+  const attributes = encodeAttributes([bytes(IFA_LOCAL, bytesOf(prefix.address))]);
+  socket.request({ type: RTM_DELADDR, payload: addressPayload(numberOf(prefix.address.family), prefix.length, index, attributes) });
+}
+
 /** Every address of an interface, both families. @throws NetlinkError */
 export function listAddresses(socket: NetlinkSocket, index: number): InterfaceAddress[] {
   const messages = socket.dump({ type: RTM_GETADDR, payload: addressPayload(0, 0, index, new Uint8Array()) });
@@ -43,7 +52,7 @@ export function listAddresses(socket: NetlinkSocket, index: number): InterfaceAd
     const local = attributes.get(IFA_LOCAL) ?? attributes.get(IFA_ADDRESS);
     if (family === undefined || local === undefined || view.getUint32(4, true) !== index) return [];
     const flags = readU32(attributes.get(IFA_FLAGS)) ?? view.getUint8(2);
-    return [{ prefix: { address: addressOf(family, local), length: view.getUint8(1) }, flags }];
+    return [{ prefix: { address: addressOf(family, local), length: view.getUint8(1) }, flags, scope: view.getUint8(3) }];
   });
 }
 

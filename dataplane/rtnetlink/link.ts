@@ -137,6 +137,10 @@ export function setLinkUp(socket: NetlinkSocket, index: number): void {
   socket.request({ type: RTM_SETLINK, payload: linkPayload(index, IFF_UP, []) });
 }
 
+export function setLinkMtu(socket: NetlinkSocket, index: number, mtu: number): void {
+  socket.request({ type: RTM_SETLINK, payload: linkPayload(index, 0, [u32(IFLA_MTU, mtu)]) });
+}
+
 export function setLinkMac(socket: NetlinkSocket, index: number, mac: string): void {
   socket.request({ type: RTM_SETLINK, payload: linkPayload(index, 0, [bytes(IFLA_ADDRESS, macBytes(mac))]) });
 }
@@ -195,12 +199,13 @@ export function macBytes(mac: string): Uint8Array {
   return new Uint8Array(mac.split(":").map((octet) => Number.parseInt(octet, 16)));
 }
 
-function keyPayload(key: LinkKey, flags: number, attributes: readonly Attribute[]): Uint8Array {
+/** A question about one link. */
+export function keyPayload(key: LinkKey, flags: number, attributes: readonly Attribute[]): Uint8Array {
   return "index" in key ? linkPayload(key.index, flags, attributes) : linkPayload(0, flags, [text(IFLA_IFNAME, key.name), ...attributes]);
 }
 
 /** struct ifinfomsg and attributes; `flags` are both the value and the mask of what changes. */
-function linkPayload(index: number, flags: number, attributes: readonly Attribute[]): Uint8Array {
+export function linkPayload(index: number, flags: number, attributes: readonly Attribute[]): Uint8Array {
   const tail = encodeAttributes(attributes);
   const result = new Uint8Array(16 + tail.length);
   const view = new DataView(result.buffer);
@@ -211,7 +216,7 @@ function linkPayload(index: number, flags: number, attributes: readonly Attribut
   return result;
 }
 
-function parseLink(message: Message): Link {
+export function parseLink(message: Message): Link {
   const { payload } = message;
   const view = new DataView(payload.buffer, payload.byteOffset, payload.length);
   const attributes = attributeMap(payload.subarray(16));

@@ -100,6 +100,10 @@ export const ERROR_CATALOGUE = {
   "route-failed": { code: 999, next: "check the message of the kernel and the routes of both sides with: ip route" },
   "sysctl-failed": { code: 999, next: "make /proc/sys writable for the plugin, and check that the kernel has the file" },
   "netlink-failed": { code: 999, next: "check the message of the kernel and that the plugin has CAP_NET_ADMIN" },
+  "tunnel-failed": {
+    code: 999,
+    next: "remove the interface that the message names if no program needs it, or give this host the address that it names",
+  },
   "nat-failed": { code: 999, next: "check that the kernel has nf_tables with nat, masquerade and conntrack" },
   "readiness-gate-closed": { code: 999, next: "find out why the URL of readiness_gates does not answer with a status of 200 to 399" },
   "container-unknown": { code: 3, next: "add the container first, or pass the prevResult of its ADD" },

@@ -4,6 +4,7 @@
  */
 import type { AttachedLink, LinkOfAttachment, RecordedLink, Removal } from "../../dataplane/dataplane.ts";
 import type { DesiredState, Difference } from "../../dataplane/desired-state.ts";
+import type { NetworkReport } from "../../dataplane/node-network.ts";
 import type { NodeState } from "../../dataplane/node-state.ts";
 import { addressesAsText } from "./addresses-as-text.ts";
 import type { Node } from "./node.ts";
@@ -48,7 +49,7 @@ export function list(node: Node): Promise<Answer<readonly AttachedLink[]>> {
   return probe(node, "dataplane.list()");
 }
 
-export function applyNode(node: Node, state: NodeState): Promise<Answer<undefined>> {
+export function applyNode(node: Node, state: NodeState): Promise<Answer<NetworkReport>> {
   return probe(node, `dataplane.applyNode(${expressionOf(state)})`);
 }
 
@@ -76,6 +77,8 @@ export async function probe<T>(node: Node, expression: string, options: ProbeOpt
       destination: parsePrefix,
       gateway: parseAddress,
       address: parseAddress,
+      node: parseAddress,
+      local: parseAddress,
     };
     const revived = (text) => JSON.parse(text, (key, value) => Object.hasOwn(revivers, key) ? revivers[key](value) : value);
     async function apply(desired, thenFail) {

@@ -302,6 +302,7 @@ export class PodNode implements AsyncDisposable {
         [...links].map(([hostInterface, alias], index) => ({ hostInterface, index, owner: parseAttachmentAlias(alias) ?? NOBODY })),
       applyNode: async () => {
         this.effects.push("node");
+        return undefined;
       },
     };
   }

@@ -1,0 +1,44 @@
+/**
+ * Makes the kernel hold what joins this node's pods with those of others. Tunnels come before the routes through them, and routes that are
+ * not wanted go before tunnels do, so that at no moment a route leads into nothing.
+ *
+ * What cannot be had does not keep the rest from being made: one peer with a bad address must not cost the others their traffic.
+ */
+import { messageOf } from "../../lib/errors/errors.ts";
+import { NETLINK_ROUTE, NetlinkSocket } from "../netlink/socket.ts";
+import type { NetworkReport, NodeNetwork } from "../node-network.ts";
+import { addMissingRoutes, removeOtherRoutes } from "./apply-node-routes.ts";
+import { applyTunnel, removeOtherTunnels } from "./apply-tunnel.ts";
+
+export async function applyNetwork(network: NodeNetwork): Promise<NetworkReport> {
+  using socket = NetlinkSocket.open(NETLINK_ROUTE);
+  const report = new Report();
+  const devices = new Map<string, number>();
+  for (const tunnel of network.tunnels) {
+    try {
+      devices.set(tunnel.name, await applyTunnel(socket, tunnel, report));
+    } catch (error) {
+      report.failed.push(`tunnel ${tunnel.name}: ${messageOf(error)}`);
+    }
+  }
+  removeOtherRoutes(socket, network.routes, devices, report);
+  addMissingRoutes(socket, network.routes, devices, report);
+  await removeOtherTunnels(socket, new Set(network.tunnels.map(({ name }) => name)), report);
+  return report;
+}
+
+/** What the steps have done so far. */
+export class Report {
+  readonly changed: string[] = [];
+  readonly failed: string[] = [];
+
+  /** Carries out one step; a refusal of it is written down. */
+  try(what: string, step: () => void): void {
+    try {
+      step();
+      this.changed.push(what);
+    } catch (error) {
+      this.failed.push(`${what}: ${messageOf(error)}`);
+    }
+  }
+}
