@@ -7,7 +7,20 @@
  */
 
 /** Folders of lib/, the leaves first. */
-const LIB = ["errors", "system", "addresses", "json", "log", "selector", "cni", "config", "kubernetes", "workload", "datastore"];
+const LIB = [
+  "errors",
+  "system",
+  "addresses",
+  "json",
+  "log",
+  "selector",
+  "cni",
+  "config",
+  "kubernetes",
+  "resident",
+  "workload",
+  "datastore",
+];
 /** Top folders; those of one entry do not import each other. */
 const TOP = [["lib"], ["dataplane", "ipam-plugin"], ["main-plugin", "doctor"], ["agent", "controller", "installer"], ["cmd"]];
 /**
@@ -15,14 +28,13 @@ const TOP = [["lib"], ["dataplane", "ipam-plugin"], ["main-plugin", "doctor"], [
  * together, is imported by cmd/ alone.
  */
 const AGENT = [
-  ["clock"],
-  ["run-directory", "journal", "kubernetes", "controllers", "metrics", "trace", "node", "api"],
+  ["run-directory", "journal", "kubernetes", "metrics", "trace", "node", "api"],
   ["endpoints", "blocks", "node-cidr", "objects", "sweep", "restore", "forward", "direct-records", "delete-queue"],
   ["attachments", "registration", "ipam-service", "health"],
   ["server", "process", "direct-mode"],
 ];
 /** dataplane/ knows neither CNI nor Calico nor Kubernetes. */
-const HIDDEN_FROM_DATAPLANE = ["cni", "config", "kubernetes", "workload", "datastore"];
+const HIDDEN_FROM_DATAPLANE = ["cni", "config", "kubernetes", "resident", "resident", "workload", "datastore"];
 
 const folder = (names, root = "") => `^${root}(${names.join("|")})/`;
 const rule = (name, from, to, comment) => ({ name, comment, severity: "error", from: { path: from }, to: { path: to } });

@@ -6,10 +6,10 @@ import { decodePod } from "../lib/datastore/kubernetes/core/decode-objects.ts";
 import { parseObject } from "../lib/json/decode.ts";
 import { resolveApiConfig } from "../lib/kubernetes/config/resolve.ts";
 import type { Pod } from "../lib/kubernetes/objects.ts";
-import { ApiConnection, type OnAnswer } from "./kubernetes/connection.ts";
-import { Informers } from "./kubernetes/informers.ts";
-import type { ResourceCache } from "./kubernetes/resource-cache.ts";
-import type { AgentLog } from "./process/agent-log.ts";
+import { ApiConnection, type OnAnswer } from "../lib/kubernetes/watch/connection.ts";
+import { Informers } from "../lib/kubernetes/watch/informers.ts";
+import type { ResourceCache } from "../lib/kubernetes/watch/resource-cache.ts";
+import type { AgentLog } from "../lib/resident/agent-log.ts";
 import type { AgentOptions } from "./process/option-table.ts";
 
 /** The watch of the node's pods is asked for anew this often: so long a connection may be dead without a word. */

@@ -1,16 +1,16 @@
 /** The agent's health and figures, plugged to its parts (A§8.2, A§8.3). */
 import { messageOf } from "../lib/errors/errors.ts";
+import type { OnAnswer } from "../lib/kubernetes/watch/connection.ts";
+import type { CacheState } from "../lib/kubernetes/watch/resource-cache.ts";
+import type { AgentLog } from "../lib/resident/agent-log.ts";
+import { apiServerCheck, CredentialsCheck, controllersCheck, KernelCheck, LoopCheck, watchesCheck } from "../lib/resident/checks.ts";
+import { Health } from "../lib/resident/health.ts";
+import { type HealthServer, startHealthServer } from "../lib/resident/health-server.ts";
+import type { ControllerRun, ControllerStatus } from "../lib/resident/parameters.ts";
+import { type Clock, SYSTEM_CLOCK } from "../lib/system/clock.ts";
 import type { OperationName } from "./api/operations.ts";
 import { OPERATIONS } from "./api/operations.ts";
-import { type Clock, SYSTEM_CLOCK } from "./clock/clock.ts";
-import type { ControllerRun, ControllerStatus } from "./controllers/parameters.ts";
-import { apiServerCheck, CredentialsCheck, controllersCheck, KernelCheck, LoopCheck, watchesCheck } from "./health/checks.ts";
-import { Health } from "./health/health.ts";
-import { type HealthServer, startHealthServer } from "./health/health-server.ts";
-import type { OnAnswer } from "./kubernetes/connection.ts";
-import type { CacheState } from "./kubernetes/resource-cache.ts";
 import { AgentMetrics, type MetricSources } from "./metrics/metrics.ts";
-import type { AgentLog } from "./process/agent-log.ts";
 import type { Phase } from "./process/phase.ts";
 
 export interface AgentHealthOptions {

@@ -4,17 +4,18 @@ import { hostScopeFiles } from "../ipam-plugin/host-scope/files.ts";
 import { ownerKey } from "../ipam-plugin/host-scope/grant.ts";
 import { readGrant } from "../ipam-plugin/host-scope/grant-directory.ts";
 import { type Address, parseAddress } from "../lib/addresses/address.ts";
+import type { AgentLog } from "../lib/resident/agent-log.ts";
+import type { Controllers } from "../lib/resident/controllers.ts";
+import type { Check, CheckResult } from "../lib/resident/health.ts";
+import { SECOND_MS } from "../lib/resident/option-entry.ts";
+import { SYSTEM_CLOCK } from "../lib/system/clock.ts";
 import type { NodeParts } from "../main-plugin/node.ts";
-import { SYSTEM_CLOCK } from "./clock/clock.ts";
 import type { AgentCluster } from "./compose-cluster.ts";
-import type { Controllers } from "./controllers/controllers.ts";
-import type { Check, CheckResult } from "./health/health.ts";
 import { IpamService } from "./ipam-service/ipam-service.ts";
 import { nodeObjects } from "./node-cidr/cluster.ts";
 import { NodeCidr } from "./node-cidr/node-cidr.ts";
 import { nodeCidrOptions } from "./node-cidr/options.ts";
-import type { AgentLog } from "./process/agent-log.ts";
-import { type AgentOptions, SECOND_MS } from "./process/option-table.ts";
+import type { AgentOptions } from "./process/option-table.ts";
 
 export interface HostScopeInput {
   readonly options: AgentOptions;

@@ -1,14 +1,15 @@
 /** Endpoint objects, plugged to endpoints and cluster (A§6.3). Loaded only where `--endpoint-objects` asks for them. */
+
+import type { AgentLog } from "../lib/resident/agent-log.ts";
+import type { Controllers } from "../lib/resident/controllers.ts";
 import type { AgentCluster } from "./compose-cluster.ts";
 import type { AgentHealth } from "./compose-health.ts";
-import type { Controllers } from "./controllers/controllers.ts";
 import type { Endpoint } from "./endpoints/endpoint.ts";
 import type { EndpointManager } from "./endpoints/manager.ts";
 import { isCommitted } from "./endpoints/record/endpoint-record.ts";
 import { kubernetesClients } from "./kubernetes/clients.ts";
 import type { NodeFacts, ObjectEndpoint } from "./objects/endpoint-object.ts";
 import { endpointObjects } from "./objects/endpoint-objects.ts";
-import type { AgentLog } from "./process/agent-log.ts";
 
 export interface AgentObjectsOptions {
   readonly node: NodeFacts;

@@ -2,14 +2,14 @@
 import type { Dataplane } from "../dataplane/dataplane.ts";
 import { hostLinks } from "../dataplane/linux/host-links.ts";
 import type { Pod } from "../lib/kubernetes/objects.ts";
-import { SYSTEM_CLOCK } from "./clock/clock.ts";
+import type { AgentLog } from "../lib/resident/agent-log.ts";
+import type { Controllers } from "../lib/resident/controllers.ts";
+import { SYSTEM_CLOCK } from "../lib/system/clock.ts";
 import type { AgentCluster } from "./compose-cluster.ts";
 import type { AgentHealth } from "./compose-health.ts";
-import type { Controllers } from "./controllers/controllers.ts";
 import { DirectRecords } from "./direct-records/direct-records.ts";
 import type { EndpointManager } from "./endpoints/manager.ts";
 import type { EndpointRecord } from "./endpoints/record/endpoint-record.ts";
-import type { AgentLog } from "./process/agent-log.ts";
 import { Drift } from "./sweep/drift.ts";
 import { Sweep, type SweptPods } from "./sweep/sweep.ts";
 

@@ -6,7 +6,9 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { MODELS } from "../agent/api/model.ts";
 import type { Operation } from "../agent/api/operation.ts";
 import { BASE_PATH, OPERATION_NAMES, OPERATIONS } from "../agent/api/operations.ts";
-import { OPTION_NAMES, OPTION_TABLE, type OptionEntry, variableOf } from "../agent/process/option-table.ts";
+import { AGENT } from "../agent/process/options.ts";
+import { variableOf } from "../lib/resident/option-entry.ts";
+import type { Configurable } from "../lib/resident/options.ts";
 
 export const API_PAGE = "docs/api.md";
 export const AGENT_PAGE = "docs/agent.md";
@@ -92,11 +94,10 @@ function typeText(schema: Schema): string {
 const MARK = "<!-- options -->";
 
 /** The page with its table of options, between the mark and the next table. */
-export function agentPage(page: string): string {
+export function withOptions({ table: options }: Configurable, page: string): string {
   const [before = "", after = ""] = page.split(MARK);
   const rest = after.slice(after.indexOf("\n| Signal"));
-  const rows = OPTION_NAMES.map((name) => {
-    const entry: OptionEntry = OPTION_TABLE[name];
+  const rows = Object.entries(options).map(([name, entry]) => {
     const choices = "choices" in entry && entry.choices !== undefined ? `: ${entry.choices.map((one) => `\`${one}\``).join(", ")}` : "";
     return `| \`--${name}\` | \`${variableOf(name)}\` | ${entry.default === undefined ? "" : `\`${String(entry.default)}\``} | ${entry.description}${choices} |`;
   });
@@ -106,5 +107,5 @@ export function agentPage(page: string): string {
 
 if (process.argv[1]?.endsWith("/scripts/agent-pages.ts")) {
   writeFileSync(API_PAGE, apiPage());
-  writeFileSync(AGENT_PAGE, agentPage(readFileSync(AGENT_PAGE, "utf8")));
+  writeFileSync(AGENT_PAGE, withOptions(AGENT, readFileSync(AGENT_PAGE, "utf8")));
 }

@@ -8,7 +8,7 @@ import type {
   IpamConfiguration,
   LabelledObject,
 } from "../../lib/datastore/resources.ts";
-import type { ResourceCache } from "../kubernetes/resource-cache.ts";
+import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
 
 /** One object as a watch has it. */
 export interface Watched<T> {

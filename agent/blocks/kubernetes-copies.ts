@@ -9,8 +9,8 @@ import { metadataOf, revisionOf } from "../../lib/datastore/kubernetes/core/meta
 import type { ApiGroup } from "../../lib/datastore/kubernetes/group.ts";
 import { type Fields, section } from "../../lib/json/decode.ts";
 import type { ClusterNode, Namespace, Pod } from "../../lib/kubernetes/objects.ts";
-import type { Informers } from "../kubernetes/informers.ts";
-import type { ResourceCache } from "../kubernetes/resource-cache.ts";
+import type { Informers } from "../../lib/kubernetes/watch/informers.ts";
+import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
 import type { Copies, Watched } from "./copies.ts";
 
 export interface KubernetesCopies extends Copies {

@@ -4,8 +4,8 @@
  */
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { field, isText, parseObject } from "../../lib/json/decode.ts";
+import { type BackOff, type Clock, pauseAfter, SYSTEM_CLOCK } from "../../lib/system/clock.ts";
 import { DirectoryEvents } from "../../lib/system/directory-events.ts";
-import { type BackOff, type Clock, pauseAfter, SYSTEM_CLOCK } from "../clock/clock.ts";
 import type { Attachment } from "../endpoints/record/endpoint-record.ts";
 import { readSettings } from "../forward/settings.ts";
 import { attachmentKey } from "../run-directory/attachment-key.ts";

@@ -1,6 +1,6 @@
 /** One endpoint in the agent's memory: its record, its state, what happened to it, and its builds. */
 import { join } from "node:path";
-import type { Clock } from "../clock/clock.ts";
+import type { Clock } from "../../lib/system/clock.ts";
 import type { Buildable, BuildParts } from "./build/builds.ts";
 import { Builds } from "./build/builds.ts";
 import type { ShownState } from "./health.ts";

@@ -1,5 +1,5 @@
 /** Waiting for something with a limit, on a clock that tests have their own of. */
-import type { Clock } from "../clock/clock.ts";
+import type { Clock } from "../../lib/system/clock.ts";
 
 /** @returns whether `work` ended, well or not, within the limit */
 export async function endsWithin(clock: Clock, limitMs: number, work: Promise<unknown>): Promise<boolean> {

@@ -1,6 +1,7 @@
 /** What the manager of endpoints is made with. */
-import type { Clock } from "../clock/clock.ts";
-import type { Controllers } from "../controllers/controllers.ts";
+
+import type { Controllers } from "../../lib/resident/controllers.ts";
+import type { Clock } from "../../lib/system/clock.ts";
 import type { BuildEndpointParts } from "./build/build-endpoint.ts";
 import type { Permits } from "./build/permits.ts";
 import type { Seams } from "./build/seams.ts";

@@ -1,6 +1,6 @@
 /** The agent's figures for Prometheus (A§8.2). Parts of the agent count by these functions, or are asked when somebody reads. */
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
-import type { ControllerRun } from "../controllers/parameters.ts";
+import type { ControllerRun } from "../../lib/resident/parameters.ts";
 
 const PREFIX = "tortie_";
 /** From what an answer out of memory takes to what a waiting ADD takes. */

@@ -1,8 +1,8 @@
 /** Node objects of an API server: this node by a watch, the others by one list, annotations by a merge PATCH (A§1.7). */
 import { objects, parseObject } from "../../lib/json/decode.ts";
 import { statusError } from "../../lib/kubernetes/client/status-error.ts";
-import type { ApiConnection } from "../kubernetes/connection.ts";
-import type { Informers } from "../kubernetes/informers.ts";
+import type { ApiConnection } from "../../lib/kubernetes/watch/connection.ts";
+import type { Informers } from "../../lib/kubernetes/watch/informers.ts";
 import type { NodeObjects } from "./node-cidr.ts";
 import { type NodeFacts, nodeFacts } from "./node-facts.ts";
 

@@ -11,9 +11,9 @@ import { hostScopeWith, recordOfThisBoot } from "../../ipam-plugin/host-scope/op
 import { hostRange } from "../../ipam-plugin/host-scope/range.ts";
 import { type Address, type Family, formatAddress, parseAddress } from "../../lib/addresses/address.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
+import type { Controllers } from "../../lib/resident/controllers.ts";
+import type { Clock } from "../../lib/system/clock.ts";
 import { writeWhole } from "../../lib/system/write-whole.ts";
-import type { Clock } from "../clock/clock.ts";
-import type { Controllers } from "../controllers/controllers.ts";
 import { annotationPatch, healthAnnotation, routerAnnotation } from "./annotations.ts";
 import { exclusionsOf, type HostFacts } from "./exclusions.ts";
 import { chooseHostAddress } from "./host-address.ts";

@@ -1,8 +1,9 @@
 /** Endpoint objects as one part of the agent: watch, controllers, deletions and leftovers, plugged together. */
-import { type Clock, SYSTEM_CLOCK } from "../clock/clock.ts";
-import type { Controllers } from "../controllers/controllers.ts";
+
+import type { Informers } from "../../lib/kubernetes/watch/informers.ts";
+import type { Controllers } from "../../lib/resident/controllers.ts";
+import { type Clock, SYSTEM_CLOCK } from "../../lib/system/clock.ts";
 import type { KubernetesClients } from "../kubernetes/clients.ts";
-import type { Informers } from "../kubernetes/informers.ts";
 import { DeleteJobs } from "./delete-jobs.ts";
 import { decodeStored, GROUP, NODE_LABEL, type NodeFacts, nodeLabel, type ObjectEndpoint, PLURAL, VERSION } from "./endpoint-object.ts";
 import { Leftovers } from "./leftovers.ts";

@@ -2,8 +2,9 @@
  * Objects of this node that no endpoint stands behind any more (A§6.4): an agent was killed between its last word and its job, or its
  * state was lost. They go after two looks at least a minute apart, and only while the watch has no gap.
  */
-import type { Clock } from "../clock/clock.ts";
-import type { ResourceCache } from "../kubernetes/resource-cache.ts";
+
+import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
+import type { Clock } from "../../lib/system/clock.ts";
 import type { DeleteJobs } from "./delete-jobs.ts";
 import type { StoredEndpoint } from "./endpoint-object.ts";
 import type { ObjectSource } from "./object-sync.ts";

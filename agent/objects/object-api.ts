@@ -2,7 +2,7 @@
 
 import { type Fields, isObject } from "../../lib/json/decode.ts";
 import { TokenBucket } from "../../lib/kubernetes/client/limits.ts";
-import type { Clock } from "../clock/clock.ts";
+import type { Clock } from "../../lib/system/clock.ts";
 import { type KubernetesClients, statusOfRefusal } from "../kubernetes/clients.ts";
 import { decodeStored, GROUP, PLURAL, type StoredEndpoint, VERSION } from "./endpoint-object.ts";
 

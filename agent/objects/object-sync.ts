@@ -3,10 +3,10 @@
  * the server only when something differs. Whose an object is, its pod's UID and its node say; a name alone proves nothing.
  */
 import type { Pod } from "../../lib/kubernetes/objects.ts";
-import type { Clock } from "../clock/clock.ts";
-import type { Controllers } from "../controllers/controllers.ts";
+import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
+import type { Controllers } from "../../lib/resident/controllers.ts";
+import type { Clock } from "../../lib/system/clock.ts";
 import type { RecordedObject } from "../endpoints/record/endpoint-record.ts";
-import type { ResourceCache } from "../kubernetes/resource-cache.ts";
 import type { DeleteJobs } from "./delete-jobs.ts";
 import {
   contentOf,

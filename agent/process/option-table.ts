@@ -3,35 +3,8 @@
  * (A§1.1, A§2.1, A§4.2). Names are those of the contract and of the network configuration's keys.
  */
 
-interface Common {
-  readonly description: string;
-  /** Heading in the help and on the page. */
-  readonly group: "Process" | "Datastore" | "Addresses" | "Endpoints" | "Cluster";
-}
+import { ABSOLUTE, type OptionTable, type OptionValues } from "../../lib/resident/option-entry.ts";
 
-export interface TextOption extends Common {
-  readonly type: "string";
-  readonly default?: string;
-  readonly choices?: readonly string[];
-  /** A regular expression for the whole value. */
-  readonly pattern?: string;
-}
-
-export interface IntegerOption extends Common {
-  readonly type: "integer";
-  readonly default: number;
-  readonly minimum: number;
-  readonly maximum: number;
-}
-
-export interface BooleanOption extends Common {
-  readonly type: "boolean";
-  readonly default: boolean;
-}
-
-export type OptionEntry = TextOption | IntegerOption | BooleanOption;
-
-const ABSOLUTE = "^/.*";
 const LARGEST = 2 ** 31 - 1;
 
 export const OPTION_TABLE = {
@@ -167,30 +140,10 @@ export const OPTION_TABLE = {
     description: "Seconds that cap the pause of every controller; 0 is no cap",
   },
   "max-endpoints": { group: "Endpoints", type: "integer", default: 4095, minimum: 1, maximum: 65535, description: "Highest endpoint id" },
-} as const satisfies Readonly<Record<string, OptionEntry>>;
+} as const satisfies OptionTable;
 
 export type OptionName = keyof typeof OPTION_TABLE;
 export const OPTION_NAMES = Object.keys(OPTION_TABLE) as readonly OptionName[];
 
-type ValueOf<O> = O extends { readonly type: "integer" }
-  ? number
-  : O extends { readonly type: "boolean" }
-    ? boolean
-    : O extends { readonly choices: readonly (infer C)[]; readonly default: string }
-      ? C
-      : O extends { readonly choices: readonly (infer C)[] }
-        ? C | undefined
-        : O extends { readonly default: string }
-          ? string
-          : string | undefined;
-
 /** The options of one agent, by their names on the command line. */
-export type AgentOptions = { readonly [K in OptionName]: ValueOf<(typeof OPTION_TABLE)[K]> };
-
-/** Whole seconds to milliseconds, where an option counts seconds. */
-export const SECOND_MS = 1000;
-
-/** TORTIE_RUN_DIR for run-dir. */
-export function variableOf(name: string): string {
-  return `TORTIE_${name.toUpperCase().replaceAll("-", "_")}`;
-}
+export type AgentOptions = OptionValues<typeof OPTION_TABLE>;

@@ -2,7 +2,7 @@
  * The builds at the end of a restore (A§7.3): each endpoint once, a few at a time, behind whatever else the agent does. One that fails
  * stays as the kernel has it and is tried again by itself.
  */
-import type { Clock } from "../clock/clock.ts";
+import type { Clock } from "../../lib/system/clock.ts";
 import type { Endpoint } from "../endpoints/endpoint.ts";
 import { type EndpointManager, RESTORE_BUILD } from "../endpoints/manager.ts";
 import type { LocalReport } from "./local-part.ts";

@@ -4,9 +4,9 @@
  */
 import type { HostLink } from "../../dataplane/linux/host-links.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
+import type { Clock } from "../../lib/system/clock.ts";
 import { systemErrorCode } from "../../lib/system/errno.ts";
 import { statusOf } from "../../lib/system/files.ts";
-import type { Clock } from "../clock/clock.ts";
 import type { Endpoint } from "../endpoints/endpoint.ts";
 import type { EndpointManager } from "../endpoints/manager.ts";
 import { type EndpointRecord, isCommitted, isUnfinishedAdd } from "../endpoints/record/endpoint-record.ts";

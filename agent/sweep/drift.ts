@@ -4,7 +4,7 @@
  */
 import type { Difference } from "../../dataplane/desired-state.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
-import type { Clock } from "../clock/clock.ts";
+import type { Clock } from "../../lib/system/clock.ts";
 
 const MOST_MENDS = 3;
 const WINDOW_MS = 600_000;

@@ -1,5 +1,5 @@
 /** Nothing is removed on one look (design, invariant 14): what was seen, and since when without a gap. */
-import type { Clock } from "../clock/clock.ts";
+import type { Clock } from "../../lib/system/clock.ts";
 
 /** Between the first look and the one that counts (A§8.1). */
 export const LEAST_BETWEEN_MS = 60_000;

@@ -4,9 +4,9 @@
  */
 import type { AttachedLink, Dataplane } from "../../dataplane/dataplane.ts";
 import type { HostLink } from "../../dataplane/linux/host-links.ts";
+import type { Clock } from "../../lib/system/clock.ts";
 import { systemErrorCode } from "../../lib/system/errno.ts";
 import { statusOf } from "../../lib/system/files.ts";
-import type { Clock } from "../clock/clock.ts";
 import { type Attachment, type EndpointRecord, isCommitted } from "../endpoints/record/endpoint-record.ts";
 import { LEAST_BETWEEN_MS, Observations } from "./observations.ts";
 

@@ -2,7 +2,7 @@
  * Tries again what failed, for ever, with a growing pause: 1 s, doubled to at most 1 min (A§7.3, A§6.2). A success forgets the failures,
  * and the next failure is tried again as the first was.
  */
-import { type Clock, pauseAfter } from "../../clock/clock.ts";
+import { type Clock, pauseAfter } from "../../../lib/system/clock.ts";
 
 const BACK_OFF = { base: 1000, longest: 60_000 };
 

@@ -1,10 +1,11 @@
 /** The agent's health while a real API server is away (A§8.3): the watches say so, and the clock of the test passes the time. */
-import { apiServerCheck, CredentialsCheck } from "../../../agent/health/checks.ts";
-import { Health } from "../../../agent/health/health.ts";
-import { startHealthServer } from "../../../agent/health/health-server.ts";
+
 import { checkStatus } from "../../../agent/health/status.ts";
-import { Informers } from "../../../agent/kubernetes/informers.ts";
 import { decodePod } from "../../../lib/datastore/kubernetes/core/decode-objects.ts";
+import { Informers } from "../../../lib/kubernetes/watch/informers.ts";
+import { apiServerCheck, CredentialsCheck } from "../../../lib/resident/checks.ts";
+import { Health } from "../../../lib/resident/health.ts";
+import { startHealthServer } from "../../../lib/resident/health-server.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";

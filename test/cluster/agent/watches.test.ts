@@ -1,10 +1,11 @@
 /** The agent's caches on a real API server: what they show, and what becomes of them when watches break, servers end, history is lost. */
-import type { ApiConnection } from "../../../agent/kubernetes/connection.ts";
-import { Informers } from "../../../agent/kubernetes/informers.ts";
-import type { CacheChange, ResourceCache } from "../../../agent/kubernetes/resource-cache.ts";
-import type { Selection } from "../../../agent/kubernetes/resource-watcher.ts";
+
 import { metadataOf } from "../../../lib/datastore/kubernetes/core/metadata.ts";
 import { section, text } from "../../../lib/json/decode.ts";
+import type { ApiConnection } from "../../../lib/kubernetes/watch/connection.ts";
+import { Informers } from "../../../lib/kubernetes/watch/informers.ts";
+import type { CacheChange, ResourceCache } from "../../../lib/kubernetes/watch/resource-cache.ts";
+import type { Selection } from "../../../lib/kubernetes/watch/resource-watcher.ts";
 import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
 import type { FaultProxy } from "../../support/kubernetes/fault-proxy.ts";
 import { until } from "../../support/kubernetes/until.ts";

@@ -1,6 +1,7 @@
 /** docs/api.md and docs/agent.md say what the agent's own tables say. */
 import { readFileSync } from "node:fs";
-import { AGENT_PAGE, API_PAGE, agentPage, apiPage } from "../../../scripts/agent-pages.ts";
+import { AGENT } from "../../../agent/process/options.ts";
+import { AGENT_PAGE, API_PAGE, apiPage, withOptions } from "../../../scripts/agent-pages.ts";
 
 const HINT = "bash scripts/bun scripts/agent-pages.ts writes them anew";
 
@@ -10,5 +11,5 @@ it(`docs/api.md is as new as the API's tables: ${HINT}`, () => {
 
 it(`docs/agent.md has every option of the agent: ${HINT}`, () => {
   const page = readFileSync(AGENT_PAGE, "utf8");
-  expect(page).toBe(agentPage(page));
+  expect(page).toBe(withOptions(AGENT, page));
 });

@@ -1,10 +1,10 @@
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Clock } from "../../../../agent/clock/clock.ts";
 import { DeleteQueue, type DeleteQueueParts } from "../../../../agent/delete-queue/delete-queue.ts";
 import { QueueFiles } from "../../../../agent/delete-queue/queue-files.ts";
 import { attachmentKey } from "../../../../agent/run-directory/attachment-key.ts";
+import type { Clock } from "../../../../lib/system/clock.ts";
 import { until } from "../../../support/kubernetes/until.ts";
 
 let directory: string;

@@ -1,12 +1,12 @@
 import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { Controllers } from "../../../../agent/controllers/controllers.ts";
 import type { DatapathSeam, Seams } from "../../../../agent/endpoints/build/seams.ts";
 import { NO_SEAMS } from "../../../../agent/endpoints/build/seams.ts";
 import { EndpointManager } from "../../../../agent/endpoints/manager.ts";
 import type { EndpointRecord } from "../../../../agent/endpoints/record/endpoint-record.ts";
 import { RecordStore } from "../../../../agent/endpoints/record/record-store.ts";
+import { Controllers } from "../../../../lib/resident/controllers.ts";
 import { recordOf } from "../../../support/endpoint-record.ts";
 import { FakeClock, settled } from "../../../support/fake-clock.ts";
 

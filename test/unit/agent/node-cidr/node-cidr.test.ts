@@ -2,13 +2,13 @@
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { Controllers } from "../../../../agent/controllers/controllers.ts";
 import type { HostFacts } from "../../../../agent/node-cidr/exclusions.ts";
 import { NodeCidr, type NodeCidrParts, type NodeObjects } from "../../../../agent/node-cidr/node-cidr.ts";
 import type { NodeFacts } from "../../../../agent/node-cidr/node-facts.ts";
 import { type NodeCidrFlags, nodeCidrOptions } from "../../../../agent/node-cidr/options.ts";
 import { hostScopeFiles } from "../../../../ipam-plugin/host-scope/files.ts";
 import { formatAddress, parseAddress } from "../../../../lib/addresses/address.ts";
+import { Controllers } from "../../../../lib/resident/controllers.ts";
 import { prefix } from "../../../support/desired-state.ts";
 import { FakeClock, settled } from "../../../support/fake-clock.ts";
 

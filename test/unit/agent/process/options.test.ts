@@ -1,8 +1,10 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { OPTION_NAMES, variableOf } from "../../../../agent/process/option-table.ts";
-import { optionsSchema, resolveOptions } from "../../../../agent/process/options.ts";
+import { OPTION_NAMES } from "../../../../agent/process/option-table.ts";
+import { AGENT as CONFIGURABLE, resolveOptions } from "../../../../agent/process/options.ts";
+import { variableOf } from "../../../../lib/resident/option-entry.ts";
+import { optionsSchema } from "../../../../lib/resident/options.ts";
 
 const AGENT = join(import.meta.dirname, "../../../../agent");
 
@@ -63,6 +65,6 @@ describe("The options of tortie-node", () => {
 
   it("each have a variable of their own, and a place in the schema", () => {
     expect(new Set(OPTION_NAMES.map(variableOf)).size).toBe(OPTION_NAMES.length);
-    expect(Object.keys(optionsSchema().properties ?? {})).toEqual(OPTION_NAMES);
+    expect(Object.keys(optionsSchema(CONFIGURABLE).properties ?? {})).toEqual(OPTION_NAMES);
   });
 });

@@ -1,6 +1,7 @@
 /** All watches of the agent on one connection: begun, reported and ended together. */
-import { statusError } from "../../lib/kubernetes/client/status-error.ts";
-import { type Clock, SYSTEM_CLOCK } from "../clock/clock.ts";
+
+import { type Clock, SYSTEM_CLOCK } from "../../system/clock.ts";
+import { statusError } from "../client/status-error.ts";
 import type { ApiConnection } from "./connection.ts";
 import type { CacheState, ResourceCache } from "./resource-cache.ts";
 import { ResourceWatcher, type Selection, WatchError, type WatchSource } from "./resource-watcher.ts";

@@ -1,4 +1,7 @@
 /** What the agent says of itself, on a clock that the test moves (A§8.3). */
+
+import { checkStatus } from "../../../../agent/health/status.ts";
+import type { CacheState } from "../../../../lib/kubernetes/watch/resource-cache.ts";
 import {
   apiServerCheck,
   CredentialsCheck,
@@ -6,11 +9,9 @@ import {
   KernelCheck,
   LoopCheck,
   watchesCheck,
-} from "../../../../agent/health/checks.ts";
-import { Health } from "../../../../agent/health/health.ts";
-import { startHealthServer } from "../../../../agent/health/health-server.ts";
-import { checkStatus } from "../../../../agent/health/status.ts";
-import type { CacheState } from "../../../../agent/kubernetes/resource-cache.ts";
+} from "../../../../lib/resident/checks.ts";
+import { Health } from "../../../../lib/resident/health.ts";
+import { startHealthServer } from "../../../../lib/resident/health-server.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 
 let clock: FakeClock;

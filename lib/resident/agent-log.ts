@@ -1,7 +1,7 @@
 /** The agent's own log, on standard error and in a file: one line an event, in the form of the plugins' (lib/log/format.ts). */
 import { createLogger, format, transports } from "winston";
-import { formatLine } from "../../lib/log/format.ts";
-import { Secrets } from "../../lib/log/secrets.ts";
+import { formatLine } from "../log/format.ts";
+import { Secrets } from "../log/secrets.ts";
 
 export interface AgentLog {
   debug(message: string, fields?: Readonly<Record<string, unknown>>): void;

@@ -3,8 +3,8 @@
  * one is under way is remembered once.
  */
 import { randomUUID } from "node:crypto";
-import { messageOf } from "../../lib/errors/errors.ts";
-import { type BackOff, type Clock, pauseAfter } from "../clock/clock.ts";
+import { messageOf } from "../errors/errors.ts";
+import { type BackOff, type Clock, pauseAfter } from "../system/clock.ts";
 import { ControllerExit, type ControllerParameters, type ControllerRun, type ControllerStatus } from "./parameters.ts";
 
 const LONGEST_PAUSE_MS = 60_000;

@@ -1,5 +1,5 @@
 /** The body of a watch as events: one JSON object a line (Kubernetes API concepts, "Efficient detection of changes"). */
-import { type Fields, isObject, section, text } from "../../lib/json/decode.ts";
+import { type Fields, isObject, section, text } from "../../json/decode.ts";
 
 /** A block with 1024 addresses has some 200 KiB. */
 const LONGEST_LINE = 64 * 1024 * 1024;

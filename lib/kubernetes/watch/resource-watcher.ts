@@ -3,10 +3,10 @@
  * that ends is continued where it ended, and where the server no longer knows that version (410) the list is read anew. A failure
  * never empties the cache: it only becomes old, and says so.
  */
-import { messageOf } from "../../lib/errors/errors.ts";
-import { type Fields, objects, section, text } from "../../lib/json/decode.ts";
-import { systemErrorCode } from "../../lib/system/errno.ts";
-import { type BackOff, type Clock, pauseAfter } from "../clock/clock.ts";
+import { messageOf } from "../../errors/errors.ts";
+import { type Fields, objects, section, text } from "../../json/decode.ts";
+import { type BackOff, type Clock, pauseAfter } from "../../system/clock.ts";
+import { systemErrorCode } from "../../system/errno.ts";
 import { type CacheChange, type CacheState, MOST_LOST_MS, type ResourceCache, ResourceStore } from "./resource-cache.ts";
 import { watchEvents } from "./watch-events.ts";
 

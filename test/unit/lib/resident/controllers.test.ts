@@ -1,6 +1,6 @@
 /** Background tasks on a clock that the test moves (A§6.1). */
-import { Controllers } from "../../../../agent/controllers/controllers.ts";
-import { ControllerExit, type ControllerRun } from "../../../../agent/controllers/parameters.ts";
+import { Controllers } from "../../../../lib/resident/controllers.ts";
+import { ControllerExit, type ControllerRun } from "../../../../lib/resident/parameters.ts";
 import { FakeClock, settled } from "../../../support/fake-clock.ts";
 
 let clock: FakeClock;

@@ -3,12 +3,12 @@
  * read while they come, and as many requests at one time as are asked for. Repeating is left to who asks: caches list again,
  * controllers run again.
  */
-import type { HttpMethod } from "../../lib/kubernetes/api-client.ts";
-import type { Session } from "../../lib/kubernetes/client/session.ts";
-import { Sessions } from "../../lib/kubernetes/client/sessions.ts";
-import type { Exchanged } from "../../lib/kubernetes/client/transport.ts";
-import { TransportError } from "../../lib/kubernetes/client/transport-error.ts";
-import type { ApiConfig } from "../../lib/kubernetes/config/api-config.ts";
+import type { HttpMethod } from "../api-client.ts";
+import type { Session } from "../client/session.ts";
+import { Sessions } from "../client/sessions.ts";
+import type { Exchanged } from "../client/transport.ts";
+import { TransportError } from "../client/transport-error.ts";
+import type { ApiConfig } from "../config/api-config.ts";
 
 /** For the beginning of an answer; the whole of it where it is no watch. */
 const LIMIT_MS = 15_000;

@@ -2,7 +2,7 @@
  * How the agent is (A§8.3). Alive: nothing remote counts, or an outage of the API server would restart every agent of a cluster. Ready:
  * an ADD can succeed. The document of all checks, waits and findings says since when, and what to do. STATUS is the same judgement.
  */
-import { type Clock, SYSTEM_CLOCK } from "../clock/clock.ts";
+import { type Clock, SYSTEM_CLOCK } from "../system/clock.ts";
 
 export type CheckState = "ok" | "warning" | "failure" | "disabled";
 

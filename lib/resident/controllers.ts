@@ -1,5 +1,5 @@
 /** The background tasks of the process, one a name; of an endpoint, those whose names its manager makes (A§6.1, A§6.2). */
-import { type Clock, SYSTEM_CLOCK } from "../clock/clock.ts";
+import { type Clock, SYSTEM_CLOCK } from "../system/clock.ts";
 import { Controller } from "./controller.ts";
 import type { ControllerParameters, ControllerRun, ControllerStatus } from "./parameters.ts";
 

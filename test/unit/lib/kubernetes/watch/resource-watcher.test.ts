@@ -1,8 +1,9 @@
 /** The watch of one collection against a server whose answers the test writes, on a clock that the test moves. */
-import type { CacheChange } from "../../../../agent/kubernetes/resource-cache.ts";
-import { ResourceWatcher, type Selection, WatchError, type WatchSource } from "../../../../agent/kubernetes/resource-watcher.ts";
-import { type Fields, field, isNumber, section } from "../../../../lib/json/decode.ts";
-import { FakeClock, settled } from "../../../support/fake-clock.ts";
+
+import { type Fields, field, isNumber, section } from "../../../../../lib/json/decode.ts";
+import type { CacheChange } from "../../../../../lib/kubernetes/watch/resource-cache.ts";
+import { ResourceWatcher, type Selection, WatchError, type WatchSource } from "../../../../../lib/kubernetes/watch/resource-watcher.ts";
+import { FakeClock, settled } from "../../../../support/fake-clock.ts";
 
 const SIZES: Selection<number> = {
   name: "sizes",

@@ -1,10 +1,10 @@
 /** What the checks of the agent's health decide by (A§8.3). */
 
-import type { Clock } from "../clock/clock.ts";
-import type { ControllerStatus } from "../controllers/parameters.ts";
-import type { ApiCall } from "../kubernetes/connection.ts";
-import { type CacheState, MOST_LOST_MS } from "../kubernetes/resource-cache.ts";
+import type { ApiCall } from "../kubernetes/watch/connection.ts";
+import { type CacheState, MOST_LOST_MS } from "../kubernetes/watch/resource-cache.ts";
+import type { Clock } from "../system/clock.ts";
 import type { Check, CheckResult } from "./health.ts";
+import type { ControllerStatus } from "./parameters.ts";
 
 /** Failures in a row after which a controller is worth a word. */
 const NOTED_FAILURES = 3;
