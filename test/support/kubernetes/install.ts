@@ -2,21 +2,23 @@
 import { join } from "node:path";
 import type { TestCluster } from "./cluster.ts";
 import { writeKubeconfig } from "./credentials.ts";
-import { agentAccess, agentDefinitions, calicoDefinitions, kubevirtDefinitions, pluginAccess } from "./manifests.ts";
+import { agentAccess, agentDefinitions, calicoDefinitions, controllerAccess, kubevirtDefinitions, pluginAccess } from "./manifests.ts";
 import { AGENT_KINDS, type ApiObject, calicoPlurals, KUBEVIRT_KINDS, LEGACY, pathOf } from "./resources.ts";
 import { until } from "./until.ts";
 
 /**
  * Who a kubeconfig speaks for: somebody who may do everything, the plugins' service account with exactly the role of
- * manifests/rbac.yaml, the agent with exactly that of manifests/agent-rbac.yaml, or somebody who may do nothing.
+ * manifests/rbac.yaml, the agent and the controller with exactly those of manifests/agent-rbac.yaml and manifests/controller-rbac.yaml, or somebody who may do
+ * nothing.
  */
-export type Identity = "admin" | "agent" | "cni" | "stranger";
+export type Identity = "admin" | "agent" | "cni" | "controller" | "stranger";
 
 /** Names of their service accounts in kube-system. */
 export const ACCOUNTS: Readonly<Record<Identity, string>> = {
   admin: "test-admin",
   agent: "tortie-node",
   cni: "calico-cni-plugin",
+  controller: "tortie-controller",
   stranger: "test-stranger",
 };
 
@@ -46,6 +48,7 @@ export async function install(cluster: TestCluster): Promise<void> {
     ...agentDefinitions(),
     ...pluginAccess(),
     ...agentAccess(),
+    ...controllerAccess(),
     ...TEST_ACCESS,
   ];
   await Promise.all(objects.map((object) => cluster.apply(object)));

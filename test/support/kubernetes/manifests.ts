@@ -21,6 +21,11 @@ export function agentAccess(): readonly ApiObject[] {
   return readManifest(join(MANIFESTS, "agent-rbac.yaml"));
 }
 
+/** Service account, roles and bindings of the controller. */
+export function controllerAccess(): readonly ApiObject[] {
+  return readManifest(join(MANIFESTS, "controller-rbac.yaml"));
+}
+
 /** CustomResourceDefinition of the agent's own objects. */
 export function agentDefinitions(): readonly ApiObject[] {
   return readManifest(join(MANIFESTS, "crds/tortie.dev/tortieendpoints.yaml"));

@@ -1,5 +1,5 @@
 /** The plugins' rights are those of C§8.2, no more and no less; the cluster suite asks a real server the same. */
-import { agentAccess, pluginAccess } from "../../support/kubernetes/manifests.ts";
+import { agentAccess, controllerAccess, pluginAccess } from "../../support/kubernetes/manifests.ts";
 import type { ApiObject } from "../../support/kubernetes/resources.ts";
 
 const CALICO = [
@@ -93,5 +93,33 @@ describe("manifests/agent-rbac.yaml", () => {
       roleRef: { kind: "ClusterRole", name: "tortie-node" },
       subjects: [{ kind: "ServiceAccount", name: "tortie-node", namespace: "kube-system" }],
     });
+  });
+});
+
+describe("manifests/controller-rbac.yaml", () => {
+  it("lets the controller create nothing but its lease, and read no secret", () => {
+    const rules = controllerAccess().flatMap(({ rules }) => (Array.isArray(rules) ? rules : []));
+    const creating = rules.filter(({ verbs }) => verbs.includes("create"));
+    expect(creating).toEqual([{ apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["create"] }]);
+    expect(JSON.stringify(rules)).not.toMatch(/"\*"|secrets|escalate|impersonate/);
+  });
+
+  it("lets it write to its own lease alone", () => {
+    const role = controllerAccess().find(({ kind }) => kind === "Role");
+    expect(role?.metadata.namespace).toBe("kube-system");
+    expect(role?.rules).toContainEqual({
+      apiGroups: ["coordination.k8s.io"],
+      resources: ["leases"],
+      resourceNames: ["tortie-controller"],
+      verbs: ["get", "update"],
+    });
+  });
+
+  it("binds both roles to the account alone", () => {
+    const bindings = controllerAccess().filter(({ kind }) => kind.endsWith("Binding"));
+    expect(bindings).toHaveLength(2);
+    for (const { subjects } of bindings) {
+      expect(subjects).toEqual([{ kind: "ServiceAccount", name: "tortie-controller", namespace: "kube-system" }]);
+    }
   });
 });
