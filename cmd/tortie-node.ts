@@ -23,6 +23,8 @@ export async function tortieNode(argv: readonly string[], env: Environment): Pro
     process.stdout.write(`${output}\n`);
     return 0;
   }
+  // The executable is compiled for calls that are over before machine code would pay for its making (scripts/build). This process lives on.
+  Bun.unsafe.setJITPolicy(1);
   const file = line.file ?? env.TORTIE_CONFIG;
   const read = () => resolveOptions(line.given, env, file);
   try {

@@ -19,7 +19,7 @@ try {
   await using stage = await setUpStage(NODE, 110, { node: "other-node", pod: "other-pod" });
   const kubeconfig = await stage.cluster.kubeconfigFor("cni");
   const plugin = stage.plugin(NODE, kubeconfig, bin);
-  const run = join(directory, "run");
+  const run = "/run/tortie-bench";
   const contender = (name: string, agent: "require" | "off"): Contender => {
     const socket = join(agent === "off" ? join(directory, "none") : run, "tortie.sock");
     return { ...plugin, name, netconf: JSON.stringify({ ...JSON.parse(plugin.netconf), agent, agent_socket: socket }) };
