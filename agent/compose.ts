@@ -21,6 +21,7 @@ import { blocksParts } from "./blocks/blocks-parts.ts";
 import { clusterOf } from "./compose-cluster.ts";
 import { healthOfAgent } from "./compose-health.ts";
 import { hostScopeOfAgent } from "./compose-host-scope.ts";
+import type { AgentRoutes } from "./compose-routes.ts";
 import { startSweeps } from "./compose-sweep.ts";
 import { WithoutAgent } from "./compose-without-agent.ts";
 import { EndpointManager } from "./endpoints/manager.ts";
@@ -118,7 +119,9 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
   });
   health.health.add(hostScope.check);
   const blocks = { kubeconfig: options.kubeconfig, log };
-  const nodes = new Nodes({ log, parts: () => ({ dataplane, ...hostScope.parts, ...blocksParts(blocks) }) });
+  let routes: AgentRoutes | undefined;
+  const knownRanges = () => [...hostScope.parts.knownRanges(), ...(routes?.ranges() ?? [])];
+  const nodes = new Nodes({ log, parts: () => ({ dataplane, ...hostScope.parts, knownRanges, ...blocksParts(blocks) }) });
   const locks = new AttachmentLocks(run.attachments);
   const attachments: AttachmentService = new AttachmentService({
     nodes,
@@ -195,6 +198,11 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
     remove: (record) => attachments.finish(record),
     log,
   });
+  if (options["node-routes"] !== "off") {
+    const { startNodeRoutes } = await import("./compose-routes.ts");
+    const { nodeCidr } = hostScope;
+    routes = startNodeRoutes({ options, env, node, cluster, controllers, health, dataplane, nodes, nodeCidr, log });
+  }
   if (cluster !== undefined && options["endpoint-objects"]) {
     const { startEndpointObjects } = await import("./compose-objects.ts");
     const jobsDirectory = `${state.path}/jobs`;

@@ -3,6 +3,7 @@ import { objects, parseObject } from "../../lib/json/decode.ts";
 import { statusError } from "../../lib/kubernetes/client/status-error.ts";
 import type { ApiConnection } from "../../lib/kubernetes/watch/connection.ts";
 import type { Informers } from "../../lib/kubernetes/watch/informers.ts";
+import { annotateNode } from "../kubernetes/annotate-node.ts";
 import type { NodeObjects } from "./node-cidr.ts";
 import { type NodeFacts, nodeFacts } from "./node-facts.ts";
 
@@ -31,17 +32,7 @@ export function nodeObjects(connection: ApiConnection, informers: Informers, nam
       if (answer.status !== 200) throw refusal(`list ${NODES}`, answer, connection);
       return objects(parseObject(answer.body), "items").map(nodeFacts);
     },
-    async annotate(annotations) {
-      // The status sub-resource takes metadata as well, so that the role needs no right to change nodes.
-      const path = `${NODES}/${name}/status`;
-      const answer = await connection.exchange({
-        method: "PATCH",
-        path,
-        body: JSON.stringify({ metadata: { annotations } }),
-        contentType: "application/merge-patch+json",
-      });
-      if (answer.status >= 300) throw refusal(`patch ${path}`, answer, connection);
-    },
+    annotate: (annotations) => annotateNode(connection, name, annotations),
   };
 }
 

@@ -122,6 +122,13 @@ export const OPTION_TABLE = {
     default: false,
     description: "Read Cilium's range annotations after ours",
   },
+  "node-routes": {
+    group: "Cluster",
+    type: "string",
+    default: "off",
+    choices: ["off", "direct", "vxlan"],
+    description: "Routes to other nodes' pods where no Felix makes them: within the subnet only, or through VXLAN where pools ask for it",
+  },
   "endpoint-objects": { group: "Cluster", type: "boolean", default: false, description: "Write a TortieEndpoint object for each pod" },
   "object-qps": {
     group: "Cluster",

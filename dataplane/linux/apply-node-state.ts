@@ -107,7 +107,7 @@ function commentData(comment: string): Uint8Array {
 }
 
 function fingerprint({ masquerading, guardedPrefixes }: TableContent): string {
-  const texts = (prefixes: readonly Prefix[]) => prefixes.map(formatPrefix).sort();
+  const texts = (prefixes: readonly Prefix[]) => [...new Set(prefixes.map(formatPrefix))].sort();
   const content = JSON.stringify([RULES_VERSION, texts(masquerading.outgoing), texts(masquerading.pools), guardedPrefixes]);
   return Bun.hash(content).toString(16).padStart(16, "0");
 }

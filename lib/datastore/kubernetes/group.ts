@@ -20,7 +20,7 @@ export function configuredGroup(config: Pick<NetworkConfig, "calicoApiGroup">, e
 }
 
 /** Asks the server once: v3 only where it has no legacy group, and legacy whenever it cannot tell. */
-export async function discoverGroup(client: ApiClient): Promise<ApiGroup> {
+export async function discoverGroup(client: Pick<ApiClient, "request">): Promise<ApiGroup> {
   try {
     const served = objects(parseKubernetesObject(await client.request({ method: "GET", path: "/apis" })), "groups");
     const names = new Set(served.map((group) => text(group, "name")));

@@ -1,0 +1,147 @@
+/** Routes between nodes, plugged to cluster, kernel and datastore. Loaded only where `--node-routes` asks for them. */
+import type { Dataplane } from "../dataplane/dataplane.ts";
+import { readNetworkFacts } from "../dataplane/linux/network-facts.ts";
+import type { NodeState } from "../dataplane/node-state.ts";
+import { familyOf, type NodeRecord } from "../ipam-plugin/host-scope/node-record.ts";
+import { createIpamNode } from "../ipam-plugin/node.ts";
+import { type Family, formatPrefix, type Prefix } from "../lib/addresses/address.ts";
+import type { Environment } from "../lib/cni/environment.ts";
+import { decodeNetworkConfig } from "../lib/config/decode.ts";
+import { MTU_FILE } from "../lib/config/mtu.ts";
+import type { NetworkConfig } from "../lib/config/network-config.ts";
+import { configuredGroup } from "../lib/datastore/kubernetes/group.ts";
+import { openDatastore } from "../lib/datastore/open.ts";
+import type { AgentLog } from "../lib/resident/agent-log.ts";
+import type { Controllers } from "../lib/resident/controllers.ts";
+import type { CheckResult } from "../lib/resident/health.ts";
+import { SYSTEM_CLOCK } from "../lib/system/clock.ts";
+import { directoryOf, isThere, makeDirectories, readText } from "../lib/system/files.ts";
+import { writeWhole } from "../lib/system/write-whole.ts";
+import { nodeStateOf } from "../main-plugin/plan-node.ts";
+import type { AgentCluster } from "./compose-cluster.ts";
+import type { AgentHealth } from "./compose-health.ts";
+import type { Nodes } from "./node/nodes.ts";
+import type { NodeCidr } from "./node-cidr/node-cidr.ts";
+import { FELIX_DEVICES, FELIX_ROUTE_PROTOCOL } from "./node-routes/felix.ts";
+import { KubernetesSources } from "./node-routes/kubernetes-sources.ts";
+import { type ByFamily, type ClusterView, FAMILIES, type TunnelEnd } from "./node-routes/model.ts";
+import { NodeRoutes } from "./node-routes/node-routes.ts";
+import { OwnTunnels } from "./node-routes/own-tunnels.ts";
+import type { RoutesStatus } from "./node-routes/status.ts";
+import { datastoreKeys } from "./process/configuration.ts";
+import type { AgentOptions } from "./process/option-table.ts";
+
+const NAME = "node-routes";
+/** For what others change in the kernel (A§8.1). */
+const INTERVAL_MS = 60_000;
+const MTU_MODE = 0o644;
+const DIRECTORY_MODE = 0o755;
+
+export interface AgentRoutesOptions {
+  readonly options: AgentOptions;
+  readonly env: Environment;
+  readonly node: string;
+  readonly cluster: AgentCluster | undefined;
+  readonly controllers: Controllers;
+  readonly health: AgentHealth;
+  readonly dataplane: Pick<Dataplane, "applyNode">;
+  readonly nodes: Nodes;
+  /** This node's own ranges and addresses (host scope). */
+  readonly nodeCidr: Pick<NodeCidr, "record">;
+  readonly log: Pick<AgentLog, "info" | "error">;
+}
+
+export interface AgentRoutes {
+  /** Ranges of all nodes, where addresses come from ranges. */
+  readonly ranges: () => readonly Prefix[];
+}
+
+export function startNodeRoutes(input: AgentRoutesOptions): AgentRoutes {
+  const { options, env, node, cluster, controllers, health, dataplane, nodes, nodeCidr, log } = input;
+  if (cluster === undefined) {
+    const finding = "--node-routes needs a cluster: with this datastore the agent knows of no other nodes, and makes no routes";
+    log.error(finding);
+    health.health.find(NAME, finding);
+    return { ranges: () => [] };
+  }
+  const config = decodeNetworkConfig({ name: "tortie-node", nodename: node, ...datastoreKeys(options) });
+  const addressing = options.ipam === "host-scope" ? "ranges" : "blocks";
+  const { connection, informers } = cluster;
+  const sources = new KubernetesSources({ connection, informers, node, addressing, group: configuredGroup(config, env) });
+  const tunnels = new OwnTunnels((work) => withAllocator(config, env, log, work), SYSTEM_CLOCK);
+  const routes = new NodeRoutes({
+    node,
+    mayTunnel: options["node-routes"] === "vxlan",
+    sources,
+    facts: () => readNetworkFacts(FELIX_ROUTE_PROTOCOL, FELIX_DEVICES),
+    tunnels: async (routed, pools, underlay, failed) =>
+      addressing === "ranges" ? routerEnds(nodeCidr.record) : tunnels.ends(routed, pools, underlay, failed),
+    state: async (view) => {
+      const addresses = view.pools.map(({ cidr }) => cidr);
+      // With links of form `endpoint` each ADD applies the node's state too: both must come to the same.
+      return addressing === "ranges" ? nodes.of(config, env).state({ env }, addresses) : stateOf(view, addresses, env);
+    },
+    applyNode: (state) => dataplane.applyNode(state),
+    onMtu: writeMtu,
+    onDrift: (changed) => health.metrics.sweepFound("drift", changed.length),
+    clock: SYSTEM_CLOCK,
+    log,
+  });
+  health.health.add({ name: NAME, decides: "shown", look: () => checkOf(routes.status) });
+  controllers.update(NAME, { run: (signal) => routes.run(signal), intervalMs: INTERVAL_MS, quiet: true });
+  sources.onChange(() => controllers.trigger(NAME));
+  return { ranges: () => (addressing === "ranges" ? sources.view.pools.map(({ cidr }) => cidr) : []) };
+}
+
+function stateOf(view: ClusterView, addresses: readonly Prefix[], env: Environment): NodeState {
+  const pools = view.pools.map(({ cidr, natOutgoing }) => ({ cidr: formatPrefix(cidr), natOutgoing }));
+  return nodeStateOf({ env }, addresses, pools);
+}
+
+/** Opened for the few times that a tunnel address is allocated or given back. */
+async function withAllocator<T>(
+  config: NetworkConfig,
+  env: Environment,
+  log: Pick<AgentLog, "error">,
+  work: (allocator: ReturnType<typeof createIpamNode>["allocator"]) => Promise<T>,
+): Promise<T> {
+  await using datastore = await openDatastore(config, env);
+  return await work(createIpamNode({ datastore, log }).allocator);
+}
+
+function routerEnds(record: NodeRecord | undefined): ByFamily<TunnelEnd> {
+  const ends: Partial<Record<Family, TunnelEnd>> = {};
+  for (const family of FAMILIES) {
+    const address = record && familyOf(record, family)?.router;
+    if (address !== undefined) ends[family] = { address };
+  }
+  return ends;
+}
+
+/** Plugins give new pods this MTU unless their configuration names one (C§1.6). Without Felix nobody else writes the file. */
+function writeMtu(mtu: number): void {
+  const text = String(mtu);
+  if (isThere(MTU_FILE) && readText(MTU_FILE).trim() === text) return;
+  makeDirectories(directoryOf(MTU_FILE), DIRECTORY_MODE);
+  writeWhole(MTU_FILE, text, MTU_MODE);
+}
+
+function checkOf(status: RoutesStatus): CheckResult {
+  switch (status.kind) {
+    case "waiting":
+      return {
+        state: "warning",
+        message: `nothing is changed: ${status.cause}`,
+        next: "routes that are there stay; see whether this node reaches the API server, and has a Node object",
+      };
+    case "stood-down":
+      return {
+        state: "warning",
+        message: `Felix makes the routes, this agent does not: there are ${status.sign}`,
+        next: "set --node-routes off beside Felix; where Felix is gone, remove what it left (docs/routes.md)",
+      };
+    case "working":
+      if (status.problems.length === 0) return { state: "ok", message: status.message };
+      return { state: "warning", message: `${status.message}; ${status.problems.join("; ")}`, next: "see docs/routes.md" };
+  }
+}

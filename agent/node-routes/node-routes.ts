@@ -1,0 +1,130 @@
+/**
+ * Keeps the kernel's routes to other nodes as the cluster says, as one background task: it runs when something changes, and every minute
+ * for what others have changed in the kernel. It touches nothing while Felix makes the routes, and nothing while the cluster is not being
+ * heard of.
+ */
+import type { NetworkFacts } from "../../dataplane/linux/network-facts.ts";
+import type { NetworkReport, NodeNetwork } from "../../dataplane/node-network.ts";
+import type { NodeState } from "../../dataplane/node-state.ts";
+import type { Clock } from "../../lib/system/clock.ts";
+import { signOfFelix } from "./felix.ts";
+import type { ClusterView, OwnNode, RoutedNode, RoutedPool } from "./model.ts";
+import { annotationsFor, underlayOf } from "./own-node.ts";
+import { type NetworkPlan, planNodeRoutes } from "./plan.ts";
+import type { RouteSources } from "./sources.ts";
+import { type RoutesStatus, statusOf, WAITING } from "./status.ts";
+import { VXLAN } from "./vxlan-facts.ts";
+
+/** Changes come in bursts, one for each object. */
+const GATHER_MS = 50;
+const LOOK_MS = 100;
+
+export interface NodeRoutesParts {
+  readonly node: string;
+  readonly mayTunnel: boolean;
+  readonly sources: RouteSources;
+  readonly facts: () => NetworkFacts;
+  /** This node's ends of the tunnels that its pools ask for; `failed` is told of each that cannot be had. */
+  readonly tunnels: (
+    node: RoutedNode,
+    pools: readonly RoutedPool[],
+    underlay: OwnNode["underlay"],
+    failed: (message: string) => void,
+  ) => Promise<OwnNode["tunnels"]>;
+  /** What the node holds besides, for the addresses of this view. */
+  readonly state: (view: ClusterView) => Promise<NodeState>;
+  readonly applyNode: (state: NodeState) => Promise<NetworkReport | undefined>;
+  /** Told of the largest packet that leaves this node for another's pods, in bytes. */
+  readonly onMtu: (mtu: number) => void;
+  /** Told of what was mended in the kernel although nothing had changed in the cluster. */
+  readonly onDrift: (changed: readonly string[]) => void;
+  readonly clock: Pick<Clock, "sleep">;
+  readonly log: { info(message: string): void };
+}
+
+export class NodeRoutes {
+  readonly #parts: NodeRoutesParts;
+  #status: RoutesStatus = WAITING;
+  #applied: NodeNetwork | undefined;
+
+  constructor(parts: NodeRoutesParts) {
+    this.#parts = parts;
+  }
+
+  get status(): RoutesStatus {
+    return this.#status;
+  }
+
+  /** @throws Error when something could not be had; the rest has been done then, and it is to be called again */
+  async run(signal: AbortSignal): Promise<void> {
+    const { sources, clock, facts } = this.#parts;
+    await clock.sleep(GATHER_MS, signal);
+    await sources.start();
+    await this.#untilFollowed(signal);
+    if (signal.aborted) return;
+    const felix = signOfFelix(facts());
+    if (felix !== undefined) {
+      this.#note({ kind: "stood-down", sign: felix });
+      return;
+    }
+    const failed: string[] = [];
+    await this.#apply(sources.view, failed);
+    if (failed.length > 0) throw new Error(failed.join("; "));
+  }
+
+  /** A look at less than everything would remove routes (design, invariant 14). */
+  async #untilFollowed(signal: AbortSignal): Promise<void> {
+    const { sources, clock } = this.#parts;
+    while (sources.gap !== undefined && !signal.aborted) {
+      if (this.#status.kind !== "waiting" || this.#status.cause !== sources.gap) this.#note({ kind: "waiting", cause: sources.gap });
+      await clock.sleep(LOOK_MS, signal);
+    }
+  }
+
+  async #apply(view: ClusterView, failed: string[]): Promise<void> {
+    const { node: name, sources, facts, mayTunnel, tunnels, state, applyNode, onMtu } = this.#parts;
+    const node = view.nodes.find((one) => one.name === name);
+    if (node === undefined) {
+      this.#note({ kind: "waiting", cause: `there is no node ${name}` });
+      return;
+    }
+    const underlay = underlayOf(node, facts().addresses);
+    const ends = mayTunnel ? await tunnels(node, view.pools, underlay, (message) => failed.push(message)) : {};
+    const own: OwnNode = { name, underlay, tunnels: ends };
+    const plan = planNodeRoutes(own, view, mayTunnel);
+    const mtu = largestPacket(own);
+    if (mtu !== undefined) onMtu(mtu);
+    const report = await applyNode({ ...(await state(view)), network: plan.network });
+    failed.push(...(report?.failed ?? []));
+    this.#tell(plan, report?.changed ?? []);
+    this.#note(statusOf(plan, failed));
+    // The others hear of this node when it can receive from them.
+    const annotations = annotationsFor(node, own);
+    if (annotations !== undefined) await sources.annotate(annotations);
+  }
+
+  #tell({ network }: NetworkPlan, changed: readonly string[]): void {
+    if (changed.length > 0) {
+      const [first = ""] = changed;
+      this.#parts.log.info(`routes between nodes: ${first}${changed.length > 1 ? ` and ${changed.length - 1} more` : ""}`);
+      if (Bun.deepEquals(network, this.#applied)) this.#parts.onDrift(changed);
+    }
+    this.#applied = network;
+  }
+
+  #note(status: RoutesStatus): void {
+    if (status.kind !== this.#status.kind && status.kind === "stood-down") {
+      this.#parts.log.info(`routes between nodes are left to Felix: there are ${status.sign}`);
+    }
+    this.#status = status;
+  }
+}
+
+/** Smallest of the families, each with the headers of its tunnel; `undefined` while the node's addresses are not known. */
+function largestPacket({ underlay, tunnels }: OwnNode): number | undefined {
+  const sizes = ([4, 6] as const).flatMap((family) => {
+    const mtu = underlay[family]?.mtu;
+    return mtu === undefined ? [] : [tunnels[family] === undefined ? mtu : mtu - VXLAN[family].overhead];
+  });
+  return sizes.length === 0 ? undefined : Math.min(...sizes);
+}

@@ -1,0 +1,73 @@
+/** This node's ends of the tunnels that its pools ask for: allocated once, looked at again when the pools change and every ten minutes. */
+import { type Family, formatPrefix } from "../../lib/addresses/address.ts";
+import { messageOf } from "../../lib/errors/errors.ts";
+import type { Clock } from "../../lib/system/clock.ts";
+import { FAMILIES, type OwnNode, type RoutedNode, type RoutedPool, type TunnelEnd } from "./model.ts";
+import { poolsForTunnel, releaseTunnelAddress, type TunnelAllocator, tunnelAddress, tunnelledPools } from "./tunnel-address.ts";
+
+const LOOK_AGAIN_MS = 600_000;
+
+interface Known {
+  readonly end: TunnelEnd;
+  readonly pools: string;
+  readonly atMs: number;
+}
+
+export class OwnTunnels {
+  readonly #withAllocator: <T>(work: (allocator: TunnelAllocator) => Promise<T>) => Promise<T>;
+  readonly #clock: Pick<Clock, "now">;
+  readonly #known = new Map<Family, Known>();
+
+  /** @param withAllocator opens the store for one piece of work */
+  constructor(withAllocator: <T>(work: (allocator: TunnelAllocator) => Promise<T>) => Promise<T>, clock: Pick<Clock, "now">) {
+    this.#withAllocator = withAllocator;
+    this.#clock = clock;
+  }
+
+  /** @param failed told of each family that has none although it should; the other one is not held up by it */
+  async ends(
+    node: RoutedNode,
+    pools: readonly RoutedPool[],
+    underlay: OwnNode["underlay"],
+    failed: (message: string) => void,
+  ): Promise<OwnNode["tunnels"]> {
+    const found: Partial<Record<Family, TunnelEnd>> = {};
+    for (const family of FAMILIES) {
+      if (underlay[family] === undefined) continue;
+      try {
+        const end = await this.#end(family, node, tunnelledPools(pools, family));
+        if (end !== undefined) found[family] = end;
+      } catch (error) {
+        failed(`IPv${family} tunnel address: ${messageOf(error)}`);
+        // The pods' traffic goes on with the address of before.
+        const before = this.#known.get(family)?.end ?? node.tunnels[family];
+        if (before !== undefined) found[family] = before;
+      }
+    }
+    return found;
+  }
+
+  async #end(family: Family, node: RoutedNode, pools: readonly RoutedPool[]): Promise<TunnelEnd | undefined> {
+    if (pools.length === 0) {
+      if (node.tunnels[family] !== undefined) {
+        await this.#withAllocator((allocator) => releaseTunnelAddress(family, node.name, allocator));
+      }
+      this.#known.delete(family);
+      return undefined;
+    }
+    const usable = await poolsForTunnel(pools, node);
+    const key = usable.map(({ cidr }) => formatPrefix(cidr)).join();
+    const known = this.#known.get(family);
+    if (known !== undefined && known.pools === key && this.#clock.now() - known.atMs < LOOK_AGAIN_MS)
+      return withMac(known.end, family, node);
+    const address = await this.#withAllocator((allocator) => tunnelAddress(family, node, usable, allocator));
+    this.#known.set(family, { end: { address }, pools: key, atMs: this.#clock.now() });
+    return withMac({ address }, family, node);
+  }
+}
+
+/** Others send to the MAC that the node's object names, where it names one. */
+function withMac({ address }: TunnelEnd, family: Family, node: RoutedNode): TunnelEnd {
+  const mac = node.tunnels[family]?.mac;
+  return mac === undefined ? { address } : { address, mac };
+}

@@ -1,0 +1,204 @@
+/**
+ * Routes between nodes, with real agents on three nodes and one API server: two nodes share a subnet, the third is behind a router that
+ * knows nothing of pods. Judged by packets, by `ip`, and by what other nodes read of a Node object.
+ */
+import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { until } from "../../support/kubernetes/until.ts";
+import { type Machine, ThreeNodes, type WorldPod } from "../../support/three-nodes.ts";
+
+const LIMIT_MS = 60_000;
+const wait = (what: string, isSo: () => Promise<boolean>) => until(what, isSo, LIMIT_MS);
+
+let cluster: TestCluster;
+let world: ThreeNodes;
+let machines: [Machine, Machine, Machine];
+let pods: [WorldPod, WorldPod, WorldPod];
+
+beforeAll(async () => {
+  cluster = await startCluster();
+  world = await ThreeNodes.create(cluster);
+  await world.pool("pool4", "10.70.0.0/24", { vxlanMode: "CrossSubnet" });
+  await world.pool("pool6", "fd70::/112", { vxlanMode: "CrossSubnet" });
+  const [first, second, third] = world.machines;
+  if (first === undefined || second === undefined || third === undefined) throw new Error("there are three machines");
+  machines = [first, second, third];
+  // A route of somebody else, which must outlive all of this.
+  await first.host.ip("route", "add", "10.200.0.0/16", "via", "172.20.1.254", "proto", "static");
+  await Promise.all(machines.map((machine) => machine.startAgent()));
+  await wait("the tunnel addresses", async () => {
+    const all = await Promise.all(machines.map((machine) => machine.annotations()));
+    return all.every((one) => "projectcalico.org/IPv4VXLANTunnelAddr" in one && "projectcalico.org/IPv6VXLANTunnelAddr" in one);
+  });
+  await wait("the MTU", async () => (await Promise.all(machines.map(mtuFile))).every((text) => text === "1430"));
+  pods = [await world.addPod(first, "pod1"), await world.addPod(second, "pod2"), await world.addPod(third, "pod3")];
+  await wait("all routes", async () => (await Promise.all(pods.map(ownWays))).flat().every((way) => !way.includes("254")));
+}, 240_000);
+
+afterAll(async () => {
+  await world?.[Symbol.asyncDispose]();
+  await cluster?.[Symbol.asyncDispose]();
+}, 120_000);
+
+/** The ways from a pod's node to the pods of the others. */
+function ownWays({ machine }: WorldPod): Promise<readonly string[]> {
+  const others = pods.filter((pod) => pod.machine !== machine);
+  return Promise.all(others.flatMap(({ ipv4, ipv6 }) => [machine.wayTo(ipv4), machine.wayTo(ipv6)]));
+}
+
+async function mtuFile({ host }: Machine): Promise<string> {
+  return (await host.run(["/bin/cat", "/var/lib/calico/mtu"])).stdout.trim();
+}
+
+async function expectAllReached(): Promise<void> {
+  const pairs = pods.flatMap((from) => pods.flatMap((to) => (from === to ? [] : [to.ipv4, to.ipv6].map((ip) => ({ from, to, ip })))));
+  const answers = await Promise.all(
+    pairs.map(async ({ from, to, ip }) => `${from.name} → ${ip}: ${(await world.connect(from, ip)) === to.name ? "ok" : "no answer"}`),
+  );
+  expect(answers).toEqual(pairs.map(({ from, ip }) => `${from.name} → ${ip}: ok`));
+}
+
+describe("Three nodes", () => {
+  it("have pods that reach each other, both families: directly within the subnet, through VXLAN across", async () => {
+    await expectAllReached();
+
+    const [pod1, pod2, pod3] = pods;
+    expect(await machines[0].wayTo(pod2.ipv4)).toBe("via 172.20.1.2 dev eth0");
+    expect(await machines[0].wayTo(pod2.ipv6)).toBe("via fd20:1::2 dev eth0");
+    expect(await machines[0].wayTo(pod3.ipv4)).toMatch(/^via 10\.70\.0\.\d+ dev vxlan\.calico$/);
+    expect(await machines[0].wayTo(pod3.ipv6)).toMatch(/^via fd70::\S+ dev vxlan-v6\.calico$/);
+    expect(await machines[2].wayTo(pod1.ipv4)).toMatch(/ dev vxlan\.calico$/);
+    for (const { ipv4, ipv6 } of [pod2, pod3]) {
+      for (const ip of [ipv4, ipv6]) expect(await world.ping(pod1, ip)).toMatchObject({ isAnswered: true });
+    }
+    expect(await machines[0].health()).toMatchObject({ state: "ok" });
+  }, 120_000);
+
+  it("say on their Node objects what Calico's nodes need to reach them", async () => {
+    for (const { annotations, ipv4, ipv6, host } of machines.map((one) => ({ ...one, annotations: () => one.annotations() }))) {
+      const found = await annotations();
+      expect(found["projectcalico.org/IPv4Address"]).toBe(`${ipv4}/24`);
+      expect(found["projectcalico.org/IPv6Address"]).toBe(`${ipv6}/64`);
+      const devices = [
+        ["vxlan.calico", found["projectcalico.org/IPv4VXLANTunnelAddr"]],
+        ["vxlan-v6.calico", found["projectcalico.org/IPv6VXLANTunnelAddr"]],
+      ];
+      for (const [device = "", address] of devices) {
+        const [{ addr_info = [] } = {}] = await host.ip("-j", "address", "show", "dev", device, "scope", "global");
+        expect((addr_info as { local?: string }[]).flatMap(({ local }) => local ?? [])).toEqual([address]);
+      }
+    }
+    const blocks = await cluster.list("crd.projectcalico.org/v1", "ipamblocks");
+    const attributes = blocks.flatMap(({ spec }) => spec?.attributes as { handle_id: string; secondary: unknown }[]);
+    expect(
+      attributes.filter(({ handle_id: handle }) => handle.includes("tunnel")).sort((a, b) => (a.handle_id < b.handle_id ? -1 : 1)),
+    ).toEqual(
+      [
+        ["vxlan-tunnel-addr-", "vxlanTunnelAddress"],
+        ["vxlan-v6-tunnel-addr-", "vxlanV6TunnelAddress"],
+      ].flatMap(([handle, type]) => machines.map(({ name }) => ({ handle_id: handle + name, secondary: { node: name, type } }))),
+    );
+  });
+
+  it("give pods the MTU that fits, and refuse a larger packet with the right size", async () => {
+    const [pod1, , pod3] = pods;
+    const [link] = await machines[0].host.podIp(pod1.sandbox, "-j", "link", "show", "eth0");
+    expect(link?.mtu).toBe(1430);
+    for (const ip of [pod3.ipv4, pod3.ipv6]) expect(await world.ping(pod1, ip, 1430)).toMatchObject({ isAnswered: true });
+    expect((await world.ping(pod1, pod3.ipv4, 1431)).output).toMatch(/mtu[=: ]+1430/i);
+
+    // Pods whose configuration names an MTU of its own are told by their node what the tunnel takes.
+    const large = await world.addPod(machines[0], "large", { mtu: 1500 });
+    const far = await world.addPod(machines[2], "far", { mtu: 1500 });
+    expect(await world.ping(large, far.ipv4, 1450)).toMatchObject({ isAnswered: true });
+    expect((await world.ping(large, far.ipv4, 1451)).output).toMatch(/mtu[=: ]+1450/i);
+    expect(await world.ping(large, far.ipv6, 1430)).toMatchObject({ isAnswered: true });
+    expect((await world.ping(large, far.ipv6, 1431)).output).toMatch(/mtu[=: ]+1430/i);
+    for (const pod of [large, far]) await world.removePod(pod);
+  }, 120_000);
+
+  it("end what is sent to free addresses of their own blocks, and leave other programs' routes alone", async () => {
+    for (const family of [4, 6] as const) {
+      const routes = await machines[0].routes(family);
+      expect(routes.filter((route) => route.startsWith("blackhole "))).toHaveLength(1);
+    }
+    expect(await machines[0].wayTo("10.200.0.1")).toBe("via 172.20.1.254 dev eth0");
+  });
+
+  it("let pods reach the world with their node's address where the pool says so", async () => {
+    for (const pod of pods) {
+      // The router has no route to any pod.
+      expect(await world.ping(pod, "172.20.2.254")).toMatchObject({ isAnswered: true });
+      expect(await world.ping(pod, "fd20:2::254")).toMatchObject({ isAnswered: true });
+    }
+  }, 120_000);
+
+  it("mend a route, a neighbour and a device that somebody takes away", async () => {
+    const { host } = machines[0];
+    const before = await machines[0].routes(4);
+    await host.ip("route", "flush", "proto", "84");
+    await wait("the routes", async () => Bun.deepEquals(await machines[0].routes(4), before));
+    await host.ip("neigh", "flush", "dev", "vxlan.calico", "nud", "permanent");
+    await host.run(["/usr/sbin/bridge", "fdb", "flush", "dev", "vxlan.calico"]);
+    await host.ip("link", "del", "vxlan-v6.calico");
+    await wait("the device", async () => (await world.ping(pods[0], pods[2].ipv6)).isAnswered);
+    await wait("the neighbours", async () => (await world.ping(pods[0], pods[2].ipv4)).isAnswered);
+    await expectAllReached();
+  }, 240_000);
+
+  it("lead to an address that is used on another node than its block's", async () => {
+    const [pod1, , pod3] = pods;
+    const borrowed = `${pod1.ipv4.slice(0, pod1.ipv4.lastIndexOf("."))}.${(Number(pod1.ipv4.split(".")[3]) & ~63) + 60}`;
+    const annotations = { "cni.projectcalico.org/ipAddrs": JSON.stringify([borrowed]) };
+    const away = await world.addPod(machines[1], "away", {}, annotations);
+    expect(away.ipv4).toBe(borrowed);
+
+    await wait("the route on the third node", async () => (await machines[2].routes(4)).some((route) => route.startsWith(`${borrowed} `)));
+    await wait("the route on the owner", async () => (await machines[0].wayTo(borrowed)) === "via 172.20.1.2 dev eth0");
+    for (const from of [pod1, pod3]) expect(await world.connect(from, borrowed)).toBe("away");
+
+    await world.removePod(away);
+    await wait("the end of the route", async () => !(await machines[2].routes(4)).some((route) => route.startsWith(`${borrowed} `)));
+  }, 240_000);
+
+  it("keep routes and traffic while an agent is dead, and change nothing when it is back", async () => {
+    const before = [await machines[0].routes(4), await machines[0].routes(6)];
+    await machines[0].agent.kill();
+    await expectAllReached();
+    expect([await machines[0].routes(4), await machines[0].routes(6)]).toEqual(before);
+
+    await machines[0].agent.restart();
+    await wait("the agent's view", async () => (await machines[0].health()).state === "ok");
+
+    expect([await machines[0].routes(4), await machines[0].routes(6)]).toEqual(before);
+    expect(machines[0].agent.log.split("routes between nodes: ").length).toBeLessThan(50);
+    await expectAllReached();
+  }, 240_000);
+
+  it("stand down while there are routes of Felix, say so, and go on when they are gone", async () => {
+    const [first] = machines;
+    const before = await first.routes(4);
+    await first.host.ip("route", "add", "blackhole", "10.99.0.0/26", "proto", "80");
+    await wait("the word of it", async () => (await first.health()).message.includes("Felix"));
+    await first.host.ip("route", "flush", "proto", "84");
+    expect((await first.health()).message).toContain("1 routes of protocol 80");
+    expect(await first.routes(4)).toEqual([]);
+
+    await first.host.ip("route", "del", "blackhole", "10.99.0.0/26");
+
+    await wait("the routes", async () => Bun.deepEquals(await first.routes(4), before));
+  }, 240_000);
+
+  it("lose the routes to a node whose object is deleted, and have them again when it comes back", async () => {
+    const [first, , third] = machines;
+    const before = await first.routes(4);
+    await cluster.remove("v1", "nodes", third.name);
+    await wait("the routes to go", async () => (await first.routes(4)).every((route) => !route.includes("vxlan")));
+    expect(await first.wayTo(pods[1].ipv4)).toBe("via 172.20.1.2 dev eth0");
+
+    await third.register();
+
+    await wait("the routes to come back", async () => Bun.deepEquals(await first.routes(4), before));
+    await wait("the traffic", async () => (await world.ping(pods[0], pods[2].ipv6)).isAnswered);
+    await expectAllReached();
+  }, 240_000);
+});

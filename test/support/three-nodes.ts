@@ -1,0 +1,231 @@
+/**
+ * Three nodes of one cluster as network namespaces of this machine: two in one subnet, the third behind a router that knows nothing of
+ * pods. Each has its own agent, its own files and its own plugin; all have one API server.
+ */
+import { Agent, type AgentOptions } from "./agent.ts";
+import { LEGACY, type TestCluster } from "./kubernetes/cluster.ts";
+import { connectNode } from "./kubernetes/connect-node.ts";
+import { startProcess } from "./kubernetes/process.ts";
+import { type JsonRecord, Node, type Pod as Sandbox } from "./node.ts";
+
+export const NAMESPACE = "test";
+/** Subnet of each node, and its number there. */
+const PLACES = [
+  { subnet: 1, host: 1 },
+  { subnet: 1, host: 2 },
+  { subnet: 2, host: 3 },
+] as const;
+const ROUTER = 254;
+/** What pods listen on. */
+const PORT = 8080;
+
+export interface WorldPod {
+  readonly name: string;
+  readonly machine: Machine;
+  readonly sandbox: Sandbox;
+  readonly ipv4: string;
+  readonly ipv6: string;
+  /** CIDRs of nothing but themselves, as a call needs them again. */
+  readonly container: string;
+}
+
+/** One node: its namespace, its agent, its place. */
+export class Machine {
+  readonly name: string;
+  readonly host: Node;
+  readonly ipv4: string;
+  readonly ipv6: string;
+  readonly #world: ThreeNodes;
+  #agent: Agent | undefined;
+
+  constructor(world: ThreeNodes, host: Node, name: string, { subnet, host: number }: (typeof PLACES)[number]) {
+    this.#world = world;
+    this.host = host;
+    this.name = name;
+    this.ipv4 = `172.20.${subnet}.${number}`;
+    this.ipv6 = `fd20:${subnet}::${number}`;
+  }
+
+  get agent(): Agent {
+    if (this.#agent === undefined) throw new Error(`${this.name} has no agent`);
+    return this.#agent;
+  }
+
+  /** The Node object, as kubelet makes it. */
+  async register(): Promise<void> {
+    const addresses = [
+      { type: "Hostname", address: this.name },
+      { type: "InternalIP", address: this.ipv4 },
+      { type: "InternalIP", address: this.ipv6 },
+    ];
+    const metadata = { name: this.name, labels: { "kubernetes.io/hostname": this.name } };
+    await this.#world.cluster.apply({ apiVersion: "v1", kind: "Node", metadata, spec: {}, status: { addresses } });
+  }
+
+  async startAgent(options: AgentOptions = {}): Promise<void> {
+    const kubeconfig = await this.#world.cluster.kubeconfigFor("agent");
+    const cluster = ["--datastore-type", "kubernetes", "--kubeconfig", kubeconfig, "--node-name", this.name];
+    const args = [...cluster, "--node-routes", "vxlan", "--max-controller-interval", "1", ...(options.args ?? [])];
+    this.#agent = await Agent.start(this.host, { ...options, args });
+  }
+
+  async stopAgent(): Promise<void> {
+    await this.#agent?.[Symbol.asyncDispose]();
+  }
+
+  /** `ip -j` of this node's routes to one family that the agent has made, as texts in order. */
+  async routes(family: 4 | 6): Promise<string[]> {
+    const found = await this.host.ip("-j", `-${family}`, "route", "show", "proto", "84");
+    return found.map(textOf).sort();
+  }
+
+  /** "via 172.20.1.2 dev eth0" for an address. */
+  async wayTo(address: string): Promise<string> {
+    const [route = {}] = await this.host.ip("-j", "route", "get", address);
+    return [...(route.gateway === undefined ? [] : ["via", route.gateway]), "dev", route.dev].join(" ");
+  }
+
+  /** What the health document says of the routes. */
+  async health(): Promise<{ readonly state: string; readonly message: string }> {
+    const { json } = await this.agent.request("GET", "/healthz");
+    const { checks } = json as { checks: { name: string; state: string; message: string }[] };
+    return checks.find(({ name }) => name === "node-routes") ?? { state: "absent", message: "" };
+  }
+
+  async annotations(): Promise<Readonly<Record<string, string>>> {
+    return (await this.#world.cluster.get("v1", "nodes", this.name))?.metadata.annotations ?? {};
+  }
+}
+
+function textOf({ type, dst, gateway, dev, flags }: JsonRecord): string {
+  if (type === "blackhole") return `blackhole ${dst}`;
+  return [dst, ...(gateway === undefined ? [] : ["via", gateway]), "dev", dev, ...(flags as string[])].join(" ");
+}
+
+export class ThreeNodes implements AsyncDisposable {
+  readonly cluster: TestCluster;
+  readonly router: Node;
+  readonly machines: readonly Machine[];
+  readonly #kubeconfig: string;
+  #containers = 0;
+
+  private constructor(cluster: TestCluster, router: Node, hosts: readonly Node[], kubeconfig: string) {
+    this.cluster = cluster;
+    this.router = router;
+    this.#kubeconfig = kubeconfig;
+    this.machines = PLACES.map((place, index) => new Machine(this, hosts[index] ?? router, `node${index + 1}`, place));
+  }
+
+  /** On an empty cluster, with Node objects and no pool; no agent runs yet. */
+  static async create(cluster: TestCluster): Promise<ThreeNodes> {
+    await cluster.reset();
+    await cluster.setReady(true);
+    await cluster.createNamespace(NAMESPACE);
+    const router = await Node.create();
+    const hosts = await Promise.all(PLACES.map(() => Node.create({ binds: { "/var/lib/calico": "calico" } })));
+    const world = new ThreeNodes(cluster, router, hosts, await cluster.kubeconfigFor("cni"));
+    await world.#wire();
+    for (const machine of world.machines) {
+      await connectNode(machine.host, cluster);
+      await machine.register();
+    }
+    return world;
+  }
+
+  pool(name: string, cidr: string, options: Readonly<Record<string, unknown>> = {}) {
+    return this.cluster.createPool(name, { group: LEGACY, cidr, blockSize: cidr.includes(":") ? 122 : 26, ...options });
+  }
+
+  /** A pod with addresses of both families, which answers connections with its name. */
+  async addPod(machine: Machine, name: string, conf: Readonly<Record<string, unknown>> = {}, annotations = {}): Promise<WorldPod> {
+    await this.cluster.createPod(name, { namespace: NAMESPACE, node: machine.name, annotations });
+    const sandbox = await machine.host.addPod(name);
+    const container = `c${++this.#containers}`;
+    const run = await machine.host.cni("ADD", { ...this.#call(machine, name, container, conf), pod: sandbox });
+    if (run.exit !== 0) throw new Error(`ADD of ${name}: exit ${run.exit}: ${run.stdout}${run.stderr}\n${machine.agent.log}`);
+    const ips = (run.json as { ips: { address: string }[] }).ips.map(({ address }) => address.slice(0, address.indexOf("/")));
+    const find = (isSixth: boolean) => ips.find((ip) => ip.includes(":") === isSixth) ?? "";
+    const listen = ["/usr/bin/socat", `TCP6-LISTEN:${PORT},fork,reuseaddr,ipv6-v6only=0`, `SYSTEM:echo ${name}`];
+    startProcess(["/usr/sbin/ip", "netns", "exec", sandbox.name, ...listen], `${machine.host.dir}/socat.log`);
+    return { name, machine, sandbox, container, ipv4: find(false), ipv6: find(true) };
+  }
+
+  async removePod({ name, machine, sandbox, container }: WorldPod): Promise<void> {
+    const run = await machine.host.cni("DEL", { ...this.#call(machine, name, container, {}), pod: sandbox });
+    if (run.exit !== 0) throw new Error(`DEL of ${name}: exit ${run.exit}: ${run.stdout}${run.stderr}`);
+    await this.cluster.remove("v1", "pods", name, NAMESPACE);
+    await machine.host.removePod(sandbox);
+  }
+
+  /** What a pod is answered at its first try; "" when nobody answers. */
+  async connect(from: WorldPod, address: string): Promise<string> {
+    const target = address.includes(":") ? `TCP6:[${address}]:${PORT}` : `TCP4:${address}:${PORT}`;
+    const { stdout } = await from.machine.host.run(["/usr/bin/socat", "-u", `${target},connect-timeout=20`, "-"], {}, from.sandbox);
+    return stdout.trim();
+  }
+
+  /** One echo request with so many bytes of IP packet, which must not be fragmented. @returns what ping has printed */
+  async ping(from: WorldPod, address: string, bytes = 84): Promise<{ readonly isAnswered: boolean; readonly output: string }> {
+    const headers = address.includes(":") ? 48 : 28;
+    const line = ["/usr/bin/ping", "-n", "-c", "1", "-W", "5", "-M", "do", "-s", String(bytes - headers), address];
+    const { exit, stdout, stderr } = await from.machine.host.run(line, {}, from.sandbox);
+    return { isAnswered: exit === 0, output: stdout + stderr };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const machine of this.machines) await machine.stopAgent();
+    for (const { host } of this.machines) await host[Symbol.asyncDispose]();
+    await this.router[Symbol.asyncDispose]();
+  }
+
+  /** Names of the call that ADD and DEL have in common. */
+  #call(machine: Machine, pod: string, containerId: string, change: Readonly<Record<string, unknown>>) {
+    return {
+      plugin: "calico",
+      containerId,
+      args: `K8S_POD_NAME=${pod};K8S_POD_NAMESPACE=${NAMESPACE};K8S_POD_INFRA_CONTAINER_ID=${containerId}`,
+      conf: {
+        cniVersion: "1.0.0",
+        name: "net1",
+        type: "calico",
+        datastore_type: "kubernetes",
+        nodename: machine.name,
+        nodename_file_optional: true,
+        ipam_lock_file: `${machine.host.dir}/ipam.lock`,
+        ipam: { type: "calico-ipam", assign_ipv4: "true", assign_ipv6: "true" },
+        policy: { type: "k8s" },
+        kubernetes: { kubeconfig: this.#kubeconfig },
+        ...machine.agent.netconf,
+        ...change,
+      },
+    };
+  }
+
+  /** A bridge for each subnet in the router's namespace, which has the subnet's last address and forwards between them. */
+  async #wire(): Promise<void> {
+    const { router } = this;
+    for (const path of ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"]) {
+      await router.run(["/bin/sh", "-c", `echo 1 > /proc/sys/${path}`]);
+    }
+    for (const subnet of [1, 2]) {
+      await router.ip("link", "add", `subnet${subnet}`, "type", "bridge");
+      await router.ip("link", "set", `subnet${subnet}`, "up");
+      await router.ip("address", "add", `172.20.${subnet}.${ROUTER}/24`, "dev", `subnet${subnet}`);
+      await router.ip("address", "add", `fd20:${subnet}::${ROUTER}/64`, "dev", `subnet${subnet}`, "nodad");
+    }
+    for (const [index, { subnet }] of PLACES.entries()) {
+      const { host, name, ipv4, ipv6 } = this.machines[index] ?? never();
+      await host.ip("link", "add", "eth0", "type", "veth", "peer", "name", name, "netns", router.name);
+      await router.ip("link", "set", name, "master", `subnet${subnet}`, "up");
+      await host.ip("address", "add", `${ipv4}/24`, "dev", "eth0");
+      await host.ip("address", "add", `${ipv6}/64`, "dev", "eth0", "nodad");
+      await host.ip("link", "set", "eth0", "up");
+      await host.ip("route", "add", "default", "via", `172.20.${subnet}.${ROUTER}`);
+      await host.ip("route", "add", "default", "via", `fd20:${subnet}::${ROUTER}`);
+    }
+  }
+}
+
+function never(): never {
+  throw new Error("there are as many machines as places");
+}
