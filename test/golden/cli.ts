@@ -1,14 +1,15 @@
 /**
  * `scripts/replay main/version-1.0.0`, `scripts/replay add-twice`, `scripts/replay ipam-kdd`: plays scenarios and prints how each differs
  * from its recording; whole suites end with counts. Exit 1 when something is different that nobody expects. `--kubernetes` plays them
- * against a real API server, `--etcd` against a real etcd, started for it; `--agent` on the local store through an agent.
+ * against a real API server, `--etcd` against a real etcd, started for it; `--agent` plays them through an agent, on the local store
+ * or the API server.
  */
 
 import { startEtcd } from "../support/etcd/etcd.ts";
 import { loadRecording, recordingNames, SUITES, type Suite } from "./recording/recording.ts";
 import { needOf } from "./runner/applicability.ts";
 import { resultOf } from "./runner/result.ts";
-import { AGENT_RUNNER, etcdRunner, kubernetesRunner, LOCAL_RUNNER, type Runner } from "./runner/runner.ts";
+import { AGENT_RUNNER, etcdRunner, kubernetesAgentRunner, kubernetesRunner, LOCAL_RUNNER, type Runner } from "./runner/runner.ts";
 import { ReplayCluster } from "./store/kubernetes/cluster.ts";
 
 interface Named {
@@ -16,7 +17,7 @@ interface Named {
   readonly name: string;
 }
 
-const USAGE = "usage: scripts/replay [--quiet] [--agent | --kubernetes | --etcd] SUITE | [SUITE/]SCENARIO …\n";
+const USAGE = "usage: scripts/replay [--quiet] [--agent] [--kubernetes | --etcd] SUITE | [SUITE/]SCENARIO …\n";
 
 async function main(argv: readonly string[]): Promise<number> {
   const quiet = argv.includes("--quiet");
@@ -32,7 +33,8 @@ async function main(argv: readonly string[]): Promise<number> {
   await using cluster = needsCluster ? await ReplayCluster.start() : undefined;
   const onServers = cluster === undefined ? LOCAL_RUNNER : kubernetesRunner(cluster);
   const onEtcd = etcd === undefined ? onServers : etcdRunner(etcd, cluster);
-  const runner = argv.includes("--agent") ? AGENT_RUNNER : onEtcd;
+  const withAgent = cluster === undefined ? AGENT_RUNNER : kubernetesAgentRunner(cluster);
+  const runner = argv.includes("--agent") ? withAgent : onEtcd;
   const counts = new Map<string, number>();
   for (const scenario of scenarios) {
     const result = await playOne(scenario, runner, quiet);

@@ -2,6 +2,7 @@
 
 import { startEtcd } from "../support/etcd/etcd.ts";
 import { LOCAL_GENERAL } from "./differences/differences.ts";
+import { AGENT_KUBERNETES_GENERAL } from "./differences/differences-agent-kubernetes.ts";
 import { ETCD_GENERAL } from "./differences/differences-etcd.ts";
 import { KUBERNETES_GENERAL } from "./differences/differences-kubernetes.ts";
 import type { GeneralDifference } from "./differences/expected-difference.ts";
@@ -12,6 +13,8 @@ import {
   etcdRunner,
   isPlayedOnEtcd,
   isPlayedOnKubernetes,
+  isPlayedThroughAgent,
+  kubernetesAgentRunner,
   kubernetesRunner,
   LOCAL_RUNNER,
   type Runner,
@@ -57,28 +60,37 @@ export function describeAgentSuite(suite: Suite): void {
   });
 }
 
-/** Every recording that was made on Kubernetes, on a cluster of this suite's own. */
-export function describeKubernetesSuite(suite: Suite): void {
-  describe(`recordings of ${suite}, played against a real API server`, () => {
+/** Every recording that was made on Kubernetes, on a cluster of this suite's own. @param hasAgent one serves the main plugin's calls */
+export function describeKubernetesSuite(suite: Suite, hasAgent = false): void {
+  describe(`recordings of ${suite}, played against a real API server${hasAgent ? " through an agent" : ""}`, () => {
+    let served = 0;
     let cluster: ReplayCluster | undefined;
     let runner: Runner | undefined;
     beforeAll(async () => {
       cluster = await ReplayCluster.start();
-      runner = kubernetesRunner(cluster);
+      runner = hasAgent ? kubernetesAgentRunner(cluster) : kubernetesRunner(cluster);
     }, CLUSTER_LIMIT_MS);
     afterAll(async () => {
       await cluster?.[Symbol.asyncDispose]();
     }, CLUSTER_LIMIT_MS);
     declare({
       suite,
-      command: "scripts/replay --kubernetes",
-      general: KUBERNETES_GENERAL,
-      plays: isPlayedOnKubernetes,
+      command: `scripts/replay${hasAgent ? " --agent" : ""} --kubernetes`,
+      general: hasAgent ? AGENT_KUBERNETES_GENERAL : KUBERNETES_GENERAL,
+      plays: (recording) => isPlayedOnKubernetes(recording) && (!hasAgent || isPlayedThroughAgent(recording)),
+      onServed: (calls) => {
+        served += calls;
+      },
       runner: () => {
         if (runner === undefined) throw new Error("the cluster did not start");
         return runner;
       },
     });
+    if (hasAgent) {
+      it("went through the agent", () => {
+        expect(served).toBeGreaterThan(recordingNames(suite).length / 2);
+      });
+    }
   });
 }
 

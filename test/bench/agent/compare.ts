@@ -60,6 +60,7 @@ export function report(times: ReadonlyMap<Contender, Times>, { rounds, burst, bu
   console.log(row(["milliseconds", "p50", "max", "ratio"], WIDTHS));
   const [base] = times.values();
   for (const kind of ["single", "burst"] as const) {
+    if ((kind === "single" ? rounds : burstRounds) === 0) continue;
     for (const command of COMMANDS) {
       const title = kind === "single" ? `${command}, one at a time (${rounds})` : `${burst} ${command}s at once (${burstRounds} rounds)`;
       for (const [{ name }, found] of times) {

@@ -25,6 +25,8 @@ const NOT_RECORDED = ["/var/lib/calico/nodename"];
 /** What the recorders' machines were called. */
 const HOST_NAMES = { main: "recorder", "ipam-kdd": "rec-host", "ipam-etcd": "rec-host" } as const;
 const LOCK_HELD_SECONDS = 2;
+/** An agent's watches bring it what a scenario changes; nothing tells from outside when they have. */
+const WATCHES_MS = 200;
 
 export interface Replay {
   /** How the play differs from a recording: its own, or another one with as many calls or more. */
@@ -43,12 +45,13 @@ export async function replay(recording: Recording, kind: StoreKind = LOCAL_STORE
   await using store = await kind.open(sandbox, recording);
   const tokens = tokensOf(sandbox, store.places);
   await build(recording, setup, sandbox, store, tokens);
-  if (hasAgent) await sandbox.startAgent();
+  if (hasAgent) await sandbox.startAgent(store.agentFlags);
 
   const played: Seen[] = [];
   for (const step of recording.steps) {
     if (step.kind === "change") {
       await change(step, recording, sandbox, store);
+      if (hasAgent) await Bun.sleep(WATCHES_MS);
       continue;
     }
     const unseen = setup.beforeCall?.[played.length] ?? [];
@@ -57,7 +60,7 @@ export async function replay(recording: Recording, kind: StoreKind = LOCAL_STORE
         unseen.map((object) => fillObject(object, tokens)),
         [],
       );
-    played.push(await call(step, sandbox, store, tokens));
+    played.push(await call(step, sandbox, store, tokens, hasAgent));
   }
   return {
     servedByAgent: sandbox.agentLog().match(/ begins /g)?.length ?? 0,
@@ -94,14 +97,15 @@ async function change(step: Change, recording: Recording, sandbox: Sandbox, stor
   for (const { where, command } of step.background) sandbox.startBackground(where, command);
 }
 
-async function call(step: Call, sandbox: Sandbox, store: ReplayStore, tokens: Tokens): Promise<Seen> {
+async function call(step: Call, sandbox: Sandbox, store: ReplayStore, tokens: Tokens, hasAgent: boolean): Promise<Seen> {
   const env = Object.fromEntries(Object.entries(step.env).map(([key, value]) => [key, tokens.fill(value)]));
   const filled = typeof step.stdin === "string" ? tokens.fill(step.stdin) : recordOf(mapTexts(step.stdin, tokens.fill));
   const holder = step.lockIsHeld ? await holdLock(sandbox) : undefined;
   const { exit, stdout, stderr } = await sandbox.call(step.plugin, step.argv, env, store.rewriteNetconf(filled), limitOf(step));
   const waitedForLock = holder?.hasEnded();
   sandbox.endBackground();
-  const requests = await store.requests();
+  // An agent's watches and what it asks between calls stand in no recording; what an operation costs with it: cluster/agent/blocks.
+  const requests = hasAgent ? undefined : await store.requests();
   return {
     exit,
     stdout,

@@ -3,6 +3,7 @@
 import type { TestEtcd } from "../../support/etcd/etcd.ts";
 import { LOCAL_DIFFERENCES, LOCAL_GENERAL } from "../differences/differences.ts";
 import { AGENT_DIFFERENCES } from "../differences/differences-agent.ts";
+import { AGENT_KUBERNETES_DIFFERENCES, AGENT_KUBERNETES_GENERAL } from "../differences/differences-agent-kubernetes.ts";
 import { ETCD_DIFFERENCES, ETCD_GENERAL } from "../differences/differences-etcd.ts";
 import { KUBERNETES_DIFFERENCES, KUBERNETES_GENERAL } from "../differences/differences-kubernetes.ts";
 import type { DeliberateDifference, GeneralDifference } from "../differences/expected-difference.ts";
@@ -40,14 +41,31 @@ export const LOCAL_RUNNER: Runner = {
  */
 const FINISHED_BEHIND: ReadonlySet<string> = new Set(["main/del-netns-file"]);
 
+export function isPlayedThroughAgent({ suite, name }: Recording): boolean {
+  return !FINISHED_BEHIND.has(`${suite}/${name}`);
+}
+
 /** The same once more through an agent, which answers as the plugin does. */
 export const AGENT_RUNNER: Runner = {
   ...LOCAL_RUNNER,
-  plays: (recording) => LOCAL_RUNNER.plays(recording) && !FINISHED_BEHIND.has(`${recording.suite}/${recording.name}`),
+  plays: (recording) => LOCAL_RUNNER.plays(recording) && isPlayedThroughAgent(recording),
   name: "the local store, through an agent",
   hasAgent: true,
   differences: { ...LOCAL_DIFFERENCES, ...AGENT_DIFFERENCES },
 };
+
+/** What was recorded on Kubernetes, with an agent that serves the main plugin's calls. */
+export function kubernetesAgentRunner(cluster: ReplayCluster): Runner {
+  const alone = kubernetesRunner(cluster);
+  return {
+    ...alone,
+    plays: (recording) => alone.plays(recording) && isPlayedThroughAgent(recording),
+    name: "a real API server, through an agent",
+    hasAgent: true,
+    differences: AGENT_KUBERNETES_DIFFERENCES,
+    general: AGENT_KUBERNETES_GENERAL,
+  };
+}
 
 export function kubernetesRunner(cluster: ReplayCluster): Runner {
   return {

@@ -151,10 +151,10 @@ export class Sandbox implements AsyncDisposable {
     return run([...this.#enter(where), "/bin/sh", "-c", command], {});
   }
 
-  /** Starts an agent at the place where plugins look for one; it ends with the sandbox. Comes back when it serves. */
-  async startAgent(): Promise<void> {
+  /** Starts an agent at the place where plugins look for one; it ends with the sandbox. Comes back when it serves. @param flags that lead it to its datastore */
+  async startAgent(flags: readonly string[]): Promise<void> {
     const log = openSync(join(this.dir, "agent.log"), "a");
-    const [file = "", ...args] = [...this.#enter(), join(BIN, "tortie-node"), "--health-port", "0"];
+    const [file = "", ...args] = [...this.#enter(), join(BIN, "tortie-node"), "--health-port", "0", ...flags];
     const agent = spawn(file, args, { env: {}, stdio: ["ignore", log, log] });
     closeSync(log);
     this.#agent = agent;

@@ -56,6 +56,9 @@ class LocalReplayStore implements ReplayStore {
     };
   }
 
+  // It finds the file of each call's own configuration.
+  readonly agentFlags = [];
+
   async requests(): Promise<undefined> {
     return undefined;
   }

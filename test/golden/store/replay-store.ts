@@ -18,6 +18,8 @@ export interface ReplayStore extends AsyncDisposable {
   applyChange(put: readonly StoredObject[], remove: readonly { readonly kind: string; readonly name: string }[]): Promise<void>;
   /** What is stored now, in the recordings' terms. */
   readObjects(): Promise<StoredState>;
+  /** Flags that lead an agent to this store. */
+  readonly agentFlags: readonly string[];
   /** What the plugin asked of the store's server since the last look; `undefined` where there is no server. */
   requests(): Promise<readonly string[] | undefined>;
 }

@@ -77,6 +77,8 @@ class EtcdReplayStore implements ReplayStore {
     return stateFromEtcd(values);
   }
 
+  readonly agentFlags = ["--datastore-type", "etcdv3"];
+
   async requests(): Promise<undefined> {
     return undefined;
   }

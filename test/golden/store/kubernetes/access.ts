@@ -35,6 +35,7 @@ export async function writeKubeconfigs(sandbox: Sandbox, cluster: ReplayCluster,
   const tokenOf = (account: Parameters<ReplayCluster["tokenOf"]>[0]) => ({ token: cluster.tokenOf(account) });
   const configs: Readonly<Record<string, string>> = {
     [path]: kubeconfig(own, { tokenFile: tokenPath }),
+    [agentKubeconfig(sandbox)]: kubeconfig(own, tokenOf("agent")),
     [`${path}-inline`]: kubeconfig({ server, "certificate-authority-data": base64(ca) }, tokenOf("cni")),
     [`${path}-down`]: kubeconfig({ ...own, server: nobody }, tokenOf("cni")),
     [`${path}-certs`]: kubeconfig(own, { "client-certificate": `${path}-client.crt`, "client-key": `${path}-client.key` }),
@@ -58,6 +59,11 @@ export async function writeKubeconfigs(sandbox: Sandbox, cluster: ReplayCluster,
   });
   if (unknown.length > 0) throw new Error(`nobody writes ${unknown.join(", ")} (store/kubernetes/access.ts)`);
   for (const [file, text] of Object.entries(configs)) sandbox.writeFile(file, text);
+}
+
+/** Of the agent's own account, which no recording knows. */
+export function agentKubeconfig(sandbox: Sandbox): string {
+  return `${sandbox.dir}/agent-kubeconfig`;
 }
 
 /** The kubeconfig files that calls name, but for the one that is not there. */

@@ -18,15 +18,17 @@ const PLUGINS_USER = `system:serviceaccount:${ACCOUNT_NAMESPACE}:calico-cni-plug
 
 /** Accounts that may do less than the plugins' own, by the names that recorded error texts have. */
 const LESSER_ACCOUNTS = { noroles: [], plugin: [], nopatch: ["pods/status"] } as const;
-export type LesserAccount = keyof typeof LESSER_ACCOUNTS;
+type LesserAccount = keyof typeof LESSER_ACCOUNTS;
+/** Those of manifests/ too. */
+type Account = LesserAccount | "cni" | "agent";
 
 export class ReplayCluster implements AsyncDisposable {
   readonly contents: Contents;
   readonly #cluster: TestCluster;
-  readonly #tokens: ReadonlyMap<LesserAccount | "cni", string>;
+  readonly #tokens: ReadonlyMap<Account, string>;
   #auditEnd = 0;
 
-  private constructor(cluster: TestCluster, contents: Contents, tokens: ReadonlyMap<LesserAccount | "cni", string>) {
+  private constructor(cluster: TestCluster, contents: Contents, tokens: ReadonlyMap<Account, string>) {
     this.#cluster = cluster;
     this.contents = contents;
     this.#tokens = tokens;
@@ -38,7 +40,8 @@ export class ReplayCluster implements AsyncDisposable {
     try {
       makeForeignAuthority(cluster.dir);
       makeUserCertificate(cluster.dir, "plugins", PLUGINS_USER);
-      const tokens = new Map<LesserAccount | "cni", string>([["cni", await cluster.tokenFor("cni", 7200)]]);
+      const tokens = new Map<Account, string>();
+      for (const account of ["cni", "agent"] as const) tokens.set(account, await cluster.tokenFor(account, 7200));
       for (const account of ["noroles", "plugin", "nopatch"] as const) tokens.set(account, await makeAccount(cluster, account));
       return new ReplayCluster(cluster, new Contents(askWithOneClient(cluster)), tokens);
     } catch (error) {
@@ -65,7 +68,7 @@ export class ReplayCluster implements AsyncDisposable {
     return { certificate: join(this.#cluster.dir, "plugins.crt"), key: join(this.#cluster.dir, "plugins.key") };
   }
 
-  tokenOf(account: LesserAccount | "cni"): string {
+  tokenOf(account: Account): string {
     return this.#tokens.get(account) ?? "";
   }
 

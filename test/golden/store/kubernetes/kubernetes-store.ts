@@ -6,13 +6,15 @@ import { type StoredState, stateFromPlurals } from "../../recording/stored-state
 import { forward, serveStatuses } from "../../sandbox/loopback-servers.ts";
 import type { Sandbox } from "../../sandbox/sandbox.ts";
 import type { ReplayStore, StoreKind } from "../replay-store.ts";
-import { writeKubeconfigs } from "./access.ts";
+import { agentKubeconfig, writeKubeconfigs } from "./access.ts";
 import type { ReplayCluster } from "./cluster.ts";
 import { UNSEEN_UID } from "./objects.ts";
 
 /** Ports on the sandbox's 127.0.0.1. */
 const API_PORT = 6443;
 const GATE_PORT = 8099;
+/** Of almost every recording. */
+const NODE = "node1";
 
 export function kubernetesStore(cluster: ReplayCluster): StoreKind {
   return {
@@ -24,12 +26,19 @@ export function kubernetesStore(cluster: ReplayCluster): StoreKind {
 
 class KubernetesReplayStore implements ReplayStore {
   readonly places: ReadonlyMap<string, string>;
+  readonly agentFlags: readonly string[];
   readonly #cluster: ReplayCluster;
   readonly #servers: DisposableStack;
 
-  private constructor(cluster: ReplayCluster, places: ReadonlyMap<string, string>, servers: DisposableStack) {
+  private constructor(
+    cluster: ReplayCluster,
+    places: ReadonlyMap<string, string>,
+    agentFlags: readonly string[],
+    servers: DisposableStack,
+  ) {
     this.#cluster = cluster;
     this.places = places;
+    this.agentFlags = agentFlags;
     this.#servers = servers;
   }
 
@@ -43,7 +52,8 @@ class KubernetesReplayStore implements ReplayStore {
       ["{{gate}}", `127.0.0.1:${GATE_PORT}`],
       ["{{state}}", `${sandbox.dir}/state`],
     ]);
-    return new KubernetesReplayStore(cluster, places, servers.move());
+    const agentFlags = ["--node-name", NODE, "--datastore-type", "kubernetes", "--kubeconfig", agentKubeconfig(sandbox)];
+    return new KubernetesReplayStore(cluster, places, agentFlags, servers.move());
   }
 
   get volatile(): ReadonlyMap<string, string> {

@@ -1,0 +1,134 @@
+/**
+ * `npm run bench -- --agent --resident`: what an agent costs a node that it stays on, with 110 endpoints on the local datastore: memory
+ * over 10,000 ADDs and DELs, its processor time at rest, its start after a kill, how long it stands still in a burst, and the memory of
+ * the executable that forwards to it.
+ */
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { cniCallBody } from "../../support/agent.ts";
+import { type Contender, measure, measurePeak } from "../contender.ts";
+import { row } from "../statistics.ts";
+import { startResident } from "./resident.ts";
+
+const PODS = 110;
+/** Attachments that come and go beside them, this many at once. */
+const LANES = 8;
+const CYCLES = 10_000;
+const REST_MS = 60_000;
+const WIDTHS = [60, 10];
+/** Of /proc/<pid>/stat (proc(5)): USER_HZ is 100 on all that Linux runs on here. */
+const TICKS_PER_SECOND = 100;
+
+const directory = mkdtempSync(join(tmpdir(), "tortie-bench-"));
+const bin = resolve("dist/bin");
+const run = join(directory, "run");
+const socket = join(run, "tortie.sock");
+const netconf = {
+  cniVersion: "1.0.0",
+  name: "bench",
+  type: "tortie",
+  agent: "require",
+  agent_socket: socket,
+  datastore_type: "local",
+  datastore_path: join(directory, "bench.db"),
+  ipam_lock_file: join(directory, "ipam.lock"),
+  nodename: "bench-node",
+  ipam: { type: "tortie-ipam", pools: [{ cidr: "10.99.0.0/16" }] },
+};
+const plugin: Contender = { name: "tortie", executable: join(bin, "tortie"), path: bin, netconf: JSON.stringify(netconf) };
+const namespaces = Array.from({ length: PODS + LANES }, (_, i) => `bench-${process.pid}-${i}`);
+// An id rests a minute before it is given again, and a cycle takes milliseconds.
+const start = () => startResident(join(bin, "tortie-node"), run, ["--node-name", "bench-node", "--max-endpoints", "65535"]);
+
+function say(what: string, value: string): void {
+  console.log(row([what, value], WIDTHS));
+}
+
+function netnsOf(index: number): string {
+  return `/run/netns/${namespaces[index]}`;
+}
+
+/** Resident set, MiB. */
+function memoryOf(pid: number): number {
+  return Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) / 1024;
+}
+
+/** Seconds of processor, user's and the kernel's. */
+function processorOf(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
+  return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
+}
+
+/** As the executable asks, without its process. @throws Error when the operation fails */
+async function ask(verb: "add" | "del", containerId: string, index: number): Promise<void> {
+  const path = netnsOf(index);
+  const { dev, ino } = statSync(path);
+  const body = { ...cniCallBody(netconf, { containerId, path: bin }), netns: { path, dev, ino } };
+  const answer = await fetch(`http://agent/v1/cni/${verb}`, {
+    unix: socket,
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });
+  const text = await answer.text();
+  if (!answer.ok) throw new Error(`${verb} ${containerId}: ${answer.status} ${text}`);
+}
+
+/** Asks for the agent's health without a pause until `work` ends. @returns the longest wait for an answer, ms */
+async function longestWaitDuring(work: Promise<unknown>): Promise<number> {
+  let [longest, isOver] = [0, false];
+  const over = work.finally(() => {
+    isOver = true;
+  });
+  while (!isOver) {
+    const asked = performance.now();
+    await (await fetch("http://agent/v1/healthz", { unix: socket })).text();
+    longest = Math.max(longest, performance.now() - asked);
+    await Bun.sleep(2);
+  }
+  await over;
+  return longest;
+}
+
+async function cycle(from: number, to: number): Promise<void> {
+  const lane = async (index: number) => {
+    for (let turn = from + index; turn < to; turn += LANES) {
+      await ask("add", `cycle-${turn}`, PODS + index);
+      await ask("del", `cycle-${turn}`, PODS + index);
+    }
+  };
+  await Promise.all(Array.from({ length: LANES }, (_, index) => lane(index)));
+}
+
+try {
+  for (const name of namespaces) execFileSync("ip", ["netns", "add", name]);
+  const first = await start();
+  const pods = Array.from({ length: PODS }, (_, pod) =>
+    measure(plugin, { command: "ADD", containerId: `pod-${pod}`, netns: netnsOf(pod) }),
+  );
+  say(`longest wait for an answer during ${PODS} ADDs at once, ms`, (await longestWaitDuring(Promise.all(pods))).toFixed(0));
+  const peak = await measurePeak(plugin, { command: "ADD", containerId: "peak", netns: netnsOf(PODS) });
+  await ask("del", "peak", PODS);
+  say("memory of the executable that forwards, MiB", peak.toFixed(1));
+
+  await first.kill();
+  const begun = performance.now();
+  await using agent = await start();
+  say(`SIGKILL and start with ${PODS} endpoints, until ready, ms`, (performance.now() - begun).toFixed(0));
+  say(`memory with ${PODS} endpoints, MiB`, memoryOf(agent.pid).toFixed(1));
+
+  const before = processorOf(agent.pid);
+  await Bun.sleep(REST_MS);
+  say(`processor time of ${REST_MS / 1000} s without events, s`, (processorOf(agent.pid) - before).toFixed(2));
+
+  await cycle(0, CYCLES / 2);
+  say(`memory after ${CYCLES / 2} ADDs and DELs, MiB`, memoryOf(agent.pid).toFixed(1));
+  await cycle(CYCLES / 2, CYCLES);
+  say(`memory after ${CYCLES} ADDs and DELs, MiB`, memoryOf(agent.pid).toFixed(1));
+  say("processor time of an ADD and a DEL in the agent, ms", (((processorOf(agent.pid) - before) * 1000) / CYCLES).toFixed(2));
+} finally {
+  for (const name of namespaces) execFileSync("ip", ["netns", "del", name]);
+  rmSync(directory, { recursive: true, force: true });
+}

@@ -1,0 +1,3 @@
+import { describeKubernetesSuite } from "../../golden/suite.ts";
+
+describeKubernetesSuite("main", true);
