@@ -1,5 +1,5 @@
 /** This node's ends of the tunnels that its pools ask for: allocated once, looked at again when the pools change and every ten minutes. */
-import { type Family, formatPrefix } from "../../lib/addresses/address.ts";
+import { type Family, formatAddress, formatPrefix } from "../../lib/addresses/address.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
 import type { Clock } from "../../lib/system/clock.ts";
 import { FAMILIES, type OwnNode, type RoutedNode, type RoutedPool, type TunnelEnd } from "./model.ts";
@@ -39,8 +39,8 @@ export class OwnTunnels {
         if (end !== undefined) found[family] = end;
       } catch (error) {
         failed(`IPv${family} tunnel address: ${messageOf(error)}`);
-        // The pods' traffic goes on with the address of before.
-        const before = this.#known.get(family)?.end ?? node.tunnels[family];
+        // The pods' traffic goes on with the address that everybody knows.
+        const before = node.tunnels[family];
         if (before !== undefined) found[family] = before;
       }
     }
@@ -58,11 +58,16 @@ export class OwnTunnels {
     const usable = await poolsForTunnel(pools, node);
     const key = usable.map(({ cidr }) => formatPrefix(cidr)).join();
     const known = this.#known.get(family);
-    if (known !== undefined && known.pools === key && this.#clock.now() - known.atMs < LOOK_AGAIN_MS)
-      return withMac(known.end, family, node);
+    if (known?.pools === key && this.#isFresh(known, node.tunnels[family])) return withMac(known.end, family, node);
     const address = await this.#withAllocator((allocator) => tunnelAddress(family, node, usable, allocator));
     this.#known.set(family, { end: { address }, pools: key, atMs: this.#clock.now() });
     return withMac({ address }, family, node);
+  }
+
+  /** A Node object that was made anew does not name the address: it may have been given back with the old one, and be another's. */
+  #isFresh({ end, atMs }: Known, recorded: TunnelEnd | undefined): boolean {
+    const isRecorded = recorded !== undefined && formatAddress(recorded.address) === formatAddress(end.address);
+    return isRecorded && this.#clock.now() - atMs < LOOK_AGAIN_MS;
   }
 }
 

@@ -30,7 +30,7 @@ export async function poolsForTunnel(pools: readonly RoutedPool[], { labels }: R
 /**
  * The address that the node holds already, as long as it is in one of the pools; else the one that its object names, if it is free; else
  * a new one.
- * @throws TortieError `addresses-exhausted` when the pools have none; DatastoreError
+ * @throws TortieError `addresses-exhausted` when the pools have none, `pool-none` without pools; DatastoreError
  */
 export async function tunnelAddress(
   family: Family,
@@ -80,6 +80,7 @@ async function claim(address: Address, family: Family, node: string, allocator: 
 }
 
 async function assign(family: Family, node: string, pools: readonly RoutedPool[], allocator: TunnelAllocator): Promise<Address> {
+  if (pools.length === 0) throw new TortieError("pool-none", `no pool with VXLAN may give node ${node} a tunnel address`);
   const cidrs = pools.map(({ cidr }) => formatPrefix(cidr));
   const counts = family === 4 ? { count4: 1, count6: 0, ipv4Pools: cidrs } : { count4: 0, count6: 1, ipv6Pools: cidrs };
   const result = await allocator.autoAssign({ ...ownerOf(node, family), ...counts });

@@ -40,6 +40,16 @@ export async function tortiectl(argv: readonly string[], terminal: Terminal = pr
         )
         .demandCommand(1, "nat: which command? (remove)"),
     )
+    .command("routes", "Routes to other nodes", (routes) =>
+      routes
+        .command(
+          "remove",
+          "Remove the routes and VXLAN devices that an agent has made; one that runs with --node-routes makes them again",
+          () => undefined,
+          async () => context.finish(await (await import("./routes-remove.ts")).routesRemove(terminal)),
+        )
+        .demandCommand(1, "routes: which command? (remove)"),
+    )
     .command(
       "version",
       "Print the version",

@@ -87,6 +87,17 @@ describe("tortiectl", () => {
     expect(await tables()).not.toContain("tortie");
   });
 
+  it("routes remove takes away what an agent made for other nodes, and nothing else", async () => {
+    await using node = await Node.create();
+    await node.ip("route", "add", "blackhole", "10.9.1.0/26", "proto", "84", "metric", "2048");
+    await node.ip("route", "add", "blackhole", "10.9.2.0/26", "proto", "static");
+
+    const run = await node.run([join(BIN_DIR, "tortiectl"), "routes", "remove"]);
+
+    expect(run).toMatchObject({ exit: 0, stderr: "", stdout: expect.stringContaining("route 10.9.1.0/26 to nowhere removed\n") });
+    expect((await node.ip("-j", "route", "show")).map(({ dst }) => dst)).toEqual(["10.9.2.0/26"]);
+  });
+
   it("nat remove succeeds where there is nothing to remove", async () => {
     expect(await tortiectl(["nat", "remove"])).toMatchObject({ exit: 0, stderr: "" });
   });

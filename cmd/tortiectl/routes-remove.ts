@@ -1,0 +1,16 @@
+/** `tortiectl routes remove`: takes away the routes to other nodes and the VXLAN devices that an agent has made and left. */
+import { applyNetwork } from "../../dataplane/linux/apply-network.ts";
+import { TortieError } from "../../lib/errors/errors.ts";
+import type { Terminal } from "./terminal.ts";
+
+/**
+ * @returns exit status
+ * @throws TortieError `netlink-failed` when something of it could not be removed
+ */
+export async function routesRemove(terminal: Terminal): Promise<number> {
+  const { changed, failed } = await applyNetwork({ tunnels: [], routes: [] });
+  for (const what of changed) terminal.out(what);
+  if (failed.length > 0) throw new TortieError("netlink-failed", failed.join("; "));
+  terminal.out("no route or VXLAN device of tortie's is left; an agent with --node-routes makes them again");
+  return 0;
+}
