@@ -43,12 +43,17 @@ export async function policyReady({ config, log, signal, residence }: NetworkCal
 }
 
 /**
- * An upgrade or a migration of the cluster says no (C§2.1 steps 8 and 9). A node without a cluster is always ready.
+ * An upgrade or a migration of the cluster says no (C§2.1 steps 8 and 9). A node without a cluster is ready unless a migration of its
+ * store says otherwise.
  * @throws TortieError `cluster-not-ready`, `datastore-object-missing`; DatastoreError
  */
 export async function assertClusterReady(call: Pick<NetworkCall, "traits">, node: Pick<Node, "datastore">): Promise<void> {
-  if (!hasCluster(call)) return;
   const { clusterInformation } = await node.datastore();
+  if (!hasCluster(call)) {
+    const information = await clusterInformation.get("default");
+    if (information?.value.datastoreReady !== false) return;
+    throw new TortieError("cluster-not-ready", "the local datastore is not ready to process requests: it is being migrated");
+  }
   const { datastoreReady } = await withContext("error getting ClusterInformation", async () =>
     existing((await clusterInformation.get("default"))?.value),
   );

@@ -108,10 +108,13 @@ function reader<K extends string, T>(inner: Reader<K, T>, copy: Copy<T> | undefi
 
 /** A cluster that is ready need not be asked each time; one that is said not to be is asked. */
 function readiness(
-  inner: Reader<"default", ClusterInformation>,
+  inner: Collection<"default", ClusterInformation>,
   copy: Copy<ClusterInformation> | undefined,
-): Reader<"default", ClusterInformation> {
+): Collection<"default", ClusterInformation> {
   return {
+    create: (key, value) => inner.create(key, value),
+    update: (key, value, revision) => inner.update(key, value, revision),
+    delete: (key, revision) => inner.delete(key, revision),
     async get(key, options) {
       const known = fromCopy(copy, key);
       return known?.value.datastoreReady === true ? known : inner.get(key, options);

@@ -3,6 +3,7 @@ import yargs from "yargs";
 import { refuseRuntimeVariables } from "../../lib/system/runtime-environment.ts";
 import { VERSION } from "../version.ts";
 import { cniCommand } from "./cni/options.ts";
+import { datastoreCommand } from "./datastore/options.ts";
 import { installCommand, uninstallCommand } from "./install/options.ts";
 import { ipamCommand } from "./ipam/options.ts";
 import { nodeCommand } from "./node/options.ts";
@@ -27,6 +28,7 @@ export async function tortiectl(argv: readonly string[], terminal: Terminal = pr
     .usage("$0 <command>\n\nTries, inspects and maintains the tortie container network on this machine.")
     .command(cniCommand(context))
     .command(ipamCommand(context))
+    .command(datastoreCommand(context))
     .command(nodeCommand(context))
     .command(installCommand(context))
     .command(uninstallCommand(context))

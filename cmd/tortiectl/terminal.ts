@@ -8,6 +8,8 @@ export type Colors = ReturnType<typeof picocolors.createColors>;
 export interface Terminal {
   out(line: string): void;
   err(line: string): void;
+  /** Replaces the line on which it was called last; absent where nobody watches. */
+  readonly redraw?: (line: string) => void;
   readonly colors: Colors;
 }
 
@@ -16,6 +18,8 @@ export function processTerminal(): Terminal {
   return {
     out: (line) => void process.stdout.write(`${line}\n`),
     err: (line) => void process.stderr.write(`${line}\n`),
+    // ECMA-48: back to the first column, and the line erased.
+    ...(process.stderr.isTTY === true && { redraw: (line: string) => void process.stderr.write(`\r\x1b[K${line}`) }),
     colors: picocolors.createColors(wantsColor(process.env, process.stdout.isTTY === true)),
   };
 }

@@ -142,7 +142,7 @@ export interface Datastore extends AsyncDisposable {
   /** Labels of nodes and namespaces. `undefined` from a store without such objects means: exists, no labels. */
   readonly nodes: Reader<string, LabelledObject>;
   readonly namespaces: Reader<string, LabelledObject>;
-  readonly clusterInformation: Reader<"default", ClusterInformation>;
+  readonly clusterInformation: Collection<"default", ClusterInformation>;
   /** Empty where `traits.hasVirtualMachines` is false. */
   readonly virtualMachines: VirtualMachines;
 }

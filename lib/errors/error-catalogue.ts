@@ -206,5 +206,16 @@ export const ERROR_CATALOGUE = {
   "reads-limited": { code: 11, next: "ask again after the time that the answer names" },
   "endpoint-differs": { code: 999, next: "remove the endpoint first, or repeat the request as it was" },
   "endpoint-immutable": { code: 999, next: "remove the endpoint and register it anew" },
+  "migration-target-differs": {
+    code: 999,
+    next: "compare the two with --dry-run, and give the right target; --overwrite makes it equal to the source",
+  },
+  "migration-add-running": { code: 999, next: "wait until the ADD that the message names is over, or raise --wait, and start again" },
+  "migration-moving": { code: 999, next: "stop what writes to the datastores meanwhile, and start again; what was copied stays" },
+  "migration-left-paused": {
+    code: 999,
+    next: "make the datastores reachable, and start the same command again: it makes them as ready as they were before",
+  },
+  "migration-unfinished": { code: 999, next: "finish that migration by the same command as before, or remove its record" },
   internal: { code: 999, next: "this is a defect of tortie: please report it with the log of this operation" },
 } as const satisfies Readonly<Record<string, Entry>>;

@@ -1,7 +1,6 @@
 /** `tortiectl ipam …`: one function a subcommand. */
-import { isDatastoreFailure } from "../../../lib/datastore/errors.ts";
-import { TortieError } from "../../../lib/errors/errors.ts";
-import { reportError, type Terminal } from "../terminal.ts";
+import { reporting } from "../reporting.ts";
+import type { Terminal } from "../terminal.ts";
 import { checkStore } from "./check.ts";
 import { configureStore } from "./configure.ts";
 import type { CheckOptions, ConfigureOptions, ReleaseOptions, ShowOptions } from "./options.ts";
@@ -25,20 +24,4 @@ export function release(options: ReleaseOptions, terminal: Terminal): Promise<nu
 
 export function configure(options: ConfigureOptions, terminal: Terminal): Promise<number> {
   return reporting(terminal, () => configureStore(options, terminal));
-}
-
-async function reporting(terminal: Terminal, work: () => Promise<number>): Promise<number> {
-  try {
-    return await work();
-  } catch (error) {
-    return reportError(terminal, isDatastoreFailure(error, "unauthorized") ? unauthorized(error) : error);
-  }
-}
-
-/** The caller may choose another account, which a plugin cannot. */
-function unauthorized(error: Error): TortieError {
-  return new TortieError("datastore-unauthorized", error.message, {
-    cause: error,
-    next: "give a --kubeconfig whose account has that right; docs/kubernetes.md lists what each command needs",
-  });
 }

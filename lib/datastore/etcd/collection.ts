@@ -3,9 +3,10 @@
  * for ever: every write compares it in its own transaction. A write whose answer was lost may have been carried out: it is repeated,
  * and where the comparison fails then, the key is looked at: what was sent is what was written.
  */
-import { type Fields, parseObject } from "../../json/decode.ts";
+import { type Fields, parseObject, section } from "../../json/decode.ts";
 import type { Collection, Versioned } from "../datastore.ts";
 import { DatastoreError, isDatastoreFailure } from "../errors.ts";
+import { type ForeignFields, foreignFieldsOf, type KeepsForeignFields } from "../foreign-fields.ts";
 import { damaged } from "../kubernetes/codecs/codec.ts";
 import { type Kept, KeptFields } from "../kubernetes/codecs/kept-fields.ts";
 import type { OnDamaged } from "../kubernetes/resource-collection.ts";
@@ -35,7 +36,7 @@ export interface EtcdAccess {
   readonly user: string;
 }
 
-export class EtcdCollection<K, T> implements Collection<K, T> {
+export class EtcdCollection<K, T> implements Collection<K, T>, KeepsForeignFields<K, T> {
   readonly #access: EtcdAccess;
   readonly #codec: EtcdCodec<K, T>;
   readonly #prefix: string;
@@ -59,9 +60,33 @@ export class EtcdCollection<K, T> implements Collection<K, T> {
     return this.listBelow(this.#prefix);
   }
 
-  async create(key: K, value: T): Promise<Versioned<T>> {
+  create(key: K, value: T): Promise<Versioned<T>> {
+    return this.#create(key, value, this.#codec.encode(value, undefined));
+  }
+
+  /** Only for resources, which have a spec and metadata. */
+  createWith(key: K, value: T, foreign: ForeignFields): Promise<Versioned<T>> {
+    const object = this.#codec.encode(value, undefined);
+    const metadata = section(object, "metadata");
+    const named = {
+      labels: unlessEmpty({ ...foreign.labels, ...section(metadata, "labels") }),
+      annotations: unlessEmpty({ ...foreign.annotations, ...section(metadata, "annotations") }),
+    };
+    return this.#create(key, value, {
+      ...object,
+      metadata: { ...metadata, ...named },
+      spec: { ...section(object, "spec"), ...foreign.spec },
+    });
+  }
+
+  foreignFields(key: K, revision: string): ForeignFields | undefined {
+    const kept = this.#kept.at(this.#codec.keyOf(key), revision);
+    return kept && foreignFieldsOf(kept);
+  }
+
+  async #create(key: K, value: T, object: Fields): Promise<Versioned<T>> {
     const path = this.#codec.keyOf(key);
-    const text = JSON.stringify(this.#codec.encode(value, undefined));
+    const text = JSON.stringify(object);
     const outcome = await this.#named(path, () => this.#access.store.create(path, text));
     return this.#written(
       path,
@@ -167,6 +192,10 @@ export class EtcdCollection<K, T> implements Collection<K, T> {
   #describe(path: string): string {
     return `${this.#codec.title}(${path})`;
   }
+}
+
+function unlessEmpty(fields: Fields): Fields | undefined {
+  return Object.keys(fields).length === 0 ? undefined : fields;
 }
 
 function asItIs(json: string): string {

@@ -10,6 +10,7 @@ import { type Fields, isObject, section } from "../../json/decode.ts";
 import { once } from "../../system/once.ts";
 import type { Collection, ListOptions, Versioned } from "../datastore.ts";
 import { DatastoreError, isDatastoreFailure } from "../errors.ts";
+import { type ForeignFields, foreignFieldsOf, type KeepsForeignFields } from "../foreign-fields.ts";
 import { failureOf, hasStatus, isAnswerLost } from "./as-datastore-error.ts";
 import { type Codec, damaged, type Spec } from "./codecs/codec.ts";
 import { type Kept, KeptFields } from "./codecs/kept-fields.ts";
@@ -25,7 +26,7 @@ const MOST_CREATES = 3;
 /** Told of an object that a list had to leave out, or of a part of one that is taken for something else, because it cannot be read. */
 export type OnDamaged = (error: DatastoreError) => void;
 
-export class ResourceCollection<K, T> implements Collection<K, T> {
+export class ResourceCollection<K, T> implements Collection<K, T>, KeepsForeignFields<K, T> {
   readonly #api: ResourceApi;
   readonly #codec: Codec<K, T>;
   readonly #onDamaged: OnDamaged;
@@ -53,9 +54,23 @@ export class ResourceCollection<K, T> implements Collection<K, T> {
     return this.listSelected("", options);
   }
 
-  async create(key: K, value: T): Promise<Versioned<T>> {
+  create(key: K, value: T): Promise<Versioned<T>> {
+    return this.#create(key, value);
+  }
+
+  createWith(key: K, value: T, foreign: ForeignFields): Promise<Versioned<T>> {
+    return this.#create(key, value, foreign);
+  }
+
+  foreignFields(key: K, revision: string): ForeignFields | undefined {
+    const name = this.#codec.nameOf(key);
+    const kept = name === undefined ? undefined : this.#kept.at(name, revision);
+    return kept && foreignFieldsOf(kept);
+  }
+
+  async #create(key: K, value: T, foreign?: ForeignFields): Promise<Versioned<T>> {
     const name = await this.#mustName(key);
-    const body = await this.#bodyOf(name, value);
+    const body = await this.#newBody(name, value, foreign);
     for (let attempt = 1; ; attempt++) {
       try {
         return this.#decodedLate(await this.#api.post(await this.#plural(), JSON.stringify(body)));
@@ -133,15 +148,25 @@ export class ResourceCollection<K, T> implements Collection<K, T> {
     );
   }
 
-  /** The whole object as it is to be; with `revision` for an update of what is there, without for a new one. */
-  async #bodyOf(name: string, value: T, revision?: string): Promise<Body> {
+  async #newBody(name: string, value: T, foreign?: ForeignFields): Promise<Body> {
+    const group = await this.#api.group();
+    const own = this.#codec.labels?.(value);
+    const labels = own || foreign ? { ...foreign?.labels, ...own } : undefined;
+    const annotations = foreign?.annotations;
+    return {
+      apiVersion: group,
+      kind: this.#codec.kind(group),
+      metadata: { name, ...(labels && { labels }), ...(annotations && { annotations }) },
+      spec: { ...this.#codec.initial, ...foreign?.spec, ...this.#codec.encode(value, group) },
+    };
+  }
+
+  /** The whole object as it is to be: an update of what is there. */
+  async #bodyOf(name: string, value: T, revision: string): Promise<Body> {
     const group = await this.#api.group();
     const spec = this.#codec.encode(value, group);
     const head = { apiVersion: group, kind: this.#codec.kind(group) };
     const labels = this.#codec.labels?.(value);
-    if (revision === undefined) {
-      return { ...head, metadata: { name, ...(labels && { labels }) }, spec: { ...this.#codec.initial, ...spec } };
-    }
     const kept = this.#kept.at(name, revision) ?? (await this.#readKept(name, revision));
     const allLabels = labels && { ...section(kept.metadata, "labels"), ...labels };
     return {
@@ -257,6 +282,8 @@ export class ResourceCollection<K, T> implements Collection<K, T> {
 }
 
 interface Body {
+  readonly apiVersion: string;
+  readonly kind: string;
   readonly metadata: { readonly name: string };
   readonly spec: Spec;
 }

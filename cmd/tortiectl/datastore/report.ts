@@ -1,0 +1,62 @@
+/** What a migration did, or would do, for people and as JSON. */
+import { stringifyJson } from "../../../lib/json/stringify.ts";
+import type { KindDifference } from "../../../migration/difference.ts";
+import type { Side } from "../../../migration/migrate.ts";
+import { columns, type Terminal } from "../terminal.ts";
+import type { MigrateOptions } from "./options.ts";
+
+interface Outcome {
+  readonly from: Side;
+  /** Absent: a local store that is still to be made. */
+  readonly to: Side | undefined;
+  readonly kinds: readonly KindDifference[];
+  readonly written: ReadonlyMap<string, number>;
+}
+
+/** Names in a sentence; the JSON has all. */
+const MOST_NAMED = 5;
+
+export function printReport(terminal: Terminal, options: MigrateOptions, { from, to, kinds, written }: Outcome): void {
+  const { dryRun, json } = options;
+  const [source, target] = [from.datastore.description, to?.datastore.description ?? "a new local datastore"];
+  if (json) {
+    const rows = kinds.map((one) => ({
+      kind: one.kind.name,
+      same: one.same,
+      written: written.get(one.kind.name) ?? 0,
+      missing: one.missing.length,
+      differing: one.differing.map(({ object }) => object.id),
+      extra: one.extra.map(({ id }) => id),
+      withoutPlace: one.homeless.map(({ id }) => id),
+      leftBehind: one.shortened,
+    }));
+    terminal.out(stringifyJson({ from: source, to: target, dryRun, kinds: rows }, 2));
+    return;
+  }
+  const { green, bold, yellow } = terminal.colors;
+  terminal.out(bold(`${source} → ${target}`));
+  for (const line of columns(kinds.map((one) => rowOf(one, written, dryRun)))) terminal.out(line);
+  for (const { kind, homeless, shortened } of kinds) {
+    if (homeless.length > 0)
+      terminal.out(`${yellow("note:")} no place in the target for ${kind.name} ${named(homeless.map(({ id }) => id))}`);
+    if (shortened.length > 0) terminal.out(`${yellow("note:")} left behind of ${kind.name}: ${named(shortened)}`);
+  }
+  if (!dryRun) terminal.out(`${green("ok")} both hold the same`);
+}
+
+function rowOf({ kind, missing, differing, extra, same }: KindDifference, written: ReadonlyMap<string, number>, dryRun: boolean) {
+  const numbers = dryRun
+    ? [
+        `${missing.length} to copy`,
+        `${same} there already`,
+        ...(differing.length > 0 ? [`${differing.length} differ`] : []),
+        ...(extra.length > 0 ? [`${extra.length} in the target alone`] : []),
+      ]
+    : [`${written.get(kind.name) ?? 0} written`, `${same} the same`];
+  return [kind.name, ...numbers];
+}
+
+function named(names: readonly string[]): string {
+  const first = names.slice(0, MOST_NAMED).join(", ");
+  return names.length > MOST_NAMED ? `${first} and ${names.length - MOST_NAMED} more` : first;
+}

@@ -1,0 +1,59 @@
+/** ClusterInformation's `datastoreReady`, by which plugins on every node refuse to add and to delete pods (C§2.1 step 8). */
+import type { Datastore, Versioned } from "../lib/datastore/datastore.ts";
+import { isDatastoreFailure } from "../lib/datastore/errors.ts";
+import { keepsForeignFields } from "../lib/datastore/foreign-fields.ts";
+import type { ClusterInformation } from "../lib/datastore/resources.ts";
+
+/** What was said before: `absent` where there was no such object. */
+export type Readiness = boolean | "unsaid" | "absent";
+
+/** Others write to the object as well. */
+const TRIES = 10;
+
+/** Says that no pods are to be added. @returns what was said before @throws DatastoreError */
+export async function pause(store: Datastore): Promise<Readiness> {
+  const before = await readReadiness(store);
+  if (before !== false) await say(store, false);
+  return before;
+}
+
+export async function readReadiness({ clusterInformation }: Datastore): Promise<Readiness> {
+  const found = await clusterInformation.get("default");
+  return found === undefined ? "absent" : (found.value.datastoreReady ?? "unsaid");
+}
+
+/** Says again what was said before. @throws DatastoreError */
+export async function say(store: Datastore, readiness: Readiness, like?: Datastore): Promise<void> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await sayOnce(store, readiness, like);
+    } catch (error) {
+      if (tries === TRIES || !isDatastoreFailure(error, "conflict", "already-exists", "not-found")) throw error;
+    }
+  }
+}
+
+async function sayOnce(store: Datastore, readiness: Readiness, like: Datastore | undefined): Promise<void> {
+  const { clusterInformation } = store;
+  const found = await clusterInformation.get("default");
+  if (readiness === "absent") {
+    if (found !== undefined) await clusterInformation.delete("default", found.revision);
+    return;
+  }
+  const value: ClusterInformation = { datastoreReady: readiness === "unsaid" ? undefined : readiness };
+  if (found?.value.datastoreReady === value.datastoreReady && found !== undefined) return;
+  if (found !== undefined) await clusterInformation.update("default", value, found.revision);
+  else await create(store, value, like);
+}
+
+/** A new object says of the cluster what the other store says: its GUID, type and version. */
+async function create({ clusterInformation: to }: Datastore, value: ClusterInformation, like: Datastore | undefined): Promise<void> {
+  const from = like?.clusterInformation;
+  const model: Versioned<ClusterInformation> | undefined = await from?.get("default");
+  const foreign =
+    from !== undefined && model !== undefined && keepsForeignFields<"default", ClusterInformation>(from)
+      ? from.foreignFields("default", model.revision)
+      : undefined;
+  if (foreign !== undefined && keepsForeignFields<"default", ClusterInformation>(to)) await to.createWith("default", value, foreign);
+  else await to.create("default", value);
+}
