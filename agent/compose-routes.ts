@@ -78,8 +78,14 @@ export function startNodeRoutes(input: AgentRoutesOptions): AgentRoutes {
       addressing === "ranges" ? routerEnds(nodeCidr.record) : tunnels.ends(routed, pools, underlay, failed),
     state: async (view) => {
       const addresses = view.pools.map(({ cidr }) => cidr);
-      // With links of form `endpoint` each ADD applies the node's state too: both must come to the same.
-      return addressing === "ranges" ? nodes.of(config, env).state({ env }, addresses) : stateOf(view, addresses, env);
+      const ofView = stateOf(view, addresses, env);
+      if (addressing === "blocks") return ofView;
+      // With links of form `endpoint` each ADD applies the node's state too: both must come to the same. A cluster of host scope alone
+      // may have no pools to read.
+      return nodes
+        .of(config, env)
+        .state({ env }, addresses)
+        .catch(() => ofView);
     },
     applyNode: (state) => dataplane.applyNode(state),
     onMtu: writeMtu,

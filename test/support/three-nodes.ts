@@ -25,7 +25,6 @@ export interface WorldPod {
   readonly sandbox: Sandbox;
   readonly ipv4: string;
   readonly ipv6: string;
-  /** CIDRs of nothing but themselves, as a call needs them again. */
   readonly container: string;
 }
 
@@ -36,10 +35,12 @@ export class Machine {
   readonly ipv4: string;
   readonly ipv6: string;
   readonly #world: ThreeNodes;
+  readonly #number: number;
   #agent: Agent | undefined;
 
   constructor(world: ThreeNodes, host: Node, name: string, { subnet, host: number }: (typeof PLACES)[number]) {
     this.#world = world;
+    this.#number = number;
     this.host = host;
     this.name = name;
     this.ipv4 = `172.20.${subnet}.${number}`;
@@ -51,15 +52,22 @@ export class Machine {
     return this.#agent;
   }
 
-  /** The Node object, as kubelet makes it. */
+  /** The Node object, as kubelet makes it, with the ranges that host scope goes by. */
   async register(): Promise<void> {
     const addresses = [
       { type: "Hostname", address: this.name },
       { type: "InternalIP", address: this.ipv4 },
       { type: "InternalIP", address: this.ipv6 },
     ];
+    const podCIDRs = [`10.80.${this.#number}.0/24`, `fd80:${this.#number}::/112`];
     const metadata = { name: this.name, labels: { "kubernetes.io/hostname": this.name } };
-    await this.#world.cluster.apply({ apiVersion: "v1", kind: "Node", metadata, spec: {}, status: { addresses } });
+    await this.#world.cluster.apply({
+      apiVersion: "v1",
+      kind: "Node",
+      metadata,
+      spec: { podCIDR: podCIDRs[0], podCIDRs },
+      status: { addresses },
+    });
   }
 
   async startAgent(options: AgentOptions = {}): Promise<void> {
@@ -172,6 +180,18 @@ export class ThreeNodes implements AsyncDisposable {
     return { isAnswered: exit === 0, output: stdout + stderr };
   }
 
+  /** A namespace on the wire of a subnet, with an address of each family and the way to the others. */
+  async attach(host: Node, name: string, { subnet, host: number }: { readonly subnet: number; readonly host: number }): Promise<void> {
+    const { router } = this;
+    await host.ip("link", "add", "eth0", "type", "veth", "peer", "name", name, "netns", router.name);
+    await router.ip("link", "set", name, "master", `subnet${subnet}`, "up");
+    await host.ip("address", "add", `172.20.${subnet}.${number}/24`, "dev", "eth0");
+    await host.ip("address", "add", `fd20:${subnet}::${number}/64`, "dev", "eth0", "nodad");
+    await host.ip("link", "set", "eth0", "up");
+    await host.ip("route", "add", "default", "via", `172.20.${subnet}.${ROUTER}`);
+    await host.ip("route", "add", "default", "via", `fd20:${subnet}::${ROUTER}`);
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     for (const machine of this.machines) await machine.stopAgent();
     for (const { host } of this.machines) await host[Symbol.asyncDispose]();
@@ -213,15 +233,9 @@ export class ThreeNodes implements AsyncDisposable {
       await router.ip("address", "add", `172.20.${subnet}.${ROUTER}/24`, "dev", `subnet${subnet}`);
       await router.ip("address", "add", `fd20:${subnet}::${ROUTER}/64`, "dev", `subnet${subnet}`, "nodad");
     }
-    for (const [index, { subnet }] of PLACES.entries()) {
-      const { host, name, ipv4, ipv6 } = this.machines[index] ?? never();
-      await host.ip("link", "add", "eth0", "type", "veth", "peer", "name", name, "netns", router.name);
-      await router.ip("link", "set", name, "master", `subnet${subnet}`, "up");
-      await host.ip("address", "add", `${ipv4}/24`, "dev", "eth0");
-      await host.ip("address", "add", `${ipv6}/64`, "dev", "eth0", "nodad");
-      await host.ip("link", "set", "eth0", "up");
-      await host.ip("route", "add", "default", "via", `172.20.${subnet}.${ROUTER}`);
-      await host.ip("route", "add", "default", "via", `fd20:${subnet}::${ROUTER}`);
+    for (const [index, place] of PLACES.entries()) {
+      const { host, name } = this.machines[index] ?? never();
+      await this.attach(host, name, place);
     }
   }
 }

@@ -4,6 +4,7 @@
  */
 import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
+import { Node } from "../../support/node.ts";
 import { type Machine, ThreeNodes, type WorldPod } from "../../support/three-nodes.ts";
 
 const LIMIT_MS = 60_000;
@@ -19,9 +20,8 @@ beforeAll(async () => {
   world = await ThreeNodes.create(cluster);
   await world.pool("pool4", "10.70.0.0/24", { vxlanMode: "CrossSubnet" });
   await world.pool("pool6", "fd70::/112", { vxlanMode: "CrossSubnet" });
-  const [first, second, third] = world.machines;
-  if (first === undefined || second === undefined || third === undefined) throw new Error("there are three machines");
-  machines = [first, second, third];
+  machines = machinesOf(world);
+  const [first, second, third] = machines;
   // A route of somebody else, which must outlive all of this.
   await first.host.ip("route", "add", "10.200.0.0/16", "via", "172.20.1.254", "proto", "static");
   await Promise.all(machines.map((machine) => machine.startAgent()));
@@ -39,6 +39,11 @@ afterAll(async () => {
   await cluster?.[Symbol.asyncDispose]();
 }, 120_000);
 
+function machinesOf({ machines: [first, second, third] }: ThreeNodes): [Machine, Machine, Machine] {
+  if (first === undefined || second === undefined || third === undefined) throw new Error("there are three machines");
+  return [first, second, third];
+}
+
 /** The ways from a pod's node to the pods of the others. */
 function ownWays({ machine }: WorldPod): Promise<readonly string[]> {
   const others = pods.filter((pod) => pod.machine !== machine);
@@ -55,6 +60,42 @@ async function expectAllReached(): Promise<void> {
     pairs.map(async ({ from, to, ip }) => `${from.name} → ${ip}: ${(await world.connect(from, ip)) === to.name ? "ok" : "no answer"}`),
   );
   expect(answers).toEqual(pairs.map(({ from, ip }) => `${from.name} → ${ip}: ok`));
+}
+
+/** What Felix would make on a node for one peer, by iproute2: its MAC follows from its name, the peer's from that one's name. */
+async function setUpAsFelixDoes(host: Node, end: string, pod: string, peer: Machine): Promise<void> {
+  const mac = (name: string) => {
+    const digest = new Bun.CryptoHasher("sha1").update(name).digest("hex");
+    return `66${[0, 2, 4, 6, 8].map((at) => `:${digest.slice(at, at + 2)}`).join("")}`;
+  };
+  const tunnel = (await peer.annotations())["projectcalico.org/IPv4VXLANTunnelAddr"] ?? "";
+  const settings = ["id", "4096", "dev", "eth0", "local", "172.20.2.4", "dstport", "4789", "nolearning"];
+  await host.ip("link", "add", "vxlan.calico", "address", mac("calico4"), "type", "vxlan", ...settings);
+  await host.ip("address", "add", `${end}/32`, "dev", "vxlan.calico");
+  await host.ip("link", "set", "vxlan.calico", "up");
+  await host.ip("neigh", "add", tunnel, "lladdr", mac(peer.name), "dev", "vxlan.calico", "nud", "permanent");
+  await host.run(["/usr/sbin/bridge", "fdb", "add", mac(peer.name), "dev", "vxlan.calico", "dst", peer.ipv4, "self", "permanent"]);
+  const block = (await peer.routes(4)).find((route) => route.startsWith("blackhole "))?.slice("blackhole ".length) ?? "";
+  await host.ip("route", "add", block, "via", tunnel, "dev", "vxlan.calico", "onlink", "proto", "80");
+  // In the place of a pod.
+  await host.ip("address", "add", `${pod}/32`, "dev", "lo");
+}
+
+/** An empty block of a node. */
+function blockOf(cidr: string, node: string) {
+  return {
+    apiVersion: "crd.projectcalico.org/v1",
+    kind: "IPAMBlock",
+    metadata: { name: cidr.replace(/[./]/g, "-") },
+    spec: {
+      cidr,
+      affinity: `host:${node}`,
+      allocations: Array.from({ length: 64 }, () => null),
+      unallocated: Array.from({ length: 64 }, (_, ordinal) => ordinal),
+      attributes: [],
+      strictAffinity: false,
+    },
+  };
 }
 
 describe("Three nodes", () => {
@@ -188,6 +229,27 @@ describe("Three nodes", () => {
     await wait("the routes", async () => Bun.deepEquals(await first.routes(4), before));
   }, 240_000);
 
+  it("talk to a node that is set up as Felix does it, here by iproute2, with a MAC that nobody has told it", async () => {
+    await using calico = await Node.create();
+    await world.attach(calico, "calico4", { subnet: 2, host: 4 });
+    const taken = (await cluster.list("crd.projectcalico.org/v1", "ipamblocks")).map(({ spec }) => spec?.cidr);
+    const first = [0, 64, 128, 192].find((start) => !taken.includes(`10.70.0.${start}/26`)) ?? 0;
+    const [end, pod] = [`10.70.0.${first}`, `10.70.0.${first + 9}`];
+    await setUpAsFelixDoes(calico, end, pod, machines[0]);
+    const block = blockOf(`${end}/26`, "calico4");
+    await cluster.apply(block);
+    const annotations = { "projectcalico.org/IPv4Address": "172.20.2.4/24", "projectcalico.org/IPv4VXLANTunnelAddr": end };
+    await cluster.apply({ apiVersion: "v1", kind: "Node", metadata: { name: "calico4", annotations }, spec: {} });
+
+    await wait("the way there", async () => (await machines[0].wayTo(pod)) === `via ${end} dev vxlan.calico`);
+    expect(await world.ping(pods[0], pod)).toMatchObject({ isAnswered: true });
+    await wait("the way within the subnet", async () => (await machines[2].wayTo(pod)) === "via 172.20.2.4 dev eth0");
+
+    await cluster.remove("v1", "nodes", "calico4");
+    await cluster.remove(block.apiVersion, "ipamblocks", block.metadata.name);
+    await wait("the end of the way", async () => !(await machines[0].routes(4)).some((route) => route.includes(`via ${end} `)));
+  }, 240_000);
+
   it("lose the routes to a node whose object is deleted, and have them again when it comes back", async () => {
     const [first, , third] = machines;
     const before = await first.routes(4);
@@ -200,5 +262,26 @@ describe("Three nodes", () => {
     await wait("the routes to come back", async () => Bun.deepEquals(await first.routes(4), before));
     await wait("the traffic", async () => (await world.ping(pods[0], pods[2].ipv6)).isAnswered);
     await expectAllReached();
+  }, 240_000);
+});
+
+describe("Three nodes with ranges of their own", () => {
+  it("have pods that reach each other: in host scope every node knows the ranges of all", async () => {
+    await world[Symbol.asyncDispose]();
+    world = await ThreeNodes.create(cluster);
+    machines = machinesOf(world);
+    await Promise.all(machines.map((machine) => machine.startAgent({ args: ["--ipam", "host-scope"] })));
+    const conf = { ipam: { type: "tortie-host-scope" } };
+    await wait("the routes", async () => (await Promise.all(machines.map((one) => one.health()))).every(({ state }) => state === "ok"));
+    const [first, second, third] = machines;
+    pods = [await world.addPod(first, "pod1", conf), await world.addPod(second, "pod2", conf), await world.addPod(third, "pod3", conf)];
+
+    await wait("the way to the third", async () => / dev vxlan\.calico$/.test(await first.wayTo(pods[2].ipv4)));
+    await wait("the way back", async () => / dev vxlan-v6\.calico$/.test(await third.wayTo(pods[0].ipv6)));
+
+    expect(pods.map(({ ipv4 }) => ipv4.slice(0, 8))).toEqual(["10.80.1.", "10.80.2.", "10.80.3."]);
+    expect(await first.wayTo(pods[1].ipv4)).toBe("via 172.20.1.2 dev eth0");
+    await expectAllReached();
+    for (const pod of pods) expect(await world.ping(pod, "172.20.2.254")).toMatchObject({ isAnswered: true });
   }, 240_000);
 });
