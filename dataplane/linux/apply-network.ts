@@ -7,7 +7,7 @@
 import { messageOf } from "../../lib/errors/errors.ts";
 import { NETLINK_ROUTE, NetlinkSocket } from "../netlink/socket.ts";
 import type { NetworkReport, NodeNetwork } from "../node-network.ts";
-import { addMissingRoutes, removeOtherRoutes } from "./apply-node-routes.ts";
+import { applyNodeRoutes } from "./apply-node-routes.ts";
 import { applyTunnel, removeOtherTunnels } from "./apply-tunnel.ts";
 
 export async function applyNetwork(network: NodeNetwork): Promise<NetworkReport> {
@@ -21,8 +21,7 @@ export async function applyNetwork(network: NodeNetwork): Promise<NetworkReport>
       report.failed.push(`tunnel ${tunnel.name}: ${messageOf(error)}`);
     }
   }
-  removeOtherRoutes(socket, network.routes, devices, report);
-  addMissingRoutes(socket, network.routes, devices, report);
+  applyNodeRoutes(socket, network.routes, devices, report);
   await removeOtherTunnels(socket, new Set(network.tunnels.map(({ name }) => name)), report);
   return report;
 }

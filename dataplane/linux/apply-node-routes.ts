@@ -8,22 +8,15 @@ import type { Report } from "./apply-network.ts";
 /** Indexes of the tunnel devices that are there, by name. */
 type Devices = ReadonlyMap<string, number>;
 
-/** A route that goes another way is removed here, and made again by `addMissingRoutes`. */
-export function removeOtherRoutes(socket: NetlinkSocket, routes: readonly NodeRoute[], devices: Devices, report: Report): void {
-  const wanted = new Map(wantedRoutes(routes, devices).map((route) => [formatPrefix(route.destination), route]));
+/** What is not wanted goes first; a route that goes another way than it should is removed and made again. */
+export function applyNodeRoutes(socket: NetlinkSocket, routes: readonly NodeRoute[], devices: Devices, report: Report): void {
+  const missing = new Map(wantedRoutes(routes, devices).map((route) => [keyOf(route), route]));
   for (const found of presentRoutes(socket)) {
-    const here = wanted.get(formatPrefix(found.destination));
-    if (here !== undefined && isSame(found, here)) continue;
-    report.try(`route ${describe(found)} removed`, () => deleteNodeRoute(socket, found));
+    const wanted = missing.get(keyOf(found));
+    if (wanted !== undefined && isSame(found, wanted)) missing.delete(keyOf(found));
+    else report.try(`route ${describe(found)} removed`, () => deleteNodeRoute(socket, found));
   }
-}
-
-export function addMissingRoutes(socket: NetlinkSocket, routes: readonly NodeRoute[], devices: Devices, report: Report): void {
-  const present = new Set(presentRoutes(socket).map(({ destination }) => formatPrefix(destination)));
-  for (const route of wantedRoutes(routes, devices)) {
-    if (present.has(formatPrefix(route.destination))) continue;
-    report.try(`route ${describe(route)} added`, () => addNodeRoute(socket, route));
-  }
+  for (const route of missing.values()) report.try(`route ${describe(route)} added`, () => addNodeRoute(socket, route));
 }
 
 function presentRoutes(socket: NetlinkSocket): readonly NodeKernelRoute[] {
@@ -45,12 +38,17 @@ function wantedRoutes(routes: readonly NodeRoute[], devices: Devices): readonly 
 
 /** The kernel has chosen the link of a route that names none but a gateway. */
 function isSame(found: NodeKernelRoute, wanted: NodeKernelRoute): boolean {
-  if (textOf(found.gateway) !== textOf(wanted.gateway) || found.isOnLink !== wanted.isOnLink) return false;
+  if (!isEqual(found.gateway, wanted.gateway) || found.isOnLink !== wanted.isOnLink) return false;
   return wanted.index === found.index || (wanted.index === undefined && wanted.gateway !== undefined);
 }
 
-function textOf(address: Address | undefined): string {
-  return address === undefined ? "" : formatAddress(address);
+function isEqual(one: Address | undefined, other: Address | undefined): boolean {
+  return one?.family === other?.family && one?.value === other?.value;
+}
+
+/** Cheaper than the text of a prefix: a large cluster has thousands. */
+function keyOf({ destination: { address, length } }: NodeKernelRoute): string {
+  return `${address.family} ${address.value} ${length}`;
 }
 
 function describe({ destination, gateway, index, isOnLink }: NodeKernelRoute): string {
