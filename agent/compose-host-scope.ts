@@ -35,6 +35,8 @@ export interface HostScopeOfAgent {
   readonly nodeCidr: NodeCidr;
   /** Whether there is a range to give addresses of (A§8.3). */
   readonly check: Check;
+  /** Ends when the ranges of a node that lives by them are known; at once for others. */
+  readonly rangesKnown: () => Promise<void>;
   /** For the nodes that the flows of the main plugin get. */
   readonly parts: Required<Pick<NodeParts, "hostScope" | "knownRanges" | "nodeRecord">>;
   /** For the API; `undefined` where the node's addresses come from blocks. */
@@ -91,6 +93,9 @@ export function hostScopeOfAgent(input: HostScopeInput): HostScopeOfAgent {
   return {
     nodeCidr,
     check: { name: "ranges", decides: "ready", look: () => judge(nodeCidr, isStarted, options["node-wait"] * SECOND_MS) },
+    rangesKnown: async () => {
+      if (isHostScopeNode) await nodeCidr.untilKnown();
+    },
     ipam: isHostScopeNode ? ipam : undefined,
     ownerOf(text) {
       const grant = readGrant(files, text);

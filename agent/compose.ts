@@ -50,6 +50,7 @@ import { endpointHandlers } from "./server/routes/endpoints.ts";
 import { ipamHandlers } from "./server/routes/ipam.ts";
 import { nodeHandlers } from "./server/routes/node.ts";
 import { serveApi } from "./server/server.ts";
+import { untilReady } from "./until-ready.ts";
 
 export interface AgentInput {
   readonly options: AgentOptions;
@@ -129,6 +130,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
     locks,
     takeOver: (attachment, signal) => direct.takeOver(attachment, signal),
     queuedDelete: (attachment) => direct.queuedDelete(attachment),
+    assertReady: () => checkStatus(health.health),
   });
   const direct = new WithoutAgent({ run, locks, manager, attachments, log });
   // Before what an earlier agent left undone is removed: a plugin may have done it anew meanwhile.
@@ -219,7 +221,11 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
       log,
     });
   }
-  phase.set("ready");
+  const ending = new AbortController();
+  untilReady({ cluster, rangesKnown: hostScope.rangesKnown, health: health.health }, ending.signal).then(
+    () => phase.set("ready"),
+    (error: unknown) => log.debug("the agent ended before it was ready", { error }),
+  );
 
   function reload(): void {
     try {
@@ -232,6 +238,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
   }
 
   const signal = await signals.ended;
+  ending.abort(new Error("the agent ends"));
   log.info(`${signal}: the agent ends`);
   await server.stop(GRACE_MS);
   await Promise.race([direct.stop(), Bun.sleep(GRACE_MS / 3)]);

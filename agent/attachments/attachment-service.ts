@@ -37,6 +37,8 @@ export interface AttachmentParts {
   readonly takeOver?: (attachment: Attachment, signal: AbortSignal) => Promise<void>;
   /** A DEL of this attachment that waits in the queue is carried out first (A§11.4 step 2). */
   readonly queuedDelete?: (attachment: Attachment) => Promise<void>;
+  /** The agent's own judgement of its health, which STATUS gives too (A§8.3). @throws TortieError `status-unavailable` */
+  readonly assertReady?: () => void;
 }
 
 const NEVER = new AbortController().signal;
@@ -128,6 +130,7 @@ export class AttachmentService {
       case "gc":
         return this.#collect(served, caller);
       case "status":
+        this.#parts.assertReady?.();
         return { printed: await serve({ ...call, signal: caller }, node) };
     }
   }

@@ -57,4 +57,28 @@ describe("An agent in blocks mode", () => {
     await until("the release", async () => Object.keys(await world.held()).length === 0);
     await world.expectNothingLeft("pod");
   }, 240_000);
+
+  it("is not ready before it has read its pods, says what it waits for, and refuses STATUS until then", async () => {
+    await using proxy = await cluster.proxy();
+    await using world = await PodNode.create(cluster, { via: proxy });
+    await world.pool("pool4", "10.67.0.0/24");
+    await world.pod("pod");
+    const kubeconfig = await cluster.kubeconfigFor("agent", proxy.server);
+    await proxy.refuse();
+    const args = ["--datastore-type", "kubernetes", "--kubeconfig", kubeconfig];
+    await using agent = await Agent.start(world.node, { args, until: "local" });
+    const conf = { ...agent.netconf, cniVersion: "1.1.0" };
+
+    const refusal = await world.call("STATUS", { conf, container: "" });
+    expect(refusal.json).toMatchObject({ code: 50, msg: expect.stringContaining("the agent is in phase local") });
+    const { json } = await agent.request("GET", "/healthz");
+    expect(json).toMatchObject({ phase: "local", ready: false, waits: [{ what: "the pods of this node, from the API server" }] });
+
+    await proxy.accept();
+    await agent.waitUntil("ready");
+    expect((await agent.request("GET", "/healthz")).json).toMatchObject({ phase: "ready", waits: [] });
+    await world.add({ conf });
+    expect(await world.call("STATUS", { conf, container: "" })).toMatchObject({ exit: 0 });
+    await world.del({ conf });
+  }, 240_000);
 });

@@ -1,0 +1,34 @@
+/** What phase `ready` waits for, behind the socket (A§0.3, steps 6 and 7). Nothing here ends the process. */
+import type { Health } from "../lib/resident/health.ts";
+import type { AgentCluster } from "./compose-cluster.ts";
+
+export interface ReadyParts {
+  readonly cluster: Pick<AgentCluster, "pods"> | undefined;
+  /** Ends when this node's ranges are known; at once where addresses come from blocks. */
+  readonly rangesKnown: () => Promise<void>;
+  readonly health: Pick<Health, "waitFor">;
+}
+
+/** Each wait is told by `/healthz` as long as it lasts. @throws the signal's reason */
+export async function untilReady({ cluster, rangesKnown, health }: ReadyParts, signal: AbortSignal): Promise<void> {
+  await Promise.all([
+    waited(health, "the pods of this node, from the API server", cluster?.pods.untilSynced(signal)),
+    waited(health, "the address ranges of this node", orAborted(rangesKnown(), signal)),
+  ]);
+}
+
+async function waited(health: ReadyParts["health"], what: string, work: Promise<void> | undefined): Promise<void> {
+  const over = health.waitFor(what);
+  try {
+    await work;
+  } finally {
+    over();
+  }
+}
+
+function orAborted(work: Promise<void>, signal: AbortSignal): Promise<void> {
+  const { promise, reject } = Promise.withResolvers<void>();
+  const abort = () => reject(signal.reason);
+  signal.addEventListener("abort", abort, { once: true });
+  return Promise.race([work, promise]).finally(() => signal.removeEventListener("abort", abort));
+}
