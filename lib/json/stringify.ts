@@ -47,8 +47,12 @@ function isArray(value: Writable): value is readonly Writable[] {
   return Array.isArray(value);
 }
 
+/** Printable ASCII that no rule escapes: nearly every key, name and address. */
+const PLAIN = /^[ !#-%'-;=?-[\]-~]*$/;
+
 /** encoding/json, appendString with escapeHTML; what is not Unicode becomes U+FFFD. */
 function quote(text: string): string {
+  if (PLAIN.test(text)) return `"${text}"`;
   return JSON.stringify(text.toWellFormed()).replace(/[<>&\u2028\u2029]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 

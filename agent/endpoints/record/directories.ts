@@ -4,7 +4,7 @@
  * `bad/` what could not be read.
  */
 import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { systemErrorCode } from "../../../lib/system/errno.ts";
 
 export const RECORD_FILE = "endpoint.json";
@@ -26,6 +26,8 @@ const NAME = /^([1-9]\d{0,4})(_next_fail|_next|_stale|)$/;
 
 export class EndpointDirectories {
   readonly stateDir: string;
+  /** Names in `gone/` and `bad/`, oldest first, as far as they have been looked at: nobody else writes there. */
+  readonly #aside = new Map<"gone" | "bad", string[]>();
 
   constructor(stateDir: string) {
     this.stateDir = stateDir;
@@ -97,8 +99,10 @@ export class EndpointDirectories {
     makeOwnDirectory(parent, true);
     const target = freeName(join(parent, `${id}-${now}`));
     renameSync(this.path(id), target);
-    const names = namesIn(parent).sort((one, other) => timeOf(one) - timeOf(other));
-    for (const name of names.slice(0, Math.max(0, names.length - kept))) rmSync(join(parent, name), { recursive: true, force: true });
+    const names = this.#aside.get(folder) ?? namesIn(parent).sort((one, other) => timeOf(one) - timeOf(other));
+    if (!names.includes(basename(target))) names.push(basename(target));
+    this.#aside.set(folder, names);
+    for (const name of names.splice(0, Math.max(0, names.length - kept))) rmSync(join(parent, name), { recursive: true, force: true });
     return target;
   }
 }

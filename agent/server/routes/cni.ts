@@ -3,6 +3,7 @@ import { TortieError } from "../../../lib/errors/errors.ts";
 import { type CniVerb, DEADLINE_HEADER } from "../../forward/protocol.ts";
 import type { AttachmentService } from "../attachment-service.ts";
 import type { HandlerAnswer, HandlerRequest, Handlers } from "../handler.ts";
+import { Starts } from "../starts.ts";
 
 type CniOperations = "cniAdd" | "cniDel" | "cniCheck" | "cniGc" | "cniStatusOf";
 
@@ -11,6 +12,7 @@ const MARGIN_MS = 1_000;
 const LONGEST_MS = 110_000;
 
 export function cniHandlers(service: AttachmentService): Pick<Handlers, CniOperations> {
+  const starts = new Starts();
   const verb =
     (name: CniVerb) =>
     async (request: HandlerRequest<CniOperations>): Promise<HandlerAnswer> => {
@@ -18,6 +20,7 @@ export function cniHandlers(service: AttachmentService): Pick<Handlers, CniOpera
       using deadline = deadlineOf(headers[DEADLINE_HEADER]);
       const traceparent = typeof headers.traceparent === "string" ? headers.traceparent : undefined;
       const signal = AbortSignal.any([request.signal, deadline.signal]);
+      await starts.next();
       // Awaited here: the deadline's timer is cleared when this function returns.
       return await service.serve(name, request.body, { peer, signal, ...(traceparent === undefined ? {} : { traceparent }) });
     };
