@@ -33,9 +33,14 @@ switch (role) {
     process.exit(await tortieNode(argv, process.env));
     break;
   }
+  case "tortie-controller": {
+    const { tortieController } = await import("./tortie-controller.ts");
+    process.exit(await tortieController(argv, process.env));
+    break;
+  }
   default:
     process.stderr.write(
-      `${role}: this executable answers to the names tortie, tortie-ipam, tortie-node, tortiectl, calico and calico-ipam\n`,
+      `${role}: this executable answers to the names tortie, tortie-ipam, tortie-node, tortie-controller, tortiectl, calico and calico-ipam\n`,
     );
     process.exit(2);
 }

@@ -1,5 +1,6 @@
 /** Copies of the store's objects that watches keep, as far as an ADD reads them (A§11.7). */
 import type { BlockOwner, Versioned } from "../../lib/datastore/datastore.ts";
+import type { Watched } from "../../lib/datastore/kubernetes/selections.ts";
 import type {
   BlockAffinity,
   ClusterInformation,
@@ -9,14 +10,6 @@ import type {
   LabelledObject,
 } from "../../lib/datastore/resources.ts";
 import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
-
-/** One object as a watch has it. */
-export interface Watched<T> {
-  readonly name: string;
-  readonly stored: Versioned<T>;
-  /** Its deletion has been begun by another client (I§2.10): it counts as absent. */
-  readonly isMarked: boolean;
-}
 
 export type Copy<T> = Pick<ResourceCache<Watched<T>>, "isUsable" | "get" | "list">;
 

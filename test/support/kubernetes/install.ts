@@ -55,7 +55,7 @@ export async function install(cluster: TestCluster): Promise<void> {
   await answersForEveryKind(cluster);
   // The authorizer learns of a role a moment after it was stored.
   const probe = pathOf(cluster.groups[0] ?? LEGACY, "clusterinformations", "default");
-  for (const identity of ["cni", "agent"] as const) {
+  for (const identity of ["cni", "agent", "controller"] as const) {
     const token = await cluster.tokenFor(identity);
     await until(`the role of ${ACCOUNTS[identity]}`, async () => (await cluster.apiAs(token, "GET", probe)).status === 404);
   }

@@ -1,0 +1,81 @@
+/**
+ * Releases what no pod uses any more: the pods are asked for once more, their records are blanked first (design, invariant 3), and the
+ * allocator releases each allocation by handle and sequence number, so that one made since is left alone.
+ */
+import { formatAddress } from "../../lib/addresses/address.ts";
+import { podEndpointKey } from "../../lib/workload/endpoint.ts";
+import { type JudgedAllocation, mayStillUse } from "../judge/allocations.ts";
+import type { DutyContext } from "./duty.ts";
+
+type ReleaseContext = Pick<DutyContext, "live" | "datastore" | "allocator" | "log" | "onReleased">;
+
+/** As many as kube-controllers releases at once (I§5.4). */
+const BATCH = 10_000;
+
+/**
+ * @param allocations all of each handle that is named among them
+ * @returns how many were kept, because a pod or a virtual machine turned out to use them
+ */
+export async function releaseUnused(
+  context: ReleaseContext,
+  reason: "node" | "leak",
+  allocations: readonly JudgedAllocation[],
+  signal: AbortSignal,
+): Promise<number> {
+  const byHandle = Map.groupBy(allocations, ({ handle }) => handle);
+  const free: JudgedAllocation[] = [];
+  for (const group of byHandle.values()) {
+    signal.throwIfAborted();
+    // One address in use keeps all of its handle (I§5.4).
+    if (await isUnused(context, group)) free.push(...group);
+  }
+  for (let from = 0; from < free.length; from += BATCH) await release(context, reason, free.slice(from, from + BATCH), signal);
+  return allocations.length - free.length;
+}
+
+async function isUnused(context: ReleaseContext, group: readonly JudgedAllocation[]): Promise<boolean> {
+  const asked = new Set<string>();
+  for (const allocation of group) {
+    const { namespace, pod: name, node } = allocation;
+    if (!(await isMachineGone(context, allocation))) return false;
+    if (namespace === "" || name === "") continue;
+    const pod = await context.live.pod(namespace, name);
+    if (mayStillUse(pod, allocation)) return false;
+    // A pod that has ended may still be recorded with the address.
+    const isRecorded = pod?.isAnnotated === true && pod.containerId !== "" && allocation.handle.endsWith(pod.containerId);
+    if (!isRecorded || asked.has(pod.uid)) continue;
+    asked.add(pod.uid);
+    await context.datastore.records.clear(podEndpointKey(node, { namespace, name }), pod.containerId);
+  }
+  return true;
+}
+
+/** A virtual machine whose name is not known counts as there, and so does every one where KubeVirt cannot be asked. */
+async function isMachineGone({ datastore, live }: ReleaseContext, { machine, namespace }: JudgedAllocation): Promise<boolean> {
+  if (machine === undefined) return true;
+  if (machine === "" || namespace === "" || !(await live.hasKubeVirt())) return false;
+  const { instances, machines } = datastore.virtualMachines;
+  const key = { namespace, name: machine };
+  return (await instances.get(key)) === undefined && (await machines.get(key)) === undefined;
+}
+
+async function release(
+  { allocator, log, onReleased }: ReleaseContext,
+  reason: "node" | "leak",
+  allocations: readonly JudgedAllocation[],
+  signal: AbortSignal,
+): Promise<void> {
+  const options = allocations.map(({ address, block, handle, sequenceNumber }) => ({ address, block, handle, sequenceNumber }));
+  const { done, unallocated, error } = await allocator.releaseIps(options, { signal });
+  const released = done.length - unallocated.length;
+  if (released > 0) {
+    onReleased(reason, released);
+    for (const { address, handle, node, namespace, pod } of allocations) {
+      const whose = pod === "" ? "" : `, of pod ${namespace}/${pod}`;
+      log.info(`released ${formatAddress(address)} of handle ${handle} on node ${node}${whose}: ${WHY[reason]}`);
+    }
+  }
+  if (error !== undefined) throw error;
+}
+
+const WHY = { node: "the node is gone", leak: "no pod uses it" } as const;

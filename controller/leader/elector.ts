@@ -1,0 +1,166 @@
+/**
+ * Leads while the lease is ours. Every write of the lease is a compare-and-swap on its resourceVersion. The leader stops writing when it
+ * has not renewed for two thirds of the duration, counted from before the renewal was sent: others may take the lease only after the
+ * whole duration, counted from after they saw that renewal. Between the two lies the time that a write under way may still need.
+ */
+import { messageOf } from "../../lib/errors/errors.ts";
+import { parseObject } from "../../lib/json/decode.ts";
+import { type ApiClient, ApiError } from "../../lib/kubernetes/api-client.ts";
+import type { Clock } from "../../lib/system/clock.ts";
+import { decodeLease, isSameTenure, type Lease, leaseObject, nextStep } from "./lease.ts";
+
+export interface ElectorOptions {
+  /** For the lease alone, so that no long list stands before a renewal. */
+  readonly client: ApiClient;
+  readonly clock: Clock;
+  readonly namespace: string;
+  readonly name: string;
+  readonly identity: string;
+  readonly durationMs: number;
+  readonly log: (message: string) => void;
+}
+
+export class Elector {
+  readonly #options: ElectorOptions;
+  /** The lease as last seen, and since when it has been so. */
+  #seen: { readonly lease: Lease; readonly since: number } | undefined;
+  /** On the clock; 0 while another leads. */
+  #leadsUntil = 0;
+  #problem: string | undefined;
+
+  constructor(options: ElectorOptions) {
+    this.#options = options;
+  }
+
+  /** Whether a write may begin now. */
+  get mayWrite(): boolean {
+    return this.#options.clock.now() < this.#leadsUntil;
+  }
+
+  /** How long a write may take that begins at the last moment. */
+  get writeLimitMs(): number {
+    return this.#options.durationMs / 4;
+  }
+
+  /** For people. */
+  get description(): string {
+    if (this.mayWrite) return "this controller leads";
+    const holder = this.#seen?.lease.holder ?? "";
+    return this.#problem ?? (holder === "" ? "nobody leads yet" : `${holder} leads`);
+  }
+
+  /** The last failure to read or write the lease; `undefined` once that has succeeded. */
+  get problem(): string | undefined {
+    return this.#problem;
+  }
+
+  /**
+   * Tries for the lease until the signal ends it; each time that it is had, `lead` runs until its own signal is aborted, and the next try
+   * waits for its end. A lease that is held when the signal comes is given back.
+   */
+  async run(lead: (signal: AbortSignal) => Promise<void>, signal: AbortSignal): Promise<void> {
+    const { clock, log } = this.#options;
+    while (!signal.aborted) {
+      await this.#try();
+      if (!this.mayWrite) {
+        // Jitter, so that several do not ask at the same moment for ever.
+        await clock.sleep(this.#retryMs * (1 + clock.random()), signal);
+        continue;
+      }
+      log("this controller leads");
+      await this.#lead(lead, signal);
+      log("this controller leads no more");
+    }
+    await this.#giveBack();
+  }
+
+  get #retryMs(): number {
+    return this.#options.durationMs / 8;
+  }
+
+  async #lead(lead: (signal: AbortSignal) => Promise<void>, signal: AbortSignal): Promise<void> {
+    const { clock, log } = this.#options;
+    const term = new AbortController();
+    const ended = AbortSignal.any([term.signal, signal]);
+    const leading = lead(ended)
+      .catch((error: unknown) => log(`leading failed: ${messageOf(error)}`))
+      .finally(() => term.abort(new Error("the work of the leader has ended")));
+    while (!ended.aborted) {
+      await clock.sleep(this.#retryMs, ended);
+      if (ended.aborted) break;
+      // A renewal that hangs must not keep the term open.
+      const renewal = this.#try();
+      const over = new AbortController();
+      await Promise.race([renewal, clock.sleep(Math.max(this.#leadsUntil - clock.now(), 0), over.signal)]);
+      over.abort();
+      if (!this.mayWrite) term.abort(new Error(`the lease was not renewed: ${this.#problem ?? "no answer in time"}`));
+    }
+    await leading;
+  }
+
+  /** Reads the lease, and creates, renews or takes it where that is due. Never rejects. */
+  async #try(): Promise<void> {
+    const { clock, identity } = this.#options;
+    try {
+      const lease = await this.#read();
+      this.#note(lease);
+      const step = nextStep(lease, identity, this.#seen === undefined ? 0 : clock.now() - this.#seen.since);
+      this.#problem = undefined;
+      if (step === "wait") {
+        this.#leadsUntil = 0;
+        return;
+      }
+      const sent = clock.now();
+      this.#note(await this.#write(step === "create" ? undefined : lease, identity));
+      this.#leadsUntil = sent + (this.#options.durationMs * 2) / 3;
+    } catch (error) {
+      // Another was faster: the next try sees who.
+      if (error instanceof ApiError && error.status === 409) return;
+      const problem = messageOf(error);
+      if (problem !== this.#problem) this.#options.log(`the lease: ${problem}`);
+      this.#problem = problem;
+    }
+  }
+
+  #note(lease: Lease | undefined): void {
+    if (lease === undefined) this.#seen = undefined;
+    else if (this.#seen === undefined || !isSameTenure(this.#seen.lease, lease)) this.#seen = { lease, since: this.#options.clock.now() };
+    else this.#seen = { lease, since: this.#seen.since };
+  }
+
+  async #read(): Promise<Lease | undefined> {
+    const { client } = this.#options;
+    try {
+      return decodeLease(parseObject(await client.request({ method: "GET", path: this.#path, timeoutMs: this.writeLimitMs })));
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 404) return undefined;
+      throw error;
+    }
+  }
+
+  async #write(before: Lease | undefined, holder: string, durationSeconds = this.#options.durationMs / 1000): Promise<Lease> {
+    const { client, clock, namespace, name } = this.#options;
+    const body = JSON.stringify(leaseObject({ namespace, name, holder, durationSeconds, now: clock.date() }, before));
+    const isNew = before === undefined;
+    const path = isNew ? this.#path.slice(0, this.#path.lastIndexOf("/")) : this.#path;
+    return decodeLease(parseObject(await client.request({ method: isNew ? "POST" : "PUT", path, body, timeoutMs: this.writeLimitMs })));
+  }
+
+  /** As client-go: a short duration and no holder, so that the next one need not wait. */
+  async #giveBack(): Promise<void> {
+    const lease = this.#seen?.lease;
+    const mayWrite = this.mayWrite;
+    this.#leadsUntil = 0;
+    if (!mayWrite || lease?.holder !== this.#options.identity) return;
+    try {
+      await this.#write(lease, "", 1);
+    } catch (error) {
+      this.#options.log(`the lease is left to run out: ${messageOf(error)}`);
+    }
+  }
+
+  get #path(): string {
+    const { namespace, name } = this.#options;
+    return `/apis/coordination.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/leases/${encodeURIComponent(name)}`;
+  }
+}

@@ -1,0 +1,143 @@
+/**
+ * One term of the leader: the watches begin, each duty looks at them in its own background task, and one queue does what is due. All of
+ * it ends with the term's signal, and nothing of it is remembered by the next.
+ */
+import type { Clock as AllocatorClock } from "../ipam-plugin/allocator/allocator.ts";
+import { Allocator } from "../ipam-plugin/allocator/allocator.ts";
+import { type ApiGroup, discoverGroup } from "../lib/datastore/kubernetes/group.ts";
+import { kubernetesDatastore } from "../lib/datastore/kubernetes/kubernetes-datastore.ts";
+import { type ApiClient, ApiError } from "../lib/kubernetes/api-client.ts";
+import type { ApiConnection } from "../lib/kubernetes/watch/connection.ts";
+import { Informers } from "../lib/kubernetes/watch/informers.ts";
+import { Controllers } from "../lib/resident/controllers.ts";
+import { SECOND_MS } from "../lib/resident/option-entry.ts";
+import type { ControllerRun, ControllerStatus } from "../lib/resident/parameters.ts";
+import type { Clock } from "../lib/system/clock.ts";
+import { Addresses } from "./duties/addresses.ts";
+import { Annotations } from "./duties/annotations.ts";
+import type { Duty, DutyContext } from "./duties/duty.ts";
+import { EndpointObjects } from "./duties/endpoint-objects.ts";
+import { KubeControllers } from "./duties/kube-controllers.ts";
+import { Leftovers } from "./duties/leftovers.ts";
+import { LiveCluster } from "./duties/live-cluster.ts";
+import { Pools } from "./duties/pools.ts";
+import { Observations } from "./judge/observations.ts";
+import type { ControllerOptions } from "./options.ts";
+import { type QueueStatus, WorkQueue } from "./queue/work-queue.ts";
+import { ClusterView, ENDPOINT_PATH } from "./view/cluster-view.ts";
+
+export interface TermOptions {
+  readonly options: ControllerOptions;
+  /** For watches. */
+  readonly connection: ApiConnection;
+  /** Its writes stop with the lease. */
+  readonly client: ApiClient;
+  /** Absent: the server is asked. */
+  readonly group: ApiGroup | undefined;
+  readonly clock: Clock;
+  readonly allocatorClock: AllocatorClock;
+  readonly log: DutyContext["log"];
+  readonly onRun: (run: ControllerRun) => void;
+  readonly onReleased: DutyContext["onReleased"];
+}
+
+export class Term {
+  readonly view: ClusterView;
+  readonly #observations = new Observations();
+  readonly #queue: WorkQueue;
+  readonly #informers: Informers;
+  readonly #controllers: Controllers;
+  readonly #duties: readonly Duty[];
+  readonly #options: TermOptions;
+
+  private constructor(options: TermOptions, group: ApiGroup, hasEndpointObjects: boolean) {
+    const { clock, client, connection, allocatorClock, log, onReleased, onRun } = options;
+    const settings = options.options;
+    this.#options = options;
+    this.#queue = new WorkQueue(clock);
+    this.#informers = new Informers(connection, { clock, onProblem: (message) => log.error(message) });
+    this.#controllers = new Controllers({ clock, onRun });
+    this.view = new ClusterView(this.#informers, group, hasEndpointObjects);
+    const datastore = kubernetesDatastore(client, { group, onDamaged: ({ message }) => log.error(message) });
+    const context: DutyContext = {
+      view: this.view,
+      live: new LiveCluster(client),
+      datastore,
+      allocator: new Allocator({ datastore, clock: allocatorClock, log: (message) => log.error(message) }),
+      client,
+      clock,
+      allocatorClock,
+      observations: this.#observations,
+      kubeControllers: new KubeControllers(settings["calico-kube-controllers"], client, this.view),
+      nodeGraceMs: settings["node-grace"] * SECOND_MS,
+      leakGraceMs: settings["leak-grace"] * SECOND_MS,
+      log,
+      onReleased,
+    };
+    this.#duties = [
+      new Addresses(context),
+      new Leftovers(context),
+      new Annotations(context),
+      new Pools(context, group, settings["pool-finalizer"]),
+      ...(hasEndpointObjects ? [new EndpointObjects(context)] : []),
+    ];
+  }
+
+  /** Finds out what the cluster has, and begins the watches. @throws ApiError */
+  static async begin(options: TermOptions): Promise<Term> {
+    const group = options.group ?? (await discoverGroup(options.client));
+    const hasObjects = options.options["endpoint-objects"] && (await isServed(options.client, ENDPOINT_PATH));
+    return new Term(options, group, hasObjects);
+  }
+
+  /** Works until the signal ends it. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { options, log } = this.#options;
+    try {
+      for (const cache of this.view.states()) log.info(`watching ${cache.name}`);
+      await this.view.untilSynced(signal);
+      const queued = this.#queue.run(
+        (item, within) => this.#work(item, within),
+        signal,
+        (item, message) => log.error(`${item}: ${message}; it will be tried again`),
+      );
+      for (const duty of this.#duties) {
+        const run = async (within: AbortSignal) => {
+          for (const item of await duty.look(within)) this.#queue.add(`${duty.name} ${item}`);
+        };
+        this.#controllers.update(duty.name, { run, intervalMs: options["scan-interval"] * SECOND_MS, quiet: true });
+      }
+      await queued;
+    } finally {
+      await this.#controllers[Symbol.asyncDispose]();
+      await this.#informers[Symbol.asyncDispose]();
+    }
+  }
+
+  get statuses(): readonly ControllerStatus[] {
+    return this.#controllers.statuses();
+  }
+
+  get queue(): QueueStatus {
+    return this.#queue.status;
+  }
+
+  get candidates(): number {
+    return this.#observations.count("leak") + this.#observations.count("departed");
+  }
+
+  async #work(queued: string, signal: AbortSignal): Promise<void> {
+    const duty = this.#duties.find(({ name }) => queued.startsWith(`${name} `));
+    await duty?.work(queued.slice(duty.name.length + 1), signal);
+  }
+}
+
+async function isServed(client: ApiClient, path: string): Promise<boolean> {
+  try {
+    await client.request({ method: "GET", path });
+    return true;
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return false;
+    throw error;
+  }
+}

@@ -1,0 +1,132 @@
+/** The cluster as the watches have it, for one term of the leader. Decisions begin here; each is looked at again before it is written. */
+import type { Versioned } from "../../lib/datastore/datastore.ts";
+import { affinityCodec } from "../../lib/datastore/kubernetes/codecs/affinity-codec.ts";
+import { blockCodec } from "../../lib/datastore/kubernetes/codecs/block-codec.ts";
+import { handleCodec } from "../../lib/datastore/kubernetes/codecs/handle-codec.ts";
+import type { ApiGroup } from "../../lib/datastore/kubernetes/group.ts";
+import { coreSelection, resourceSelection, type Watched } from "../../lib/datastore/kubernetes/selections.ts";
+import type { Block, BlockAffinity, Handle } from "../../lib/datastore/resources.ts";
+import { section, text } from "../../lib/json/decode.ts";
+import type { Informers } from "../../lib/kubernetes/watch/informers.ts";
+import type { CacheState, ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
+import { decodePodView, type PodView } from "./pod-view.ts";
+import { type PoolView, poolSelection } from "./pool-view.ts";
+
+/** Watches are asked for anew this often: so long a connection may be dead without a word. */
+const HEARTBEAT_SECONDS = 30;
+
+/** A TortieEndpoint, as far as its removal depends on it. */
+export interface EndpointObject {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+  readonly node: string;
+}
+
+export class ClusterView {
+  readonly #nodes: ResourceCache<Watched<string>>;
+  readonly #pods: ResourceCache<Watched<PodView>>;
+  readonly #blocks: ResourceCache<Watched<Block>>;
+  readonly #affinities: ResourceCache<Watched<BlockAffinity>>;
+  readonly #handles: ResourceCache<Watched<Handle>>;
+  readonly #pools: ResourceCache<PoolView>;
+  readonly #endpointObjects: ResourceCache<EndpointObject> | undefined;
+  readonly #all: readonly Pick<ResourceCache<unknown>, "state" | "untilSynced">[];
+
+  /** Begins the watches. */
+  constructor(informers: Pick<Informers, "watch">, group: ApiGroup, hasEndpointObjects: boolean) {
+    this.#nodes = informers.watch({
+      ...coreSelection("nodes", (object) => text(section(object, "metadata"), "name")),
+      heartbeatSeconds: HEARTBEAT_SECONDS,
+    });
+    this.#pods = informers.watch(coreSelection("pods", decodePodView));
+    this.#blocks = informers.watch(resourceSelection(blockCodec, group));
+    this.#affinities = informers.watch(resourceSelection(affinityCodec, group));
+    this.#handles = informers.watch(resourceSelection(handleCodec, group));
+    this.#pools = informers.watch(poolSelection(group));
+    this.#endpointObjects = hasEndpointObjects ? informers.watch(ENDPOINT_OBJECTS) : undefined;
+    const ours = this.#endpointObjects === undefined ? [] : [this.#endpointObjects];
+    this.#all = [this.#nodes, this.#pods, this.#blocks, this.#affinities, this.#handles, this.#pools, ...ours];
+  }
+
+  states(): readonly CacheState[] {
+    return this.#all.map(({ state }) => state);
+  }
+
+  /** Waits for the first complete list of each. @throws the signal's reason */
+  async untilSynced(signal: AbortSignal): Promise<void> {
+    await Promise.all(this.#all.map((cache) => cache.untilSynced(signal)));
+  }
+
+  /** Why the lists cannot be relied on now; `undefined` when each is complete and followed without a gap. */
+  get gap(): string | undefined {
+    const missing = this.states().find(({ isSynced, followedSince }) => !isSynced || followedSince === undefined);
+    if (missing !== undefined) return `${missing.name} are not complete${missing.problem === undefined ? "" : `: ${missing.problem}`}`;
+    // A cluster without a node runs no controller: such a list is a server's mistake.
+    return this.#nodes.list().length === 0 ? "the list of nodes is empty, which is not believed" : undefined;
+  }
+
+  /** @throws Error with the gap */
+  mustBeComplete(): void {
+    const gap = this.gap;
+    if (gap !== undefined) throw new Error(`nothing is judged: ${gap}`);
+  }
+
+  get nodes(): ReadonlySet<string> {
+    return new Set(this.#nodes.list().map(({ name }) => name));
+  }
+
+  hasNode(name: string): boolean {
+    return this.#nodes.get(name) !== undefined;
+  }
+
+  get pods(): readonly PodView[] {
+    return this.#pods.list().map(({ stored }) => stored.value);
+  }
+
+  pod(namespace: string, name: string): PodView | undefined {
+    return this.#pods.get(`${namespace}/${name}`)?.stored.value;
+  }
+
+  get blocks(): readonly Versioned<Block>[] {
+    return present(this.#blocks);
+  }
+
+  get affinities(): readonly Versioned<BlockAffinity>[] {
+    return present(this.#affinities);
+  }
+
+  get handles(): readonly Versioned<Handle>[] {
+    return present(this.#handles);
+  }
+
+  get pools(): readonly PoolView[] {
+    return this.#pools.list();
+  }
+
+  get endpointObjects(): readonly EndpointObject[] {
+    return this.#endpointObjects?.list() ?? [];
+  }
+}
+
+function present<T>(cache: ResourceCache<Watched<T>>): readonly Versioned<T>[] {
+  return cache.list().flatMap(({ stored, isMarked }) => (isMarked ? [] : [stored]));
+}
+
+export const ENDPOINT_PATH = "/apis/tortie.dev/v1alpha1";
+
+const ENDPOINT_OBJECTS = {
+  name: "tortieendpoints",
+  path: `${ENDPOINT_PATH}/tortieendpoints`,
+  decode(object: Parameters<typeof section>[0]): EndpointObject {
+    const metadata = section(object, "metadata");
+    return {
+      namespace: text(metadata, "namespace"),
+      name: text(metadata, "name"),
+      uid: text(metadata, "uid"),
+      resourceVersion: text(metadata, "resourceVersion"),
+      node: text(section(object, "spec"), "node"),
+    };
+  },
+};

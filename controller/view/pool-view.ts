@@ -1,0 +1,31 @@
+/** A pool with what the datastore's model leaves out: finalizers, conditions, and the version that a patch is made from. */
+import { poolCodec } from "../../lib/datastore/kubernetes/codecs/pool-codec.ts";
+import { metadataOf } from "../../lib/datastore/kubernetes/core/metadata.ts";
+import type { ApiGroup } from "../../lib/datastore/kubernetes/group.ts";
+import type { IPPool } from "../../lib/datastore/resources.ts";
+import { type Fields, objects, section } from "../../lib/json/decode.ts";
+import type { Selection } from "../../lib/kubernetes/watch/resource-watcher.ts";
+
+export interface PoolView {
+  readonly pool: IPPool;
+  readonly resourceVersion: string;
+  readonly finalizers: readonly string[];
+  /** `status.conditions`, whoever wrote them. */
+  readonly conditions: readonly Fields[];
+}
+
+export function poolSelection(group: ApiGroup): Selection<PoolView> {
+  return { name: "ippools", path: `/apis/${group}/ippools`, decode: decodePoolView };
+}
+
+export function decodePoolView(object: Fields): PoolView {
+  const metadata = metadataOf(object);
+  const status = section(object, "status");
+  const { finalizers } = section(object, "metadata");
+  return {
+    pool: poolCodec.decode({ metadata, spec: section(object, "spec"), status }),
+    resourceVersion: metadata.resourceVersion,
+    finalizers: Array.isArray(finalizers) ? finalizers.filter((name) => typeof name === "string") : [],
+    conditions: objects(status, "conditions"),
+  };
+}

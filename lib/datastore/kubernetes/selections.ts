@@ -1,0 +1,43 @@
+/** What is watched of a kind (lib/kubernetes/watch), decoded as the datastore's driver decodes it. */
+import { type Fields, section } from "../../json/decode.ts";
+import type { Selection } from "../../kubernetes/watch/resource-watcher.ts";
+import type { Versioned } from "../datastore.ts";
+import type { Codec } from "./codecs/codec.ts";
+import { metadataOf, revisionOf } from "./core/metadata.ts";
+import type { ApiGroup } from "./group.ts";
+
+/** One object as a watch has it. */
+export interface Watched<T> {
+  readonly name: string;
+  readonly stored: Versioned<T>;
+  /** Its deletion has been begun by another client (I§2.10): it counts as absent. */
+  readonly isMarked: boolean;
+}
+
+/** All objects of one kind of Calico's. */
+export function resourceSelection<K, T>(codec: Codec<K, T>, group: ApiGroup): Selection<Watched<T>> {
+  return {
+    name: codec.plural(group),
+    path: `/apis/${group}/${codec.plural(group)}`,
+    prepare: codec.prepare,
+    decode: (object) => watched(object, (fields) => resourceOf(codec, fields)),
+  };
+}
+
+/** All objects of one of Kubernetes' own kinds. */
+export function coreSelection<T>(plural: string, decode: (object: Fields) => T): Selection<Watched<T>> {
+  return { name: plural, path: `/api/v1/${plural}`, decode: (object) => watched(object, decode) };
+}
+
+function resourceOf<K, T>(codec: Codec<K, T>, object: Fields): T {
+  const value = codec.decode({ metadata: metadataOf(object), spec: section(object, "spec"), status: section(object, "status") });
+  codec.verify?.(value);
+  return value;
+}
+
+function watched<T>(object: Fields, decode: (object: Fields) => T): Watched<T> {
+  const metadata = metadataOf(object);
+  const { deleted } = section(object, "spec");
+  const stored: Versioned<T> = { value: decode(object), revision: revisionOf(metadata) };
+  return { name: metadata.name, stored, isMarked: deleted === true || deleted === "true" };
+}

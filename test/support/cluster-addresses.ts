@@ -1,0 +1,98 @@
+/** Addresses as plugins on the nodes of a cluster take them, and what stands of them afterwards. */
+
+import { check } from "../../doctor/check.ts";
+import { Allocator } from "../../ipam-plugin/allocator/allocator.ts";
+import { systemClock } from "../../ipam-plugin/node.ts";
+import { formatAddress } from "../../lib/addresses/address.ts";
+import { decodeNetworkConfig } from "../../lib/config/decode.ts";
+import { type KubernetesDatastore, openKubernetesDatastore } from "../../lib/datastore/kubernetes/kubernetes-datastore.ts";
+import { LEGACY, type TestCluster } from "./kubernetes/cluster.ts";
+
+export const NAMESPACE = "test";
+
+/** What a test may ask about the addresses of a node. */
+export interface NodeData {
+  readonly addresses: readonly string[];
+  readonly blocks: readonly string[];
+  readonly affinities: readonly string[];
+}
+
+export class ClusterAddresses implements AsyncDisposable {
+  readonly datastore: KubernetesDatastore;
+  readonly allocator: Allocator;
+  readonly #cluster: TestCluster;
+
+  private constructor(cluster: TestCluster, datastore: KubernetesDatastore) {
+    this.#cluster = cluster;
+    this.datastore = datastore;
+    this.allocator = new Allocator({ datastore, clock: systemClock });
+  }
+
+  static async open(cluster: TestCluster): Promise<ClusterAddresses> {
+    const kubernetes = { kubeconfig: await cluster.kubeconfigFor("admin") };
+    const config = decodeNetworkConfig({ datastore_type: "kubernetes", calico_api_group: LEGACY, qps: 1000, burst: 1000, kubernetes });
+    return new ClusterAddresses(cluster, openKubernetesDatastore(config, {}));
+  }
+
+  /** What an ADD does of it: an address under the handle of the container. @returns the address */
+  async take(node: string, pod: string, containerId = `${pod}-c`): Promise<string> {
+    return this.#assign(node, `net1.${containerId}`, { node, namespace: NAMESPACE, pod });
+  }
+
+  takeTunnel(node: string): Promise<string> {
+    return this.#assign(node, `vxlan-tunnel-addr-${node}`, { node, type: "vxlanTunnelAddress" });
+  }
+
+  /** A pod with the annotations of its ADD. @returns its address */
+  async addPod(node: string, pod: string, containerId = `${pod}-c`): Promise<string> {
+    const address = await this.take(node, pod, containerId);
+    const annotations = {
+      "cni.projectcalico.org/containerID": containerId,
+      "cni.projectcalico.org/podIP": `${address}/32`,
+      "cni.projectcalico.org/podIPs": `${address}/32`,
+    };
+    await this.#cluster.createPod(pod, { namespace: NAMESPACE, node, serviceAccountName: "default", annotations });
+    return address;
+  }
+
+  removePod(pod: string): Promise<void> {
+    return this.#cluster.remove("v1", "pods", pod, NAMESPACE);
+  }
+
+  async of(node: string): Promise<NodeData> {
+    const blocks = await this.datastore.blocks.list();
+    const held = await Promise.all(
+      blocks
+        .flatMap(({ value }) =>
+          value.attributes.flatMap(({ activeOwner, handleId }) => (activeOwner?.node === node && handleId !== undefined ? [handleId] : [])),
+        )
+        .map((handle) => this.allocator.addressesByHandle(handle)),
+    );
+    return {
+      addresses: [...new Set(held.flatMap((found) => found ?? []).map(({ address }) => formatAddress(address)))].sort(),
+      blocks: blocks.filter(({ value }) => value.affinity?.name === node).map(({ value }) => value.cidr),
+      affinities: (await this.datastore.affinities.listByOwner({ type: "host", name: node }, 4)).map(({ value }) => value.cidr),
+    };
+  }
+
+  /** Kinds of what the doctor finds wrong; notes, and addresses in use by nobody, left out. */
+  async damage(): Promise<readonly string[]> {
+    const problems = await check(this.datastore, { graceMs: 0, isStrict: false, nowMs: () => Date.now(), pause: async () => undefined });
+    return problems
+      .filter(({ severity, kind }) => severity === "problem" && kind !== "address-unused")
+      .map(({ kind, object }) => `${kind} ${object}`);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.datastore[Symbol.asyncDispose]();
+  }
+
+  async #assign(node: string, handle: string, attributes: Readonly<Record<string, string>>): Promise<string> {
+    const owner = { type: "host", name: node } as const;
+    const use = attributes.type === undefined ? "Workload" : "Tunnel";
+    const { ipv4 } = await this.allocator.autoAssign({ count4: 1, count6: 0, handle, attributes, owner, use });
+    const address = ipv4?.addresses[0]?.prefix.address;
+    if (address === undefined) throw ipv4?.error ?? new Error(`no address: ${ipv4?.messages.join("; ")}`);
+    return formatAddress(address);
+  }
+}
