@@ -74,8 +74,10 @@ export function startNodeRoutes(input: AgentRoutesOptions): AgentRoutes {
     mayTunnel: options["node-routes"] === "vxlan",
     sources,
     facts: () => readNetworkFacts(FELIX_ROUTE_PROTOCOL, FELIX_DEVICES),
-    tunnels: async (routed, pools, underlay, failed) =>
-      addressing === "ranges" ? routerEnds(nodeCidr.record) : tunnels.ends(routed, pools, underlay, failed),
+    tunnels: async (routed, pools, underlay, failed) => {
+      if (addressing === "blocks") return tunnels.ends(routed, pools, underlay, failed);
+      return pools.length === 0 ? {} : routerEnds(nodeCidr.record);
+    },
     state: async (view) => {
       const addresses = view.pools.map(({ cidr }) => cidr);
       const ofView = stateOf(view, addresses, env);

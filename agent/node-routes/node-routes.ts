@@ -7,8 +7,9 @@ import type { NetworkFacts } from "../../dataplane/linux/network-facts.ts";
 import type { NetworkReport, NodeNetwork } from "../../dataplane/node-network.ts";
 import type { NodeState } from "../../dataplane/node-state.ts";
 import type { Clock } from "../../lib/system/clock.ts";
+import { Observations } from "../sweep/observations.ts";
 import { signOfFelix } from "./felix.ts";
-import type { ClusterView, OwnNode, RoutedNode, RoutedPool } from "./model.ts";
+import { type ClusterView, FAMILIES, type OwnNode, type RoutedNode, type RoutedPool } from "./model.ts";
 import { annotationsFor, underlayOf } from "./own-node.ts";
 import { type NetworkPlan, planNodeRoutes } from "./plan.ts";
 import type { RouteSources } from "./sources.ts";
@@ -24,7 +25,7 @@ export interface NodeRoutesParts {
   readonly mayTunnel: boolean;
   readonly sources: RouteSources;
   readonly facts: () => NetworkFacts;
-  /** This node's ends of the tunnels that its pools ask for; `failed` is told of each that cannot be had. */
+  /** This node's ends of the tunnels that these pools ask for; `failed` is told of each that cannot be had. */
   readonly tunnels: (
     node: RoutedNode,
     pools: readonly RoutedPool[],
@@ -38,7 +39,7 @@ export interface NodeRoutesParts {
   readonly onMtu: (mtu: number) => void;
   /** Told of what was mended in the kernel although nothing had changed in the cluster. */
   readonly onDrift: (changed: readonly string[]) => void;
-  readonly clock: Pick<Clock, "sleep">;
+  readonly clock: Pick<Clock, "sleep" | "now">;
   readonly log: { info(message: string): void };
 }
 
@@ -46,9 +47,13 @@ export class NodeRoutes {
   readonly #parts: NodeRoutesParts;
   #status: RoutesStatus = WAITING;
   #applied: NodeNetwork | undefined;
+  /** Families that this node has had an address of. */
+  readonly #reached = new Set<string>();
+  readonly #gone: Observations;
 
   constructor(parts: NodeRoutesParts) {
     this.#parts = parts;
+    this.#gone = new Observations(parts.clock);
   }
 
   get status(): RoutesStatus {
@@ -89,7 +94,12 @@ export class NodeRoutes {
       return;
     }
     const underlay = underlayOf(node, facts().addresses);
-    const ends = mayTunnel ? await tunnels(node, view.pools, underlay, (message) => failed.push(message)) : {};
+    const lost = this.#lost(underlay);
+    if (lost.length > 0) {
+      this.#note({ kind: "waiting", cause: `no interface that is up has this node's ${lost.join(" or ")} address` });
+      return;
+    }
+    const ends = await tunnels(node, mayTunnel ? view.pools : [], underlay, (message) => failed.push(message));
     const own: OwnNode = { name, underlay, tunnels: ends };
     const plan = planNodeRoutes(own, view, mayTunnel);
     const mtu = largestPacket(own);
@@ -101,6 +111,18 @@ export class NodeRoutes {
     // The others hear of this node when it can receive from them.
     const annotations = annotationsFor(node, own);
     if (annotations !== undefined) await sources.annotate(annotations);
+  }
+
+  /** Families whose address this node had a moment ago: an interface may be down for as long as it takes to configure it anew. */
+  #lost(underlay: OwnNode["underlay"]): readonly string[] {
+    const lost: string[] = [];
+    for (const family of FAMILIES) {
+      const name = `IPv${family}`;
+      if (underlay[family] !== undefined) this.#reached.add(name);
+      else if (this.#reached.has(name) && !this.#gone.see(name)) lost.push(name);
+    }
+    this.#gone.endLook();
+    return lost;
   }
 
   #tell({ network }: NetworkPlan, changed: readonly string[]): void {
@@ -122,7 +144,7 @@ export class NodeRoutes {
 
 /** Smallest of the families, each with the headers of its tunnel; `undefined` while the node's addresses are not known. */
 function largestPacket({ underlay, tunnels }: OwnNode): number | undefined {
-  const sizes = ([4, 6] as const).flatMap((family) => {
+  const sizes = FAMILIES.flatMap((family) => {
     const mtu = underlay[family]?.mtu;
     return mtu === undefined ? [] : [tunnels[family] === undefined ? mtu : mtu - VXLAN[family].overhead];
   });

@@ -33,15 +33,19 @@ export class OwnTunnels {
   ): Promise<OwnNode["tunnels"]> {
     const found: Partial<Record<Family, TunnelEnd>> = {};
     for (const family of FAMILIES) {
-      if (underlay[family] === undefined) continue;
+      const recorded = node.tunnels[family];
+      // A node whose interface is away has its tunnel again when that is back.
+      if (underlay[family] === undefined) {
+        if (recorded !== undefined) found[family] = recorded;
+        continue;
+      }
       try {
         const end = await this.#end(family, node, tunnelledPools(pools, family));
         if (end !== undefined) found[family] = end;
       } catch (error) {
         failed(`IPv${family} tunnel address: ${messageOf(error)}`);
         // The pods' traffic goes on with the address that everybody knows.
-        const before = node.tunnels[family];
-        if (before !== undefined) found[family] = before;
+        if (recorded !== undefined) found[family] = recorded;
       }
     }
     return found;

@@ -19,6 +19,7 @@ class World {
   changed: readonly string[] = [];
   startFails = false;
   sleeps = 0;
+  now = 0;
   readonly applied: NodeState[] = [];
   readonly annotated: object[] = [];
   readonly drifted: (readonly string[])[] = [];
@@ -40,6 +41,7 @@ class World {
       onMtu: (mtu) => this.mtus.push(mtu),
       onDrift: (what) => this.drifted.push(what),
       clock: {
+        now: () => this.now,
         sleep: async () => {
           this.sleeps++;
           onSleep(this);
@@ -115,6 +117,44 @@ describe("The routes of a node", () => {
     world.facts = SEES_NOTHING;
     await world.run();
     expect(world.applied).toHaveLength(1);
+  });
+
+  it("stay while the interface with the node's address is down for less than a minute", async () => {
+    const world = new World();
+    await world.run();
+    const up = world.facts;
+    world.facts = { ...up, addresses: up.addresses.map((one) => ({ ...one, isUp: false })) };
+    for (const now of [1_000, 59_000]) {
+      world.now = now;
+      await world.run();
+    }
+    expect(world.applied).toHaveLength(1);
+    expect(world.routes.status).toEqual({ kind: "waiting", cause: "no interface that is up has this node's IPv4 address" });
+
+    world.facts = up;
+    await world.run();
+    expect(world.applied).toHaveLength(2);
+
+    world.facts = { ...up, addresses: [] };
+    for (const now of [100_000, 161_000]) {
+      world.now = now;
+      await world.run();
+    }
+    expect(world.applied).toHaveLength(3);
+    expect(world.applied[2]?.network?.routes).toEqual([]);
+  });
+
+  it("ask for no tunnel with --node-routes direct, so that an address of before is given back", async () => {
+    const asked: unknown[] = [];
+    const world = new World({
+      mayTunnel: false,
+      tunnels: async (_, pools) => {
+        asked.push(pools);
+        return {};
+      },
+    });
+    await world.run();
+    expect(asked).toEqual([[]]);
   });
 
   it("say what could not be had, and are tried again", async () => {
