@@ -8,6 +8,7 @@ import { JoinedDeletions } from "../dataplane/linux/joined-deletions.ts";
 import { LinuxDataplane } from "../dataplane/linux/linux-dataplane.ts";
 import { formatAddress } from "../lib/addresses/address.ts";
 import type { Environment } from "../lib/cni/environment.ts";
+import { HOST_SCOPE } from "../lib/config/ipam-section.ts";
 import { messageOf } from "../lib/errors/errors.ts";
 import { createAgentLog } from "../lib/resident/agent-log.ts";
 import { Controllers } from "../lib/resident/controllers.ts";
@@ -130,6 +131,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
     locks,
     takeOver: (attachment, signal) => direct.takeOver(attachment, signal),
     queuedDelete: (attachment) => direct.queuedDelete(attachment),
+    ...(options.ipam === "host-scope" ? { ipamType: HOST_SCOPE } : {}),
     assertReady: () => checkStatus(health.health),
   });
   const direct = new WithoutAgent({ run, locks, manager, attachments, log });
@@ -229,9 +231,9 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
 
   function reload(): void {
     try {
-      log.setLevel(reread()["log-level"]);
+      const later = configuration.reread(reread());
       log.reopen();
-      log.info("the configuration was read again");
+      log.info("the configuration was read again", later.length === 0 ? {} : { "needs a restart": later.join(", ") });
     } catch (error) {
       log.error(`the configuration was not read again: ${messageOf(error)}`);
     }

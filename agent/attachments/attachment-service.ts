@@ -6,12 +6,11 @@ import { TortieError } from "../../lib/errors/errors.ts";
 import { serve } from "../../main-plugin/serve.ts";
 import { type Attachment, attachmentKey, type EndpointRecord } from "../endpoints/record/endpoint-record.ts";
 import { type CniVerb, ENDPOINT_HEADER, WARNINGS_HEADER } from "../forward/protocol.ts";
-import type { Nodes } from "../node/nodes.ts";
 import { attachmentKey as lockKey } from "../run-directory/attachment-key.ts";
 import type { AttachmentLocks } from "../run-directory/attachment-locks.ts";
 import { addAttachment, type Outcome } from "./add-operation.ts";
 import { type Answer, answerOf, errorAnswer } from "./answer.ts";
-import { assertDelegateIsHere, prepareCall, type ServedCall } from "./call.ts";
+import { assertDelegateIsHere, prepareCall, type ServedCall, type Surroundings } from "./call.ts";
 import { decodeCallBody, environmentOf, parseCallBody, requestOf } from "./call-body.ts";
 import { removeAttachment } from "./del-operation.ts";
 import { collectAttachments } from "./gc-operation.ts";
@@ -28,8 +27,7 @@ export interface CallContext {
   readonly traceparent?: string;
 }
 
-export interface AttachmentParts {
-  readonly nodes: Nodes;
+export interface AttachmentParts extends Surroundings {
   readonly records: AttachmentRecords;
   /** Between the agent and plugins that work without it (A§11.6). */
   readonly locks?: Pick<AttachmentLocks, "take">;
@@ -59,7 +57,7 @@ export class AttachmentService {
   async serve(verb: CniVerb, body: unknown, context: CallContext): Promise<Answer> {
     let served: ServedCall | undefined;
     try {
-      const call = prepareCall(verb, decodeCallBody(body), this.#parts.nodes, context.traceparent);
+      const call = prepareCall(verb, decodeCallBody(body), this.#parts, context.traceparent);
       served = call;
       const { printed, endpointId } = await this.#logged(verb, call, () => this.#route(verb, call, context));
       const endpoint = endpointId === undefined ? {} : { [ENDPOINT_HEADER]: String(endpointId) };
@@ -79,7 +77,7 @@ export class AttachmentService {
       const text = record?.request?.call;
       if (record === undefined) return {};
       if (text === undefined) throw new TortieError("internal", `the record of endpoint ${record.id} has no call to make a DEL of`);
-      const served = prepareCall("del", parseCallBody(text), this.#parts.nodes);
+      const served = prepareCall("del", parseCallBody(text), this.#parts);
       return this.#logged("del", served, () => this.#remove(served, 0));
     });
   }

@@ -2,6 +2,7 @@
 import type { CniRequest } from "../../lib/cni/protocol.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
+import { isJsonObject } from "../../lib/json/value.ts";
 import { createLogger, type Logger } from "../../lib/log/logger.ts";
 import { Secrets } from "../../lib/log/secrets.ts";
 import { type NetworkCall, resolveNetworkCall } from "../../main-plugin/call.ts";
@@ -27,10 +28,16 @@ export interface ServedCall {
   readonly warnings: () => number;
 }
 
+export interface Surroundings {
+  readonly nodes: Nodes;
+  /** `ipam.type` where a configuration names none (A§11.1: `--ipam host-scope`). */
+  readonly ipamType?: string;
+}
+
 /** @throws TortieError what an executable says of the same environment and standard input */
-export function prepareCall(verb: CniVerb, body: CallBody, nodes: Nodes, traceparent?: string): ServedCall {
+export function prepareCall(verb: CniVerb, body: CallBody, { nodes, ipamType }: Surroundings, traceparent?: string): ServedCall {
   const env = environmentOf(verb, body);
-  const request = requestOf(env, body);
+  const request = withIpamType(requestOf(env, body), ipamType);
   const config = decodeNetworkConfig(request.netconf);
   const secrets = new Secrets(config.policy.k8sAuthToken);
   const { log, warnings } = counting(createLogger(config.log, request, { secrets }));
@@ -59,6 +66,13 @@ export function assertDelegateIsHere({ call }: ServedCall): void {
     if (!(error instanceof TortieError) || error.word !== "delegate-not-found") throw error;
     throw new TortieError("delegate-elsewhere", error.message, { cause: error });
   }
+}
+
+/** What is no object stays as it is: the configuration's own decoder has words for it. */
+function withIpamType(request: CniRequest, type: string | undefined): CniRequest {
+  const { ipam = {} } = request.netconf;
+  if (type === undefined || !isJsonObject(ipam) || (ipam.type ?? "") !== "") return request;
+  return { ...request, netconf: { ...request.netconf, ipam: { ...ipam, type } } };
 }
 
 function counting(log: Logger): { readonly log: Logger; readonly warnings: () => number } {

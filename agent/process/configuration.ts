@@ -62,6 +62,14 @@ export class Configuration {
     const level = ({ debug: "debug", info: "info", error: "error" } as const)[given["log-level"] ?? ""];
     if (level !== undefined) this.#parts.setLevel(level);
   }
+
+  /** Takes over what can be, from the sources read once more. @returns the options that have changed and need a new start */
+  reread(next: AgentOptions): readonly string[] {
+    const { options } = this.#parts;
+    this.#changed = { "log-level": next["log-level"] };
+    this.#parts.setLevel(next["log-level"]);
+    return OPTION_NAMES.filter((name) => !CHANGEABLE.has(name) && next[name] !== options[name]);
+  }
 }
 
 /** The name of the node object (A§1.1). */

@@ -66,6 +66,22 @@ describe("an agent with ranges of its own", () => {
     expect(granted(agent)).toEqual(["10.62.0.1", "10.62.0.2", "10.62.0.4"]);
   });
 
+  it("gives addresses of them to a network that names no IPAM plugin", async () => {
+    await using node = await Node.create();
+    await using agent = await start(node);
+    const { ipam: _, ...conf } = confFor(node, agent);
+    const pod = await node.addPod();
+    expect(await node.cni("ADD", { pod, conf })).toMatchObject({ exit: 0, json: { ips: [{ address: "10.62.0.3/32" }] } });
+    expect(await node.cni("DEL", { pod, conf })).toMatchObject({ exit: 0, stdout: "" });
+    expect(granted(agent)).toEqual(["10.62.0.1", "10.62.0.2"]);
+    // Another one's name stays.
+    const other = { ...conf, ipam: { type: "tortie-ipam", pools: [{ cidr: "10.98.0.0/24" }] } };
+    expect(await node.cni("ADD", { pod, conf: other })).toMatchObject({
+      exit: 0,
+      json: { ips: [{ address: expect.stringMatching(/^10\.98\.0\.\d+\/32$/) }] },
+    });
+  });
+
   it("A-C07: leaves its ranges to plugins that work without it", async () => {
     await using node = await Node.create();
     await using agent = await start(node);

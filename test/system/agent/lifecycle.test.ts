@@ -57,10 +57,14 @@ describe("The agent's process", () => {
     writeFileSync(file, '{"log-level": "loud"}');
     agent.signal("SIGHUP");
     await agent.until("the complaint", () => agent.log.includes("the configuration was not read again"));
-    writeFileSync(file, JSON.stringify({ "log-level": "debug", "log-file": logFile }));
+    writeFileSync(file, JSON.stringify({ "log-level": "debug", "log-file": logFile, "max-endpoints": 7 }));
     agent.signal("SIGHUP");
     await agent.until("the new level", () => agent.log.includes("the configuration was read again"));
     await agent.until("the file", () => readFileSync(logFile, "utf8").includes("the configuration was read again"));
+    // What cannot be taken over is named, and shown as it is.
+    expect(agent.log).toMatch(/needs a restart\W+max-endpoints/);
+    const { json } = await agent.request("GET", "/config");
+    expect(json).toMatchObject({ spec: { options: { "log-level": "debug", "max-endpoints": "4095" } } });
   });
 
   it("drops the state of an earlier boot, and keeps that of this one", async () => {
