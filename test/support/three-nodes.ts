@@ -161,7 +161,7 @@ export class ThreeNodes implements AsyncDisposable {
   async removePod({ name, machine, sandbox, container }: WorldPod): Promise<void> {
     const run = await machine.host.cni("DEL", { ...this.#call(machine, name, container, {}), pod: sandbox });
     if (run.exit !== 0) throw new Error(`DEL of ${name}: exit ${run.exit}: ${run.stdout}${run.stderr}`);
-    await this.cluster.remove("v1", "pods", name, NAMESPACE);
+    if ((await this.cluster.get("v1", "pods", name, NAMESPACE)) !== undefined) await this.cluster.remove("v1", "pods", name, NAMESPACE);
     await machine.host.removePod(sandbox);
   }
 
