@@ -10,8 +10,11 @@ import type { ControllerRun, ControllerStatus } from "../lib/resident/parameters
 import { type Clock, SYSTEM_CLOCK } from "../lib/system/clock.ts";
 import type { OperationName } from "./api/operations.ts";
 import { OPERATIONS } from "./api/operations.ts";
+import type { BuildReport } from "./endpoints/build/builds.ts";
+import { levelName } from "./endpoints/build/levels.ts";
 import { AgentMetrics, type MetricSources } from "./metrics/metrics.ts";
 import type { Phase } from "./process/phase.ts";
+import type { LocalReport } from "./restore/local-part.ts";
 
 export interface AgentHealthOptions {
   readonly phase: () => Phase;
@@ -30,6 +33,9 @@ export interface AgentHealth extends AsyncDisposable {
   /** Of each request to the agent's API. */
   readonly apiAnswered: (operation: OperationName, status: number, milliseconds: number) => void;
   readonly controllerRan: (run: ControllerRun) => void;
+  readonly built: (report: BuildReport) => void;
+  /** What the local part of the restore has found. */
+  readonly restored: (report: LocalReport) => void;
   /** Of each request to the API server. */
   readonly serverAnswered: OnAnswer;
   /** The agent works with an API server: its watches and credentials count from now on. */
@@ -62,6 +68,14 @@ export function healthOfAgent({ phase, port, log, controllers, sources, clock = 
       metrics.controllerRan(run);
       if (run.outcome === "failure") log.error(`controller ${run.name}: ${run.message ?? "failed"}`);
       else if (!run.quiet) log.debug(`controller ${run.name} has run`, { seconds: run.seconds });
+    },
+    built({ outcome, level, waitedMs, tookMs }) {
+      metrics.built(levelName(level), outcome, tookMs);
+      metrics.waitedInQueue("build", waitedMs);
+    },
+    restored({ ready, undone, deleting, waiting, bad }) {
+      for (const [outcome, count] of Object.entries({ ready: ready.length, undone, deleting, waiting, bad }))
+        metrics.restored(outcome, count);
     },
     serverAnswered(call, status) {
       credentials.note(call, status);

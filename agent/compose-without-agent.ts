@@ -34,6 +34,11 @@ export class WithoutAgent {
     });
   }
 
+  /** DELs that wait. */
+  get queueLength(): number {
+    return this.#deletes.size;
+  }
+
   takeOver(attachment: Attachment, signal: AbortSignal): Promise<void> {
     return this.#adoption.of(attachment, signal);
   }

@@ -18,13 +18,14 @@ import { SYSTEM_CLOCK } from "../lib/system/clock.ts";
 import { exitNow } from "../lib/system/exit.ts";
 import { makeDirectories } from "../lib/system/files.ts";
 import { AttachmentService } from "./attachments/attachment-service.ts";
-import { blocksParts } from "./blocks/blocks-parts.ts";
+import { type BlocksOptions, blocksParts } from "./blocks/blocks-parts.ts";
 import { clusterOf } from "./compose-cluster.ts";
 import { healthOfAgent } from "./compose-health.ts";
 import { hostScopeOfAgent } from "./compose-host-scope.ts";
 import type { AgentRoutes } from "./compose-routes.ts";
 import { startSweeps } from "./compose-sweep.ts";
 import { WithoutAgent } from "./compose-without-agent.ts";
+import { countAddresses } from "./count-addresses.ts";
 import { EndpointManager } from "./endpoints/manager.ts";
 import { RecordStore } from "./endpoints/record/record-store.ts";
 import { checkStatus } from "./health/status.ts";
@@ -88,7 +89,10 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
     port: options["health-port"],
     log,
     controllers: () => controllers.statuses(),
-    sources: { endpointStates: () => manager.endpoints().map(({ shownState }) => shownState) },
+    sources: {
+      endpointStates: () => manager.endpoints().map(({ shownState }) => shownState),
+      deleteQueueLength: () => direct.queueLength,
+    },
   });
   await using cluster = clusterOf({ options, env, node, log, onAnswer: health.serverAnswered });
   if (cluster !== undefined) health.watchCluster(() => cluster.informers.states());
@@ -103,8 +107,11 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
     controllers,
     dataplane,
     log,
+    onBuilt: health.built,
   });
+  countAddresses(manager, health.metrics);
   const restored = restoreLocal({ store, endpoints: manager, links: hostLinks, clock: SYSTEM_CLOCK, log });
+  health.restored(restored);
   const hostScope = hostScopeOfAgent({
     options,
     node,
@@ -120,7 +127,11 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
     },
   });
   health.health.add(hostScope.check);
-  const blocks = { kubeconfig: options.kubeconfig, log };
+  const blocks: BlocksOptions = {
+    kubeconfig: options.kubeconfig,
+    log,
+    onWrite: (outcome, parts) => health.metrics.blockWritten(outcome, parts),
+  };
   let routes: AgentRoutes | undefined;
   const knownRanges = () => [...hostScope.parts.knownRanges(), ...(routes?.ranges() ?? [])];
   const nodes = new Nodes({ log, parts: () => ({ dataplane, ...hostScope.parts, knownRanges, ...blocksParts(blocks) }) });

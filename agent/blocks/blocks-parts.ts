@@ -15,7 +15,7 @@ import { openDatastore } from "../../lib/datastore/open.ts";
 import type { Logger } from "../../lib/log/logger.ts";
 import type { NodeParts } from "../../main-plugin/node.ts";
 import { type CachedDatastore, cachedDatastore } from "./cached-datastore.ts";
-import { LanedWrites } from "./shared-writes.ts";
+import { LanedWrites, type SharedWritesOptions } from "./shared-writes.ts";
 
 /** For a lane; other processes hold the lock for the whole of an ADD. */
 const MOST_LOCK_WAIT_MS = 2_000;
@@ -24,12 +24,13 @@ export interface BlocksOptions {
   /** Of the agent's own account, which may watch; absent: the watches go by each configuration's. */
   readonly kubeconfig?: string | undefined;
   readonly log: Pick<Logger, "error">;
+  readonly onWrite?: SharedWritesOptions["onWrite"];
 }
 
 export type BlocksParts = Required<Pick<NodeParts, "openDatastore" | "createIpamNode">>;
 
 export function blocksParts(options: BlocksOptions): BlocksParts {
-  const writes = new SharedUnderLock();
+  const writes = new SharedUnderLock(options.onWrite);
   return {
     openDatastore: (config, env, onDamaged) => open(config, env, options, onDamaged),
     createIpamNode: (input) => (isCached(input.datastore) ? writes.nodeOf(input, input.datastore) : createIpamNode(input)),
@@ -61,8 +62,12 @@ function isCached(datastore: Datastore): datastore is CachedDatastore {
 
 /** Calls do not take the node's lock; each write that they share does, with the file that the last of them named. */
 class SharedUnderLock {
-  readonly #writes = new LanedWrites({ lock: () => this.#lock() });
+  readonly #writes: LanedWrites;
   #lockFile: string | undefined;
+
+  constructor(onWrite: SharedWritesOptions["onWrite"]) {
+    this.#writes = new LanedWrites({ lock: () => this.#lock(), ...(onWrite === undefined ? {} : { onWrite }) });
+  }
 
   nodeOf(input: IpamNodeInput, datastore: CachedDatastore): IpamNode {
     const lock: IpamNode["lock"] = async (path) => {

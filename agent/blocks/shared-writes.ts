@@ -18,8 +18,8 @@ const MOST_PARTS = 64;
 export interface SharedWritesOptions {
   /** The node's lock for one write; absent or `undefined`: the write goes on without. */
   readonly lock?: () => Promise<Disposable | undefined>;
-  /** Told of every write that went through. */
-  readonly onWrite?: (cidr: string, parts: number) => void;
+  /** Told of every write of a block. @param outcome `conflict`: another process was first, and it is tried again */
+  readonly onWrite?: (outcome: "written" | "conflict" | "failed", parts: number) => void;
 }
 
 export class LanedWrites implements SharedWrites {
@@ -98,9 +98,10 @@ class Lane {
       try {
         const isWritten = await writeTogether(this.#cidr, parts, !this.#isDoubtful);
         this.#isDoubtful = !isWritten;
-        if (isWritten) this.#options.onWrite?.(this.#cidr, parts.length);
+        this.#options.onWrite?.(isWritten ? "written" : "conflict", parts.length);
       } catch (error) {
         this.#isDoubtful = true;
+        this.#options.onWrite?.("failed", parts.length);
         for (const part of parts) part.fail(error);
       } finally {
         lock?.[Symbol.dispose]();

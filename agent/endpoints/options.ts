@@ -3,6 +3,7 @@
 import type { Controllers } from "../../lib/resident/controllers.ts";
 import type { Clock } from "../../lib/system/clock.ts";
 import type { BuildEndpointParts } from "./build/build-endpoint.ts";
+import type { BuildReport } from "./build/builds.ts";
 import type { Permits } from "./build/permits.ts";
 import type { Seams } from "./build/seams.ts";
 import type { EndpointRecord } from "./record/endpoint-record.ts";
@@ -23,5 +24,5 @@ export interface EndpointManagerOptions {
   readonly seams?: Seams;
   readonly permits?: Permits;
   readonly log: { info(message: string): void; error(message: string): void };
-  readonly onBuilt?: (outcome: "success" | "failure") => void;
+  readonly onBuilt?: (report: BuildReport) => void;
 }

@@ -39,7 +39,15 @@ export interface BuildParts {
   /** The work itself. It ends soon after its signal is aborted, and does nothing more then. */
   build(endpoint: Buildable, work: BuildWork, signal: AbortSignal): Promise<void>;
   /** Told of each build's end; for metrics. */
-  onBuilt(outcome: "success" | "failure"): void;
+  onBuilt(report: BuildReport): void;
+}
+
+export interface BuildReport {
+  readonly outcome: "success" | "failure";
+  readonly level: Level;
+  /** From the first trigger that it covers to its begin, milliseconds. */
+  readonly waitedMs: number;
+  readonly tookMs: number;
 }
 
 export interface BuildWork {
@@ -60,6 +68,8 @@ interface Pending {
   readonly waiters: Waiter[];
   isAwaited: boolean;
   isKernelFresh: boolean;
+  /** Of the first trigger, by a clock that never jumps. */
+  readonly sinceMs: number;
 }
 
 const AWAITED = 0;
@@ -126,7 +136,7 @@ export class Builds {
 
   #remember({ level, reason, isAwaited = false, isKernelFresh = false }: Trigger, waiter: Waiter | undefined): void {
     if (this.#pending === undefined) {
-      this.#pending = { level, reasons: new Set([reason]), waiters: [], isAwaited, isKernelFresh };
+      this.#pending = { level, reasons: new Set([reason]), waiters: [], isAwaited, isKernelFresh, sinceMs: performance.now() };
     } else {
       this.#pending.level = higher(this.#pending.level, level);
       this.#pending.reasons.add(reason);
@@ -154,7 +164,8 @@ export class Builds {
   async #buildOnce(signal: AbortSignal): Promise<void> {
     const pending = this.#take();
     if (pending === undefined) return;
-    const { level, reasons, waiters, isKernelFresh } = pending;
+    const { level, reasons, waiters, isKernelFresh, sinceMs } = pending;
+    const begunMs = performance.now();
     const reason = [...reasons].join(", ");
     const endpoint = this.#endpoint;
     if (!this.#begin(reason)) {
@@ -167,14 +178,20 @@ export class Builds {
       signal.throwIfAborted();
     } catch (error) {
       this.#failed(error, level, signal);
+      // A removal is no failure.
+      if (!signal.aborted) this.#report("failure", level, sinceMs, begunMs);
       for (const { reject } of waiters) reject(error);
       return;
     }
     endpoint.note("OK", "BPF", `Successfully regenerated endpoint (Reason: ${reason})`);
     this.#end(`Completed endpoint regeneration (Reason: ${reason})`);
     this.#parts.recovery.succeeded();
-    this.#parts.onBuilt("success");
+    this.#report("success", level, sinceMs, begunMs);
     for (const { resolve } of waiters) resolve();
+  }
+
+  #report(outcome: BuildReport["outcome"], level: Level, sinceMs: number, begunMs: number): void {
+    this.#parts.onBuilt({ outcome, level, waitedMs: begunMs - sinceMs, tookMs: performance.now() - begunMs });
   }
 
   #take(): Pending | undefined {
@@ -196,7 +213,6 @@ export class Builds {
     if (signal.aborted) return;
     this.#endpoint.note("Failure", "BPF", `Error regenerating endpoint: ${messageOf(error)}`);
     this.#end("Failed endpoint regeneration");
-    this.#parts.onBuilt("failure");
     this.#parts.recovery.failed(() => this.trigger({ level: higher(level, 3), reason: "retrying regeneration" }));
   }
 

@@ -1,5 +1,6 @@
 /** A real agent's health: over its socket, on its port, and in STATUS. */
 import { Agent } from "../../support/agent.ts";
+import { dualIpam, localConf } from "../../support/conf.ts";
 import { Node } from "../../support/node.ts";
 
 /** One request to the loopback of the node; the whole answer. */
@@ -19,6 +20,31 @@ describe("the health of an agent on the local store", () => {
     expect(json).toMatchObject({ phase: "ready", state: "ok", ready: true, live: true });
     expect((await agent.request("GET", "/cni/status")).status).toBe(200);
     expect((await agent.request("GET", "/metrics")).text).toContain('tortie_api_process_time_seconds_count{path="/healthz"');
+  });
+
+  it("counts addresses, builds, their waits, what a restore finds and DELs that wait", async () => {
+    await using node = await Node.create();
+    await using agent = await Agent.start(node);
+    const conf = localConf(node, { cniVersion: "1.1.0", ipam: dualIpam("46"), ...agent.netconf });
+    const pod = await node.addPod();
+    expect(await node.cni("ADD", { pod, conf })).toMatchObject({ exit: 0 });
+    // A repetition counts nothing.
+    expect(await node.cni("ADD", { pod, conf })).toMatchObject({ exit: 0 });
+    const figures = async () => (await agent.request("GET", "/metrics")).text;
+    expect(await figures()).toContain('tortie_ipam_events_total{action="allocate",family="ipv4"} 1');
+    expect(await figures()).toContain('tortie_ipam_events_total{action="allocate",family="ipv6"} 1');
+    expect(await figures()).toMatch(/tortie_endpoint_regenerations\{outcome="success"\} [1-9]/);
+    expect(await figures()).toMatch(/tortie_endpoint_regeneration_time_stats_seconds_count\{[^}]*status="success"[^}]*\} [1-9]/);
+    expect(await figures()).toMatch(/tortie_events_queue_seconds_count\{event="build"\} [1-9]/);
+
+    await agent.kill();
+    const other = await node.addPod("other");
+    expect(await node.cni("DEL", { pod: other, containerId: "other", conf: { ...conf, agent: "auto" } })).toMatchObject({ exit: 0 });
+    await agent.restart();
+    expect(await figures()).toContain('tortie_restore_endpoints{outcome="ready"} 1');
+    await agent.until("the queue to be empty", async () => (await figures()).includes("tortie_delete_queue_length 0"));
+    expect(await node.cni("DEL", { pod, conf })).toMatchObject({ exit: 0 });
+    expect(await figures()).toContain('tortie_ipam_events_total{action="release",family="ipv4"} 1');
   });
 
   it("does not keep the agent from starting when its port is taken, and is a finding then", async () => {

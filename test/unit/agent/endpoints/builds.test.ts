@@ -45,7 +45,7 @@ function benchOf(build: (work: BuildWork, signal: AbortSignal) => Promise<void>,
       works.push(work);
       return build(work, signal);
     },
-    onBuilt: () => {},
+    onBuilt() {},
   });
   return { endpoint, builds, clock, works };
 }

@@ -1,0 +1,22 @@
+/** Addresses that attachments were given and gave back, for `ipam_events_total` (A§8.2). */
+import type { EndpointManager } from "./endpoints/manager.ts";
+import type { AgentMetrics } from "./metrics/metrics.ts";
+
+/** Once an attachment, however often it is added; what nobody of ours granted does not count. */
+export function countAddresses(endpoints: Pick<EndpointManager, "onChange">, metrics: Pick<AgentMetrics, "ipamEvent">): void {
+  const counted = new Set<number>();
+  const count = (action: "allocate" | "release", addresses: readonly { family: 4 | 6; grant: string }[]) => {
+    for (const { family, grant } of addresses) if (grant !== "external") metrics.ipamEvent(action, family);
+  };
+  endpoints.onChange((event, { id, record: { addresses, committedAt } }) => {
+    if (event === "ready" && !counted.has(id)) {
+      counted.add(id);
+      count("allocate", addresses);
+    }
+    // An ADD that was taken back has never counted.
+    if (event === "gone" && committedAt !== undefined) {
+      counted.delete(id);
+      count("release", addresses);
+    }
+  });
+}
