@@ -23,7 +23,8 @@ const TICKS_PER_SECOND = 100;
 
 const directory = mkdtempSync(join(tmpdir(), "tortie-bench-"));
 const bin = resolve("dist/bin");
-const run = join(directory, "run");
+/** As on a machine, a tmpfs: the sandbox has its own. */
+const run = "/run/tortie-bench";
 const socket = join(run, "tortie.sock");
 const netconf = {
   cniVersion: "1.0.0",
