@@ -1,5 +1,5 @@
 /**
- * What docs/api.md and docs/agent.md say of operations, models and options, from the tables that the agent itself is made of:
+ * What docs/api.md, docs/agent.md and docs/controller.md say of operations, models and options, from the tables of the programs themselves:
  * `bash scripts/bun scripts/agent-pages.ts`. A unit test fails when the pages are older.
  */
 import { readFileSync, writeFileSync } from "node:fs";
@@ -7,11 +7,13 @@ import { MODELS } from "../agent/api/model.ts";
 import type { Operation } from "../agent/api/operation.ts";
 import { BASE_PATH, OPERATION_NAMES, OPERATIONS } from "../agent/api/operations.ts";
 import { AGENT } from "../agent/process/options.ts";
+import { CONTROLLER } from "../controller/options.ts";
 import { variableOf } from "../lib/resident/option-entry.ts";
 import type { Configurable } from "../lib/resident/options.ts";
 
 export const API_PAGE = "docs/api.md";
 export const AGENT_PAGE = "docs/agent.md";
+export const CONTROLLER_PAGE = "docs/controller.md";
 
 interface Schema {
   readonly type?: string;
@@ -107,5 +109,6 @@ export function withOptions({ table: options }: Configurable, page: string): str
 
 if (process.argv[1]?.endsWith("/scripts/agent-pages.ts")) {
   writeFileSync(API_PAGE, apiPage());
+  writeFileSync(CONTROLLER_PAGE, withOptions(CONTROLLER, readFileSync(CONTROLLER_PAGE, "utf8")));
   writeFileSync(AGENT_PAGE, withOptions(AGENT, readFileSync(AGENT_PAGE, "utf8")));
 }

@@ -1,4 +1,5 @@
 /** One term of the controller in the test's own process, on a real API server, with minutes that pass when the test says so. */
+import { fencedClient } from "../../controller/leader/fenced-client.ts";
 import { CONTROLLER, type ControllerOptions } from "../../controller/options.ts";
 import { Term } from "../../controller/term.ts";
 import { systemClock } from "../../ipam-plugin/node.ts";
@@ -38,8 +39,16 @@ export class ControllerTerm implements AsyncDisposable {
     });
   }
 
-  /** Returns when every duty has looked once. */
-  static async begin(reachable: Reachable, given: Readonly<Record<string, string>> = {}): Promise<ControllerTerm> {
+  /**
+   * Returns when every duty has looked once.
+   *
+   * @param mostWrites the controller dies before the next one: what the server has is what a killed process leaves
+   */
+  static async begin(
+    reachable: Reachable,
+    given: Readonly<Record<string, string>> = {},
+    mostWrites = Number.POSITIVE_INFINITY,
+  ): Promise<ControllerTerm> {
     const options: ControllerOptions = resolveOptions(CONTROLLER, { "scan-interval": "60", ...given }, {}, undefined);
     const kubeconfig = await reachable.kubeconfigFor("controller");
     const api = resolveApiConfig(
@@ -51,10 +60,17 @@ export class ControllerTerm implements AsyncDisposable {
     const log: string[] = [];
     const connection = new ApiConnection(api);
     const client = createApiClient(api, { connections: 4 });
+    let writes = 0;
+    const fence = {
+      get mayWrite() {
+        return ++writes <= mostWrites;
+      },
+      writeLimitMs: MINUTE_MS,
+    };
     const term = await Term.begin({
       options,
       connection,
-      client,
+      client: fencedClient(client, fence),
       group: LEGACY_GROUP,
       clock,
       allocatorClock: systemClock,

@@ -141,3 +141,30 @@ describe("a node that is deleted", () => {
     LIMIT_MS,
   );
 });
+
+describe("a controller that dies in the middle", () => {
+  it(
+    "leaves, after whichever of its writes, a state that the next one finishes",
+    async () => {
+      let isDone = false;
+      for (let writes = 0; !isDone; writes++) {
+        await addresses.take("node1", "web");
+        await addresses.takeTunnel("node1");
+        {
+          await using dying = await ControllerTerm.begin(cluster, { "pool-finalizer": "false" }, writes);
+          await removeNode("node1");
+          await dying.sees("the node gone", (view) => !view.hasNode("node1"));
+          await dying.minutes(8);
+          isDone = !dying.log.some((line) => line.includes("does not lead any more"));
+        }
+        await using next = await ControllerTerm.begin(cluster, { "pool-finalizer": "false" });
+        await next.minutes(7);
+        expect([writes, await addresses.of("node1"), await addresses.damage()]).toEqual([writes, NONE, []]);
+        expect(await addresses.datastore.handles.list()).toEqual([]);
+        await cluster.createNode("node1");
+        expect(writes).toBeLessThan(30);
+      }
+    },
+    LIMIT_MS,
+  );
+});

@@ -1,7 +1,8 @@
 /** docs/api.md and docs/agent.md say what the agent's own tables say. */
 import { readFileSync } from "node:fs";
 import { AGENT } from "../../../agent/process/options.ts";
-import { AGENT_PAGE, API_PAGE, apiPage, withOptions } from "../../../scripts/agent-pages.ts";
+import { CONTROLLER } from "../../../controller/options.ts";
+import { AGENT_PAGE, API_PAGE, apiPage, CONTROLLER_PAGE, withOptions } from "../../../scripts/agent-pages.ts";
 
 const HINT = "bash scripts/bun scripts/agent-pages.ts writes them anew";
 
@@ -12,4 +13,9 @@ it(`docs/api.md is as new as the API's tables: ${HINT}`, () => {
 it(`docs/agent.md has every option of the agent: ${HINT}`, () => {
   const page = readFileSync(AGENT_PAGE, "utf8");
   expect(page).toBe(withOptions(AGENT, page));
+});
+
+it(`docs/controller.md has every option of the controller: ${HINT}`, () => {
+  const page = readFileSync(CONTROLLER_PAGE, "utf8");
+  expect(page).toBe(withOptions(CONTROLLER, page));
 });

@@ -1,0 +1,94 @@
+/** Pools under the controller, on a real API server with its own role. Its minutes are the test's. */
+
+import { FINALIZER } from "../../../controller/duties/pools.ts";
+import { CONDITION } from "../../../controller/judge/pool-usage.ts";
+import { ClusterAddresses, NAMESPACE } from "../../support/cluster-addresses.ts";
+import { ControllerTerm } from "../../support/controller-term.ts";
+import { LEGACY, type StoredObject, startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+
+const LIMIT_MS = 120_000;
+
+let cluster: TestCluster;
+let addresses: ClusterAddresses;
+beforeAll(async () => {
+  cluster = await startCluster();
+  addresses = await ClusterAddresses.open(cluster);
+}, LIMIT_MS);
+afterAll(async () => {
+  await addresses[Symbol.asyncDispose]();
+  await cluster[Symbol.asyncDispose]();
+}, LIMIT_MS);
+beforeEach(async () => {
+  await cluster.reset();
+  await cluster.setReady(true);
+  await cluster.createNamespace(NAMESPACE);
+  await cluster.createNode("node1");
+  await cluster.createPool("pool", { cidr: "10.60.0.0/30", blockSize: 30 });
+}, LIMIT_MS);
+
+const pool = () => cluster.get(LEGACY, "ippools", "pool");
+const conditionsOf = (object: StoredObject | undefined): readonly unknown[] => {
+  const conditions = object?.status?.conditions;
+  return Array.isArray(conditions) ? conditions : [];
+};
+
+describe("a pool", () => {
+  it(
+    "stays while one of its addresses is in use, and goes with its blocks when none is",
+    async () => {
+      await addresses.addPod("node1", "web");
+      await using controller = await ControllerTerm.begin(cluster);
+      await controller.minutes(1);
+      expect((await pool())?.metadata.finalizers).toEqual([FINALIZER]);
+
+      await cluster.api("DELETE", `/apis/${LEGACY}/ippools/pool`);
+      await controller.sees("the deletion", (view) => view.pools[0]?.pool.deleting === true);
+      await controller.minutes(3);
+      expect((await pool())?.metadata.deletionTimestamp).toBeDefined();
+      await expect(addresses.take("node1", "late")).rejects.toThrow("cannot find a qualified ippool");
+
+      await addresses.allocator.releaseByHandle("net1.web-c");
+      await addresses.removePod("web");
+      await controller.minutes(2);
+      expect(await pool()).toBeUndefined();
+      expect(await addresses.of("node1")).toEqual({ addresses: [], blocks: [], affinities: [] });
+    },
+    LIMIT_MS,
+  );
+
+  it(
+    "says in a condition how full it is, beside the conditions of others",
+    async () => {
+      const other = { type: "Allocatable", status: "True", reason: "x", message: "y" };
+      await cluster.api("PATCH", `/apis/${LEGACY}/ippools/pool`, { status: { conditions: [other] } }, "application/merge-patch+json");
+      await using controller = await ControllerTerm.begin(cluster);
+      await controller.minutes(2);
+      const ours = { type: CONDITION, status: "True", reason: "Available", lastTransitionTime: expect.any(String) };
+      expect(conditionsOf(await pool())).toEqual([expect.objectContaining(other), expect.objectContaining(ours)]);
+      for (const pod of ["a", "b", "c", "d"]) await addresses.addPod("node1", pod);
+      await controller.sees("a full block", (view) => view.blocks[0]?.value.unallocated.length === 0);
+      await controller.minutes(1);
+      expect(conditionsOf(await pool())).toContainEqual(expect.objectContaining({ type: CONDITION, status: "False", reason: "Full" }));
+      const { metadata } = (await pool()) ?? {};
+      await controller.minutes(3);
+      expect((await pool())?.metadata.resourceVersion).toBe(metadata?.resourceVersion);
+    },
+    LIMIT_MS,
+  );
+
+  it(
+    "loses the finalizer where --pool-finalizer is false, and keeps those of others",
+    async () => {
+      await cluster.api(
+        "PATCH",
+        `/apis/${LEGACY}/ippools/pool`,
+        { metadata: { finalizers: [FINALIZER, "example.org/other"] } },
+        "application/merge-patch+json",
+      );
+      await using controller = await ControllerTerm.begin(cluster, { "pool-finalizer": "false" });
+      await controller.minutes(1);
+      expect((await pool())?.metadata.finalizers).toEqual(["example.org/other"]);
+    },
+    LIMIT_MS,
+  );
+});
