@@ -245,6 +245,23 @@ describe("Three nodes", () => {
     await wait("the routes", async () => Bun.deepEquals(await first.routes(4), before));
   }, 240_000);
 
+  it("keep all routes while the API server is away, and mend what was taken away meanwhile when it is back (invariant 14)", async () => {
+    const [first] = machines;
+    const before = await first.routes(4);
+    await cluster.stopApiServer();
+    await wait("the word of it", async () => (await first.health()).message.startsWith("nothing is changed: "));
+    const [one = ""] = before.filter((route) => route.includes("vxlan"));
+    await first.host.ip("route", "del", one.split(" ")[0] ?? "", "proto", "84");
+    const left = before.filter((route) => route !== one);
+    expect(await first.routes(4)).toEqual(left);
+    expect(await world.connect(pods[0], pods[1].ipv4)).toBe("pod2");
+
+    await cluster.startApiServer();
+
+    await wait("the route", async () => Bun.deepEquals(await first.routes(4), before));
+    await expectAllReached();
+  }, 240_000);
+
   it("talk to a node that is set up as Felix does it, here by iproute2, with a MAC that nobody has told it", async () => {
     await using calico = await Node.create();
     await world.attach(calico, "calico4", { subnet: 2, host: 4 });
