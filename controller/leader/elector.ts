@@ -86,7 +86,7 @@ export class Elector {
       .catch((error: unknown) => log(`leading failed: ${messageOf(error)}`))
       .finally(() => term.abort(new Error("the work of the leader has ended")));
     while (!ended.aborted) {
-      await clock.sleep(this.#retryMs, ended);
+      await clock.sleep(Math.min(this.#retryMs, Math.max(this.#leadsUntil - clock.now(), 0)), ended);
       if (ended.aborted) break;
       // A renewal that hangs must not keep the term open.
       const renewal = this.#try();

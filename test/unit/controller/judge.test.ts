@@ -1,0 +1,127 @@
+import { judgeAllocations, type Verdict } from "../../../controller/judge/allocations.ts";
+import { Observations } from "../../../controller/judge/observations.ts";
+import { conditionOf, withCondition } from "../../../controller/judge/pool-usage.ts";
+import { WorkQueue } from "../../../controller/queue/work-queue.ts";
+import type { PodView } from "../../../controller/view/pod-view.ts";
+import { placedBlocks } from "../../../doctor/snapshot.ts";
+import { FakeClock } from "../../support/fake-clock.ts";
+
+const ADDRESS_KEY = `4:${10n * 2n ** 24n}`;
+const POD: PodView = {
+  namespace: "ns",
+  name: "web",
+  uid: "u",
+  node: "there",
+  isFinished: false,
+  addresses: [ADDRESS_KEY],
+  containerId: "c",
+  isAnnotated: true,
+  isKubeControllers: false,
+};
+const OWNER = { node: "there", namespace: "ns", pod: "web" };
+
+function verdict(owner: Record<string, string>, pods: readonly PodView[], handleId: string | undefined = "net1.c"): Verdict | undefined {
+  const value = {
+    cidr: "10.0.0.0/32",
+    allocations: [0],
+    unallocated: [],
+    attributes: [{ ...(handleId === "" ? {} : { handleId }), activeOwner: owner }],
+    sequenceNumber: 5n,
+    sequenceNumberForAllocation: { 0: 4n },
+  };
+  const holders = {
+    nodes: new Set(["there"]),
+    pods,
+    pod: (namespace: string, name: string) => pods.find((pod) => pod.namespace === namespace && pod.name === name),
+  };
+  return judgeAllocations(placedBlocks([{ value, revision: "r" }]), holders)[0]?.verdict;
+}
+
+describe("the judgement of an allocation", () => {
+  const cases: readonly [string, Verdict, Record<string, string>, readonly PodView[], string?][] = [
+    ["its pod has the address", "valid", OWNER, [POD]],
+    ["its pod has named no address yet", "valid", OWNER, [{ ...POD, addresses: [] }]],
+    ["its pod is on no node yet", "valid", OWNER, [{ ...POD, addresses: [], node: "" }]],
+    ["its pod has other addresses", "leaked", OWNER, [{ ...POD, addresses: ["4:1"] }]],
+    ["its pod is on another node without an address", "leaked", OWNER, [{ ...POD, addresses: [], node: "other" }]],
+    ["its pod has ended", "leaked", OWNER, [{ ...POD, isFinished: true }]],
+    ["there is no such pod", "leaked", OWNER, []],
+    ["another pod has the address", "valid", OWNER, [{ ...POD, name: "other" }]],
+    ["the node is gone", "departed", { ...OWNER, node: "gone" }, []],
+    ["the node is gone, and a pod has the address", "valid", { ...OWNER, node: "gone" }, [POD]],
+    ["a tunnel of a node that exists", "valid", { node: "there", type: "ipipTunnelAddress" }, []],
+    ["a tunnel of a node that is gone", "departed", { node: "gone", type: "ipipTunnelAddress" }, []],
+    ["a load balancer's", "unjudged", { node: "gone", type: "LoadBalancer" }, []],
+    ["a container of a node that exists", "unjudged", { node: "there" }, []],
+    ["a container of a node that is gone", "departed", { node: "gone" }, []],
+    ["no node", "unjudged", { namespace: "ns", pod: "web" }, []],
+    ["no handle", "unjudged", { ...OWNER, node: "gone" }, [], ""],
+    ["Windows' own", "unjudged", { ...OWNER, node: "gone" }, [], "windows-reserved-ipam-handle"],
+    ["moved from host-local", "unjudged", { ...OWNER, note: "moved from host-local" }, []],
+  ];
+  for (const [title, expected, owner, pods, handle] of cases) {
+    it(`${title}: ${expected}`, () => {
+      expect(verdict(owner, pods, handle)).toBe(expected);
+    });
+  }
+});
+
+describe("observations", () => {
+  it("confirm after two looks and the grace period, and forget what one look does not find", () => {
+    const seen = new Observations();
+    seen.look("leak", ["a", "b"], 0);
+    expect(seen.isConfirmed("leak", "a", 0, 1_000)).toBe(false);
+    seen.look("leak", ["a"], 900);
+    expect([seen.isConfirmed("leak", "a", 1_000, 999), seen.isConfirmed("leak", "a", 1_000, 1_000)]).toEqual([false, true]);
+    seen.look("leak", ["a", "b"], 1_800);
+    expect([seen.isConfirmed("leak", "b", 0, 1_800), seen.isConfirmed("node", "a", 0, 1_800)]).toEqual([false, false]);
+    expect(seen.count("leak")).toBe(2);
+  });
+});
+
+describe("the condition of a pool", () => {
+  it.each([
+    [0n, "True", "Available"],
+    [230n, "True", "Available"],
+    [231n, "True", "NearlyFull"],
+    [256n, "False", "Full"],
+  ] as const)("with %s of 256 in use is %s, %s", (inUse, status, reason) => {
+    expect(conditionOf({ size: 256n, inUse })).toMatchObject({ status, reason });
+  });
+
+  it("is written when it changes, keeps its time while the status stays, and leaves others alone", () => {
+    const other = { type: "Allocatable", status: "True" };
+    const first = withCondition([other], conditionOf({ size: 256n, inUse: 0n }), "t1") ?? [];
+    expect(first).toEqual([other, expect.objectContaining({ lastTransitionTime: "t1" })]);
+    expect(withCondition(first, conditionOf({ size: 256n, inUse: 20n }), "t2")).toBeUndefined();
+    const second = withCondition(first, conditionOf({ size: 256n, inUse: 100n }), "t2") ?? [];
+    expect(second[1]).toMatchObject({ lastTransitionTime: "t1" });
+    expect(withCondition(second, conditionOf({ size: 256n, inUse: 256n }), "t3")?.[1]).toMatchObject({ lastTransitionTime: "t3" });
+  });
+});
+
+describe("the queue", () => {
+  it("works on a key once however often it is added, and later each time that it fails", async () => {
+    const clock = new FakeClock();
+    const queue = new WorkQueue(clock);
+    const tried: [string, number][] = [];
+    const ending = new AbortController();
+    const running = queue.run(
+      async (key) => {
+        tried.push([key, clock.now()]);
+        if (key === "bad" && tried.filter(([one]) => one === "bad").length < 4) throw new Error("not yet");
+      },
+      ending.signal,
+      () => undefined,
+    );
+    for (const key of ["bad", "good", "good"]) queue.add(key);
+    await clock.advance(1);
+    expect(queue.status).toMatchObject({ length: 1, failing: [{ key: "bad", failures: 1, message: "not yet" }] });
+    await clock.advance(1_000);
+    expect(tried.map(([key, at]) => `${key} ${at}`)).toEqual(["bad 0", "good 0", "bad 5", "bad 15", "bad 35"]);
+    expect(queue.status).toEqual({ working: undefined, length: 0, failing: [] });
+    ending.abort(new Error("end"));
+    await clock.advance(60_000);
+    await running;
+  });
+});

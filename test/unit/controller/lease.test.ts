@@ -1,0 +1,148 @@
+import { Elector } from "../../../controller/leader/elector.ts";
+import { fencedClient } from "../../../controller/leader/fenced-client.ts";
+import { decodeLease, isSameTenure, type Lease, leaseObject, nextStep } from "../../../controller/leader/lease.ts";
+import { type ApiClient, ApiError, type ApiRequest } from "../../../lib/kubernetes/api-client.ts";
+import { FakeClock } from "../../support/fake-clock.ts";
+
+const LEASE: Lease = {
+  resourceVersion: "7",
+  holder: "other",
+  durationSeconds: 15,
+  renewTime: "2030-01-01T00:00:00.000000Z",
+  acquireTime: "2030-01-01T00:00:00.000000Z",
+  transitions: 3,
+};
+const WRITE = { namespace: "kube-system", name: "l", holder: "me", durationSeconds: 15, now: new Date(Date.UTC(2030, 0, 1, 0, 1)) };
+
+describe("the next step with a lease", () => {
+  it.each([
+    ["create", undefined, 0],
+    ["renew", { ...LEASE, holder: "me" }, 0],
+    ["take", { ...LEASE, holder: "" }, 0],
+    ["wait", LEASE, 14_999],
+    ["take", LEASE, 15_000],
+  ] as const)("is %s", (step, lease, unchangedForMs) => {
+    expect(nextStep(lease, "me", unchangedForMs)).toBe(step);
+  });
+
+  it("does not take a change of the object by others for a renewal", () => {
+    expect(isSameTenure(LEASE, { ...LEASE, resourceVersion: "8" })).toBe(true);
+    expect(isSameTenure(LEASE, { ...LEASE, renewTime: "2030-01-01T00:00:01.000000Z" })).toBe(false);
+  });
+});
+
+describe("the lease as written", () => {
+  it("carries the version that it replaces, counts a change of leader, and has times of six digits", () => {
+    const taken = leaseObject(WRITE, LEASE);
+    expect(taken).toMatchObject({
+      metadata: { resourceVersion: "7" },
+      spec: { holderIdentity: "me", leaseTransitions: 4, acquireTime: "2030-01-01T00:01:00.000000Z" },
+    });
+    const renewed = leaseObject(WRITE, { ...LEASE, holder: "me" });
+    expect(renewed).toMatchObject({
+      spec: { leaseTransitions: 3, acquireTime: LEASE.acquireTime, renewTime: "2030-01-01T00:01:00.000000Z" },
+    });
+    expect(leaseObject(WRITE, undefined).metadata).not.toHaveProperty("resourceVersion");
+  });
+});
+
+/** An API server with one lease. */
+class LeaseServer {
+  lease: Lease | undefined;
+  isAway = false;
+  writes = 0;
+  #version = 0;
+
+  client(): ApiClient {
+    return { server: "test", close: () => undefined, request: async (request) => this.#answer(request) };
+  }
+
+  #answer({ method, body = "{}" }: ApiRequest): string {
+    if (this.isAway) throw new ApiError("away");
+    const sent = JSON.parse(body);
+    if (method === "GET" && this.lease === undefined) throw new ApiError("none", { status: 404 });
+    if (method !== "GET") {
+      if (method === "PUT" && sent.metadata.resourceVersion !== this.lease?.resourceVersion)
+        throw new ApiError("conflict", { status: 409 });
+      if (method === "POST" && this.lease !== undefined) throw new ApiError("exists", { status: 409 });
+      this.writes++;
+      this.lease = decodeLease({ ...sent, metadata: { ...sent.metadata, resourceVersion: String(++this.#version) } });
+    }
+    const { resourceVersion, holder, durationSeconds, renewTime, acquireTime, transitions } = this.lease ?? LEASE;
+    const spec = { holderIdentity: holder, leaseDurationSeconds: durationSeconds, renewTime, acquireTime, leaseTransitions: transitions };
+    return JSON.stringify({ metadata: { resourceVersion }, spec });
+  }
+}
+
+function contender(server: LeaseServer, clock: FakeClock, identity: string) {
+  const ending = new AbortController();
+  const client = server.client();
+  const elector = new Elector({ client, clock, namespace: "n", name: "l", identity, durationMs: 15_000, log: () => undefined });
+  const terms: AbortSignal[] = [];
+  const ended = elector.run(async (signal) => {
+    terms.push(signal);
+    await new Promise((done) => signal.addEventListener("abort", done, { once: true }));
+  }, ending.signal);
+  const end = () => {
+    ending.abort(new Error("end"));
+    return ended;
+  };
+  return { elector, terms, end };
+}
+
+describe("the election", () => {
+  it("has the leader stand down before the lease can be taken, and the other take it only after it was unchanged for its duration", async () => {
+    const [server, other] = [new LeaseServer(), new LeaseServer()];
+    const clock = new FakeClock();
+    const leader = contender(server, clock, "a");
+    await clock.advance(10_000);
+    expect([leader.elector.mayWrite, leader.terms[0]?.aborted]).toEqual([true, false]);
+    // From here the leader's own requests fail, and the other's do not: they see the same lease.
+    other.lease = server.lease;
+    server.isAway = true;
+    const follower = contender(other, clock, "b");
+    await clock.advance(10_000);
+    expect([leader.elector.mayWrite, leader.terms[0]?.aborted, follower.elector.mayWrite]).toEqual([false, true, false]);
+    await clock.advance(10_000);
+    expect([leader.elector.mayWrite, follower.elector.mayWrite]).toEqual([false, true]);
+    expect(other.lease).toMatchObject({ holder: "b", transitions: 1 });
+    const ends = [leader.end(), follower.end()];
+    await clock.advance(20_000);
+    await Promise.all(ends);
+    expect(other.lease?.holder).toBe("");
+  });
+
+  it("renews without an end, and never has two leaders", async () => {
+    const server = new LeaseServer();
+    const clock = new FakeClock();
+    const both = [contender(server, clock, "a"), contender(server, clock, "b")];
+    for (let second = 0; second < 120; second++) {
+      await clock.advance(1_000);
+      expect(both.filter(({ elector }) => elector.mayWrite)).toHaveLength(1);
+    }
+    expect(both.map(({ terms }) => terms.length).sort()).toEqual([0, 1]);
+    const ends = both.map(({ end }) => end());
+    await clock.advance(20_000);
+    await Promise.all(ends);
+  });
+});
+
+describe("the fence", () => {
+  it("lets no write through without the lease, and shortens those that begin with it", async () => {
+    const sent: ApiRequest[] = [];
+    const request = async (one: ApiRequest) => `${sent.push(one)}`;
+    const inner: ApiClient = { server: "s", close: () => undefined, request };
+    const fence = { mayWrite: false, writeLimitMs: 4_000 };
+    const client = fencedClient(inner, fence);
+    await client.request({ method: "GET", path: "/a" });
+    for (const method of ["POST", "PUT", "PATCH", "DELETE"] as const) {
+      await expect(client.request({ method, path: "/a" })).rejects.toThrow("does not lead any more");
+    }
+    fence.mayWrite = true;
+    await client.request({ method: "PUT", path: "/a", timeoutMs: 30_000 });
+    expect(sent).toEqual([
+      { method: "GET", path: "/a" },
+      { method: "PUT", path: "/a", timeoutMs: 4_000 },
+    ]);
+  });
+});
