@@ -122,7 +122,9 @@ function queueUp(path: string): Turn {
       const at = queue.indexOf(begin);
       if (at < 0) return;
       queue.splice(at, 1);
-      if (at === 0) queue[0]?.();
+      const [next] = queue;
+      // In a turn of the event loop of its own: on a local store the whole line would otherwise run before anything else does.
+      if (at === 0 && next !== undefined) setImmediate(next);
       if (queue.length === 0 && queues.get(path) === queue) queues.delete(path);
     },
   };
