@@ -48,7 +48,8 @@ async function served(
 }
 
 async function serveBy(way: Exclude<Way, { kind: "answered" }>, call: NetworkCall, node: Node): Promise<string | undefined> {
-  if (way.kind === "direct") return serve(call, node);
+  // The agent keeps no endpoints that another program builds.
+  if (way.kind === "direct" || call.config.dataplaneOptions?.type === "grpc") return serve(call, node);
   const { serveBeside, unplugAndQueue } = await import("../agent/direct-mode/direct-mode.ts");
   return way.kind === "queue" ? unplugAndQueue(call, node, way) : serveBeside(call, node, way);
 }

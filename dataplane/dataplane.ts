@@ -1,19 +1,21 @@
 /**
- * The port between the plan of an attachment and whatever makes it true: Linux today; gRPC and eBPF have room beside it.
+ * The port between the plan of an attachment and whatever makes it true: Linux, or another program by gRPC; eBPF has room beside them.
  *
  * Any number of calls may run at once in one process. None waits for the kernel with the thread blocked.
  */
 import type { AttachmentName } from "./alias.ts";
 import type { DesiredState, Difference } from "./desired-state.ts";
+import type { ExternalAttachment } from "./external-attachment.ts";
 import type { NetworkReport } from "./node-network.ts";
 import type { NodeState } from "./node-state.ts";
 
 export interface Dataplane {
   /**
    * Makes the kernel hold `desired`. A failed call leaves nothing behind; disposing of the returned link removes it.
+   * @param attachment for a dataplane in another program
    * @throws TortieError naming the object that could not be made
    */
-  apply(desired: DesiredState): Promise<AppliedLink>;
+  apply(desired: DesiredState, attachment?: ExternalAttachment): Promise<AppliedLink>;
   /**
    * Compares the kernel with `desired` and names every difference that breaks the attachment; empty when all is well. Changes nothing.
    * Settings that an administrator or a chained plugin may change (sysctls, queues, and MAC and MTU but for `recorded`) are not compared.
@@ -48,6 +50,8 @@ export interface Dataplane {
 export interface AppliedLink extends AsyncDisposable {
   /** MAC of the pod end, lower case with colons. */
   readonly podMac: string;
+  /** Where the dataplane has given the host end another name than was desired. */
+  readonly hostInterface?: string;
   /** Of the host end; the kernel gives it to no other link of this namespace while the link exists. */
   readonly hostIndex: number;
   /** "veth" when the kernel has no netkit. */

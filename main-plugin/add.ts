@@ -9,6 +9,7 @@ import type { CniInterface, CniResult } from "../lib/cni/protocol.ts";
 import { withProfile } from "../lib/workload/endpoint.ts";
 import { type Lease, takeAddresses } from "./addresses.ts";
 import type { AddCall } from "./call.ts";
+import { externalAttachment } from "./external-dataplane.ts";
 import { policyReady, readyForPods } from "./gates.ts";
 import type { Node } from "./node.ts";
 import { desiredStateOf, planAttachment } from "./plan.ts";
@@ -35,16 +36,17 @@ export async function add(call: AddCall, node: Node): Promise<CniResult> {
   // The node first: its guard must be there before the container can send.
   if (call.forwardsOnNode) await node.dataplane.applyNode(await node.state(call, lease.addresses));
   log.step("node");
-  const link = undo.use(await node.dataplane.apply(desired));
+  const link = undo.use(await node.dataplane.apply(desired, await externalAttachment(call, workload, plan, lease, node)));
+  const made = { ...call, hostInterface: link.hostInterface ?? call.hostInterface };
   for (const warning of link.warnings) log.error(warning);
   log.step("dataplane");
   signal.throwIfAborted();
-  const endpoint = endpointOf(call, workload, lease, link.podMac);
+  const endpoint = endpointOf(made, workload, lease, link.podMac);
   await journal?.endpoint(link, endpoint);
   await ensureProfile(call, node);
   await writeRecord(endpoint, workload, node);
   log.step("endpoint");
-  const result = resultOf(call, lease, link.podMac, desired);
+  const result = resultOf(made, lease, link.podMac, desired);
   await journal?.commit(result);
   undo.move(); // success: keep everything
   await policyReady(call, endpoint);

@@ -9,7 +9,7 @@ import { workloadHandleId } from "../lib/workload/identity.ts";
 import type { AddCall } from "./call.ts";
 import { withContext } from "./gates.ts";
 import { takeAfterInterruption } from "./interrupted-add.ts";
-import { connectIpam, type IpamSource, ipamInputForAdd, narrowAddress } from "./ipam-source.ts";
+import { connectIpam, type Grant, type IpamSource, ipamInputForAdd, narrowAddress } from "./ipam-source.ts";
 import type { Node } from "./node.ts";
 import { isRepeated, type Workload } from "./workload.ts";
 
@@ -17,6 +17,8 @@ import { isRepeated, type Workload } from "./workload.ts";
 export interface Lease extends AsyncDisposable {
   /** In the order of the result, /32 and /128. */
   readonly addresses: readonly Prefix[];
+  /** As the IPAM plugin gave them; absent where it was not asked once and for all. */
+  readonly given?: Grant["given"] | undefined;
   /** They are those of the record: nothing was taken now. */
   readonly isKept: boolean;
   /** false for the target of a live migration, whose host routes come later (C§2.3 S9). */
@@ -56,14 +58,14 @@ function addressesToKeep({ identity }: AddCall, workload: Workload): readonly st
 
 async function takeAny(ipam: IpamSource, call: AddCall, workload: Workload, node: Node): Promise<Lease> {
   await using undo = new AsyncDisposableStack();
-  const { addresses, hostRoutes, routes, dns } = undo.use(await take(undefined, ipam, call, workload, node));
+  const { addresses, given, hostRoutes, routes, dns } = undo.use(await take(undefined, ipam, call, workload, node));
   if (addresses.length === 0) {
     throw new TortieError(
       "ipam-no-addresses",
       `IPAM plugin returned missing IP config: "${call.config.ipam.type}" gave no address for container ${call.request.containerId}`,
     );
   }
-  return leaseOf(addresses, { hostRoutes, routes, dns, taken: undo.move() });
+  return leaseOf(addresses, { given, hostRoutes, routes, dns, taken: undo.move() });
 }
 
 /**

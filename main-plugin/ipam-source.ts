@@ -4,7 +4,7 @@
  */
 import type { IpamCall } from "../ipam-plugin/call.ts";
 import { HandleExistsError, ipamAdd, ipamRun, printedRoutes } from "../ipam-plugin/ipam-plugin.ts";
-import { type Address, formatAddress, hostPrefix, type Prefix, parsePrefix } from "../lib/addresses/address.ts";
+import { type Address, formatAddress, formatPrefix, hostPrefix, type Prefix, parsePrefix } from "../lib/addresses/address.ts";
 import { type DelegateCall, delegateAdd, runDelegate } from "../lib/cni/delegate.ts";
 import { findPlugin, isRunningExecutable } from "../lib/cni/find-plugin.ts";
 import type { CniCommand, CniDns, CniRequest, CniRoute } from "../lib/cni/protocol.ts";
@@ -45,6 +45,8 @@ export interface IpamInput {
 export interface Grant extends AsyncDisposable {
   /** Single hosts, whatever mask the plugin returned (C§4.1), in the order of the result. */
   readonly addresses: readonly Prefix[];
+  /** The same as the plugin returned them, with its mask and gateway; absent where they are single hosts. */
+  readonly given?: readonly { readonly address: string; readonly gateway?: string | undefined }[];
   /** false for the target of a live migration, whose host routes come later (C§2.3 S9). */
   readonly hostRoutes: boolean;
   /** For the result, as the plugin has them (C§5.1). */
@@ -174,7 +176,7 @@ class DelegatedIpam implements IpamSource {
     if (this.#isAzure) rememberAzure(this.#input.request, given);
     const addresses = given.map(narrowAddress);
     const hostRoutes = wantsHostRoutes({ forwardsOnNode: this.#call.forwardsOnNode, ipam: this.#plugin }, routes);
-    return grantOf({ addresses, hostRoutes, routes, dns }, undo.move());
+    return grantOf({ addresses, given: ips, hostRoutes, routes, dns }, undo.move());
   }
 
   /** ADD of CNI does not say what was there before. */
@@ -226,8 +228,9 @@ function inProcess(input: IpamInput, call: IpamCaller, node: Node): IpamSource {
     const undo = new AsyncDisposableStack();
     undo.defer(added.giveBack);
     const addresses = added.addresses.map(({ address }) => hostPrefix(address));
+    const given = added.addresses.map((prefix) => ({ address: formatPrefix(prefix) }));
     const hostRoutes = call.forwardsOnNode || added.hasRoutes;
-    return grantOf({ addresses, hostRoutes, routes: printedRoutes(added), dns: {} }, undo);
+    return grantOf({ addresses, given, hostRoutes, routes: printedRoutes(added), dns: {} }, undo);
   };
   return {
     add: (address) => add(address, false),

@@ -6,6 +6,7 @@ import { isChained, serveChained } from "./attach-chained.ts";
 import { type NetworkCall, resolveAddCall, resolveAttachmentCall } from "./call.ts";
 import { check } from "./check.ts";
 import { del } from "./del.ts";
+import { nodeFor } from "./external-dataplane.ts";
 import { gc } from "./gc.ts";
 import type { Node } from "./node.ts";
 import { status } from "./status.ts";
@@ -14,9 +15,10 @@ import { status } from "./status.ts";
 const CHAINED: ReadonlySet<string> = new Set(["ADD", "DEL", "CHECK"]);
 
 /** @returns what is to be printed: the result of ADD, nothing for the other verbs */
-export async function serve(call: NetworkCall, node: Node): Promise<string | undefined> {
+export async function serve(call: NetworkCall, given: Node): Promise<string | undefined> {
   const { command, cniVersion } = call.request;
   if (isChained(call) && CHAINED.has(command)) return serveChained(call);
+  const node = await nodeFor(call, given);
   switch (command) {
     case "ADD":
       return renderResult(await add(resolveAddCall(call), node), cniVersion ?? ABSENT_VERSION_OF_MAIN_RESULT);

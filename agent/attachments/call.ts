@@ -60,6 +60,10 @@ export function prepareCall(verb: CniVerb, body: CallBody, { nodes, ipamType }: 
  * @throws TortieError `delegate-elsewhere`: the caller, who sees more or knows better words, serves the call itself
  */
 export function assertDelegateIsHere({ call }: ServedCall): void {
+  // Nor does it keep endpoints that another program builds: it could neither restore nor mend them.
+  if (call.config.dataplaneOptions?.type === "grpc") {
+    throw new TortieError("delegate-elsewhere", "the plugin itself calls the gRPC dataplane of its configuration");
+  }
   try {
     findIpam(call.request, call.config);
   } catch (error) {

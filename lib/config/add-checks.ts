@@ -47,13 +47,31 @@ export function checkChain({ chain, prevResult }: Pick<NetworkConfig, "chain" | 
   if (chain === "attach" && prevResult === undefined) throw wrong('chain "attach" needs the prevResult of a plugin before this one');
 }
 
-/** Only the Linux dataplane exists so far: no `type`, or Calico's `grpc`, which is refused until it is built (C§4.6). */
+/** Linux's without `type`, or a gRPC server of this node (C§4.6). */
 export function checkDataplaneType(config: Pick<NetworkConfig, "dataplaneOptions">): void {
   const type = config.dataplaneOptions?.type;
   if (type === undefined || type === null) return;
   if (typeof type !== "string") throw wrong(`invalid dataplane type: dataplane_options.type must be a string, not ${JSON.stringify(type)}`);
-  if (type === "grpc") throw wrong("dataplane_options.type grpc: this version of Tortie has no gRPC dataplane yet");
-  throw wrong(`invalid dataplane type: ${type}`);
+  if (type !== "grpc") throw wrong(`invalid dataplane type: ${type}`);
+  const socket = config.dataplaneOptions?.socket;
+  if (typeof socket !== "string" || socket === "") {
+    throw wrong('dataplane_options.type grpc needs dataplane_options.socket, for instance "unix:///run/dataplane.sock"');
+  }
+}
+
+/** The server of a gRPC dataplane, and every text among the options, which it is sent. */
+export interface GrpcServer {
+  readonly socket: string;
+  readonly options: Readonly<Record<string, string>>;
+}
+
+/** @returns `undefined` where the dataplane is Linux's @throws TortieError `netconf-value` */
+export function grpcServerOf(config: Pick<NetworkConfig, "dataplaneOptions">): GrpcServer | undefined {
+  if (config.dataplaneOptions?.type !== "grpc") return undefined;
+  checkDataplaneType(config);
+  const options: Record<string, string> = {};
+  for (const [name, value] of Object.entries(config.dataplaneOptions)) if (typeof value === "string") options[name] = value;
+  return { socket: options.socket ?? "", options };
 }
 
 /** Each gate is an absolute URL that can be fetched (C§2.2). */

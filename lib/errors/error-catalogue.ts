@@ -217,5 +217,9 @@ export const ERROR_CATALOGUE = {
     next: "make the datastores reachable, and start the same command again: it makes them as ready as they were before",
   },
   "migration-unfinished": { code: 999, next: "finish that migration by the same command as before, or remove its record" },
+  "dataplane-unreachable": { code: 999, next: "start the dataplane's server, or correct dataplane_options.socket" },
+  "dataplane-timeout": { code: 999, next: "find out what the dataplane's server waits for; it has 5 s for each call" },
+  "dataplane-failed": { code: 999, next: "read the log of the dataplane's server, which refused" },
+  "dataplane-answer-invalid": { code: 999, next: "correct or replace the dataplane's server: its answer cannot be used" },
   internal: { code: 999, next: "this is a defect of tortie: please report it with the log of this operation" },
 } as const satisfies Readonly<Record<string, Entry>>;

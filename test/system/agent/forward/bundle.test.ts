@@ -1,5 +1,5 @@
 /** The way of a call through the socket loads little code: it is what every forwarded call pays (A§3.10, issue's bar of 30,000 bytes). */
-import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -36,6 +36,21 @@ it("a forwarded call loads less than 30,000 bytes of our code, and neither the d
     expect(text).toContain("/v1/cni/");
     // One word of each that has no business here: the decoder of the configuration, the datastores, the kernel, the log.
     for (const word of ["failed to load netconf", "sqlite", "RTM_", "169.254.1.1", "total_ms"]) expect(text).not.toContain(word);
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+});
+
+it("gRPC's library is in one file, which only a call with a gRPC dataplane imports", () => {
+  const directory = mkdtempSync(join(tmpdir(), "tortie-bundle-"));
+  try {
+    bundle(directory);
+    const files = readdirSync(directory);
+    const withGrpc = files.filter((name) => readFileSync(join(directory, name), "utf8").includes("grpc.max_receive_message_length"));
+    expect(withGrpc).toEqual([expect.stringMatching(/^grpc-dataplane-/)]);
+    for (const name of files.filter((file) => !withGrpc.includes(file))) {
+      expect([...closure(directory, name)].filter((file) => withGrpc.includes(file))).toEqual([]);
+    }
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }
