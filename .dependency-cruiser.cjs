@@ -22,7 +22,7 @@ const LIB = [
   "datastore",
 ];
 /** Top folders; those of one entry do not import each other. */
-const TOP = [["lib"], ["dataplane", "ipam-plugin"], ["main-plugin", "doctor"], ["agent", "controller", "installer", "migration"], ["cmd"]];
+const TOP = [["lib"], ["dataplane", "ipam-plugin"], ["main-plugin", "doctor", "installer"], ["agent", "controller", "migration"], ["cmd"]];
 /**
  * Folders of agent/, the leaves first; those of one entry may import each other, without circles. agent/compose.ts, which plugs everything
  * together, is imported by cmd/ alone.

@@ -235,6 +235,10 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
     });
   }
   const ending = new AbortController();
+  if (options["manage-cni"]) {
+    const { manageCni } = await import("./compose-cni.ts");
+    health.health.add(manageCni(env, log, ending.signal));
+  }
   untilReady({ cluster, rangesKnown: hostScope.rangesKnown, health: health.health }, ending.signal).then(
     () => phase.set("ready"),
     (error: unknown) => log.debug("the agent ended before it was ready", { error }),

@@ -139,7 +139,7 @@ function leaseCheck(elector: Elector): Check {
     look: () =>
       elector.problem === undefined
         ? { state: "ok", message: elector.description }
-        : { state: "failure", message: elector.problem, next: "compare the controller's rights with manifests/controller-rbac.yaml" },
+        : { state: "failure", message: elector.problem, next: "compare the controller's rights with manifests/controller/rbac.yaml" },
   };
 }
 

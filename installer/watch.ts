@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { messageOf } from "../lib/errors/errors.ts";
 import { isThere } from "../lib/system/files.ts";
 import { installConflist, installKubeconfig, kubeconfigPath, type Log } from "./install.ts";
-import type { Token } from "./kubeconfig.ts";
+import { isInPod, type Token } from "./kubeconfig.ts";
 import type { InstallSettings } from "./settings.ts";
 import { renderConflist } from "./template.ts";
 import { installTlsFiles } from "./tls-files.ts";
@@ -37,12 +37,15 @@ export class InstallationWatch {
   readonly #settings: InstallSettings;
   readonly #log: Log;
   readonly #problems = new Map<string, string>();
+  readonly #keepsToken: boolean;
   #token: Token | undefined;
   #wake: (() => void) | undefined;
   #isTokenStale = false;
 
+  /** @param token of the kubeconfig that was written just now; in a pod, where there is none yet, it is asked for at once */
   constructor(settings: InstallSettings, token: Token | undefined, log: Log) {
     this.#settings = settings;
+    this.#keepsToken = token !== undefined || isInPod(settings);
     this.#token = token;
     this.#log = log;
   }
@@ -68,7 +71,7 @@ export class InstallationWatch {
         if (signal.aborted) return;
         this.#mendFiles();
         const isDue = Date.now() >= renewal || this.#isTokenStale || !isThere(kubeconfigPath(netDir));
-        if (this.#token !== undefined && isDue) {
+        if (this.#keepsToken && isDue) {
           this.#isTokenStale = false;
           await this.#renewToken();
           renewal = this.#nextRenewal();
@@ -96,8 +99,9 @@ export class InstallationWatch {
   }
 
   #nextRenewal(): number {
-    if (this.#token === undefined) return Number.POSITIVE_INFINITY;
+    if (!this.#keepsToken) return Number.POSITIVE_INFINITY;
     if (this.#problems.has("token")) return Date.now() + RETRY_MS * (1 + Math.random());
+    if (this.#token === undefined) return Date.now();
     return Date.now() + pauseUntilRenewal(this.#token.expiresMs - Date.now(), this.#settings.token.refreshMs, Math.random);
   }
 

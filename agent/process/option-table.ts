@@ -129,6 +129,12 @@ export const OPTION_TABLE = {
     choices: ["off", "direct", "vxlan"],
     description: "Routes to other nodes' pods where no Felix makes them: within the subnet only, or through VXLAN where pools ask for it",
   },
+  "manage-cni": {
+    group: "Cluster",
+    type: "boolean",
+    default: false,
+    description: "Keep what `tortiectl install` has placed right: the plugins' token and kubeconfig, TLS files and the conflist",
+  },
   "endpoint-objects": { group: "Cluster", type: "boolean", default: false, description: "Write a TortieEndpoint object for each pod" },
   "object-qps": {
     group: "Cluster",

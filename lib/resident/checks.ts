@@ -39,7 +39,7 @@ export function watchesCheck(states: () => readonly CacheState[]): Check {
       const broken = all.filter(({ problem }) => problem !== undefined);
       if (broken.length === 0) return { state: "ok", message: `${all.length} watches` };
       const words = broken.map(({ name, problem }) => `${name}: ${problem}`);
-      return { state: "warning", message: words.join("; "), next: "compare the agent's rights with manifests/agent-rbac.yaml" };
+      return { state: "warning", message: words.join("; "), next: "compare the agent's rights with manifests/node/rbac.yaml" };
     },
   };
 }

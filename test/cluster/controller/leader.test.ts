@@ -47,11 +47,11 @@ async function start(identity: string): Promise<Started> {
 const lease = async () => (await cluster.get("coordination.k8s.io/v1", "leases", "tortie-controller", "kube-system"))?.spec;
 const holder = async () => (await lease())?.holderIdentity;
 
-describe("manifests/controller.yaml", () => {
+describe("manifests/controller/deployment.yaml", () => {
   it(
     "is a Deployment that the API server takes, of the account that has the rights",
     async () => {
-      const [deployment, ...others] = readManifest("manifests/controller.yaml");
+      const [deployment, ...others] = readManifest("manifests/controller/deployment.yaml");
       expect(others).toEqual([]);
       if (deployment === undefined) throw new Error("the file is empty");
       const stored = await cluster.apply(deployment);

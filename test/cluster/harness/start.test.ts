@@ -23,7 +23,7 @@ describe("startCluster", () => {
     }
   });
 
-  it("has the plugins' role exactly as manifests/rbac.yaml has it", async () => {
+  it("has the plugins' role exactly as manifests/plugins/rbac.yaml has it", async () => {
     const [, role] = pluginAccess();
     const { body } = await cluster.api("GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles/calico-cni-plugin");
     expect(body).toMatchObject({ rules: role?.rules });

@@ -1,6 +1,6 @@
 /**
  * One node of a real cluster on which the compiled `calico-ipam` is called as a runtime calls it: by absolute path, with nothing but CNI_*
- * in its environment, as the service account of manifests/rbac.yaml. What the server holds is read and written by plain requests.
+ * in its environment, as the service account of manifests/plugins/rbac.yaml. What the server holds is read and written by plain requests.
  */
 import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";

@@ -2,13 +2,21 @@
 import { join } from "node:path";
 import type { TestCluster } from "./cluster.ts";
 import { writeKubeconfig } from "./credentials.ts";
-import { agentAccess, agentDefinitions, calicoDefinitions, controllerAccess, kubevirtDefinitions, pluginAccess } from "./manifests.ts";
+import {
+  agentAccess,
+  agentDefinitions,
+  calicoDefinitions,
+  controllerAccess,
+  installAccess,
+  kubevirtDefinitions,
+  pluginAccess,
+} from "./manifests.ts";
 import { AGENT_KINDS, type ApiObject, calicoPlurals, KUBEVIRT_KINDS, LEGACY, pathOf } from "./resources.ts";
 import { until } from "./until.ts";
 
 /**
  * Who a kubeconfig speaks for: somebody who may do everything, the plugins' service account with exactly the role of
- * manifests/rbac.yaml, the agent and the controller with exactly those of manifests/agent-rbac.yaml and manifests/controller-rbac.yaml, or somebody who may do
+ * manifests/plugins/rbac.yaml, the agent and the controller with exactly those of manifests/node/rbac.yaml and manifests/controller/rbac.yaml, or somebody who may do
  * nothing.
  */
 export type Identity = "admin" | "agent" | "cni" | "controller" | "stranger";
@@ -48,6 +56,7 @@ export async function install(cluster: TestCluster): Promise<void> {
     ...agentDefinitions(),
     ...pluginAccess(),
     ...agentAccess(),
+    ...installAccess(),
     ...controllerAccess(),
     ...TEST_ACCESS,
   ];

@@ -13,17 +13,22 @@ export function calicoDefinitions(group: CalicoGroup): readonly ApiObject[] {
 
 /** Service account, role and binding of the plugins. */
 export function pluginAccess(): readonly ApiObject[] {
-  return readManifest(join(MANIFESTS, "rbac.yaml"));
+  return readManifest(join(MANIFESTS, "plugins/rbac.yaml"));
+}
+
+/** Right of the agent's account to a token of the plugins'. */
+export function installAccess(): readonly ApiObject[] {
+  return readManifest(join(MANIFESTS, "node/install-rbac.yaml"));
 }
 
 /** Service account, role and binding of the agent. */
 export function agentAccess(): readonly ApiObject[] {
-  return readManifest(join(MANIFESTS, "agent-rbac.yaml"));
+  return readManifest(join(MANIFESTS, "node/rbac.yaml"));
 }
 
 /** Service account, roles and bindings of the controller. */
 export function controllerAccess(): readonly ApiObject[] {
-  return readManifest(join(MANIFESTS, "controller-rbac.yaml"));
+  return readManifest(join(MANIFESTS, "controller/rbac.yaml"));
 }
 
 /** CustomResourceDefinition of the agent's own objects. */

@@ -103,6 +103,7 @@ describe("the two groups", () => {
 describe("every manifest", () => {
   it("says in its first line what it is", () => {
     const files = GROUPS.flatMap(({ group, kinds }) => Object.keys(kinds).map((plural) => join(CRDS, group, `${plural}.yaml`)));
-    for (const file of [...files, resolve("manifests/rbac.yaml")]) expect(readFileSync(file, "utf8")).toMatch(/^# [A-Z]/);
+    for (const file of [...files, resolve("manifests/plugins/rbac.yaml"), resolve("manifests/node/daemonset.yaml")])
+      expect(readFileSync(file, "utf8")).toMatch(/^# [A-Z]/);
   });
 });

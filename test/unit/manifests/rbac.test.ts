@@ -13,7 +13,7 @@ const CALICO = [
   "ipamconfigs",
 ];
 
-describe("manifests/rbac.yaml", () => {
+describe("manifests/plugins/rbac.yaml", () => {
   const [account, role, binding, ...others] = pluginAccess();
 
   it("makes the service account that Calico's installer asks tokens for", () => {
@@ -54,7 +54,7 @@ describe("manifests/rbac.yaml", () => {
   });
 });
 
-describe("manifests/agent-rbac.yaml", () => {
+describe("manifests/node/rbac.yaml", () => {
   const rulesOf = (objects: readonly ApiObject[]) => {
     const rules = objects.find(({ kind }) => kind === "ClusterRole")?.rules;
     const allowed = new Set<string>();
@@ -96,7 +96,7 @@ describe("manifests/agent-rbac.yaml", () => {
   });
 });
 
-describe("manifests/controller-rbac.yaml", () => {
+describe("manifests/controller/rbac.yaml", () => {
   it("lets the controller create nothing but its lease, and read no secret", () => {
     const rules = controllerAccess().flatMap(({ rules }) => (Array.isArray(rules) ? rules : []));
     const creating = rules.filter(({ verbs }) => verbs.includes("create"));

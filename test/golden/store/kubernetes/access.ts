@@ -1,6 +1,6 @@
 /**
  * The kubeconfig files that recordings name, in a sandbox. `kubeconfig` speaks for the plugins' own account with exactly the role of
- * manifests/rbac.yaml; the others differ in what the end of their name says.
+ * manifests/plugins/rbac.yaml; the others differ in what the end of their name says.
  */
 import { readFileSync } from "node:fs";
 import { printJson } from "../../compare/json.ts";

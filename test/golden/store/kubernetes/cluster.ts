@@ -13,7 +13,7 @@ import { Contents } from "./contents.ts";
 
 const REQUEST_LIMIT_MS = 30_000;
 const ACCOUNT_NAMESPACE = "kube-system";
-/** The account of manifests/rbac.yaml. */
+/** The account of manifests/plugins/rbac.yaml. */
 const PLUGINS_USER = `system:serviceaccount:${ACCOUNT_NAMESPACE}:calico-cni-plugin`;
 
 /** Accounts that may do less than the plugins' own, by the names that recorded error texts have. */

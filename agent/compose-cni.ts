@@ -1,0 +1,40 @@
+/**
+ * What the installer leaves behind in a pod, kept right by the agent: the plugins' token and kubeconfig, TLS files and conflist (C§9.5).
+ * Settings come from the installer's environment variables; the directories are those of the host, under their own names.
+ */
+import { CONTAINER_PATHS, type InstallSettings, readInstallSettings, TORTIE_NAMES } from "../installer/settings.ts";
+import { InstallationWatch } from "../installer/watch.ts";
+import type { Environment } from "../lib/cni/environment.ts";
+import { messageOf } from "../lib/errors/errors.ts";
+import type { AgentLog } from "../lib/resident/agent-log.ts";
+import type { Check } from "../lib/resident/health.ts";
+
+const NAME = "cni-installation";
+const CONFLIST = "10-tortie.conflist";
+const NEXT = "compare the variables and rights with docs/install.md; what can be repeated is tried again every few seconds";
+
+/**
+ * Runs until `signal` aborts; nothing that fails ends the agent.
+ * @returns the check for the agent's health; it says so too when a variable of the installer makes no sense
+ */
+export function manageCni(env: Environment, log: Pick<AgentLog, "info" | "error">, signal: AbortSignal): Check {
+  const paths = { ...CONTAINER_PATHS, binDirs: [], netDir: env.CNI_NET_DIR || "/etc/cni/net.d" };
+  let settings: InstallSettings;
+  try {
+    settings = readInstallSettings(env, paths, TORTIE_NAMES, CONFLIST);
+  } catch (error) {
+    log.error(`--manage-cni: ${messageOf(error)}`);
+    return { name: NAME, decides: "shown", look: () => ({ state: "warning", message: messageOf(error), next: NEXT }) };
+  }
+  const watch = new InstallationWatch(settings, undefined, (line) => log.info(line));
+  watch.run(signal).catch((error: unknown) => log.error(`kubeconfig and conflist are not kept any more: ${messageOf(error)}`));
+  return {
+    name: NAME,
+    decides: "shown",
+    look() {
+      const { problems } = watch.health();
+      if (problems.length === 0) return { state: "ok", message: `kubeconfig and conflist in ${settings.netDir} are kept` };
+      return { state: "warning", message: problems.join("; "), next: NEXT };
+    },
+  };
+}

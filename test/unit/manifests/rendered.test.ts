@@ -1,0 +1,84 @@
+/** What `kubectl apply` gets: manifests/tortie.yaml is what the kustomizations come to, and the overlays hold together. */
+import { readdirSync, readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { renderFolder } from "../../../scripts/manifests/kustomization.ts";
+import { applyOperations, mergeMaps, type YamlMap } from "../../../scripts/manifests/patch.ts";
+import { RENDERED, renderOverlay } from "../../../scripts/render-manifests.ts";
+import { memberAt } from "../../support/kubernetes/json.ts";
+
+const OVERLAYS = readdirSync(resolve("manifests/overlays"));
+const objectsOf = (overlay: string) => renderFolder(resolve("manifests/overlays", overlay));
+const find = (objects: readonly YamlMap[], kind: string, name: string) =>
+  objects.find((object) => object.kind === kind && memberAt(object, "metadata", "name") === name);
+
+describe("manifests/tortie.yaml", () => {
+  it("is what scripts/render-manifests makes of the kustomizations", () => {
+    expect(readFileSync(RENDERED, "utf8")).toBe(renderOverlay("alone"));
+  });
+
+  it("holds the same objects as the overlay when it is read again", () => {
+    expect(Bun.YAML.parse(readFileSync(RENDERED, "utf8"))).toEqual(objectsOf("alone"));
+  });
+});
+
+describe("manifests/overlays", () => {
+  it.each(OVERLAYS)("%s gives accounts, programs and conflist to one another", (overlay) => {
+    const objects = objectsOf(overlay);
+    for (const [kind, name] of [
+      ["DaemonSet", "tortie-node"],
+      ["Deployment", "tortie-controller"],
+    ] as const) {
+      const program = find(objects, kind, name);
+      const account = memberAt(program, "spec", "template", "spec", "serviceAccountName");
+      expect(find(objects, "ServiceAccount", String(account))).toBeDefined();
+    }
+    expect(memberAt(find(objects, "ConfigMap", "tortie-config"), "data", "tortie.conflist")).toEqual(expect.stringContaining('"tortie"'));
+  });
+
+  it("alone makes the routes, beside-calico leaves them and Calico's own objects to Calico", () => {
+    expect(JSON.stringify(objectsOf("alone"))).toContain("--node-routes=vxlan");
+    const beside = objectsOf("beside-calico");
+    expect(JSON.stringify(beside)).not.toContain("--node-routes");
+    expect(find(beside, "ServiceAccount", "calico-cni-plugin")).toBeUndefined();
+    expect(JSON.stringify(beside.filter(({ kind }) => kind === "CustomResourceDefinition"))).not.toContain('.projectcalico.org"');
+  });
+
+  it("dual-stack and host-scope differ from the conflist of all in ipam alone", () => {
+    const listOf = (overlay: string) => {
+      const text = memberAt(find(objectsOf(overlay), "ConfigMap", "tortie-config"), "data", "tortie.conflist");
+      const list = JSON.parse(String(text));
+      const { ipam, ...main } = list.plugins[0];
+      return { ipam, rest: { ...list, plugins: [main, ...list.plugins.slice(1)] } };
+    };
+    expect(listOf("dual-stack").rest).toEqual(listOf("alone").rest);
+    expect(listOf("host-scope").rest).toEqual(listOf("alone").rest);
+    expect(listOf("dual-stack").ipam).toEqual({ type: "tortie-ipam", assign_ipv4: "true", assign_ipv6: "true" });
+    expect(listOf("host-scope").ipam).toEqual({ type: "tortie-host-scope" });
+  });
+
+  it("the conflist of all is manifests/conflist/10-tortie.conflist, with the node's name", () => {
+    const text = String(memberAt(find(objectsOf("alone"), "ConfigMap", "tortie-config"), "data", "tortie.conflist"));
+    const list = JSON.parse(text.replace("__KUBECONFIG_FILEPATH__", "/etc/cni/net.d/calico-kubeconfig"));
+    const [{ nodename, ...main }, ...others] = list.plugins;
+    expect(nodename).toBe("__KUBERNETES_NODE_NAME__");
+    const file = JSON.parse(readFileSync(join("manifests/conflist", "10-tortie.conflist"), "utf8"));
+    expect({ ...list, plugins: [main, ...others] }).toEqual(file);
+  });
+});
+
+describe("a patch", () => {
+  it("merges maps, and refuses a list, which Kustomize might merge by key", () => {
+    expect(mergeMaps({ a: { b: 1, c: 2 } }, { a: { c: 3 } })).toEqual({ a: { b: 1, c: 3 } });
+    expect(() => mergeMaps({ a: [1] }, { a: [2] })).toThrow(/"a" is a list/);
+  });
+
+  it("adds and replaces by path, and refuses a path that is not there", () => {
+    const object = { list: [{ name: "a/b" }], "x/y": 1 };
+    expect(applyOperations(object, [{ op: "add", path: "/list/-", value: 2 }])).toEqual({ list: [{ name: "a/b" }, 2], "x/y": 1 });
+    expect(applyOperations(object, [{ op: "replace", path: "/list/0/name", value: "c" }])).toEqual({ list: [{ name: "c" }], "x/y": 1 });
+    expect(applyOperations(object, [{ op: "replace", path: "/x~1y", value: 2 }])).toEqual({ list: [{ name: "a/b" }], "x/y": 2 });
+    expect(() => applyOperations(object, [{ op: "replace", path: "/none", value: 1 }])).toThrow(/none/);
+    expect(() => applyOperations(object, [{ op: "add", path: "/list/7", value: 1 }])).toThrow(/7/);
+    expect(() => applyOperations(object, [{ op: "remove", path: "/list" }])).toThrow(/remove/);
+  });
+});
