@@ -8,6 +8,9 @@ import { installCommand, uninstallCommand } from "./install/options.ts";
 import { ipamCommand } from "./ipam/options.ts";
 import { nodeCommand } from "./node/options.ts";
 import { type CommandContext, processTerminal, reportError, type Terminal } from "./terminal.ts";
+import { validateCommand } from "./validate/options.ts";
+
+const JSON_OUTPUT = { type: "boolean", default: false, describe: "Print JSON" } as const;
 
 /**
  * Runs one command line.
@@ -32,13 +35,15 @@ export async function tortiectl(argv: readonly string[], terminal: Terminal = pr
     .command(nodeCommand(context))
     .command(installCommand(context))
     .command(uninstallCommand(context))
+    .command(validateCommand(context))
+    .completion("completion", "Print a script for bash, or for zsh where that is the shell, that completes command lines")
     .command("nat", "Masquerading of the traffic that leaves the pools", (nat) =>
       nat
         .command(
           "remove",
           "Remove tortie's nftables table; the next ADD that needs it makes it again",
-          () => undefined,
-          async () => context.finish(await (await import("./nat-remove.ts")).natRemove(terminal)),
+          (argv) => argv.option("json", JSON_OUTPUT),
+          async ({ json }) => context.finish(await (await import("./nat-remove.ts")).natRemove(terminal, json)),
         )
         .demandCommand(1, "nat: which command? (remove)"),
     )
@@ -47,16 +52,16 @@ export async function tortiectl(argv: readonly string[], terminal: Terminal = pr
         .command(
           "remove",
           "Remove the routes and VXLAN devices that an agent has made; one that runs with --node-routes makes them again",
-          () => undefined,
-          async () => context.finish(await (await import("./routes-remove.ts")).routesRemove(terminal)),
+          (argv) => argv.option("json", JSON_OUTPUT),
+          async ({ json }) => context.finish(await (await import("./routes-remove.ts")).routesRemove(terminal, json)),
         )
         .demandCommand(1, "routes: which command? (remove)"),
     )
     .command(
       "version",
       "Print the version",
-      () => undefined,
-      () => terminal.out(VERSION),
+      (argv) => argv.option("json", JSON_OUTPUT),
+      ({ json }) => terminal.out(json ? JSON.stringify({ version: VERSION }) : VERSION),
     )
     .demandCommand(1, "which command? tortiectl --help lists them")
     .recommendCommands()

@@ -7,8 +7,9 @@ import type { Terminal } from "./terminal.ts";
  * @returns exit status
  * @throws TortieError `nat-failed`
  */
-export async function natRemove(terminal: Terminal): Promise<number> {
+export async function natRemove(terminal: Terminal, json: boolean): Promise<number> {
   await new LinuxDataplane().applyNode(NO_NODE_STATE);
-  terminal.out("tortie's nftables table is not there any more; the next ADD makes it again");
+  if (json) terminal.out(JSON.stringify({ removed: "nftables table tortie" }));
+  else terminal.out("tortie's nftables table is not there any more; the next ADD makes it again");
   return 0;
 }

@@ -7,10 +7,11 @@ import type { Terminal } from "./terminal.ts";
  * @returns exit status
  * @throws TortieError `netlink-failed` when something of it could not be removed
  */
-export async function routesRemove(terminal: Terminal): Promise<number> {
+export async function routesRemove(terminal: Terminal, json: boolean): Promise<number> {
   const { changed, failed } = await applyNetwork({ tunnels: [], routes: [] });
-  for (const what of changed) terminal.out(what);
+  if (json) terminal.out(JSON.stringify({ changed, failed }, undefined, 2));
+  else for (const what of changed) terminal.out(what);
   if (failed.length > 0) throw new TortieError("netlink-failed", failed.join("; "));
-  terminal.out("no route or VXLAN device of tortie's is left; an agent with --node-routes makes them again");
+  if (!json) terminal.out("no route or VXLAN device of tortie's is left; an agent with --node-routes makes them again");
   return 0;
 }

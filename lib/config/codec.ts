@@ -28,7 +28,7 @@ export interface Codec<T> {
 /** What a codec yields. */
 export type Decoded<C> = C extends Codec<infer T> ? T : never;
 
-type Members = Readonly<Record<string, Codec<unknown>>>;
+export type Members = Readonly<Record<string, Codec<unknown>>>;
 type DecodedMembers<M extends Members> = { readonly [K in keyof M]: Decoded<M[K]> | undefined };
 
 /** A string. */
@@ -141,7 +141,7 @@ function decodeMembers<M extends Members>(members: M, objects: readonly { object
 }
 
 /** The member that a key means. Keys are nearly always spelled as documented, so that the others are folded only when one is not. */
-function memberName(members: Members, key: string): string | undefined {
+export function memberName(members: Members, key: string): string | undefined {
   if (Object.hasOwn(members, key)) return key;
   const folded = foldKey(key);
   return Object.keys(members).find((name) => foldKey(name) === folded);
