@@ -7,10 +7,9 @@ import { datastoreCommand } from "./datastore/options.ts";
 import { installCommand, uninstallCommand } from "./install/options.ts";
 import { ipamCommand } from "./ipam/options.ts";
 import { nodeCommand } from "./node/options.ts";
-import { type CommandContext, processTerminal, reportError, type Terminal } from "./terminal.ts";
+import { type CommandContext, processTerminal, reportError, type Terminal, UsageError } from "./terminal.ts";
 import { validateCommand } from "./validate/options.ts";
-
-const JSON_OUTPUT = { type: "boolean", default: false, describe: "Print JSON" } as const;
+import { STANDARD_INPUT } from "./validate/standard-input.ts";
 
 /**
  * Runs one command line.
@@ -25,7 +24,9 @@ export async function tortiectl(argv: readonly string[], terminal: Terminal = pr
       exit = status;
     },
   };
-  const parser = yargs([...argv])
+  // yargs drops a lone "-" among the arguments that a command names.
+  const line = argv.map((argument) => (argument === "-" && argv[0] === "validate" ? STANDARD_INPUT : argument));
+  const parser = yargs(line)
     .scriptName("tortiectl")
     .locale("en")
     .usage("$0 <command>\n\nTries, inspects and maintains the tortie container network on this machine.")
@@ -36,13 +37,12 @@ export async function tortiectl(argv: readonly string[], terminal: Terminal = pr
     .command(installCommand(context))
     .command(uninstallCommand(context))
     .command(validateCommand(context))
-    .completion("completion", "Print a script for bash, or for zsh where that is the shell, that completes command lines")
     .command("nat", "Masquerading of the traffic that leaves the pools", (nat) =>
       nat
         .command(
           "remove",
           "Remove tortie's nftables table; the next ADD that needs it makes it again",
-          (argv) => argv.option("json", JSON_OUTPUT),
+          (command) => command.option("json", JSON_OUTPUT),
           async ({ json }) => context.finish(await (await import("./nat-remove.ts")).natRemove(terminal, json)),
         )
         .demandCommand(1, "nat: which command? (remove)"),
@@ -52,7 +52,7 @@ export async function tortiectl(argv: readonly string[], terminal: Terminal = pr
         .command(
           "remove",
           "Remove the routes and VXLAN devices that an agent has made; one that runs with --node-routes makes them again",
-          (argv) => argv.option("json", JSON_OUTPUT),
+          (command) => command.option("json", JSON_OUTPUT),
           async ({ json }) => context.finish(await (await import("./routes-remove.ts")).routesRemove(terminal, json)),
         )
         .demandCommand(1, "routes: which command? (remove)"),
@@ -60,9 +60,10 @@ export async function tortiectl(argv: readonly string[], terminal: Terminal = pr
     .command(
       "version",
       "Print the version",
-      (argv) => argv.option("json", JSON_OUTPUT),
+      (command) => command.option("json", JSON_OUTPUT),
       ({ json }) => terminal.out(json ? JSON.stringify({ version: VERSION }) : VERSION),
     )
+    .completion("completion", "Print a script for bash or zsh that completes commands and options")
     .demandCommand(1, "which command? tortiectl --help lists them")
     .recommendCommands()
     .strict()
@@ -77,7 +78,7 @@ export async function tortiectl(argv: readonly string[], terminal: Terminal = pr
   try {
     refuseRuntimeVariables(process.env);
     // With a callback, yargs hands over its help text instead of writing it.
-    await parser.parseAsync([...argv], {}, (_error, _arguments, output) => {
+    await parser.parseAsync(line, {}, (_error, _arguments, output) => {
       if (output !== "") terminal.out(output);
     });
     return exit;
@@ -88,7 +89,7 @@ export async function tortiectl(argv: readonly string[], terminal: Terminal = pr
   }
 }
 
-class UsageError extends Error {}
+const JSON_OUTPUT = { type: "boolean", default: false, describe: "Print JSON" } as const;
 
 /** yargs throws its own class, named YError, for what it finds wrong while a command is parsed. */
 function isUsageError(error: unknown): error is Error {

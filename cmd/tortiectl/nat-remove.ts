@@ -9,7 +9,7 @@ import type { Terminal } from "./terminal.ts";
  */
 export async function natRemove(terminal: Terminal, json: boolean): Promise<number> {
   await new LinuxDataplane().applyNode(NO_NODE_STATE);
-  if (json) terminal.out(JSON.stringify({ removed: "nftables table tortie" }));
+  if (json) terminal.out(JSON.stringify({ removed: true }));
   else terminal.out("tortie's nftables table is not there any more; the next ADD makes it again");
   return 0;
 }

@@ -9,7 +9,7 @@ import type { Terminal } from "./terminal.ts";
  */
 export async function routesRemove(terminal: Terminal, json: boolean): Promise<number> {
   const { changed, failed } = await applyNetwork({ tunnels: [], routes: [] });
-  if (json) terminal.out(JSON.stringify({ changed, failed }, undefined, 2));
+  if (json) terminal.out(JSON.stringify({ changed, failed }));
   else for (const what of changed) terminal.out(what);
   if (failed.length > 0) throw new TortieError("netlink-failed", failed.join("; "));
   if (!json) terminal.out("no route or VXLAN device of tortie's is left; an agent with --node-routes makes them again");

@@ -63,3 +63,6 @@ export function reportError(terminal: Terminal, error: unknown): number {
   else if (error instanceof Error && error.stack !== undefined) terminal.err(dim(error.stack));
   return 1;
 }
+
+/** The command line itself is wrong: exit status 2. */
+export class UsageError extends Error {}

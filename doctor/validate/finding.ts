@@ -1,13 +1,68 @@
-/** One thing that is wrong in a file, and where. */
-import type { Position } from "../../lib/json/positions.ts";
+/** What `tortiectl validate` says about a document: the codes, and one finding. */
+import { type ErrorWord, KeyError, messageOf, TortieError } from "../../lib/errors/errors.ts";
+import type { Step } from "../../lib/json/position.ts";
+import { stepsOf } from "./paths.ts";
 
-export interface FileFinding {
-  readonly file: string;
-  /** Absent for YAML, and where no single place is to blame. */
-  readonly position: Position | undefined;
-  /** `error`: an ADD fails, or the object is not used. `warning`: it works, and perhaps not as meant. */
-  readonly severity: "error" | "warning";
-  /** What it is about: "plugins[0].mtu", "IPPool pods". */
-  readonly subject: string;
+/** `error`: the plugins would refuse it, or not do it; `warning`: they would ignore it. */
+export type Severity = "error" | "warning";
+
+/** Codes beside the words of docs/errors.md; docs/tortiectl.md lists them, and a test holds the two together. */
+export const FINDING_CODES = {
+  "document-unreadable": "the file cannot be read, or is neither JSON nor YAML",
+  "document-unknown": "nothing that Tortie reads: it was not judged",
+  "key-unknown": "no plugin of ours knows the key, so that it has no effect",
+  "value-ignored": "the value has no effect, or another one than it seems",
+  "plugin-missing": "the plugin's executable is not in --cni-bin-dir",
+  "plugin-version": "the plugin does not speak the cniVersion of the list, or does not say",
+} as const;
+
+export type FindingCode = keyof typeof FINDING_CODES | ErrorWord;
+
+/** A finding about a document, wherever that stands. */
+export interface Judgement {
+  readonly severity: Severity;
+  readonly code: FindingCode;
+  /** From the document's root; empty: the document itself. */
+  readonly path: readonly Step[];
   readonly message: string;
+  /** The known key that was probably meant. */
+  readonly suggestion?: string | undefined;
+}
+
+export interface Finding extends Omit<Judgement, "path"> {
+  readonly file: string;
+  /** Counted from 1, for files that hold several. */
+  readonly document?: number;
+  /** Of the key for JSON; of the document's beginning for YAML, whose parser knows no places. */
+  readonly line?: number;
+  readonly column?: number;
+  readonly path: string;
+}
+
+/**
+ * What `check` throws, as a judgement.
+ * @param root where the value that is checked stands; the path of a `KeyError` begins there
+ * @param path for errors that name no key, below `root`
+ */
+export function judged(check: () => void, root: readonly Step[], value: unknown, path: readonly Step[] = []): readonly Judgement[] {
+  try {
+    check();
+    return [];
+  } catch (error) {
+    const inside = error instanceof KeyError ? stepsOf(value, error.path) : path;
+    const code = error instanceof TortieError ? error.word : "datastore-object-invalid";
+    return [{ severity: "error", code, path: [...root, ...inside], message: messageOf(error) }];
+  }
+}
+
+export function warning(code: FindingCode, path: readonly Step[], message: string, suggestion?: string): Judgement {
+  return { severity: "warning", code, path, message, suggestion };
+}
+
+/** One line for people: "file:3:5: error key-unknown plugins[0].mtuu: …". */
+export function lineOf({ file, document, line, column, severity, code, path, message, suggestion }: Finding): string {
+  const place = [file, ...(line === undefined ? [] : [line]), ...(column === undefined ? [] : [column])].join(":");
+  const where = [...(document === undefined ? [] : [`document ${document}`]), ...(path === "" ? [] : [path])].join(", ");
+  const hint = suggestion === undefined ? "" : ` (did you mean ${suggestion}?)`;
+  return `${place}: ${severity} ${code}${where === "" ? "" : ` ${where}`}: ${message}${hint}`;
 }

@@ -10,15 +10,27 @@ import type { DatastoreType, NetworkConfig } from "./network-config.ts";
  * @throws TortieError `netconf-value` naming the key
  */
 export function checkForAdd(config: NetworkConfig, datastore: DatastoreType): void {
-  checkAgent(config);
-  checkDeviceType(config);
-  checkLinkForm(config);
-  checkDataplaneType(config);
-  checkReadinessGates(config);
-  checkPolicyTimeout(config);
-  checkPolicyType(config, datastore);
-  if (datastore === "local") checkLocalPools(config.ipam.pools);
+  for (const [, check] of ADD_CHECKS) check(config, datastore);
 }
+
+type AddCheck = (config: NetworkConfig, datastore: DatastoreType) => void;
+
+/** Each check with the key that it is about, in the order of `checkForAdd`. */
+export const ADD_CHECKS: readonly (readonly [key: string, check: AddCheck])[] = [
+  ["agent", checkAgent],
+  ["device_type", checkDeviceType],
+  ["link_form", checkLinkForm],
+  ["dataplane_options", checkDataplaneType],
+  ["readiness_gates", checkReadinessGates],
+  ["policy_setup_timeout_seconds", checkPolicyTimeout],
+  ["policy", checkPolicyType],
+  [
+    "ipam",
+    (config, datastore) => {
+      if (datastore === "local") checkLocalPools(config.ipam.pools);
+    },
+  ],
+];
 
 /** A§3.10. */
 export function checkAgent({ agent }: Pick<NetworkConfig, "agent">): void {

@@ -3,7 +3,7 @@
  * times counts from left to right (objects merge, the last plain value wins), `null` leaves the default, a wrong type is an error that
  * names the key's path and the value. Keys that no codec names are not looked at.
  */
-import { TortieError } from "../errors/errors.ts";
+import { KeyError } from "../errors/errors.ts";
 import { isJsonObject, type JsonObject, type JsonValue, RawNumber } from "../json/value.ts";
 
 /** One place where a key was found; `path` has the keys as the user spelled them. */
@@ -176,8 +176,8 @@ function emptyObject<T>(): Record<string, T> {
   return Object.create(null);
 }
 
-function wrongType(path: string, type: string, value: JsonValue, hidden = false): TortieError {
-  return new TortieError("netconf-type", `failed to load netconf: ${path} must be ${type}, not ${describeValue(value, hidden)}`);
+function wrongType(path: string, type: string, value: JsonValue, hidden = false): KeyError {
+  return new KeyError("netconf-type", `failed to load netconf: ${path} must be ${type}, not ${describeValue(value, hidden)}`, path);
 }
 
 export const MIN_INT64 = -(2n ** 63n);

@@ -3,7 +3,7 @@
  * became of the configuration; `checkLocalPools` judges the values where pools are made or used for a new address.
  */
 import { bitsOf, covers, formatPrefix, maskPrefix, type Prefix, parsePrefix } from "../addresses/address.ts";
-import { TortieError } from "../errors/errors.ts";
+import { KeyError } from "../errors/errors.ts";
 import { isSubdomain } from "../system/subdomain.ts";
 import { boolean, type Decoded, integer, record, text } from "./codec.ts";
 import type { LocalPool } from "./network-config.ts";
@@ -49,49 +49,60 @@ export function checkLocalPools(pools: readonly LocalPool[]): void {
   const seen: { readonly path: string; readonly pool: LocalPool; readonly prefix: Prefix }[] = [];
   for (const [index, pool] of pools.entries()) {
     const path = `ipam.pools[${index}]`;
-    const prefix = checkCidr(path, pool);
-    checkBlockSize(path, pool, prefix);
+    const prefix = checkPoolRange(path, pool);
     // A name that Kubernetes would take as well, so that a pool can move there.
     if (!isSubdomain(pool.name)) {
-      throw wrong(`${path}.name "${pool.name}" must be lower-case letters, digits, '-' and '.', at most 253 characters`);
+      throw wrong(`${path}.name`, `"${pool.name}" must be lower-case letters, digits, '-' and '.', at most 253 characters`);
     }
     for (const other of seen) {
-      if (other.pool.name === pool.name) throw wrong(`${path} and ${other.path} have the same name "${pool.name}"`);
+      if (other.pool.name === pool.name) throw wrong(path, `and ${other.path} have the same name "${pool.name}"`);
       if (covers(other.prefix, prefix) || covers(prefix, other.prefix)) {
-        throw wrong(`${path}.cidr ${pool.cidr} overlaps with ${other.pool.cidr} of ${other.path}`);
+        throw wrong(`${path}.cidr`, `${pool.cidr} overlaps with ${other.pool.cidr} of ${other.path}`);
       }
     }
     seen.push({ path, pool, prefix });
   }
 }
 
-function checkCidr(path: string, pool: LocalPool): Prefix {
+/**
+ * Judges the CIDR and the block size of one pool, wherever it is written.
+ * @param path of the pool: "ipam.pools[0]", or "spec" of an IPPool
+ * @throws KeyError `netconf-value`
+ */
+export function checkPoolRange(path: string, pool: Pick<LocalPool, "cidr" | "blockSize">): Prefix {
+  const prefix = checkCidr(path, pool);
+  checkBlockSize(path, pool, prefix);
+  return prefix;
+}
+
+function checkCidr(path: string, pool: Pick<LocalPool, "cidr">): Prefix {
   const prefix = parsePrefix(pool.cidr);
-  if (prefix === undefined) throw wrong(`${path}.cidr "${pool.cidr}" is not an address with a prefix length, such as 10.244.0.0/16`);
+  if (prefix === undefined) throw wrong(`${path}.cidr`, `"${pool.cidr}" is not an address with a prefix length, such as 10.244.0.0/16`);
   const masked = maskPrefix(prefix);
   if (masked.address.value !== prefix.address.value) {
-    throw wrong(`${path}.cidr ${pool.cidr} has bits after its prefix length; did you mean ${formatPrefix(masked)}?`);
+    throw wrong(`${path}.cidr`, `${pool.cidr} has bits after its prefix length; did you mean ${formatPrefix(masked)}?`);
   }
   for (const forbidden of FORBIDDEN) {
     if (covers(forbidden, prefix) || covers(prefix, forbidden)) {
-      throw wrong(`${path}.cidr ${pool.cidr} overlaps with the link-local addresses ${formatPrefix(forbidden)}`);
+      throw wrong(`${path}.cidr`, `${pool.cidr} overlaps with the link-local addresses ${formatPrefix(forbidden)}`);
     }
   }
   return prefix;
 }
 
-function checkBlockSize(path: string, pool: LocalPool, prefix: Prefix): void {
+function checkBlockSize(path: string, pool: Pick<LocalPool, "cidr" | "blockSize">, prefix: Prefix): void {
   const { least, most } = BLOCK_SIZES[prefix.address.family];
   if (pool.blockSize < least || pool.blockSize > most) {
-    throw wrong(`${path}.blockSize ${pool.blockSize} is outside of ${least} to ${most} for IPv${prefix.address.family}`);
+    throw wrong(`${path}.blockSize`, `${pool.blockSize} is outside of ${least} to ${most} for IPv${prefix.address.family}`);
   }
   if (pool.blockSize < prefix.length) {
     throw wrong(
-      `${path}.blockSize ${pool.blockSize} makes blocks larger than the pool ${pool.cidr}; give at least ${prefix.length}, of ${bitsOf(prefix.address.family)}`,
+      `${path}.blockSize`,
+      `${pool.blockSize} makes blocks larger than the pool ${pool.cidr}; give at least ${prefix.length}, of ${bitsOf(prefix.address.family)}`,
     );
   }
 }
 
-function wrong(message: string): TortieError {
-  return new TortieError("netconf-value", message);
+function wrong(path: string, problem: string): KeyError {
+  return new KeyError("netconf-value", `${path} ${problem}`, path);
 }

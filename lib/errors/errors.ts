@@ -23,6 +23,17 @@ export class TortieError extends Error {
   }
 }
 
+/** An error about one key of a document. */
+export class KeyError extends TortieError {
+  /** As people write it, with the keys as the document spells them: "ipam.pools[0].cidr"; empty: the document as a whole. */
+  readonly path: string;
+
+  constructor(word: ErrorWord, message: string, path: string) {
+    super(word, message);
+    this.path = path;
+  }
+}
+
 /** An error object that another plugin printed, passed on unchanged (C§10, "child's code"). */
 export class ForeignCniError extends Error {
   readonly code: number;

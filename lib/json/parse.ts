@@ -122,7 +122,7 @@ function scanScalar(text: string, start: number): { value: string | number | Raw
 }
 
 /** Space, tab, line feed, carriage return; nothing else is white space to JSON. */
-function skipSpace(text: string, start: number): number {
+export function skipSpace(text: string, start: number): number {
   let i = start;
   for (;;) {
     const code = text.charCodeAt(i);

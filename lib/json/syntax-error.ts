@@ -1,5 +1,18 @@
 /** What is wrong with a JSON text, in the words of Go's encoding/json, which operators of Calico know and search for. */
 
+/** Where something stands in a text. */
+export interface Place {
+  /** Counted from 1. */
+  readonly line: number;
+  /** Counted from 1, in UTF-16 units. */
+  readonly column: number;
+}
+
+export function placeOf(text: string, offset: number): Place {
+  const lineStart = offset === 0 ? 0 : text.lastIndexOf("\n", offset - 1) + 1;
+  return { line: countLines(text, lineStart), column: offset - lineStart + 1 };
+}
+
 /** Why a text is no JSON, and where. */
 export class JsonSyntaxError extends Error {
   /** UTF-16 units before the offending character. */
@@ -10,9 +23,7 @@ export class JsonSyntaxError extends Error {
   readonly column: number;
 
   constructor(problem: string, text: string, offset: number) {
-    const lineStart = offset === 0 ? 0 : text.lastIndexOf("\n", offset - 1) + 1;
-    const line = countLines(text, lineStart);
-    const column = offset - lineStart + 1;
+    const { line, column } = placeOf(text, offset);
     super(`${problem} (line ${line}, column ${column})`);
     this.name = "JsonSyntaxError";
     this.offset = offset;

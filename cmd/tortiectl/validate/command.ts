@@ -1,45 +1,43 @@
-/** `tortiectl validate`: the findings of each file as lines that editors understand, or as JSON. */
-import type { FileFinding } from "../../../doctor/validate/finding.ts";
-import { validateFile } from "../../../doctor/validate/validate-file.ts";
-import { defaultPluginPath } from "../../../lib/cni/runtime/run-plugin.ts";
-import { netconfSchema } from "../../../lib/config/json-schema.ts";
+/** `tortiectl validate`: reads the files and prints what doctor/validate finds. */
+import { readFileSync } from "node:fs";
+import { type Finding, lineOf } from "../../../doctor/validate/finding.ts";
+import { networkSchema } from "../../../doctor/validate/json-schema.ts";
+import { validateText } from "../../../doctor/validate/validate.ts";
+import { messageOf } from "../../../lib/errors/errors.ts";
 import type { Terminal } from "../terminal.ts";
+import type { ValidateOptions } from "./options.ts";
+import { STANDARD_INPUT } from "./standard-input.ts";
 
-interface ValidateOptions {
-  readonly files: readonly string[];
-  readonly cniPath: string | undefined;
-  readonly versions: boolean;
-  readonly json: boolean;
-}
-
-/** @returns exit status: 0 without errors (warnings may be there), 1 with some, 2 without a file */
-export async function validate({ files, cniPath, versions, json }: ValidateOptions, terminal: Terminal): Promise<number> {
-  if (files.length === 0) {
-    terminal.err("tortiectl: validate: which file? --help shows the usage");
-    return 2;
+/** @returns exit status: 1 when there is an error */
+export async function validate({ files, cniBinDir, printSchema, json }: ValidateOptions, terminal: Terminal): Promise<number> {
+  if (printSchema) {
+    terminal.out(JSON.stringify(networkSchema(), undefined, 2));
+    return 0;
   }
-  const pluginPath = versions ? (cniPath ?? defaultPluginPath(process.env)) : undefined;
-  const found: FileFinding[] = [];
-  for (const file of files) {
-    const ofFile = await validateFile(file, pluginPath);
-    found.push(...ofFile);
-    if (json) continue;
-    for (const finding of ofFile) terminal.out(line(finding, terminal));
-    if (ofFile.length === 0) terminal.out(`${file}: ${terminal.colors.green("ok")}`);
+  const findings: Finding[] = [];
+  for (const file of files) findings.push(...(await findingsIn(file, cniBinDir)));
+  const errors = findings.filter(({ severity }) => severity === "error").length;
+  const warnings = findings.length - errors;
+  if (json) terminal.out(JSON.stringify({ errors, warnings, findings }, undefined, 2));
+  else {
+    const { red, yellow } = terminal.colors;
+    for (const finding of findings)
+      terminal.out(lineOf(finding).replace(/: (error|warning) /, (words) => (words.includes("error") ? red : yellow)(words)));
+    terminal.out(`${count(files.length, "file")}: ${count(errors, "error")}, ${count(warnings, "warning")}`);
   }
-  const isWrong = found.some(({ severity }) => severity === "error");
-  if (json) terminal.out(JSON.stringify({ valid: !isWrong, findings: found }, undefined, 2));
-  return isWrong ? 1 : 0;
+  return errors === 0 ? 0 : 1;
 }
 
-/** @returns exit status 0 */
-export function printSchema(terminal: Terminal): number {
-  terminal.out(JSON.stringify(netconfSchema(), undefined, 2));
-  return 0;
+async function findingsIn(file: string, cniBinDir: string): Promise<readonly Finding[]> {
+  let text: string;
+  try {
+    text = file === STANDARD_INPUT ? await Bun.stdin.text() : readFileSync(file, "utf8");
+  } catch (error) {
+    return [{ file, severity: "error", code: "document-unreadable", path: "", message: `cannot be read: ${messageOf(error)}` }];
+  }
+  return validateText(file, text, cniBinDir);
 }
 
-function line({ file, position, severity, subject, message }: FileFinding, { colors }: Terminal): string {
-  const place = position === undefined ? file : `${file}:${position.line}:${position.column}`;
-  const mark = severity === "error" ? colors.red(severity) : colors.yellow(severity);
-  return `${place}: ${mark}: ${subject}: ${message}`;
+function count(number: number, noun: string): string {
+  return `${number} ${noun}${number === 1 ? "" : "s"}`;
 }

@@ -1,30 +1,43 @@
-/** The command line of `tortiectl validate`; what it does is loaded when it is called. */
+/** The command line of `tortiectl validate`; what it does is in `command.ts`, loaded when it is called. */
 import type { CommandModule } from "yargs";
-import type { CommandContext } from "../terminal.ts";
+import { type CommandContext, UsageError } from "../terminal.ts";
+
+export interface ValidateOptions {
+  readonly files: readonly string[];
+  readonly cniBinDir: string;
+  readonly printSchema: boolean;
+  readonly json: boolean;
+}
 
 export function validateCommand(context: CommandContext): CommandModule {
   return {
-    command: "validate [file..]",
-    describe: "Judge network configurations, pools and annotated pods in files, with the plugins' own code",
+    command: "validate [files..]",
+    describe: "Judge network configurations, Calico's IPAM objects and pods' annotations before anything uses them",
     builder: (argv) =>
       argv
-        .positional("file", { type: "string", array: true, describe: "Conflists, and Kubernetes objects as YAML or JSON" })
-        .option("cni-path", {
+        .positional("files", { type: "string", array: true, describe: 'JSON or YAML; "-" is standard input' })
+        .option("cni-bin-dir", {
           type: "string",
-          describe: "Folders of plugins, separated by ':', which are asked for their versions; default as for cni",
+          requiresArg: true,
+          default: "/opt/cni/bin",
+          describe: "Folders of plugins, separated by ':', whose executables are asked for their versions; '' asks none",
         })
-        .option("versions", { type: "boolean", default: true, describe: "Ask the plugins of a list for their versions" })
-        .option("schema", { type: "boolean", default: false, describe: "Print the JSON Schema of a network configuration list" })
-        .option("json", { type: "boolean", default: false, describe: "Print JSON" }),
-    handler: async ({ file, cniPath, versions, schema, json }) => {
-      const { printSchema, validate } = await import("./command.ts");
-      const { terminal } = context;
-      if (schema === true) context.finish(printSchema(terminal));
-      else {
-        const files = Array.isArray(file) ? file.map(String) : [];
-        const path = typeof cniPath === "string" ? cniPath : undefined;
-        context.finish(await validate({ files, cniPath: path, versions: versions === true, json: json === true }, terminal));
-      }
-    },
+        .option("print-schema", { type: "boolean", default: false, describe: "Print the JSON Schema of a network configuration" })
+        .option("json", { type: "boolean", default: false, describe: "Print JSON" })
+        .check(({ files, printSchema }) => {
+          const isAnyGiven = Array.isArray(files) && files.length > 0;
+          if (isAnyGiven === (printSchema === true)) throw new UsageError("validate: which files? (or --print-schema alone)");
+          return true;
+        }),
+    handler: async (given) => context.finish(await (await import("./command.ts")).validate(optionsOf(given), context.terminal)),
+  };
+}
+
+function optionsOf(given: Readonly<Record<string, unknown>>): ValidateOptions {
+  return {
+    files: Array.isArray(given.files) ? given.files.map(String) : [],
+    cniBinDir: String(given.cniBinDir),
+    printSchema: given.printSchema === true,
+    json: given.json === true,
   };
 }

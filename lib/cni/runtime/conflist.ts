@@ -4,7 +4,7 @@
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { messageOf, TortieError } from "../../errors/errors.ts";
+import { KeyError, messageOf, TortieError } from "../../errors/errors.ts";
 import { parseJson } from "../../json/parse.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../json/value.ts";
 import { CNI_VERSIONS, type CniVersion } from "../protocol.ts";
@@ -35,7 +35,15 @@ export interface Conflist {
  * @throws TortieError `conflist-unreadable`, `conflist-invalid`
  */
 export function readConflist(file: string): Conflist {
-  const text = readText(file);
+  return parseConflist(file, readText(file));
+}
+
+/**
+ * Checks a list's text.
+ * @param file for messages; plugins of the folder that is named after the network are looked for beside it
+ * @throws KeyError `conflist-invalid`; TortieError `conflist-unreadable` for a file of that folder
+ */
+export function parseConflist(file: string, text: string): Conflist {
   const config = parseObject(file, text);
   const name = networkName(file, config);
   const plugins =
@@ -56,16 +64,17 @@ function chooseVersion(file: string, config: JsonObject): CniVersion {
   const offered = [...strings(file, config, "cniVersions"), ...strings(file, config, "cniVersion")];
   if (offered.length === 0) return "0.1.0";
   const chosen = CNI_VERSIONS.findLast((version) => offered.includes(version));
-  if (chosen === undefined) invalid(file, `no version of "${offered.join('", "')}" is known: one of ${CNI_VERSIONS.join(", ")} is needed`);
+  if (chosen === undefined)
+    invalid(file, `no version of "${offered.join('", "')}" is known: one of ${CNI_VERSIONS.join(", ")} is needed`, "cniVersion");
   return chosen;
 }
 
 function networkName(file: string, config: JsonObject): string {
   const name = config.name;
-  if (typeof name !== "string" || name === "") invalid(file, "name: the network's name is missing");
+  if (typeof name !== "string" || name === "") invalid(file, "name: the network's name is missing", "name");
   // The specification's rule for network names; container ids follow the same one.
   if (!/^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/.test(name)) {
-    invalid(file, `name: "${name}" must start with a letter or digit and hold only letters, digits, "_", "." and "-"`);
+    invalid(file, `name: "${name}" must start with a letter or digit and hold only letters, digits, "_", "." and "-"`, "name");
   }
   return name;
 }
@@ -74,14 +83,14 @@ function networkName(file: string, config: JsonObject): string {
 function pluginsOf(file: string, network: string, config: JsonObject): PluginConf[] {
   const inlinedOnly = flag(file, config, "loadOnlyInlinedPlugins");
   const inlined = config.plugins ?? [];
-  if (!Array.isArray(inlined)) invalid(file, "plugins: a list is wanted");
-  if (inlinedOnly && config.plugins === undefined) invalid(file, "plugins: missing, although loadOnlyInlinedPlugins is true");
+  if (!Array.isArray(inlined)) invalid(file, "plugins: a list is wanted", "plugins");
+  if (inlinedOnly && config.plugins === undefined) invalid(file, "plugins: missing, although loadOnlyInlinedPlugins is true", "plugins");
   const plugins = inlined.map((entry: JsonValue, index: number) => {
-    if (!isJsonObject(entry)) invalid(file, `plugins[${index}]: an object is wanted`);
+    if (!isJsonObject(entry)) invalid(file, `plugins[${index}]: an object is wanted`, `plugins[${index}]`);
     return pluginConf(file, `plugins[${index}].`, entry);
   });
   if (!inlinedOnly) plugins.push(...besidePlugins(join(dirname(file), network)));
-  if (plugins.length === 0) invalid(file, "plugins: the list is empty");
+  if (plugins.length === 0) invalid(file, "plugins: the list is empty", "plugins");
   return plugins;
 }
 
@@ -101,12 +110,12 @@ function besidePlugins(folder: string): PluginConf[] {
 
 function pluginConf(file: string, path: string, netconf: JsonObject): PluginConf {
   const { type, capabilities } = netconf;
-  if (typeof type !== "string" || type === "") invalid(file, `${path}type: the plugin's name is missing`);
-  if (type.includes("/")) invalid(file, `${path}type: "${type}" must be a file name without "/"`);
+  if (typeof type !== "string" || type === "") invalid(file, `${path}type: the plugin's name is missing`, `${path}type`);
+  if (type.includes("/")) invalid(file, `${path}type: "${type}" must be a file name without "/"`, `${path}type`);
   if (capabilities === undefined || capabilities === null) return { type, capabilities: new Set(), netconf };
-  if (!isJsonObject(capabilities)) invalid(file, `${path}capabilities: an object is wanted`);
+  if (!isJsonObject(capabilities)) invalid(file, `${path}capabilities: an object is wanted`, `${path}capabilities`);
   const declared = Object.entries(capabilities).filter(([name, value]) => {
-    if (typeof value !== "boolean") invalid(file, `${path}capabilities.${name}: true or false is wanted`);
+    if (typeof value !== "boolean") invalid(file, `${path}capabilities.${name}: true or false is wanted`, `${path}capabilities.${name}`);
     return value;
   });
   return { type, capabilities: new Set(declared.map(([name]) => name)), netconf };
@@ -117,14 +126,14 @@ function flag(file: string, config: JsonObject, key: string): boolean {
   const value = config[key];
   if (value === undefined || value === false || value === "false") return false;
   if (value === true || value === "true") return true;
-  return invalid(file, `${key}: true or false is wanted`);
+  return invalid(file, `${key}: true or false is wanted`, key);
 }
 
 function strings(file: string, config: JsonObject, key: string): readonly string[] {
   const value = config[key];
   if (value === undefined || value === "") return [];
   const list = Array.isArray(value) ? value : [value];
-  return list.map((entry: JsonValue) => (typeof entry === "string" ? entry : invalid(file, `${key}: only text is allowed`)));
+  return list.map((entry: JsonValue) => (typeof entry === "string" ? entry : invalid(file, `${key}: only text is allowed`, key)));
 }
 
 function readText(file: string): string {
@@ -145,6 +154,7 @@ function parseObject(file: string, text: string): JsonObject {
   return isJsonObject(value) ? value : invalid(file, "a JSON object is wanted");
 }
 
-function invalid(file: string, problem: string): never {
-  throw new TortieError("conflist-invalid", `${file}: ${problem}`);
+/** @param path the key at fault; empty: the text as a whole */
+function invalid(file: string, problem: string, path = ""): never {
+  throw new KeyError("conflist-invalid", `${file}: ${problem}`, path);
 }

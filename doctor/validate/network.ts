@@ -1,0 +1,116 @@
+/** A network configuration (list): judged by the reader of lists, the decoder of our plugins, and the checks of their ADD. */
+import { type Conflist, parseConflist } from "../../lib/cni/runtime/conflist.ts";
+import { networkNetconf } from "../../lib/cni/runtime/plugin-netconf.ts";
+import { ADD_CHECKS } from "../../lib/config/add-checks.ts";
+import { chooseDatastore } from "../../lib/config/datastore-choice.ts";
+import { decodeNetworkConfig } from "../../lib/config/decode.ts";
+import { HOST_SCOPE } from "../../lib/config/ipam-section.ts";
+import type { DatastoreType, NetworkConfig } from "../../lib/config/network-config.ts";
+import { NETCONF } from "../../lib/config/schema.ts";
+import { type Fields, isObject } from "../../lib/json/decode.ts";
+import { parseJson } from "../../lib/json/parse.ts";
+import type { Step } from "../../lib/json/position.ts";
+import { isJsonObject, type JsonObject } from "../../lib/json/value.ts";
+import { type Judgement, judged } from "./finding.ts";
+import { unknownKey, unknownKeys } from "./unknown-keys.ts";
+
+const MAIN_PLUGINS = ["tortie", "calico"];
+const IPAM_PLUGINS = ["tortie-ipam", "calico-ipam"];
+
+/** Keys of the CNI specification that runtimes read: of a list, and of the configuration of any plugin. */
+export const LIST_KEYS = ["cniVersion", "cniVersions", "name", "disableCheck", "disableGC", "loadOnlyInlinedPlugins", "plugins"];
+/** Anybody may keep what they like in there (CNI specification, section 1). */
+const OPEN_KEYS = ["args", "runtimeConfig", "cni.dev/valid-attachments", "cni.dev/attachments"];
+export const PLUGIN_KEYS = ["capabilities", "dns", "ipMasq"];
+
+export function isNetwork(value: unknown): value is Fields {
+  if (!isObject(value) || "kind" in value || "apiVersion" in value) return false;
+  return "plugins" in value || "cniVersion" in value || "type" in value;
+}
+
+export interface JudgedNetwork {
+  readonly judgements: readonly Judgement[];
+  /** `undefined` when a runtime would not load it. */
+  readonly list: Conflist | undefined;
+}
+
+/**
+ * @param file plugins of the folder that is named after the network are looked for beside it
+ * @param json the list's text
+ */
+export function judgeNetwork(file: string, json: string): JudgedNetwork {
+  const value = parseJson(json);
+  const config: JsonObject = isJsonObject(value) ? value : {};
+  let list: Conflist | undefined;
+  const ofList = judged(
+    () => {
+      list = parseConflist(file, json);
+    },
+    [],
+    config,
+  );
+  const { plugins } = config;
+  if (!Array.isArray(plugins)) {
+    return { list, judgements: [...ofList, ...judgePlugin(config, list, [], LIST_KEYS)] };
+  }
+  const unknown = Object.keys(config).filter((key) => !LIST_KEYS.includes(key) && !key.startsWith("_"));
+  return {
+    list,
+    judgements: [
+      ...ofList,
+      ...unknown.map((key) => unknownKey(key, [key], LIST_KEYS)),
+      ...plugins.flatMap((entry, index) => (isJsonObject(entry) ? judgePlugin(entry, list, ["plugins", index], []) : [])),
+    ],
+  };
+}
+
+/** Plugins of others are their own judges. @param others keys beside those of a plugin, for a configuration without a list */
+function judgePlugin(
+  entry: JsonObject,
+  list: Conflist | undefined,
+  root: readonly Step[],
+  others: readonly string[],
+): readonly Judgement[] {
+  const isMain = typeof entry.type === "string" && MAIN_PLUGINS.includes(entry.type);
+  const ipam = isJsonObject(entry.ipam) ? entry.ipam.type : undefined;
+  const isIpam = typeof ipam === "string" && IPAM_PLUGINS.includes(ipam);
+  if (!isMain && !isIpam) return [];
+  const unknown = isMain
+    ? unknownKeys(NETCONF, entry, root, [...PLUGIN_KEYS, ...OPEN_KEYS, ...others, ...(isIpam || ipam === HOST_SCOPE ? [] : ["ipam"])])
+    : unknownKeys({ ipam: NETCONF.ipam }, { ipam: entry.ipam }, root);
+  return [...unknown, ...judgeValues(entry, list, root, isMain)];
+}
+
+function judgeValues(entry: JsonObject, list: Conflist | undefined, root: readonly Step[], isMain: boolean): readonly Judgement[] {
+  const { capabilities: _runtime, ...plain } = entry;
+  const plugin = list?.plugins.find(({ netconf }) => JSON.stringify(netconf) === JSON.stringify(entry));
+  const netconf = list === undefined || plugin === undefined ? plain : networkNetconf(list, plugin);
+  // One key at a time, so that each that is wrong is told; keys of the same name in other letters stay together in the whole.
+  const wrongTypes = Object.entries(netconf).flatMap(([key, value]) =>
+    judged(() => void decodeNetworkConfig({ [key]: value }), root, entry),
+  );
+  if (wrongTypes.length > 0) return wrongTypes;
+  const config = decodeNetworkConfig(netconf);
+  let datastore: DatastoreType | undefined;
+  const choice = judged(
+    () => {
+      datastore = chooseDatastore(config, {});
+    },
+    root,
+    entry,
+    ["datastore_type"],
+  );
+  return [...choice, ...(datastore === undefined ? [] : judgeForAdd(config, datastore, root, entry, isMain))];
+}
+
+/** The IPAM plugin alone judges its own section only. */
+function judgeForAdd(
+  config: NetworkConfig,
+  datastore: DatastoreType,
+  root: readonly Step[],
+  entry: JsonObject,
+  isMain: boolean,
+): readonly Judgement[] {
+  const checks = ADD_CHECKS.filter(([key]) => isMain || key === "ipam");
+  return checks.flatMap(([key, check]) => judged(() => check(config, datastore), root, entry, [key]));
+}

@@ -1,0 +1,95 @@
+/** `tortiectl validate` and `completion` as people run them: the real executable, real plugins asked for their versions, a real bash. */
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { BIN_DIR, Node, REFERENCE_PLUGINS_DIR } from "../support/node.ts";
+
+const ENV = { PATH: `${BIN_DIR}:/usr/sbin:/usr/bin:/sbin:/bin` };
+
+function list(cniVersion: string, ...others: readonly object[]): string {
+  return JSON.stringify(
+    { cniVersion, name: "pods", plugins: [{ type: "tortie", ipam: { type: "tortie-ipam" } }, ...others] },
+    undefined,
+    2,
+  );
+}
+
+async function validate(node: Node, text: string, ...args: readonly string[]) {
+  const file = join(node.dir, "pods.conflist");
+  writeFileSync(file, text);
+  const run = await node.run([join(BIN_DIR, "tortiectl"), "validate", file, ...args], { env: ENV });
+  return { ...run, stdout: run.stdout.replaceAll(node.dir, "DIR") };
+}
+
+const PLUGINS = ["--cni-bin-dir", `${BIN_DIR}:${REFERENCE_PLUGINS_DIR}`];
+
+describe("tortiectl validate", () => {
+  it("passes a chain whose plugins all speak its version", async () => {
+    await using node = await Node.create();
+
+    const run = await validate(node, list("1.0.0", { type: "portmap", capabilities: { portMappings: true } }), ...PLUGINS);
+
+    expect(run).toMatchObject({ exit: 0, stdout: "1 file: 0 errors, 0 warnings\n", stderr: "" });
+  });
+
+  it("finds the plugin that does not speak the list's version, and the one that is not there", async () => {
+    await using node = await Node.create();
+    writeFileSync(join(node.dir, "old"), '#!/bin/sh\necho \'{"cniVersion":"0.4.0","supportedVersions":["0.3.1","0.4.0"]}\'\n', {
+      mode: 0o755,
+    });
+    writeFileSync(join(node.dir, "mute"), "#!/bin/sh\nexit 3\n", { mode: 0o755 });
+
+    const text = list("1.0.0", { type: "old" }, { type: "absent" }, { type: "mute" });
+    const run = await validate(node, text, "--cni-bin-dir", `${BIN_DIR}:${node.dir}`, "--json");
+
+    expect(run).toMatchObject({ exit: 1, stderr: "" });
+    expect(JSON.parse(run.stdout)).toMatchObject({
+      errors: 2,
+      warnings: 1,
+      findings: [
+        {
+          code: "plugin-version",
+          severity: "error",
+          path: "plugins[1].type",
+          line: 12,
+          message: expect.stringContaining("only 0.3.1, 0.4.0"),
+        },
+        { code: "plugin-missing", severity: "warning", path: "plugins[2].type" },
+        { code: "plugin-version", severity: "error", path: "plugins[3].type" },
+      ],
+    });
+  });
+
+  it("reads standard input and says file, line, column, code, key and what was meant", async () => {
+    await using node = await Node.create();
+    const file = join(node.dir, "in");
+    writeFileSync(file, '{\n  "cniVersion": "1.0.0", "name": "pods", "type": "tortie",\n  "num_queue": 2, "mtu": "x"\n}');
+
+    const run = await node.run(["/bin/sh", "-c", `tortiectl validate - --cni-bin-dir '' < ${file}`], { env: ENV });
+
+    expect(run).toMatchObject({ exit: 1, stderr: "" });
+    expect(run.stdout).toBe(
+      '/dev/stdin:3:3: warning key-unknown num_queue: the key "num_queue" is not known, and ignored (did you mean num_queues?)\n' +
+        '/dev/stdin:3:19: error netconf-type mtu: failed to load netconf: mtu must be an integer, not the string "x"\n' +
+        "1 file: 1 error, 1 warning\n",
+    );
+  });
+
+  it("without a file is a wrong command line", async () => {
+    await using node = await Node.create();
+
+    const run = await node.run([join(BIN_DIR, "tortiectl"), "validate"], { env: ENV });
+
+    expect(run).toMatchObject({ exit: 2, stdout: "", stderr: expect.stringMatching(/^tortiectl: validate: which files\? .*\n$/) });
+  });
+});
+
+it("tortiectl completion completes commands and options in bash", async () => {
+  await using node = await Node.create();
+  const script = `source <(tortiectl completion)
+COMP_WORDS=(tortiectl val); COMP_CWORD=1; _tortiectl_yargs_completions; echo "\${COMPREPLY[@]}"
+COMP_WORDS=(tortiectl validate --print); COMP_CWORD=2; _tortiectl_yargs_completions; echo "\${COMPREPLY[@]}"`;
+
+  const run = await node.run(["/bin/bash", "-c", script], { env: ENV });
+
+  expect(run).toMatchObject({ exit: 0, stdout: "validate\n--print-schema\n" });
+});
