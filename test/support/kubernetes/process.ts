@@ -49,10 +49,19 @@ export function signalProcess(pid: number | undefined, signal: "SIGSTOP" | "SIGC
   }
 }
 
-/** Neither gone nor a zombie that only has to be collected. */
+/** Neither gone nor a zombie that only has to be collected. Its sockets are open until the last of its threads has ended. */
 export function isRunning(pid: number): boolean {
   const state = stateOf(`/proc/${pid}`);
-  return state !== undefined && state !== "Z" && state !== "X";
+  if (state === undefined || state === "X") return false;
+  return state !== "Z" || threadsOf(pid).length > 1;
+}
+
+function threadsOf(pid: number): readonly string[] {
+  try {
+    return readdirSync(`/proc/${pid}/task`);
+  } catch {
+    return [];
+  }
 }
 
 /** The letter of proc_pid_stat(5); `undefined` when the process or thread is gone. */

@@ -1,0 +1,175 @@
+/**
+ * Pods of a real kubelet and containerd, with the plugins as the installer puts them and the agent beside them: alone, many at once, and
+ * while something is restarted, replaced or killed under them. The times beside pods of the host's network, which need no CNI plugin, are
+ * printed and not judged.
+ */
+import { execFileSync } from "node:child_process";
+import { KubeletNode, NODE_ADDRESS } from "../support/kubelet/kubelet-node.ts";
+import { type StoredObject, startCluster, type TestCluster } from "../support/kubernetes/cluster.ts";
+
+const PREFIX = "cni.projectcalico.org/";
+const SERVICE = "10.96.77.7";
+
+let cluster: TestCluster;
+let node: KubeletNode;
+beforeAll(async () => {
+  cluster = await startCluster();
+  await cluster.reset();
+  await cluster.setReady(true);
+  await cluster.createPool("pool4", { cidr: "10.60.0.0/22" });
+  node = await KubeletNode.start(cluster);
+}, 300_000);
+afterAll(async () => {
+  await node?.[Symbol.asyncDispose]();
+  await cluster?.[Symbol.asyncDispose]();
+}, 60_000);
+
+function namesOf(prefix: string, count: number): string[] {
+  return Array.from({ length: count }, (_, index) => `${prefix}${index}`);
+}
+
+async function expectEachItsOwnAddress(names: readonly string[]): Promise<void> {
+  const addresses = (await Promise.all(names.map((name) => node.addressesOf(name)))).flat();
+  expect(new Set(addresses).size).toBe(names.length);
+}
+
+/** Namespaces that a killed containerd had made and not yet written down: nobody will remove them. */
+const lost = new Set<string>();
+
+async function expectNothingOfOursLeft(): Promise<void> {
+  await node.until("every address to be given back", async () => (await node.takenOrdinals()).length === 0);
+  expect(node.podLinks()).toEqual([]);
+  const routes = JSON.parse(execFileSync("ip", ["-j", "route"], { encoding: "utf8" })) as { dev?: string }[];
+  expect(routes.filter(({ dev = "" }) => dev.startsWith("cali"))).toEqual([]);
+}
+
+async function expectNothingLeft(): Promise<void> {
+  await expectNothingOfOursLeft();
+  expect(node.sandboxes().filter((name) => !lost.has(name))).toEqual([]);
+}
+
+/** @returns seconds until all were Ready, and until all were gone */
+async function burst(names: readonly string[], hostNetwork: boolean): Promise<readonly [number, number]> {
+  const begun = performance.now();
+  await node.createPods(names, { hostNetwork });
+  await node.untilReady(names);
+  const ready = performance.now();
+  if (!hostNetwork) await expectEachItsOwnAddress(names);
+  const deleted = performance.now();
+  await node.deletePods(names);
+  await node.untilGone(names);
+  return [(ready - begun) / 1000, (performance.now() - deleted) / 1000];
+}
+
+function annotation(pod: StoredObject | undefined, name: string): string | undefined {
+  return pod?.metadata.annotations?.[PREFIX + name];
+}
+
+describe("pods of a real kubelet", () => {
+  it("are Ready, have the addresses that their annotations say, and reach each other, the host and a Service", async () => {
+    const names = namesOf("web", 2);
+    await node.createPods(names);
+    await node.untilReady(names);
+    const [one = "", other = ""] = (await Promise.all(names.map((name) => node.addressesOf(name)))).flat();
+    for (const pod of await node.pods()) {
+      const [address] = await node.addressesOf(pod.metadata.name);
+      expect(annotation(pod, "podIPs")).toBe(`${address}/32`);
+      expect(annotation(pod, "podIP")).toBe(`${address}/32`);
+      expect(annotation(pod, "containerID")).toMatch(/^[0-9a-f]{64}$/);
+    }
+    expect(node.inPod(one, "ping", "-c", "1", "-W", "10", other)).toContain("1 received");
+    expect(node.inPod(one, "ping", "-c", "1", "-W", "10", NODE_ADDRESS)).toContain("1 received");
+    expect(execFileSync("ping", ["-c", "1", "-W", "10", one], { encoding: "utf8" })).toContain("1 received");
+    // What kube-proxy would write for a Service of one endpoint.
+    const rules = `table ip service { chain pre { type nat hook prerouting priority dstnat; ip daddr ${SERVICE} tcp dport 80 dnat to ${other}:8080; }; }`;
+    execFileSync("nft", [rules]);
+    expect(node.inPod(one, "/usr/bin/curl", "-s", "-m", "20", `http://${SERVICE}/`)).toBe("ok\n");
+    execFileSync("nft", ["delete", "table", "ip", "service"]);
+    await node.deletePods(names);
+    await node.untilGone(names);
+    await expectNothingLeft();
+    expect(await node.failedAdds()).toEqual([]);
+  }, 300_000);
+
+  it("are reached at their hostPort, and held to their bandwidth", async () => {
+    await node.createPods(["port"], {
+      hostPort: 18080,
+      annotations: { "kubernetes.io/ingress-bandwidth": "10M", "kubernetes.io/egress-bandwidth": "10M" },
+    });
+    await node.createPods(["client"]);
+    await node.untilReady(["port", "client"]);
+    const [client = ""] = await node.addressesOf("client");
+    expect(node.inPod(client, "/usr/bin/curl", "-s", "-m", "20", `http://${NODE_ADDRESS}:18080/`)).toBe("ok\n");
+    const qdiscs = JSON.parse(execFileSync("tc", ["-j", "qdisc"], { encoding: "utf8" })) as { kind: string; dev: string }[];
+    expect(qdiscs.filter(({ kind }) => kind === "tbf").length).toBe(2);
+    await node.deletePods(["port", "client"]);
+    await node.untilGone(["port", "client"]);
+    await expectNothingLeft();
+  }, 300_000);
+});
+
+describe("a burst of pods", () => {
+  it.each([20, 60])(
+    "of %i is Ready, and gone, without one failed sandbox and with nothing left",
+    async (count) => {
+      const [floorReady, floorGone] = await burst(namesOf("host", count), true);
+      const [ready, gone] = await burst(namesOf("pod", count), false);
+      const ratio = (ours: number, floor: number) => `${ours.toFixed(1)} s, ${(ours / floor).toFixed(2)} x the host network's`;
+      process.stdout.write(`${count} pods: Ready after ${ratio(ready, floorReady)}; gone after ${ratio(gone, floorGone)}\n`);
+      expect(await node.failedAdds()).toEqual([]);
+      await expectNothingLeft();
+    },
+    400_000,
+  );
+
+  it("survives a replaced installation, a killed agent and a restarted kubelet in the middle of it", async () => {
+    const names = namesOf("upgraded", 20);
+    await node.createPods(names);
+    await node.install();
+    await node.restart("tortie-node");
+    await node.restart("kubelet");
+    await node.untilReady(names);
+    await expectEachItsOwnAddress(names);
+    await node.deletePods(names);
+    await node.restart("tortie-node");
+    await node.untilGone(names);
+    expect(await node.failedAdds()).toEqual([]);
+    await expectNothingLeft();
+  }, 400_000);
+
+  it("survives a restarted runtime and a restarted API server in the middle of it", async () => {
+    const names = namesOf("restarted", 20);
+    await node.createPods(names);
+    await node.restart("containerd");
+    await cluster.restartApiServer();
+    await node.untilReady(names);
+    await expectEachItsOwnAddress(names);
+    await node.deletePods(names);
+    await cluster.restartApiServer();
+    await node.untilGone(names);
+    await expectNothingOfOursLeft();
+    for (const sandbox of node.sandboxes()) lost.add(sandbox);
+  }, 400_000);
+
+  it("gets back a sandbox that was killed by hand, with its address released or kept but never doubled", async () => {
+    await node.createPods(["killed", "other"]);
+    await node.untilReady(["killed", "other"]);
+    const [before = ""] = await node.addressesOf("other");
+    const [address = ""] = await node.addressesOf("killed");
+    // Its pause container: the runtime has lost the sandbox, and kubelet makes a new one.
+    execFileSync("kill", ["-9", String(node.pauseProcessOf(address))]);
+    await node.until("the pod to end", async () => {
+      const pod = (await node.pods()).find(({ metadata }) => metadata.name === "killed");
+      return pod === undefined || (pod.status as { phase?: string } | undefined)?.phase !== "Running";
+    });
+    expect(await node.addressesOf("other")).toEqual([before]);
+    await node.deletePods(["killed", "other"]);
+    await node.untilGone(["killed", "other"]);
+    await expectNothingLeft();
+  }, 400_000);
+
+  it("is taken off the node whole: uninstall leaves no executable and no list", async () => {
+    await node.uninstall();
+    expect(node.installed()).toEqual([]);
+  }, 120_000);
+});
