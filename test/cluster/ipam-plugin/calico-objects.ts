@@ -1,9 +1,15 @@
 /** Objects as Calico's own components leave them in the API server (I§2.2 to I§2.6), written with plain requests. */
-import { type Fields, LEGACY } from "../../support/kubernetes/cluster.ts";
-import type { World } from "./world.ts";
+import { type CalicoGroup, type Fields, LEGACY } from "../../support/kubernetes/cluster.ts";
+
+/** Where the objects are written, and in which group. */
+export interface ObjectWriter {
+  readonly group: CalicoGroup;
+  put(kind: string, metadata: { readonly name: string }, spec: Fields): Promise<void>;
+}
 
 /** Values of the label `hostname-hash`, SHA3-256 in base32 (I§2.3). */
 const HASHES: Readonly<Record<string, string>> = {
+  node1: "7DS2CCNJGGLTHBDQLLFO6SX24SY2YDDEG3W2VN556FA2W4DLLV5A",
   "node-a": "PY3TQE2E3XMTETLM2MJO3UITKPFB27YUJ4T4E5XGPEJON3SM4QAA",
   "worker-1": "CPU5J3TPSNHFA66J45DG4Z5C3PSJAZ36LD46JZLYEGZSTAWBUCUA",
 };
@@ -17,7 +23,7 @@ export function ordinals(taken: Readonly<Record<number, number>>, size = 64) {
   };
 }
 
-export async function putBlock(world: World, cidr: string, spec: Fields, marks: { readonly deleted?: boolean } = {}): Promise<void> {
+export async function putBlock(world: ObjectWriter, cidr: string, spec: Fields, marks: { readonly deleted?: boolean } = {}): Promise<void> {
   await world.put(
     "IPAMBlock",
     { name: nameOf(cidr), ...calicoAnnotation(world) },
@@ -42,7 +48,7 @@ export interface AffinityFacts {
 }
 
 export async function putAffinity(
-  world: World,
+  world: ObjectWriter,
   host: string,
   cidr: string,
   { state = "confirmed", deleted = false, isLabelled = true }: AffinityFacts = {},
@@ -66,7 +72,7 @@ export async function putAffinity(
   );
 }
 
-export async function putHandle(world: World, id: string, block: Readonly<Record<string, number>>, deleted = false): Promise<void> {
+export async function putHandle(world: ObjectWriter, id: string, block: Readonly<Record<string, number>>, deleted = false): Promise<void> {
   await world.put("IPAMHandle", { name: id.toLowerCase(), ...calicoAnnotation(world) }, { handleID: id, block, deleted });
 }
 
@@ -81,6 +87,6 @@ export function secondsAgo(seconds: number): string {
 }
 
 /** In the older group Calico's writer keeps a copy of its own metadata in an annotation (I§2.1). */
-function calicoAnnotation(world: World): { readonly annotations?: Readonly<Record<string, string>> } {
+function calicoAnnotation(world: ObjectWriter): { readonly annotations?: Readonly<Record<string, string>> } {
   return world.group === LEGACY ? { annotations: { "projectcalico.org/metadata": '{"creationTimestamp":null}' } } : {};
 }
