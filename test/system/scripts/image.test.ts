@@ -43,7 +43,7 @@ describe("the image", () => {
   it("installs executables, plugins and conflist as the first container of the DaemonSet does, without any capability", () => {
     writeFileSync(join(root, "etc/tortie/network/tortie.conflist"), '{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"tortie"}]}');
     inImage(
-      ["tortiectl", "install", "--plugins", "/opt/tortie/plugins", "--force"],
+      ["tortiectl", "install", "--plugins", "/opt/tortie/plugins"],
       { CNI_NETWORK_CONFIG_FILE: "/etc/tortie/network/tortie.conflist" },
       "setpriv --bounding-set -all,+sys_chroot --inh-caps -all --",
     );
