@@ -72,6 +72,65 @@ describe("A container of a runtime without Kubernetes", () => {
     expect(await world.keys("ipam/v2/handle/")).toEqual([]);
   });
 
+  it("N2: takes the place of a link that has its name and no owner, and its DEL succeeds", async () => {
+    await world.node.ip("link", "add", "calicid1", "type", "veth", "peer", "name", "peer0");
+    const [before] = await world.node.ip("-j", "link", "show", "calicid1");
+    const { pod } = await added();
+    const [after] = await world.node.ip("-j", "link", "show", "calicid1");
+    expect(after?.ifindex).not.toBe(before?.ifindex);
+    expect((await world.call("DEL", pod)).exit).toBe(0);
+    expect(await world.node.leftovers()).toEqual({ links: [], routes: [] });
+    expect(await world.keys("ipam/v2/handle/")).toEqual([]);
+  });
+
+  it("N7: forwards where it is allowed to, and not otherwise", async () => {
+    const allowed = await added({ containerId: "c1", keys: { container_settings: { allow_ip_forwarding: true } } });
+    expect(await world.node.sysctl("net/ipv4/ip_forward", allowed.pod)).toBe("1");
+    const ordinary = await added({ containerId: "c2" });
+    expect(await world.node.sysctl("net/ipv4/ip_forward", ordinary.pod)).toBe("0");
+  });
+
+  it("N8: is refused a dataplane that does not exist, before anything is taken", async () => {
+    const pod = await world.node.addPod();
+    const { exit, json } = await world.call("ADD", pod, { keys: { dataplane_options: { type: "bogus" } } });
+    expect({ exit, json }).toMatchObject({ exit: 1, json: { msg: expect.stringContaining("bogus") } });
+    expect(await world.keys("ipam/v2/")).toEqual([]);
+    expect(await world.node.leftovers()).toEqual({ links: [], routes: [] });
+  });
+
+  it("N20: is answered a second time when its host end has another name by now, and its handle stays", async () => {
+    const { pod, result } = await added();
+    await world.node.ip("link", "set", "calicid1", "down");
+    await world.node.ip("link", "set", "calicid1", "name", "sali0");
+    await world.node.ip("link", "set", "sali0", "up");
+    const second = await world.call("ADD", pod);
+    expect({ exit: second.exit, ips: JSON.parse(second.stdout).ips }).toEqual({ exit: 0, ips: result.ips });
+    expect(await world.keys("ipam/v2/handle/")).toEqual([HANDLE]);
+  });
+
+  it("N21: is built again over a route to its address that is there already", async () => {
+    const { pod, result } = await added();
+    const [{ address }] = result.ips;
+    await world.node.podIp(pod, "link", "delete", "eth0");
+    await world.node.ip("link", "add", "calicid1", "type", "veth", "peer", "name", "peer0");
+    await world.node.ip("link", "set", "calicid1", "up");
+    await world.node.ip("route", "add", address, "dev", "calicid1", "scope", "link");
+    const second = await world.call("ADD", pod);
+    expect({ exit: second.exit, ips: JSON.parse(second.stdout).ips }).toEqual({ exit: 0, ips: result.ips });
+    const routes = await world.node.ip("-j", "route", "show", address);
+    expect(routes).toEqual([expect.objectContaining({ dev: "calicid1", scope: "link" })]);
+  });
+
+  it("N24: has a result with both ends, and one address that points to its own", async () => {
+    const { pod, result } = await added({ keys: { ...HOST_LOCAL, cniVersion: "0.3.1" } });
+    const [podEnd] = await world.node.podIp(pod, "-j", "link", "show", "eth0");
+    expect(result.interfaces).toEqual([
+      expect.objectContaining({ name: "calicid1" }),
+      { name: "eth0", mac: podEnd?.address, sandbox: pod.netnsPath },
+    ]);
+    expect(result.ips).toEqual([{ version: "4", address: expect.stringMatching(/^10\./), interface: 1 }]);
+  });
+
   it("N11, N12: is on the node that hostname names, unless nodename does", async () => {
     for (const node of ["named-hostname.somewhere", "by-nodename"]) await world.put("nodes", node, {});
     await added({ containerId: "c1", keys: { nodename: undefined, hostname: "named-hostname.somewhere" } });
