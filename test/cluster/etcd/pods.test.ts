@@ -10,6 +10,8 @@ jest.setTimeout(180_000);
 
 const ENDPOINT = "/calico/resources/v3/projectcalico.org/workloadendpoints/test/node1-k8s-web-eth0";
 
+const KUBEVIRT = "kubevirt.io/v1";
+
 let cluster: TestCluster;
 let etcd: TestEtcd;
 let world: EtcdNode;
@@ -44,6 +46,16 @@ async function added(pod: Pod, options: EtcdCall = {}): Promise<void> {
 async function stored(): Promise<{ readonly metadata: Record<string, unknown>; readonly spec: Record<string, unknown> } | undefined> {
   const value = (await etcd.contents()).get(ENDPOINT);
   return value === undefined ? undefined : JSON.parse(value);
+}
+
+/** An object of the namespace that stays while it is being deleted. */
+function kubevirt(kind: string, ownerReferences: readonly Readonly<Record<string, unknown>>[]) {
+  return {
+    apiVersion: KUBEVIRT,
+    kind,
+    metadata: { name: "vm", namespace: "test", finalizers: ["tortie.test/keep"], ownerReferences },
+    spec: {},
+  };
 }
 
 const uid = async (): Promise<unknown> => (await stored())?.metadata.uid;
@@ -111,6 +123,33 @@ describe("A pod with etcd as its datastore", () => {
     await writing;
     expect({ exit: del.exit, stdout: del.stdout }).toMatchObject({ exit: 0 });
     expect(await stored()).toBeUndefined();
+    expect(await world.keys("ipam/v2/handle/")).toEqual([]);
+  });
+
+  it("of a virtual machine gets the machine's addresses, which outlive it and end with the machine", async () => {
+    const machine = await cluster.apply(kubevirt("VirtualMachine", []));
+    const owner = { apiVersion: KUBEVIRT, kind: "VirtualMachine", name: "vm", uid: machine.metadata.uid, controller: true };
+    const instance = await cluster.apply(kubevirt("VirtualMachineInstance", [owner]));
+    const owned = { ...owner, kind: "VirtualMachineInstance", uid: instance.metadata.uid };
+    const pod = "virt-launcher-vm-abcde";
+    const options = { containerId: "c1", args: `K8S_POD_NAME=${pod};K8S_POD_NAMESPACE=test;K8S_POD_INFRA_CONTAINER_ID=x` };
+    const launch = async (): Promise<readonly { address: string }[]> => {
+      await cluster.createPod(pod, { namespace: "test", ownerReferences: [owned] });
+      const run = await call("ADD", await world.node.addPod(), options);
+      return JSON.parse(run.stdout).ips;
+    };
+    const first = await launch();
+    expect(first).toEqual([expect.objectContaining({ address: expect.stringMatching(/^10\.60\.0\./) })]);
+    expect(await world.keys("ipam/v2/handle/")).toEqual(["/calico/ipam/v2/handle/net1.vmi.test.vm"]);
+    expect((await call("DEL", undefined, options)).exit).toBe(0);
+    expect(await stored()).toBeUndefined();
+    expect(await world.keys("ipam/v2/handle/")).toEqual(["/calico/ipam/v2/handle/net1.vmi.test.vm"]);
+    await cluster.remove("v1", "pods", pod, "test");
+
+    expect(await launch()).toEqual(first);
+    // It is being deleted, and stays for its finalizer.
+    expect((await cluster.api("DELETE", `/apis/${KUBEVIRT}/namespaces/test/virtualmachines/vm`)).status).toBe(200);
+    expect((await call("DEL", undefined, options)).exit).toBe(0);
     expect(await world.keys("ipam/v2/handle/")).toEqual([]);
   });
 
