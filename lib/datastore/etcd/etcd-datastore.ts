@@ -32,6 +32,7 @@ import type { Block, BlockAffinity, IPPool, LabelledObject, OwnedObject } from "
 import { hasRoom } from "../room.ts";
 import { ETCD_TRAITS } from "../traits.ts";
 import { EtcdClient, type EtcdClientOptions } from "./client/etcd-client.ts";
+import { MEMBER_MEMORY, memberMemory } from "./client/member-memory.ts";
 import { type EtcdSettings, resolveEtcdSettings } from "./client/settings.ts";
 import { resourcePrefix } from "./codec.ts";
 import { type EtcdAccess, EtcdCollection } from "./collection.ts";
@@ -77,7 +78,7 @@ export interface EtcdDatastore extends Datastore {
  */
 export function openEtcdDatastore(config: NetworkConfig, env: Environment, onDamaged?: OnDamaged): EtcdDatastore {
   const openKubernetes = isKubernetesConfigured(config, env) ? () => openApiClient(config, env) : undefined;
-  return etcdDatastore(resolveEtcdSettings(config.etcd, env), { onDamaged, openKubernetes });
+  return etcdDatastore(resolveEtcdSettings(config.etcd, env), { onDamaged, openKubernetes, memory: memberMemory(MEMBER_MEMORY) });
 }
 
 export function etcdDatastore(settings: EtcdSettings, options: EtcdOptions = {}): EtcdDatastore {

@@ -1,8 +1,12 @@
 /** Three members of which one is stopped, one is the leader that dies, and one is cut off from the others: nothing is lost, nothing doubled. */
+import { mkdtempSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { Allocator } from "../../../ipam-plugin/allocator/allocator.ts";
 import { systemClock } from "../../../ipam-plugin/node.ts";
 import { formatPrefix } from "../../../lib/addresses/address.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
+import { memberMemory } from "../../../lib/datastore/etcd/client/member-memory.ts";
 import { startEtcd, type TestEtcd } from "../../support/etcd/etcd.ts";
 import { Islands } from "../../support/etcd/islands.ts";
 import { samplePool } from "../../support/samples.ts";
@@ -95,5 +99,30 @@ describe("etcd of three members", () => {
     await using later = openDatastoreAt(etcd.urls[leader] ?? "");
     taken.push(await take(later, "node-b", 5));
     await expectStored(etcd, taken);
+  });
+
+  it("is asked by a new process where the one before it was answered, not where it was not", async () => {
+    await using etcd = await startEtcd({ members: 3 });
+    await withPool(etcd);
+    const dead = ((await etcd.leader()) + 1) % 3;
+    const memory = memberMemory(join(mkdtempSync(join(tmpdir(), "tortie-memory-")), "members.json"));
+    // Every process begins with the dead member, if nobody has told it.
+    const inOrder = [0, 1, 2].map((offset) => etcd.urls[(dead + offset) % 3] ?? "");
+    const firstTry = 500;
+    const open = () => openWith(inOrder.join(","), { memory, random: () => 0, limits: { firstTry } });
+    await etcd.stopMember(dead);
+    {
+      await using first = open();
+      await first.pools.list();
+    }
+    expect([...memory.read().keys()]).toEqual([inOrder[0]]);
+    // The first rest is short; this one outlasts the test on the slowest machine.
+    memory.write(new Map([[inOrder[0] ?? "", { failures: 6, restsUntil: performance.now() + 29_000 }]]));
+    // A reader's own list of whom it asks: the dead one is not in it.
+    const asked: string[] = [];
+    const watched = { ...memory, write: (health: ReadonlyMap<string, unknown>) => void asked.push(...health.keys()) };
+    await using second = openWith(inOrder.join(","), { memory: watched, random: () => 0, limits: { firstTry } });
+    await second.pools.list();
+    expect(asked).toEqual([]);
   });
 });

@@ -10,7 +10,8 @@ import { Secrets } from "../../../log/secrets.ts";
 import { discoverMembers, type LookUp } from "./discovery.ts";
 import { CODES, EtcdError, isFull, isPassing, type Refusal, wantsNewToken } from "./etcd-error.ts";
 import { Member } from "./member.ts";
-import { Members } from "./members.ts";
+import { type MemberMemory, NO_MEMORY } from "./member-memory.ts";
+import { type Health, Members } from "./members.ts";
 import type { EtcdSettings } from "./settings.ts";
 
 /** All in milliseconds. */
@@ -38,6 +39,8 @@ export interface EtcdClientOptions {
   readonly limits?: Partial<EtcdLimits>;
   readonly random?: () => number;
   readonly lookUp?: LookUp;
+  /** Absent: nothing is known at the start, and nothing is kept. */
+  readonly memory?: MemberMemory;
 }
 
 /** What has happened to one request. */
@@ -178,9 +181,9 @@ export class EtcdClient {
   async #find(): Promise<Members<Member>> {
     const { members } = this.#settings;
     const servers = "domain" in members ? await discoverMembers(members.domain, this.#options.lookUp) : members.servers;
-    return new Members(
+    return membersOf(
       servers.map((server) => new Member(server, this.#settings)),
-      this.#options.random,
+      this.#options,
     );
   }
 
@@ -210,6 +213,20 @@ export class EtcdClient {
       cause: failed,
     });
   }
+}
+
+/** One member is asked whatever is said of it. */
+function membersOf(all: readonly Member[], { random, memory = NO_MEMORY }: EtcdClientOptions): Members<Member> {
+  if (all.length === 1) return new Members(all, { random });
+  const remembered = memory.read();
+  const known = new Map(
+    all.flatMap((member) => {
+      const health = remembered.get(member.url);
+      return health === undefined ? [] : [[member, health] as const];
+    }),
+  );
+  const onChange = (health: ReadonlyMap<Member, Health>) => memory.write(new Map([...health].map(([{ url }, of]) => [url, of])));
+  return new Members(all, { random, known, onChange });
 }
 
 export interface Answer {

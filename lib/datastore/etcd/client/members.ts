@@ -4,21 +4,34 @@
  */
 
 const FIRST_REST_MS = 1_000;
-const LONGEST_REST_MS = 30_000;
+export const LONGEST_REST_MS = 30_000;
 
-interface Health {
-  failures: number;
-  restsUntil: number;
+/** Of a member that has failed lately. */
+export interface Health {
+  readonly failures: number;
+  /** By a clock that never jumps, ms. */
+  readonly restsUntil: number;
+}
+
+export interface MembersOptions<M> {
+  /** Between 0 and 1: the nodes of a cluster begin with different members. */
+  readonly random?: (() => number) | undefined;
+  /** What others have found out before. */
+  readonly known?: ReadonlyMap<M, Health>;
+  /** Told of all that are not well whenever that changes. */
+  readonly onChange?: (health: ReadonlyMap<M, Health>) => void;
 }
 
 export class Members<M> {
   readonly #members: readonly M[];
-  readonly #health = new Map<M, Health>();
+  readonly #health: Map<M, Health>;
+  readonly #onChange: (health: ReadonlyMap<M, Health>) => void;
   #current: number;
 
-  /** @param random between 0 and 1: the nodes of a cluster begin with different members */
-  constructor(members: readonly M[], random: () => number = Math.random) {
+  constructor(members: readonly M[], { random = Math.random, known = new Map(), onChange = () => {} }: MembersOptions<M> = {}) {
     this.#members = members;
+    this.#health = new Map(known);
+    this.#onChange = onChange;
     this.#current = Math.floor(random() * members.length) % members.length;
   }
 
@@ -47,12 +60,13 @@ export class Members<M> {
   }
 
   succeeded(member: M): void {
-    this.#health.delete(member);
+    if (this.#health.delete(member)) this.#onChange(this.#health);
   }
 
   failed(member: M, now: number): void {
     const failures = (this.#health.get(member)?.failures ?? 0) + 1;
     this.#health.set(member, { failures, restsUntil: now + Math.min(FIRST_REST_MS * 2 ** (failures - 1), LONGEST_REST_MS) });
+    this.#onChange(this.#health);
   }
 
   #restsUntil(index: number): number {

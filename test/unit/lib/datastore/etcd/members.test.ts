@@ -9,13 +9,13 @@ describe("Which member is asked", () => {
       [0.34, "b"],
       [0.99, "c"],
     ] as const) {
-      const members = new Members(NAMES, () => random);
+      const members = new Members(NAMES, { random: () => random });
       expect([members.next(0), members.next(1), members.next(60_000)]).toEqual([name, name, name]);
     }
   });
 
   it("is the next one when it fails, and stays that one", () => {
-    const members = new Members(NAMES, () => 0);
+    const members = new Members(NAMES, { random: () => 0 });
     members.failed(members.next(0), 0);
     expect(members.next(0)).toBe("b");
     members.succeeded("b");
@@ -23,7 +23,7 @@ describe("Which member is asked", () => {
   });
 
   it("is no member that rests; the rest grows with every failure, up to 30 s, and ends with a success", () => {
-    const members = new Members(["a", "b"], () => 0);
+    const members = new Members(["a", "b"], { random: () => 0 });
     members.failed("a", 0);
     members.failed("b", 100);
     expect(members.hasRested(999)).toBe(false);
