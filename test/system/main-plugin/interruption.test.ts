@@ -2,23 +2,28 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { localConf } from "../../support/conf.ts";
+import { holdLock } from "../../support/lock-holder-process.ts";
 import { BIN_DIR, Node, type Pod, type RunResult } from "../../support/node.ts";
 import { readStore } from "../../support/store.ts";
 
-/** An ADD that gets SIGTERM after a second. */
-function terminatedAdd(node: Node, pod: Pod, conf: object, path = BIN_DIR): Promise<RunResult> {
-  const env = {
-    PATH: "/usr/sbin:/usr/bin:/sbin:/bin",
-    CNI_COMMAND: "ADD",
-    CNI_CONTAINERID: "c1",
-    CNI_NETNS: pod.netnsPath,
-    CNI_IFNAME: "eth0",
-    CNI_PATH: path,
-  };
-  return node.run(["/usr/bin/timeout", "--preserve-status", "-s", "TERM", "1", join(BIN_DIR, "tortie")], {
-    env,
-    stdin: JSON.stringify(conf),
-  });
+/** Longer than any test. */
+const LONG_SECONDS = 600;
+const ENV = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", CNI_CONTAINERID: "c1", CNI_IFNAME: "eth0" };
+/** A signal that comes before the program has begun its work would just end it: it is sent when a file says how far the work is. */
+const TERMINATED = `exec 3<&0
+"$1" <&3 &
+until grep -qs "$3" "$2"; do sleep 0.05; kill -0 $! || break; done
+kill -TERM $!
+wait $!`;
+
+/** An operation that gets SIGTERM as soon as this file has this text. */
+function terminated(node: Node, env: Readonly<Record<string, string>>, conf: object, file: string, text: string): Promise<RunResult> {
+  const plugin = join(BIN_DIR, "tortie");
+  return node.run(["/bin/sh", "-c", TERMINATED, "sh", plugin, file, text], { env: { ...ENV, ...env }, stdin: JSON.stringify(conf) });
+}
+
+function addTo(pod: Pod, path = BIN_DIR) {
+  return { CNI_COMMAND: "ADD", CNI_NETNS: pod.netnsPath, CNI_PATH: path };
 }
 
 async function expectInterrupted(node: Node, pod: Pod, run: RunResult): Promise<void> {
@@ -36,19 +41,20 @@ describe("M4: an ADD that gets SIGTERM", () => {
   it("while it waits for the node's lock has taken nothing", async () => {
     await using node = await Node.create();
     const pod = await node.addPod();
-    const conf = localConf(node);
+    const conf = localConf(node, { log_file_path: join(node.dir, "cni.log") });
     expect(await node.cni("ADD", { containerId: "other", pod: await node.addPod(), conf })).toMatchObject({ exit: 0 });
     const before = await readStore(node);
-    const held = node.run(["/usr/bin/flock", String(conf.ipam_lock_file), "/bin/sleep", "4"]);
-    await node.run(["/bin/sleep", "0.3"]);
+    const log = String(conf.log_file_path);
+    using cleanUp = new DisposableStack();
+    const holder = await holdLock(String(conf.ipam_lock_file), LONG_SECONDS);
+    cleanUp.defer(() => holder.kill());
 
-    const run = await terminatedAdd(node, pod, conf);
+    const run = await terminated(node, addTo(pod), conf, log, "waiting for");
 
     expect(run.stderr).toContain("waiting for");
     expect(run.exit).toBe(143);
     expect((await node.leftovers()).links).toEqual(["caliother"]);
     expect(await readStore(node)).toEqual(before);
-    await held;
   });
 
   it("while its IPAM plugin takes its time gives back what that had taken", async () => {
@@ -57,12 +63,12 @@ describe("M4: an ADD that gets SIGTERM", () => {
     const conf = localConf(node, { ipam: { type: "slow-ipam", pools: [{ cidr: "10.244.0.0/16" }] } });
     const slow = `#!/bin/sh
 taken=$(${join(BIN_DIR, "tortie-ipam")}) || exit 1
-[ "$CNI_COMMAND" = ADD ] && /bin/sleep 30
+[ "$CNI_COMMAND" = ADD ] && echo taken >"${join(node.dir, "progress")}" && /bin/sleep 30
 echo "$taken"
 `;
     writeFileSync(join(node.dir, "slow-ipam"), slow, { mode: 0o755 });
 
-    const run = await terminatedAdd(node, pod, conf, node.dir);
+    const run = await terminated(node, addTo(pod, node.dir), conf, join(node.dir, "progress"), "taken");
 
     await expectInterrupted(node, pod, run);
     expect(await readStore(node)).toMatchObject({ allocated: [], handles: [], endpoints: [] });
@@ -72,18 +78,17 @@ echo "$taken"
     await using node = await Node.create();
     const conf = localConf(node, { log_file_path: join(node.dir, "cni.log") });
     expect(await node.cni("ADD", { containerId: "c1", pod: await node.addPod(), conf })).toMatchObject({ exit: 0 });
-    const held = node.run(["/usr/bin/flock", String(conf.ipam_lock_file), "/bin/sleep", "4"]);
-    await node.run(["/bin/sleep", "0.3"]);
-    const env = { CNI_COMMAND: "DEL", CNI_CONTAINERID: "c1", CNI_NETNS: "", CNI_IFNAME: "eth0", CNI_PATH: BIN_DIR };
+    const log = String(conf.log_file_path);
+    using cleanUp = new DisposableStack();
+    const holder = await holdLock(String(conf.ipam_lock_file), LONG_SECONDS);
+    cleanUp.defer(() => holder.kill());
+    const env = { CNI_COMMAND: "DEL", CNI_NETNS: "", CNI_PATH: BIN_DIR };
 
-    const run = await node.run(["/usr/bin/timeout", "--preserve-status", "-s", "TERM", "1", join(BIN_DIR, "tortie")], {
-      env,
-      stdin: JSON.stringify(conf),
-    });
+    const run = await terminated(node, env, conf, log, "waiting for.*command=DEL");
 
     expect(run).toMatchObject({ exit: 143, stdout: "" });
-    expect(await Bun.file(join(node.dir, "cni.log")).text()).toMatch(/SIGTERM.*command=DEL/);
-    await held;
+    expect(await Bun.file(log).text()).toMatch(/SIGTERM.*command=DEL/);
+    cleanUp.dispose();
     expect(await node.cni("DEL", { containerId: "c1", netns: "", conf })).toMatchObject({ exit: 0 });
     expect(await readStore(node)).toMatchObject({ allocated: [], handles: [], endpoints: [] });
   });
