@@ -5,7 +5,6 @@
  *
  * For a process that serves many calls. A link that comes alone is deleted at once and by itself.
  */
-import { randomInt } from "node:crypto";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { startWrite } from "../../lib/system/background-write.ts";
 import { NETLINK_ROUTE, NetlinkError, NetlinkSocket, RTMGRP_LINK } from "../netlink/socket.ts";
@@ -148,6 +147,6 @@ function stillThere({ name }: Pick<Link, "name">): TortieError {
 
 /** No other program's, and of no other batch that may be under way. */
 function freshGroup(): number {
-  const group = 0x544f0000 + randomInt(0x10000);
+  const group = 0x544f0000 + Math.floor(Math.random() * 0x10000);
   return group === UNFINISHED_GROUP ? freshGroup() : group;
 }

@@ -9,7 +9,6 @@
  * CAP_NET_ADMIN, can send to it as well; the sender's port tells them apart (netlink(7): the kernel's is 0), and sequence
  * numbers start at a random value.
  */
-import { randomInt } from "node:crypto";
 import { errnoName, errnoText } from "../../lib/system/errno.ts";
 import { closeFile } from "../../lib/system/files.ts";
 import { lastErrno, libc } from "../../lib/system/libc.ts";
@@ -87,7 +86,7 @@ export class NetlinkSocket implements Disposable {
   #buffer = new Uint8Array(ANSWER_BYTES);
   readonly #sender = new Uint32Array(SOCKADDR_BYTES / 4);
   readonly #senderLength = new Uint32Array(1);
-  #sequence = randomInt(FIRST_SEQUENCE_LIMIT);
+  #sequence = Math.floor(Math.random() * FIRST_SEQUENCE_LIMIT);
   #isOpen = true;
 
   /** @param fd a datagram socket whose other side speaks netlink; `open` makes one to the kernel */

@@ -3,7 +3,6 @@
  * allocator makes on it. The allocator's correctness rests on two of them: link(2) fails with EEXIST when anybody has the name, and
  * rename(2) is made under the lock.
  */
-import { randomUUID } from "node:crypto";
 import { linkSync, readdirSync, renameSync, unlinkSync, writeFileSync } from "node:fs";
 import { type Family, formatAddress, parseAddress } from "../../lib/addresses/address.ts";
 import { systemErrorCode } from "../../lib/system/errno.ts";
@@ -72,7 +71,7 @@ export function openGrantDirectory(root: string): GrantDirectory {
       unlessMissing(() => unlinkSync(path(family, name)));
     },
     lock: () => takeNodeLock(`${root}/lock`, { limitMs: LOCK_LIMIT_MS, log: SILENT }),
-    draftName: () => `${DRAFT}${Date.now()}-${randomUUID()}`,
+    draftName: () => `${DRAFT}${Date.now()}-${crypto.randomUUID()}`,
   };
 }
 

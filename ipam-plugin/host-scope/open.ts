@@ -1,5 +1,4 @@
 /** The host scope of a node as it lies in the agent's state directory: grants, and the ranges of `node.json` (A§0.2, A§11.6). */
-import { randomUUID } from "node:crypto";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { readText } from "../../lib/system/files.ts";
 import type { HostScopeFiles } from "./files.ts";
@@ -51,7 +50,7 @@ export function hostScopeWith({ grants, nodeRecord }: HostScopeFiles, { record, 
     cooldownMs,
     nowMs: () => Date.now(),
     random: Math.random,
-    newToken: randomUUID,
+    newToken: () => crypto.randomUUID(),
   });
 }
 

@@ -2,7 +2,6 @@
  * One named background task: runs, waits, runs again (A§6.1). Runs of one controller never overlap; a request to run that comes while
  * one is under way is remembered once.
  */
-import { randomUUID } from "node:crypto";
 import { messageOf } from "../errors/errors.ts";
 import { type BackOff, type Clock, pauseAfter } from "../system/clock.ts";
 import { ControllerExit, type ControllerParameters, type ControllerRun, type ControllerStatus } from "./parameters.ts";
@@ -28,7 +27,7 @@ const UNTIL_ASKED: Pause = { kind: "asked" };
 
 export class Controller {
   readonly name: string;
-  readonly #uuid = randomUUID();
+  readonly #uuid = crypto.randomUUID();
   readonly #environment: ControllerEnvironment;
   readonly #removed = new AbortController();
   readonly #loop: Promise<void>;
