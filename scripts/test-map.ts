@@ -29,12 +29,13 @@ function agentTable(name: string, letter: string, count: number): Table {
 /** The installer's cases have the letter of the IPAM plugin's. */
 const isInstaller = (file: string) => file.includes("/installer/");
 
-/** The numbers are those of the contract's tables (I§11, C§11.2, C§11.4, A§10). */
+/** The numbers are those of the contract's tables (I§11, C§11.1, C§11.2, C§11.4, A§10). */
 export const TABLES: readonly Table[] = [
   { name: "executable", cases: counted("I", 18), files: (file) => !isInstaller(file) },
   { name: "installer", cases: counted("I", 25), files: isInstaller },
   { name: "kubevirt", cases: counted("K", 13), files: (file) => file.includes("/kubevirt") },
-  { name: "pods", cases: counted("K", 44), files: (file) => file.startsWith("cluster/main-plugin/") },
+  { name: "pods", cases: counted("K", 44), files: (file) => /^cluster\/(main-plugin|etcd)\//.test(file) },
+  { name: "containers", cases: counted("N", 24), files: () => true },
   agentTable("agent-ranges", "C", 11),
   agentTable("agent-api", "P", 11),
   agentTable("agent-attachments", "A", 19),
@@ -71,7 +72,7 @@ interface Title {
 
 function titlesOf(file: string): Title[] {
   const source = readFileSync(join("test", file), "utf8");
-  return [...source.matchAll(/"((?:[IK]|A-[A-Z])\d+(?:, (?:[IK]|A-[A-Z])\d+)*)[:,] ([^"]+)"/g)].map(([, cases = "", text = ""]) => ({
+  return [...source.matchAll(/"((?:[IKN]|A-[A-Z])\d+(?:, (?:[IKN]|A-[A-Z])\d+)*)[:,] ([^"]+)"/g)].map(([, cases = "", text = ""]) => ({
     file,
     cases: cases.split(", "),
     text,

@@ -1,18 +1,22 @@
-/** What pods ask for by annotations: rows K22 to K29, K41 and K42 of C§11.2, and what the recordings show beside them. */
-import { LEGACY, startCluster, type TestCluster, V3 } from "../../support/kubernetes/cluster.ts";
-import { PodNode } from "../../support/kubernetes/pod-node.ts";
+/**
+ * What pods ask for by annotations: rows K22 to K29, K41 and K42 of C§11.2, and what the recordings show beside them, wherever
+ * Calico's objects are.
+ */
+import type { TestCluster } from "../../support/kubernetes/cluster.ts";
+import type { PodNode } from "../../support/kubernetes/pod-node.ts";
+import { ALL_STORES, BOTH_STORES, PodStores } from "../../support/kubernetes/pod-stores.ts";
 
 const PREFIX = "cni.projectcalico.org/";
 const FLOATING = { feature_control: { floating_ips: true } };
 const WITHOUT_IPAM = { feature_control: { ip_addrs_no_ipam: true } };
 
+let stores: PodStores;
 let cluster: TestCluster;
 beforeAll(async () => {
-  cluster = await startCluster();
+  stores = await PodStores.start();
+  cluster = stores.cluster;
 });
-afterAll(async () => {
-  await cluster[Symbol.asyncDispose]();
-});
+afterAll(() => stores[Symbol.asyncDispose]());
 
 async function podWith(node: PodNode, annotations: Readonly<Record<string, unknown>>, name = "pod"): Promise<void> {
   const texts = Object.entries(annotations).map(([key, value]) => [
@@ -22,9 +26,9 @@ async function podWith(node: PodNode, annotations: Readonly<Record<string, unkno
   await node.pod(name, { annotations: Object.fromEntries(texts) });
 }
 
-describe.each([LEGACY, V3] as const)("Addresses that a pod asks for, %s", (group) => {
+describe.each(ALL_STORES)("Addresses that a pod asks for, %s", (store) => {
   it("K28: are the pod's, whatever families the configuration has on", async () => {
-    await using node = await PodNode.create(cluster, { group });
+    await using node = await stores.node(store);
     await node.pool("pool4", "20.0.0.0/24");
     await podWith(node, { ipAddrs: ["20.0.0.111"] });
     const conf = { ipam: { type: "calico-ipam", assign_ipv6: "true" } };
@@ -34,7 +38,7 @@ describe.each([LEGACY, V3] as const)("Addresses that a pod asks for, %s", (group
     expect(result.ips).toEqual([{ address: "20.0.0.111/32", interface: 1 }]);
     expect(result.routes).toBeUndefined();
     expect(await node.podAddresses()).toEqual(["20.0.0.111/32"]);
-    expect(await node.annotations()).toMatchObject({ podIP: "20.0.0.111/32", podIPs: "20.0.0.111/32", containerID: "c1" });
+    expect(await node.record()).toMatchObject({ podIP: "20.0.0.111/32", podIPs: "20.0.0.111/32", containerID: "c1" });
     expect(await node.endpoint()).toMatchObject({ ipNetworks: ["20.0.0.111/32"], profiles: ["kns.test", "ksa.test.default"] });
     // Calico programs no host route here (C§12.2).
     expect(await node.hostRoutes()).toEqual(["20.0.0.111"]);
@@ -45,7 +49,7 @@ describe.each([LEGACY, V3] as const)("Addresses that a pod asks for, %s", (group
   });
 
   it("K29: are of both families, with floating addresses in the order of the annotation", async () => {
-    await using node = await PodNode.create(cluster, { group });
+    await using node = await stores.node(store);
     await node.pool("pool4", "50.60.0.0/28", { blockSize: 28 });
     await node.pool("pool6", "fd80:24e2:f998:72d6::/121");
     await podWith(node, {
@@ -66,14 +70,14 @@ describe.each([LEGACY, V3] as const)("Addresses that a pod asks for, %s", (group
         { internalIP: six.replace("/128", ""), externalIP: "2001:647f::21" },
       ],
     });
-    expect(await node.annotations()).toMatchObject({ podIP: four, podIPs: `${four},${six}` });
+    expect(await node.record()).toMatchObject({ podIP: four, podIPs: `${four},${six}` });
     expect((await node.hostRoutes()).sort()).toEqual([four.replace("/32", ""), six.replace("/128", "")].sort());
   });
 });
 
-describe("Addresses that a pod asks for", () => {
+describe.each(BOTH_STORES)("Addresses and whose they are, %s", (store) => {
   it("keep the annotation's order, and each has its host route", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await stores.node(store);
     await node.pool("pool4", "10.60.0.0/26");
     await node.pool("pool6", "fd60::/122");
     await podWith(node, { ipAddrs: ["fd60::9", "10.60.0.9"] });
@@ -81,13 +85,13 @@ describe("Addresses that a pod asks for", () => {
     const { ips } = await node.add();
 
     expect(ips.map(({ address }) => address)).toEqual(["fd60::9/128", "10.60.0.9/32"]);
-    expect(await node.annotations()).toMatchObject({ podIP: "fd60::9/128", podIPs: "fd60::9/128,10.60.0.9/32" });
+    expect(await node.record()).toMatchObject({ podIP: "fd60::9/128", podIPs: "fd60::9/128,10.60.0.9/32" });
     expect((await node.hostRoutes()).sort()).toEqual(["10.60.0.9", "fd60::9"]);
     expect(await node.held()).toEqual({ "net1.c1": ["10.60.0.0/26#9", "fd60::/122#9"] });
   });
 
   it("are all given back when one of them cannot be had", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await stores.node(store);
     await node.pool("pool4", "10.60.0.0/26");
     await podWith(node, { ipAddrs: ["10.60.0.9", "fd99::1"] });
 
@@ -96,7 +100,7 @@ describe("Addresses that a pod asks for", () => {
   });
 
   it("beat an IP= of the runtime, and its ips capability", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await stores.node(store);
     await node.pool("pool4", "10.60.0.0/26");
     await podWith(node, { ipAddrs: ["10.60.0.9"] });
 
@@ -106,7 +110,7 @@ describe("Addresses that a pod asks for", () => {
   });
 
   it("stay with the container when its ADD is repeated, even if that fails", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await stores.node(store);
     await node.pool("pool4", "10.60.0.0/26");
     await podWith(node, { ipAddrs: ["10.60.0.9"] });
     await node.add();
@@ -121,7 +125,7 @@ describe("Addresses that a pod asks for", () => {
   });
 
   it("go over to the pod's new sandbox, and to no other pod", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await stores.node(store);
     await node.pool("pool4", "10.60.0.0/26");
     await podWith(node, { ipAddrs: ["10.60.0.9"] });
     await podWith(node, { ipAddrs: ["10.60.0.9"] }, "rival");
@@ -134,11 +138,11 @@ describe("Addresses that a pod asks for", () => {
     await node.del({ container: "old" });
     expect(await node.held()).toEqual({ "net1.new": ["10.60.0.0/26#9"] });
     expect(await node.hostRoutes()).toEqual(["10.60.0.9"]);
-    expect(await node.annotations()).toMatchObject({ podIP: "10.60.0.9/32", containerID: "new" });
+    expect(await node.record()).toMatchObject({ podIP: "10.60.0.9/32", containerID: "new" });
   });
 
   it("are not taken from another pod whose record this one pretends to have", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await stores.node(store);
     await node.pool("pool4", "10.60.0.0/26");
     await podWith(node, { ipAddrs: ["10.60.0.9"] });
     await node.add();
@@ -151,7 +155,7 @@ describe("Addresses that a pod asks for", () => {
   });
 
   it("K25: past IPAM are taken as they are", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await stores.node(store);
     await node.pool("pool4", "10.60.0.0/26");
     await podWith(node, { ipAddrsNoIpam: ["10.0.0.1", "fd99::1"] });
     const sandbox = await node.sandbox();
@@ -182,7 +186,7 @@ describe("Addresses that a pod asks for", () => {
     ["K42: hardware, and none at all", { hwAddr: "ca:fe:ca:fe" }, {}, "failed to parse MAC address ca:fe:ca:fe"],
     ["sources that are no CIDRs", { allowedSourcePrefixes: [""] }, {}, "allowedSourcePrefixes"],
   ])("%s: fail the ADD before anything is taken", async (_, annotations, conf, message) => {
-    await using node = await PodNode.create(cluster);
+    await using node = await stores.node(store);
     await node.pool("pool4", "10.60.0.0/26");
     await podWith(node, annotations);
     const mark = await cluster.mark();
@@ -197,9 +201,9 @@ describe("Addresses that a pod asks for", () => {
   });
 });
 
-describe("Other annotations of a pod", () => {
+describe.each(BOTH_STORES)("Other annotations of a pod, %s", (store) => {
   it("K22: allowed source prefixes are shown to readers of endpoints, without host bits", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await stores.node(store);
     await node.pool("pool4", "10.60.0.0/26");
     await podWith(node, { allowedSourcePrefixes: ["1.1.1.7/24", "8.8.8.8/32"] });
     await node.add();
@@ -208,7 +212,7 @@ describe("Other annotations of a pod", () => {
   });
 
   it("K23: a floating address is translated to the pod's own, also after a second ADD", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await stores.node(store);
     await node.pool("pool4", "10.60.0.0/26");
     await podWith(node, { floatingIPs: ["1.1.1.1"] });
     await node.add({ conf: FLOATING });
@@ -219,7 +223,7 @@ describe("Other annotations of a pod", () => {
   });
 
   it("K41: a hardware address is that of the pod's end", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await stores.node(store);
     await node.pool("pool4", "10.60.0.0/26");
     await podWith(node, { hwAddr: "CA-FE-CA-FE-CA-FE" });
 

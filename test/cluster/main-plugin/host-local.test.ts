@@ -1,18 +1,16 @@
-/** Pods whose addresses come from host-local: rows K1 to K14 of C§11.2. */
-import { LEGACY, startCluster, type TestCluster, V3 } from "../../support/kubernetes/cluster.ts";
-import { type CniOutput, PodNode } from "../../support/kubernetes/pod-node.ts";
+/** Pods whose addresses come from host-local: rows K1 to K14 of C§11.2, wherever Calico's objects are. */
+import type { CniOutput, PodNode } from "../../support/kubernetes/pod-node.ts";
+import { ALL_STORES, BOTH_STORES, PodStores } from "../../support/kubernetes/pod-stores.ts";
 
 /** SHA-1 of "test.pod" (C§4.1). */
 const HOST_END = `cali${new Bun.CryptoHasher("sha1").update("test.pod").digest("hex").slice(0, 11)}`;
 const GATEWAY6 = "fe80::ecee:eeff:feee:eeee";
 
-let cluster: TestCluster;
+let stores: PodStores;
 beforeAll(async () => {
-  cluster = await startCluster();
+  stores = await PodStores.start();
 });
-afterAll(async () => {
-  await cluster[Symbol.asyncDispose]();
-});
+afterAll(() => stores[Symbol.asyncDispose]());
 
 function hostLocal(node: PodNode, section: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return { type: "host-local", dataDir: `${node.node.dir}/host-local`, ...section };
@@ -21,9 +19,9 @@ function hostLocal(node: PodNode, section: Readonly<Record<string, unknown>>): R
 const addressesOf = ({ ips }: CniOutput) => ips.map(({ address }) => address);
 const bare = (address = "") => address.replace(/\/.*/, "");
 
-describe.each([LEGACY, V3] as const)("A pod with host-local, %s", (group) => {
+describe.each(ALL_STORES)("A pod with host-local, %s", (store) => {
   it("K1: is networked as the contract says, and DEL takes it all away", async () => {
-    await using node = await PodNode.create(cluster, { group });
+    await using node = await stores.node(store);
     await node.pod("pod");
     const ipam = hostLocal(node, { subnet: "10.0.0.0/8" });
     const sandbox = await node.sandbox();
@@ -80,7 +78,7 @@ describe.each([LEGACY, V3] as const)("A pod with host-local, %s", (group) => {
   });
 
   it("K7: gets IPv4 and IPv6 from ranges, one of them the node's pod CIDR", async () => {
-    await using node = await PodNode.create(cluster, { group });
+    await using node = await stores.node(store);
     await node.podCidrs("10.0.0.0/24");
     const ipam = hostLocal(node, { ranges: [[{ subnet: "usePodCidr" }], [{ subnet: "dead:beef::/96" }]] });
     const conf = { cniVersion: "0.3.1", ipam };
@@ -109,9 +107,9 @@ async function expectStableAddress(node: PodNode, conf: Readonly<Record<string, 
   return second;
 }
 
-describe("A pod with host-local", () => {
+describe.each(BOTH_STORES)("A pod with host-local as the IPAM plugin, %s", (store) => {
   it("K2: shows its named port to readers of endpoints", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await stores.node(store);
     await node.pod("pod", { ports: [{ name: "anamedport", containerPort: 555 }] });
     await node.add({ conf: { ipam: hostLocal(node, { subnet: "10.0.0.0/8" }) } });
 
@@ -119,7 +117,7 @@ describe("A pod with host-local", () => {
   });
 
   it("K3: replaces a host link that is in the way", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await stores.node(store);
     await node.pod("pod");
     await node.node.ip("link", "add", HOST_END, "type", "veth", "peer", "name", "peer");
     const conf = { ipam: hostLocal(node, { subnet: "10.0.0.0/8" }) };
@@ -131,7 +129,7 @@ describe("A pod with host-local", () => {
   });
 
   it("K4: takes its MTU from the node agent's file", async () => {
-    await using node = await PodNode.create(cluster, { node: { binds: { "/var/lib/calico": "calico" } } });
+    await using node = await stores.node(store, { node: { binds: { "/var/lib/calico": "calico" } } });
     await Bun.write(`${node.node.dir}/calico/mtu`, "3000");
     await node.pod("pod");
     const result = await node.add({ conf: { ipam: hostLocal(node, { subnet: "10.0.0.0/8" }) } });
@@ -141,7 +139,7 @@ describe("A pod with host-local", () => {
   });
 
   it("K5: takes its MTU from the configuration", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await stores.node(store);
     const ipam = hostLocal(node, { subnet: "10.0.0.0/8" });
     for (const mtu of [3000, 4000]) {
       await node.pod(`pod${mtu}`);
@@ -155,7 +153,7 @@ describe("A pod with host-local", () => {
     ["K6, one pod CIDR", ["10.0.0.0/24"], "10.0.0.42"],
     ["K10, two pod CIDRs", ["10.10.0.0/24", "dead:beef::/96"], "10.10.0.42"],
   ])("%s: gets the address it asks for in the inline subnet", async (_, cidrs, ip) => {
-    await using node = await PodNode.create(cluster);
+    await using node = await stores.node(store);
     await node.podCidrs(...cidrs);
     await expectStableAddress(node, { ipam: hostLocal(node, { subnet: "usePodCidr" }) }, ip);
 
@@ -168,7 +166,7 @@ describe("A pod with host-local", () => {
     ["K11, two pod CIDRs and one keyword", ["10.10.0.0/24", "dead:beef::/96"], "dead:beef::/96", "10.10.0.42"],
     ["K14, two pod CIDRs and two keywords", ["10.10.0.0/24", "dead:beef::/96"], "usePodCidrIPv6", "10.10.0.42"],
   ])("%s: gets an address of each family", async (_, cidrs, subnet6, ip) => {
-    await using node = await PodNode.create(cluster);
+    await using node = await stores.node(store);
     await node.podCidrs(...cidrs);
     const ipam = hostLocal(node, { ranges: [[{ subnet: "usePodCidr" }], [{ subnet: subnet6 }]] });
     await expectStableAddress(node, { cniVersion: "0.3.1", ipam }, ip);
@@ -184,7 +182,7 @@ describe("A pod with host-local", () => {
     ["K12, two pod CIDRs", ["10.10.0.0/24", "dead:beef::/96"], "10.10.0.42", false],
     ["K13, two pod CIDRs and the default routes", ["10.10.0.0/24", "dead:beef::/96"], "10.10.0.42", true],
   ])("%s: gets the configured routes", async (_, cidrs, ip, withDefaults) => {
-    await using node = await PodNode.create(cluster);
+    await using node = await stores.node(store);
     await node.podCidrs(...cidrs);
     const ipam = hostLocal(node, {
       ranges: [[{ subnet: "usePodCidr" }], [{ subnet: "10.123.0.0/24" }], [{ subnet: "dead:beef::/96" }]],
@@ -207,7 +205,7 @@ describe("A pod with host-local", () => {
   });
 
   it("is refused by name when the node has no pod CIDR", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await stores.node(store);
     await node.pod("pod");
     const conf = { ipam: hostLocal(node, { subnet: "usePodCidr" }) };
 

@@ -1,18 +1,22 @@
-/** Pods as the API server knows them: rows K35 and K36 of C§11.2, and the states a pod can be in. */
-import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
-import { NAMESPACE, PodNode } from "../../support/kubernetes/pod-node.ts";
+/**
+ * Pods as the API server knows them: rows K35 and K36 of C§11.2, and the states a pod can be in, wherever Calico's
+ * objects are.
+ */
+import { LEGACY, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { NAMESPACE } from "../../support/kubernetes/pod-node.ts";
+import { BOTH_STORES, PodStores } from "../../support/kubernetes/pod-stores.ts";
 
+let stores: PodStores;
 let cluster: TestCluster;
 beforeAll(async () => {
-  cluster = await startCluster();
+  stores = await PodStores.start();
+  cluster = stores.cluster;
 });
-afterAll(async () => {
-  await cluster[Symbol.asyncDispose]();
-});
+afterAll(() => stores[Symbol.asyncDispose]());
 
-describe("A pod", () => {
+describe.each(BOTH_STORES)("A pod, %s", (store) => {
   it("K35: with a service account has its profile and label, and its named port", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await stores.node(store);
     await node.pool("pool4", "10.60.0.0/26");
     await node.pod("pod", { serviceAccountName: "testserviceaccount", ports: [{ name: "anamedport", containerPort: 555 }] });
     await node.add();
@@ -27,7 +31,7 @@ describe("A pod", () => {
   });
 
   it("K36: with a generated name shows what it was generated from", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await stores.node(store);
     await node.pool("pool4", "10.60.0.0/26");
     await node.pod("pod-x2x8q", { generateName: "pod-" });
     await node.add({ pod: "pod-x2x8q" });
@@ -36,7 +40,7 @@ describe("A pod", () => {
   });
 
   it("that is not there, or whose namespace is not, is named by the ADD; DEL succeeds", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await stores.node(store);
     await node.pool("pool4", "10.60.0.0/26");
     expect(await node.refusal("ADD")).toContain('pods "pod" not found in namespace test');
     const args = ";K8S_POD_NAMESPACE=absent";
@@ -45,8 +49,63 @@ describe("A pod", () => {
     await node.expectNothingLeft();
   });
 
+  it("that is being deleted is added and taken away as any other", async () => {
+    await using node = await stores.node(store);
+    await node.pool("pool4", "10.60.0.0/26");
+    await node.pod("pod", { finalizers: ["example.com/hold"] });
+    await cluster.api("DELETE", `/api/v1/namespaces/${NAMESPACE}/pods/pod`, { gracePeriodSeconds: 30 });
+
+    await node.add();
+    await node.del();
+
+    expect((await node.record()).podIP ?? "").toBe("");
+    await node.expectNothingLeft("pod");
+  });
+
+  it("of another node, or of the host's network, is announced, and withdrawn by DEL (Calico leaves it there)", async () => {
+    await using node = await stores.node(store);
+    await node.pool("pool4", "10.60.0.0/26");
+    await cluster.createNode("node2");
+    await node.pod("pod", { node: "node2" });
+    const { ips } = await node.add();
+    expect(await node.record()).toMatchObject({ podIP: ips[0]?.address });
+
+    await node.del();
+
+    await node.expectNothingLeft("pod");
+  });
+
+  it.each([["other"], [""]])("under the policy type %j needs no namespace, and its annotations are inert", async (type) => {
+    await using node = await stores.node(store);
+    await node.pool("pool4", "10.60.0.0/26");
+    await node.pod("pod", { annotations: { "cni.projectcalico.org/hwAddr": "nonsense" } });
+    const conf = { policy: { type } };
+    const mark = await cluster.mark();
+
+    await node.add({ conf });
+
+    expect((await cluster.requests(mark)).map(({ uri }) => uri)).not.toContain(`/api/v1/namespaces/${NAMESPACE}`);
+    await node.del({ conf });
+    await node.expectNothingLeft("pod");
+  });
+
+  it("whose container id no handle can be named after is refused before anything is asked", async () => {
+    await using node = await stores.node(store);
+    await node.pool("pool4", "10.60.0.0/26");
+    await node.pod("pod");
+    const mark = await cluster.mark();
+
+    expect(await node.refusal("ADD", { container: "a_b.c" })).toContain("a_b.c");
+
+    expect(await cluster.requests(mark)).toEqual([]);
+    await node.del({ container: "a_b.c" });
+  });
+});
+
+// In etcd the endpoint is named after the node that the configuration names, and a container without a pod has its own.
+describe("A pod on the API server", () => {
   it("that no node has cannot be added, and can be deleted", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await stores.node(LEGACY);
     await node.pool("pool4", "10.60.0.0/26");
     await cluster.apply({
       apiVersion: "v1",
@@ -60,48 +119,8 @@ describe("A pod", () => {
     await node.expectNothingLeft("pod");
   });
 
-  it("that is being deleted is added and taken away as any other", async () => {
-    await using node = await PodNode.create(cluster);
-    await node.pool("pool4", "10.60.0.0/26");
-    await node.pod("pod", { finalizers: ["example.com/hold"] });
-    await cluster.api("DELETE", `/api/v1/namespaces/${NAMESPACE}/pods/pod`, { gracePeriodSeconds: 30 });
-
-    await node.add();
-    await node.del();
-
-    expect(await node.annotations()).toMatchObject({ podIP: "" });
-    await node.expectNothingLeft("pod");
-  });
-
-  it("of another node, or of the host's network, is announced, and withdrawn by DEL (Calico leaves it there)", async () => {
-    await using node = await PodNode.create(cluster);
-    await node.pool("pool4", "10.60.0.0/26");
-    await cluster.createNode("node2");
-    await node.pod("pod", { node: "node2" });
-    const { ips } = await node.add();
-    expect(await node.annotations()).toMatchObject({ podIP: ips[0]?.address });
-
-    await node.del();
-
-    await node.expectNothingLeft("pod");
-  });
-
-  it.each([["other"], [""]])("under the policy type %j needs no namespace, and its annotations are inert", async (type) => {
-    await using node = await PodNode.create(cluster);
-    await node.pool("pool4", "10.60.0.0/26");
-    await node.pod("pod", { annotations: { "cni.projectcalico.org/hwAddr": "nonsense" } });
-    const conf = { policy: { type } };
-    const mark = await cluster.mark();
-
-    await node.add({ conf });
-
-    expect((await cluster.requests(mark)).map(({ uri }) => uri)).not.toContain(`/api/v1/namespaces/${NAMESPACE}`);
-    await node.del({ conf });
-    await node.expectNothingLeft("pod");
-  });
-
   it("must be named by CNI_ARGS when it is added; a DEL without it frees the address all the same", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await stores.node(LEGACY);
     await node.pool("pool4", "10.60.0.0/26");
     await node.pod("pod");
     await node.add();
@@ -112,17 +131,5 @@ describe("A pod", () => {
 
     expect(await node.held()).toEqual({});
     expect(await node.node.leftovers()).toEqual({ links: [], routes: [] });
-  });
-
-  it("whose container id no handle can be named after is refused before anything is asked", async () => {
-    await using node = await PodNode.create(cluster);
-    await node.pool("pool4", "10.60.0.0/26");
-    await node.pod("pod");
-    const mark = await cluster.mark();
-
-    expect(await node.refusal("ADD", { container: "a_b.c" })).toContain("a_b.c");
-
-    expect(await cluster.requests(mark)).toEqual([]);
-    await node.del({ container: "a_b.c" });
   });
 });

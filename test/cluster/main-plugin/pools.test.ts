@@ -1,25 +1,23 @@
-/** Which pool a pod's address comes from: rows K15 to K21, K43 and K44 of C§11.2. */
-import { LEGACY, startCluster, type TestCluster, V3 } from "../../support/kubernetes/cluster.ts";
-import { NAMESPACE, PodNode } from "../../support/kubernetes/pod-node.ts";
+/** Which pool a pod's address comes from: rows K15 to K21, K43 and K44 of C§11.2, wherever Calico's objects are. */
+import { NAMESPACE } from "../../support/kubernetes/pod-node.ts";
+import { ALL_STORES, BOTH_STORES, PodStores } from "../../support/kubernetes/pod-stores.ts";
 
 const IPV4_POOLS = "cni.projectcalico.org/ipv4pools";
 const IPV6_POOLS = "cni.projectcalico.org/ipv6pools";
 
-let cluster: TestCluster;
+let stores: PodStores;
 beforeAll(async () => {
-  cluster = await startCluster();
+  stores = await PodStores.start();
 });
-afterAll(async () => {
-  await cluster[Symbol.asyncDispose]();
-});
+afterAll(() => stores[Symbol.asyncDispose]());
 
 async function annotateNamespace(annotations: Readonly<Record<string, string>>): Promise<void> {
-  await cluster.createNamespace(NAMESPACE, annotations);
+  await stores.cluster.createNamespace(NAMESPACE, annotations);
 }
 
-describe.each([LEGACY, V3] as const)("Pool annotations, %s", (group) => {
+describe.each(ALL_STORES)("Pool annotations, %s", (store) => {
   it("K19: of the pod beat those of its namespace", async () => {
-    await using node = await PodNode.create(cluster, { group });
+    await using node = await stores.node(store);
     await node.pool("pool1", "50.60.0.0/28", { blockSize: 28 });
     await node.pool("pool2", "60.70.0.0/28", { blockSize: 28 });
     await annotateNamespace({ [IPV4_POOLS]: '["bogus"]' });
@@ -31,9 +29,9 @@ describe.each([LEGACY, V3] as const)("Pool annotations, %s", (group) => {
   });
 });
 
-describe("Pool annotations", () => {
+describe.each(BOTH_STORES)("Annotations that list pools, %s", (store) => {
   it("K15: of the namespace choose the pool", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await stores.node(store);
     await node.pool("pool1", "50.60.0.0/28", { blockSize: 28 });
     await node.pool("pool2", "60.70.0.0/28", { blockSize: 28 });
     await annotateNamespace({ [IPV4_POOLS]: '["50.60.0.0/28"]' });
@@ -43,7 +41,7 @@ describe("Pool annotations", () => {
   });
 
   it("K16: that name no pool fail the ADD, and DEL runs", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await stores.node(store);
     await node.pool("pool1", "50.60.0.0/28", { blockSize: 28 });
     await annotateNamespace({ [IPV4_POOLS]: '["100.0.0.0/16"]' });
     await node.pod("pod");
@@ -54,7 +52,7 @@ describe("Pool annotations", () => {
   });
 
   it("K17, K18: a full pool fails the ADD, and is passed over where a second one is listed", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await stores.node(store);
     await node.pool("pool1", "50.60.0.0/30", { blockSize: 30 });
     await node.pool("pool2", "60.70.0.0/30", { blockSize: 30 });
     await annotateNamespace({ [IPV4_POOLS]: '["50.60.0.0/30"]' });
@@ -75,7 +73,7 @@ describe("Pool annotations", () => {
     ["K20: by CIDR", "172.16.0.0/16"],
     ["K21: by name", "pool2"],
   ])("%s choose the pod's pool", async (_, entry) => {
-    await using node = await PodNode.create(cluster);
+    await using node = await stores.node(store);
     await node.pool("pool1", "50.60.0.0/28", { blockSize: 28 });
     await node.pool("pool2", "172.16.0.0/16");
     await node.pod("pod", { annotations: { [IPV4_POOLS]: JSON.stringify([entry]) } });
@@ -84,9 +82,9 @@ describe("Pool annotations", () => {
   });
 });
 
-describe("The result of an ADD", () => {
+describe.each(BOTH_STORES)("The result of an ADD, %s", (store) => {
   it("K43: lists both ends of the link, and the address on the second", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await stores.node(store);
     await node.pool("pool1", "50.60.0.0/28", { blockSize: 28 });
     await node.pod("pod", { annotations: { [IPV4_POOLS]: '["50.60.0.0/28"]' } });
     const sandbox = await node.sandbox();
@@ -104,7 +102,7 @@ describe("The result of an ADD", () => {
   });
 
   it("K44: has both families, IPv4 first, with a route each", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await stores.node(store);
     await node.pool("pool4", "50.60.0.0/28", { blockSize: 28 });
     await node.pool("pool6", "fd80:24e2:f998:72d6::/121", { blockSize: 122 });
     await node.pod("pod", { annotations: { [IPV4_POOLS]: '["50.60.0.0/28"]', [IPV6_POOLS]: '["fd80:24e2:f998:72d6::/121"]' } });
@@ -116,6 +114,6 @@ describe("The result of an ADD", () => {
     expect(interfaces).toHaveLength(2);
     expect(routes?.map(({ dst }) => dst.replace(/\/.*/, ""))).toEqual(addresses.map((address) => address.replace(/\/.*/, "")));
     expect(await node.podAddresses()).toEqual(addresses);
-    expect(await node.annotations()).toMatchObject({ podIP: addresses[0], podIPs: addresses.join(",") });
+    expect(await node.record()).toMatchObject({ podIP: addresses[0], podIPs: addresses.join(",") });
   });
 });

@@ -1,17 +1,18 @@
 /** When nothing may be changed, or nobody answers: rows K37 to K40 of C§11.2, the ready flag, `-t`, STATUS, and a server that fails. */
 import { join } from "node:path";
-import { LEGACY, startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { LEGACY, type TestCluster } from "../../support/kubernetes/cluster.ts";
 import { connectNode } from "../../support/kubernetes/connect-node.ts";
-import { PodNode } from "../../support/kubernetes/pod-node.ts";
+import type { PodNode, PodNodeOptions } from "../../support/kubernetes/pod-node.ts";
+import { BOTH_STORES, ETCD, PodStores, type Store } from "../../support/kubernetes/pod-stores.ts";
 import { BIN_DIR, type RunResult } from "../../support/node.ts";
 
+let stores: PodStores;
 let cluster: TestCluster;
 beforeAll(async () => {
-  cluster = await startCluster();
+  stores = await PodStores.start();
+  cluster = stores.cluster;
 });
-afterAll(async () => {
-  await cluster[Symbol.asyncDispose]();
-});
+afterAll(() => stores[Symbol.asyncDispose]());
 
 /** What the ADD of the pod "second" and the DEL of the first one ask before they know whether the cluster is ready. */
 const TOGETHER = [
@@ -22,8 +23,8 @@ const TOGETHER = [
   "get ipamhandles/test.pod",
 ];
 
-async function pooled(options: Parameters<typeof PodNode.create>[1] = {}): Promise<PodNode> {
-  const node = await PodNode.create(cluster, options);
+async function pooled(options: Omit<PodNodeOptions, "group" | "etcd"> = {}, store: Store = LEGACY): Promise<PodNode> {
+  const node = await stores.node(store, options);
   await node.pool("pool4", "10.60.0.0/26");
   await node.pod("pod");
   return node;
@@ -33,9 +34,9 @@ function probe(node: PodNode, change: Readonly<Record<string, unknown>> = {}): P
   return node.node.run([join(BIN_DIR, "calico"), "-t"], { env: { CNI_COMMAND: "VERSION" }, stdin: JSON.stringify(node.conf(change)) });
 }
 
-describe("Readiness gates", () => {
+describe.each(BOTH_STORES)("Readiness gates, %s", (store) => {
   it("K37: that are no list fail ADD and DEL", async () => {
-    await using node = await pooled();
+    await using node = await pooled({}, store);
     for (const command of ["ADD", "DEL"])
       expect(await node.refusal(command, { conf: { readiness_gates: "http://x" } })).toContain("readiness_gates");
   });
@@ -50,7 +51,7 @@ describe("Readiness gates", () => {
         return new Response("ok");
       },
     });
-    await using node = await pooled();
+    await using node = await pooled({}, store);
     await connectNode(node.node, { port: Number(gate.port), dir: cluster.dir });
     const started = performance.now();
 
@@ -148,22 +149,26 @@ describe("The node agent's file", () => {
   });
 });
 
-describe("The probe of -t", () => {
-  it("K39: succeeds without a word, and asks two questions", async () => {
-    await using node = await pooled();
+describe.each(BOTH_STORES)("The probe of -t, %s", (store) => {
+  it("K39: succeeds without a word, and asks for the cluster's state and the API server's version", async () => {
+    await using node = await pooled({}, store);
     const mark = await cluster.mark();
 
     expect(await probe(node)).toMatchObject({ exit: 0, stdout: "" });
 
     expect((await cluster.requests(mark)).map(({ uri }) => uri.replace(/\?.*/, ""))).toEqual([
-      `/apis/${LEGACY}/clusterinformations/default`,
+      ...(store === ETCD ? [] : [`/apis/${LEGACY}/clusterinformations/default`]),
       "/version",
     ]);
   });
 
   it("K40: fails with code 100 where nobody listens", async () => {
-    await using node = await pooled();
-    const { exit, stdout } = await probe(node, { kubernetes: { kubeconfig: node.kubeconfig, k8s_api_root: "https://127.0.0.1:6446" } });
+    await using node = await pooled({}, store);
+    const nowhere = store === ETCD ? { etcd_endpoints: "http://127.0.0.1:2370" } : {};
+    const { exit, stdout } = await probe(node, {
+      ...nowhere,
+      kubernetes: { kubeconfig: node.kubeconfig, k8s_api_root: "https://127.0.0.1:6446" },
+    });
     expect(exit).toBe(1);
     expect(JSON.parse(stdout)).toMatchObject({
       code: 100,
@@ -171,7 +176,9 @@ describe("The probe of -t", () => {
       details: expect.stringContaining("error getting ClusterInformation"),
     });
   });
+});
 
+describe("The probe of -t on the API server", () => {
   it("gives up after two seconds on a server that says nothing", async () => {
     await using proxy = await cluster.proxy();
     await using node = await pooled({ via: proxy });

@@ -1,18 +1,19 @@
 /** Sandboxes of one pod that come and go: rows K30 to K34 of C§11.2, and what design invariants 5 and 7 ask beside them. */
-import { LEGACY, startCluster, type TestCluster, V3 } from "../../support/kubernetes/cluster.ts";
-import { NAMESPACE, PodNode } from "../../support/kubernetes/pod-node.ts";
+import { LEGACY, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { NAMESPACE } from "../../support/kubernetes/pod-node.ts";
+import { ALL_STORES, BOTH_STORES, ETCD, PodStores } from "../../support/kubernetes/pod-stores.ts";
 
+let stores: PodStores;
 let cluster: TestCluster;
 beforeAll(async () => {
-  cluster = await startCluster();
+  stores = await PodStores.start();
+  cluster = stores.cluster;
 });
-afterAll(async () => {
-  await cluster[Symbol.asyncDispose]();
-});
+afterAll(() => stores[Symbol.asyncDispose]());
 
-describe.each([LEGACY, V3] as const)("Sandboxes of a pod, %s", (group) => {
+describe.each(ALL_STORES)("Sandboxes of a pod, %s", (store) => {
   it("K30: a late DEL of the old one leaves the endpoint of the new one", async () => {
-    await using node = await PodNode.create(cluster, { group });
+    await using node = await stores.node(store);
     await node.pool("pool4", "10.60.0.0/26");
     await node.pod("pod");
     await node.add({ container: "x" });
@@ -21,7 +22,7 @@ describe.each([LEGACY, V3] as const)("Sandboxes of a pod, %s", (group) => {
 
     await node.del({ container: "x" });
 
-    expect(await node.annotations()).toMatchObject({ containerID: "y", podIP: ips[0]?.address });
+    expect(await node.record()).toMatchObject({ containerID: "y", podIP: ips[0]?.address });
     expect(Object.keys(await node.held())).toEqual(["net1.y"]);
     expect(await node.podAddresses()).toEqual([ips[0]?.address]);
     await node.del({ container: "y" });
@@ -29,7 +30,7 @@ describe.each([LEGACY, V3] as const)("Sandboxes of a pod, %s", (group) => {
   });
 
   it("K31, K32: the new one has an address, a MAC and the link of its own, and the old one's address lives until its DEL", async () => {
-    await using node = await PodNode.create(cluster, { group });
+    await using node = await stores.node(store);
     await node.pool("pool4", "10.60.0.0/26");
     await node.pod("pod");
     const first = await node.add({ container: "x" });
@@ -40,24 +41,24 @@ describe.each([LEGACY, V3] as const)("Sandboxes of a pod, %s", (group) => {
     expect(second.interfaces[1]?.mac).not.toBe(first.interfaces[1]?.mac);
     expect(second.interfaces[0]).toEqual(first.interfaces[0]);
     expect(Object.keys(await node.held()).sort()).toEqual(["net1.x", "net1.y"]);
-    expect(await node.annotations()).toMatchObject({ containerID: "y" });
+    expect(await node.record()).toMatchObject({ containerID: "y" });
 
     // Both have the same network namespace: the interface in it is the new one's.
     await node.del({ container: "x" });
-    expect(await node.annotations()).toMatchObject({ containerID: "y", podIP: second.ips[0]?.address });
+    expect(await node.record()).toMatchObject({ containerID: "y", podIP: second.ips[0]?.address });
     expect(Object.keys(await node.held())).toEqual(["net1.y"]);
     expect(await node.podAddresses()).toEqual([second.ips[0]?.address]);
     expect(await node.hostRoutes()).toEqual([second.ips[0]?.address.replace("/32", "")]);
 
     await node.del({ container: "y" });
-    expect(await node.annotations()).toMatchObject({ containerID: "y", podIP: "", podIPs: "" });
+    expect(await node.record()).toEqual(store === ETCD ? {} : { containerID: "y", podIP: "", podIPs: "" });
     await node.expectNothingLeft("pod");
   });
 });
 
-describe("Sandboxes of a pod", () => {
+describe.each(BOTH_STORES)("More sandboxes of a pod, %s", (store) => {
   it("in network namespaces of their own: the old one's DEL touches nothing of the new one", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await stores.node(store);
     await node.pool("pool4", "10.60.0.0/26");
     await node.pod("pod");
     const old = await node.sandbox("old");
@@ -69,12 +70,12 @@ describe("Sandboxes of a pod", () => {
     await node.del({ container: "x", netns: "" });
 
     expect(await node.podAddresses(fresh)).toEqual([ips[0]?.address]);
-    expect(await node.annotations()).toMatchObject({ containerID: "y", podIP: ips[0]?.address });
+    expect(await node.record()).toMatchObject({ containerID: "y", podIP: ips[0]?.address });
     expect(Object.keys(await node.held())).toEqual(["net1.y"]);
   });
 
   it("K33: a second ADD that fails leaves the first one's address alone, whichever container it is for", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await stores.node(store);
     await node.pool("pool4", "10.60.0.0/26");
     await node.pod("pod");
     const { interfaces, ips } = await node.add({ container: "x" });
@@ -85,11 +86,11 @@ describe("Sandboxes of a pod", () => {
     for (const container of ["x", "y"]) expect(await node.refusal("ADD", { container })).toContain("eth0");
 
     expect(await node.held()).toEqual({ "net1.x": ["10.60.0.0/26#0"] });
-    expect(await node.annotations()).toMatchObject({ containerID: "x", podIP: ips[0]?.address });
+    expect(await node.record()).toMatchObject({ containerID: "x", podIP: ips[0]?.address });
   });
 
   it("K34: a second interface, and a pod of a similar name, are endpoints of their own pods", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await stores.node(store);
     await node.pool("pool4", "10.60.0.0/26");
     await node.pod("pod");
     await node.pod("pod-1");
@@ -108,7 +109,7 @@ describe("Sandboxes of a pod", () => {
   });
 
   it("twice the same: every ADD of a pod takes an address, and one DEL frees them all", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await stores.node(store);
     await node.pool("pool4", "10.60.0.0/26");
     await node.pool("pool6", "fd60::/122");
     await node.pod("pod");
@@ -123,7 +124,7 @@ describe("Sandboxes of a pod", () => {
   });
 
   it("of a pod that was deleted and made again under its name: the old container's DEL leaves the new pod alone", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await stores.node(store);
     await node.pool("pool4", "10.60.0.0/26");
     await node.pod("pod");
     await node.add({ container: "x", sandbox: await node.sandbox("old") });
@@ -131,17 +132,19 @@ describe("Sandboxes of a pod", () => {
     await node.pod("pod");
 
     await node.del({ container: "x", sandbox: await node.sandbox("old") });
-    expect(await node.annotations()).toEqual({});
+    expect(await node.record()).toEqual({});
     await node.expectNothingLeft();
 
     const { ips } = await node.add({ container: "y" });
     await node.del({ container: "x", netns: "" });
-    expect(await node.annotations()).toMatchObject({ containerID: "y", podIP: ips[0]?.address });
+    expect(await node.record()).toMatchObject({ containerID: "y", podIP: ips[0]?.address });
   });
+});
 
+describe("Sandboxes of a pod on the API server", () => {
   it("whose pod was replaced while the ADD was on its way: nothing is announced on the new pod, and nothing stays", async () => {
     await using proxy = await cluster.proxy();
-    await using node = await PodNode.create(cluster, { via: proxy });
+    await using node = await stores.node(LEGACY, { via: proxy });
     await node.pool("pool4", "10.60.0.0/26");
     await node.pod("pod");
     proxy.on(
@@ -164,7 +167,7 @@ describe("Sandboxes of a pod", () => {
 
 describe("A DEL", () => {
   it("without any ADD succeeds, with and without the namespace, and writes nothing on the pod", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await stores.node(LEGACY);
     await node.pod("pod");
     await node.del();
     await node.del({ netns: "/run/netns/no-such-sandbox" });
@@ -173,7 +176,7 @@ describe("A DEL", () => {
   });
 
   it("removes the host end and the address when the sandbox is gone already", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await stores.node(LEGACY);
     await node.pool("pool4", "10.60.0.0/26");
     await node.pod("pod");
     await node.add();
@@ -184,7 +187,7 @@ describe("A DEL", () => {
   });
 
   it("succeeds for a pod that is gone, and for one whose annotations nobody can read", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await stores.node(LEGACY);
     await node.pool("pool4", "10.60.0.0/26");
     await node.pod("pod");
     await node.add();

@@ -6,9 +6,11 @@ import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import { openDatastore } from "../../../lib/datastore/open.ts";
 import type { JsonObject } from "../../../lib/json/value.ts";
 import type { WorkloadEndpoint } from "../../../lib/workload/workload-endpoint.ts";
+import type { TestEtcd } from "../etcd/etcd.ts";
 import { type CniRun, Node, type NodeOptions, type Pod as Sandbox } from "../node.ts";
 import { type CalicoGroup, LEGACY, type TestCluster } from "./cluster.ts";
 import { connectNode, type Listener } from "./connect-node.ts";
+import { EtcdStore, type PodStore, ResourceStore } from "./pod-store.ts";
 import type { PodOptions, PoolOptions, StoredObject } from "./resources.ts";
 
 export const NAMESPACE = "test";
@@ -16,6 +18,8 @@ const PREFIX = "cni.projectcalico.org/";
 
 export interface PodNodeOptions {
   readonly group?: CalicoGroup;
+  /** Where Calico's objects are instead of in the API server. */
+  readonly etcd?: TestEtcd | undefined;
   /** Whose kubeconfig and which way to the server; the plugins' own account and straight when absent. */
   readonly via?: Listener & { readonly server: string };
   readonly identity?: "admin" | "cni" | "stranger";
@@ -51,29 +55,33 @@ export class PodNode implements AsyncDisposable {
   /** Name of the Node object. */
   readonly name = "node1";
   readonly kubeconfig: string;
+  readonly #store: PodStore;
   readonly #sandboxes = new Map<string, Sandbox>();
 
-  private constructor(cluster: TestCluster, node: Node, group: CalicoGroup, kubeconfig: string) {
+  private constructor(cluster: TestCluster, node: Node, group: CalicoGroup, kubeconfig: string, store: PodStore) {
     this.cluster = cluster;
     this.node = node;
     this.group = group;
     this.kubeconfig = kubeconfig;
+    this.#store = store;
   }
 
   /** On an empty and ready cluster, with the namespace `test` and the node, and no pool. */
   static async create(cluster: TestCluster, options: PodNodeOptions = {}): Promise<PodNode> {
-    const { group = LEGACY, via, identity = "cni" } = options;
+    const { group = LEGACY, etcd, via, identity = "cni" } = options;
+    const store = etcd === undefined ? new ResourceStore(cluster, group) : new EtcdStore(etcd);
     await cluster.reset();
-    await cluster.setReady(true);
+    await store.prepare("node1");
     await cluster.createNamespace(NAMESPACE);
     await cluster.createNode("node1");
     const node = await Node.create(options.node);
     await connectNode(node, via ?? cluster);
-    return new PodNode(cluster, node, group, await cluster.kubeconfigFor(identity, via?.server));
+    if (store.listener !== undefined) await connectNode(node, store.listener);
+    return new PodNode(cluster, node, group, await cluster.kubeconfigFor(identity, via?.server), store);
   }
 
-  pool(name: string, cidr: string, options: Omit<PoolOptions, "cidr" | "group"> = {}): Promise<StoredObject> {
-    return this.cluster.createPool(name, { group: this.group, cidr, blockSize: cidr.includes(":") ? 122 : 26, ...options });
+  async pool(name: string, cidr: string, options: Omit<PoolOptions, "cidr" | "group"> = {}): Promise<void> {
+    await this.#store.createPool(name, { cidr, blockSize: cidr.includes(":") ? 122 : 26, ...options });
   }
 
   pod(name: string, options: PodOptions = {}): Promise<StoredObject> {
@@ -92,8 +100,7 @@ export class PodNode implements AsyncDisposable {
       cniVersion: "1.0.0",
       name: "net1",
       type: "calico",
-      datastore_type: "kubernetes",
-      calico_api_group: this.group,
+      ...this.#store.conf,
       nodename: this.name,
       nodename_file_optional: true,
       ipam_lock_file: `${this.node.dir}/ipam.lock`,
@@ -149,6 +156,18 @@ export class PodNode implements AsyncDisposable {
     return Object.fromEntries(entries.flatMap(([key, value]) => (key.startsWith(PREFIX) ? [[key.slice(PREFIX.length), value]] : [])));
   }
 
+  /**
+   * Whose the pod is and which addresses it has, as Calico's readers are told: by annotations, or by the stored endpoint. Empty, or
+   * without addresses, when it has none.
+   */
+  async record(pod?: string): Promise<{ readonly containerID?: string; readonly podIP?: string; readonly podIPs?: string }> {
+    if (this.#store instanceof ResourceStore) return this.annotations(pod);
+    expect(await this.annotations(pod)).not.toHaveProperty("podIP");
+    const endpoint = await this.endpoint(pod);
+    if (endpoint === undefined) return {};
+    return { containerID: endpoint.containerID, podIP: endpoint.ipNetworks[0] ?? "", podIPs: endpoint.ipNetworks.join(",") };
+  }
+
   /** The endpoint that readers make of the pod (C§7.5), through the datastore port. */
   async endpoint(pod = "pod"): Promise<WorkloadEndpoint | undefined> {
     const config = decodeNetworkConfig({ ...this.conf(), kubernetes: { kubeconfig: this.cluster.adminKubeconfig } } as JsonObject);
@@ -189,18 +208,16 @@ export class PodNode implements AsyncDisposable {
   /** Handle id → addresses that it holds, read from the blocks; the handles themselves must agree. */
   async held(): Promise<Readonly<Record<string, readonly string[]>>> {
     const held: Record<string, string[]> = {};
-    for (const block of await this.cluster.list(this.group, "ipamblocks")) {
-      const { cidr, allocations, attributes } = block.spec as unknown as StoredBlock;
+    for (const { cidr, allocations, attributes } of await this.#store.blocks()) {
       for (const [ordinal, index] of allocations.entries()) {
         const handle = index === null ? undefined : attributes[index]?.handle_id;
         if (handle !== undefined) held[handle] = [...(held[handle] ?? []), `${cidr}#${ordinal}`];
       }
     }
-    const handles = await this.cluster.list(this.group, "ipamhandles");
-    const counted = handles.map(({ spec }) => spec as unknown as StoredHandle).filter(({ deleted }) => deleted !== true);
-    expect(counted.map(({ handleID }) => handleID).sort()).toEqual(Object.keys(held).sort());
-    for (const { handleID, block } of counted) {
-      expect([handleID, Object.values(block).reduce((sum, count) => sum + Number(count), 0)]).toEqual([handleID, held[handleID]?.length]);
+    const counted = await this.#store.handles();
+    expect(counted.map(({ id }) => id).sort()).toEqual(Object.keys(held).sort());
+    for (const { id, block } of counted) {
+      expect([id, Object.values(block).reduce((sum, count) => sum + Number(count), 0)]).toEqual([id, held[id]?.length]);
     }
     return held;
   }
@@ -209,22 +226,10 @@ export class PodNode implements AsyncDisposable {
   async expectNothingLeft(...pods: readonly string[]): Promise<void> {
     expect(await this.held()).toEqual({});
     expect(await this.node.leftovers()).toEqual({ links: [], routes: [] });
-    for (const pod of pods) expect((await this.annotations(pod)).podIPs ?? "").toBe("");
+    for (const pod of pods) expect((await this.record(pod)).podIPs ?? "").toBe("");
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.node[Symbol.asyncDispose]();
   }
-}
-
-interface StoredBlock {
-  readonly cidr: string;
-  readonly allocations: readonly (number | null)[];
-  readonly attributes: readonly { readonly handle_id?: string }[];
-}
-
-interface StoredHandle {
-  readonly handleID: string;
-  readonly block: Readonly<Record<string, number>>;
-  readonly deleted?: boolean;
 }
