@@ -75,7 +75,6 @@ function isUsed(value: Json | undefined): boolean {
 
 /** By scenario, "suite/name". */
 export const BY_NAME: Readonly<Record<string, Need>> = {
-  "main/cluster-not-ready": kubernetes("ClusterInformation belongs to a cluster: nobody locks the local store"),
   "main/cluster-missing": kubernetes("an absent ClusterInformation counts as ready on the local store"),
   "main/cluster-ready-null": kubernetes("an absent ClusterInformation counts as ready on the local store"),
   "main/env-no-args": kubernetes("without pod names a container is no pod; on the local store it is a plain container"),

@@ -5,12 +5,19 @@ import type { TestEtcd } from "./etcd.ts";
 /** `cut`: the connection breaks before etcd hears of the request. `lose-answer`: etcd does it, and the answer never arrives. */
 export type Fault = "cut" | "lose-answer";
 
+/** What a plugin asks: "/v3/kv/txn", and the JSON of the request. */
+export interface AskedOfEtcd {
+  readonly path: string;
+  readonly body: string;
+}
+
 export class EtcdFaultProxy implements AsyncDisposable {
   readonly dir: string;
   readonly #etcd: TestEtcd;
   readonly #server: Server;
   #seen = 0;
   #fault: { readonly at: number; readonly kind: Fault } | undefined;
+  #onRequest: (asked: AskedOfEtcd) => Promise<unknown> = async () => undefined;
 
   private constructor(etcd: TestEtcd) {
     this.dir = etcd.dir;
@@ -43,6 +50,11 @@ export class EtcdFaultProxy implements AsyncDisposable {
     this.#fault = { at, kind };
   }
 
+  /** Called with each request, and awaited before etcd hears of it: what a second client writes just then is in the way of a plugin. */
+  beforeEach(onRequest: (asked: AskedOfEtcd) => Promise<unknown>): void {
+    this.#onRequest = onRequest;
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     this.#server.closeAllConnections();
     await new Promise((done) => this.#server.close(done));
@@ -54,6 +66,7 @@ export class EtcdFaultProxy implements AsyncDisposable {
     const fault = ++this.#seen === this.#fault?.at ? this.#fault.kind : undefined;
     if (fault === "cut") return void request.socket.destroy();
     const { method, url, headers } = request;
+    await this.#onRequest({ path: url ?? "", body: Buffer.concat(chunks).toString() });
     const onward = forward({ host: "127.0.0.1", port: this.#etcd.port, method, path: url, headers }, (answer) => {
       const parts: Buffer[] = [];
       answer.on("data", (part: Buffer) => parts.push(part));
