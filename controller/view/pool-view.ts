@@ -4,7 +4,7 @@ import { metadataOf } from "../../lib/datastore/kubernetes/core/metadata.ts";
 import type { ApiGroup } from "../../lib/datastore/kubernetes/group.ts";
 import type { IPPool } from "../../lib/datastore/resources.ts";
 import { type Fields, objects, section } from "../../lib/json/decode.ts";
-import type { Selection } from "../../lib/kubernetes/watch/resource-watcher.ts";
+import type { Selection } from "../../lib/kubernetes/watch/kubernetes-feed.ts";
 
 export interface PoolView {
   readonly pool: IPPool;

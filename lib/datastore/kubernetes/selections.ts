@@ -1,6 +1,6 @@
 /** What is watched of a kind (lib/kubernetes/watch), decoded as the datastore's driver decodes it. */
 import { type Fields, section } from "../../json/decode.ts";
-import type { Selection } from "../../kubernetes/watch/resource-watcher.ts";
+import type { Selection } from "../../kubernetes/watch/kubernetes-feed.ts";
 import type { Versioned } from "../datastore.ts";
 import type { Codec } from "./codecs/codec.ts";
 import { metadataOf, revisionOf } from "./core/metadata.ts";

@@ -1,56 +1,40 @@
-/** All watches of the agent on one connection: begun, reported and ended together. */
+/** All watches of the agent on one connection to the API server. */
 
-import { type Clock, SYSTEM_CLOCK } from "../../system/clock.ts";
+import { SYSTEM_CLOCK } from "../../system/clock.ts";
 import { statusError } from "../client/status-error.ts";
 import type { ApiConnection } from "./connection.ts";
+import { WatchError } from "./feed.ts";
+import { KubernetesFeed, type Selection, type WatchSource } from "./kubernetes-feed.ts";
 import type { CacheState, ResourceCache } from "./resource-cache.ts";
-import { ResourceWatcher, type Selection, WatchError, type WatchSource } from "./resource-watcher.ts";
+import { Watches, type WatchesOptions } from "./watches.ts";
 
 /** A list of ten thousand blocks takes longer than one object. */
 const LIST_LIMIT_MS = 60_000;
 /** Of a refusal; a Status object has some hundred bytes. */
 const MOST_OF_A_REFUSAL = 4096;
 
-export interface InformersOptions {
-  readonly clock?: Clock;
-  /** Told of what cannot be read, and of each failure to list or watch. */
-  readonly onProblem?: (message: string) => void;
-}
-
-export class Informers {
+export class Informers implements AsyncDisposable {
   readonly #source: WatchSource;
-  readonly #clock: Clock;
-  readonly #onProblem: (message: string) => void;
-  readonly #watchers: Pick<ResourceWatcher<unknown>, "state" | "reconnect" | "stop">[] = [];
+  readonly #watches: Watches;
+  readonly #clock: NonNullable<WatchesOptions["clock"]>;
 
-  constructor(connection: ApiConnection, { clock = SYSTEM_CLOCK, onProblem = () => {} }: InformersOptions = {}) {
+  constructor(connection: ApiConnection, options: WatchesOptions = {}) {
     this.#source = connectionSource(connection);
-    this.#clock = clock;
-    this.#onProblem = onProblem;
+    this.#clock = options.clock ?? SYSTEM_CLOCK;
+    this.#watches = new Watches(options);
   }
 
   /** Begins to list and watch; the cache is empty until `untilSynced`. */
   watch<T>(selection: Selection<T>): ResourceCache<T> {
-    const watcher = new ResourceWatcher(selection, this.#source, {
-      clock: this.#clock,
-      onProblem: this.#onProblem,
-      onSilence: () => this.#reconnectOthers(watcher),
-    });
-    this.#watchers.push(watcher);
-    watcher.start();
-    return watcher;
+    return this.#watches.begin(new KubernetesFeed(selection, this.#source, this.#clock));
   }
 
   states(): readonly CacheState[] {
-    return this.#watchers.map(({ state }) => state);
+    return this.#watches.states();
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all(this.#watchers.splice(0).map((watcher) => watcher.stop()));
-  }
-
-  #reconnectOthers(silent: unknown): void {
-    for (const watcher of this.#watchers) if (watcher !== silent) watcher.reconnect();
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#watches[Symbol.asyncDispose]();
   }
 }
 

@@ -5,7 +5,7 @@ import { section, text } from "../../../lib/json/decode.ts";
 import type { ApiConnection } from "../../../lib/kubernetes/watch/connection.ts";
 import { Informers } from "../../../lib/kubernetes/watch/informers.ts";
 import type { CacheChange, ResourceCache } from "../../../lib/kubernetes/watch/resource-cache.ts";
-import type { Selection } from "../../../lib/kubernetes/watch/resource-watcher.ts";
+import type { Selection } from "../../../lib/kubernetes/watch/kubernetes-feed.ts";
 import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
 import type { FaultProxy } from "../../support/kubernetes/fault-proxy.ts";
 import { until } from "../../support/kubernetes/until.ts";

@@ -1,8 +1,10 @@
 /** The watch of one collection against a server whose answers the test writes, on a clock that the test moves. */
 
 import { type Fields, field, isNumber, section } from "../../../../../lib/json/decode.ts";
+import { WatchError } from "../../../../../lib/kubernetes/watch/feed.ts";
+import { KubernetesFeed, type Selection, type WatchSource } from "../../../../../lib/kubernetes/watch/kubernetes-feed.ts";
 import type { CacheChange } from "../../../../../lib/kubernetes/watch/resource-cache.ts";
-import { ResourceWatcher, type Selection, WatchError, type WatchSource } from "../../../../../lib/kubernetes/watch/resource-watcher.ts";
+import { ResourceWatcher } from "../../../../../lib/kubernetes/watch/resource-watcher.ts";
 import { FakeClock, settled } from "../../../../support/fake-clock.ts";
 
 const SIZES: Selection<number> = {
@@ -62,7 +64,7 @@ let changes: CacheChange<number>[];
 const watchers: ResourceWatcher<number>[] = [];
 
 function begin(selection: Selection<number> = SIZES, onSilence?: () => void): ResourceWatcher<number> {
-  const watcher = new ResourceWatcher(selection, source, {
+  const watcher = new ResourceWatcher(new KubernetesFeed(selection, source, clock), {
     clock,
     onProblem: (problem) => problems.push(problem),
     ...(onSilence && { onSilence }),

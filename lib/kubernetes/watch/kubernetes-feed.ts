@@ -1,0 +1,127 @@
+/** A list and a watch of the Kubernetes API: pages of a list, then events from its resourceVersion on (Kubernetes API concepts). */
+import { type Fields, objects, section, text } from "../../json/decode.ts";
+import type { Clock } from "../../system/clock.ts";
+import { type Feed, GoneError, type Sink, WatchError } from "./feed.ts";
+import { watchEvents } from "./watch-events.ts";
+
+/** Objects a page of a list. */
+const PAGE = 500;
+const GONE = 410;
+/** How long the server is asked to keep a watch: between this and twice this, so that restarted servers are not met by all at once. */
+const WATCH_SECONDS = 300;
+
+/** Which objects, and what is kept of them. */
+export interface Selection<T> {
+  /** For messages: "pods of node a". */
+  readonly name: string;
+  /** Path of the collection: "/api/v1/pods". */
+  readonly path: string;
+  readonly fieldSelector?: string | undefined;
+  readonly labelSelector?: string | undefined;
+  /** Text of a list or an event before it is parsed, for numbers that JSON.parse would round. */
+  readonly prepare?: ((json: string) => string) | undefined;
+  /** @throws Error when the object cannot be read: it is left out and reported */
+  readonly decode: (object: Fields) => T;
+  /** The watch is asked for anew this often, as proof that the server can be reached. */
+  readonly heartbeatSeconds?: number | undefined;
+}
+
+/** How the server is asked: by an `ApiConnection`, or by a test. Both are rejected with an error whose `status` is the HTTP status. */
+export interface WatchSource {
+  /** @param target path and query @returns text of the answer */
+  list(target: string, signal: AbortSignal): Promise<string>;
+  watch(target: string, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>>;
+}
+
+export class KubernetesFeed<T> implements Feed<T> {
+  readonly #selection: Selection<T>;
+  readonly #source: WatchSource;
+  readonly #clock: Pick<Clock, "random">;
+
+  constructor(selection: Selection<T>, source: WatchSource, clock: Pick<Clock, "random">) {
+    this.#selection = selection;
+    this.#source = source;
+    this.#clock = clock;
+  }
+
+  get name(): string {
+    return this.#selection.name;
+  }
+
+  get isHeartbeat(): boolean {
+    return this.#selection.heartbeatSeconds !== undefined;
+  }
+
+  async list(sink: Pick<Sink<T>, "put">, mayBeOld: boolean, signal: AbortSignal): Promise<string> {
+    const { prepare = asItIs } = this.#selection;
+    const begin = mayBeOld ? "resourceVersion=0" : `limit=${PAGE}`;
+    for (let next = ""; ; ) {
+      const query = this.#query(next === "" ? [begin] : [begin, `continue=${encodeURIComponent(next)}`]);
+      const page = await unlessGone(async () => parsePage(prepare(await this.#source.list(query, signal))));
+      for (const item of page.items) this.#put(sink, item);
+      next = page.next;
+      if (next === "") return page.version;
+    }
+  }
+
+  async follow(version: string, sink: Sink<T>, begun: () => void, signal: AbortSignal): Promise<void> {
+    const { prepare = asItIs } = this.#selection;
+    const query = ["watch=true", "allowWatchBookmarks=true", `timeoutSeconds=${this.#watchSeconds()}`, `resourceVersion=${version}`];
+    const body = await unlessGone(() => this.#source.watch(this.#query(query), signal));
+    begun();
+    for await (const event of watchEvents(body, prepare)) {
+      if (event.type === "ERROR") throw event.code === GONE ? new GoneError(event.message) : new WatchError(event.message, event.code);
+      if (event.type === "BOOKMARK") {
+        sink.reached(event.resourceVersion);
+        continue;
+      }
+      if (event.type === "DELETED") sink.delete(keyOf(event.object));
+      else this.#put(sink, event.object);
+      sink.reached(versionOf(event.object));
+    }
+  }
+
+  #watchSeconds(): number {
+    return this.#selection.heartbeatSeconds ?? Math.round(WATCH_SECONDS * (1 + this.#clock.random()));
+  }
+
+  #put(sink: Pick<Sink<T>, "put">, object: Fields): void {
+    sink.put(keyOf(object), versionOf(object), () => this.#selection.decode(object));
+  }
+
+  #query(parts: readonly string[]): string {
+    const { path, fieldSelector = "", labelSelector = "" } = this.#selection;
+    const fields = fieldSelector === "" ? [] : [`fieldSelector=${encodeURIComponent(fieldSelector)}`];
+    const labels = labelSelector === "" ? [] : [`labelSelector=${encodeURIComponent(labelSelector)}`];
+    return `${path}?${[...labels, ...fields, ...parts].join("&")}`;
+  }
+}
+
+async function unlessGone<R>(ask: () => Promise<R>): Promise<R> {
+  try {
+    return await ask();
+  } catch (error) {
+    if (error instanceof Error && "status" in error && error.status === GONE) throw new GoneError(error.message, { cause: error });
+    throw error;
+  }
+}
+
+function parsePage(json: string): { readonly items: readonly Fields[]; readonly next: string; readonly version: string } {
+  const page: Fields = JSON.parse(json);
+  const metadata = section(page, "metadata");
+  return { items: objects(page, "items"), next: text(metadata, "continue"), version: text(metadata, "resourceVersion") };
+}
+
+function keyOf(object: Fields): string {
+  const metadata = section(object, "metadata");
+  const namespace = text(metadata, "namespace");
+  return namespace === "" ? text(metadata, "name") : `${namespace}/${text(metadata, "name")}`;
+}
+
+function versionOf(object: Fields): string {
+  return text(section(object, "metadata"), "resourceVersion");
+}
+
+function asItIs(json: string): string {
+  return json;
+}
