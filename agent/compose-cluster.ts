@@ -1,6 +1,6 @@
-/** The agent's way to the cluster, one for all its parts; none where the datastore is no Kubernetes API server. */
+/** The agent's way to the Kubernetes API server, one for all its parts: its datastore, or what etcd as the datastore has its pods from. */
 import type { Environment } from "../lib/cni/environment.ts";
-import { chooseDatastore } from "../lib/config/datastore-choice.ts";
+import { chooseDatastore, isKubernetesConfigured } from "../lib/config/datastore-choice.ts";
 import { decodeNetworkConfig } from "../lib/config/decode.ts";
 import { decodePod } from "../lib/datastore/kubernetes/core/decode-objects.ts";
 import { parseObject } from "../lib/json/decode.ts";
@@ -18,6 +18,8 @@ const HEARTBEAT_SECONDS = 30;
 export interface AgentCluster extends AsyncDisposable {
   readonly connection: ApiConnection;
   readonly informers: Informers;
+  /** Calico's resources are there too. */
+  readonly isDatastore: boolean;
   /** Of this node, by "namespace/name". */
   readonly pods: ResourceCache<Pod>;
   /** Asked of the server. @returns `undefined` when there is none @throws Error when it cannot be found out */
@@ -39,7 +41,9 @@ export function clusterOf({ options, env, node, log, onAnswer }: ClusterOptions)
     ...(type === undefined ? {} : { datastore_type: type }),
     ...(kubeconfig === undefined ? {} : { kubernetes: { kubeconfig } }),
   });
-  if (chooseDatastore(config, env) !== "kubernetes") return undefined;
+  const datastore = chooseDatastore(config, env);
+  const isThere = datastore === "kubernetes" || (datastore === "etcdv3" && isKubernetesConfigured(config, env));
+  if (!isThere) return undefined;
   const connection = new ApiConnection(resolveApiConfig(config, env), onAnswer);
   const informers = new Informers(connection, { onProblem: (message) => log.error(message) });
   const pods = informers.watch({
@@ -53,6 +57,7 @@ export function clusterOf({ options, env, node, log, onAnswer }: ClusterOptions)
     connection,
     informers,
     pods,
+    isDatastore: datastore === "kubernetes",
     async readPod(key) {
       const [namespace = "", name = ""] = key.split("/").map(encodeURIComponent);
       const { status, body } = await connection.exchange({ method: "GET", path: `/api/v1/namespaces/${namespace}/pods/${name}` });

@@ -58,7 +58,7 @@ export interface AgentRoutes {
 
 export function startNodeRoutes(input: AgentRoutesOptions): AgentRoutes {
   const { options, env, node, cluster, controllers, health, dataplane, nodes, nodeCidr, log } = input;
-  if (cluster === undefined) {
+  if (cluster?.isDatastore !== true) {
     const finding = "--node-routes needs a cluster: with this datastore the agent knows of no other nodes, and makes no routes";
     log.error(finding);
     health.health.find(NAME, finding);

@@ -14,7 +14,7 @@ import type { DatastoreError } from "../../lib/datastore/errors.ts";
 import { openDatastore } from "../../lib/datastore/open.ts";
 import type { Logger } from "../../lib/log/logger.ts";
 import type { NodeParts } from "../../main-plugin/node.ts";
-import { type CachedDatastore, cachedDatastore } from "./cached-datastore.ts";
+import type { CachedDatastore } from "./cached-datastore.ts";
 import { LanedWrites, type SharedWritesOptions } from "./shared-writes.ts";
 
 /** For a lane; other processes hold the lock for the whole of an ADD. */
@@ -44,13 +44,16 @@ async function open(
   options: BlocksOptions,
   onDamaged?: (error: DatastoreError) => void,
 ): Promise<Datastore> {
+  const input = { config, env, nodeName: config.kubernetes.nodeName ?? nodeName(config), onDamaged, ...options };
   switch (chooseDatastore(config, env)) {
     case "kubernetes": {
       const { openCachedKubernetes } = await import("./cached-kubernetes.ts");
-      return openCachedKubernetes({ config, env, nodeName: config.kubernetes.nodeName ?? nodeName(config), onDamaged, ...options });
+      return openCachedKubernetes(input);
     }
-    case "etcdv3":
-      return cachedDatastore(await openDatastore(config, env, onDamaged));
+    case "etcdv3": {
+      const { openCachedEtcd } = await import("./cached-etcd.ts");
+      return openCachedEtcd(input);
+    }
     default:
       return openDatastore(config, env, onDamaged);
   }

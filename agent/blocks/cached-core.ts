@@ -8,18 +8,20 @@ import { podOf, recordOfPod } from "../../lib/datastore/kubernetes/pod-record.ts
 import type { NamespacedName, Pod } from "../../lib/kubernetes/objects.ts";
 import type { EndpointKey, WorkloadEndpoint } from "../../lib/workload/workload-endpoint.ts";
 import { fromCopy } from "./copies.ts";
-import type { KubernetesCopies } from "./kubernetes-copies.ts";
+import type { CoreCopies } from "./kubernetes-copies.ts";
 
 /** Pods whose records may be on their way through the watch. */
 const MOST_WRITTEN = 4096;
 
+type CachedFrom = Pick<CoreCopies, "namespaces" | "nodes"> & { readonly pods: Pick<CoreCopies["pods"], "isUsable" | "get"> };
+
 export class CachedCore implements KubernetesCore {
   readonly #inner: KubernetesCore;
-  readonly #copies: Pick<KubernetesCopies, "pods" | "namespaces" | "nodes">;
+  readonly #copies: CachedFrom;
   /** Records as they were written last; `undefined`: cleared. */
   readonly #written = new Map<string, EndpointRecord | undefined>();
 
-  constructor(inner: KubernetesCore, copies: Pick<KubernetesCopies, "pods" | "namespaces" | "nodes">) {
+  constructor(inner: KubernetesCore, copies: CachedFrom) {
     this.#inner = inner;
     this.#copies = copies;
   }

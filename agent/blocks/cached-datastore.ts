@@ -13,17 +13,25 @@ import type {
   ReadOptions,
   Versioned,
 } from "../../lib/datastore/datastore.ts";
+import type { KubernetesCore } from "../../lib/datastore/kubernetes/core/core.ts";
 import type { Block, ClusterInformation, Handle } from "../../lib/datastore/resources.ts";
 import { allFromCopy, type Copies, type Copy, fromCopy } from "./copies.ts";
 import { LastKnown } from "./last-known.ts";
 import { OwnAffinities } from "./own-affinities.ts";
 
 export interface CachedDatastore extends Datastore {
+  /** Kubernetes' own objects, where there is a way to them. */
+  readonly core: KubernetesCore | undefined;
   /** Whether this process has made the handle of this id, and nobody else has written it since, as far as it knows. */
   hasMadeHandle(handle: string): boolean;
 }
 
-export function cachedDatastore(inner: Datastore, copies: Copies = {}): CachedDatastore {
+/** @param core asked for at each use, and not before */
+export function cachedDatastore(
+  inner: Datastore,
+  copies: Copies = {},
+  core: () => KubernetesCore | undefined = () => undefined,
+): CachedDatastore {
   const handles = new KnownHandles(inner.handles);
   const { pools, reservations } = inner;
   return {
@@ -54,7 +62,12 @@ export function cachedDatastore(inner: Datastore, copies: Copies = {}): CachedDa
     nodes: reader(inner.nodes, copies.nodes),
     namespaces: reader(inner.namespaces, copies.namespaces),
     clusterInformation: readiness(inner.clusterInformation, copies.clusterInformation),
-    virtualMachines: inner.virtualMachines,
+    get core() {
+      return core();
+    },
+    get virtualMachines() {
+      return inner.virtualMachines;
+    },
     hasMadeHandle: (handle) => handles.wasCreatedHere(handle),
     [Symbol.asyncDispose]: () => inner[Symbol.asyncDispose](),
   };

@@ -21,7 +21,7 @@ import { watchKubernetes } from "./kubernetes-copies.ts";
 /** For one call at a time there is a limit of requests a second; what many calls share has its own. */
 const NO_LIMIT = -1;
 
-export interface CachedKubernetesInput {
+export interface CachedStoreInput {
   readonly config: NetworkConfig;
   readonly env: Environment;
   readonly nodeName: string;
@@ -41,7 +41,7 @@ export interface CachedKubernetes extends CachedDatastore {
  * Does not wait for the copies: until they are complete the server is asked.
  * @throws TortieError when the configuration leads to no API server; DatastoreError when the server cannot say which group it has
  */
-export async function openCachedKubernetes(input: CachedKubernetesInput): Promise<CachedKubernetes> {
+export async function openCachedKubernetes(input: CachedStoreInput): Promise<CachedKubernetes> {
   const { config, env, nodeName, onDamaged, log } = input;
   const client = openApiClient({ ...config, qps: NO_LIMIT }, env);
   try {
@@ -70,7 +70,7 @@ export async function openCachedKubernetes(input: CachedKubernetesInput): Promis
 }
 
 /** The agent's own account, where it is for the same server. */
-function watchingConfig({ config, env, kubeconfig }: CachedKubernetesInput): ApiConfig {
+export function watchingConfig({ config, env, kubeconfig }: CachedStoreInput): ApiConfig {
   const asCaller = resolveApiConfig(config, env);
   if (kubeconfig === undefined) return asCaller;
   const own = resolveApiConfig(decodeNetworkConfig({ kubernetes: { kubeconfig } }), {});

@@ -12,10 +12,14 @@ import type { Informers } from "../../lib/kubernetes/watch/informers.ts";
 import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
 import type { Copies } from "./copies.ts";
 
-export interface KubernetesCopies extends Copies {
-  readonly pods: Pick<ResourceCache<Watched<Pod>>, "isUsable" | "get">;
+/** Of Kubernetes' own objects. */
+export interface CoreCopies {
+  readonly pods: ResourceCache<Watched<Pod>>;
   readonly nodes: ResourceCache<Watched<ClusterNode>>;
   readonly namespaces: ResourceCache<Watched<Namespace>>;
+}
+
+export interface KubernetesCopies extends Omit<Copies, keyof CoreCopies>, CoreCopies {
   /** Waits for the first complete list of each. */
   untilSynced(signal: AbortSignal): Promise<void>;
 }
@@ -25,17 +29,13 @@ export function watchKubernetes(informers: Pick<Informers, "watch">, group: ApiG
   const owner = { type: "host", name: nodeName } as const;
   const resource = <K, T>(codec: Codec<K, T>, labelSelector?: string): ResourceCache<Watched<T>> =>
     informers.watch({ ...resourceSelection(codec, group), labelSelector });
-  const core = <T>(plural: string, decode: (object: Fields) => T, fieldSelector?: string): ResourceCache<Watched<T>> =>
-    informers.watch({ ...coreSelection(plural, decode), fieldSelector });
   const affinities = resource(affinityCodec, withoutFamily(affinitySelector(owner, 4)));
   const copies = {
     pools: resource(poolCodec),
     reservations: resource(reservationCodec),
     configuration: resource(configurationCodec),
     clusterInformation: resource(clusterInformationCodec),
-    nodes: core("nodes", decodeNode, `metadata.name=${nodeName}`),
-    namespaces: core("namespaces", decodeNamespace),
-    pods: core("pods", decodePod, `spec.nodeName=${nodeName}`),
+    ...watchCore(informers, nodeName),
   };
   return {
     ...copies,
@@ -43,6 +43,17 @@ export function watchKubernetes(informers: Pick<Informers, "watch">, group: ApiG
     async untilSynced(signal) {
       await Promise.all([...Object.values(copies), affinities].map((cache) => cache.untilSynced(signal)));
     },
+  };
+}
+
+/** Begins the watches of own pods, own node and all namespaces. */
+export function watchCore(informers: Pick<Informers, "watch">, nodeName: string): CoreCopies {
+  const core = <T>(plural: string, decode: (object: Fields) => T, fieldSelector?: string): ResourceCache<Watched<T>> =>
+    informers.watch({ ...coreSelection(plural, decode), fieldSelector });
+  return {
+    nodes: core("nodes", decodeNode, `metadata.name=${nodeName}`),
+    namespaces: core("namespaces", decodeNamespace),
+    pods: core("pods", decodePod, `spec.nodeName=${nodeName}`),
   };
 }
 

@@ -1,9 +1,10 @@
 /** What one kind of object is in etcd: where its keys lie, and its JSON to a value of the model and back. */
 
-import { type Fields, section } from "../../json/decode.ts";
+import { type Fields, parseObject, section } from "../../json/decode.ts";
 import type { Spec } from "../kubernetes/codecs/codec.ts";
 import type { Kept } from "../kubernetes/codecs/kept-fields.ts";
 import { type Metadata, metadataOf } from "../kubernetes/core/metadata.ts";
+import type { KeyValue } from "./client/etcd-client.ts";
 
 export interface EtcdCodec<K, T> {
   /** What messages call it: "IPPool". */
@@ -21,6 +22,12 @@ export interface EtcdCodec<K, T> {
   readonly partsOf: (stored: Fields) => Fields;
   /** @param kept what the stored object has beyond the model; absent for a new one */
   readonly encode: (value: T, kept: Kept | undefined) => Fields;
+}
+
+/** @throws Error saying what is wrong with the value of this key */
+export function parseStored<K, T>(codec: EtcdCodec<K, T>, { key, value: text }: KeyValue): { readonly stored: Fields; readonly value: T } {
+  const stored = parseObject(codec.prepare?.(text) ?? text);
+  return { stored, value: codec.decode(stored, key) };
 }
 
 /** What is different from kind to kind where an object is flat: all its members stand side by side (I§2.9). */

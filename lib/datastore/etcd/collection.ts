@@ -11,7 +11,7 @@ import { damaged } from "../kubernetes/codecs/codec.ts";
 import { type Kept, KeptFields } from "../kubernetes/codecs/kept-fields.ts";
 import type { OnDamaged } from "../kubernetes/resource-collection.ts";
 import { asDatastoreError } from "./as-datastore-error.ts";
-import type { EtcdCodec } from "./codec.ts";
+import { type EtcdCodec, parseStored } from "./codec.ts";
 import type { KeyValue, KeyValueStore, Outcome } from "./key-value-store.ts";
 
 /** In etcd all of an object's metadata is its writers', uid and time of creation included; only the revision is etcd's. */
@@ -138,10 +138,10 @@ export class EtcdCollection<K, T> implements Collection<K, T>, KeepsForeignField
   }
 
   /** @param when `lazily`: what the codec leaves for later is not looked at */
-  #decode({ key, value: text, modRevision }: KeyValue, when: "at once" | "lazily" = "at once"): Versioned<T> {
+  #decode(pair: KeyValue, when: "at once" | "lazily" = "at once"): Versioned<T> {
+    const { key, modRevision } = pair;
     try {
-      const stored = parseObject((this.#codec.prepare ?? asItIs)(text));
-      const value = this.#codec.decode(stored, key);
+      const { stored, value } = parseStored(this.#codec, pair);
       if (when === "at once") this.#codec.verify?.(value);
       const oddity = this.#codec.oddityOf?.(value);
       if (oddity !== undefined) this.#access.onDamaged(new DatastoreError("invalid", `${this.#describe(key)}: ${oddity}`));
@@ -196,8 +196,4 @@ export class EtcdCollection<K, T> implements Collection<K, T>, KeepsForeignField
 
 function unlessEmpty(fields: Fields): Fields | undefined {
   return Object.keys(fields).length === 0 ? undefined : fields;
-}
-
-function asItIs(json: string): string {
-  return json;
 }

@@ -22,6 +22,11 @@ export type Outcome =
   /** `there`: what the key holds instead. */
   | { readonly isDone: false; readonly there: KeyValue | undefined; readonly isRepetition: boolean };
 
+export interface Snapshot {
+  readonly pairs: readonly KeyValue[];
+  readonly revision: string;
+}
+
 interface Comparison {
   readonly target: "CREATE" | "MOD";
   readonly key: string;
@@ -55,6 +60,11 @@ export class KeyValueStore {
 
   /** Every pair whose key begins with `prefix`, in key order, as of one moment. */
   async list(prefix: string): Promise<readonly KeyValue[]> {
+    return (await this.listAt(prefix)).pairs;
+  }
+
+  /** As `list`, with the revision of that moment. */
+  async listAt(prefix: string): Promise<Snapshot> {
     for (let attempt = 1; ; attempt++) {
       try {
         return await this.#readPages(prefix);
@@ -92,7 +102,7 @@ export class KeyValueStore {
     return { isDone: false, there: pairsOf(section(answer, "response_range"))[0], isRepetition };
   }
 
-  async #readPages(prefix: string): Promise<readonly KeyValue[]> {
+  async #readPages(prefix: string): Promise<Snapshot> {
     const found: KeyValue[] = [];
     let revision: string | undefined;
     let key = toBase64(prefix);
@@ -100,15 +110,17 @@ export class KeyValueStore {
       const { json } = await this.#client.ask(RANGE, { key, range_end: endOf(prefix), limit: PAGE, revision });
       found.push(...pairsOf(json));
       const last = objects(json, "kvs").at(-1);
-      if (!flag(json, "more") || last === undefined) return found;
       revision ??= revisionOf(json);
+      if (!flag(json, "more") || last === undefined) return { pairs: found, revision };
       key = keyAfter(text(last, "key"));
     }
   }
 }
 
-/** The first key behind all that begin with `prefix`; prefixes here are ASCII and end with a letter or a slash. */
-function endOf(prefix: string): string {
+/**
+ * The first key behind all that begin with `prefix`, in base64; prefixes here are ASCII and end with a letter or a slash.
+ */
+export function endOf(prefix: string): string {
   const bytes = new TextEncoder().encode(prefix);
   const last = bytes.length - 1;
   bytes[last] = (bytes[last] ?? 0) + 1;

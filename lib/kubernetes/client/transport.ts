@@ -97,19 +97,21 @@ export class Transport {
   }
 
   /**
-   * Sends a GET whose answer is read while it comes, without a limit of time; `close` ends it too.
+   * Sends a request whose answer is read while it comes, without a limit of time; `close` ends it too.
    *
    * @param limitMs for the beginning of the answer, connecting included
    * @throws TransportError
    */
-  async stream(request: Pick<WireRequest, "target" | "headers">, signal: AbortSignal, limitMs: number): Promise<Response> {
+  async stream(request: Omit<WireRequest, "isRepeatable">, signal: AbortSignal, limitMs: number): Promise<Response> {
     const late = new AbortController();
     const timer = setTimeout(() => late.abort("late"), limitMs);
     const ended = AbortSignal.any([signal, late.signal, this.#closing.signal]);
     const handshakes = this.#handshakes;
     try {
       return await this.#session.fetch(this.#root + request.target, {
+        method: request.method,
         headers: [...request.headers.map(([name, value]): [string, string] => [name, value]), ["Accept-Encoding", "identity"]],
+        ...(request.body === undefined ? {} : { body: request.body }),
         redirect: "manual",
         signal: ended,
         // The runtime would end a connection that is silent for five minutes.

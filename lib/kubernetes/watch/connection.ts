@@ -60,7 +60,7 @@ export class ApiConnection {
   /** A GET whose answer is read while it comes; it ends with the signal or with `close`. @throws as `exchange` */
   stream(path: string, signal: AbortSignal, limitMs = LIMIT_MS): Promise<Response> {
     return this.#send({ method: "GET", path }, ({ transport, headers, config }) =>
-      transport.stream({ target: config.server.basePath + path, headers }, signal, limitMs),
+      transport.stream({ method: "GET", target: config.server.basePath + path, headers, body: undefined }, signal, limitMs),
     );
   }
 

@@ -1,8 +1,6 @@
 /** The body of a watch as events: one JSON object a line (Kubernetes API concepts, "Efficient detection of changes"). */
 import { type Fields, isObject, section, text } from "../../json/decode.ts";
-
-/** A block with 1024 addresses has some 200 KiB. */
-const LONGEST_LINE = 64 * 1024 * 1024;
+import { lines } from "./lines.ts";
 
 export type WatchEvent =
   | { readonly type: "ADDED" | "MODIFIED" | "DELETED"; readonly object: Fields }
@@ -32,20 +30,5 @@ function decodeEvent(event: unknown): WatchEvent {
       return { type, code: typeof object.code === "number" ? object.code : 0, message: text(object, "message") };
     default:
       throw new Error(`the watch sent an event of the type ${JSON.stringify(type)}`);
-  }
-}
-
-async function* lines(body: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
-  const decoder = new TextDecoder();
-  let pending = "";
-  for await (const chunk of body) {
-    pending += decoder.decode(chunk, { stream: true });
-    let begin = 0;
-    for (let end = pending.indexOf("\n"); end >= 0; end = pending.indexOf("\n", begin)) {
-      if (end > begin) yield pending.slice(begin, end);
-      begin = end + 1;
-    }
-    pending = pending.slice(begin);
-    if (pending.length > LONGEST_LINE) throw new Error(`the watch sent an event larger than ${LONGEST_LINE} bytes`);
   }
 }

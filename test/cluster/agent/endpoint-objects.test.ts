@@ -9,8 +9,8 @@ import { decodePod } from "../../../lib/datastore/kubernetes/core/decode-objects
 import type { Pod } from "../../../lib/kubernetes/objects.ts";
 import type { ApiConnection } from "../../../lib/kubernetes/watch/connection.ts";
 import { Informers } from "../../../lib/kubernetes/watch/informers.ts";
-import type { ResourceCache } from "../../../lib/kubernetes/watch/resource-cache.ts";
 import type { Selection } from "../../../lib/kubernetes/watch/kubernetes-feed.ts";
+import type { ResourceCache } from "../../../lib/kubernetes/watch/resource-cache.ts";
 import { Controllers } from "../../../lib/resident/controllers.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { type StoredObject, startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";

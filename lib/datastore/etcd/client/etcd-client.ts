@@ -56,6 +56,8 @@ interface Course {
   readonly untrusted: Set<Member>;
 }
 
+type FailedCourse = Pick<Course, "path" | "tries" | "isRepetition">;
+
 export class EtcdClient {
   readonly #settings: EtcdSettings;
   readonly #limits: EtcdLimits;
@@ -92,11 +94,42 @@ export class EtcdClient {
     return this.#untilDone(path, JSON.stringify(request), true);
   }
 
+  /**
+   * Asks for answers that come one after the other: each member once until one begins. Asking again is left to who reads them.
+   * @throws EtcdError
+   */
+  async stream(path: string, request: object, signal: AbortSignal): Promise<EtcdStream> {
+    const members = await this.#found();
+    const body = JSON.stringify(request);
+    for (let tries = 1; ; tries++) {
+      const token = this.#settings.user === undefined ? undefined : await this.#tokenOf();
+      const member = members.next(performance.now());
+      const failed = (refusal: Refusal | TransportError) =>
+        this.#streamFailed({ path, tries, isRepetition: false }, member, members, refusal);
+      const limit = members.count === 1 ? this.#limits.try : this.#limits.firstTry;
+      const outcome = await transportErrorOr(() => member.stream(path, body, token, signal, limit));
+      if (!(outcome instanceof TransportError) && !("code" in outcome)) {
+        members.succeeded(member);
+        return { bytes: outcome, failed };
+      }
+      const error = failed(outcome);
+      const isMembers = outcome instanceof TransportError || isPassing(outcome);
+      if (!isMembers || tries >= members.count || signal.aborted || this.#isClosed) throw error;
+    }
+  }
+
   close(): void {
     this.#isClosed = true;
     this.#members?.then(({ all }) => {
       for (const member of all) member.close();
     }, ignore);
+  }
+
+  /** Another member, and another token, may do better. @returns the error to throw */
+  #streamFailed(course: FailedCourse, member: Member, members: Members<Member>, failed: Refusal | TransportError): EtcdError {
+    if ((failed instanceof TransportError || isPassing(failed)) && !this.#isClosed) members.failed(member, performance.now());
+    if (!(failed instanceof TransportError) && wantsNewToken(failed)) this.#token = undefined;
+    return this.#failure(course, member, failed);
   }
 
   async #untilDone(path: string, body: string, isAuthenticated: boolean): Promise<Answer> {
@@ -143,12 +176,7 @@ export class EtcdClient {
     const left = course.deadline - performance.now();
     const one = members.count === 1 ? longest : Math.min(longest, firstTry * 2 ** course.tries);
     course.tries++;
-    try {
-      return await member.ask(course.path, course.body, token, Math.max(1, Math.min(one, left)));
-    } catch (error) {
-      if (error instanceof TransportError) return error;
-      throw error;
-    }
+    return transportErrorOr(() => member.ask(course.path, course.body, token, Math.max(1, Math.min(one, left))));
   }
 
   /** Waits until the request may be tried once more, by another member if there is one. @throws EtcdError when it may not */
@@ -203,7 +231,7 @@ export class EtcdClient {
     return token;
   }
 
-  #failure(course: Course, member: Member, failed: Refusal | TransportError): EtcdError {
+  #failure(course: FailedCourse, member: Member, failed: Refusal | TransportError): EtcdError {
     const times = course.tries > 1 ? ` (tried ${course.tries} times)` : "";
     const what = `etcd ${member.url}${course.path}`;
     const code = failed instanceof TransportError ? CODES.none : failed.code;
@@ -212,6 +240,15 @@ export class EtcdClient {
       isRepetition: course.isRepetition,
       cause: failed,
     });
+  }
+}
+
+async function transportErrorOr<R>(ask: () => Promise<R>): Promise<R | TransportError> {
+  try {
+    return await ask();
+  } catch (error) {
+    if (error instanceof TransportError) return error;
+    throw error;
   }
 }
 
@@ -227,6 +264,12 @@ function membersOf(all: readonly Member[], { random, memory = NO_MEMORY }: EtcdC
   );
   const onChange = (health: ReadonlyMap<Member, Health>) => memory.write(new Map([...health].map(([{ url }, of]) => [url, of])));
   return new Members(all, { random, known, onChange });
+}
+
+export interface EtcdStream {
+  readonly bytes: AsyncIterable<Uint8Array>;
+  /** To be told of what the member says instead of an answer. @returns the error to throw */
+  failed(refusal: Refusal): EtcdError;
 }
 
 export interface Answer {
@@ -266,11 +309,12 @@ export interface KeyValue {
 
 /** The pairs of an answer to a range. */
 export function pairsOf(range: Fields): readonly KeyValue[] {
-  return objects(range, "kvs").map((pair) => ({
-    key: fromBase64(text(pair, "key")),
-    value: fromBase64(text(pair, "value")),
-    modRevision: text(pair, "mod_revision"),
-  }));
+  return objects(range, "kvs").map(pairOf);
+}
+
+/** Of a key that was deleted the value is empty. */
+export function pairOf(pair: Fields): KeyValue {
+  return { key: fromBase64(text(pair, "key")), value: fromBase64(text(pair, "value")), modRevision: text(pair, "mod_revision") };
 }
 
 export function revisionOf(answer: Fields): string {

@@ -28,11 +28,32 @@ export class Member {
    * @throws TransportError
    */
   async ask(path: string, body: string, token: string | undefined, limitMs: number): Promise<string | Refusal> {
+    const answer = await this.#transport.exchange({ ...this.#request(path, body, token), isRepeatable: false }, limitMs);
+    return answer.status === OK ? answer.body : refusalOf(answer.status, answer.body);
+  }
+
+  /**
+   * A question whose answers come one after the other, for as long as `signal` does not abort.
+   * @param limitMs for the first one
+   * @returns the bytes as they come, or what the member said instead
+   * @throws TransportError
+   */
+  async stream(
+    path: string,
+    body: string,
+    token: string | undefined,
+    signal: AbortSignal,
+    limitMs: number,
+  ): Promise<AsyncIterable<Uint8Array> | Refusal> {
+    const answer = await this.#transport.stream(this.#request(path, body, token), signal, limitMs);
+    const { status, body: bytes } = answer;
+    return status === OK && bytes !== null ? bytes : refusalOf(status, await beginningOf(bytes));
+  }
+
+  #request(path: string, body: string, token: string | undefined) {
     const headers: (readonly [string, string])[] = [["Content-Type", "application/json"], REQUIRE_LEADER];
     if (token !== undefined) headers.push(["Authorization", token]);
-    const request = { method: "POST", target: `${this.#server.basePath}${path}`, headers, body, isRepeatable: false } as const;
-    const answer = await this.#transport.exchange(request, limitMs);
-    return answer.status === OK ? answer.body : refusalOf(answer.status, answer.body);
+    return { method: "POST", target: `${this.#server.basePath}${path}`, headers, body } as const;
   }
 
   /** Ends the connection: the next question makes a new one. */
@@ -43,6 +64,12 @@ export class Member {
   close(): void {
     this.#transport.close();
   }
+}
+
+/** What came first of a refusal, which is all of it but for a peer that is no member. */
+async function beginningOf(bytes: AsyncIterable<Uint8Array> | null): Promise<string> {
+  for await (const first of bytes ?? []) return new TextDecoder().decode(first);
+  return "";
 }
 
 function refusalOf(status: number, body: string): Refusal {
