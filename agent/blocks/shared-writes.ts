@@ -5,10 +5,13 @@
  * The node's lock (I§1.8) is taken for each write. It only spares conflicts with other processes, so that a lane goes on without it when
  * it cannot be had soon.
  */
+import type { FamilyRequest } from "../../ipam-plugin/allocator/auto-assign-family.ts";
 import type { BlockRequest, Grant, Granted, SharedWrites } from "../../ipam-plugin/allocator/grant.ts";
 import type { Operation, Try } from "../../ipam-plugin/allocator/operation.ts";
 import type { BlockRelease, ReleasedIn } from "../../ipam-plugin/allocator/release-by-handle.ts";
+import type { AssignedAddress } from "../../ipam-plugin/allocator/types.ts";
 import type { Family } from "../../lib/addresses/address.ts";
+import { AheadOfNeed } from "./ahead-of-need.ts";
 import { type Part, PartOfGrant, PartOfRelease } from "./part.ts";
 import { writeTogether } from "./write-together.ts";
 
@@ -26,6 +29,7 @@ export class LanedWrites implements SharedWrites {
   readonly #options: SharedWritesOptions;
   readonly #lanes = new Map<string, Lane>();
   readonly #turns = new Map<Family, Promise<void>>();
+  readonly #ahead = new AheadOfNeed((family, work) => this.inTurn(family, work));
 
   constructor(options: SharedWritesOptions = {}) {
     this.#options = options;
@@ -58,6 +62,10 @@ export class LanedWrites implements SharedWrites {
       this.#turns.delete(family);
       resolve();
     }
+  }
+
+  granted(operation: Operation, request: FamilyRequest, addresses: readonly AssignedAddress[]): void {
+    this.#ahead.granted(operation, request, addresses);
   }
 
   #laneOf(cidr: string): Lane {

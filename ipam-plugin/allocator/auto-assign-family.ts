@@ -6,7 +6,7 @@ import type { Block, BlockAffinity, IpamConfiguration } from "../../lib/datastor
 import { TortieError } from "../../lib/errors/errors.ts";
 import { freeOrdinals, isOwnedBy, isWhollyReserved, prefixOf } from "./block.ts";
 import { blocksWithRoom, chooseBlock, effectiveLimit, sample } from "./choose-block.ts";
-import { type Claim, claimBlock, NOT_OURS } from "./claim-block.ts";
+import { type Claim, claimBlock, isReady, NOT_OURS } from "./claim-block.ts";
 import { assignFromBlock, type Grant } from "./grant.ts";
 import { AT_LIMIT } from "./handle.ts";
 import { reusable } from "./lookup.ts";
@@ -39,7 +39,9 @@ export async function assignFamily(operation: Operation, request: FamilyRequest,
   const assignment = new Assignment(operation, request, grant);
   try {
     await assignment.run();
-    return assignment.result();
+    const result = assignment.result();
+    operation.shared?.granted(operation, request, result.addresses);
+    return result;
   } catch (error) {
     return assignment.result(error instanceof Error ? error : new Error(String(error)));
   }
@@ -292,9 +294,4 @@ class Assignment {
     this.#messages.push(`Need to allocate an IPAM block but could not - limit of ${limit} blocks reached for this node`);
     return new TortieError("block-limit", "cannot allocate new block due to per host block limit");
   }
-}
-
-/** Nothing has to be mended before the block is used. */
-function isReady({ state, labelled }: BlockAffinity): boolean {
-  return state === "confirmed" && labelled;
 }

@@ -39,23 +39,37 @@ interface ChooseRequest {
 
 /** `undefined`: every block of the pools is in use. */
 export async function chooseBlock(operation: Operation, request: ChooseRequest): Promise<Choice | undefined> {
+  const empty: Versioned<Block>[] = [];
+  const free = await firstFreeBlock(operation, request, (found) => empty.push(found));
+  if (free !== undefined) return free;
+  for (const found of empty) {
+    if (await reclaim(operation, found)) return { cidr: found.value.cidr, exists: false };
+  }
+  return undefined;
+}
+
+/**
+ * The first block on the walk that nobody has, or that the owner has without an affinity.
+ * @param onEmpty told of each block on the way that stands empty in the hands of another
+ */
+export async function firstFreeBlock(
+  operation: Operation,
+  { pools, owner, excluded }: ChooseRequest,
+  onEmpty: (found: Versioned<Block>) => void = () => {},
+): Promise<Choice | undefined> {
   const find = finder(operation);
   const reservations = await operation.reservations();
-  const empty: Versioned<Block>[] = [];
-  for (const pool of request.pools) {
-    for (const cidr of walk(pool, startOf(operation, pool, request.owner), reservations)) {
-      if (request.excluded.has(cidr)) continue;
+  for (const pool of pools) {
+    for (const cidr of walk(pool, startOf(operation, pool, owner), reservations)) {
+      if (excluded.has(cidr)) continue;
       const found = await find(cidr);
       if (found === DAMAGED) continue;
       if (found === undefined) return { cidr, exists: false };
       const block = await operation.normalised(found.value);
       if (freeOrdinals(block, reservations).length === 0) continue;
-      if (isOwnedBy(block, request.owner)) return { cidr, exists: true };
-      if (isEmpty(block)) empty.push(found);
+      if (isOwnedBy(block, owner)) return { cidr, exists: true };
+      if (isEmpty(block)) onEmpty(found);
     }
-  }
-  for (const found of empty) {
-    if (await reclaim(operation, found)) return { cidr: found.value.cidr, exists: false };
   }
   return undefined;
 }

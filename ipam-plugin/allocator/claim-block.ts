@@ -112,6 +112,11 @@ async function confirm(operation: Operation, pending: Versioned<BlockAffinity>):
   }
 }
 
+/** Nothing has to be mended before the block is used. */
+export function isReady({ state, labelled }: BlockAffinity): boolean {
+  return state === "confirmed" && labelled;
+}
+
 /** Writes the state, and the labels with it. */
 export function putState(
   operation: Operation,

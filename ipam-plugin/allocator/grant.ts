@@ -6,6 +6,7 @@ import { addressAt, type Family } from "../../lib/addresses/address.ts";
 import type { BlockOwner, Versioned } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { AllocationAttribute, Block } from "../../lib/datastore/resources.ts";
+import type { FamilyRequest } from "./auto-assign-family.ts";
 import { holderOf, isOwnedBy, isSameHolder, nextSequence, prefixOf, sequenceOf, take } from "./block.ts";
 import { AT_LIMIT, type Hold, type Holder, hold, settle, undoHold } from "./handle.ts";
 import { AGAIN, type Operation, type Try } from "./operation.ts";
@@ -40,6 +41,8 @@ export interface SharedWrites {
    * @returns false after that one has ended, without having run `work`: there may be room by now
    */
   inTurn(family: Family, work: () => Promise<void>): Promise<boolean>;
+  /** Told of what an operation has been given of one family: time to do what the next one would have to wait for. */
+  granted(operation: Operation, request: FamilyRequest, addresses: readonly AssignedAddress[]): void;
 }
 
 /** Up to `count` addresses of a block; none when it has gone, is full or has another owner. */

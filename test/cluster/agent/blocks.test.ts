@@ -5,6 +5,7 @@ import type { Datastore } from "../../../lib/datastore/datastore.ts";
 import type { Node } from "../../../main-plugin/node.ts";
 import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
 import { NAMESPACE, PodNode } from "../../support/kubernetes/pod-node.ts";
+import { until } from "../../support/kubernetes/until.ts";
 import { hostEnds, OneProcess } from "../../support/one-process.ts";
 
 const BURST = 60;
@@ -31,9 +32,9 @@ class Resident implements AsyncDisposable {
     this.node = node;
   }
 
-  static async create(pods: number, ipam: Readonly<Record<string, string>> = {}): Promise<Resident> {
+  static async create(pods: number, ipam: Readonly<Record<string, string>> = {}, pool: { blockSize?: number } = {}): Promise<Resident> {
     const world = await PodNode.create(cluster);
-    await world.pool("pool4", "10.66.0.0/22");
+    await world.pool("pool4", "10.66.0.0/22", pool);
     for (const index of indexes(pods)) await world.pod(podName(index));
     const calls = new OneProcess(
       pods,
@@ -65,6 +66,10 @@ class Resident implements AsyncDisposable {
   async requestsOf(work: () => Promise<unknown>): Promise<readonly string[]> {
     const mark = await cluster.mark();
     await work();
+    return this.requestsSince(mark);
+  }
+
+  async requestsSince(mark: Awaited<ReturnType<TestCluster["mark"]>>): Promise<readonly string[]> {
     const requests = await cluster.requests(mark);
     return requests
       .filter(({ verb, uri }) => verb !== "watch" && !uri.includes("/tokenreviews"))
@@ -77,6 +82,12 @@ class Resident implements AsyncDisposable {
 
   del(index: number): Promise<void> {
     return this.calls.del(index, this.node);
+  }
+
+  /** Those that the node has, with a confirmed affinity. */
+  async blocks(): Promise<readonly string[]> {
+    const affinities = await (await this.node.datastore()).affinities.listAll();
+    return affinities.filter(({ value }) => value.state === "confirmed").map(({ value }) => value.cidr);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -139,6 +150,37 @@ describe("A resident process whose copies are in sync", () => {
     await resident.del(BURST);
     expect(await resident.world.held()).toEqual({});
     expect(hostEnds()).toEqual([]);
+  }, 240_000);
+
+  it("A-I06: has the next block before it needs it, so that the ADD that goes there asks 3 times too", async () => {
+    await using resident = await Resident.create(17, {}, { blockSize: 28 });
+    for (const index of indexes(12)) await resident.add(index);
+    expect(await resident.blocks()).toHaveLength(1);
+
+    // Less than a quarter of 16 addresses are left.
+    const mark = await cluster.mark();
+    await resident.add(12);
+    let asked: readonly string[] = [];
+    await until("a second block", async () => {
+      asked = await resident.requestsSince(mark);
+      return asked.includes("update blockaffinities");
+    });
+    // The node besides, unless it was read within the last second.
+    expect(asked.filter((request) => !/ipamhandles|update ipamblocks|pods|get nodes/.test(request))).toEqual([
+      "list ippools",
+      "list blockaffinities",
+      "get ipamblocks",
+      "create blockaffinities",
+      "create ipamblocks",
+      "update blockaffinities",
+    ]);
+    for (const index of [13, 14, 15]) await resident.add(index);
+    const added = await resident.requestsOf(() => resident.add(16));
+
+    expect(added).toEqual(["create ipamhandles", "update ipamblocks", "patch pods/status"]);
+    expect(await resident.blocks()).toHaveLength(2);
+    for (const index of indexes(17)) await resident.del(index);
+    expect(await resident.world.held()).toEqual({});
   }, 240_000);
 
   it("asks nothing but watches while nothing is asked of it", async () => {
