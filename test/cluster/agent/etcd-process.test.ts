@@ -1,0 +1,259 @@
+/** The agent's own process with etcd as its datastore, asked by the plugin on a pretend machine. */
+import { Agent } from "../../support/agent.ts";
+import { recordsOf } from "../../support/agent-calls.ts";
+import { startEtcd, type TestEtcd } from "../../support/etcd/etcd.ts";
+import { type EtcdCall, EtcdNode } from "../../support/etcd/etcd-node.ts";
+import { StreamProxy } from "../../support/etcd/stream-proxy.ts";
+import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { connectNode } from "../../support/kubernetes/connect-node.ts";
+import { until } from "../../support/kubernetes/until.ts";
+import type { CniRun, Pod } from "../../support/node.ts";
+
+jest.setTimeout(240_000);
+
+const BURST = 40;
+const indexes = (count: number): readonly number[] => Array.from({ length: count }, (_, index) => index);
+
+let cluster: TestCluster;
+let etcd: TestEtcd;
+beforeAll(async () => {
+  cluster = await startCluster();
+  etcd = await startEtcd();
+});
+afterAll(async () => {
+  await etcd[Symbol.asyncDispose]();
+  await cluster[Symbol.asyncDispose]();
+});
+
+/** A machine with an agent, and containers that come and go on it. */
+class World implements AsyncDisposable {
+  readonly machine: EtcdNode;
+  readonly agent: Agent;
+  readonly #pods: Pod[] = [];
+
+  private constructor(machine: EtcdNode, agent: Agent) {
+    this.machine = machine;
+    this.agent = agent;
+  }
+
+  /** @param options.reaches an API server that the machine reaches too */
+  static async create(options: { via?: StreamProxy; args?: readonly string[]; reaches?: TestCluster } = {}): Promise<World> {
+    const reachable = options.via === undefined ? etcd : { port: Number(new URL(options.via.url).port), dir: etcd.dir };
+    const machine = await EtcdNode.create(etcd, reachable);
+    if (options.reaches !== undefined) await connectNode(machine.node, options.reaches);
+    const args = ["--datastore-type", "etcdv3", "--node-name", "node1", ...(options.args ?? [])];
+    const agent = await Agent.start(machine.node, { args, env: { ETCD_ENDPOINTS: machine.endpoints } });
+    return new World(machine, agent);
+  }
+
+  async sandboxes(count: number): Promise<void> {
+    while (this.#pods.length < count) this.#pods.push(await this.machine.node.addPod());
+  }
+
+  call(command: string, index: number, { keys, ...options }: EtcdCall = {}): Promise<CniRun> {
+    const all = { keys: { ...this.agent.netconf, ...keys }, containerId: `c${index}`, ...options };
+    return this.machine.call(command, command === "STATUS" ? undefined : this.#pods[index], all);
+  }
+
+  /** @returns the addresses */
+  async add(index: number, options: EtcdCall = {}): Promise<readonly string[]> {
+    const { exit, stdout, json } = await this.call("ADD", index, options);
+    if (exit !== 0) throw new Error(stdout);
+    return addressesIn(json);
+  }
+
+  async succeeds(command: "CHECK" | "DEL", index: number, options: EtcdCall = {}): Promise<void> {
+    const { exit, stdout } = await this.call(command, index, options);
+    if (exit !== 0) throw new Error(`${command} c${index}: ${stdout}`);
+  }
+
+  /** Addresses that are held, by handle. */
+  async held(): Promise<readonly string[]> {
+    const blocks = [...(await etcd.contents("/calico/ipam/v2/assignment/")).values()];
+    return blocks.flatMap((text) => {
+      const { allocations, attributes }: { allocations: (number | null)[]; attributes: { handle_id?: string }[] } = JSON.parse(text);
+      return allocations.flatMap((index) => (index === null ? [] : [attributes[index]?.handle_id ?? ""]));
+    });
+  }
+
+  async expectNothingLeft(): Promise<void> {
+    expect(await this.held()).toEqual([]);
+    expect(await this.machine.keys("ipam/v2/handle/")).toEqual([]);
+    expect(await this.machine.keys("resources/v3/projectcalico.org/workloadendpoints/")).toEqual([]);
+    expect(await this.machine.node.leftovers()).toEqual({ links: [], routes: [] });
+    expect(recordsOf(this.agent)).toEqual([]);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.agent[Symbol.asyncDispose]();
+    await this.machine[Symbol.asyncDispose]();
+  }
+}
+
+function addressesIn(result: unknown): readonly string[] {
+  const ips = typeof result === "object" && result !== null && "ips" in result && Array.isArray(result.ips) ? result.ips : [];
+  return ips.map(({ address }: { readonly address: string }) => address);
+}
+
+describe("an agent on etcd", () => {
+  it("gives containers that come at once addresses of their own, beside plugins without it on the same blocks", async () => {
+    await using world = await World.create();
+    await world.sandboxes(BURST);
+    const beside = (index: number) => ({ keys: index % 4 === 0 ? { agent: "off" } : {} });
+    const added = await Promise.all(indexes(BURST).map((index) => world.add(index, beside(index))));
+    expect(new Set(added.flat()).size).toBe(BURST);
+    expect((await world.held()).toSorted()).toEqual(
+      indexes(BURST)
+        .map((index) => `net1.c${index}`)
+        .toSorted(),
+    );
+    await Promise.all(indexes(BURST).map((index) => world.succeeds("CHECK", index, beside(index))));
+    await Promise.all(indexes(BURST).map((index) => world.succeeds("DEL", index)));
+    await world.expectNothingLeft();
+  });
+
+  it("asks etcd five times for an ADD and four times for a DEL, and no more often when many come at once", async () => {
+    await using world = await World.create();
+    await world.sandboxes(BURST + 2);
+    await world.add(0);
+    // Copies that are not in sync yet are not used.
+    await until("an ADD from copies", async () => {
+      const { Range } = await costs(() => world.add(1));
+      await world.succeeds("DEL", 1);
+      return Range <= 2;
+    });
+
+    const [add, del] = [await costs(() => world.add(1)), await costs(() => world.succeeds("DEL", 1))];
+    // The reads are of an endpoint that this container may have already, and of its profile (C§2.6, C§2.7): they must not be old.
+    expect(add).toEqual({ Range: 2, Txn: 3 });
+    expect(del).toEqual({ Range: 1, Txn: 3 });
+
+    const burst = indexes(BURST).map((index) => index + 2);
+    const adds = await costs(() => Promise.all(burst.map((index) => world.add(index))));
+    const dels = await costs(() => Promise.all(burst.map((index) => world.succeeds("DEL", index))));
+    // Each of them a handle and an endpoint; how many share the write of a block depends on how close together they come.
+    for (const { Txn, Range } of [adds, dels]) {
+      expect(Txn / BURST).toBeLessThanOrEqual(3);
+      expect(Range / BURST).toBeLessThanOrEqual(2);
+    }
+    await world.succeeds("DEL", 0);
+    await world.expectNothingLeft();
+  });
+
+  it("sees at its next ADD what another client has changed: a pool that is disabled, and another that is new", async () => {
+    await using world = await World.create();
+    await world.sandboxes(2);
+    expect((await world.add(0))[0]).toMatch(/^10\.60\./);
+    await world.machine.put("ippools", "pool", { cidr: "10.60.0.0/24", blockSize: 26, nodeSelector: "all()", disabled: true });
+    await world.machine.put("ippools", "other", { cidr: "10.61.0.0/24", blockSize: 26, nodeSelector: "all()" });
+    await until("an address of the new pool", async () => {
+      const [address = ""] = await world.add(1);
+      if (address.startsWith("10.61.")) return true;
+      await world.succeeds("DEL", 1);
+      return false;
+    });
+    for (const index of [0, 1]) await world.succeeds("DEL", index);
+    await world.expectNothingLeft();
+  });
+
+  it("is not ready for pods while ClusterInformation says so, and is again when it does not", async () => {
+    await using world = await World.create();
+    await world.sandboxes(1);
+    await world.machine.put("clusterinformations", "default", { datastoreReady: false });
+    await until("the refusal", async () => {
+      if ((await world.call("ADD", 0)).exit !== 0) return true;
+      await world.succeeds("DEL", 0);
+      return false;
+    });
+    await world.machine.put("clusterinformations", "default", { datastoreReady: true });
+    await world.add(0);
+    await world.succeeds("DEL", 0);
+    await world.expectNothingLeft();
+  });
+
+  it("goes on after its streams were cut, history was compacted and keys changed meanwhile", async () => {
+    await using proxy = await StreamProxy.start(etcd.port);
+    await using world = await World.create({ via: proxy });
+    await world.sandboxes(2);
+    await world.add(0);
+    proxy.refuse();
+    await world.machine.put("ippools", "pool", { cidr: "10.60.0.0/24", blockSize: 26, nodeSelector: "all()", disabled: true });
+    await world.machine.put("ippools", "other", { cidr: "10.62.0.0/24", blockSize: 26, nodeSelector: "all()" });
+    const { header } = await etcd.ask("/v3/kv/range", { key: btoa("/") });
+    const revision = typeof header === "object" && header !== null && "revision" in header ? header.revision : undefined;
+    await etcd.ask("/v3/kv/compaction", { revision, physical: true });
+    proxy.accept();
+    await until("an address of the new pool", async () => {
+      const [address = ""] = await world.add(1);
+      if (address.startsWith("10.62.")) return true;
+      await world.succeeds("DEL", 1);
+      return false;
+    });
+    for (const index of [0, 1]) await world.succeeds("DEL", index);
+    await world.expectNothingLeft();
+  });
+
+  it("A-D05: removes the link while etcd is away, and releases the address when it is back", async () => {
+    await using proxy = await StreamProxy.start(etcd.port);
+    await using world = await World.create({ via: proxy });
+    await world.sandboxes(1);
+    await world.add(0);
+    proxy.refuse();
+    const run = await world.call("DEL", 0);
+    expect(await world.machine.node.leftovers()).toEqual({ links: [], routes: [] });
+    expect(await world.held()).toEqual(["net1.c0"]);
+    proxy.accept();
+    if (run.exit !== 0) await until("the repeated DEL", async () => (await world.call("DEL", 0)).exit === 0);
+    await until("the release", async () => (await world.held()).length === 0);
+    await world.expectNothingLeft();
+  });
+
+  it("A-R01: finds its endpoints again after it was killed in the middle of a burst, and leaves nothing behind", async () => {
+    await using world = await World.create();
+    await world.sandboxes(BURST);
+    await world.add(0);
+    const burst = Promise.all(indexes(BURST).map((index) => world.call("ADD", index)));
+    await until("half of the burst", async () => recordsOf(world.agent).length > BURST / 2);
+    await world.agent.kill();
+    await world.agent.restart();
+    const runs = await burst;
+
+    await world.succeeds("CHECK", 0);
+    // What the kill interrupted is undone, or done, by the runtime's next ADD.
+    const addresses = await Promise.all(indexes(BURST).map((index) => world.add(index)));
+    expect(new Set(addresses.flat()).size).toBe(BURST);
+    for (const [index, { exit, json }] of runs.entries()) if (exit === 0) expect(addresses[index]).toEqual(addressesIn(json));
+    expect((await world.held()).toSorted()).toEqual(
+      indexes(BURST)
+        .map((index) => `net1.c${index}`)
+        .toSorted(),
+    );
+    await Promise.all(indexes(BURST).map((index) => world.succeeds("DEL", index)));
+    await world.expectNothingLeft();
+  });
+
+  it("serves pods of a Kubernetes API server, whose endpoints are in etcd", async () => {
+    await cluster.reset();
+    await cluster.createNamespace("test");
+    await cluster.createPod("web", { namespace: "test", node: "node1", labels: { app: "shop" } });
+    const kubeconfig = await cluster.kubeconfigFor("agent");
+    await using world = await World.create({ args: ["--kubeconfig", kubeconfig], reaches: cluster });
+    await world.sandboxes(1);
+    const keys = { policy: { type: "k8s" }, kubernetes: { kubeconfig: await cluster.kubeconfigFor("cni") } };
+    const options = { keys, args: "K8S_POD_NAME=web;K8S_POD_NAMESPACE=test;K8S_POD_INFRA_CONTAINER_ID=c0" };
+    await world.add(0, options);
+    const [endpoint = ""] = (await etcd.contents("/calico/resources/v3/projectcalico.org/workloadendpoints/test/")).values();
+    expect(JSON.parse(endpoint)).toMatchObject({ metadata: { labels: { app: "shop" } }, spec: { pod: "web", node: "node1" } });
+    await world.succeeds("CHECK", 0, options);
+    await world.succeeds("DEL", 0, options);
+    expect(await world.held()).toEqual([]);
+  });
+});
+
+async function costs(work: () => Promise<unknown>): Promise<{ readonly Range: number; readonly Txn: number }> {
+  const before = await etcd.requests();
+  await work();
+  const after = await etcd.requests();
+  const since = (method: string) => (after[method] ?? 0) - (before[method] ?? 0);
+  return { Range: since("Range"), Txn: since("Txn") };
+}
