@@ -1,6 +1,6 @@
 /** What a refused request to etcd means to the datastore port. The messages begin as Calico's do. */
 import { DatastoreError, type DatastoreFailure } from "../errors.ts";
-import { CODES, EtcdError, isFull, wantsNewToken } from "./client/etcd-error.ts";
+import { CODES, EtcdError, isFull, isTooLarge, wantsNewToken } from "./client/etcd-error.ts";
 
 /**
  * @param what the object: "IPAMBlock(/calico/ipam/v2/assignment/ipv4/block/10.0.0.0-26)"
@@ -15,6 +15,7 @@ export function asDatastoreError(error: unknown, what: string, user: string): un
 
 function failureOf(error: EtcdError): DatastoreFailure {
   if (wantsNewToken(error)) return "unauthorized";
+  if (isTooLarge(error)) return "invalid";
   switch (error.code) {
     case CODES.permissionDenied:
     case CODES.unauthenticated:

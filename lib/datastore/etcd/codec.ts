@@ -4,7 +4,7 @@ import { type Fields, parseObject, section } from "../../json/decode.ts";
 import type { Spec } from "../kubernetes/codecs/codec.ts";
 import type { Kept } from "../kubernetes/codecs/kept-fields.ts";
 import { type Metadata, metadataOf } from "../kubernetes/core/metadata.ts";
-import type { KeyValue } from "./client/etcd-client.ts";
+import type { KeyValue } from "./client/answers.ts";
 
 export interface EtcdCodec<K, T> {
   /** What messages call it: "IPPool". */

@@ -1,10 +1,11 @@
 /** etcd as a map of texts: reads, prefixes, and writes that compare revisions in the transaction that carries them out. */
 
-import { flag, objects, section, text } from "../../json/decode.ts";
-import { type EtcdClient, type KeyValue, pairsOf, revisionOf, toBase64 } from "./client/etcd-client.ts";
+import { type Fields, flag, objects, section, text } from "../../json/decode.ts";
+import { decisionOf, type KeyValue, pairsOf, revisionOf, toBase64 } from "./client/answers.ts";
+import type { EtcdClient } from "./client/etcd-client.ts";
 import { isCompacted } from "./client/etcd-error.ts";
 
-export type { KeyValue } from "./client/etcd-client.ts";
+export type { KeyValue } from "./client/answers.ts";
 
 const RANGE = "/v3/kv/range";
 const TXN = "/v3/kv/txn";
@@ -43,17 +44,26 @@ export class KeyValueStore {
   }
 
   async get(key: string): Promise<KeyValue | undefined> {
-    const { json } = await this.#client.ask(RANGE, { key: toBase64(key) });
-    return pairsOf(json)[0];
+    const read = (answer: Fields) => {
+      revisionOf(answer);
+      return pairsOf(answer, (there) => there === key)[0];
+    };
+    return (await this.#client.ask(RANGE, { key: toBase64(key) }, read)).value;
   }
 
   /** Those of the keys that are there, as of one moment for each hundred. */
   async getAll(keys: readonly string[]): Promise<readonly KeyValue[]> {
     const found: KeyValue[] = [];
     for (let from = 0; from < keys.length; from += MOST_OPERATIONS) {
-      const success = keys.slice(from, from + MOST_OPERATIONS).map((key) => ({ requestRange: { key: toBase64(key) } }));
-      const { json } = await this.#client.ask(TXN, { success });
-      for (const answer of objects(json, "responses")) found.push(...pairsOf(section(answer, "response_range")));
+      const asked = keys.slice(from, from + MOST_OPERATIONS);
+      const success = asked.map((key) => ({ requestRange: { key: toBase64(key) } }));
+      const read = (answer: Fields) => {
+        revisionOf(answer);
+        const responses = objects(answer, "responses");
+        if (responses.length !== asked.length) throw new Error(`it has ${responses.length} answers to ${asked.length} questions`);
+        return responses.flatMap((response, index) => pairsOf(section(response, "response_range"), (key) => key === asked[index]));
+      };
+      found.push(...(await this.#client.ask(TXN, { success }, read)).value);
     }
     return found;
   }
@@ -77,6 +87,7 @@ export class KeyValueStore {
   /** Writes the key if nobody has made it. */
   create(key: string, value: string): Promise<Outcome> {
     return this.#writeIf(
+      key,
       { target: "CREATE", key: toBase64(key), createRevision: "0" },
       { requestPut: { key: toBase64(key), value: toBase64(value) } },
     );
@@ -85,21 +96,20 @@ export class KeyValueStore {
   /** Writes the key if it still is at this revision. */
   update(key: string, value: string, modRevision: string): Promise<Outcome> {
     return this.#writeIf(
+      key,
       { target: "MOD", key: toBase64(key), modRevision },
       { requestPut: { key: toBase64(key), value: toBase64(value) } },
     );
   }
 
   delete(key: string, modRevision: string): Promise<Outcome> {
-    return this.#writeIf({ target: "MOD", key: toBase64(key), modRevision }, { requestDeleteRange: { key: toBase64(key) } });
+    return this.#writeIf(key, { target: "MOD", key: toBase64(key), modRevision }, { requestDeleteRange: { key: toBase64(key) } });
   }
 
-  async #writeIf(compare: Comparison, write: object): Promise<Outcome> {
+  async #writeIf(key: string, compare: Comparison, write: object): Promise<Outcome> {
     const request = { compare: [{ result: "EQUAL", ...compare }], success: [write], failure: [{ requestRange: { key: compare.key } }] };
-    const { json, isRepetition } = await this.#client.ask(TXN, request);
-    if (flag(json, "succeeded")) return { isDone: true, modRevision: revisionOf(json) };
-    const [answer = {}] = objects(json, "responses");
-    return { isDone: false, there: pairsOf(section(answer, "response_range"))[0], isRepetition };
+    const { value, isRepetition } = await this.#client.ask(TXN, request, (answer) => decisionOf(answer, key));
+    return value.isDone ? { isDone: true, modRevision: value.revision } : { isDone: false, there: value.there, isRepetition };
   }
 
   async #readPages(prefix: string): Promise<Snapshot> {
@@ -107,19 +117,28 @@ export class KeyValueStore {
     let revision: string | undefined;
     let key = toBase64(prefix);
     for (;;) {
-      const { json } = await this.#client.ask(RANGE, { key, range_end: endOf(prefix), limit: PAGE, revision });
-      found.push(...pairsOf(json));
-      const last = objects(json, "kvs").at(-1);
-      revision ??= revisionOf(json);
-      if (!flag(json, "more") || last === undefined) return { pairs: found, revision };
-      key = keyAfter(text(last, "key"));
+      const first = key;
+      const read = (answer: Fields) => ({ pairs: pairsOf(answer, (there) => there.startsWith(prefix)), ...pageOf(answer, first) });
+      const { value } = await this.#client.ask(RANGE, { key, range_end: endOf(prefix), limit: PAGE, revision }, read);
+      found.push(...value.pairs);
+      revision ??= value.revision;
+      if (value.next === undefined) return { pairs: found, revision };
+      key = value.next;
     }
   }
 }
 
-/**
- * The first key behind all that begin with `prefix`, in base64; prefixes here are ASCII and end with a letter or a slash.
- */
+/** As of which revision a page is, and the key that the next one begins with, in base64; there is none behind the last. */
+function pageOf(answer: Fields, first: string): { readonly revision: string; readonly next: string | undefined } {
+  const revision = revisionOf(answer);
+  const last = objects(answer, "kvs").at(-1);
+  if (!flag(answer, "more") || last === undefined) return { revision, next: undefined };
+  const next = keyAfter(text(last, "key"));
+  if (isBehind(first, next)) return { revision, next };
+  throw new Error("it has more, and nothing of what was asked for");
+}
+
+/** The first key behind all that begin with `prefix`; prefixes here are ASCII and end with a letter or a slash. */
 export function endOf(prefix: string): string {
   const bytes = new TextEncoder().encode(prefix);
   const last = bytes.length - 1;
@@ -130,4 +149,9 @@ export function endOf(prefix: string): string {
 /** Of bytes in base64: other clients' keys need not be texts. */
 function keyAfter(key: string): string {
   return Uint8Array.of(...Uint8Array.fromBase64(key), 0).toBase64();
+}
+
+/** Whether the second key of two in base64 comes later. */
+function isBehind(first: string, second: string): boolean {
+  return Buffer.compare(Uint8Array.fromBase64(first), Uint8Array.fromBase64(second)) < 0;
 }

@@ -50,6 +50,20 @@ describe("etcd with stored values that nobody can read", () => {
     expect((await datastore.blocks.list()).length).toBe(2);
   });
 
+  it.each([1_700_000, 3_000_000])("refuses a value of %i bytes at the first try, and keeps serving", async (bytes) => {
+    await using datastore = openDatastoreAt(etcd.endpoints);
+    const before = await etcd.requests();
+    await expect(
+      datastore.handles.create("net.large", { ...HANDLE, id: "net.large", blocks: { ["x".repeat(bytes)]: 1 } }),
+    ).rejects.toMatchObject({
+      failure: "invalid",
+      message: expect.stringMatching(/IPAMHandle\(.*net\.large\): .*(message larger than max|request is too large)/),
+    });
+    expect((await etcd.requests()).Txn ?? 0).toBeLessThanOrEqual((before.Txn ?? 0) + 1);
+    expect(await datastore.handles.list()).toEqual([]);
+    await datastore.handles.create(HANDLE.id, HANDLE);
+  });
+
   it("keeps what it does not know of an object that it changes", async () => {
     await using datastore = openDatastoreAt(etcd.endpoints);
     const key = "/calico/resources/v3/projectcalico.org/ippools/pool";
@@ -82,14 +96,14 @@ describe("etcd with stored values that nobody can read", () => {
     const client = new EtcdClient(resolveEtcdSettings({ ...NO_ETCD, endpoints: etcd.endpoints }, {}));
     const ask = client.ask.bind(client);
     let pages = 0;
-    client.ask = async (path, request) => {
+    client.ask = async (path, request, read) => {
       if (++pages === 2) {
         await etcd.put("/other", "1");
         const { header } = await etcd.ask("/v3/kv/range", { key: btoa("/other") });
         const revision = typeof header === "object" && header !== null && "revision" in header ? header.revision : "";
         await etcd.ask("/v3/kv/compaction", { revision, physical: true });
       }
-      return ask(path, request);
+      return ask(path, request, read);
     };
     const listed = await new KeyValueStore(client).list("/calico/ipam/v2/handle/");
     expect(new Set(listed.map(({ key }) => key)).size).toBe(1200);

@@ -1,11 +1,12 @@
 /**
- * The client of etcd's JSON gateway: a request goes to one member after the other until one answers, within limits. Keys and values
- * are texts here; revisions are decimal texts, because they have 64 bits.
+ * The client of etcd's JSON gateway: a request goes to one member after the other until one answers, within limits. What an answer
+ * says is answers.ts's.
  */
 import { messageOf } from "../../../errors/errors.ts";
-import { type Fields, objects, parseObject, section, text } from "../../../json/decode.ts";
-import { DEFAULT_LIMITS, Patience } from "../../../kubernetes/client/limits.ts";
+import { type Fields, field, isText, parseObject } from "../../../json/decode.ts";
+import { DEFAULT_LIMITS, Patience, Slots } from "../../../kubernetes/client/limits.ts";
 import { TransportError } from "../../../kubernetes/client/transport-error.ts";
+import { excerpt } from "../../../log/format.ts";
 import { Secrets } from "../../../log/secrets.ts";
 import { discoverMembers, type LookUp } from "./discovery.ts";
 import { CODES, EtcdError, isFull, isPassing, type Refusal, wantsNewToken } from "./etcd-error.ts";
@@ -14,7 +15,7 @@ import { type MemberMemory, NO_MEMORY } from "./member-memory.ts";
 import { type Health, Members } from "./members.ts";
 import type { EtcdSettings } from "./settings.ts";
 
-/** All in milliseconds. */
+/** All in milliseconds but `connections`. */
 export interface EtcdLimits {
   /** One request with its repetitions. */
   readonly request: number;
@@ -30,9 +31,17 @@ export interface EtcdLimits {
   readonly least: number;
   readonly firstPause: number;
   readonly longestPause: number;
+  /** Requests under way together, each over a connection of its own; further ones wait in line. */
+  readonly connections: number;
 }
 
-const DEFAULTS: EtcdLimits = { ...DEFAULT_LIMITS, firstTry: 2_000, refused: 5_000, firstPause: 50 };
+/** More than the requests that one operation makes together; an agent that has a burst of them shares the members with other nodes. */
+const CONNECTIONS = 16;
+
+const DEFAULTS: EtcdLimits = { ...DEFAULT_LIMITS, firstTry: 2_000, refused: 5_000, firstPause: 50, connections: CONNECTIONS };
+
+/** Characters of what an answer that is not understood is said to have. */
+const QUOTED = 500;
 
 /** What tests replace. */
 export interface EtcdClientOptions {
@@ -64,6 +73,7 @@ export class EtcdClient {
   readonly #options: EtcdClientOptions;
   readonly #secrets = new Secrets();
   readonly #patience: Patience;
+  readonly #slots: Slots;
   #members: Promise<Members<Member>> | undefined;
   #token: Promise<string> | undefined;
   #isClosed = false;
@@ -74,6 +84,7 @@ export class EtcdClient {
     this.#options = options;
     this.#limits = { ...DEFAULTS, ...options.limits };
     this.#patience = new Patience(this.#limits.patience, performance.now());
+    this.#slots = new Slots(this.#limits.connections);
     this.#secrets.add(settings.user?.password);
     this.#secrets.addKey(settings.certificate?.key);
   }
@@ -89,9 +100,12 @@ export class EtcdClient {
     return this.#settings.user?.name ?? "";
   }
 
-  /** @throws EtcdError */
-  async ask(path: string, request: object): Promise<Answer> {
-    return this.#untilDone(path, JSON.stringify(request), true);
+  /**
+   * @param read what the answer says; an answer that it refuses is reported as not understood
+   * @throws EtcdError
+   */
+  ask<T>(path: string, request: object, read: (answer: Fields) => T): Promise<Answer<T>> {
+    return this.#slots.run(() => this.#untilDone(path, JSON.stringify(request), read, true));
   }
 
   /**
@@ -132,7 +146,7 @@ export class EtcdClient {
     return this.#failure(course, member, failed);
   }
 
-  async #untilDone(path: string, body: string, isAuthenticated: boolean): Promise<Answer> {
+  async #untilDone<T>(path: string, body: string, read: (answer: Fields) => T, isAuthenticated: boolean): Promise<Answer<T>> {
     const { request, least } = this.#limits;
     const began = performance.now();
     const limit = Math.min(request, Math.max(this.#patience.left(began), least));
@@ -154,7 +168,7 @@ export class EtcdClient {
       const outcome = await this.#try(course, member, members, token);
       if (typeof outcome === "string") {
         members.succeeded(member);
-        return { json: answerOf(outcome, member.url), isRepetition: course.isRepetition };
+        return { value: this.#understood(outcome, read, member.url + path), isRepetition: course.isRepetition };
       }
       if (isAuthenticated && !(outcome instanceof TransportError) && wantsNewToken(outcome) && !course.hasNewToken) {
         course.hasNewToken = true;
@@ -210,7 +224,7 @@ export class EtcdClient {
     const { members } = this.#settings;
     const servers = "domain" in members ? await discoverMembers(members.domain, this.#options.lookUp) : members.servers;
     return membersOf(
-      servers.map((server) => new Member(server, this.#settings)),
+      servers.map((server) => new Member(server, this.#settings, this.#secrets)),
       this.#options,
     );
   }
@@ -225,21 +239,30 @@ export class EtcdClient {
   }
 
   async #authenticate(): Promise<string> {
-    const { json } = await this.#untilDone("/v3/auth/authenticate", JSON.stringify(this.#settings.user), false);
-    const token = text(json, "token");
+    const body = JSON.stringify(this.#settings.user);
+    const { value: token } = await this.#untilDone("/v3/auth/authenticate", body, (answer) => field(answer, "token", isText), false);
     this.#secrets.add(token);
     return token;
   }
 
   #failure(course: FailedCourse, member: Member, failed: Refusal | TransportError): EtcdError {
     const times = course.tries > 1 ? ` (tried ${course.tries} times)` : "";
-    const what = `etcd ${member.url}${course.path}`;
     const code = failed instanceof TransportError ? CODES.none : failed.code;
-    return new EtcdError(`${what}: ${this.#secrets.redact(failed.message)}${times}`, {
+    // No cause: a log shows causes too, as they came.
+    return new EtcdError(`etcd ${member.url}${course.path}: ${this.#secrets.redact(failed.message)}${times}`, {
       code,
       isRepetition: course.isRepetition,
-      cause: failed,
     });
+  }
+
+  #understood<T>(body: string, read: (answer: Fields) => T, url: string): T {
+    const json = parsed(body);
+    try {
+      if (json !== undefined) return read(json);
+    } catch (error) {
+      throw notUnderstood(url, excerpt(this.#secrets.redact(messageOf(error)), QUOTED));
+    }
+    throw notUnderstood(url, "it is no JSON object");
   }
 }
 
@@ -250,6 +273,20 @@ async function transportErrorOr<R>(ask: () => Promise<R>): Promise<R | Transport
     if (error instanceof TransportError) return error;
     throw error;
   }
+}
+
+/** The parser's own words quote what they stumble over, which may be a part of a secret. */
+function parsed(body: string): Fields | undefined {
+  try {
+    return parseObject(body);
+  } catch {
+    return undefined;
+  }
+}
+
+/** What it answers to may have been done. */
+function notUnderstood(url: string, reason: string): EtcdError {
+  return new EtcdError(`etcd ${url}: the answer is not understood: ${reason}`, { code: CODES.none, isRepetition: true });
 }
 
 /** One member is asked whatever is said of it. */
@@ -272,8 +309,8 @@ export interface EtcdStream {
   failed(refusal: Refusal): EtcdError;
 }
 
-export interface Answer {
-  readonly json: Fields;
+export interface Answer<T> {
+  readonly value: T;
   /** An earlier try of the same request got no answer. */
   readonly isRepetition: boolean;
 }
@@ -284,47 +321,6 @@ function isRepeatable(failed: Refusal | TransportError, course: Course, count: n
   return failed.failure !== "not-understood";
 }
 
-function answerOf(body: string, url: string): Fields {
-  try {
-    return parseObject(body);
-  } catch (cause) {
-    throw new EtcdError(`etcd ${url}: the answer is not understood: ${messageOf(cause)}`, {
-      code: CODES.invalidArgument,
-      isRepetition: true,
-      cause,
-    });
-  }
-}
-
 function ignore(): void {
   // Who opened it has been told.
-}
-
-/** One key as it is stored. */
-export interface KeyValue {
-  readonly key: string;
-  readonly value: string;
-  readonly modRevision: string;
-}
-
-/** The pairs of an answer to a range. */
-export function pairsOf(range: Fields): readonly KeyValue[] {
-  return objects(range, "kvs").map(pairOf);
-}
-
-/** Of a key that was deleted the value is empty. */
-export function pairOf(pair: Fields): KeyValue {
-  return { key: fromBase64(text(pair, "key")), value: fromBase64(text(pair, "value")), modRevision: text(pair, "mod_revision") };
-}
-
-export function revisionOf(answer: Fields): string {
-  return text(section(answer, "header"), "revision");
-}
-
-export function toBase64(plain: string): string {
-  return new TextEncoder().encode(plain).toBase64();
-}
-
-function fromBase64(encoded: string): string {
-  return new TextDecoder().decode(Uint8Array.fromBase64(encoded));
 }

@@ -17,16 +17,15 @@ export interface EtcdErrorFacts {
   readonly code: number;
   /** An answer was lost, of this try or of an earlier one: a write may have been carried out. */
   readonly isRepetition: boolean;
-  readonly cause?: unknown;
 }
 
-/** `message` names the member and the request, and holds nothing secret. */
+/** `message` names the member and the request, and holds nothing secret. There is no cause: a log shows causes as they came. */
 export class EtcdError extends Error {
   readonly code: number;
   readonly isRepetition: boolean;
 
-  constructor(message: string, { code, isRepetition, cause }: EtcdErrorFacts) {
-    super(message, cause === undefined ? undefined : { cause });
+  constructor(message: string, { code, isRepetition }: EtcdErrorFacts) {
+    super(message);
     this.name = "EtcdError";
     this.code = code;
     this.isRepetition = isRepetition;
@@ -48,8 +47,13 @@ export function isFull({ message }: Refusal): boolean {
   return message.includes(FULL);
 }
 
+/** The request or its answer is over a limit of gRPC's (--max-request-bytes), which no other member and no later time changes. */
+export function isTooLarge({ code, message }: Refusal): boolean {
+  return code === CODES.resourceExhausted && message.includes("message larger than max");
+}
+
 export function isPassing(refusal: Refusal): boolean {
-  return PASSING.includes(refusal.code) || (refusal.code === CODES.resourceExhausted && !isFull(refusal));
+  return PASSING.includes(refusal.code) || (refusal.code === CODES.resourceExhausted && !isFull(refusal) && !isTooLarge(refusal));
 }
 
 /** The token is unknown (members forget them), or was made before the users were changed, or is missing. */

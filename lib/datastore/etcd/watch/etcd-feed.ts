@@ -5,7 +5,8 @@
 import { type Fields, flag, isNumber, objects, parseObject, section, text } from "../../../json/decode.ts";
 import { type Feed, GoneError, type Sink } from "../../../kubernetes/watch/feed.ts";
 import { lines } from "../../../kubernetes/watch/lines.ts";
-import { type EtcdClient, type EtcdStream, type KeyValue, pairOf, revisionOf, toBase64 } from "../client/etcd-client.ts";
+import { type KeyValue, pairOf, revisionOf, toBase64 } from "../client/answers.ts";
+import type { EtcdClient, EtcdStream } from "../client/etcd-client.ts";
 import { CODES } from "../client/etcd-error.ts";
 import { endOf, type KeyValueStore } from "../key-value-store.ts";
 
@@ -115,12 +116,21 @@ export class EtcdFeed<T> implements Feed<T> {
 
 /** @throws EtcdError for what the member says instead */
 function answerOf(line: string, stream: EtcdStream): Fields {
-  const message = parseObject(line);
+  const message = parsed(line, stream);
   const error = section(message, "error");
   const said = text(error, "message");
   const code = isNumber(error.grpc_code) ? error.grpc_code : isNumber(error.code) ? error.code : CODES.none;
   if (said !== "" || code !== CODES.none) throw stream.failed({ code, message: said });
   return section(message, "result");
+}
+
+/** The parser's own words quote what they stumble over, which may be a part of a secret. */
+function parsed(line: string, stream: EtcdStream): Fields {
+  try {
+    return parseObject(line);
+  } catch {
+    throw stream.failed({ code: CODES.none, message: "the answer is not understood: it is no JSON object" });
+  }
 }
 
 /** The reason of a watch that is ended has the form of gRPC's errors: "rpc error: code = PermissionDenied desc = …". */

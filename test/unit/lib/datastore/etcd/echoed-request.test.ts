@@ -1,0 +1,111 @@
+/** A member, or something before it, that repeats the request in its answer: nobody reads the password, the token or the key there. */
+import { createServer, type IncomingMessage, type Server } from "node:http";
+import { renderError } from "../../../../../lib/cni/error-output.ts";
+import { resolveEtcdSettings } from "../../../../../lib/datastore/etcd/client/settings.ts";
+import { etcdDatastore } from "../../../../../lib/datastore/etcd/etcd-datastore.ts";
+import { formatFields } from "../../../../../lib/log/format.ts";
+
+const PASSWORD = "correct-horse-battery-staple";
+const TOKEN = "KFLqwTzUaPqvNkdB.1234567";
+const REVISION = { header: { revision: "5" } };
+const NOT_SET = {
+  discoverySrv: undefined,
+  keyFile: undefined,
+  certFile: undefined,
+  caCertFile: undefined,
+  authority: undefined,
+  scheme: undefined,
+};
+
+interface Reply {
+  readonly status: number;
+  readonly body: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** What the member does with a request, whose secrets are those in `sent`. */
+type Echo = (sent: string) => Reply;
+
+const gateway = (code: number, message: string) => JSON.stringify({ error: message, code, message, details: [] });
+const FORMS: readonly (readonly [string, Echo])[] = [
+  ["in etcd's own words", (sent) => ({ status: 400, body: gateway(3, `etcdserver: what is ${sent}`) })],
+  ["in etcd's own words, as one that must authenticate", (sent) => ({ status: 401, body: gateway(16, `invalid auth token: ${sent}`) })],
+  ["in etcd's own words, for a moment", (sent) => ({ status: 503, body: gateway(14, `try later: ${sent}`) })],
+  ["in a long text", (sent) => ({ status: 400, body: gateway(3, `${"x".repeat(190)}${sent}${"y".repeat(100_000)}`) })],
+  ["as a page", (sent) => ({ status: 502, body: `<html><pre>${sent}</pre></html>` })],
+  ["as a page, where the quotation ends", (sent) => ({ status: 403, body: `${"x".repeat(190)}${sent}` })],
+  ["in base64", (sent) => ({ status: 403, body: btoa(sent) })],
+  ["as JSON that is none", (sent) => ({ status: 200, body: sent.replace(/[^A-Za-z]/g, "") })],
+  ["as JSON of another shape", (sent) => ({ status: 200, body: JSON.stringify({ header: { revision: sent } }) })],
+  [
+    "as a key that nobody asked for",
+    (sent) => ({ status: 200, body: JSON.stringify({ ...REVISION, kvs: [{ key: btoa(sent), mod_revision: "1" }] }) }),
+  ],
+  ["in a header", (sent) => ({ status: 200, body: "{}", headers: { "Content-Encoding": sent.replace(/[^A-Za-z0-9.-]/g, "") } })],
+];
+
+let server: Server;
+let reply: (request: IncomingMessage, body: string) => Reply;
+beforeAll(async () => {
+  server = createServer((request, response) => {
+    const parts: Buffer[] = [];
+    request.on("data", (part: Buffer) => parts.push(part));
+    request.on("end", () => {
+      const { status, body, headers = {} } = reply(request, Buffer.concat(parts).toString());
+      response.writeHead(status, { "Content-Type": "application/json", ...headers });
+      response.end(body);
+    });
+  });
+  await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
+});
+afterAll(() => {
+  server.closeAllConnections();
+  server.close();
+});
+
+/** Everything that is said of a failed read: the CNI error, the log, and the error itself. */
+async function said(): Promise<string> {
+  const address = server.address();
+  if (typeof address !== "object" || address === null) throw new Error("the server does not listen");
+  const env = { ETCD_USERNAME: "plugins", ETCD_PASSWORD: PASSWORD };
+  const settings = resolveEtcdSettings({ ...NOT_SET, endpoints: `http://127.0.0.1:${address.port}` }, env);
+  await using datastore = etcdDatastore(settings, { limits: { request: 300, least: 300, firstPause: 1, longestPause: 1 } });
+  const error: unknown = await datastore.handles.get("net.c1").then(
+    () => new Error("there was no failure"),
+    (thrown: unknown) => thrown,
+  );
+  return [renderError(error), formatFields({ error }), Bun.inspect(error, { depth: 10 })].join("\n");
+}
+
+/** Twelve letters of a secret in a row, as they are or in base64, are too many. */
+function expectNothingOf(secret: string, text: string): void {
+  const letters = text.replace(/\[hidden\]|[^A-Za-z0-9]/g, "");
+  const forms = [secret, ...[0, 1, 2].map((at) => btoa(`${"x".repeat(at)}${secret}`).slice(4))].map((form) =>
+    form.replace(/[^A-Za-z0-9]/g, ""),
+  );
+  for (const form of forms) {
+    for (let at = 0; at + 12 <= form.length; at++) expect(letters).not.toContain(form.slice(at, at + 12));
+  }
+}
+
+describe.each(FORMS)("A refusal that repeats the request %s", (_, echo) => {
+  it("is told without the password, when it refuses the user", async () => {
+    reply = (_request, body) => echo(body);
+    const text = await said();
+    expect(text).toContain("/calico/ipam/v2/handle/net.c1");
+    expect(text).not.toContain("there was no failure");
+    expectNothingOf(PASSWORD, text);
+  });
+
+  it("is told without the token, when it refuses a request", async () => {
+    reply = (request, body) =>
+      request.url === "/v3/auth/authenticate"
+        ? { status: 200, body: JSON.stringify({ ...REVISION, token: TOKEN }) }
+        : echo(`Authorization: ${request.headers.authorization} ${body}`);
+    const text = await said();
+    expect(text).toContain("/calico/ipam/v2/handle/net.c1");
+    expect(text).not.toContain("there was no failure");
+    expectNothingOf(TOKEN, text);
+    expect(text.length).toBeLessThan(20_000);
+  });
+});
