@@ -18,6 +18,7 @@ import { SYSTEM_CLOCK } from "../lib/system/clock.ts";
 import { exitNow } from "../lib/system/exit.ts";
 import { makeDirectories } from "../lib/system/files.ts";
 import { AttachmentService } from "./attachments/attachment-service.ts";
+import { linkModeCheck, refusedLinkMode } from "./attachments/link-mode.ts";
 import { type BlocksOptions, blocksParts } from "./blocks/blocks-parts.ts";
 import { clusterOf } from "./compose-cluster.ts";
 import { healthOfAgent } from "./compose-health.ts";
@@ -127,6 +128,11 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
     },
   });
   health.health.add(hostScope.check);
+  const refusal = refusedLinkMode(options["datapath-mode"]);
+  if (refusal !== undefined) {
+    log.error(`no pod can be added: ${refusal.word}: ${refusal.message}`);
+    health.health.add(linkModeCheck(refusal));
+  }
   const blocks: BlocksOptions = {
     kubeconfig: options.kubeconfig,
     log,
@@ -144,6 +150,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
     queuedDelete: (attachment) => direct.queuedDelete(attachment),
     ...(options.ipam === "host-scope" ? { ipamType: HOST_SCOPE } : {}),
     assertReady: () => checkStatus(health.health),
+    refusal,
   });
   const direct = new WithoutAgent({ run, locks, manager, attachments, log });
   // Before what an earlier agent left undone is removed: a plugin may have done it anew meanwhile.

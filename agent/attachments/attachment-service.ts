@@ -3,6 +3,7 @@
  * node kept from call to call.
  */
 import { TortieError } from "../../lib/errors/errors.ts";
+import { isChained } from "../../main-plugin/attach-chained.ts";
 import { serve } from "../../main-plugin/serve.ts";
 import { type Attachment, attachmentKey, type EndpointRecord } from "../endpoints/record/endpoint-record.ts";
 import { type CniVerb, ENDPOINT_HEADER, WARNINGS_HEADER } from "../forward/protocol.ts";
@@ -37,6 +38,8 @@ export interface AttachmentParts extends Surroundings {
   readonly queuedDelete?: (attachment: Attachment) => Promise<void>;
   /** The agent's own judgement of its health, which STATUS gives too (A§8.3). @throws TortieError `status-unavailable` */
   readonly assertReady?: () => void;
+  /** Why no ADD that makes links is served on this node, as long as this process lives. */
+  readonly refusal?: TortieError | undefined;
 }
 
 const NEVER = new AbortController().signal;
@@ -115,6 +118,7 @@ export class AttachmentService {
     if (isOfAttachment(verb)) await this.#parts.takeOver?.(attachment, caller);
     switch (verb) {
       case "add":
+        if (this.#parts.refusal !== undefined && !isChained(call)) throw this.#parts.refusal;
         await this.#parts.queuedDelete?.(attachment);
         return this.#turn("add", attachment, sandboxDigest(served), caller, (signal) => this.#add(served, peer.pid, signal));
       case "del":

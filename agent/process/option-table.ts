@@ -152,6 +152,14 @@ export const OPTION_TABLE = {
     maximum: LARGEST,
     description: "Seconds that cap the pause of every controller; 0 is no cap",
   },
+  "datapath-mode": {
+    group: "Endpoints",
+    type: "string",
+    default: "veth",
+    choices: ["veth", "ipvlan"],
+    description:
+      "Kind of the pods' links, by Cilium's words: pairs (device_type says of which kind); ipvlan is refused, at the start and by every ADD",
+  },
   "max-endpoints": { group: "Endpoints", type: "integer", default: 4095, minimum: 1, maximum: 65535, description: "Highest endpoint id" },
 } as const satisfies OptionTable;
 

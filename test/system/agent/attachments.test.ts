@@ -1,5 +1,6 @@
 /** ADD and DEL in the agent (A§11.4, A§11.5): the real agent on the local store, judged by the kernel, the store and the records on disk. */
-import { closeSync, openSync } from "node:fs";
+import { closeSync, openSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { Agent } from "../../support/agent.ts";
 import { type CallOptions, callAgent, callBody, lookAt, recordsOf } from "../../support/agent-calls.ts";
 import { dualIpam, localConf, podArgs } from "../../support/conf.ts";
@@ -9,10 +10,13 @@ import { readStore } from "../../support/store.ts";
 
 const MAC = "02:00:5e:10:20:30";
 
-interface Scene extends AsyncDisposable {
+interface Place {
   readonly node: Node;
   readonly agent: Agent;
   readonly conf: Record<string, unknown>;
+}
+
+interface Scene extends Place, AsyncDisposable {
   /** At the end, whatever the test came to. */
   readonly defer: (work: () => unknown) => void;
 }
@@ -26,18 +30,18 @@ async function scene(change: Readonly<Record<string, unknown>> = {}): Promise<Sc
   return { node, agent, conf, defer: (work) => kept.defer(async () => void work()), [Symbol.asyncDispose]: () => kept.disposeAsync() };
 }
 
-async function add({ agent, conf }: Scene, options: CallOptions) {
+async function add({ agent, conf }: Place, options: CallOptions) {
   const answer = await callAgent(agent, "add", conf, options);
   expect({ status: answer.status, text: answer.status === 200 ? "" : answer.text }).toEqual({ status: 200, text: "" });
   const { ips } = answer.json as { ips: { address: string }[] };
   return { text: answer.text, addresses: ips.map(({ address }) => address), id: answer.headers.get("tortie-endpoint") };
 }
 
-async function del({ agent, conf }: Scene, options: CallOptions): Promise<void> {
+async function del({ agent, conf }: Place, options: CallOptions): Promise<void> {
   expect(await callAgent(agent, "del", conf, options)).toMatchObject({ status: 200, text: "" });
 }
 
-async function expectClean({ node, agent }: Scene): Promise<void> {
+async function expectClean({ node, agent }: Place): Promise<void> {
   expect({ ...(await node.leftovers()), ...(await readStore(node)), records: recordsOf(agent) }).toEqual({
     links: [],
     routes: [],
@@ -242,6 +246,33 @@ describe("An attachment in the agent", () => {
     expect(recordsOf(stage.agent)).toMatchObject([{ phase: "ready" }]);
     await del(stage, { pod });
     await expectClean(stage);
+  });
+});
+
+describe("An agent that is asked for links of ipvlan", () => {
+  it("A-A18: says once at its start that it has none, and refuses every ADD; what is there can go", async () => {
+    await using node = await Node.create();
+    const file = join(node.dir, "agent.json");
+    writeFileSync(file, "{}");
+    await using agent = await Agent.start(node, { args: ["--config", file] });
+    const conf = localConf(node, { cniVersion: "1.1.0" });
+    const place = { node, agent, conf };
+    const pod = await node.addPod();
+    await add(place, { pod });
+    writeFileSync(file, '{"datapath-mode": "ipvlan"}');
+    await agent.restart();
+
+    for (const containerId of ["cid1", "cid2"]) {
+      const refused = await callAgent(agent, "add", conf, { pod, containerId });
+      expect(refused.json).toMatchObject({ code: 999, details: expect.stringContaining("link-mode-unsupported") });
+    }
+    const status = await agent.request("GET", "/cni/status");
+    expect(status.json).toMatchObject({ code: 50, msg: expect.stringContaining("--datapath-mode") });
+    expect(agent.log.match(/no pod can be added: link-mode-unsupported/g)).toHaveLength(1);
+    expect(recordsOf(agent)).toHaveLength(1);
+
+    await del(place, { pod });
+    await expectClean(place);
   });
 });
 
