@@ -22,7 +22,7 @@ export function etcdSelection<K, T>(codec: EtcdCodec<K, T>, prefix: string, name
 
 /** All objects of a kind, by the rest of their keys. */
 export function allBelow(prefix: string): (key: string) => string | undefined {
-  return (key) => key.slice(prefix.length) || undefined;
+  return (key) => (key.startsWith(prefix) && key.slice(prefix.length)) || undefined;
 }
 
 /** The one object of a key, whatever else begins alike. */
