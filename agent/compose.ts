@@ -135,6 +135,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
   }
   const blocks: BlocksOptions = {
     kubeconfig: options.kubeconfig,
+    agentEnv: env,
     log,
     onWrite: (outcome, parts) => health.metrics.blockWritten(outcome, parts),
   };

@@ -21,8 +21,9 @@ import { LanedWrites, type SharedWritesOptions } from "./shared-writes.ts";
 const MOST_LOCK_WAIT_MS = 2_000;
 
 export interface BlocksOptions {
-  /** Of the agent's own account, which may watch; absent: the watches go by each configuration's. */
+  /** Of the agent's own account, which may watch; absent: the account of its pod, and outside of pods each configuration's. */
   readonly kubeconfig?: string | undefined;
+  readonly agentEnv?: Environment | undefined;
   readonly log: Pick<Logger, "error">;
   readonly onWrite?: SharedWritesOptions["onWrite"];
 }

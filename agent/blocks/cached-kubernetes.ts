@@ -10,6 +10,7 @@ import { kubernetesDatastore } from "../../lib/datastore/kubernetes/kubernetes-d
 import { type ApiClient, ApiError } from "../../lib/kubernetes/api-client.ts";
 import { openApiClient } from "../../lib/kubernetes/client/client.ts";
 import type { ApiConfig } from "../../lib/kubernetes/config/api-config.ts";
+import { readInCluster } from "../../lib/kubernetes/config/in-cluster.ts";
 import { resolveApiConfig } from "../../lib/kubernetes/config/resolve.ts";
 import { ApiConnection } from "../../lib/kubernetes/watch/connection.ts";
 import { Informers } from "../../lib/kubernetes/watch/informers.ts";
@@ -28,6 +29,8 @@ export interface CachedStoreInput {
   readonly onDamaged?: ((error: DatastoreError) => void) | undefined;
   /** Of an account that may watch. */
   readonly kubeconfig?: string | undefined;
+  /** Of the agent, whose pod has an account that may watch. */
+  readonly agentEnv?: Environment | undefined;
   readonly log: Pick<Logger, "error">;
 }
 
@@ -69,12 +72,17 @@ export async function openCachedKubernetes(input: CachedStoreInput): Promise<Cac
   }
 }
 
-/** The agent's own account, where it is for the same server. */
-export function watchingConfig({ config, env, kubeconfig }: CachedStoreInput): ApiConfig {
+/** The agent's own account, where it is for the same server: the plugins' account may not watch. */
+export function watchingConfig({ config, env, kubeconfig, agentEnv = {} }: CachedStoreInput): ApiConfig {
   const asCaller = resolveApiConfig(config, env);
-  if (kubeconfig === undefined) return asCaller;
-  const own = resolveApiConfig(decodeNetworkConfig({ kubernetes: { kubeconfig } }), {});
-  return own.server.url === asCaller.server.url ? own : asCaller;
+  const own = kubeconfig === undefined ? accountOfPod(agentEnv) : resolveApiConfig(decodeNetworkConfig({ kubernetes: { kubeconfig } }), {});
+  return own?.server.url === asCaller.server.url ? own : asCaller;
+}
+
+/** @returns `undefined` outside of a pod */
+function accountOfPod({ KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT }: Environment): ApiConfig | undefined {
+  const server = { KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT };
+  return readInCluster(server) === undefined ? undefined : resolveApiConfig(decodeNetworkConfig({}), server);
 }
 
 /** A process that lives on must not take a server that is away for one of the older group. */

@@ -59,8 +59,10 @@ describe("manifests/overlays", () => {
   it("the conflist of all is manifests/conflist/10-tortie.conflist, with the node's name", () => {
     const text = String(memberAt(find(objectsOf("alone"), "ConfigMap", "tortie-config"), "data", "tortie.conflist"));
     const list = JSON.parse(text.replace("__KUBECONFIG_FILEPATH__", "/etc/cni/net.d/calico-kubeconfig"));
-    const [{ nodename, ...main }, ...others] = list.plugins;
+    const [{ nodename, nodename_file_optional, ...main }, ...others] = list.plugins;
     expect(nodename).toBe("__KUBERNETES_NODE_NAME__");
+    // Only calico-node writes that file.
+    expect(nodename_file_optional).toBe(true);
     const file = JSON.parse(readFileSync(join("manifests/conflist", "10-tortie.conflist"), "utf8"));
     expect({ ...list, plugins: [main, ...others] }).toEqual(file);
   });
