@@ -37,9 +37,18 @@ export class Cgroups implements AsyncDisposable {
     return new Cgroups(hierarchies);
   }
 
+  /** Kills what is in them, and leaves them as they were in the beginning. */
+  async empty(): Promise<void> {
+    for (const hierarchy of this.#hierarchies) {
+      await removeGroup(join(hierarchy, this.root));
+      mkdirSync(join(hierarchy, this.root));
+    }
+  }
+
   /** The processes in them are gone, or are killed here. */
   async [Symbol.asyncDispose](): Promise<void> {
     for (const hierarchy of this.#hierarchies) await removeGroup(join(hierarchy, this.root));
+    execFileSync("umount", ["--recursive", MOUNT_POINT]);
   }
 }
 

@@ -38,13 +38,14 @@ disabled_plugins = ["io.containerd.internal.v1.restart", "io.containerd.snapshot
 }
 
 /** An image that was collected could not be pulled again, and nothing of the machine's state may evict a pod of the test. */
-export function kubeletConfiguration({ dir }: Pick<Places, "dir">, cgroupRoot: string, address: string): string {
+export function kubeletConfiguration(dir: string, cgroupRoot: string, address: string, authority: string): string {
   return JSON.stringify({
     apiVersion: "kubelet.config.k8s.io/v1beta1",
     kind: "KubeletConfiguration",
     address,
     readOnlyPort: 0,
-    authentication: { anonymous: { enabled: false }, webhook: { enabled: false } },
+    // The API server shows a certificate when somebody asks it for a log or an exec.
+    authentication: { anonymous: { enabled: false }, webhook: { enabled: false }, x509: { clientCAFile: authority } },
     authorization: { mode: "AlwaysAllow" },
     containerRuntimeEndpoint: `unix://${dir}/containerd.sock`,
     podLogsDir: `${dir}/podlogs`,

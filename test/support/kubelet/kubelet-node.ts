@@ -1,83 +1,71 @@
 /**
- * One real node in the sandbox: containerd, kubelet, the agent, and the plugins as the installer of a DaemonSet puts them there. Its
- * processes die with the test process, its files are the sandbox's, and its control groups are removed with it.
+ * One real node in the sandbox: containerd and kubelet, which find plugins and network configuration where a test says. Its processes die
+ * with the test process, its files are the sandbox's, and its control groups, links and mounts are removed with it.
  */
 import { execFileSync } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { Installation } from "../installation.ts";
 import { LEGACY, type StoredObject, type TestCluster } from "../kubernetes/cluster.ts";
-import { endProcess, isRunning, startProcess } from "../kubernetes/process.ts";
-import { BIN_DIR } from "../node.ts";
+import { endProcess, startProcess } from "../kubernetes/process.ts";
 import { Cgroups } from "./cgroups.ts";
 import { containerdConfiguration, kubeletConfiguration } from "./configurations.ts";
 import { makeImage, TEST_IMAGE } from "./image.ts";
+import { DIR, leaveHost, loseKernelState, makeHost, NODE, NODE_ADDRESS } from "./pretend-host.ts";
+import { endShims } from "./shims.ts";
 
 /** Only ends what hangs. */
 const LIMIT_MS = 240_000;
 const LOOK_MS = 100;
-/** Socket paths are limited, and lie below it. */
-const DIR = "/run/k";
-const PLUGINS = ["loopback", "portmap", "bandwidth"];
 export const NAMESPACE = "pods";
-export const NODE = "node1";
-export const NODE_ADDRESS = "192.168.77.1";
 
-type Program = "containerd" | "kubelet" | "tortie-node";
+type Program = "containerd" | "kubelet";
+
+/** Where the runtime looks. */
+export interface PluginPlaces {
+  readonly binDir: string;
+  readonly netDir: string;
+}
 
 export interface PodWishes {
   readonly annotations?: Readonly<Record<string, string>>;
   readonly hostNetwork?: boolean;
   readonly hostPort?: number;
+  /** Kubelet starts its containers anew when they have ended, in a new sandbox if need be. */
+  readonly isRestarted?: boolean;
 }
 
 export class KubeletNode implements AsyncDisposable {
   readonly #cluster: TestCluster;
-  readonly #host: Installation;
+  readonly #places: PluginPlaces;
   readonly #cgroups: Cgroups;
   readonly #kubelet: string;
-  readonly #agentKubeconfig: string;
   readonly #pids = new Map<Program, number>();
 
-  private constructor(cluster: TestCluster, host: Installation, cgroups: Cgroups, kubelet: string, agentKubeconfig: string) {
+  private constructor(cluster: TestCluster, places: PluginPlaces, kubelet: string) {
     this.#cluster = cluster;
-    this.#host = host;
-    this.#cgroups = cgroups;
+    this.#places = places;
     this.#kubelet = kubelet;
-    this.#agentKubeconfig = agentKubeconfig;
+    this.#cgroups = Cgroups.mount();
   }
 
-  /** On an empty cluster with pools. @returns when the node is Ready */
-  static async start(cluster: TestCluster): Promise<KubeletNode> {
-    mkdirSync(DIR);
-    connect(cluster.port);
+  /** @returns when kubelet runs; the node is Ready when plugins are there (`untilNodeReady`) */
+  static async start(cluster: TestCluster, places: PluginPlaces): Promise<KubeletNode> {
+    makeHost(cluster.port);
     await cluster.createNamespace(NAMESPACE);
     const kubelet = join(execFileSync("bash", [resolve("scripts/cluster-servers"), "kubelet"], { encoding: "utf8" }).trim(), "kubelet");
-    const node = new KubeletNode(cluster, new Installation(), Cgroups.mount(), kubelet, await cluster.kubeconfigFor("agent"));
+    const node = new KubeletNode(cluster, places, kubelet);
     try {
-      await node.#install();
-      node.start("tortie-node");
       await node.startRuntime();
       const image = join(DIR, "image");
       mkdirSync(image);
-      node.#ctr("images", "import", makeImage(image));
+      node.ctr("images", "import", makeImage(image));
       node.start("kubelet");
-      await node.untilNodeReady();
       return node;
     } catch (error) {
       const logs = node.logs();
       await node[Symbol.asyncDispose]();
       throw new Error(`no node: ${error instanceof Error ? error.message : String(error)}\n${logs}`);
     }
-  }
-
-  /** Where the runtime looks for plugins. */
-  get binDir(): string {
-    return this.#host.binDir;
-  }
-
-  get netDir(): string {
-    return this.#host.netDir;
   }
 
   start(program: Program): void {
@@ -98,7 +86,7 @@ export class KubeletNode implements AsyncDisposable {
     this.start("containerd");
     await this.until("containerd", () => {
       try {
-        this.#ctr("version");
+        this.ctr("version");
         return true;
       } catch {
         return false;
@@ -106,15 +94,16 @@ export class KubeletNode implements AsyncDisposable {
     });
   }
 
-  /** What an upgrade of the DaemonSet does: the installer once more, over executables in use. */
-  async install(): Promise<void> {
-    await this.#install();
-  }
-
-  async uninstall(): Promise<string> {
-    const { exit, log } = await this.#host.run([join(BIN_DIR, "tortiectl"), "uninstall", "--net-dir", this.netDir]);
-    if (exit !== 0) throw new Error(`uninstall: ${log}`);
-    return log;
+  /**
+   * The power goes: everything that ran is gone, and so are links, namespaces, mounts, rules and what /run had. What lies on disks
+   * stays: images and containers' records, kubelet's directory, /var/lib. The kernel's next boot has another id.
+   */
+  async loseBoot(): Promise<void> {
+    for (const program of ["kubelet", "containerd"] as const) await this.stop(program);
+    await endShims();
+    await this.#cgroups.empty();
+    loseKernelState();
+    await this.until("links of pods to be gone", () => this.podLinks().length === 0);
   }
 
   async createPods(names: readonly string[], wishes: PodWishes = {}): Promise<void> {
@@ -203,11 +192,6 @@ export class KubeletNode implements AsyncDisposable {
     return Number(pause);
   }
 
-  /** What the installer has put into the runtime's directories, hidden files among them. */
-  installed(): readonly string[] {
-    return [...readdirSync(this.binDir), ...readdirSync(this.netDir)];
-  }
-
   /** Kubelet's words for each ADD that failed; what its own restart costs, a sandbox name that is still reserved, is not the plugins'. */
   async failedAdds(): Promise<readonly string[]> {
     const { text } = await this.#cluster.api("GET", `/api/v1/namespaces/${NAMESPACE}/events`);
@@ -222,47 +206,32 @@ export class KubeletNode implements AsyncDisposable {
     }
   }
 
-  isRunning(program: Program): boolean {
-    return isRunning(this.#pids.get(program) ?? 0);
-  }
-
   /** The ends of what the programs have written. */
   logs(): string {
-    return ["tortie-node", "containerd", "kubelet"].map((name) => `--- ${name}\n${endOf(join(DIR, `${name}.log`))}`).join("\n");
+    const names = readdirSync(DIR).filter((name) => name.endsWith(".log"));
+    return names.map((name) => `--- ${name}\n${readFileSync(join(DIR, name), "utf8").slice(-4000)}`).join("\n");
+  }
+
+  /** Runs `ctr` on the images and containers of kubelet. */
+  ctr(...args: readonly string[]): string {
+    return execFileSync("/usr/bin/ctr", ["-a", join(DIR, "containerd.sock"), "-n", "k8s.io", ...args], { stdio: "pipe", encoding: "utf8" });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const program of ["kubelet", "tortie-node", "containerd"] as const) await this.stop(program);
+    for (const program of ["kubelet", "containerd"] as const) await this.stop(program);
+    await endShims();
     await this.#cgroups[Symbol.asyncDispose]();
-    this.#host[Symbol.dispose]();
-  }
-
-  async #install(): Promise<void> {
-    for (const plugin of PLUGINS) cpSync(join("/usr/lib/cni", plugin), join(this.#host.pluginSource, plugin));
-    this.#host.addServiceAccount(await this.#cluster.tokenFor("admin"), readFileSync(this.#cluster.caPath, "utf8"));
-    const { exit, log } = await this.#host.install({
-      CNI_NET_DIR: this.netDir,
-      CNI_NETWORK_CONFIG: NETWORK,
-      CNI_MTU: "1450",
-      DATASTORE_TYPE: "kubernetes",
-      LOG_LEVEL: "info",
-      KUBERNETES_NODE_NAME: NODE,
-      KUBERNETES_SERVICE_HOST: "127.0.0.1",
-      KUBERNETES_SERVICE_PORT: String(this.#cluster.port),
-    });
-    if (exit !== 0) throw new Error(`install: ${log}`);
+    leaveHost();
   }
 
   #commandOf(program: Program): readonly string[] {
-    const places = { dir: DIR, binDir: this.binDir, netDir: this.netDir };
+    const places = { dir: DIR, ...this.#places };
     switch (program) {
-      case "tortie-node":
-        return [join(BIN_DIR, "tortie-node"), "--datastore-type", "kubernetes", "--kubeconfig", this.#agentKubeconfig, "--node-name", NODE];
       case "containerd":
         writeFileSync(join(DIR, "containerd.toml"), containerdConfiguration(places));
         return ["/usr/bin/containerd", "--config", join(DIR, "containerd.toml")];
       case "kubelet":
-        writeFileSync(join(DIR, "kubelet.json"), kubeletConfiguration(places, this.#cgroups.root, NODE_ADDRESS));
+        writeFileSync(join(DIR, "kubelet.json"), kubeletConfiguration(DIR, this.#cgroups.root, NODE_ADDRESS, this.#cluster.caPath));
         return [
           this.#kubelet,
           ...["--config", join(DIR, "kubelet.json"), "--kubeconfig", this.#cluster.adminKubeconfig],
@@ -272,7 +241,7 @@ export class KubeletNode implements AsyncDisposable {
     }
   }
 
-  async #createPod(name: string, { annotations = {}, hostNetwork = false, hostPort }: PodWishes): Promise<void> {
+  async #createPod(name: string, { annotations = {}, hostNetwork = false, hostPort, isRestarted = false }: PodWishes): Promise<void> {
     const ports = hostPort === undefined ? {} : { ports: [{ containerPort: 8080, hostPort }] };
     const answer = await this.#cluster.api("POST", `/api/v1/namespaces/${NAMESPACE}/pods`, {
       apiVersion: "v1",
@@ -281,7 +250,7 @@ export class KubeletNode implements AsyncDisposable {
       spec: {
         nodeName: NODE,
         hostNetwork,
-        restartPolicy: "Never",
+        restartPolicy: isRestarted ? "Always" : "Never",
         automountServiceAccountToken: false,
         enableServiceLinks: false,
         terminationGracePeriodSeconds: 1,
@@ -300,56 +269,11 @@ export class KubeletNode implements AsyncDisposable {
     });
     if (answer.status !== 201) throw new Error(`pod ${name}: ${answer.status} ${answer.text}`);
   }
-
-  #ctr(...args: readonly string[]): void {
-    execFileSync("/usr/bin/ctr", ["-a", join(DIR, "containerd.sock"), "-n", "k8s.io", ...args], { stdio: "pipe" });
-  }
 }
 
 const IDLE = 'trap "exit 0" TERM INT; while :; do sleep 86400 & wait $!; done';
 
-/** Calico's list, with the bandwidth plugin that its manifests chain. */
-const NETWORK = JSON.stringify({
-  name: "k8s-pod-network",
-  cniVersion: "1.0.0",
-  plugins: [
-    {
-      type: "calico",
-      log_level: "__LOG_LEVEL__",
-      log_file_path: "/var/log/calico/cni/cni.log",
-      datastore_type: "__DATASTORE_TYPE__",
-      nodename: "__KUBERNETES_NODE_NAME__",
-      // No calico-node writes that file here.
-      nodename_file_optional: true,
-      mtu: 1450,
-      ipam: { type: "calico-ipam" },
-      policy: { type: "k8s" },
-      kubernetes: { kubeconfig: "__KUBECONFIG_FILEPATH__" },
-    },
-    { type: "portmap", snat: true, capabilities: { portMappings: true } },
-    { type: "bandwidth", capabilities: { bandwidth: true } },
-  ],
-});
-
-/**
- * The node's way out, and what an administrator switches on. A client that tries again while the API server is away must not be given
- * the server's own port: it would be connected with itself, and the server could not have it back.
- */
-function connect(apiPort: number): void {
-  const ip = (...args: readonly string[]) => execFileSync("ip", args);
-  ip("link", "add", "uplink", "type", "veth", "peer", "name", "wire");
-  ip("address", "add", `${NODE_ADDRESS}/24`, "dev", "uplink");
-  for (const link of ["wire", "uplink"]) ip("link", "set", link, "up");
-  ip("route", "add", "default", "via", "192.168.77.254");
-  writeFileSync("/proc/sys/net/ipv4/ip_forward", "1");
-  writeFileSync("/proc/sys/net/ipv4/ip_local_reserved_ports", String(apiPort));
-}
-
 function isReady({ status }: StoredObject): boolean {
   const { conditions = [] } = (status ?? {}) as { conditions?: readonly { type: string; status: string }[] };
   return conditions.some((condition) => condition.type === "Ready" && condition.status === "True");
-}
-
-function endOf(path: string): string {
-  return existsSync(path) ? readFileSync(path, "utf8").slice(-4000) : "";
 }

@@ -8,7 +8,7 @@ import { AdminClient, type Answer, HARNESS_AGENT, type RequestOptions } from "./
 import { type AuditedRequest, auditSize, parseRequestCounts, readAudit } from "./audit.ts";
 import { makeCertificates, writeKubeconfig } from "./credentials.ts";
 import { FaultProxy } from "./fault-proxy.ts";
-import { ACCOUNTS, answersForEveryKind, type Identity, install } from "./install.ts";
+import { ACCOUNTS, answersForEveryKind, type Identity, install, leaveBare } from "./install.ts";
 import { memberAt } from "./json.ts";
 import { knowsAffinities } from "./memory.ts";
 import { ObjectStore } from "./object-store.ts";
@@ -39,19 +39,23 @@ export interface ClusterOptions {
   readonly groups?: readonly CalicoGroup[];
   /** A cluster of its own even where Jest has a shared one; implied by `groups`. */
   readonly own?: boolean;
+  /** Nothing is installed, and pods need their service account, as in a cluster that somebody has just made; implies `own`. */
+  readonly isBare?: boolean;
 }
 
 interface Coordinates {
   readonly ports: Ports;
   readonly programs: string;
   readonly groups: readonly CalicoGroup[];
+  readonly isBare: boolean;
 }
 
 /** The Jest run's shared cluster where there is one and nothing special is asked for, else a new one (some 4 seconds). */
 export async function startCluster(options: ClusterOptions = {}): Promise<TestCluster> {
   const shared = process.env[SHARED_CLUSTER];
-  if (shared !== undefined && options.own !== true && options.groups === undefined) return TestCluster.attach(shared);
-  return TestCluster.create(options.groups ?? [LEGACY, V3]);
+  const { groups, own = false, isBare = false } = options;
+  if (shared !== undefined && !own && !isBare && groups === undefined) return TestCluster.attach(shared);
+  return TestCluster.create(groups ?? [LEGACY, V3], isBare);
 }
 
 export class TestCluster implements AsyncDisposable {
@@ -71,7 +75,7 @@ export class TestCluster implements AsyncDisposable {
   #marks = 0;
   #files = 0;
 
-  private constructor(dir: string, { ports, programs, groups }: Coordinates, isShared: boolean) {
+  private constructor(dir: string, { ports, programs, groups, isBare }: Coordinates, isShared: boolean) {
     this.dir = dir;
     this.port = ports.api;
     this.server = `https://127.0.0.1:${ports.api}`;
@@ -81,23 +85,24 @@ export class TestCluster implements AsyncDisposable {
     this.#isShared = isShared;
     this.#programs = programs;
     this.#client = new AdminClient(this.server, dir);
-    this.#servers = new Servers(dir, ports, this.#client);
+    this.#servers = new Servers(dir, ports, this.#client, isBare);
     this.objects = new ObjectStore((method, path, body, contentType) => this.api(method, path, body, contentType));
   }
 
   /** @internal Use `startCluster`. */
-  static async create(groups: readonly CalicoGroup[]): Promise<TestCluster> {
+  static async create(groups: readonly CalicoGroup[], isBare = false): Promise<TestCluster> {
     const programs = serverPrograms();
     // /run is the sandbox's own tmpfs, which ends with it, whatever happens.
     const dir = mkdtempSync("/run/tortie-cluster-");
     makeCertificates(dir);
-    const coordinates = { ports: await freePorts(), programs, groups };
+    const coordinates = { ports: await freePorts(), programs, groups, isBare };
     const cluster = new TestCluster(dir, coordinates, false);
     try {
       cluster.#servers.startEtcd(programs);
       cluster.#servers.startApiServer(programs);
       await cluster.#servers.ready();
-      await install(cluster);
+      if (isBare) await leaveBare(cluster);
+      else await install(cluster);
       writeFileSync(join(dir, "cluster.json"), JSON.stringify(coordinates));
       return cluster;
     } catch (error) {

@@ -45,11 +45,16 @@ const TEST_ACCESS: readonly ApiObject[] = [
   },
 ];
 
-/** Puts everything in place and waits until it has effect. */
-export async function install(cluster: TestCluster): Promise<void> {
+/** Only the administrator's kubeconfig, and what the API server makes by itself. */
+export async function leaveBare(cluster: TestCluster): Promise<void> {
   const administrator = { certificate: join(cluster.dir, "admin.crt"), key: join(cluster.dir, "admin.key") };
   writeKubeconfig(cluster.adminKubeconfig, cluster.server, cluster.caPath, administrator);
   await until("namespace kube-system", async () => (await cluster.get("v1", "namespaces", "kube-system")) !== undefined);
+}
+
+/** Puts everything in place and waits until it has effect. */
+export async function install(cluster: TestCluster): Promise<void> {
+  await leaveBare(cluster);
   const objects = [
     ...cluster.groups.flatMap(calicoDefinitions),
     ...kubevirtDefinitions(),

@@ -43,11 +43,14 @@ export class Servers {
   readonly #dir: string;
   readonly #ports: Ports;
   readonly #admin: AdminClient;
+  readonly #isBare: boolean;
 
-  constructor(dir: string, ports: Ports, admin: AdminClient) {
+  /** @param isBare a controller manager will make the service accounts that pods need */
+  constructor(dir: string, ports: Ports, admin: AdminClient, isBare: boolean) {
     this.#dir = dir;
     this.#ports = ports;
     this.#admin = admin;
+    this.#isBare = isBare;
   }
 
   startEtcd(programs: string): void {
@@ -91,7 +94,12 @@ export class Servers {
         `--service-account-signing-key-file=${file("sa.key")}`,
         "--service-account-issuer=https://kubernetes.default.svc",
         // Every pod would need a service account that only the controller manager makes.
-        "--disable-admission-plugins=ServiceAccount",
+        ...(this.#isBare ? [] : ["--disable-admission-plugins=ServiceAccount"]),
+        // Who it is to a kubelet that it asks for a log or an exec.
+        `--kubelet-client-certificate=${file("admin.crt")}`,
+        `--kubelet-client-key=${file("admin.key")}`,
+        // Names of nodes are not in any DNS here.
+        "--kubelet-preferred-address-types=InternalIP",
         "--allow-privileged=true",
         `--audit-policy-file=${file("audit-policy.yaml")}`,
         `--audit-log-path=${file("audit.log")}`,

@@ -1,0 +1,131 @@
+/**
+ * A cluster as somebody makes it from the pages: the manifests applied by kubectl, their pods made by the real controllers and run by the
+ * real kubelet from the project's own image, and each kubectl line of docs/install.md, docs/operate.md and docs/migrate-from-calico.md.
+ */
+import { readdirSync } from "node:fs";
+import { ControlPlane } from "../support/kubelet/control-plane.ts";
+import { KubeletNode } from "../support/kubelet/kubelet-node.ts";
+import { commandsOf } from "../support/kubelet/page.ts";
+import { NODE_ADDRESS } from "../support/kubelet/pretend-host.ts";
+import { importTortieImage } from "../support/kubelet/tortie-image.ts";
+import { startCluster, type TestCluster } from "../support/kubernetes/cluster.ts";
+
+jest.setTimeout(300_000);
+
+/** Where the manifests' pods install. */
+const PLACES = { binDir: "/opt/cni/bin", netDir: "/etc/cni/net.d" };
+
+let cluster: TestCluster;
+let node: KubeletNode;
+let control: ControlPlane;
+beforeAll(async () => {
+  cluster = await startCluster({ isBare: true });
+  node = await KubeletNode.start(cluster, PLACES);
+  control = new ControlPlane(cluster);
+  importTortieImage(node, "next");
+});
+afterAll(async () => {
+  await control?.[Symbol.asyncDispose]();
+  await node?.[Symbol.asyncDispose]();
+  await cluster?.[Symbol.asyncDispose]();
+}, 60_000);
+
+type Words = Readonly<Record<string, string>>;
+
+/** Runs the commands below a heading as they stand, but for the words that a page writes in capitals. */
+async function runPage(page: string, heading: string, words: Words = {}): Promise<string> {
+  let printed = "";
+  for (const block of commandsOf(page, heading)) printed += await runBlock(block, words);
+  return printed;
+}
+
+async function runBlock(block: string, words: Words): Promise<string> {
+  const script = Object.entries(words).reduce((text, [word, value]) => text.replaceAll(word, value), block);
+  try {
+    return await control.run(script);
+  } catch (error) {
+    const pods = await control.run("kubectl get pods -A -o wide; kubectl -n kube-system describe pods | tail -60");
+    throw new Error(`${error instanceof Error ? error.message : String(error)}\n${pods}\n${node.logs()}`);
+  }
+}
+
+async function agentPod(): Promise<string> {
+  const pods = await cluster.list("v1", "pods", "kube-system");
+  const pod = pods.find(({ metadata }) => metadata.name.startsWith("tortie-node-") && metadata.deletionTimestamp === undefined);
+  if (pod === undefined) throw new Error("no pod of the agent");
+  return pod.metadata.name;
+}
+
+/** Every address of a pod has been given back; the one of the node's own VXLAN device stays. */
+async function expectOnlyTheTunnelsAddress(): Promise<void> {
+  await node.until("every address to be given back", async () => (await node.takenOrdinals()).length === 1);
+  expect(node.podLinks()).toEqual([]);
+}
+
+/** Makes a pod, has it answer, and takes it away. @returns its address */
+async function tryPod(name: string): Promise<string> {
+  await node.createPods([name]);
+  await node.untilReady([name]);
+  const [address = ""] = await node.addressesOf(name);
+  expect(node.inPod(address, "ping", "-c", "1", "-W", "10", NODE_ADDRESS)).toContain("1 received");
+  await node.deletePods([name]);
+  await node.untilGone([name]);
+  return address;
+}
+
+/** Pods come and go, six at a time, until the work is done. @returns how many there were */
+async function burstDuring(work: Promise<unknown>): Promise<number> {
+  let isDone = false;
+  const end = work.finally(() => {
+    isDone = true;
+  });
+  let count = 0;
+  const names: string[] = [];
+  while (!isDone) {
+    const wave = Array.from({ length: 6 }, () => `wave${count++}`);
+    names.push(...wave);
+    await node.createPods(wave);
+    await node.untilReady(wave);
+    await node.deletePods(wave);
+  }
+  await end;
+  await node.untilGone(names);
+  return count;
+}
+
+const UPGRADE = { "REGISTRY/tortie:VERSION": "docker.io/library/tortie:next" };
+
+describe("a cluster made by docs/install.md", () => {
+  it("has an agent on its node, made Ready by the real kubelet, and pods with a network", async () => {
+    await runPage("install.md", "## In a cluster");
+    await node.untilNodeReady();
+    expect(readdirSync(PLACES.netDir)).toContain("10-tortie.conflist");
+    expect(await tryPod("first")).toMatch(/^10\.244\./);
+    expect(await node.failedAdds()).toEqual([]);
+    await expectOnlyTheTunnelsAddress();
+    // Whatever it is not allowed is an error of its log.
+    expect(
+      (await control.run("kubectl -n kube-system logs daemonset/tortie-node")).split("\n").filter((line) => /forbidden/.test(line)),
+    ).toEqual([]);
+  });
+
+  it("is found in order by the commands that docs/operate.md gives for before a change", async () => {
+    const files = { "validate tortie.yaml 10-tortie.conflist": "validate manifests/tortie.yaml manifests/conflist/10-tortie.conflist" };
+    await runPage("operate.md", "## Before a change", { ...files, POD: await agentPod() });
+  });
+
+  it("changes its version, and back, while pods come and go, without one failed ADD", async () => {
+    const old = await agentPod();
+    const there = await burstDuring(runPage("operate.md", "## Upgrade", UPGRADE));
+    const next = await agentPod();
+    expect(next).not.toBe(old);
+    expect(await control.run(`kubectl -n kube-system get pod ${next} -o jsonpath={.spec.containers[0].image}`)).toContain(":next");
+    const back = await burstDuring(
+      control.run("kubectl -n kube-system rollout undo daemonset/tortie-node; kubectl -n kube-system rollout status daemonset/tortie-node"),
+    );
+    process.stdout.write(`${there} pods while the DaemonSet changed its version, ${back} while it went back\n`);
+    expect(await agentPod()).not.toBe(next);
+    expect(await node.failedAdds()).toEqual([]);
+    await expectOnlyTheTunnelsAddress();
+  });
+});
