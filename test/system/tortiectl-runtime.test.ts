@@ -165,6 +165,20 @@ describe("tortiectl cni add", () => {
     expect(JSON.parse(run.stdout)).toEqual({ cniVersion: "1.0.0", code: 11, msg: "try again later", details: "busy", plugin: "first" });
   });
 
+  it("prints for CHECK and DEL, which have no result, what holds for the attachment", async () => {
+    await using bench = await Bench.create();
+    const attachment = { network: "podnet", containerID: "cid7", ifname: "eth0", netns: bench.pod.netnsPath };
+    await bench.cni("add", bench.conflist(), "--container-id", "cid7");
+
+    const checked = await bench.cni("check", bench.conflist(), "--container-id", "cid7", "--json");
+    const deleted = await bench.cni("del", bench.conflist(), "--container-id", "cid7", "--json");
+    const again = await bench.cni("del", bench.conflist(), "--container-id", "cid7", "--json");
+
+    expect(JSON.parse(checked.stdout)).toEqual({ ...attachment, asMade: true });
+    expect(JSON.parse(deleted.stdout)).toEqual({ ...attachment, detached: true, hadResult: true });
+    expect(JSON.parse(again.stdout)).toEqual({ ...attachment, detached: true, hadResult: false });
+  });
+
   it("refuses a second ADD of the same attachment without calling a plugin", async () => {
     await using bench = await Bench.create();
     await bench.cni("add", bench.conflist());

@@ -48,13 +48,13 @@ async function operate(verb: CniVerb, list: Conflist, runtime: Runtime, options:
     case "del": {
       const attachment = attachmentOf(options);
       const { hadResult } = await del(runtime, list, attachment);
-      if (!json) printDeleted(terminal, list, attachment, hadResult);
+      printDeleted(terminal, list, attachment, hadResult, json);
       return 0;
     }
     case "check": {
       const attachment = attachmentOf(options);
       await check(runtime, list, attachment);
-      if (!json) printChecked(terminal, list, attachment);
+      printChecked(terminal, list, attachment, json);
       return 0;
     }
     case "status": {

@@ -37,7 +37,11 @@ function resultLines(result: CniResult): readonly string[] {
   return [...columns(interfaces), ...columns(addresses), ...columns(routes), ...columns(servers)];
 }
 
-export function printDeleted(terminal: Terminal, list: Conflist, attachment: Attachment, hadResult: boolean): void {
+export function printDeleted(terminal: Terminal, list: Conflist, attachment: Attachment, hadResult: boolean, json: boolean): void {
+  if (json) {
+    terminal.out(stringifyJson({ ...attachmentJson(list, attachment), detached: true, hadResult }, 2));
+    return;
+  }
   headline(
     terminal,
     `${terminal.colors.bold(attachment.interfaceName)} of ${attachment.netns} is detached from network ${terminal.colors.bold(list.name)}`,
@@ -45,11 +49,19 @@ export function printDeleted(terminal: Terminal, list: Conflist, attachment: Att
   if (!hadResult) terminal.out(terminal.colors.dim("  no result of an ADD was kept: the plugins had to do without prevResult"));
 }
 
-export function printChecked(terminal: Terminal, list: Conflist, attachment: Attachment): void {
+export function printChecked(terminal: Terminal, list: Conflist, attachment: Attachment, json: boolean): void {
+  if (json) {
+    terminal.out(stringifyJson({ ...attachmentJson(list, attachment), asMade: true }, 2));
+    return;
+  }
   headline(
     terminal,
     `${terminal.colors.bold(attachment.interfaceName)} of ${attachment.netns} is as network ${terminal.colors.bold(list.name)} made it`,
   );
+}
+
+function attachmentJson({ name }: Conflist, { containerId, interfaceName, netns }: Attachment) {
+  return { network: name, containerID: containerId, ifname: interfaceName, netns };
 }
 
 /** Codes 50 and 51 of STATUS: not available, and not available with existing containers limited too (CNI 1.1.0, section 5). */
