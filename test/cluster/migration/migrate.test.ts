@@ -21,6 +21,8 @@ jest.setTimeout(300_000);
 type Place = "local" | "etcdv3" | "kubernetes";
 
 const PODS = 40;
+/** Requests to the API server under way together. */
+const AT_ONCE = 8;
 
 let cluster: TestCluster;
 let etcd: TestEtcd;
@@ -94,10 +96,14 @@ async function empty(place: Place): Promise<void> {
 async function preparePods(count = PODS): Promise<void> {
   await cluster.reset();
   for (const node of NODES) await cluster.createNode(node);
-  for (let number = 0; number < count; number++) await cluster.createPod(podName(number), { node: nodeOf(number) });
+  const create = async (first: number) => {
+    for (let number = first; number < count; number += AT_ONCE) await cluster.createPod(podName(number), { node: nodeOf(number) });
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, (_, first) => create(first)));
 }
 
 const readyOf = (place: Place) => at(place, async (store) => (await store.clusterInformation.get("default"))?.value.datastoreReady);
+const isSame = (one: readonly string[], other: readonly string[]) => JSON.stringify(one) === JSON.stringify(other);
 const exists = (child: ChildProcess) => child.exitCode === null && child.signalCode === null;
 
 describe("tortiectl datastore migrate", () => {
@@ -144,6 +150,30 @@ describe("tortiectl datastore migrate", () => {
 
     expect(JSON.parse((await check("local")).stdout)).toMatchObject({ problems: [], notes: [] });
     expect(await at("local", async (store) => [...(await ipamValues(store)), ...(await endpointValues(store))])).toEqual(before);
+  });
+
+  it("takes 200 allocations to an API server, on to etcd and back, all addresses equal and nothing found by ipam check", async () => {
+    // 5,000 take more than five minutes on two busy cores: each is several writes of one request to the API server.
+    const count = 200;
+    await Promise.all([preparePods(count), at("local", (store) => fill(store, count))]);
+    const before = await at("local", async (store) => ({ ipam: await ipamValues(store), records: await recordValues(store) }));
+    expect(before.records.length).toBe(count - 1);
+    for (const [from, to] of [
+      ["local", "kubernetes"],
+      ["kubernetes", "etcdv3"],
+      ["etcdv3", "local"],
+    ] as const) {
+      if (to === "local") await empty(to);
+      expect({ from, to, ...(await migrate(from, to)) }).toMatchObject({ exit: 0 });
+      // Texts of 10,000 values differ faster than Jest can say where.
+      const after = await at(to, async (store) => ({ ipam: await ipamValues(store), records: await recordValues(store) }));
+      expect({ to, ipam: isSame(after.ipam, before.ipam), records: isSame(after.records, before.records) }).toEqual({
+        to,
+        ipam: true,
+        records: true,
+      });
+      expect(JSON.parse((await check(to)).stdout)).toMatchObject({ problems: [], notes: [], unreadable: [] });
+    }
   });
 
   it("keeps what Calico's objects have beyond the model, and says what the local store has no place for", async () => {
