@@ -53,6 +53,8 @@ import { endpointHandlers } from "./server/routes/endpoints.ts";
 import { ipamHandlers } from "./server/routes/ipam.ts";
 import { nodeHandlers } from "./server/routes/node.ts";
 import { serveApi } from "./server/server.ts";
+import { tracedDataplane } from "./trace/traced-parts.ts";
+import { openTracing } from "./trace/tracing.ts";
 import { untilReady } from "./until-ready.ts";
 
 export interface AgentInput {
@@ -66,6 +68,8 @@ export interface AgentInput {
 const RUN_MODE = 0o755;
 /** SIGTERM ends the process within 5 s; this much of it is for the answers of running calls. */
 const GRACE_MS = 3_000;
+/** And this much for the traces of the last calls. */
+const TRACES_GRACE_MS = 500;
 
 /** Runs until a signal ends it. @returns the exit status @throws TortieError `agent-running` and others before the socket is there */
 export async function runAgent({ options, env, version, reread }: AgentInput): Promise<number> {
@@ -83,8 +87,9 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
     log.error(message);
     exitNow(1);
   });
-  const dataplane = new GuardedDataplane(new LinuxDataplane(new JoinedDeletions()), canary);
   const node = nameOfNode(options, env);
+  const tracing = await openTracing({ endpoint: options["otlp-endpoint"], env, node, version, log });
+  const dataplane = tracedDataplane(new GuardedDataplane(new LinuxDataplane(new JoinedDeletions()), canary), tracing);
   await using health = healthOfAgent({
     phase: () => phase.phase,
     port: options["health-port"],
@@ -138,6 +143,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
     agentEnv: env,
     log,
     onWrite: (outcome, parts) => health.metrics.blockWritten(outcome, parts),
+    tracing,
   };
   let routes: AgentRoutes | undefined;
   const knownRanges = () => [...hostScope.parts.knownRanges(), ...(routes?.ranges() ?? [])];
@@ -152,6 +158,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
     ...(options.ipam === "host-scope" ? { ipamType: HOST_SCOPE } : {}),
     assertReady: () => checkStatus(health.health),
     refusal,
+    tracing,
   });
   const direct = new WithoutAgent({ run, locks, manager, attachments, log });
   // Before what an earlier agent left undone is removed: a plugin may have done it anew meanwhile.
@@ -269,6 +276,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
   await Promise.race([direct.stop(), Bun.sleep(GRACE_MS / 3)]);
   phase.set("stopped");
   await nodes[Symbol.asyncDispose]();
+  await tracing?.stop(TRACES_GRACE_MS);
   await log.close();
   return 0;
 }

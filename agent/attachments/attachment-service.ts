@@ -62,7 +62,7 @@ export class AttachmentService {
     try {
       const call = prepareCall(verb, decodeCallBody(body), this.#parts, context.traceparent);
       served = call;
-      const { printed, endpointId } = await this.#logged(verb, call, () => this.#route(verb, call, context));
+      const { printed, endpointId } = await traced(call, () => this.#logged(verb, call, () => this.#route(verb, call, context)));
       const endpoint = endpointId === undefined ? {} : { [ENDPOINT_HEADER]: String(endpointId) };
       return answerOf(printed, { ...endpoint, [WARNINGS_HEADER]: String(call.warnings()) });
     } catch (error) {
@@ -80,7 +80,8 @@ export class AttachmentService {
       const text = record?.request?.call;
       if (record === undefined) return {};
       if (text === undefined) throw new TortieError("internal", `the record of endpoint ${record.id} has no call to make a DEL of`);
-      const served = prepareCall("del", parseCallBody(text), this.#parts);
+      // No call of a runtime: what was traced is over.
+      const served = prepareCall("del", parseCallBody(text), { ...this.#parts, tracing: undefined });
       return this.#logged("del", served, () => this.#remove(served, 0));
     });
   }
@@ -189,6 +190,10 @@ export class AttachmentService {
       }
     });
   }
+}
+
+function traced<T>({ trace }: ServedCall, work: () => Promise<T>): Promise<T> {
+  return trace === undefined ? work() : trace.run(work);
 }
 
 function isOfAttachment(verb: CniVerb): boolean {

@@ -11,6 +11,8 @@ import type { Node } from "../../main-plugin/node.ts";
 import type { Attachment } from "../endpoints/record/endpoint-record.ts";
 import type { CniVerb } from "../forward/protocol.ts";
 import type { Nodes } from "../node/nodes.ts";
+import { parseTraceparent, type TraceParent } from "../trace/traceparent.ts";
+import type { CallTrace, Tracing } from "../trace/tracing.ts";
 import { type CallBody, digestOf, environmentOf, requestOf, sha256 } from "./call-body.ts";
 
 export interface ServedCall {
@@ -24,6 +26,8 @@ export interface ServedCall {
   readonly secrets: Secrets;
   /** W3C trace context of the caller. */
   readonly traceparent?: string;
+  /** Where traces are sent. */
+  readonly trace?: CallTrace;
   /** How many warnings and errors the log has of this call. */
   readonly warnings: () => number;
 }
@@ -32,15 +36,25 @@ export interface Surroundings {
   readonly nodes: Nodes;
   /** `ipam.type` where a configuration names none (A§11.1: `--ipam host-scope`). */
   readonly ipamType?: string;
+  /** Absent: nobody wants traces. */
+  readonly tracing?: Pick<Tracing, "begin"> | undefined;
 }
 
-/** @throws TortieError what an executable says of the same environment and standard input */
-export function prepareCall(verb: CniVerb, body: CallBody, { nodes, ipamType }: Surroundings, traceparent?: string): ServedCall {
+/**
+ * @param header `traceparent` of the request; the runtime may also say it in `runtimeConfig`
+ * @throws TortieError what an executable says of the same environment and standard input
+ */
+export function prepareCall(verb: CniVerb, body: CallBody, { nodes, ipamType, tracing }: Surroundings, header?: string): ServedCall {
   const env = environmentOf(verb, body);
   const request = withIpamType(requestOf(env, body), ipamType);
   const config = decodeNetworkConfig(request.netconf);
   const secrets = new Secrets(config.policy.k8sAuthToken);
-  const { log, warnings } = counting(createLogger(config.log, request, { secrets }));
+  const { traceparent, parent } = parentOf(header, request);
+  const { network, containerId, interfaceName } = request;
+  const attributes = { "cni.network": network, "container.id": containerId, "cni.ifname": interfaceName };
+  const trace = tracing?.begin(`CNI ${request.command}`, attributes, parent);
+  const traceId = trace?.traceId ?? parent?.traceId;
+  const { log, warnings } = watched(createLogger(config.log, { ...request, traceId }, { secrets }), trace);
   return {
     body,
     digest: digestOf(body),
@@ -52,6 +66,7 @@ export function prepareCall(verb: CniVerb, body: CallBody, { nodes, ipamType }: 
     secrets,
     warnings,
     ...(traceparent === undefined ? {} : { traceparent }),
+    ...(trace === undefined ? {} : { trace }),
   };
 }
 
@@ -79,13 +94,29 @@ function withIpamType(request: CniRequest, type: string | undefined): CniRequest
   return { ...request, netconf: { ...request.netconf, ipam: { ...ipam, type } } };
 }
 
-function counting(log: Logger): { readonly log: Logger; readonly warnings: () => number } {
+/** The header before `runtimeConfig`; what is no trace context is as good as absent. */
+function parentOf(header: string | undefined, { netconf }: CniRequest): { readonly traceparent?: string; readonly parent?: TraceParent } {
+  const { runtimeConfig } = netconf;
+  const given = [header, isJsonObject(runtimeConfig) ? runtimeConfig.traceparent : undefined];
+  for (const traceparent of given) {
+    const parent = parseTraceparent(traceparent);
+    if (typeof traceparent === "string" && parent !== undefined) return { traceparent, parent };
+  }
+  return {};
+}
+
+/** Counts warnings, and tells the trace of steps. */
+function watched(log: Logger, trace: CallTrace | undefined): { readonly log: Logger; readonly warnings: () => number } {
   let count = 0;
   const error: Logger["error"] = (message, fields) => {
     count++;
     log.error(message, fields);
   };
-  return { log: { ...log, error }, warnings: () => count };
+  const step: Logger["step"] = (name) => {
+    log.step(name);
+    trace?.step(name);
+  };
+  return { log: { ...log, error, step }, warnings: () => count };
 }
 
 function attachmentOf({ network, containerId, interfaceName }: CniRequest): Attachment {

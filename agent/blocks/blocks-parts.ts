@@ -14,6 +14,7 @@ import type { DatastoreError } from "../../lib/datastore/errors.ts";
 import { openDatastore } from "../../lib/datastore/open.ts";
 import type { Logger } from "../../lib/log/logger.ts";
 import type { NodeParts } from "../../main-plugin/node.ts";
+import type { Tracing } from "../trace/tracing.ts";
 import type { CachedDatastore } from "./cached-datastore.ts";
 import { LanedWrites, type SharedWritesOptions } from "./shared-writes.ts";
 
@@ -26,6 +27,7 @@ export interface BlocksOptions {
   readonly agentEnv?: Environment | undefined;
   readonly log: Pick<Logger, "error">;
   readonly onWrite?: SharedWritesOptions["onWrite"];
+  readonly tracing?: Pick<Tracing, "during"> | undefined;
 }
 
 export type BlocksParts = Required<Pick<NodeParts, "openDatastore" | "createIpamNode">>;

@@ -15,6 +15,8 @@ import { resolveApiConfig } from "../../lib/kubernetes/config/resolve.ts";
 import { ApiConnection } from "../../lib/kubernetes/watch/connection.ts";
 import { Informers } from "../../lib/kubernetes/watch/informers.ts";
 import type { Logger } from "../../lib/log/logger.ts";
+import { tracedClient } from "../trace/traced-parts.ts";
+import type { Tracing } from "../trace/tracing.ts";
 import { CachedCore } from "./cached-core.ts";
 import { type CachedDatastore, cachedDatastore } from "./cached-datastore.ts";
 import { watchKubernetes } from "./kubernetes-copies.ts";
@@ -32,6 +34,7 @@ export interface CachedStoreInput {
   /** Of the agent, whose pod has an account that may watch. */
   readonly agentEnv?: Environment | undefined;
   readonly log: Pick<Logger, "error">;
+  readonly tracing?: Pick<Tracing, "during"> | undefined;
 }
 
 export interface CachedKubernetes extends CachedDatastore {
@@ -45,8 +48,8 @@ export interface CachedKubernetes extends CachedDatastore {
  * @throws TortieError when the configuration leads to no API server; DatastoreError when the server cannot say which group it has
  */
 export async function openCachedKubernetes(input: CachedStoreInput): Promise<CachedKubernetes> {
-  const { config, env, nodeName, onDamaged, log } = input;
-  const client = openApiClient({ ...config, qps: NO_LIMIT }, env);
+  const { config, env, nodeName, onDamaged, log, tracing } = input;
+  const client = tracedClient(openApiClient({ ...config, qps: NO_LIMIT }, env), tracing);
   try {
     const group = configuredGroup(config, env) ?? (await groupOf(client));
     const interfacePrefix = env.FELIX_INTERFACEPREFIX?.split(",")[0] || undefined;

@@ -15,12 +15,16 @@ export type Way =
   /** To unplug the attachment, and to leave the rest of its DEL to the agent (A§11.5). */
   | { readonly kind: "queue"; readonly call: PreparedCall; readonly agent: FoundAgent; readonly why: string };
 
+/** Characters of version, trace, span and flags, in hexadecimal digits with "-" between them. */
+const TRACEPARENT_LENGTH = 55;
+
 export const DIRECT: Way = { kind: "direct" };
 
 export function askAgent({ command, body, runDirectory }: PreparedCall, limitMs: number): Promise<Outcome> {
   const headers: Record<string, string> = { [DEADLINE_HEADER]: String(Math.round(limitMs)) };
   const trace = body.env?.TRACEPARENT;
-  if (trace !== undefined) headers.traceparent = trace;
+  // Another length is none (W3C Trace Context, version 00), and must not become a line of its own in the request.
+  if (trace?.length === TRACEPARENT_LENGTH && !/[^0-9a-f-]/.test(trace)) headers.traceparent = trace;
   const path = `/v1/cni/${CNI_VERBS[command]}`;
   headers["content-type"] = "application/json";
   return ask(runDirectory.socket, { path, headers, body: new TextEncoder().encode(JSON.stringify(body)) }, limitMs);

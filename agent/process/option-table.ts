@@ -24,6 +24,13 @@ export const OPTION_TABLE = {
     description: "Least important lines that are logged",
   },
   "log-file": { group: "Process", type: "string", pattern: ABSOLUTE, description: "File that gets the log besides standard error" },
+  "otlp-endpoint": {
+    group: "Process",
+    type: "string",
+    pattern: "^https?://.+",
+    description:
+      "Base URL of an OTLP/HTTP receiver that gets the traces of calls; default: the variable OTEL_EXPORTER_OTLP_ENDPOINT, else none",
+  },
   "health-port": {
     group: "Process",
     type: "integer",

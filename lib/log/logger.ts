@@ -19,6 +19,8 @@ export interface OperationIdentity {
   readonly network: string;
   readonly containerId: string;
   readonly interfaceName: string;
+  /** Of the trace that the operation is a part of. */
+  readonly traceId?: string | undefined;
 }
 
 export interface Logger {
@@ -63,6 +65,7 @@ export function createLogger(config: LogConfig, operation: OperationIdentity, op
     network: operation.network,
     container: operation.containerId,
     interface: operation.interfaceName,
+    trace: operation.traceId,
     pid: process.pid,
   });
   const steps = new Map<string, number>();

@@ -3,6 +3,7 @@ import { Agent } from "../../support/agent.ts";
 import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
 import { type PodCall, PodNode } from "../../support/kubernetes/pod-node.ts";
 import { until } from "../../support/kubernetes/until.ts";
+import { OtlpReceiver } from "../../support/otlp-receiver.ts";
 
 const NAMES = Array.from({ length: 12 }, (_, index) => `pod${index}`);
 
@@ -34,6 +35,30 @@ describe("An agent in blocks mode", () => {
     expect(new Set(results.map(({ ips }) => ips[0]?.address)).size).toBe(NAMES.length);
     await Promise.all(NAMES.map(async (name) => world.del(await callOf(name))));
     await world.expectNothingLeft(...NAMES);
+  }, 240_000);
+
+  it("sends a trace with the requests that a call makes to the API server, and no others", async () => {
+    await using world = await PodNode.create(cluster);
+    using receiver = await OtlpReceiver.start(world.node);
+    await world.pool("pool4", "10.67.0.0/24");
+    await world.pod("pod");
+    const kubeconfig = await cluster.kubeconfigFor("agent");
+    const args = ["--datastore-type", "kubernetes", "--kubeconfig", kubeconfig, "--otlp-endpoint", receiver.endpoint];
+    await using agent = await Agent.start(world.node, { args });
+    const TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    await world.add({ conf: agent.netconf, env: { TRACEPARENT } });
+    await agent.stop();
+
+    const [add] = receiver.named("CNI ADD");
+    if (add === undefined) throw new Error(`no span of the ADD:\n${agent.log}`);
+    const requestsOf = (step: string) =>
+      receiver.below(add).flatMap((span) => (span.name === step ? receiver.below(span).map(({ attributes }) => attributes) : []));
+    const path = expect.stringMatching(/^\/apis\/crd\.projectcalico\.org\/v1\/ipamblocks\/10-67-0-/);
+    expect(requestsOf("ipam")).toContainEqual(expect.objectContaining({ "http.request.method": "PUT", "url.path": path }));
+    expect(requestsOf("endpoint")).toEqual([
+      expect.objectContaining({ "http.request.method": "PATCH", "url.path": "/api/v1/namespaces/test/pods/pod/status" }),
+    ]);
+    expect(receiver.spans.filter(({ traceId }) => traceId !== add.traceId)).toEqual([]);
   }, 240_000);
 
   it("A-D05: removes the link while the store is away, keeps the address, and releases it when the store is back", async () => {

@@ -4,10 +4,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 const MOST_BYTES = 30_000;
+/** Named by the exporter of traces alone. */
+const OTLP_VARIABLE = "OTEL_EXPORTER_OTLP_CERTIFICATE";
 
-/** Bundles the plugin's role as scripts/build does. */
-function bundle(directory: string): void {
-  const args = ["cmd/tortie.ts", "--target=bun", "--format=esm", "--splitting", "--minify"];
+/** Bundles a role, the plugin's unless another is named, as scripts/build does. */
+function bundle(directory: string, role = "tortie"): void {
+  const args = [`cmd/${role}.ts`, "--target=bun", "--format=esm", "--splitting", "--minify"];
   const build = Bun.spawnSync(
     ["node_modules/bun/bin/bun.exe", "build", ...args, "--outdir", directory, "--chunk-naming", "[name]-[hash].[ext]"],
     { env: { PATH: process.env.PATH ?? "" } },
@@ -51,6 +53,22 @@ it("gRPC's library is in one file, which only a call with a gRPC dataplane impor
     for (const name of files.filter((file) => !withGrpc.includes(file))) {
       expect([...closure(directory, name)].filter((file) => withGrpc.includes(file))).toEqual([]);
     }
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+});
+
+it("OpenTelemetry is in no file of the plugin, and in those of the agent that only an endpoint for traces makes it import", () => {
+  const directory = mkdtempSync(join(tmpdir(), "tortie-bundle-"));
+  const withOpenTelemetry = () =>
+    readdirSync(directory).filter((name) => readFileSync(join(directory, name), "utf8").includes(OTLP_VARIABLE));
+  try {
+    bundle(directory);
+    expect(withOpenTelemetry()).toEqual([]);
+    bundle(directory, "tortie-node");
+    expect(withOpenTelemetry()).toEqual([expect.stringMatching(/^otlp-tracing-/)]);
+    const atOnce = [...closure(directory, "tortie-node.js")];
+    expect(atOnce.filter((name) => withOpenTelemetry().includes(name))).toEqual([]);
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }

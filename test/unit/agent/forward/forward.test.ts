@@ -61,11 +61,18 @@ function wasThere(ipam = "blocks"): void {
   writeFileSync(join(directory, "agent.json"), JSON.stringify({ bootId: readBootId(), version: "1", ipam, phase: "ready" }));
 }
 
-async function call(command: string, keys: Readonly<Record<string, unknown>> = {}, text?: string): Promise<Way> {
+const TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+async function call(
+  command: string,
+  keys: Readonly<Record<string, unknown>> = {},
+  text?: string,
+  env: Readonly<Record<string, string>> = {},
+): Promise<Way> {
   const conf = { name: "net1", cniVersion: "1.1.0", agent_socket: join(directory, "tortie.sock"), log_level: "error", ...keys };
   const stdin = new TextEncoder().encode(text ?? JSON.stringify(conf));
-  const env = { CNI_COMMAND: command, CNI_CONTAINERID: "c1", CNI_IFNAME: "eth0", CNI_NETNS: "/proc/self/ns/net", CNI_PATH: "/a:/b" };
-  return forward({ ...env, CALICO_KUBECONFIG: "/k", TRACEPARENT: "00-1-2-01" }, "1.2.3", () => stdin);
+  const cni = { CNI_COMMAND: command, CNI_CONTAINERID: "c1", CNI_IFNAME: "eth0", CNI_NETNS: "/proc/self/ns/net", CNI_PATH: "/a:/b" };
+  return forward({ ...cni, CALICO_KUBECONFIG: "/k", TRACEPARENT, ...env }, "1.2.3", () => stdin);
 }
 
 const printed = (way: Way) => (way.kind === "answered" ? { exit: way.exit, output: new TextDecoder().decode(way.output) } : way.kind);
@@ -77,7 +84,7 @@ describe("a call to the agent", () => {
     const [head = "", body = ""] = (requests[0] ?? "").split("\r\n\r\n");
     expect(head).toMatch(/^POST \/v1\/cni\/add HTTP\/1\.1\r\n/);
     expect(head).toContain("tortie-deadline-ms: 90000");
-    expect(head).toContain("traceparent: 00-1-2-01");
+    expect(head).toContain(`traceparent: ${TRACEPARENT}`);
     expect(JSON.parse(body)).toEqual({
       protocol: 1,
       plugin: "1.2.3",
@@ -88,9 +95,19 @@ describe("a call to the agent", () => {
       netns: { path: "/proc/self/ns/net", dev: expect.any(Number), ino: expect.any(Number), fd: expect.any(Number) },
       stdin: expect.stringContaining('"net1"'),
       pluginDirs: ["/a", "/b"],
-      env: { CALICO_KUBECONFIG: "/k", TRACEPARENT: "00-1-2-01" },
+      env: { CALICO_KUBECONFIG: "/k", TRACEPARENT },
     });
   });
+
+  it.each(["", "00-1-2-01", `${TRACEPARENT}-more`, `00-0af7651916cd43dd8448\r\nx-injected: 8448eb211c80319c-b7ad6b7`])(
+    "sends no TRACEPARENT that is none: %j",
+    async (given) => {
+      await serve(answer(200, ""));
+      expect(printed(await call("DEL", {}, undefined, { TRACEPARENT: given }))).toMatchObject({ exit: 0 });
+      const [head = ""] = (requests[0] ?? "").split("\r\n\r\n");
+      expect(head).not.toMatch(/traceparent|x-injected/);
+    },
+  );
 
   it("prints an error of the agent and fails", async () => {
     await serve(answer(500, '{"code": 999}'));

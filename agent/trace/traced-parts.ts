@@ -1,0 +1,35 @@
+/** What a call asks of the kernel and of the API server, as parts of its trace. */
+import type { Dataplane } from "../../dataplane/dataplane.ts";
+import type { ApiClient } from "../../lib/kubernetes/api-client.ts";
+import type { Tracing } from "./tracing.ts";
+
+type Parts = Pick<Tracing, "during">;
+
+/** @param inner serves every method without its object */
+export function tracedDataplane(inner: Dataplane, tracing: Parts | undefined): Dataplane {
+  if (tracing === undefined) return inner;
+  return {
+    apply: (desired, attachment) =>
+      tracing.during("kernel apply", { "network.interface.name": desired.host.name }, () => inner.apply(desired, attachment)),
+    inspect: (desired, recorded) => tracing.during("kernel inspect", {}, () => inner.inspect(desired, recorded)),
+    drift: (desired) => inner.drift(desired),
+    mend: (desired, podMac) => tracing.during("kernel mend", {}, () => inner.mend(desired, podMac)),
+    remove: (link) => tracing.during("kernel remove", { "network.interface.name": link.hostInterface }, () => inner.remove(link)),
+    list: () => tracing.during("kernel list", {}, () => inner.list()),
+    applyNode: (state) => tracing.during("kernel node", {}, () => inner.applyNode(state)),
+  };
+}
+
+/** A write that several calls share is a part of the one that began it. */
+export function tracedClient(inner: ApiClient, tracing: Parts | undefined): ApiClient {
+  if (tracing === undefined) return inner;
+  return {
+    server: inner.server,
+    request(request) {
+      const [path = ""] = request.path.split("?");
+      const attributes = { "http.request.method": request.method, "url.path": path, "server.address": inner.server };
+      return tracing.during(request.method, attributes, () => inner.request(request));
+    },
+    close: () => inner.close(),
+  };
+}
