@@ -17,14 +17,30 @@ export function uninstall(netDir: string, isDry: boolean, log: Log): readonly st
   const undone = ours.filter((path) => isThere(path) || formers.includes(path));
   for (const path of undone) {
     if (isDry) log(`would ${formers.includes(path) ? "put back what was at" : "remove"} ${path}`);
-    else if (!formers.includes(path)) removed(path, log);
-    else if (restoreFormer(path)) log(`${path} is what it was before`);
+    else undo(path, formers.includes(path), log);
   }
   if (isDry) return undone;
   for (const path of [...files, recordPath(netDir)]) removeRemains(path);
   removeIfEmpty(join(netDir, "calico-tls"));
   removeWhole(recordPath(netDir));
   return undone;
+}
+
+/**
+ * Takes the network configuration away, so that runtimes take the next one, and leaves what pods need that were added by it. Where there
+ * is no other configuration nothing happens: a runtime without any deletes no pod.
+ */
+export function uninstallConflist(netDir: string, log: Log): void {
+  const { files, formers } = readRecord(netDir);
+  const ours = files.filter(isConflist);
+  const isElsewhere = (name: string) => isConflist(name) && !ours.includes(join(netDir, name));
+  const isReplaced = ours.some((path) => formers.includes(path)) || readdirSync(netDir).some(isElsewhere);
+  if (isReplaced) for (const path of ours) if (isThere(path)) undo(path, formers.includes(path), log);
+}
+
+function undo(path: string, hasFormer: boolean, log: Log): void {
+  if (!hasFormer) removed(path, log);
+  else if (restoreFormer(path)) log(`${path} is what it was before`);
 }
 
 function removed(path: string, log: Log): void {

@@ -2,6 +2,7 @@
  * A cluster as somebody makes it from the pages: the manifests applied by kubectl, their pods made by the real controllers and run by the
  * real kubelet from the project's own image, and each kubectl line of docs/install.md, docs/operate.md and docs/migrate-from-calico.md.
  */
+import { execFileSync } from "node:child_process";
 import { readdirSync } from "node:fs";
 import { ControlPlane } from "../support/kubelet/control-plane.ts";
 import { KubeletNode } from "../support/kubelet/kubelet-node.ts";
@@ -39,7 +40,7 @@ async function runPage(page: string, heading: string, words: Words = {}): Promis
   return printed;
 }
 
-async function runBlock(block: string, words: Words): Promise<string> {
+async function runBlock(block: string, words: Words = {}): Promise<string> {
   const script = Object.entries(words).reduce((text, [word, value]) => text.replaceAll(word, value), block);
   try {
     return await control.run(script);
@@ -127,5 +128,27 @@ describe("a cluster made by docs/install.md", () => {
     expect(await agentPod()).not.toBe(next);
     expect(await node.failedAdds()).toEqual([]);
     await expectOnlyTheTunnelsAddress();
+  });
+
+  it("is taken away node by node: a pod that runs keeps its network and can be deleted, and then nothing is left", async () => {
+    await node.createPods(["last"]);
+    await node.untilReady(["last"]);
+    const [address = ""] = await node.addressesOf("last");
+    const [before = "", after = ""] = commandsOf("operate.md", "## Remove");
+    await runBlock(before);
+    const waiting = async () =>
+      /1 pods of this host/.test(await control.run("kubectl -n kube-system logs daemonset/tortie-uninstall -c files || true"));
+    await node.until("the DaemonSet to wait for the pod", waiting);
+    expect(node.inPod(address, "ping", "-c", "1", "-W", "10", NODE_ADDRESS)).toContain("1 received");
+    expect(readdirSync(PLACES.binDir)).toContain("tortie");
+    await node.deletePods(["last"]);
+    await node.untilGone(["last"]);
+    expect(node.podLinks()).toEqual([]);
+
+    await runBlock(after);
+    expect([...readdirSync(PLACES.binDir), ...readdirSync(PLACES.netDir)]).toEqual([]);
+    const links = execFileSync("ip", ["-br", "link"], { encoding: "utf8" });
+    expect(links).not.toContain("vxlan");
+    expect(await control.run("kubectl get crd -o name")).toBe("");
   });
 });

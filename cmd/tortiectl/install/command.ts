@@ -1,8 +1,10 @@
 /** `tortiectl install` and `tortiectl uninstall`: preflight, then the installer; what was done, for people or as JSON. */
 import { planInstallation } from "../../../installer/dry-run.ts";
+import { untilNoPodIsLeft } from "../../../installer/pods-of-host.ts";
 import { type Finding, preflight } from "../../../installer/preflight.ts";
 import { CONTAINER_PATHS, readInstallSettings, TORTIE_NAMES } from "../../../installer/settings.ts";
-import { uninstall } from "../../../installer/uninstall.ts";
+import { uninstall, uninstallConflist } from "../../../installer/uninstall.ts";
+import { SYSTEM_CLOCK } from "../../../lib/system/clock.ts";
 import { runInstaller } from "../../installer.ts";
 import { reportError, type Terminal } from "../terminal.ts";
 import type { InstallOptions } from "./options.ts";
@@ -37,21 +39,43 @@ export async function installHere(options: InstallOptions, terminal: Terminal): 
   }
 }
 
+/** Between two wakes of a process that only stays. */
+const STAY_MS = 3_600_000;
+
 export interface UninstallOptions {
   readonly netDir: string;
   readonly dryRun: boolean;
+  /** Executables stay until no pod of this host has a network of Tortie's. */
+  readonly wait: boolean;
+  /** Do not end when it is done: a DaemonSet would start it again. */
+  readonly stay: boolean;
   readonly json: boolean;
 }
 
-export function uninstallHere({ netDir, dryRun, json }: UninstallOptions, terminal: Terminal): number {
+/** @returns exit status: 1 when it was asked to end before it was done, or something fails */
+export async function uninstallHere({ netDir, dryRun, wait, stay, json }: UninstallOptions, terminal: Terminal): Promise<number> {
+  const log = (line: string) => (json ? undefined : terminal.out(line));
   try {
-    const undone = uninstall(netDir, dryRun, (line) => (json ? undefined : terminal.out(line)));
+    const end = endOfProcess(wait || stay);
+    if (wait && !dryRun) {
+      uninstallConflist(netDir, log);
+      if (!(await untilNoPodIsLeft(log, end))) return 1;
+    }
+    const undone = uninstall(netDir, dryRun, log);
     if (json) terminal.out(JSON.stringify({ files: undone, dryRun }, undefined, 2));
     else if (undone.length === 0) terminal.out(`nothing was installed by tortie: ${netDir} has no record of it`);
+    while (stay && !end.aborted) await SYSTEM_CLOCK.sleep(STAY_MS, end);
     return 0;
   } catch (error) {
     return reportError(terminal, error);
   }
+}
+
+/** @returns a signal that is raised when the process is asked to end, if somebody will listen to it */
+function endOfProcess(isAwaited: boolean): AbortSignal {
+  const end = new AbortController();
+  if (isAwaited) for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => end.abort());
+  return end.signal;
 }
 
 function sentence({ severity, subject, message }: Finding, { colors }: Terminal): string {

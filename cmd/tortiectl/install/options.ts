@@ -35,10 +35,17 @@ export function uninstallCommand(context: CommandContext): CommandModule {
   return {
     command: "uninstall",
     describe: "Undo exactly what the installation of this host did",
-    builder: (argv) => argv.option("net-dir", NET_DIR).option("dry-run", DRY_RUN).option("json", JSON_OUTPUT),
-    handler: async ({ netDir, dryRun, json }) => {
+    builder: (argv) =>
+      argv
+        .option("net-dir", NET_DIR)
+        .option("dry-run", DRY_RUN)
+        .option("wait", { type: "boolean", default: false, describe: "Leave what pods need until none of this host has Tortie's network" })
+        .option("stay", { type: "boolean", default: false, describe: "Do not end when it is done, as a DaemonSet needs it" })
+        .option("json", JSON_OUTPUT),
+    handler: async ({ netDir, dryRun, wait, stay, json }) => {
       const { uninstallHere } = await import("./command.ts");
-      context.finish(uninstallHere({ netDir: String(netDir), dryRun: dryRun === true, json: json === true }, context.terminal));
+      const options = { netDir: String(netDir), dryRun: dryRun === true, wait: wait === true, stay: stay === true, json: json === true };
+      context.finish(await uninstallHere(options, context.terminal));
     },
   };
 }

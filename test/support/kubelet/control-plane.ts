@@ -43,7 +43,9 @@ export class ControlPlane implements AsyncDisposable {
    */
   async run(script: string): Promise<string> {
     const env = { PATH: `${this.#programs}:${BIN_DIR}:/usr/sbin:/usr/bin:/sbin:/bin`, HOME: this.#home };
-    const child = spawn("bash", ["-euo", "pipefail", "-c", script], { env, stdio: ["ignore", "pipe", "pipe"], timeout: LIMIT_MS });
+    // It ends what the script has started too.
+    const limited = ["--kill-after=1", String(LIMIT_SECONDS), "bash", "-euo", "pipefail", "-c", script];
+    const child = spawn("timeout", limited, { env, stdio: ["ignore", "pipe", "pipe"] });
     const said = { stdout: "", stderr: "" };
     for (const stream of ["stdout", "stderr"] as const) {
       child[stream].on("data", (chunk) => {
@@ -65,7 +67,7 @@ export class ControlPlane implements AsyncDisposable {
 }
 
 /** Only ends what hangs. */
-const LIMIT_MS = 180_000;
+const LIMIT_SECONDS = 180;
 
 /** What kube-proxy would write for Service `kubernetes`, for the host's own network. */
 function serve(apiPort: number): void {
