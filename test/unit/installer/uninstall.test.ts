@@ -15,7 +15,10 @@ const file = (name: string) => {
   writeFileSync(join(directory, name), "{}");
   return join(directory, name);
 };
-const visible = () => readdirSync(directory).filter((name) => !name.startsWith(".")).sort();
+const visible = () =>
+  readdirSync(directory)
+    .filter((name) => !name.startsWith("."))
+    .sort();
 
 describe("uninstallConflist", () => {
   it("takes the list away where another one stands beside it, and nothing else", () => {
