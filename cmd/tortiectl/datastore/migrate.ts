@@ -14,6 +14,12 @@ import { printReport } from "./report.ts";
 /** As the configuration's own default. */
 const LOCAL_FILE = "/var/lib/tortie/tortie.db";
 
+/**
+ * The plugins' five requests a second would pause a cluster of 5,000 pods for more than half an hour. There is one connection, so that
+ * the API server sets the pace.
+ */
+const IN_A_HURRY = { K8S_CLIENT_QPS: "1000", K8S_CLIENT_BURST: "1000" };
+
 /** @returns exit status: 1 when nothing was migrated, or would not be (--dry-run) */
 export function migrateStore(options: MigrateOptions, terminal: Terminal): Promise<number> {
   return reporting(terminal, async () => {
@@ -55,7 +61,7 @@ function open(type: StoreType, { datastore, kubeconfig = process.env.KUBECONFIG 
   if (type === "local") return openStore({ ...none, datastore: datastore ?? LOCAL_FILE }, mayBeMade);
   if (type === "etcdv3") return openStore({ ...none, datastore: "etcdv3" });
   if (kubeconfig === undefined) throw new TortieError("option-invalid", "which cluster? give --kubeconfig or set KUBECONFIG");
-  return openStore({ ...none, kubeconfig });
+  return openStore({ ...none, kubeconfig }, false, IN_A_HURRY);
 }
 
 /** A description may say more once the server has been asked. */

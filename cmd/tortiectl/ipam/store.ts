@@ -23,12 +23,13 @@ export interface Store extends AsyncDisposable {
 }
 
 /**
+ * @param defaults variables of the environment where it does not set them itself
  * @param mayBeMade whether a local file that is not there is made; else that is an error, since looking must not change anything
  * @throws TortieError `conflist-unreadable`, `conflist-invalid`, `datastore-unavailable`, and what opening throws
  */
-export async function openStore(options: StoreOptions, mayBeMade = false): Promise<Store> {
+export async function openStore(options: StoreOptions, mayBeMade = false, defaults: Environment = {}): Promise<Store> {
   const config = configOf(options);
-  const env = environmentOf(options);
+  const env = { ...defaults, ...environmentOf(options) };
   const isLocal = chooseDatastore(config, env) === "local";
   if (isLocal && !mayBeMade && !existsSync(config.datastorePath)) {
     throw new TortieError("datastore-unavailable", `local datastore ${config.datastorePath} does not exist`, {
