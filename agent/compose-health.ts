@@ -13,6 +13,7 @@ import { OPERATIONS } from "./api/operations.ts";
 import type { BuildReport } from "./endpoints/build/builds.ts";
 import { levelName } from "./endpoints/build/levels.ts";
 import { AgentMetrics, type MetricSources } from "./metrics/metrics.ts";
+import { Standstill } from "./metrics/standstill.ts";
 import type { Phase } from "./process/phase.ts";
 import type { LocalReport } from "./restore/local-part.ts";
 
@@ -29,6 +30,8 @@ export interface AgentHealthOptions {
 export interface AgentHealth extends AsyncDisposable {
   readonly health: Health<Phase>;
   readonly metrics: AgentMetrics;
+  /** Of calls of plugins. */
+  readonly standstill: Standstill;
   readonly kernel: KernelCheck;
   /** Of each request to the agent's API. */
   readonly apiAnswered: (operation: OperationName, status: number, milliseconds: number) => void;
@@ -46,11 +49,13 @@ export interface AgentHealth extends AsyncDisposable {
 
 export function healthOfAgent({ phase, port, log, controllers, sources, clock = SYSTEM_CLOCK }: AgentHealthOptions): AgentHealth {
   const health = new Health(phase, clock);
-  const metrics = new AgentMetrics({ waits: () => health.waits, ...sources });
-  const [loop, kernel, credentials] = [new LoopCheck(clock), new KernelCheck(clock), new CredentialsCheck()];
+  const standstill = new Standstill();
+  const loop = new LoopCheck(clock, () => standstill.longestMs);
+  const metrics = new AgentMetrics({ waits: () => health.waits, longestStandstillMs: () => loop.longestMs, ...sources });
+  const [kernel, credentials] = [new KernelCheck(clock), new CredentialsCheck()];
   for (const check of [loop.check, kernel.check, controllersCheck(controllers)]) health.add(check);
   const timer = setInterval(() => {
-    metrics.stoodStill(loop.turn());
+    loop.turn();
     health.look();
   }, LoopCheck.TURN_MS);
   timer.unref();
@@ -58,6 +63,7 @@ export function healthOfAgent({ phase, port, log, controllers, sources, clock = 
   return {
     health,
     metrics,
+    standstill,
     kernel,
     apiAnswered(operation, status, milliseconds) {
       const { path, method } = OPERATIONS[operation];

@@ -30,6 +30,7 @@ import { countAddresses } from "./count-addresses.ts";
 import { EndpointManager } from "./endpoints/manager.ts";
 import { RecordStore } from "./endpoints/record/record-store.ts";
 import { checkStatus } from "./health/status.ts";
+import type { Standstill } from "./metrics/standstill.ts";
 import { NamespaceCanary } from "./node/canary.ts";
 import { GuardedDataplane } from "./node/guarded-dataplane.ts";
 import { Nodes } from "./node/nodes.ts";
@@ -46,6 +47,7 @@ import { readBootId } from "./run-directory/agent-file.ts";
 import { AttachmentLocks } from "./run-directory/attachment-locks.ts";
 import { runDirectory } from "./run-directory/run-directory.ts";
 import { groupNumber } from "./server/access.ts";
+import type { AttachmentService as AttachmentPort } from "./server/attachment-service.ts";
 import type { Handlers } from "./server/handler.ts";
 import { LanedAttachments } from "./server/lanes.ts";
 import { cniHandlers } from "./server/routes/cni.ts";
@@ -183,7 +185,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
     log,
   });
   const handlers: Handlers = {
-    ...cniHandlers(new LanedAttachments(attachments)),
+    ...cniHandlers(measured(new LanedAttachments(attachments), health.standstill)),
     ...endpointHandlers(endpoints),
     ...ipamHandlers(hostScope.ipam),
     ...nodeHandlers({
@@ -279,4 +281,11 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
   await tracing?.stop(TRACES_GRACE_MS);
   await log.close();
   return 0;
+}
+
+function measured(service: AttachmentPort, standstill: Standstill): AttachmentPort {
+  return {
+    serve: (verb, body, context) => standstill.during(() => service.serve(verb, body, context)),
+    isKnown: (body) => service.isKnown(body),
+  };
 }

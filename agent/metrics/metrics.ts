@@ -16,8 +16,8 @@ export interface MetricSources {
   waits(): readonly string[];
   /** Addresses of this node by family and state; empty where nobody counts them. */
   addresses(): readonly { readonly family: 4 | 6; readonly state: string; readonly count: number }[];
-  /** Age of the credentials in use; `undefined` where there are none. */
-  tokenAgeSeconds(): number | undefined;
+  /** Milliseconds. */
+  longestStandstillMs(): number;
 }
 
 /** As `GET /metrics/` lists them (A§2.3). */
@@ -53,7 +53,6 @@ export class AgentMetrics {
     "method",
     "status",
   ]);
-  readonly #standstill = this.#gauge("event_loop_longest_standstill_seconds", "Longest time in which nothing was served", []);
 
   constructor(sources: Partial<MetricSources> = {}) {
     this.#sources = sources;
@@ -68,10 +67,9 @@ export class AgentMetrics {
     this.#sampled("ipam_addresses", "Addresses of this node", ["family", "state"], (gauge) => {
       for (const { family, state, count } of sources.addresses?.() ?? []) gauge.set({ family: `ipv${family}`, state }, count);
     });
-    this.#sampled("token_age_seconds", "Age of the credentials for the API server", [], (gauge) => {
-      const age = sources.tokenAgeSeconds?.();
-      if (age !== undefined) gauge.set(age);
-    });
+    this.#sampled("event_loop_longest_standstill_seconds", "Longest time in which no call was served, of all calls so far", [], (gauge) =>
+      gauge.set((sources.longestStandstillMs?.() ?? 0) / 1000),
+    );
     this.#sampled("process_resident_memory_bytes", "Memory of the process", [], (gauge) => gauge.set(process.memoryUsage.rss()));
     this.#sampled("process_cpu_seconds", "Processor time of the process", [], (gauge) => {
       const { user, system } = process.cpuUsage();
@@ -123,11 +121,6 @@ export class AgentMetrics {
     this.#requests.inc({ method, status: String(status) });
   }
 
-  /** The longest so far. */
-  stoodStill(milliseconds: number): void {
-    this.#standstill.set(milliseconds / 1000);
-  }
-
   get contentType(): string {
     return this.#registry.contentType;
   }
@@ -153,10 +146,6 @@ export class AgentMetrics {
 
   #counter<L extends string>(name: string, help: string, labelNames: readonly L[]): Counter<L> {
     return new Counter({ name: PREFIX + name, help, labelNames: [...labelNames], registers: [this.#registry] });
-  }
-
-  #gauge<L extends string>(name: string, help: string, labelNames: readonly L[]): Gauge<L> {
-    return new Gauge({ name: PREFIX + name, help, labelNames: [...labelNames], registers: [this.#registry] });
   }
 
   #histogram<L extends string>(name: string, help: string, labelNames: readonly L[], buckets = SECONDS): Histogram<L> {

@@ -37,6 +37,11 @@ describe("the health of an agent on the local store", () => {
     expect(await figures()).toMatch(/tortie_endpoint_regeneration_time_stats_seconds_count\{[^}]*status="success"[^}]*\} [1-9]/);
     expect(await figures()).toMatch(/tortie_events_queue_seconds_count\{event="build"\} [1-9]/);
 
+    expect(await figures()).toMatch(/tortie_event_loop_longest_standstill_seconds 0\.\d*[1-9]/);
+    const { json: health } = await agent.request("GET", "/healthz");
+    const message = expect.stringMatching(/^longest standstill [1-9]\d* ms$/);
+    expect(health).toMatchObject({ checks: expect.arrayContaining([expect.objectContaining({ name: "event-loop", message })]) });
+
     await agent.kill();
     const other = await node.addPod("other");
     expect(await node.cni("DEL", { pod: other, containerId: "other", conf: { ...conf, agent: "auto" } })).toMatchObject({ exit: 0 });
