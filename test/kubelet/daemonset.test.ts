@@ -3,11 +3,12 @@
  * real kubelet from the project's own image, and each kubectl line of docs/install.md, docs/operate.md and docs/migrate-from-calico.md.
  */
 import { execFileSync } from "node:child_process";
-import { readdirSync } from "node:fs";
+import { readdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { ControlPlane } from "../support/kubelet/control-plane.ts";
 import { KubeletNode } from "../support/kubelet/kubelet-node.ts";
 import { commandsOf } from "../support/kubelet/page.ts";
-import { NODE_ADDRESS } from "../support/kubelet/pretend-host.ts";
+import { NODE, NODE_ADDRESS } from "../support/kubelet/pretend-host.ts";
 import { importTortieImage } from "../support/kubelet/tortie-image.ts";
 import { startCluster, type TestCluster } from "../support/kubernetes/cluster.ts";
 
@@ -150,5 +151,31 @@ describe("a cluster made by docs/install.md", () => {
     const links = execFileSync("ip", ["-br", "link"], { encoding: "utf8" });
     expect(links).not.toContain("vxlan");
     expect(await control.run("kubectl get crd -o name")).toBe("");
+  });
+});
+
+describe("a cluster moved by docs/migrate-from-calico.md", () => {
+  /** What Calico's installer leaves; its plugin itself is not to be had, so that no pod may come to it. */
+  const CALICOS = "10-calico.conflist";
+
+  it("gets its new pods' network from Tortie, and has Calico's list first again on the way back", async () => {
+    // What is there before: definitions, account, pool, the list, and the file that calico-node writes.
+    await control.run(
+      "kubectl apply --server-side -k manifests/crds; kubectl apply --server-side -k manifests/plugins; until kubectl apply --server-side -k manifests/pools; do sleep 1; done",
+    );
+    writeFileSync(
+      join(PLACES.netDir, CALICOS),
+      JSON.stringify({ name: "k8s-pod-network", cniVersion: "1.0.0", plugins: [{ type: "calico" }] }),
+    );
+    writeFileSync("/var/lib/calico/nodename", NODE);
+
+    const [to = ""] = commandsOf("migrate-from-calico.md", "## To Tortie");
+    await runBlock(to);
+    expect(readdirSync(PLACES.netDir)).toEqual(expect.arrayContaining(["05-tortie.conflist", CALICOS]));
+    expect(await tryPod("moved")).toMatch(/^10\.244\./);
+
+    for (const block of commandsOf("migrate-from-calico.md", "## Back")) await runBlock(block);
+    expect(readdirSync(PLACES.netDir).filter((name) => /\.conflist$/.test(name))).toEqual([CALICOS]);
+    expect(await node.failedAdds()).toEqual([]);
   });
 });
