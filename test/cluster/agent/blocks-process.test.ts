@@ -61,6 +61,32 @@ describe("An agent in blocks mode", () => {
     expect(receiver.spans.filter(({ traceId }) => traceId !== add.traceId)).toEqual([]);
   }, 240_000);
 
+  it("asks the API server for nothing but its watches while nothing happens, whatever its controllers look at", async () => {
+    await using world = await PodNode.create(cluster);
+    await world.pool("pool4", "10.67.0.0/24");
+    await world.pod("pod");
+    const kubeconfig = await cluster.kubeconfigFor("agent");
+    // Every controller that has a pause of its own runs each second.
+    const args = ["--datastore-type", "kubernetes", "--kubeconfig", kubeconfig, "--max-controller-interval", "1"];
+    await using agent = await Agent.start(world.node, { args });
+    await world.add({ conf: agent.netconf });
+    const runs = async () => {
+      const [, count = "0"] =
+        /tortie_controllers_runs_total\{status="success"\} (\d+)/.exec((await agent.request("GET", "/metrics")).text) ?? [];
+      return Number(count);
+    };
+    // What the ADD has told the watches is over.
+    const before = await runs();
+    await until("a look at everything", async () => (await runs()) >= before + 2);
+
+    const since = await cluster.mark();
+    const idle = await runs();
+    await until("some more looks", async () => (await runs()) >= idle + 6);
+    const asked = (await cluster.requests(since)).filter(({ verb }) => verb !== "watch");
+    expect(asked.map(({ verb, uri }) => `${verb} ${uri}`)).toEqual([]);
+    await world.del({ conf: agent.netconf });
+  }, 240_000);
+
   it("A-D05: removes the link while the store is away, keeps the address, and releases it when the store is back", async () => {
     await using proxy = await cluster.proxy();
     await using world = await PodNode.create(cluster, { via: proxy });
