@@ -11,6 +11,7 @@ import { commandsOf } from "../support/kubelet/page.ts";
 import { NODE, NODE_ADDRESS } from "../support/kubelet/pretend-host.ts";
 import { importTortieImage } from "../support/kubelet/tortie-image.ts";
 import { startCluster, type TestCluster } from "../support/kubernetes/cluster.ts";
+import { memberAt } from "../support/kubernetes/json.ts";
 
 jest.setTimeout(300_000);
 
@@ -176,6 +177,19 @@ describe("a cluster moved by docs/migrate-from-calico.md", () => {
 
     for (const block of commandsOf("migrate-from-calico.md", "## Back")) await runBlock(block);
     expect(readdirSync(PLACES.netDir).filter((name) => /\.conflist$/.test(name))).toEqual([CALICOS]);
+    expect(await node.failedAdds()).toEqual([]);
+  });
+});
+
+describe("the overlay for host scope", () => {
+  it("gives a pod an address of the range that the controller manager gave its node", async () => {
+    await control.run(
+      "until bash scripts/render-manifests host-scope | kubectl apply --server-side --force-conflicts -f -; do sleep 1; done",
+    );
+    await control.run("kubectl -n kube-system rollout status daemonset/tortie-node");
+    const range = memberAt(await cluster.get("v1", "nodes", NODE), "spec", "podCIDR");
+    expect(range).toMatch(/^10\.244\.\d+\.0\/24$/);
+    expect((await tryPod("ranged")).split(".").slice(0, 3)).toEqual(String(range).split(".").slice(0, 3));
     expect(await node.failedAdds()).toEqual([]);
   });
 });
