@@ -5,6 +5,7 @@
 import { startEtcd, type TestEtcd } from "../../support/etcd/etcd.ts";
 import { EtcdNode } from "../../support/etcd/etcd-node.ts";
 import { EtcdFaultProxy, type Fault } from "../../support/etcd/fault-proxy.ts";
+import { openDatastoreAt } from "./open-datastore.ts";
 
 jest.setTimeout(180_000);
 
@@ -52,6 +53,25 @@ describe.each<Fault>(["cut", "lose-answer"])("A connection to etcd that breaks (
     // The fault had no request to happen to in the end.
     expect(broken).toBeGreaterThan(12);
     expect(broken).toBeLessThan(MOST_REQUESTS);
+  });
+});
+
+describe("A write that etcd carries out, and whose answer is lost", () => {
+  it("is known as done by what it left: created, changed and deleted once, at the revision that etcd gave it", async () => {
+    await etcd.clear();
+    await using datastore = openDatastoreAt(`http://127.0.0.1:${proxy.port}`);
+    const handle = { id: "net.c1", blocks: { "10.60.0.0/26": 1 } };
+    proxy.set(1, "lose-answer");
+    const made = await datastore.handles.create(handle.id, handle);
+    expect(proxy.seen).toBe(2);
+    proxy.set(1, "lose-answer");
+    const changed = await datastore.handles.update(handle.id, { ...handle, blocks: { "10.60.0.0/26": 2 } }, made.revision);
+    expect(proxy.seen).toBe(2);
+    expect(await datastore.handles.get(handle.id)).toEqual(changed);
+    proxy.set(1, "lose-answer");
+    await datastore.handles.delete(handle.id, changed.revision);
+    expect(proxy.seen).toBe(2);
+    expect((await etcd.contents()).size).toBe(0);
   });
 });
 
