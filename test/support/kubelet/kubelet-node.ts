@@ -83,15 +83,23 @@ export class KubeletNode implements AsyncDisposable {
   }
 
   async startRuntime(): Promise<void> {
+    const before = this.#timesServed();
     this.start("containerd");
     await this.until("containerd", () => {
       try {
         this.ctr("version");
-        return true;
       } catch {
         return false;
       }
+      // Until then it takes stock of its containers and refuses kubelet, which ends: nothing here starts it again, as an init system would.
+      return this.#timesServed() > before;
     });
+  }
+
+  /** How often kubelet's part of containerd has begun to serve: the last thing that it says of its start. */
+  #timesServed(): number {
+    const log = join(DIR, "containerd.log");
+    return existsSync(log) ? readFileSync(log, "utf8").split("Start streaming server").length - 1 : 0;
   }
 
   /**
