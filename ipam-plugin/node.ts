@@ -2,9 +2,9 @@
 import type { Datastore } from "../lib/datastore/datastore.ts";
 import type { NamespacedName } from "../lib/kubernetes/objects.ts";
 import type { Logger } from "../lib/log/logger.ts";
+import { SYSTEM_CLOCK } from "../lib/system/clock.ts";
 import { podEndpointKey } from "../lib/workload/endpoint.ts";
 import { Allocator, type Clock } from "./allocator/allocator.ts";
-import { sleep } from "./allocator/operation.ts";
 import { takeNodeLock } from "./node-lock.ts";
 
 export interface IpamNode {
@@ -44,7 +44,7 @@ export function createIpamNode({ log, ...input }: IpamNodeInput): IpamNode {
     clock,
     lock: takeNodeLock,
     deadline: (milliseconds) => AbortSignal.timeout(milliseconds),
-    sleep,
+    sleep: SYSTEM_CLOCK.sleep,
     clearAnnotations: async (pod, containerId, nodeName) => {
       const { records, traits } = input.datastore;
       if (traits.poolsFrom === "cluster") await records.clear(podEndpointKey(nodeName, pod), containerId);

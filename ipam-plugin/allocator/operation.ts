@@ -9,6 +9,7 @@ import { DatastoreError, type DatastoreFailure, isDatastoreFailure } from "../..
 import type { Block, BlockAffinity, IPPool, IpamConfiguration, LabelledObject } from "../../lib/datastore/resources.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { Labels } from "../../lib/selector/selector.ts";
+import { SYSTEM_CLOCK } from "../../lib/system/clock.ts";
 import { once } from "../../lib/system/once.ts";
 import { hasCooling, normalise } from "./block.ts";
 import type { SharedWrites } from "./grant.ts";
@@ -229,7 +230,7 @@ export class Operation {
    * @throws TortieError `datastore-contention` after 100 tries; the signal's reason when it is aborted between two tries
    */
   async retry<T>(what: string, attempt: () => Promise<Try<T>>): Promise<T> {
-    const pause = this.#services.sleep ?? sleep;
+    const pause = this.#services.sleep ?? SYSTEM_CLOCK.sleep;
     for (let tries = 1; ; tries++) {
       this.signal?.throwIfAborted();
       const outcome = await attempt();
@@ -284,17 +285,4 @@ export class Operation {
 /** A random share of a time that doubles, in milliseconds. */
 function pauseBefore(tries: number, random: () => number): number {
   return random() * Math.min(2 ** (tries - IMMEDIATE_TRIES), LONGEST_PAUSE_MS);
-}
-
-/** A timer that an abort ends early; the next try then throws the signal's reason. */
-export function sleep(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((resolve) => {
-    const done = () => {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", done);
-      resolve();
-    };
-    const timer = setTimeout(done, milliseconds);
-    signal?.addEventListener("abort", done);
-  });
 }
