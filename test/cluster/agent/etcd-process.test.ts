@@ -67,6 +67,22 @@ class World implements AsyncDisposable {
     if (exit !== 0) throw new Error(`${command} c${index}: ${stdout}`);
   }
 
+  /** As another client does it: the pool that there is gives no more addresses, and a new one does. */
+  async movePool(cidr: string): Promise<void> {
+    await this.machine.put("ippools", "pool", { cidr: "10.60.0.0/24", blockSize: 26, nodeSelector: "all()", disabled: true });
+    await this.machine.put("ippools", "other", { cidr, blockSize: 26, nodeSelector: "all()" });
+  }
+
+  /** Adds it, and takes it away, until it has an address that begins so. */
+  async untilAddedIn(beginning: string, index: number): Promise<void> {
+    await until("an address of the new pool", async () => {
+      const [address = ""] = await this.add(index);
+      if (address.startsWith(beginning)) return true;
+      await this.succeeds("DEL", index);
+      return false;
+    });
+  }
+
   /** Addresses that are held, by handle. */
   async held(): Promise<readonly string[]> {
     const blocks = [...(await etcd.contents("/calico/ipam/v2/assignment/")).values()];
@@ -144,14 +160,8 @@ describe("an agent on etcd", () => {
     await using world = await World.create();
     await world.sandboxes(2);
     expect((await world.add(0))[0]).toMatch(/^10\.60\./);
-    await world.machine.put("ippools", "pool", { cidr: "10.60.0.0/24", blockSize: 26, nodeSelector: "all()", disabled: true });
-    await world.machine.put("ippools", "other", { cidr: "10.61.0.0/24", blockSize: 26, nodeSelector: "all()" });
-    await until("an address of the new pool", async () => {
-      const [address = ""] = await world.add(1);
-      if (address.startsWith("10.61.")) return true;
-      await world.succeeds("DEL", 1);
-      return false;
-    });
+    await world.movePool("10.61.0.0/24");
+    await world.untilAddedIn("10.61.", 1);
     for (const index of [0, 1]) await world.succeeds("DEL", index);
     await world.expectNothingLeft();
   });
@@ -177,18 +187,10 @@ describe("an agent on etcd", () => {
     await world.sandboxes(2);
     await world.add(0);
     proxy.refuse();
-    await world.machine.put("ippools", "pool", { cidr: "10.60.0.0/24", blockSize: 26, nodeSelector: "all()", disabled: true });
-    await world.machine.put("ippools", "other", { cidr: "10.62.0.0/24", blockSize: 26, nodeSelector: "all()" });
-    const { header } = await etcd.ask("/v3/kv/range", { key: btoa("/") });
-    const revision = typeof header === "object" && header !== null && "revision" in header ? header.revision : undefined;
-    await etcd.ask("/v3/kv/compaction", { revision, physical: true });
+    await world.movePool("10.62.0.0/24");
+    await etcd.compact();
     proxy.accept();
-    await until("an address of the new pool", async () => {
-      const [address = ""] = await world.add(1);
-      if (address.startsWith("10.62.")) return true;
-      await world.succeeds("DEL", 1);
-      return false;
-    });
+    await world.untilAddedIn("10.62.", 1);
     for (const index of [0, 1]) await world.succeeds("DEL", index);
     await world.expectNothingLeft();
   });

@@ -7,6 +7,7 @@ import { EtcdClient } from "../../../lib/datastore/etcd/client/etcd-client.ts";
 import { resolveEtcdSettings } from "../../../lib/datastore/etcd/client/settings.ts";
 import { KeyValueStore } from "../../../lib/datastore/etcd/key-value-store.ts";
 import { startEtcd, type TestEtcd } from "../../support/etcd/etcd.ts";
+import { NO_ETCD } from "../../support/etcd/no-etcd.ts";
 import { emptyBlock, samplePool } from "../../support/samples.ts";
 import { TestAuthority } from "../../support/tls-server-certificates.ts";
 import { openDatastoreAt, openWith } from "./open-datastore.ts";
@@ -99,9 +100,7 @@ describe("etcd with stored values that nobody can read", () => {
     client.ask = async (path, request, read) => {
       if (++pages === 2) {
         await etcd.put("/other", "1");
-        const { header } = await etcd.ask("/v3/kv/range", { key: btoa("/other") });
-        const revision = typeof header === "object" && header !== null && "revision" in header ? header.revision : "";
-        await etcd.ask("/v3/kv/compaction", { revision, physical: true });
+        await etcd.compact();
       }
       return ask(path, request, read);
     };
@@ -113,16 +112,6 @@ describe("etcd with stored values that nobody can read", () => {
     client.close();
   });
 });
-
-const NO_ETCD = {
-  endpoints: undefined,
-  discoverySrv: undefined,
-  keyFile: undefined,
-  certFile: undefined,
-  caCertFile: undefined,
-  authority: undefined,
-  scheme: undefined,
-};
 
 describe("etcd with a full backend", () => {
   it("refuses writes with what to do, keeps everything, and takes them again after the alarm is disarmed", async () => {
@@ -142,9 +131,8 @@ describe("etcd with a full backend", () => {
     });
     expect((await datastore.handles.list()).map(({ value }) => value)).toEqual([HANDLE]);
 
-    const { header } = await etcd.ask("/v3/kv/deleterange", { key: btoa("/filling/"), range_end: btoa("/filling0") });
-    const revision = typeof header === "object" && header !== null && "revision" in header ? header.revision : "";
-    await etcd.ask("/v3/kv/compaction", { revision, physical: true });
+    await etcd.ask("/v3/kv/deleterange", { key: btoa("/filling/"), range_end: btoa("/filling0") });
+    await etcd.compact();
     await etcd.ask("/v3/maintenance/defragment");
     const { alarms } = await etcd.ask("/v3/maintenance/alarm", { action: "GET" });
     for (const alarm of Array.isArray(alarms) ? alarms : []) await etcd.ask("/v3/maintenance/alarm", { action: "DEACTIVATE", ...alarm });

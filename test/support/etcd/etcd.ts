@@ -159,6 +159,12 @@ export class TestEtcd implements AsyncDisposable {
     return new Map(pairs.map(({ key, value = "" }) => [atob(key), Buffer.from(value, "base64").toString()]));
   }
 
+  /** Forgets every change that was before now. */
+  async compact(): Promise<void> {
+    const { header } = await this.ask("/v3/kv/range", { key: btoa("/") });
+    await this.ask("/v3/kv/compaction", { revision: recordOf(header).revision, physical: true });
+  }
+
   /** Removes every key. */
   async clear(): Promise<void> {
     await this.ask("/v3/kv/deleterange", { key: btoa("\0"), range_end: btoa("\0") });

@@ -4,18 +4,11 @@ import { renderError } from "../../../../../lib/cni/error-output.ts";
 import { resolveEtcdSettings } from "../../../../../lib/datastore/etcd/client/settings.ts";
 import { etcdDatastore } from "../../../../../lib/datastore/etcd/etcd-datastore.ts";
 import { formatFields } from "../../../../../lib/log/format.ts";
+import { NO_ETCD } from "../../../../support/etcd/no-etcd.ts";
 
 const PASSWORD = "correct-horse-battery-staple";
 const TOKEN = "KFLqwTzUaPqvNkdB.1234567";
 const REVISION = { header: { revision: "5" } };
-const NOT_SET = {
-  discoverySrv: undefined,
-  keyFile: undefined,
-  certFile: undefined,
-  caCertFile: undefined,
-  authority: undefined,
-  scheme: undefined,
-};
 
 interface Reply {
   readonly status: number;
@@ -68,7 +61,7 @@ async function said(): Promise<string> {
   const address = server.address();
   if (typeof address !== "object" || address === null) throw new Error("the server does not listen");
   const env = { ETCD_USERNAME: "plugins", ETCD_PASSWORD: PASSWORD };
-  const settings = resolveEtcdSettings({ ...NOT_SET, endpoints: `http://127.0.0.1:${address.port}` }, env);
+  const settings = resolveEtcdSettings({ ...NO_ETCD, endpoints: `http://127.0.0.1:${address.port}` }, env);
   await using datastore = etcdDatastore(settings, { limits: { request: 300, least: 300, firstPause: 1, longestPause: 1 } });
   const error: unknown = await datastore.handles.get("net.c1").then(
     () => new Error("there was no failure"),

@@ -4,20 +4,13 @@ import { EtcdClient } from "../../../../../lib/datastore/etcd/client/etcd-client
 import { resolveEtcdSettings } from "../../../../../lib/datastore/etcd/client/settings.ts";
 import { etcdDatastore } from "../../../../../lib/datastore/etcd/etcd-datastore.ts";
 import { KeyValueStore } from "../../../../../lib/datastore/etcd/key-value-store.ts";
+import { NO_ETCD } from "../../../../support/etcd/no-etcd.ts";
 
 const KEY = "/calico/ipam/v2/handle/net.c1";
 const HANDLE = { id: "net.c1", blocks: { "10.60.0.0/26": 1 } };
 const HEADER = { cluster_id: "1", member_id: "2", revision: "9007199254740993", raft_term: "4" };
 const pair = (changes: object = {}) => ({ key: btoa(KEY), value: btoa('{"block":{}}'), mod_revision: "7", ...changes });
 const IMPATIENT = { request: 2_000, least: 2_000, firstPause: 1, longestPause: 1, refused: 20 };
-const NOT_SET = {
-  discoverySrv: undefined,
-  keyFile: undefined,
-  certFile: undefined,
-  caCertFile: undefined,
-  authority: undefined,
-  scheme: undefined,
-};
 
 interface Reply {
   readonly body: string | Buffer;
@@ -58,7 +51,7 @@ beforeEach(() => {
 function settings() {
   const address = server.address();
   if (typeof address !== "object" || address === null) throw new Error("the server does not listen");
-  return resolveEtcdSettings({ ...NOT_SET, endpoints: `http://127.0.0.1:${address.port}` }, {});
+  return resolveEtcdSettings({ ...NO_ETCD, endpoints: `http://127.0.0.1:${address.port}` }, {});
 }
 
 /** The error of a read, or a text where there is none. */
