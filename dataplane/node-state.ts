@@ -18,8 +18,9 @@ export interface NodeState {
   readonly forwardedFamilies: readonly Family[];
   readonly masquerading: Masquerading;
   /**
-   * Name prefixes of the host ends whose containers must not open connections to the node's loopback addresses. Their
-   * `route_localnet` would let such connections in (CVE-2020-8558); in a cluster kubelet's KUBE-FIREWALL chain drops them.
+   * Name prefixes of the host ends whose containers must not open connections to the node's loopback addresses, nor send from addresses
+   * that are not theirs. `route_localnet` would let such connections in (CVE-2020-8558; in a cluster kubelet's KUBE-FIREWALL chain drops
+   * them), and nobody else looks at sources where there is no Felix.
    */
   readonly guardedPrefixes: readonly string[];
   /** Absent: who applies the state knows nothing of other nodes, and what the kernel has for them stays as it is. */

@@ -25,14 +25,21 @@ import { differingSysctls, writeSysctls } from "./sysctl.ts";
 const EPERM = 1;
 const ENOENT = 2;
 /** Part of the fingerprint: raised when the rules change, so that a new version replaces the table of an old one. */
-const RULES_VERSION = 2;
+const RULES_VERSION = 3;
 /** One table for both families; kernels before 5.2 have no NAT in those, and then there are two. */
 const TABLE_SETS: readonly (readonly TableFamily[])[] = [["inet"], ["ip", "ip6"]];
+/** In the comment of a table on a kernel without nft_fib, such as that of WSL 2. Strict `rp_filter` remains there, for IPv4. */
+const UNCHECKED = ", sources unchecked";
+const CANNOT_CHECK =
+  "this kernel's nftables cannot look up a source (CONFIG_NFT_FIB_INET, _IPV4, _IPV6): containers can send from addresses that are not theirs";
 
-/** @throws TortieError `sysctl-failed`, `nat-failed` */
-export function applyNodeState(state: NodeState): void {
+/**
+ * @returns what this kernel cannot hold, one sentence each
+ * @throws TortieError `sysctl-failed`, `nat-failed`
+ */
+export function applyNodeState(state: NodeState): readonly string[] {
   writeSysctls(differingSysctls(state.forwardedFamilies.map(forwarding)));
-  ensureTable(state);
+  return ensureTable(state);
 }
 
 /** What the reference `ptp` plugin switches on as well. */
@@ -42,17 +49,20 @@ function forwarding(family: Family): Sysctl {
 }
 
 /** Makes sure that the kernel has our table with this content, and, without any content, that it has none. */
-function ensureTable(content: TableContent): void {
+function ensureTable(content: TableContent): readonly string[] {
   const isEmpty = content.masquerading.outgoing.length === 0 && content.guardedPrefixes.length === 0;
-  if (isEmpty) removeTable();
-  else replaceTable(content);
+  if (!isEmpty) return replaceTable(content);
+  removeTable();
+  return [];
 }
 
-function replaceTable(content: TableContent): void {
-  const comment = `masquerading and loopback guard of tortie's pods, ${fingerprint(content)}`;
-  explained(`failed to make nftables table ${TABLE}`, (socket) => {
-    if (TABLE_SETS.some((families) => families.every((family) => commentOf(socket, family) === comment))) return;
-    write(socket, content, comment);
+function replaceTable(content: TableContent): readonly string[] {
+  const comment = `masquerading and guards of tortie's pods, ${fingerprint(content)}`;
+  return explained(`failed to make nftables table ${TABLE}`, (socket) => {
+    const isRight = (text: string | undefined) => text?.startsWith(comment) === true;
+    const found = TABLE_SETS.map((families) => families.map((family) => commentOf(socket, family))).find((texts) => texts.every(isRight));
+    const written = found?.[0] ?? write(socket, content, comment);
+    return written.endsWith(UNCHECKED) ? [CANNOT_CHECK] : [];
   });
 }
 
@@ -66,18 +76,23 @@ function removeTable(): void {
   });
 }
 
-function write(socket: NetlinkSocket, content: TableContent, comment: string): void {
+/** @returns the comment of the table that the kernel took */
+function write(socket: NetlinkSocket, content: TableContent, comment: string): string {
   let refusal: unknown;
-  for (const families of TABLE_SETS) {
-    try {
-      socket.batch(
-        transaction(families.flatMap((family) => [...emptying(family), ...tableRequests(family, content, commentData(comment))])),
-      );
-      return;
-    } catch (error) {
-      if (!(error instanceof NetlinkError) || error.errno === EPERM) throw error;
-      // What the first kind of table was refused for says more than that the second is missing too.
-      refusal ??= error;
+  for (const checksSources of [true, false]) {
+    const text = checksSources ? comment : comment + UNCHECKED;
+    const data = commentData(text);
+    for (const families of TABLE_SETS) {
+      try {
+        socket.batch(
+          transaction(families.flatMap((family) => [...emptying(family), ...tableRequests(family, content, data, checksSources)])),
+        );
+        return text;
+      } catch (error) {
+        if (!(error instanceof NetlinkError) || error.errno === EPERM) throw error;
+        // What the first kind of table was refused for says more than that the others are missing too.
+        refusal ??= error;
+      }
     }
   }
   throw refusal;
@@ -112,10 +127,10 @@ function fingerprint({ masquerading, guardedPrefixes }: TableContent): string {
   return Bun.hash(content).toString(16).padStart(16, "0");
 }
 
-function explained(what: string, work: (socket: NetlinkSocket) => void): void {
+function explained<T>(what: string, work: (socket: NetlinkSocket) => T): T {
   try {
     using socket = NetlinkSocket.open(NETLINK_NETFILTER);
-    work(socket);
+    return work(socket);
   } catch (error) {
     if (error instanceof NetlinkError) throw new TortieError("nat-failed", `${what}: ${messageOf(error)}`, { cause: error });
     throw error;

@@ -61,11 +61,12 @@ export class LinuxDataplane implements Dataplane {
 
   async applyNode(state: NodeState): Promise<NetworkReport | undefined> {
     return explained("failed to set up the node", async () => {
-      applyNodeState(state);
+      const lacking = applyNodeState(state);
       if (state.network === undefined) return undefined;
       // Loaded only where it is used: a process that lives for one call pays for each module.
       const { applyNetwork } = await import("./apply-network.ts");
-      return applyNetwork(state.network);
+      const { changed, failed } = await applyNetwork(state.network);
+      return { changed, failed: [...lacking, ...failed] };
     });
   }
 }

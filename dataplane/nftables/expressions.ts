@@ -10,6 +10,9 @@ const NFT_META_NFPROTO = 15;
 const NFT_CMP_EQ = 0;
 const NFT_PAYLOAD_NETWORK_HEADER = 1;
 const NFT_LOOKUP_F_INV = 1;
+const NFT_FIB_RESULT_OIF = 1;
+const NFTA_FIB_F_SADDR = 0x01;
+const NFTA_FIB_F_IIF = 0x08;
 const NFT_CT_STATE = 0;
 const NFT_CT_STATUS = 2;
 /** include/uapi/linux/netfilter/nf_conntrack_common.h, in the machine's order as conntrack has them. */
@@ -40,6 +43,15 @@ export function isIn(family: Family, offset: number, set: string, id: number, is
 /** iifname "cali*" */
 export function comesFrom(interfacePrefix: string): Expression[] {
   return [meta(NFT_META_IIFNAME), equals(new TextEncoder().encode(interfacePrefix))];
+}
+
+/**
+ * fib saddr . iif oif 0: what would answer this packet does not go out where it came in. Link-local sources are looked up on their own
+ * interface, and what has no source yet (duplicate address detection) passes (net/ipv6/netfilter/nft_fib_ipv6.c).
+ */
+export function hasForeignSource(): Expression[] {
+  const parameters = [u32be(1, REGISTER), u32be(2, NFT_FIB_RESULT_OIF), u32be(3, NFTA_FIB_F_SADDR | NFTA_FIB_F_IIF)];
+  return [{ name: "fib", parameters }, equals(word(0))];
 }
 
 /** ip daddr 127.0.0.0/8 */

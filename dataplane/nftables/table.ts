@@ -1,30 +1,41 @@
 /**
  * The content of our table. Traffic from a pool with `natOutgoing` to an address outside the pools leaves with the node's
- * address, and no container reaches a service that listens on the node's loopback addresses.
+ * address, no container reaches a service that listens on the node's loopback addresses, and none sends from another's address.
  */
 import { bytesOf, type Family, maskPrefix, type Prefix, sizeOf } from "../../lib/addresses/address.ts";
 import type { Request } from "../netlink/socket.ts";
 import type { Masquerading, NodeState } from "../node-state.ts";
-import { comesFrom, drop, FAMILIES, goesToLoopback, isIn, isOfFamily, isUninvited, masquerade } from "./expressions.ts";
+import { comesFrom, drop, FAMILIES, goesToLoopback, hasForeignSource, isIn, isOfFamily, isUninvited, masquerade } from "./expressions.ts";
 import { type BaseChain, type Edge, newChain, newElements, newIntervalSet, newRule, newTable, type TableFamily } from "./message.ts";
 
 export const TABLE = "tortie";
-/** Hooks and priorities: include/uapi/linux/netfilter.h, netfilter_ipv4.h (NF_INET_POST_ROUTING, NF_IP_PRI_NAT_SRC; NF_INET_LOCAL_IN, NF_IP_PRI_FILTER). */
+/** Hooks and priorities: include/uapi/linux/netfilter.h, netfilter_ipv4.h (NF_INET_POST_ROUTING, NF_IP_PRI_NAT_SRC; NF_INET_LOCAL_IN, NF_IP_PRI_FILTER; NF_INET_PRE_ROUTING, NF_IP_PRI_RAW). */
 const POSTROUTING: BaseChain = { name: "postrouting", type: "nat", hook: 4, priority: 100 };
 const INPUT: BaseChain = { name: "input", type: "filter", hook: 1, priority: 0 };
+const PREROUTING: BaseChain = { name: "prerouting", type: "filter", hook: 0, priority: -300 };
 /** Elements of one message: an attribute ends at 64 KiB, and an IPv6 element takes 44 bytes. */
 const ELEMENTS_PER_MESSAGE = 1000;
 
 /** What of a node's state is in the table. */
 export type TableContent = Pick<NodeState, "masquerading" | "guardedPrefixes">;
 
-/** The requests that create the table and all that is in it, for the address families that such a table can have. */
-export function tableRequests(table: TableFamily, { masquerading, guardedPrefixes }: TableContent, userData: Uint8Array): Request[] {
+/**
+ * The requests that create the table and all that is in it, for the address families that such a table can have.
+ * @param checksSources false for a kernel that cannot look up a source in its rules
+ */
+export function tableRequests(
+  table: TableFamily,
+  { masquerading, guardedPrefixes }: TableContent,
+  userData: Uint8Array,
+  checksSources = true,
+): Request[] {
+  const isGuarded = guardedPrefixes.length > 0;
   return [
     newTable(table, TABLE, userData),
     ...(masquerading.outgoing.length === 0 ? [] : masqueradingRequests(table, masquerading)),
     // Only IPv4 addresses of the loopback can come from outside: the kernel drops ::1 whatever is set (net/ipv6/ip6_input.c).
-    ...(guardedPrefixes.length === 0 || table === "ip6" ? [] : guardRequests(table, guardedPrefixes)),
+    ...(isGuarded && table !== "ip6" ? guardRequests(table, guardedPrefixes) : []),
+    ...(isGuarded && checksSources ? sourceRequests(table, guardedPrefixes) : []),
   ];
 }
 
@@ -63,6 +74,14 @@ function guardRequests(table: TableFamily, interfacePrefixes: readonly string[])
         drop(),
       ]),
     ),
+  ];
+}
+
+/** What Felix has in its raw table: a container sends from addresses whose route leads back to it, and from no others. */
+function sourceRequests(table: TableFamily, interfacePrefixes: readonly string[]): Request[] {
+  return [
+    newChain(table, TABLE, PREROUTING),
+    ...interfacePrefixes.map((prefix) => newRule(table, TABLE, PREROUTING.name, [...comesFrom(prefix), ...hasForeignSource(), drop()])),
   ];
 }
 

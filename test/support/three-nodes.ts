@@ -172,10 +172,20 @@ export class ThreeNodes implements AsyncDisposable {
     return stdout.trim();
   }
 
-  /** One echo request with so many bytes of IP packet, which must not be fragmented. @returns what ping has printed */
-  async ping(from: WorldPod, address: string, bytes = 84): Promise<{ readonly isAnswered: boolean; readonly output: string }> {
+  /**
+   * One echo request with so many bytes of IP packet, which must not be fragmented.
+   * @param source when it is not to be the pod's own address
+   * @returns what ping has printed
+   */
+  async ping(
+    from: WorldPod,
+    address: string,
+    bytes = 84,
+    source?: string,
+  ): Promise<{ readonly isAnswered: boolean; readonly output: string }> {
     const headers = address.includes(":") ? 48 : 28;
-    const line = ["/usr/bin/ping", "-n", "-c", "1", "-W", "5", "-M", "do", "-s", String(bytes - headers), address];
+    const binding = source === undefined ? [] : ["-I", source];
+    const line = ["/usr/bin/ping", "-n", "-c", "1", "-W", "5", "-M", "do", "-s", String(bytes - headers), ...binding, address];
     const { exit, stdout, stderr } = await from.machine.host.run(line, {}, from.sandbox);
     return { isAnswered: exit === 0, output: stdout + stderr };
   }

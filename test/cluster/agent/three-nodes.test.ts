@@ -188,6 +188,34 @@ describe("Three nodes", () => {
     }
   }, 120_000);
 
+  it("keep pods from sending with addresses that are not theirs, and put that guard back", async () => {
+    const [{ host }] = machines;
+    const [pod, victim, far] = pods;
+    const heard = async () => {
+      const { stdout } = await far.machine.host.run(["/bin/cat", "/proc/self/net/snmp", "/proc/self/net/snmp6"], {}, far.sandbox);
+      return [/^Icmp: (\d+)/m, /^Icmp6InEchos\s+(\d+)/m].map((counter) => Number(counter.exec(stdout)?.[1]));
+    };
+    const spoof = async () => {
+      const before = await heard();
+      await Promise.all([world.ping(pod, far.ipv4, 84, victim.ipv4), world.ping(pod, far.ipv6, 84, victim.ipv6)]);
+      const after = await heard();
+      return after.map((count, at) => count - (before[at] ?? 0));
+    };
+    await host.podIp(pod.sandbox, "address", "add", victim.ipv4, "dev", "eth0");
+    await host.podIp(pod.sandbox, "address", "add", victim.ipv6, "dev", "eth0", "nodad");
+
+    expect(await spoof()).toEqual([0, 0]);
+    await host.run(["/usr/sbin/nft", "delete", "table", "inet", "tortie"]);
+    await wait("the guard", async () => (await host.run(["/usr/sbin/nft", "list", "chain", "inet", "tortie", "prerouting"])).exit === 0);
+    expect(await spoof()).toEqual([0, 0]);
+    await host.run(["/usr/sbin/nft", "flush", "chain", "inet", "tortie", "prerouting"]);
+    expect(await spoof()).toEqual([1, 1]);
+
+    await host.run(["/usr/sbin/nft", "delete", "table", "inet", "tortie"]);
+    for (const address of [victim.ipv4, victim.ipv6]) await host.podIp(pod.sandbox, "address", "del", address, "dev", "eth0");
+    await wait("the guard", async () => (await host.run(["/usr/sbin/nft", "list", "chain", "inet", "tortie", "prerouting"])).exit === 0);
+  }, 120_000);
+
   it("mend a route, a neighbour and a device that somebody takes away", async () => {
     const { host } = machines[0];
     const before = await machines[0].routes(4);

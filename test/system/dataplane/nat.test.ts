@@ -1,5 +1,5 @@
 import { NO_NODE_STATE } from "../../../dataplane/node-state.ts";
-import { apply, applyNode, probe } from "../../support/dataplane-probe.ts";
+import { apply, applyNode, expressionOf, probe } from "../../support/dataplane-probe.ts";
 import { desiredFor, prefix } from "../../support/desired-state.ts";
 import { type JsonRecord, Node, type Pod } from "../../support/node.ts";
 
@@ -105,6 +105,45 @@ describe("masquerading", () => {
     ]);
     expect(await applyNode(node, NO_NODE_STATE)).toEqual({});
     expect(await objects(node, "table")).toEqual([]);
+  });
+
+  it("checks where containers send from, unless the kernel's rules cannot look up a source; then its comment says so", async () => {
+    await using node = await Node.create();
+    const state = expressionOf({ ...NO_NODE_STATE, guardedPrefixes: ["cali"] });
+    const comment = async () => (await node.run(["/usr/sbin/nft", "list", "table", "inet", "tortie"])).stdout.match(/comment "(.*)"/)?.[1];
+    const drops = { drop: null };
+    const from = { match: { op: "==", left: { meta: { key: "iifname" } }, right: "cali*" } };
+    const source = { match: { op: "==", left: { fib: { result: "oif", flags: ["saddr", "iif"] } }, right: expect.anything() } };
+
+    expect(await probe(node, `dataplane.applyNode(${state})`)).toEqual({});
+    expect(await objects(node, "chain")).toContainEqual(
+      expect.objectContaining({ name: "prerouting", type: "filter", hook: "prerouting", prio: -300, policy: "accept" }),
+    );
+    const raw = { chain: "prerouting", expr: [from, source, drops] };
+    expect(await objects(node, "rule")).toContainEqual(expect.objectContaining(raw));
+    expect(await comment()).not.toMatch(/unchecked/);
+
+    // A kernel without nft_fib refuses the whole batch (WSL 2; net/netfilter/nf_tables_api.c answers ENOENT). This one has it.
+    await applyNode(node, NO_NODE_STATE);
+    const withoutFib = `(async () => {
+      const { NetlinkError, NetlinkSocket } = await import("${process.cwd()}/dataplane/netlink/socket.ts");
+      const batch = NetlinkSocket.prototype.batch;
+      let refused = 0;
+      NetlinkSocket.prototype.batch = function (requests) {
+        if (!requests.some(({ payload }) => Buffer.from(payload).includes("fib\\0"))) return batch.call(this, requests);
+        refused++;
+        throw new NetlinkError(2, "no such file or directory");
+      };
+      await dataplane.applyNode(${state});
+      // The agent, which has routes to tell of as well, says what is lacking.
+      const report = await dataplane.applyNode({ ...${state}, network: { tunnels: [], routes: [] } });
+      return { refused, report };
+    })()`;
+    // Both kinds of table are tried once; the second call finds what the first has made.
+    const failed = [expect.stringContaining("CONFIG_NFT_FIB_INET")];
+    expect(await probe(node, withoutFib)).toEqual({ value: { refused: 2, report: { changed: [], failed } } });
+    expect((await objects(node, "chain")).map((chain) => JSON.parse(JSON.stringify(chain)).name)).toEqual(["input"]);
+    expect(await comment()).toMatch(/, sources unchecked$/);
   });
 
   it("survives many processes that make it at once", async () => {

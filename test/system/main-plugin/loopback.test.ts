@@ -1,6 +1,6 @@
 /** What a node offers to itself alone stays out of containers' reach, where no kubelet sees to it (CVE-2020-8558). */
 import { resolve } from "node:path";
-import { localConf, podArgs } from "../../support/conf.ts";
+import { dualIpam, localConf, podArgs } from "../../support/conf.ts";
 import { type JsonRecord, Node, type Pod } from "../../support/node.ts";
 
 const ATTACKER = resolve("test/support/programs/raw-tcp-client.py");
@@ -9,8 +9,8 @@ const SERVICE = `const { createServer } = require("node:net");
   createServer((socket) => socket.end("secret\\n")).listen(7777, "127.0.0.1", () => console.log("listening"));
   setTimeout(() => process.exit(0), 30_000);`;
 
-async function addressOf(json: unknown): Promise<string> {
-  return (json as { ips: { address: string }[] }).ips[0]?.address.replace(/\/.*/, "") ?? "";
+function addressesOf(json: unknown): readonly string[] {
+  return (json as { ips: { address: string }[] }).ips.map(({ address }) => address.replace(/\/.*/, ""));
 }
 
 /** Asks the loopback of the node for its secret, from a container with CAP_NET_RAW and nothing else, as every container of Docker has. */
@@ -29,7 +29,7 @@ describe("The loopback of a node on the local datastore", () => {
     await using node = await Node.create();
     const pod = await node.addPod();
     const run = await node.cni("ADD", { pod, conf: localConf(node, change) });
-    const own = await addressOf(run.json);
+    const [own = ""] = addressesOf(run.json);
     const serving = node.run([process.execPath, "-e", SERVICE]);
     const ask = "for i in 1 2 3 4 5 6 7 8 9; do /usr/bin/nc -N -w 2 127.0.0.1 7777 </dev/null && exit 0; /bin/sleep 0.2; done; exit 1";
     expect(await node.run(["/bin/sh", "-c", ask])).toMatchObject({ exit: 0, stdout: "secret\n" });
@@ -52,21 +52,36 @@ describe("The loopback of a node on the local datastore", () => {
 });
 
 describe("A container of the local datastore", () => {
-  it("L13: sends from its own addresses only", async () => {
+  it("L13: sends from its own addresses only, of both families, on a distribution that checks sources loosely too", async () => {
     await using node = await Node.create();
     const [pod, other] = [await node.addPod(), await node.addPod()];
-    const run = await node.cni("ADD", { pod, containerId: "one", conf: localConf(node) });
-    const stranger = await addressOf((await node.cni("ADD", { pod: other, containerId: "two", conf: localConf(node) })).json);
-    const own = await addressOf(run.json);
-    await node.ip("address", "add", "192.0.2.1/32", "dev", "lo");
-    const ping = async (source: string) => (await node.run(["/usr/bin/ping", "-c1", "-W1", "-I", source, "192.0.2.1"], {}, pod)).exit;
-    const received = async () => Number((await snmp(node)).InMsgs);
+    const conf = localConf(node, { ipam: dualIpam("46") });
+    const ownAddresses = addressesOf((await node.cni("ADD", { pod, containerId: "one", conf })).json);
+    const strangers = addressesOf((await node.cni("ADD", { pod: other, containerId: "two", conf })).json);
+    const targets = ["192.0.2.1", "2001:db8::1"];
+    for (const target of targets) await node.ip("address", "add", target, "dev", "lo");
+    // What Ubuntu sets for all interfaces: the larger value of this and of an interface's own counts.
+    await node.run(["/bin/sh", "-c", "echo 2 > /proc/sys/net/ipv4/conf/all/rp_filter"]);
+    const ping = async (source = "", target = "") =>
+      (await node.run(["/usr/bin/ping", "-c1", "-W1", "-I", source, target], {}, pod)).exit;
+    const received = async () => [(await counters(node, "snmp", "Icmp:")).InMsgs, (await counters(node, "snmp6")).Icmp6InEchos];
 
-    expect(await ping(own)).toBe(0);
-    await node.podIp(pod, "address", "add", `${stranger}/32`, "dev", "eth0");
+    expect([ownAddresses.length, strangers.length]).toEqual([2, 2]);
+    for (const at of [0, 1]) {
+      const isIpv6 = ownAddresses[at]?.includes(":") === true;
+      const target = targets[isIpv6 ? 1 : 0];
+      expect(await ping(ownAddresses[at], target)).toBe(0);
+      await node.podIp(pod, "address", "add", `${strangers[at]}/${isIpv6 ? 128 : 32}`, "dev", "eth0", ...(isIpv6 ? ["nodad"] : []));
+      const before = await received();
+      expect(await ping(strangers[at], target)).toBe(1);
+      expect(await received()).toEqual(before);
+    }
+
+    // Without the table the same packets arrive.
+    await node.run([`${node.binDir}/tortiectl`, "nat", "remove"]);
     const before = await received();
-    expect(await ping(stranger)).toBe(1);
-    expect(await received()).toBe(before);
+    for (const stranger of strangers) await ping(stranger, targets[stranger.includes(":") ? 1 : 0]);
+    expect(await received()).not.toEqual(before);
   });
 
   it("L13: is not held against a node whose administrator wants it otherwise", async () => {
@@ -82,9 +97,10 @@ describe("A container of the local datastore", () => {
   });
 });
 
-/** The counters of ICMP, by name. */
-async function snmp(node: Node): Promise<Record<string, string>> {
-  const lines = (await node.run(["/bin/cat", "/proc/self/net/snmp"])).stdout.split("\n").filter((line) => line.startsWith("Icmp:"));
-  const [names = [], values = []] = lines.map((line) => line.split(" ").slice(1));
+/** Counters of the kernel by name, as /proc/net/snmp has them (names in one line, values in the next) or snmp6 (one to a line). */
+async function counters(node: Node, file: "snmp" | "snmp6", of?: string): Promise<Record<string, string>> {
+  const lines = (await node.run(["/bin/cat", `/proc/self/net/${file}`])).stdout.split("\n").map((line) => line.split(/\s+/));
+  if (of === undefined) return Object.fromEntries(lines.map(([name = "", value = ""]) => [name, value]));
+  const [names = [], values = []] = lines.filter(([first]) => first === of);
   return Object.fromEntries(names.map((name, at) => [name, values[at] ?? ""]));
 }
