@@ -62,8 +62,7 @@ describe("A container of the local datastore", () => {
     for (const target of targets) await node.ip("address", "add", target, "dev", "lo");
     // What Ubuntu sets for all interfaces: the larger value of this and of an interface's own counts.
     await node.run(["/bin/sh", "-c", "echo 2 > /proc/sys/net/ipv4/conf/all/rp_filter"]);
-    const ping = async (source = "", target = "") =>
-      (await node.run(["/usr/bin/ping", "-c1", "-W1", "-I", source, target], {}, pod)).exit;
+    const ping = async (source = "", target = "") => (await node.run(["/usr/bin/ping", "-c1", "-W1", "-I", source, target], {}, pod)).exit;
     const received = async () => [(await counters(node, "snmp", "Icmp:")).InMsgs, (await counters(node, "snmp6")).Icmp6InEchos];
 
     expect([ownAddresses.length, strangers.length]).toEqual([2, 2]);
