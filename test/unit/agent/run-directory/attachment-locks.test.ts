@@ -5,7 +5,7 @@ import { attachmentKey } from "../../../../agent/run-directory/attachment-key.ts
 import { AttachmentLocks } from "../../../../agent/run-directory/attachment-locks.ts";
 
 const ONE = attachmentKey({ network: "net1", containerId: "cid1", interfaceName: "eth0" });
-const SAME_FILE = `${ONE.slice(0, 2)}${"0".repeat(62)}`;
+const SAME_FILE = `${ONE.slice(0, 3)}${"0".repeat(61)}`;
 
 let directory: string;
 beforeEach(() => {
@@ -25,7 +25,7 @@ describe("the lock of an attachment", () => {
     const waiting = second.take(ONE, { onWait: (message) => said.push(message) });
     held[Symbol.dispose]();
     using _ = await waiting;
-    expect(said).toEqual([expect.stringContaining(`waiting for the attachment's lock ${directory}/a/b/${ONE.slice(0, 2)}`)]);
+    expect(said).toEqual([expect.stringContaining(`waiting for the attachment's lock ${directory}/a/b/${ONE.slice(0, 3)}`)]);
     expect(first.tryTake(ONE)).toBeUndefined();
   });
 
@@ -50,8 +50,8 @@ describe("the lock of an attachment", () => {
 
   it("of attachments with different digits are independent", async () => {
     const [first, second] = processes();
-    using _ = await first.take(`00${ONE}`);
-    using other = await second.take(`01${ONE}`);
+    using _ = await first.take(`000${ONE}`);
+    using other = await second.take(`001${ONE}`);
     expect(other).toBeDefined();
   });
 });
