@@ -1,6 +1,6 @@
 /** The image of the manifests, made as `scripts/release` makes it: no daemon, no base image. */
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { arch } from "node:os";
 import { join, resolve } from "node:path";
 import { archiveImage } from "../../../scripts/image/archive.ts";
@@ -11,17 +11,36 @@ import type { KubeletNode } from "./kubelet-node.ts";
 export const TORTIE_IMAGE = `docker.io/library/tortie:${VERSION_OF_PACKAGE}`;
 const ARCHITECTURES: Readonly<Record<string, string>> = { x64: "amd64", arm64: "arm64" };
 
-/** Gives the node's runtime the image, under its own name and under further tags, as releases that come later would be. */
+/**
+ * Gives the node's runtime the image as the Containerfile builds it, under its own name, and the release's archive under further tags, as
+ * releases that come later would be.
+ */
 export function importTortieImage(node: KubeletNode, ...tags: readonly string[]): void {
+  const architecture = ARCHITECTURES[arch()] ?? arch();
   const folder = mkdtempSync(resolve(".cache", "image-"));
   try {
     const root = join(folder, "root");
-    const layer = join(folder, "layer.tar");
+    const layer = join(folder, `tortie-rootfs-${architecture}.tar`);
     execFileSync("bash", ["scripts/image/rootfs", root, BIN_DIR]);
     execFileSync("tar", ["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=gnu", "-C", root, "-cf", layer, "."]);
-    node.ctr("images", "import", archiveImage(layer, folder, ARCHITECTURES[arch()] ?? arch()));
+    node.ctr("images", "import", archiveImage(layer, folder, architecture));
     for (const tag of tags) node.ctr("images", "tag", TORTIE_IMAGE, `docker.io/library/tortie:${tag}`);
+    node.ctr("images", "import", buildImage(folder, architecture));
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
+}
+
+/** By the line that the Containerfile gives, with buildah, which is what `podman build` runs; it needs no daemon and, here, no network. */
+function buildImage(folder: string, architecture: string): string {
+  const archive = join(folder, "built.tar");
+  // Else its own lock comes into the node's /etc/cni/net.d.
+  const settings = join(folder, "containers.conf");
+  writeFileSync(settings, `[network]\nnetwork_config_dir = "${join(folder, "networks")}"\n`);
+  const env = { ...process.env, CONTAINERS_CONF: settings };
+  const store = ["--root", join(folder, "store"), "--runroot", join(folder, "run"), "--storage-driver", "vfs"];
+  const buildah = (...line: readonly string[]) => execFileSync("buildah", [...store, ...line], { env, stdio: ["ignore", "pipe", "pipe"] });
+  buildah("build", "--isolation", "chroot", "--build-arg", `ARCH=${architecture}`, "-t", TORTIE_IMAGE, "-f", "Containerfile", folder);
+  buildah("push", TORTIE_IMAGE, `docker-archive:${archive}:${TORTIE_IMAGE}`);
+  return archive;
 }
