@@ -22,8 +22,11 @@ export interface Unreadable extends Partial<Place> {
 }
 
 /** Nothing of a file may be left out silently: what cannot be parsed is in the answer as well. */
-export function documentsOf(file: string, text: string): readonly (Document | Unreadable)[] {
-  return isJson(file, text) ? [jsonDocument(text)] : yamlDocuments(text);
+export async function documentsOf(file: string, text: string): Promise<readonly (Document | Unreadable)[]> {
+  if (isJson(file, text)) return [jsonDocument(text)];
+  // Its library is large, and most files are JSON.
+  const { yamlDocuments } = await import("./yaml-documents.ts");
+  return yamlDocuments(text);
 }
 
 /** Runtimes read these names as JSON and nothing else. Elsewhere the first character tells. */
@@ -52,33 +55,8 @@ function nearestPlace(text: string, path: readonly Step[]): Partial<Place> {
   return {};
 }
 
-function yamlDocuments(text: string): readonly (Document | Unreadable)[] {
-  const parts = yamlParts(text);
-  return parts.map(({ text: part, line }, index) => {
-    const number = parts.length === 1 ? undefined : index + 1;
-    try {
-      const value: unknown = Bun.YAML.parse(quoteLongNumbers(part));
-      return { value, json: JSON.stringify(value), number, placeOf: () => ({ line }) };
-    } catch (error) {
-      return { number, line, problem: messageOf(error) };
-    }
-  });
-}
-
-/** The stream cut at its markers; parts without content are left out. A line that begins with `---` is a marker wherever it stands. */
-function yamlParts(text: string): readonly { readonly text: string; readonly line: number }[] {
-  const parts: { lines: string[]; line: number }[] = [{ lines: [], line: 1 }];
-  for (const [index, line] of text.split("\n").entries()) {
-    if (/^---(\s|$)/.test(line)) parts.push({ lines: [line.slice("---".length)], line: index + 1 });
-    else if (!/^\.\.\.\s*$/.test(line)) parts.at(-1)?.lines.push(line);
-  }
-  return parts
-    .filter(({ lines }) => lines.some((line) => /^\s*[^\s#]/.test(line)))
-    .map(({ lines, line }) => ({ text: lines.join("\n"), line }));
-}
-
 /** Sequence numbers of blocks are beyond what JavaScript holds; the codecs take them as text too. */
-const LONG_NUMBER = /("?(?:sequenceNumber|\d{1,5})"?:\s*)(\d{16,})(?=\s*(?:[,}\r\n]|$))/g;
+const LONG_NUMBER = /("(?:sequenceNumber|\d{1,5})":\s*)(\d{16,})(?=\s*(?:[,}]|$))/g;
 
 function quoteLongNumbers(text: string): string {
   return text.replace(LONG_NUMBER, '$1"$2"');

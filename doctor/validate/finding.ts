@@ -33,7 +33,7 @@ export interface Finding extends Omit<Judgement, "path"> {
   readonly file: string;
   /** Counted from 1, for files that hold several. */
   readonly document?: number;
-  /** Of the key for JSON; of the document's beginning for YAML, whose parser knows no places. */
+  /** Of the key, of the element of a list, or of the character that cannot be read. */
   readonly line?: number;
   readonly column?: number;
   readonly path: string;

@@ -13,7 +13,7 @@ import { judgeVersions } from "./versions.ts";
  */
 export async function validateText(file: string, text: string, binDir: string): Promise<readonly Finding[]> {
   const findings: Finding[] = [];
-  const documents = documentsOf(file, text);
+  const documents = await documentsOf(file, text);
   if (documents.length === 0)
     findings.push({ file, severity: "error", code: "document-unreadable", path: "", message: "there is no document in it" });
   for (const document of documents) {

@@ -74,6 +74,29 @@ describe("tortiectl validate", () => {
     );
   });
 
+  it("says line and column in each document of a YAML file, and of what is no YAML", async () => {
+    await using node = await Node.create();
+    const file = join(node.dir, "pools.yaml");
+    const pool = (name: string, spec: string) =>
+      `---\napiVersion: crd.projectcalico.org/v1\nkind: IPPool\nmetadata: {name: ${name}}\nspec: ${spec}\n`;
+    writeFileSync(
+      file,
+      pool("one", "\n  cidr: 10.0.0.0/16\n  blocksize: 26") + pool("two", "{cidr: 10.1.0.1/16}") + pool("three", "{cidr: }}"),
+    );
+
+    const run = await node.run(["tortiectl", "validate", file], { env: ENV });
+
+    expect(run).toMatchObject({ exit: 1, stderr: "" });
+    const lines = run.stdout.replaceAll(node.dir, "DIR").split("\n");
+    expect(lines).toEqual([
+      expect.stringMatching(/^DIR\/pools.yaml:7:3: warning key-unknown document 1, spec.blocksize: .* \(did you mean blockSize\?\)$/),
+      expect.stringMatching(/^DIR\/pools.yaml:12:8: error netconf-value document 2, spec.cidr: /),
+      expect.stringMatching(/^DIR\/pools.yaml:17:15: error document-unreadable document 3: neither JSON nor YAML: /),
+      "1 file: 2 errors, 1 warning",
+      "",
+    ]);
+  });
+
   it("without a file is a wrong command line", async () => {
     await using node = await Node.create();
 

@@ -73,3 +73,22 @@ it("OpenTelemetry is in no file of the plugin, and in those of the agent that on
     rmSync(directory, { recursive: true, force: true });
   }
 });
+
+it("the YAML library is in one file, which only the validation of a YAML file imports", () => {
+  const directory = mkdtempSync(join(tmpdir(), "tortie-bundle-"));
+  try {
+    bundle(directory, "tortiectl/main");
+    const files = readdirSync(directory);
+    const withYaml = files.filter((name) => readFileSync(join(directory, name), "utf8").includes("Map keys must be unique"));
+    expect(withYaml).toEqual([expect.stringMatching(/^yaml-documents-/)]);
+    for (const name of files.filter((file) => !withYaml.includes(file))) {
+      expect([...closure(directory, name)].filter((file) => withYaml.includes(file))).toEqual([]);
+    }
+    for (const role of ["tortie", "tortie-ipam", "tortie-node", "tortie-controller"]) {
+      bundle(join(directory, role), role);
+      expect(readdirSync(join(directory, role)).filter((name) => name.startsWith("yaml-documents-"))).toEqual([]);
+    }
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+});

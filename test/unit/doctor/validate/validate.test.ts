@@ -188,10 +188,10 @@ a: [
 
     const found = await validate(text, "x.yaml");
 
-    expect(found.map(({ document, line, code, path }) => [document, line, code, path])).toEqual([
-      [2, 10, "annotation-invalid", 'spec.template.metadata.annotations["cni.projectcalico.org/hwAddr"]'],
-      [3, 18, "annotation-invalid", 'items[0].metadata.annotations["cni.projectcalico.org/ipFamilies"]'],
-      [4, 23, "document-unreadable", ""],
+    expect(found.map(({ document, line, column, code, path }) => [document, line, column, code, path])).toEqual([
+      [2, 17, 21, "annotation-invalid", 'spec.template.metadata.annotations["cni.projectcalico.org/hwAddr"]'],
+      [3, 22, 73, "annotation-invalid", 'items[0].metadata.annotations["cni.projectcalico.org/ipFamilies"]'],
+      [4, 25, 1, "document-unreadable", ""],
     ]);
   });
 });
