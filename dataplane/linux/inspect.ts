@@ -92,14 +92,15 @@ function neighbourFields(socket: NetlinkSocket, link: Link, neighbours: PodEnd["
   ]);
 }
 
+/** Of the whole table only when a route is missing: a node has as many routes as pods, and looks at each pod once a minute. */
 function routeFields(socket: NetlinkSocket, link: Link, routes: readonly Route[]): Field[] {
-  const families = new Set(routes.map((route) => route.destination.address.family));
-  const there = [...families].flatMap((family) => listRoutes(socket, family));
+  const families = [...new Set(routes.map((route) => route.destination.address.family))];
+  const own = families.flatMap((family) => listRoutes(socket, family, link.index));
   return routes.map((route) => {
     const object = `route ${formatPrefix(route.destination)}`;
     const wanted = routeText(link.name, route);
-    if (there.some((found) => isSameRoute(found, route, link.index))) return [object, wanted, wanted];
-    const [other] = there.filter((found) => isToSameDestination(found, route));
+    if (own.some((found) => isSameRoute(found, route, link.index))) return [object, wanted, wanted];
+    const other = listRoutes(socket, route.destination.address.family).find((found) => isToSameDestination(found, route));
     if (other === undefined) return [object, wanted, "missing"];
     const name = (other.index === 0 ? undefined : getLink(socket, { index: other.index })?.name) ?? "none";
     return [object, wanted, routeText(name, other)];

@@ -17,6 +17,8 @@ const PODS = 110;
 const LANES = 8;
 const CYCLES = 10_000;
 const REST_MS = 60_000;
+/** What a start or a burst leaves behind is collected meanwhile. */
+const SETTLE_MS = 30_000;
 const WIDTHS = [60, 10];
 /** Of /proc/<pid>/stat (proc(5)): USER_HZ is 100 on all that Linux runs on here. */
 const TICKS_PER_SECOND = 100;
@@ -77,6 +79,12 @@ async function ask(verb: "add" | "del", containerId: string, index: number): Pro
   if (!answer.ok) throw new Error(`${verb} ${containerId}: ${answer.status} ${text}`);
 }
 
+/** ms, since the agent's start */
+async function longestStandstill(): Promise<number> {
+  const metrics = await (await fetch("http://agent/v1/metrics", { unix: socket })).text();
+  return Number(/^tortie_event_loop_longest_standstill_seconds (\S+)$/m.exec(metrics)?.[1]) * 1000;
+}
+
 /** Asks for the agent's health without a pause until `work` ends. @returns the longest wait for an answer, ms */
 async function longestWaitDuring(work: Promise<unknown>): Promise<number> {
   let [longest, isOver] = [0, false];
@@ -110,6 +118,7 @@ try {
     measure(plugin, { command: "ADD", containerId: `pod-${pod}`, netns: netnsOf(pod) }),
   );
   say(`longest wait for an answer during ${PODS} ADDs at once, ms`, (await longestWaitDuring(Promise.all(pods))).toFixed(0));
+  say("longest standstill of the event loop meanwhile, ms", (await longestStandstill()).toFixed(0));
   const peak = await measurePeak(plugin, { command: "ADD", containerId: "peak", netns: netnsOf(PODS) });
   await ask("del", "peak", PODS);
   say("memory of the executable that forwards, MiB", peak.toFixed(1));
@@ -120,6 +129,7 @@ try {
   say(`SIGKILL and start with ${PODS} endpoints, until ready, ms`, (performance.now() - begun).toFixed(0));
   say(`memory with ${PODS} endpoints, MiB`, memoryOf(agent.pid).toFixed(1));
 
+  await Bun.sleep(SETTLE_MS);
   const before = processorOf(agent.pid);
   await Bun.sleep(REST_MS);
   say(`processor time of ${REST_MS / 1000} s without events, s`, (processorOf(agent.pid) - before).toFixed(2));
@@ -129,6 +139,8 @@ try {
   await cycle(CYCLES / 2, CYCLES);
   say(`memory after ${CYCLES} ADDs and DELs, MiB`, memoryOf(agent.pid).toFixed(1));
   say("processor time of an ADD and a DEL in the agent, ms", (((processorOf(agent.pid) - before) * 1000) / CYCLES).toFixed(2));
+  await Bun.sleep(SETTLE_MS);
+  say(`memory ${SETTLE_MS / 1000} s later, MiB`, memoryOf(agent.pid).toFixed(1));
 } finally {
   for (const name of namespaces) execFileSync("ip", ["netns", "del", name]);
   rmSync(directory, { recursive: true, force: true });
