@@ -10,6 +10,7 @@ import { ApiConnection } from "../../lib/kubernetes/watch/connection.ts";
 import { Informers } from "../../lib/kubernetes/watch/informers.ts";
 import { Watches } from "../../lib/kubernetes/watch/watches.ts";
 import { once } from "../../lib/system/once.ts";
+import { tracedClient, tracedEtcd } from "../trace/traced-parts.ts";
 import { CachedCore } from "./cached-core.ts";
 import { type CachedDatastore, cachedDatastore } from "./cached-datastore.ts";
 import { type CachedStoreInput, watchingConfig } from "./cached-kubernetes.ts";
@@ -26,9 +27,13 @@ export interface CachedEtcd extends CachedDatastore {
  * @throws TortieError `netconf-value` when the configuration leads to no etcd
  */
 export function openCachedEtcd(input: CachedStoreInput): CachedEtcd {
-  const { config, env, nodeName, onDamaged, log } = input;
+  const { config, env, nodeName, onDamaged, log, tracing } = input;
   const onProblem = (message: string) => log.error(message);
-  const store = openEtcdDatastore(config, env, onDamaged);
+  const store = openEtcdDatastore(config, env, {
+    onDamaged,
+    around: tracedEtcd(tracing),
+    wrapApi: (api) => tracedClient(api, tracing),
+  });
   const client = new EtcdClient(resolveEtcdSettings(config.etcd, env));
   const watches = new Watches({ onProblem });
   const copies = watchEtcd(watches, { client, store: new KeyValueStore(client) }, nodeName);

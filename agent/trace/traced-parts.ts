@@ -1,5 +1,6 @@
-/** What a call asks of the kernel and of the API server, as parts of its trace. */
+/** What a call asks of the kernel, of the API server and of etcd, as parts of its trace. */
 import type { Dataplane } from "../../dataplane/dataplane.ts";
+import type { EtcdClientOptions } from "../../lib/datastore/etcd/client/etcd-client.ts";
 import type { ApiClient } from "../../lib/kubernetes/api-client.ts";
 import type { Tracing } from "./tracing.ts";
 
@@ -32,4 +33,9 @@ export function tracedClient(inner: ApiClient, tracing: Parts | undefined): ApiC
     },
     close: () => inner.close(),
   };
+}
+
+/** etcd's gateway has a path for each operation: "/v3/kv/txn". */
+export function tracedEtcd(tracing: Parts | undefined): EtcdClientOptions["around"] {
+  return tracing && ((path, ask) => tracing.during(`etcd ${path}`, { "url.path": path }, ask));
 }

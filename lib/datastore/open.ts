@@ -30,7 +30,7 @@ export async function openDatastore(
   }
   if (type === "etcdv3") {
     const { openEtcdDatastore } = await import("./etcd/etcd-datastore.ts");
-    return openEtcdDatastore(config, env, onDamaged);
+    return openEtcdDatastore(config, env, { onDamaged });
   }
   const { openKubernetesDatastore } = await import("./kubernetes/kubernetes-datastore.ts");
   return openKubernetesDatastore(config, env, onDamaged);

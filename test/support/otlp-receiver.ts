@@ -24,6 +24,8 @@ export type Behaviour = "accepts" | "refuses" | "hangs" | "is away";
 
 /** IANA: OTLP over HTTP. */
 const PORT = 4318;
+/** What `--otlp-endpoint` and OTEL_EXPORTER_OTLP_ENDPOINT take. */
+export const OTLP_ENDPOINT = `http://127.0.0.1:${PORT}`;
 const LOOK_MS = 10;
 
 export class OtlpReceiver implements Disposable {
@@ -49,8 +51,7 @@ export class OtlpReceiver implements Disposable {
     return receiver;
   }
 
-  /** What `--otlp-endpoint` and OTEL_EXPORTER_OTLP_ENDPOINT take. */
-  readonly endpoint = `http://127.0.0.1:${PORT}`;
+  readonly endpoint = OTLP_ENDPOINT;
 
   named(name: string): ReceivedSpan[] {
     return this.spans.filter((span) => span.name === name);

@@ -72,13 +72,19 @@ export interface EtcdDatastore extends Datastore {
   readonly core: KubernetesCore | undefined;
 }
 
+export interface OpenEtcdOptions extends Pick<EtcdOptions, "onDamaged" | "around"> {
+  /** Of the way to the API server, for who wants to see what is asked there. */
+  readonly wrapApi?: (client: ApiClient) => ApiClient;
+}
+
 /**
  * Nothing is asked of any server before the first operation.
  * @throws TortieError `netconf-value` when the configuration leads to no etcd
  */
-export function openEtcdDatastore(config: NetworkConfig, env: Environment, onDamaged?: OnDamaged): EtcdDatastore {
-  const openKubernetes = isKubernetesConfigured(config, env) ? () => openApiClient(config, env) : undefined;
-  return etcdDatastore(resolveEtcdSettings(config.etcd, env), { onDamaged, openKubernetes, memory: memberMemory(MEMBER_MEMORY) });
+export function openEtcdDatastore(config: NetworkConfig, env: Environment, options: OpenEtcdOptions = {}): EtcdDatastore {
+  const { wrapApi = (client) => client, ...rest } = options;
+  const openKubernetes = isKubernetesConfigured(config, env) ? () => wrapApi(openApiClient(config, env)) : undefined;
+  return etcdDatastore(resolveEtcdSettings(config.etcd, env), { ...rest, openKubernetes, memory: memberMemory(MEMBER_MEMORY) });
 }
 
 export function etcdDatastore(settings: EtcdSettings, options: EtcdOptions = {}): EtcdDatastore {

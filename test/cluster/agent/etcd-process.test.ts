@@ -8,6 +8,7 @@ import { startCluster, type TestCluster } from "../../support/kubernetes/cluster
 import { connectNode } from "../../support/kubernetes/connect-node.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import type { CniRun, Pod } from "../../support/node.ts";
+import { OTLP_ENDPOINT, OtlpReceiver } from "../../support/otlp-receiver.ts";
 
 jest.setTimeout(240_000);
 
@@ -239,7 +240,9 @@ describe("an agent on etcd", () => {
     await cluster.createNamespace("test");
     await cluster.createPod("web", { namespace: "test", node: "node1", labels: { app: "shop" } });
     const kubeconfig = await cluster.kubeconfigFor("agent");
-    await using world = await World.create({ args: ["--kubeconfig", kubeconfig], reaches: cluster });
+    const args = ["--kubeconfig", kubeconfig, "--otlp-endpoint", OTLP_ENDPOINT];
+    await using world = await World.create({ args, reaches: cluster });
+    using receiver = await OtlpReceiver.start(world.machine.node);
     await world.sandboxes(1);
     const keys = { policy: { type: "k8s" }, kubernetes: { kubeconfig: await cluster.kubeconfigFor("cni") } };
     const options = { keys, args: "K8S_POD_NAME=web;K8S_POD_NAMESPACE=test;K8S_POD_INFRA_CONTAINER_ID=c0" };
@@ -249,6 +252,12 @@ describe("an agent on etcd", () => {
     await world.succeeds("CHECK", 0, options);
     await world.succeeds("DEL", 0, options);
     expect(await world.held()).toEqual([]);
+
+    // What each server was asked is a part of the call's trace.
+    await world.agent.stop();
+    const [add] = receiver.named("CNI ADD");
+    const asked = add === undefined ? [] : receiver.below(add).flatMap((step) => receiver.below(step).map(({ name }) => name));
+    expect(asked).toEqual(expect.arrayContaining(["etcd /v3/kv/txn", "kernel apply"]));
   });
 });
 

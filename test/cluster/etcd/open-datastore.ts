@@ -13,7 +13,7 @@ export function openDatastoreAt(
   onDamaged?: (error: DatastoreError) => void,
 ): EtcdDatastore {
   const config = decodeNetworkConfig({ name: "net1", datastore_type: "etcdv3", etcd_endpoints: endpoints, ...keys });
-  return openEtcdDatastore(config, env, onDamaged);
+  return openEtcdDatastore(config, env, { onDamaged });
 }
 
 /** As the plugins open it, but with limits or services of the test's. */

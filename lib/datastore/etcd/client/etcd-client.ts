@@ -43,13 +43,15 @@ const DEFAULTS: EtcdLimits = { ...DEFAULT_LIMITS, firstTry: 2_000, refused: 5_00
 /** Characters of what an answer that is not understood is said to have. */
 const QUOTED = 500;
 
-/** What tests replace. */
+/** What tests replace, but for the last two. */
 export interface EtcdClientOptions {
   readonly limits?: Partial<EtcdLimits>;
   readonly random?: () => number;
   readonly lookUp?: LookUp;
   /** Absent: nothing is known at the start, and nothing is kept. */
   readonly memory?: MemberMemory;
+  /** Carries out each request, whatever tries it takes: a part of somebody's trace. Streams are nobody's. */
+  readonly around?: (<T>(path: string, ask: () => Promise<T>) => Promise<T>) | undefined;
 }
 
 /** What has happened to one request. */
@@ -105,7 +107,9 @@ export class EtcdClient {
    * @throws EtcdError
    */
   ask<T>(path: string, request: object, read: (answer: Fields) => T): Promise<Answer<T>> {
-    return this.#slots.run(() => this.#untilDone(path, JSON.stringify(request), read, true));
+    const done = () => this.#slots.run(() => this.#untilDone(path, JSON.stringify(request), read, true));
+    const { around } = this.#options;
+    return around === undefined ? done() : around(path, done);
   }
 
   /**
