@@ -100,6 +100,11 @@ export class Machine {
     return checks.find(({ name }) => name === "node-routes") ?? { state: "absent", message: "" };
   }
 
+  /** What new pods take their MTU from. */
+  async mtuFile(): Promise<string> {
+    return (await this.host.run(["/bin/cat", "/var/lib/calico/mtu"])).stdout.trim();
+  }
+
   async annotations(): Promise<Readonly<Record<string, string>>> {
     return (await this.#world.cluster.get("v1", "nodes", this.name))?.metadata.annotations ?? {};
   }
@@ -140,6 +145,12 @@ export class ThreeNodes implements AsyncDisposable {
     return world;
   }
 
+  get three(): [Machine, Machine, Machine] {
+    const [first, second, third] = this.machines;
+    if (first === undefined || second === undefined || third === undefined) throw new Error("there are three machines");
+    return [first, second, third];
+  }
+
   pool(name: string, cidr: string, options: Readonly<Record<string, unknown>> = {}) {
     return this.cluster.createPool(name, { group: LEGACY, cidr, blockSize: cidr.includes(":") ? 122 : 26, ...options });
   }
@@ -170,6 +181,15 @@ export class ThreeNodes implements AsyncDisposable {
     const target = address.includes(":") ? `TCP6:[${address}]:${PORT}` : `TCP4:${address}:${PORT}`;
     const { stdout } = await from.machine.host.run(["/usr/bin/socat", "-u", `${target},connect-timeout=20`, "-"], {}, from.sandbox);
     return stdout.trim();
+  }
+
+  /** Which of the pods get no answer from which others, by either family. */
+  async unreached(pods: readonly WorldPod[]): Promise<readonly string[]> {
+    const pairs = pods.flatMap((from) => pods.flatMap((to) => (from === to ? [] : [to.ipv4, to.ipv6].map((ip) => ({ from, to, ip })))));
+    const answers = await Promise.all(
+      pairs.map(async ({ from, to, ip }) => ((await this.connect(from, ip)) === to.name ? [] : [{ from, ip }])),
+    );
+    return answers.flat().map(({ from, ip }) => `${from.name} → ${ip}`);
   }
 
   /**

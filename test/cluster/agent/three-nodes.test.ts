@@ -21,7 +21,7 @@ beforeAll(async () => {
   world = await ThreeNodes.create(cluster);
   await world.pool("pool4", "10.70.0.0/24", { vxlanMode: "CrossSubnet" });
   await world.pool("pool6", "fd70::/112", { vxlanMode: "CrossSubnet" });
-  machines = machinesOf(world);
+  machines = world.three;
   const [first, second, third] = machines;
   // A route of somebody else, which must outlive all of this.
   await first.host.ip("route", "add", "10.200.0.0/16", "via", "172.20.1.254", "proto", "static");
@@ -30,7 +30,7 @@ beforeAll(async () => {
     const all = await Promise.all(machines.map((machine) => machine.annotations()));
     return all.every((one) => "projectcalico.org/IPv4VXLANTunnelAddr" in one && "projectcalico.org/IPv6VXLANTunnelAddr" in one);
   });
-  await wait("the MTU", async () => (await Promise.all(machines.map(mtuFile))).every((text) => text === "1430"));
+  await wait("the MTU", async () => (await Promise.all(machines.map((machine) => machine.mtuFile()))).every((text) => text === "1430"));
   pods = [await world.addPod(first, "pod1"), await world.addPod(second, "pod2"), await world.addPod(third, "pod3")];
   await wait("all routes", async () => (await Promise.all(pods.map(ownWays))).flat().every((way) => !way.includes("254")));
 }, 240_000);
@@ -40,27 +40,14 @@ afterAll(async () => {
   await cluster?.[Symbol.asyncDispose]();
 }, 120_000);
 
-function machinesOf({ machines: [first, second, third] }: ThreeNodes): [Machine, Machine, Machine] {
-  if (first === undefined || second === undefined || third === undefined) throw new Error("there are three machines");
-  return [first, second, third];
-}
-
 /** The ways from a pod's node to the pods of the others. */
 function ownWays({ machine }: WorldPod): Promise<readonly string[]> {
   const others = pods.filter((pod) => pod.machine !== machine);
   return Promise.all(others.flatMap(({ ipv4, ipv6 }) => [machine.wayTo(ipv4), machine.wayTo(ipv6)]));
 }
 
-async function mtuFile({ host }: Machine): Promise<string> {
-  return (await host.run(["/bin/cat", "/var/lib/calico/mtu"])).stdout.trim();
-}
-
 async function expectAllReached(): Promise<void> {
-  const pairs = pods.flatMap((from) => pods.flatMap((to) => (from === to ? [] : [to.ipv4, to.ipv6].map((ip) => ({ from, to, ip })))));
-  const answers = await Promise.all(
-    pairs.map(async ({ from, to, ip }) => `${from.name} → ${ip}: ${(await world.connect(from, ip)) === to.name ? "ok" : "no answer"}`),
-  );
-  expect(answers).toEqual(pairs.map(({ from, ip }) => `${from.name} → ${ip}: ok`));
+  expect(await world.unreached(pods)).toEqual([]);
 }
 
 /** What Felix would make on a node for one peer, by iproute2: its MAC follows from its name, the peer's from that one's name. */
@@ -364,7 +351,7 @@ describe("Three nodes with ranges of their own", () => {
   it("have pods that reach each other: in host scope every node knows the ranges of all", async () => {
     await world[Symbol.asyncDispose]();
     world = await ThreeNodes.create(cluster);
-    machines = machinesOf(world);
+    machines = world.three;
     await Promise.all(machines.map((machine) => machine.startAgent({ args: ["--ipam", "host-scope"] })));
     const conf = { ipam: { type: "tortie-host-scope" } };
     await wait("the routes", async () => (await Promise.all(machines.map((one) => one.health()))).every(({ state }) => state === "ok"));
