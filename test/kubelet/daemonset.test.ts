@@ -181,12 +181,36 @@ describe("a cluster moved by docs/migrate-from-calico.md", () => {
   });
 });
 
+/** Definitions that the overlay brings are not served at once. */
+async function applyOverlay(name: string): Promise<void> {
+  await control.run(`until bash scripts/render-manifests ${name} | kubectl apply --server-side --force-conflicts -f -; do sleep 1; done`);
+  await control.run("kubectl -n kube-system rollout status daemonset/tortie-node");
+}
+
+describe("the overlay for both families", () => {
+  it("gives each pod an address of both, in its status and its annotation, by which pods reach each other", async () => {
+    await applyOverlay("dual-stack");
+    const names = ["one", "two"];
+    await node.createPods(names);
+    await node.untilReady(names);
+    const [one = [], two = []] = await Promise.all(names.map((name) => node.addressesOf(name)));
+    for (const [name, addresses] of [["one", one] as const, ["two", two] as const]) {
+      expect(addresses).toEqual([expect.stringMatching(/^10\.244\./), expect.stringMatching(/^fd44:244:/)]);
+      const pod = (await node.pods()).find(({ metadata }) => metadata.name === name);
+      expect(pod?.metadata.annotations?.["cni.projectcalico.org/podIPs"]).toBe(`${addresses[0]}/32,${addresses[1]}/128`);
+    }
+    const [from = ""] = one;
+    for (const to of [...two, NODE_ADDRESS]) expect(node.inPod(from, "ping", "-c", "1", "-W", "10", to)).toContain("1 received");
+    await node.deletePods(names);
+    await node.untilGone(names);
+    expect(await node.failedAdds()).toEqual([]);
+    expect(node.podLinks()).toEqual([]);
+  });
+});
+
 describe("the overlay for host scope", () => {
   it("gives a pod an address of the range that the controller manager gave its node", async () => {
-    await control.run(
-      "until bash scripts/render-manifests host-scope | kubectl apply --server-side --force-conflicts -f -; do sleep 1; done",
-    );
-    await control.run("kubectl -n kube-system rollout status daemonset/tortie-node");
+    await applyOverlay("host-scope");
     const range = memberAt(await cluster.get("v1", "nodes", NODE), "spec", "podCIDR");
     expect(range).toMatch(/^10\.244\.\d+\.0\/24$/);
     expect((await tryPod("ranged")).split(".").slice(0, 3)).toEqual(String(range).split(".").slice(0, 3));
