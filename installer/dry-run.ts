@@ -10,6 +10,7 @@ import { mergeConflists } from "./merge.ts";
 import { readRecord } from "./record.ts";
 import type { InstallSettings } from "./settings.ts";
 import { renderConflist, TLS_FILES } from "./template.ts";
+import { tlsDirectory } from "./tls-files.ts";
 
 /** @returns one sentence a file @throws TortieError as `install` would before it has changed anything */
 export function planInstallation(settings: InstallSettings): readonly string[] {
@@ -19,7 +20,7 @@ export function planInstallation(settings: InstallSettings): readonly string[] {
     log(areEqual(from, target) ? `${target} is up to date` : `would ${isThere(target) ? "replace" : "write"} ${target}`);
   }
   const tls = tlsNames(settings.tlsDir);
-  for (const name of tls) log(`would install ${join(settings.netDir, "calico-tls", name)}`);
+  for (const name of tls) log(`would install ${join(tlsDirectory(settings.netDir), name)}`);
   if (isInPod(settings)) log(`would write ${kubeconfigPath(settings.netDir)} with a new token`);
   const text = renderConflist(settings, tls);
   const path = join(settings.netDir, settings.confName);

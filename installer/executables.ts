@@ -20,7 +20,7 @@ export interface Executable {
  * @throws TortieError `install-failed` when no directory can be written, and none has all that is needed
  */
 export function planExecutables(wanted: Wanted, log: (line: string) => void): readonly Executable[] {
-  const sources = [...wanted.names.map((name) => ({ name, from: wanted.source })), ...additional(wanted)];
+  const sources = [...ownNames(wanted).map((name) => ({ name, from: wanted.source })), ...additional(wanted)];
   const refusals: string[] = [];
   const plan: Executable[] = [];
   for (const directory of wanted.binDirs) {
@@ -56,21 +56,27 @@ export function copyExecutables(plan: readonly Executable[], log: (line: string)
   }
 }
 
+function ownNames({ names }: Wanted): readonly string[] {
+  return [...names.plugins, ...names.tools];
+}
+
 /** Plugins that an image stages beside its own executable (C§9.1). */
-function additional({ pluginSource, names, skipped }: Wanted): readonly { readonly name: string; readonly from: string }[] {
+function additional(wanted: Wanted): readonly { readonly name: string; readonly from: string }[] {
+  const { pluginSource, skipped } = wanted;
   if (!isThere(pluginSource)) return [];
+  const own = ownNames(wanted);
   return readdirSync(pluginSource)
     .sort()
-    .filter((name) => !name.startsWith("install") && !names.includes(name) && !skipped.has(name))
+    .filter((name) => !name.startsWith("install") && !own.includes(name) && !skipped.has(name))
     .map((name) => ({ name, from: join(pluginSource, name) }))
     .filter(({ from }) => statusOf(from)?.isFile === true);
 }
 
 /** An image whose host keeps its directories read-only is content with executables that are there already, if it may be (I6, I7). */
-function assertComplete({ binDirs, names, updates }: Wanted, refusals: readonly string[], log: (line: string) => void): void {
-  const complete = binDirs.find((directory) => names.every((name) => isThere(join(directory, name))));
+function assertComplete({ binDirs, names: { plugins }, updates }: Wanted, refusals: readonly string[], log: (line: string) => void): void {
+  const complete = binDirs.find((directory) => plugins.every((name) => isThere(join(directory, name))));
   if (!updates && complete !== undefined) {
-    log(`no directory can be written; ${complete} has ${names.join(" and ")} already`);
+    log(`no directory can be written; ${complete} has ${plugins.join(" and ")} already`);
     return;
   }
   throw new TortieError("install-failed", `no directory for the executables can be written: ${refusals.join("; ")}`);

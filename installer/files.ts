@@ -3,6 +3,7 @@
  * the old file at the same moment: it keeps the one it has opened.
  */
 import {
+  accessSync,
   chmodSync,
   closeSync,
   constants,
@@ -10,20 +11,19 @@ import {
   fsyncSync,
   linkSync,
   lstatSync,
-  mkdirSync,
   openSync,
   readSync,
   renameSync,
   rmSync,
   statSync,
-  writeSync,
 } from "node:fs";
 import { dirname } from "node:path";
-import { systemErrorCode } from "../lib/system/errno.ts";
+import { errnoOf, systemErrorCode } from "../lib/system/errno.ts";
+import { O_CREAT, O_EXCL, O_WRONLY, openFile, removeFile, SystemError, writeAll } from "../lib/system/files.ts";
 
 /** Bytes that are compared at a time (C§9.3). */
 const CHUNK = 64_000;
-const PERMISSIONS = 0o7777;
+export const PERMISSIONS = 0o7777;
 
 /** Whether two files have the same size, permissions and content. One that is not there is equal to none. @throws on other failures */
 export function areEqual(one: string, other: string): boolean {
@@ -74,16 +74,12 @@ function fill(fd: number, buffer: Buffer): number {
  */
 export function copyWhole(source: string, target: string, twin?: string): boolean {
   if (areEqual(source, target)) return false;
-  const temporary = temporaryOf(target);
-  rmSync(temporary, { force: true });
-  if (twin === undefined) {
+  makeAndPut(target, (temporary) => {
+    if (twin !== undefined) return linkSync(twin, temporary);
     copyFileSync(source, temporary, constants.COPYFILE_FICLONE);
     chmodSync(temporary, statSync(source).mode & PERMISSIONS);
     syncPath(temporary);
-  } else {
-    linkSync(twin, temporary);
-  }
-  putInPlace(temporary, target);
+  });
   return true;
 }
 
@@ -91,23 +87,17 @@ export function copyWhole(source: string, target: string, twin?: string): boolea
 export function writeWhole(target: string, text: string, mode: number): boolean {
   const bytes = new TextEncoder().encode(text);
   if (holds(target, bytes, mode)) return false;
-  const temporary = temporaryOf(target);
-  rmSync(temporary, { force: true });
-  const fd = openSync(temporary, "wx", mode);
-  try {
-    for (let written = 0; written < bytes.length; ) written += writeSync(fd, bytes, written);
+  makeAndPut(target, (temporary) => {
+    const fd = openFile(temporary, O_WRONLY | O_CREAT | O_EXCL, mode);
+    try {
+      writeAll(fd, bytes, temporary);
+    } finally {
+      closeSync(fd);
+    }
     chmodSync(temporary, mode);
-    fsyncSync(fd);
-  } finally {
-    closeSync(fd);
-  }
-  putInPlace(temporary, target);
+    syncPath(temporary);
+  });
   return true;
-}
-
-/** Makes a directory and those above it; one that is there stays as it is. */
-export function makeDirectory(path: string, mode: number): void {
-  mkdirSync(path, { recursive: true, mode });
 }
 
 /** Removes a file and makes that durable. @returns whether there was one */
@@ -117,17 +107,19 @@ export function removeWhole(path: string): boolean {
   } catch {
     return false;
   }
-  rmSync(path, { force: true });
+  removeFile(path);
   syncPath(dirname(path));
   return true;
 }
 
-/** Whether files can be made in a directory, tried as Calico's installer does (C§9.3). @returns why not, or `undefined` */
+/**
+ * Whether files can be made in a directory. Calico's installer makes one and removes it (C§9.3), which one that is killed leaves behind.
+ *
+ * @returns why not, or `undefined`
+ */
 export function whyNotWritable(directory: string): string | undefined {
-  const probe = probeIn(directory);
   try {
-    closeSync(openSync(probe, "w"));
-    rmSync(probe);
+    accessSync(directory, constants.W_OK | constants.X_OK);
     return undefined;
   } catch (error) {
     return systemErrorCode(error) ?? String(error);
@@ -136,11 +128,20 @@ export function whyNotWritable(directory: string): string | undefined {
 
 /** Removes what an installer that died had begun to put at `target`. */
 export function removeRemains(target: string): void {
-  for (const path of [temporaryOf(target), probeIn(dirname(target))]) rmSync(path, { force: true });
+  removeFile(temporaryOf(target));
 }
 
-function probeIn(directory: string): string {
-  return `${directory}/.touch`;
+/** Whatever fails, what was made until then goes: it may be what has filled the disk. */
+function makeAndPut(target: string, make: (temporary: string) => void): void {
+  const temporary = temporaryOf(target);
+  removeFile(temporary);
+  try {
+    make(temporary);
+    putInPlace(temporary, target);
+  } catch (error) {
+    rmSync(temporary, { force: true });
+    throw error;
+  }
 }
 
 /** A name that no runtime takes for a plugin or for a configuration, on the file system of the target. */
@@ -151,15 +152,19 @@ function temporaryOf(target: string): string {
 function putInPlace(temporary: string, target: string): void {
   // Two names of one file: rename(2) would do nothing and leave the temporary one.
   const [from, to] = [statusOf(temporary), statusOf(target)];
-  if (from !== undefined && to !== undefined && from.dev === to.dev && from.ino === to.ino) rmSync(temporary);
+  if (from !== undefined && to !== undefined && from.dev === to.dev && from.ino === to.ino) removeFile(temporary);
   else renameSync(temporary, target);
   syncPath(dirname(target));
 }
 
-function syncPath(path: string): void {
+/** Makes durable what a file holds, or which names a directory has. */
+export function syncPath(path: string): void {
   const fd = openSync(path, "r");
   try {
     fsyncSync(fd);
+  } catch (error) {
+    // Of a descriptor: the runtime names no path.
+    throw new SystemError("fsync", path, errnoOf(error));
   } finally {
     closeSync(fd);
   }

@@ -3,7 +3,7 @@
  * finds all that it names. Killed anywhere, the host has its old state or its new one, and both work.
  */
 import { join } from "node:path";
-import { TortieError } from "../lib/errors/errors.ts";
+import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { isThere, readText } from "../lib/system/files.ts";
 import { copyExecutables, planExecutables } from "./executables.ts";
 import { removeWhole, whyNotWritable, writeWhole } from "./files.ts";
@@ -12,7 +12,7 @@ import { mergeConflists } from "./merge.ts";
 import { readRecord, remember, writeRecord } from "./record.ts";
 import type { InstallSettings } from "./settings.ts";
 import { renderConflist, TLS_FILES } from "./template.ts";
-import { installTlsFiles } from "./tls-files.ts";
+import { installTlsFiles, removeOtherTlsFiles, tlsDirectory } from "./tls-files.ts";
 
 export type Log = (line: string) => void;
 
@@ -23,6 +23,15 @@ export interface Installed {
 
 /** @throws TortieError `install-failed`, `install-template`, `install-token` */
 export async function install(settings: InstallSettings, log: Log): Promise<Installed> {
+  try {
+    return await installStepByStep(settings, log);
+  } catch (error) {
+    if (error instanceof TortieError) throw error;
+    throw new TortieError("install-failed", messageOf(error), { cause: error });
+  }
+}
+
+async function installStepByStep(settings: InstallSettings, log: Log): Promise<Installed> {
   const { netDir } = settings;
   const inPod = isInPod(settings);
   if (inPod) assertInCluster(settings.env);
@@ -35,13 +44,14 @@ export async function install(settings: InstallSettings, log: Log): Promise<Inst
   copyExecutables(executables, log);
   const token = inPod ? await installKubeconfig(settings, log) : undefined;
   installConflist(settings, conflist, log);
+  removeOtherTlsFiles(netDir, tls, log);
   return { token };
 }
 
 /** Files beside the conflist; the one of the former name is among them, because it goes. */
 function filesOf({ netDir, confName, oldConfName }: InstallSettings, inPod: boolean): readonly string[] {
   return [
-    ...Object.values(TLS_FILES).map((name) => join(netDir, "calico-tls", name)),
+    ...Object.values(TLS_FILES).map((name) => join(tlsDirectory(netDir), name)),
     ...(inPod ? [kubeconfigPath(netDir)] : []),
     ...new Set([confName, oldConfName].map((name) => join(netDir, name))),
   ];

@@ -6,7 +6,7 @@ import { hostName } from "../lib/system/files.ts";
 
 /** Where things are; the defaults are those of Calico's container image (C§9.1). */
 export interface InstallPaths {
-  /** The executable that is installed under each of `names`. */
+  /** The executable that is installed under each of the names. */
   readonly source: string;
   /** Its folder may hold further plugins, which are installed too. */
   readonly pluginSource: string;
@@ -17,7 +17,7 @@ export interface InstallPaths {
 }
 
 export interface InstallSettings extends InstallPaths {
-  readonly names: readonly string[];
+  readonly names: InstalledNames;
   /** `netDir` as the plugins see it: what generated files name. */
   readonly hostNetDir: string;
   readonly confName: string;
@@ -43,9 +43,17 @@ export interface InstallSettings extends InstallPaths {
   readonly env: Environment;
 }
 
-/** Names that the executable is installed by; each set works beside the other. */
-export const CALICO_NAMES: readonly string[] = ["calico", "calico-ipam"];
-export const TORTIE_NAMES: readonly string[] = ["tortie", "tortie-ipam"];
+/** What the executable is installed as. */
+export interface InstalledNames {
+  /** The main plugin and the IPAM plugin: a runtime needs both. */
+  readonly plugins: readonly [main: string, ipam: string];
+  /** What administrators call on the node; a host without them has all that its pods need. */
+  readonly tools: readonly string[];
+}
+
+/** Each set works beside the other. */
+export const CALICO_NAMES: InstalledNames = { plugins: ["calico", "calico-ipam"], tools: [] };
+export const TORTIE_NAMES: InstalledNames = { plugins: ["tortie", "tortie-ipam"], tools: ["tortiectl"] };
 
 export const CONTAINER_PATHS: InstallPaths = {
   source: process.execPath,
@@ -56,7 +64,7 @@ export const CONTAINER_PATHS: InstallPaths = {
 };
 
 /** @throws TortieError `install-settings` naming the variable */
-export function readInstallSettings(env: Environment, paths: InstallPaths, names: readonly string[], confName: string): InstallSettings {
+export function readInstallSettings(env: Environment, paths: InstallPaths, names: InstalledNames, confName: string): InstallSettings {
   const hostNetDir = textOf(env, "CNI_NET_DIR", "/etc/cni/net.d");
   return {
     ...paths,

@@ -3,13 +3,13 @@ import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { parseJson } from "../lib/json/parse.ts";
 import { isJsonObject, type JsonValue } from "../lib/json/value.ts";
 import { readText } from "../lib/system/files.ts";
-import { defaultNodeName, type InstallSettings } from "./settings.ts";
+import { defaultNodeName, type InstalledNames, type InstallSettings } from "./settings.ts";
 
 /** Names of the TLS files that can be installed, by the variable that says where they are. */
 export const TLS_FILES = { __ETCD_CA_CERT_FILE__: "etcd-ca", __ETCD_CERT_FILE__: "etcd-cert", __ETCD_KEY_FILE__: "etcd-key" } as const;
 
 /** Calico's text, byte for byte (recorded by its suite, I2), but for the names of the two plugins. */
-function builtIn([main = "", ipam = ""]: readonly string[]): string {
+function builtIn([main, ipam]: InstalledNames["plugins"]): string {
   return `{
   "name": "k8s-pod-network",
   "cniVersion": "1.0.0",
@@ -80,7 +80,7 @@ function templateOf({ template, names }: InstallSettings): { readonly text: stri
     }
   }
   if (template.text !== undefined) return { text: template.text, source: "the template in CNI_NETWORK_CONFIG" };
-  return { text: builtIn(names), source: "the built-in template" };
+  return { text: builtIn(names.plugins), source: "the built-in template" };
 }
 
 function variables(settings: InstallSettings, installedTls: ReadonlySet<string>): ReadonlyMap<string, string> {

@@ -1,44 +1,94 @@
 /** Certificates and key for etcd, from a mounted secret into the directory that the plugins read (C§9.3, steps 1 and 4). */
-import { readdirSync, rmdirSync, statSync } from "node:fs";
+import { chmodSync, linkSync, mkdirSync, readdirSync, renameSync, rmdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { isThere } from "../lib/system/files.ts";
-import { copyWhole, makeDirectory, removeWhole } from "./files.ts";
+import { systemErrorCode } from "../lib/system/errno.ts";
+import { exchangeNames } from "../lib/system/exchange-names.ts";
+import { directoryOf, isThere, statusOf } from "../lib/system/files.ts";
+import { areEqual, copyWhole, PERMISSIONS, removeWhole, syncPath } from "./files.ts";
 import type { InstallSettings } from "./settings.ts";
 import { TLS_FILES } from "./template.ts";
 
 const NAMES: readonly string[] = Object.values(TLS_FILES);
 
+type Places = Pick<InstallSettings, "tlsDir" | "netDir">;
+type Log = (line: string) => void;
+
+export function tlsDirectory(netDir: string): string {
+  return join(netDir, "calico-tls");
+}
+
 /**
- * Only the three files are copied, never what else the directory holds. A file that is no longer given is removed; nothing of the
- * directory is gone in between, as it is for a moment with Calico's installer.
+ * Only the three files are copied, never what else the directory holds. They change together: a new certificate and the old key are of
+ * no use. A file that is no longer given stays until `removeOtherTlsFiles`, because the conflist names it; Calico's installer has none of
+ * them for a moment.
  *
- * @returns the names that are installed
+ * @returns the names that are given
  */
-export function installTlsFiles(
-  { tlsDir, netDir }: Pick<InstallSettings, "tlsDir" | "netDir">,
-  log: (line: string) => void,
-): ReadonlySet<string> {
-  const target = join(netDir, "calico-tls");
+export function installTlsFiles({ tlsDir, netDir }: Places, log: Log): ReadonlySet<string> {
+  const target = tlsDirectory(netDir);
   const given = NAMES.filter((name) => isFile(join(tlsDir, name)));
   if (given.length > 0) {
-    makeDirectory(target, 0o700);
-    for (const name of NAMES) {
-      if (!given.includes(name)) log(`warning: ${join(tlsDir, name)} is not there`);
-      else if (copyWhole(join(tlsDir, name), join(target, name))) log(`${join(target, name)} installed`);
+    for (const name of NAMES) if (!given.includes(name)) log(`warning: ${join(tlsDir, name)} is not there`);
+    const changed = given.filter((name) => !areEqual(join(tlsDir, name), join(target, name)));
+    if (changed.length > 0 && !areReplacedTogether(tlsDir, target, given)) {
+      for (const name of changed) copyWhole(join(tlsDir, name), join(target, name));
     }
+    for (const name of changed) log(`${join(target, name)} installed`);
   }
-  removeOthers(target, given, log);
   return new Set(given);
 }
 
-/** What begins with a dot is what stood there before the installation. */
-function removeOthers(directory: string, given: readonly string[], log: (line: string) => void): void {
-  if (!isThere(directory)) return;
-  for (const name of readdirSync(directory)) {
-    const path = join(directory, name);
-    if (!name.startsWith(".") && !given.includes(name) && removeWhole(path)) log(`${path} removed: it is not given any more`);
+/** Of the directory everything else; what begins with a dot is what stood there before the installation. */
+export function removeOtherTlsFiles(netDir: string, given: ReadonlySet<string>, log: Log): void {
+  const directory = tlsDirectory(netDir);
+  if (isThere(directory)) {
+    for (const name of readdirSync(directory)) {
+      const path = join(directory, name);
+      if (!name.startsWith(".") && !given.has(name) && removeWhole(path)) log(`${path} removed: it is not given any more`);
+    }
   }
-  if (readdirSync(directory).length === 0) rmdirSync(directory);
+  removeTlsRemains(netDir);
+}
+
+/** The directory when nothing is in it, and what an installer that died had begun to put there. */
+export function removeTlsRemains(netDir: string): void {
+  const directory = tlsDirectory(netDir);
+  rmSync(nextOf(directory), { recursive: true, force: true });
+  if (isThere(directory) && readdirSync(directory).length === 0) rmdirSync(directory);
+}
+
+/**
+ * The directory as it shall be is made beside it, and the two change names.
+ *
+ * @returns `false` where that cannot be: something is mounted on the directory, or the file system does not do it
+ */
+function areReplacedTogether(tlsDir: string, target: string, given: readonly string[]): boolean {
+  const next = nextOf(target);
+  const before = statusOf(target);
+  rmSync(next, { recursive: true, force: true });
+  try {
+    mkdirSync(next, { mode: 0o700 });
+    if (before !== undefined) {
+      chmodSync(next, before.mode & PERMISSIONS);
+      for (const name of readdirSync(target)) if (!given.includes(name)) linkSync(join(target, name), join(next, name));
+    }
+    for (const name of given) copyWhole(join(tlsDir, name), join(next, name));
+    syncPath(next);
+    if (before === undefined) renameSync(next, target);
+    else if (!exchangeNames(next, target)) return false;
+    syncPath(directoryOf(target));
+    return true;
+  } catch (error) {
+    // A link out of what is mounted there.
+    if (systemErrorCode(error) === "EXDEV") return false;
+    throw error;
+  } finally {
+    rmSync(next, { recursive: true, force: true });
+  }
+}
+
+function nextOf(directory: string): string {
+  return `${directory}.tmp`;
 }
 
 /** Follows symbolic links, which is what a mounted secret consists of. */

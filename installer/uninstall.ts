@@ -1,10 +1,11 @@
 /** Undoes what an installation of this host did, and nothing else: the conflist first, so that no runtime calls what is gone. */
-import { readdirSync, rmdirSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { isThere } from "../lib/system/files.ts";
 import { removeRemains, removeWhole } from "./files.ts";
 import type { Log } from "./install.ts";
 import { readRecord, recordPath, restoreFormer } from "./record.ts";
+import { removeTlsRemains } from "./tls-files.ts";
 
 /**
  * @param netDir where the record is
@@ -21,7 +22,7 @@ export function uninstall(netDir: string, isDry: boolean, log: Log): readonly st
   }
   if (isDry) return undone;
   for (const path of [...files, recordPath(netDir)]) removeRemains(path);
-  removeIfEmpty(join(netDir, "calico-tls"));
+  removeTlsRemains(netDir);
   removeWhole(recordPath(netDir));
   return undone;
 }
@@ -49,8 +50,4 @@ function removed(path: string, log: Log): void {
 
 function isConflist(path: string): boolean {
   return /\.(conf|conflist|json)$/.test(path);
-}
-
-function removeIfEmpty(directory: string): void {
-  if (isThere(directory) && readdirSync(directory).length === 0) rmdirSync(directory);
 }

@@ -10,7 +10,7 @@ import { installConflist, installKubeconfig, kubeconfigPath, type Log } from "./
 import { isInPod, type Token } from "./kubeconfig.ts";
 import type { InstallSettings } from "./settings.ts";
 import { renderConflist } from "./template.ts";
-import { installTlsFiles } from "./tls-files.ts";
+import { installTlsFiles, removeOtherTlsFiles } from "./tls-files.ts";
 
 /** Milliseconds before a failed renewal, or one of a token about to end, is tried again (C§9.5). */
 const RETRY_MS = 5000;
@@ -86,6 +86,7 @@ export class InstallationWatch {
     this.#attempt("files of the installation", () => {
       const tls = installTlsFiles(this.#settings, this.#log);
       installConflist(this.#settings, renderConflist(this.#settings, tls), this.#log);
+      removeOtherTlsFiles(this.#settings.netDir, tls, this.#log);
     });
   }
 

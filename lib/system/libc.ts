@@ -24,6 +24,8 @@ const SYMBOLS = {
   prctl: { args: ["i32", "u64", "u64", "u64", "u64"], returns: "i32" },
   capget: { args: ["ptr", "ptr"], returns: "i32" },
   capset: { args: ["ptr", "ptr"], returns: "i32" },
+  // Variadic in C as well.
+  syscall: { args: ["u64", "i32", "ptr", "i32", "ptr", "u32"], returns: "i32" },
   abort: { args: [], returns: "void" },
   _exit: { args: ["i32"], returns: "void" },
   __errno_location: { args: [], returns: "ptr" },

@@ -1,6 +1,6 @@
 /** The installer as Calico's manifests call it (C§11.4): executables, conflist, TLS files, and hosts that are not writable. */
 import { execFileSync, spawn } from "node:child_process";
-import { chmodSync, copyFileSync, existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Installation } from "../../support/installation.ts";
 import { BIN_DIR, REFERENCE_PLUGINS_DIR } from "../../support/node.ts";
@@ -163,6 +163,38 @@ describe("calico component cni install", () => {
     expect(existsSync(join(host.netDir, "calico-tls"))).toBe(false);
   });
 
+  it("takes away a key that is not given any more after the conflist that named it, and changes the others together", async () => {
+    using host = new Installation();
+    const tls = (name: string) => join(host.netDir, "calico-tls", name);
+    for (const name of ["etcd-ca", "etcd-cert", "etcd-key"]) writeFileSync(join(host.secrets, name), "first");
+    expect(await host.install()).toMatchObject({ exit: 0 });
+    const before = statSync(join(host.netDir, "calico-tls"));
+
+    for (const name of ["etcd-ca", "etcd-cert"]) writeFileSync(join(host.secrets, name), "second");
+    rmSync(join(host.secrets, "etcd-key"));
+    const run = await host.install();
+
+    expect(run).toMatchObject({ exit: 0, log: expect.stringContaining(`${tls("etcd-key")} removed: it is not given any more`) });
+    expect(["etcd-ca", "etcd-cert"].map((name) => readFileSync(tls(name), "utf8"))).toEqual(["second", "second"]);
+    const after = statSync(join(host.netDir, "calico-tls"));
+    expect([after.ino === before.ino, after.mode]).toEqual([false, before.mode]);
+    expect(host.names(host.netDir)).not.toContain("calico-tls.tmp");
+  });
+
+  it("puts etcd's files one by one into a directory that something is mounted on", async () => {
+    using host = new Installation();
+    mkdirSync(join(host.netDir, "calico-tls"));
+    writeFileSync(join(host.netDir, "calico-tls/etcd-ca"), "not given");
+    execFileSync("/usr/bin/mount", ["--bind", join(host.netDir, "calico-tls"), join(host.netDir, "calico-tls")]);
+    try {
+      writeFileSync(join(host.secrets, "etcd-cert"), "certificate");
+      expect(await host.install()).toMatchObject({ exit: 0 });
+      expect(host.names(join(host.netDir, "calico-tls"))).toEqual([".etcd-ca.before-tortie", "etcd-cert"]);
+    } finally {
+      execFileSync("/usr/bin/umount", [join(host.netDir, "calico-tls")]);
+    }
+  });
+
   it("copies staged plugins, but not those it is told to leave, nor another installer", async () => {
     using host = new Installation();
     for (const name of ["portmap", "flannel", "install", "calico"]) {
@@ -236,6 +268,27 @@ describe("tortiectl install and uninstall", () => {
     expect(readFileSync(join(host.binDir, "tortie"), "utf8")).toBe("somebody else's");
     expect(host.conflist()).toBe('{"calico": "before"}');
     expect(await command(host, "uninstall")).toMatchObject({ exit: 0, log: expect.stringContaining("nothing was installed") });
+  });
+
+  it("puts tortiectl beside the plugins, as one more name of their file, and is uninstalled by it", async () => {
+    using host = new Installation();
+    expect(await command(host, "install", "--force")).toMatchObject({ exit: 0 });
+    expect(host.names(host.binDir)).toEqual(["tortie", "tortie-ipam", "tortiectl"]);
+    expect(new Set(host.names(host.binDir).map((name) => statSync(join(host.binDir, name)).ino)).size).toBe(1);
+
+    const run = await host.run([join(host.binDir, "tortiectl"), "uninstall", "--wait", "--net-dir", host.netDir]);
+
+    expect(run).toMatchObject({ exit: 0, log: expect.stringContaining(`${join(host.binDir, "tortiectl")} removed`) });
+    expect([...host.names(host.binDir), ...host.names(host.netDir)]).toEqual([]);
+  });
+
+  it("is content with both plugins in a read-only directory, without tortiectl", async () => {
+    using host = new Installation();
+    for (const name of ["tortie", "tortie-ipam"]) copyFileSync("/bin/true", join(host.binDir, name));
+    using _ = makeReadOnly(host.binDir);
+    const argv = ["install", "--force", "--net-dir", host.netDir, "--bin-dir", host.binDir];
+
+    expect(await host.run([join(BIN_DIR, "tortiectl"), ...argv], { UPDATE_CNI_BINARIES: "false" })).toMatchObject({ exit: 0 });
   });
 
   it("prints JSON", async () => {
