@@ -7,11 +7,11 @@ import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { ControlPlane } from "../support/kubelet/control-plane.ts";
 import { KubeletNode } from "../support/kubelet/kubelet-node.ts";
-import { commandsOf } from "../support/kubelet/page.ts";
 import { NODE, NODE_ADDRESS } from "../support/kubelet/pretend-host.ts";
 import { importTortieImage } from "../support/kubelet/tortie-image.ts";
 import { startCluster, type TestCluster } from "../support/kubernetes/cluster.ts";
 import { memberAt } from "../support/kubernetes/json.ts";
+import { commandsOf } from "../support/page.ts";
 
 jest.setTimeout(300_000);
 
