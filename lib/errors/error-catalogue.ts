@@ -55,6 +55,10 @@ export const ERROR_CATALOGUE = {
     code: 999,
     next: "make the directory that the message names writable, with room on its disk, or mount another one; then install again",
   },
+  "uninstall-failed": {
+    code: 999,
+    next: "let the file that the message names be removed, then uninstall again: what is left is still known",
+  },
   "delegate-not-found": { code: 999, next: "install that plugin in one of the directories of CNI_PATH, or correct ipam.type" },
   "delegate-failed": { code: 999, next: "read what that plugin wrote on standard error, which the runtime's log has" },
   "delegate-timeout": { code: 999, next: "find out what that plugin waits for; it was stopped" },

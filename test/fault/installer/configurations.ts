@@ -34,8 +34,8 @@ export abstract class Configuration {
     return host.run([...around, ...wrap, join(BIN_DIR, "tortiectl"), ...argv], { CNI_MTU: String(MTU[version]), ...env });
   }
 
-  uninstall(host: Installation): Promise<InstallRun> {
-    return host.run([join(BIN_DIR, "tortiectl"), "uninstall", "--net-dir", host.netDir]);
+  uninstall(host: Installation, wrap: readonly string[] = []): Promise<InstallRun> {
+    return host.run([...wrap, join(BIN_DIR, "tortiectl"), "uninstall", "--net-dir", host.netDir]);
   }
 
   /** Which version a runtime finds; it throws when it finds one that does not work. */
