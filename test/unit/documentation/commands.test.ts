@@ -18,7 +18,7 @@ interface NotRun {
 }
 const RELEASE: NotRun = {
   notRun:
-    "four builds and a package from npm's registry take minutes; the kubelet suite makes and imports the same image from the same layer",
+    "needs npm's registry and the machine's list of packages, and the suites' sandbox has neither; the kubelet suite makes an image from the same layer and has `ctr` import it",
 };
 
 /** Page → heading → who runs the commands of its shell blocks, all of them. */
