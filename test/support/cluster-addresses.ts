@@ -3,10 +3,10 @@
 import { check } from "../../doctor/check.ts";
 import { Allocator } from "../../ipam-plugin/allocator/allocator.ts";
 import { systemClock } from "../../ipam-plugin/node.ts";
-import { formatAddress } from "../../lib/addresses/address.ts";
+import { type Family, formatAddress } from "../../lib/addresses/address.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import { type KubernetesDatastore, openKubernetesDatastore } from "../../lib/datastore/kubernetes/kubernetes-datastore.ts";
-import { LEGACY, type TestCluster } from "./kubernetes/cluster.ts";
+import { type CalicoGroup, LEGACY, type TestCluster } from "./kubernetes/cluster.ts";
 
 export const NAMESPACE = "test";
 
@@ -28,9 +28,9 @@ export class ClusterAddresses implements AsyncDisposable {
     this.allocator = new Allocator({ datastore, clock: systemClock });
   }
 
-  static async open(cluster: TestCluster): Promise<ClusterAddresses> {
+  static async open(cluster: TestCluster, group: CalicoGroup = LEGACY): Promise<ClusterAddresses> {
     const kubernetes = { kubeconfig: await cluster.kubeconfigFor("admin") };
-    const config = decodeNetworkConfig({ datastore_type: "kubernetes", calico_api_group: LEGACY, qps: 1000, burst: 1000, kubernetes });
+    const config = decodeNetworkConfig({ datastore_type: "kubernetes", calico_api_group: group, qps: 1000, burst: 1000, kubernetes });
     return new ClusterAddresses(cluster, openKubernetesDatastore(config, {}));
   }
 
@@ -41,6 +41,16 @@ export class ClusterAddresses implements AsyncDisposable {
 
   takeTunnel(node: string): Promise<string> {
     return this.#assign(node, `vxlan-tunnel-addr-${node}`, { node, type: "vxlanTunnelAddress" });
+  }
+
+  /** The same in IPv6. */
+  takeTunnel6(node: string): Promise<string> {
+    return this.#assign(node, `vxlan-v6-tunnel-addr-${node}`, { node, type: "vxlanV6TunnelAddress" }, 6);
+  }
+
+  /** As `take`, of IPv6 pools; under the same handle. */
+  take6(node: string, pod: string, containerId = `${pod}-c`): Promise<string> {
+    return this.#assign(node, `net1.${containerId}`, { node, namespace: NAMESPACE, pod }, 6);
   }
 
   /** A pod with the annotations of its ADD. @returns its address */
@@ -71,7 +81,11 @@ export class ClusterAddresses implements AsyncDisposable {
     return {
       addresses: [...new Set(held.flatMap((found) => found ?? []).map(({ address }) => formatAddress(address)))].sort(),
       blocks: blocks.filter(({ value }) => value.affinity?.name === node).map(({ value }) => value.cidr),
-      affinities: (await this.datastore.affinities.listByOwner({ type: "host", name: node }, 4)).map(({ value }) => value.cidr),
+      affinities: (
+        await Promise.all(([4, 6] as const).map((family) => this.datastore.affinities.listByOwner({ type: "host", name: node }, family)))
+      )
+        .flat()
+        .map(({ value }) => value.cidr),
     };
   }
 
@@ -87,12 +101,14 @@ export class ClusterAddresses implements AsyncDisposable {
     await this.datastore[Symbol.asyncDispose]();
   }
 
-  async #assign(node: string, handle: string, attributes: Readonly<Record<string, string>>): Promise<string> {
+  async #assign(node: string, handle: string, attributes: Readonly<Record<string, string>>, family: Family = 4): Promise<string> {
     const owner = { type: "host", name: node } as const;
     const use = attributes.type === undefined ? "Workload" : "Tunnel";
-    const { ipv4 } = await this.allocator.autoAssign({ count4: 1, count6: 0, handle, attributes, owner, use });
-    const address = ipv4?.addresses[0]?.prefix.address;
-    if (address === undefined) throw ipv4?.error ?? new Error(`no address: ${ipv4?.messages.join("; ")}`);
+    const counts = { count4: family === 4 ? 1 : 0, count6: family === 6 ? 1 : 0 };
+    const { ipv4, ipv6 } = await this.allocator.autoAssign({ ...counts, handle, attributes, owner, use });
+    const assigned = family === 4 ? ipv4 : ipv6;
+    const address = assigned?.addresses[0]?.prefix.address;
+    if (address === undefined) throw assigned?.error ?? new Error(`no address: ${assigned?.messages.join("; ")}`);
     return formatAddress(address);
   }
 }

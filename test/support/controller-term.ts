@@ -4,8 +4,9 @@ import { CONTROLLER, type ControllerOptions } from "../../controller/options.ts"
 import { Term } from "../../controller/term.ts";
 import { systemClock } from "../../ipam-plugin/node.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
-import { LEGACY_GROUP } from "../../lib/datastore/kubernetes/group.ts";
+import { type ApiGroup, LEGACY_GROUP } from "../../lib/datastore/kubernetes/group.ts";
 import { createApiClient } from "../../lib/kubernetes/client/client.ts";
+import type { ClientLimits } from "../../lib/kubernetes/client/limits.ts";
 import { resolveApiConfig } from "../../lib/kubernetes/config/resolve.ts";
 import { ApiConnection } from "../../lib/kubernetes/watch/connection.ts";
 import { resolveOptions } from "../../lib/resident/options.ts";
@@ -17,6 +18,14 @@ const MINUTE_MS = 60_000;
 
 interface Reachable {
   kubeconfigFor(identity: Identity): Promise<string>;
+}
+
+interface TermOptions {
+  /** The controller dies before the next write: what the server has is what a killed process leaves. */
+  readonly mostWrites?: number;
+  readonly group?: ApiGroup;
+  /** Of its requests, where they differ. */
+  readonly limits?: Partial<ClientLimits>;
 }
 
 export class ControllerTerm implements AsyncDisposable {
@@ -39,15 +48,11 @@ export class ControllerTerm implements AsyncDisposable {
     });
   }
 
-  /**
-   * Returns when every duty has looked once.
-   *
-   * @param mostWrites the controller dies before the next one: what the server has is what a killed process leaves
-   */
+  /** Returns when every duty has looked once. */
   static async begin(
     reachable: Reachable,
     given: Readonly<Record<string, string>> = {},
-    mostWrites = Number.POSITIVE_INFINITY,
+    { mostWrites = Number.POSITIVE_INFINITY, group = LEGACY_GROUP, limits = {} }: TermOptions = {},
   ): Promise<ControllerTerm> {
     const options: ControllerOptions = resolveOptions(CONTROLLER, { "scan-interval": "60", ...given }, {}, undefined);
     const kubeconfig = await reachable.kubeconfigFor("controller");
@@ -59,7 +64,7 @@ export class ControllerTerm implements AsyncDisposable {
     const looks = new Map<string, number>();
     const log: string[] = [];
     const connection = new ApiConnection(api);
-    const client = createApiClient(api, { connections: 4 });
+    const client = createApiClient(api, { connections: 4, ...limits });
     let writes = 0;
     const fence = {
       get mayWrite() {
@@ -71,7 +76,7 @@ export class ControllerTerm implements AsyncDisposable {
       options,
       connection,
       client: fencedClient(client, fence),
-      group: LEGACY_GROUP,
+      group,
       clock,
       allocatorClock: systemClock,
       log: { info: (message) => log.push(message), error: (message) => log.push(message) },

@@ -81,6 +81,30 @@ describe("a leaked address", () => {
   );
 });
 
+describe("a controller that dies in the middle of a leaked address", () => {
+  it(
+    "leaves, after whichever of its writes, what the next one finishes, and what is in use untouched",
+    async () => {
+      const used = await addresses.addPod("node1", "web");
+      let isDone = false;
+      for (let writes = 0; !isDone; writes++) {
+        await addresses.take("node1", "never-was");
+        {
+          await using dying = await ControllerTerm.begin(cluster, { "pool-finalizer": "false" }, { mostWrites: writes });
+          await dying.minutes(18);
+          isDone = !dying.log.some((line) => line.includes("does not lead any more"));
+        }
+        await using next = await ControllerTerm.begin(cluster, { "pool-finalizer": "false" });
+        await next.minutes(17);
+        expect([writes, (await addresses.of("node1")).addresses, await addresses.damage()]).toEqual([writes, [used], []]);
+        expect((await addresses.datastore.handles.list()).map(({ value }) => value.id)).toEqual(["net1.web-c"]);
+        expect(writes).toBeLessThan(30);
+      }
+    },
+    LIMIT_MS,
+  );
+});
+
 describe("Calico's kube-controllers", () => {
   const deployment = (replicas: number) => ({
     apiVersion: "apps/v1",

@@ -151,7 +151,7 @@ describe("a controller that dies in the middle", () => {
         await addresses.take("node1", "web");
         await addresses.takeTunnel("node1");
         {
-          await using dying = await ControllerTerm.begin(cluster, { "pool-finalizer": "false" }, writes);
+          await using dying = await ControllerTerm.begin(cluster, { "pool-finalizer": "false" }, { mostWrites: writes });
           await removeNode("node1");
           await dying.sees("the node gone", (view) => !view.hasNode("node1"));
           await dying.minutes(8);
