@@ -1,6 +1,10 @@
 /** Sweep and drift, plugged to endpoints, kernel and cluster (A§8.1). */
 import type { Dataplane } from "../dataplane/dataplane.ts";
 import { hostLinks } from "../dataplane/linux/host-links.ts";
+import type { HostScope } from "../ipam-plugin/host-scope/host-scope.ts";
+import { chooseDatastore } from "../lib/config/datastore-choice.ts";
+import { isCalicoIpam } from "../lib/config/ipam-section.ts";
+import { nodeName } from "../lib/config/node-name.ts";
 import type { Pod } from "../lib/kubernetes/objects.ts";
 import type { AgentLog } from "../lib/resident/agent-log.ts";
 import type { Controllers } from "../lib/resident/controllers.ts";
@@ -10,8 +14,15 @@ import type { AgentHealth } from "./compose-health.ts";
 import { DirectRecords } from "./direct-records/direct-records.ts";
 import type { EndpointManager } from "./endpoints/manager.ts";
 import type { EndpointRecord } from "./endpoints/record/endpoint-record.ts";
+import type { Nodes } from "./node/nodes.ts";
+import { attachmentKey } from "./run-directory/attachment-key.ts";
+import type { AttachmentLocks } from "./run-directory/attachment-locks.ts";
+import { AddressSweep, type SweptStore } from "./sweep/address-sweep.ts";
+import { sweptBlocks } from "./sweep/blocks.ts";
 import { Drift } from "./sweep/drift.ts";
+import { sweptGrants } from "./sweep/grants.ts";
 import { Sweep, type SweptPods } from "./sweep/sweep.ts";
+import type { Holder, WitnessPods } from "./sweep/witnesses.ts";
 
 const INTERVAL_MS = 60_000;
 
@@ -26,6 +37,9 @@ export interface AgentSweepOptions {
   readonly health: AgentHealth;
   /** `<run>/direct`. */
   readonly directDirectory: string;
+  readonly locks: Pick<AttachmentLocks, "tryTake">;
+  readonly hostScope: () => HostScope;
+  readonly nodes: Pick<Nodes, "served">;
   readonly isRestored: () => boolean;
   readonly remove: (record: EndpointRecord) => Promise<void>;
   readonly log: Pick<AgentLog, "info" | "error">;
@@ -63,6 +77,32 @@ export function startSweeps(options: AgentSweepOptions): void {
     onContested: (id, what) => health.health.find(`drift ${id}`, what),
     onFound: () => health.metrics.sweepFound("drift"),
   });
+  const addressSweep = (store: SweptStore) =>
+    new AddressSweep({
+      clock: SYSTEM_CLOCK,
+      isRestored,
+      store,
+      witnesses: { direct: () => direct.list(), records: () => manager.list(), links: hostLinks, pods: cluster && witnessPods(cluster) },
+      tryLock: (holder) => tryLock(options.locks, holder),
+      onReleased(kind, what, count) {
+        health.metrics.sweepFound(kind, count);
+        log.info(`sweep: ${kind}: released ${what}`);
+      },
+    });
+  const networks = () =>
+    options.nodes
+      .served()
+      .filter(({ config, env }) => isCalicoIpam(config.ipam.type) && chooseDatastore(config, env) !== "kubernetes")
+      .map(({ config, node }) => ({ config, nodeName: config.kubernetes.nodeName ?? nodeName(config), ipam: node.ipam }));
+  const toLog = {
+    error: (message: string) => log.error(message),
+    info: (message: string) => log.info(message),
+    writeNow: (_: string, message: string) => log.info(message),
+  };
+  const blocks = addressSweep(sweptBlocks(networks, toLog));
+  controllers.update("sweep-blocks", { run: (signal) => blocks.run(signal), intervalMs: INTERVAL_MS, quiet: true });
+  const grants = addressSweep(sweptGrants(options.hostScope));
+  controllers.update("sweep-grants", { run: (signal) => grants.run(signal), intervalMs: INTERVAL_MS, quiet: true });
   controllers.update("sweep", { run: (signal) => sweep.run(signal), intervalMs: INTERVAL_MS, quiet: true });
   controllers.update("drift", { run: (signal) => drift.run(signal), intervalMs: INTERVAL_MS, quiet: true });
 }
@@ -76,6 +116,22 @@ export function sweptPods({ pods, readPod }: AgentCluster): SweptPods {
     uidsOf: (key) => uidsOf(pods.get(key)),
     ask: async (key) => uidsOf(await readPod(key)),
   };
+}
+
+/** What the sweep of addresses asks of a cluster. */
+export function witnessPods(cluster: AgentCluster): WitnessPods {
+  const { pods, readPod } = cluster;
+  return {
+    get isComplete() {
+      return sweptPods(cluster).isComplete;
+    },
+    list: () => pods.list(),
+    read: (key) => readPod(key),
+  };
+}
+
+function tryLock(locks: Pick<AttachmentLocks, "tryTake">, { network, containerId, ifname = "eth0" }: Holder): Disposable | undefined {
+  return locks.tryTake(attachmentKey({ network, containerId, interfaceName: ifname }));
 }
 
 function uidsOf(pod: Pod | undefined): readonly string[] {

@@ -18,9 +18,17 @@ export interface NodesOptions {
   readonly parts?: (config: NetworkConfig, env: Environment) => NodeParts;
 }
 
+/** What a call came with. */
+interface Served {
+  readonly config: NetworkConfig;
+  readonly env: Environment;
+}
+
 /** A node, and the file that it was opened from as it was then. */
 interface KeptNode {
   readonly node: Node;
+  /** By name, the networks that it has served, each as it was configured last. */
+  readonly networks: Map<string, Served>;
   source: string | undefined;
 }
 
@@ -42,13 +50,19 @@ export class Nodes implements AsyncDisposable {
     const known = this.#nodes.get(key);
     if (known !== undefined && (known.source === undefined || known.source === source)) {
       known.source = source;
+      known.networks.set(config.name, { config, env });
       return known.node;
     }
     if (known !== undefined) closeLater(known.node);
     const { log, parts } = this.#options;
     const node = createNode(config, env, log, parts?.(config, env));
-    this.#nodes.set(key, { node, source });
+    this.#nodes.set(key, { node, source, networks: new Map([[config.name, { config, env }]]) });
     return node;
+  }
+
+  /** The networks that calls have named since this process began, and the node of each. */
+  served(): readonly (Served & { readonly node: Node })[] {
+    return [...this.#nodes.values()].flatMap(({ node, networks }) => [...networks.values()].map((served) => ({ ...served, node })));
   }
 
   /** Closes what was opened. */

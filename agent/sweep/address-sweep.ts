@@ -1,0 +1,86 @@
+/**
+ * Addresses that are allocated and that nobody uses (A§8.1): released by the store's own release when two looks, at least a minute apart,
+ * find nothing that stands for them, and neither does a third one under the attachment's lock. A look that fails says nothing.
+ */
+import { formatAddress } from "../../lib/addresses/address.ts";
+import type { Clock } from "../../lib/system/clock.ts";
+import { LEAST_BETWEEN_MS, Observations } from "./observations.ts";
+import { type Holder, isHeldByPod, Witnesses, type WitnessParts } from "./witnesses.ts";
+
+/** Younger ones may belong to an ADD that is under way (A§8.1). */
+export const YOUNG_MS = 600_000;
+
+export interface Allocated extends Holder {
+  /** The same at two looks for the same allocation only. */
+  readonly key: string;
+  /** Milliseconds since 1970; `undefined` where the store does not say. */
+  readonly sinceMs: number | undefined;
+  /** Releases this allocation and nothing that was allocated since. @returns whether it was still there @throws Error */
+  release(): Promise<boolean>;
+}
+
+export interface SweptStore {
+  /** Of the addresses that it holds: in logs, and as the kind of the metric. */
+  readonly kind: "grant-without-endpoint" | "allocation-without-endpoint";
+  /** What containers of this node hold. @throws Error */
+  list(): Promise<readonly Allocated[]>;
+}
+
+export interface AddressSweepOptions {
+  readonly clock: Clock;
+  /** The restore has ended: every endpoint that there is, is known. */
+  readonly isRestored: () => boolean;
+  readonly store: SweptStore;
+  readonly witnesses: WitnessParts;
+  /** @returns `undefined` while a plugin works on the container */
+  readonly tryLock: (holder: Holder) => Disposable | undefined;
+  /** Told of what was released. */
+  readonly onReleased: (kind: SweptStore["kind"], what: string, count: number) => void;
+}
+
+export class AddressSweep {
+  readonly #options: AddressSweepOptions;
+  readonly #seen: Observations;
+
+  constructor(options: AddressSweepOptions) {
+    this.#options = options;
+    this.#seen = new Observations(options.clock);
+  }
+
+  /** One look at the whole store. @throws Error when a witness cannot be read, or a release failed */
+  async run(signal: AbortSignal): Promise<void> {
+    const { isRestored, store, witnesses } = this.#options;
+    if (!isRestored() || witnesses.pods?.isComplete === false) return this.#seen.forget();
+    try {
+      // The allocations first: what is made after them is not judged by the witnesses.
+      const allocated = await store.list();
+      const seen = new Witnesses(witnesses);
+      for (const one of allocated) {
+        if (signal.aborted) return;
+        if (this.#isYoung(one) || seen.mayUse(one)) continue;
+        const sinceMs = one.sinceMs === undefined ? YOUNG_MS : LEAST_BETWEEN_MS;
+        if (this.#seen.see(one.key, sinceMs)) await this.#release(one);
+      }
+      this.#seen.endLook();
+    } catch (error) {
+      this.#seen.forget();
+      throw error;
+    }
+  }
+
+  #isYoung({ sinceMs }: Allocated): boolean {
+    return sinceMs !== undefined && this.#options.clock.date().getTime() - sinceMs < YOUNG_MS;
+  }
+
+  /** Under the lock everything is looked at again: a plugin may have come between. */
+  async #release(allocated: Allocated): Promise<void> {
+    const { store, witnesses, tryLock, onReleased } = this.#options;
+    using lock = tryLock(allocated);
+    if (lock === undefined || (await isHeldByPod(allocated, witnesses.pods))) return;
+    if (new Witnesses(witnesses).mayUse(allocated) || !(await allocated.release())) return;
+    const { addresses, network, containerId, ifname } = allocated;
+    const whose = `network ${network}, container ${containerId}${ifname === undefined ? "" : `, interface ${ifname}`}`;
+    const what = `${addresses.map(formatAddress).join(", ")} of ${whose}: no endpoint, no link, no record and no pod has it`;
+    onReleased(store.kind, what, addresses.length);
+  }
+}

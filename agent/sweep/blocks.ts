@@ -1,0 +1,112 @@
+/**
+ * Addresses of this node's blocks as the sweep sees them, in stores that no controller watches: local ones and etcd. On Kubernetes the
+ * controller releases what leaked, and the agent does not. Only networks that this agent serves are looked at: who attached a container
+ * of another one, and by which traces he is known, nobody here can say.
+ */
+import { type Allocation, addressesOf, allocationsOf, keyOf, placedBlocks, textAt } from "../../doctor/snapshot.ts";
+import { sequenceOf } from "../../ipam-plugin/allocator/block.ts";
+import type { IpamNode } from "../../ipam-plugin/node.ts";
+import { withNodeLock } from "../../ipam-plugin/node-lock.ts";
+import { FROM_HOST_LOCAL } from "../../ipam-plugin/workload.ts";
+import { type Address, addressAt } from "../../lib/addresses/address.ts";
+import type { NetworkConfig } from "../../lib/config/network-config.ts";
+import type { Logger } from "../../lib/log/logger.ts";
+import { workloadHandleId } from "../../lib/workload/identity.ts";
+import type { Allocated, SweptStore } from "./address-sweep.ts";
+
+/** A network whose calls this agent has served, and its store. */
+export interface SweptNetwork {
+  readonly config: NetworkConfig;
+  readonly nodeName: string;
+  readonly ipam: () => Promise<IpamNode>;
+}
+
+/** For one release, with its wait for the node's lock. */
+const LIMIT_MS = 60_000;
+
+type Log = Pick<Logger, "error" | "info" | "writeNow">;
+
+/** @param networks asked at each look */
+export function sweptBlocks(networks: () => readonly SweptNetwork[], log: Log): SweptStore {
+  return {
+    kind: "allocation-without-endpoint",
+    async list() {
+      const found: Allocated[] = [];
+      for (const network of networks()) found.push(...(await allocatedIn(network, log)));
+      return found;
+    },
+  };
+}
+
+async function allocatedIn({ config, nodeName, ipam: open }: SweptNetwork, log: Log): Promise<readonly Allocated[]> {
+  const ipam = await open();
+  const { datastore } = ipam;
+  if (datastore.traits.endpointsAre === "annotations") return [];
+  const owner = { type: "host", name: nodeName } as const;
+  const cidrs = [...(await datastore.affinities.listByOwner(owner, 4)), ...(await datastore.affinities.listByOwner(owner, 6))];
+  const blocks = await Promise.all(cidrs.map(({ value: { cidr } }) => datastore.blocks.get(cidr)));
+  const allocations = placedBlocks(blocks.flatMap((block) => block ?? [])).flatMap(allocationsOf);
+  return allocations.flatMap((allocation): readonly Allocated[] => {
+    const { placed, ordinal, attribute } = allocation;
+    const { handleId: handle = "", activeOwner = {} } = attribute;
+    const containerId = containerOf(handle, config.name);
+    if (containerId === undefined || !isOfContainer(allocation, nodeName)) return [];
+    const address = addressAt(placed.prefix, ordinal);
+    const { namespace = "", pod = "", timestamp } = activeOwner;
+    const sequenceNumber = sequenceOf(placed.block, ordinal);
+    return [
+      {
+        key: `${textAt(placed, ordinal)} ${handle} ${sequenceNumber}`,
+        sinceMs: timeOf(timestamp),
+        network: config.name,
+        containerId,
+        addresses: [address],
+        ...(pod === "" ? {} : { pod: `${namespace}/${pod}` }),
+        release: () => release({ config, ipam, containerId, address, log }, handle, sequenceNumber),
+      },
+    ];
+  });
+}
+
+interface Release {
+  readonly config: NetworkConfig;
+  readonly ipam: IpamNode;
+  readonly containerId: string;
+  readonly address: Address;
+  readonly log: Log;
+}
+
+/** As a DEL does: the record first, since none may name an address that is free (design, invariant 3). */
+async function release({ config, ipam, containerId, address, log }: Release, handle: string, sequenceNumber: bigint): Promise<boolean> {
+  return withNodeLock({ config, log, signal: AbortSignal.timeout(LIMIT_MS) }, ipam, async (signal) => {
+    const { endpoints, records } = ipam.datastore;
+    const naming = (await endpoints.list()).filter(({ value }) => addressesOf(value).some((one) => keyOf(one) === keyOf(address)));
+    // Whose an address is that another container's record names, is for a person to say.
+    if (naming.some(({ value }) => value.containerID !== containerId)) return false;
+    for (const { value } of naming) await records.clear({ namespace: value.namespace, name: value.name }, containerId);
+    const { released } = await ipam.allocator.releaseByHandle(handle, { sequenceNumber }, { signal });
+    return released.length > 0;
+  });
+}
+
+/** Of a handle of this network; a container id with a "." cannot be told from a longer network name (I§2.5). */
+function containerOf(handle: string, network: string): string | undefined {
+  const prefix = workloadHandleId(network, "");
+  const container = handle.startsWith(prefix) ? handle.slice(prefix.length) : "";
+  return container === "" || container.includes(".") ? undefined : container;
+}
+
+/** Not a tunnel's, a virtual machine's, another node's, or one that another main plugin attached. */
+function isOfContainer({ attribute: { activeOwner = {}, alternateOwner = {} } }: Allocation, nodeName: string): boolean {
+  const { node, type, note } = activeOwner;
+  if (node !== nodeName || type !== undefined || note === FROM_HOST_LOCAL) return false;
+  return activeOwner["vmi-name"] === undefined && Object.keys(alternateOwner).length === 0;
+}
+
+const GO_TIME = /^(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.\d+)? \+0000 UTC/;
+
+/** Milliseconds since 1970, to the second. */
+function timeOf(timestamp: string | undefined): number | undefined {
+  const [, date, time] = GO_TIME.exec(timestamp ?? "") ?? [];
+  return date === undefined || time === undefined ? undefined : Date.parse(`${date}T${time}Z`);
+}

@@ -1,0 +1,187 @@
+/** Addresses beside plugins that work without the agent: real stores, links and records; the minutes are the test's. */
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { DirectRecords } from "../../../agent/direct-records/direct-records.ts";
+import { RecordStore } from "../../../agent/endpoints/record/record-store.ts";
+import { Nodes } from "../../../agent/node/nodes.ts";
+import { attachmentKey } from "../../../agent/run-directory/attachment-key.ts";
+import { AttachmentLocks } from "../../../agent/run-directory/attachment-locks.ts";
+import { AddressSweep, type SweptStore } from "../../../agent/sweep/address-sweep.ts";
+import { sweptBlocks } from "../../../agent/sweep/blocks.ts";
+import { sweptGrants } from "../../../agent/sweep/grants.ts";
+import type { HostLink } from "../../../dataplane/linux/host-links.ts";
+import { hostScopeFiles } from "../../../ipam-plugin/host-scope/files.ts";
+import { openHostScope } from "../../../ipam-plugin/host-scope/open.ts";
+import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
+import { nodeName } from "../../../lib/config/node-name.ts";
+import { Agent } from "../../support/agent.ts";
+import { localConf } from "../../support/conf.ts";
+import { FakeClock } from "../../support/fake-clock.ts";
+import { Node, type Pod } from "../../support/node.ts";
+
+jest.setTimeout(240_000);
+
+const RANGE = ["--ipam", "host-scope", "--ipv4-range", "10.62.0.0/24", "--enable-ipv6", "false", "--ipam-strategy", "contiguous"];
+const SILENT = { error: () => undefined, info: () => undefined, writeNow: () => undefined };
+const NEVER = new AbortController().signal;
+
+const confOf = (agent: Agent, mode: "auto" | "off") => ({
+  ...localConf(agent.node, { ipam: { type: "tortie-host-scope" }, cniVersion: "1.1.0", ...agent.netconf }),
+  agent: mode,
+});
+
+function granted(agent: Agent): string[] {
+  return readdirSync(join(agent.runDir, "state/ipam/v4"))
+    .filter((name) => /^[0-9.]+$/.test(name))
+    .sort();
+}
+
+/** What a plugin that works without the agent has recorded of its attachments is lost. */
+function loseRecords(agent: Agent, conf: Readonly<Record<string, unknown>>, ...containers: readonly string[]): void {
+  const direct = new DirectRecords(join(agent.runDir, "direct"));
+  for (const containerId of containers) {
+    const attachment = { network: String(conf.name), containerId, ifname: "eth0" };
+    expect(direct.has(attachment)).toBe(true);
+    direct.remove(attachment);
+  }
+}
+
+/** The same parts as the agent's, on its files and its node's links. @returns a look, so many seconds after the last */
+function sweepOf(agent: Agent, store: SweptStore) {
+  let links: readonly HostLink[] = [];
+  const clock = new FakeClock();
+  const locks = new AttachmentLocks(join(agent.runDir, "attachments"));
+  const records = new RecordStore(join(agent.runDir, "state"));
+  const sweep = new AddressSweep({
+    clock,
+    isRestored: () => true,
+    store,
+    witnesses: {
+      direct: () => new DirectRecords(join(agent.runDir, "direct")).list(),
+      records: () => records.readAll().flatMap((found) => (found.kind === "record" ? [found.record] : [])),
+      links: () => links,
+      pods: undefined,
+    },
+    tryLock: ({ network, containerId, ifname = "eth0" }) => locks.tryTake(attachmentKey({ network, containerId, interfaceName: ifname })),
+    onReleased: () => undefined,
+  });
+  return async (seconds: number) => {
+    await clock.advance(seconds * 1000);
+    const dump = await agent.node.ip("-j", "-d", "link", "show");
+    links = dump.map(({ ifindex, ifname, ifalias = "" }) => ({
+      index: Number(ifindex),
+      name: String(ifname),
+      alias: String(ifalias),
+      isUp: true,
+      kind: "veth",
+    }));
+    await sweep.run(NEVER);
+  };
+}
+
+async function addAll(node: Node, conf: Record<string, unknown>, containers: readonly string[]): Promise<Map<string, Pod>> {
+  const pods = new Map<string, Pod>();
+  for (const containerId of containers) {
+    const pod = await node.addPod();
+    expect(await node.cni("ADD", { pod, containerId, conf })).toMatchObject({ exit: 0 });
+    pods.set(containerId, pod);
+  }
+  return pods;
+}
+
+async function removePods(node: Node, pods: ReadonlyMap<string, Pod>, ...containers: readonly string[]): Promise<void> {
+  for (const containerId of containers) {
+    const pod = pods.get(containerId);
+    if (pod !== undefined) await node.removePod(pod);
+  }
+}
+
+describe("the sweep of a node on which plugins also work without the agent", () => {
+  it("takes back the grant of a killed runtime after two looks, and leaves every other one alone", async () => {
+    await using node = await Node.create();
+    await using agent = await Agent.start(node, { args: RANGE });
+    await agent.until("the node's own addresses", () => granted(agent).length === 2);
+    await addAll(node, confOf(agent, "auto"), ["of-agent"]);
+    await agent.kill();
+    const conf = confOf(agent, "off");
+    const pods = await addAll(node, conf, ["recorded", "linked", "gone-recorded", "gone"]);
+    loseRecords(agent, conf, "linked", "gone");
+    await removePods(node, pods, "gone-recorded", "gone");
+    const look = sweepOf(
+      agent,
+      sweptGrants(() => openHostScope(hostScopeFiles(agent.runDir))),
+    );
+    await look(0);
+    await look(59);
+    expect(granted(agent)).toHaveLength(7);
+    // Some of these have a grant and no link yet when the sweep looks.
+    const [added] = await Promise.all([
+      Promise.all(
+        ["a", "b", "c", "d", "e", "f"].map(async (containerId) => node.cni("ADD", { pod: await node.addPod(), containerId, conf })),
+      ),
+      look(1),
+    ]);
+    for (const run of added) expect(run).toMatchObject({ exit: 0 });
+    for (let minute = 0; minute < 15; minute++) await look(60);
+    expect(granted(agent)).toHaveLength(12);
+    expect(granted(agent)).not.toContain("10.62.0.7");
+    expect(granted(agent)).toContain("10.62.0.6");
+  });
+
+  it("takes back the address of a killed runtime in a local store, with its endpoint", async () => {
+    await using node = await Node.create();
+    await using agent = await Agent.start(node);
+    const conf = { ...localConf(node), ...agent.netconf, agent: "off" };
+    const pods = await addAll(node, conf, ["recorded", "linked", "gone-recorded", "gone"]);
+    const other = { ...conf, name: "other" };
+    const others = await addAll(node, other, ["gone-elsewhere"]);
+    await agent.kill();
+    const late = await addAll(node, conf, ["late", "gone-late"]);
+    loseRecords(agent, conf, "late", "gone-late");
+    await removePods(node, pods, "gone-recorded");
+    await removePods(node, others, "gone-elsewhere");
+    await removePods(node, late, "gone-late");
+    const config = decodeNetworkConfig(conf);
+    await using nodes = new Nodes({ log: { error: () => undefined } });
+    const { ipam, datastore } = nodes.of(config, {});
+    const held = async () => (await (await datastore()).handles.list()).map(({ value: { id } }) => id.slice(id.indexOf(".") + 1)).sort();
+    const kept = ["gone", "gone-elsewhere", "gone-recorded", "late", "linked", "recorded"];
+    expect(await held()).toEqual([...kept, "gone-late"].sort());
+    const served = [{ config, nodeName: nodeName(config), ipam }];
+    const look = sweepOf(
+      agent,
+      sweptBlocks(() => served, SILENT),
+    );
+    await look(0);
+    await look(59);
+    expect(await held()).toContain("gone-late");
+    await look(1);
+    for (let minute = 0; minute < 15; minute++) await look(60);
+    expect(await held()).toEqual(kept);
+    const endpoints = (await (await datastore()).endpoints.list()).map(({ value: { containerID } }) => containerID);
+    expect(endpoints.sort()).toEqual(kept);
+  });
+
+  it("is made by the agent itself, which counts and logs it", async () => {
+    await using node = await Node.create();
+    await using agent = await Agent.start(node, { args: [...RANGE, "--max-controller-interval", "1"] });
+    await agent.until("the node's own addresses", () => granted(agent).length === 2);
+    await agent.kill();
+    const conf = confOf(agent, "off");
+    const pods = await addAll(node, conf, ["living", "killed"]);
+    loseRecords(agent, conf, "living", "killed");
+    await removePods(node, pods, "killed");
+    // Both were given long ago, by the word of their files.
+    for (const address of ["10.62.0.3", "10.62.0.4"]) {
+      const path = join(agent.runDir, "state/ipam/v4", address);
+      writeFileSync(path, readFileSync(path, "utf8").replace(/"granted-at":"[^"]*"/, '"granted-at":"2020-01-01T00:00:00.000Z"'));
+    }
+    await agent.restart();
+    const isReleased = () => !granted(agent).includes("10.62.0.4");
+    // Longer than one wait of the agent's support.
+    for (let wait = 0; wait < 3 && !isReleased(); wait++) await agent.until("the release", isReleased).catch(() => undefined);
+    expect(granted(agent)).toEqual(["10.62.0.1", "10.62.0.2", "10.62.0.3"]);
+    expect((await agent.request("GET", "/metrics")).text).toContain('tortie_sweep_findings_total{kind="grant-without-endpoint"} 1');
+    expect(agent.log).toContain("sweep: grant-without-endpoint: released 10.62.0.4");
+  });
+});

@@ -1,0 +1,228 @@
+/** Which addresses the sweep takes back, and when: real grant files, on a clock that the test moves. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DirectRecords } from "../../../../agent/direct-records/direct-records.ts";
+import type { EndpointRecord } from "../../../../agent/endpoints/record/endpoint-record.ts";
+import { AddressSweep, type AddressSweepOptions } from "../../../../agent/sweep/address-sweep.ts";
+import { sweptGrants } from "../../../../agent/sweep/grants.ts";
+import type { WitnessParts } from "../../../../agent/sweep/witnesses.ts";
+import { attachmentAlias } from "../../../../dataplane/alias.ts";
+import type { HostLink } from "../../../../dataplane/linux/host-links.ts";
+import { hostScopeFiles } from "../../../../ipam-plugin/host-scope/files.ts";
+import type { Owner } from "../../../../ipam-plugin/host-scope/grant.ts";
+import type { HostScope } from "../../../../ipam-plugin/host-scope/host-scope.ts";
+import { hostScopeWith } from "../../../../ipam-plugin/host-scope/open.ts";
+import { type Address, formatAddress, parseAddress } from "../../../../lib/addresses/address.ts";
+import { decodePod } from "../../../../lib/datastore/kubernetes/core/decode-objects.ts";
+import type { Pod } from "../../../../lib/kubernetes/objects.ts";
+import { podHostInterfaceName } from "../../../../lib/workload/interface-names.ts";
+import { recordOf } from "../../../support/endpoint-record.ts";
+import { FakeClock } from "../../../support/fake-clock.ts";
+
+const NEVER = new AbortController().signal;
+const ADDRESS = "10.62.0.3";
+const ATTACHMENT = { network: "net", containerId: "c1", interfaceName: "eth0" } as const;
+const OWNER: Owner = { kind: "attachment", ...ATTACHMENT, pod: "default/web" };
+const RECORDED = { network: "net", containerId: "c1", ifname: "eth0" };
+
+let clock: FakeClock;
+let directory: string;
+let hostScope: HostScope;
+let direct: DirectRecords;
+let records: EndpointRecord[];
+let links: readonly HostLink[] | Error;
+let pods: { isComplete: boolean; list: readonly Pod[]; onServer: Pod | Error | undefined } | undefined;
+let isLocked: boolean;
+let released: string[];
+let sweep: AddressSweep;
+
+const address = (text: string): Address => parseAddress(text) ?? { family: 4, value: 0n };
+
+function link(name: string, alias = ""): HostLink {
+  return { index: 7, name, alias, isUp: true, kind: "veth" };
+}
+
+function pod(name: string, changes: { podIP?: string; annotations?: Record<string, string> } = {}): Pod {
+  const { podIP, annotations } = changes;
+  return decodePod({
+    metadata: { name, namespace: "default", uid: `uid-${name}`, ...(annotations === undefined ? {} : { annotations }) },
+    spec: { nodeName: "node1" },
+    status: podIP === undefined ? {} : { podIP, podIPs: [{ ip: podIP }] },
+  });
+}
+
+/** As old as the clock's beginning, and older than an ADD may be. */
+async function grant(owner: Owner = OWNER, text = ADDRESS, changes: { grantedAtMs?: number; expiresAtMs?: number } = {}): Promise<void> {
+  await hostScope.files.create(address(text), { owner, token: `token of ${text}`, grantedAtMs: 0, ...changes });
+}
+
+async function granted(): Promise<readonly string[]> {
+  return (await hostScope.holdings()).map(({ address: one }) => formatAddress(one));
+}
+
+function options(): AddressSweepOptions {
+  const witnesses: WitnessParts = {
+    direct: () => direct.list(),
+    records: () => records,
+    links: () => {
+      if (links instanceof Error) throw links;
+      return links;
+    },
+    get pods() {
+      if (pods === undefined) return undefined;
+      const { isComplete, list, onServer } = pods;
+      return {
+        isComplete,
+        list: () => list,
+        read: async () => {
+          if (onServer instanceof Error) throw onServer;
+          return onServer;
+        },
+      };
+    },
+  };
+  return {
+    clock,
+    isRestored: () => true,
+    store: sweptGrants(() => hostScope),
+    witnesses,
+    tryLock: () => (isLocked ? undefined : { [Symbol.dispose]: () => undefined }),
+    onReleased: (kind, what, count) => released.push(`${kind} ${count}: ${what}`),
+  };
+}
+
+beforeEach(async () => {
+  clock = new FakeClock();
+  directory = mkdtempSync(join(tmpdir(), "tortie-sweep-"));
+  hostScope = hostScopeWith(hostScopeFiles(directory), { record: () => undefined, strategy: "contiguous", cooldownMs: 0 });
+  direct = new DirectRecords(join(directory, "direct"));
+  records = [];
+  links = [];
+  pods = undefined;
+  isLocked = false;
+  released = [];
+  sweep = new AddressSweep(options());
+  await grant();
+});
+afterEach(() => rmSync(directory, { recursive: true, force: true }));
+
+/** A look, and another one after each minute. */
+async function looks(minutes: number): Promise<void> {
+  for (let minute = 0; minute <= minutes; minute++) {
+    if (minute > 0) await clock.advance(60_000);
+    await sweep.run(NEVER).catch(() => undefined);
+  }
+}
+
+describe("a grant that nothing stands for", () => {
+  it("is released at the second look, not before a minute has passed, and says of whom", async () => {
+    await sweep.run(NEVER);
+    await clock.advance(59_000);
+    await sweep.run(NEVER);
+    expect(await granted()).toEqual([ADDRESS]);
+    await clock.advance(1_000);
+    await sweep.run(NEVER);
+    expect(await granted()).toEqual([]);
+    expect(released).toEqual([
+      "grant-without-endpoint 1: 10.62.0.3 of network net, container c1, interface eth0: no endpoint, no link, no record and no pod has it",
+    ]);
+  });
+
+  it("stays for ten minutes after it was made: its ADD may be under way", async () => {
+    await grant({ ...OWNER, containerId: "c2" }, "10.62.0.4", { grantedAtMs: clock.date().getTime() });
+    await looks(10);
+    expect(await granted()).toEqual(["10.62.0.4"]);
+    await looks(1);
+    expect(await granted()).toEqual([]);
+  });
+
+  it("needs two looks in a row: one that was released and given again between them counts anew", async () => {
+    await sweep.run(NEVER);
+    await clock.advance(60_000);
+    await hostScope.releaseAll(() => true);
+    await hostScope.files.create(address(ADDRESS), { owner: OWNER, token: "another", grantedAtMs: 0 });
+    await sweep.run(NEVER);
+    expect(await granted()).toEqual([ADDRESS]);
+  });
+
+  it("is released although the pod's new container has a link, an address and an endpoint of its own", async () => {
+    links = [link("cali1", attachmentAlias({ ...ATTACHMENT, containerId: "new", workload: "default/web" }))];
+    records = [recordOf(4, { attachment: { ...RECORDED, containerId: "new" } })];
+    pods = { isComplete: true, list: [pod("web", { podIP: "10.62.0.9" })], onServer: pod("web", { podIP: "10.62.0.9" }) };
+    await looks(2);
+    expect(await granted()).toEqual([]);
+  });
+});
+
+describe("a grant stays", () => {
+  const named = [{ address: ADDRESS, family: 4, grant: "file" }] as const;
+  const multus = { "k8s.v1.cni.cncf.io/network-status": `[{"name":"a","ips":["${ADDRESS}"]}]` };
+  const endpoint = (changes: Partial<EndpointRecord>) => () => {
+    records = [recordOf(4, changes)];
+  };
+  const beside = (changes: Partial<EndpointRecord>) => () => direct.write(recordOf(0, changes));
+  const hostLink = (name: string, alias?: string) => () => {
+    links = [link(name, alias)];
+  };
+  const cluster = (list: readonly Pod[], onServer?: Pod | Error, isComplete = true) => {
+    pods = { isComplete, list, onServer };
+  };
+  const kept: readonly (readonly [string, () => void])[] = [
+    ["of an endpoint", endpoint({ attachment: RECORDED })],
+    ["of an ADD that the agent has begun", endpoint({ attachment: RECORDED, phase: "creating" })],
+    ["that an endpoint of another name has", endpoint({ addresses: named })],
+    ["with a record of direct mode", beside({ attachment: RECORDED })],
+    ["whose address a record of direct mode names", beside({ addresses: named })],
+    ["whose link says whose it is", hostLink("x", attachmentAlias(ATTACHMENT))],
+    ["whose link says of which pod it is too", hostLink("x", attachmentAlias({ ...ATTACHMENT, workload: "default/web" }))],
+    ["whose link has only the pod's name", hostLink(podHostInterfaceName("default", "web"))],
+    ["whose link has that name with another prefix", hostLink(podHostInterfaceName("default", "web", "eni"))],
+    ["whose link has only the container's name", hostLink("calic1")],
+    ["that another pod's status names", () => cluster([pod("b", { podIP: ADDRESS })])],
+    ["that an annotation names", () => cluster([pod("b", { podIP: "10.0.0.1", annotations: multus })])],
+    ["of a pod without an address so far", () => cluster([pod("web")], pod("web"))],
+    ["of a pod that only the server knows", () => cluster([], pod("web", { podIP: ADDRESS }))],
+    [
+      "while a plugin works on it",
+      () => {
+        isLocked = true;
+      },
+    ],
+    [
+      "while the links cannot be listed",
+      () => {
+        links = new Error("no buffer space");
+      },
+    ],
+    ["while the pods are not known", () => cluster([], undefined, false)],
+    ["while the pod cannot be asked for", () => cluster([], new Error("503"))],
+  ];
+  it.each(kept)("%s", async (_, arrange) => {
+    arrange();
+    await looks(15);
+    expect(await granted()).toEqual([ADDRESS]);
+    expect(released).toEqual([]);
+  });
+
+  it("of the node itself, of a client's name, and one with a time limit of its own", async () => {
+    await hostScope.releaseAll(() => true);
+    await grant({ kind: "name", name: "node/router" }, "10.62.0.1");
+    await grant({ kind: "name", name: "client" }, "10.62.0.2");
+    await grant(OWNER, "10.62.0.5", { expiresAtMs: 1 });
+    await looks(15);
+    expect([...(await granted())].sort()).toEqual(["10.62.0.1", "10.62.0.2", "10.62.0.5"]);
+  });
+
+  it("when a look between the two failed, until it was seen twice again", async () => {
+    await sweep.run(NEVER);
+    await clock.advance(60_000);
+    links = new Error("no buffer space");
+    await expect(sweep.run(NEVER)).rejects.toThrow("no buffer space");
+    links = [];
+    await sweep.run(NEVER);
+    expect(await granted()).toEqual([ADDRESS]);
+    await looks(1);
+    expect(await granted()).toEqual([]);
+  });
+});
