@@ -3,6 +3,7 @@ import { readHostFacts } from "../dataplane/linux/host-facts.ts";
 import { hostScopeFiles } from "../ipam-plugin/host-scope/files.ts";
 import { ownerKey } from "../ipam-plugin/host-scope/grant.ts";
 import { readGrant } from "../ipam-plugin/host-scope/grant-directory.ts";
+import type { GrantFiles } from "../ipam-plugin/host-scope/grant-files.ts";
 import { type Address, parseAddress } from "../lib/addresses/address.ts";
 import type { AgentLog } from "../lib/resident/agent-log.ts";
 import type { Controllers } from "../lib/resident/controllers.ts";
@@ -11,11 +12,14 @@ import { SECOND_MS } from "../lib/resident/option-entry.ts";
 import { SYSTEM_CLOCK } from "../lib/system/clock.ts";
 import type { NodeParts } from "../main-plugin/node.ts";
 import type { AgentCluster } from "./compose-cluster.ts";
+import type { AgentHealth } from "./compose-health.ts";
+import type { EndpointManager } from "./endpoints/manager.ts";
 import { IpamService } from "./ipam-service/ipam-service.ts";
 import { nodeObjects } from "./node-cidr/cluster.ts";
 import { NodeCidr } from "./node-cidr/node-cidr.ts";
 import { nodeCidrOptions } from "./node-cidr/options.ts";
 import type { AgentOptions } from "./process/option-table.ts";
+import { regrant } from "./restore/regrant.ts";
 
 export interface HostScopeInput {
   readonly options: AgentOptions;
@@ -45,6 +49,8 @@ export interface HostScopeOfAgent {
   ownerOf(address: string): { readonly owner: string; readonly token: string } | undefined;
   /** Gives an address back, if it still has this token. */
   release(address: string, token: string): Promise<void>;
+  /** Grants the addresses of restored endpoints again whose files are lost. */
+  regrant(manager: EndpointManager, health: Pick<AgentHealth["health"], "find">): Promise<void>;
   /** Begins to find out about the ranges where the node's mode, or an earlier start, says that they are needed. */
   start(): void;
 }
@@ -113,10 +119,36 @@ export function hostScopeOfAgent(input: HostScopeInput): HostScopeOfAgent {
       knownRanges: () => nodeCidr.hostScope.knownRanges(),
       nodeRecord: () => files.nodeRecord,
     },
+    regrant: (manager, health) => regrantRestored(manager, nodeCidr.hostScope.files, health, log),
     start() {
       if (isHostScopeNode || nodeCidr.hasRecord) startOnce();
     },
   };
+}
+
+async function regrantRestored(
+  manager: EndpointManager,
+  files: GrantFiles,
+  health: Pick<AgentHealth["health"], "find">,
+  log: Pick<AgentLog, "info" | "error">,
+): Promise<void> {
+  const conflicts = new Map<number, readonly string[]>();
+  await regrant({
+    records: manager.list(),
+    files,
+    nowMs: () => SYSTEM_CLOCK.date().getTime(),
+    onRegranted: ({ id }, address) => log.info(`restored: ${address} of endpoint ${id} had lost its grant and has it again`),
+    onConflict({ id }, address, problem) {
+      const conflict = `address-conflict: ${address} of endpoint ${id}: ${problem}`;
+      log.error(conflict);
+      manager.get(id)?.note("Warning", "Other", conflict);
+      conflicts.set(id, [...(conflicts.get(id) ?? []), conflict]);
+    },
+  });
+  for (const [id, found] of conflicts) health.find(`address-conflict ${id}`, found.join("; "));
+  manager.onChange((event, { id }) => {
+    if (event === "gone" && conflicts.delete(id)) health.find(`address-conflict ${id}`, undefined);
+  });
 }
 
 /** The range of an earlier start of this boot does while the node object is waited for, as long as `--node-wait` allows. */

@@ -135,6 +135,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
     },
   });
   health.health.add(hostScope.check);
+  await hostScope.regrant(manager, health.health);
   const refusal = refusedLinkMode(options["datapath-mode"]);
   if (refusal !== undefined) {
     log.error(`no pod can be added: ${refusal.word}: ${refusal.message}`);

@@ -1,5 +1,5 @@
 /** Host scope in a real agent, and beside it (A§1, A§4, A§11.6). */
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Agent, type AgentOptions } from "../../support/agent.ts";
 import { localConf } from "../../support/conf.ts";
@@ -98,6 +98,39 @@ describe("an agent with ranges of its own", () => {
     });
     expect(await node.cni("DEL", { pod, conf })).toMatchObject({ exit: 0 });
     expect(granted(agent)).toEqual(["10.62.0.1", "10.62.0.2", "10.62.0.4"]);
+  });
+
+  it("grants a restored pod its address again when the file is lost, and reports one that somebody else has by now", async () => {
+    await using node = await Node.create();
+    await using agent = await start(node);
+    await hasRecord(agent, ({ ipv4 }) => ipv4 !== undefined);
+    const conf = confFor(node, agent);
+    const [lost, taken] = [await node.addPod(), await node.addPod()];
+    await node.cni("ADD", { pod: lost, containerId: "lost", conf });
+    await node.cni("ADD", { pod: taken, containerId: "taken", conf });
+    await agent.kill();
+    const fileOf = (address: string) => join(agent.runDir, "state/ipam/v4", address);
+    const before = JSON.parse(readFileSync(fileOf("10.62.0.3"), "utf8"));
+    const theirs = `${JSON.stringify({ owner: "client", token: "theirs", "granted-at": "2026-01-01T00:00:00.000Z" })}\n`;
+    rmSync(fileOf("10.62.0.3"));
+    writeFileSync(fileOf("10.62.0.4"), theirs);
+
+    await agent.restart();
+    const { attachment } = before;
+    expect(JSON.parse(readFileSync(fileOf("10.62.0.3"), "utf8"))).toMatchObject({ attachment });
+    const conflict = "address-conflict: 10.62.0.4 of endpoint";
+    expect((await agent.request("GET", "/healthz")).text).toContain(conflict);
+    expect(agent.log).toContain(conflict);
+    expect(await node.cni("ADD", { pod: await node.addPod(), containerId: "next", conf })).toMatchObject({
+      json: { ips: [{ address: "10.62.0.5/32" }] },
+    });
+
+    for (const [pod, containerId] of [[lost, "lost"] as const, [taken, "taken"] as const]) {
+      expect(await node.cni("DEL", { pod, containerId, conf })).toMatchObject({ exit: 0 });
+    }
+    expect(granted(agent)).toEqual(["10.62.0.1", "10.62.0.2", "10.62.0.4", "10.62.0.5"]);
+    expect(readFileSync(fileOf("10.62.0.4"), "utf8")).toBe(theirs);
+    await agent.until("the finding goes", async () => !(await agent.request("GET", "/healthz")).text.includes(conflict));
   });
 
   it("A-I05: shares its range with plugins that work beside it: no address twice", async () => {
