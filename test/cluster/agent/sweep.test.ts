@@ -3,10 +3,12 @@
  * believed (A§7.3, A§8.1). Its minutes are the test's.
  */
 import { clusterOf } from "../../../agent/compose-cluster.ts";
-import { sweptPods } from "../../../agent/compose-sweep.ts";
+import { sweptPods, witnessPods } from "../../../agent/compose-sweep.ts";
 import type { EndpointRecord } from "../../../agent/endpoints/record/endpoint-record.ts";
 import { resolveOptions } from "../../../agent/process/options.ts";
+import { AddressSweep } from "../../../agent/sweep/address-sweep.ts";
 import { Sweep } from "../../../agent/sweep/sweep.ts";
+import { parseAddress } from "../../../lib/addresses/address.ts";
 import { recordOf } from "../../support/endpoint-record.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
@@ -112,5 +114,74 @@ describe("the sweep of an agent that has just started", () => {
     await cluster.remove("v1", "pods", "web", NAMESPACE);
     proxy.on({ path: "/namespaces/test/pods/web", times: Infinity }, { kind: "answer", status: 500, message: "made by the test" });
     expect((await removedBy([endpointOf(1, "web", uid)], true)).at(-1)).toEqual([]);
+  }, 120_000);
+});
+
+const ADDRESS = parseAddress("10.60.0.1") ?? { family: 4, value: 0n };
+
+/** @returns whether the address of a container of pod `web`, of which only the pod's own words are left, is released in many minutes */
+async function isReleased(waitsForList = true): Promise<boolean> {
+  const flags = { "datastore-type": "kubernetes", kubeconfig: await proxy.kubeconfigFor("agent") };
+  await using own = clusterOf({ options: resolveOptions(flags, {}, undefined), env: {}, node: NODE, log: { error: () => undefined } });
+  if (own === undefined) throw new Error("the options name no API server");
+  const pods = witnessPods(own);
+  if (waitsForList) await until("the list of pods", () => pods.isComplete);
+  else await until("a list that failed", () => own.pods.state.problem !== undefined);
+  const clock = new FakeClock();
+  let isFree = false;
+  const release = async () => {
+    isFree = true;
+    return true;
+  };
+  const holder = { network: "net1", containerId: "c1", ifname: "eth0", pod: `${NAMESPACE}/web`, addresses: [ADDRESS] };
+  const sweep = new AddressSweep({
+    clock,
+    isRestored: () => true,
+    store: { kind: "grant-without-endpoint", list: async () => (isFree ? [] : [{ key: "one", sinceMs: 0, ...holder, release }]) },
+    witnesses: { direct: () => ({ records: [], unreadable: [] }), records: () => [], links: () => [], pods },
+    tryLock: () => ({ [Symbol.dispose]: () => undefined }),
+    onReleased: () => undefined,
+  });
+  for (let minute = 0; minute <= MANY_MINUTES; minute++) {
+    await sweep.run(NEVER).catch(() => undefined);
+    await clock.advance(MINUTE_MS);
+  }
+  return isFree;
+}
+
+describe("the sweep of addresses in a cluster", () => {
+  const pod = (name: string, annotation: string) =>
+    cluster.createPod(name, {
+      namespace: NAMESPACE,
+      serviceAccountName: "default",
+      annotations: { "cni.projectcalico.org/podIPs": annotation },
+    });
+
+  it("releases the address of a pod that is gone, or has another one by now", async () => {
+    expect(await isReleased()).toBe(true);
+    await pod("web", "10.60.0.2/32");
+    expect(await isReleased()).toBe(true);
+  }, 120_000);
+
+  it("keeps one that any pod of the node names, and that of a pod that has named none", async () => {
+    await pod("another", "10.60.0.2/32,10.60.0.1/32");
+    expect(await isReleased()).toBe(false);
+    await cluster.remove("v1", "pods", "another", NAMESPACE);
+    await pod("web", "");
+    expect(await isReleased()).toBe(false);
+  }, 120_000);
+
+  it.each([500, 403])(
+    "keeps every one while the server answers %i",
+    async (status) => {
+      proxy.on({ path: "/pods", times: Infinity }, { kind: "answer", status, message: "made by the test" });
+      expect(await isReleased(false)).toBe(false);
+    },
+    120_000,
+  );
+
+  it("keeps it while the pod cannot be asked for alone", async () => {
+    proxy.on({ path: "/namespaces/test/pods/web", times: Infinity }, { kind: "answer", status: 500, message: "made by the test" });
+    expect(await isReleased()).toBe(false);
   }, 120_000);
 });
