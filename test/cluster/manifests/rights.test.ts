@@ -7,39 +7,13 @@ import { Agent } from "../../support/agent.ts";
 import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
 import { agentAccess, pluginAccess } from "../../support/kubernetes/manifests.ts";
 import { NAMESPACE, PodNode } from "../../support/kubernetes/pod-node.ts";
-import type { ApiObject } from "../../support/kubernetes/resources.ts";
+import { granted, usedBy } from "../../support/kubernetes/rights.ts";
 
 let cluster: TestCluster;
 beforeAll(async () => {
   cluster = await startCluster();
 });
 afterAll(() => cluster[Symbol.asyncDispose]());
-
-/** "get pods", of the API groups that match. */
-function granted(objects: readonly ApiObject[], groups = /.*/): ReadonlySet<string> {
-  const all = objects.flatMap(({ kind, rules: own }) => (kind === "ClusterRole" && Array.isArray(own) ? own : []));
-  const rules = all.filter(({ apiGroups }) => apiGroups.some((group: string) => groups.test(group)));
-  return new Set(
-    rules.flatMap(({ resources, verbs }) => resources.flatMap((resource: string) => verbs.map((verb: string) => `${verb} ${resource}`))),
-  );
-}
-
-async function usedBy(
-  account: string,
-  since: number,
-): Promise<{ readonly used: ReadonlySet<string>; readonly refused: readonly string[] }> {
-  const requests = (await cluster.requests(since)).filter(({ user }) => user === `system:serviceaccount:kube-system:${account}`);
-  const refused = requests.filter(({ status }) => status === 403).map(({ verb, uri }) => `${verb} ${uri}`);
-  return { used: new Set(requests.flatMap(({ verb, uri }) => resourceOf(uri).map((resource) => `${verb} ${resource}`))), refused };
-}
-
-/** Of a path as the API has them: /api/v1/namespaces/NS/pods/NAME/status, /apis/GROUP/VERSION/PLURAL/NAME. */
-function resourceOf(uri: string): readonly string[] {
-  const [path = ""] = uri.split("?");
-  const parts = path.split("/").slice(path.startsWith("/apis/") ? 4 : 3);
-  const [plural = "", , sub] = parts[0] === "namespaces" && parts.length > 2 ? parts.slice(2) : parts;
-  return plural === "" ? [] : [sub === undefined ? plural : `${plural}/${sub}`];
-}
 
 const OUTSIDE_OF_CALICO = /^(|tortie\.dev|kubevirt\.io)$/;
 
@@ -52,7 +26,7 @@ describe("the plugins' account", () => {
     await node.add();
     await node.del();
 
-    const { used, refused } = await usedBy("calico-cni-plugin", since);
+    const { used, refused } = await usedBy(cluster, "calico-cni-plugin", since);
 
     expect(refused).toEqual([]);
     const rights = granted(pluginAccess());
@@ -100,7 +74,7 @@ describe("the agent's account", () => {
     // A watch is in the audit log when it ends.
     await agent.stop();
 
-    const { used, refused } = await usedBy("tortie-node", since);
+    const { used, refused } = await usedBy(cluster, "tortie-node", since);
 
     expect(refused).toEqual([]);
     const rights = granted(agentAccess());
