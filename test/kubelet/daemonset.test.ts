@@ -132,6 +132,17 @@ describe("a cluster made by docs/install.md", () => {
     await expectOnlyTheTunnelsAddress();
   });
 
+  it("takes a whole release, and keeps what its administrator has changed of the pool", async () => {
+    const pool = "ippools.crd.projectcalico.org default-ipv4";
+    await control.run(`kubectl patch ${pool} --type merge -p '{"spec":{"natOutgoing":false}}'`);
+    await runPage("operate.md", "### The whole release", { "-f tortie.yaml": "-f manifests/tortie.yaml" });
+    expect(await control.run(`kubectl get ${pool} -o jsonpath={.spec.natOutgoing}`)).toBe("false");
+    const [, scaleDown = ""] = commandsOf("install.md", "## In a cluster");
+    await runBlock(scaleDown);
+    await tryPod("after");
+    expect(await node.failedAdds()).toEqual([]);
+  });
+
   it("is taken away node by node: a pod that runs keeps its network and can be deleted, and then nothing is left", async () => {
     await node.createPods(["last"]);
     await node.untilReady(["last"]);

@@ -31,6 +31,7 @@ const BLOCKS: Readonly<Record<string, Readonly<Record<string, readonly (string |
   "operate.md": {
     "## Before a change": [DAEMONSET],
     "## Upgrade": [DAEMONSET],
+    "### The whole release": [DAEMONSET],
     "## Drain a node": [ADMINISTRATOR],
     "## Back up": [ADMINISTRATOR],
     "## Remove": [DAEMONSET, DAEMONSET, BY_HAND],
