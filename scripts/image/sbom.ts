@@ -1,9 +1,11 @@
 /**
  * What is inside a release, as CycloneDX 1.5: npm packages that are bundled, Bun and the libraries that Bun says it contains, and of the
- * image the Debian packages: `bash scripts/bun scripts/image/sbom.ts`. The same tree and packages give the same bytes.
+ * image the Debian packages, installed ones or those in a folder: `bash scripts/bun scripts/image/sbom.ts [FOLDER]`. The same tree and
+ * packages give the same bytes.
  */
 import { execFileSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { type Fields, isObject, parseObject, section, text } from "../../lib/json/decode.ts";
 import { VERSION_OF_PACKAGE } from "./version.ts";
 
@@ -24,8 +26,9 @@ const INTERFACES = new Set(["bun", "node", "v8", "modules", "napi", "openssl", "
 /** Debian packages whose files are in the image. */
 const DEBIAN = ["libc6", "containernetworking-plugins"];
 
-export function sbom(): Fields {
-  const all = [...npmComponents(), bunComponent(), ...DEBIAN.flatMap(debianComponent)];
+/** @param packages folder of the `.deb` files that the image is made of; those that are installed when absent */
+export function sbom(packages?: string): Fields {
+  const all = [...npmComponents(), bunComponent(), ...DEBIAN.map((name) => debianComponent(name, versionOf(name, packages)))];
   // npm may place one version of a package several times.
   const components = new Map(all.map((component) => [`${component.name}@${component.version}`, component]));
   return {
@@ -81,9 +84,15 @@ function bunComponent(): Component {
   return { type: "application", name: "bun", version, purl: `pkg:npm/bun@${version}`, description: "the runtime", components: inside };
 }
 
-function debianComponent(name: string): readonly Component[] {
-  const version = execFileSync("dpkg-query", ["-W", "-f", "$" + "{Version}", name], { encoding: "utf8" });
-  return [{ type: "library", name, version, purl: `pkg:deb/debian/${name}@${encodeURIComponent(version)}`, description: "in the image" }];
+function versionOf(name: string, packages: string | undefined): string {
+  if (packages === undefined) return execFileSync("dpkg-query", ["-W", "-f", "$" + "{Version}", name], { encoding: "utf8" });
+  const file = readdirSync(packages).find((one) => one.startsWith(`${name}_`));
+  if (file === undefined) throw new Error(`${packages} has no package ${name}`);
+  return execFileSync("dpkg-deb", ["--field", join(packages, file), "Version"], { encoding: "utf8" }).trim();
 }
 
-if (import.meta.main) process.stdout.write(`${JSON.stringify(sbom(), undefined, 2)}\n`);
+function debianComponent(name: string, version: string): Component {
+  return { type: "library", name, version, purl: `pkg:deb/debian/${name}@${encodeURIComponent(version)}`, description: "in the image" };
+}
+
+if (import.meta.main) process.stdout.write(`${JSON.stringify(sbom(process.argv[2]), undefined, 2)}\n`);
