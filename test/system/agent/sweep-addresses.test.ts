@@ -184,4 +184,30 @@ describe("the sweep of a node on which plugins also work without the agent", () 
     expect((await agent.request("GET", "/metrics")).text).toContain('tortie_sweep_findings_total{kind="grant-without-endpoint"} 1');
     expect(agent.log).toContain("sweep: grant-without-endpoint: released 10.62.0.4");
   });
+
+  it("is made by the agent itself in the stores of the networks that it serves", async () => {
+    await using node = await Node.create();
+    await using agent = await Agent.start(node, { args: ["--max-controller-interval", "1"] });
+    await agent.kill();
+    const conf = { ...localConf(node), ...agent.netconf, agent: "off" };
+    const pods = await addAll(node, conf, ["living", "killed"]);
+    loseRecords(agent, conf, "living", "killed");
+    await removePods(node, pods, "killed");
+    await using nodes = new Nodes({ log: { error: () => undefined } });
+    const store = await nodes.of(decodeNetworkConfig(conf), {}).datastore();
+    // Both were given long ago, by the word of their block.
+    for (const { value, revision } of await store.blocks.list()) {
+      const timestamp = "2020-01-01 00:00:00 +0000 UTC";
+      const attributes = value.attributes.map((one) => ({ ...one, activeOwner: { ...one.activeOwner, timestamp } }));
+      await store.blocks.update(value.cidr, { ...value, attributes }, revision);
+    }
+    await agent.restart();
+    await addAll(node, { ...conf, agent: "require" }, ["served"]);
+    const held = async () => (await store.handles.list()).map(({ value: { id } }) => id.slice(id.indexOf(".") + 1)).sort();
+    const isReleased = async () => !(await held()).includes("killed");
+    for (let wait = 0; wait < 3 && !(await isReleased()); wait++) await agent.until("the release", isReleased).catch(() => undefined);
+    expect(await held()).toEqual(["living", "served"]);
+    expect((await agent.request("GET", "/metrics")).text).toContain('tortie_sweep_findings_total{kind="allocation-without-endpoint"} 1');
+    expect(agent.log).toMatch(/sweep: allocation-without-endpoint: released .*container killed/);
+  });
 });
