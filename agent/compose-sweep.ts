@@ -111,7 +111,7 @@ export function startSweeps(options: AgentSweepOptions): void {
 export function sweptPods({ pods, readPod }: AgentCluster): SweptPods {
   return {
     get isComplete() {
-      return pods.state.isSynced && pods.state.followedSince !== undefined;
+      return isFollowed(pods);
     },
     uidsOf: (key) => uidsOf(pods.get(key)),
     ask: async (key) => uidsOf(await readPod(key)),
@@ -119,15 +119,18 @@ export function sweptPods({ pods, readPod }: AgentCluster): SweptPods {
 }
 
 /** What the sweep of addresses asks of a cluster. */
-export function witnessPods(cluster: AgentCluster): WitnessPods {
-  const { pods, readPod } = cluster;
+export function witnessPods({ pods, readPod }: AgentCluster): WitnessPods {
   return {
     get isComplete() {
-      return sweptPods(cluster).isComplete;
+      return isFollowed(pods);
     },
     list: () => pods.list(),
     read: (key) => readPod(key),
   };
+}
+
+function isFollowed({ state: { isSynced, followedSince } }: AgentCluster["pods"]): boolean {
+  return isSynced && followedSince !== undefined;
 }
 
 function tryLock(locks: Pick<AttachmentLocks, "tryTake">, { network, containerId, ifname = "eth0" }: Holder): Disposable | undefined {

@@ -86,3 +86,10 @@ export function goTimestamp(nanosecondsSince1970: bigint): string {
   while (fraction.endsWith("0")) fraction = fraction.slice(0, -1);
   return `${date} ${time.slice(0, 8)}${fraction === "" ? "" : `.${fraction}`} +0000 UTC`;
 }
+
+/** What `goTimestamp` has written. @returns milliseconds since 1970; `undefined` when it is no such time */
+export function parseGoTimestamp(text: string | undefined): number | undefined {
+  const [, date, time] = /^(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d+)?) \+0000 UTC/.exec(text ?? "") ?? [];
+  const then = date === undefined ? Number.NaN : Date.parse(`${date}T${time}Z`);
+  return Number.isNaN(then) ? undefined : then;
+}

@@ -3,11 +3,12 @@
  * controller releases what leaked, and the agent does not. Only networks that this agent serves are looked at: who attached a container
  * of another one, and by which traces he is known, nobody here can say.
  */
+import { belongsToWorkload } from "../../doctor/rules/unused-rules.ts";
 import { type Allocation, addressesOf, allocationsOf, keyOf, placedBlocks, textAt } from "../../doctor/snapshot.ts";
 import { sequenceOf } from "../../ipam-plugin/allocator/block.ts";
 import type { IpamNode } from "../../ipam-plugin/node.ts";
 import { withNodeLock } from "../../ipam-plugin/node-lock.ts";
-import { FROM_HOST_LOCAL } from "../../ipam-plugin/workload.ts";
+import { parseGoTimestamp } from "../../ipam-plugin/workload.ts";
 import { type Address, addressAt } from "../../lib/addresses/address.ts";
 import type { NetworkConfig } from "../../lib/config/network-config.ts";
 import type { Logger } from "../../lib/log/logger.ts";
@@ -57,7 +58,7 @@ async function allocatedIn({ config, nodeName, ipam: open }: SweptNetwork, log: 
     return [
       {
         key: `${textAt(placed, ordinal)} ${handle} ${sequenceNumber}`,
-        sinceMs: timeOf(timestamp),
+        sinceMs: parseGoTimestamp(timestamp),
         network: config.name,
         containerId,
         addresses: [address],
@@ -96,17 +97,8 @@ function containerOf(handle: string, network: string): string | undefined {
   return container === "" || container.includes(".") ? undefined : container;
 }
 
-/** Not a tunnel's, a virtual machine's, another node's, or one that another main plugin attached. */
-function isOfContainer({ attribute: { activeOwner = {}, alternateOwner = {} } }: Allocation, nodeName: string): boolean {
-  const { node, type, note } = activeOwner;
-  if (node !== nodeName || type !== undefined || note === FROM_HOST_LOCAL) return false;
-  return activeOwner["vmi-name"] === undefined && Object.keys(alternateOwner).length === 0;
-}
-
-const GO_TIME = /^(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.\d+)? \+0000 UTC/;
-
-/** Milliseconds since 1970, to the second. */
-function timeOf(timestamp: string | undefined): number | undefined {
-  const [, date, time] = GO_TIME.exec(timestamp ?? "") ?? [];
-  return date === undefined || time === undefined ? undefined : Date.parse(`${date}T${time}Z`);
+/** Not another node's, nor one that a second owner may take over. */
+function isOfContainer(allocation: Allocation, nodeName: string): boolean {
+  const { activeOwner, alternateOwner = {} } = allocation.attribute;
+  return activeOwner?.node === nodeName && Object.keys(alternateOwner).length === 0 && belongsToWorkload(allocation);
 }

@@ -1,7 +1,7 @@
 /** Allocations against endpoints: an address that is taken for a workload is used by one (invariant 1 of I§5.5). */
 
 import { sequenceOf } from "../../ipam-plugin/allocator/block.ts";
-import { FROM_HOST_LOCAL } from "../../ipam-plugin/workload.ts";
+import { FROM_HOST_LOCAL, parseGoTimestamp } from "../../ipam-plugin/workload.ts";
 import type { Versioned } from "../../lib/datastore/datastore.ts";
 import { isMachineHandle } from "../../lib/workload/identity.ts";
 import type { WorkloadEndpoint } from "../../lib/workload/workload-endpoint.ts";
@@ -98,11 +98,10 @@ function unjudgedIn([place, allocations]: readonly [string, readonly Allocation[
   });
 }
 
-/** By the attribute `timestamp`, "2026-08-22 13:33:20.123456789 +0000 UTC" (I§1.6); `undefined` when there is none to read. */
+/** By the attribute `timestamp` (I§1.6); `undefined` when there is none to read. */
 export function ageMs({ attribute }: Allocation, nowMs: number): number | undefined {
-  const [, date, time] = /^(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d+)?) \+0000 UTC/.exec(attribute.activeOwner?.timestamp ?? "") ?? [];
-  const then = date === undefined ? Number.NaN : Date.parse(`${date}T${time}Z`);
-  return Number.isNaN(then) ? undefined : nowMs - then;
+  const then = parseGoTimestamp(attribute.activeOwner?.timestamp);
+  return then === undefined ? undefined : nowMs - then;
 }
 
 function addressKey({ placed, ordinal }: Allocation): string {
