@@ -1,9 +1,13 @@
 /**
  * What answers of etcd's gateway say. Keys and values are base64 there, and texts here; revisions are decimal texts on both sides,
- * because they have 64 bits. The gateway leaves out what is empty, zero or false (protobuf's JSON), but never the header. All throw an Error that says
+ * because they have 64 bits. The gateway leaves out what is empty, zero or false (protobuf's JSON), but never the header. Readers throw an Error that says
  * what is wrong: no member has written such an answer, or it is not about what was asked.
  */
-import { type Fields, field, flag, isText, objects, section, text } from "../../../json/decode.ts";
+import { messageOf } from "../../../errors/errors.ts";
+import { type Fields, field, flag, isText, objects, parseObject, section, text } from "../../../json/decode.ts";
+import { excerpt } from "../../../log/format.ts";
+import type { Secrets } from "../../../log/secrets.ts";
+import { CODES, EtcdError } from "./etcd-error.ts";
 
 /** One key as it is stored. */
 export interface KeyValue {
@@ -11,6 +15,9 @@ export interface KeyValue {
   readonly value: string;
   readonly modRevision: string;
 }
+
+/** Characters of what an answer that is not understood is said to have. */
+const QUOTED = 500;
 
 /** int64 above zero: etcd counts from 1, and 0 is a key that does not exist. */
 const REVISION = /^[1-9][0-9]{0,18}$/;
@@ -71,4 +78,33 @@ function checkedRevision(of: Fields, name: string): string {
   const revision = text(of, name);
   if (!REVISION.test(revision)) throw new Error(`${name} is ${JSON.stringify(revision)}`);
   return revision;
+}
+
+/**
+ * An answer's text as `read` takes it.
+ * @param secrets taken out of what an error quotes
+ * @throws EtcdError when it is no JSON object, or `read` refuses it
+ */
+export function understood<T>(body: string, read: (answer: Fields) => T, url: string, secrets: Pick<Secrets, "redact">): T {
+  const json = parsed(body);
+  try {
+    if (json !== undefined) return read(json);
+  } catch (error) {
+    throw notUnderstood(url, excerpt(secrets.redact(messageOf(error)), QUOTED));
+  }
+  throw notUnderstood(url, "it is no JSON object");
+}
+
+/** The parser's own words quote what they stumble over, which may be a part of a secret. */
+function parsed(body: string): Fields | undefined {
+  try {
+    return parseObject(body);
+  } catch {
+    return undefined;
+  }
+}
+
+/** What it answers to may have been done. */
+function notUnderstood(url: string, reason: string): EtcdError {
+  return new EtcdError(`etcd ${url}: the answer is not understood: ${reason}`, { code: CODES.none, isRepetition: true });
 }

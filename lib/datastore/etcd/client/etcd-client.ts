@@ -2,46 +2,18 @@
  * The client of etcd's JSON gateway: a request goes to one member after the other until one answers, within limits. What an answer
  * says is answers.ts's.
  */
-import { messageOf } from "../../../errors/errors.ts";
-import { type Fields, field, isText, parseObject } from "../../../json/decode.ts";
-import { DEFAULT_LIMITS, Patience, Slots } from "../../../kubernetes/client/limits.ts";
+import { type Fields, field, isText } from "../../../json/decode.ts";
+import { Patience, Slots } from "../../../kubernetes/client/limits.ts";
 import { TransportError } from "../../../kubernetes/client/transport-error.ts";
-import { excerpt } from "../../../log/format.ts";
 import { Secrets } from "../../../log/secrets.ts";
+import { understood } from "./answers.ts";
 import { discoverMembers, type LookUp } from "./discovery.ts";
 import { CODES, EtcdError, isFull, isPassing, type Refusal, wantsNewToken } from "./etcd-error.ts";
+import { ETCD_LIMITS, type EtcdLimits } from "./etcd-limits.ts";
 import { Member } from "./member.ts";
 import { type MemberMemory, NO_MEMORY } from "./member-memory.ts";
 import { type Health, Members } from "./members.ts";
 import type { EtcdSettings } from "./settings.ts";
-
-/** All in milliseconds but `connections`. */
-export interface EtcdLimits {
-  /** One request with its repetitions. */
-  readonly request: number;
-  /** One try where there is but one member. */
-  readonly try: number;
-  /** The first try where another member can be asked; doubled with every further one. */
-  readonly firstTry: number;
-  /** Connecting to members that all refuse: one that is restarted takes seconds. */
-  readonly refused: number;
-  /** What failed tries may cost all requests of this client together. */
-  readonly patience: number;
-  /** The least that a request is given, however little patience is left. */
-  readonly least: number;
-  readonly firstPause: number;
-  readonly longestPause: number;
-  /** Requests under way together, each over a connection of its own; further ones wait in line. */
-  readonly connections: number;
-}
-
-/** More than the requests that one operation makes together; an agent that has a burst of them shares the members with other nodes. */
-const CONNECTIONS = 16;
-
-const DEFAULTS: EtcdLimits = { ...DEFAULT_LIMITS, firstTry: 2_000, refused: 5_000, firstPause: 50, connections: CONNECTIONS };
-
-/** Characters of what an answer that is not understood is said to have. */
-const QUOTED = 500;
 
 /** What tests replace, but for the last two. */
 export interface EtcdClientOptions {
@@ -84,7 +56,7 @@ export class EtcdClient {
   constructor(settings: EtcdSettings, options: EtcdClientOptions = {}) {
     this.#settings = settings;
     this.#options = options;
-    this.#limits = { ...DEFAULTS, ...options.limits };
+    this.#limits = { ...ETCD_LIMITS, ...options.limits };
     this.#patience = new Patience(this.#limits.patience, performance.now());
     this.#slots = new Slots(this.#limits.connections);
     this.#secrets.add(settings.user?.password);
@@ -172,7 +144,7 @@ export class EtcdClient {
       const outcome = await this.#try(course, member, members, token);
       if (typeof outcome === "string") {
         members.succeeded(member);
-        return { value: this.#understood(outcome, read, member.url + path), isRepetition: course.isRepetition };
+        return { value: understood(outcome, read, member.url + path, this.#secrets), isRepetition: course.isRepetition };
       }
       if (isAuthenticated && !(outcome instanceof TransportError) && wantsNewToken(outcome) && !course.hasNewToken) {
         course.hasNewToken = true;
@@ -258,16 +230,6 @@ export class EtcdClient {
       isRepetition: course.isRepetition,
     });
   }
-
-  #understood<T>(body: string, read: (answer: Fields) => T, url: string): T {
-    const json = parsed(body);
-    try {
-      if (json !== undefined) return read(json);
-    } catch (error) {
-      throw notUnderstood(url, excerpt(this.#secrets.redact(messageOf(error)), QUOTED));
-    }
-    throw notUnderstood(url, "it is no JSON object");
-  }
 }
 
 async function transportErrorOr<R>(ask: () => Promise<R>): Promise<R | TransportError> {
@@ -277,20 +239,6 @@ async function transportErrorOr<R>(ask: () => Promise<R>): Promise<R | Transport
     if (error instanceof TransportError) return error;
     throw error;
   }
-}
-
-/** The parser's own words quote what they stumble over, which may be a part of a secret. */
-function parsed(body: string): Fields | undefined {
-  try {
-    return parseObject(body);
-  } catch {
-    return undefined;
-  }
-}
-
-/** What it answers to may have been done. */
-function notUnderstood(url: string, reason: string): EtcdError {
-  return new EtcdError(`etcd ${url}: the answer is not understood: ${reason}`, { code: CODES.none, isRepetition: true });
 }
 
 /** One member is asked whatever is said of it. */
