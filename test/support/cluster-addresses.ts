@@ -34,6 +34,14 @@ export class ClusterAddresses implements AsyncDisposable {
     return new ClusterAddresses(cluster, openKubernetesDatastore(config, {}));
   }
 
+  /** An empty cluster that is ready, with these nodes, in which pods of `NAMESPACE` can be made; pools are the test's. */
+  async clear(nodes: readonly string[]): Promise<void> {
+    await this.#cluster.reset();
+    await this.#cluster.setReady(true);
+    await this.#cluster.createNamespace(NAMESPACE);
+    for (const node of nodes) await this.#cluster.createNode(node);
+  }
+
   /** What an ADD does of it: an address under the handle of the container. @returns the address */
   async take(node: string, pod: string, containerId = `${pod}-c`): Promise<string> {
     return this.#assign(node, `net1.${containerId}`, { node, namespace: NAMESPACE, pod });

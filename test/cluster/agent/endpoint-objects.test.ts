@@ -374,6 +374,6 @@ describe("objects that nobody stands behind", () => {
     await agent.clock.advance(59_000);
     expect(asked()).toEqual([]);
     await eventually(agent, "the end of the leftover", async () => (await stored("mine")) === undefined);
-    expect(await stored("theirs")).toBeDefined();
+    expect(await stored("theirs")).toMatchObject({ spec: { ...spec, node: "node-b" } });
   });
 });

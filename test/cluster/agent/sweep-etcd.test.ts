@@ -74,7 +74,7 @@ describe("the sweep of a node whose addresses are in etcd", () => {
     }
     expect(await handles()).toEqual(["net1.living", "net1.remote", "other.elsewhere"]);
     expect(await world.endpoint("gone")).toBeUndefined();
-    expect(await world.endpoint("living")).toBeDefined();
-    expect(await world.endpoint("remote", "default", "node2")).toBeDefined();
+    expect(await world.endpoint("living")).toMatchObject({ spec: { containerID: "living", node: "node1" } });
+    expect(await world.endpoint("remote", "default", "node2")).toMatchObject({ spec: { containerID: "remote", node: "node2" } });
   });
 });

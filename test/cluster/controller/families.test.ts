@@ -1,5 +1,6 @@
 /** The controller's duties with addresses of both families, in clusters that have one of Calico's two API groups and not the other. */
-import { ClusterAddresses, NAMESPACE } from "../../support/cluster-addresses.ts";
+import { FINALIZER } from "../../../controller/duties/pools.ts";
+import { ClusterAddresses } from "../../support/cluster-addresses.ts";
 import { ControllerTerm } from "../../support/controller-term.ts";
 import { type CalicoGroup, LEGACY, startCluster, type TestCluster, V3 } from "../../support/kubernetes/cluster.ts";
 
@@ -18,12 +19,9 @@ describe.each<CalicoGroup>([LEGACY, V3])("in a cluster of %s, with both families
     await cluster[Symbol.asyncDispose]();
   }, LIMIT_MS);
   beforeEach(async () => {
-    await cluster.reset();
-    await cluster.setReady(true);
-    await cluster.createNamespace(NAMESPACE);
+    await addresses.clear(["node1", "node2"]);
     await cluster.createPool("pool4", { group, cidr: "10.60.0.0/24", blockSize: 29 });
     await cluster.createPool("pool6", { group, cidr: "fd60::/112", blockSize: 125 });
-    for (const node of ["node1", "node2"]) await cluster.createNode(node);
   }, LIMIT_MS);
 
   const begin = () => ControllerTerm.begin(cluster, {}, { group });
@@ -78,7 +76,7 @@ describe.each<CalicoGroup>([LEGACY, V3])("in a cluster of %s, with both families
       await cluster.api("DELETE", `/apis/${group}/ippools/pool6`);
       await controller.sees("the deletion", (view) => view.pools.some(({ pool: { deleting } }) => deleting));
       await controller.minutes(3);
-      expect((await pool())?.metadata.deletionTimestamp).toBeDefined();
+      expect((await pool())?.metadata).toMatchObject({ deletionTimestamp: expect.any(String), finalizers: [FINALIZER] });
       await addresses.allocator.releaseByHandle("net1.web-c");
       await controller.minutes(2);
       expect(await pool()).toBeUndefined();

@@ -2,7 +2,7 @@
  * The controller while the API server fails: nothing is released that is in use, whatever fails, and when the server is well again the work
  * is finished. The server is real; a proxy fails its requests. The controller's minutes are the test's.
  */
-import { ClusterAddresses, NAMESPACE } from "../../support/cluster-addresses.ts";
+import { ClusterAddresses } from "../../support/cluster-addresses.ts";
 import { ControllerTerm } from "../../support/controller-term.ts";
 import { LEGACY, startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
 import type { Fault, FaultProxy } from "../../support/kubernetes/fault-proxy.ts";
@@ -21,12 +21,9 @@ afterAll(async () => {
   await cluster[Symbol.asyncDispose]();
 }, LIMIT_MS);
 beforeEach(async () => {
-  await cluster.reset();
-  await cluster.setReady(true);
-  await cluster.createNamespace(NAMESPACE);
+  await addresses.clear(["node1", "node2"]);
   await cluster.createPool("pool", { cidr: "10.60.0.0/24", blockSize: 29 });
   await cluster.createPool("going", { cidr: "10.61.0.0/29", blockSize: 29, nodeSelector: "!all()" });
-  for (const node of ["node1", "node2"]) await cluster.createNode(node);
   proxy = await cluster.proxy();
 }, LIMIT_MS);
 afterEach(() => proxy[Symbol.asyncDispose](), LIMIT_MS);

@@ -1,7 +1,7 @@
 /** Two controllers, whole processes, and one lease on a real API server. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { join } from "node:path";
-import { ClusterAddresses, NAMESPACE } from "../../support/cluster-addresses.ts";
+import { ClusterAddresses } from "../../support/cluster-addresses.ts";
 import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
 import { readManifest } from "../../support/kubernetes/manifests.ts";
 import { until } from "../../support/kubernetes/until.ts";
@@ -66,11 +66,8 @@ describe("two controllers", () => {
   it(
     "have one leader; when it is killed the other takes over and goes on; a leader that ends gives the lease back",
     async () => {
-      await cluster.reset();
-      await cluster.setReady(true);
-      await cluster.createNamespace(NAMESPACE);
+      await addresses.clear(["node1", "node2", "node3"]);
       await cluster.createPool("pool", { cidr: "10.60.0.0/24", blockSize: 29 });
-      for (const node of ["node1", "node2", "node3"]) await cluster.createNode(node);
       for (const node of ["node1", "node2"]) await addresses.take(node, `pod-of-${node}`);
 
       const first = await start("first");

@@ -18,11 +18,8 @@ afterAll(async () => {
   await cluster[Symbol.asyncDispose]();
 }, LIMIT_MS);
 beforeEach(async () => {
-  await cluster.reset();
-  await cluster.setReady(true);
-  await cluster.createNamespace(NAMESPACE);
+  await addresses.clear(["node1", "node2"]);
   await cluster.createPool("pool", { cidr: "10.60.0.0/24", blockSize: 29 });
-  for (const node of ["node1", "node2"]) await cluster.createNode(node);
   proxy = await cluster.proxy();
 }, LIMIT_MS);
 afterEach(() => proxy[Symbol.asyncDispose](), LIMIT_MS);

@@ -2,7 +2,7 @@
 
 import { FINALIZER } from "../../../controller/duties/pools.ts";
 import { CONDITION } from "../../../controller/judge/pool-usage.ts";
-import { ClusterAddresses, NAMESPACE } from "../../support/cluster-addresses.ts";
+import { ClusterAddresses } from "../../support/cluster-addresses.ts";
 import { ControllerTerm } from "../../support/controller-term.ts";
 import { LEGACY, type StoredObject, startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
 
@@ -19,10 +19,7 @@ afterAll(async () => {
   await cluster[Symbol.asyncDispose]();
 }, LIMIT_MS);
 beforeEach(async () => {
-  await cluster.reset();
-  await cluster.setReady(true);
-  await cluster.createNamespace(NAMESPACE);
-  await cluster.createNode("node1");
+  await addresses.clear(["node1"]);
   await cluster.createPool("pool", { cidr: "10.60.0.0/30", blockSize: 30 });
 }, LIMIT_MS);
 
@@ -44,7 +41,7 @@ describe("a pool", () => {
       await cluster.api("DELETE", `/apis/${LEGACY}/ippools/pool`);
       await controller.sees("the deletion", (view) => view.pools[0]?.pool.deleting === true);
       await controller.minutes(3);
-      expect((await pool())?.metadata.deletionTimestamp).toBeDefined();
+      expect((await pool())?.metadata).toMatchObject({ deletionTimestamp: expect.any(String), finalizers: [FINALIZER] });
       await expect(addresses.take("node1", "late")).rejects.toThrow("cannot find a qualified ippool");
 
       await addresses.allocator.releaseByHandle("net1.web-c");

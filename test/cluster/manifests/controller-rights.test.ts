@@ -43,11 +43,8 @@ describe.each<CalicoGroup>([LEGACY, V3])("the controller's account, with objects
   it(
     "has every right that its duties need, and needs what it has",
     async () => {
-      await cluster.reset();
-      await cluster.setReady(true);
-      await cluster.createNamespace(NAMESPACE);
+      await addresses.clear(["node1", "node2"]);
       await cluster.createPool("pool", { group, cidr: "10.60.0.0/24", blockSize: 29 });
-      for (const node of ["node1", "node2"]) await cluster.createNode(node);
       await addresses.addPod("node1", "ended");
       await cluster.api("PATCH", `/api/v1/namespaces/${NAMESPACE}/pods/ended/status`, { status: { phase: "Succeeded" } }, MERGE);
       await addresses.take("node1", "gone");
