@@ -1,12 +1,14 @@
 /**
  * The IPAM plugin that a configuration names (C§2.5), which may be any executable of CNI_PATH. When it is the very file that is running,
- * the call is served in this process: same input, same outcome, same errors, without a second process start and a second datastore.
+ * the call is served in this process: same input, same outcome, same errors, without a second process start and a second datastore. In
+ * the agent the very file that handed it the call, which says so (A§11.3): the agent's own is another copy of it, in an image.
  */
 import type { IpamCall } from "../ipam-plugin/call.ts";
 import { HandleExistsError, ipamAdd, ipamRun, printedRoutes } from "../ipam-plugin/ipam-plugin.ts";
 import { type Address, formatAddress, formatPrefix, hostPrefix, type Prefix, parsePrefix } from "../lib/addresses/address.ts";
 import { type DelegateCall, delegateAdd, runDelegate } from "../lib/cni/delegate.ts";
-import { findPlugin, isRunningExecutable } from "../lib/cni/find-plugin.ts";
+import { findPlugin } from "../lib/cni/find-plugin.ts";
+import { isRunningExecutable } from "../lib/cni/plugin-file.ts";
 import type { CniCommand, CniDns, CniRequest, CniRoute } from "../lib/cni/protocol.ts";
 import { exportedSettings } from "../lib/config/exported-settings.ts";
 import { HOST_SCOPE } from "../lib/config/ipam-section.ts";
@@ -29,7 +31,7 @@ const DELEGATE_TIME_LIMIT_MS = 110_000;
 /** The executable that `ipam.type` names. */
 export interface IpamPlugin {
   readonly executable: string;
-  /** It is the file that runs, and may be served by it. */
+  /** It is the file that runs, or that handed the call to the agent, and may be served by this process. */
   readonly isInProcess: boolean;
   /** Tortie's own plugin, by either name: it returns routes on purpose, and none for a migration target (C§2.3 S9). */
   readonly isOurs: boolean;
@@ -72,11 +74,15 @@ type IpamCaller = NetworkCall & Partial<Pick<AddCall, "identity" | "requested">>
 type OtherCommand = Exclude<CniCommand, "ADD" | "VERSION">;
 
 /** @throws TortieError `delegate-not-found` when CNI_PATH holds no such plugin, `netconf-value` */
-export function findIpam(request: Pick<CniRequest, "path">, { ipam }: Pick<NetworkConfig, "ipam">): IpamPlugin {
+export function findIpam(request: Pick<CniRequest, "path" | "ownIpam">, { ipam }: Pick<NetworkConfig, "ipam">): IpamPlugin {
   // Served by the process that serves the main plugin, whichever that is: no program has this name.
   if (ipam.type === HOST_SCOPE) return { executable: HOST_SCOPE, isInProcess: true, isOurs: true };
+  // An agent need not see the file: it does what the caller would have done.
+  if (request.ownIpam === true && ipam.inProcess && OUR_NAMES.has(ipam.type)) {
+    return { executable: ipam.type, isInProcess: true, isOurs: true };
+  }
   const executable = findPlugin(ipam.type, request.path);
-  const isSelf = isRunningExecutable(executable);
+  const isSelf = request.ownIpam === true || isRunningExecutable(executable);
   if (isSelf && !OUR_NAMES.has(baseName(executable))) {
     throw new TortieError("netconf-value", `ipam.type "${ipam.type}" names this main plugin itself, not an IPAM plugin`);
   }
@@ -101,7 +107,7 @@ export function narrowAddress(text: string): Prefix {
 }
 
 /** Whether the call will execute another program for its addresses; one that cannot be found is not executed. */
-export function executesIpam(request: Pick<CniRequest, "path">, config: Pick<NetworkConfig, "ipam">): boolean {
+export function executesIpam(request: Pick<CniRequest, "path" | "ownIpam">, config: Pick<NetworkConfig, "ipam">): boolean {
   try {
     return !findIpam(request, config).isInProcess;
   } catch {

@@ -27,6 +27,7 @@ export const CniCall = model(
     ),
     stdin: Type.String({ description: "The network configuration, unchanged text" }),
     pluginDirs: Type.Optional(Type.Array(text("Where delegates are"))),
+    ownIpam: Type.Optional(Type.Boolean({ description: "`ipam.type` leads to the caller's own file" })),
     env: Type.Optional(Type.Record(Type.String(), Type.String(), { description: "The caller's environment" })),
   },
   // A newer executable may say more.

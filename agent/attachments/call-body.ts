@@ -3,7 +3,7 @@ import type { Environment } from "../../lib/cni/environment.ts";
 import type { CniRequest } from "../../lib/cni/protocol.ts";
 import { readCall } from "../../lib/cni/request.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
-import { type Fields, field, isNumber, isObject, isText, listOf, mapOf, optional, parseObject } from "../../lib/json/decode.ts";
+import { type Fields, field, isBoolean, isNumber, isObject, isText, listOf, mapOf, optional, parseObject } from "../../lib/json/decode.ts";
 import { type CniVerb, PROTOCOL } from "../forward/protocol.ts";
 import { decidingVariables } from "../node/nodes.ts";
 
@@ -26,6 +26,8 @@ export interface CallBody {
   readonly netns: CallerNamespace;
   /** The network configuration, unchanged. */
   readonly stdin: string;
+  /** `ipam.type` leads to the caller's own file. */
+  readonly ownIpam?: boolean;
   /** The caller's environment besides the variables that have a member here. */
   readonly env: Readonly<Record<string, string>>;
 }
@@ -45,6 +47,7 @@ export function decodeCallBody(body: unknown): CallBody {
     path: textOr(body, "path") || (optional(body, "pluginDirs", listOf(isText)).pluginDirs ?? []).join(":"),
     netns: decodeNamespace(optional(body, "netns", isObject).netns ?? {}),
     stdin: field(body, "stdin", isText),
+    ...optional(body, "ownIpam", isBoolean),
     env: optional(body, "env", mapOf(isText)).env ?? {},
   }));
 }
@@ -81,10 +84,10 @@ export function environmentOf(verb: CniVerb, body: CallBody): Environment {
 }
 
 /** @throws TortieError as `readCall` */
-export function requestOf(env: Environment, { stdin }: Pick<CallBody, "stdin">): CniRequest {
+export function requestOf(env: Environment, { stdin, ownIpam }: Pick<CallBody, "stdin" | "ownIpam">): CniRequest {
   const call = readCall(env, () => new TextEncoder().encode(stdin));
   if (call.command === "" || call.command === "VERSION") throw new TortieError("call-invalid", "no operation is asked for");
-  return call;
+  return ownIpam === undefined ? call : { ...call, ownIpam };
 }
 
 /** Of everything that decides the result of an ADD but the sandbox, whose identity is compared by itself. */

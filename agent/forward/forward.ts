@@ -6,7 +6,7 @@ import type { Environment } from "../../lib/cni/variables.ts";
 import { isThere } from "../../lib/system/files.ts";
 import type { Outcome } from "./ask.ts";
 import { askAgent, DIRECT, type Way, wayOf } from "./exchange.ts";
-import { prepareCall, withOpenSandbox } from "./prepared-call.ts";
+import { prepareCall, withOpenSandbox, withOwnIpam } from "./prepared-call.ts";
 
 export type { Way } from "./exchange.ts";
 
@@ -19,8 +19,9 @@ export async function forward(env: Environment, version: string, readStdin: () =
   if (prepared === undefined) return DIRECT;
   const { settings, runDirectory } = prepared;
   if (!isThere(runDirectory.socket) && settings.mode !== "require" && !isThere(runDirectory.agentFile)) return DIRECT;
-  const call = withOpenSandbox(prepared);
-  if (call === undefined) return DIRECT;
+  const opened = withOpenSandbox(prepared);
+  if (opened === undefined) return DIRECT;
+  const call = withOwnIpam(opened);
   const outcome: Outcome = settings.mode === "off" ? { kind: "absent", reason: "agent is off" } : await askAgent(call, settings.timeoutMs);
   if (outcome.kind === "answer") {
     const way = wayOf(outcome, call);

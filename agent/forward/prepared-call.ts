@@ -3,7 +3,7 @@
  * the words of the plugin.
  */
 import { closeSync, fstatSync, openSync } from "node:fs";
-
+import { isRunningExecutable, lookUpPlugin } from "../../lib/cni/plugin-file.ts";
 import type { CniCommand } from "../../lib/cni/protocol.ts";
 import { commandOf, type Environment, missingVariables } from "../../lib/cni/variables.ts";
 import { refusedVariables } from "../../lib/system/refused-variables.ts";
@@ -79,6 +79,13 @@ export function withOpenSandbox(call: PreparedCall): PreparedCall | undefined {
   } catch {
     return command === "DEL" ? call : undefined;
   }
+}
+
+/** The call with what only its caller can say: whether the IPAM plugin of the configuration is this very file (C§2.5). */
+export function withOwnIpam(call: PreparedCall): PreparedCall {
+  const { executable } = lookUpPlugin(call.settings.ipamType, call.body.path ?? "");
+  if (executable === undefined || !isRunningExecutable(executable)) return call;
+  return { ...call, body: { ...call.body, ownIpam: true } };
 }
 
 /** Before the plugin serves the call itself, which opens the sandbox when it needs it. */

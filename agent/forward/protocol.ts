@@ -45,6 +45,11 @@ export interface CniCallBody {
   /** CNI_PATH, split. */
   readonly pluginDirs?: readonly string[];
   /**
+   * true: `ipam.type` leads to the plugin's own file, which would serve it in its own process, and so does the agent. Absent otherwise. The
+   * agent cannot know: its executable is another copy, of its image for instance.
+   */
+  readonly ownIpam?: boolean;
+  /**
    * The plugin's environment without the variables that have a member above: settings may come from it (C§1.4: CALICO_*, FELIX_*, proxies),
    * and delegates inherit it. An agent's own environment must not decide anything.
    */

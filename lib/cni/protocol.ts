@@ -21,6 +21,8 @@ export interface CniRequest {
   readonly args: string;
   /** CNI_PATH as it came. */
   readonly path: string;
+  /** Said by the executable that handed the call to the agent: `ipam.type` names that very file, by which the agent may serve it. */
+  readonly ownIpam?: boolean;
   /** CNI_NETNS_OVERRIDE is "1" or "true": the caller's own namespace is meant. */
   readonly netnsOverride: boolean;
   /** Standard input as it came, for a delegate. */

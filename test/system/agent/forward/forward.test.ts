@@ -1,10 +1,10 @@
 /** Calls of the main plugin on a node with a real agent: forwarded, waited for, served beside it (A§3.10, A§11.3, A§11.6). */
-import { readdirSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Agent } from "../../../support/agent.ts";
 import { localConf, podArgs } from "../../../support/conf.ts";
 import { until } from "../../../support/kubernetes/until.ts";
-import { type CniRun, Node } from "../../../support/node.ts";
+import { BIN_DIR, type CniRun, Node } from "../../../support/node.ts";
 import { readStore } from "../../../support/store.ts";
 
 function confOf(node: Node, agent: Agent, change: Readonly<Record<string, unknown>> = {}): Record<string, unknown> {
@@ -31,6 +31,29 @@ describe("a call on a node with an agent", () => {
     await agent.stop();
     const direct = await node.cni("ADD", { pod, conf: { ...conf, agent: "off" }, args: podArgs("web") });
     expect(masked(added)).toBe(masked(direct));
+  });
+
+  it("gets its addresses from the agent whichever copy of the executable that runs from: it need not see the plugins' directory", async () => {
+    await using node = await Node.create();
+    // As in a container: another file than the plugins', which are not to be seen.
+    const [image, nothing] = [join(node.dir, "image"), join(node.dir, "nothing")];
+    for (const directory of [image, nothing]) mkdirSync(directory);
+    const program = join(image, "tortie-node");
+    copyFileSync(join(BIN_DIR, "tortie-node"), program);
+    await using agent = await Agent.start(node, { program, binds: { [BIN_DIR]: nothing } });
+    const pod = await node.addPod();
+    const conf = confOf(node, agent);
+    const added = await node.cni("ADD", { pod, conf });
+    expect(added).toMatchObject({ exit: 0, stderr: "" });
+    expect(await node.cni("CHECK", { pod, conf: { ...conf, prevResult: added.json } })).toMatchObject({ exit: 0 });
+    expect(await node.cni("STATUS", { conf })).toMatchObject({ exit: 0 });
+    expect(await node.cni("GC", { conf: { ...conf, "cni.dev/valid-attachments": [] } })).toMatchObject({ exit: 0 });
+    expect(await node.cni("DEL", { pod, conf })).toMatchObject({ exit: 0 });
+    expect((await readStore(node)).allocated).toEqual([]);
+
+    // A plugin that is to run as a program of its own is one that the agent does not see.
+    const apart = { ...conf, ipam: { ...Object(conf.ipam), in_process: false } };
+    expect(await node.cni("ADD", { pod, conf: apart })).toMatchObject({ exit: 1, stdout: expect.stringContaining("delegate-elsewhere") });
   });
 
   it("goes on after GC in the agent", async () => {

@@ -1,5 +1,5 @@
 /** The fork in the road against a scripted server: for what a real agent does not do on request (A§3.10, A§11.3). */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -97,6 +97,17 @@ describe("a call to the agent", () => {
       pluginDirs: ["/a", "/b"],
       env: { CALICO_KUBECONFIG: "/k", TRACEPARENT },
     });
+  });
+
+  it("says that the IPAM plugin is the caller's own file, and of no other", async () => {
+    await serve(answer(200, ""));
+    for (const name of ["tortie-ipam", "other"]) symlinkSync(name === "other" ? "/bin/true" : process.execPath, join(directory, name));
+    const own: unknown[] = [];
+    for (const type of ["tortie-ipam", "other", "missing", ""]) {
+      await call("DEL", { ipam: { type } }, undefined, { CNI_PATH: `/a:${directory}` });
+      own.push(JSON.parse((requests.at(-1) ?? "").split("\r\n\r\n")[1] ?? "").ownIpam);
+    }
+    expect(own).toEqual([true, undefined, undefined, undefined]);
   });
 
   it.each(["", "00-1-2-01", `${TRACEPARENT}-more`, `00-0af7651916cd43dd8448\r\nx-injected: 8448eb211c80319c-b7ad6b7`])(

@@ -1,0 +1,36 @@
+/** Files of CNI_PATH, and the one that is running. No errors: also part of the short way to the agent (A§3.10). */
+import { isExecutable, statusOf } from "../system/files.ts";
+
+export interface PluginFiles {
+  /** Of CNI_PATH, without empty ones. */
+  readonly directories: readonly string[];
+  /** Regular files of the plugin's name, after symbolic links, in the order of the directories. */
+  readonly candidates: readonly string[];
+  /** The first of them that may be executed. */
+  readonly executable: string | undefined;
+}
+
+/**
+ * @param name `ipam.type`
+ * @param cniPath directories joined by ":"
+ */
+export function lookUpPlugin(name: string, cniPath: string): PluginFiles {
+  const directories = cniPath.split(":").filter((directory) => directory !== "");
+  const candidates = directories.map((directory) => `${directory}/${name}`).filter((path) => look(path)?.isFile === true);
+  return { directories, candidates, executable: candidates.find(isExecutable) };
+}
+
+/** Whether `path` is the very file that is running: same device, same inode. */
+export function isRunningExecutable(path: string): boolean {
+  const file = look(path);
+  return file !== undefined && file.identity === look("/proc/self/exe")?.identity;
+}
+
+/** What cannot be looked at is as good as not there. */
+function look(path: string): ReturnType<typeof statusOf> {
+  try {
+    return statusOf(path);
+  } catch {
+    return undefined;
+  }
+}

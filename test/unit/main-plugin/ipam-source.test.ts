@@ -1,0 +1,38 @@
+import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
+import { findIpam, type IpamPlugin } from "../../../main-plugin/ipam-source.ts";
+
+const NOWHERE = "/nonexistent";
+const PLUGINS = "/usr/lib/cni";
+
+/** What a call that an executable handed to the agent says. */
+function found(ipam: Readonly<Record<string, string | boolean>>, request: { path: string; ownIpam?: boolean }): IpamPlugin {
+  return findIpam(request, decodeNetworkConfig({ name: "net1", type: "calico", ipam }));
+}
+
+describe("The IPAM plugin of a call that came over the socket", () => {
+  it.each(["tortie-ipam", "calico-ipam"])("is served here when %s is the caller's own file, seen or not", (type) => {
+    expect(found({ type }, { path: NOWHERE, ownIpam: true })).toMatchObject({ isInProcess: true, isOurs: true });
+  });
+
+  it("is another program when the caller does not say so", () => {
+    expect(() => found({ type: "calico-ipam" }, { path: NOWHERE })).toThrow('failed to find plugin "calico-ipam" in path');
+    expect(found({ type: "host-local" }, { path: PLUGINS })).toEqual({
+      executable: `${PLUGINS}/host-local`,
+      isInProcess: false,
+      isOurs: false,
+    });
+  });
+
+  it("is a program of its own where the configuration wants that", () => {
+    const apart = { type: "calico-ipam", in_process: false };
+    expect(() => found(apart, { path: NOWHERE, ownIpam: true })).toThrow('failed to find plugin "calico-ipam" in path');
+  });
+
+  it.each(["calico", "host-local"])("is not the main plugin, whose name %s is the caller's own file too", (type) => {
+    expect(() => found({ type }, { path: PLUGINS, ownIpam: true })).toThrow(/names this main plugin itself|failed to find plugin/);
+  });
+
+  it("has a name and no path, whatever the caller says", () => {
+    expect(() => found({ type: "../tortie-ipam" }, { path: PLUGINS, ownIpam: true })).toThrow("invalid plugin name: ../tortie-ipam");
+  });
+});
