@@ -14,10 +14,12 @@ export class Standstill {
   readonly #monitor = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
   #calls = 0;
   #end: NodeJS.Timeout | undefined;
+  /** Until the measurement ended last: the runtime forgets it when it begins anew. */
+  #before = 0;
 
-  /** Milliseconds; 0 before the first call. */
+  /** Milliseconds, since the start; 0 before the first call. */
   get longestMs(): number {
-    return this.#monitor.max / NANOSECONDS_A_MS;
+    return Math.max(this.#before, this.#monitor.max / NANOSECONDS_A_MS);
   }
 
   async during<T>(work: () => Promise<T>): Promise<T> {
@@ -26,7 +28,12 @@ export class Standstill {
     try {
       return await work();
     } finally {
-      if (--this.#calls === 0) this.#end = setTimeout(() => this.#monitor.disable(), LINGER_MS).unref();
+      if (--this.#calls === 0) this.#end = setTimeout(() => this.#rest(), LINGER_MS).unref();
     }
+  }
+
+  #rest(): void {
+    this.#before = this.longestMs;
+    this.#monitor.disable();
   }
 }

@@ -15,10 +15,11 @@ import { TransportError } from "./transport-error.ts";
 /**
  * Reads kubeconfig and credentials; the connection is made at the first request, which is when a credential plugin runs.
  *
+ * @param limits where they differ from the defaults
  * @throws TortieError `kubeconfig-missing`, `kubeconfig-unreadable`, `kubeconfig-invalid`, `netconf-value`; requests: `credentials-failed`
  */
-export function openApiClient(config: KubernetesSettings, env: Environment): ApiClient {
-  return createApiClient(resolveApiConfig(config, env));
+export function openApiClient(config: KubernetesSettings, env: Environment, limits: Partial<ClientLimits> = {}): ApiClient {
+  return createApiClient(resolveApiConfig(config, env), limits);
 }
 
 /**

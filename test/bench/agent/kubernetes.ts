@@ -5,7 +5,7 @@ import { join, resolve } from "node:path";
 import { type Contender, measure } from "../contender.ts";
 import { measureCosts } from "../kubernetes/costs.ts";
 import { type Stage, setUpStage } from "../kubernetes/stage.ts";
-import { compare, report } from "./compare.ts";
+import { type Command, compare, report } from "./compare.ts";
 import { startResident } from "./resident.ts";
 
 const NODE = "bench-node";
@@ -19,6 +19,8 @@ const SIZES = [
 /** Pods of one count of requests, one after the other, and at once. */
 const ALONE = 20;
 const AT_ONCE = 60;
+/** How many calls share a write of their block is a matter of when each gets processor time: a single burst says little. */
+const COUNTED_BURSTS = 5;
 
 async function reportRequests(stage: Stage, withAgent: Contender): Promise<void> {
   console.log("requests of an operation with the agent, by the audit log");
@@ -26,11 +28,19 @@ async function reportRequests(stage: Stage, withAgent: Contender): Promise<void>
     const kinds = [...requests].map(([name, count]) => `${name} ${count.toFixed(2)}`);
     console.log(`  ${title}, alone: ${audited.toFixed(2)} (${kinds.join(", ")})`);
   }
-  for (const command of ["ADD", "DEL"] as const) {
-    const mark = await stage.cluster.mark();
-    await Promise.all(Array.from({ length: AT_ONCE }, (_, pod) => measure(withAgent, stage.call(command, pod, "counted"))));
-    const requests = await stage.cluster.requests(mark);
-    console.log(`  ${command}, ${AT_ONCE} at once: ${(requests.length / AT_ONCE).toFixed(2)}`);
+  const counts: Record<Command, number[]> = { ADD: [], DEL: [] };
+  for (let round = 0; round < COUNTED_BURSTS; round++) {
+    for (const command of ["ADD", "DEL"] as const) {
+      const mark = await stage.cluster.mark();
+      await Promise.all(Array.from({ length: AT_ONCE }, (_, pod) => measure(withAgent, stage.call(command, pod, `counted${round}`))));
+      counts[command].push((await stage.cluster.requests(mark)).length / AT_ONCE);
+    }
+  }
+  for (const [command, found] of Object.entries(counts)) {
+    const mean = found.reduce((sum, count) => sum + count, 0) / found.length;
+    console.log(
+      `  ${command}, ${AT_ONCE} at once (${COUNTED_BURSTS} rounds): mean ${mean.toFixed(2)}, most ${Math.max(...found).toFixed(2)}`,
+    );
   }
 }
 

@@ -56,6 +56,9 @@ export function kubeletConfiguration(dir: string, cgroupRoot: string, address: s
     makeIPTablesUtilChains: false,
     maxPods: 250,
     resolvConf: "",
+    // As in any cluster: without one kubelet writes an event for each pod that is not of the host's network, and their times would not compare.
+    clusterDNS: ["10.96.0.10"],
+    clusterDomain: "cluster.local",
     registerNode: true,
     imageGCHighThresholdPercent: 100,
     evictionHard: { "memory.available": "50Mi", "nodefs.available": "1%", "imagefs.available": "1%", "nodefs.inodesFree": "1%" },

@@ -22,6 +22,17 @@ describe("The longest standstill of the event loop", () => {
     expect(standstill.longestMs).toBeGreaterThan(LEAST_MS);
   });
 
+  it("is that of all calls so far", async () => {
+    const standstill = new Standstill();
+    await standstill.during(async () => {
+      await Bun.sleep(PAUSE_MS);
+      standStill(BUSY_MS);
+    });
+    await Bun.sleep(PAUSE_MS);
+    await standstill.during(() => Bun.sleep(PAUSE_MS));
+    expect(standstill.longestMs).toBeGreaterThan(LEAST_MS);
+  });
+
   it("is not measured while the agent is idle", async () => {
     const standstill = new Standstill();
     await standstill.during(() => Bun.sleep(PAUSE_MS));
