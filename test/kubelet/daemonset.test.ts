@@ -112,6 +112,16 @@ describe("a cluster made by docs/install.md", () => {
     ).toEqual([]);
   });
 
+  it("asks for a pod as little as an agent can, whose executable is another file than the plugins'", async () => {
+    const begunUs = Date.now() * 1000;
+    await tryPod("counted");
+    const asked = (await cluster.requests()).filter(
+      ({ receivedUs, user, uri }) => receivedUs >= begunUs && !user.includes("controller") && uri.includes("crd.projectcalico.org"),
+    );
+    const kinds = asked.map(({ verb, uri }) => `${verb} ${/v1\/([a-z]+)/.exec(uri)?.[1]}`);
+    expect(kinds).toEqual(["create ipamhandles", "update ipamblocks", "update ipamblocks", "delete ipamhandles"]);
+  });
+
   it("is found in order by the commands that docs/operate.md gives for before a change", async () => {
     const files = { "validate tortie.yaml 10-tortie.conflist": "validate manifests/tortie.yaml manifests/conflist/10-tortie.conflist" };
     await runPage("operate.md", "## Before a change", { ...files, POD: await agentPod() });
