@@ -109,7 +109,7 @@ class HttpApiClient implements ApiClient {
     const pause = this.#sessions.isClosed
       ? undefined
       : pauseBeforeRepeating(request, failed, { failures: course.failures, refusedFor }, this.#limits);
-    this.#patience.spend(now - began + (pause ?? 0), now);
+    this.#patience.spend(began, now + (pause ?? 0), now);
     if (pause === undefined || now + pause >= course.deadline) throw this.#failure(request, course, failed);
     await Bun.sleep(pause);
   }

@@ -86,13 +86,16 @@ export class TokenBucket {
 const REFILL = 0.2;
 
 /**
- * What failed tries and pauses may cost all requests of a client together: an operation makes a dozen of them. It refills with
- * time, so that a client that lives for months survives more than one outage.
+ * What failed tries and pauses may cost all requests of a client together: an operation makes a dozen of them, one after the other. Those
+ * that wait at one time, in an agent with a burst of calls, cost the time that passes and not its multiple. It refills with time, so that
+ * a client that lives for months survives more than one outage.
  */
 export class Patience {
   readonly #whole: number;
   #left: number;
   #at: number;
+  /** The time until here has been paid for. */
+  #paidUntil = Number.NEGATIVE_INFINITY;
 
   /** @param whole milliseconds @param now of a clock that never jumps, as everywhere here */
   constructor(whole: number, now: number) {
@@ -108,8 +111,11 @@ export class Patience {
     return this.#left;
   }
 
-  spend(milliseconds: number, now: number): void {
-    // However many requests fail at one time, an outage is forgotten a limited time after its end.
-    this.#left = Math.max(this.left(now) - milliseconds, -this.#whole);
+  /** @param to may be ahead of `now`: the end of a pause */
+  spend(from: number, to: number, now: number): void {
+    const cost = Math.max(to - Math.max(from, this.#paidUntil), 0);
+    this.#paidUntil = Math.max(this.#paidUntil, to);
+    // However long it was, an outage is forgotten a limited time after its end.
+    this.#left = Math.max(this.left(now) - cost, -this.#whole);
   }
 }

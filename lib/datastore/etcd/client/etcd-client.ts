@@ -151,7 +151,7 @@ export class EtcdClient {
         this.#token = undefined;
         if (this.#settings.user !== undefined) continue;
       }
-      this.#patience.spend(performance.now() - start, performance.now());
+      this.#patience.spend(start, performance.now(), performance.now());
       await this.#nextTry(course, member, members, outcome);
     }
   }
@@ -180,7 +180,7 @@ export class EtcdClient {
     const { firstPause, longestPause, refused } = this.#limits;
     const hasOther = members.hasRested(now);
     const pause = hasOther ? 0 : Math.min(firstPause * 2 ** Math.floor(course.tries / members.count), longestPause);
-    this.#patience.spend(pause, now);
+    this.#patience.spend(now, now + pause, now);
     const isRefused = failed instanceof TransportError && failed.failure === "not-connected";
     const end = isRefused && !hasOther ? Math.min(course.deadline, course.began + refused) : course.deadline;
     if (now + pause >= end) throw this.#failure(course, member, failed);
