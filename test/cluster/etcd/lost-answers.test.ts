@@ -37,7 +37,7 @@ describe.each<Fault>(["cut", "lose-answer"])("A connection to etcd that breaks (
       const asked = proxy.seen;
       expect({ at, exit: add.exit, stdout: add.stdout }).toMatchObject({ at, exit: 0 });
       expect(await world.keys("ipam/v2/handle/")).toEqual(["/calico/ipam/v2/handle/net1.c1"]);
-      expect(await world.endpoint("c1")).toBeDefined();
+      expect(await world.endpoint("c1")).toMatchObject({ spec: { containerID: "c1", ipNetworks: [expect.any(String)] } });
       expect((await world.keys("ipam/v2/assignment/")).length).toBe(1);
       expect(await takenIn(world)).toEqual(["net1.c1"]);
 

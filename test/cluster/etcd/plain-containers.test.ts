@@ -187,7 +187,7 @@ describe("A container of a runtime without Kubernetes", () => {
     const labels = [{ key: "projectcalico.org/namespace", value: "other" }];
     const keys = { args: { "org.apache.mesos": { network_info: { labels: { labels } } } } };
     const { pod } = await added({ keys });
-    expect(await world.endpoint("cid1", "other")).toBeDefined();
+    expect(await world.endpoint("cid1", "other")).toMatchObject({ spec: { containerID: "cid1" } });
     expect((await world.call("DEL", pod, { keys })).exit).toBe(0);
     expect(await world.endpoint("cid1", "other")).toBeUndefined();
   });
@@ -199,7 +199,7 @@ describe("A container of a runtime without Kubernetes", () => {
     expect(await world.call("GC", undefined, { keys })).toMatchObject({ exit: 0 });
     expect(await world.keys("ipam/v2/handle/")).toEqual(["/calico/ipam/v2/handle/net1.kept"]);
     expect(await world.endpoint("gone")).toBeUndefined();
-    expect(await world.endpoint("kept")).toBeDefined();
+    expect(await world.endpoint("kept")).toMatchObject({ spec: { containerID: "kept" } });
   });
 
   it("many at once get one address each, and all are given back", async () => {

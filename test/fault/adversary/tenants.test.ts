@@ -114,7 +114,9 @@ describe("Names of a hostile tenant", () => {
     const added = await call(node, "ADD", name, "attacker", sandbox);
 
     expect([0, 1]).toContain(added.exit);
-    expect(added.json).toBeDefined();
+    expect(added.json).toMatchObject(
+      added.exit === 0 ? { ips: [expect.anything()] } : { code: expect.any(Number), msg: expect.any(String) },
+    );
     if (added.exit === 1) expect(await stateOf(node, victim)).toEqual(before);
     // No control character reaches a terminal that shows the log, and no line of it is the tenant's own.
     const lines = added.stderr.split("\n").filter((line) => line !== "");
