@@ -38,10 +38,9 @@ export function leaveHost(): void {
 /** What a reboot takes, when no process of the node runs any more: mounts, sandboxes, rules, /run, and the boot's id. */
 export function loseKernelState(): void {
   unmountBelow(DIR);
-  for (const name of readdirSync(SANDBOXES)) {
-    run("umount", "--lazy", join(SANDBOXES, name));
-    rmSync(join(SANDBOXES, name));
-  }
+  // A containerd that was killed may have left a file that nothing is mounted on.
+  unmountBelow(SANDBOXES);
+  for (const name of readdirSync(SANDBOXES)) rmSync(join(SANDBOXES, name));
   run("nft", "flush", "ruleset");
   for (const path of [`${DIR}/run`, `${DIR}/runc`, `${DIR}/containerd.sock`, `${DIR}/containerd.sock.ttrpc`, "/run/tortie", "/run/calico"])
     rmSync(path, { recursive: true, force: true });
