@@ -1,6 +1,6 @@
 /** What a dataplane outside of this program is told beyond the state of the kernel: it enforces policy and routes by itself (C§4.6). */
 
-export interface ExternalPort {
+interface ExternalPort {
   readonly name: string;
   readonly protocol: string;
   readonly port: number;
@@ -9,7 +9,7 @@ export interface ExternalPort {
 }
 
 /** Who the attachment is for, under the names that others know. */
-export interface ExternalWorkload {
+interface ExternalWorkload {
   readonly name: string;
   readonly namespace: string;
   readonly labels: Readonly<Record<string, string>>;

@@ -17,7 +17,7 @@ interface Kind {
 
 const REPAIR = "mend it with: tortiectl ipam check --repair";
 
-export const KINDS = {
+const KINDS = {
   "block-cidr": { next: "restore the block from a backup: its CIDR is what its addresses are counted from" },
   "block-length": { repair: "adds the missing ordinals as free, cuts free ones that are too many", next: REPAIR },
   "allocation-without-attribute": { repair: "keeps the addresses allocated, to nobody until their endpoint is known", next: REPAIR },

@@ -88,7 +88,7 @@ export function printedRoutes({ addresses, hasRoutes }: Pick<IpamAddition, "addr
 }
 
 /** @throws TortieError `netconf-value`, `identity-invalid` */
-export function checkAdd(
+function checkAdd(
   workload: Workload,
   { request, config, datastore: type, nodeName }: IpamCall,
   { datastore }: Pick<IpamNode, "datastore">,

@@ -7,9 +7,8 @@ import { ipamGc } from "./gc.ts";
 import type { IpamNode } from "./node.ts";
 import { ipamStatus } from "./status.ts";
 
-export { type AddOptions, type IpamAddition, ipamAdd, ipamResultOf, printedRoutes } from "./add.ts";
+export { ipamAdd, ipamResultOf, printedRoutes } from "./add.ts";
 export { HandleExistsError } from "./allocator/allocator.ts";
-export { ipamCheck, ipamDel, ipamGc, ipamStatus };
 
 /**
  * The verbs that return nothing.

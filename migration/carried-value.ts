@@ -1,5 +1,5 @@
 /** The part of a stored value that every store can hold, and its text for comparing: equal texts are equal values. */
-import type { AllocationAttribute, Block, BlockAffinity, ClusterInformation, IPPool } from "../lib/datastore/resources.ts";
+import type { AllocationAttribute, Block, BlockAffinity, IPPool } from "../lib/datastore/resources.ts";
 import type { WorkloadEndpoint } from "../lib/workload/workload-endpoint.ts";
 
 /** Deletion and the condition `Allocatable` belong to one store's controllers: a pool that is going gives no addresses anywhere. */
@@ -40,11 +40,6 @@ export function carriedEndpoint({ annotations: _, qosControls: __, ...endpoint }
 /** Of a record in annotations. */
 export function recordOfEndpoint({ containerID, ipNetworks }: WorkloadEndpoint): object {
   return { containerID, ipNetworks };
-}
-
-/** A store that does not say so is ready where it has no cluster. */
-export function isReady(information: ClusterInformation | undefined, whenUnsaid: boolean): boolean {
-  return information?.datastoreReady ?? whenUnsaid;
 }
 
 /** Text with sorted members; `undefined` ones left out, all digits of long integers kept. */

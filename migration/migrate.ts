@@ -100,7 +100,7 @@ export async function compareStores(source: Side, target: Side | undefined): Pro
 }
 
 /** @throws TortieError `migration-target-differs` */
-export function assertNothingForeign(differences: readonly KindDifference[]): void {
+function assertNothingForeign(differences: readonly KindDifference[]): void {
   const foreign = differences.filter(isForeign);
   if (foreign.length === 0) return;
   const named = foreign.flatMap(({ kind, differing, extra }) => [

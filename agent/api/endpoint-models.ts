@@ -33,7 +33,7 @@ const AttachmentModel = model("Attachment", "What CNI adds and deletes.", {
   ifname: Type.String({ minLength: 1, maxLength: 15, pattern: NUL_FREE }),
 });
 
-export const Labels = Type.Array(Type.String({ pattern: LABEL, maxLength: 512 }), { maxItems: 256 });
+const Labels = Type.Array(Type.String({ pattern: LABEL, maxLength: 512 }), { maxItems: 256 });
 
 export const EndpointChangeRequest = model("EndpointChangeRequest", "An endpoint that is to be registered, or changed.", {
   id: Type.Optional(Type.Integer({ minimum: 0 })),

@@ -10,7 +10,6 @@ const IpamAddress = model("IPAMAddressResponse", "One granted address.", {
   token: Type.String({ description: "Proves the grant when it is released" }),
   cidrs: Type.Optional(Type.Array(Type.String())),
 });
-export type IpamAddress = Static<typeof IpamAddress>;
 
 export const IpamResponse = model("IPAMResponse", "Granted addresses.", {
   address: ref(AddressPair),
@@ -29,7 +28,7 @@ const IpamGrant = model("IPAMGrant", "Who has an address.", {
   "expires-at": Type.Optional(Type.String()),
 });
 
-export const IpamRange = model("IPAMRange", "One range of this node (A§4.6).", {
+const IpamRange = model("IPAMRange", "One range of this node (A§4.6).", {
   family: words("ipv4", "ipv6"),
   cidr: Type.String(),
   size: Type.Integer(),

@@ -40,7 +40,7 @@ export const DaemonConfiguration = model("DaemonConfiguration", "How this agent 
 });
 export type DaemonConfiguration = Static<typeof DaemonConfiguration>;
 
-export const HealthCheck = model("HealthCheck", "One thing that was looked at.", {
+const HealthCheck = model("HealthCheck", "One thing that was looked at.", {
   name: Type.String(),
   state: words("ok", "warning", "failure", "disabled"),
   message: Type.String(),

@@ -2,7 +2,7 @@
 import type { Attachment, EndpointRecord } from "../endpoints/record/endpoint-record.ts";
 
 /** What is known of an attachment when its ADD begins. The store adds an id, its boot and the times. */
-export type NewAttachment = Pick<EndpointRecord, "attachment" | "pod" | "netns" | "podInterface" | "linkForm" | "request" | "traceparent"> &
+type NewAttachment = Pick<EndpointRecord, "attachment" | "pod" | "netns" | "podInterface" | "linkForm" | "request" | "traceparent"> &
   Partial<Pick<EndpointRecord, "addresses">>;
 
 export interface AttachmentRecords {

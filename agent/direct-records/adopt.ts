@@ -13,7 +13,7 @@ import type { DirectRecords } from "./direct-records.ts";
 const LOOK_EVERY_MS = 5_000;
 
 /** The agent's endpoints. */
-export interface Adopter {
+interface Adopter {
   /**
    * Makes the attachment an endpoint, or replaces what is known of it. What an ADD left whose plugin was killed is removed as the agent
    * removes its own. Durable when it returns.

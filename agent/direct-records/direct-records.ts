@@ -15,7 +15,7 @@ export const NO_ID = 0;
 
 const NAME = /^[0-9a-f]{64}\.json$/;
 
-export interface UnreadableRecord {
+interface UnreadableRecord {
   /** Where it is kept now. */
   readonly path: string;
   readonly reason: string;

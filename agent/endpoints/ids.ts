@@ -4,10 +4,10 @@
  */
 import { TortieError } from "../../lib/errors/errors.ts";
 
-export const DEFAULT_MAX_ENDPOINTS = 4095;
+const DEFAULT_MAX_ENDPOINTS = 4095;
 /** 16 bits, as whoever keeps ids in maps of the kernel expects. */
 export const LARGEST_ID = 65535;
-export const REST_MS = 60_000;
+const REST_MS = 60_000;
 
 export interface IdPoolOptions {
   readonly max?: number;

@@ -26,9 +26,9 @@ type Listener = (event: EndpointEvent, endpoint: Endpoint) => void;
 type Finish = (record: EndpointRecord) => Promise<void>;
 
 /** How long a removal waits for the endpoint's running build (A§5.10). */
-export const STOP_LIMIT_MS = 10_000;
+const STOP_LIMIT_MS = 10_000;
 /** How long an ADD waits for its first build (A§2.8). */
-export const FIRST_BUILD_LIMIT_MS = 45_000;
+const FIRST_BUILD_LIMIT_MS = 45_000;
 /** The links have been made a moment ago. */
 const INITIAL_BUILD = { level: 3, reason: "Initial build on endpoint creation", isAwaited: true, isKernelFresh: true } as const;
 

@@ -17,7 +17,7 @@ export const ENDPOINT_HEADER = "tortie-endpoint";
 export const WARNINGS_HEADER = "tortie-warnings";
 
 /** The sandbox, opened by the plugin before the call and held open until the answer. */
-export interface SandboxOfCall {
+interface SandboxOfCall {
   /** CNI_NETNS as it came. */
   readonly path: string;
   /** What the path led to; absent, with `fd`, where a DEL found nothing there. */
@@ -54,13 +54,4 @@ export interface CniCallBody {
    * and delegates inherit it. An agent's own environment must not decide anything.
    */
   readonly env?: Readonly<Record<string, string>>;
-}
-
-/** An error of the agent (A§2.6); the plugin copies it to standard output as it is. */
-export interface AgentErrorBody {
-  readonly code: number;
-  readonly word: string;
-  readonly msg: string;
-  readonly details?: string;
-  readonly "retry-after-ms"?: number;
 }

@@ -5,7 +5,7 @@ import { type Address, contains, covers, formatPrefix, hostPrefix, type Prefix }
 import type { LinkAddress } from "./host-address.ts";
 
 /** A route of the host's main table. */
-export interface HostRoute {
+interface HostRoute {
   readonly destination: Prefix;
   readonly link: string;
   /** It has a gateway or a preferred source, as routes of pods' addresses do not. */

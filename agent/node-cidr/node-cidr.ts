@@ -24,7 +24,7 @@ import { HEALTH, ownAddress, ROUTER } from "./own-addresses.ts";
 import { decideRanges, describeRange, type SourcedRange } from "./sources.ts";
 import { Waiting, type WaitingState } from "./waiting.ts";
 
-export const DECIDING = "node-cidr";
+const DECIDING = "node-cidr";
 export const ANNOTATING = "update-k8s-node-annotations";
 /** For the host's routes, which nobody tells of. */
 const LOOK_AGAIN_MS = 30_000;

@@ -3,7 +3,7 @@ import { type Address, contains, type Family, maskPrefix, type Prefix, parseAddr
 import { TortieError } from "../../lib/errors/errors.ts";
 
 /** `auto`: what Kubernetes says; outside of it an automatic one. `auto-host`: an automatic one where nothing else is said. */
-export type RangeOption = { readonly kind: "auto" } | { readonly kind: "auto-host" } | { readonly kind: "cidr"; readonly prefix: Prefix };
+type RangeOption = { readonly kind: "auto" } | { readonly kind: "auto-host" } | { readonly kind: "cidr"; readonly prefix: Prefix };
 
 export interface FamilyOptions {
   readonly family: Family;

@@ -10,7 +10,7 @@ import type { EndpointRecord, RecordedAddress } from "../endpoints/record/endpoi
 export const GROUP = "tortie.dev";
 export const VERSION = "v1alpha1";
 export const PLURAL = "tortieendpoints";
-export const KIND = "TortieEndpoint";
+const KIND = "TortieEndpoint";
 
 /** By it the agent lists and watches the objects of its own node. */
 export const NODE_LABEL = `${GROUP}/node`;
@@ -18,7 +18,7 @@ export const NODE_LABEL = `${GROUP}/node`;
 const LONGEST_LABEL = 63;
 
 /** What the object shows of an endpoint's state: builds come and go too often to be written (A§6.3). */
-export type ShownState = "ready" | "not-ready" | "waiting-for-identity";
+type ShownState = "ready" | "not-ready" | "waiting-for-identity";
 
 /** An endpoint of a pod, committed and not being removed. */
 export type ObjectEndpoint = Pick<EndpointRecord, "id" | "attachment" | "addresses" | "object" | "committedAt"> & {

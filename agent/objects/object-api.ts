@@ -20,7 +20,7 @@ export interface Preconditions {
 export type Refusal = "not-found" | "already-exists" | "conflict";
 
 /** A refusal that says something about the object, not about the request. */
-export class ObjectRefused extends Error {
+class ObjectRefused extends Error {
   readonly refusal: Refusal;
 
   constructor(refusal: Refusal, cause: unknown) {

@@ -193,11 +193,11 @@ export class ObjectSync {
   }
 }
 
-export function controllerOf({ id }: Pick<ObjectEndpoint, "id">): string {
+function controllerOf({ id }: Pick<ObjectEndpoint, "id">): string {
   return `sync-endpoint-object (${id})`;
 }
 
-export function keyOf(pod: string): ObjectKey {
+function keyOf(pod: string): ObjectKey {
   const [namespace = "", name = ""] = pod.split("/");
   return { namespace, name };
 }

@@ -87,6 +87,6 @@ export function datastoreKeys(options: Pick<AgentOptions, "datastore-type" | "da
   };
 }
 
-export function datastoreOf(options: AgentOptions, env: Environment): "local" | "kubernetes" | "etcdv3" {
+function datastoreOf(options: AgentOptions, env: Environment): "local" | "kubernetes" | "etcdv3" {
   return chooseDatastore(decodeNetworkConfig({ name: "tortie-node", ...datastoreKeys(options) }), env);
 }

@@ -7,7 +7,7 @@ import type { EndpointRecord } from "../endpoints/record/endpoint-record.ts";
 import type { RegisteredEndpoints, Registration } from "./registration.ts";
 
 /** What is needed of the endpoints' manager. */
-export interface ManagedEndpoints extends RegisteredEndpoints {
+interface ManagedEndpoints extends RegisteredEndpoints {
   endpoints(): readonly Endpoint[];
   named(name: string): Endpoint;
   trigger(id: number, trigger: Trigger): void;

@@ -4,7 +4,7 @@
  */
 import { readText, statusOf } from "../../lib/system/files.ts";
 
-export const BOOT_ID_FILE = "/proc/sys/kernel/random/boot_id";
+const BOOT_ID_FILE = "/proc/sys/kernel/random/boot_id";
 
 /** What the plugin reads; the agent may write more. */
 export interface AgentFile {

@@ -4,7 +4,7 @@
  */
 import { baseName, directoryOf } from "../../lib/system/files.ts";
 
-export const DEFAULT_RUN_DIRECTORY = "/run/tortie";
+const DEFAULT_RUN_DIRECTORY = "/run/tortie";
 const SOCKET = "tortie.sock";
 export const DEFAULT_SOCKET = `${DEFAULT_RUN_DIRECTORY}/${SOCKET}`;
 

@@ -23,5 +23,5 @@ export interface HandlerAnswer {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-export type Handler<N extends OperationName> = (request: HandlerRequest<N>) => Promise<HandlerAnswer> | HandlerAnswer;
+type Handler<N extends OperationName> = (request: HandlerRequest<N>) => Promise<HandlerAnswer> | HandlerAnswer;
 export type Handlers = { readonly [N in OperationName]: Handler<N> };

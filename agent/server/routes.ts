@@ -16,7 +16,7 @@ import { Reads } from "./lanes.ts";
 import type { Peer } from "./peer.ts";
 
 /** Who sent a request, by the connection it came on. */
-export interface Caller {
+interface Caller {
   readonly peer: Peer;
   readonly access: Access;
 }

@@ -8,7 +8,7 @@ import { LEAST_BETWEEN_MS, Observations } from "./observations.ts";
 import { type Holder, isHeldByPod, Witnesses, type WitnessParts } from "./witnesses.ts";
 
 /** Younger ones may belong to an ADD that is under way (A§8.1). */
-export const YOUNG_MS = 600_000;
+const YOUNG_MS = 600_000;
 
 export interface Allocated extends Holder {
   /** The same at two looks for the same allocation only. */

@@ -125,7 +125,7 @@ export class Addresses implements Duty {
 }
 
 /** Those of which every allocation of the same handle is due, wherever it is (I§5.4). */
-export function withWholeHandles(
+function withWholeHandles(
   due: readonly JudgedAllocation[],
   all: readonly JudgedAllocation[],
   isDue: (allocation: JudgedAllocation) => boolean,

@@ -35,7 +35,7 @@ export function decodePodView(object: Fields): PodView {
   return podView(decodePod(object));
 }
 
-export function podView(pod: Pod): PodView {
+function podView(pod: Pod): PodView {
   const { annotations, labels } = pod;
   const annotated = `${annotations[POD_IPS] ?? ""},${annotations[POD_IP] ?? ""}`;
   const texts = [pod.podIP, ...pod.podIPs, ...annotated.split(","), ...networkStatus(annotations[NETWORK_STATUS])];

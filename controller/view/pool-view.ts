@@ -18,7 +18,7 @@ export function poolSelection(group: ApiGroup): Selection<PoolView> {
   return { name: "ippools", path: `/apis/${group}/ippools`, decode: decodePoolView };
 }
 
-export function decodePoolView(object: Fields): PoolView {
+function decodePoolView(object: Fields): PoolView {
   const metadata = metadataOf(object);
   const status = section(object, "status");
   const { finalizers } = section(object, "metadata");

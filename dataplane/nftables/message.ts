@@ -10,7 +10,7 @@ const NFNL_MSG_BATCH_END = 17;
 const NFT_MSG = { newTable: 0, getTable: 1, deleteTable: 2, newChain: 3, newRule: 6, newSet: 9, newSetElement: 12 } as const;
 
 /** include/uapi/linux/netfilter.h */
-export const NFPROTO = { inet: 1, ip: 2, ip6: 10 } as const;
+const NFPROTO = { inet: 1, ip: 2, ip6: 10 } as const;
 export type TableFamily = keyof typeof NFPROTO;
 
 const NFTA_LIST_ELEM = 1;

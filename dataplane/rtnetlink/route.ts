@@ -37,7 +37,7 @@ export interface KernelRoute {
 }
 
 /** @throws NetlinkError; EEXIST when there is a route to that destination, through whatever interface */
-export function addRoute(socket: NetlinkSocket, index: number, route: Route): void {
+function addRoute(socket: NetlinkSocket, index: number, route: Route): void {
   const { gateway } = route;
   const { address, length } = route.destination;
   const attributes = encodeAttributes([

@@ -2,8 +2,8 @@
 import type { Address, Family } from "../../lib/addresses/address.ts";
 
 /** include/linux/socket.h */
-export const AF_INET = 2;
-export const AF_INET6 = 10;
+const AF_INET = 2;
+const AF_INET6 = 10;
 
 export function numberOf(family: Family): number {
   return family === 4 ? AF_INET : AF_INET6;

@@ -6,7 +6,7 @@ import { count, enumerate, type Problem, type ProblemFacts, type ProblemKind, pr
 import { type PlacedBlock, placedBlock, textAt } from "../snapshot.ts";
 
 /** Clocks of nodes that differ by less are nothing to speak of, as releases are stored in whole seconds. */
-export const CLOCK_SKEW_MS = 60_000;
+const CLOCK_SKEW_MS = 60_000;
 
 /** Problems of one block by itself. */
 export function blockProblems(stored: Versioned<Block>, nowMs: number): readonly Problem[] {
@@ -90,7 +90,7 @@ function ordinalsWhere({ block, size }: PlacedBlock, test: (index: number | null
   return block.allocations.slice(0, size).flatMap((index, ordinal) => (test(index, ordinal) ? [ordinal] : []));
 }
 
-export function isOrdinal(ordinal: number, size: number): boolean {
+function isOrdinal(ordinal: number, size: number): boolean {
   return Number.isInteger(ordinal) && ordinal >= 0 && ordinal < size;
 }
 

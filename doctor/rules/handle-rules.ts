@@ -23,7 +23,7 @@ export function handleProblems(blocks: readonly PlacedBlock[], handles: readonly
 }
 
 /** For each handle that blocks name, its addresses by block. */
-export function heldByHandle(blocks: readonly PlacedBlock[]): ReadonlyMap<string, Held> {
+function heldByHandle(blocks: readonly PlacedBlock[]): ReadonlyMap<string, Held> {
   const held = new Map<string, Map<string, string[]>>();
   for (const placed of blocks) {
     for (const { ordinal, attribute } of allocationsOf(placed)) {

@@ -4,7 +4,7 @@ import type { Step } from "../../lib/json/position.ts";
 import { stepsOf } from "./paths.ts";
 
 /** `error`: the plugins would refuse it, or not do it; `warning`: they would ignore it. */
-export type Severity = "error" | "warning";
+type Severity = "error" | "warning";
 
 /** Codes beside the words of docs/errors.md; docs/tortiectl.md lists them, and a test holds the two together. */
 export const FINDING_CODES = {

@@ -17,7 +17,7 @@ function folded(word: string): string {
 }
 
 /** Letters to insert, remove, replace or swap with their neighbour (optimal string alignment). */
-export function distanceOf(from: string, to: string): number {
+function distanceOf(from: string, to: string): number {
   let beforeLast: readonly number[] = [];
   let last: readonly number[] = Array.from({ length: to.length + 1 }, (_, index) => index);
   for (let i = 1; i <= from.length; i++) {

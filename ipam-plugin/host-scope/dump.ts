@@ -5,7 +5,7 @@ import type { Holding } from "./grant-files.ts";
 import type { HostScope } from "./host-scope.ts";
 import { formatRange, type HostRange, intervalAt, offsetOf } from "./range.ts";
 
-export interface RangeFigures {
+interface RangeFigures {
   readonly family: Family;
   readonly cidr: string;
   readonly size: number;

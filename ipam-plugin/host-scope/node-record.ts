@@ -90,7 +90,7 @@ export function readNodeRecord(path: string): NodeRecord | undefined {
 }
 
 /** @throws Error naming what is wrong */
-export function decodeNodeRecord(text: string): NodeRecord {
+function decodeNodeRecord(text: string): NodeRecord {
   const found = parseObject(text);
   const format = field(found, "format", isNumber);
   if (format !== FORMAT) throw new Error(`format ${format} is not ${FORMAT}: another version of Tortie wrote it`);

@@ -6,7 +6,7 @@ import { openGrantDirectory } from "./grant-directory.ts";
 import { HostScope } from "./host-scope.ts";
 import { type NodeRecord, rangesOf, readNodeRecord } from "./node-record.ts";
 
-export const DEFAULT_COOLDOWN_MS = 30_000;
+const DEFAULT_COOLDOWN_MS = 30_000;
 const BOOT_ID = "/proc/sys/kernel/random/boot_id";
 
 /** For a process of one call: the record is read once, now. */

@@ -110,7 +110,7 @@ const HEXADECIMAL = /^[0-9a-fA-F]{1,4}$/;
 const MAPPED = 0xffffn;
 
 /** Four decimal parts without leading zeros. */
-export function parseIpv4(text: string): Address | undefined {
+function parseIpv4(text: string): Address | undefined {
   const parts = text.split(".");
   if (parts.length !== 4) return undefined;
   let value = 0n;
@@ -122,7 +122,7 @@ export function parseIpv4(text: string): Address | undefined {
 }
 
 /** RFC 4291, 2.2, without a zone. An IPv4-mapped address is IPv4. */
-export function parseIpv6(text: string): Address | undefined {
+function parseIpv6(text: string): Address | undefined {
   const halves = text.split("::");
   if (halves.length > 2) return undefined;
   const isShortened = halves.length === 2;
@@ -160,7 +160,7 @@ function parseGroups(text: string, mayEndInIpv4: boolean): number[] | undefined 
 }
 
 /** RFC 5952: lower case, no leading zeros, the first of the longest runs of two or more zero groups shortened. */
-export function formatIpv6({ value }: Address): string {
+function formatIpv6({ value }: Address): string {
   const groups: number[] = [];
   for (let shift = 16 * (GROUPS - 1); shift >= 0; shift -= 16) groups.push(Number((value >> BigInt(shift)) & 0xffffn));
   const run = longestZeroRun(groups);

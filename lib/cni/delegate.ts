@@ -47,23 +47,6 @@ export async function delegateAdd(executable: string, call: DelegateCall, config
   return parseResult(parseOutput(executable, stdout), configVersion, `result of plugin ${executable}`);
 }
 
-/** DEL. What a plugin prints on success is not looked at (recording delegate-garbage). */
-export async function delegateDel(executable: string, call: DelegateCall): Promise<void> {
-  await runDelegate(executable, { ...call, command: "DEL" });
-}
-
-export async function delegateCheck(executable: string, call: DelegateCall): Promise<void> {
-  await runDelegate(executable, { ...call, command: "CHECK" });
-}
-
-export async function delegateStatus(executable: string, call: DelegateCall): Promise<void> {
-  await runDelegate(executable, { ...call, command: "STATUS" });
-}
-
-export async function delegateGc(executable: string, call: DelegateCall): Promise<void> {
-  await runDelegate(executable, { ...call, command: "GC" });
-}
-
 function parseOutput(executable: string, stdout: Uint8Array): JsonValue {
   try {
     return parseJson(stdout);
@@ -108,7 +91,7 @@ function excerptOf(stdout: Uint8Array): string {
   return (text.split(/[{\n]/, 1)[0] ?? "").slice(0, EXCERPT).trim();
 }
 
-export interface PluginRun {
+interface PluginRun {
   readonly stdin: Uint8Array;
   readonly env: Environment;
   /** Milliseconds, over all attempts to start. */
@@ -126,7 +109,7 @@ const MAX_STDOUT = 4 * 1024 * 1024;
  * @throws TortieError `delegate-failed` when it cannot be started, `delegate-timeout`, `delegate-output` when it prints too much; the
  * signal's reason
  */
-export async function runPlugin(executable: string, run: PluginRun): Promise<ProgramExit> {
+async function runPlugin(executable: string, run: PluginRun): Promise<ProgramExit> {
   try {
     return await runProgram({ command: [executable], ...run, maxOutput: MAX_STDOUT });
   } catch (error) {

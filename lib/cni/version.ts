@@ -9,7 +9,7 @@ export const ABSENT_VERSION: CniVersion = "0.1.0";
 export const ABSENT_VERSION_OF_MAIN_RESULT: CniVersion = "0.2.0";
 
 /** The newest version that is spoken. */
-export const NEWEST_VERSION: CniVersion = "1.1.0";
+const NEWEST_VERSION: CniVersion = "1.1.0";
 
 /** First version of the operations that were not there from the beginning. */
 const FIRST_VERSION: Partial<Record<CniCommand, CniVersion>> = { CHECK: "0.4.0", STATUS: "1.1.0", GC: "1.1.0" };

@@ -33,7 +33,7 @@ export const ADD_CHECKS: readonly (readonly [key: string, check: AddCheck])[] = 
 ];
 
 /** A§3.10. */
-export function checkAgent({ agent }: Pick<NetworkConfig, "agent">): void {
+function checkAgent({ agent }: Pick<NetworkConfig, "agent">): void {
   if (!AGENT_MODES.some((mode) => mode === agent.mode)) {
     throw wrong(`agent must be one of ${AGENT_MODES.map((mode) => JSON.stringify(mode)).join(", ")}, not ${JSON.stringify(agent.mode)}`);
   }
@@ -42,13 +42,13 @@ export function checkAgent({ agent }: Pick<NetworkConfig, "agent">): void {
 }
 
 /** C§1.2, recording device-bogus. */
-export function checkDeviceType(config: Pick<NetworkConfig, "deviceType">): void {
+function checkDeviceType(config: Pick<NetworkConfig, "deviceType">): void {
   if (config.deviceType === "" || config.deviceType === "veth" || config.deviceType === "netkit") return;
   throw wrong(`unknown device_type ${JSON.stringify(config.deviceType)} in CNI config (supported: "veth", "netkit")`);
 }
 
 /** A§3.10. */
-export function checkLinkForm({ linkForm }: Pick<NetworkConfig, "linkForm">): void {
+function checkLinkForm({ linkForm }: Pick<NetworkConfig, "linkForm">): void {
   if (linkForm === "" || linkForm === "routed" || linkForm === "endpoint") return;
   throw wrong(`link_form must be "routed" or "endpoint", not ${JSON.stringify(linkForm)}`);
 }
@@ -87,7 +87,7 @@ export function grpcServerOf(config: Pick<NetworkConfig, "dataplaneOptions">): G
 }
 
 /** Each gate is an absolute URL that can be fetched (C§2.2). */
-export function checkReadinessGates(config: Pick<NetworkConfig, "readinessGates">): void {
+function checkReadinessGates(config: Pick<NetworkConfig, "readinessGates">): void {
   for (const gate of config.readinessGates) {
     const url = URL.parse(gate);
     if (url === null || !["http:", "https:"].includes(url.protocol)) {
@@ -97,7 +97,7 @@ export function checkReadinessGates(config: Pick<NetworkConfig, "readinessGates"
 }
 
 /** Refused before anything is written, which Calico does afterwards (design §8, recording policy-timeout--1). */
-export function checkPolicyTimeout(config: Pick<NetworkConfig, "policySetupTimeoutSeconds">): void {
+function checkPolicyTimeout(config: Pick<NetworkConfig, "policySetupTimeoutSeconds">): void {
   if (config.policySetupTimeoutSeconds >= 0) return;
   throw wrong(`invalid pod startup delay of ${config.policySetupTimeoutSeconds} (key policy_setup_timeout_seconds)`);
 }

@@ -6,7 +6,7 @@ export type AgentMode = (typeof AGENT_MODES)[number];
 /** The longest wait for an agent that is known to be restarting. */
 export const DEFAULT_AGENT_WAIT_SECONDS = 60;
 /** With the limit of the call itself it stays below the four minutes after which kubelet gives a sandbox up. */
-export const MAX_AGENT_WAIT_SECONDS = 200;
+const MAX_AGENT_WAIT_SECONDS = 200;
 /** For the agent's answer. */
 export const DEFAULT_AGENT_TIMEOUT_SECONDS = 90;
 

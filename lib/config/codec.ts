@@ -7,7 +7,7 @@ import { KeyError } from "../errors/errors.ts";
 import { isJsonObject, type JsonObject, type JsonValue, RawNumber } from "../json/value.ts";
 
 /** One place where a key was found; `path` has the keys as the user spelled them. */
-export interface Found {
+interface Found {
   readonly value: JsonValue;
   readonly path: string;
 }
@@ -114,15 +114,6 @@ export function decodeObject<M extends Members>(members: M, object: JsonObject):
   return decodeMembers(members, [{ object, path: "" }]);
 }
 
-/** Every key of a schema by its path, "ipam.assign_ipv4" or "ipam.pools[].cidr", with the name of its type. */
-export function keysOf(members: Members, prefix = ""): { readonly path: string; readonly type: string }[] {
-  return Object.entries(members).flatMap(([key, codec]) => {
-    const path = prefix + key;
-    const inside = codec.type.startsWith("a list") ? `${path}[].` : `${path}.`;
-    return [{ path, type: codec.type }, ...(codec.members === undefined ? [] : keysOf(codec.members, inside))];
-  });
-}
-
 function decodeMembers<M extends Members>(members: M, objects: readonly { object: JsonObject; path: string }[]): DecodedMembers<M> {
   const found = new Map<string, Found[]>();
   for (const { object, path } of objects) {
@@ -180,9 +171,9 @@ function wrongType(path: string, type: string, value: JsonValue, hidden = false)
   return new KeyError("netconf-type", `failed to load netconf: ${path} must be ${type}, not ${describeValue(value, hidden)}`, path);
 }
 
-export const MIN_INT64 = -(2n ** 63n);
-export const MAX_INT64 = 2n ** 63n - 1n;
-export const MAX_UINT64 = 2n ** 64n - 1n;
+const MIN_INT64 = -(2n ** 63n);
+const MAX_INT64 = 2n ** 63n - 1n;
+const MAX_UINT64 = 2n ** 64n - 1n;
 
 /** Longest part of a wrong value that a message repeats. */
 const MAX_SHOWN_CHARACTERS = 60;
@@ -191,7 +182,7 @@ const MAX_SHOWN_CHARACTERS = 60;
  * The integer that a JSON number writes out: digits only, no fraction, no exponent, as Go's strconv takes it (recording type-num_queues).
  * @returns `undefined` for anything else and outside of the range
  */
-export function integerOf(value: JsonValue, min: bigint, max: bigint): number | undefined {
+function integerOf(value: JsonValue, min: bigint, max: bigint): number | undefined {
   if (typeof value !== "number" && !(value instanceof RawNumber)) return undefined;
   const written = numberText(value);
   if (!/^-?\d+$/.test(written)) return undefined;
@@ -200,7 +191,7 @@ export function integerOf(value: JsonValue, min: bigint, max: bigint): number | 
 }
 
 /** "the string \"x\"", "the number 1.5", "a list". A hidden value is named by its kind only. */
-export function describeValue(value: JsonValue, hidden = false): string {
+function describeValue(value: JsonValue, hidden = false): string {
   if (value === null) return "null";
   if (typeof value === "number" || value instanceof RawNumber) return hidden ? "a number" : `the number ${shorten(numberText(value))}`;
   if (typeof value === "boolean") return `the boolean ${value}`;

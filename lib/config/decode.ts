@@ -23,7 +23,7 @@ import { validAttachments } from "./valid-attachments.ts";
 export const DEFAULT_NODENAME_FILE = "/var/lib/calico/nodename";
 export const DEFAULT_IPAM_LOCK_FILE = "/var/run/calico/ipam.lock";
 /** Container runtimes kill a plugin after 120 s. */
-export const DEFAULT_IPAM_LOCK_TIMEOUT_SECONDS = 90;
+const DEFAULT_IPAM_LOCK_TIMEOUT_SECONDS = 90;
 export const DEFAULT_DATASTORE_PATH = "/var/lib/tortie/tortie.db";
 export const DEFAULT_ENDPOINT_STATUS_DIR = "/var/run/calico/endpoint-status";
 

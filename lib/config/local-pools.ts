@@ -37,7 +37,7 @@ export function localPool(given: GivenPool): LocalPool {
 }
 
 /** The name of a pool without one: the CIDR's own name (I§2.2), "10-244-0-0-16". */
-export function poolNameOf(cidr: string): string {
+function poolNameOf(cidr: string): string {
   return cidr.replaceAll(".", "-").replaceAll(":", "-").replaceAll("/", "-");
 }
 

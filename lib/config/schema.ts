@@ -1,5 +1,5 @@
 /** Every key that Tortie knows, with its type: those of Calico's plugins (C§1.2), of the specification, and its own. */
-import { anyObject, anything, boolean, integer, keysOf, natural, text, texts } from "./codec.ts";
+import { anyObject, anything, boolean, integer, natural, text, texts } from "./codec.ts";
 import { ipamSchema } from "./ipam-section.ts";
 import {
   agentMembers,
@@ -73,8 +73,3 @@ export const NETCONF = {
   windows_loopback_DSR: boolean,
   windows_pod_deletion_timestamp_timeout: integer,
 };
-
-/** Every known key by its path; list elements are written "ipam.pools[].cidr". For the documentation and its test. */
-export function knownKeys(): { readonly path: string; readonly type: string }[] {
-  return keysOf(NETCONF);
-}

@@ -1,5 +1,5 @@
 /** Values to JSON text, as Go's encoding/json writes it, so that our output equals that of Calico's plugins byte for byte. */
-import { isJsonObject, type JsonObject, type JsonValue, RawNumber } from "./value.ts";
+import { RawNumber } from "./value.ts";
 
 /** What can be written: JSON values, bigints, and members that are left out when `undefined`. */
 export type Writable =
@@ -54,13 +54,4 @@ const PLAIN = /^[ !#-%'-;=?-[\]-~]*$/;
 function quote(text: string): string {
   if (PLAIN.test(text)) return `"${text}"`;
   return JSON.stringify(text.toWellFormed()).replace(/[<>&\u2028\u2029]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
-}
-
-/** The same value with the keys of every object in alphabetical order, as Go writes maps. */
-export function sortKeys(value: JsonValue): JsonValue {
-  if (Array.isArray(value)) return value.map(sortKeys);
-  if (!isJsonObject(value)) return value;
-  const sorted: Record<string, JsonValue> = Object.create(null);
-  for (const key of Object.keys(value).sort()) sorted[key] = sortKeys(value[key] ?? null);
-  return sorted satisfies JsonObject;
 }

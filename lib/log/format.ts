@@ -59,7 +59,7 @@ function quote(text: string): string {
 const CONTROL = /[\p{Cc}\u2028\u2029]/gu;
 
 /** Writes each as JSON would, "\u009b". */
-export function escapeControls(text: string): string {
+function escapeControls(text: string): string {
   return text.replace(CONTROL, escaped);
 }
 

@@ -9,9 +9,7 @@ import { appendToLogFile, appendToLogFileNow, type LogConfig } from "./file.ts";
 import { formatFields, formatLine, type LogFields } from "./format.ts";
 import { Secrets } from "./secrets.ts";
 
-export type { LogFields } from "./format.ts";
-
-export type LogLevel = LogConfig["level"];
+type LogLevel = LogConfig["level"];
 
 /** Whose operation it is; a `CniRequest` is one. */
 export interface OperationIdentity {

@@ -6,7 +6,7 @@ interface Common {
   readonly group: string;
 }
 
-export interface TextOption extends Common {
+interface TextOption extends Common {
   readonly type: "string";
   readonly default?: string;
   readonly choices?: readonly string[];
@@ -14,14 +14,14 @@ export interface TextOption extends Common {
   readonly pattern?: string;
 }
 
-export interface IntegerOption extends Common {
+interface IntegerOption extends Common {
   readonly type: "integer";
   readonly default: number;
   readonly minimum: number;
   readonly maximum: number;
 }
 
-export interface BooleanOption extends Common {
+interface BooleanOption extends Common {
   readonly type: "boolean";
   readonly default: boolean;
 }

@@ -34,7 +34,7 @@ function writeSynced(path: string, text: string, mode: number): void {
 }
 
 /** Makes the names in a directory last. */
-export function syncDirectory(path: string): void {
+function syncDirectory(path: string): void {
   const fd = openSync(path, "r");
   try {
     fsyncSync(fd);

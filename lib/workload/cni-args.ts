@@ -16,7 +16,7 @@ export interface CniArgs {
 }
 
 /** Keys that need no IgnoreUnknown where a workload is identified: by DEL and by the first look of ADD (I§1.4). */
-export const IDENTITY_KEYS: readonly string[] = ["IP", "MAC", "K8S_POD_NAME", "K8S_POD_NAMESPACE", "K8S_POD_INFRA_CONTAINER_ID"];
+const IDENTITY_KEYS: readonly string[] = ["IP", "MAC", "K8S_POD_NAME", "K8S_POD_NAMESPACE", "K8S_POD_INFRA_CONTAINER_ID"];
 
 /** Keys that need no IgnoreUnknown where the IPAM plugin's ADD reads the address it is asked for (I§1.4, recording args-09). */
 export const ADDRESS_KEYS: readonly string[] = ["IP", "MAC"];

@@ -121,7 +121,7 @@ const NAMES = new Set([
 const LARGEST = 63;
 
 /** @returns a number, or a name in upper case; `undefined` when the text is neither */
-export function parseDscp(text: string): number | string | undefined {
+function parseDscp(text: string): number | string | undefined {
   if (/^\d+$/.test(text)) return Number(text) <= LARGEST ? Number(text) : undefined;
   const name = text.toUpperCase();
   return NAMES.has(name) ? name : undefined;

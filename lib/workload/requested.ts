@@ -56,7 +56,7 @@ export function requestedMac(config: Asking, args: Pick<CniArgs, "mac">): MacAdd
 }
 
 /** @throws TortieError `mac-invalid` naming the source and what is wrong */
-export function macFrom(source: string, text: string): MacAddress {
+function macFrom(source: string, text: string): MacAddress {
   const parsed = parseMac(text);
   if ("mac" in parsed) {
     if (isAssignableMac(parsed.mac)) return parsed.mac;

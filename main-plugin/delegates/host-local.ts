@@ -51,7 +51,7 @@ export function encode(netconf: JsonObject): Uint8Array {
 }
 
 /** Destinations of `ipam.routes`, in order; an entry without `dst` is skipped, `gw` is not looked at. */
-export function hostLocalDestinations(ipam: JsonObject): readonly string[] {
+function hostLocalDestinations(ipam: JsonObject): readonly string[] {
   const routes = ipam.routes ?? [];
   if (!Array.isArray(routes)) throw badShape("routes section; was expecting a list", routes);
   const destinations: string[] = [];

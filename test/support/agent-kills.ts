@@ -39,7 +39,7 @@ export interface Tally {
   readonly leaks: unknown[];
 }
 
-export const NOTHING: Inventory = { links: 0, inPod: 0, endpoints: 0, records: 0, allocated: 0, handles: 0 };
+const NOTHING: Inventory = { links: 0, inPod: 0, endpoints: 0, records: 0, allocated: 0, handles: 0 };
 
 /** Lets strace kill the agent at the n-th of these system calls from now on; comes back when it is attached. */
 async function aim(agent: Agent, calls: string, when: number): Promise<ChildProcess> {

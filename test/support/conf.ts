@@ -1,8 +1,8 @@
 /** Network configurations that tests start from. */
 import type { Node } from "./node.ts";
 
-export const POOL4 = "10.244.0.0/16";
-export const POOL6 = "fd44::/48";
+const POOL4 = "10.244.0.0/16";
+const POOL6 = "fd44::/48";
 
 /** A complete configuration of the main plugin on the node's own local datastore; members of `change` replace it key by key. */
 export function localConf(node: Node, change: Readonly<Record<string, unknown>> = {}): Record<string, unknown> {

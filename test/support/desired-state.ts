@@ -8,7 +8,7 @@ import type { Pod } from "./node.ts";
 export const HOST_INTERFACE = "calif3c3d6a083e";
 /** A plain container's. */
 export const OWNER: AttachmentName = { network: "net1", containerId: "cid1", interfaceName: "eth0" };
-export const HOST_LINK_LOCAL = "fe80::ecee:eeff:feee:eeee";
+const HOST_LINK_LOCAL = "fe80::ecee:eeff:feee:eeee";
 
 export interface DesiredOptions {
   readonly addresses?: readonly string[];

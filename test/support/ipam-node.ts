@@ -2,9 +2,13 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { type AddOptions, type IpamAddition, ipamAdd } from "../../ipam-plugin/add.ts";
 import { type IpamCall, resolveIpamCall } from "../../ipam-plugin/call.ts";
-import { type AddOptions, type IpamAddition, ipamAdd, ipamCheck, ipamDel, ipamGc, ipamStatus } from "../../ipam-plugin/ipam-plugin.ts";
+import { ipamCheck } from "../../ipam-plugin/check.ts";
+import { ipamDel } from "../../ipam-plugin/del.ts";
+import { ipamGc } from "../../ipam-plugin/gc.ts";
 import { createIpamNode, type IpamNode as IpamPart } from "../../ipam-plugin/node.ts";
+import { ipamStatus } from "../../ipam-plugin/status.ts";
 import { addressAt, formatAddress, formatPrefix, parsePrefix } from "../../lib/addresses/address.ts";
 import type { CniRequest } from "../../lib/cni/protocol.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";

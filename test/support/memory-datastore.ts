@@ -35,7 +35,7 @@ import { LOCAL_TRAITS, type Traits } from "../../lib/datastore/traits.ts";
 import type { NamespacedName } from "../../lib/kubernetes/objects.ts";
 import type { EndpointKey, WorkloadEndpoint } from "../../lib/workload/workload-endpoint.ts";
 
-export type Operation = "get" | "list" | "create" | "update" | "delete";
+type Operation = "get" | "list" | "create" | "update" | "delete";
 
 /** One call, as the gate sees it. */
 export interface Call {

@@ -31,7 +31,7 @@ export function commandsOf(page: string, heading: string): readonly string[] {
   return blocks.map(({ text }) => text);
 }
 
-export function pageText(page: string): string {
+function pageText(page: string): string {
   return readFileSync(join(resolve("docs"), page), "utf8");
 }
 

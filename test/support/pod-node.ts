@@ -317,7 +317,7 @@ function isRemovable(alias: string, link: AttachedLink | LinkOfAttachment): bool
   return predecessors === undefined ? namesAttachment(alias, link.owner) : mayReplace(alias, { owner: link.owner, predecessors });
 }
 
-export function samplePod(changes: Partial<Pod> = {}): Pod {
+function samplePod(changes: Partial<Pod> = {}): Pod {
   return {
     namespace: "shop",
     name: "cart",

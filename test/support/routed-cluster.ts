@@ -12,7 +12,7 @@ export function address(text: string): Address {
 }
 
 /** One value a family. */
-export function each<T>(values: readonly T[], addressOf: (value: T) => Address): Partial<Record<4 | 6, T>> {
+function each<T>(values: readonly T[], addressOf: (value: T) => Address): Partial<Record<4 | 6, T>> {
   return Object.fromEntries(values.map((value) => [addressOf(value).family, value]));
 }
 

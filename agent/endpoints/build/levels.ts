@@ -1,5 +1,5 @@
 /** How much a build redoes (A§5.5). Each level includes those below it. */
-export const LEVELS = { "no-rebuild": 1, reload: 2, "rewrite+load": 3, "compile+load": 4 } as const;
+const LEVELS = { "no-rebuild": 1, reload: 2, "rewrite+load": 3, "compile+load": 4 } as const;
 
 /**
  * 1: links, addresses, routes and settings compared with the desired state and mended. 2 to 4 add the seams of A§5.8: programs loaded
@@ -9,10 +9,6 @@ export type Level = (typeof LEVELS)[keyof typeof LEVELS];
 
 export function levelName(level: Level): string {
   return Object.entries(LEVELS).find(([, number]) => number === level)?.[0] ?? "invalid";
-}
-
-export function isLevel(value: number): value is Level {
-  return value === 1 || value === 2 || value === 3 || value === 4;
 }
 
 export function higher(one: Level, other: Level): Level {

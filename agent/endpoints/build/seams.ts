@@ -6,7 +6,7 @@ import type { JsonValue } from "../../../lib/json/value.ts";
 import type { EndpointRecord } from "../record/endpoint-record.ts";
 import type { Level } from "./levels.ts";
 
-export interface IdentitySeam {
+interface IdentitySeam {
   /**
    * At creation, when labels change, and at restore. It keeps trying until the signal is aborted, and never stands in the way of a DEL.
    * @returns `undefined` where there are no identities
@@ -27,7 +27,7 @@ export interface DatapathSeam {
   liveIds(): Promise<readonly number[]>;
 }
 
-export interface PolicySeam {
+interface PolicySeam {
   /** At least 1 after the first build. */
   revision(endpoint: EndpointRecord): number;
 }

@@ -10,8 +10,8 @@ import { systemErrorCode } from "../../../lib/system/errno.ts";
 export const RECORD_FILE = "endpoint.json";
 export const LOG_FILE = "log.jsonl";
 const DIRECTORY_MODE = 0o700;
-export const KEPT_GONE = 256;
-export const KEPT_BAD = 10;
+const KEPT_GONE = 256;
+const KEPT_BAD = 10;
 
 const VARIANTS = ["", "_next", "_next_fail", "_stale"] as const;
 export type Variant = (typeof VARIANTS)[number];
@@ -108,7 +108,7 @@ export class EndpointDirectories {
 }
 
 /** The mode is that of A§0.2 whatever the process's umask is. */
-export function makeOwnDirectory(path: string, isThereFine = false): void {
+function makeOwnDirectory(path: string, isThereFine = false): void {
   try {
     mkdirSync(path, { mode: DIRECTORY_MODE });
     chmodSync(path, DIRECTORY_MODE);

@@ -25,11 +25,11 @@ export type Phase = "creating" | "ready" | `adding:${AddStep}` | `deleting:${Del
 
 /** Steps of an ADD in their order (A§11.4). */
 export const ADD_STEPS = ["addresses", "dataplane", "build", "endpoint"] as const;
-export type AddStep = (typeof ADD_STEPS)[number];
+type AddStep = (typeof ADD_STEPS)[number];
 
 /** Steps of a removal in their order (A§5.10). */
 export const DELETE_STEPS = ["begun", "link", "datapath", "endpoint", "addresses", "identity", "object"] as const;
-export type DeleteStep = (typeof DELETE_STEPS)[number];
+type DeleteStep = (typeof DELETE_STEPS)[number];
 
 /** Device and inode of the sandbox's namespace: a path alone may be used again by another one. */
 export interface RecordedNamespace {
@@ -40,7 +40,7 @@ export interface RecordedNamespace {
 }
 
 /** How the link looks: `routed` is C§4, `endpoint` A§3.3-3.6, `attached` an interface that another plugin made (A§3.8). */
-export type LinkForm = "routed" | "endpoint" | "attached";
+type LinkForm = "routed" | "endpoint" | "attached";
 
 export interface RecordedHostInterface {
   readonly name: string;

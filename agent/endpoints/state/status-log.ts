@@ -7,13 +7,13 @@ import { field, isText, oneOf, parseObject } from "../../../lib/json/decode.ts";
 import { systemErrorCode } from "../../../lib/system/errno.ts";
 import type { State } from "./states.ts";
 
-export const RING_SIZE = 256;
+const RING_SIZE = 256;
 /** The file is rewritten with what the ring holds when it grows beyond this. */
 const FILE_LIMIT_BYTES = 64 * 1024;
 const FILE_MODE = 0o600;
 
 /** By falling weight: the first type whose newest entry is not OK says how the endpoint is. */
-export const STATUS_TYPES = ["BPF", "Policy", "Other"] as const;
+const STATUS_TYPES = ["BPF", "Policy", "Other"] as const;
 export type StatusType = (typeof STATUS_TYPES)[number];
 export type StatusCode = "OK" | "Warning" | "Failure" | "Disabled";
 

@@ -2,7 +2,7 @@
 import type { Argv, CommandModule } from "yargs";
 import type { CommandContext } from "../terminal.ts";
 
-export const STORE_TYPES = ["local", "kubernetes", "etcdv3"] as const;
+const STORE_TYPES = ["local", "kubernetes", "etcdv3"] as const;
 
 export type StoreType = (typeof STORE_TYPES)[number];
 

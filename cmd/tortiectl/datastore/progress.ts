@@ -33,7 +33,7 @@ export function progressOn({ redraw, err, colors }: Terminal, isJson: boolean): 
 }
 
 /** A share as signs: the last one appears only when all is done. */
-export function bar(done: number, all: number): string {
+function bar(done: number, all: number): string {
   const full = all === 0 ? WIDTH : Math.floor((done * WIDTH) / all);
   return "█".repeat(full) + "·".repeat(WIDTH - full);
 }

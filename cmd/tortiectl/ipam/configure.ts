@@ -74,7 +74,7 @@ const MOST_BLOCKS = 1_000_000;
 const LONGEST_COOLDOWN = 1200;
 
 /** @throws TortieError `option-invalid` naming the options and the rule */
-export function checkConfiguration(configuration: IpamConfiguration): void {
+function checkConfiguration(configuration: IpamConfiguration): void {
   const { strictAffinity, autoAllocateBlocks, maxBlocksPerHost, ipCooldownSeconds } = configuration;
   checkRange("max-blocks-per-host", maxBlocksPerHost, MOST_BLOCKS);
   checkRange("ip-cooldown-seconds", ipCooldownSeconds, LONGEST_COOLDOWN);

@@ -23,7 +23,7 @@ export interface BlockView extends Figures {
   readonly map: readonly Standing[];
 }
 
-export interface Figures {
+interface Figures {
   readonly capacity: bigint;
   readonly shares: Shares;
 }

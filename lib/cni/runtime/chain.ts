@@ -209,7 +209,7 @@ function requireVersion(list: Conflist, command: CniCommand, since: CniVersion):
  * The result in `version`; as it came when it is in that version already, so that nothing a plugin says is lost.
  * @throws TortieError `result-invalid`
  */
-export function inVersion(result: JsonObject, version: CniVersion): JsonObject {
+function inVersion(result: JsonObject, version: CniVersion): JsonObject {
   if (result.cniVersion === version) return result;
   const converted = parseJson(renderResult(parseResult(result, version), version));
   return isJsonObject(converted) ? converted : result;

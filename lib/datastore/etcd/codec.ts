@@ -42,7 +42,7 @@ export function flatCodec<K, T>(codec: Flat<K, T>): EtcdCodec<K, T> {
 }
 
 /** A stored resource, with the status that only other programs write. */
-export interface StoredResource {
+interface StoredResource {
   readonly metadata: Metadata;
   readonly spec: Fields;
   readonly status: Fields;

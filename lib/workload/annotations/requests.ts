@@ -94,7 +94,7 @@ export function annotatedMac(pod: AnnotatedPod): MacAddress | undefined {
   throw annotationInvalid(annotation, `failed to parse MAC address ${value} provided via ${key}: ${reason}`);
 }
 
-export const NO_POOLS: AnnotatedPools = { ipv4: undefined, ipv6: undefined };
+const NO_POOLS: AnnotatedPools = { ipv4: undefined, ipv6: undefined };
 
 export function withoutAnnotations({ mac }: Pick<Requested, "mac">): PodRequests {
   return {

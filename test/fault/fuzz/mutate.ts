@@ -60,7 +60,7 @@ const VALUES: readonly unknown[] = [
   { __proto__: null, toString: 1 },
 ];
 
-export function pick<T>(random: Random, from: readonly [T, ...T[]] | readonly T[]): T {
+function pick<T>(random: Random, from: readonly [T, ...T[]] | readonly T[]): T {
   const found = from[Math.floor(random() * from.length)];
   if (found === undefined) throw new Error("nothing to pick from");
   return found;

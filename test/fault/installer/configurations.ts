@@ -12,7 +12,7 @@ export type Version = "old" | "new";
 /** Where a pod finds its account; the sandbox has a /run of its own. */
 const ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
 const MTU: Readonly<Record<Version, number>> = { old: 1400, new: 9000 };
-export const LIST = "10-tortie.conflist";
+const LIST = "10-tortie.conflist";
 const TLS_NAMES = ["etcd-ca", "etcd-cert", "etcd-key"];
 const PROGRAMS = ["tortie", "tortie-ipam", "tortiectl"];
 

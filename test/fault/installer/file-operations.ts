@@ -19,7 +19,7 @@ export interface FileOperation {
 }
 
 /** Strace with its log beside the host's directories. */
-export function traced(host: Installation, ...more: readonly string[]): readonly string[] {
+function traced(host: Installation, ...more: readonly string[]): readonly string[] {
   return ["/usr/bin/strace", "-f", "-y", "-qq", "-o", logOf(host), ...more];
 }
 

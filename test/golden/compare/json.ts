@@ -1,5 +1,4 @@
 /** JSON of the recordings without loss: a number that JavaScript cannot hold exactly is kept as its text (I§2.4). */
-import { readFileSync } from "node:fs";
 
 export type Json = null | boolean | number | string | readonly Json[] | JsonRecord;
 export interface JsonRecord {
@@ -13,10 +12,6 @@ export function parseJson(text: string): Json {
       ? context.source
       : value,
   );
-}
-
-export function readJson(path: string): Json {
-  return parseJson(readFileSync(path, "utf8"));
 }
 
 /** The opposite of `parseJson`: texts of so many digits are numbers that were kept as texts. No other text in a recording is one. */

@@ -25,7 +25,7 @@ export type Outcome =
 export type Expectations = Readonly<Record<string, Outcome>>;
 
 /** Another scenario whose outcome is the one we want, its text changed by replacements; as many calls as this scenario has. */
-export interface Instead {
+interface Instead {
   /** "suite/name" */
   readonly of: string;
   readonly replace?: Readonly<Record<string, string>>;

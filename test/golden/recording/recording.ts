@@ -12,7 +12,7 @@ export const SUITES = ["main", "ipam-kdd", "ipam-etcd"] as const;
 export type Suite = (typeof SUITES)[number];
 
 /** Where ("host", "pod1", …) and what is run by a shell before or between the calls. */
-export interface KernelCommand {
+interface KernelCommand {
   readonly where: string;
   readonly command: string;
 }

@@ -133,7 +133,7 @@ export function isMarkedDeleted(spec: JsonRecord): boolean {
 }
 
 /** "1..63 0": ordinals in order, runs of successors as ranges. */
-export function ranges(ordinals: readonly number[]): string {
+function ranges(ordinals: readonly number[]): string {
   const runs: [number, number][] = [];
   for (const ordinal of ordinals) {
     const last = runs[runs.length - 1];

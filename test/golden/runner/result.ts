@@ -42,7 +42,7 @@ export async function resultOf(recording: Recording, { kind, differences: lists,
 }
 
 /** @param name "suite/name" */
-export function otherOutcome(name: string, replace: Readonly<Record<string, string>>): Recording {
+function otherOutcome(name: string, replace: Readonly<Record<string, string>>): Recording {
   const [suite, scenario] = suiteOf(name);
   const text = Object.entries(replace).reduce((result, [from, to]) => result.replaceAll(from, to), recordingText(suite, scenario));
   return readRecording(suite, scenario, text);

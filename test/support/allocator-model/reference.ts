@@ -17,7 +17,7 @@ export interface Holding {
 /** Handles whose addresses nobody ever uses: they are given back without a cooldown. */
 export const GIVEN_BACK = "back.";
 
-export class Violation extends Error {}
+class Violation extends Error {}
 
 export class ReferenceModel {
   /** Every address that somebody holds now. */

@@ -17,7 +17,7 @@ export interface Run {
 }
 
 /** What a test throws: enough to play the run again. */
-export class FailedRun extends Error {
+class FailedRun extends Error {
   constructor(what: string, seed: number, scheduler: Scheduler, cause: unknown) {
     const trace = scheduler.trace.slice(-120).join("\n  ");
     super(`${what}, seed ${seed}: ${cause instanceof Error ? cause.message : String(cause)}\n  ${trace}`, { cause });

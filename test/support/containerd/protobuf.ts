@@ -4,7 +4,7 @@
 export interface Message {
   readonly [field: number]: FieldValue | readonly FieldValue[] | undefined;
 }
-export type FieldValue = string | number | Message;
+type FieldValue = string | number | Message;
 
 export function encode(message: Message): Buffer {
   const parts: Buffer[] = [];

@@ -16,7 +16,7 @@ import { endShims } from "./shims.ts";
 /** Only ends what hangs. */
 const LIMIT_MS = 240_000;
 const LOOK_MS = 100;
-export const NAMESPACE = "pods";
+const NAMESPACE = "pods";
 
 type Program = "containerd" | "kubelet";
 

@@ -8,7 +8,7 @@ import { VERSION_OF_PACKAGE } from "../../../scripts/image/version.ts";
 import { BIN_DIR } from "../node.ts";
 import type { KubeletNode } from "./kubelet-node.ts";
 
-export const TORTIE_IMAGE = `docker.io/library/tortie:${VERSION_OF_PACKAGE}`;
+const TORTIE_IMAGE = `docker.io/library/tortie:${VERSION_OF_PACKAGE}`;
 const ARCHITECTURES: Readonly<Record<string, string>> = { x64: "amd64", arm64: "arm64" };
 
 /**

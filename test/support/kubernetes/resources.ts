@@ -7,7 +7,7 @@ export type CalicoGroup = typeof LEGACY | typeof V3;
 /** A record of an object's JSON: it is looked at with matchers, so its shape is left open. */
 export type Fields = Readonly<Record<string, unknown>>;
 
-export interface Metadata {
+interface Metadata {
   readonly name: string;
   readonly namespace?: string;
   readonly uid?: string;

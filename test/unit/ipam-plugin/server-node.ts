@@ -2,8 +2,9 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { type AddOptions, type IpamAddition, ipamAdd } from "../../../ipam-plugin/add.ts";
 import { type IpamCall, resolveIpamCall } from "../../../ipam-plugin/call.ts";
-import { type AddOptions, type IpamAddition, ipamAdd, ipamRun } from "../../../ipam-plugin/ipam-plugin.ts";
+import { ipamRun } from "../../../ipam-plugin/ipam-plugin.ts";
 import { createIpamNode, type IpamNode } from "../../../ipam-plugin/node.ts";
 import { formatPrefix } from "../../../lib/addresses/address.ts";
 import type { CniRequest } from "../../../lib/cni/protocol.ts";

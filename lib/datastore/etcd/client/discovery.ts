@@ -4,7 +4,7 @@ import type { ApiServer } from "../../../kubernetes/config/api-config.ts";
 import { CODES, EtcdError } from "./etcd-error.ts";
 import { serverOf } from "./settings.ts";
 
-export interface SrvRecord {
+interface SrvRecord {
   readonly name: string;
   readonly port: number;
   readonly priority: number;

@@ -17,7 +17,7 @@ export interface EtcdSettings {
   readonly user: EtcdUser | undefined;
 }
 
-export interface EtcdUser {
+interface EtcdUser {
   readonly name: string;
   readonly password: string;
 }

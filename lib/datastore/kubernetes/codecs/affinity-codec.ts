@@ -56,7 +56,7 @@ const HOSTNAME_HASH = "projectcalico.org/hostname-hash";
 const AFFINITY_TYPE = "projectcalico.org/affinity-type";
 const IP_VERSION = "projectcalico.org/ip-version";
 
-export function affinityLabels(owner: BlockOwner, family: 4 | 6): Readonly<Record<string, string>> {
+function affinityLabels(owner: BlockOwner, family: 4 | 6): Readonly<Record<string, string>> {
   return { [AFFINITY_TYPE]: owner.type, [HOSTNAME_HASH]: hostnameHash(owner.name), [IP_VERSION]: String(family) };
 }
 

@@ -204,6 +204,6 @@ declare global {
 }
 
 /** A value that JSON.stringify prints as an integer with all its digits. */
-export function integer(value: bigint): object {
+function integer(value: bigint): object {
   return JSON.rawJSON(String(value));
 }

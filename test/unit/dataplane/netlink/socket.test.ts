@@ -1,7 +1,7 @@
 /** A conversation whose other side is scripted: what the kernel does not do on demand. */
 import { dlopen } from "bun:ffi";
 import { closeSync, writeSync } from "node:fs";
-import { encodeMessage, NLM_F_DUMP_INTR, NLM_F_MULTI, NLMSG_DONE, NLMSG_ERROR } from "../../../../dataplane/netlink/message.ts";
+import { encodeMessage, NLM_F_DUMP_INTR, NLMSG_DONE, NLMSG_ERROR } from "../../../../dataplane/netlink/message.ts";
 import { NETLINK_ROUTE, NetlinkSocket } from "../../../../dataplane/netlink/socket.ts";
 
 const { symbols: libc } = dlopen("libc.so.6", {
@@ -11,6 +11,8 @@ const { symbols: libc } = dlopen("libc.so.6", {
 const [AF_UNIX, SOCK_DGRAM, SOL_SOCKET, SO_RCVTIMEO] = [1, 2, 1, 20];
 const REQUEST = { type: 18, payload: new Uint8Array(16) };
 const EEXIST = 17;
+/** include/uapi/linux/netlink.h */
+const NLM_F_MULTI = 0x2;
 
 /** What it says is there before it is asked, so that a question can wait for its answer on this one thread. */
 class Peer implements Disposable {

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { networkSchema } from "../../../../doctor/validate/json-schema.ts";
-import { knownKeys } from "../../../../lib/config/schema.ts";
+import { knownKeys } from "../../../support/known-keys.ts";
 
 const FILE = "docs/schema/network-configuration.json";
 

@@ -1,7 +1,7 @@
 import { decodeNetworkConfig } from "../../../../lib/config/decode.ts";
-import { knownKeys } from "../../../../lib/config/schema.ts";
 import { TortieError } from "../../../../lib/errors/errors.ts";
 import { type JsonObject, type JsonValue, RawNumber } from "../../../../lib/json/value.ts";
+import { knownKeys } from "../../../support/known-keys.ts";
 
 /** The type of every key, written out by hand from C§1.2 and docs/configuration.md. */
 const TYPES = {

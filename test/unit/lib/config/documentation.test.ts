@@ -7,8 +7,8 @@ import {
   DEFAULT_NODENAME_FILE,
 } from "../../../../lib/config/decode.ts";
 import { MTU_FILE } from "../../../../lib/config/mtu.ts";
-import { knownKeys } from "../../../../lib/config/schema.ts";
 import { ERROR_CATALOGUE } from "../../../../lib/errors/error-catalogue.ts";
+import { knownKeys } from "../../../support/known-keys.ts";
 
 const PAGE = readFileSync(join(__dirname, "../../../../docs/configuration.md"), "utf8");
 

@@ -1,5 +1,5 @@
 import { parseJson } from "../../../../lib/json/parse.ts";
-import { sortKeys, stringifyJson } from "../../../../lib/json/stringify.ts";
+import { stringifyJson } from "../../../../lib/json/stringify.ts";
 import { RawNumber } from "../../../../lib/json/value.ts";
 
 describe("stringifyJson", () => {
@@ -33,13 +33,5 @@ describe("stringifyJson", () => {
   it("gives a text back unchanged that was written without white space", () => {
     const text = '{"z":[1.0,12345678901234567890,"\\u003c"],"a":{"x":null}}';
     expect(stringifyJson(parseJson(text))).toBe(text);
-  });
-});
-
-describe("sortKeys", () => {
-  it("sorts at every level and keeps lists as they are", () => {
-    expect(stringifyJson(sortKeys(parseJson('{"b":[{"d":1,"c":2.0}],"a":{"y":3,"x":4}}')))).toBe(
-      '{"a":{"x":4,"y":3},"b":[{"c":2.0,"d":1}]}',
-    );
   });
 });
