@@ -12,7 +12,7 @@ import type { ResourceCache } from "../lib/kubernetes/watch/resource-cache.ts";
 import type { AgentLog } from "../lib/resident/agent-log.ts";
 import type { AgentOptions } from "./process/option-table.ts";
 
-/** The watch of the node's pods is asked for anew this often: so long a connection may be dead without a word. */
+/** How often the watch of the node's pods is requested anew: the longest time for which a dead connection stays unnoticed. */
 const HEARTBEAT_SECONDS = 30;
 
 export interface AgentCluster extends AsyncDisposable {

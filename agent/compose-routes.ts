@@ -126,7 +126,7 @@ function routerEnds(record: NodeRecord | undefined): ByFamily<TunnelEnd> {
   return ends;
 }
 
-/** Plugins give new pods this MTU unless their configuration names one (C§1.6). Without Felix nobody else writes the file. */
+/** Plugins give new pods this MTU unless their configuration names one (C§1.6). Without Felix no other program writes the file. */
 function writeMtu(mtu: number): void {
   const text = String(mtu);
   if (isThere(MTU_FILE) && readText(MTU_FILE).trim() === text) return;

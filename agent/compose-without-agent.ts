@@ -17,7 +17,7 @@ export interface WithoutAgentParts {
   readonly log: { info(message: string): void; error(message: string): void };
 }
 
-/** Nobody stops waiting for a DEL that was queued. */
+/** A queued DEL has no caller that could give up. */
 const NEVER = new AbortController().signal;
 
 export class WithoutAgent {

@@ -2,7 +2,7 @@
 import type { EndpointManager } from "./endpoints/manager.ts";
 import type { AgentMetrics } from "./metrics/metrics.ts";
 
-/** Once an attachment, however often it is added; what nobody of ours granted does not count. */
+/** Once an attachment, however often it is added; addresses that another plugin granted do not count. */
 export function countAddresses(endpoints: Pick<EndpointManager, "onChange">, metrics: Pick<AgentMetrics, "ipamEvent">): void {
   const counted = new Set<number>();
   const count = (action: "allocate" | "release", addresses: readonly { family: 4 | 6; grant: string }[]) => {

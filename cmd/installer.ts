@@ -1,4 +1,4 @@
-/** One run of the installer: install, and where it shall, stay and keep what was installed right. */
+/** One run of the installer: it installs and, where asked to, stays to keep the installation intact. */
 import { install, type Log } from "../installer/install.ts";
 import type { InstallSettings } from "../installer/settings.ts";
 import { InstallationWatch } from "../installer/watch.ts";

@@ -62,11 +62,11 @@ function fail(error: string): void {
 /** One line in the log says how it ended, whatever happened. */
 async function serveLogged(plugin: Plugin, request: CniRequest, secrets: Secrets): Promise<string | undefined> {
   const config = decodeNetworkConfig(request.netconf);
-  // Delegates get it, and may print it. What the API client reads it hides itself.
+  // Delegates receive this token and may print it. The API client registers the secrets that it reads by itself.
   secrets.add(config.policy.k8sAuthToken);
-  // The process is there for this call alone: its time is the call's, from exec on.
+  // The process exists for this call alone, so the call's time counts from exec(2).
   const log = createLogger(config.log, request, { secrets, spentMs: performance.now() });
-  // Even of an operation that is killed, the log says that it was begun.
+  // Written at once, so that the log also names an operation that is killed.
   log.writeNow("info", `${request.command} begins`);
   warnOfExposedFiles(request, config, log);
   try {

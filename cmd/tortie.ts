@@ -23,7 +23,7 @@ function printAnswer(output: Uint8Array, exit: number): number {
     writeAll(1, output);
     return exit;
   } catch {
-    // Closed, or a pipe without a reader: somebody may read the other one.
+    // Standard output is closed, or a pipe without a reader; standard error may still have one.
     writeAll(2, output);
     return 1;
   }

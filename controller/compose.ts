@@ -105,7 +105,10 @@ interface HealthInput {
   readonly log: ReturnType<typeof createAgentLog>;
 }
 
-/** Alive while the event loop turns; ready while the lease can be read, whoever has it. A port that is taken is a finding. */
+/**
+ * Alive while the event loop turns; ready while the lease can be read, even by a controller that does not lead. A port that is taken is a
+ * finding.
+ */
 async function serveHealth({ options, elector, term, metrics, log }: HealthInput): Promise<AsyncDisposable> {
   const health = new Health(() => "ready", SYSTEM_CLOCK);
   const loop = new LoopCheck(SYSTEM_CLOCK);

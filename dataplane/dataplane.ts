@@ -23,7 +23,7 @@ export interface Dataplane {
    */
   inspect(desired: DesiredState, recorded?: RecordedLink): Promise<readonly Difference[]>;
   /**
-   * As `inspect`, with the settings of the host end, which are nobody else's business.
+   * Like `inspect`, but also compares the settings of the host end, which only Tortie changes.
    * @throws TortieError `netns-missing`, `netns-invalid`
    */
   drift(desired: DesiredState): Promise<readonly Difference[]>;
@@ -68,10 +68,10 @@ export interface RecordedLink {
 
 /** The link of an attachment that ends, by its names. */
 export interface LinkOfAttachment {
-  /** Its interface of the name below is removed, whatever its type. Empty: the sandbox is not known any more. */
+  /** `podInterface` in this sandbox is removed, whatever its type. Empty: the sandbox is no longer known. */
   readonly sandbox: string;
   readonly podInterface: string;
-  /** Removed too when it is still there and this owner's: a sandbox that is gone takes a while to be reaped. Empty: none can be there. */
+  /** Also removed if it still exists and is this owner's: the kernel reaps a deleted namespace late. Empty: there can be none. */
   readonly hostInterface: string;
   readonly owner: AttachmentName;
   /** The host end is also removed where `apply` would replace it for an attachment with these predecessors. */

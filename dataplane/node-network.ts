@@ -1,6 +1,6 @@
 /**
  * What a node must hold so that its pods and those of other nodes reach each other, as plain data: VXLAN devices with everything that is
- * known of the other ends, and routes. It is the whole of it: what the kernel has of ours beyond that is removed.
+ * known of the other ends, and routes. It is complete: anything of ours in the kernel beyond it is removed.
  */
 import type { Address, Prefix } from "../lib/addresses/address.ts";
 
@@ -37,7 +37,7 @@ export type NodeRoute = { readonly destination: Prefix } & (
    * link (net/ipv6/route.c, ip6_route_check_nh_onlink), which is what a route without gateway, to the gateway alone, is for.
    */
   | { readonly kind: "tunnel"; readonly gateway?: Address; readonly device: string }
-  /** For addresses of this node that nobody has: what is sent there must not leave by the default route and come back. */
+  /** For unassigned addresses of this node: packets to them must not leave by the default route and come back. */
   | { readonly kind: "blackhole" }
 );
 
@@ -49,9 +49,9 @@ export interface NodeNetwork {
 
 /** What became of a `NodeNetwork`. */
 export interface NetworkReport {
-  /** What was not as it should be, and is now; one phrase each. */
+  /** What was wrong and has been corrected; one phrase each. */
   readonly changed: readonly string[];
-  /** What could not be had, and why: something foreign in its place, or a refusal of the kernel; one sentence each. */
+  /** What could not be made, and why: something foreign in its place, or a refusal of the kernel; one sentence each. */
   readonly failed: readonly string[];
 }
 

@@ -20,10 +20,10 @@ export interface NodeState {
   /**
    * Name prefixes of the host ends whose containers must not open connections to the node's loopback addresses, nor send from addresses
    * that are not theirs. `route_localnet` would let such connections in (CVE-2020-8558; in a cluster kubelet's KUBE-FIREWALL chain drops
-   * them), and nobody else looks at sources where there is no Felix.
+   * them), and without Felix no other program checks sources.
    */
   readonly guardedPrefixes: readonly string[];
-  /** Absent: who applies the state knows nothing of other nodes, and what the kernel has for them stays as it is. */
+  /** Absent: the caller knows nothing of other nodes, and what the kernel has for them stays as it is. */
   readonly network?: NodeNetwork;
 }
 

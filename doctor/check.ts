@@ -13,11 +13,11 @@ import { type Judgement, placedBlocks, placedPools, readSnapshot, type Snapshot 
 
 export interface CheckOptions extends Omit<Judgement, "nowMs"> {
   readonly nowMs: () => number;
-  /** Lets the operations go by that were under way during the first look. */
+  /** Gives the operations that were under way during the first look time to finish. */
   readonly pause: () => Promise<void>;
 }
 
-/** What stands. A look that finds nothing wrong needs no second one. */
+/** The problems that persist. A first look that finds nothing wrong needs no second one. */
 export async function check(datastore: Datastore, options: CheckOptions): Promise<readonly Problem[]> {
   const first = await look(datastore, options);
   if (first.every(({ severity }) => severity === "note")) return first;
@@ -31,9 +31,9 @@ export interface Repaired {
 }
 
 export interface RepairReport {
-  /** Each problem with what became of it, in the order of the work. */
+  /** Each problem with its outcome, in the order in which they were repaired. */
   readonly repaired: readonly Repaired[];
-  /** What stands afterwards. */
+  /** The problems that remain. */
   readonly left: readonly Problem[];
 }
 

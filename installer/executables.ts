@@ -15,7 +15,8 @@ export interface Executable {
 }
 
 /**
- * What is to be put into each directory that can be written. A runtime looks into one of them; which one is known to its configuration alone.
+ * What is to be put into each directory that can be written. A runtime looks into one of them; which one is known to its configuration
+ * alone.
  *
  * @throws TortieError `install-failed` when no directory can be written, and none has all that is needed
  */

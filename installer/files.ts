@@ -65,9 +65,9 @@ function fill(fd: number, buffer: Buffer): number {
 }
 
 /**
- * Makes `target` equal to `source`. A copy, since whoever made the source may write to it again; a further name of a file that was installed
- * already is a hard link (`twin`), so that its bytes are once on disk and in memory. Permissions are right before the name is: between the
- * two, a runtime could find a file that it may not execute.
+ * Makes `target` equal to `source`. A copy, since the owner of the source may write to it again; a further name of a file that was
+ * installed already is a hard link (`twin`), so that its bytes are once on disk and in memory. Permissions are right before the name is:
+ * between the two, a runtime could find a file that it may not execute.
  *
  * @param twin an installed file that is equal to `source`, on the file system of `target`
  * @returns whether anything had to be done

@@ -15,7 +15,7 @@ const NAME = ".tortie-install";
 export interface InstallRecord {
   /** Absolute paths, as the installer saw them. */
   readonly files: readonly string[];
-  /** Those of them, or of files that were removed, that somebody else's file was at before; `formerOf` has it. */
+  /** Those of them, or of removed files, whose path held another program's file before; `formerOf` has it. */
   readonly formers: readonly string[];
   /** The conflist's text as it was installed; absent before the first one was written. */
   readonly conflist?: string;
@@ -47,7 +47,7 @@ export function writeRecord(netDir: string, { files, formers, conflist }: Instal
 }
 
 /**
- * Notes files that are about to be written or removed; one of somebody else's stays beside its place under another name. What is noted
+ * Notes files that are about to be written or removed; another program's file is kept beside its place under another name. What is noted
  * without having such a name has not been touched yet: the installer died before it came so far.
  */
 export function remember(netDir: string, paths: readonly string[]): void {
@@ -60,7 +60,7 @@ export function remember(netDir: string, paths: readonly string[]): void {
   }
 }
 
-/** Puts somebody else's file back where it was. @returns whether there was one */
+/** Puts another program's file back in its place. @returns whether there was one */
 export function restoreFormer(path: string): boolean {
   const former = statusOf(formerOf(path));
   if (former === undefined) return false;

@@ -1,5 +1,5 @@
 /**
- * What stays after an installation: renews the token before it ends, puts a conflist back that somebody removed, and takes over TLS files
+ * What stays after an installation: renews the token before it expires, restores a conflist that was removed, and takes over TLS files
  * that were renewed (C§9.5). Nothing here ends the process: a failure is logged, shown by the health answer, and tried again.
  */
 import { watch as watchDirectory } from "node:fs";

@@ -53,7 +53,8 @@ export interface IpamAddition {
 
 /**
  * @throws TortieError `arguments-invalid`, `identity-invalid`, `addresses-requested-invalid`, `netconf-value`, `pool-missing`,
- * `pool-conflict`, `addresses-exhausted`, what the allocator refuses, and for pods of virtual machines what kubevirt/add.ts does; HandleExistsError. Nothing is kept then
+ * `pool-conflict`, `addresses-exhausted`, what the allocator refuses, and for pods of virtual machines what kubevirt/add.ts does;
+ * HandleExistsError. Nothing is kept then
  */
 export async function ipamAdd(call: IpamCall, node: IpamNode, { mustBeNew = false }: AddOptions = {}): Promise<IpamAddition> {
   const { request, config } = call;
@@ -99,7 +100,10 @@ function checkAdd(
   if (datastore.traits.nodesAreObjects) checkNode(nodeName);
 }
 
-/** Said in Calico's words without asking: no node can have such a name, and no affinity either (recordings node-name-capital, long-node-260). */
+/**
+ * Said in Calico's words without asking: no node can have such a name, and no affinity either (recordings node-name-capital,
+ * long-node-260).
+ */
 function checkNode(name: string): void {
   if (isSubdomain(name)) return;
   throw new TortieError("identity-invalid", `resource does not exist: Node(${name}) with error: nodes "${name}" not found`);

@@ -74,7 +74,7 @@ export async function assignAutomatic(
   throw failure;
 }
 
-/** Whether there is such a handle; not when that cannot be told, because another error is on its way. */
+/** Whether the handle exists; false when that cannot be told, because another error is about to be reported. */
 async function exists(handle: string, { datastore }: IpamNode): Promise<boolean> {
   try {
     return (await datastore.handles.get(handle)) !== undefined;

@@ -14,7 +14,7 @@ export interface IpamCall {
   readonly datastore: DatastoreType;
   readonly nodeName: string;
   readonly log: Pick<Logger, "info" | "error" | "writeNow">;
-  /** Aborts when whoever asked wants no answer any more; what was taken is given back all the same. */
+  /** Aborts when the caller has given up; what was taken is given back all the same. */
   readonly signal: AbortSignal;
   /** Absent: as the request says. */
   readonly identity?: WorkloadIdentity;

@@ -1,4 +1,6 @@
-/** IPAM DEL: release what the container holds, by both forms of its handle, and leave its virtual machine; nothing held is success (I§1.7). */
+/**
+ * IPAM DEL: release what the container holds, by both forms of its handle, and leave its virtual machine; nothing held is success (I§1.7).
+ */
 import type { Operation } from "./allocator/allocator.ts";
 import type { IpamCall } from "./call.ts";
 import type { IpamNode } from "./node.ts";

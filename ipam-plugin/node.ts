@@ -1,4 +1,6 @@
-/** What a node can do for the IPAM plugin. Nothing in here belongs to one call: an executable builds one, a process of many calls keeps it. */
+/**
+ * What a node can do for the IPAM plugin. Nothing in here belongs to one call: an executable builds one, a process of many calls keeps it.
+ */
 import type { Datastore } from "../lib/datastore/datastore.ts";
 import type { NamespacedName } from "../lib/kubernetes/objects.ts";
 import type { Logger } from "../lib/log/logger.ts";
@@ -34,7 +36,7 @@ const UPGRADE_MARKER = "/var/run/calico/cni/ipam_upgraded";
 /** What must be given; the rest has the system's own. */
 export interface IpamNodeInput extends Partial<IpamNode> {
   readonly datastore: Datastore;
-  /** Told what no call failed of. */
+  /** Told of problems that no call failed over. */
   readonly log: Pick<Logger, "error">;
 }
 

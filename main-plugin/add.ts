@@ -1,7 +1,7 @@
 /**
  * CNI ADD: gives one attachment its addresses, link, routes and record, or leaves nothing behind (design §2, invariant 5).
- * The record is written last; whatever fails before takes everything back, in reverse order, and so
- * does a caller that wants no answer any more (`call.signal`).
+ * The record is written last. A failure before that, or an abort by the caller (`call.signal`), undoes
+ * everything in reverse order.
  */
 import { type DesiredState, lacksPodEnd } from "../dataplane/desired-state.ts";
 import { formatPrefix } from "../lib/addresses/address.ts";

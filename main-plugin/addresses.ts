@@ -17,7 +17,7 @@ import { isRepeated, type Workload } from "./workload.ts";
 export interface Lease extends AsyncDisposable {
   /** In the order of the result, /32 and /128. */
   readonly addresses: readonly Prefix[];
-  /** As the IPAM plugin gave them; absent where it was not asked once and for all. */
+  /** As the IPAM plugin gave them; absent unless one ADD of it gave all of them. */
   readonly given?: Grant["given"] | undefined;
   /** They are those of the record: nothing was taken now. */
   readonly isKept: boolean;
@@ -72,8 +72,8 @@ async function takeAny(ipam: IpamSource, call: AddCall, workload: Workload, node
  * The annotation `ipAddrs`: one ADD of the IPAM plugin for each address, all of them or none (C§2.5).
  *
  * An address that the pod's record has already is not taken from another workload: this container keeps its own, and from the pod's older
- * sandbox it is released by that sandbox's handle once the link that carried it is gone. Calico releases by address alone, whichever workload has
- * it by then (C§12.2).
+ * sandbox it is released by that sandbox's handle once the link that carried it is gone. Calico releases by address alone, whichever
+ * workload has it by then (C§12.2).
  */
 async function takeRequested(
   requested: readonly Address[],

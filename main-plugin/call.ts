@@ -1,8 +1,9 @@
 /**
- * What one call asks for, resolved once and before any request: whose network, under which names, where its datastore is, which
- * addresses and which MAC were requested. Pure, but for the files of the node's name and of the MTU, and the look for the IPAM plugin.
+ * What one call asks for, resolved once and before any request: whose network, under which names, where its datastore is, which addresses
+ * and which MAC were requested. Pure, but for the files of the node's name and of the MTU, and the look for the IPAM plugin.
  *
- * There are three depths, because a DEL must not fail over what only an ADD needs (design, invariant 4), and GC and STATUS name no container.
+ * There are three depths, because a DEL must not fail over what only an ADD needs (design, invariant 4), and GC and STATUS name no
+ * container.
  */
 import type { AttachmentName } from "../dataplane/alias.ts";
 import type { Environment } from "../lib/cni/environment.ts";

@@ -2,7 +2,7 @@
  * CNI DEL: take an attachment apart (C§6.2, design invariants 3, 4 and 7).
  *
  * The link goes first, then the record, then the address: an address that is free while its pod's annotations still name it has two
- * owners for everybody who reads them. Every step that is safe is tried whatever failed before, and the first error is reported at the
+ * owners to every reader of them. Every step that is safe is tried whatever failed before, and the first error is reported at the
  * end. Repeating it is harmless. It reads nothing that only ADD needs.
  *
  * The link is this node's own business. The datastore is left alone while its cluster cannot be asked, or says that it is not ready:

@@ -24,7 +24,7 @@ const MOST_REDIRECTS = 10;
 /** How often to look for Felix's file without being told: the directory may come later, or be replaced by another. */
 const LOOK_EVERY_MS = 500;
 
-/** Before anything is read: who waits at a gate must not go by what the pod said before. @throws as the two that it calls */
+/** Comes before anything is read: the pod may change while its ADD waits at a gate. @throws as the two that it calls */
 export async function readyForPods(call: NetworkCall, node: Node): Promise<void> {
   if (hasCluster(call)) await withContext("error creating calico client", () => node.datastore());
   await assertClusterReady(call, node);
@@ -32,7 +32,7 @@ export async function readyForPods(call: NetworkCall, node: Node): Promise<void>
   await awaitReadinessGates(call.config.readinessGates, call.env, { sleep: sleepUnless(call.signal) });
 }
 
-/** For pods whose policy is Felix's. It being late is no failure. */
+/** Only for pods whose policy Felix programs. The ADD succeeds even if Felix is late. */
 export async function policyReady({ config, log, signal, residence }: NetworkCall, endpoint: WorkloadEndpoint): Promise<void> {
   if (config.policySetupTimeoutSeconds <= 0 || endpoint.orchestrator !== "k8s") return;
   const timeoutMs = config.policySetupTimeoutSeconds * 1_000;
@@ -198,7 +198,7 @@ export interface PolicyWait {
   readonly timeoutMs: number;
   /** For tests; 500 when absent. */
   readonly lookEveryMs?: number;
-  /** Whether nobody wants to know any more; asked at each look. */
+  /** Whether the caller has given up; asked at each look. */
   readonly isGivenUp?: () => boolean;
 }
 

@@ -2,7 +2,7 @@
  * CNI GC: remove what belongs to attachments of this network and node that the runtime no longer knows (CNI 1.1.0): links first, then
  * addresses, then records. Goes on after errors; the address of a link that could not be removed is kept (design, invariant 3).
  *
- * Records that are annotations of pods are the IPAM plugin's to blank: only the addresses say which pods they were given to, and a
+ * Records kept as annotations of pods are cleared by the IPAM plugin: only the addresses say which pods they were given to, and a
  * plugin may not list pods (C§8.2).
  */
 import type { ValidAttachment } from "../lib/cni/protocol.ts";

@@ -209,7 +209,7 @@ class DelegatedIpam implements IpamSource {
     return this.#input.config.ipam.type === AZURE_IPAM;
   }
 
-  /** What no file names was never given. */
+  /** An attachment that no file names was given nothing. */
   async #releaseOfAzure(): Promise<void> {
     const { request } = this.#input;
     for (const netconf of azureNetconfsForDel(request)) {
@@ -273,7 +273,10 @@ function hostScopeSource(input: IpamInput, call: IpamCaller, node: Node): IpamSo
   };
 }
 
-/** An address is asked for by an `IP=` at the end, which beats one that is there, because the last one counts (recording ipaddrs-and-ip-arg). */
+/**
+ * An address is asked for by an `IP=` at the end, which beats one that is there, because the last one counts (recording
+ * ipaddrs-and-ip-arg).
+ */
 function requestFor({ request }: IpamInput, address: Address | undefined): CniRequest {
   return address === undefined ? request : { ...request, args: `${request.args};IP=${formatAddress(address)}` };
 }

@@ -54,7 +54,9 @@ export function endpointState(
   };
 }
 
-/** Addresses and routes of the result: IPv6 first, each address with its gateway; the routes of the container, without their MTU (A§3.6). */
+/**
+ * Addresses and routes of the result: IPv6 first, each address with its gateway; the routes of the container, without their MTU (A§3.6).
+ */
 export function endpointResult({ pod }: DesiredState): Pick<CniResult, "ips" | "routes"> {
   const gatewayOf = (family: Family) => pod.routes.find(({ gateway }) => gateway?.family === family)?.gateway;
   const ips = pod.addresses.map((prefix) => {

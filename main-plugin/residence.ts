@@ -27,8 +27,8 @@ export interface HeldAddresses {
 }
 
 /**
- * Told of each part of an ADD before its effects, so that whoever starts after a crash knows what there may be. What it throws fails the
- * ADD, which is undone.
+ * Told of each part of an ADD before it takes effect, so that a process that starts after a crash knows what may exist. If it throws,
+ * the ADD fails and is undone.
  */
 export interface AddJournal {
   /** Addresses will be taken. */

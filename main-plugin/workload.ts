@@ -31,11 +31,11 @@ export interface Workload {
   readonly requests: PodRequests;
   /** The record of any container of the workload; `undefined` when none has addresses. */
   readonly recorded: RecordedAddresses | undefined;
-  /** The same in whole, where it is kept whole. */
+  /** The complete record, where the datastore keeps one. */
   readonly record: WorkloadEndpoint | undefined;
   /** Of the pod whose annotations are the record: a new pod of the same name has another. */
   readonly podUid: string | undefined;
-  /** What a record of its own repeats of the pod; absent where the pod itself is the record. */
+  /** What a separate record repeats of the pod; absent where the pod itself is the record. */
   readonly pod?: PodMetadata;
 }
 
@@ -86,8 +86,8 @@ export async function writeRecord(endpoint: WorkloadEndpoint, { podUid, recorded
 }
 
 /**
- * Without `policy.type` the network has a profile of its own: what has it talks to what has it, and a pod to everybody (C§2.7). Made
- * before the record that names it; where a store keeps no profiles, the endpoint is Felix's to judge without one.
+ * Without `policy.type` the network has a profile of its own: its endpoints accept traffic from each other and may send anywhere (C§2.7).
+ * Made before the record that names it; where a store keeps no profiles, the endpoint is Felix's to judge without one.
  */
 export async function ensureProfile({ config, identity }: AddCall, node: Node): Promise<void> {
   if (config.policy.type !== "") return;
@@ -163,7 +163,9 @@ async function namespaceOf(pod: Pod, config: AddCall["config"], core: Kubernetes
   return isCalicoIpam(config.ipam.type) ? existing(await core.namespace(pod.namespace), pod.namespace) : undefined;
 }
 
-/** Of a pod and its namespace the one that is missing is named, in the words of the API server (recordings pod-missing, namespace-missing). */
+/**
+ * Of a pod and its namespace the one that is missing is named, in the words of the API server (recordings pod-missing, namespace-missing).
+ */
 async function missing({ namespace, name }: NamespacedName, core: KubernetesCore): Promise<never> {
   existing(await core.namespace(namespace), namespace);
   throw new TortieError("datastore-object-missing", `pods ${JSON.stringify(name)} not found in namespace ${namespace}`);

@@ -2,7 +2,9 @@
 import type { AllocationAttribute, Block, BlockAffinity, IPPool } from "../lib/datastore/resources.ts";
 import type { WorkloadEndpoint } from "../lib/workload/workload-endpoint.ts";
 
-/** Deletion and the condition `Allocatable` belong to one store's controllers: a pool that is going gives no addresses anywhere. */
+/**
+ * Deletion and the condition `Allocatable` belong to one store's controllers: a pool that is being deleted gives no addresses in any store.
+ */
 export function carriedPool({ allocatable: _, deleting, ...pool }: IPPool): IPPool {
   return { ...pool, disabled: pool.disabled || deleting, deleting: false };
 }

@@ -56,7 +56,7 @@ export function isEqual(difference: KindDifference): boolean {
   return difference.missing.length === 0 && !isForeign(difference);
 }
 
-/** What means nothing to a store that does not know the field. */
+/** Values that mean nothing to a store that does not know the field. */
 const MEANS_NOTHING: readonly unknown[] = [undefined, null, false, "", "Never"];
 
 function fieldsLeftBehind({ foreign: ours }: StoredObject, { foreign: theirs }: StoredObject): readonly string[] {

@@ -1,7 +1,7 @@
 /**
- * A whole migration: both stores are paused, the target is made equal to the source, and both say again what they said before. Copying
- * and verifying are one loop: everything of both stores is read and compared, what differs is written, until nothing differs. So it may
- * be killed at any point and started again.
+ * A whole migration: both stores are paused, the target is made equal to the source, and both get back the readiness they had before.
+ * Copying and verifying are one loop: everything of both stores is read and compared, what differs is written, until nothing differs. So it
+ * may be killed at any point and started again.
  */
 import type { Datastore } from "../lib/datastore/datastore.ts";
 import { LOCAL_TRAITS } from "../lib/datastore/traits.ts";

@@ -4,13 +4,13 @@ import { isDatastoreFailure } from "../lib/datastore/errors.ts";
 import { keepsForeignFields } from "../lib/datastore/foreign-fields.ts";
 import type { ClusterInformation } from "../lib/datastore/resources.ts";
 
-/** What was said before: `absent` where there was no such object. */
+/** The readiness before the migration: `absent` where there was no such object. */
 export type Readiness = boolean | "unsaid" | "absent";
 
 /** Others write to the object as well. */
 const TRIES = 10;
 
-/** Says that no pods are to be added. @returns what was said before @throws DatastoreError */
+/** Says that no pods are to be added. @returns the readiness before @throws DatastoreError */
 export async function pause(store: Datastore): Promise<Readiness> {
   const before = await readReadiness(store);
   if (before !== false) await say(store, false);
@@ -22,7 +22,7 @@ export async function readReadiness({ clusterInformation }: Datastore): Promise<
   return found === undefined ? "absent" : (found.value.datastoreReady ?? "unsaid");
 }
 
-/** Says again what was said before. @throws DatastoreError */
+/** Restores the readiness that was there before. @throws DatastoreError */
 export async function say(store: Datastore, readiness: Readiness, like?: Datastore): Promise<void> {
   for (let tries = 1; ; tries++) {
     try {

@@ -1,4 +1,6 @@
-/** One file for `kubectl apply`: `bash scripts/render-manifests` writes manifests/tortie.yaml, with the name of an overlay it prints that. */
+/**
+ * One file for `kubectl apply`: `bash scripts/render-manifests` writes manifests/tortie.yaml, with the name of an overlay it prints that.
+ */
 import { writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { renderFolder } from "./manifests/kustomization.ts";

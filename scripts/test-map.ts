@@ -1,6 +1,6 @@
 /**
- * Writes the tables of numbered cases in docs/test-map.md from the titles of tests, which begin with the case's number: "I4: gives …",
- * "K6, one pod CIDR", "K17, K18: a full pool …", "A-I05: …". `bash scripts/bun scripts/test-map.ts`; a unit test fails when the page is older.
+ * Writes the tables of numbered cases in docs/test-map.md from the titles of tests, which begin with the case's number: "I4: gives …", "K6,
+ * one pod CIDR", "K17, K18: a full pool …", "A-I05: …". `bash scripts/bun scripts/test-map.ts`; a unit test fails when the page is older.
  */
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

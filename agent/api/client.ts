@@ -35,7 +35,7 @@ export class AgentClient {
     this.#socket = socket;
   }
 
-  /** @throws AgentApiError for an answer of 400 and more; TortieError `agent-unreachable` where nobody answers */
+  /** @throws AgentApiError for an answer of 400 and more; TortieError `agent-unreachable` where no agent answers */
   async call<N extends OperationName>(name: N, options: CallOptions<N>): Promise<AnswerOf<N>> {
     const operation: Operation = OPERATIONS[name];
     const { status, text } = await this.#send(operation, options);

@@ -1,4 +1,4 @@
-/** What is known of an operation of the API before anybody serves it. */
+/** The description of an operation of the API, apart from what serves it. */
 import type { TSchema } from "./model.ts";
 
 export interface Operation {

@@ -86,7 +86,7 @@ function newAttachment({ attachment, digest, configDigest, body, call, tracepare
   };
 }
 
-/** An interface of another plugin has addresses that are nobody's here to give back (A§3.8). */
+/** The addresses of another plugin's interface are not the agent's to give back (A§3.8). */
 function linkOf(call: NetworkCall): Pick<EndpointRecord, "linkForm"> & Partial<Pick<EndpointRecord, "addresses">> {
   if (!isChained(call)) return { linkForm: call.config.linkForm === "endpoint" ? "endpoint" : "routed" };
   const addresses = chainedResult(call).result.ips.map((ip): RecordedAddress => {

@@ -1,4 +1,6 @@
-/** What the service says to a call over the socket: the plugin prints the body unread, and ends with 0 for 200 and 1 for the rest (A§11.3). */
+/**
+ * What the service says to a call over the socket: the plugin prints the body unread, and ends with 0 for 200 and 1 for the rest (A§11.3).
+ */
 import { renderError } from "../../lib/cni/error-output.ts";
 import { type ErrorWord, TortieError } from "../../lib/errors/errors.ts";
 import type { Secrets } from "../../lib/log/secrets.ts";
@@ -10,7 +12,7 @@ export interface Answer {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** The stable word of an error, so that nobody has to read the body. */
+/** The stable word of an error, so that the body need not be parsed. */
 const WORD_HEADER = "tortie-word";
 
 /** Words that are not the attachment's failure but say how the call must be made, with the status that tells so. */

@@ -99,7 +99,7 @@ export class AttachmentService {
 
   async #logged(verb: CniVerb, { log }: ServedCall, work: () => Promise<Outcome>): Promise<Outcome> {
     const command = verb.toUpperCase();
-    // Even of an operation that is killed, the log says that it was begun.
+    // Written at once, so that the log also names an operation that is killed.
     log.writeNow("info", `${command} begins`);
     try {
       const outcome = await work();

@@ -36,7 +36,7 @@ export interface Surroundings {
   readonly nodes: Nodes;
   /** `ipam.type` where a configuration names none (A§11.1: `--ipam host-scope`). */
   readonly ipamType?: string;
-  /** Absent: nobody wants traces. */
+  /** Absent: traces are not configured. */
   readonly tracing?: Pick<Tracing, "begin"> | undefined;
 }
 
@@ -87,7 +87,7 @@ export function assertDelegateIsHere({ call }: ServedCall): void {
   }
 }
 
-/** What is no object stays as it is: the configuration's own decoder has words for it. */
+/** A value that is no object stays as it is: the configuration's decoder reports it. */
 function withIpamType(request: CniRequest, type: string | undefined): CniRequest {
   const { ipam = {} } = request.netconf;
   if (type === undefined || !isJsonObject(ipam) || (ipam.type ?? "") !== "") return request;

@@ -1,6 +1,6 @@
 /**
- * Which kind of links attaches pods (A§3.4): pairs alone. Another kind that is asked for is refused at the start and at every ADD, so that
- * nobody takes the pods of a node for what they are not; what is attached already can be checked and removed all the same.
+ * Which kind of links attaches pods (A§3.4): pairs alone. Another kind is refused at the start and at every ADD, so that pods are
+ * never mistaken for what they are not; existing attachments can still be checked and removed.
  */
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { Check } from "../../lib/resident/health.ts";

@@ -22,7 +22,7 @@ import { OwnAffinities } from "./own-affinities.ts";
 export interface CachedDatastore extends Datastore {
   /** Kubernetes' own objects, where there is a way to them. */
   readonly core: KubernetesCore | undefined;
-  /** Whether this process has made the handle of this id, and nobody else has written it since, as far as it knows. */
+  /** Whether this process made the handle of this id and, as far as it knows, no other process has written it since. */
   hasMadeHandle(handle: string): boolean;
 }
 

@@ -1,4 +1,6 @@
-/** The Kubernetes datastore of a process that lives on: watches keep copies of what decides about addresses, over a connection of their own. */
+/**
+ * The Kubernetes datastore of a process that lives on: watches keep copies of what decides about addresses, over a connection of their own.
+ */
 import type { Environment } from "../../lib/cni/environment.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import type { NetworkConfig } from "../../lib/config/network-config.ts";

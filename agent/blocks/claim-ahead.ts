@@ -1,7 +1,7 @@
 /**
  * The next block of an owner, claimed before those that it has are full, so that no ADD waits for the claim (A§11.7).
  *
- * A block ahead is a convenience, so it is never taken from anybody: an empty block of another node stays where it is. Anything unusual
+ * A block ahead of need is a convenience, so it is never taken from another node, not even an empty one. Anything unusual
  * among the owner's blocks is left to the next ADD, which looks at everything.
  */
 
@@ -34,7 +34,8 @@ export type ClaimedAhead = "claimed" | "room" | "none";
 /** @param operation one that has read nothing yet, and whose first reads may come from memory */
 export async function claimAhead(operation: Operation, request: FamilyRequest): Promise<ClaimedAhead> {
   if (await hasRoom(operation, request)) return "room";
-  // A pool that is gone or was made anew, or blocks beyond the limit, would do harm; an old reservation or configuration only costs a block.
+  // A pool that is gone or was made anew, or blocks beyond the limit, would do harm; an old reservation or configuration only costs a
+  // block.
   operation.refresh("pools", "affinities");
   if (await hasRoom(operation, request)) return "room";
   const { owner, family, blockLimit, reserve } = request;

@@ -1,4 +1,6 @@
-/** The watches behind the copies, on a Kubernetes API server (A§11.7): own pods, own node, own affinities, and what decides about addresses. */
+/**
+ * The watches behind the copies, on a Kubernetes API server (A§11.7): own pods, own node, own affinities, and what decides about addresses.
+ */
 import { affinityCodec, affinitySelector } from "../../lib/datastore/kubernetes/codecs/affinity-codec.ts";
 import { clusterInformationCodec, configurationCodec, reservationCodec } from "../../lib/datastore/kubernetes/codecs/cluster-codecs.ts";
 import type { Codec } from "../../lib/datastore/kubernetes/codecs/codec.ts";

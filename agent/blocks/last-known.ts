@@ -1,6 +1,6 @@
 /**
- * A collection that remembers each object as this process last read or wrote it, for reads that may be old: blocks and handles of this
- * node are written by hardly anybody else. What turns out otherwise is forgotten by the conflict it causes.
+ * A collection that remembers each object as this process last read or wrote it, for reads that may be old: other
+ * processes rarely write the blocks and handles of this node. Where one did, the conflict removes the object from this memory.
  *
  * What is remembered is never older than what this process has read or written before: an answer that was overtaken by another is not
  * noted. So an operation always finds its own last write.

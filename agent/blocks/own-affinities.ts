@@ -6,7 +6,7 @@ import type { AffinityKey, BlockAffinities, BlockOwner, ListOptions, Versioned }
 import { type BlockAffinity, cidrKey } from "../../lib/datastore/resources.ts";
 import { allFromCopy, type Copies } from "./copies.ts";
 
-/** Longer than any watch is late that still counts as one. */
+/** Longer than the delay of any watch that still works. */
 const MOST_LATE_MS = 60_000;
 
 interface OwnWrite {

@@ -1,7 +1,7 @@
 /**
  * One write of a block for all who wait for it: grants and releases are computed one after the other by the allocator's own pure
  * functions, every handle is raised before the block is written (design, invariant 2), and the block is written once, at the revision it
- * was read. Nobody gets an ordinal that is released in the same write.
+ * was read. An ordinal that is released in a write is never granted by the same write.
  *
  * Each part has its own answer: one whose handle cannot be written leaves the write, and when the write itself fails each finds out by
  * the block what has become of it.

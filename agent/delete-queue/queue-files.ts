@@ -1,6 +1,6 @@
 /**
  * DELs that wait for the agent (A§11.5): `deletequeue/<sha256 of the attachment>.json`, the body of the call as it would have gone over the
- * socket. One file an attachment, put in its place whole, so that a repeated DEL changes nothing and nobody reads half of one.
+ * socket. One file an attachment, renamed into place, so that a repeated DEL changes nothing and no reader sees half of one.
  */
 import {
   closeSync,
@@ -147,7 +147,9 @@ function identityOf({ dev, ino, mtimeMs }: Stats): string {
   return `${dev}:${ino}:${mtimeMs}`;
 }
 
-/** The lock orders writers and the agent's removals. Who does not get it in time goes on without: files are replaced whole. */
+/**
+ * The lock orders writers and the agent's removals. A process that does not get it in time goes on without it: files are replaced whole.
+ */
 async function inTime(lock: () => Disposable | undefined): Promise<Disposable | undefined> {
   const end = performance.now() + LOCK_LIMIT_MS;
   for (;;) {

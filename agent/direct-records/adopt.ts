@@ -85,7 +85,7 @@ export class Adoption {
     }
   }
 
-  /** Under the attachment's lock: its record may have been finished or removed since somebody looked. */
+  /** Under the attachment's lock: its record may have been finished or removed since the look without it. */
   async #adopt(attachment: Attachment): Promise<void> {
     const { records, adopter, log } = this.#parts;
     try {

@@ -52,7 +52,7 @@ export class DirectRecords {
     renameSync(temporary, path);
   }
 
-  /** None there is fine. */
+  /** Succeeds if there is none. */
   remove(attachment: Attachment): void {
     unlessMissing(() => unlinkSync(this.#pathOf(attachment)));
   }

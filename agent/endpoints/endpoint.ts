@@ -1,4 +1,4 @@
-/** One endpoint in the agent's memory: its record, its state, what happened to it, and its builds. */
+/** One endpoint in the agent's memory: its record, its state, its status log and its builds. */
 import { join } from "node:path";
 import type { Clock } from "../../lib/system/clock.ts";
 import type { Buildable, BuildParts } from "./build/builds.ts";

@@ -1,11 +1,11 @@
 /**
  * Numbers of endpoints on this node (A§5.1). The id that has been free the longest is given first, never within 60 s of its release
- * and never while a directory of its last bearer is there: whoever still knows an old number must not meet a stranger under it.
+ * and never while a directory of its last owner exists: a client that still knows an old number must not reach another endpoint.
  */
 import { TortieError } from "../../lib/errors/errors.ts";
 
 const DEFAULT_MAX_ENDPOINTS = 4095;
-/** 16 bits, as whoever keeps ids in maps of the kernel expects. */
+/** 16 bits, which programs that keep ids in kernel maps rely on. */
 export const LARGEST_ID = 65535;
 const REST_MS = 60_000;
 
@@ -47,7 +47,10 @@ export class IdPool {
     return id;
   }
 
-  /** Takes a certain id, that of a restored endpoint. It may be above the limit, which can have been lowered. @throws Error when it is in use */
+  /**
+   * Takes a certain id, that of a restored endpoint. It may be above the limit, which can have been lowered.
+   * @throws Error when it is in use
+   */
   reserve(id: number): void {
     if (this.#inUse.has(id)) throw new Error(`endpoint ID ${id} is already in use`);
     this.#inUse.add(id);

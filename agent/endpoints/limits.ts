@@ -24,7 +24,7 @@ export interface Limit {
   readonly signal: AbortSignal;
 }
 
-/** Waits for `work` no longer than the limit; its signal is aborted when nobody waits any more. @throws what ended the wait */
+/** Waits for `work` no longer than the limit; its signal is aborted when the wait ends. @throws what ended the wait */
 export async function withLimit<T>(clock: Clock, { limitMs, late, signal }: Limit, work: (ended: AbortSignal) => Promise<T>): Promise<T> {
   signal.throwIfAborted();
   const done = new AbortController();

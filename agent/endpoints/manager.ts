@@ -1,7 +1,7 @@
 /**
- * All endpoints of this node: who there is, under which names, and the way from the first record to the last (A§5, A§11.4).
+ * All endpoints of this node: which there are, under which names, and their life from the first record to the last (A§5, A§11.4).
  *
- * What an ADD or a DEL does to the kernel, the addresses and the store is not decided here. They say how far they are by writing the
+ * What an ADD or a DEL does to the kernel, the addresses and the store is not decided here. They report their progress by writing the
  * record; states, builds, names and files follow.
  */
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
@@ -114,7 +114,10 @@ export class EndpointManager {
     return record;
   }
 
-  /** An endpoint that an earlier agent left, or that direct mode made (A§7.3). Its record is on disk. @throws Error when its id is in use */
+  /**
+   * An endpoint that an earlier agent left, or that direct mode made (A§7.3). Its record is on disk.
+   * @throws Error when its id is in use
+   */
   restore(record: EndpointRecord): Endpoint {
     this.#ids.reserve(record.id);
     return this.#enterRestored(record);
@@ -262,7 +265,7 @@ export class EndpointManager {
   /** Repeats the removal until it is done; the first try comes at once. */
   #repeat(record: EndpointRecord): void {
     const { id, attachment } = record;
-    // Until there is who finishes, `finishBy` has them all.
+    // Without a way to finish yet: `finishBy` will take over all of them.
     if (this.#finish === undefined || this.#retried.has(id)) return;
     this.#retried.add(id);
     this.#options.controllers.update(`finish-delete-${id}`, {

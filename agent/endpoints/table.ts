@@ -26,7 +26,7 @@ export class EndpointTable {
     this.#references.set(endpoint.id, referencesOf(endpoint.record));
   }
 
-  /** Takes the endpoint's names away, and nobody else's. */
+  /** Takes the endpoint's names away, and those of no other. */
   hide({ id }: Endpoint): void {
     this.#references.remove(id);
   }
@@ -50,7 +50,7 @@ export class EndpointTable {
   }
 
   /**
-   * The endpoint that is called so (A§2.2). One whose ADD has only just begun is not visible yet (A§5.3).
+   * The endpoint with this name (A§2.2). One whose ADD has only just begun is not visible yet (A§5.3).
    * @throws TortieError `endpoint-name-invalid`, `endpoint-unknown`, `endpoint-ambiguous`
    */
   named(name: string): Endpoint {

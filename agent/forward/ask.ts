@@ -7,7 +7,7 @@ import { systemErrorText } from "../../lib/system/errno.ts";
 /** What became of a request. */
 export type Outcome =
   | Answer
-  /** Nobody listens: nothing was sent. */
+  /** No agent listens: nothing was sent. */
   | { readonly kind: "absent"; readonly reason: string }
   /** The connection ended before the whole answer had come: the agent may have done what was asked, or not. */
   | { readonly kind: "lost"; readonly reason: string }
@@ -60,7 +60,7 @@ export function ask(socketPath: string, request: Request, limitMs: number): Prom
   connecting.catch((error: unknown) => resolve({ kind: "absent", reason: systemErrorText(error) ?? String(error) }));
   const timer = setTimeout(() => {
     resolve({ kind: "late" });
-    // The agent takes back what nobody waits for any more.
+    // Closing the connection makes the agent take back what the caller no longer waits for.
     void connecting.then((socket) => socket.terminate());
   }, limitMs);
   return promise.finally(() => clearTimeout(timer));
@@ -91,7 +91,9 @@ function cutBody(rest: Buffer, length: string | undefined): Buffer | undefined {
   return length === undefined || rest.length < Number(length) ? undefined : rest.subarray(0, Number(length));
 }
 
-/** Each chunk is its size in hexadecimal digits on a line of its own, then its bytes and a line end; the last one is empty (RFC 9112, 7.1). */
+/**
+ * Each chunk is its size in hexadecimal digits on a line of its own, then its bytes and a line end; the last one is empty (RFC 9112, 7.1).
+ */
 function joinChunks(rest: Buffer): Buffer | undefined {
   const chunks: Buffer[] = [];
   for (let at = 0; ; ) {

@@ -112,7 +112,7 @@ function openLog({ command, attachment, body }: PreparedCall): Logger {
   return createLogger(logConfigOf(body.stdin), { command, ...attachment }, { spentMs: performance.now() });
 }
 
-/** What the decoder refuses the plugin will say, whoever serves the call. */
+/** The plugin reports what the decoder refuses, whether or not there is an agent. */
 function logConfigOf(stdin: string): LogConfig {
   try {
     const netconf = parseJson(stdin);

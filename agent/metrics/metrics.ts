@@ -1,4 +1,4 @@
-/** The agent's figures for Prometheus (A§8.2). Parts of the agent count by these functions, or are asked when somebody reads. */
+/** The agent's figures for Prometheus (A§8.2). Parts of the agent count with these functions, or are asked when the metrics are read. */
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { ControllerRun } from "../../lib/resident/parameters.ts";
 
@@ -14,7 +14,7 @@ export interface MetricSources {
   deleteQueueLength(): number;
   /** What the agent waits for. */
   waits(): readonly string[];
-  /** Addresses of this node by family and state; empty where nobody counts them. */
+  /** Addresses of this node by family and state; empty where they are not counted. */
   addresses(): readonly { readonly family: 4 | 6; readonly state: string; readonly count: number }[];
   /** Milliseconds. */
   longestStandstillMs(): number;

@@ -1,7 +1,7 @@
-/** Ranges that nobody gave the node: made of its own address (A§1.4). Pure. */
+/** Ranges for a node that was given none, derived from its own address (A§1.4). Pure. */
 import { type Address, bytesOf, type Prefix } from "../../lib/addresses/address.ts";
 
-/** 10.<x>.0.0/16: x is the last octet of the host's address, or octet 11 of an IPv6 range that somebody gave. */
+/** 10.<x>.0.0/16: x is the last octet of the host's address, or octet 11 of an IPv6 range that the node was given. */
 export function automaticIpv4(hostAddress: Address | undefined, givenIpv6: Prefix | undefined): Prefix | undefined {
   const octet = givenIpv6 === undefined ? lastOctet(hostAddress) : bytesOf(givenIpv6.address)[11];
   if (octet === undefined) return undefined;

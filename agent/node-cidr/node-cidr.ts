@@ -1,5 +1,5 @@
 /**
- * Finds out which ranges this node has, writes them down for everybody who needs them, and follows what changes (A§1). Two background
+ * Determines which ranges this node has, publishes them to those who need them, and follows changes (A§1). Two background
  * tasks do it: one decides, whenever the node object changes and every half minute for the host's routes; one keeps the node's
  * annotations as decided. Nothing in here ends the process.
  */
@@ -26,7 +26,7 @@ import { Waiting, type WaitingState } from "./waiting.ts";
 
 const DECIDING = "node-cidr";
 export const ANNOTATING = "update-k8s-node-annotations";
-/** For the host's routes, which nobody tells of. */
+/** For the host's routes, whose changes are not announced. */
 const LOOK_AGAIN_MS = 30_000;
 /** Of the pause before the first repetition; it doubles (A§1.3). */
 const FIRST_PAUSE_MS = 200;
@@ -159,7 +159,7 @@ export class NodeCidr {
     giveUp.end(`Unable to derive PodCIDR from Kubernetes node resource, giving up: ${cause}`);
   }
 
-  /** What is automatic was made without asking anybody. */
+  /** An automatic range was chosen without asking the cluster. */
   async #refuseOverlaps(ranges: Readonly<Partial<Record<Family, SourcedRange>>>): Promise<void> {
     const { node } = this.#parts;
     const cluster = this.#cluster;
@@ -250,7 +250,7 @@ export class NodeCidr {
         const annotations = patch();
         if (annotations === undefined) return;
         await cluster.annotate(annotations);
-        // Until the watch has shown it nobody can tell whether it is written: a next run would write it again.
+        // Until the watch shows the write, the next run could not see it and would write again.
         for (const end = clock.now() + SHOWN_WITHIN_MS; patch() !== undefined && clock.now() < end && !signal.aborted; ) {
           await clock.sleep(LOOK_MS, signal);
         }

@@ -5,7 +5,7 @@ import type { RoutedPool } from "./model.ts";
 export type Way =
   | { readonly kind: "direct" }
   | { readonly kind: "tunnel" }
-  /** Somebody else must carry them; `reason` is absent where that is what the pool means. */
+  /** Another router must carry them; `reason` is absent where the pool intends that. */
   | { readonly kind: "none"; readonly reason?: string };
 
 const DIRECT: Way = { kind: "direct" };

@@ -44,7 +44,7 @@ export class OwnTunnels {
         if (end !== undefined) found[family] = end;
       } catch (error) {
         failed(`IPv${family} tunnel address: ${messageOf(error)}`);
-        // The pods' traffic goes on with the address that everybody knows.
+        // The pods' traffic goes on with the address that the other nodes know.
         if (recorded !== undefined) found[family] = recorded;
       }
     }

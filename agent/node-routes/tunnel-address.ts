@@ -1,6 +1,6 @@
 /**
  * The address of this node inside a tunnel: one address of a pool that may serve tunnels and has VXLAN, under the handle and with the
- * attributes that Calico gives it (I§2.4, I§2.5), so that whoever tends the cluster knows it for what it is.
+ * attributes that Calico gives it (I§2.4, I§2.5), so that Calico's tools recognise it.
  */
 import type { Allocator } from "../../ipam-plugin/allocator/allocator.ts";
 import type { FamilyAssignment } from "../../ipam-plugin/allocator/types.ts";

@@ -1,7 +1,7 @@
 /**
  * A thread that was left in a sandbox's network namespace would change the wrong network from then on (A§12.3). The way back is checked
- * where it is made (lib/system/netns.ts); this looks once more before each part that touches the kernel, and there is no going on from a
- * bird that has stopped singing: the process ends and is started anew.
+ * where it is made (lib/system/netns.ts); this looks once more before each part that touches the kernel. A thread in the wrong namespace
+ * cannot be trusted again: the process ends and is started anew.
  */
 import { statusOf } from "../../lib/system/files.ts";
 

@@ -1,6 +1,6 @@
 /**
  * Deletions of endpoint objects that must happen although the agent may end before they can (A§6.4): one file each in `<state>/jobs`,
- * repeated until the object with that uid is gone. An object of the same name with another uid is somebody else's.
+ * repeated until the object with that uid is gone. An object of the same name with another uid belongs to another owner.
  */
 import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -83,7 +83,7 @@ export class DeleteJobs {
       if (isRefused(error, "not-found")) return;
       if (!isRefused(error, "conflict")) throw error;
     }
-    // Somebody wrote to it, or it is another object by now.
+    // The object was changed, or is another one by now.
     const there = await this.#options.api.get(job).catch((error: unknown) => {
       if (isRefused(error, "not-found")) return undefined;
       throw error;

@@ -1,5 +1,5 @@
 /**
- * Endpoints that are registered over the API (A§2.7): somebody else made the interface, and the agent keeps it as an endpoint of form
+ * Endpoints that are registered over the API (A§2.7): another program made the interface, and the agent keeps it as an endpoint of form
  * `attached`. Repeating a request is harmless; an attachment and its addresses never change.
  */
 import { formatAddress, parseAddress } from "../../lib/addresses/address.ts";
@@ -109,7 +109,7 @@ export class Registration {
     };
   }
 
-  /** An address of this node's range must have been granted to whoever registers it, who proves it by the grant's token. */
+  /** An address of this node's range must have been granted to the client that registers it; the grant's token proves it. */
   #granted(given: RecordedAddress, { addressing = {} }: EndpointChangeRequest): RecordedAddress {
     const grant = this.#ownerOf(given.address);
     if (grant === undefined) return given;
@@ -183,7 +183,7 @@ function labelText({ labels }: Partial<Pick<EndpointRecord, "labels">>): string 
   return isTextList(labels) ? [...labels].sort().join("\n") : "";
 }
 
-/** Identities of the system's own are nobody's to claim. */
+/** Clients must not claim reserved identities. */
 function refuseReserved({ labels = [] }: EndpointChangeRequest): void {
   const reserved = labels.filter((label) => label.startsWith(RESERVED));
   if (reserved.length > 0) throw new TortieError("call-invalid", `Not allowed to add reserved labels: ${reserved.join(", ")}`);

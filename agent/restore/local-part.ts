@@ -1,6 +1,6 @@
 /**
- * The local part of a restore (A§7.3): what needs no network and waits for nobody, before the socket is there. Nothing is removed here
- * on the strength of one look; what an ADD or DEL left half done is finished behind, by its record.
+ * The local part of a restore (A§7.3): the steps that need no network and wait for no other process, before the socket is there. Nothing is
+ * removed here on the strength of one look; what an ADD or DEL left half done is finished behind, by its record.
  */
 import type { HostLink } from "../../dataplane/linux/host-links.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
@@ -85,7 +85,7 @@ class LocalPart {
     return { ...this.#numbers, ready: this.#ready, findings: this.#findings };
   }
 
-  /** What cannot be read stays for a person; what its addresses were, nobody knows, and so nobody gives them back. */
+  /** A record that cannot be read is kept for a person; its addresses are unknown, so they are not given back. */
   setAside(id: number, reason: string, now: number): void {
     const path = this.#options.store.directories.setAsideBad(id, now);
     this.#options.endpoints.rest(id);

@@ -1,6 +1,6 @@
 /**
- * Addresses of the host scope that restored endpoints have and no file grants (A§7.3 step 7): a file that was lost is made again before
- * anybody can ask for an address. One that somebody else holds by now is left to him, and reported for as long as the endpoint is there.
+ * Addresses of the host scope that restored endpoints have and no file grants (A§7.3 step 7): a lost file is written again before
+ * addresses can be requested. An address that has another holder by now stays with that one and is reported while the endpoint exists.
  */
 import { type AttachmentOwner, type Grant, isSameOwner, ownerKey } from "../../ipam-plugin/host-scope/grant.ts";
 import type { GrantFiles } from "../../ipam-plugin/host-scope/grant-files.ts";
@@ -17,7 +17,7 @@ export interface RegrantOptions {
   readonly onConflict: (record: EndpointRecord, address: string, problem: string) => void;
 }
 
-/** Goes on after failures: each is a conflict, since nobody knows who has the address. */
+/** Goes on after failures: each is a conflict, since the holder of the address is unknown. */
 export async function regrant({ records, files, nowMs, onRegranted, onConflict }: RegrantOptions): Promise<void> {
   for (const record of records.filter(isCommitted)) {
     for (const recorded of record.addresses.filter(({ grant }) => grant === "file")) {
@@ -53,7 +53,7 @@ async function regrantOne(
   // A registered endpoint's address is released by its token, a container's by the attachment.
   const made: Grant = { owner, token: token ?? crypto.randomUUID(), grantedAtMs, endpoint: record.id };
   if (await files.create(address, made)) return { isNew: true, holder: undefined };
-  // A file that cannot be read keeps the address granted, and names nobody.
+  // A file that cannot be read keeps the address granted, to an unknown holder.
   const found = (await files.read(address))?.grant;
   const isTheirs = found === undefined || found.token === token || isSameOwner(found.owner, owner);
   return { isNew: false, holder: isTheirs ? undefined : found };

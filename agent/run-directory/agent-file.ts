@@ -1,6 +1,6 @@
 /**
  * `agent.json`: who is there (A§0.2). The agent writes it at its start and leaves it where it is when it ends, so that a plugin can tell
- * an agent that restarts from one that was never installed (A§3.10). Whoever removes an agent for good removes it.
+ * an agent that restarts from one that was never installed (A§3.10). Uninstalling the agent removes it.
  */
 import { readText, statusOf } from "../../lib/system/files.ts";
 

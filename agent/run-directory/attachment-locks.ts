@@ -2,9 +2,9 @@
  * Locks of attachments, between the agent and plugins that work without it: never do two processes change one attachment (A§11.6).
  *
  * 4096 files, chosen by the first three digits of an attachment's digest: among 110 plugins at once without the agent hardly a pair waits
- * for each other, where of 256 files 23 pairs would. Files are never removed, since removing a lock that somebody waits for would give it
- * to two. Attachments of one process that fall on one file hold it together: who has many at once, the agent, sees itself that each of its
- * attachments has one operation at a time.
+ * for each other, where of 256 files 23 pairs would. Files are never removed: two processes could then hold the same lock. Attachments of
+ * one process that fall on one file hold it together: who has many at once, the agent, sees itself that each of its attachments has one
+ * operation at a time.
  */
 import { TortieError } from "../../lib/errors/errors.ts";
 import { lockHolder, tryLockFile } from "../../lib/system/flock.ts";

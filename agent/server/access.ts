@@ -1,4 +1,4 @@
-/** Who may do what over the API (A§2.1): root everything, members of the socket's group may read, nobody else anything. */
+/** Who may do what over the API (A§2.1): root may do everything, members of the socket's group may read, all others nothing. */
 import { readText } from "../../lib/system/files.ts";
 import type { Peer } from "./peer.ts";
 

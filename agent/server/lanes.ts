@@ -44,7 +44,7 @@ export class Lane {
     }
   }
 
-  /** Whoever gives its place away does not count down: the next one has it. */
+  /** A call that hands its place to the next one does not free it. */
   #leave(): void {
     const [next] = this.#waiting;
     if (next === undefined) {
@@ -93,7 +93,7 @@ export class Reads {
   }
 }
 
-/** A service whose calls keep to their lanes. A DEL of an attachment that nobody knows is done at once. */
+/** A service whose calls keep to their lanes. A DEL of an unknown attachment is done at once. */
 export class LanedAttachments implements AttachmentService {
   readonly #service: AttachmentService;
   readonly #adds = new Lane();

@@ -83,7 +83,7 @@ function addRoute(app: FastifyInstance, name: OperationName, input: ServedRoutes
     method: operation.method,
     url: `${BASE_PATH}${operation.path.replaceAll(/\{([^}]+)\}/g, ":$1")}`,
     schema: schemaOf(name, operation),
-    // Before the body is read: nobody sends us work that he may not ask for.
+    // Checked before the body is read: a caller without the right must not cost that work.
     onRequest: async (request) => {
       authorise(input.callerOf(request), operation.isRead);
     },

@@ -1,5 +1,5 @@
 /**
- * Addresses that are allocated and that nobody uses (A§8.1): released by the store's own release when two looks, at least a minute apart,
+ * Addresses that are allocated and not used (A§8.1): released by the store's own release when two looks, at least a minute apart,
  * find nothing that stands for them, and neither does a third one under the attachment's lock. A look that fails says nothing.
  */
 import { formatAddress } from "../../lib/addresses/address.ts";

@@ -1,7 +1,7 @@
 /**
  * Addresses of this node's blocks as the sweep sees them, in stores that no controller watches: local ones and etcd. On Kubernetes the
- * controller releases what leaked, and the agent does not. Only networks that this agent serves are looked at: who attached a container
- * of another one, and by which traces he is known, nobody here can say.
+ * controller releases what leaked, and the agent does not. Only networks that this agent serves are looked at: which program attached a
+ * container of another network, and which traces it leaves, is unknown here.
  */
 import { belongsToWorkload } from "../../doctor/rules/unused-rules.ts";
 import { type Allocation, addressesOf, allocationsOf, keyOf, placedBlocks, textAt } from "../../doctor/snapshot.ts";

@@ -1,6 +1,6 @@
 /**
- * Routes, rules, settings and links that differ from what an endpoint wants are mended by a build (A§8.1). One that somebody else keeps
- * changing back is left to him after three times in ten minutes, and reported.
+ * Routes, rules, settings and links that differ from what an endpoint wants are mended by a build (A§8.1). One that another program
+ * keeps changing back is left alone after three times in ten minutes, and reported.
  */
 import type { Difference } from "../../dataplane/desired-state.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";

@@ -82,7 +82,7 @@ function isOf({ network, containerId, ifname }: Attachment, holder: Holder): boo
   return network === holder.network && containerId === holder.containerId && (holder.ifname ?? ifname) === ifname;
 }
 
-/** A link with the holder's name and without our alias is somebody's who gives none, such as Calico's plugin. */
+/** A link with the holder's name and without our alias belongs to a program that writes none, such as Calico's plugin. */
 function servesLink({ name, alias }: HostLink, { network, containerId, ifname, pod }: Holder): boolean {
   if (!isAttachmentAlias(alias)) return isNamedFor(name, containerId, pod);
   if (ifname !== undefined) return namesAttachment(alias, { network, containerId, interfaceName: ifname });

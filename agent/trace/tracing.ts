@@ -1,6 +1,6 @@
 /**
  * Traces of the agent's calls (A§8.1): the port, and whether there is anything behind it. OpenTelemetry is loaded only where an endpoint is
- * configured; without one nobody asks for the time.
+ * configured; without one no time is taken.
  */
 import type { Environment } from "../../lib/cni/environment.ts";
 import type { TraceParent } from "./traceparent.ts";

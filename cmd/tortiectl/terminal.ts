@@ -8,7 +8,7 @@ export type Colors = ReturnType<typeof picocolors.createColors>;
 export interface Terminal {
   out(line: string): void;
   err(line: string): void;
-  /** Replaces the line on which it was called last; absent where nobody watches. */
+  /** Overwrites the line that it wrote last; absent when the output is not a terminal. */
   readonly redraw?: (line: string) => void;
   readonly colors: Colors;
 }

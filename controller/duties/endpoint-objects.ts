@@ -1,4 +1,6 @@
-/** TortieEndpoint objects of nodes that are gone, whose agents cannot delete them any more (A§6.4). Items are `object <namespace>/<name>`. */
+/**
+ * TortieEndpoint objects of nodes that are gone, whose agents cannot delete them any more (A§6.4). Items are `object <namespace>/<name>`.
+ */
 import { ApiError } from "../../lib/kubernetes/api-client.ts";
 import { ENDPOINT_PATH, type EndpointObject } from "../view/cluster-view.ts";
 import type { Duty, DutyContext } from "./duty.ts";

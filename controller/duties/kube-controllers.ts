@@ -1,6 +1,6 @@
 /**
  * Whether Calico's kube-controllers runs: it releases addresses by the same rules, and only one of two should. It counts as present when
- * one of its pods has not ended, or a Deployment of it wants one; who cannot find out releases nothing.
+ * one of its pods has not ended, or a Deployment of it wants one; a controller that cannot find out releases nothing.
  */
 import { field, has, isNumber, objects, parseObject, section, text } from "../../lib/json/decode.ts";
 import type { ApiClient } from "../../lib/kubernetes/api-client.ts";

@@ -1,5 +1,5 @@
 /**
- * What interrupted operations leave in the data, and nobody else collects (I§5.3): handles that no block knows, handles that count too
+ * What interrupted operations leave in the data, and no other program collects (I§5.3): handles that no block knows, handles that count too
  * much, blocks without owner and addresses. Found and mended by the doctor's rules; items are `problem <id>`.
  */
 import type { Problem, ProblemKind } from "../../doctor/problem.ts";

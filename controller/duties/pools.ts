@@ -98,7 +98,7 @@ export class Pools implements Duty {
     try {
       await this.#context.client.request({ method: "PATCH", path, body, contentType: "application/merge-patch+json" });
     } catch (error) {
-      // Somebody wrote or deleted the pool: the next look sees it.
+      // The pool was changed or deleted meanwhile; the next look sees that.
       if (!(error instanceof ApiError && (error.status === 409 || error.status === 404))) throw error;
     }
   }

@@ -1,5 +1,5 @@
 /**
- * What every allocated address of the cluster is: in use, of a node that is gone, leaked, or nobody's to judge. The rules are those of
+ * What every allocated address of the cluster is: in use, of a node that is gone, leaked, or not ours to judge. The rules are those of
  * kube-controllers (I§5.4); where Tortie is stricter it keeps an address that kube-controllers would release.
  */
 
@@ -70,7 +70,7 @@ type Facts = Omit<JudgedAllocation, "verdict">;
 
 function verdictOf(facts: Facts, owner: Readonly<Record<string, string>>, holders: Holders, held: ReadonlySet<string>): Verdict {
   const { handle, node, namespace, pod } = facts;
-  // Without handle or node nobody can say whose it is (I§5.4).
+  // Without handle or node the owner cannot be told (I§5.4).
   if (handle === "" || handle.toLowerCase() === WINDOWS_RESERVED_HANDLE || node === "") return "unjudged";
   // Load balancers' addresses belong to Services.
   if (owner.type === "LoadBalancer") return "unjudged";

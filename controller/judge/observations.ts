@@ -1,5 +1,5 @@
 /**
- * How long something has been seen to be so: nothing is taken away on one observation (design, invariant 14). Looks are made only while
+ * How long a condition has been observed: nothing is removed on one observation (design, invariant 14). Looks are made only while
  * every list is complete and followed; what a look does not find is forgotten.
  */
 
@@ -11,7 +11,10 @@ interface Observation {
 export class Observations {
   readonly #seen = new Map<string, Observation>();
 
-  /** One look of one kind: all keys that begin with `kind`, and no others, are observed or forgotten. @param now of a clock that never jumps */
+  /**
+   * One look of one kind: all keys that begin with `kind`, and no others, are observed or forgotten.
+   * @param now of a clock that never jumps
+   */
   look(kind: string, keys: Iterable<string>, now: number): void {
     const found = new Set<string>();
     for (const key of keys) {

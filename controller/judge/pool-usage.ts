@@ -10,7 +10,7 @@ export interface PoolUsage {
   readonly size: bigint;
   /** Cooling down included. */
   readonly inUse: bigint;
-  /** Of nodes, those of nobody left out. */
+  /** Blocks that a node owns; those without an owner are left out. */
   readonly blocks: readonly Block[];
 }
 

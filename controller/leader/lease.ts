@@ -6,7 +6,7 @@ import { type Fields, field, has, isNumber, section, text } from "../../lib/json
 
 export interface Lease {
   readonly resourceVersion: string;
-  /** Empty: nobody leads. */
+  /** Empty: there is no leader. */
   readonly holder: string;
   readonly durationSeconds: number;
   /** As stored; never compared with a clock of this machine. */

@@ -12,7 +12,7 @@ import type { CacheState, ResourceCache } from "../../lib/kubernetes/watch/resou
 import { decodePodView, type PodView } from "./pod-view.ts";
 import { type PoolView, poolSelection } from "./pool-view.ts";
 
-/** Watches are asked for anew this often: so long a connection may be dead without a word. */
+/** How often a watch is requested anew: the longest time for which a dead connection stays unnoticed. */
 const HEARTBEAT_SECONDS = 30;
 
 /** A TortieEndpoint, as far as its removal depends on it. */

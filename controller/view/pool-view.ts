@@ -10,7 +10,7 @@ export interface PoolView {
   readonly pool: IPPool;
   readonly resourceVersion: string;
   readonly finalizers: readonly string[];
-  /** `status.conditions`, whoever wrote them. */
+  /** `status.conditions`, Calico's own included. */
   readonly conditions: readonly Fields[];
 }
 

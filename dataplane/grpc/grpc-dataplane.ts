@@ -44,7 +44,7 @@ export class GrpcDataplane implements Dataplane {
       reply = await callServer(this.#options.socket, ADD, addRequest(desired, attachment, this.#options.options));
       assertUsable(reply);
     } catch (error) {
-      // Not so where the server itself has refused: its answer may have been lost, or be of no use.
+      // The server may have attached the pod: its answer was lost, or is of no use. After a refusal of its own there is nothing to undo.
       if (error instanceof TortieError && ["dataplane-timeout", "dataplane-answer-invalid"].includes(error.word))
         await undone(remove, error);
       throw error;
@@ -59,7 +59,7 @@ export class GrpcDataplane implements Dataplane {
     };
   }
 
-  /** Only its own program knows. */
+  /** What the other program has built cannot be looked at from here. */
   async inspect(): Promise<readonly Difference[]> {
     return [];
   }

@@ -2,7 +2,7 @@
  * Makes the kernel hold what joins this node's pods with those of others. Tunnels come before the routes through them, and routes that are
  * not wanted go before tunnels do, so that at no moment a route leads into nothing.
  *
- * What cannot be had does not keep the rest from being made: one peer with a bad address must not cost the others their traffic.
+ * A step that fails does not stop the others: one peer with a bad address must not cost the others their traffic.
  */
 import { messageOf } from "../../lib/errors/errors.ts";
 import { NETLINK_ROUTE, NetlinkSocket } from "../netlink/socket.ts";
@@ -31,7 +31,7 @@ export class Report {
   readonly changed: string[] = [];
   readonly failed: string[] = [];
 
-  /** Carries out one step; a refusal of it is written down. */
+  /** Runs one step and notes its failure. */
   try(what: string, step: () => void): void {
     try {
       step();

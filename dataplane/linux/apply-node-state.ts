@@ -1,8 +1,9 @@
 /**
  * What a node holds for all attachments, where no Felix does it: forwarding, and one nftables table, made once and not for each pod.
  *
- * The table carries a fingerprint of its content as its comment, so that an ADD that finds it right has asked the kernel one question. A table that is
- * not right is replaced in one transaction: there is no moment without it, and processes that do the same at once end with the same.
+ * The table carries a fingerprint of its content as its comment, so that an ADD that finds it right has asked the kernel one question. A
+ * table that is not right is replaced in one transaction: there is no moment without it, and processes that do the same at once end with
+ * the same.
  */
 import { type Family, formatPrefix, type Prefix } from "../../lib/addresses/address.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
@@ -90,7 +91,7 @@ function write(socket: NetlinkSocket, content: TableContent, comment: string): s
         return text;
       } catch (error) {
         if (!(error instanceof NetlinkError) || error.errno === EPERM) throw error;
-        // What the first kind of table was refused for says more than that the others are missing too.
+        // The refusal of the first kind of table says more than those of the fallbacks.
         refusal ??= error;
       }
     }

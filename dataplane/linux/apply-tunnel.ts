@@ -1,6 +1,6 @@
 /**
- * One VXLAN device with its address and its peers. A device of the same name that is not ours stays as it is: it is Felix' as a rule, and
- * two programs at one device would undo each other's work.
+ * One VXLAN device with its address and its peers. A device of the same name that is not ours is left alone: it is usually Felix's,
+ * and two programs that manage one device would undo each other's work.
  */
 import { type Address, formatAddress, formatPrefix, hostPrefix } from "../../lib/addresses/address.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
@@ -68,7 +68,7 @@ async function usableDevice(socket: NetlinkSocket, tunnel: VxlanTunnel, settings
   return undefined;
 }
 
-/** A killed process made the device and did not come to its alias. */
+/** A process was killed between making the device and writing its alias. */
 function isUnfinished({ group, alias, isUp, kind }: Link): boolean {
   return group === UNFINISHED_GROUP && alias === "" && !isUp && kind === "vxlan";
 }

@@ -110,8 +110,8 @@ function bringUp(socket: NetlinkSocket, { index, name }: Link): void {
 }
 
 /**
- * Duplicate address detection is off when both settings are below 1 (net/ipv6/addrconf.c, addrconf_dad_begin). Only where it is on are addresses
- * marked to skip it: the mark shows in `ip addr`, and addresses should look the same everywhere.
+ * Duplicate address detection is off when both settings are below 1 (net/ipv6/addrconf.c, addrconf_dad_begin). Only where it is on are
+ * addresses marked to skip it: the mark shows in `ip addr`, and addresses should look the same everywhere.
  */
 function runsDad(name: string): boolean {
   return ["all", name].some((scope) => Number(readSysctl(`net/ipv6/conf/${scope}/accept_dad`) ?? "0") > 0);

@@ -51,7 +51,10 @@ export async function createPair(site: Site, desired: DesiredState): Promise<Cre
   }
 }
 
-/** Refuses what the kernel would refuse with no more than "invalid argument" (recordings `mtu-67`, `mtu-70000`, `num-queues-5000`, `mtu-1279`). */
+/**
+ * Refuses what the kernel would refuse with no more than "invalid argument" (recordings `mtu-67`, `mtu-70000`, `num-queues-5000`,
+ * `mtu-1279`).
+ */
 function checkDevice({ device, pod }: DesiredState): void {
   const { mtu, queues } = device;
   if (mtu !== 0 && (!Number.isInteger(mtu) || mtu < MTU.min || mtu > MTU.max)) {

@@ -56,7 +56,7 @@ async function deleteObserved({ socket, monitor, where, limitMs = DELETION_LIMIT
   try {
     startWrite(socket.fd, socket.prepare(request));
   } catch {
-    // No thread to be had (a limit on processes): better a deletion without a time limit than none.
+    // No thread can be started (a limit on processes): a deletion without a time limit is better than none.
     socket.request(request);
     return;
   }

@@ -28,7 +28,7 @@ export interface DetachOptions {
 export async function detach(link: LinkOfAttachment, { limitMs, deletions }: DetachOptions = {}): Promise<Removal> {
   const host = link.hostInterface === "" ? undefined : hostLink({ name: link.hostInterface });
   if (host !== undefined && isOfAnotherContainer(host.alias, link)) return { keptFor: host.alias };
-  // Its peer goes with it. What is there after that, for whatever reason, goes the ordinary way, which reports.
+  // The peer goes with it. Whatever is still there is deleted the ordinary way, which reports failures.
   if (host !== undefined) await deletions?.delete(host, (found) => isRemovable(found, link)).catch(() => undefined);
   try {
     if (link.sandbox !== "") await deleteInSandbox(link.sandbox, link.podInterface, limitMs);

@@ -1,4 +1,4 @@
-/** Every link of the host in one dump, for whoever compares them with records (A§7.3). */
+/** Every link of the host in one dump, to be compared with records (A§7.3). */
 import { NETLINK_ROUTE, NetlinkSocket } from "../netlink/socket.ts";
 import { type Link, listLinks } from "../rtnetlink/link.ts";
 

@@ -1,7 +1,7 @@
 /**
  * Deletions of host links that come close together are one request (design §4): the links get a group of their own (IFLA_GROUP) and the
- * group is deleted, so that the kernel waits for one grace period and not for one each. 60 pairs cost 33 ms so, against 1,522 ms one after the
- * other.
+ * group is deleted, so that the kernel waits for one grace period and not for one each. 60 pairs cost 33 ms so, against 1,522 ms one after
+ * the other.
  *
  * For a process that serves many calls. A link that comes alone is deleted at once and by itself.
  */
@@ -13,7 +13,7 @@ import { DELETION_LIMIT_MS, deleteHostLink, pause } from "./delete-link.ts";
 
 const ENODEV = 19;
 
-/** A link that somebody waits for the end of. */
+/** A link whose deletion a call waits for. */
 interface Leaving {
   readonly link: Pick<Link, "index" | "name">;
   /** Whether it still is what was to be deleted; asked just before. */
@@ -37,10 +37,10 @@ export class JoinedDeletions {
     return promise;
   }
 
-  /** Whatever comes while one batch is deleted is the next one. */
+  /** Requests that arrive while one batch is deleted form the next one. */
   async #run(): Promise<void> {
     this.#isRunning = true;
-    // What is asked for in the same turn of the event loop belongs together.
+    // Requests of the same turn of the event loop form one batch.
     await new Promise((resolve) => setImmediate(resolve));
     while (this.#waiting.length > 0) {
       const batch = this.#waiting;
@@ -51,7 +51,7 @@ export class JoinedDeletions {
   }
 }
 
-/** Never throws: each of the batch hears of its own outcome. */
+/** Never throws: each request of the batch gets an outcome of its own. */
 async function deleteBatch(batch: readonly Leaving[]): Promise<void> {
   try {
     using socket = NetlinkSocket.open(NETLINK_ROUTE);
@@ -66,7 +66,7 @@ async function deleteBatch(batch: readonly Leaving[]): Promise<void> {
   }
 }
 
-/** @returns whether the link is in the group now; one that is gone, or not the right one any more, is done with */
+/** @returns whether the link is in the group now; a link that is gone, or no longer the right one, is finished */
 function isMarked(socket: NetlinkSocket, { link: { index }, isRight, gone, failed }: Leaving, group: number): boolean {
   try {
     const link = getLink(socket, { index });
@@ -90,7 +90,7 @@ async function deleteGroup(socket: NetlinkSocket, monitor: NetlinkSocket, group:
   try {
     startWrite(socket.fd, socket.prepare(request));
   } catch {
-    // No thread to be had.
+    // No thread can be started.
     return false;
   }
   for (let looks = 0; left.size > 0; looks++) {
@@ -145,7 +145,7 @@ function stillThere({ name }: Pick<Link, "name">): TortieError {
   );
 }
 
-/** No other program's, and of no other batch that may be under way. */
+/** A group number that no other program uses, and no other batch under way either. */
 function freshGroup(): number {
   const group = 0x544f0000 + Math.floor(Math.random() * 0x10000);
   return group === UNFINISHED_GROUP ? freshGroup() : group;

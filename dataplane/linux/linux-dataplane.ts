@@ -1,4 +1,6 @@
-/** The dataplane on Linux: veth or netkit pairs, rtnetlink, nf_tables, /proc/sys. It keeps nothing between calls but deletions that wait. */
+/**
+ * The dataplane on Linux: veth or netkit pairs, rtnetlink, nf_tables, /proc/sys. It keeps nothing between calls but deletions that wait.
+ */
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { parseAttachmentAlias } from "../alias.ts";
 import type { AppliedLink, AttachedLink, Dataplane, LinkOfAttachment, RecordedLink, Removal } from "../dataplane.ts";
@@ -71,7 +73,7 @@ export class LinuxDataplane implements Dataplane {
   }
 }
 
-/** Says what was being done when the kernel refused something that no step has words of its own for. */
+/** Adds what was being done to a refusal of the kernel that no step has described. */
 async function explained<T>(what: string, work: () => T | Promise<T>): Promise<T> {
   try {
     return await work();

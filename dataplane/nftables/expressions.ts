@@ -1,4 +1,6 @@
-/** The steps of our rules, each as `nft` would write it (include/uapi/linux/netfilter/nf_tables.h). Numbers of headers are in network order. */
+/**
+ * The steps of our rules, each as `nft` would write it (include/uapi/linux/netfilter/nf_tables.h). Numbers of headers are in network order.
+ */
 import type { Family } from "../../lib/addresses/address.ts";
 import { bytes, nest, text, u32be } from "../netlink/attribute.ts";
 import type { Expression } from "./message.ts";

@@ -9,7 +9,10 @@ import { comesFrom, drop, FAMILIES, goesToLoopback, hasForeignSource, isIn, isOf
 import { type BaseChain, type Edge, newChain, newElements, newIntervalSet, newRule, newTable, type TableFamily } from "./message.ts";
 
 export const TABLE = "tortie";
-/** Hooks and priorities: include/uapi/linux/netfilter.h, netfilter_ipv4.h (NF_INET_POST_ROUTING, NF_IP_PRI_NAT_SRC; NF_INET_LOCAL_IN, NF_IP_PRI_FILTER; NF_INET_PRE_ROUTING, NF_IP_PRI_RAW). */
+/**
+ * Hooks and priorities: include/uapi/linux/netfilter.h, netfilter_ipv4.h (NF_INET_POST_ROUTING, NF_IP_PRI_NAT_SRC; NF_INET_LOCAL_IN,
+ * NF_IP_PRI_FILTER; NF_INET_PRE_ROUTING, NF_IP_PRI_RAW).
+ */
 const POSTROUTING: BaseChain = { name: "postrouting", type: "nat", hook: 4, priority: 100 };
 const INPUT: BaseChain = { name: "input", type: "filter", hook: 1, priority: 0 };
 const PREROUTING: BaseChain = { name: "prerouting", type: "filter", hook: 0, priority: -300 };

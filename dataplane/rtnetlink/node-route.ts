@@ -1,6 +1,6 @@
 /**
  * Routes that belong to the node and not to an attachment. They bear a protocol number and a metric of their own: the number tells them
- * from everybody else's, and by the metric a route to one of the node's own pods always wins.
+ * from other programs' routes, and the metric lets a route to one of the node's own pods win.
  */
 import { type Address, bytesOf, type Family, type Prefix } from "../../lib/addresses/address.ts";
 import { attributeMap, bytes, encodeAttributes, readU32, u32 } from "../netlink/attribute.ts";

@@ -1,4 +1,4 @@
-/** What every repair works with, and what it can come to. */
+/** What every repair works with, and its possible outcomes. */
 import type { Operation } from "../../ipam-plugin/allocator/operation.ts";
 import type { Problem } from "../problem.ts";
 

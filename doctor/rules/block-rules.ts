@@ -5,7 +5,7 @@ import type { Block } from "../../lib/datastore/resources.ts";
 import { count, enumerate, type Problem, type ProblemFacts, type ProblemKind, problem } from "../problem.ts";
 import { type PlacedBlock, placedBlock, textAt } from "../snapshot.ts";
 
-/** Clocks of nodes that differ by less are nothing to speak of, as releases are stored in whole seconds. */
+/** Smaller differences between the clocks of nodes are ignored, since releases are stored in whole seconds. */
 const CLOCK_SKEW_MS = 60_000;
 
 /** Problems of one block by itself. */

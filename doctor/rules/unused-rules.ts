@@ -27,7 +27,10 @@ export function unusedProblems(
   return [...judged.map((allocation) => unusedProblem(allocation, judgement)), ...[...unjudged].map(unjudgedIn)];
 }
 
-/** Whether an endpoint must exist for the allocation: not for tunnels, load balancers, virtual machines, Windows' own, and containers from host-local's time. */
+/**
+ * Whether an endpoint must exist for the allocation: not for tunnels, load balancers, virtual machines, Windows' own, and containers from
+ * host-local's time.
+ */
 export function belongsToWorkload({ attribute }: Allocation): boolean {
   const { handleId = "", activeOwner = {} } = attribute;
   const isMachines = activeOwner["vmi-name"] !== undefined || isMachineHandle(handleId);

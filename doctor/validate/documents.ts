@@ -46,7 +46,7 @@ function jsonDocument(text: string): Document | Unreadable {
   }
 }
 
-/** Of the longest beginning of the path that is there: a missing key is looked for where it should stand. */
+/** The place of the longest part of the path that exists: a missing key is reported where it should stand. */
 function nearestPlace(text: string, path: readonly Step[]): Partial<Place> {
   for (let length = path.length; length >= 0; length--) {
     const place = positionOf(text, path.slice(0, length));

@@ -19,7 +19,7 @@ const IPAM_PLUGINS = ["tortie-ipam", "calico-ipam"];
 
 /** Keys of the CNI specification that runtimes read: of a list, and of the configuration of any plugin. */
 export const LIST_KEYS = ["cniVersion", "cniVersions", "name", "disableCheck", "disableGC", "loadOnlyInlinedPlugins", "plugins"];
-/** Anybody may keep what they like in there (CNI specification, section 1). */
+/** Their content is free (CNI specification, section 1). */
 const OPEN_KEYS = ["args", "runtimeConfig", "cni.dev/valid-attachments", "cni.dev/attachments"];
 export const PLUGIN_KEYS = ["capabilities", "dns", "ipMasq"];
 

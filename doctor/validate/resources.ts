@@ -28,7 +28,7 @@ const OF_OTHERS: Readonly<Record<string, readonly string[]>> = {
 
 const NO_VALUES = () => [];
 
-/** Each codec with what else is to be said of the value; the kinds of both groups. */
+/** Each codec with the further checks of its value; the kinds of both groups. */
 const KINDS: readonly { readonly kinds: readonly string[]; readonly judge: Judge }[] = [
   kind(poolCodec, judgePool),
   kind(reservationCodec, judgeReservation),

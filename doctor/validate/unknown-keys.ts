@@ -5,7 +5,10 @@ import type { Step } from "../../lib/json/position.ts";
 import { type Judgement, warning } from "./finding.ts";
 import { suggestionFor } from "./suggest.ts";
 
-/** Every unknown key of an object and of the known objects and lists in it. @param others keys that somebody else reads, and what is in them */
+/**
+ * Every unknown key of an object and of the known objects and lists in it.
+ * @param others keys that other programs read, with everything in them
+ */
 export function unknownKeys(members: Members, value: unknown, root: readonly Step[], others: readonly string[] = []): readonly Judgement[] {
   if (Array.isArray(value)) return value.flatMap((item, index) => unknownKeys(members, item, [...root, index]));
   if (!isObject(value)) return [];

@@ -83,7 +83,7 @@ function placeAt(lines: LineCounter, offset: number): Place {
   return { line, column: col };
 }
 
-/** Of the longest beginning of the path that is there: a missing key is looked for where it should stand. */
+/** The place of the longest part of the path that exists: a missing key is reported where it should stand. */
 function offsetOf(document: Parsed, path: readonly Step[]): number {
   let node: unknown = document.contents;
   let offset = startOf(node) ?? document.range[0];

@@ -12,7 +12,10 @@ import { allows, blockPrefixOf, enabledPools } from "./pools.ts";
 import type { AssignedAddress, AssignIpRequest } from "./types.ts";
 import { HandleExistsError } from "./types.ts";
 
-/** The address as /32 or /128. @throws TortieError `address-outside-pools`, `address-taken`, `pool-use`, `handle-limit`, `affinity-strict` */
+/**
+ * The address as /32 or /128.
+ * @throws TortieError `address-outside-pools`, `address-taken`, `pool-use`, `handle-limit`, `affinity-strict`
+ */
 export async function assignIp(operation: Operation, request: AssignIpRequest): Promise<AssignedAddress> {
   const { address, handle, attributes, owner } = request;
   const prefix = await blockPrefix(operation, request);

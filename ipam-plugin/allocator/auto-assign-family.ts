@@ -112,7 +112,7 @@ class Assignment {
 
   /**
    * Tries the blocks of a list of affinities that may be old. That is safe because the compare-and-swap of the block
-   * decides, and because nothing is concluded from what the list lacks. Anything unusual waits for a fresh list.
+   * decides, and because nothing is concluded from what the list lacks. Everything else waits for a fresh list.
    */
   async #fromKnownBlocks(pools: readonly UsablePool[]): Promise<void> {
     const { family, owner, requestedPools } = this.#request;

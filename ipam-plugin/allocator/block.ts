@@ -69,8 +69,8 @@ export function allocate(block: Block, ordinals: readonly number[], attribute: A
 }
 
 /**
- * Puts ordinals into cooldown: all share one new attribute (I§4.1.2). Who normalises the block afterwards sets them free when
- * their time is over, at once when no cooldown is configured.
+ * Puts ordinals into cooldown: all share one new attribute (I§4.1.2). The next process that normalises the block sets them free
+ * when their time is over, at once when no cooldown is configured.
  * @param newSequence sequence number that the ordinals get (release by address, I§4.2.4)
  */
 export function release(block: Block, ordinals: readonly number[], nowMs: number, newSequence?: bigint): Block {

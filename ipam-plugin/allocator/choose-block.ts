@@ -49,7 +49,7 @@ export async function chooseBlock(operation: Operation, request: ChooseRequest):
 }
 
 /**
- * The first block on the walk that nobody has, or that the owner has without an affinity.
+ * The first block on the walk that does not exist yet, or that the owner has without an affinity.
  * @param onEmpty told of each block on the way that stands empty in the hands of another
  */
 export async function firstFreeBlock(
@@ -150,7 +150,7 @@ async function reclaim(operation: Operation, listed: Versioned<Block>): Promise<
 }
 
 /**
- * Where the owner begins in a pool. Blocks of one address are an exception: everybody begins anywhere, because a host needs as many
+ * Where the owner begins in a pool. Blocks of one address are an exception: every host begins at a random place, because it needs as many
  * of them as it has pods and would walk over all of its own each time.
  */
 function startOf(operation: Operation, pool: UsablePool, owner: BlockOwner): bigint {

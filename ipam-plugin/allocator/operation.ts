@@ -27,7 +27,7 @@ export interface AllocatorServices {
   readonly clock: Clock;
   /** In [0, 1): jitter of the back-off, and the start in pools of single-address blocks. Default Math.random. */
   readonly random?: () => number;
-  /** What does not stop an operation, and a person should know. Default: nowhere. */
+  /** Where to report what does not stop an operation but a person should know. Default: nowhere. */
   readonly log?: (message: string) => void;
   /** Waits between tries. Default: a timer that an abort ends early. */
   readonly sleep?: (milliseconds: number, signal: AbortSignal | undefined) => Promise<void>;
@@ -49,7 +49,7 @@ const MOST_TRIES = 100;
 const IMMEDIATE_TRIES = 2;
 const LONGEST_PAUSE_MS = 50;
 
-/** What one try came to: a result, or the word that another try may have more luck. */
+/** The outcome of one try: a result, or the request for another try. */
 export type Try<T> = { readonly result: T } | typeof AGAIN;
 export const AGAIN = "again";
 
@@ -135,7 +135,7 @@ export class Operation {
     }
   }
 
-  /** The next one to ask lists again, from memory where that is still allowed. */
+  /** The next request lists again, from memory where that is still allowed. */
   forgetAffinities(): void {
     this.#affinities.clear();
   }
@@ -214,12 +214,15 @@ export class Operation {
     return this.#blocks !== undefined;
   }
 
-  /** The list has led astray: the next one to ask lists again. */
+  /** The list turned out to be out of date; the next request lists again. */
   forgetBlocks(): void {
     this.#blocks = undefined;
   }
 
-  /** A node without an object owns no blocks: no other node would route to them. @throws DatastoreError `not-found`, where nodes are objects */
+  /**
+   * A node without an object owns no blocks: no other node would route to them.
+   * @throws DatastoreError `not-found`, where nodes are objects
+   */
   async requireNode(): Promise<void> {
     if (this.#options.mustExist) await this.nodeLabels();
   }

@@ -112,7 +112,7 @@ class HandleCounts {
       const stored = await this.#stored.get(handle);
       if (stored === undefined) continue;
       const counts = blocks.map(({ cidr, released, left }) => ({ cidr, count: (stored.value.blocks[cidr] ?? 0) - released, left }));
-      // A count below what the block records: the handle has been raised since it was read.
+      // A count below what the block records means that the handle has been raised since it was read.
       const isOutdated = counts.some(({ count, left }) => count < left);
       const lowered = Object.fromEntries(counts.map(({ cidr, count }) => [cidr, count]));
       if (!isOutdated && (await putCounts(this.#operation.datastore.handles, handle, stored, lowered))) continue;

@@ -8,7 +8,7 @@ export type Strategy = (typeof STRATEGIES)[number];
 /** What is known of a range at the moment of choosing. */
 export interface Occupancy {
   readonly size: number;
-  /** Granted, to whomever. */
+  /** Granted, whoever the owner is. */
   readonly taken: Bitmap;
   /** Never given: of the node itself, or routed elsewhere (A§4.5). Takes no bit of `taken`. */
   readonly excluded: readonly Interval[];

@@ -1,6 +1,6 @@
 /**
  * The directory of one node's grant files, `<state>/ipam/v4/<address>` and `v6/<address>` (A§4.4), as the few system calls that the
- * allocator makes on it. The allocator's correctness rests on two of them: link(2) fails with EEXIST when anybody has the name, and
+ * allocator makes on it. The allocator's correctness rests on two of them: link(2) fails with EEXIST when the name is taken, and
  * rename(2) is made under the lock.
  */
 import { linkSync, readdirSync, renameSync, unlinkSync, writeFileSync } from "node:fs";
@@ -17,7 +17,7 @@ export interface GrantDirectory {
   /** @returns `undefined` when there is no such file any more */
   read(family: Family, name: string): Promise<string | undefined>;
   write(family: Family, name: string, text: string): Promise<void>;
-  /** @returns whether `to` is now another name of `from`; `false` when somebody has that name */
+  /** @returns whether `to` is now another name of `from`; `false` when the name is taken */
   link(family: Family, from: string, to: string): Promise<boolean>;
   /** Replaces `to`. @returns whether `from` was there */
   rename(family: Family, from: string, to: string): Promise<boolean>;
@@ -75,7 +75,7 @@ export function openGrantDirectory(root: string): GrantDirectory {
   };
 }
 
-/** The grant of an address, read at once: for those who cannot wait. @returns `undefined` when nobody has it */
+/** The grant of an address, read synchronously. @returns `undefined` when the address is not granted */
 export function readGrant({ grants }: Pick<HostScopeFiles, "grants">, text: string): Grant | undefined {
   const address = parseAddress(text);
   if (address === undefined) return undefined;

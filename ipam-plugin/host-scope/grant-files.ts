@@ -6,7 +6,7 @@ import { type Address, type Family, formatAddress, parseAddress } from "../../li
 import { decodeGrant, encodeGrant, type Grant } from "./grant.ts";
 import { draftTime, type GrantDirectory } from "./grant-directory.ts";
 
-/** An address that somebody has. */
+/** An address that is granted. */
 export interface Holding {
   readonly address: Address;
   /** `undefined` when the file cannot be read: the address stays granted. */
@@ -18,7 +18,7 @@ export interface Listing {
   readonly granted: readonly Address[];
   /** Address → time of its latest release in milliseconds. */
   readonly released: ReadonlyMap<bigint, number>;
-  /** Names that mean nothing any more: drafts of processes that died, releases whose cooldown is over. */
+  /** Names without a meaning: drafts of processes that died, releases whose cooldown is over. */
   readonly stale: readonly string[];
 }
 
@@ -88,7 +88,7 @@ export class GrantFiles {
   /**
    * Takes the addresses from those who hold them, if they still do.
    * @param isMeant asked under the lock
-   * @param cools false for an address that nobody can have used yet: it is free at once
+   * @param cools false for an address that cannot have been used yet: it is free at once
    * @returns the addresses that are free now
    */
   async release(addresses: readonly Address[], isMeant: (grant: Grant) => boolean, cools = true): Promise<readonly Address[]> {
@@ -106,7 +106,7 @@ export class GrantFiles {
     return freed;
   }
 
-  /** Removes what means nothing any more. */
+  /** Removes the names without a meaning. */
   async tidy(family: Family): Promise<void> {
     for (const name of (await this.list(family)).stale) await this.#directory.remove(family, name);
   }

@@ -56,7 +56,7 @@ export function encodeGrant({ owner, token, grantedAtMs, expiresAtMs, endpoint }
   return `${JSON.stringify(line)}\n`;
 }
 
-/** @returns `undefined` for text that no version of ours has written: the address counts as granted, to nobody who is known */
+/** @returns `undefined` for text that no version of ours has written: the address counts as granted, to an unknown owner */
 export function decodeGrant(text: string): Grant | undefined {
   try {
     const found = parseObject(text);

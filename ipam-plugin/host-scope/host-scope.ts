@@ -91,7 +91,7 @@ export class HostScope {
         for (const address of request.addresses) granted.push(await this.#grantThis(address, request));
       }
     } catch (error) {
-      // Nobody has seen these addresses, so they need no cooldown.
+      // These addresses were never used, so they need no cooldown.
       for (const one of granted) await this.giveBack(one, false);
       throw error;
     }
@@ -166,7 +166,7 @@ export class HostScope {
       if (offset === undefined) throw await this.#exhausted(range);
       const granted = await this.#link(addressOf(range, offset), request);
       if (granted !== undefined) return granted;
-      // Somebody else has it by now: each turn of this loop is an address that one of us got.
+      // Another process has taken it: each turn of this loop is an address that some process was granted.
       occupancy.taken.add(offset);
     }
   }

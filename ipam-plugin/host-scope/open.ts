@@ -22,7 +22,7 @@ export function openHostScope(files: HostScopeFiles): HostScope {
   });
 }
 
-/** A damaged record fails those who need the ranges, and nobody else: a DEL does not (design, invariant 4). */
+/** A damaged record fails only calls that need the ranges; a DEL does not (design, invariant 4). */
 function lookForRecord(path: string): { readonly record?: NodeRecord; readonly error?: unknown } {
   try {
     const record = recordOfThisBoot(path);

@@ -115,7 +115,10 @@ async function status({ log }: HostScopeCall, hostScope: HostScope): Promise<voi
   }
 }
 
-/** Of this network only; what clients of the REST API and the node itself hold is theirs to release. @throws TortieError `attachments-missing` */
+/**
+ * Of this network only; what clients of the REST API and the node itself hold is theirs to release.
+ * @throws TortieError `attachments-missing`
+ */
 async function gc({ request, config, log }: HostScopeCall, hostScope: HostScope): Promise<void> {
   const kept = new Set(attachmentsToKeep(config).map(({ containerID, ifname }) => `${containerID} ${ifname}`));
   const isOrphan = ({ owner }: Grant) =>

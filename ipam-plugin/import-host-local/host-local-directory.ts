@@ -15,7 +15,7 @@ export interface HostLocalDirectory {
   /** Names of everything in it, in order. */
   names(): readonly string[];
   read(name: string): string;
-  /** Of what is not there is fine. */
+  /** Succeeds if there is no such file. */
   remove(name: string): void;
   /** host-local's own lock; waits as long as it takes. */
   lock(): Disposable;

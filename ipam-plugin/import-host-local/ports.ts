@@ -33,7 +33,7 @@ export interface UpgradeCluster {
   isPausing(): Promise<boolean>;
   /** Takes this node's mark away, and makes the cluster ready unless another node has marked it. */
   resume(): Promise<void>;
-  /** Removes the CNI plugins that would go on giving out host-local's addresses; those that are not there are fine. */
+  /** Removes the CNI plugins that would go on giving out host-local's addresses; succeeds for those that do not exist. */
   removePlugins(): Promise<void>;
 }
 

@@ -11,8 +11,8 @@ const MOST_TRIES = 5;
 /**
  * Makes a pod the owner of one kind and replaces the previous owner.
  *
- * @returns the way back, which restores the owner that was replaced if no other write came between; `undefined` when the machine has lost the
- * address meanwhile
+ * @returns the way back, which restores the owner that was replaced if no other write came between; `undefined` when the machine has lost
+ * the address meanwhile
  */
 export async function takeOwnership(
   allocator: Allocator,

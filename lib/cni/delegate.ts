@@ -85,7 +85,10 @@ function silentFailure(executable: string, command: CniCommand, stdout: Uint8Arr
 /** Characters of a plugin's chatter that are worth repeating. */
 const EXCERPT = 200;
 
-/** The beginning of what was printed, to the first brace or line end: a plugin that echoes its configuration, secrets included, is not quoted. */
+/**
+ * The beginning of what was printed, to the first brace or line end: a plugin that echoes its configuration, secrets included, is not
+ * quoted.
+ */
 function excerptOf(stdout: Uint8Array): string {
   const text = new TextDecoder().decode(stdout.subarray(0, EXCERPT * 4));
   return (text.split(/[{\n]/, 1)[0] ?? "").slice(0, EXCERPT).trim();
@@ -100,7 +103,7 @@ interface PluginRun {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** A result has some hundred bytes; a program that prints this much is out of its mind. */
+/** A result has some hundred bytes; a program that prints this much is broken. */
 const MAX_STDOUT = 4 * 1024 * 1024;
 
 /**

@@ -6,10 +6,10 @@ import { Secrets } from "../log/secrets.ts";
 
 /**
  * The error object, with four spaces of indentation and no newline behind it. `details` of an error of ours ends with its stable word and
- * the next step; an error of a delegate passes unchanged; anything else is a defect of
- * ours, code 999.
+ * the next step; an error of a delegate passes unchanged; anything else is a defect of ours, code 999.
  *
- * What it may quote goes to the events of a pod: secrets are hidden as in the log. Control characters of what an error quotes are escaped: runtimes and kubectl print these texts on terminals.
+ * What it may quote goes to the events of a pod: secrets are hidden as in the log. Control characters of what an error quotes are escaped:
+ * runtimes and kubectl print these texts on terminals.
  *
  * An error that happened while another one was being undone is told after that other one, which came first.
  */

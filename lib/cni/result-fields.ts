@@ -1,4 +1,6 @@
-/** Typed access to the members of a CNI result: every wrong type is refused with its path. Keys match in any letter case, null is absent. */
+/**
+ * Typed access to the members of a CNI result: every wrong type is refused with its path. Keys match in any letter case, null is absent.
+ */
 import { TortieError } from "../errors/errors.ts";
 import { kindOf, memberOf } from "../json/members.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../json/value.ts";

@@ -3,7 +3,10 @@ import { CNI_COMMANDS, type CniCommand } from "./protocol.ts";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** In the order in which missing ones are listed (recording env-missing). PATH is needed by DEL too, though the specification calls it optional. */
+/**
+ * In the order in which missing ones are listed (recording env-missing). PATH is needed by DEL too, though the specification calls it
+ * optional.
+ */
 const REQUIRED: Readonly<Record<string, readonly CniCommand[]>> = {
   CNI_CONTAINERID: ["ADD", "DEL", "CHECK"],
   CNI_NETNS: ["ADD", "CHECK"],

@@ -3,7 +3,7 @@
 export interface Profile {
   /** The network's. Its label goes to every endpoint that has the profile. */
   readonly name: string;
-  /** Who may send to the profile's endpoints; empty: everybody. */
+  /** Who may send to the profile's endpoints; empty: any sender. */
   readonly ingressSelector: string;
 }
 
@@ -16,5 +16,5 @@ export interface Profiles {
   ensure(profile: Profile): Promise<boolean>;
 }
 
-/** Of a store without a place for them: without a cluster nobody would read them, and in Kubernetes they follow from the pods. */
+/** For stores without profiles: without a cluster no program reads them, and in Kubernetes they follow from the pods. */
 export const NO_PROFILES: Profiles = { ensure: async () => false };

@@ -1,4 +1,6 @@
-/** The two tokens of JSON that need looking into: strings and numbers. Both functions are given the place of the token's first character. */
+/**
+ * The two tokens of JSON that need looking into: strings and numbers. Both functions are given the place of the token's first character.
+ */
 import { unexpected } from "./syntax-error.ts";
 import { RawNumber } from "./value.ts";
 

@@ -1,6 +1,6 @@
 /**
  * The port between what Tortie asks of a Kubernetes API server and how the question travels: one request at a time, over one
- * connection, repeated within limits where repeating is safe. Who calls it need not know of TLS, credentials or retries.
+ * connection, repeated within limits where repeating is safe. Callers need not know of TLS, credentials or retries.
  */
 
 export type HttpMethod = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";

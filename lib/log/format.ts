@@ -68,7 +68,7 @@ export function escapeControlsInLines(text: string): string {
   return text.replace(CONTROL, (character) => (character === "\n" || character === "\t" ? character : escaped(character)));
 }
 
-/** At most this much of a text that somebody else chose, for one line of a message; what is left out is marked. */
+/** At most this much of a text from outside, for one line of a message; what is left out is marked. */
 export function excerpt(text: string, longest: number): string {
   // One character more than fits, so that a cut is seen: escapes only make it longer.
   const line = escapeControls(text.slice(0, longest + 1));

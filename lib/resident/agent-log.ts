@@ -9,7 +9,7 @@ export interface AgentLog {
   error(message: string, fields?: Readonly<Record<string, unknown>>): void;
   /** SIGHUP may change it. */
   setLevel(level: "debug" | "info" | "error"): void;
-  /** Opens the file anew, after somebody has moved it away. */
+  /** Opens the file anew, after it was moved away. */
   reopen(): void;
   close(): Promise<void>;
 }

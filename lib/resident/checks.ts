@@ -6,7 +6,7 @@ import type { Clock } from "../system/clock.ts";
 import type { Check, CheckResult } from "./health.ts";
 import type { ControllerStatus } from "./parameters.ts";
 
-/** Failures in a row after which a controller is worth a word. */
+/** Failures in a row after which a controller is reported. */
 const NOTED_FAILURES = 3;
 
 /** An API server, by the watches: they end when it is away, and their heartbeat notices when it is silent. */

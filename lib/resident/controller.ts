@@ -128,7 +128,7 @@ export class Controller {
       this.#noteFailure(message);
       report("failure", message);
     };
-    // A run that does not heed its signal is seen to have failed although it goes on.
+    // A run that ignores its signal counts as failed although it goes on.
     void clock.sleep(deadlineMs, ended.signal).then(() => {
       if (ended.signal.aborted) return;
       late.abort(new Error(`no end after ${deadlineMs / 1000} s`));

@@ -7,7 +7,7 @@ const OK = 200;
 const NOT_NOW = 503;
 
 export interface HealthServerOptions {
-  /** 0 takes any port that is free; who wants no server does not start one. */
+  /** 0 takes any free port; a caller that wants no server does not start one. */
   readonly port: number;
   readonly health: Pick<Health, "notReady" | "notLive" | "document">;
   readonly metrics: { readonly contentType: string; text(): Promise<string> };

@@ -17,7 +17,7 @@ export interface Check {
   readonly name: string;
   /** `live`: its failure is a reason to restart the process; `ready`: its failure keeps pods away; `shown`: neither. */
   readonly decides: "live" | "ready" | "shown";
-  /** Answers from memory; asks nobody. */
+  /** Answers from memory, without a request. */
   readonly look: () => CheckResult;
 }
 
@@ -78,7 +78,7 @@ export class Health<P extends string = string> {
     return this.#failures("live");
   }
 
-  /** Keeps `since` of each state right although nobody reads: to be called every few seconds. */
+  /** Keeps `since` of each state right even when nothing reads it: to be called every few seconds. */
   look(): void {
     for (const check of this.#checks) this.#judge(check);
   }

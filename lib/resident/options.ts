@@ -1,6 +1,6 @@
 /**
- * What a resident program is told: a flag beats its variable, which beats the file that `--config` names, which beats the default. One JSON Schema
- * judges them all.
+ * What a resident program is told: a flag beats its variable, which beats the file that `--config` names, which beats the default. One JSON
+ * Schema judges them all.
  */
 import Ajv, { type ErrorObject } from "ajv";
 import type { Environment } from "../cni/environment.ts";

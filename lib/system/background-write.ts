@@ -32,9 +32,9 @@ const pending = new Set<Pending>();
 let sweeping: ReturnType<typeof setTimeout> | undefined;
 
 /**
- * Starts writing all of `data` to a socket or pipe, and returns at once. The write has a descriptor of its own, which is closed when the write is
- * over and never before: the caller may close his at any time, and whatever gets its number meanwhile is not written to.
- * The process cannot end before the kernel lets the thread go, as with any thread.
+ * Starts writing all of `data` to a socket or pipe, and returns at once. The write has a descriptor of its own, which is closed when the
+ * write is over and never before: the caller may close his at any time, and whatever gets its number meanwhile is not written to. The
+ * process cannot end before the kernel lets the thread go, as with any thread.
  * @throws Error when no such thread can be started; nothing was written then
  */
 export function startWrite(fd: number, data: Uint8Array): { isDone(): boolean } {

@@ -1,7 +1,7 @@
 /** Waiting for something to happen in a directory. */
 import { type FSWatcher, watch } from "node:fs";
 
-/** inotify(7) on one directory, as far as it can be had: looking every now and then makes good for what it misses. */
+/** inotify(7) on one directory, where it is available: a look every now and then makes up for what it misses. */
 export class DirectoryEvents {
   readonly #directory: string;
   #watcher: FSWatcher | undefined;
@@ -36,7 +36,7 @@ export class DirectoryEvents {
     clearTimeout(timer);
   }
 
-  /** Whoever waits goes on at once. */
+  /** Every waiting caller goes on at once. */
   close(): void {
     this.#watcher?.close();
     this.#watcher = undefined;

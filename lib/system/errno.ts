@@ -1,4 +1,7 @@
-/** Error numbers of Linux and the words for them (include/uapi/asm-generic/errno*.h; the texts are those Go prints, which the recordings hold). */
+/**
+ * Error numbers of Linux and the words for them (include/uapi/asm-generic/errno*.h; the texts are those Go prints, which the recordings
+ * hold).
+ */
 
 const EINVAL = 22;
 

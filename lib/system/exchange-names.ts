@@ -1,4 +1,4 @@
-/** Two names of one file system swapped in one step: whoever looks finds either both as they were, or both as they are. */
+/** Swaps two names of one file system in one step: a reader finds either both as they were, or both as they are. */
 import { errnoName } from "./errno.ts";
 import { SystemError } from "./files.ts";
 import { lastErrno, libc } from "./libc.ts";

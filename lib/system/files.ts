@@ -171,7 +171,7 @@ export function replaceFile(path: string, target: string): void {
   attempt("rename", target, () => renameSync(path, target));
 }
 
-/** Removes a file; none there is fine. @throws SystemError */
+/** Removes a file. Succeeds if there is none. @throws SystemError */
 export function removeFile(path: string): void {
   unlessMissing(() => attempt("unlink", path, () => unlinkSync(path)));
 }

@@ -33,7 +33,7 @@ export function tryLockFile(path: string): Disposable | undefined {
   return tryLock(path, LOCK_EX);
 }
 
-/** As `tryLockFile`, for a lock that any number of holders share. @returns `undefined` when somebody has it for himself alone */
+/** As `tryLockFile`, for a lock that any number of holders share. @returns `undefined` when it is held exclusively */
 export function tryShareFile(path: string): Disposable | undefined {
   return tryLock(path, LOCK_SH);
 }

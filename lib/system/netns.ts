@@ -1,8 +1,8 @@
 /**
  * Network namespaces: what a path refers to, and work inside one.
  *
- * Namespaces belong to threads. Everything here runs on the calling thread, synchronously, and is over before anything asynchronous can happen:
- * a thread left in the wrong namespace is the worst bug this program can have (design, decisions).
+ * Namespaces belong to threads. Everything here runs on the calling thread, synchronously, and is over before anything asynchronous can
+ * happen: a thread left in the wrong namespace is the worst bug this program can have (design, decisions).
  */
 import { TortieError } from "../errors/errors.ts";
 import { errnoName, errnoText, systemErrorCode, systemErrorText } from "./errno.ts";
@@ -37,7 +37,10 @@ export function isOwnNamespace(path: string): boolean {
   return other !== undefined && other.identity === statusOf(OWN_NAMESPACE)?.identity;
 }
 
-/** A look at the path of a sandbox; whatever stands in its way is said of the sandbox. @throws TortieError `netns-missing`, `netns-invalid` */
+/**
+ * A look at the path of a sandbox; whatever stands in its way is said of the sandbox.
+ * @throws TortieError `netns-missing`, `netns-invalid`
+ */
 function looking<T>(path: string, call: string, look: () => T): T {
   try {
     return look();
@@ -68,7 +71,8 @@ export function openNamespace(path: string): OpenNamespace {
 }
 
 /**
- * Runs `work` on this thread inside another network namespace and comes back, whatever happens; the process is aborted if it cannot come back.
+ * Runs `work` on this thread inside another network namespace and comes back, whatever happens; the process is aborted if it cannot come
+ * back.
  * @param work must be synchronous
  * @throws TortieError `netns-invalid` when the namespace cannot be entered: it is no network namespace, or permission is missing
  */

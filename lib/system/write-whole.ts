@@ -1,6 +1,6 @@
 /**
  * A file that others read is replaced whole (design, invariant 8): a temporary file beside it, fsync, rename, fsync of the directory.
- * Whoever reads sees the old content or the new one.
+ * A reader sees the old content or the new one.
  */
 import { closeSync, fchmodSync, fsyncSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
 import { directoryOf } from "./files.ts";

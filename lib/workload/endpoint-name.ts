@@ -28,7 +28,9 @@ const SEGMENTS = 4;
 /** What the one endpoint of a Kubernetes pod is called, whatever its interfaces are called (C§7.5). */
 export const POD_ENDPOINT = "eth0";
 
-/** @throws TortieError `identity-invalid`: "error constructing WorkloadEndpoint name: error with field …" (recordings args-12, env-values) */
+/**
+ * @throws TortieError `identity-invalid`: "error constructing WorkloadEndpoint name: error with field …" (recordings args-12, env-values)
+ */
 export function workloadEndpointName(identifiers: EndpointIdentifiers): string {
   return construct("name", identifiers, false);
 }

@@ -40,7 +40,7 @@ export function azureNetconfsForDel(attachment: Attachment): readonly JsonObject
 }
 
 /**
- * Notes what an ADD of the plugin gave, before anybody is told of it.
+ * Notes what an ADD of the plugin gave, before the result is used.
  *
  * @param addresses with their prefix length, as the plugin returned them
  */

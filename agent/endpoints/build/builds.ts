@@ -61,7 +61,7 @@ interface Waiter {
   reject(error: unknown): void;
 }
 
-/** What the next build will cover. */
+/** The triggers that the next build will cover. */
 interface Pending {
   level: Level;
   readonly reasons: Set<string>;

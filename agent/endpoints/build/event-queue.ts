@@ -1,6 +1,6 @@
 /**
- * The events of one endpoint: first in first out, one at a time (A§5.6). There is room for any number of them, because events of one
- * kind that still wait are one event: whoever enqueues never waits for a place.
+ * The events of one endpoint: first in first out, one at a time (A§5.6). There is always room, because events of one
+ * kind that still wait are one event: enqueueing never waits for a place.
  */
 
 export type EventKind = "build" | "policy-revision" | "visibility";

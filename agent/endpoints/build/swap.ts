@@ -14,7 +14,7 @@ export function prepareNext(directories: EndpointDirectories, id: number): strin
   return directories.path(id, "_next");
 }
 
-/** `<id>_next` becomes `<id>`. Synchronous: nobody of this process sees the moment between. */
+/** `<id>_next` becomes `<id>`. Synchronous: no other code of this process sees the moment between. */
 export function adoptNext(directories: EndpointDirectories, id: number): void {
   for (const file of [RECORD_FILE, LOG_FILE]) linkInto(directories.path(id, "_next"), directories.path(id), file);
   directories.remove(id, "_stale");

@@ -26,7 +26,7 @@ const NAME = /^([1-9]\d{0,4})(_next_fail|_next|_stale|)$/;
 
 export class EndpointDirectories {
   readonly stateDir: string;
-  /** Names in `gone/` and `bad/`, oldest first, as far as they have been looked at: nobody else writes there. */
+  /** Names in `gone/` and `bad/`, oldest first, as far as they have been looked at: no other program writes there. */
   readonly #aside = new Map<"gone" | "bad", string[]>();
 
   constructor(stateDir: string) {

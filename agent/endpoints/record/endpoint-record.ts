@@ -34,7 +34,7 @@ type DeleteStep = (typeof DELETE_STEPS)[number];
 /** Device and inode of the sandbox's namespace: a path alone may be used again by another one. */
 export interface RecordedNamespace {
   readonly path: string;
-  /** `undefined` when nobody could look. */
+  /** `undefined` when neither caller nor agent could look. */
   readonly dev?: string;
   readonly ino?: string;
 }
@@ -51,7 +51,7 @@ export interface RecordedHostInterface {
 
 /**
  * What proves that the address is this attachment's (A§0.1): a file of the host scope with its token, or a block's handle with the
- * sequence number of the block at that time. `external`: somebody else's plugin gave it, and nobody here ever releases it.
+ * sequence number of the block at that time. `external`: another plugin gave it, and the agent never releases it.
  */
 export interface RecordedAddress {
   /** Without prefix length, canonical. */

@@ -1,7 +1,7 @@
 /** The states of an endpoint and the transitions between them: one table (A§5.2, A§5.3). */
 
 export type State =
-  /** Just made; nobody has seen it. */
+  /** Just made, and not visible yet. */
   | "none"
   /** The attachment is journalled and nothing is visible yet (A§11.4). */
   | "creating"
@@ -19,7 +19,7 @@ export type State =
   /** Creation refused; terminal. */
   | "invalid";
 
-/** Who asks: the builder while it holds the endpoint's build lock, or anybody else. */
+/** Who asks: the builder while it holds the endpoint's build lock, or any other code. */
 export type Actor = "anybody" | "builder";
 
 /** `overtaken`: refused without an entry in the log, because what was wanted has been asked for already, or is out of date. */

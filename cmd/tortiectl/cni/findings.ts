@@ -1,6 +1,6 @@
 /**
- * What `tortiectl cni status` says beside the plugins' own answers: STATUS must not fail for what passes without a change of the
- * configuration, but a person wants to know of it.
+ * What `tortiectl cni status` says beside the plugins' own answers: STATUS must not fail for conditions that pass without a
+ * change of the configuration, but people want to know about them.
  */
 import { existsSync } from "node:fs";
 import { ipamFindings } from "../../../ipam-plugin/findings.ts";
@@ -17,7 +17,7 @@ import { messageOf } from "../../../lib/errors/errors.ts";
 
 const IPAM_PLUGINS = ["tortie-ipam", "calico-ipam"];
 
-/** One text for each; what keeps them from being found is one of them. */
+/** One text for each finding; a failure to look is a finding too. */
 export async function findingsOf(list: Conflist, env: Environment): Promise<readonly string[]> {
   const texts: string[] = [];
   for (const plugin of list.plugins) {
@@ -32,7 +32,7 @@ export async function findingsOf(list: Conflist, env: Environment): Promise<read
 }
 
 async function findingsIn(config: NetworkConfig, env: Environment): Promise<readonly string[]> {
-  // The first ADD makes the file: looking must not.
+  // Looking must not create the file; the first ADD does.
   if (chooseDatastore(config, env) === "local" && !existsSync(config.datastorePath)) return [];
   await using datastore = await openDatastore(config, env);
   const node = createIpamNode({ datastore, log: { error() {} } });

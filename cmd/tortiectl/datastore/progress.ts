@@ -1,4 +1,4 @@
-/** How far a migration is: a bar that is drawn over itself where somebody watches, else a line for each thousand objects. */
+/** The progress of a migration: a bar that is redrawn in place on a terminal, otherwise a line for every thousand objects. */
 import type { Terminal } from "../terminal.ts";
 
 const WIDTH = 40;
@@ -32,7 +32,7 @@ export function progressOn({ redraw, err, colors }: Terminal, isJson: boolean): 
   };
 }
 
-/** A share as signs: the last one appears only when all is done. */
+/** A share as a bar; its last sign appears only when everything is done. */
 function bar(done: number, all: number): string {
   const full = all === 0 ? WIDTH : Math.floor((done * WIDTH) / all);
   return "█".repeat(full) + "·".repeat(WIDTH - full);

@@ -71,7 +71,7 @@ export async function uninstallHere({ netDir, dryRun, wait, stay, json }: Uninst
   }
 }
 
-/** @returns a signal that is raised when the process is asked to end, if somebody will listen to it */
+/** @returns a signal that is raised when the process is asked to end, for commands that listen to it */
 function endOfProcess(isAwaited: boolean): AbortSignal {
   const end = new AbortController();
   if (isAwaited) for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => end.abort());

@@ -10,7 +10,7 @@ const SIGNS: Readonly<Record<Standing, string>> = { used: "█", borrowed: "▓"
 export type Shares = Readonly<Record<Standing, bigint>>;
 
 /**
- * So many signs, in the proportions of the shares. What there is at all gets at least one sign, the largest share gives way.
+ * Divides `width` signs in proportion to the shares. Every share above zero gets at least one sign, at the expense of the largest.
  * @param width at least one sign for each standing
  */
 export function cells(shares: Shares, width: number): readonly Standing[] {

@@ -20,7 +20,7 @@ export async function checkStore(options: CheckOptions, terminal: Terminal): Pro
   await using store = await openStore(options);
   const { datastore } = store;
   const found = await check(datastore, checking);
-  // What is missing from a list looks like a leak or a loss to the rules: nothing is mended on such grounds.
+  // To the rules, an object that is missing from a list looks like a leak or a loss, so an incomplete list repairs nothing.
   const report =
     options.repair && store.unreadable.size === 0
       ? await repairAll(found, { datastore, clock: systemClock }, checking, (work) =>

@@ -9,7 +9,7 @@ import { columns, type Terminal } from "../terminal.ts";
 import type { ConfigureOptions } from "./options.ts";
 import { openStore } from "./store.ts";
 
-/** Others who configure at the same time are persons: a few tries are plenty. */
+/** Only people change the configuration, so a few tries are enough. */
 const TRIES = 5;
 
 interface Change {

@@ -71,7 +71,7 @@ function grouped(number: bigint): string {
   return number === 1n << BigInt(exponent) ? `2^${exponent}` : `about 2^${(number - 1n).toString(2).length}`;
 }
 
-/** In tenths; what is there at all is never "0.0 %". */
+/** With one decimal; a share above zero is never printed as "0.0 %". */
 function percent(part: bigint, whole: bigint): string {
   if (whole === 0n || part === 0n) return "0 %";
   const tenths = Number((part * 1000n) / whole);

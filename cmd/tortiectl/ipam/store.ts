@@ -44,7 +44,7 @@ export async function openStore(options: StoreOptions, mayBeMade = false, defaul
 /** The word for --datastore that means no file: the members, files and user are those of ETCD_ENDPOINTS and its like. */
 const ETCD = "etcdv3";
 
-/** --datastore means that file, or etcd, and --kubeconfig that cluster, whatever else the environment says of datastores. */
+/** --datastore and --kubeconfig win over everything that the environment says about datastores. */
 function environmentOf({ datastore, kubeconfig }: StoreOptions): Environment {
   if (datastore === ETCD) return { ...process.env, CALICO_DATASTORE_TYPE: ETCD };
   if (datastore !== undefined) return {};
@@ -64,7 +64,7 @@ export function noteUnreadable({ unreadable }: Store, terminal: Terminal): void 
   for (const message of unreadable) terminal.err(`${terminal.colors.yellow("note:")} stored object: ${message}`);
 }
 
-/** Runs `work` while no plugin of this node works; without a lock to be had it only says so, as the plugins do (I§1.8). */
+/** Runs `work` under the lock of this node's plugins. If the lock cannot be taken it warns and goes on, as the plugins do (I§1.8). */
 export async function underLock(path: string, terminal: Terminal, work: () => Promise<void>): Promise<void> {
   using _held = takeLock(path, terminal);
   await work();

@@ -1,4 +1,7 @@
-/** The standard input of one plugin of a chain: its own entry and what the runtime adds (CNI specification, section 3, Deriving execution configuration). */
+/**
+ * The standard input of one plugin of a chain: its own entry and what the runtime adds (CNI specification, section 3, Deriving execution
+ * configuration).
+ */
 
 import type { JsonObject, JsonValue } from "../../json/value.ts";
 import type { ValidAttachment } from "../protocol.ts";

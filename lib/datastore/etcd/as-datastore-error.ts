@@ -4,7 +4,7 @@ import { CODES, EtcdError, isFull, isTooLarge, wantsNewToken } from "./client/et
 
 /**
  * @param what the object: "IPAMBlock(/calico/ipam/v2/assignment/ipv4/block/10.0.0.0-26)"
- * @param user who asked; empty when nobody in particular
+ * @param user who asked; empty without authentication
  * @returns anything but an EtcdError as it came
  */
 export function asDatastoreError(error: unknown, what: string, user: string): unknown {

@@ -32,7 +32,7 @@ const METADATA: ReadonlySet<string> = new Set([
 export interface EtcdAccess {
   readonly store: KeyValueStore;
   readonly onDamaged: OnDamaged;
-  /** Who we are, for messages; empty when nobody in particular. */
+  /** Our user, for messages; empty without authentication. */
   readonly user: string;
 }
 

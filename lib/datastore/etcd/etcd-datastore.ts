@@ -73,7 +73,7 @@ export interface EtcdDatastore extends Datastore {
 }
 
 export interface OpenEtcdOptions extends Pick<EtcdOptions, "onDamaged" | "around"> {
-  /** Of the way to the API server, for who wants to see what is asked there. */
+  /** Wraps the way to the API server, for callers that observe its requests. */
   readonly wrapApi?: (client: ApiClient) => ApiClient;
 }
 
@@ -134,7 +134,7 @@ const ENDPOINTS = resourcePrefix("workloadendpoints");
 const NOTHING: Reader<NamespacedName, OwnedObject> = { get: async () => undefined };
 const NO_MACHINES = { pods: NOTHING, instances: NOTHING, machines: NOTHING };
 
-/** Without an API server nobody has labels for namespaces: every one exists. */
+/** Without an API server namespaces have no labels, and every one exists. */
 async function readNamespace(core: ApiCore | undefined, name: string): Promise<Versioned<LabelledObject> | undefined> {
   if (core === undefined) return { value: { name, labels: {} }, revision: "0" };
   const found = await core.versionedNamespace(name);

@@ -84,7 +84,7 @@ export class KeyValueStore {
     }
   }
 
-  /** Writes the key if nobody has made it. */
+  /** Writes the key if it does not exist. */
   create(key: string, value: string): Promise<Outcome> {
     return this.#writeIf(
       key,

@@ -4,7 +4,7 @@ import { ApiError } from "../../kubernetes/api-client.ts";
 import { DatastoreError, type DatastoreFailure } from "../errors.ts";
 
 /**
- * The messages begin as Calico's do, so that who searches for those finds them.
+ * The messages begin as Calico's do, so that a search for those finds them.
  *
  * @param what the object: "IPAMBlock(10-0-0-0-26)"
  */

@@ -26,7 +26,7 @@ export async function discoverGroup(client: Pick<ApiClient, "request">): Promise
     const names = new Set(served.map((group) => text(group, "name")));
     return names.has(groupName(V3_GROUP)) && !names.has(groupName(LEGACY_GROUP)) ? V3_GROUP : LEGACY_GROUP;
   } catch {
-    // Who really cannot be reached will say so at the next request.
+    // A server that really cannot be reached shows at the next request.
     return LEGACY_GROUP;
   }
 }

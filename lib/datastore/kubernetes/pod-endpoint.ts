@@ -26,7 +26,10 @@ export interface ConvertedPod {
   readonly warnings: readonly string[];
 }
 
-/** Scheduled, and in a network namespace of its own. Calico's plugin does not ask for this on ADD (recordings pod-hostnetwork, pod-other-node). */
+/**
+ * Scheduled, and in a network namespace of its own. Calico's plugin does not ask for this on ADD (recordings pod-hostnetwork,
+ * pod-other-node).
+ */
 export function isEndpointPod(pod: Pick<Pod, "nodeName" | "isHostNetwork">): boolean {
   return pod.nodeName !== "" && !pod.isHostNetwork;
 }

@@ -20,7 +20,7 @@ export function isAbout(request: ApiRequest, text: string): boolean {
   const asked = askedBy(request);
   if (asked === undefined) return true;
   const object = parsedObject(text);
-  // Who decodes the answer finds out that it is no object.
+  // The decoder of the answer reports that it is no object.
   if (object === undefined) return true;
   const { apiVersion, kind, metadata } = object;
   if (apiVersion !== asked.apiVersion || typeof kind !== "string") return false;

@@ -3,7 +3,8 @@ import { TortieError } from "../../errors/errors.ts";
 import type { ApiServer } from "./api-config.ts";
 
 /**
- * @param text "https://10.96.0.1:443", with a path where the API lies below one; without a scheme https is meant, so that no token goes out in the clear
+ * @param text "https://10.96.0.1:443", with a path where the API lies below one; without a scheme https is meant, so that no token goes out
+ * in the clear
  * @param place where it was given, for the message
  * @throws TortieError `kubeconfig-invalid`
  */

@@ -1,6 +1,6 @@
 /**
  * The agent's way to the API server for watches and for the generated clients: credentials and TLS of lib/kubernetes, answers that are
- * read while they come, and as many requests at one time as are asked for. Repeating is left to who asks: caches list again,
+ * read while they come, and as many requests at one time as are asked for. Repeating is left to the callers: caches list again,
  * controllers run again.
  */
 import type { HttpMethod } from "../api-client.ts";

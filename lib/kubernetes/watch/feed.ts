@@ -2,7 +2,10 @@
 
 /** What a feed tells the cache. */
 export interface Sink<T> {
-  /** @param decode is called only for a version that is not known yet @throws Error when the object cannot be read: it is left out and reported */
+  /**
+   * @param decode is called only for a version that is not known yet
+   * @throws Error when the object cannot be read: it is left out and reported
+   */
   put(key: string, version: string, decode: () => T): void;
   delete(key: string): void;
   /** Everything up to this version has been told: the next following begins behind it. */

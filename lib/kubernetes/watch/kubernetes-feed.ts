@@ -22,7 +22,7 @@ export interface Selection<T> {
   readonly prepare?: ((json: string) => string) | undefined;
   /** @throws Error when the object cannot be read: it is left out and reported */
   readonly decode: (object: Fields) => T;
-  /** The watch is asked for anew this often, as proof that the server can be reached. */
+  /** How often the watch is requested anew, as proof that the server can be reached. */
   readonly heartbeatSeconds?: number | undefined;
 }
 

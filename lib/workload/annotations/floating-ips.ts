@@ -22,7 +22,8 @@ const NAME = "floatingIPs";
  * What an ADD asks for; judged before addresses are taken.
  *
  * @param families those that the pod will have; `undefined` when only the IPAM plugin knows
- * @throws TortieError `feature-disabled`; `annotation-invalid` also where Calico panics (recordings floating-bad-ip, floating-family-absent)
+ * @throws TortieError `feature-disabled`; `annotation-invalid` also where Calico panics (recordings floating-bad-ip,
+ * floating-family-absent)
  */
 export function annotatedFloatingIps(
   pod: AnnotatedPod,

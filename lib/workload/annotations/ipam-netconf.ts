@@ -1,4 +1,6 @@
-/** What a pod's annotations change in the configuration that the IPAM plugin gets (C§2.3 S6): as JSON, and decoded. The two say the same. */
+/**
+ * What a pod's annotations change in the configuration that the IPAM plugin gets (C§2.3 S6): as JSON, and decoded. The two say the same.
+ */
 import type { NetworkConfig } from "../../config/network-config.ts";
 import { memberOf, withMember } from "../../json/members.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../json/value.ts";

@@ -1,7 +1,7 @@
 /**
- * What answers of etcd's gateway say. Keys and values are base64 there, and texts here; revisions are decimal texts on both sides,
- * because they have 64 bits. The gateway leaves out what is empty, zero or false (protobuf's JSON), but never the header. Readers throw an Error that says
- * what is wrong: no member has written such an answer, or it is not about what was asked.
+ * What answers of etcd's gateway say. Keys and values are base64 there, and texts here; revisions are decimal texts on both sides, because
+ * they have 64 bits. The gateway leaves out what is empty, zero or false (protobuf's JSON), but never the header. Readers throw an Error
+ * that says what is wrong: no member has written such an answer, or it is not about what was asked.
  */
 import { messageOf } from "../../../errors/errors.ts";
 import { type Fields, field, flag, isText, objects, parseObject, section, text } from "../../../json/decode.ts";

@@ -22,7 +22,7 @@ export interface EtcdClientOptions {
   readonly lookUp?: LookUp;
   /** Absent: nothing is known at the start, and nothing is kept. */
   readonly memory?: MemberMemory;
-  /** Carries out each request, whatever tries it takes: a part of somebody's trace. Streams are nobody's. */
+  /** Carries out each request with all its tries, as a part of the caller's trace. Streams belong to no trace. */
   readonly around?: (<T>(path: string, ask: () => Promise<T>) => Promise<T>) | undefined;
 }
 
@@ -35,7 +35,7 @@ interface Course {
   tries: number;
   isRepetition: boolean;
   hasNewToken: boolean;
-  /** Members that nobody can trust, or that do not trust us: asking them again is no use. */
+  /** Members that cannot be trusted, or that do not trust us: asking them again is no use. */
   readonly untrusted: Set<Member>;
 }
 
@@ -69,7 +69,7 @@ export class EtcdClient {
     return "domain" in members ? `of ${members.domain}` : members.servers.map(({ url }) => url).join(",");
   }
 
-  /** Who we are, for messages; empty when nobody in particular. */
+  /** Our user, for messages; empty without authentication. */
   get user(): string {
     return this.#settings.user?.name ?? "";
   }
@@ -85,7 +85,7 @@ export class EtcdClient {
   }
 
   /**
-   * Asks for answers that come one after the other: each member once until one begins. Asking again is left to who reads them.
+   * Asks for answers that come one after the other: each member once until one begins. Asking again is left to their reader.
    * @throws EtcdError
    */
   async stream(path: string, request: object, signal: AbortSignal): Promise<EtcdStream> {
@@ -274,5 +274,5 @@ function isRepeatable(failed: Refusal | TransportError, course: Course, count: n
 }
 
 function ignore(): void {
-  // Who opened it has been told.
+  // The caller that opened it has been told.
 }

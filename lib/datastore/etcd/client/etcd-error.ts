@@ -38,7 +38,7 @@ export interface Refusal {
   readonly message: string;
 }
 
-/** etcd's words for a backend that has reached its quota; the alarm stays until somebody disarms it. */
+/** etcd's words for a backend that has reached its quota; the alarm stays until an operator disarms it. */
 const FULL = "database space exceeded";
 /** The member asked is without a leader, or lost it, or is too busy: another one, or the same one later, may answer. */
 const PASSING: readonly number[] = [CODES.unavailable, CODES.deadlineExceeded];

@@ -7,7 +7,7 @@ import { directoryOf, makeDirectories, readText, statusOf } from "../../../syste
 import { writeWhole } from "../../../system/write-whole.ts";
 import { type Health, LONGEST_REST_MS } from "./members.ts";
 
-/** Of the boot, beside the agent's files, whoever writes it. */
+/** Beside the agent's files, on a tmpfs: it does not outlive the boot. Plugins and agent write it. */
 export const MEMBER_MEMORY = "/run/tortie/etcd-members.json";
 
 const MODE = 0o600;

@@ -65,7 +65,7 @@ function serversOf({ value, source }: Setting): readonly ApiServer[] {
   return urls.map((url) => serverOf(url, source));
 }
 
-/** As Calico an endpoint needs its scheme: nobody's password goes out in the clear, or not at all, by a guess. */
+/** As in Calico an endpoint needs its scheme: with a guessed one a password could go out in the clear. */
 export function serverOf(url: string, source: string): ApiServer {
   try {
     if (!url.includes("://")) throw new Error("it has no scheme");

@@ -11,7 +11,7 @@ import { CODES } from "../client/etcd-error.ts";
 import { endOf, type KeyValueStore } from "../key-value-store.ts";
 
 const WATCH = "/v3/watch";
-/** So long a connection may be dead without a word: of the feed that is the heartbeat. */
+/** The longest time for which a dead connection stays unnoticed: the feed's heartbeat. */
 const HEARTBEAT_MS = 30_000;
 
 /** Which pairs, and what is kept of them. */
@@ -23,7 +23,7 @@ export interface KeySelection<T> {
   readonly nameOf: (key: string) => string | undefined;
   /** @throws Error when the value cannot be read: it is left out and reported */
   readonly decode: (pair: KeyValue, name: string) => T;
-  /** The watch is asked for anew often, as proof that a member can be reached. */
+  /** How often the watch is requested anew, as proof that a member can be reached. */
   readonly isHeartbeat?: boolean;
 }
 

@@ -98,7 +98,7 @@ export class ApiCore implements KubernetesCore {
   }
 }
 
-/** Objects by name, each read once by all who ask within `REMEMBERED_MS`; what failed is tried again by the next who asks. */
+/** Objects by name, each read once for all requests within `REMEMBERED_MS`; a failed read is tried again by the next request. */
 class Memo<T> {
   readonly #reads = new Map<string, { readonly began: number; readonly answer: Promise<Versioned<T> | undefined> }>();
 

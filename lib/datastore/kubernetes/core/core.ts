@@ -6,7 +6,7 @@ import type { Datastore, ReadOptions } from "../../datastore.ts";
 export interface KubernetesCore {
   /** Read afresh at every call, unless it may be old. `undefined` when there is no such pod. */
   pod(key: NamespacedName, options?: ReadOptions): Promise<Pod | undefined>;
-  /** Read once by all who ask within a second; `undefined` when there is none. */
+  /** Read once for all requests within a second; `undefined` when there is none. */
   namespace(name: string): Promise<Namespace | undefined>;
   /** As `namespace`. */
   node(name: string): Promise<ClusterNode | undefined>;
