@@ -10,8 +10,6 @@ export interface PoolUsage {
   readonly size: bigint;
   /** Cooling down included. */
   readonly inUse: bigint;
-  /** Blocks that a node owns; those without an owner are left out. */
-  readonly blocks: readonly Block[];
 }
 
 /** @returns `undefined` for a pool whose CIDR cannot be read */
@@ -21,7 +19,7 @@ export function usageOf({ cidr }: Pick<IPPool, "cidr">, blocks: readonly Version
   const pool = maskPrefix(parsed);
   const inside = placedBlocks(blocks).filter(({ prefix }) => covers(pool, prefix));
   const taken = inside.map(({ block }) => block.allocations.filter((_, ordinal) => !isFree(block, ordinal)).length);
-  return { size: sizeOf(pool), inUse: BigInt(taken.reduce((sum, count) => sum + count, 0)), blocks: inside.map(({ block }) => block) };
+  return { size: sizeOf(pool), inUse: BigInt(taken.reduce((sum, count) => sum + count, 0)) };
 }
 
 /** Blocks inside a pool's CIDR, by text that the datastore has made. */
@@ -45,7 +43,7 @@ export interface Condition {
   readonly message: string;
 }
 
-export function conditionOf({ size, inUse }: Pick<PoolUsage, "size" | "inUse">): Condition {
+export function conditionOf({ size, inUse }: PoolUsage): Condition {
   const percent = size === 0n ? 100 : Number((inUse * 100n) / size);
   const isFull = inUse >= size;
   const reason = isFull ? "Full" : percent >= NEARLY_FULL ? "NearlyFull" : "Available";

@@ -1,9 +1,11 @@
-import { judgeAllocations, type Verdict } from "../../../controller/judge/allocations.ts";
+import { departedNodes, judgeAllocations, mayStillUse, type Verdict } from "../../../controller/judge/allocations.ts";
 import { Observations } from "../../../controller/judge/observations.ts";
-import { conditionOf, withCondition } from "../../../controller/judge/pool-usage.ts";
+import { conditionOf, isInside, usageOf, withCondition } from "../../../controller/judge/pool-usage.ts";
 import { WorkQueue } from "../../../controller/queue/work-queue.ts";
 import type { PodView } from "../../../controller/view/pod-view.ts";
 import { placedBlocks } from "../../../doctor/snapshot.ts";
+import type { Block } from "../../../lib/datastore/resources.ts";
+import { address } from "../../support/cluster.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 
 const ADDRESS_KEY = `4:${10n * 2n ** 24n}`;
@@ -20,8 +22,8 @@ const POD: PodView = {
 };
 const OWNER = { node: "there", namespace: "ns", pod: "web" };
 
-function verdict(owner: Record<string, string>, pods: readonly PodView[], handleId: string | undefined = "net1.c"): Verdict | undefined {
-  const value = {
+function blockOf(owner: Record<string, string>, handleId = "net1.c"): Block {
+  return {
     cidr: "10.0.0.0/32",
     allocations: [0],
     unallocated: [],
@@ -29,6 +31,10 @@ function verdict(owner: Record<string, string>, pods: readonly PodView[], handle
     sequenceNumber: 5n,
     sequenceNumberForAllocation: { 0: 4n },
   };
+}
+
+function verdict(owner: Record<string, string>, pods: readonly PodView[], handleId?: string): Verdict | undefined {
+  const value = blockOf(owner, handleId);
   const holders = {
     nodes: new Set(["there"]),
     pods,
@@ -66,7 +72,41 @@ describe("the judgement of an allocation", () => {
   }
 });
 
+describe("the last look at a pod before its address is released", () => {
+  const allocation = { address: address("10.0.0.0"), node: "there" };
+  it.each([
+    ["it has the address, on whatever node", { ...POD, node: "other" }, true],
+    ["it has named no address yet", { ...POD, addresses: [] }, true],
+    ["it has another address", { ...POD, addresses: ["4:1"] }, false],
+    ["it has ended", { ...POD, isFinished: true }, false],
+    ["there is none", undefined, false],
+  ])("%s: %p may use it: %p", (_, pod, expected) => {
+    expect(mayStillUse(pod, allocation)).toBe(expected);
+  });
+});
+
+describe("the nodes that are gone", () => {
+  it("are those that own a block or have an address, and do not exist", () => {
+    const blocks = placedBlocks([{ value: blockOf({ node: "gone", type: "ipipTunnelAddress" }), revision: "r" }]);
+    const holders = { nodes: new Set(["there"]), pods: [], pod: () => undefined };
+    const judged = judgeAllocations(blocks, holders);
+    expect(departedNodes(judged, ["there", "owner"], holders.nodes)).toEqual(new Set(["owner", "gone"]));
+    expect(departedNodes(judgeAllocations(placedBlocks([{ value: blockOf({}), revision: "r" }]), holders), [], holders.nodes)).toEqual(
+      new Set(),
+    );
+  });
+});
+
 describe("observations", () => {
+  it("are none any more when all are forgotten", () => {
+    const seen = new Observations();
+    seen.look("leak", ["a"], 0);
+    seen.look("leak", ["a"], 1);
+    seen.forgetAll();
+    seen.look("leak", ["a"], 2);
+    expect(seen.isConfirmed("leak", "a", 0, 2)).toBe(false);
+  });
+
   it("confirm after two looks and the grace period, and forget what one look does not find", () => {
     const seen = new Observations();
     seen.look("leak", ["a", "b"], 0);
@@ -87,6 +127,14 @@ describe("the condition of a pool", () => {
     [256n, "False", "Full"],
   ] as const)("with %s of 256 in use is %s, %s", (inUse, status, reason) => {
     expect(conditionOf({ size: 256n, inUse })).toMatchObject({ status, reason });
+  });
+
+  it("counts the addresses of the blocks inside the pool, and nothing of a pool whose CIDR cannot be read", () => {
+    const blocks = [{ value: blockOf({}), revision: "r" }];
+    expect(usageOf({ cidr: "10.0.0.3/30" }, blocks)).toMatchObject({ size: 4n, inUse: 1n });
+    expect(usageOf({ cidr: "10.1.0.0/30" }, blocks)).toMatchObject({ size: 4n, inUse: 0n });
+    expect(usageOf({ cidr: "nonsense" }, blocks)).toBeUndefined();
+    expect(["10.0.0.3/30", "10.1.0.0/30", "nonsense"].map((cidr) => isInside({ cidr }, "10.0.0.0/32"))).toEqual([true, false, false]);
   });
 
   it("is written when it changes, keeps its time while the status stays, and leaves others alone", () => {

@@ -214,6 +214,26 @@ describe("a grant stays", () => {
     expect([...(await granted())].sort()).toEqual(["10.62.0.1", "10.62.0.2", "10.62.0.5"]);
   });
 
+  it("until the restore has ended, and is then seen twice", async () => {
+    let isRestored = true;
+    sweep = new AddressSweep({ ...options(), isRestored: () => isRestored });
+    await sweep.run(NEVER);
+    isRestored = false;
+    await looks(15);
+    isRestored = true;
+    await sweep.run(NEVER);
+    expect(await granted()).toEqual([ADDRESS]);
+    await looks(1);
+    expect(await granted()).toEqual([]);
+  });
+
+  it("when the agent is asked to end", async () => {
+    await sweep.run(NEVER);
+    await clock.advance(60_000);
+    await sweep.run(AbortSignal.abort());
+    expect(await granted()).toEqual([ADDRESS]);
+  });
+
   it("when a look between the two failed, until it was seen twice again", async () => {
     await sweep.run(NEVER);
     await clock.advance(60_000);

@@ -13,15 +13,17 @@ let differences: readonly Difference[] | Error;
 let mends: [number, string][];
 let contested: Map<number, string>;
 let drift: Drift;
+let endpoints: readonly number[];
 
 beforeEach(() => {
   clock = new FakeClock();
+  endpoints = [4];
   differences = [];
   mends = [];
   contested = new Map();
   drift = new Drift({
     clock,
-    endpoints: () => [4],
+    endpoints: () => endpoints,
     drift: async () => {
       if (differences instanceof Error) throw differences;
       return differences;
@@ -74,8 +76,37 @@ describe("A-G02: what differs from the desired state", () => {
   it("is a failure when it cannot be found out, unless the sandbox is gone", async () => {
     differences = new Error("netlink");
     await expect(drift.run(NEVER)).rejects.toThrow("1 endpoints could not be compared: endpoint 4: netlink");
-    differences = new TortieError("netns-missing", "gone");
-    await expect(drift.run(NEVER)).resolves.toBeUndefined();
+    differences = new TortieError("link-failed", "refused");
+    await expect(drift.run(NEVER)).rejects.toThrow("refused");
+    for (const word of ["netns-missing", "netns-invalid"] as const) {
+      differences = new TortieError(word, "gone");
+      await expect(drift.run(NEVER)).resolves.toBeUndefined();
+    }
+    expect(mends).toEqual([]);
+  });
+
+  it("is counted over the last ten minutes, whatever was mended before", async () => {
+    differences = [ROUTE];
+    for (const pauseMs of [360_000, 180_000, 90_000, 30_000]) await looks(1, pauseMs);
+    expect(mends).toHaveLength(4);
+    await drift.run(NEVER);
+    expect(mends).toHaveLength(4);
+    expect(contested.size).toBe(1);
+  });
+
+  it("is counted anew for an endpoint that was gone", async () => {
+    differences = [ROUTE];
+    await looks(4);
+    endpoints = [];
+    await looks(1);
+    endpoints = [4];
+    await looks(1);
+    expect(mends).toHaveLength(4);
+  });
+
+  it("is left for the next agent when this one is asked to end", async () => {
+    differences = [ROUTE];
+    await drift.run(AbortSignal.abort());
     expect(mends).toEqual([]);
   });
 });

@@ -1,5 +1,5 @@
 /** What sweeps remove, and when: on a clock that the test moves, with links and pods as the test says. */
-import { mkdtempSync, rmSync, statSync } from "node:fs";
+import { mkdtempSync, rmSync, statSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { EndpointRecord } from "../../../../agent/endpoints/record/endpoint-record.ts";
@@ -15,7 +15,7 @@ const NEVER = new AbortController().signal;
 
 let clock: FakeClock;
 let directory: string;
-let links: readonly HostLink[];
+let links: readonly HostLink[] | Error;
 let attached: readonly AttachedLink[];
 let records: EndpointRecord[];
 let inCache: readonly string[];
@@ -42,7 +42,10 @@ function options(changes: Partial<SweepOptions> = {}): SweepOptions {
     clock,
     isRestored: () => true,
     records: () => records,
-    links: () => links,
+    links: () => {
+      if (links instanceof Error) throw links;
+      return links;
+    },
     dataplane: {
       list: async () => attached,
       remove: async (link) => {
@@ -163,14 +166,73 @@ describe("A-G01: an endpoint whose link is gone", () => {
     rmSync(directory, { recursive: true });
     await sweep.run(NEVER);
     await clock.advance(60_000);
-    const failing = new Sweep(
+    links = new Error("netlink");
+    await expect(sweep.run(NEVER)).rejects.toThrow("netlink");
+    links = [];
+    await sweep.run(NEVER);
+    expect(removed).toEqual([]);
+    await clock.advance(60_000);
+    await sweep.run(NEVER);
+    expect(removed).toEqual(["endpoint 4"]);
+  });
+
+  it("stays where its pod's UID, its pod or a cluster is not known: nothing can say that it is gone", async () => {
+    onServer = [];
+    const { podUID: _, ...withoutUid } = record();
+    records = [withoutUid];
+    await sweeps(1_200);
+    const { pod: __, ...container } = withoutUid;
+    records = [container];
+    await sweeps(1_200);
+    records = [record()];
+    sweep = new Sweep(options({ pods: undefined }));
+    await sweeps(1_200);
+    expect(removed).toEqual([]);
+  });
+
+  it("stays where the path of its sandbox is not known, or cannot be followed", async () => {
+    const loop = join(directory, "loop");
+    symlinkSync(loop, loop);
+    records = [record({ netns: { path: "" } }), record({ id: 5, netns: { path: loop, dev: "1", ino: "1" } })];
+    await sweeps(1_200);
+    expect(removed).toEqual([]);
+  });
+
+  it("is removed alone: the endpoints beside it are judged by themselves", async () => {
+    links = [{ ...HOST_LINK, index: 8, alias: "tortie:net/c2/eth0" }];
+    records = [
+      record({ netns: { path: directory, dev: "1", ino: "1" } }),
+      record({ id: 5, hostInterface: { name: "cali2", index: 8, alias: "tortie:net/c2/eth0" } }),
+    ];
+    await sweeps(60);
+    expect(removed).toEqual(["endpoint 4"]);
+  });
+
+  it("stays when it has changed while the server was asked", async () => {
+    sweep = new Sweep(
       options({
-        links: () => {
-          throw new Error("netlink");
+        pods: {
+          isComplete: true,
+          uidsOf: () => [],
+          ask: async () => {
+            records = [record({ updatedAt: "2026-11-23T00:00:00.000Z" }), record({ id: 5, phase: "adding:build" })];
+            return [];
+          },
         },
       }),
     );
-    await expect(failing.run(NEVER)).rejects.toThrow("netlink");
+    await sweep.run(NEVER);
+    await clock.advance(60_000);
+    await sweep.run(NEVER);
+    expect(removed).toEqual([]);
+  });
+
+  it("stays when the agent is asked to end", async () => {
+    rmSync(directory, { recursive: true });
+    attached = [{ hostInterface: "tmp9", index: 9 }];
+    await sweep.run(NEVER);
+    await clock.advance(60_000);
+    await sweep.run(AbortSignal.abort());
     expect(removed).toEqual([]);
   });
 
@@ -230,6 +292,24 @@ describe("a link of ours without an endpoint", () => {
     expect(new Set(found)).toEqual(new Set(["link-without-endpoint"]));
   });
 
+  it.each([
+    ["network", { network: "other" }],
+    ["container", { containerId: "c2" }],
+    ["interface", { interfaceName: "eth1" }],
+  ])("is one when its endpoint differs in the %s alone", async (_, changes) => {
+    onServer = ["uid-9"];
+    const { interfaceName: ifname, ...rest } = { ...owner, ...changes };
+    records = [record({ attachment: { network: rest.network, containerId: rest.containerId, ifname } })];
+    await sweeps(60);
+    expect(found).toEqual(["link-without-endpoint"]);
+  });
+
+  it("is none beside the endpoints of others", async () => {
+    records = [record({ attachment: { network: "net", containerId: "c9", ifname: "eth0" } }), record({ id: 5 })];
+    await sweeps(600);
+    expect([removed, found]).toEqual([[], []]);
+  });
+
   it("stays when direct mode or an operation under way stands for it", async () => {
     sweep = new Sweep(options({ isClaimed: ({ containerId }) => containerId === "c9" }));
     await sweeps(600);
@@ -239,6 +319,7 @@ describe("a link of ours without an endpoint", () => {
   it("is removed when it has been half made for a minute", async () => {
     attached = [{ hostInterface: "tmp9", index: 9 }];
     await sweep.run(NEVER);
+    expect(removed).toEqual([]);
     await clock.advance(60_000);
     await sweep.run(NEVER);
     expect([removed, found]).toEqual([["link tmp9"], ["unfinished-link"]]);

@@ -1,0 +1,47 @@
+/** What stands for the addresses of a container whose interfaces the store keeps together, as blocks do. */
+import { type Holder, Witnesses, type WitnessParts } from "../../../../agent/sweep/witnesses.ts";
+import { attachmentAlias } from "../../../../dataplane/alias.ts";
+import { type Address, parseAddress } from "../../../../lib/addresses/address.ts";
+import { decodePod } from "../../../../lib/datastore/kubernetes/core/decode-objects.ts";
+
+const address = (text: string): Address => parseAddress(text) ?? { family: 4, value: 0n };
+const HOLDER: Holder = { network: "net", containerId: "c1", addresses: [address("10.62.0.3"), address("fd00::3")] };
+const NOTHING: WitnessParts = { direct: () => ({ records: [], unreadable: [] }), records: () => [], links: () => [], pods: undefined };
+
+function mayUse(parts: Partial<WitnessParts>, holder = HOLDER): boolean {
+  return new Witnesses({ ...NOTHING, ...parts }).mayUse(holder);
+}
+
+const linkWith = (alias: string): Partial<WitnessParts> => ({ links: () => [{ index: 7, name: "x", alias, isUp: true, kind: "veth" }] });
+
+describe("The addresses of a container, whichever its interface,", () => {
+  it.each([
+    ["a link of one of its interfaces", { network: "net", containerId: "c1", interfaceName: "eth7" }, true],
+    ["a link of another container", { network: "net", containerId: "c2", interfaceName: "eth0" }, false],
+    ["a link of the container in another network", { network: "other", containerId: "c1", interfaceName: "eth0" }, false],
+  ])("are asked of %s: %s", (_, name, expected) => {
+    expect(mayUse(linkWith(attachmentAlias(name)))).toBe(expected);
+  });
+
+  it("are used where a link's alias is a digest, which does not say whose it is", () => {
+    const alias = attachmentAlias({ network: "n".repeat(150), containerId: "c".repeat(150), interfaceName: "eth0" });
+    expect(alias).toContain("sha256:");
+    expect(mayUse(linkWith(alias))).toBe(true);
+  });
+
+  it("are not used by the link of another interface where the store tells interfaces apart", () => {
+    const link = linkWith(attachmentAlias({ network: "net", containerId: "c1", interfaceName: "eth1" }));
+    expect([mayUse(link, { ...HOLDER, ifname: "eth1" }), mayUse(link, { ...HOLDER, ifname: "eth0" })]).toEqual([true, false]);
+  });
+
+  it("are used as long as a pod names one of them", () => {
+    const pod = decodePod({
+      metadata: { name: "b", namespace: "default", uid: "u" },
+      spec: { nodeName: "node1" },
+      status: { podIP: "fd00::3", podIPs: [{ ip: "fd00::3" }] },
+    });
+    const pods = { isComplete: true, list: () => [pod], read: async () => undefined };
+    expect(mayUse({ pods })).toBe(true);
+    expect(mayUse({ pods }, { ...HOLDER, addresses: [address("10.62.0.4")] })).toBe(false);
+  });
+});
