@@ -268,10 +268,17 @@ export class EndpointManager {
     // Without a way to finish yet: `finishBy` will take over all of them.
     if (this.#finish === undefined || this.#retried.has(id)) return;
     this.#retried.add(id);
+    const unfinished = () => {
+      const known = this.find(attachment);
+      return known?.id === id && !isCommitted(known) ? known : undefined;
+    };
     this.#options.controllers.update(`finish-delete-${id}`, {
       run: async () => {
-        const known = this.find(attachment);
-        if (known?.id === id && !isCommitted(known)) await this.#finish?.(known);
+        const known = unfinished();
+        if (known === undefined) return;
+        await this.#finish?.(known);
+        // `remove` leaves what a seam could not remove to this controller, without an error.
+        if (unfinished() !== undefined) throw new Error(`endpoint ${id} is still there`);
       },
     });
   }

@@ -143,6 +143,54 @@ describe("the queue of DELs", () => {
     expect(left()).toEqual([]);
   });
 
+  it("carries out a DEL whose attachment was added before it", async () => {
+    const { queue, files, served } = world({ addedAt: () => 1 });
+    await put(files, "a");
+    await queue.drain();
+    expect(served).toEqual(["a"]);
+  });
+
+  it("carries a DEL out once, however many ask for it at a time", async () => {
+    const { queue, files, served } = world();
+    await put(files, "a");
+    await Promise.all([queue.drain(), queue.carryOutFor(attachment("a")), queue.carryOutFor(attachment("a"))]);
+    expect(served).toEqual(["a"]);
+  });
+
+  it("forgets the failures of a DEL that was done, dropped by a person, or set aside", async () => {
+    const { queue, files, served, answers, clock } = world();
+    const failed = async (id: string) => {
+      await put(files, id);
+      answers.set(id, 500);
+      await queue.drain();
+      await queue.drain();
+    };
+    for (const id of ["done", "dropped", "aside"]) await failed(id);
+    expect(served).toEqual(["done", "dropped", "aside"]);
+    answers.set("done", 200);
+    answers.set("aside", 400);
+    rmSync(join(directory, `${keyOf("dropped")}.json`));
+    clock.time += 2_000;
+    await queue.drain();
+    expect(left()).toEqual([]);
+    served.length = 0;
+
+    for (const id of ["done", "dropped", "aside"]) await failed(id);
+    expect(served).toEqual(["done", "dropped", "aside"]);
+  });
+
+  it("serves nothing for a file that is gone by the time it is read", async () => {
+    const files = new (class extends QueueFiles {
+      override read(): undefined {
+        return undefined;
+      }
+    })(directory);
+    const { queue, served, lines } = world({ files });
+    await put(files, "a");
+    await queue.drain();
+    expect([served, lines]).toEqual([[], []]);
+  });
+
   it("keeps a newer DEL that was queued while an older one was carried out", async () => {
     const { files } = world();
     await put(files, "a");

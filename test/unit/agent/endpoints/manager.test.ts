@@ -18,13 +18,14 @@ afterEach(() => rmSync(dir, { recursive: true, force: true }));
 
 const NEVER = new AbortController().signal;
 
-function managerOf(datapath: Partial<DatapathSeam> = {}, identity: Partial<Seams["identity"]> = {}) {
+function managerOf(datapath: Partial<DatapathSeam> = {}, identity: Partial<Seams["identity"]> = {}, maxEndpoints?: number) {
   const clock = new FakeClock();
   const errors: string[] = [];
   const store = new RecordStore(dir);
   const manager = new EndpointManager({
     store,
     bootId: "boot-1",
+    ...(maxEndpoints === undefined ? {} : { maxEndpoints }),
     clock,
     controllers: new Controllers({ clock }),
     dataplane: { mend: async () => [] },
@@ -158,6 +159,113 @@ describe("an endpoint from its first record to its last", () => {
     await settled();
     expect(manager.endpoints().map(({ record, state }) => [record.attachment.containerId, state])).toEqual([["whole", "ready"]]);
     expect(finished).toEqual(["half"]);
+  });
+});
+
+describe("an endpoint that another process left", () => {
+  it("has its id and its names when it is restored, whatever comes after it", async () => {
+    const { manager } = managerOf({}, {}, 2);
+    manager.restore(recordOf(1, { pod: "default/web" }));
+    expect(manager.named("pod-name:default/web")).toMatchObject({ id: 1, state: "restoring" });
+    expect((await begin(manager)).id).toBe(2);
+    await expect(begin(manager, "third")).rejects.toMatchObject({ word: "endpoint-ids-exhausted" });
+  });
+
+  it("and whose record cannot be read keeps its id from being given for a minute", async () => {
+    const { manager, clock } = managerOf({}, {}, 1);
+    manager.rest(1);
+    await expect(begin(manager)).rejects.toMatchObject({ word: "endpoint-ids-exhausted" });
+    await clock.advance(60_000);
+    expect((await begin(manager)).id).toBe(1);
+  });
+
+  it("as direct mode does is on disk when it is taken over, and replaces what was known of the attachment", async () => {
+    const { manager, store } = managerOf();
+    const attachment = { network: "net1", containerId: "direct", ifname: "eth0" };
+    await manager.adopt(recordOf(0, { attachment, pod: "default/old" }));
+    const { id } = manager.named("attachment:direct:eth0");
+    expect(store.read(id)).toMatchObject({ record: { id, attachment, bootId: "boot-1", pod: "default/old" } });
+
+    await manager.adopt(recordOf(0, { attachment, pod: "default/new" }));
+
+    expect(manager.list()).toHaveLength(1);
+    expect(manager.named("pod-name:default/new").id).toBe(id);
+    expect(store.read(id)).toMatchObject({ record: { id, pod: "default/new" } });
+  });
+});
+
+describe("an id", () => {
+  it("rests and is given again when its first record cannot be written, by an ADD or for direct mode", async () => {
+    const { manager, clock, store } = managerOf({}, {}, 1);
+    const create = jest.spyOn(store, "create").mockImplementation(() => {
+      throw new Error("disk full");
+    });
+    await expect(begin(manager)).rejects.toThrow("disk full");
+    await clock.advance(60_000);
+    await expect(manager.adopt(recordOf(0))).rejects.toThrow("disk full");
+    await clock.advance(60_000);
+    create.mockRestore();
+    expect((await begin(manager)).id).toBe(1);
+  });
+});
+
+describe("an endpoint", () => {
+  it("is found by name from its first build on, with the identity that it was given", async () => {
+    const { manager } = managerOf({}, { resolve: async () => 4711 });
+    const record = await manager.build(await begin(manager), NEVER);
+    expect(manager.named("attachment:cid1:eth0").state).toBe("waiting-for-identity");
+    expect(record.identity).toBe(4711);
+  });
+
+  it("can be committed without a build, and tells those who listen, whatever one of them throws", async () => {
+    const { manager, errors } = managerOf();
+    const events: string[] = [];
+    manager.onChange(() => {
+      throw new Error("deaf");
+    });
+    const stop = manager.onChange((event, { id }) => events.push(`${event} ${id}`));
+    const record = await manager.commit(await begin(manager));
+    expect(manager.named("attachment:cid1:eth0").state).toBe("ready");
+    await manager.discard(await begin(manager, "cid2"));
+    stop();
+    await manager.remove(record);
+    expect(events).toEqual([`ready ${record.id}`, "removing 2", "gone 2"]);
+    expect(errors).toContain(`endpoint ${record.id}: deaf`);
+  });
+
+  it("has no name any more once its removal has begun, and none is begun twice", async () => {
+    const { manager } = managerOf();
+    const record = await added(manager, "cid1", { pod: "default/web" });
+    const events: string[] = [];
+    manager.onChange((event) => events.push(event));
+    await manager.write({ ...record, phase: "adding:build" });
+    expect(events).toEqual([]);
+    await manager.write({ ...record, phase: "deleting:begun" });
+    await manager.write({ ...record, phase: "deleting:link" });
+    expect(() => manager.named("pod-name:default/web")).toThrow(expect.objectContaining({ word: "endpoint-unknown" }));
+    expect(events).toEqual(["removing"]);
+  });
+
+  it("stays until its programs are gone, and one removal repeats what failed", async () => {
+    let failures = 2;
+    const { manager, clock, errors } = managerOf({
+      remove: async () => {
+        if (failures-- > 0) throw new Error("busy");
+      },
+    });
+    let tries = 0;
+    manager.finishBy(async (known) => {
+      tries++;
+      await manager.remove(known);
+    });
+    const record = await manager.write({ ...(await added(manager)), phase: "deleting:begun" });
+    await manager.remove(record);
+    await manager.retry(record, new Error("again"));
+    expect(manager.get(record.id)?.state).toBe("disconnecting");
+    expect(errors[0]).toContain("is not removed yet, it is tried again: busy");
+    await clock.advance(120_000);
+    expect(manager.list()).toEqual([]);
+    expect(tries).toBe(2);
   });
 });
 

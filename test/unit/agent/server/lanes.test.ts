@@ -67,6 +67,18 @@ describe("The lanes of calls", () => {
     await Promise.all([...known, unknown]);
   });
 
+  it("are three: neither ADDs, DELs nor other calls wait for each other, however many there are", async () => {
+    const service = new Held();
+    const lanes = new LanedAttachments(service);
+    const context = { peer: PEER, signal: never };
+    const verbs = ["add", "del", "check"] as const;
+    const calls = verbs.flatMap((verb) => Array.from({ length: RUNNING + 1 }, () => lanes.serve(verb, {}, context)));
+    for (const verb of verbs) expect(service.begun.filter((begun) => begun === verb)).toHaveLength(RUNNING);
+    service.release();
+    await Promise.all(calls);
+    expect(service.begun).toHaveLength(3 * (RUNNING + 1));
+  });
+
   it("are left by a caller who goes away, and served in the order of coming", async () => {
     const lane = new Lane({ running: 1, waiting: 3 });
     const order: number[] = [];
