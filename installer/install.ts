@@ -7,9 +7,9 @@ import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { isThere, readText } from "../lib/system/files.ts";
 import { copyExecutables, planExecutables } from "./executables.ts";
 import { removeWhole, whyNotWritable, writeWhole } from "./files.ts";
-import { assertInCluster, isInPod, kubeconfigText, requestToken, type Token } from "./kubeconfig.ts";
+import { assertInCluster, isInPod, kubeconfigPath, kubeconfigText, requestToken, type Token } from "./kubeconfig.ts";
 import { mergeConflists } from "./merge.ts";
-import { readRecord, remember, writeRecord } from "./record.ts";
+import { noteInstalled, readRecord, remember, writeRecord } from "./record.ts";
 import type { InstallSettings } from "./settings.ts";
 import { renderConflist, TLS_FILES } from "./template.ts";
 import { installTlsFiles, removeOtherTlsFiles, tlsDirectory } from "./tls-files.ts";
@@ -42,23 +42,24 @@ async function installStepByStep(settings: InstallSettings, log: Log): Promise<I
   const tls = installTlsFiles(settings, log);
   const conflist = renderConflist(settings, tls);
   copyExecutables(executables, log);
+  noteInstalled(
+    netDir,
+    executables.map(({ target }) => target),
+  );
   const token = inPod ? await installKubeconfig(settings, log) : undefined;
   installConflist(settings, conflist, log);
   removeOtherTlsFiles(netDir, tls, log);
   return { token };
 }
 
-/** Files beside the conflist; the one of the former name is among them, because it goes. */
+/** Files beside the conflist; one of the former name is among them where it is there, because it goes. */
 function filesOf({ netDir, confName, oldConfName }: InstallSettings, inPod: boolean): readonly string[] {
+  const old = join(netDir, oldConfName);
   return [
     ...Object.values(TLS_FILES).map((name) => join(tlsDirectory(netDir), name)),
     ...(inPod ? [kubeconfigPath(netDir)] : []),
-    ...new Set([confName, oldConfName].map((name) => join(netDir, name))),
+    ...new Set([join(netDir, confName), ...(isThere(old) ? [old] : [])]),
   ];
-}
-
-export function kubeconfigPath(netDir: string): string {
-  return join(netDir, "calico-kubeconfig");
 }
 
 /** A new token in a new kubeconfig. @throws TortieError `install-token` */

@@ -70,10 +70,38 @@ async function hasTokenRequests(client: ApiClient): Promise<boolean> {
 /** @throws TortieError `install-token` when the token says no end */
 function ownToken(serviceAccount: string): Token {
   const token = readNamed(join(serviceAccount, "token")).trim();
+  const expiresMs = endOf(token);
+  if (expiresMs === undefined) throw new TortieError("install-token", `the token in ${serviceAccount} has no numeric "exp"`);
+  return { token, expiresMs };
+}
+
+/** When a token ends, milliseconds since 1970; `undefined` for one that does not say it (RFC 7519, 4.1.4). @throws Error for no JWT */
+function endOf(token: string): number | undefined {
   const [, payload = ""] = token.split(".");
   const { exp } = optional(parseObject(Buffer.from(payload, "base64url").toString()), "exp", isNumber);
-  if (exp === undefined) throw new TortieError("install-token", `the token in ${serviceAccount} has no numeric "exp"`);
-  return { token, expiresMs: exp * 1000 };
+  return exp && exp * 1000;
+}
+
+/** Whether the first token of a kubeconfig's text has ended. What cannot be read counts as good. */
+export function hasEndedToken(text: string, nowMs: number): boolean {
+  try {
+    const token = /^\s*token:\s*["']?([^\s"']+)/m.exec(text)?.[1];
+    const end = token === undefined ? undefined : endOf(token);
+    return end !== undefined && end <= nowMs;
+  } catch {
+    return false;
+  }
+}
+
+/** Calico's installer begins its file with other words. */
+const FIRST_LINE = "# Kubeconfig of the CNI plugins. Written by the installer, which replaces it when its token is renewed.";
+
+export function isOwnKubeconfig(text: string): boolean {
+  return text.startsWith(FIRST_LINE);
+}
+
+export function kubeconfigPath(netDir: string): string {
+  return join(netDir, "calico-kubeconfig");
 }
 
 /** The file's text: authority or skip-verify, never both. */
@@ -82,7 +110,7 @@ export function kubeconfigText(settings: Pick<InstallSettings, "serviceAccount" 
   const trust = skipVerify
     ? "insecure-skip-tls-verify: true"
     : `certificate-authority-data: ${Buffer.from(readNamed(join(settings.serviceAccount, "ca.crt"))).toString("base64")}`;
-  return `# Kubeconfig of the CNI plugins. Written by the installer, which replaces it when its token is renewed.
+  return `${FIRST_LINE}
 apiVersion: v1
 kind: Config
 clusters:

@@ -17,6 +17,8 @@ export interface InstallRecord {
   readonly files: readonly string[];
   /** Those of them, or of removed files, whose path held another program's file before; `formerOf` has it. */
   readonly formers: readonly string[];
+  /** Executables as they were installed, path → `fingerprintOf`; one that is being replaced has none. */
+  readonly installed: Readonly<Record<string, string>>;
   /** The conflist's text as it was installed; absent before the first one was written. */
   readonly conflist?: string;
 }
@@ -32,17 +34,18 @@ export function readRecord(netDir: string): InstallRecord {
     return {
       files: field(stored, "files", listOf(isText)),
       formers: field(stored, "formers", listOf(isText)),
+      installed: optional(stored, "installed", isTexts).installed ?? {},
       ...optional(stored, "conflist", isText),
     };
   } catch {
-    return { files: [], formers: [] };
+    return { files: [], formers: [], installed: {} };
   }
 }
 
 /** Written before what it names: an installer that dies leaves nothing that the record does not know. */
-export function writeRecord(netDir: string, { files, formers, conflist }: InstallRecord): void {
+export function writeRecord(netDir: string, { files, formers, installed, conflist }: InstallRecord): void {
   const lists = { files: [...new Set(files)].sort(), formers: [...new Set(formers)].sort() };
-  const text = stringifyJson({ format: 1, ...lists, ...(conflist === undefined ? {} : { conflist }) }, 2);
+  const text = stringifyJson({ format: 1, ...lists, installed, ...(conflist === undefined ? {} : { conflist }) }, 2);
   writeWhole(recordPath(netDir), `${text}\n`, 0o600);
 }
 
@@ -54,10 +57,41 @@ export function remember(netDir: string, paths: readonly string[]): void {
   const record = readRecord(netDir);
   const foreign = paths.filter((path) => !record.files.includes(path) && isThere(path));
   const formers = [...record.formers, ...foreign];
-  writeRecord(netDir, { ...record, files: [...record.files, ...paths], formers });
+  const installed = Object.fromEntries(Object.entries(record.installed).filter(([path]) => !paths.includes(path)));
+  writeRecord(netDir, { ...record, files: [...record.files, ...paths], formers, installed });
   for (const path of formers) {
     if (!isThere(formerOf(path)) && isThere(path)) linkSync(path, formerOf(path));
   }
+}
+
+/** Notes what executables look like once they are in their places, so that one which another program replaces can be told. */
+export function noteInstalled(netDir: string, paths: readonly string[]): void {
+  const record = readRecord(netDir);
+  const seen = paths.flatMap((path) => {
+    const fingerprint = fingerprintOf(path);
+    return fingerprint === undefined ? [] : [[path, fingerprint] as const];
+  });
+  writeRecord(netDir, { ...record, installed: { ...record.installed, ...Object.fromEntries(seen) } });
+}
+
+/** Changes with every replacement, since files come into their places by rename(2). @returns `undefined` when nothing is there */
+export function fingerprintOf(path: string): string | undefined {
+  const status = statusOf(path);
+  return status && `${status.identity} ${status.size} ${status.modified}`;
+}
+
+export function hasFormer(path: string): boolean {
+  return isThere(formerOf(path));
+}
+
+/** @throws SystemError when there is none */
+export function readFormer(path: string): string {
+  return readText(formerOf(path));
+}
+
+/** Gives up what was at `path` before the installation. */
+export function dropFormer(path: string): void {
+  removeWhole(formerOf(path));
 }
 
 /** Puts another program's file back in its place. @returns whether there was one */
@@ -68,6 +102,10 @@ export function restoreFormer(path: string): boolean {
   if (former.identity === statusOf(path)?.identity) removeWhole(formerOf(path));
   else replaceFile(formerOf(path), path);
   return true;
+}
+
+function isTexts(value: unknown): value is Readonly<Record<string, string>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value) && Object.values(value).every(isText);
 }
 
 /** Neither a plugin nor a configuration for any runtime; a hard link, so that nothing is copied. */

@@ -5,7 +5,9 @@ import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { isThere } from "../lib/system/files.ts";
 import { removeRemains, removeWhole } from "./files.ts";
 import type { Log } from "./install.ts";
-import { readRecord, recordPath, restoreFormer } from "./record.ts";
+import { hasEndedToken } from "./kubeconfig.ts";
+import { isConflist, isStillOurs } from "./ownership.ts";
+import { dropFormer, hasFormer, type InstallRecord, readFormer, readRecord, recordPath, restoreFormer } from "./record.ts";
 import { removeTlsRemains } from "./tls-files.ts";
 
 /**
@@ -19,12 +21,14 @@ export function uninstall(netDir: string, isDry: boolean, log: Log): readonly st
 }
 
 function undoAll(netDir: string, isDry: boolean, log: Log): readonly string[] {
-  const { files, formers } = readRecord(netDir);
-  const ours = [...files].sort((one, other) => Number(isConflist(other)) - Number(isConflist(one)));
+  const record = readRecord(netDir);
+  const { files, formers } = record;
+  const ours = [...inOrder(files.filter(isConflist)), ...files.filter((path) => !isConflist(path))];
   const undone = ours.filter((path) => isThere(path) || formers.includes(path));
   for (const path of undone) {
-    if (isDry) log(`would ${formers.includes(path) ? "put back what was at" : "remove"} ${path}`);
-    else undo(path, formers.includes(path), log);
+    if (!isDry) undo(path, record, log);
+    else if (!isStillOurs(path, record)) log(`would leave ${path}, which was put there after the installation`);
+    else log(`would ${formers.includes(path) ? "put back what was at" : "remove"} ${path}`);
   }
   if (isDry) return undone;
   for (const path of [...files, recordPath(netDir)]) removeRemains(path);
@@ -40,14 +44,19 @@ function undoAll(netDir: string, isDry: boolean, log: Log): readonly string[] {
  * @throws TortieError `uninstall-failed`
  */
 export function uninstallConflist(netDir: string, log: Log): void {
-  const { files, formers } = readRecord(netDir);
-  const ours = files.filter(isConflist);
-  const isElsewhere = (name: string) => isConflist(name) && !ours.includes(join(netDir, name));
-  const isReplaced = ours.some((path) => formers.includes(path)) || readdirSync(netDir).some(isElsewhere);
-  if (!isReplaced) return;
   orNamed(() => {
-    for (const path of ours) if (isThere(path)) undo(path, formers.includes(path), log);
+    const record = readRecord(netDir);
+    const ours = record.files.filter(isConflist);
+    const isElsewhere = (path: string) => isConflist(path) && (!ours.includes(path) || !isStillOurs(path, record));
+    const isReplaced = ours.some(hasFormer) || readdirSync(netDir).some((name) => isElsewhere(join(netDir, name)));
+    if (!isReplaced) return;
+    for (const path of inOrder(ours)) if (isThere(path) || hasFormer(path)) undo(path, record, log);
   });
+}
+
+/** What was there before comes back before ours goes: a runtime without any list deletes no pod. */
+function inOrder(conflists: readonly string[]): readonly string[] {
+  return conflists.toSorted((one, other) => Number(hasFormer(other)) - Number(hasFormer(one)));
 }
 
 function orNamed<T>(work: () => T): T {
@@ -58,15 +67,15 @@ function orNamed<T>(work: () => T): T {
   }
 }
 
-function undo(path: string, hasFormer: boolean, log: Log): void {
-  if (!hasFormer) removed(path, log);
-  else if (restoreFormer(path)) log(`${path} is what it was before`);
-}
-
-function removed(path: string, log: Log): void {
-  if (removeWhole(path)) log(`${path} removed`);
-}
-
-function isConflist(path: string): boolean {
-  return /\.(conf|conflist|json)$/.test(path);
+function undo(path: string, record: InstallRecord, log: Log): void {
+  if (!isStillOurs(path, record)) {
+    dropFormer(path);
+    log(`${path} stays: it was put there after the installation`);
+  } else if (!record.formers.includes(path)) {
+    if (removeWhole(path)) log(`${path} removed`);
+  } else if (isThere(path) && hasFormer(path) && hasEndedToken(readFormer(path), Date.now())) {
+    // Others have renewed the token of this file since, by replacing it as we do: the old one would shut them out.
+    dropFormer(path);
+    log(`${path} stays: the token of the one before it has ended`);
+  } else if (restoreFormer(path)) log(`${path} is what it was before`);
 }

@@ -1,9 +1,12 @@
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { writeWhole } from "../../../installer/files.ts";
+import { install } from "../../../installer/install.ts";
 import { linksOfPods, untilNoPodIsLeft } from "../../../installer/pods-of-host.ts";
-import { writeRecord } from "../../../installer/record.ts";
-import { uninstallConflist } from "../../../installer/uninstall.ts";
+import { remember, writeRecord } from "../../../installer/record.ts";
+import { type InstallSettings, readInstallSettings, TORTIE_NAMES } from "../../../installer/settings.ts";
+import { uninstall, uninstallConflist } from "../../../installer/uninstall.ts";
 
 let directory: string;
 beforeEach(() => {
@@ -23,16 +26,125 @@ const visible = () =>
 describe("uninstallConflist", () => {
   it("takes the list away where another one stands beside it, and nothing else", () => {
     const files = [file("05-tortie.conflist"), file("calico-kubeconfig")];
-    writeRecord(directory, { files, formers: [] });
+    writeRecord(directory, { files, formers: [], installed: {} });
     file("10-calico.conflist");
     uninstallConflist(directory, () => {});
     expect(visible()).toEqual(["10-calico.conflist", "calico-kubeconfig"]);
   });
 
   it("leaves the only list to the pods that have still to be deleted", () => {
-    writeRecord(directory, { files: [file("10-tortie.conflist"), file("calico-kubeconfig")], formers: [] });
+    writeRecord(directory, { files: [file("10-tortie.conflist"), file("calico-kubeconfig")], formers: [], installed: {} });
     uninstallConflist(directory, () => {});
     expect(visible()).toEqual(["10-tortie.conflist", "calico-kubeconfig"]);
+  });
+});
+
+describe("What was put on the host after the installation", () => {
+  const CALICO_LIST = JSON.stringify({ name: "k8s-pod-network", cniVersion: "0.3.1", plugins: [{ type: "calico" }] });
+  let netDir: string;
+  let binDir: string;
+  let settings: InstallSettings;
+  beforeEach(() => {
+    netDir = join(directory, "net");
+    binDir = join(directory, "bin");
+    for (const folder of [netDir, binDir]) mkdirSync(folder);
+    writeFileSync(join(directory, "executable"), "ours", { mode: 0o755 });
+    const host = {
+      source: join(directory, "executable"),
+      pluginSource: "",
+      binDirs: [binDir],
+      netDir,
+      serviceAccount: join(directory, "none"),
+    };
+    settings = readInstallSettings({ CNI_NET_DIR: netDir }, host, TORTIE_NAMES, "10-tortie.conflist");
+  });
+
+  const kubeconfig = (end: number, comment = "# by calico-node") => {
+    const token = `x.${Buffer.from(JSON.stringify({ exp: end })).toString("base64url")}.x`;
+    return `${comment}\nusers:\n- user:\n    token: ${token}\n`;
+  };
+  const inHours = (hours: number) => Math.round(Date.now() / 1000) + hours * 3600;
+  const names = (folder: string) => readdirSync(folder).filter((name) => name !== ".tortie-install");
+
+  it("stays: Calico's list and its executables of the same names", async () => {
+    await install(settings, () => {});
+    writeFileSync(join(netDir, "10-calico.conflist"), CALICO_LIST);
+    writeFileSync(join(binDir, "theirs"), "Calico's");
+    renameSync(join(binDir, "theirs"), join(binDir, "tortie-ipam"));
+
+    uninstallConflist(netDir, () => {});
+    expect(names(netDir)).toEqual(["10-calico.conflist"]);
+    expect(names(binDir)).toContain("tortie");
+    const said: string[] = [];
+    uninstall(netDir, false, (line) => said.push(line));
+
+    expect(readFileSync(join(netDir, "10-calico.conflist"), "utf8")).toBe(CALICO_LIST);
+    expect([names(netDir), names(binDir)]).toEqual([["10-calico.conflist"], ["tortie-ipam"]]);
+    expect(said).toContain(`${join(binDir, "tortie-ipam")} stays: it was put there after the installation`);
+  });
+
+  it("stays although there was another file before the installation, which is given up", async () => {
+    writeFileSync(join(netDir, "10-calico.conflist"), "{}");
+    await install(settings, () => {});
+    expect(names(netDir).filter((name) => !name.startsWith("."))).toEqual(["10-tortie.conflist"]);
+    writeFileSync(join(netDir, "10-calico.conflist"), CALICO_LIST);
+
+    uninstall(netDir, false, () => {});
+
+    expect(readFileSync(join(netDir, "10-calico.conflist"), "utf8")).toBe(CALICO_LIST);
+    expect(names(netDir)).toEqual(["10-calico.conflist"]);
+  });
+
+  it.each([
+    ["a kubeconfig of another program stays", "# by calico-node, renewed", 24, "# by calico-node, renewed"],
+    ["ours stays where the token of the one before it has ended", "ours", -1, "# Kubeconfig of the CNI plugins."],
+    ["ours goes where the one before it still serves", "ours", 1, "# by calico-node"],
+  ])("%s", (_, present, hours, expected) => {
+    const path = join(netDir, "calico-kubeconfig");
+    writeFileSync(path, kubeconfig(inHours(hours)));
+    remember(netDir, [path]);
+    const first =
+      present === "ours"
+        ? "# Kubeconfig of the CNI plugins. Written by the installer, which replaces it when its token is renewed."
+        : present;
+    writeWhole(path, kubeconfig(inHours(24), first), 0o600);
+
+    uninstall(netDir, false, () => {});
+
+    expect(readFileSync(path, "utf8").startsWith(expected)).toBe(true);
+    expect(names(netDir)).toEqual(["calico-kubeconfig"]);
+  });
+
+  it("is what a dry run would leave", async () => {
+    await install(settings, () => {});
+    writeFileSync(join(binDir, "tortie-ipam.new"), "Calico's");
+    renameSync(join(binDir, "tortie-ipam.new"), join(binDir, "tortie-ipam"));
+    const said: string[] = [];
+    uninstall(netDir, true, (line) => said.push(line));
+    expect(said).toContain(`would leave ${join(binDir, "tortie-ipam")}, which was put there after the installation`);
+    expect(said).toContain(`would remove ${join(binDir, "tortie")}`);
+  });
+});
+
+describe("A list that the installation replaced", () => {
+  it("is back before ours goes, so that runtimes can delete the pods that are waited for", async () => {
+    const host = {
+      source: join(directory, "e"),
+      pluginSource: "",
+      binDirs: [directory],
+      netDir: directory,
+      serviceAccount: join(directory, "none"),
+    };
+    writeFileSync(host.source, "ours", { mode: 0o755 });
+    writeFileSync(join(directory, "10-calico.conflist"), "{}");
+    await install(readInstallSettings({ CNI_NET_DIR: directory }, host, TORTIE_NAMES, "10-tortie.conflist"), () => {});
+    const said: string[] = [];
+    uninstallConflist(directory, (line) => said.push(line));
+    expect(said).toEqual([
+      `${join(directory, "10-calico.conflist")} is what it was before`,
+      `${join(directory, "10-tortie.conflist")} removed`,
+    ]);
+    expect(visible()).toContain("10-calico.conflist");
   });
 });
 
