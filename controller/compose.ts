@@ -63,7 +63,7 @@ export async function runController({ options, env, version }: ControllerInput):
   });
   await using _health = await serveHealth({ options, elector, term: () => term, metrics, log });
   const connection = new ApiConnection(api, (call, status) => metrics.asked(call.method, status));
-  const client = fencedClient(createApiClient(api, { connections: CONNECTIONS }), elector);
+  const client = fencedClient(createApiClient(api, { connections: CONNECTIONS }), elector, CONNECTIONS);
   const ending = new AbortController();
   void signals.ended.then((name) => {
     log.info(`${name}: the controller ends`);

@@ -4,7 +4,7 @@
  */
 import type { Clock as AllocatorClock } from "../ipam-plugin/allocator/allocator.ts";
 import { Allocator } from "../ipam-plugin/allocator/allocator.ts";
-import { type ApiGroup, discoverGroup } from "../lib/datastore/kubernetes/group.ts";
+import { type ApiGroup, LEGACY_GROUP, servedGroup, V3_GROUP } from "../lib/datastore/kubernetes/group.ts";
 import { kubernetesDatastore } from "../lib/datastore/kubernetes/kubernetes-datastore.ts";
 import { type ApiClient, ApiError } from "../lib/kubernetes/api-client.ts";
 import type { ApiConnection } from "../lib/kubernetes/watch/connection.ts";
@@ -58,11 +58,17 @@ export class Term {
     this.#informers = new Informers(connection, { clock, onProblem: (message) => log.error(message) });
     this.#controllers = new Controllers({ clock, onRun });
     this.view = new ClusterView(this.#informers, group, hasEndpointObjects);
-    const datastore = kubernetesDatastore(client, { group, onDamaged: ({ message }) => log.error(message) });
+    let unreadable = 0;
+    const onDamaged = ({ message }: Error) => {
+      unreadable++;
+      log.error(message);
+    };
+    const datastore = kubernetesDatastore(client, { group, onDamaged });
     const context: DutyContext = {
       view: this.view,
       live: new LiveCluster(client),
       datastore,
+      unreadable: () => unreadable,
       allocator: new Allocator({ datastore, clock: allocatorClock, log: (message) => log.error(message) }),
       client,
       clock,
@@ -83,9 +89,11 @@ export class Term {
     ];
   }
 
-  /** Finds out what the cluster has, and begins the watches. @throws ApiError */
+  /** Finds out what the cluster has, and begins the watches. @throws ApiError; Error where Calico's definitions are not there yet */
   static async begin(options: TermOptions): Promise<Term> {
-    const group = options.group ?? (await discoverGroup(options.client));
+    const group = options.group ?? (await servedGroup(options.client));
+    // A term keeps to one group: to guess it, as a plugin may for its one call, would watch what is not there.
+    if (group === undefined) throw new Error(`the API server serves neither ${LEGACY_GROUP} nor ${V3_GROUP}`);
     const hasObjects = options.options["endpoint-objects"] && (await isServed(options.client, ENDPOINT_PATH));
     return new Term(options, group, hasObjects);
   }

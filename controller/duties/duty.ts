@@ -14,6 +14,8 @@ export interface DutyContext {
   readonly live: LiveCluster;
   /** Its writes stop with the lease. */
   readonly datastore: KubernetesDatastore;
+  /** How many objects its lists have left out so far, because they could not be read. */
+  readonly unreadable: () => number;
   readonly allocator: Allocator;
   /** Its writes stop with the lease. */
   readonly client: ApiClient;

@@ -58,6 +58,7 @@ export class Pools implements Duty {
   async #finishDeletion(view: PoolView, signal: AbortSignal): Promise<void> {
     const { datastore, allocator, log } = this.#context;
     const { pool } = view;
+    const unreadable = this.#context.unreadable();
     const inside = (await datastore.blocks.list()).filter(({ value }) => isInside(pool, value.cidr));
     const isElsewhere = this.#context.view.pools.some(
       (other) => other.pool.name !== pool.name && !other.pool.deleting && other.pool.cidr === pool.cidr,
@@ -76,6 +77,9 @@ export class Pools implements Duty {
       const left = (await datastore.blocks.list()).filter(({ value }) => isInside(pool, value.cidr));
       // A block without owner, or whose cooldown is not over, is looked at again.
       if (left.some(({ value }) => value.affinity !== undefined || !isEmpty(value))) return;
+    }
+    if (this.#context.unreadable() !== unreadable) {
+      throw new Error(`pool ${pool.name} is kept: a block that cannot be read may hold addresses of it`);
     }
     await this.#putFinalizer(view, false);
     log.info(`pool ${pool.name} is free of addresses: its deletion may go on`);

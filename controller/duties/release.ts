@@ -70,9 +70,13 @@ async function release(
   const released = done.length - unallocated.length;
   if (released > 0) {
     onReleased(reason, released);
+    const free = new Set(unallocated.map(formatAddress));
+    const carriedOut = new Set(done.map(({ address }) => formatAddress(address)));
     for (const { address, handle, node, namespace, pod } of allocations) {
+      const text = formatAddress(address);
+      if (!carriedOut.has(text) || free.has(text)) continue;
       const whose = pod === "" ? "" : `, of pod ${namespace}/${pod}`;
-      log.info(`released ${formatAddress(address)} of handle ${handle} on node ${node}${whose}: ${WHY[reason]}`);
+      log.info(`released ${text} of handle ${handle} on node ${node}${whose}: ${WHY[reason]}`);
     }
   }
   if (error !== undefined) throw error;

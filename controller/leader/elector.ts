@@ -6,7 +6,7 @@
 import { messageOf } from "../../lib/errors/errors.ts";
 import { parseObject } from "../../lib/json/decode.ts";
 import { type ApiClient, ApiError } from "../../lib/kubernetes/api-client.ts";
-import type { Clock } from "../../lib/system/clock.ts";
+import { type Clock, pauseAfter } from "../../lib/system/clock.ts";
 import { decodeLease, isSameTenure, type Lease, leaseObject, nextStep } from "./lease.ts";
 
 export interface ElectorOptions {
@@ -56,10 +56,12 @@ export class Elector {
 
   /**
    * Tries for the lease until the signal ends it; each time that it is had, `lead` runs until its own signal is aborted, and the next try
-   * waits for its end. A lease that is held when the signal comes is given back.
+   * waits for its end. A lease that is held when the signal comes is given back, and so is one whose `lead` fails: another controller may
+   * have more luck.
    */
   async run(lead: (signal: AbortSignal) => Promise<void>, signal: AbortSignal): Promise<void> {
-    const { clock, log } = this.#options;
+    const { clock, durationMs, log } = this.#options;
+    let failures = 0;
     while (!signal.aborted) {
       await this.#try();
       if (!this.mayWrite) {
@@ -68,8 +70,13 @@ export class Elector {
         continue;
       }
       log("this controller leads");
-      await this.#lead(lead, signal);
+      const begun = clock.now();
+      const hasFailed = await this.#lead(lead, signal);
       log("this controller leads no more");
+      failures = hasFailed && clock.now() - begun < durationMs ? failures + 1 : 0;
+      if (failures === 0) continue;
+      await this.#giveBack();
+      await clock.sleep(pauseAfter(failures, { base: this.#retryMs, longest: durationMs }, clock), signal);
     }
     await this.#giveBack();
   }
@@ -78,12 +85,17 @@ export class Elector {
     return this.#options.durationMs / 8;
   }
 
-  async #lead(lead: (signal: AbortSignal) => Promise<void>, signal: AbortSignal): Promise<void> {
+  /** @returns whether `lead` has failed */
+  async #lead(lead: (signal: AbortSignal) => Promise<void>, signal: AbortSignal): Promise<boolean> {
     const { clock, log } = this.#options;
     const term = new AbortController();
     const ended = AbortSignal.any([term.signal, signal]);
     const leading = lead(ended)
-      .catch((error: unknown) => log(`leading failed: ${messageOf(error)}`))
+      .then(() => false)
+      .catch((error: unknown) => {
+        log(`leading failed: ${messageOf(error)}`);
+        return true;
+      })
       .finally(() => term.abort(new Error("the work of the leader has ended")));
     while (!ended.aborted) {
       await clock.sleep(Math.min(this.#retryMs, Math.max(this.#leadsUntil - clock.now(), 0)), ended);
@@ -95,7 +107,7 @@ export class Elector {
       over.abort();
       if (!this.mayWrite) term.abort(new Error(`the lease was not renewed: ${this.#problem ?? "no answer in time"}`));
     }
-    await leading;
+    return await leading;
   }
 
   /** Reads the lease, and creates, renews or takes it where that is due. Never rejects. */

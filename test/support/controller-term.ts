@@ -14,6 +14,7 @@ import { FakeClock } from "./fake-clock.ts";
 import type { Identity } from "./kubernetes/cluster.ts";
 import { until } from "./kubernetes/until.ts";
 
+const CONNECTIONS = 4;
 const MINUTE_MS = 60_000;
 
 interface Reachable {
@@ -64,7 +65,7 @@ export class ControllerTerm implements AsyncDisposable {
     const looks = new Map<string, number>();
     const log: string[] = [];
     const connection = new ApiConnection(api);
-    const client = createApiClient(api, { connections: 4, ...limits });
+    const client = createApiClient(api, { connections: CONNECTIONS, ...limits });
     let writes = 0;
     const fence = {
       get mayWrite() {
@@ -75,7 +76,7 @@ export class ControllerTerm implements AsyncDisposable {
     const term = await Term.begin({
       options,
       connection,
-      client: fencedClient(client, fence),
+      client: fencedClient(client, fence, CONNECTIONS),
       group,
       clock,
       allocatorClock: systemClock,

@@ -22,13 +22,18 @@ export function configuredGroup(config: Pick<NetworkConfig, "calicoApiGroup">, e
 /** Asks the server once: v3 only where it has no legacy group, and legacy whenever it cannot tell. */
 export async function discoverGroup(client: Pick<ApiClient, "request">): Promise<ApiGroup> {
   try {
-    const served = objects(parseKubernetesObject(await client.request({ method: "GET", path: "/apis" })), "groups");
-    const names = new Set(served.map((group) => text(group, "name")));
-    return names.has(groupName(V3_GROUP)) && !names.has(groupName(LEGACY_GROUP)) ? V3_GROUP : LEGACY_GROUP;
+    return (await servedGroup(client)) ?? LEGACY_GROUP;
   } catch {
     // A server that really cannot be reached shows at the next request.
     return LEGACY_GROUP;
   }
+}
+
+/** @returns the legacy group before v3; `undefined` when the server has neither @throws ApiError; Error for an answer that is no list */
+export async function servedGroup(client: Pick<ApiClient, "request">): Promise<ApiGroup | undefined> {
+  const served = objects(parseKubernetesObject(await client.request({ method: "GET", path: "/apis" })), "groups");
+  const names = new Set(served.map((group) => text(group, "name")));
+  return ([LEGACY_GROUP, V3_GROUP] as const).find((group) => names.has(groupName(group)));
 }
 
 function groupName(group: ApiGroup): string {

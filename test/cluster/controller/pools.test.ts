@@ -101,6 +101,36 @@ describe("a pool", () => {
   );
 
   it(
+    "stays while a block that cannot be read may hold addresses of it",
+    async () => {
+      await cluster.api("POST", `/apis/${LEGACY}/ipamblocks`, {
+        apiVersion: LEGACY,
+        kind: "IPAMBlock",
+        metadata: { name: "10-60-0-0-30" },
+        spec: {
+          cidr: "10.60.0.0/30",
+          affinity: "host:node1",
+          allocations: [0, null, null, null],
+          attributes: [{ handle_id: "net1.c", secondary: { node: "node1" } }],
+          unallocated: [1, 2, 3, 9],
+          strictAffinity: false,
+        },
+      });
+      await using controller = await ControllerTerm.begin(cluster);
+      await controller.minutes(1);
+      await cluster.api("DELETE", `/apis/${LEGACY}/ippools/pool`);
+      await controller.minutes(3);
+      expect((await pool())?.metadata.finalizers).toEqual([FINALIZER]);
+      expect(controller.log.join("\n")).toContain("pool pool is kept: a block that cannot be read may hold addresses of it");
+
+      await cluster.api("DELETE", `/apis/${LEGACY}/ipamblocks/10-60-0-0-30`);
+      await controller.minutes(3);
+      expect(await pool()).toBeUndefined();
+    },
+    LIMIT_MS,
+  );
+
+  it(
     "loses the finalizer where --pool-finalizer is false, and keeps those of others",
     async () => {
       await cluster.api(

@@ -112,6 +112,33 @@ describe("the election", () => {
     expect(other.lease?.holder).toBe("");
   });
 
+  it("gives the lease back and pauses longer and longer when its work fails at once, so that another can try", async () => {
+    const server = new LeaseServer();
+    const clock = new FakeClock();
+    const ending = new AbortController();
+    const at: number[] = [];
+    const elector = new Elector({
+      client: server.client(),
+      clock,
+      namespace: "n",
+      name: "l",
+      identity: "a",
+      durationMs: 16_000,
+      log: () => undefined,
+    });
+    const ended = elector.run(async () => {
+      at.push(clock.now());
+      throw new Error("403");
+    }, ending.signal);
+    await clock.advance(1_000);
+    expect([server.lease?.holder, elector.mayWrite]).toEqual(["", false]);
+    await clock.advance(59_000);
+    expect(at).toEqual([0, 2_000, 6_000, 14_000, 30_000, 46_000]);
+    ending.abort(new Error("end"));
+    await clock.advance(20_000);
+    await ended;
+  });
+
   it("renews without an end, and never has two leaders", async () => {
     const server = new LeaseServer();
     const clock = new FakeClock();
@@ -133,7 +160,7 @@ describe("the fence", () => {
     const request = async (one: ApiRequest) => `${sent.push(one)}`;
     const inner: ApiClient = { server: "s", close: () => undefined, request };
     const fence = { mayWrite: false, writeLimitMs: 4_000 };
-    const client = fencedClient(inner, fence);
+    const client = fencedClient(inner, fence, 4);
     await client.request({ method: "GET", path: "/a" });
     for (const method of ["POST", "PUT", "PATCH", "DELETE"] as const) {
       await expect(client.request({ method, path: "/a" })).rejects.toThrow("does not lead any more");
@@ -144,5 +171,22 @@ describe("the fence", () => {
       { method: "GET", path: "/a" },
       { method: "PUT", path: "/a", timeoutMs: 4_000 },
     ]);
+  });
+
+  it("looks at the lease when a write's turn has come, not when the write was asked for", async () => {
+    const sent: string[] = [];
+    const answer = Promise.withResolvers<string>();
+    const request = async ({ method }: ApiRequest) => {
+      sent.push(method);
+      return answer.promise;
+    };
+    const fence = { mayWrite: true, writeLimitMs: 4_000 };
+    const client = fencedClient({ server: "s", close: () => undefined, request }, fence, 1);
+    const list = client.request({ method: "GET", path: "/a" });
+    const write = expect(client.request({ method: "PUT", path: "/a" })).rejects.toThrow("does not lead any more");
+    fence.mayWrite = false;
+    answer.resolve("");
+    await Promise.all([list, write]);
+    expect(sent).toEqual(["GET"]);
   });
 });

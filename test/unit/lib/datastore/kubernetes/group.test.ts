@@ -1,4 +1,4 @@
-import { configuredGroup, discoverGroup } from "../../../../../lib/datastore/kubernetes/group.ts";
+import { configuredGroup, discoverGroup, servedGroup } from "../../../../../lib/datastore/kubernetes/group.ts";
 import { ScriptedClient } from "../../../../support/scripted-api-client.ts";
 
 describe("the configured group of Calico's objects", () => {
@@ -34,4 +34,19 @@ describe("the discovered group", () => {
       expect(await discoverGroup(new ScriptedClient(["GET /apis", answer]))).toBe("crd.projectcalico.org/v1");
     },
   );
+});
+
+describe("the group that a server serves, for a program that keeps to it", () => {
+  it.each([
+    [["apps", "crd.projectcalico.org", "projectcalico.org"], "crd.projectcalico.org/v1"],
+    [["projectcalico.org"], "projectcalico.org/v3"],
+    [["apps"], undefined],
+  ])("of %p is %p", async (names, expected) => {
+    const client = new ScriptedClient(["GET /apis", { groups: names.map((name) => ({ name })) }]);
+    expect(await servedGroup(client)).toBe(expected);
+  });
+
+  it.each([[{ status: 403 }], [{ status: 0 }], ["<html>"], [{ groups: "none" }]])("is not guessed when it answers %p", async (answer) => {
+    await expect(servedGroup(new ScriptedClient(["GET /apis", answer]))).rejects.toThrow();
+  });
 });
