@@ -10,7 +10,7 @@ import { encodeNodeRecord, type FamilyRecord, familyOf, type NodeRecord } from "
 import { hostScopeWith, recordOfThisBoot } from "../../ipam-plugin/host-scope/open.ts";
 import { hostRange } from "../../ipam-plugin/host-scope/range.ts";
 import { type Address, type Family, formatAddress, parseAddress } from "../../lib/addresses/address.ts";
-import { TortieError } from "../../lib/errors/errors.ts";
+import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { Controllers } from "../../lib/resident/controllers.ts";
 import type { Clock } from "../../lib/system/clock.ts";
 import { writeWhole } from "../../lib/system/write-whole.ts";
@@ -140,8 +140,9 @@ export class NodeCidr {
     try {
       await this.#refuseOverlaps(decision.ranges);
     } catch (error) {
-      if (!(error instanceof TortieError) || error.word !== "range-overlap") throw error;
-      return this.#waitFor("range-overlap", error.message);
+      if (error instanceof TortieError && error.word === "range-overlap") return this.#waitFor("range-overlap", error.message);
+      this.#waitFor("node-list", messageOf(error));
+      throw error;
     }
     if (!isSame(this.#decided, decision.ranges))
       log.info(`ranges of this node: ${Object.values(decision.ranges).map(describeRange).join(", ")}`);

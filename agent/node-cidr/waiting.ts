@@ -4,7 +4,7 @@ import type { Clock } from "../../lib/system/clock.ts";
 const REPEAT_MS = 30_000;
 
 export interface WaitingState {
-  /** `node-object`, or the word of the error. */
+  /** `node-object`, `node-list` for the comparison with other nodes, or the word of the error. */
   readonly what: string;
   readonly cause: string;
   /** On the clock that never jumps. */

@@ -1,4 +1,4 @@
-import { type Buildable, Builds, type BuildWork } from "../../../../agent/endpoints/build/builds.ts";
+import { type Buildable, type BuildReport, Builds, type BuildWork } from "../../../../agent/endpoints/build/builds.ts";
 import type { Level } from "../../../../agent/endpoints/build/levels.ts";
 import { defaultPermits, Permits } from "../../../../agent/endpoints/build/permits.ts";
 import { Recovery } from "../../../../agent/endpoints/build/recovery.ts";
@@ -31,6 +31,7 @@ interface Bench {
   readonly builds: Builds;
   readonly clock: FakeClock;
   readonly works: BuildWork[];
+  readonly reports: BuildReport[];
 }
 
 function benchOf(build: (work: BuildWork, signal: AbortSignal) => Promise<void>, state: State = "ready", permits = new Permits(2)): Bench {
@@ -38,6 +39,7 @@ function benchOf(build: (work: BuildWork, signal: AbortSignal) => Promise<void>,
   const endpoint = new PlainEndpoint();
   endpoint.state = state;
   const works: BuildWork[] = [];
+  const reports: BuildReport[] = [];
   const builds = new Builds(endpoint, {
     permits,
     recovery: new Recovery(clock),
@@ -45,9 +47,9 @@ function benchOf(build: (work: BuildWork, signal: AbortSignal) => Promise<void>,
       works.push(work);
       return build(work, signal);
     },
-    onBuilt() {},
+    onBuilt: (report) => reports.push(report),
   });
-  return { endpoint, builds, clock, works };
+  return { endpoint, builds, clock, works, reports };
 }
 
 /** The transitions of A§5.3, written again: from, to, and who may. */
@@ -202,6 +204,84 @@ describe("builds of an endpoint", () => {
     await builds.stop();
     await Promise.all([outcome, waiting]);
     expect(works).toHaveLength(1);
+  });
+});
+
+describe("the end of a build", () => {
+  it("is written down with all that asked for it, and reported with its level", async () => {
+    let isBroken = true;
+    const { builds, endpoint, works, reports } = benchOf(async () => {
+      if (isBroken) throw new Error("no room");
+    });
+    await expect(builds.build({ level: 2, reason: "first" })).rejects.toThrow("no room");
+    expect(endpoint.notes).toEqual(["Error regenerating endpoint: no room"]);
+    isBroken = false;
+    builds.trigger({ level: 1, reason: "second" });
+    await builds.build({ level: 4, reason: "third" });
+
+    expect(works.at(-1)).toMatchObject({ level: 4, reason: "second, third" });
+    expect(endpoint.notes.at(-1)).toBe("Successfully regenerated endpoint (Reason: second, third)");
+    expect(reports).toEqual([
+      { outcome: "failure", level: 2, waitedMs: expect.any(Number), tookMs: expect.any(Number) },
+      { outcome: "success", level: 4, waitedMs: expect.any(Number), tookMs: expect.any(Number) },
+    ]);
+  });
+
+  it("is no failure of an endpoint that is removed meanwhile, nor a success, and nothing is tried again", async () => {
+    const work = Promise.withResolvers<void>();
+    const { builds, endpoint, clock, works, reports } = benchOf(() => work.promise);
+    const outcome = expect(builds.build({ level: 1, reason: "first" })).rejects.toMatchObject({ word: "endpoint-removed" });
+    await settled();
+    endpoint.transition("disconnecting", "removed");
+    const stopped = builds.stop();
+    work.resolve();
+    await Promise.all([outcome, stopped]);
+    await clock.advance(600_000);
+    expect([works.length, reports, endpoint.notes, endpoint.state]).toEqual([1, [], [], "disconnecting"]);
+  });
+
+  it("comes to those who wait when the endpoint is removed before there is a permit, or between two tries", async () => {
+    const permits = new Permits(1);
+    const held = await permits.acquire(() => 0, new AbortController().signal);
+    const waiting = benchOf(async () => {}, "ready", permits);
+    const outcome = expect(waiting.builds.build({ level: 1, reason: "first" })).rejects.toMatchObject({ word: "endpoint-removed" });
+    await settled();
+    await waiting.builds.stop();
+    await outcome;
+    held[Symbol.dispose]();
+
+    const failing = benchOf(async () => {
+      throw new Error("no");
+    });
+    await expect(failing.builds.build({ level: 1, reason: "first" })).rejects.toThrow("no");
+    await failing.builds.stop();
+    await failing.clock.advance(600_000);
+    expect(failing.works).toHaveLength(1);
+    failing.endpoint.transition("disconnecting", "removed");
+    await expect(failing.builds.build({ level: 1, reason: "late" })).rejects.toMatchObject({ word: "endpoint-removed" });
+  });
+
+  it("of a restore is told apart: what joined it is a duplicate, the restore itself is not", async () => {
+    const { builds, endpoint, works } = benchOf(async () => {}, "restoring");
+    builds.trigger({ level: 1, reason: "drift" });
+    expect(endpoint.notes).toEqual(["Skipped duplicate endpoint regeneration level no-rebuild trigger due to drift"]);
+    endpoint.notes.length = 0;
+    const other = benchOf(async () => {}, "restoring");
+    await other.builds.build({ level: 3, reason: "syncing state to host", isRestore: true });
+    expect(other.endpoint.notes).toEqual(["Successfully regenerated endpoint (Reason: syncing state to host)"]);
+    expect(works).toEqual([]);
+  });
+
+  it("comes first to the endpoint that an ADD waits for", async () => {
+    const permits = new Permits(1);
+    const held = await permits.acquire(() => 0, new AbortController().signal);
+    const order: string[] = [];
+    const benches = ["drift", "add"].map((name) => benchOf(async () => void order.push(name), "ready", permits));
+    const ends = benches.map(({ builds }, index) => builds.build({ level: 1, reason: "one", isAwaited: index === 1 }));
+    await settled();
+    held[Symbol.dispose]();
+    await Promise.all(ends);
+    expect(order).toEqual(["add", "drift"]);
   });
 });
 

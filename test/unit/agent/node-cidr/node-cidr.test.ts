@@ -1,5 +1,5 @@
 /** The decisions of A§1 over time: the node object comes, changes and goes, on a clock that stands still and real files. */
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { HostFacts } from "../../../../agent/node-cidr/exclusions.ts";
@@ -162,6 +162,82 @@ describe("the ranges of a node", () => {
     await settled();
     expect(nodeCidr.waiting).toBeUndefined();
     expect(await world.grant(nodeCidr, "pod")).toEqual(["10.1.0.3"]);
+  });
+
+  it("are waited for with the cause of this moment, and for as long as something else is missing with that", async () => {
+    await using world = new World();
+    world.cluster.isReachable = false;
+    const nodeCidr = await world.start({ "require-ipv4-pod-cidr": true });
+    expect([nodeCidr.waiting?.cause, nodeCidr.hasRecord]).toEqual(["connection refused", false]);
+    world.cluster.isReachable = true;
+    expect(nodeCidr.waiting?.cause).toBe("node node1 does not exist");
+    world.cluster.put({});
+    await settled();
+    world.cluster.isReachable = false;
+    expect(nodeCidr.waiting).toMatchObject({ what: "node-cidr-missing", cause: "required IPv4 pod CIDR not present in node resource" });
+  });
+
+  it("are looked for once, and said and written when they change, not at every look", async () => {
+    await using world = new World();
+    world.cluster.put({ podCIDR: "10.1.0.0/29" });
+    let begun = 0;
+    const nodeCidr = await world.start(
+      {},
+      {
+        cluster: () => {
+          begun++;
+          return world.cluster;
+        },
+      },
+    );
+    nodeCidr.start();
+    await settled();
+    const written = statSync(world.files.nodeRecord).ino;
+    await world.clock.advance(90_000);
+    expect([begun, nodeCidr.hasRecord, statSync(world.files.nodeRecord).ino]).toEqual([1, true, written]);
+    expect(world.log).toEqual(["ranges of this node: 10.1.0.0/29 (spec)"]);
+
+    world.host = { addresses: [], routes: [{ destination: prefix("10.1.0.4/30"), link: "eth1", leadsElsewhere: true }] };
+    await world.clock.advance(30_000);
+    expect(readFileSync(world.files.nodeRecord, "utf8")).toContain("10.1.0.4/30");
+    world.cluster.put({ podCIDR: "10.2.0.0/29" });
+    await settled();
+    expect(world.log).toContain("ranges of this node: 10.2.0.0/29 (spec)");
+  });
+
+  it("of its own making are compared with those of other nodes when they change, and not taken while that fails", async () => {
+    await using world = new World();
+    world.cluster.put({});
+    const host = (text: string): HostFacts => {
+      const address = parseAddress(text) ?? { family: 4, value: 0n };
+      return { addresses: [{ address, link: "eth0", isUp: true, scope: 0 }], routes: [] };
+    };
+    world.host = host("192.0.2.7");
+    let lists = 0;
+    let isFailing = true;
+    world.cluster.list = async () => {
+      lists++;
+      if (isFailing) throw new Error("500");
+      return world.cluster.nodes;
+    };
+    const nodeCidr = await world.start({ "ipv4-range": "auto-host" });
+    expect(nodeCidr.record).toBeUndefined();
+    expect(nodeCidr.waiting).toMatchObject({ what: "node-list", cause: "500" });
+    isFailing = false;
+    await world.clock.advance(10_000);
+    expect(nodeCidr.record?.ipv4?.cidr).toEqual(prefix("10.7.0.0/16"));
+    lists = 0;
+    await world.clock.advance(300_000);
+    expect(lists).toBe(0);
+  });
+
+  it("of its own making come from the address that the flags name, of their own family", async () => {
+    await using world = new World();
+    const nodeCidr = await world.start(
+      { "ipv4-range": "auto-host", "ipv4-node": "192.0.2.9", "ipv6-node": "2001:db8::8" },
+      { cluster: undefined },
+    );
+    expect(nodeCidr.record?.ipv4).toMatchObject({ cidr: prefix("10.9.0.0/16"), source: "automatic" });
   });
 
   it("are given up after --node-wait where --node-wait-fatal says so, and not before", async () => {
