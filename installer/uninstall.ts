@@ -24,10 +24,11 @@ function undoAll(netDir: string, isDry: boolean, log: Log): readonly string[] {
   const record = readRecord(netDir);
   const { files, formers } = record;
   const ours = [...inOrder(files.filter(isConflist)), ...files.filter((path) => !isConflist(path))];
-  const undone = ours.filter((path) => isThere(path) || formers.includes(path));
-  for (const path of undone) {
+  const noted = ours.filter((path) => isThere(path) || formers.includes(path));
+  const undone = noted.filter((path) => isStillOurs(path, record));
+  for (const path of noted) {
     if (!isDry) undo(path, record, log);
-    else if (!isStillOurs(path, record)) log(`would leave ${path}, which was put there after the installation`);
+    else if (!undone.includes(path)) log(`would leave ${path}, which was put there after the installation`);
     else log(`would ${formers.includes(path) ? "put back what was at" : "remove"} ${path}`);
   }
   if (isDry) return undone;
@@ -68,12 +69,15 @@ function orNamed<T>(work: () => T): T {
 }
 
 function undo(path: string, record: InstallRecord, log: Log): void {
+  const isReplacement = record.formers.includes(path);
+  // Never touched, or put back by an earlier run.
+  if (isReplacement && !hasFormer(path)) return;
   if (!isStillOurs(path, record)) {
     dropFormer(path);
     log(`${path} stays: it was put there after the installation`);
-  } else if (!record.formers.includes(path)) {
+  } else if (!isReplacement) {
     if (removeWhole(path)) log(`${path} removed`);
-  } else if (isThere(path) && hasFormer(path) && hasEndedToken(readFormer(path), Date.now())) {
+  } else if (isThere(path) && hasEndedToken(readFormer(path), Date.now())) {
     // Others have renewed the token of this file since, by replacing it as we do: the old one would shut them out.
     dropFormer(path);
     log(`${path} stays: the token of the one before it has ended`);

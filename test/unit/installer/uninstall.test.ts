@@ -120,7 +120,9 @@ describe("What was put on the host after the installation", () => {
     writeFileSync(join(binDir, "tortie-ipam.new"), "Calico's");
     renameSync(join(binDir, "tortie-ipam.new"), join(binDir, "tortie-ipam"));
     const said: string[] = [];
-    uninstall(netDir, true, (line) => said.push(line));
+    const files = uninstall(netDir, true, (line) => said.push(line));
+    expect(files).toContain(join(binDir, "tortie"));
+    expect(files).not.toContain(join(binDir, "tortie-ipam"));
     expect(said).toContain(`would leave ${join(binDir, "tortie-ipam")}, which was put there after the installation`);
     expect(said).toContain(`would remove ${join(binDir, "tortie")}`);
   });
@@ -145,6 +147,11 @@ describe("A list that the installation replaced", () => {
       `${join(directory, "10-tortie.conflist")} removed`,
     ]);
     expect(visible()).toContain("10-calico.conflist");
+
+    said.length = 0;
+    uninstall(directory, false, (line) => said.push(line));
+    expect(said.filter((line) => line.includes("10-calico"))).toEqual([]);
+    expect(visible()).toEqual(["10-calico.conflist", "e"]);
   });
 });
 
