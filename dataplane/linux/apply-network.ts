@@ -31,13 +31,15 @@ export class Report {
   readonly changed: string[] = [];
   readonly failed: string[] = [];
 
-  /** Runs one step and notes its failure. */
-  try(what: string, step: () => void): void {
+  /** Runs one step and notes its failure. @returns whether it succeeded */
+  try(what: string, step: () => void): boolean {
     try {
       step();
       this.changed.push(what);
+      return true;
     } catch (error) {
       this.failed.push(`${what}: ${messageOf(error)}`);
+      return false;
     }
   }
 }

@@ -2,21 +2,32 @@
 import { type Address, formatAddress, formatPrefix } from "../../lib/addresses/address.ts";
 import type { NetlinkSocket } from "../netlink/socket.ts";
 import type { NodeRoute } from "../node-network.ts";
-import { addNodeRoute, deleteNodeRoute, listNodeRoutes, type NodeKernelRoute } from "../rtnetlink/node-route.ts";
+import { addNodeRoute, deleteNodeRoute, listNodeRoutes, type NodeKernelRoute, replaceNodeRoute } from "../rtnetlink/node-route.ts";
 import type { Report } from "./apply-network.ts";
 
 /** Indexes of the tunnel devices that are there, by name. */
 type Devices = ReadonlyMap<string, number>;
 
-/** What is not wanted goes first; a route that goes another way than it should is removed and made again. */
+/**
+ * A route that goes another way than it should is replaced in one step: no packet meets a moment without it. What is not wanted goes
+ * last, since a route that is about to change may lead through it.
+ */
 export function applyNodeRoutes(socket: NetlinkSocket, routes: readonly NodeRoute[], devices: Devices, report: Report): void {
   const missing = new Map(wantedRoutes(routes, devices).map((route) => [keyOf(route), route]));
+  const others: NodeKernelRoute[] = [];
   for (const found of presentRoutes(socket)) {
     const wanted = missing.get(keyOf(found));
     if (wanted !== undefined && isSame(found, wanted)) missing.delete(keyOf(found));
-    else report.try(`route ${describe(found)} removed`, () => deleteNodeRoute(socket, found));
+    else others.push(found);
   }
-  for (const route of missing.values()) report.try(`route ${describe(route)} added`, () => addNodeRoute(socket, route));
+  const outdated = new Map(others.map((route) => [keyOf(route), route]));
+  for (const [key, route] of missing) {
+    const before = outdated.get(key);
+    if (before === undefined) report.try(`route ${describe(route)} added`, () => addNodeRoute(socket, route));
+    else if (report.try(`route ${describe(before)} replaced by ${describe(route)}`, () => replaceNodeRoute(socket, route)))
+      others.splice(others.indexOf(before), 1);
+  }
+  for (const route of others) report.try(`route ${describe(route)} removed`, () => deleteNodeRoute(socket, route));
 }
 
 function presentRoutes(socket: NetlinkSocket): readonly NodeKernelRoute[] {

@@ -4,7 +4,7 @@
  */
 import { type Address, bytesOf, type Family, type Prefix } from "../../lib/addresses/address.ts";
 import { attributeMap, bytes, encodeAttributes, readU32, u32 } from "../netlink/attribute.ts";
-import { NLM_F_CREATE, NLM_F_EXCL } from "../netlink/message.ts";
+import { NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE } from "../netlink/message.ts";
 import { NetlinkError, type NetlinkSocket, type Request } from "../netlink/socket.ts";
 import { addressOf, familyOf, numberOf } from "./wire.ts";
 
@@ -42,6 +42,16 @@ export interface NodeKernelRoute {
 /** @throws NetlinkError; EEXIST, ENETUNREACH where no link leads to the gateway */
 export function addNodeRoute(socket: NetlinkSocket, route: NodeKernelRoute): void {
   socket.request({ ...routeRequest(RTM_NEWROUTE, route), flags: NLM_F_CREATE | NLM_F_EXCL });
+}
+
+/**
+ * Puts a route in the place of ours to the same destination, in one step (net/ipv4/fib_trie.c, fib_table_insert; net/ipv6/ip6_fib.c,
+ * fib6_add_rt2node). The kernel finds it by destination and metric, which is ours alone.
+ *
+ * @throws NetlinkError; ENETUNREACH where no link leads to the gateway
+ */
+export function replaceNodeRoute(socket: NetlinkSocket, route: NodeKernelRoute): void {
+  socket.request({ ...routeRequest(RTM_NEWROUTE, route), flags: NLM_F_CREATE | NLM_F_REPLACE });
 }
 
 /** Deletes this route if it is ours. @throws NetlinkError; ESRCH when there is none */

@@ -205,20 +205,31 @@ describe.each([4, 6] as const)("The network between nodes, IPv%d", (family) => {
     expect(await neighbours(node, family)).toEqual([`${peers[0].address} 66:00:00:00:00:07`]);
   });
 
-  it("lets a block move between tunnel, neighbour and this node", async () => {
+  it("lets a block move between tunnel, neighbour and this node, in one step each, without a moment between two routes", async () => {
     await using node = await host();
     const { neighbour } = FAMILIES[family];
     const destination = prefix(block);
+    const gateway = peers[0].address;
+    const tunnelled: NodeNetwork = { ...networkOf(family), routes: networkOf(family).routes.slice(0, 2) };
+    await apply(node, tunnelled);
+    const told = node.run(["/usr/bin/timeout", "3", "/usr/sbin/ip", `-${family}`, "-o", "monitor", "route"]);
+    await Bun.sleep(500);
     const direct: NodeNetwork = { tunnels: [tunnelOf(family)], routes: [{ kind: "direct", destination, gateway: address(neighbour) }] };
     const blackhole: NodeNetwork = { tunnels: [tunnelOf(family)], routes: [{ kind: "blackhole", destination }] };
     for (const [network, wanted] of [
       [direct, `${block} via ${neighbour} dev eth0`],
       [blackhole, `blackhole ${block}`],
       [direct, `${block} via ${neighbour} dev eth0`],
+      [tunnelled, `${block} via ${gateway} dev ${device} onlink`],
     ] as const) {
-      expect((await apply(node, network)).failed).toEqual([]);
-      expect(await routes(node, family)).toEqual([wanted]);
+      const { changed, failed } = await apply(node, network);
+      expect(failed).toEqual([]);
+      expect(changed).toContainEqual(expect.stringMatching(`^route ${block} .*replaced by ${block} `));
+      expect((await routes(node, family)).filter((route) => route.includes(block))).toEqual([wanted]);
     }
+    const lines = (await told).stdout.split("\n").filter((line) => line.includes(block));
+    expect(lines).toHaveLength(4);
+    expect(lines.filter((line) => line.startsWith("Deleted"))).toEqual([]);
   });
 
   it("leaves the routes of others alone, and lets a pod's own route win", async () => {
