@@ -12,6 +12,7 @@ import { SYSTEM_CLOCK } from "../lib/system/clock.ts";
 import type { AgentCluster } from "./compose-cluster.ts";
 import type { AgentHealth } from "./compose-health.ts";
 import { DirectRecords } from "./direct-records/direct-records.ts";
+import { linkDrift } from "./endpoints/build/mend-link.ts";
 import type { EndpointManager } from "./endpoints/manager.ts";
 import type { EndpointRecord } from "./endpoints/record/endpoint-record.ts";
 import type { Nodes } from "./node/nodes.ts";
@@ -56,6 +57,10 @@ export function startSweeps(options: AgentSweepOptions): void {
     dataplane,
     isClaimed: (attachment) => direct.has(attachment),
     pods: cluster && sweptPods(cluster),
+    async takeOver(record, { index }) {
+      const { hostInterface } = record;
+      if (hostInterface !== undefined) await manager.write({ ...record, hostInterface: { ...hostInterface, index } });
+    },
     remove,
     onFound(kind, what) {
       health.metrics.sweepFound(kind);
@@ -70,10 +75,11 @@ export function startSweeps(options: AgentSweepOptions): void {
         .filter(({ state }) => state === "ready")
         .map(({ id }) => id),
     async drift(id) {
-      const desired = manager.get(id)?.record.desired;
-      return desired === undefined ? [] : dataplane.drift(desired);
+      const record = manager.get(id)?.record;
+      return record === undefined ? [] : linkDrift(record, dataplane);
     },
     mend: (id, reason) => manager.trigger(id, { level: 1, reason }),
+    onUnproven: (what) => health.health.find("sandboxes", what),
     onContested: (id, what) => health.health.find(`drift ${id}`, what),
     onFound: () => health.metrics.sweepFound("drift"),
   });

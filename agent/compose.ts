@@ -27,6 +27,7 @@ import type { AgentRoutes } from "./compose-routes.ts";
 import { startSweeps } from "./compose-sweep.ts";
 import { WithoutAgent } from "./compose-without-agent.ts";
 import { countAddresses } from "./count-addresses.ts";
+import { isConnected } from "./endpoints/build/mend-link.ts";
 import { EndpointManager } from "./endpoints/manager.ts";
 import { RecordStore } from "./endpoints/record/record-store.ts";
 import { checkStatus } from "./health/status.ts";
@@ -182,7 +183,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
     registration: new Registration(manager, hostScope.ownerOf),
     detach: (record) => attachments.finish(record),
     release: hostScope.release,
-    isConnected: async ({ desired }) => desired !== undefined && (await dataplane.inspect(desired)).length === 0,
+    isConnected: (record) => isConnected(record, dataplane),
     log,
   });
   const handlers: Handlers = {

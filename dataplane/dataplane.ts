@@ -3,6 +3,7 @@
  *
  * Any number of calls may run at once in one process. None waits for the kernel with the thread blocked.
  */
+import type { Sandbox } from "../lib/system/sandbox.ts";
 import type { AttachmentName } from "./alias.ts";
 import type { DesiredState, Difference } from "./desired-state.ts";
 import type { ExternalAttachment } from "./external-attachment.ts";
@@ -13,28 +14,24 @@ export interface Dataplane {
   /**
    * Makes the kernel hold `desired`. A failed call leaves nothing behind; disposing of the returned link removes it.
    * @param attachment for a dataplane in another program
-   * @throws TortieError naming the object that could not be made
+   * @throws TortieError naming the object that could not be made; `netns-changed`
    */
-  apply(desired: DesiredState, attachment?: ExternalAttachment): Promise<AppliedLink>;
+  apply(sandbox: Sandbox, desired: DesiredState, attachment?: ExternalAttachment): Promise<AppliedLink>;
   /**
    * Compares the kernel with `desired` and names every difference that breaks the attachment; empty when all is well. Changes nothing.
    * Settings that an administrator or a chained plugin may change (sysctls, queues, and MAC and MTU but for `recorded`) are not compared.
-   * @throws TortieError `netns-missing`, `netns-invalid`
    */
-  inspect(desired: DesiredState, recorded?: RecordedLink): Promise<readonly Difference[]>;
+  inspect(sandbox: Sandbox, desired: DesiredState, recorded?: RecordedLink): Promise<readonly Difference[]>;
   /**
-   * Like `inspect`, but also compares the settings of the host end, which only Tortie changes.
-   * @throws TortieError `netns-missing`, `netns-invalid`
+   * What differs of a pair that was made earlier: the host end with its settings, which only Tortie changes, or the pair as a whole
+   * (`lacksPair`). What differs inside the sandbox is the container's own business.
    */
-  drift(desired: DesiredState): Promise<readonly Difference[]>;
+  drift(sandbox: Sandbox, recorded: RecordedPair): Promise<readonly Difference[]>;
   /**
-   * Takes every difference of `drift` away, and touches nothing where there is none. A link that is gone is made again, with the MAC
-   * that the container had.
-   * @param podMac what the result of the ADD said
-   * @returns what was mended
-   * @throws TortieError as `apply` and `inspect`
+   * Takes the differences of a host end away, and touches nothing where there is none. A pair that is gone is left to `apply`, which
+   * needs addresses; an end that is not provably this attachment's is left alone.
    */
-  mend(desired: DesiredState, podMac?: string): Promise<readonly Difference[]>;
+  mend(sandbox: Sandbox, recorded: RecordedPair): Promise<Mending>;
   /** Removes one link. A link that is gone counts as removed (C§4.7); a link that belongs to another attachment stays. */
   remove(link: AttachedLink | LinkOfAttachment): Promise<Removal>;
   /** The links of this host that carry a readable alias of Tortie's, and those whose creation was interrupted. */
@@ -60,6 +57,19 @@ export interface AppliedLink extends AsyncDisposable {
   readonly warnings: readonly string[];
 }
 
+/** A pair that was made earlier, as its record has it. */
+export interface RecordedPair {
+  readonly desired: DesiredState;
+  /** Index of the host end; `undefined` in a record that was written before the link was made. */
+  readonly hostIndex?: number | undefined;
+}
+
+export interface Mending {
+  readonly mended: readonly Difference[];
+  /** What still differs: the kernel or another program does not let it be mended. */
+  readonly left: readonly Difference[];
+}
+
 /** What a result says about the pod end, after whatever other plugins did to it. */
 export interface RecordedLink {
   readonly mac?: string | undefined;
@@ -68,8 +78,8 @@ export interface RecordedLink {
 
 /** The link of an attachment that ends, by its names. */
 export interface LinkOfAttachment {
-  /** `podInterface` in this sandbox is removed, whatever its type. Empty: the sandbox is no longer known. */
-  readonly sandbox: string;
+  /** `podInterface` in this sandbox is removed, whatever its type. Absent: the sandbox is gone, or nobody can prove which it was. */
+  readonly sandbox?: Sandbox | undefined;
   readonly podInterface: string;
   /** Also removed if it still exists and is this owner's: the kernel reaps a deleted namespace late. Empty: there can be none. */
   readonly hostInterface: string;

@@ -10,10 +10,9 @@ import type { DesiredState, HostEnd, Neighbour, PodEnd, Route, Sysctl } from "./
 const isObjects = listOf(isObject);
 const isTexts = listOf(isText);
 
-export function encodeDesiredState({ sandbox, device, host, pod }: DesiredState): { readonly [key: string]: Writable | undefined } {
+export function encodeDesiredState({ device, host, pod }: DesiredState): { readonly [key: string]: Writable | undefined } {
   const { owner } = host;
   return {
-    sandbox,
     device: { ...device },
     host: {
       name: host.name,
@@ -40,7 +39,6 @@ export function encodeDesiredState({ sandbox, device, host, pod }: DesiredState)
 export function decodeDesiredState(stored: Fields): DesiredState {
   const device = field(stored, "device", isObject);
   return {
-    sandbox: field(stored, "sandbox", isText),
     device: {
       kind: field(device, "kind", oneOf("veth", "netkit")),
       mtu: field(device, "mtu", isNumber),

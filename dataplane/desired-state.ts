@@ -2,7 +2,8 @@
  * Everything the kernel must hold for one attachment, as plain data.
  *
  * ADD applies it, CHECK compares the kernel with it, repair applies the differences, `explain` prints it, tests build it by hand.
- * Nothing here knows Kubernetes, Calico or CNI, and nothing outside `dataplane/` knows how the kernel is told.
+ * It does not say in which sandbox: whoever applies it proves that (`Sandbox`). Nothing here knows Kubernetes, Calico or CNI, and nothing
+ * outside `dataplane/` knows how the kernel is told.
  */
 import type { Address, Prefix } from "../lib/addresses/address.ts";
 import type { AttachmentName } from "./alias.ts";
@@ -67,8 +68,6 @@ export interface PodEnd {
 }
 
 export interface DesiredState {
-  /** Path of the sandbox's network namespace. */
-  readonly sandbox: string;
   readonly device: {
     readonly kind: "veth" | "netkit";
     /** 0: the kernel's default. */
@@ -96,4 +95,13 @@ export interface Difference {
 /** Whether the sandbox has no link of the wanted name at all. */
 export function lacksPodEnd(differences: readonly Difference[], { pod }: DesiredState): boolean {
   return differences.some(({ side, object, found }) => side === "pod" && object === `link ${pod.name}` && found === "missing");
+}
+
+/** Whether both ends of the pair are gone, so that it can be made again without touching anything that is there. */
+export function lacksPair(differences: readonly Difference[], desired: DesiredState): boolean {
+  const { host } = desired;
+  const lacksHostEnd = differences.some(
+    ({ side, object, found }) => side === "host" && object === `link ${host.name}` && found === "missing",
+  );
+  return lacksHostEnd && lacksPodEnd(differences, desired);
 }

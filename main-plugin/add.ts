@@ -14,11 +14,13 @@ import { policyReady, readyForPods } from "./gates.ts";
 import type { Node } from "./node.ts";
 import { desiredStateOf, planAttachment } from "./plan.ts";
 import { endpointResult, routersFor } from "./plan-endpoint-form.ts";
+import { openSandbox } from "./sandbox.ts";
 import { endpointOf, ensureProfile, readWorkload, type Workload, writeRecord } from "./workload.ts";
 
 export async function add(call: AddCall, node: Node): Promise<CniResult> {
   const { log, signal } = call;
   const journal = call.residence?.journal;
+  using sandbox = openSandbox(call);
   await using undo = new AsyncDisposableStack();
   await readyForPods(call, node);
   const workload = await readWorkload(call, node);
@@ -29,14 +31,14 @@ export async function add(call: AddCall, node: Node): Promise<CniResult> {
   log.step("ipam");
   signal.throwIfAborted();
   const desired = desiredStateOf(plan, lease.addresses, lease.hostRoutes);
-  if (lease.isKept && !lacksPodEnd(await node.dataplane.inspect(desired), desired))
+  if (lease.isKept && !lacksPodEnd(await node.dataplane.inspect(sandbox, desired), desired))
     return keepAttachment(call, workload, lease, desired, node);
 
   await journal?.link(lease, desired);
   // The node first: its guard must be there before the container can send.
   if (call.forwardsOnNode) await node.dataplane.applyNode(await node.state(call, lease.addresses));
   log.step("node");
-  const link = undo.use(await node.dataplane.apply(desired, await externalAttachment(call, workload, plan, lease, node)));
+  const link = undo.use(await node.dataplane.apply(sandbox, desired, await externalAttachment(call, workload, plan, lease, node)));
   const made = { ...call, hostInterface: link.hostInterface ?? call.hostInterface };
   for (const warning of link.warnings) log.error(warning);
   log.step("dataplane");

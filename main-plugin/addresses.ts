@@ -132,7 +132,7 @@ async function keepsOrFrees(address: Address, call: AddCall, { recorded }: Workl
   if (owner === identity.containerId) return true;
 
   // Invariant 3: the older sandbox's link goes first.
-  const link = { sandbox: "", podInterface: call.podInterface, hostInterface, owner: call.owner, predecessors: [owner] };
+  const link = { podInterface: call.podInterface, hostInterface, owner: call.owner, predecessors: [owner] };
   const { keptFor } = await node.dataplane.remove(link);
   if (keptFor !== undefined) {
     throw new TortieError("interface-exists", `file exists: host interface ${hostInterface} belongs to another attachment, "${keptFor}"`);

@@ -51,7 +51,6 @@ export interface AttachmentCall extends NetworkCall {
   readonly args: CniArgs;
   readonly identity: WorkloadIdentity;
   readonly endpointKey: EndpointKey;
-  readonly sandbox: string;
   /** Empty when FELIX_INTERFACEPREFIX allows none. */
   readonly hostInterface: string;
   readonly podInterface: string;
@@ -106,7 +105,6 @@ export function resolveAttachmentCall(call: NetworkCall): AttachmentCall {
     args,
     identity,
     endpointKey: endpointKey(identity, config.mesosLabels),
-    sandbox: call.residence?.sandbox ?? request.netns,
     hostInterface:
       config.linkForm === "endpoint"
         ? endpointHostInterfaceName(containerId, interfaceName)
@@ -133,8 +131,11 @@ export function resolveAddCall(networkCall: NetworkCall): AddCall {
   }
   const requested = requestedOf(config, args);
   const hostInterface = config.linkForm === "endpoint" ? call.hostInterface : hostInterfaceName(identity, call.env.FELIX_INTERFACEPREFIX);
-  verifyNamespacePath(call.sandbox);
-  refuseOwnNamespace({ netns: call.sandbox, netnsOverride: request.netnsOverride });
+  // A sandbox that the serving process has proven needs no look at the path, which may lead elsewhere in its view of the file system.
+  if (call.residence?.sandbox === undefined) {
+    verifyNamespacePath(request.netns);
+    refuseOwnNamespace(request);
+  }
   const ipamSection = readIpamSection(request, call.traits.nodesAreObjects);
   const ipam = findIpam(request, config);
   call.log.step("checks");

@@ -17,6 +17,7 @@ import { connectIpam, ipamInput, narrowAddress, wantsHostRoutes } from "./ipam-s
 import type { Node } from "./node.ts";
 import { desiredStateOf, planAttachment } from "./plan.ts";
 import { routersFor } from "./plan-endpoint-form.ts";
+import { openSandbox } from "./sandbox.ts";
 import { type RecordedAddresses, readWorkload } from "./workload.ts";
 
 /** A record that is annotations says what the pod's owner likes, in up to 256 KiB. */
@@ -34,7 +35,8 @@ export async function check(call: AddCall, node: Node): Promise<void> {
     addresses,
     !isFromIpam || wantsHostRoutes(call, previous.routes),
   );
-  const differences = (await node.dataplane.inspect(desired, podEndOf(previous, request))).map(
+  using sandbox = openSandbox(call);
+  const differences = (await node.dataplane.inspect(sandbox, desired, podEndOf(previous, request))).map(
     ({ side, object, wanted, found }) => `${side} ${object}: wanted ${wanted}, found ${found}`,
   );
   if (workload !== undefined) {

@@ -8,14 +8,16 @@
  * The link is this node's own business. The datastore is left alone while its cluster cannot be asked, or says that it is not ready:
  * a runtime comes back until everything is gone.
  */
-import { refuseOwnNamespace } from "../lib/cni/request.ts";
 import { checkDataplaneType } from "../lib/config/add-checks.ts";
 import { checkNodenameFile } from "../lib/config/node-name.ts";
+import { TortieError } from "../lib/errors/errors.ts";
+import type { Sandbox } from "../lib/system/sandbox.ts";
 import { Teardown } from "./attachment/teardown.ts";
 import type { AttachmentCall } from "./call.ts";
 import { assertClusterReady } from "./gates.ts";
 import { connectIpam, findIpam, ipamInput } from "./ipam-source.ts";
 import type { Node } from "./node.ts";
+import { openSandboxToRemove } from "./sandbox.ts";
 
 export async function del(call: AttachmentCall, node: Node): Promise<void> {
   const { request, config, log } = call;
@@ -44,11 +46,21 @@ export async function del(call: AttachmentCall, node: Node): Promise<void> {
   teardown.report();
 }
 
-/** The part of a DEL that needs nothing but the kernel: both ends of the link go. What belongs to another container by now stays. */
+/**
+ * The part of a DEL that needs nothing but the kernel: both ends of the link go. What belongs to another container by now stays, and a
+ * sandbox that cannot be entered keeps nobody from removing the host end.
+ */
 export async function unplug(call: AttachmentCall, { dataplane }: Pick<Node, "dataplane">): Promise<void> {
-  const { sandbox, podInterface, hostInterface, owner, log } = call;
-  // Or the interface that goes could be one of the node's own.
-  refuseOwnNamespace({ netns: sandbox, netnsOverride: call.request.netnsOverride });
-  const { keptFor } = await dataplane.remove({ sandbox, podInterface, hostInterface, owner });
-  if (keptFor !== undefined) log.info(`${hostInterface} is another container's by now and stays`, { alias: keptFor });
+  const { podInterface, hostInterface, owner, log } = call;
+  const removeLink = async (sandbox: Sandbox | undefined) => {
+    const { keptFor } = await dataplane.remove({ sandbox, podInterface, hostInterface, owner });
+    if (keptFor !== undefined) log.info(`${hostInterface} is another container's by now and stays`, { alias: keptFor });
+  };
+  try {
+    using sandbox = openSandboxToRemove(call);
+    await removeLink(sandbox);
+  } catch (error) {
+    if (error instanceof TortieError && error.word === "netns-invalid") await removeLink(undefined);
+    throw error;
+  }
 }

@@ -32,6 +32,6 @@ async function isRecordedByNow({ identity, request }: AddCall, node: Node): Prom
 async function undoInterruptedAdd(ipam: IpamSource, call: AddCall, { dataplane }: Node): Promise<void> {
   const { log, podInterface, hostInterface, owner } = call;
   log.info("an earlier ADD of this attachment was interrupted: what it took is given back first");
-  await dataplane.remove({ sandbox: "", podInterface, hostInterface, owner });
+  await dataplane.remove({ podInterface, hostInterface, owner });
   await ipam.run("DEL");
 }

@@ -31,7 +31,6 @@ export function endpointState(
   const gateways = routers.filter((router) => used.includes(router));
   const { owner, podInterface } = plan;
   return {
-    sandbox: plan.sandbox,
     device: plan.device,
     host: {
       name: plan.hostInterface,

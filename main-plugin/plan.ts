@@ -31,7 +31,6 @@ const DEFAULT_ROUTES: readonly Prefix[] = ["0.0.0.0", "::"].map((text) => ({ add
 export function planAttachment(call: AddCall, workload: Workload | undefined, routers?: readonly Address[]): AttachmentPlan {
   const { config } = call;
   return {
-    sandbox: call.sandbox,
     hostInterface: call.hostInterface,
     podInterface: call.podInterface,
     owner: call.owner,
@@ -70,7 +69,6 @@ export function desiredStateOf(plan: AttachmentPlan, addresses: readonly Prefix[
   if (plan.routers !== undefined) return endpointState(plan, plan.routers, addresses, hostRoutes);
   const families = new Set(addresses.map((prefix) => prefix.address.family));
   return {
-    sandbox: plan.sandbox,
     device: plan.device,
     host: {
       name: plan.hostInterface,

@@ -6,13 +6,14 @@ import type { AppliedLink } from "../dataplane/dataplane.ts";
 import type { DesiredState } from "../dataplane/desired-state.ts";
 import type { Prefix } from "../lib/addresses/address.ts";
 import type { CniDns, CniResult, CniRoute } from "../lib/cni/protocol.ts";
+import type { Sandbox } from "../lib/system/sandbox.ts";
 import type { WorkloadEndpoint } from "../lib/workload/workload-endpoint.ts";
 import type { Lease } from "./addresses.ts";
 import type { Workload } from "./workload.ts";
 
 export interface Residence {
-  /** A path that leads to the sandbox where that of the request does not. */
-  readonly sandbox?: string;
+  /** Proven by the process that serves the call, which closes it; "gone": no sandbox is provably that of the attachment. */
+  readonly sandbox?: Sandbox | "gone";
   /** What the attachment holds already by the process's own record: an ADD keeps it, and a failed one does not give it back. */
   readonly held?: HeldAddresses;
   readonly journal?: AddJournal;

@@ -8,6 +8,7 @@ import { parseResult } from "../../lib/cni/result.ts";
 import { ABSENT_VERSION_OF_MAIN_RESULT } from "../../lib/cni/version.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
 import { parseJson } from "../../lib/json/parse.ts";
+import { identityOf, type Sandbox } from "../../lib/system/sandbox.ts";
 import { chainedResult, isChained } from "../../main-plugin/attach-chained.ts";
 import { type NetworkCall, resolveAddCall, resolveAttachmentCall } from "../../main-plugin/call.ts";
 import { narrowAddress } from "../../main-plugin/ipam-source.ts";
@@ -21,7 +22,7 @@ import type { ServedCall } from "./call.ts";
 import { callText } from "./call-body.ts";
 import { removeAttachment } from "./del-operation.ts";
 import type { AttachmentRecords } from "./records.ts";
-import { inSandbox, type Sandbox } from "./sandbox.ts";
+import { recordedOf } from "./sandbox.ts";
 
 export interface Outcome {
   /** What direct mode would print. */
@@ -35,14 +36,14 @@ export interface Outcome {
  */
 export async function addAttachment(
   served: ServedCall,
-  sandbox: Sandbox,
+  sandbox: Sandbox | undefined,
   records: AttachmentRecords,
   signal: AbortSignal,
 ): Promise<Outcome> {
-  const call = { ...served.call, signal, residence: sandbox.path === undefined ? {} : { sandbox: sandbox.path } };
-  const known = await settledRecord(served, records);
+  const call = { ...served.call, signal, residence: sandbox === undefined ? {} : { sandbox } };
+  const known = await settledRecord(served, records, sandbox);
   const held = known?.request?.digest === served.digest ? heldBy(known, call) : undefined;
-  if (known !== undefined && held !== undefined && (await stillStands(known, held, sandbox, served, call))) {
+  if (known !== undefined && held !== undefined && sandbox !== undefined && (await stillStands(known, held, sandbox, served, call))) {
     served.log.info("the attachment is there: the result of its ADD is repeated");
     return { printed: known.result, endpointId: known.id };
   }
@@ -56,28 +57,32 @@ export async function addAttachment(
   });
   const residence = { ...call.residence, journal, ...(held === undefined ? {} : { held }) };
   try {
-    const printed = await serve({ ...call, residence }, inSandbox(served.node, sandbox));
+    const printed = await serve({ ...call, residence }, served.node);
     return { printed, endpointId: record.id };
   } catch (error) {
-    await takeBack(error, known, journal.record, served, records);
+    await takeBack(error, known, journal.record, served, records, sandbox);
     throw error;
   }
 }
 
 /** What another operation of this attachment left undone goes first. @returns the record of an attachment that is there */
-async function settledRecord(served: ServedCall, records: AttachmentRecords): Promise<EndpointRecord | undefined> {
+async function settledRecord(
+  served: ServedCall,
+  records: AttachmentRecords,
+  sandbox: Sandbox | undefined,
+): Promise<EndpointRecord | undefined> {
   const known = records.find(served.attachment);
   if (known === undefined || isCommitted(known)) return known;
   served.log.info("what is left of an earlier operation is removed first", { phase: known.phase });
-  await removeAttachment(served, records);
+  await removeAttachment(served, records, sandbox);
   return undefined;
 }
 
-function newAttachment({ attachment, digest, configDigest, body, call, traceparent }: ServedCall, sandbox: Sandbox) {
+function newAttachment({ attachment, digest, configDigest, body, call, traceparent }: ServedCall, sandbox: Sandbox | undefined) {
   const { cniVersion } = call.request;
   return {
     attachment,
-    netns: sandbox.recorded,
+    netns: recordedOf(body.netns, sandbox),
     podInterface: attachment.ifname,
     ...linkOf(call),
     ...podOf(call),
@@ -122,15 +127,14 @@ async function stillStands(
   served: ServedCall,
   call: NetworkCall,
 ): Promise<boolean> {
-  const { path, dev, ino } = sandbox.recorded;
-  if (netns.path !== path || netns.dev !== dev || netns.ino !== ino) return false;
+  if (netns.path !== sandbox.path || identityOf(netns) !== sandbox.identity) return false;
   const addCall = resolveAddCall(call);
   const desired = desiredStateOf(
     planAttachment(addCall, undefined, await routersFor(addCall, served.node)),
     held.addresses,
     held.hostRoutes,
   );
-  const differences = await served.node.dataplane.inspect(desired, { mac: podMac });
+  const differences = await served.node.dataplane.inspect(sandbox, desired, { mac: podMac });
   for (const { side, object, wanted, found } of differences) {
     served.log.info(`made again: ${side} ${object}: wanted ${wanted}, found ${found}`);
   }
@@ -159,6 +163,7 @@ async function takeBack(
   record: EndpointRecord,
   served: ServedCall,
   records: AttachmentRecords,
+  sandbox: Sandbox | undefined,
 ): Promise<void> {
   if (isCommitted(record)) return;
   if (known !== undefined) {
@@ -171,7 +176,7 @@ async function takeBack(
     return;
   }
   try {
-    await removeAttachment(served, records);
+    await removeAttachment(served, records, sandbox);
   } catch (cause) {
     served.log.error(`what the ADD left is removed later: ${messageOf(cause)}`);
     throw new SuppressedError(cause, error, "what the ADD left could not be removed");

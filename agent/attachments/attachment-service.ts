@@ -3,6 +3,7 @@
  * node kept from call to call.
  */
 import { TortieError } from "../../lib/errors/errors.ts";
+import type { SandboxOptions } from "../../lib/system/sandbox.ts";
 import { isChained } from "../../main-plugin/attach-chained.ts";
 import { serve } from "../../main-plugin/serve.ts";
 import { type Attachment, attachmentKey, type EndpointRecord } from "../endpoints/record/endpoint-record.ts";
@@ -126,9 +127,8 @@ export class AttachmentService {
         return this.#turn("del", attachment, served.digest, caller, () => this.#remove(served, peer.pid));
       case "check":
         return this.#turn("check", attachment, served.digest, caller, async (signal) => {
-          using sandbox = openSandbox(body.netns, peer.pid);
-          const residence = sandbox.path === undefined ? {} : { sandbox: sandbox.path };
-          return { printed: await serve({ ...call, signal, residence }, node) };
+          using sandbox = openSandbox(body.netns, peer.pid, optionsOf(served));
+          return { printed: await serve({ ...call, signal, residence: sandbox === undefined ? {} : { sandbox } }, node) };
         });
       case "gc":
         return this.#collect(served, caller);
@@ -140,14 +140,14 @@ export class AttachmentService {
 
   async #add(served: ServedCall, peerPid: number, signal: AbortSignal): Promise<Outcome> {
     await this.#collecting.get(served.attachment.network);
-    using sandbox = openSandbox(served.body.netns, peerPid);
+    using sandbox = openSandbox(served.body.netns, peerPid, optionsOf(served));
     // Awaited here: the sandbox is closed when this function returns.
     return await addAttachment(served, sandbox, this.#parts.records, signal);
   }
 
   async #remove(served: ServedCall, peerPid: number): Promise<Outcome> {
-    using sandbox = openSandboxToRemove(served.body.netns, peerPid);
-    await removeAttachment(served, this.#parts.records, sandbox.path);
+    using sandbox = openSandboxToRemove(served.body.netns, peerPid, optionsOf(served));
+    await removeAttachment(served, this.#parts.records, sandbox);
     return {};
   }
 
@@ -198,6 +198,10 @@ function traced<T>({ trace }: ServedCall, work: () => Promise<T>): Promise<T> {
 
 function isOfAttachment(verb: CniVerb): boolean {
   return verb !== "gc" && verb !== "status";
+}
+
+function optionsOf({ call }: ServedCall): SandboxOptions {
+  return { allowsOwn: call.request.netnsOverride };
 }
 
 /** Equal ADDs are for the same sandbox too. */

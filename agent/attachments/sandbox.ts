@@ -1,121 +1,75 @@
 /**
- * The sandbox of a call, in the agent's own mount namespace (A§11.3). A path may lead elsewhere here, or nowhere, and may have been used
- * again since the caller looked; device and inode tell. Where the path does not do, the caller's own descriptor does.
+ * The sandbox of a call, proven in the agent's own mount namespace (A§11.3). A path may lead elsewhere here, or nowhere, and may have been
+ * used again since the caller looked; device and inode tell. Where the path does not do, the caller's own descriptor does.
  */
 import { TortieError } from "../../lib/errors/errors.ts";
-import { closeFile, O_RDONLY, openFile, statusOf, statusOfOpen } from "../../lib/system/files.ts";
-import type { Node } from "../../main-plugin/node.ts";
+import { statusOf } from "../../lib/system/files.ts";
+import { identityOf, Sandbox, type SandboxOptions, seenOf } from "../../lib/system/sandbox.ts";
 import type { RecordedNamespace } from "../endpoints/record/endpoint-record.ts";
+import { isUnproven } from "../endpoints/recorded-sandbox.ts";
 import type { CallerNamespace } from "./call-body.ts";
 
-export interface Sandbox extends Disposable {
-  /** What leads to it where the request's path does not; "" for one that is gone. */
-  readonly path?: string;
-  readonly recorded: RecordedNamespace;
-  /** @throws TortieError `netns-changed` when the path leads to another one by now */
-  verify(): void;
-}
-
 /**
- * For ADD and CHECK. A sandbox that the caller could not look at either is left to the flow, which says what is wrong with it.
+ * For ADD and CHECK.
  * @param peerPid the process of the caller, which keeps the sandbox open
- * @throws TortieError `netns-unreachable`, `netns-changed`
+ * @returns `undefined` for what the caller could not look at, and is not there, or is no namespace: the flow says what is wrong with it
+ * @throws TortieError `netns-unreachable`, `netns-changed`, `netns-own`
  */
-export function openSandbox(netns: CallerNamespace, peerPid: number): Sandbox {
-  const found = reach(netns, peerPid);
-  if (found !== "changed" && found !== "unreachable") return found;
-  const seen = identityText(netns);
-  if (found === "changed") throw changed(netns.path, seen);
+export function openSandbox(netns: CallerNamespace, peerPid: number, options: SandboxOptions = {}): Sandbox | undefined {
+  if (identityOf(netns) === undefined) return named(netns.path, options);
+  const found = reach(netns, peerPid, options);
+  if (found instanceof Sandbox) return found;
+  if (found.word === "netns-changed") throw found;
+  if (found.word === "netns-invalid" && isSame(netns)) return undefined;
+  const seen = `device and inode ${identityOf(netns)}`;
   throw new TortieError(
     "netns-unreachable",
     `sandbox ${netns.path} (${seen}) is not to be reached from the agent, nor through process ${peerPid}`,
+    { cause: found },
   );
 }
 
-/** For DEL: a path that leads to another sandbox by now must not be followed, and one that is gone need not be. */
-export function openSandboxToRemove(netns: CallerNamespace, peerPid: number): Sandbox {
-  const found = reach(netns, peerPid);
-  return found === "changed" || found === "unreachable"
-    ? { path: "", recorded: recordedOf(netns), verify: () => {}, [Symbol.dispose]: () => {} }
-    : found;
+/**
+ * For DEL. What the caller could not find is gone, whatever its path leads to by now.
+ * @throws TortieError `netns-own`
+ */
+export function openSandboxToRemove(netns: CallerNamespace, peerPid: number, options: SandboxOptions = {}): Sandbox | undefined {
+  if (identityOf(netns) === undefined) return undefined;
+  const found = reach(netns, peerPid, options);
+  return found instanceof Sandbox ? found : undefined;
 }
 
-/** The node for one call: its link is made in the sandbox that the call means or nowhere. */
-export function inSandbox(node: Node, sandbox: Sandbox): Node {
-  const { dataplane } = node;
-  return {
-    ...node,
-    dataplane: {
-      apply(desired) {
-        sandbox.verify();
-        return dataplane.apply(desired);
-      },
-      inspect: (desired, recorded) => dataplane.inspect(desired, recorded),
-      drift: (desired) => dataplane.drift(desired),
-      mend: (desired, podMac) => {
-        sandbox.verify();
-        return dataplane.mend(desired, podMac);
-      },
-      remove: (link) => dataplane.remove(link),
-      list: () => dataplane.list(),
-      applyNode: (state) => dataplane.applyNode(state),
-    },
-  };
+/** What a record keeps of the sandbox of an ADD. */
+export function recordedOf(netns: CallerNamespace, sandbox: Sandbox | undefined): RecordedNamespace {
+  if (sandbox !== undefined) return { ...seenOf(sandbox), path: netns.path, ...(sandbox.isAtPath ? { isVisible: true } : {}) };
+  const { path, dev, ino } = netns;
+  return dev === undefined || ino === undefined ? { path } : { path, dev, ino };
 }
 
-function reach(netns: CallerNamespace, peerPid: number): Sandbox | "changed" | "unreachable" {
-  const { path, fd } = netns;
-  const recorded = recordedOf(netns);
-  const wanted = identityOf(netns);
-  if (wanted === undefined) return { recorded, verify: () => {}, [Symbol.dispose]: () => {} };
-  const found = identityAt(path);
-  if (found === wanted) {
-    return {
-      recorded,
-      verify: () => {
-        if (identityAt(path) !== wanted) throw changed(path, identityText(netns));
-      },
-      [Symbol.dispose]: () => {},
-    };
-  }
-  const opened = fd === undefined ? undefined : openOfCaller(peerPid, fd, wanted);
-  if (opened === undefined) return found === undefined ? "unreachable" : "changed";
-  return { path: `/proc/self/fd/${opened}`, recorded, verify: () => {}, [Symbol.dispose]: () => closeFile(opened) };
-}
-
-/** @returns a descriptor of this process's own; `undefined` unless it is what was meant */
-function openOfCaller(pid: number, fd: number, wanted: string): number | undefined {
-  let opened: number;
+function reach(netns: CallerNamespace, peerPid: number, options: SandboxOptions): Sandbox | TortieError {
   try {
-    opened = openFile(`/proc/${pid}/fd/${fd}`, O_RDONLY);
-  } catch {
-    return undefined;
+    return Sandbox.seen(netns, options);
+  } catch (error) {
+    if (!isUnproven(error) || error.word === "netns-own") throw error;
+    const held = netns.fd === undefined ? undefined : Sandbox.heldBy(peerPid, netns.fd, netns, options);
+    return held ?? error;
   }
-  if (statusOfOpen(opened).identity === wanted) return opened;
-  closeFile(opened);
-  return undefined;
 }
 
-function identityOf({ dev, ino }: CallerNamespace): string | undefined {
-  return dev === undefined || ino === undefined ? undefined : `${dev}:${ino}`;
-}
-
-function identityText(netns: CallerNamespace): string {
-  return `device and inode ${identityOf(netns) ?? "unknown"}`;
-}
-
-function identityAt(path: string): string | undefined {
+/** Whether the path leads to the very file that the caller saw, which is no namespace. */
+function isSame(netns: CallerNamespace): boolean {
   try {
-    return statusOf(path)?.identity;
+    return statusOf(netns.path)?.identity === identityOf(netns);
   } catch {
-    return undefined;
+    return false;
   }
 }
 
-function recordedOf({ path, dev, ino }: CallerNamespace): RecordedNamespace {
-  return { path, ...(dev === undefined ? {} : { dev }), ...(ino === undefined ? {} : { ino }) };
-}
-
-function changed(path: string, seen: string): TortieError {
-  return new TortieError("netns-changed", `${path} leads to another sandbox than when the call was made (${seen}): nothing was made`);
+function named(path: string, options: SandboxOptions): Sandbox | undefined {
+  try {
+    return Sandbox.named(path, options);
+  } catch (error) {
+    if (isUnproven(error) && error.word !== "netns-own") return undefined;
+    throw error;
+  }
 }

@@ -2,10 +2,20 @@
  * The dataplane of a process that serves many calls: looks for the namespace before each part, and keeps a GC from taking the
  * half-made link of an ADD of this very process for what a killed one left.
  */
-import type { AppliedLink, AttachedLink, Dataplane, LinkOfAttachment, RecordedLink, Removal } from "../../dataplane/dataplane.ts";
+import type {
+  AppliedLink,
+  AttachedLink,
+  Dataplane,
+  LinkOfAttachment,
+  Mending,
+  RecordedLink,
+  RecordedPair,
+  Removal,
+} from "../../dataplane/dataplane.ts";
 import type { DesiredState, Difference } from "../../dataplane/desired-state.ts";
 import type { NetworkReport } from "../../dataplane/node-network.ts";
 import type { NodeState } from "../../dataplane/node-state.ts";
+import type { Sandbox } from "../../lib/system/sandbox.ts";
 import type { NamespaceCanary } from "./canary.ts";
 
 export class GuardedDataplane implements Dataplane {
@@ -19,9 +29,9 @@ export class GuardedDataplane implements Dataplane {
     this.#canary = canary;
   }
 
-  async apply(desired: DesiredState): Promise<AppliedLink> {
+  async apply(sandbox: Sandbox, desired: DesiredState): Promise<AppliedLink> {
     this.#canary.check();
-    const making = this.#inner.apply(desired);
+    const making = this.#inner.apply(sandbox, desired);
     this.#making.add(making);
     try {
       return await making;
@@ -30,25 +40,19 @@ export class GuardedDataplane implements Dataplane {
     }
   }
 
-  inspect(desired: DesiredState, recorded?: RecordedLink): Promise<readonly Difference[]> {
+  inspect(sandbox: Sandbox, desired: DesiredState, recorded?: RecordedLink): Promise<readonly Difference[]> {
     this.#canary.check();
-    return this.#inner.inspect(desired, recorded);
+    return this.#inner.inspect(sandbox, desired, recorded);
   }
 
-  drift(desired: DesiredState): Promise<readonly Difference[]> {
+  drift(sandbox: Sandbox, recorded: RecordedPair): Promise<readonly Difference[]> {
     this.#canary.check();
-    return this.#inner.drift(desired);
+    return this.#inner.drift(sandbox, recorded);
   }
 
-  async mend(desired: DesiredState, podMac?: string): Promise<readonly Difference[]> {
+  mend(sandbox: Sandbox, recorded: RecordedPair): Promise<Mending> {
     this.#canary.check();
-    const making = this.#inner.mend(desired, podMac);
-    this.#making.add(making);
-    try {
-      return await making;
-    } finally {
-      this.#making.delete(making);
-    }
+    return this.#inner.mend(sandbox, recorded);
   }
 
   async remove(link: AttachedLink | LinkOfAttachment): Promise<Removal> {

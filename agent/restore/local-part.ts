@@ -5,12 +5,11 @@
 import type { HostLink } from "../../dataplane/linux/host-links.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
 import type { Clock } from "../../lib/system/clock.ts";
-import { systemErrorCode } from "../../lib/system/errno.ts";
-import { statusOf } from "../../lib/system/files.ts";
 import type { Endpoint } from "../endpoints/endpoint.ts";
 import type { EndpointManager } from "../endpoints/manager.ts";
 import { type EndpointRecord, isCommitted, isUnfinishedAdd } from "../endpoints/record/endpoint-record.ts";
 import type { RecordStore } from "../endpoints/record/record-store.ts";
+import { isSandboxGone } from "../endpoints/recorded-sandbox.ts";
 import { mendDirectories } from "./directories.ts";
 
 export interface LocalPartOptions {
@@ -106,7 +105,8 @@ class LocalPart {
 
   #compare(endpoint: Endpoint): void {
     const link = this.#linkOf(endpoint);
-    const problem = (this.#links === undefined ? undefined : link) ?? sandboxProblem(endpoint.record);
+    const { record } = endpoint;
+    const problem = link ?? (isSandboxGone(record) ? `sandbox ${record.netns.path} is gone, or is another one by now` : undefined);
     if (problem !== undefined) {
       this.#numbers.waiting++;
       endpoint.note("Warning", "Other", `First observation at restore: ${problem}`);
@@ -126,19 +126,6 @@ class LocalPart {
     if (other === undefined) return `no link of the host says that it is ${hostInterface.alias}`;
     endpoint.write({ ...endpoint.record, hostInterface: { ...hostInterface, index: other.index } });
     endpoint.note("OK", "Other", `Link ${other.name} has index ${other.index} now, not ${hostInterface.index ?? "unknown"}: taken over`);
-    return undefined;
-  }
-}
-
-/** In words, when the sandbox's path is gone or leads to another sandbox by now; a path that cannot be seen says nothing. */
-function sandboxProblem({ netns: { path, dev, ino } }: EndpointRecord): string | undefined {
-  try {
-    const status = statusOf(path);
-    if (status === undefined) return `sandbox ${path} is gone`;
-    if (dev !== undefined && ino !== undefined && status.identity !== `${dev}:${ino}`) return `${path} is another sandbox by now`;
-    return undefined;
-  } catch (error) {
-    if (systemErrorCode(error) === undefined) throw error;
     return undefined;
   }
 }

@@ -3,8 +3,9 @@
  * keeps changing back is left alone after three times in ten minutes, and reported.
  */
 import type { Difference } from "../../dataplane/desired-state.ts";
-import { messageOf, TortieError } from "../../lib/errors/errors.ts";
+import { messageOf } from "../../lib/errors/errors.ts";
 import type { Clock } from "../../lib/system/clock.ts";
+import { isUnproven } from "../endpoints/recorded-sandbox.ts";
 
 const MOST_MENDS = 3;
 const WINDOW_MS = 600_000;
@@ -17,6 +18,8 @@ export interface DriftOptions {
   readonly drift: (id: number) => Promise<readonly Difference[]>;
   /** Asks for a build of level 1. */
   readonly mend: (id: number, reason: string) => void;
+  /** What cannot be compared because its sandbox cannot be proven; `undefined` when there is nothing. */
+  readonly onUnproven: (what: string | undefined) => void;
   /** Of an endpoint: what is left alone; `undefined` when nothing is. */
   readonly onContested: (id: number, what: string | undefined) => void;
   /** Told of each difference that is to be mended. */
@@ -35,6 +38,7 @@ export class Drift {
   /** Compares every endpoint, one after the other. @throws Error when one could not be compared, after the others were */
   async run(signal: AbortSignal): Promise<void> {
     const failures: string[] = [];
+    const unproven: string[] = [];
     const endpoints = this.#options.endpoints();
     this.#forgetOthers(new Set(endpoints));
     for (const id of endpoints) {
@@ -42,11 +46,13 @@ export class Drift {
       try {
         this.#judge(id, await this.#options.drift(id));
       } catch (error) {
-        // A sandbox that is gone is the sweep's.
-        const isGone = error instanceof TortieError && (error.word === "netns-missing" || error.word === "netns-invalid");
-        if (!isGone) failures.push(`endpoint ${id}: ${messageOf(error)}`);
+        (isUnproven(error) ? unproven : failures).push(`endpoint ${id}: ${messageOf(error)}`);
       }
     }
+    const [first] = unproven;
+    this.#options.onUnproven(
+      first && `sandbox-not-visible: ${unproven.length} endpoints cannot be compared, nor mended: the first is ${first}`,
+    );
     if (failures.length > 0) throw new Error(`${failures.length} endpoints could not be compared: ${failures[0]}`);
   }
 

@@ -5,9 +5,8 @@
 import type { AttachedLink, Dataplane } from "../../dataplane/dataplane.ts";
 import type { HostLink } from "../../dataplane/linux/host-links.ts";
 import type { Clock } from "../../lib/system/clock.ts";
-import { systemErrorCode } from "../../lib/system/errno.ts";
-import { statusOf } from "../../lib/system/files.ts";
 import { type Attachment, type EndpointRecord, isCommitted } from "../endpoints/record/endpoint-record.ts";
+import { isSandboxGone } from "../endpoints/recorded-sandbox.ts";
 import { LEAST_BETWEEN_MS, Observations } from "./observations.ts";
 
 /** For so long a runtime may take to send the DEL of a pod that is gone. */
@@ -36,6 +35,8 @@ export interface SweepOptions {
   /** Whether something else than an endpoint stands for it: a record of direct mode, a queued DEL, an operation under way. */
   readonly isClaimed: (attachment: Attachment) => boolean;
   readonly pods: SweptPods | undefined;
+  /** A link with the endpoint's alias has another index than the record says. */
+  readonly takeOver: (record: EndpointRecord, link: HostLink) => Promise<void>;
   /** Removes an endpoint as its DEL would. @throws Error: it is tried again at the next sweep */
   readonly remove: (record: EndpointRecord) => Promise<void>;
   /** Told of what is removed, and of what is only reported. */
@@ -73,7 +74,10 @@ export class Sweep {
   }
 
   async #lookAtEndpoint(record: EndpointRecord, links: readonly HostLink[]): Promise<void> {
-    const lacksLink = isWithoutLink(record, links) && this.#seen.see(`link ${record.id}`);
+    const link = hasLinkOfOwn(record) ? linkOf(record, links) : undefined;
+    // A link that was made again has another index.
+    if (link !== undefined && link.index !== record.hostInterface?.index) await this.#options.takeOver(record, link);
+    const lacksLink = hasLinkOfOwn(record) && link === undefined && this.#seen.see(`link ${record.id}`);
     if (lacksLink && (isSandboxGone(record) || (await this.#isPodGone(record)))) {
       return this.#remove("endpoint-without-link", record);
     }
@@ -131,20 +135,12 @@ export class Sweep {
   }
 }
 
-function isWithoutLink({ linkForm, hostInterface }: EndpointRecord, links: readonly HostLink[]): boolean {
-  if (linkForm === "attached" || hostInterface === undefined) return false;
-  return !links.some(({ alias, index }) => alias === hostInterface.alias && index === hostInterface.index);
+/** The link that says that it is the endpoint's; an endpoint without one of its own to look for has nothing to lack. */
+function linkOf({ hostInterface }: EndpointRecord, links: readonly HostLink[]): HostLink | undefined {
+  const own = links.filter(({ alias }) => alias === hostInterface?.alias);
+  return own.find(({ index }) => index === hostInterface?.index) ?? own[0];
 }
 
-/** A path that cannot be looked at says nothing. */
-function isSandboxGone({ netns: { path, dev, ino } }: EndpointRecord): boolean {
-  if (path === "") return false;
-  try {
-    const status = statusOf(path);
-    if (status === undefined) return true;
-    return dev !== undefined && ino !== undefined && status.identity !== `${dev}:${ino}`;
-  } catch (error) {
-    if (systemErrorCode(error) === undefined) throw error;
-    return false;
-  }
+function hasLinkOfOwn({ linkForm, hostInterface }: EndpointRecord): boolean {
+  return linkForm !== "attached" && hostInterface !== undefined;
 }

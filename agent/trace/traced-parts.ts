@@ -10,11 +10,11 @@ type Parts = Pick<Tracing, "during">;
 export function tracedDataplane(inner: Dataplane, tracing: Parts | undefined): Dataplane {
   if (tracing === undefined) return inner;
   return {
-    apply: (desired, attachment) =>
-      tracing.during("kernel apply", { "network.interface.name": desired.host.name }, () => inner.apply(desired, attachment)),
-    inspect: (desired, recorded) => tracing.during("kernel inspect", {}, () => inner.inspect(desired, recorded)),
-    drift: (desired) => inner.drift(desired),
-    mend: (desired, podMac) => tracing.during("kernel mend", {}, () => inner.mend(desired, podMac)),
+    apply: (sandbox, desired, attachment) =>
+      tracing.during("kernel apply", { "network.interface.name": desired.host.name }, () => inner.apply(sandbox, desired, attachment)),
+    inspect: (sandbox, desired, recorded) => tracing.during("kernel inspect", {}, () => inner.inspect(sandbox, desired, recorded)),
+    drift: (sandbox, recorded) => inner.drift(sandbox, recorded),
+    mend: (sandbox, recorded) => tracing.during("kernel mend", {}, () => inner.mend(sandbox, recorded)),
     remove: (link) => tracing.during("kernel remove", { "network.interface.name": link.hostInterface }, () => inner.remove(link)),
     list: () => tracing.during("kernel list", {}, () => inner.list()),
     applyNode: (state) => tracing.during("kernel node", {}, () => inner.applyNode(state)),

@@ -4,7 +4,8 @@
  */
 import { formatPrefix } from "../../lib/addresses/address.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
-import type { AppliedLink, AttachedLink, Dataplane, LinkOfAttachment, Removal } from "../dataplane.ts";
+import type { Sandbox } from "../../lib/system/sandbox.ts";
+import type { AppliedLink, AttachedLink, Dataplane, LinkOfAttachment, Mending, Removal } from "../dataplane.ts";
 import type { DesiredState, Difference } from "../desired-state.ts";
 import type { ExternalAttachment } from "../external-attachment.ts";
 import type { NetworkReport } from "../node-network.ts";
@@ -36,12 +37,12 @@ export class GrpcDataplane implements Dataplane {
   }
 
   /** @throws TortieError as `callServer`; `internal` without `attachment` */
-  async apply(desired: DesiredState, attachment?: ExternalAttachment): Promise<AppliedLink> {
+  async apply(sandbox: Sandbox, desired: DesiredState, attachment?: ExternalAttachment): Promise<AppliedLink> {
     if (attachment === undefined) throw new TortieError("internal", "the gRPC dataplane was not told whose attachment it makes");
-    const remove = () => this.#remove(desired.pod.name, desired.sandbox);
+    const remove = () => this.#remove(desired.pod.name, sandbox.path);
     let reply: Reply;
     try {
-      reply = await callServer(this.#options.socket, ADD, addRequest(desired, attachment, this.#options.options));
+      reply = await callServer(this.#options.socket, ADD, addRequest(sandbox, desired, attachment, this.#options.options));
       assertUsable(reply);
     } catch (error) {
       // The server may have attached the pod: its answer was lost, or is of no use. After a refusal of its own there is nothing to undo.
@@ -68,13 +69,15 @@ export class GrpcDataplane implements Dataplane {
     return [];
   }
 
-  async mend(): Promise<readonly Difference[]> {
-    return [];
+  async mend(): Promise<Mending> {
+    return { mended: [], left: [] };
   }
 
   /** An older sandbox of the same workload is unknown here: its own DEL removes what it has. */
   async remove(link: AttachedLink | LinkOfAttachment): Promise<Removal> {
-    if ("sandbox" in link && link.predecessors === undefined) await this.#remove(link.podInterface, link.sandbox || this.#options.sandbox);
+    if ("podInterface" in link && link.predecessors === undefined) {
+      await this.#remove(link.podInterface, link.sandbox?.path ?? this.#options.sandbox);
+    }
     return {};
   }
 
@@ -92,13 +95,18 @@ export class GrpcDataplane implements Dataplane {
   }
 }
 
-function addRequest({ sandbox, device, host, pod }: DesiredState, attachment: ExternalAttachment, options: GrpcOptions["options"]) {
+function addRequest(
+  sandbox: Sandbox,
+  { device, host, pod }: DesiredState,
+  attachment: ExternalAttachment,
+  options: GrpcOptions["options"],
+) {
   const { workload, addresses, routes, allowIpForwarding } = attachment;
   const { ports, ...identity } = workload;
   const given = addresses.length > 0 ? addresses : pod.addresses.map((prefix) => ({ address: formatPrefix(prefix), gateway: undefined }));
   return {
     interface_name: pod.name,
-    netns: sandbox,
+    netns: sandbox.path,
     desired_host_interface_name: host.name,
     settings: { allow_ip_forwarding: allowIpForwarding, mtu: device.mtu },
     container_ips: given.map(({ address, gateway }) => ({ address, gateway: gateway ?? NO_GATEWAY })),

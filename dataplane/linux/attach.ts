@@ -2,15 +2,16 @@
 import { formatPrefix, type Prefix } from "../../lib/addresses/address.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { inNamespace } from "../../lib/system/netns.ts";
+import type { Sandbox } from "../../lib/system/sandbox.ts";
 import { attachmentAlias } from "../alias.ts";
 import type { AppliedLink } from "../dataplane.ts";
-import type { DesiredState } from "../desired-state.ts";
+import type { DesiredState, HostEnd } from "../desired-state.ts";
 import { NETLINK_ROUTE, NetlinkError, NetlinkSocket } from "../netlink/socket.ts";
 import { addAddress } from "../rtnetlink/address.ts";
 import { type Link, setLinkAlias, setLinkLocalSource, setLinkOffload, setLinkUp } from "../rtnetlink/link.ts";
 import { addNeighbour } from "../rtnetlink/neighbour.ts";
 import { installRoute } from "../rtnetlink/route.ts";
-import { type CreatedPair, createPair, type Ends, presentPair } from "./create-pair.ts";
+import { type CreatedPair, createPair, type Ends } from "./create-pair.ts";
 import { deleteHostLink } from "./delete-link.ts";
 import { openSite, type Site } from "./site.ts";
 import { readSysctl, writeSysctls } from "./sysctl.ts";
@@ -27,8 +28,9 @@ interface End {
 }
 
 /** @throws TortieError naming the object that could not be made; nothing of the attachment is there then */
-export async function attach(desired: DesiredState): Promise<AppliedLink> {
-  using site = openSite(desired.sandbox);
+export async function attach(sandbox: Sandbox, desired: DesiredState): Promise<AppliedLink> {
+  sandbox.assertCurrent();
+  using site = openSite(sandbox);
   const created = await createPair(site, desired);
   const remove = () => removeByIndex(created.host.index);
   await using undo = new AsyncDisposableStack();
@@ -36,57 +38,46 @@ export async function attach(desired: DesiredState): Promise<AppliedLink> {
   // The alias comes first: it tells whose the link is if this process is killed before it finishes.
   setLinkAlias(site.hostSocket, created.host.index, attachmentAlias(desired.host.owner));
   const warnings = setUp(site, created, desired);
-  setAddressesAndRoutes(site, created, desired, false);
+  setAddressesAndRoutes(site, created, desired);
   undo.move();
   return { podMac: created.pod.mac, hostIndex: created.host.index, kind: created.kind, warnings, [Symbol.asyncDispose]: remove };
 }
 
 /** Settings, and both ends up. @returns failures that are no reason to stop */
-function setUp({ namespace, hostSocket, podSocket }: Site, { host, pod }: CreatedPair, desired: DesiredState): string[] {
-  const warnings = [...inNamespace(namespace, () => writeSysctls(desired.pod.sysctlsBeforeUp)), ...writeSysctls(desired.host.sysctls)];
+function setUp({ sandbox, hostSocket, podSocket }: Site, { host, pod }: CreatedPair, desired: DesiredState): string[] {
+  const warnings = [...inNamespace(sandbox, () => writeSysctls(desired.pod.sysctlsBeforeUp)), ...writeSysctls(desired.host.sysctls)];
   // The pod's IPv6 next hop is this link-local address, whatever generation mode the host has. The kernel derives it when the
   // link goes up, but would then check it for duplicates where the host demands that.
   if (desired.host.addresses.some(isIpv6)) setLinkLocalSource(hostSocket, host.index, runsDad(host.name) ? "none" : "mac");
   warnings.push(...setOffload(hostSocket, host, desired), ...setOffload(podSocket, pod, desired));
   bringUp(hostSocket, host);
   bringUp(podSocket, pod);
-  warnings.push(...inNamespace(namespace, () => writeSysctls(desired.pod.sysctls)));
+  warnings.push(...inNamespace(sandbox, () => writeSysctls(desired.pod.sysctls)));
   return warnings;
 }
 
-/**
- * Brings up a pair that is there, and gives it the addresses, routes and neighbours that it lacks; what it has stays.
- * @throws TortieError naming the object that could not be made
- */
-export function completeLink(site: Site, desired: DesiredState): void {
-  const created = presentPair(site, desired);
-  bringUp(site.hostSocket, created.host);
-  bringUp(site.podSocket, created.pod);
-  setAddressesAndRoutes(site, created, desired, true);
-}
-
-/** @param isThereFine whether the pod end may have some of its addresses already */
-function setAddressesAndRoutes(
-  { namespace, hostSocket, podSocket }: Site,
-  created: Ends,
-  { host, pod }: DesiredState,
-  isThereFine: boolean,
-): void {
+function setAddressesAndRoutes({ sandbox, hostSocket, podSocket }: Site, created: Ends, { host, pod }: DesiredState): void {
   for (const neighbour of pod.neighbours) addNeighbour(podSocket, created.pod.index, neighbour);
   // Routes before addresses, as Calico does it: what the kernel adds for the addresses themselves then comes after them.
   for (const route of pod.routes) installRoute(podSocket, created.pod.index, pod.name, route);
-  const podDad = pod.addresses.some(isIpv6) && inNamespace(namespace, () => runsDad(pod.name));
-  for (const address of pod.addresses) assignAddress({ ...created.pod, socket: podSocket, runsDad: podDad }, address, isThereFine);
+  const podDad = pod.addresses.some(isIpv6) && inNamespace(sandbox, () => runsDad(pod.name));
+  for (const address of pod.addresses) assignAddress({ ...created.pod, socket: podSocket, runsDad: podDad }, address, false);
+  completeHostEnd(hostSocket, created.host, host);
+}
 
-  const hostEnd: End = { ...created.host, socket: hostSocket, runsDad: host.addresses.some(isIpv6) && runsDad(host.name) };
-  for (const address of host.addresses) assignAddress(hostEnd, address, true);
+/**
+ * Gives a host end the addresses and routes that it lacks; what it has stays.
+ * @throws TortieError naming the object that could not be made
+ */
+export function completeHostEnd(socket: NetlinkSocket, link: Link, { addresses, routes }: HostEnd): void {
+  const { name, index } = link;
+  const end: End = { socket, index, name, runsDad: addresses.some(isIpv6) && runsDad(name) };
+  for (const address of addresses) assignAddress(end, address, true);
   try {
-    for (const route of host.routes) installRoute(hostSocket, hostEnd.index, host.name, route);
+    for (const route of routes) installRoute(socket, index, name, route);
   } catch (error) {
     if (!(error instanceof TortieError)) throw error;
-    throw new TortieError(error.word, `error adding host side routes for interface: ${host.name}, error: ${error.message}`, {
-      cause: error,
-    });
+    throw new TortieError(error.word, `error adding host side routes for interface: ${name}, error: ${error.message}`, { cause: error });
   }
 }
 
@@ -101,7 +92,7 @@ function setOffload(socket: NetlinkSocket, { index, name }: Link, { device: { gr
   }
 }
 
-function bringUp(socket: NetlinkSocket, { index, name }: Link): void {
+export function bringUp(socket: NetlinkSocket, { index, name }: Link): void {
   try {
     setLinkUp(socket, index);
   } catch (error) {

@@ -68,8 +68,8 @@ function checkDevice({ device, pod }: DesiredState): void {
   }
 }
 
-async function createFresh({ hostSocket, podSocket, namespace }: Site, desired: DesiredState): Promise<LinkKind> {
-  const pair = pairOf(namespace.fd, desired);
+async function createFresh({ hostSocket, podSocket, sandbox }: Site, desired: DesiredState): Promise<LinkKind> {
+  const pair = pairOf(sandbox.fd, desired);
   try {
     return createOfKind(hostSocket, desired.device.kind, pair);
   } catch (error) {
@@ -80,8 +80,10 @@ async function createFresh({ hostSocket, podSocket, namespace }: Site, desired: 
     return createOfKind(hostSocket, desired.device.kind, pair);
   } catch (error) {
     if (error instanceof NetlinkError && error.errno === EEXIST && getLink(podSocket, { name: desired.pod.name }) !== undefined) {
-      const { pod, sandbox } = desired;
-      throw new TortieError("interface-exists", `file exists: sandbox ${sandbox} already has an interface ${pod.name}`, { cause: error });
+      const { pod } = desired;
+      throw new TortieError("interface-exists", `file exists: sandbox ${sandbox.path} already has an interface ${pod.name}`, {
+        cause: error,
+      });
     }
     throw refusal(error, desired);
   }
@@ -127,11 +129,6 @@ function refusal(error: unknown, { device, host, pod }: DesiredState): unknown {
   return new TortieError("link-failed", `${errnoText(error.errno)}: failed to create ${what}${values}: ${messageOf(error)}`, {
     cause: error,
   });
-}
-
-/** Both ends of a pair that was made earlier. @throws TortieError `link-failed` */
-export function presentPair({ hostSocket, podSocket }: Site, { host, pod }: DesiredState): Ends {
-  return { host: presentLink(hostSocket, host.name), pod: presentLink(podSocket, pod.name) };
 }
 
 function presentLink(socket: NetlinkSocket, name: string): Link {

@@ -1,6 +1,7 @@
 /** Takes the links of an attachment away; what is gone already counts as taken away (C§4.7). */
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
-import { inNamespace, type OpenNamespace, openNamespace } from "../../lib/system/netns.ts";
+import { inNamespace } from "../../lib/system/netns.ts";
+import type { Sandbox } from "../../lib/system/sandbox.ts";
 import { isAttachmentAlias, namesAttachment, parseAttachmentAlias } from "../alias.ts";
 import type { AttachedLink, LinkOfAttachment, Removal } from "../dataplane.ts";
 import { NETLINK_ROUTE, NetlinkError, NetlinkSocket, RTMGRP_LINK } from "../netlink/socket.ts";
@@ -31,7 +32,7 @@ export async function detach(link: LinkOfAttachment, { limitMs, deletions }: Det
   // The peer goes with it. Whatever is still there is deleted the ordinary way, which reports failures.
   if (host !== undefined) await deletions?.delete(host, (found) => isRemovable(found, link)).catch(() => undefined);
   try {
-    if (link.sandbox !== "") await deleteInSandbox(link.sandbox, link.podInterface, limitMs);
+    if (link.sandbox !== undefined) await deleteInSandbox(link.sandbox, link.podInterface, limitMs);
   } finally {
     if (link.hostInterface !== "") await deleteHostEnd({ name: link.hostInterface }, (found) => isRemovable(found, link));
   }
@@ -87,31 +88,18 @@ function asLinkFailure(error: unknown, { name }: Pick<Link, "name">): unknown {
   return new TortieError("link-failed", `failed to delete host interface ${name}: ${messageOf(error)}`, { cause: error });
 }
 
-async function deleteInSandbox(sandbox: string, name: string, limitMs?: number): Promise<void> {
-  using namespace = open(sandbox);
-  if (namespace === undefined) return;
+async function deleteInSandbox(sandbox: Sandbox, name: string, limitMs?: number): Promise<void> {
   using opened = new DisposableStack();
-  const [socket, monitor] = inNamespace(namespace, () => [
+  const [socket, monitor] = inNamespace(sandbox, () => [
     opened.use(NetlinkSocket.open(NETLINK_ROUTE)),
     opened.use(NetlinkSocket.open(NETLINK_ROUTE, RTMGRP_LINK)),
   ]);
   try {
     const limit = limitMs === undefined ? {} : { limitMs };
-    await deleteLink({ socket, monitor, where: `in netns ${sandbox}`, ...limit }, { name });
+    await deleteLink({ socket, monitor, where: `in netns ${sandbox.path}`, ...limit }, { name });
   } catch (error) {
     if (!(error instanceof NetlinkError)) throw error;
-    const message = `failed to clean up workload's pod interface inside netns: ${name} in ${sandbox}: ${messageOf(error)}`;
+    const message = `failed to clean up workload's pod interface inside netns: ${name} in ${sandbox.path}: ${messageOf(error)}`;
     throw new TortieError("link-failed", message, { cause: error });
-  }
-}
-
-/** `undefined` when the sandbox is gone. */
-function open(sandbox: string): OpenNamespace | undefined {
-  try {
-    return openNamespace(sandbox);
-  } catch (error) {
-    if (!(error instanceof TortieError)) throw error;
-    if (error.word === "netns-missing") return undefined;
-    throw new TortieError(error.word, `failed to enter netns: ${error.message}`, { cause: error });
   }
 }

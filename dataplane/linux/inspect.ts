@@ -6,6 +6,7 @@
  * runtime's result, which every plugin of the chain has seen (CNI specification, CHECK).
  */
 import { formatAddress, formatPrefix, type Prefix } from "../../lib/addresses/address.ts";
+import type { Sandbox } from "../../lib/system/sandbox.ts";
 import { attachmentAlias, namesAttachment } from "../alias.ts";
 import type { RecordedLink } from "../dataplane.ts";
 import type { DesiredState, Difference, HostEnd, PodEnd, Route } from "../desired-state.ts";
@@ -20,15 +21,11 @@ import { openSite } from "./site.ts";
 type Side = Difference["side"];
 type Field = readonly [object: string, wanted: string, found: string];
 
-/** @throws TortieError `netns-missing`, `netns-invalid` */
-export function inspect(desired: DesiredState, recorded: RecordedLink = {}): Difference[] {
-  using site = openSite(desired.sandbox);
-  const { host, pod } = desired;
+export function inspect(sandbox: Sandbox, desired: DesiredState, recorded: RecordedLink = {}): Difference[] {
+  using site = openSite(sandbox);
+  const { pod } = desired;
   return [
-    ...differences(
-      "host",
-      linkFields(site.hostSocket, host, (link) => hostFields(link, desired)),
-    ),
+    ...inspectHostEnd(site.hostSocket, desired),
     ...differences(
       "pod",
       linkFields(site.podSocket, pod, (link) => [
@@ -37,6 +34,14 @@ export function inspect(desired: DesiredState, recorded: RecordedLink = {}): Dif
       ]),
     ),
   ];
+}
+
+/** The host end alone: its link, owner, addresses and routes. */
+export function inspectHostEnd(socket: NetlinkSocket, desired: DesiredState): Difference[] {
+  return differences(
+    "host",
+    linkFields(socket, desired.host, (link) => hostFields(link, desired)),
+  );
 }
 
 function differences(side: Side, fields: readonly Field[]): Difference[] {

@@ -2,8 +2,9 @@
  * The dataplane on Linux: veth or netkit pairs, rtnetlink, nf_tables, /proc/sys. It keeps nothing between calls but deletions that wait.
  */
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
+import type { Sandbox } from "../../lib/system/sandbox.ts";
 import { parseAttachmentAlias } from "../alias.ts";
-import type { AppliedLink, AttachedLink, Dataplane, LinkOfAttachment, RecordedLink, Removal } from "../dataplane.ts";
+import type { AppliedLink, AttachedLink, Dataplane, LinkOfAttachment, Mending, RecordedLink, RecordedPair, Removal } from "../dataplane.ts";
 import type { DesiredState, Difference } from "../desired-state.ts";
 import { NETLINK_ROUTE, NetlinkError, NetlinkSocket } from "../netlink/socket.ts";
 import type { NetworkReport } from "../node-network.ts";
@@ -25,22 +26,22 @@ export class LinuxDataplane implements Dataplane {
     this.#deletions = deletions;
   }
 
-  async apply(desired: DesiredState): Promise<AppliedLink> {
-    const { host, pod, sandbox } = desired;
-    return explained(`failed to connect ${pod.name} in ${sandbox} with ${host.name}`, () => attach(desired));
+  async apply(sandbox: Sandbox, desired: DesiredState): Promise<AppliedLink> {
+    const { host, pod } = desired;
+    return explained(`failed to connect ${pod.name} in ${sandbox.path} with ${host.name}`, () => attach(sandbox, desired));
   }
 
-  async inspect(desired: DesiredState, recorded?: RecordedLink): Promise<readonly Difference[]> {
-    const { host, pod, sandbox } = desired;
-    return explained(`failed to inspect ${pod.name} in ${sandbox} and ${host.name}`, () => inspect(desired, recorded));
+  async inspect(sandbox: Sandbox, desired: DesiredState, recorded?: RecordedLink): Promise<readonly Difference[]> {
+    const { host, pod } = desired;
+    return explained(`failed to inspect ${pod.name} in ${sandbox.path} and ${host.name}`, () => inspect(sandbox, desired, recorded));
   }
 
-  async drift(desired: DesiredState): Promise<readonly Difference[]> {
-    return explained(`failed to inspect ${desired.host.name}`, () => drift(desired));
+  async drift(sandbox: Sandbox, recorded: RecordedPair): Promise<readonly Difference[]> {
+    return explained(`failed to inspect ${recorded.desired.host.name}`, () => drift(sandbox, recorded));
   }
 
-  async mend(desired: DesiredState, podMac?: string): Promise<readonly Difference[]> {
-    return explained(`failed to mend ${desired.host.name}`, () => mend(desired, podMac));
+  async mend(sandbox: Sandbox, recorded: RecordedPair): Promise<Mending> {
+    return explained(`failed to mend ${recorded.desired.host.name}`, () => mend(sandbox, recorded));
   }
 
   async remove(link: AttachedLink | LinkOfAttachment): Promise<Removal> {

@@ -8,7 +8,7 @@ import { parseJson } from "../json/parse.ts";
 import { JsonSyntaxError } from "../json/syntax-error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../json/value.ts";
 import { readToEnd } from "../system/files.ts";
-import { isOwnNamespace } from "../system/netns.ts";
+import { isOwnNamespace, OWN_REFUSED } from "../system/netns.ts";
 import { commandOf, type Environment, isCniName, readEnvironment } from "./environment.ts";
 import type { CniRequest } from "./protocol.ts";
 import { checkOperation, checkVersion } from "./version.ts";
@@ -92,5 +92,5 @@ export function readStandardInput(): Uint8Array {
  */
 export function refuseOwnNamespace(request: Pick<CniRequest, "netns" | "netnsOverride">): void {
   if (request.netns === "" || request.netnsOverride || !isOwnNamespace(request.netns)) return;
-  throw new TortieError("netns-own", "plugin's netns and netns from CNI_NETNS should not be the same");
+  throw new TortieError("netns-own", OWN_REFUSED);
 }

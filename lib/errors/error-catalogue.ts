@@ -190,6 +190,7 @@ export const ERROR_CATALOGUE = {
   "caller-gone": { code: 11, next: "call the operation again; what it had made was taken back" },
   "delegate-elsewhere": { code: 999, next: "nothing: the plugin does the call itself" },
   "netns-changed": { code: 999, next: "call ADD again with the path of the container's own network namespace" },
+  "netns-unproven": { code: 999, next: "nothing for this container; restart it, and its sandbox is recorded again" },
   "netns-unreachable": {
     code: 999,
     next: "mount the directory of the network namespaces into the agent's container, or let the agent see the processes of the host",

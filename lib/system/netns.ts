@@ -34,8 +34,16 @@ export function verifyNamespacePath(path: string): void {
  */
 export function isOwnNamespace(path: string): boolean {
   const other = looking(path, "stat", () => statusOf(path));
-  return other !== undefined && other.identity === statusOf(OWN_NAMESPACE)?.identity;
+  return other !== undefined && isOwnIdentity(other.identity);
 }
+
+/** Whether device and inode, as `FileStatus.identity` has them, are those of the calling thread's network namespace. */
+export function isOwnIdentity(identity: string): boolean {
+  return statusOf(OWN_NAMESPACE)?.identity === identity;
+}
+
+/** Calico's words for a sandbox that is the plugin's own namespace (recording netns-own). */
+export const OWN_REFUSED = "plugin's netns and netns from CNI_NETNS should not be the same";
 
 /**
  * A look at the path of a sandbox; whatever stands in its way is said of the sandbox.

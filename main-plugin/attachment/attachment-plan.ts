@@ -4,7 +4,6 @@ import type { DesiredState } from "../../dataplane/desired-state.ts";
 import type { Address, Prefix } from "../../lib/addresses/address.ts";
 
 export interface AttachmentPlan {
-  readonly sandbox: string;
   readonly hostInterface: string;
   readonly podInterface: string;
   readonly owner: AttachmentName;

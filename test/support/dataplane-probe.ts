@@ -2,12 +2,13 @@
  * Calls the Linux dataplane from inside a node's namespace, as the plugin does: a short Bun process whose "host" is the node.
  * What it prints is one JSON object: the result, or the error's word and message.
  */
-import type { AttachedLink, LinkOfAttachment, RecordedLink, Removal } from "../../dataplane/dataplane.ts";
-import type { DesiredState, Difference } from "../../dataplane/desired-state.ts";
+import type { AttachedLink, Mending, RecordedLink, Removal } from "../../dataplane/dataplane.ts";
+import type { Difference } from "../../dataplane/desired-state.ts";
 import type { NetworkReport } from "../../dataplane/node-network.ts";
 import type { NodeState } from "../../dataplane/node-state.ts";
 import { addressesAsText } from "./addresses-as-text.ts";
 import type { Node } from "./node.ts";
+import type { LinkInSandbox, StateInSandbox } from "./programs/dataplane-by-path.ts";
 
 export interface Answer<T> {
   readonly value?: T;
@@ -23,25 +24,25 @@ interface Applied {
 /** Applies a state; `thenFail` fails afterwards, so that everything is undone. */
 export function apply(
   node: Node,
-  desired: DesiredState,
+  desired: StateInSandbox,
   options: ProbeOptions & { readonly thenFail?: boolean } = {},
 ): Promise<Answer<Applied>> {
   return probe(node, `apply(${expressionOf(desired)}, ${options.thenFail ?? false})`, options);
 }
 
-export function inspect(node: Node, desired: DesiredState, recorded: RecordedLink = {}): Promise<Answer<readonly Difference[]>> {
+export function inspect(node: Node, desired: StateInSandbox, recorded: RecordedLink = {}): Promise<Answer<readonly Difference[]>> {
   return probe(node, `dataplane.inspect(${expressionOf(desired)}, ${expressionOf(recorded)})`);
 }
 
-export function mend(node: Node, desired: DesiredState, podMac?: string): Promise<Answer<readonly Difference[]>> {
-  return probe(node, `dataplane.mend(${expressionOf(desired)}, ${JSON.stringify(podMac)})`);
+export function mend(node: Node, desired: StateInSandbox, hostIndex?: number): Promise<Answer<Mending>> {
+  return probe(node, `dataplane.mend(${expressionOf(desired)}, ${hostIndex})`);
 }
 
-export function drift(node: Node, desired: DesiredState): Promise<Answer<readonly Difference[]>> {
-  return probe(node, `dataplane.drift(${expressionOf(desired)})`);
+export function drift(node: Node, desired: StateInSandbox, hostIndex?: number): Promise<Answer<readonly Difference[]>> {
+  return probe(node, `dataplane.drift(${expressionOf(desired)}, ${hostIndex})`);
 }
 
-export function remove(node: Node, link: AttachedLink | LinkOfAttachment): Promise<Answer<Removal>> {
+export function remove(node: Node, link: AttachedLink | LinkInSandbox): Promise<Answer<Removal>> {
   return probe(node, `dataplane.remove(${expressionOf(link)})`);
 }
 
@@ -63,13 +64,14 @@ export interface ProbeOptions {
   readonly before?: string;
 }
 
-/** Evaluates an expression in which `dataplane` is a LinuxDataplane and `apply` applies a state. */
+/** Evaluates an expression in which `dataplane` is a LinuxDataplane by path and `apply` applies a state. */
 export async function probe<T>(node: Node, expression: string, options: ProbeOptions = {}): Promise<Answer<T>> {
   const script = `
     import { LinuxDataplane } from "${process.cwd()}/dataplane/linux/linux-dataplane.ts";
     import { parseAddress, parsePrefix } from "${process.cwd()}/lib/addresses/address.ts";
     import { TortieError } from "${process.cwd()}/lib/errors/errors.ts";
-    const dataplane = new LinuxDataplane();
+    import { byPath } from "${process.cwd()}/test/support/programs/dataplane-by-path.ts";
+    const dataplane = byPath(new LinuxDataplane());
     const revivers = {
       addresses: (texts) => texts.map(parsePrefix),
       outgoing: (texts) => texts.map(parsePrefix),

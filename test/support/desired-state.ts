@@ -1,9 +1,10 @@
 /** Desired states written by hand, as the plan of an ADD makes them (C§4.2, C§4.3), for tests of the dataplane alone. */
 
 import type { AttachmentName } from "../../dataplane/alias.ts";
-import type { DesiredState, Sysctl } from "../../dataplane/desired-state.ts";
+import type { Sysctl } from "../../dataplane/desired-state.ts";
 import { type Address, type Prefix, parseAddress, parsePrefix } from "../../lib/addresses/address.ts";
 import type { Pod } from "./node.ts";
+import type { StateInSandbox } from "./programs/dataplane-by-path.ts";
 
 export const HOST_INTERFACE = "calif3c3d6a083e";
 /** A plain container's. */
@@ -24,7 +25,7 @@ export interface DesiredOptions {
 }
 
 /** Everything of one attachment; IPv4 only unless `addresses` has an IPv6 one. */
-export function desiredFor(pod: Pod, options: DesiredOptions = {}): DesiredState {
+export function desiredFor(pod: Pod, options: DesiredOptions = {}): StateInSandbox {
   const { addresses = ["10.60.0.0/32"], host = HOST_INTERFACE, podInterface = "eth0" } = options;
   const has4 = addresses.some((address) => !address.includes(":"));
   const has6 = addresses.some((address) => address.includes(":"));

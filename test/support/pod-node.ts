@@ -265,7 +265,7 @@ export class PodNode implements AsyncDisposable {
   #dataplane(): Dataplane {
     const { links, podEnds } = this;
     return {
-      apply: ({ host, pod }) =>
+      apply: (_, { host, pod }) =>
         this.#effect("apply", () => {
           const there = links.get(host.name) ?? "";
           if (!mayReplace(there, host)) throw new TortieError("interface-exists", `${host.name} exists`);
@@ -283,15 +283,15 @@ export class PodNode implements AsyncDisposable {
             },
           };
         }),
-      inspect: async (desired, recorded = {}) => {
+      inspect: async (_, desired, recorded = {}) => {
         this.inspected = { desired, recorded };
         const { name } = desired.pod;
         return podEnds.has(name) ? [] : [{ side: "pod", object: `link ${name}`, wanted: "present", found: "missing" }];
       },
       drift: async () => [],
-      mend: async () => [],
+      mend: async () => ({ mended: [], left: [] }),
       remove: (link) =>
-        this.#effect("sandbox" in link && link.sandbox !== "" ? "remove link" : "remove host end", () => {
+        this.#effect("podInterface" in link && link.sandbox !== undefined ? "remove link" : "remove host end", () => {
           const alias = links.get(link.hostInterface);
           if (alias !== undefined && !isRemovable(alias, link)) return { keptFor: alias };
           links.delete(link.hostInterface);

@@ -1,13 +1,13 @@
 /** The work of one build (A§5.5): the links as desired, then the seams, whose files take their place when all of it has succeeded. */
-import type { Dataplane } from "../../../dataplane/dataplane.ts";
 import type { EndpointDirectories } from "../record/directories.ts";
 import type { Buildable, BuildWork } from "./builds.ts";
 import type { Level } from "./levels.ts";
+import { type MendingDataplane, mendLink } from "./mend-link.ts";
 import type { DatapathSeam } from "./seams.ts";
 import { adoptNext, keepFailed, prepareNext } from "./swap.ts";
 
 export interface BuildEndpointParts {
-  readonly dataplane: Pick<Dataplane, "mend">;
+  readonly dataplane: MendingDataplane;
   readonly directories: EndpointDirectories;
   readonly datapath: DatapathSeam;
 }
@@ -18,13 +18,7 @@ export async function buildEndpoint(
   { level, isKernelFresh }: BuildWork,
   signal: AbortSignal,
 ): Promise<void> {
-  const { desired, podMac } = endpoint.record;
-  if (!isKernelFresh && desired !== undefined) {
-    const mended = await dataplane.mend(desired, podMac);
-    for (const { side, object, wanted, found } of mended) {
-      endpoint.note("OK", "Other", `mended: ${side} ${object}: wanted ${wanted}, found ${found}`);
-    }
-  }
+  if (!isKernelFresh) await mendLink(endpoint, dataplane, signal);
   signal.throwIfAborted();
   if (level < 2) return;
   if (!writesFiles(datapath, level)) return datapath.build(endpoint.record, level, undefined, signal);

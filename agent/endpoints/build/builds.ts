@@ -20,6 +20,8 @@ export interface Buildable {
   /** @returns whether the endpoint is in that state now */
   transition(to: State, reason: string, actor?: Actor): boolean;
   note(code: StatusCode, type: StatusType, message: string): void;
+  /** Replaces the record, in memory and on disk. */
+  write(record: EndpointRecord): EndpointRecord;
 }
 
 export interface Trigger {

@@ -37,6 +37,8 @@ export interface RecordedNamespace {
   /** `undefined` when neither caller nor agent could look. */
   readonly dev?: string;
   readonly ino?: string;
+  /** The agent itself has seen the sandbox at this path: only then does a path that leads nowhere mean that the sandbox is gone. */
+  readonly isVisible?: boolean;
 }
 
 /** How the link looks: `routed` is C§4, `endpoint` A§3.3-3.6, `attached` an interface that another plugin made (A§3.8). */

@@ -1,6 +1,6 @@
 /** The text of `endpoint.json` (A§5.7). Members that this version does not know survive a rewrite. */
 import { decodeDesiredState, encodeDesiredState } from "../../../dataplane/desired-state-json.ts";
-import { type Fields, field, isNumber, isObject, isText, listOf, oneOf, optional } from "../../../lib/json/decode.ts";
+import { type Fields, field, isBoolean, isNumber, isObject, isText, listOf, oneOf, optional } from "../../../lib/json/decode.ts";
 import { parseJson } from "../../../lib/json/parse.ts";
 import { stringifyJson, type Writable } from "../../../lib/json/stringify.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../../lib/json/value.ts";
@@ -45,7 +45,8 @@ export function encodeRecord(record: EndpointRecord): string {
     addresses: rest.addresses.map((one) => ({ ...one })),
     request: rest.request && { ...rest.request },
     object: rest.object && { ...rest.object },
-    desired: desired && encodeDesiredState(desired),
+    // `sandbox` is for an older agent, which takes a record without it for damaged.
+    desired: desired && { sandbox: rest.netns.path, ...encodeDesiredState(desired) },
     ...others,
   };
   return `${stringifyJson(members)}\n`;
@@ -90,7 +91,12 @@ function decodeAttachment(stored: Fields): Attachment {
 }
 
 function decodeNamespace(stored: Fields): RecordedNamespace {
-  return { path: field(stored, "path", isText), ...optional(stored, "dev", isText), ...optional(stored, "ino", isText) };
+  return {
+    path: field(stored, "path", isText),
+    ...optional(stored, "dev", isText),
+    ...optional(stored, "ino", isText),
+    ...optional(stored, "isVisible", isBoolean),
+  };
 }
 
 function decodeLink(

@@ -63,6 +63,7 @@ async function removedBy(records: readonly EndpointRecord[], waitsForList: boole
     dataplane: { list: async () => [], remove: async () => ({}) },
     isClaimed: () => false,
     pods,
+    takeOver: async () => {},
     remove: async ({ id }) => void removed.push(id),
     onFound: () => undefined,
   });

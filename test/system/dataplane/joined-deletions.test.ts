@@ -8,7 +8,7 @@ function joining<T>(node: Node, expression: string) {
     node,
     `(async () => {
       const { JoinedDeletions } = await import("${process.cwd()}/dataplane/linux/joined-deletions.ts");
-      const joined = new LinuxDataplane(new JoinedDeletions());
+      const joined = byPath(new LinuxDataplane(new JoinedDeletions()));
       ${expression}
     })()`,
   );

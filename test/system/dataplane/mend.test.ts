@@ -1,9 +1,33 @@
-/** Mending an attachment: what somebody took from the kernel comes back, and nothing else is touched. */
+/** Mending a host end: what somebody took from it comes back, and nothing else is touched, least of all inside the sandbox. */
 import { apply, drift, mend } from "../../support/dataplane-probe.ts";
 import { desiredFor, HOST_INTERFACE } from "../../support/desired-state.ts";
-import { Node } from "../../support/node.ts";
+import { Node, type Pod } from "../../support/node.ts";
 
 const DUAL_STACK = ["10.60.0.0/32", "fd60::/128"];
+const NOTHING = { value: { mended: [], left: [] } };
+
+/** Addresses and routes of a container, and which of its links are up; the kernel makes link-local addresses in its own time. */
+async function inside(node: Node, pod: Pod) {
+  const links = await node.podIp(pod, "-j", "address", "show");
+  const routes = [...(await node.podIp(pod, "-j", "route", "show")), ...(await node.podIp(pod, "-j", "-6", "route", "show"))];
+  return {
+    links: links.map(({ ifname, flags, addr_info }) => ({
+      ifname,
+      isUp: Array.isArray(flags) && flags.includes("UP"),
+      addresses: (Array.isArray(addr_info) ? addr_info : []).map(({ local }) => String(local)).filter(isGlobal),
+    })),
+    routes: routes.map(({ dst, dev, gateway }) => ({ dst, dev, gateway })).filter(({ dst }) => isGlobal(String(dst))),
+  };
+}
+
+function isGlobal(text: string): boolean {
+  return !text.startsWith("fe80:");
+}
+
+async function indexOf(node: Node): Promise<number> {
+  const [link] = await node.ip("-j", "link", "show", HOST_INTERFACE);
+  return Number(link?.ifindex);
+}
 
 describe("mending an attachment", () => {
   it("touches nothing that is as it should be", async () => {
@@ -13,43 +37,91 @@ describe("mending an attachment", () => {
     await apply(node, desired);
 
     expect(await drift(node, desired)).toEqual({ value: [] });
-    expect(await mend(node, desired)).toEqual({ value: [] });
+    expect(await mend(node, desired)).toEqual(NOTHING);
   });
 
-  it("puts back host routes, pod addresses and routes, settings, and ends that are down", async () => {
+  it("puts back host routes, settings, and an end that is down", async () => {
     await using node = await Node.create();
     const pod = await node.addPod();
     const desired = desiredFor(pod, { addresses: DUAL_STACK });
     await apply(node, desired);
     const before = await node.ip("-j", "route", "show");
-    await node.ip("route", "del", "10.60.0.0/32");
-    await node.podIp(pod, "addr", "del", "10.60.0.0/32", "dev", "eth0");
-    await node.podIp(pod, "link", "set", "eth0", "down");
+    await node.ip("link", "set", HOST_INTERFACE, "down");
     await node.run(["/bin/sh", "-c", `echo 0 > /proc/sys/net/ipv4/conf/${HOST_INTERFACE}/proxy_arp`]);
 
-    const mended = await mend(node, desired);
+    const { value, error } = await mend(node, desired);
 
-    expect(mended.error).toBeUndefined();
-    expect(mended.value?.map(({ object }) => object)).toEqual(
-      expect.arrayContaining(["route 10.60.0.0/32", `setting net/ipv4/conf/${HOST_INTERFACE}/proxy_arp`, "link eth0 state"]),
+    expect(error).toBeUndefined();
+    expect(value?.mended.map(({ object }) => object)).toEqual(
+      expect.arrayContaining(["route 10.60.0.0/32", `setting net/ipv4/conf/${HOST_INTERFACE}/proxy_arp`, `link ${HOST_INTERFACE} state`]),
     );
+    expect(value?.left).toEqual([]);
     expect(await drift(node, desired)).toEqual({ value: [] });
     expect(await node.ip("-j", "route", "show")).toEqual(before);
     expect(await node.sysctl(`net/ipv4/conf/${HOST_INTERFACE}/proxy_arp`)).toBe("1");
   });
 
-  it("makes a link that is gone again, with the MAC that the container had", async () => {
+  it("seven 1: sets a host MAC that somebody changed, and says so only of what it did", async () => {
+    await using node = await Node.create();
+    const pod = await node.addPod();
+    const desired = desiredFor(pod, { neighbours: [{ address: "169.254.1.1", mac: "ee:ee:ee:ee:ee:ee" }] });
+    await apply(node, desired);
+    await node.ip("link", "set", HOST_INTERFACE, "address", "02:00:00:00:00:99");
+
+    const { value } = await mend(node, desired);
+
+    expect(value?.mended.map(({ object, found }) => [object, found])).toEqual([[`link ${HOST_INTERFACE} MAC`, "02:00:00:00:00:99"]]);
+    expect((await node.ip("-j", "link", "show", HOST_INTERFACE))[0]?.address).toBe("ee:ee:ee:ee:ee:ee");
+  });
+
+  it("seven 1: writes an alias again that was cleared, where the index proves whose the link is", async () => {
+    await using node = await Node.create();
+    const pod = await node.addPod();
+    const desired = desiredFor(pod);
+    await apply(node, desired);
+    const [before] = await node.ip("-j", "-d", "link", "show", HOST_INTERFACE);
+    await node.run(["/bin/sh", "-c", `echo > /sys/class/net/${HOST_INTERFACE}/ifalias || ip link set ${HOST_INTERFACE} alias ''`]);
+    expect((await node.ip("-j", "link", "show", HOST_INTERFACE))[0]?.ifalias ?? "").toBe("");
+
+    expect((await mend(node, desired, (await indexOf(node)) + 1)).value).toMatchObject({ mended: [], left: [{ found: "" }] });
+    expect((await mend(node, desired, await indexOf(node))).value).toMatchObject({ mended: [{ found: "" }], left: [] });
+
+    expect((await node.ip("-j", "link", "show", HOST_INTERFACE))[0]?.ifalias).toBe(before?.ifalias);
+  });
+
+  it.each([
+    ["a default route that an init container took away", ["route", "del", "default"]],
+    ["an address that was removed", ["addr", "del", "10.60.0.0/32", "dev", "eth0"]],
+    ["an end that was set down on purpose", ["link", "set", "eth0", "down"]],
+    ["a default route of another interface", ["route", "replace", "default", "dev", "lo"]],
+  ])("G6: leaves %s to the container, and finds no difference", async (_, change) => {
     await using node = await Node.create();
     const pod = await node.addPod();
     const desired = desiredFor(pod, { addresses: DUAL_STACK });
-    const mac = (await apply(node, desired)).value?.podMac;
+    await apply(node, desired);
+    await node.podIp(pod, ...change);
+    const before = await inside(node, pod);
+
+    expect(await drift(node, desired)).toEqual({ value: [] });
+    expect(await mend(node, desired)).toEqual(NOTHING);
+
+    expect(await inside(node, pod)).toEqual(before);
+  });
+
+  it("names a pair that is gone by both its ends, and leaves making it to an ADD or a build, which prove its addresses", async () => {
+    await using node = await Node.create();
+    const pod = await node.addPod();
+    const desired = desiredFor(pod);
+    await apply(node, desired);
     await node.ip("link", "del", HOST_INTERFACE);
 
-    const mended = await mend(node, desired, mac);
-
-    expect(mended.error).toBeUndefined();
-    expect(await drift(node, desired)).toEqual({ value: [] });
-    expect((await node.podIp(pod, "-j", "link", "show", "eth0"))[0]?.address).toBe(mac);
+    const gone = [
+      { side: "host", object: `link ${HOST_INTERFACE}`, wanted: "present", found: "missing" },
+      { side: "pod", object: "link eth0", wanted: "present", found: "missing" },
+    ];
+    expect(await drift(node, desired)).toEqual({ value: gone });
+    expect(await mend(node, desired)).toEqual({ value: { mended: [], left: gone } });
+    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
   });
 
   it("leaves the link of the pod's newer sandbox alone, whose name is the same", async () => {
@@ -62,10 +134,12 @@ describe("mending an attachment", () => {
     await apply(node, desiredFor(newer, { owner: { containerId: "second", workload }, addresses: ["10.60.0.9/32"] }));
     const link = await node.ip("-j", "link", "show", HOST_INTERFACE);
 
-    const mended = await mend(node, first);
+    const { value } = await mend(node, first);
 
-    expect(mended.error?.word).toBe("interface-exists");
+    expect(value?.mended).toEqual([]);
+    expect(value?.left.map(({ object }) => object)).toContain(`link ${HOST_INTERFACE} alias`);
     expect(await node.ip("-j", "link", "show", HOST_INTERFACE)).toEqual(link);
+    expect((await node.podIp(older, "-j", "link", "show")).map(({ ifname }) => ifname)).toEqual(["lo"]);
   });
 
   it("does not make a second pair when somebody renamed the end inside the sandbox", async () => {
@@ -75,8 +149,13 @@ describe("mending an attachment", () => {
     await apply(node, desired);
     await node.podIp(pod, "link", "set", "eth0", "down");
     await node.podIp(pod, "link", "set", "eth0", "name", "net7");
+    await node.ip("route", "del", "10.60.0.0/32");
 
-    expect((await mend(node, desired)).error?.word).toBe("link-failed");
+    expect((await mend(node, desired)).value).toMatchObject({
+      mended: [],
+      left: expect.arrayContaining([{ side: "pod", object: "link eth0", wanted: "present", found: "missing" }]),
+    });
     expect((await node.podIp(pod, "-j", "link", "show", "net7"))[0]?.ifname).toBe("net7");
+    expect((await node.leftovers()).routes.filter((route) => route.startsWith("10."))).toEqual([]);
   });
 });

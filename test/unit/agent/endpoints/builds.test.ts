@@ -2,6 +2,7 @@ import { type Buildable, type BuildReport, Builds, type BuildWork } from "../../
 import type { Level } from "../../../../agent/endpoints/build/levels.ts";
 import { defaultPermits, Permits } from "../../../../agent/endpoints/build/permits.ts";
 import { Recovery } from "../../../../agent/endpoints/build/recovery.ts";
+import type { EndpointRecord } from "../../../../agent/endpoints/record/endpoint-record.ts";
 import { type Actor, judgeTransition, type State } from "../../../../agent/endpoints/state/states.ts";
 import { recordOf } from "../../../support/endpoint-record.ts";
 import { FakeClock, settled } from "../../../support/fake-clock.ts";
@@ -9,7 +10,7 @@ import { seededRandom } from "../../../support/seeded-random.ts";
 
 /** An endpoint in memory only, which writes down what is done with it. */
 class PlainEndpoint implements Buildable {
-  readonly record = recordOf(1);
+  record = recordOf(1);
   readonly notes: string[] = [];
   readonly moves: (readonly [from: State, to: State])[] = [];
   state: State = "ready";
@@ -23,6 +24,11 @@ class PlainEndpoint implements Buildable {
 
   note(_code: string, _type: string, message: string): void {
     this.notes.push(message);
+  }
+
+  write(record: EndpointRecord): EndpointRecord {
+    this.record = record;
+    return record;
   }
 }
 

@@ -28,7 +28,11 @@ function managerOf(datapath: Partial<DatapathSeam> = {}, identity: Partial<Seams
     ...(maxEndpoints === undefined ? {} : { maxEndpoints }),
     clock,
     controllers: new Controllers({ clock }),
-    dataplane: { mend: async () => [] },
+    dataplane: {
+      drift: async () => [],
+      mend: async () => ({ mended: [], left: [] }),
+      apply: () => Promise.reject(new Error("no link is made here")),
+    },
     seams: {
       ...NO_SEAMS,
       datapath: { ...NO_SEAMS.datapath, ...datapath },

@@ -12,7 +12,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(dir, { recursive: true, force: true }));
 
-const DUAL_STACK = desiredFor(
+const { sandbox: _, ...DUAL_STACK } = desiredFor(
   { name: "pod", netnsPath: "/run/netns/pod" },
   {
     addresses: ["10.60.0.5/32", "fd00::5/128"],

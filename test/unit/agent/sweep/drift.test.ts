@@ -12,6 +12,7 @@ let clock: FakeClock;
 let differences: readonly Difference[] | Error;
 let mends: [number, string][];
 let contested: Map<number, string>;
+let unproven: string | undefined;
 let drift: Drift;
 let endpoints: readonly number[];
 
@@ -29,6 +30,9 @@ beforeEach(() => {
       return differences;
     },
     mend: (id, reason) => mends.push([id, reason]),
+    onUnproven: (what) => {
+      unproven = what;
+    },
     onContested: (id, what) => (what === undefined ? contested.delete(id) : contested.set(id, what)),
     onFound: () => {},
   });
@@ -73,7 +77,7 @@ describe("A-G02: what differs from the desired state", () => {
     expect(mends).toHaveLength(4);
   });
 
-  it("is a failure when it cannot be found out, unless the sandbox is gone", async () => {
+  it("is a failure when it cannot be found out, unless the sandbox is not to be seen", async () => {
     differences = new Error("netlink");
     await expect(drift.run(NEVER)).rejects.toThrow("1 endpoints could not be compared: endpoint 4: netlink");
     differences = new TortieError("link-failed", "refused");
@@ -108,5 +112,17 @@ describe("A-G02: what differs from the desired state", () => {
     differences = [ROUTE];
     await drift.run(AbortSignal.abort());
     expect(mends).toEqual([]);
+  });
+});
+
+describe("G2: an endpoint whose sandbox cannot be proven", () => {
+  it("is reported, and not mended; the report ends with its cause", async () => {
+    differences = new TortieError("netns-changed", "/run/netns/a leads to another sandbox");
+    await drift.run(NEVER);
+    expect(mends).toEqual([]);
+    expect(unproven).toMatch(/^sandbox-not-visible: 1 endpoints .* endpoint 4: .*leads to another sandbox/);
+    differences = [];
+    await drift.run(NEVER);
+    expect(unproven).toBeUndefined();
   });
 });

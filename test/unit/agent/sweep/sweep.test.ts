@@ -23,6 +23,7 @@ let onServer: readonly string[] | Error;
 let isComplete: boolean;
 let removed: string[];
 let found: string[];
+let taken: string[];
 let sweep: Sweep;
 
 function record(changes: Partial<EndpointRecord> = {}): EndpointRecord {
@@ -31,7 +32,7 @@ function record(changes: Partial<EndpointRecord> = {}): EndpointRecord {
     attachment: { network: "net", containerId: "c1", ifname: "eth0" },
     pod: "default/web",
     podUID: "uid-1",
-    netns: { path: directory, dev: String(dev), ino: String(ino) },
+    netns: { path: directory, dev: String(dev), ino: String(ino), isVisible: true },
     hostInterface: { name: "cali1", index: 7, alias: ALIAS },
     ...changes,
   });
@@ -64,6 +65,9 @@ function options(changes: Partial<SweepOptions> = {}): SweepOptions {
         return onServer;
       },
     },
+    takeOver: async ({ id }, { index }) => {
+      taken.push(`endpoint ${id}: index ${index}`);
+    },
     remove: async ({ id }) => {
       removed.push(`endpoint ${id}`);
       records = [];
@@ -84,6 +88,7 @@ beforeEach(() => {
   isComplete = true;
   removed = [];
   found = [];
+  taken = [];
   sweep = new Sweep(options());
 });
 afterEach(() => rmSync(directory, { recursive: true, force: true }));
@@ -114,7 +119,7 @@ describe("A-G01: an endpoint whose link is gone", () => {
   });
 
   it("is removed when the path leads to another sandbox by now", async () => {
-    records = [record({ netns: { path: directory, dev: "1", ino: "1" } })];
+    records = [record({ netns: { path: directory, dev: "1", ino: "1", isVisible: true } })];
     await sweeps(60);
     expect(removed).toEqual(["endpoint 4"]);
   });
@@ -140,14 +145,28 @@ describe("A-G01: an endpoint whose link is gone", () => {
     expect(removed).toEqual([]);
   });
 
-  it("is looked for by alias and index: neither another index nor another alias is its link", async () => {
+  it("is looked for by its alias: another alias is not its link, whatever its index and name", async () => {
     rmSync(directory, { recursive: true });
-    links = [
-      { ...HOST_LINK, index: 8 },
-      { ...HOST_LINK, alias: "other" },
-    ];
+    links = [{ ...HOST_LINK, alias: "other" }];
     await sweeps(60);
     expect(removed).toEqual(["endpoint 4"]);
+  });
+
+  it("G20: is not one whose link was made again, with another index: that one is taken over", async () => {
+    rmSync(directory, { recursive: true });
+    links = [{ ...HOST_LINK, index: 8 }];
+    await sweeps(1_200);
+    expect(removed).toEqual([]);
+    expect(new Set(taken)).toEqual(new Set(["endpoint 4: index 8"]));
+  });
+
+  it("G1: stays where the agent has never seen its sandbox at the path: that it is missing here, or another one, says nothing", async () => {
+    records = [
+      record({ netns: { path: directory, dev: "1", ino: "1" } }),
+      record({ id: 5, netns: { path: join(directory, "missing"), dev: "1", ino: "1" } }),
+    ];
+    await sweeps(1_200);
+    expect(removed).toEqual([]);
   });
 
   it("has to be seen twice in a row", async () => {
@@ -201,7 +220,7 @@ describe("A-G01: an endpoint whose link is gone", () => {
   it("is removed alone: the endpoints beside it are judged by themselves", async () => {
     links = [{ ...HOST_LINK, index: 8, alias: "tortie:net/c2/eth0" }];
     records = [
-      record({ netns: { path: directory, dev: "1", ino: "1" } }),
+      record({ netns: { path: directory, dev: "1", ino: "1", isVisible: true } }),
       record({ id: 5, hostInterface: { name: "cali2", index: 8, alias: "tortie:net/c2/eth0" } }),
     ];
     await sweeps(60);

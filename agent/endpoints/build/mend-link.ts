@@ -1,0 +1,103 @@
+/**
+ * The kernel's part of a build: the link of an endpoint as its record wants it (A§5.5). Nothing is done in a sandbox that is not provably
+ * the recorded one, and nothing is changed inside one that has its link (design, invariant 16).
+ */
+import type { AppliedLink, Dataplane, RecordedPair } from "../../../dataplane/dataplane.ts";
+import { type DesiredState, type Difference, lacksPair } from "../../../dataplane/desired-state.ts";
+import { TortieError } from "../../../lib/errors/errors.ts";
+import type { Sandbox } from "../../../lib/system/sandbox.ts";
+import type { EndpointRecord } from "../record/endpoint-record.ts";
+import { isSandboxGone, isUnproven, openRecorded } from "../recorded-sandbox.ts";
+import type { Buildable } from "./builds.ts";
+
+export type MendingDataplane = Pick<Dataplane, "apply" | "drift" | "mend">;
+
+/** What others have put into the sandbox meanwhile stands in the way of a link that is made again: no try of ours changes that. */
+const IN_THE_WAY: ReadonlySet<string> = new Set(["interface-exists", "route-conflict"]);
+
+/** @throws TortieError what the dataplane throws; the signal's reason */
+export async function mendLink(endpoint: Buildable, dataplane: MendingDataplane, signal: AbortSignal): Promise<void> {
+  const { record } = endpoint;
+  const { desired } = record;
+  if (desired === undefined) return;
+  using sandbox = provenSandbox(endpoint);
+  if (sandbox === undefined) return;
+  const pair = pairOf(record, desired);
+  const differences = await dataplane.drift(sandbox, pair);
+  signal.throwIfAborted();
+  if (differences.length === 0) return;
+  if (lacksPair(differences, desired)) return await makeAgain(endpoint, sandbox, desired, dataplane, signal);
+  const { mended, left } = await dataplane.mend(sandbox, pair);
+  for (const one of mended) endpoint.note("OK", "Other", `mended: ${textOf(one)}`);
+  for (const one of left) endpoint.note("Warning", "Other", `not mended, it is not provably ours or others change it: ${textOf(one)}`);
+}
+
+/** What a record says of the pair, for a comparison. */
+function pairOf({ hostInterface }: EndpointRecord, desired: DesiredState): RecordedPair {
+  return { desired, hostIndex: hostInterface?.index };
+}
+
+/** What differs of an endpoint's link; nothing for one whose sandbox is gone. @throws TortieError as `openRecorded` and `drift` */
+export async function linkDrift(record: EndpointRecord, dataplane: Pick<Dataplane, "drift">): Promise<readonly Difference[]> {
+  const { desired } = record;
+  if (desired === undefined || isSandboxGone(record)) return [];
+  using sandbox = openRecorded(record);
+  return await dataplane.drift(sandbox, pairOf(record, desired));
+}
+
+/** Whether the kernel has everything that an endpoint wants, in its own sandbox. */
+export async function isConnected(record: EndpointRecord, dataplane: Pick<Dataplane, "inspect">): Promise<boolean> {
+  const { desired } = record;
+  if (desired === undefined) return false;
+  try {
+    using sandbox = openRecorded(record);
+    return (await dataplane.inspect(sandbox, desired)).length === 0;
+  } catch (error) {
+    if (isUnproven(error)) return false;
+    throw error;
+  }
+}
+
+/** @returns `undefined` when the sandbox is gone or another one, which is the sweep's to judge */
+function provenSandbox(endpoint: Buildable): Sandbox | undefined {
+  const { record } = endpoint;
+  try {
+    const sandbox = openRecorded(record);
+    if (record.netns.isVisible !== true) endpoint.write({ ...record, netns: { ...record.netns, isVisible: true } });
+    return sandbox;
+  } catch (error) {
+    if (!isUnproven(error)) throw error;
+    endpoint.note("OK", "Other", `Nothing is done in the sandbox: ${error.message}`);
+    return undefined;
+  }
+}
+
+async function makeAgain(
+  endpoint: Buildable,
+  sandbox: Sandbox,
+  desired: DesiredState,
+  dataplane: MendingDataplane,
+  signal: AbortSignal,
+): Promise<void> {
+  const { podMac } = endpoint.record;
+  let link: AppliedLink;
+  try {
+    link = await dataplane.apply(sandbox, podMac === undefined ? desired : { ...desired, pod: { ...desired.pod, mac: podMac } });
+  } catch (error) {
+    if (!(error instanceof TortieError) || !IN_THE_WAY.has(error.word)) throw error;
+    return endpoint.note("Failure", "Other", `The link is gone and cannot be made again: ${error.message}`);
+  }
+  if (signal.aborted) {
+    // The endpoint is being removed: its DEL must not find a link that nobody knows of.
+    await link[Symbol.asyncDispose]();
+    signal.throwIfAborted();
+  }
+  const { hostInterface, ...record } = endpoint.record;
+  const index = hostInterface === undefined ? {} : { hostInterface: { ...hostInterface, index: link.hostIndex } };
+  endpoint.write({ ...record, ...index, linkKind: link.kind });
+  endpoint.note("OK", "Other", `The link was gone and is made again, as index ${link.hostIndex}`);
+}
+
+function textOf({ side, object, wanted, found }: Difference): string {
+  return `${side} ${object}: wanted ${wanted}, found ${found}`;
+}

@@ -1,0 +1,163 @@
+/**
+ * The network namespace of a container, opened and proven (design, invariant 16).
+ *
+ * Whatever changes or deletes something in a sandbox takes a `Sandbox`, and only this file makes one. A path proves nothing by itself:
+ * it may have been used again by another container, or lead into the host. Device and inode tell namespaces apart, and the open
+ * descriptor keeps both from being used again while the `Sandbox` exists.
+ */
+import { TortieError } from "../errors/errors.ts";
+import { closeFile, statusOf, statusOfOpen } from "./files.ts";
+import { isOwnIdentity, type OpenNamespace, OWN_REFUSED, openNamespace } from "./netns.ts";
+
+/** A sandbox as somebody saw it earlier. */
+export interface SeenSandbox {
+  readonly path: string;
+  /** Device and inode, in decimal; absent when nobody could look. */
+  readonly dev?: string;
+  readonly ino?: string;
+}
+
+export interface SandboxOptions {
+  /** The caller insists on a sandbox that is this process's own namespace (CNI_NETNS_OVERRIDE). */
+  readonly allowsOwn?: boolean;
+}
+
+/** The descriptor, which a sandbox shares with those that it lends. */
+interface Descriptor {
+  readonly fd: number;
+  isOpen: boolean;
+  readonly close: () => void;
+}
+
+export class Sandbox implements OpenNamespace {
+  /** As the runtime names it. */
+  readonly path: string;
+  /** Device and inode as one text. */
+  readonly identity: string;
+  /** Whether the path leads to it in this process's view of the file system. */
+  readonly isAtPath: boolean;
+  readonly #descriptor: Descriptor;
+  readonly #isLent: boolean;
+
+  private constructor(path: string, descriptor: Descriptor, isAtPath: boolean, isLent = false) {
+    this.path = path;
+    this.identity = statusOfOpen(descriptor.fd).identity;
+    this.isAtPath = isAtPath;
+    this.#descriptor = descriptor;
+    this.#isLent = isLent;
+  }
+
+  /**
+   * A number is used again as soon as it is closed: work that goes on behind the end of its sandbox must not enter whatever has it then.
+   * @throws Error after the sandbox was closed
+   */
+  get fd(): number {
+    if (!this.#descriptor.isOpen) throw new Error(`the sandbox ${this.path} is closed: nothing more is done in it`);
+    return this.#descriptor.fd;
+  }
+
+  /**
+   * The sandbox that a runtime's request names at this moment.
+   * @throws TortieError `netns-missing`, `netns-invalid`, `netns-own`
+   */
+  static named(path: string, options: SandboxOptions = {}): Sandbox {
+    const namespace = openNamespace(path);
+    const descriptor = { fd: namespace.fd, isOpen: true, close: () => namespace[Symbol.dispose]() };
+    return unlessOwn(descriptor, options, () => new Sandbox(path, descriptor, true));
+  }
+
+  /**
+   * The sandbox that was seen earlier, where its path still leads to it.
+   * @throws TortieError as `named`, and `netns-changed` when the path leads to another one, `netns-unproven` when device and inode are
+   * not known
+   */
+  static seen(seen: SeenSandbox, options: SandboxOptions = {}): Sandbox {
+    const wanted = identityOf(seen);
+    if (wanted === undefined) {
+      throw new TortieError("netns-unproven", `nobody saw which namespace ${seen.path} led to: nothing is done in it`);
+    }
+    const sandbox = Sandbox.named(seen.path, options);
+    if (sandbox.identity === wanted) return sandbox;
+    sandbox[Symbol.dispose]();
+    throw changed(seen.path, wanted);
+  }
+
+  /**
+   * The sandbox that another process holds open, wherever its path leads here.
+   * @returns `undefined` when the descriptor is not that sandbox
+   * @throws TortieError `netns-own`
+   */
+  static heldBy(pid: number, fd: number, seen: SeenSandbox, options: SandboxOptions = {}): Sandbox | undefined {
+    const wanted = identityOf(seen);
+    const opened = wanted === undefined ? undefined : openNamespaceOf(pid, fd);
+    if (opened === undefined) return undefined;
+    const descriptor = { fd: opened, isOpen: true, close: () => closeFile(opened) };
+    const sandbox = unlessOwn(descriptor, options, () => new Sandbox(seen.path, descriptor, false));
+    if (sandbox.identity === wanted) return sandbox;
+    sandbox[Symbol.dispose]();
+    return undefined;
+  }
+
+  /** The same sandbox for a function that closes what it is given; this one stays open. */
+  borrowed(): Sandbox {
+    return new Sandbox(this.path, this.#descriptor, this.isAtPath, true);
+  }
+
+  /**
+   * Proves once more that the runtime's path still leads here: a link made in a sandbox that was replaced would be nobody's.
+   * @throws TortieError `netns-changed`
+   */
+  assertCurrent(): void {
+    if (this.isAtPath && identityAt(this.path) !== this.identity) throw changed(this.path, this.identity);
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#isLent || !this.#descriptor.isOpen) return;
+    this.#descriptor.isOpen = false;
+    this.#descriptor.close();
+  }
+}
+
+/** "<device>:<inode>" as `FileStatus.identity` has it; `undefined` when it is not known. */
+export function identityOf({ dev, ino }: Pick<SeenSandbox, "dev" | "ino">): string | undefined {
+  return dev === undefined || ino === undefined ? undefined : `${dev}:${ino}`;
+}
+
+/** What a record keeps of a sandbox: enough to prove it later. */
+export function seenOf({ path, identity }: Sandbox): SeenSandbox {
+  const [dev = "", ino = ""] = identity.split(":");
+  return { path, dev, ino };
+}
+
+/** Closes what it made when it throws. @throws TortieError `netns-own` */
+function unlessOwn({ close }: Descriptor, { allowsOwn = false }: SandboxOptions, make: () => Sandbox): Sandbox {
+  try {
+    const sandbox = make();
+    if (!allowsOwn && isOwnIdentity(sandbox.identity)) throw new TortieError("netns-own", OWN_REFUSED);
+    return sandbox;
+  } catch (error) {
+    close();
+    throw error;
+  }
+}
+
+/** @returns `undefined` for what cannot be opened, or is no namespace */
+function openNamespaceOf(pid: number, fd: number): number | undefined {
+  try {
+    return openNamespace(`/proc/${pid}/fd/${fd}`).fd;
+  } catch {
+    return undefined;
+  }
+}
+
+function identityAt(path: string): string | undefined {
+  try {
+    return statusOf(path)?.identity;
+  } catch {
+    return undefined;
+  }
+}
+
+function changed(path: string, wanted: string): TortieError {
+  return new TortieError("netns-changed", `${path} leads to another sandbox than was meant (device and inode ${wanted}): it is left alone`);
+}

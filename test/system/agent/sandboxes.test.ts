@@ -1,0 +1,238 @@
+/**
+ * An agent that would act on what it wrote down: sandboxes whose paths lead elsewhere by now, or never led anywhere for the agent (design,
+ * invariant 16). Judged by the kernel of every namespace.
+ */
+import { spawnSync } from "node:child_process";
+import { closeSync, openSync } from "node:fs";
+import { Agent } from "../../support/agent.ts";
+import { callAgent, lookAt, recordsOf } from "../../support/agent-calls.ts";
+import { dualIpam, localConf } from "../../support/conf.ts";
+import { Node, type Pod } from "../../support/node.ts";
+
+/** Drift is looked for every second here. */
+const OFTEN = { args: ["--max-controller-interval", "1"] };
+/** So many looks are had after a change, before it is said that none of them did anything. */
+const LOOKS = 4;
+
+interface Scene extends AsyncDisposable {
+  readonly node: Node;
+  readonly agent: Agent;
+  readonly conf: Record<string, unknown>;
+}
+
+async function scene(): Promise<Scene> {
+  await using made = new AsyncDisposableStack();
+  const node = made.use(await Node.create());
+  const agent = made.use(await Agent.start(node, OFTEN));
+  const kept = made.move();
+  return { node, agent, conf: localConf(node, { ipam: dualIpam("46") }), [Symbol.asyncDispose]: () => kept.disposeAsync() };
+}
+
+async function add({ agent, conf }: Scene, options: Parameters<typeof callAgent>[3]): Promise<string> {
+  const answer = await callAgent(agent, "add", conf, options);
+  expect({ status: answer.status, text: answer.status === 200 ? "" : answer.text }).toEqual({ status: 200, text: "" });
+  const { interfaces } = answer.json as { interfaces: { name: string }[] };
+  return interfaces[0]?.name ?? "";
+}
+
+/** Links with their addresses, and routes, of a pod or of the host. The kernel makes link-local addresses by itself, in its own time. */
+async function networkOf(node: Node, pod?: Pod) {
+  const ip = (...args: string[]) => (pod === undefined ? node.ip(...args) : node.podIp(pod, ...args));
+  const links = await ip("-j", "address", "show");
+  return {
+    links: links.map(({ ifname, address, addr_info }) => ({
+      ifname,
+      address,
+      addresses: (Array.isArray(addr_info) ? addr_info : []).map(({ local, prefixlen }) => `${local}/${prefixlen}`).filter(isGlobal),
+    })),
+    routes: [...(await ip("-j", "route", "show")), ...(await ip("-j", "-6", "route", "show"))].filter(({ dst }) => isGlobal(String(dst))),
+  };
+}
+
+function isGlobal(text: string): boolean {
+  return !text.startsWith("fe80:");
+}
+
+async function looks({ agent }: Scene, count = LOOKS): Promise<void> {
+  const runs = async () => {
+    const { json } = await agent.request("GET", "/controllers");
+    const one = (json as { name: string; status: { "success-count": number; "failure-count": number } }[]).find(
+      ({ name }) => name === "drift",
+    );
+    return (one?.status["success-count"] ?? 0) + (one?.status["failure-count"] ?? 0);
+  };
+  const before = await runs();
+  await agent.until(`${count} looks`, async () => (await runs()) >= before + count);
+}
+
+/** The path of a pod's sandbox leads to another namespace from now on, for everybody. */
+function reusePath({ netnsPath }: Pod, target: string): void {
+  for (const [program = "", ...args] of [
+    ["umount", netnsPath],
+    ["mount", "--bind", target, netnsPath],
+  ]) {
+    const { status, stderr } = spawnSync(program, args, { encoding: "utf8" });
+    expect({ program, status, stderr }).toEqual({ program, status: 0, stderr: "" });
+  }
+}
+
+describe("G1: a sandbox that the agent reached by its caller's descriptor alone", () => {
+  it("is recorded by the path of the request, and no later look or build works in another container's", async () => {
+    await using stage = await scene();
+    const { node } = stage;
+    const [first, second] = [await node.addPod(), await node.addPod()];
+    const descriptors = [openSync(first.netnsPath, "r"), openSync(second.netnsPath, "r")];
+    try {
+      const byDescriptor = (pod: Pod, fd: number | undefined, name: string) => ({
+        ...lookAt(pod),
+        path: `/run/netns/of-another-mount-namespace-${name}`,
+        ...(fd === undefined ? {} : { fd }),
+      });
+      const hostInterface = await add(stage, { containerId: "cid1", netns: byDescriptor(first, descriptors[0], "a") });
+      await add(stage, { containerId: "cid2", netns: byDescriptor(second, descriptors[1], "b") });
+      const before = await networkOf(node, second);
+
+      await node.ip("link", "del", hostInterface);
+      await looks(stage);
+
+      expect(JSON.stringify(recordsOf(stage.agent))).not.toContain("/proc/self/fd");
+      expect(await networkOf(node, second)).toEqual(before);
+      expect((await node.podIp(first, "-j", "link", "show")).map(({ ifname }) => ifname)).toEqual(["lo"]);
+      expect((await stage.agent.request("GET", "/healthz")).text).toContain("sandbox-not-visible");
+    } finally {
+      for (const fd of descriptors) closeSync(fd);
+    }
+  });
+
+  it("survives a restart as an endpoint that is left alone, not as one that cannot be built for ever", async () => {
+    await using stage = await scene();
+    const { node, agent } = stage;
+    const pod = await node.addPod();
+    const fd = openSync(pod.netnsPath, "r");
+    try {
+      await add(stage, { netns: { ...lookAt(pod), path: "/run/netns/of-another-mount-namespace", fd } });
+    } finally {
+      closeSync(fd);
+    }
+    const before = await networkOf(node, pod);
+
+    await agent.kill();
+    await agent.restart();
+    await looks(stage);
+
+    expect(agent.log).toMatch(/ restored .*built=1 failed=0/);
+    expect(await networkOf(node, pod)).toEqual(before);
+    expect(recordsOf(agent)).toMatchObject([{ phase: "ready" }]);
+  });
+});
+
+describe("G2: a sandbox whose path leads to another one", () => {
+  it.each(["while the agent runs", "while it is away"])("gets nothing in the other's namespace, used again %s", async (when) => {
+    await using stage = await scene();
+    const { node, agent } = stage;
+    const [first, second] = [await node.addPod(), await node.addPod()];
+    await add(stage, { pod: first });
+    const before = await networkOf(node, second);
+    if (when === "while it is away") await agent.kill();
+
+    // The last way to the first sandbox: it is gone with its link.
+    reusePath(first, second.netnsPath);
+    if (when === "while it is away") await agent.restart();
+    await looks(stage);
+
+    expect(await networkOf(node, second)).toEqual(before);
+    expect((await node.leftovers()).links).toEqual([]);
+  });
+
+  it("gets nothing in the host, whose namespace the path leads to after a process id was used again", async () => {
+    await using stage = await scene();
+    const { node, agent } = stage;
+    const pod = await node.addPod();
+    await add(stage, { pod });
+    await node.run(["/bin/sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"]);
+    const before = await networkOf(node);
+    await agent.kill();
+
+    reusePath(pod, node.netnsPath);
+    await agent.restart();
+    await looks(stage);
+
+    const { links, routes } = await networkOf(node);
+    expect(links.map(({ ifname }) => ifname).filter((name) => name === "eth0")).toEqual([]);
+    expect(links.length).toBeLessThanOrEqual(before.links.length);
+    expect(routes.filter(({ dst }) => dst === "default")).toEqual([]);
+    expect(await node.sysctl("net/ipv4/ip_forward")).toBe("1");
+  });
+});
+
+describe("G6: what was changed inside a pod on purpose", () => {
+  it("stays as it is, and the endpoint stays ready, however often the agent looks and is started", async () => {
+    await using stage = await scene();
+    const { node, agent } = stage;
+    const pod = await node.addPod();
+    await add(stage, { pod });
+    await node.podIp(pod, "link", "add", "net1", "type", "veth");
+    await node.podIp(pod, "link", "set", "net1", "up");
+    await node.podIp(pod, "route", "replace", "default", "dev", "net1");
+    await node.podIp(pod, "-6", "route", "del", "default");
+    const before = await networkOf(node, pod);
+
+    await looks(stage);
+    await agent.kill();
+    await agent.restart();
+    await looks(stage);
+
+    expect(await networkOf(node, pod)).toEqual(before);
+    const { json } = await agent.request("GET", "/endpoint");
+    expect(json).toMatchObject([{ status: { state: "ready" } }]);
+  });
+});
+
+describe("G8: a DEL whose caller found no sandbox", () => {
+  it("takes nothing from a container that the path leads to when it is carried out", async () => {
+    await using stage = await scene();
+    const { node, agent, conf } = stage;
+    const [first, second] = [await node.addPod(), await node.addPod()];
+    await add(stage, { pod: first, containerId: "cid1" });
+    await add(stage, { pod: second, containerId: "cid2" });
+    const before = await networkOf(node, second);
+    reusePath(first, second.netnsPath);
+
+    const answer = await callAgent(agent, "del", conf, { containerId: "cid1", netns: { path: first.netnsPath } });
+
+    expect(answer).toMatchObject({ status: 200 });
+    expect(await networkOf(node, second)).toEqual(before);
+    expect((await node.leftovers()).links).toHaveLength(1);
+  });
+
+  it("takes nothing from it either when the caller saw the container that uses the path now", async () => {
+    await using stage = await scene();
+    const { node, agent, conf } = stage;
+    const [first, second] = [await node.addPod(), await node.addPod()];
+    await add(stage, { pod: first, containerId: "cid1" });
+    await add(stage, { pod: second, containerId: "cid2" });
+    const before = await networkOf(node, second);
+
+    const answer = await callAgent(agent, "del", conf, { containerId: "cid1", netns: lookAt(second) });
+
+    expect(answer).toMatchObject({ status: 200 });
+    expect(await networkOf(node, second)).toEqual(before);
+    expect((await node.leftovers()).links).toHaveLength(1);
+  });
+});
+
+describe("G20: a link that was removed by hand and made again", () => {
+  it("is in its record with the index that it has now", async () => {
+    await using stage = await scene();
+    const { node, agent } = stage;
+    const pod = await node.addPod();
+    const hostInterface = await add(stage, { pod });
+
+    await node.ip("link", "del", hostInterface);
+    const there = async () => (await node.ip("-j", "link", "show")).find(({ ifname }) => ifname === hostInterface);
+    await agent.until("the link is back", async () => (await there()) !== undefined);
+    await looks(stage, 1);
+
+    expect(recordsOf(agent)).toMatchObject([{ hostInterface: { name: hostInterface, index: (await there())?.ifindex } }]);
+  });
+});

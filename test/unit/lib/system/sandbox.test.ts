@@ -1,0 +1,78 @@
+/** What proves a sandbox. The only namespace that a unit test has is its own, which is also the one that must be refused. */
+import { closeSync, mkdtempSync, openSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Sandbox, type SeenSandbox, seenOf } from "../../../../lib/system/sandbox.ts";
+
+const OWN = "/proc/self/ns/net";
+const INSISTING = { allowsOwn: true };
+
+let directory: string;
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), "tortie-sandbox-"));
+});
+afterEach(() => rmSync(directory, { recursive: true, force: true }));
+
+function seen(path: string, changes: Partial<SeenSandbox> = {}): SeenSandbox {
+  const { dev, ino } = statSync(path);
+  return { path, dev: String(dev), ino: String(ino), ...changes };
+}
+
+function wordOf(work: () => unknown): unknown {
+  try {
+    work();
+    return "nothing is wrong";
+  } catch (error) {
+    return error instanceof Error && "word" in error ? error.word : String(error);
+  }
+}
+
+describe("A sandbox", () => {
+  it("is had by a path, or by a path that leads to what was seen there", () => {
+    using named = Sandbox.named(OWN, INSISTING);
+    using again = Sandbox.seen(seenOf(named), INSISTING);
+    expect(again.identity).toBe(named.identity);
+    expect(seenOf(named)).toEqual(seen(OWN));
+  });
+
+  it("G2: is never this process's own namespace, unless the caller insists", () => {
+    expect(wordOf(() => Sandbox.named(OWN))).toBe("netns-own");
+    expect(wordOf(() => Sandbox.seen(seen(OWN)))).toBe("netns-own");
+    const fd = openSync(OWN, "r");
+    expect(wordOf(() => Sandbox.heldBy(process.pid, fd, seen(OWN)))).toBe("netns-own");
+    closeSync(fd);
+  });
+
+  it("G2: is not had where the path leads to another one, to nothing, or to something else, nor where nobody saw which it was", () => {
+    const file = join(directory, "file");
+    writeFileSync(file, "");
+    expect(wordOf(() => Sandbox.seen(seen(OWN, { ino: "1" }), INSISTING))).toBe("netns-changed");
+    expect(wordOf(() => Sandbox.seen(seen(OWN, { path: join(directory, "missing") }), INSISTING))).toBe("netns-missing");
+    expect(wordOf(() => Sandbox.seen(seen(file), INSISTING))).toBe("netns-invalid");
+    expect(wordOf(() => Sandbox.seen({ path: OWN }, INSISTING))).toBe("netns-unproven");
+  });
+
+  it("G1: keeps the path of the request where it is reached by a descriptor of its caller, which has to be that very namespace", () => {
+    const [fd, other] = [openSync(OWN, "r"), openSync("/proc/self/ns/mnt", "r")];
+    try {
+      using held = Sandbox.heldBy(process.pid, fd, seen(OWN, { path: "/run/netns/elsewhere" }), INSISTING);
+      expect(held).toMatchObject({ path: "/run/netns/elsewhere", isAtPath: false });
+      expect(Sandbox.heldBy(process.pid, other, seen(OWN), INSISTING)).toBeUndefined();
+      expect(Sandbox.heldBy(process.pid, 9999, seen(OWN), INSISTING)).toBeUndefined();
+    } finally {
+      closeSync(fd);
+      closeSync(other);
+    }
+  });
+
+  it("has no descriptor any more when it is closed, whatever has its number by then; what was lent of it neither", () => {
+    const sandbox = Sandbox.named(OWN, INSISTING);
+    const lent = sandbox.borrowed();
+    lent[Symbol.dispose]();
+    expect(sandbox.fd).toEqual(expect.any(Number));
+    sandbox[Symbol.dispose]();
+    sandbox[Symbol.dispose]();
+    expect(() => sandbox.fd).toThrow("is closed");
+    expect(() => lent.fd).toThrow("is closed");
+  });
+});
