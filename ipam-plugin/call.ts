@@ -7,6 +7,7 @@ import type { DatastoreType, NetworkConfig } from "../lib/config/network-config.
 import { nodeName } from "../lib/config/node-name.ts";
 import type { Logger } from "../lib/log/logger.ts";
 import type { WorkloadIdentity } from "../lib/workload/identity.ts";
+import type { Collection } from "./collection.ts";
 
 export interface IpamCall {
   readonly request: CniRequest;
@@ -16,6 +17,8 @@ export interface IpamCall {
   readonly log: Pick<Logger, "info" | "error" | "writeNow">;
   /** Aborts when the caller has given up; what was taken is given back all the same. */
   readonly signal: AbortSignal;
+  /** In a process that lives on, of a GC. */
+  readonly residence?: { readonly collection?: Collection };
   /** Absent: as the request says. */
   readonly identity?: WorkloadIdentity;
   /** Absent: as the request says. */

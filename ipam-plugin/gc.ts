@@ -9,6 +9,7 @@ import type { NamespacedName } from "../lib/kubernetes/objects.ts";
 import { workloadHandleId } from "../lib/workload/identity.ts";
 import type { HeldAddress } from "./allocator/allocator.ts";
 import type { IpamCall } from "./call.ts";
+import { LONE_COLLECTION } from "./collection.ts";
 import type { IpamNode } from "./node.ts";
 import { withNodeLock } from "./node-lock.ts";
 
@@ -21,7 +22,8 @@ const NO_ALLOCATION = -1n;
  * @throws TortieError `attachments-missing`
  */
 export async function ipamGc(call: IpamCall, node: IpamNode): Promise<void> {
-  const { request, config, nodeName } = call;
+  const { request, config, nodeName, residence } = call;
+  const collection = residence?.collection ?? LONE_COLLECTION;
   const validAttachments = attachmentsToKeep(config);
   const isValid = new Set(validAttachments.map(({ containerID }) => containerID));
   const errors: unknown[] = [];
@@ -37,7 +39,7 @@ export async function ipamGc(call: IpamCall, node: IpamNode): Promise<void> {
       const cidrs = Object.keys(one.handle.blocks);
       if (cidrs.length > 0 && cidrs.every((cidr) => strangers.has(cidr))) continue;
       try {
-        await collect(one, call, node, signal);
+        await collection.remove({ containerId: one.container }, () => collect(one, call, node, signal));
       } catch (error) {
         errors.push(error);
       }

@@ -5,9 +5,12 @@
  * Records kept as annotations of pods are cleared by the IPAM plugin: only the addresses say which pods they were given to, and a
  * plugin may not list pods (C§8.2).
  */
+import type { AttachedLink } from "../dataplane/dataplane.ts";
+import { LONE_COLLECTION } from "../ipam-plugin/collection.ts";
 import type { ValidAttachment } from "../lib/cni/protocol.ts";
 import { attachmentsToKeep } from "../lib/config/valid-attachments.ts";
 import { isDatastoreFailure } from "../lib/datastore/errors.ts";
+import { SYSTEM_CLOCK } from "../lib/system/clock.ts";
 import type { WorkloadEndpoint } from "../lib/workload/workload-endpoint.ts";
 import { Teardown } from "./attachment/teardown.ts";
 import type { NetworkCall } from "./call.ts";
@@ -16,33 +19,55 @@ import { assertClusterReady } from "./gates.ts";
 import { connectIpam, findIpam } from "./ipam-source.ts";
 import type { Node } from "./node.ts";
 
+/** Between two looks at a link without owner; an ADD gives it one within a millisecond, if the machine lets it run. */
+const UNFINISHED_PAUSE_MS = 2_000;
+
 export async function gc(call: NetworkCall, node: Node): Promise<void> {
   const { request, config, log } = call;
   const validAttachments = attachmentsToKeep(config);
+  const collection = call.residence?.collection ?? LONE_COLLECTION;
   const teardown = new Teardown(log);
   const kept = [...validAttachments];
-  for (const link of await node.dataplane.list()) {
+  const links = await node.dataplane.list();
+  for (const link of links) {
     const { hostInterface, owner } = link;
-    if (owner === undefined) {
-      await teardown.attempt(`remove ${hostInterface}, which an ADD that was killed left`, () => node.dataplane.remove(link));
-      continue;
-    }
-    if (owner.network !== request.network || isListed(validAttachments, owner.containerId, owner.interfaceName)) continue;
-    const isGone = await teardown.attempt(`remove the link ${hostInterface} of container ${owner.containerId}`, () =>
-      node.dataplane.remove(link),
-    );
+    if (owner === undefined || owner.network !== request.network) continue;
+    if (isListed(validAttachments, owner.containerId, owner.interfaceName)) continue;
+    let isGone = false;
+    await teardown.attempt(`remove the link ${hostInterface} of container ${owner.containerId}`, async () => {
+      isGone = await collection.remove(owner, async () => void (await node.dataplane.remove(link)));
+    });
     if (!isGone) kept.push({ containerID: owner.containerId, ifname: owner.interfaceName });
   }
+  await removeUnfinished(links.filter(isUnfinished), call, node, teardown);
   log.step("dataplane");
 
   if (!(await teardown.attempt("ask the cluster", () => assertClusterReady(call, node)))) return teardown.report();
-  await teardown.attempt("release the addresses", () => collectAddresses(kept, call, node));
+  await teardown.attempt("release the addresses", () => collectAddresses([...kept, ...collection.inUse()], call, node));
   log.step("ipam");
   if (call.traits.endpointsAre === "objects") {
     await teardown.attempt("remove the endpoints", () => collectEndpoints(kept, call, node));
     log.step("endpoint");
   }
   teardown.report();
+}
+
+/**
+ * A link without owner is what an ADD that was killed left, or what one that runs has in its first milliseconds, in whichever process: it
+ * is removed when it is still there, and still without owner, at a second look.
+ */
+async function removeUnfinished(seen: readonly AttachedLink[], { signal }: NetworkCall, node: Node, teardown: Teardown): Promise<void> {
+  if (seen.length === 0) return;
+  await SYSTEM_CLOCK.sleep(UNFINISHED_PAUSE_MS, signal);
+  signal.throwIfAborted();
+  for (const link of (await node.dataplane.list()).filter(isUnfinished)) {
+    if (!seen.some(({ index }) => index === link.index)) continue;
+    await teardown.attempt(`remove ${link.hostInterface}, which an ADD that was killed left`, () => node.dataplane.remove(link));
+  }
+}
+
+function isUnfinished({ owner }: AttachedLink): boolean {
+  return owner === undefined;
 }
 
 async function collectAddresses(kept: readonly ValidAttachment[], call: NetworkCall, node: Node): Promise<void> {
@@ -52,7 +77,9 @@ async function collectAddresses(kept: readonly ValidAttachment[], call: NetworkC
   await connectIpam(findIpam(request, config), input, call, node).run("GC");
 }
 
-async function collectEndpoints(kept: readonly ValidAttachment[], { request, nodeName }: NetworkCall, node: Node): Promise<void> {
+async function collectEndpoints(kept: readonly ValidAttachment[], call: NetworkCall, node: Node): Promise<void> {
+  const { request, nodeName, residence } = call;
+  const collection = residence?.collection ?? LONE_COLLECTION;
   const { endpoints } = await node.datastore();
   const isOrphan = (endpoint: WorkloadEndpoint) =>
     endpoint.node === nodeName &&
@@ -62,7 +89,9 @@ async function collectEndpoints(kept: readonly ValidAttachment[], { request, nod
   for (const { value, revision } of await endpoints.list()) {
     if (!isOrphan(value)) continue;
     try {
-      await endpoints.delete({ namespace: value.namespace, name: value.name }, revision);
+      await collection.remove({ containerId: value.containerID, interfaceName: value.endpoint }, () =>
+        endpoints.delete({ namespace: value.namespace, name: value.name }, revision),
+      );
     } catch (error) {
       // Another process removed it, or a new sandbox took it over: either way it is no orphan any more.
       if (!isDatastoreFailure(error, "not-found", "conflict")) throw error;

@@ -4,6 +4,7 @@
  */
 import type { AppliedLink } from "../dataplane/dataplane.ts";
 import type { DesiredState } from "../dataplane/desired-state.ts";
+import type { Collection } from "../ipam-plugin/collection.ts";
 import type { Prefix } from "../lib/addresses/address.ts";
 import type { CniDns, CniResult, CniRoute } from "../lib/cni/protocol.ts";
 import type { Sandbox } from "../lib/system/sandbox.ts";
@@ -17,6 +18,8 @@ export interface Residence {
   /** What the attachment holds already by the process's own record: an ADD keeps it, and a failed one does not give it back. */
   readonly held?: HeldAddresses;
   readonly journal?: AddJournal;
+  /** Of a GC: what must be kept although the runtime does not list it. */
+  readonly collection?: Collection;
 }
 
 /** The part of a lease that a record keeps. */

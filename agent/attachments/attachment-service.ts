@@ -3,6 +3,7 @@
  * node kept from call to call.
  */
 import { TortieError } from "../../lib/errors/errors.ts";
+import { SYSTEM_CLOCK } from "../../lib/system/clock.ts";
 import type { SandboxOptions } from "../../lib/system/sandbox.ts";
 import { isChained } from "../../main-plugin/attach-chained.ts";
 import { serve } from "../../main-plugin/serve.ts";
@@ -14,6 +15,7 @@ import { addAttachment, type Outcome } from "./add-operation.ts";
 import { type Answer, answerOf, errorAnswer } from "./answer.ts";
 import { assertDelegateIsHere, prepareCall, type ServedCall, type Surroundings } from "./call.ts";
 import { decodeCallBody, environmentOf, parseCallBody, requestOf } from "./call-body.ts";
+import { Collections } from "./collections.ts";
 import { removeAttachment } from "./del-operation.ts";
 import { collectAttachments } from "./gc-operation.ts";
 import type { AttachmentRecords } from "./records.ts";
@@ -48,10 +50,7 @@ const NEVER = new AbortController().signal;
 export class AttachmentService {
   readonly #parts: AttachmentParts;
   readonly #turns = new AttachmentTurns<Outcome>();
-  /** Attachments of the turns, by key. */
-  readonly #underWay = new Map<string, Attachment>();
-  /** A GC of this network runs: what is added meanwhile must not be taken for lost. */
-  readonly #collecting = new Map<string, Promise<unknown>>();
+  readonly #collections = new Collections(() => this.#turns.busy(), SYSTEM_CLOCK);
 
   constructor(parts: AttachmentParts) {
     this.#parts = parts;
@@ -73,13 +72,14 @@ export class AttachmentService {
 
   /**
    * Removes an attachment by its record: an ADD that was killed, a DEL that could not be finished, what a GC does not list.
+   * @param isWanted asked when it is its turn: whether the attachment is to stay after all
    * @throws what a DEL throws; harmless to repeat
    */
-  async finish({ attachment }: Pick<EndpointRecord, "attachment">): Promise<void> {
+  async finish({ attachment }: Pick<EndpointRecord, "attachment">, isWanted = () => false): Promise<void> {
     await this.#turn("del", attachment, "finish", NEVER, async () => {
       const record = this.#parts.records.find(attachment);
       const text = record?.request?.call;
-      if (record === undefined) return {};
+      if (record === undefined || isWanted()) return {};
       if (text === undefined) throw new TortieError("internal", `the record of endpoint ${record.id} has no call to make a DEL of`);
       // No call of a runtime: what was traced is over.
       const served = prepareCall("del", parseCallBody(text), { ...this.#parts, tracing: undefined });
@@ -92,7 +92,7 @@ export class AttachmentService {
     try {
       const { network, containerId, interfaceName: ifname } = requestOf(environmentOf("del", decodeCallBody(body)), decodeCallBody(body));
       const attachment = { network, containerId, ifname };
-      return this.#underWay.has(attachmentKey(attachment)) || this.#parts.records.find(attachment) !== undefined;
+      return this.#turns.isBusy(attachmentKey(attachment)) || this.#parts.records.find(attachment) !== undefined;
     } catch {
       return false;
     }
@@ -117,6 +117,7 @@ export class AttachmentService {
   async #route(verb: CniVerb, served: ServedCall, { peer, signal: caller }: CallContext): Promise<Outcome> {
     const { attachment, call, node, body } = served;
     assertDelegateIsHere(served);
+    if (verb === "add") this.#collections.addCame(attachment);
     if (isOfAttachment(verb)) await this.#parts.takeOver?.(attachment, caller);
     switch (verb) {
       case "add":
@@ -139,7 +140,7 @@ export class AttachmentService {
   }
 
   async #add(served: ServedCall, peerPid: number, signal: AbortSignal): Promise<Outcome> {
-    await this.#collecting.get(served.attachment.network);
+    await this.#collections.untilFree(served.attachment, signal);
     using sandbox = openSandbox(served.body.netns, peerPid, optionsOf(served));
     // Awaited here: the sandbox is closed when this function returns.
     return await addAttachment(served, sandbox, this.#parts.records, signal);
@@ -152,22 +153,14 @@ export class AttachmentService {
   }
 
   async #collect(served: ServedCall, signal: AbortSignal): Promise<Outcome> {
-    const { network } = served.attachment;
-    await this.#collecting.get(network);
-    const collecting = collectAttachments(served, {
+    using collection = this.#collections.begin(served.attachment.network);
+    await collectAttachments(served, {
       records: this.#parts.records,
-      busy: () => [...this.#underWay.values()],
-      finish: (record) => this.finish(record),
+      collection,
+      finish: (record) => this.finish(record, () => collection.hasBegun(record.attachment)),
       signal,
     });
-    const settled = collecting.catch(() => undefined);
-    this.#collecting.set(network, settled);
-    try {
-      await collecting;
-      return {};
-    } finally {
-      if (this.#collecting.get(network) === settled) this.#collecting.delete(network);
-    }
+    return {};
   }
 
   /** Runs `work` when it is the attachment's turn, in this process and among those that work without it. */
@@ -180,14 +173,9 @@ export class AttachmentService {
   ): Promise<Outcome> {
     const key = attachmentKey(attachment);
     return this.#turns.run({ key, kind, digest, caller }, async (signal) => {
-      this.#underWay.set(key, attachment);
-      try {
-        const { network, containerId, ifname: interfaceName } = attachment;
-        using _ = await this.#parts.locks?.take(lockKey({ network, containerId, interfaceName }), { signal });
-        return await work(signal);
-      } finally {
-        this.#underWay.delete(key);
-      }
+      const { network, containerId, ifname: interfaceName } = attachment;
+      using _ = await this.#parts.locks?.take(lockKey({ network, containerId, interfaceName }), { signal });
+      return await work(signal);
     });
   }
 }

@@ -43,7 +43,12 @@ export class AttachmentTurns<T> {
     return await outcomeFor(turn.caller, operation);
   }
 
-  /** Attachments that something is done with now. */
+  /** Whether something is done with the attachment now. */
+  isBusy(key: string): boolean {
+    return this.#lines.has(key);
+  }
+
+  /** Keys of the attachments that something is done with now. */
   busy(): readonly string[] {
     return [...this.#lines.keys()];
   }

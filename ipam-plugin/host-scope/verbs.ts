@@ -16,7 +16,7 @@ import { type AttachmentOwner, type Grant, isSameOwner } from "./grant.ts";
 import type { HostScope } from "./host-scope.ts";
 import { formatRange } from "./range.ts";
 
-type HostScopeCall = Pick<IpamCall, "request" | "config" | "log" | "identity" | "requested">;
+type HostScopeCall = Pick<IpamCall, "request" | "config" | "log" | "identity" | "requested" | "residence">;
 
 export interface HostScopeAddition {
   /** Single hosts, IPv4 first, as in a result of the blocks mode. */
@@ -119,10 +119,16 @@ async function status({ log }: HostScopeCall, hostScope: HostScope): Promise<voi
  * Of this network only; what clients of the REST API and the node itself hold is theirs to release.
  * @throws TortieError `attachments-missing`
  */
-async function gc({ request, config, log }: HostScopeCall, hostScope: HostScope): Promise<void> {
+async function gc({ request, config, log, residence }: HostScopeCall, hostScope: HostScope): Promise<void> {
   const kept = new Set(attachmentsToKeep(config).map(({ containerID, ifname }) => `${containerID} ${ifname}`));
+  // Asked once more under the lock of the grants: an ADD that came meanwhile has its own grant only after that.
+  const isInUse = ({ containerId, interfaceName }: AttachmentOwner) =>
+    residence?.collection?.inUse().some((one) => one.containerID === containerId && one.ifname === interfaceName) ?? false;
   const isOrphan = ({ owner }: Grant) =>
-    owner.kind === "attachment" && owner.network === request.network && !kept.has(`${owner.containerId} ${owner.interfaceName}`);
+    owner.kind === "attachment" &&
+    owner.network === request.network &&
+    !kept.has(`${owner.containerId} ${owner.interfaceName}`) &&
+    !isInUse(owner);
   const freed: readonly Address[] = await hostScope.releaseAll(isOrphan);
   if (freed.length > 0) log.info(`released ${freed.map(formatAddress).join(", ")}, which the runtime does not know any more`);
 }

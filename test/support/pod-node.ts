@@ -54,6 +54,8 @@ export class PodNode implements AsyncDisposable {
   readonly effects: string[] = [];
   /** Links of the host: name → alias. */
   readonly links = new Map<string, string>();
+  /** Links of the host that an ADD has not finished, whichever process runs it: index → name. */
+  readonly unfinished = new Map<number, string>();
   /** Names of the interfaces of the one sandbox that there is. */
   readonly podEnds = new Set<string>();
   /** Errors and warnings of the log. */
@@ -290,16 +292,23 @@ export class PodNode implements AsyncDisposable {
       },
       drift: async () => [],
       mend: async () => ({ mended: [], left: [] }),
-      remove: (link) =>
-        this.#effect("podInterface" in link && link.sandbox !== undefined ? "remove link" : "remove host end", () => {
+      remove: (link) => {
+        if ("index" in link && link.owner === undefined) {
+          this.unfinished.delete(link.index);
+          return Promise.resolve({});
+        }
+        return this.#effect("podInterface" in link && link.sandbox !== undefined ? "remove link" : "remove host end", () => {
           const alias = links.get(link.hostInterface);
           if (alias !== undefined && !isRemovable(alias, link)) return { keptFor: alias };
           links.delete(link.hostInterface);
           podEnds.clear();
           return {};
-        }),
-      list: async () =>
-        [...links].map(([hostInterface, alias], index) => ({ hostInterface, index, owner: parseAttachmentAlias(alias) ?? NOBODY })),
+        });
+      },
+      list: async () => [
+        ...[...links].map(([hostInterface, alias], index) => ({ hostInterface, index, owner: parseAttachmentAlias(alias) ?? NOBODY })),
+        ...[...this.unfinished].map(([index, hostInterface]) => ({ hostInterface, index })),
+      ],
       applyNode: async () => {
         this.effects.push("node");
         return undefined;

@@ -128,6 +128,12 @@ export function attachmentKey({ network, containerId, ifname }: Attachment): str
   return `${network}:${containerId}:${ifname}`;
 }
 
+/** The attachment of a key that `attachmentKey` made. */
+export function attachmentOfKey(key: string): Attachment {
+  const [network = "", containerId = "", ...ifname] = key.split(":");
+  return { network, containerId, ifname: ifname.join(":") };
+}
+
 export function isCommitted({ phase }: Pick<EndpointRecord, "phase">): boolean {
   return phase === "ready";
 }

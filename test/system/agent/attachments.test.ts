@@ -421,4 +421,47 @@ describe("GC in the agent", () => {
       expect((await stage.node.podIp(pod, "-j", "link", "show")).map(({ ifname }) => ifname)).toEqual(["lo"]);
     }
   });
+
+  it("G7: holds up no ADD, and keeps what was added since it began", async () => {
+    await using stage = await scene();
+    const { node, agent, conf } = stage;
+    const [slow, repeated, fresh] = [await node.addPod(), await node.addPod(), await node.addPod()];
+    await add(stage, { pod: slow, containerId: "slow" });
+    const first = await add(stage, { pod: repeated, containerId: "repeated" });
+    const holder = await holdLock(String(conf.ipam_lock_file), 300);
+    stage.defer(() => holder.kill("SIGKILL"));
+
+    const gc = callAgent(agent, "gc", { ...conf, "cni.dev/valid-attachments": [] });
+    await agent.until("the removal to begin", () => recordsOf(agent).some(({ phase }) => phase === "deleting:begun"));
+    // Both are answered while the GC waits for the lock.
+    const second = await add(stage, { pod: repeated, containerId: "repeated" });
+    const elsewhere = { ...stage, conf: { ...conf, ipam_lock_file: join(node.dir, "other.lock") } };
+    await add(elsewhere, { pod: fresh, containerId: "fresh" });
+    holder.kill("SIGKILL");
+
+    expect(await gc).toMatchObject({ status: 200, text: "" });
+    expect(second).toEqual(first);
+    const left = recordsOf(agent).map(({ attachment }) => attachment.containerId);
+    expect(left.sort()).toEqual(["fresh", "repeated"]);
+    expect((await node.leftovers()).links).toHaveLength(2);
+    expect((await readStore(node)).allocated).toHaveLength(4);
+    expect(await callAgent(agent, "gc", { ...conf, "cni.dev/valid-attachments": [] })).toMatchObject({ status: 200 });
+    await expectClean(stage);
+  });
+
+  it("G7: ends with its caller's time, while what it began goes on", async () => {
+    await using stage = await scene();
+    const { node, agent, conf } = stage;
+    await add(stage, { pod: await node.addPod() });
+    const holder = await holdLock(String(conf.ipam_lock_file), 300);
+    stage.defer(() => holder.kill("SIGKILL"));
+    const collect = () =>
+      callAgent(agent, "gc", { ...conf, "cni.dev/valid-attachments": [] }, { headers: { "tortie-deadline-ms": "1500" } });
+
+    expect((await collect()).text).toContain("agent-timeout");
+
+    holder.kill("SIGKILL");
+    await agent.until("the removal to end", () => recordsOf(agent).length === 0);
+    await expectClean(stage);
+  });
 });

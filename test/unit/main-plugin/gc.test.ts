@@ -1,4 +1,5 @@
 import { DatastoreError } from "../../../lib/datastore/errors.ts";
+import { settled } from "../../support/fake-clock.ts";
 import { PodNode } from "../../support/pod-node.ts";
 
 /** "container interface" of every record, sorted. */
@@ -20,6 +21,22 @@ describe("GC", () => {
     await node.gc();
     expect(await node.handles()).toEqual({});
     expect(await records(node)).toEqual([]);
+  });
+
+  it("G19: leaves a link alone that another process was making when it looked, and removes the one that a killed ADD left", async () => {
+    await using node = PodNode.forContainers();
+    node.unfinished.set(101, "tmp1").set(102, "tmp2");
+
+    const gc = node.gc(["running", "eth0"]);
+    await settled();
+    expect([...node.unfinished.keys()]).toEqual([101, 102]);
+    node.unfinished.delete(101);
+    node.links.set("calirunning", "tortie:net1/running/eth0");
+    node.unfinished.set(103, "tmp3");
+    await gc;
+
+    expect([...node.unfinished.keys()]).toEqual([103]);
+    expect([...node.links.keys()]).toEqual(["calirunning"]);
   });
 
   it("tells the interfaces of one container apart", async () => {
