@@ -8,7 +8,7 @@ import type { Endpoint } from "./endpoints/endpoint.ts";
 import type { EndpointManager } from "./endpoints/manager.ts";
 import { isCommitted } from "./endpoints/record/endpoint-record.ts";
 import { kubernetesClients } from "./kubernetes/clients.ts";
-import type { NodeFacts, ObjectEndpoint } from "./objects/endpoint-object.ts";
+import { type NodeFacts, type ObjectEndpoint, withPresentMirror } from "./objects/endpoint-object.ts";
 import { endpointObjects } from "./objects/endpoint-objects.ts";
 
 export interface AgentObjectsOptions {
@@ -35,7 +35,11 @@ export function startEndpointObjects(options: AgentObjectsOptions): void {
     qps,
     isRestored,
     source: {
-      endpoints: () => manager.endpoints().flatMap((endpoint) => objectEndpoint(endpoint) ?? []),
+      endpoints: () =>
+        manager.endpoints().flatMap((endpoint) => {
+          const shown = objectEndpoint(endpoint);
+          return shown === undefined ? [] : withPresentMirror(shown, endpoint.record, cluster.pods.get(shown.pod));
+        }),
       pod: (key) => cluster.pods.get(key),
       remember(id, object) {
         const endpoint = manager.get(id);

@@ -27,7 +27,10 @@ import type { Holder, WitnessPods } from "./sweep/witnesses.ts";
 
 const INTERVAL_MS = 60_000;
 
-/** A static pod goes by the digest of its file at the runtime; its mirror at the API server says which (kubelet, kubetypes). */
+/**
+ * The UID of a static pod at the runtime, as its mirror at the API server says it (kubelet, kubetypes). A record has it from its ADD
+ * (`runtimePodUID`): the mirror's own UID is another one after each time that it is made.
+ */
 const OTHER_UIDS = ["kubernetes.io/config.hash", "kubernetes.io/config.mirror"];
 
 export interface AgentSweepOptions {

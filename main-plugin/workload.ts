@@ -35,6 +35,8 @@ export interface Workload {
   readonly record: WorkloadEndpoint | undefined;
   /** Of the pod whose annotations are the record: a new pod of the same name has another. */
   readonly podUid: string | undefined;
+  /** What the runtime knows the pod by. A static pod's mirror at the API server may be made anew with another UID; this one stays. */
+  readonly runtimePodUid: string | undefined;
   /** What a separate record repeats of the pod; absent where the pod itself is the record. */
   readonly pod?: PodMetadata;
 }
@@ -97,7 +99,7 @@ export async function ensureProfile({ config, identity }: AddCall, node: Node): 
 
 async function readPlainContainer({ identity, endpointKey, requested }: AddCall, node: Node): Promise<Workload> {
   const record = (await (await node.datastore()).endpoints.get(endpointKey))?.value;
-  return { identity, requests: withoutAnnotations(requested), recorded: record, record, podUid: undefined };
+  return { identity, requests: withoutAnnotations(requested), recorded: record, record, podUid: undefined, runtimePodUid: undefined };
 }
 
 async function readPod(call: AddCall, core: KubernetesCore): Promise<Workload> {
@@ -117,6 +119,7 @@ async function readPod(call: AddCall, core: KubernetesCore): Promise<Workload> {
     recorded: recordOfPod(pod),
     record: undefined,
     podUid: pod.uid,
+    runtimePodUid: runtimePodUidOf(call, pod),
   };
 }
 
@@ -134,12 +137,17 @@ async function readRecordedPod(call: AddCall, node: Node): Promise<Workload> {
     call.identity,
   );
   const identity = record === undefined ? call.identity : withEndpointOf(call.identity, record);
-  const known = { identity, recorded: record, record, podUid: undefined };
+  const known = { identity, recorded: record, record, podUid: undefined, runtimePodUid: undefined };
   if (config.policy.type !== "k8s") return { ...known, requests: withoutAnnotations(requested) };
   const core = await coreFor(call, node);
   const pod = await existingPod(identity, core);
   const namespace = await namespaceOf(pod, config, core);
   return { ...known, requests: podRequests(pod, namespace, config, requested), pod: { ...pod, ports: endpointPorts(pod.ports) } };
+}
+
+/** The annotation of a static pod is the UID that the kubelet gives its runtime (kubelet, config/common.go); not every runtime hands it on. */
+function runtimePodUidOf({ args }: AddCall, { annotations }: Pod): string | undefined {
+  return args.podUid || annotations["kubernetes.io/config.mirror"] || undefined;
 }
 
 async function coreFor({ identity }: AddCall, node: Node): Promise<KubernetesCore> {

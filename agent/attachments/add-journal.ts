@@ -39,8 +39,13 @@ export class RecordingJournal implements AddJournal {
     return this.#record;
   }
 
-  async addresses({ podUid }: Workload): Promise<void> {
-    await this.#write({ ...this.#record, phase: "adding:addresses", ...(podUid === undefined ? {} : { podUID: podUid }) });
+  async addresses({ podUid, runtimePodUid }: Pick<Workload, "podUid" | "runtimePodUid">): Promise<void> {
+    await this.#write({
+      ...this.#record,
+      phase: "adding:addresses",
+      ...(podUid === undefined ? {} : { podUID: podUid }),
+      ...(runtimePodUid === undefined ? {} : { runtimePodUID: runtimePodUid }),
+    });
   }
 
   async link({ addresses }: Lease, desired: DesiredState): Promise<void> {

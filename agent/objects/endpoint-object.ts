@@ -53,6 +53,19 @@ export interface StoredEndpoint {
   readonly state: string;
 }
 
+/** Annotation of a static pod's copy at the API server: the UID that the runtime knows the pod by (kubelet, kubetypes). */
+const MIRROR = "kubernetes.io/config.mirror";
+
+/** The object of a static pod belongs to the mirror that there is now: each time the kubelet makes one it has another UID. */
+export function withPresentMirror(
+  endpoint: ObjectEndpoint,
+  { runtimePodUID }: Pick<EndpointRecord, "runtimePodUID">,
+  pod: Pick<Pod, "uid" | "annotations"> | undefined,
+): ObjectEndpoint {
+  if (pod === undefined || runtimePodUID === undefined || pod.annotations[MIRROR] !== runtimePodUID) return endpoint;
+  return { ...endpoint, podUID: pod.uid };
+}
+
 export function contentOf(endpoint: ObjectEndpoint, node: NodeFacts, pod: Pick<Pod, "ports"> | undefined): ObjectContent {
   const { id, attachment, addresses, podUID, state } = endpoint;
   const [namespace = "", name = ""] = endpoint.pod.split("/");

@@ -5,7 +5,7 @@
 import type { AttachedLink, Dataplane } from "../../dataplane/dataplane.ts";
 import type { HostLink } from "../../dataplane/linux/host-links.ts";
 import type { Clock } from "../../lib/system/clock.ts";
-import { type Attachment, type EndpointRecord, isCommitted } from "../endpoints/record/endpoint-record.ts";
+import { type Attachment, type EndpointRecord, isCommitted, isOfStaticPod } from "../endpoints/record/endpoint-record.ts";
 import { isSandboxGone } from "../endpoints/recorded-sandbox.ts";
 import { LEAST_BETWEEN_MS, Observations } from "./observations.ts";
 
@@ -86,17 +86,22 @@ export class Sweep {
     }
   }
 
-  #lacksPod({ pod, podUID }: EndpointRecord): boolean {
+  #lacksPod(record: EndpointRecord): boolean {
     const { pods } = this.#options;
-    if (pods === undefined || pod === undefined || podUID === undefined) return false;
-    return pods.isComplete && !pods.uidsOf(pod).includes(podUID);
+    if (pods === undefined || record.pod === undefined || record.podUID === undefined) return false;
+    return pods.isComplete && !isAmong(pods.uidsOf(record.pod), record);
   }
 
-  /** Asked of the server, whatever the watch shows. @throws Error */
-  async #isPodGone({ pod, podUID }: EndpointRecord): Promise<boolean> {
+  /**
+   * Asked of the server, whatever the watch shows. The server says nothing about a static pod, which the kubelet runs with or without a
+   * mirror: it lives as long as its sandbox.
+   * @throws Error
+   */
+  async #isPodGone(record: EndpointRecord): Promise<boolean> {
     const { pods } = this.#options;
-    if (pods === undefined || pod === undefined || podUID === undefined) return false;
-    return !(await pods.ask(pod)).includes(podUID);
+    if (pods === undefined || record.pod === undefined || record.podUID === undefined) return false;
+    if (isOfStaticPod(record) && !isSandboxGone(record)) return false;
+    return !isAmong(await pods.ask(record.pod), record);
   }
 
   async #remove(kind: FindingKind, record: EndpointRecord): Promise<void> {
@@ -133,6 +138,10 @@ export class Sweep {
     );
     return isOfEndpoint || isClaimed(attachment);
   }
+}
+
+function isAmong(uids: readonly string[], { podUID, runtimePodUID }: EndpointRecord): boolean {
+  return uids.some((uid) => uid === podUID || uid === runtimePodUID);
 }
 
 /** The link that says that it is the endpoint's; an endpoint without one of its own to look for has nothing to lack. */

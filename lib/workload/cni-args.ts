@@ -7,6 +7,8 @@ export interface CniArgs {
   readonly podName: string;
   readonly podNamespace: string;
   readonly infraContainerId: string;
+  /** K8S_POD_UID: of a static pod not that of its mirror at the API server. */
+  readonly podUid: string;
   /** `IP=`; `undefined` when absent or empty. */
   readonly ip: Address | undefined;
   /** `MAC=`, Tortie's own key, as it came: `requestedMac` judges it, so that DEL does not depend on it. */
@@ -57,6 +59,7 @@ export function parseCniArgs(text: string, known: readonly string[] = IDENTITY_K
     podName: textOf("K8S_POD_NAME"),
     podNamespace: textOf("K8S_POD_NAMESPACE"),
     infraContainerId: textOf("K8S_POD_INFRA_CONTAINER_ID"),
+    podUid: textOf("K8S_POD_UID"),
     ip,
     mac: textOf("MAC"),
     testNamespace: textOf("CNI_TEST_NAMESPACE"),

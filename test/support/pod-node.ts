@@ -28,6 +28,7 @@ import { check } from "../../main-plugin/check.ts";
 import { del } from "../../main-plugin/del.ts";
 import { gc } from "../../main-plugin/gc.ts";
 import type { Node } from "../../main-plugin/node.ts";
+import type { Residence } from "../../main-plugin/residence.ts";
 import { status } from "../../main-plugin/status.ts";
 import { hostScopeOf } from "./grant-directories.ts";
 import { type Call, type Fate, type MemoryDatastore, MemoryStore } from "./memory-datastore.ts";
@@ -47,6 +48,7 @@ export interface PodCall {
   /** Keys over the node's network configuration. */
   readonly conf?: JsonObject;
   readonly signal?: AbortSignal;
+  readonly residence?: Residence;
 }
 
 export class PodNode implements AsyncDisposable {
@@ -152,7 +154,16 @@ export class PodNode implements AsyncDisposable {
 
   #call(
     command: "ADD" | "DEL" | "CHECK" | "GC" | "STATUS",
-    { container = "c1", interfaceName = "eth0", network = "net1", args, netns = "/proc/self/ns/net", conf = {}, signal }: PodCall,
+    {
+      container = "c1",
+      interfaceName = "eth0",
+      network = "net1",
+      args,
+      netns = "/proc/self/ns/net",
+      conf = {},
+      signal,
+      residence,
+    }: PodCall,
   ): NetworkCall {
     const netconf: JsonObject = {
       name: network,
@@ -179,7 +190,8 @@ export class PodNode implements AsyncDisposable {
       network,
       cniVersion: "1.0.0",
     };
-    return resolveNetworkCall(request, decodeNetworkConfig(netconf), {}, this.#log, signal);
+    const call = resolveNetworkCall(request, decodeNetworkConfig(netconf), {}, this.#log, signal);
+    return residence === undefined ? call : { ...call, residence };
   }
 
   #node(): Node {

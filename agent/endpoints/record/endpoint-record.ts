@@ -90,6 +90,8 @@ export interface EndpointRecord {
   /** `<namespace>/<pod>`; absent for a plain container. */
   readonly pod?: string;
   readonly podUID?: string;
+  /** The UID by which the runtime knows the pod, where it says so: of a static pod another one than its mirror's. */
+  readonly runtimePodUID?: string;
   readonly netns: RecordedNamespace;
   readonly bootId: string;
 
@@ -136,6 +138,13 @@ export function attachmentOfKey(key: string): Attachment {
 
 export function isCommitted({ phase }: Pick<EndpointRecord, "phase">): boolean {
   return phase === "ready";
+}
+
+/**
+ * A static pod is the kubelet's own: its mirror at the API server may go, or be made anew with another UID, while the containers run on.
+ */
+export function isOfStaticPod({ podUID, runtimePodUID }: Pick<EndpointRecord, "podUID" | "runtimePodUID">): boolean {
+  return podUID !== undefined && runtimePodUID !== undefined && runtimePodUID !== podUID;
 }
 
 /** Whether an ADD was under way: what it did is taken back, not kept. */

@@ -20,7 +20,7 @@ import {
 
 /** Every member that this version writes; the others are `others`. */
 const KNOWN: ReadonlySet<string> = new Set([
-  ...["format", "id", "phase", "attachment", "pod", "podUID", "netns", "bootId"],
+  ...["format", "id", "phase", "attachment", "pod", "podUID", "runtimePodUID", "netns", "bootId"],
   ...["hostInterface", "podInterface", "podMac", "hostMac", "linkForm", "linkKind", "addresses", "desired", "request", "result"],
   ...["labels", "identity", "object", "traceparent", "createdAt", "updatedAt", "committedAt"],
 ]);
@@ -64,6 +64,7 @@ export function decodeRecord(text: string): EndpointRecord {
     attachment: decodeAttachment(field(stored, "attachment", isObject)),
     ...optional(stored, "pod", isText),
     ...optional(stored, "podUID", isText),
+    ...optional(stored, "runtimePodUID", isText),
     netns: decodeNamespace(field(stored, "netns", isObject)),
     bootId: field(stored, "bootId", isText),
     ...decodeLink(stored),

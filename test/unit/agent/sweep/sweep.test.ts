@@ -287,6 +287,44 @@ describe("an endpoint whose pod is gone and whose link stands", () => {
   });
 });
 
+describe("G4: an endpoint of a static pod", () => {
+  beforeEach(() => {
+    records = [record({ podUID: "mirror-1", runtimePodUID: "hash" })];
+  });
+
+  it("stays when its mirror is made anew, and when there is none, as long as its sandbox is there", async () => {
+    for (const uids of [["mirror-2", "hash", "hash"], ["mirror-3", "hash-of-another-file"], []]) {
+      inCache = uids;
+      onServer = uids;
+      await sweeps(1_200);
+    }
+    links = [];
+    await sweeps(1_200);
+    expect(removed).toEqual([]);
+  });
+
+  it("is removed when mirror and sandbox are gone", async () => {
+    inCache = [];
+    onServer = [];
+    rmSync(directory, { recursive: true });
+    await sweeps(540);
+    expect(removed).toEqual([]);
+    await clock.advance(60_000);
+    await sweep.run(NEVER);
+    expect(removed).toEqual(["endpoint 4"]);
+  });
+});
+
+describe("an endpoint of an ordinary pod", () => {
+  it("G4: is removed when its pod was made anew, although the runtime gave the same UID", async () => {
+    records = [record({ podUID: "uid-1", runtimePodUID: "uid-1" })];
+    inCache = ["uid-2"];
+    onServer = ["uid-2"];
+    await sweeps(600);
+    expect(removed).toEqual(["endpoint 4"]);
+  });
+});
+
 describe("a link of ours without an endpoint", () => {
   const owner = { network: "net", containerId: "c9", interfaceName: "eth0", workload: "default/old" };
   beforeEach(() => {
@@ -333,6 +371,24 @@ describe("a link of ours without an endpoint", () => {
     sweep = new Sweep(options({ isClaimed: ({ containerId }) => containerId === "c9" }));
     await sweeps(600);
     expect([removed, found]).toEqual([[], []]);
+  });
+
+  it("stays when it got an endpoint while the server was asked for its pod", async () => {
+    const pods = {
+      isComplete: true,
+      uidsOf: () => [],
+      ask: async () => {
+        records = [record({ attachment: { network: "net", containerId: "c9", ifname: "eth0" } })];
+        return [];
+      },
+    };
+    records = [];
+    sweep = new Sweep(options({ pods }));
+    await sweep.run(NEVER);
+    await clock.advance(60_000);
+    await sweep.run(NEVER);
+    expect(found).toEqual(["link-without-endpoint"]);
+    expect(removed).toEqual([]);
   });
 
   it("is removed when it has been half made for a minute", async () => {

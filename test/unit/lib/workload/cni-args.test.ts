@@ -5,6 +5,7 @@ describe("parseCniArgs", () => {
   it("reads nothing from nothing", () => {
     expect(parseCniArgs("")).toEqual({
       podName: "",
+      podUid: "",
       podNamespace: "",
       infraContainerId: "",
       ip: undefined,
