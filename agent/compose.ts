@@ -41,6 +41,7 @@ import type { AgentOptions } from "./process/option-table.ts";
 import { PhaseFile } from "./process/phase.ts";
 import { openState, removeOldStates } from "./process/state-directory.ts";
 import { EndpointService } from "./registration/endpoint-service.ts";
+import { forgetRegistered } from "./registration/forget-registered.ts";
 import { Registration } from "./registration/registration.ts";
 import { buildRestored } from "./restore/build-restored.ts";
 import { restoreLocal } from "./restore/local-part.ts";
@@ -160,6 +161,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
     takeOver: (attachment, signal) => direct.takeOver(attachment, signal),
     queuedDelete: (attachment) => direct.queuedDelete(attachment),
     ...(options.ipam === "host-scope" ? { ipamType: HOST_SCOPE } : {}),
+    forgetRegistered: (record) => forgetRegistered(record, { endpoints: manager, release: hostScope.release }),
     assertReady: () => checkStatus(health.health),
     refusal,
     tracing,
@@ -181,8 +183,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
   const endpoints = new EndpointService({
     manager,
     registration: new Registration(manager, hostScope.ownerOf),
-    detach: (record) => attachments.finish(record),
-    release: hostScope.release,
+    removal: (record) => attachments.finish(record),
     isConnected: (record) => isConnected(record, dataplane),
     log,
   });

@@ -2,7 +2,7 @@
  * The CNI verbs in the agent (A§11.4, A§11.5): the flows of `main-plugin/`, one operation an attachment at a time, journalled, with the
  * node kept from call to call.
  */
-import { TortieError } from "../../lib/errors/errors.ts";
+import type { TortieError } from "../../lib/errors/errors.ts";
 import { SYSTEM_CLOCK } from "../../lib/system/clock.ts";
 import type { SandboxOptions } from "../../lib/system/sandbox.ts";
 import { isChained } from "../../main-plugin/attach-chained.ts";
@@ -39,6 +39,8 @@ export interface AttachmentParts extends Surroundings {
   readonly takeOver?: (attachment: Attachment, signal: AbortSignal) => Promise<void>;
   /** A DEL of this attachment that waits in the queue is carried out first (A§11.4 step 2). */
   readonly queuedDelete?: (attachment: Attachment) => Promise<void>;
+  /** Removes an endpoint that no ADD made. @throws Error: it is repeated behind */
+  readonly forgetRegistered: (record: EndpointRecord) => Promise<void>;
   /** The agent's own judgement of its health, which STATUS gives too (A§8.3). @throws TortieError `status-unavailable` */
   readonly assertReady?: () => void;
   /** Why no ADD that makes links is served on this node, as long as this process lives. */
@@ -71,7 +73,8 @@ export class AttachmentService {
   }
 
   /**
-   * Removes an attachment by its record: an ADD that was killed, a DEL that could not be finished, what a GC does not list.
+   * Removes an attachment by its record, an endpoint that was registered included: an ADD that was killed, a DEL that could not be
+   * finished, what a GC does not list, what a sweep finds lost.
    * @param isWanted asked when it is its turn: whether the attachment is to stay after all
    * @throws what a DEL throws; harmless to repeat
    */
@@ -80,7 +83,10 @@ export class AttachmentService {
       const record = this.#parts.records.find(attachment);
       const text = record?.request?.call;
       if (record === undefined || isWanted()) return {};
-      if (text === undefined) throw new TortieError("internal", `the record of endpoint ${record.id} has no call to make a DEL of`);
+      if (text === undefined) {
+        await this.#parts.forgetRegistered(record);
+        return {};
+      }
       // No call of a runtime: what was traced is over.
       const served = prepareCall("del", parseCallBody(text), { ...this.#parts, tracing: undefined });
       return this.#logged("del", served, () => this.#remove(served, 0));

@@ -11,16 +11,13 @@ interface ManagedEndpoints extends RegisteredEndpoints {
   endpoints(): readonly Endpoint[];
   named(name: string): Endpoint;
   trigger(id: number, trigger: Trigger): void;
-  remove(record: EndpointRecord): Promise<void>;
 }
 
 export interface EndpointServiceParts {
   readonly manager: ManagedEndpoints;
   readonly registration: Registration;
-  /** Removes what an ADD made: link, addresses, records. It is repeated when it fails. */
-  readonly detach: (record: EndpointRecord) => Promise<void>;
-  /** Gives back an address of this node's range. */
-  readonly release: (address: string, token: string) => Promise<void>;
+  /** Removes what an ADD made, or what was registered. It is repeated when it fails. */
+  readonly removal: (record: EndpointRecord) => Promise<void>;
   /** The link of the endpoint is up and has its addresses. */
   readonly isConnected: (record: EndpointRecord) => Promise<boolean>;
   readonly log: { error(message: string): void };
@@ -64,21 +61,11 @@ export class EndpointService {
     // A second removal meanwhile has nothing left to do.
     if (record === undefined) return 0;
     try {
-      if (record.request?.call === undefined) await this.#forget(record);
-      else await this.#parts.detach(record);
+      await this.#parts.removal(record);
       return 0;
     } catch (error) {
       this.#parts.log.error(`endpoint ${id} is not removed yet: ${messageOf(error)}`);
       return 1;
     }
-  }
-
-  /** Of an endpoint that was registered, the interface is its maker's; addresses of ours are given back. */
-  async #forget(record: EndpointRecord): Promise<void> {
-    const begun = await this.#parts.manager.write({ ...record, phase: "deleting:begun" });
-    for (const { address, grant, token } of begun.addresses) {
-      if (grant === "file" && token !== undefined) await this.#parts.release(address, token);
-    }
-    await this.#parts.manager.remove(begun);
   }
 }

@@ -46,15 +46,21 @@ export interface SweepOptions {
 export class Sweep {
   readonly #options: SweepOptions;
   readonly #seen: Observations;
+  /** Removals of the present look that failed. */
+  #failures: unknown[] = [];
 
   constructor(options: SweepOptions) {
     this.#options = options;
     this.#seen = new Observations(options.clock);
   }
 
-  /** One look at everything. @throws Error when a look or a removal failed: nothing is taken from a look that is not whole */
+  /**
+   * One look at everything.
+   * @throws Error when the look failed, from which nothing is taken then, or, at its end, the first removal that did
+   */
   async run(signal: AbortSignal): Promise<void> {
     if (!this.#options.isRestored()) return this.#seen.forget();
+    this.#failures = [];
     try {
       const attached = await this.#options.dataplane.list();
       const links = this.#options.links();
@@ -71,6 +77,8 @@ export class Sweep {
       this.#seen.forget();
       throw error;
     }
+    // The look was whole all the same: what could not be removed is found again at the next one, and the others are not held up.
+    if (this.#failures.length > 0) throw this.#failures[0];
   }
 
   async #lookAtEndpoint(record: EndpointRecord, links: readonly HostLink[]): Promise<void> {
@@ -109,7 +117,15 @@ export class Sweep {
     const isSame = this.#options.records().some(({ id, updatedAt }) => id === record.id && updatedAt === record.updatedAt);
     if (!isSame) return;
     this.#options.onFound(kind, `endpoint ${record.id}, container ${record.attachment.containerId}`);
-    await this.#options.remove(record);
+    await this.#attempt(() => this.#options.remove(record));
+  }
+
+  async #attempt(removal: () => Promise<unknown>): Promise<void> {
+    try {
+      await removal();
+    } catch (error) {
+      this.#failures.push(error);
+    }
   }
 
   async #lookAtLink(link: AttachedLink): Promise<void> {
@@ -118,7 +134,7 @@ export class Sweep {
     if (link.owner === undefined) {
       if (!this.#seen.see(`unfinished ${link.index}`)) return;
       onFound("unfinished-link", what);
-      await dataplane.remove(link);
+      await this.#attempt(() => dataplane.remove(link));
       return;
     }
     const { network, containerId, interfaceName: ifname, workload } = link.owner;
@@ -127,7 +143,7 @@ export class Sweep {
     // A plugin that worked before there was an agent has left no word of its pod: only the server can say that the pod is gone.
     const { pods } = this.#options;
     if (workload === undefined || pods === undefined || (await pods.ask(workload)).length > 0) return;
-    if (!this.#isKnown({ network, containerId, ifname })) await dataplane.remove(link);
+    if (!this.#isKnown({ network, containerId, ifname })) await this.#attempt(() => dataplane.remove(link));
   }
 
   #isKnown(attachment: Attachment): boolean {

@@ -287,6 +287,33 @@ describe("an endpoint whose pod is gone and whose link stands", () => {
   });
 });
 
+describe("G13: a removal that fails", () => {
+  it("does not hold up the others, which keep what was seen of them, and is tried again", async () => {
+    inCache = [];
+    onServer = [];
+    records = [record(), record({ id: 5 })];
+    let isFailing = true;
+    sweep = new Sweep(
+      options({
+        remove: async ({ id }) => {
+          removed.push(`endpoint ${id}`);
+          if (id === 4 && isFailing) throw new Error("stuck");
+          records = records.filter((one) => one.id !== id);
+        },
+      }),
+    );
+    await sweeps(540);
+    await clock.advance(60_000);
+    await expect(sweep.run(NEVER)).rejects.toThrow("stuck");
+    expect(removed).toEqual(["endpoint 4", "endpoint 5"]);
+    isFailing = false;
+    await clock.advance(60_000);
+    await sweep.run(NEVER);
+    expect(removed).toEqual(["endpoint 4", "endpoint 5", "endpoint 4"]);
+    expect(records).toEqual([]);
+  });
+});
+
 describe("G4: an endpoint of a static pod", () => {
   beforeEach(() => {
     records = [record({ podUID: "mirror-1", runtimePodUID: "hash" })];
