@@ -80,7 +80,8 @@ export class RecordingJournal implements AddJournal {
   async commit(result: CniResult): Promise<void> {
     const { records, cniVersion, signal } = this.#options;
     signal.throwIfAborted();
-    this.#record = await records.commit({ ...this.#record, phase: "ready", result: renderResult(result, cniVersion) });
+    const { previous: _, ...record } = this.#record;
+    this.#record = await records.commit({ ...record, phase: "ready", result: renderResult(result, cniVersion) });
   }
 
   async #write(record: EndpointRecord): Promise<void> {

@@ -17,6 +17,7 @@ import { routersFor } from "../../main-plugin/plan-endpoint-form.ts";
 import type { HeldAddresses } from "../../main-plugin/residence.ts";
 import { serve } from "../../main-plugin/serve.ts";
 import { type EndpointRecord, isCommitted, type RecordedAddress } from "../endpoints/record/endpoint-record.ts";
+import { encodeRecord } from "../endpoints/record/record-codec.ts";
 import { RecordingJournal } from "./add-journal.ts";
 import type { ServedCall } from "./call.ts";
 import { callText } from "./call-body.ts";
@@ -50,7 +51,7 @@ export async function addAttachment(
   const record = known ?? (await records.begin(newAttachment(served, sandbox)));
   const journal = new RecordingJournal({
     records,
-    record: { ...record, ...newAttachment(served, sandbox) },
+    record: { ...record, ...newAttachment(served, sandbox), ...(known === undefined ? {} : { previous: encodeRecord(known) }) },
     grant: grantOf(call),
     cniVersion: call.request.cniVersion ?? ABSENT_VERSION_OF_MAIN_RESULT,
     signal,

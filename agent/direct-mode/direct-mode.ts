@@ -15,7 +15,8 @@ import { grantOf } from "../attachments/add-operation.ts";
 import { callText, decodeCallBody, digestOf, sha256 } from "../attachments/call-body.ts";
 import { QueueFiles } from "../delete-queue/queue-files.ts";
 import { DirectRecords, NO_ID } from "../direct-records/direct-records.ts";
-import type { Attachment, EndpointRecord, RecordedNamespace } from "../endpoints/record/endpoint-record.ts";
+import { type Attachment, type EndpointRecord, isCommitted, type RecordedNamespace } from "../endpoints/record/endpoint-record.ts";
+import { encodeRecord } from "../endpoints/record/record-codec.ts";
 import type { Way } from "../forward/forward.ts";
 import type { PreparedCall } from "../forward/prepared-call.ts";
 import { readBootId } from "../run-directory/agent-file.ts";
@@ -83,10 +84,11 @@ async function addRecorded(call: NetworkCall, node: Node, prepared: PreparedCall
     direct.write(written);
     return written;
   };
+  const known = committedRecord(call, direct);
   const journal = new RecordingJournal({
     // The agent does what follows an ADD when it takes the record over.
     records: { write, build: async (record) => record, commit: (record) => write({ ...record, committedAt: new Date().toISOString() }) },
-    record: recordOf(call, prepared),
+    record: { ...recordOf(call, prepared), ...(known === undefined ? {} : { previous: encodeRecord(known) }) },
     grant: grantOf(call),
     cniVersion: request.cniVersion ?? ABSENT_VERSION_OF_MAIN_RESULT,
     signal,
@@ -98,8 +100,20 @@ async function addRecorded(call: NetworkCall, node: Node, prepared: PreparedCall
     return printed;
   } catch (error) {
     // What could not be taken back the record still names, until a DEL or the agent has removed it.
-    if (journal.record.phase !== "ready" && !(error instanceof SuppressedError)) direct.remove(attachmentOf(call));
+    if (journal.record.phase === "ready") throw error;
+    if (known !== undefined) direct.write(known);
+    else if (!(error instanceof SuppressedError)) direct.remove(attachmentOf(call));
     throw error;
+  }
+}
+
+/** Of an attachment that an earlier ADD made beside the agent, which a repeated one must not give up. One that cannot be read is none. */
+function committedRecord(call: NetworkCall, direct: DirectRecords): EndpointRecord | undefined {
+  try {
+    const known = direct.read(attachmentOf(call));
+    return known !== undefined && isCommitted(known) ? known : undefined;
+  } catch {
+    return undefined;
   }
 }
 

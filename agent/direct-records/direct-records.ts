@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { messageOf } from "../../lib/errors/errors.ts";
 import { systemErrorCode } from "../../lib/system/errno.ts";
 import type { Attachment, EndpointRecord } from "../endpoints/record/endpoint-record.ts";
-import { decodeRecord, encodeRecord } from "../endpoints/record/record-codec.ts";
+import { decodeSettled, encodeRecord } from "../endpoints/record/record-codec.ts";
 import { attachmentKey } from "../run-directory/attachment-key.ts";
 
 /** In the place of an endpoint's number, which only the agent gives. */
@@ -60,7 +60,7 @@ export class DirectRecords {
   /** @returns `undefined` when there is none @throws Error when it cannot be read */
   read(attachment: Attachment): EndpointRecord | undefined {
     const text = unlessMissing(() => readFileSync(this.#pathOf(attachment), "utf8"));
-    return text === undefined ? undefined : decodeRecord(text);
+    return text === undefined ? undefined : decodeSettled(text);
   }
 
   has(attachment: Attachment): boolean {
@@ -78,7 +78,7 @@ export class DirectRecords {
         const text = unlessMissing(() => readFileSync(path, "utf8"));
         // Removed by a DEL meanwhile.
         if (text === undefined) continue;
-        const record = decodeRecord(text);
+        const record = decodeSettled(text);
         if (fileName(record.attachment) !== name) throw new Error("it is the record of another attachment");
         records.push(record);
       } catch (error) {

@@ -14,7 +14,7 @@ import { Endpoint } from "./endpoint.ts";
 import { IdPool } from "./ids.ts";
 import { endsWithin, failureOf, withLimit } from "./limits.ts";
 import type { EndpointManagerOptions, NewEndpoint } from "./options.ts";
-import { type Attachment, type EndpointRecord, isCommitted, isDeleting } from "./record/endpoint-record.ts";
+import { type Attachment, type EndpointRecord, isCommitted, isDeleting, isUnfinishedAdd } from "./record/endpoint-record.ts";
 import { isEnded } from "./state/states.ts";
 import { EndpointTable } from "./table.ts";
 
@@ -135,6 +135,8 @@ export class EndpointManager {
    */
   async adopt(found: EndpointRecord): Promise<void> {
     const known = this.#table.ofAttachment(found.attachment);
+    // The plugin's ADD was cut off, the attachment is there as before it: what is different by now, the build mends.
+    if (known !== undefined && isCommitted(known.record) && isUnfinishedAdd(found)) return known.builds.trigger(RESTORE_BUILD);
     const id = known?.id ?? this.#ids.take();
     const record = { ...found, id, bootId: this.#options.bootId };
     if (known !== undefined) {

@@ -93,6 +93,29 @@ async function expectEqually(tally: Tally, story: Record<string, unknown>, found
 /** After the kill: by the repeated call, by the runtime's DEL, or by nobody's help. */
 const RECOVERIES = ["repeat", "DEL", "nobody"] as const;
 
+/** An ADD of an attachment that is there, by a call that differs, is killed: the container runs on, with all that it has. */
+export async function pointOfRepeatedAdd(stage: KillStage, calls: string, when: number, tally: Tally): Promise<boolean> {
+  const { agent, pod } = stage;
+  const story = { verb: "repeated add", calls, when };
+  await expectEqually(tally, story, await call(stage, "add"), "");
+  // Without its end in the pod the link is made anew; with it only the record is written.
+  if (when % 2 === 0) await agent.node.podIp(pod, "link", "delete", "eth0");
+  const wasKilled = await isKilled({ ...stage, args: "IgnoreUnknown=1;OTHER=1" }, "add", calls, when);
+  if (wasKilled) {
+    tally.kills++;
+    await agent.restart();
+    await agent.until("the restore", () => isWhole(stage));
+    await expectEqually(tally, story, await stage.inventory(), stage.complete);
+  }
+  await expectEqually(tally, { ...story, end: "DEL" }, await call(stage, "del"), "");
+  await expectEqually(tally, { ...story, end: "DEL" }, await stage.inventory(), NOTHING);
+  return wasKilled;
+}
+
+async function isWhole({ inventory, complete }: KillStage): Promise<boolean> {
+  return JSON.stringify(await inventory()) === JSON.stringify(complete);
+}
+
 export async function pointOfAdd(stage: KillStage, calls: string, when: number, tally: Tally): Promise<boolean> {
   const { agent } = stage;
   const wasKilled = await isKilled(stage, "add", calls, when);

@@ -121,6 +121,9 @@ export interface EndpointRecord {
   readonly updatedAt: string;
   readonly committedAt?: string;
 
+  /** While an ADD is repeated: the committed record as text, which counts again when that ADD is cut off. */
+  readonly previous?: string;
+
   /** Members of the file that this version does not know: they are written back as they came. */
   readonly others?: JsonObject;
 }

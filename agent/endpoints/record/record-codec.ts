@@ -9,6 +9,7 @@ import {
   type Attachment,
   DELETE_STEPS,
   type EndpointRecord,
+  isUnfinishedAdd,
   type Phase,
   RECORD_FORMAT,
   type RecordedAddress,
@@ -22,7 +23,7 @@ import {
 const KNOWN: ReadonlySet<string> = new Set([
   ...["format", "id", "phase", "attachment", "pod", "podUID", "runtimePodUID", "netns", "bootId"],
   ...["hostInterface", "podInterface", "podMac", "hostMac", "linkForm", "linkKind", "addresses", "desired", "request", "result"],
-  ...["labels", "identity", "object", "traceparent", "createdAt", "updatedAt", "committedAt"],
+  ...["labels", "identity", "object", "traceparent", "createdAt", "updatedAt", "committedAt", "previous"],
 ]);
 
 const PHASES: readonly Phase[] = [
@@ -52,6 +53,17 @@ export function encodeRecord(record: EndpointRecord): string {
   return `${stringifyJson(members)}\n`;
 }
 
+/**
+ * The record as it counts after a restart: an ADD that was repeated over a committed attachment and cut off has changed nothing of it that
+ * a build does not mend, and its container may be running.
+ * @throws Error as `decodeRecord`
+ */
+export function decodeSettled(text: string): EndpointRecord {
+  const record = decodeRecord(text);
+  if (record.previous === undefined || !isUnfinishedAdd(record)) return record;
+  return { ...decodeRecord(record.previous), id: record.id };
+}
+
 /** @throws Error naming what is wrong: no JSON, cut, another format, a member of the wrong type */
 export function decodeRecord(text: string): EndpointRecord {
   const stored = parseJson(text);
@@ -79,6 +91,7 @@ export function decodeRecord(text: string): EndpointRecord {
     createdAt: field(stored, "createdAt", isText),
     updatedAt: field(stored, "updatedAt", isText),
     ...optional(stored, "committedAt", isText),
+    ...optional(stored, "previous", isText),
     ...othersOf(stored),
   };
 }

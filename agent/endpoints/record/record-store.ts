@@ -10,7 +10,7 @@ import { messageOf } from "../../../lib/errors/errors.ts";
 import { systemErrorCode } from "../../../lib/system/errno.ts";
 import { EndpointDirectories, RECORD_FILE } from "./directories.ts";
 import type { EndpointRecord } from "./endpoint-record.ts";
-import { decodeRecord, encodeRecord } from "./record-codec.ts";
+import { decodeSettled, encodeRecord } from "./record-codec.ts";
 
 const FILE_MODE = 0o600;
 
@@ -51,7 +51,7 @@ export class RecordStore {
       return { id, kind: "unreadable", reason: messageOf(error) };
     }
     try {
-      const record = decodeRecord(text);
+      const record = decodeSettled(text);
       if (record.id !== id) throw new Error(`it is the record of endpoint ${record.id}`);
       return { id, kind: "record", record };
     } catch (error) {

@@ -7,7 +7,7 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { Agent } from "../../support/agent.ts";
 import { recordsOf } from "../../support/agent-calls.ts";
-import { call, type KillStage, pointOfAdd, pointOfDel, sweep } from "../../support/agent-kills.ts";
+import { call, type KillStage, pointOfAdd, pointOfDel, pointOfRepeatedAdd, sweep } from "../../support/agent-kills.ts";
 import { dualIpam, localConf } from "../../support/conf.ts";
 import { Node } from "../../support/node.ts";
 import { readStore } from "../../support/store.ts";
@@ -84,10 +84,11 @@ async function withStage<T>(mode: Mode, work: (stage: KillStage) => Promise<T>):
 
 describe.each([BLOCKS, HOST_SCOPE])("an agent with $name, killed and started again", (mode) => {
   it.each([
-    ["A-A07: ADD", pointOfAdd],
-    ["A-A08: DEL", pointOfDel],
+    ["A-A07: ADD leaves one complete attachment or nothing", pointOfAdd],
+    ["A-A08: DEL leaves one complete attachment or nothing", pointOfDel],
+    ["G17: a repeated ADD leaves the attachment that runs", pointOfRepeatedAdd],
   ] as const)(
-    "%s leaves one complete attachment or nothing",
+    "%s",
     async (title, point) => {
       const tallies = await Promise.all(
         CALLS.map(([calls, stride]) => withStage(mode, (stage) => sweep(stage, point, calls, stride * mode.sparseness))),

@@ -196,6 +196,21 @@ describe("an endpoint that another process left", () => {
     expect(manager.named("pod-name:default/new").id).toBe(id);
     expect(store.read(id)).toMatchObject({ record: { id, pod: "default/new" } });
   });
+
+  it("G17: stays as it is when a plugin's repeated ADD was cut off, and its link is looked at", async () => {
+    let builds = 0;
+    const { manager, store } = managerOf({ build: async () => void builds++ });
+    const finished: string[] = [];
+    manager.finishBy(async ({ attachment }) => void finished.push(attachment.containerId));
+    const record = await added(manager);
+    const before = builds;
+
+    await manager.adopt(recordOf(0, { attachment: record.attachment, phase: "adding:dataplane" }));
+    await settled();
+
+    expect(store.read(record.id)).toMatchObject({ record: { phase: "ready", committedAt: expect.any(String) } });
+    expect([manager.list().length, finished, builds - before]).toEqual([1, [], 1]);
+  });
 });
 
 describe("an id", () => {
