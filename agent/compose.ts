@@ -80,7 +80,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
   const signals = watchSignals(() => reload());
   const run = runDirectory(options["run-dir"]);
   makeDirectories(run.path, RUN_MODE);
-  using _lock = takeInstanceLock(`${run.path}/agent.lock`);
+  using _lock = takeInstanceLock(run.instanceLock);
   const log = createAgentLog(options["log-level"], options["log-file"]);
   const bootId = readBootId();
   const state = openState(run.path, bootId, [run.deleteQueue, run.direct]);

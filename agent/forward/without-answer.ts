@@ -10,6 +10,7 @@ import { isJsonObject } from "../../lib/json/value.ts";
 import type { LogConfig } from "../../lib/log/file.ts";
 import { createLogger, type Logger } from "../../lib/log/logger.ts";
 import { DirectoryEvents } from "../../lib/system/directory-events.ts";
+import { isLockHeld } from "../../lib/system/flock.ts";
 import { type FoundAgent, findAgent } from "../run-directory/agent-file.ts";
 import type { Outcome } from "./ask.ts";
 import { askAgent, type Way, wayOf } from "./exchange.ts";
@@ -27,6 +28,9 @@ const BUSY = 503;
 const BUSY_PAUSE_MS = 200;
 /** How often a call whose connection was lost is sent again. It is safe: the agent knows a call of the same attachment. */
 const MOST_REPETITIONS = 3;
+
+/** An agent that has not come back for so long, since it last wrote its phase, may never come back. */
+const LONG_AWAY_SECONDS = 300;
 
 /** @param first what became of the first try */
 export async function goOn(call: PreparedCall, first: Outcome): Promise<Way> {
@@ -47,8 +51,12 @@ interface Wait {
 }
 
 /** Milliseconds to wait for an agent that does not listen, or is busy. */
-function waitLimit({ command, settings: { mode, waitMs, ipamType } }: PreparedCall, agent: FoundAgent | undefined): number {
+function waitLimit(call: PreparedCall, agent: FoundAgent | undefined): number {
+  const { command, settings } = call;
+  const { mode, waitMs, ipamType } = settings;
   const isKnown = agent !== undefined;
+  // Where the plugin works by itself an agent that was stopped costs nothing; whoever requires it waits for the next one.
+  if (isKnown && agent.phase === STOPPED && (mode !== "require" || command === "DEL") && !isRunning(call)) return 0;
   switch (command) {
     case "ADD":
       if (mode === "require") return waitMs;
@@ -61,6 +69,19 @@ function waitLimit({ command, settings: { mode, waitMs, ipamType } }: PreparedCa
     default:
       return 0;
   }
+}
+
+/** The phase of an agent that was asked to end, and has ended. */
+const STOPPED = "stopped";
+
+function isRunning({ runDirectory }: PreparedCall): boolean {
+  return isLockHeld(runDirectory.instanceLock);
+}
+
+/** Whether nobody may ever carry out a queued DEL. The plugin can do it, unless the addresses are the agent's own to release. */
+function mayNeverReturn(call: PreparedCall, agent: FoundAgent): boolean {
+  if (isHostScope(call.settings.ipamType, agent)) return false;
+  return (agent.phase === STOPPED || agent.ageSeconds >= LONG_AWAY_SECONDS) && !isRunning(call);
 }
 
 /** Addresses are the agent's own to give (A§4), by the configuration or by the agent's mode where that says nothing. */
@@ -140,8 +161,8 @@ function withoutAgent(call: PreparedCall, last: Outcome, agent: FoundAgent | und
     return failed(command === "ADD" ? error : new ForeignCniError(STATUS_UNAVAILABLE, error.message, `${error.word}: ${error.next}`));
   }
   if (agent === undefined) return { kind: "direct" };
-  if (command === "DEL" && settings.mode !== "off" && last.kind !== "answer") return { kind: "queue", call, agent, why };
-  return { kind: "beside", call, agent, why };
+  const isQueued = command === "DEL" && settings.mode !== "off" && last.kind !== "answer" && !mayNeverReturn(call, agent);
+  return { kind: isQueued ? "queue" : "beside", call, agent, why };
 }
 
 /** CNI 1.1.0: no container can be added. */

@@ -16,6 +16,8 @@ export interface RunDirectory {
   readonly socketName: string;
   /** Who is there: boot id, version, IPAM mode, phase (agent-file.ts). */
   readonly agentFile: string;
+  /** Held by the agent as long as it lives. */
+  readonly instanceLock: string;
   /** DELs that wait for the agent, one file each. */
   readonly deleteQueue: string;
   /** What plugins attached without the agent, one file each. */
@@ -40,6 +42,7 @@ function at(path: string, socketName: string): RunDirectory {
     socket: `${path}/${socketName}`,
     socketName,
     agentFile: `${path}/agent.json`,
+    instanceLock: `${path}/agent.lock`,
     deleteQueue: `${path}/deletequeue`,
     direct: `${path}/direct`,
     attachments: `${path}/attachments`,

@@ -1,7 +1,7 @@
 /** flock(2): a lock that the kernel drops when its holder dies, and that Calico's `calico-ipam` respects on the same path (I§1.8). */
 import { constants, readFileSync, statSync } from "node:fs";
 import { errnoName, errnoText, systemErrorCode } from "./errno.ts";
-import { closeFile, directoryOf, makeDirectories, openFile } from "./files.ts";
+import { closeFile, directoryOf, isThere, makeDirectories, openFile } from "./files.ts";
 import { lastErrno, libc } from "./libc.ts";
 
 /** include/uapi/asm-generic/fcntl.h */
@@ -101,13 +101,27 @@ export function lockHolder(path: string): string {
   }
 }
 
+/** Whether any process holds the lock, found out without taking it. What cannot be found out counts as held. */
+export function isLockHeld(path: string): boolean {
+  try {
+    return isThere(path) && locksOf(path).length > 0;
+  } catch {
+    return true;
+  }
+}
+
 /** `1: FLOCK  ADVISORY  WRITE 3287 fe:00:803067 0 EOF`; the line of a waiting process has "->" after its number. */
-function pidOf(path: string): number | undefined {
-  const { dev, ino } = statSync(path);
-  const locks = readFileSync("/proc/locks", "utf8")
+function locksOf(path: string): readonly (readonly string[])[] {
+  const { ino } = statSync(path);
+  return readFileSync("/proc/locks", "utf8")
     .split("\n")
     .map((line) => line.trim().split(/\s+/))
     .filter(([, kind, , , , file]) => kind === "FLOCK" && file?.endsWith(`:${ino}`));
+}
+
+function pidOf(path: string): number | undefined {
+  const { dev, ino } = statSync(path);
+  const locks = locksOf(path);
   // Some file systems (btrfs) show another device to stat(2), so the inode alone has to do when no line has the device.
   const device = deviceText(dev);
   const [, , , , text] = locks.find(([, , , , , file]) => file === `${device}:${ino}`) ?? locks[0] ?? [];

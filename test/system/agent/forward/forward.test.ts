@@ -179,7 +179,7 @@ describe("DEL while the agent is away", () => {
     const conf = confOf(node, agent, { agent_wait_seconds: 0 });
     const pod = await node.addPod();
     expect(await node.cni("ADD", { pod, conf: { ...conf, agent_wait_seconds: 60 } })).toMatchObject({ exit: 0 });
-    await agent.stop();
+    await agent.kill();
     for (let time = 0; time < 5; time++) expect(await node.cni("DEL", { pod, conf })).toMatchObject({ exit: 0, stdout: "" });
     expect(await node.leftovers()).toEqual(CLEAN);
     expect((await readStore(node)).allocated).toHaveLength(1);
@@ -196,7 +196,7 @@ describe("DEL while the agent is away", () => {
     const conf = confOf(node, agent);
     const first = await node.addPod();
     expect(await node.cni("ADD", { pod: first, conf })).toMatchObject({ exit: 0 });
-    await agent.stop();
+    await agent.kill();
     expect(await node.cni("DEL", { pod: first, conf: { ...conf, agent_wait_seconds: 0 } })).toMatchObject({ exit: 0 });
     const pod = await node.addPod();
     const [added] = await Promise.all([node.cni("ADD", { pod, conf }), agent.restart()]);
@@ -218,7 +218,7 @@ describe("DEL while the agent is away", () => {
     const conf = confOf(node, agent, { agent_wait_seconds: 0 });
     const pod = await node.addPod();
     expect(await node.cni("ADD", { pod, conf: { ...conf, agent_wait_seconds: 60 } })).toMatchObject({ exit: 0 });
-    await agent.stop();
+    await agent.kill();
     rmSync(join(agent.runDir, "deletequeue"), { recursive: true });
     writeFileSync(join(agent.runDir, "deletequeue"), "no directory");
     expect(await node.cni("DEL", { pod, conf })).toMatchObject({ exit: 0, stderr: expect.stringContaining("cannot be written") });

@@ -1,10 +1,11 @@
 /** The fork in the road against a scripted server: for what a real agent does not do on request (A§3.10, A§11.3). */
-import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { forward, type Way } from "../../../../agent/forward/forward.ts";
 import { readBootId } from "../../../../agent/run-directory/agent-file.ts";
+import { tryLockFile } from "../../../../lib/system/flock.ts";
 
 /** What the server does with one connection, once the whole request is there. */
 type Step = (socket: Socket) => void;
@@ -57,8 +58,11 @@ async function serve(...steps: readonly Step[]): Promise<void> {
   await new Promise<void>((done) => server?.listen(join(directory, "tortie.sock"), done));
 }
 
-function wasThere(ipam = "blocks"): void {
-  writeFileSync(join(directory, "agent.json"), JSON.stringify({ bootId: readBootId(), version: "1", ipam, phase: "ready" }));
+function wasThere({ ipam = "blocks", phase = "ready", ageSeconds = 0 } = {}): void {
+  const path = join(directory, "agent.json");
+  writeFileSync(path, JSON.stringify({ bootId: readBootId(), version: "1", ipam, phase }));
+  const written = Date.now() / 1000 - ageSeconds;
+  utimesSync(path, written, written);
 }
 
 const TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -194,6 +198,40 @@ describe("a call without an agent", () => {
     for (const command of ["ADD", "CHECK", "GC", "STATUS"]) expect(printed(await call(command, keys))).toBe("beside");
     expect(printed(await call("DEL", keys))).toBe("queue");
     expect(printed(await call("DEL", { agent: "off" }))).toBe("beside");
+  });
+
+  it("W5: waits for no agent that was stopped, and does a DEL itself, unless it requires the agent or its addresses", async () => {
+    const log = join(directory, "log");
+    const keys = { agent_wait_seconds: 1, log_level: "info", log_file_path: log };
+    const waited = () => existsSync(log) && readFileSync(log, "utf8").includes("waiting up to");
+    wasThere({ phase: "stopped" });
+    for (const command of ["ADD", "DEL", "CHECK", "GC", "STATUS"]) expect(printed(await call(command, keys))).toBe("beside");
+    expect(printed(await call("DEL", { ...keys, agent: "require" }))).toBe("beside");
+    wasThere({ phase: "stopped", ipam: "host-scope" });
+    expect(printed(await call("ADD", keys))).toBe("beside");
+    expect(printed(await call("DEL", keys))).toBe("queue");
+    expect(waited()).toBe(false);
+
+    expect(printed(await call("ADD", { ...keys, agent: "require" }))).toMatchObject({ exit: 1 });
+    expect(waited()).toBe(true);
+  });
+
+  it("W5: waits for the next agent, which has the lock already", async () => {
+    wasThere({ phase: "stopped" });
+    using _ = tryLockFile(join(directory, "agent.lock"));
+    const adding = call("ADD");
+    await serve(answer(200, "{}"));
+    expect(printed(await adding)).toEqual({ exit: 0, output: "{}" });
+  });
+
+  it("G11: queues no DEL for an agent that has been away for minutes", async () => {
+    const keys = { agent_wait_seconds: 0 };
+    wasThere({ ageSeconds: 290 });
+    expect(printed(await call("DEL", keys))).toBe("queue");
+    wasThere({ ageSeconds: 310 });
+    expect(printed(await call("DEL", keys))).toBe("beside");
+    using _ = tryLockFile(join(directory, "agent.lock"));
+    expect(printed(await call("DEL", keys))).toBe("queue");
   });
 
   it("is told by a file of another boot that there is none", async () => {
