@@ -7,6 +7,7 @@
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { buildEndpoint } from "./build/build-endpoint.ts";
 import type { Trigger } from "./build/builds.ts";
+import { KernelWork } from "./build/kernel-work.ts";
 import { Permits } from "./build/permits.ts";
 import { Recovery } from "./build/recovery.ts";
 import { NO_SEAMS, type Seams } from "./build/seams.ts";
@@ -43,6 +44,7 @@ export class EndpointManager {
   readonly #table = new EndpointTable();
   readonly #listeners = new Set<Listener>();
   readonly #retried = new Set<number>();
+  readonly #kernelWork = new KernelWork();
   #finish: Finish | undefined;
 
   constructor(options: EndpointManagerOptions) {
@@ -155,12 +157,19 @@ export class EndpointManager {
     else this.#table.get(id)?.builds.trigger(RESTORE_BUILD);
   }
 
-  /** Durable when it returns. A record whose phase says so begins the removal: builds end, names are given up (A§5.10 step 1). */
+  /**
+   * Durable when it returns. A record whose phase says so begins the removal: builds end, names are given up (A§5.10 step 1).
+   * @throws TortieError `link-delete-timeout` while a build that does not end may still make the link: the removal is repeated until then
+   */
   async write(record: EndpointRecord): Promise<EndpointRecord> {
     const endpoint = this.#endpointOf(record);
     const written = endpoint.write(record);
-    if (isDeleting(written) && !isEnded(endpoint.state)) await this.#beginRemoval(endpoint);
-    return written;
+    if (!isDeleting(written)) return written;
+    await this.#beginRemoval(endpoint);
+    if (!this.#kernelWork.isRunning(record.id)) return written;
+    const error = this.#stillBuilding(record);
+    await this.retry(written, error);
+    throw error;
   }
 
   /**
@@ -197,6 +206,7 @@ export class EndpointManager {
   async discard(record: EndpointRecord): Promise<void> {
     const endpoint = this.#endpointOf(record);
     await this.#beginRemoval(endpoint);
+    if (this.#kernelWork.isRunning(record.id)) return this.retry(record, this.#stillBuilding(record));
     this.#options.store.discard(record.id);
     this.#forget(endpoint);
   }
@@ -240,7 +250,12 @@ export class EndpointManager {
   #add(record: EndpointRecord): Endpoint {
     const { store, clock, dataplane, onBuilt = () => {} } = this.#options;
     const { datapath } = this.#seams;
-    const parts = { dataplane, directories: store.directories, datapath };
+    const watched: typeof dataplane = {
+      drift: (...given) => dataplane.drift(...given),
+      mend: (...given) => this.#kernelWork.during(record.id, () => dataplane.mend(...given)),
+      apply: (...given) => this.#kernelWork.during(record.id, () => dataplane.apply(...given)),
+    };
+    const parts = { dataplane: watched, directories: store.directories, datapath };
     const endpoint = new Endpoint(record, {
       clock,
       store,
@@ -262,6 +277,10 @@ export class EndpointManager {
     this.#tell("removing", endpoint);
     if (await endsWithin(this.#options.clock, STOP_LIMIT_MS, endpoint.builds.stop())) return;
     this.#options.log.error(`endpoint ${endpoint.id}: its build does not end, and is left behind`);
+  }
+
+  #stillBuilding({ id }: EndpointRecord): TortieError {
+    return new TortieError("link-delete-timeout", `endpoint ${id}: a build is still at its link, which it may make again`);
   }
 
   /** Repeats the removal until it is done; the first try comes at once. */

@@ -153,6 +153,22 @@ describe("builds of an endpoint", () => {
     expect(endpoint.notes.filter((note) => note.startsWith("Skipped duplicate endpoint regeneration"))).toHaveLength(29);
   });
 
+  it("compare the kernel when any of those that asked for the build wants that, whichever came first", async () => {
+    for (const order of [
+      [true, false],
+      [false, true],
+    ]) {
+      const first = Promise.withResolvers<void>();
+      const { builds, works } = benchOf(() => (works.length === 1 ? first.promise : Promise.resolve()));
+      builds.trigger({ level: 1, reason: "running" });
+      await settled();
+      for (const isKernelFresh of order) builds.trigger({ level: 1, reason: `fresh ${isKernelFresh}`, isKernelFresh });
+      first.resolve();
+      await builds.idle();
+      expect(works.map(({ isKernelFresh }) => isKernelFresh)).toEqual([false, false]);
+    }
+  });
+
   it("leave the state of an endpoint that waits for its identity", async () => {
     const { builds, endpoint, works } = benchOf(async () => {}, "waiting-for-identity");
     await builds.build({ level: 3, reason: "Initial build on endpoint creation" });
