@@ -149,6 +149,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
     log,
     onWrite: (outcome, parts) => health.metrics.blockWritten(outcome, parts),
     tracing,
+    hasOwnBlocks: options.ipam !== "host-scope",
   };
   let routes: AgentRoutes | undefined;
   const knownRanges = () => [...hostScope.parts.knownRanges(), ...(routes?.ranges() ?? [])];

@@ -64,7 +64,7 @@ function filesOf({ netDir, confName, oldConfName }: InstallSettings, inPod: bool
 
 /** A new token in a new kubeconfig. @throws TortieError `install-token` */
 export async function installKubeconfig(settings: InstallSettings, log: Log): Promise<Token> {
-  const token = await requestToken(settings);
+  const token = await requestToken(settings, log);
   const path = kubeconfigPath(settings.netDir);
   if (writeWhole(path, kubeconfigText(settings, token.token), 0o600)) {
     log(`${path} written; its token ends at ${new Date(token.expiresMs).toISOString()}`);

@@ -22,24 +22,20 @@ export interface Token {
 }
 
 /**
- * A token of the plugins' service account by TokenRequest; the pod's own where the server has no such thing.
+ * A token of the plugins' service account by TokenRequest; the pod's own where the server has no such thing. It is bound to this host's
+ * Node object, so that it names the node and ends with it, unless the node's name is not given or the server cannot do it.
  *
  * @throws TortieError `install-token`
  */
-export async function requestToken(settings: InstallSettings): Promise<Token> {
+export async function requestToken(settings: InstallSettings, log: (line: string) => void): Promise<Token> {
   const { serviceAccount, token } = settings;
   const namespace = readNamed(join(serviceAccount, "namespace")).trim();
   const account = `/api/v1/namespaces/${encodeURIComponent(namespace)}/serviceaccounts/${encodeURIComponent(token.account)}`;
   const client = createApiClient(apiConfigOf(settings));
+  const node = settings.env.KUBERNETES_NODE_NAME;
   try {
-    const body = JSON.stringify({
-      apiVersion: "authentication.k8s.io/v1",
-      kind: "TokenRequest",
-      spec: { expirationSeconds: TOKEN_SECONDS },
-    });
-    const answer = parseObject(await client.request({ method: "POST", path: `${account}/token`, body }));
-    const status = section(answer, "status");
-    return { token: text(status, "token"), expiresMs: Date.parse(text(status, "expirationTimestamp")) };
+    const bound = node ? await tokenOfNode(client, account, node, log) : undefined;
+    return bound ?? (await createToken(client, account));
   } catch (error) {
     if (error instanceof ApiError && error.status === 404 && !(await hasTokenRequests(client))) return ownToken(serviceAccount);
     throw new TortieError("install-token", `no token for service account ${namespace}/${token.account}: ${messageOf(error)}`, {
@@ -48,6 +44,28 @@ export async function requestToken(settings: InstallSettings): Promise<Token> {
   } finally {
     client.close();
   }
+}
+
+/** Statuses of a server that does not bind tokens to Nodes (Kubernetes before 1.31), or has no Node of that name. */
+const CANNOT_BIND: ReadonlySet<number> = new Set([400, 404, 422]);
+
+/** @returns `undefined` where the server cannot bind tokens to the node @throws ApiError for every other refusal */
+async function tokenOfNode(client: ApiClient, account: string, node: string, log: (line: string) => void): Promise<Token | undefined> {
+  try {
+    return await createToken(client, account, { kind: "Node", apiVersion: "v1", name: node });
+  } catch (error) {
+    if (!(error instanceof ApiError) || !CANNOT_BIND.has(error.status)) throw error;
+    log(`warning: the plugins' token is not bound to node ${node} and works from any other too: ${messageOf(error)}`);
+    return undefined;
+  }
+}
+
+/** @param boundObjectRef what the token ends with (authentication.k8s.io/v1, BoundObjectReference) @throws ApiError; TransportError */
+async function createToken(client: ApiClient, account: string, boundObjectRef?: Readonly<Record<string, string>>): Promise<Token> {
+  const spec = { expirationSeconds: TOKEN_SECONDS, ...(boundObjectRef === undefined ? {} : { boundObjectRef }) };
+  const body = JSON.stringify({ apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest", spec });
+  const status = section(parseObject(await client.request({ method: "POST", path: `${account}/token`, body })), "status");
+  return { token: text(status, "token"), expiresMs: Date.parse(text(status, "expirationTimestamp")) };
 }
 
 function apiConfigOf(settings: InstallSettings): ApiConfig {

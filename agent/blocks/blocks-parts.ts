@@ -28,6 +28,8 @@ export interface BlocksOptions {
   readonly log: Pick<Logger, "error">;
   readonly onWrite?: SharedWritesOptions["onWrite"];
   readonly tracing?: Pick<Tracing, "during"> | undefined;
+  /** `false`: this node's addresses come from its ranges, and its account may have no right to blocks (manifests/overlays/host-scope). */
+  readonly hasOwnBlocks?: boolean;
 }
 
 export type BlocksParts = Required<Pick<NodeParts, "openDatastore" | "createIpamNode">>;

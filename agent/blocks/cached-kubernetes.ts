@@ -43,6 +43,8 @@ export interface CachedStoreInput {
   readonly agentEnv?: Environment | undefined;
   readonly log: Pick<Logger, "error">;
   readonly tracing?: Pick<Tracing, "during"> | undefined;
+  /** Whether this node claims blocks; default true. */
+  readonly hasOwnBlocks?: boolean;
 }
 
 export interface CachedKubernetes extends CachedDatastore {
@@ -56,7 +58,7 @@ export interface CachedKubernetes extends CachedDatastore {
  * @throws TortieError when the configuration leads to no API server; DatastoreError when the server cannot say which group it has
  */
 export async function openCachedKubernetes(input: CachedStoreInput): Promise<CachedKubernetes> {
-  const { config, env, nodeName, onDamaged, log, tracing } = input;
+  const { config, env, nodeName, onDamaged, log, tracing, hasOwnBlocks = true } = input;
   const client = tracedClient(openApiClient({ ...config, qps: NO_LIMIT }, env, { connections: CONNECTIONS }), tracing);
   try {
     const group = configuredGroup(config, env) ?? (await groupOf(client));
@@ -64,7 +66,7 @@ export async function openCachedKubernetes(input: CachedStoreInput): Promise<Cac
     const store = kubernetesDatastore(client, { group, interfacePrefix, ...(onDamaged && { onDamaged }) });
     const connection = new ApiConnection(watchingConfig(input));
     const informers = new Informers(connection, { onProblem: (message) => log.error(message) });
-    const copies = watchKubernetes(informers, group, nodeName);
+    const copies = watchKubernetes(informers, group, nodeName, hasOwnBlocks);
     const core = new CachedCore(store.core, copies);
     return {
       ...cachedDatastore({ ...store, records: core.noting(store.records) }, copies),

@@ -26,12 +26,17 @@ export interface KubernetesCopies extends Omit<Copies, keyof CoreCopies>, CoreCo
   untilSynced(signal: AbortSignal): Promise<void>;
 }
 
-/** Begins the watches. */
-export function watchKubernetes(informers: Pick<Informers, "watch">, group: ApiGroup, nodeName: string): KubernetesCopies {
+/** Begins the watches; that of the node's affinities only where it has blocks. */
+export function watchKubernetes(
+  informers: Pick<Informers, "watch">,
+  group: ApiGroup,
+  nodeName: string,
+  hasOwnBlocks: boolean,
+): KubernetesCopies {
   const owner = { type: "host", name: nodeName } as const;
   const resource = <K, T>(codec: Codec<K, T>, labelSelector?: string): ResourceCache<Watched<T>> =>
     informers.watch({ ...resourceSelection(codec, group), labelSelector });
-  const affinities = resource(affinityCodec, withoutFamily(affinitySelector(owner, 4)));
+  const affinities = hasOwnBlocks ? resource(affinityCodec, withoutFamily(affinitySelector(owner, 4))) : undefined;
   const copies = {
     pools: resource(poolCodec),
     reservations: resource(reservationCodec),
@@ -41,9 +46,10 @@ export function watchKubernetes(informers: Pick<Informers, "watch">, group: ApiG
   };
   return {
     ...copies,
-    affinities: { owner, copy: affinities },
+    ...(affinities === undefined ? {} : { affinities: { owner, copy: affinities } }),
     async untilSynced(signal) {
-      await Promise.all([...Object.values(copies), affinities].map((cache) => cache.untilSynced(signal)));
+      const all = [...Object.values(copies), ...(affinities === undefined ? [] : [affinities])];
+      await Promise.all(all.map((cache) => cache.untilSynced(signal)));
     },
   };
 }

@@ -24,10 +24,11 @@ export function mergeMaps(base: YamlMap, patch: YamlMap): YamlMap {
   return merged;
 }
 
-/** `add` and `replace` of RFC 6902. @throws Error for any other operation, and for a path that does not exist */
+/** `add`, `replace` and `remove` of RFC 6902. @throws Error for any other operation, and for a path that does not exist */
 export function applyOperations(object: YamlMap, operations: readonly YamlMap[]): YamlMap {
   return operations.reduce<YamlMap>((result, { op, path, value }) => {
-    if ((op !== "add" && op !== "replace") || typeof path !== "string") throw new Error(`operation ${String(op)} is not supported`);
+    if ((op !== "add" && op !== "replace" && op !== "remove") || typeof path !== "string")
+      throw new Error(`operation ${String(op)} is not supported`);
     const steps = path
       .split("/")
       .slice(1)
@@ -45,10 +46,12 @@ function withValue(container: unknown, [step, ...rest]: readonly string[], op: s
     const isThere = Number.isInteger(index) && index < container.length;
     if (rest.length === 0 && op === "add" && index <= container.length) return container.toSpliced(index, 0, value);
     if (!isThere) throw new Error(`a list has no element ${step}`);
+    if (rest.length === 0 && op === "remove") return container.toSpliced(index, 1);
     return container.with(index, withValue(container[index], rest, op, value));
   }
   if (!isMap(container)) throw new Error(`there is nothing at ${step}`);
   if (!(step in container) && (op !== "add" || rest.length > 0)) throw new Error(`there is no ${step}`);
+  if (rest.length === 0 && op === "remove") return Object.fromEntries(Object.entries(container).filter(([key]) => key !== step));
   return { ...container, [step]: withValue(container[step], rest, op, value) };
 }
 

@@ -19,6 +19,8 @@ const KINDS: Readonly<Record<string, readonly [string, boolean]>> = {
   ClusterRoleBinding: ["clusterrolebindings", false],
   Role: ["roles", true],
   RoleBinding: ["rolebindings", true],
+  ValidatingAdmissionPolicy: ["validatingadmissionpolicies", false],
+  ValidatingAdmissionPolicyBinding: ["validatingadmissionpolicybindings", false],
   ConfigMap: ["configmaps", true],
   DaemonSet: ["daemonsets", true],
   Deployment: ["deployments", true],

@@ -26,6 +26,11 @@ export function agentAccess(): readonly ApiObject[] {
   return readManifest(join(MANIFESTS, "node/rbac.yaml"));
 }
 
+/** The policy that ties what accounts of nodes write to their own node, and its binding. */
+export function ownNodePolicy(): readonly ApiObject[] {
+  return readManifest(join(MANIFESTS, "policy/policy.yaml"));
+}
+
 /** Service account, roles and bindings of the controller. */
 export function controllerAccess(): readonly ApiObject[] {
   return readManifest(join(MANIFESTS, "controller/rbac.yaml"));
@@ -43,9 +48,13 @@ export function kubevirtDefinitions(): readonly ApiObject[] {
 /** The objects of one YAML file. */
 export function readManifest(path: string): readonly ApiObject[] {
   const parsed: unknown = Bun.YAML.parse(readFileSync(path, "utf8"));
-  const documents: readonly unknown[] = Array.isArray(parsed) ? parsed : [parsed];
+  return apiObjects(Array.isArray(parsed) ? parsed : [parsed], path);
+}
+
+/** @throws Error naming `source` where one of the documents is no Kubernetes object */
+export function apiObjects(documents: readonly unknown[], source = "a kustomization"): readonly ApiObject[] {
   return documents.map((document) => {
-    if (!isApiObject(document)) throw new Error(`${path} holds something that is no Kubernetes object`);
+    if (!isApiObject(document)) throw new Error(`${source} holds something that is no Kubernetes object`);
     return document;
   });
 }

@@ -1,5 +1,7 @@
 /** The plugins' rights are those of C§8.2, no more and no less; the cluster suite asks a real server the same. */
-import { agentAccess, controllerAccess, pluginAccess } from "../../support/kubernetes/manifests.ts";
+import { resolve } from "node:path";
+import { renderFolder } from "../../../scripts/manifests/kustomization.ts";
+import { agentAccess, apiObjects, controllerAccess, pluginAccess } from "../../support/kubernetes/manifests.ts";
 import type { ApiObject } from "../../support/kubernetes/resources.ts";
 
 const CALICO = [
@@ -65,9 +67,27 @@ describe("manifests/node/rbac.yaml", () => {
     return allowed;
   };
 
-  it("gives the agent every right of the plugins, whose work it does", () => {
+  it("S5: gives the agent every right of the plugins, whose work it does, but to change what administrators set", () => {
     const agent = rulesOf(agentAccess());
-    expect([...rulesOf(pluginAccess())].filter((right) => !agent.has(right))).toEqual([]);
+    const onlyRead = ["clusterinformations", "ippools", "ipreservations", "ipamconfigurations", "ipamconfigs"];
+    const missing = [...rulesOf(pluginAccess())].filter((right) => !agent.has(right));
+    expect(missing.sort()).toEqual(
+      ["create", "update", "delete"]
+        .flatMap((verb) =>
+          ["projectcalico.org", "crd.projectcalico.org"].flatMap((group) => onlyRead.map((kind) => `${verb} ${group}/${kind}`)),
+        )
+        .sort(),
+    );
+  });
+
+  it("S5: gives the overlay host-scope no right to blocks, affinities and handles", () => {
+    const objects = apiObjects(renderFolder(resolve("manifests/overlays/host-scope")));
+    for (const name of ["tortie-node", "calico-cni-plugin"]) {
+      const rights = [...rulesOf(objects.filter(({ metadata }) => metadata.name === name))];
+      expect(rights.filter((right) => /ipamblocks|blockaffinities|ipamhandles/.test(right))).toEqual([]);
+      expect(rights).toContain("patch /pods/status");
+      expect(rights).toContain("get crd.projectcalico.org/clusterinformations");
+    }
   });
 
   it("adds watches, the node's annotations and condition, and the agent's own objects, and nothing else", () => {
@@ -77,7 +97,6 @@ describe("manifests/node/rbac.yaml", () => {
       "create tortie.dev/tortieendpoints",
       "delete tortie.dev/tortieendpoints",
       "get tortie.dev/tortieendpoints",
-      "patch /nodes",
       "patch /nodes/status",
       "patch tortie.dev/tortieendpoints",
       "patch tortie.dev/tortieendpoints/status",

@@ -74,13 +74,16 @@ describe("a patch", () => {
     expect(() => mergeMaps({ a: [1] }, { a: [2] })).toThrow(/"a" is a list/);
   });
 
-  it("adds and replaces by path, and refuses a path that is not there", () => {
+  it("adds, replaces and removes by path, and refuses a path that is not there", () => {
     const object = { list: [{ name: "a/b" }], "x/y": 1 };
     expect(applyOperations(object, [{ op: "add", path: "/list/-", value: 2 }])).toEqual({ list: [{ name: "a/b" }, 2], "x/y": 1 });
     expect(applyOperations(object, [{ op: "replace", path: "/list/0/name", value: "c" }])).toEqual({ list: [{ name: "c" }], "x/y": 1 });
     expect(applyOperations(object, [{ op: "replace", path: "/x~1y", value: 2 }])).toEqual({ list: [{ name: "a/b" }], "x/y": 2 });
     expect(() => applyOperations(object, [{ op: "replace", path: "/none", value: 1 }])).toThrow(/none/);
     expect(() => applyOperations(object, [{ op: "add", path: "/list/7", value: 1 }])).toThrow(/7/);
-    expect(() => applyOperations(object, [{ op: "remove", path: "/list" }])).toThrow(/remove/);
+    expect(applyOperations(object, [{ op: "remove", path: "/list/0" }])).toEqual({ list: [], "x/y": 1 });
+    expect(applyOperations(object, [{ op: "remove", path: "/list" }])).toEqual({ "x/y": 1 });
+    expect(() => applyOperations(object, [{ op: "remove", path: "/list/1" }])).toThrow(/1/);
+    expect(() => applyOperations(object, [{ op: "move", path: "/list" }])).toThrow(/move/);
   });
 });
