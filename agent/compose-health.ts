@@ -5,7 +5,7 @@ import type { CacheState } from "../lib/kubernetes/watch/resource-cache.ts";
 import type { AgentLog } from "../lib/resident/agent-log.ts";
 import { apiServerCheck, CredentialsCheck, controllersCheck, KernelCheck, LoopCheck, watchesCheck } from "../lib/resident/checks.ts";
 import { Health } from "../lib/resident/health.ts";
-import { type HealthServer, startHealthServer } from "../lib/resident/health-server.ts";
+import { keepHealthServed } from "../lib/resident/health-server.ts";
 import type { ControllerRun, ControllerStatus } from "../lib/resident/parameters.ts";
 import { type Clock, SYSTEM_CLOCK } from "../lib/system/clock.ts";
 import type { OperationName } from "./api/operations.ts";
@@ -59,7 +59,7 @@ export function healthOfAgent({ phase, port, log, controllers, sources, clock = 
     health.look();
   }, LoopCheck.TURN_MS);
   timer.unref();
-  let server: HealthServer | undefined;
+  let server: AsyncDisposable | undefined;
   return {
     health,
     metrics,
@@ -94,14 +94,20 @@ export function healthOfAgent({ phase, port, log, controllers, sources, clock = 
     },
     async listen() {
       if (port === 0) return;
-      try {
-        server = await startHealthServer({ port, health, metrics });
-        log.info("health is served", { port: server.port });
-      } catch (error) {
-        const finding = `port ${port} for /livez, /readyz and /metrics cannot be opened: ${messageOf(error)}`;
-        health.find("health-port", finding);
-        log.error(finding);
-      }
+      server = await keepHealthServed(
+        { port, health, metrics },
+        {
+          onServed(opened) {
+            health.find("health-port", undefined);
+            log.info("health is served", { port: opened });
+          },
+          onTaken(error) {
+            const finding = `port ${port} for /livez, /readyz and /metrics cannot be opened, and is tried again: ${messageOf(error)}`;
+            health.find("health-port", finding);
+            log.error(finding);
+          },
+        },
+      );
     },
     async [Symbol.asyncDispose]() {
       clearInterval(timer);

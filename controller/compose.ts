@@ -12,7 +12,7 @@ import { ApiConnection } from "../lib/kubernetes/watch/connection.ts";
 import { createAgentLog } from "../lib/resident/agent-log.ts";
 import { controllersCheck, LoopCheck, watchesCheck } from "../lib/resident/checks.ts";
 import { type Check, Health } from "../lib/resident/health.ts";
-import { startHealthServer } from "../lib/resident/health-server.ts";
+import { keepHealthServed } from "../lib/resident/health-server.ts";
 import { SECOND_MS } from "../lib/resident/option-entry.ts";
 import { watchSignals } from "../lib/resident/signals.ts";
 import { SYSTEM_CLOCK } from "../lib/system/clock.ts";
@@ -123,10 +123,14 @@ async function serveHealth({ options, elector, term, metrics, log }: HealthInput
   const server =
     port === 0
       ? undefined
-      : await startHealthServer({ port, health, metrics }).catch((error: unknown) => {
-          log.error(`port ${port} for /livez, /readyz and /metrics cannot be opened: ${messageOf(error)}`);
-          return undefined;
-        });
+      : await keepHealthServed(
+          { port, health, metrics },
+          {
+            onServed: (opened) => log.info("health is served", { port: opened }),
+            onTaken: (error) =>
+              log.error(`port ${port} for /livez, /readyz and /metrics cannot be opened, and is tried again: ${messageOf(error)}`),
+          },
+        );
   return {
     async [Symbol.asyncDispose]() {
       clearInterval(timer);

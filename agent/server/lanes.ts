@@ -77,20 +77,31 @@ export class Lane {
   }
 }
 
-/** Reads of operators: more than these at once are told to come again, so that they cannot stand in the way of plugins. */
+/**
+ * Reads of others than root, whose probes must not fail over them: more than these at once are told to come again, and each turn of the event loop begins one, so that calls of plugins
+ * that have come in meanwhile are taken up between two of them.
+ */
 export class Reads {
   #running = 0;
+  #turn: Promise<void> = Promise.resolve();
 
   /** @throws TortieError `reads-limited` */
   async run<T>(work: () => Promise<T>): Promise<T> {
     if (this.#running >= READS) throw new TortieError("reads-limited", `${this.#running} reads are under way already`);
     this.#running++;
+    this.#turn = this.#turn.then(nextTurn);
     try {
+      await this.#turn;
       return await work();
     } finally {
       this.#running--;
     }
   }
+}
+
+/** Behind what the kernel has reported until now: Node and Bun call immediates after they have looked for input. */
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
 }
 
 /** A service whose calls keep to their lanes. A DEL of an unknown attachment is done at once. */

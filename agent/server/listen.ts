@@ -6,10 +6,13 @@
 import { chmodSync, chownSync, renameSync, rmSync, unlinkSync } from "node:fs";
 import type { Server as HttpServer } from "node:http";
 import { createServer, type Server, type Socket } from "node:net";
+import { limitConnections } from "../../lib/resident/connections.ts";
 import { type Peer, peerOf } from "./peer.ts";
 
 const SOCKET_MODE = 0o660;
 const PRIVATE_UMASK = 0o177;
+/** Connections at once of one uid that is not root. Root is the runtime, whose calls are limited by their lanes. */
+const MOST_OF_A_USER = 64;
 
 export interface Listening {
   /** Who made the connection that a request came on. */
@@ -31,18 +34,16 @@ export async function listen(
   onRefused: (error: unknown) => void,
 ): Promise<Listening> {
   const peers = new WeakMap<object, Peer>();
-  const sockets = new Set<Socket>();
+  const connections = limitConnections(server, (uid) => (uid === 0 ? Number.POSITIVE_INFINITY : MOST_OF_A_USER));
   const acceptor = createServer((socket) => {
     try {
-      peers.set(socket, peerOf(descriptorOf(socket)));
+      const peer = peerOf(descriptorOf(socket));
+      peers.set(socket, peer);
+      connections.serve(socket, peer.uid);
     } catch (error) {
       onRefused(error);
       socket.destroy();
-      return;
     }
-    sockets.add(socket);
-    socket.once("close", () => sockets.delete(socket));
-    server.emit("connection", socket);
   });
   await bind(acceptor, path, group);
   return {
@@ -52,9 +53,7 @@ export async function listen(
       rmSync(path, { force: true });
       acceptor.close();
     },
-    destroy() {
-      for (const socket of sockets) socket.destroy();
-    },
+    destroy: () => connections.stop(),
   };
 }
 

@@ -36,18 +36,19 @@ export interface RoutesInput {
 
 interface ServedRoutes extends RoutesInput {
   readonly reads: Reads;
+  /** The OpenAPI document, which never changes. */
+  readonly document: () => string;
 }
-
-const DEADLINE_MS = 5_000;
 
 export async function buildApp(input: RoutesInput): Promise<FastifyInstance> {
   const app = fastify({
     bodyLimit: MAX_BODY_BYTES,
-    // How long a request may take to come in (A§2.8); answers have their own limits.
-    requestTimeout: DEADLINE_MS,
     forceCloseConnections: "idle",
     exposeHeadRoutes: false,
+    // What is wrong before there is a route, such as a URL that cannot be decoded.
+    frameworkErrors: (error, _request, reply) => void sendError(reply, asTortieError(error), input),
   });
+  let document = "";
   for (const schema of MODELS.values()) app.addSchema(schema);
   app.setValidatorCompiler(validatorCompiler());
   // Schemas of answers are for the document and the tests; an answer is sent as the handler gave it.
@@ -66,15 +67,24 @@ export async function buildApp(input: RoutesInput): Promise<FastifyInstance> {
     refResolver: { buildLocalReference: (json) => String(json.$id) },
   });
   await app.register(async (scope) => {
-    const served = { ...input, reads: new Reads() };
+    const served = { ...input, reads: new Reads(), document: () => document };
     for (const name of OPERATION_NAMES) addRoute(scope, name, served);
-    scope.get(`${BASE_PATH}/openapi.json`, { schema: { hide: true } }, async (request, reply) => {
-      authorise(input.callerOf(request), true);
-      return reply.type("application/json").send(JSON.stringify(app.swagger()));
-    });
+    scope.get(`${BASE_PATH}/openapi.json`, { schema: { hide: true } }, (request, reply) => serveDocument(request, reply, served));
   });
   await app.ready();
+  document = JSON.stringify(app.swagger());
   return app;
+}
+
+async function serveDocument(request: FastifyRequest, reply: FastifyReply, input: ServedRoutes): Promise<FastifyReply> {
+  try {
+    const { access } = authorise(input.callerOf(request), true);
+    const work = async () => input.document();
+    const document = await (access === "read" ? input.reads.run(work) : work());
+    return reply.type("application/json").send(document);
+  } catch (error) {
+    return sendError(reply, error, input);
+  }
 }
 
 function addRoute(app: FastifyInstance, name: OperationName, input: ServedRoutes): void {
@@ -139,7 +149,7 @@ async function serve(name: OperationName, request: FastifyRequest, reply: Fastif
     const signal = AbortSignal.any([gone.signal, input.ending]);
     const handler = input.handlers[name] as (request: HandlerRequest<OperationName>) => Promise<HandlerAnswer>;
     const work = async () => handler({ ...parts, ...caller, headers: request.headers, signal });
-    const answer = await (OPERATIONS[name].isRead ? input.reads.run(work) : work());
+    const answer = await (OPERATIONS[name].isRead && caller.access === "read" ? input.reads.run(work) : work());
     input.onAnswer?.(name, answer.status, performance.now() - begin);
     return send(reply, answer);
   } catch (error) {

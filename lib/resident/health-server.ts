@@ -1,10 +1,16 @@
 /** /livez, /readyz, /healthz and /metrics on a TCP port of the loopback, for kubelet and Prometheus (A§8.3). */
-import { createServer, type Server, type ServerResponse } from "node:http";
+import { createServer, type ServerResponse } from "node:http";
+import { createServer as createAcceptor, type Server } from "node:net";
+import { limitConnections } from "./connections.ts";
 import type { Health } from "./health.ts";
 
 const ADDRESS = "127.0.0.1";
 const OK = 200;
 const NOT_NOW = 503;
+/** Connections at once, whoever has made them: any user of the host reaches the port, and each takes a descriptor. */
+const MOST_CONNECTIONS = 64;
+/** Between two tries of a port that somebody else has. */
+const RETRY_MS = 5_000;
 
 export interface HealthServerOptions {
   /** 0 takes any free port; a caller that wants no server does not start one. */
@@ -36,13 +42,55 @@ export async function startHealthServer({ port, health, metrics }: HealthServerO
       () => answer(response, 500, "text/plain", "the figures cannot be read\n"),
     );
   });
-  await listen(server, port);
-  const address = server.address();
+  const connections = limitConnections(server, () => MOST_CONNECTIONS);
+  const acceptor = createAcceptor((socket) => connections.serve(socket, 0));
+  try {
+    await listen(acceptor, port);
+  } catch (error) {
+    connections.stop();
+    throw error;
+  }
+  const address = acceptor.address();
   return {
     port: typeof address === "object" && address !== null ? address.port : port,
     async [Symbol.asyncDispose]() {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
+      connections.stop();
+      await new Promise((resolve) => acceptor.close(resolve));
+    },
+  };
+}
+
+/** What becomes of a port that may be somebody else's. */
+export interface PortListener {
+  onServed(port: number): void;
+  /** Told once, however often the port is tried after that. */
+  onTaken(error: unknown): void;
+}
+
+/** Serves as soon as the port is free: one that somebody else has is tried again every few seconds. Returns after the first try. */
+export async function keepHealthServed(options: HealthServerOptions, { onServed, onTaken }: PortListener): Promise<AsyncDisposable> {
+  let server: HealthServer | undefined;
+  let timer: NodeJS.Timeout | undefined;
+  let isEnding = false;
+  const attempt = async (isFirst: boolean): Promise<void> => {
+    try {
+      const opened = await startHealthServer(options);
+      if (isEnding) return await opened[Symbol.asyncDispose]();
+      server = opened;
+      onServed(opened.port);
+    } catch (error) {
+      if (isFirst) onTaken(error);
+      if (isEnding) return;
+      timer = setTimeout(() => void attempt(false), RETRY_MS);
+      timer.unref();
+    }
+  };
+  await attempt(true);
+  return {
+    async [Symbol.asyncDispose]() {
+      isEnding = true;
+      clearTimeout(timer);
+      await server?.[Symbol.asyncDispose]();
     },
   };
 }

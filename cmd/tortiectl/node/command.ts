@@ -2,7 +2,7 @@
 import { AgentApiError, AgentClient } from "../../../agent/api/client.ts";
 import type { EndpointModel } from "../../../agent/api/endpoint-models.ts";
 import { columns, reportError, type Terminal } from "../terminal.ts";
-import type { EndpointOptions, NodeOptions } from "./options.ts";
+import type { EndpointOptions, HealthOptions, NodeOptions } from "./options.ts";
 
 /** How much of an endpoint's history is shown. */
 const HISTORY = 20;
@@ -26,6 +26,19 @@ export function status(options: NodeOptions, terminal: Terminal): Promise<number
         if (next !== undefined) terminal.out(`  ${terminal.colors.dim("next")}  ${name}: ${next}`);
     }
     return health.ready ? 0 : 1;
+  });
+}
+
+/** For probes: one word, and the reasons against it. @returns exit status: 1 when the agent is not what is asked for, or does not answer */
+export function health(options: HealthOptions, terminal: Terminal): Promise<number> {
+  return asking(options, terminal, async (client) => {
+    const { body } = await client.call("getHealthz", {});
+    const [word, isIt] = options.live ? (["live", body.live] as const) : (["ready", body.ready] as const);
+    if (options.json) terminal.out(json({ [word]: isIt, state: body.state, phase: body.phase }));
+    else terminal.out(isIt ? word : `not ${word}: phase ${body.phase}`);
+    for (const { name, state, message } of isIt || options.json ? [] : body.checks)
+      if (state === "failure") terminal.out(`${name}: ${message}`);
+    return isIt ? 0 : 1;
   });
 }
 

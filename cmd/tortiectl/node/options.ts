@@ -12,6 +12,11 @@ export interface EndpointOptions extends NodeOptions {
   readonly id: string;
 }
 
+export interface HealthOptions extends NodeOptions {
+  /** Whether the process is alive, not whether it can add pods. */
+  readonly live: boolean;
+}
+
 type Command = typeof import("./command.ts");
 
 /** `tortiectl node <verb>`: the agent of this node, over its socket. */
@@ -22,6 +27,13 @@ export function nodeCommand(context: CommandContext): CommandModule {
     builder: (argv) => {
       withOptions(argv);
       simple(argv, context, "status", "What the agent does, waits for and has found", "status");
+      argv.command(
+        "health",
+        "Whether the agent is ready, or with --live alive: for probes",
+        (command) => command.option("live", { type: "boolean", default: false, describe: "Ask whether the process is alive" }),
+        async (given) =>
+          context.finish(await (await import("./command.ts")).health({ ...optionsOf(given), live: given.live }, context.terminal)),
+      );
       simple(argv, context, "endpoints", "The endpoints of this node", "endpoints");
       argv.command(
         "endpoint <id>",
@@ -37,7 +49,7 @@ export function nodeCommand(context: CommandContext): CommandModule {
       );
       simple(argv, context, "config", "How the agent runs", "config");
       simple(argv, context, "metrics", "The agent's figures", "metrics");
-      return argv.demandCommand(1, "node: which command? (status, endpoints, endpoint, config, metrics)");
+      return argv.demandCommand(1, "node: which command? (status, health, endpoints, endpoint, config, metrics)");
     },
     handler: () => undefined,
   };

@@ -1,7 +1,8 @@
 /** A real agent's health: over its socket, on its port, and in STATUS. */
+import { join } from "node:path";
 import { Agent } from "../../support/agent.ts";
 import { dualIpam, localConf } from "../../support/conf.ts";
-import { Node } from "../../support/node.ts";
+import { BIN_DIR, Node } from "../../support/node.ts";
 
 /** How long the agent is stopped for a standstill. */
 const STOPPED_MS = 200;
@@ -70,6 +71,21 @@ describe("the health of an agent on the local store", () => {
     });
     const { text: health } = await agent.request("GET", "/healthz");
     expect(Number(/"longest standstill (\d+) ms"/.exec(health)?.[1])).toBeGreaterThanOrEqual(STOPPED_MS / 2);
+  });
+
+  it("S7: is told to probes over the socket, whoever has the port; a process that stands still is not alive", async () => {
+    await using node = await Node.create();
+    await using _squatter = await Agent.start(node, { args: ["--health-port", "9879"] });
+    await using agent = await Agent.start(node, { args: ["--health-port", "9879"], runDir: "run2" });
+    const probe = (...flags: readonly string[]) =>
+      node.run([join(BIN_DIR, "tortiectl"), "node", "health", "--socket", agent.socket, ...flags]);
+    expect(await probe("--live")).toMatchObject({ exit: 0, stdout: "live\n" });
+    expect(await probe()).toMatchObject({ exit: 0, stdout: "ready\n" });
+    expect(JSON.parse((await probe("--json")).stdout)).toMatchObject({ ready: true, phase: "ready" });
+    agent.signal("SIGSTOP");
+    expect(await probe("--live")).toMatchObject({ exit: 1 });
+    agent.signal("SIGCONT");
+    await agent.until("an answer", async () => (await probe("--live")).exit === 0);
   });
 
   it("does not keep the agent from starting when its port is taken, and is a finding then", async () => {

@@ -68,6 +68,37 @@ describe("manifests/overlays", () => {
   });
 });
 
+/** Every container of a pod template, with what its pod says for all. */
+function containersOf(object: YamlMap): readonly { readonly name: string; readonly container: unknown; readonly profile: unknown }[] {
+  const spec = memberAt(object, "spec", "template", "spec");
+  return ["initContainers", "containers"].flatMap((list) => {
+    const containers = memberAt(spec, list);
+    return (Array.isArray(containers) ? containers : []).map((container) => ({
+      name: `${String(memberAt(object, "metadata", "name"))}/${String(memberAt(container, "name"))}`,
+      container,
+      profile:
+        memberAt(container, "securityContext", "seccompProfile", "type") ?? memberAt(spec, "securityContext", "seccompProfile", "type"),
+    }));
+  });
+}
+
+describe("the programs", () => {
+  const programs = [...objectsOf("alone"), ...renderFolder(resolve("manifests/uninstall"))].flatMap(containersOf);
+
+  it("Hardening 2: have the runtime's seccomp profile, all but the agent, which is privileged", () => {
+    expect(programs.length).toBeGreaterThan(4);
+    expect(programs.filter(({ profile }) => profile !== "RuntimeDefault").map(({ name }) => name)).toEqual(["tortie-node/tortie-node"]);
+  });
+
+  it("S7: are probed over the socket where there is one, and declare the port that they have on the host", () => {
+    const agent = programs.find(({ name }) => name === "tortie-node/tortie-node")?.container;
+    expect(memberAt(agent, "livenessProbe", "exec", "command")).toEqual(["tortiectl", "node", "health", "--live"]);
+    expect(memberAt(agent, "readinessProbe", "exec", "command")).toEqual(["tortiectl", "node", "health"]);
+    const ports = programs.flatMap(({ container }) => memberAt(container, "ports") ?? []);
+    expect(ports).toEqual([9879, 9880].map((port) => expect.objectContaining({ containerPort: port, hostPort: port })));
+  });
+});
+
 describe("a patch", () => {
   it("merges maps, and refuses a list, which Kustomize might merge by key", () => {
     expect(mergeMaps({ a: { b: 1, c: 2 } }, { a: { c: 3 } })).toEqual({ a: { b: 1, c: 3 } });

@@ -108,4 +108,14 @@ describe("The lanes of calls", () => {
     expect(new Set(await Promise.all(running))).toEqual(new Set(["read"]));
     expect(await reads.run(async () => "again")).toBe("again");
   });
+
+  it("S16: begins one read a turn of the event loop, so that a call of a plugin comes between two of them", async () => {
+    const reads = new Reads();
+    const order: string[] = [];
+    const all = Array.from({ length: 3 }, (_, index) => reads.run(async () => void order.push(`read ${index}`)));
+    const plugin = new Promise<void>((done) => setImmediate(() => done(void order.push("call"))));
+    await Promise.all([...all, plugin]);
+    expect(order.indexOf("call")).toBeLessThan(order.indexOf("read 1"));
+    expect(order).toHaveLength(4);
+  });
 });

@@ -1,6 +1,8 @@
 /** What the API refuses before, or instead of, doing something: over the real routes, with nothing behind them. */
 import { Configuration } from "../../../../agent/process/configuration.ts";
 import { resolveOptions } from "../../../../agent/process/options.ts";
+import type { Access } from "../../../../agent/server/access.ts";
+import { READS } from "../../../../agent/server/lanes.ts";
 import { cniHandlers } from "../../../../agent/server/routes/cni.ts";
 import { endpointHandlers } from "../../../../agent/server/routes/endpoints.ts";
 import { ipamHandlers } from "../../../../agent/server/routes/ipam.ts";
@@ -12,7 +14,7 @@ const unused = () => {
 };
 
 /** @returns asks the API; `built` has the levels of the builds that were asked for */
-async function api() {
+async function api(access: Access = "everything") {
   const built: number[] = [];
   const options = resolveOptions({}, {}, undefined);
   const parts = { options, env: {}, version: "0", bootId: "b", phase: () => "ready" as const, addressing: () => undefined };
@@ -42,7 +44,7 @@ async function api() {
       }),
       cniStatus: unused,
     },
-    callerOf: () => ({ peer: { pid: 1, uid: 0, gid: 0, groups: [] }, access: "everything" }),
+    callerOf: () => ({ peer: { pid: 1, uid: 0, gid: 0, groups: [] }, access }),
     onDefect: unused,
     ending: new AbortController().signal,
   });
@@ -50,7 +52,8 @@ async function api() {
     const { statusCode: status, payload } = await app.inject({ method, url: `/v1${path}`, payload: body as object });
     return { status, json: payload === "" ? undefined : JSON.parse(payload) };
   };
-  return { ask, built };
+  const get = (url: string) => app.inject({ method: "GET", url });
+  return { ask, get, built };
 }
 
 describe("The API refuses", () => {
@@ -92,4 +95,29 @@ describe("The API refuses", () => {
       expect(await ask("POST", "/cni/add", body)).toMatchObject({ status: 400, json: { word: "call-invalid" } });
     },
   );
+});
+
+describe("The API", () => {
+  it.each(["/v1/endpoint/%", "/v1/%c3%28", `/v1/endpoint/${"7".repeat(7_000)}`])(
+    "Hardening 4: answers a URL that no route can take in its own form of errors: %.40s",
+    async (url) => {
+      const { get } = await api();
+      const { statusCode, payload } = await get(url);
+      expect(statusCode).toBe(400);
+      expect(JSON.parse(payload)).toEqual({
+        code: expect.any(Number),
+        word: "call-invalid",
+        msg: expect.any(String),
+        details: expect.any(String),
+      });
+    },
+  );
+
+  it("S16: limits reads of its document as it limits all others", async () => {
+    const { get } = await api("read");
+    const answers = await Promise.all(Array.from({ length: READS + 1 }, () => get("/v1/openapi.json")));
+    expect(answers.map(({ statusCode }) => statusCode).sort()).toEqual([...Array(READS).fill(200), 429]);
+    expect(new Set(answers.filter(({ statusCode }) => statusCode === 200).map(({ payload }) => payload)).size).toBe(1);
+    expect(JSON.parse((await get("/v1/openapi.json")).payload)).toMatchObject({ openapi: "3.1.0" });
+  });
 });

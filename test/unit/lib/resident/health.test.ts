@@ -1,5 +1,6 @@
 /** What the agent says of itself, on a clock that the test moves (A§8.3). */
 
+import { connect } from "node:net";
 import { checkStatus } from "../../../../agent/health/status.ts";
 import type { CacheState } from "../../../../lib/kubernetes/watch/resource-cache.ts";
 import {
@@ -11,7 +12,7 @@ import {
   watchesCheck,
 } from "../../../../lib/resident/checks.ts";
 import { Health } from "../../../../lib/resident/health.ts";
-import { startHealthServer } from "../../../../lib/resident/health-server.ts";
+import { keepHealthServed, startHealthServer } from "../../../../lib/resident/health-server.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 
 let clock: FakeClock;
@@ -152,6 +153,9 @@ describe("the other checks", () => {
   });
 });
 
+/** As many connections as the port takes. */
+const MOST = 64;
+
 describe("the health port", () => {
   it("answers liveness, readiness, the document and the figures, and nothing else", async () => {
     let isAlive = true;
@@ -173,5 +177,29 @@ describe("the health port", () => {
     expect([status, JSON.parse(text)]).toEqual([503, expect.objectContaining({ live: false, ready: false, state: "failure" })]);
     expect((await ask("/config"))[0]).toBe(404);
     expect((await ask("/healthz", "POST"))[0]).toBe(405);
+  });
+
+  it("S7: has a limit of connections, and serves again once those that say nothing are gone", async () => {
+    const metrics = { contentType: "text/plain", text: async () => "" };
+    await using server = await startHealthServer({ port: 0, health, metrics });
+    const closed = Promise.withResolvers<void>();
+    const silent = Array.from({ length: MOST + 1 }, () => connect(server.port, "127.0.0.1"));
+    for (const socket of silent) socket.on("error", () => undefined).once("close", () => closed.resolve());
+    // One of them is closed at once, and all others when they have said nothing for their time.
+    await closed.promise;
+    await Promise.all(silent.map((socket) => socket.closed || new Promise((done) => socket.once("close", done))));
+    expect((await fetch(`http://127.0.0.1:${server.port}/livez`)).status).toBe(200);
+  });
+
+  it("S7: is opened as soon as whoever had it is gone", async () => {
+    const metrics = { contentType: "text/plain", text: async () => "" };
+    const squatter = await startHealthServer({ port: 0, health, metrics });
+    const [taken, served] = [Promise.withResolvers<unknown>(), Promise.withResolvers<number>()];
+    const listener = { onTaken: taken.resolve, onServed: served.resolve };
+    await using _ = await keepHealthServed({ port: squatter.port, health, metrics }, listener);
+    expect(String(await taken.promise)).toContain("EADDRINUSE");
+    await squatter[Symbol.asyncDispose]();
+    expect(await served.promise).toBe(squatter.port);
+    expect((await fetch(`http://127.0.0.1:${squatter.port}/livez`)).status).toBe(200);
   });
 });

@@ -1,0 +1,73 @@
+/** Callers that hold connections without a use for them: a real agent closes them, and goes on answering. */
+import { execFileSync } from "node:child_process";
+import { appendFileSync, copyFileSync, readFileSync } from "node:fs";
+import { connect } from "node:net";
+import { join } from "node:path";
+import { Agent } from "../../support/agent.ts";
+import { Node } from "../../support/node.ts";
+
+/** In a user namespace of one user nobody can become another. */
+const hasOtherUsers = Number(readFileSync("/proc/self/uid_map", "utf8").trim().split(/\s+/)[2]) > 65_000;
+const GROUP = 4711;
+/** As many as one user may have. */
+const LIMIT = 64;
+
+/** Sends the text's beginning, then one more byte each second. @returns when the agent ends the connection */
+function drip(agent: Agent, beginning: string): Promise<void> {
+  return new Promise((done) => {
+    const socket = connect(agent.socket, () => socket.write(beginning));
+    const timer = setInterval(() => socket.write("x"), 1_000);
+    socket.on("error", () => undefined);
+    socket.on("close", () => {
+      clearInterval(timer);
+      done();
+    });
+  });
+}
+
+describe("Half a request", () => {
+  it("S6: is not waited for: silent, in its head, and in its body", async () => {
+    await using node = await Node.create();
+    await using agent = await Agent.start(node);
+    const head = "POST /v1/cni/add HTTP/1.1\r\nHost: agent\r\nContent-Type: application/json\r\n";
+    // The test's own limit ends it where the agent does not.
+    await Promise.all([drip(agent, ""), drip(agent, head), drip(agent, `${head}Content-Length: 1000\r\n\r\n{`)]);
+    expect(await agent.request("GET", "/config")).toMatchObject({ status: 200 });
+  });
+});
+
+/** Opens as many connections as it is told, says nothing, and prints how many are left open when no more of them end. */
+const HOLDER = `
+import socket, sys, select
+held = []
+for _ in range(int(sys.argv[2])):
+    one = socket.socket(socket.AF_UNIX)
+    one.connect(sys.argv[1])
+    held.append(one)
+held[-1].settimeout(60)
+while True:
+    ready = select.select(held, [], [], 1)[0]
+    if not ready: break
+    for one in ready:
+        one.close(); held.remove(one)
+print(len(held))
+`;
+
+describe("A reader", () => {
+  (hasOtherUsers ? it : it.skip)("S6: holds no more connections than one may have, and root is served meanwhile", async () => {
+    await using node = await Node.create();
+    const groups = join(node.dir, "group");
+    copyFileSync("/etc/group", groups);
+    appendFileSync(groups, `tortie-test:x:${GROUP}:\n`);
+    execFileSync("chmod", ["755", node.dir]);
+    await using agent = await Agent.start(node, { args: ["--socket-group", "tortie-test"], binds: { "/etc/group": groups } });
+    const reader = ["/usr/bin/setpriv", "--reuid", "12345", "--regid", "12345", "--groups", String(GROUP), "--"];
+
+    const holding = node.run([...reader, "/usr/bin/python3", "-c", HOLDER, agent.socket, String(LIMIT + 20)]);
+    const answers = await Promise.all(Array.from({ length: 10 }, () => agent.request("GET", "/config")));
+
+    expect(answers.map(({ status }) => status)).toEqual(Array(10).fill(200));
+    const { stdout, stderr } = await holding;
+    expect([stderr, Number(stdout)]).toEqual(["", LIMIT]);
+  });
+});
