@@ -48,7 +48,7 @@ export function copyExecutables(plan: readonly Executable[], log: (line: string)
   for (const { from, target } of plan) {
     const place = `${directoryOf(target)}:${from}`;
     try {
-      if (copyWhole(from, target, first.get(place))) log(`${target} installed`);
+      if (copyWhole(from, target, { twin: first.get(place) })) log(`${target} installed`);
       first.set(place, first.get(place) ?? target);
     } catch (error) {
       throw new TortieError("install-failed", `${target} cannot be installed from ${from}: ${messageOf(error)}`);

@@ -25,12 +25,19 @@ import { O_CREAT, O_EXCL, O_WRONLY, openFile, removeFile, SystemError, writeAll 
 const CHUNK = 64_000;
 export const PERMISSIONS = 0o7777;
 
-/** Whether two files have the same size, permissions and content. One that is not there is equal to none. @throws on other failures */
-export function areEqual(one: string, other: string): boolean {
+/**
+ * Whether two files have the same size, permissions and content.
+ * One that is not there is equal to none.
+ *
+ * @param mode the permissions that `other` must have; those of `one` when absent
+ * @throws on other failures
+ */
+export function areEqual(one: string, other: string, mode?: number): boolean {
   const status = [statusOf(one), statusOf(other)] as const;
   if (status[0] === undefined || status[1] === undefined) return false;
+  if ((status[1].mode & PERMISSIONS) !== (mode ?? status[0].mode & PERMISSIONS)) return false;
   if (status[0].dev === status[1].dev && status[0].ino === status[1].ino) return true;
-  if (status[0].size !== status[1].size || (status[0].mode & PERMISSIONS) !== (status[1].mode & PERMISSIONS)) return false;
+  if (status[0].size !== status[1].size) return false;
   const left = openSync(one, "r");
   try {
     const right = openSync(other, "r");
@@ -64,20 +71,26 @@ function fill(fd: number, buffer: Buffer): number {
   return length;
 }
 
+export interface CopyOptions {
+  readonly twin?: string | undefined;
+  readonly mode?: number | undefined;
+}
+
 /**
  * Makes `target` equal to `source`. A copy, since the owner of the source may write to it again; a further name of a file that was
  * installed already is a hard link (`twin`), so that its bytes are once on disk and in memory. Permissions are right before the name is:
  * between the two, a runtime could find a file that it may not execute.
  *
+ * @param mode the permissions of `target`; those of `source` when absent
  * @param twin an installed file that is equal to `source`, on the file system of `target`
  * @returns whether anything had to be done
  */
-export function copyWhole(source: string, target: string, twin?: string): boolean {
-  if (areEqual(source, target)) return false;
+export function copyWhole(source: string, target: string, { twin, mode }: CopyOptions = {}): boolean {
+  if (areEqual(source, target, mode)) return false;
   makeAndPut(target, (temporary) => {
     if (twin !== undefined) return linkSync(twin, temporary);
     copyFileSync(source, temporary, constants.COPYFILE_FICLONE);
-    chmodSync(temporary, statSync(source).mode & PERMISSIONS);
+    chmodSync(temporary, mode ?? statSync(source).mode & PERMISSIONS);
     syncPath(temporary);
   });
   return true;

@@ -10,6 +10,10 @@ import { TLS_FILES } from "./template.ts";
 
 const NAMES: readonly string[] = Object.values(TLS_FILES);
 
+/** The key opens the whole datastore: only root reads it, whatever modes the mounted secret or an earlier installation had. */
+const KEY_MODE = 0o600;
+const DIRECTORY_MODE = 0o700;
+
 type Places = Pick<InstallSettings, "tlsDir" | "netDir">;
 type Log = (line: string) => void;
 
@@ -29,13 +33,25 @@ export function installTlsFiles({ tlsDir, netDir }: Places, log: Log): ReadonlyS
   const given = NAMES.filter((name) => isFile(join(tlsDir, name)));
   if (given.length > 0) {
     for (const name of NAMES) if (!given.includes(name)) log(`warning: ${join(tlsDir, name)} is not there`);
-    const changed = given.filter((name) => !areEqual(join(tlsDir, name), join(target, name)));
+    closeToOthers(target);
+    const changed = given.filter((name) => !areEqual(join(tlsDir, name), join(target, name), modeOf(name)));
     if (changed.length > 0 && !areReplacedTogether(tlsDir, target, given)) {
-      for (const name of changed) copyWhole(join(tlsDir, name), join(target, name));
+      for (const name of changed) copyWhole(join(tlsDir, name), join(target, name), { mode: modeOf(name) });
     }
     for (const name of changed) log(`${join(target, name)} installed`);
   }
   return new Set(given);
+}
+
+/** Before a key is put there. */
+function closeToOthers(directory: string): void {
+  const status = statusOf(directory);
+  if (status !== undefined && (status.mode & PERMISSIONS) !== DIRECTORY_MODE) chmodSync(directory, DIRECTORY_MODE);
+}
+
+/** @returns `undefined` for certificates, which have the mode of their source */
+function modeOf(name: string): number | undefined {
+  return name === TLS_FILES.__ETCD_KEY_FILE__ ? KEY_MODE : undefined;
 }
 
 /** Of the directory everything else; what begins with a dot is what stood there before the installation. */
@@ -67,12 +83,11 @@ function areReplacedTogether(tlsDir: string, target: string, given: readonly str
   const before = statusOf(target);
   rmSync(next, { recursive: true, force: true });
   try {
-    mkdirSync(next, { mode: 0o700 });
+    mkdirSync(next, { mode: DIRECTORY_MODE });
     if (before !== undefined) {
-      chmodSync(next, before.mode & PERMISSIONS);
       for (const name of readdirSync(target)) if (!given.includes(name)) linkSync(join(target, name), join(next, name));
     }
-    for (const name of given) copyWhole(join(tlsDir, name), join(next, name));
+    for (const name of given) copyWhole(join(tlsDir, name), join(next, name), { mode: modeOf(name) });
     syncPath(next);
     if (before === undefined) renameSync(next, target);
     else if (!exchangeNames(next, target)) return false;

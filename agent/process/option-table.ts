@@ -27,9 +27,11 @@ export const OPTION_TABLE = {
   "otlp-endpoint": {
     group: "Process",
     type: "string",
-    pattern: "^https?://.+",
+    // Everybody who may read over the API, or list processes, sees it: nothing secret has a place in it.
+    pattern: "^https?://[^@/?#\\\\]+(/[^?#]*)?$",
     description:
-      "Base URL of an OTLP/HTTP receiver that gets the traces of calls; default: the variable OTEL_EXPORTER_OTLP_ENDPOINT, else none",
+      "Base URL of an OTLP/HTTP receiver that gets the traces of calls, without user, password and query: credentials go into the variable " +
+      "OTEL_EXPORTER_OTLP_HEADERS; default: the variable OTEL_EXPORTER_OTLP_ENDPOINT, else none",
   },
   "health-port": {
     group: "Process",

@@ -1,6 +1,7 @@
 /** Output for people: plain text, coloured only on a terminal and unless NO_COLOR is set. */
 import picocolors from "picocolors";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
+import { escapeControlsInLines } from "../../lib/log/format.ts";
 
 export type Colors = ReturnType<typeof picocolors.createColors>;
 
@@ -16,12 +17,28 @@ export interface Terminal {
 /** The process's own streams. */
 export function processTerminal(): Terminal {
   return {
-    out: (line) => void process.stdout.write(`${line}\n`),
-    err: (line) => void process.stderr.write(`${line}\n`),
+    out: (line) => void process.stdout.write(`${harmless(line)}\n`),
+    err: (line) => void process.stderr.write(`${harmless(line)}\n`),
     // ECMA-48: back to the first column, and the line erased.
-    ...(process.stderr.isTTY === true && { redraw: (line: string) => void process.stderr.write(`\r\x1b[K${line}`) }),
+    ...(process.stderr.isTTY === true && { redraw: (line: string) => void process.stderr.write(`\r\x1b[K${harmless(line)}`) }),
     colors: picocolors.createColors(wantsColor(process.env, process.stdout.isTTY === true)),
   };
+}
+
+/** Bold, dim and the plain colours with their ends, as picocolors writes them (ECMA-48, 8.3.117): none of them hides or moves text. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: that is what is looked for
+const COLOR = /(\x1b\[(?:1|2|22|3[1-6]|39)m)/;
+
+/**
+ * A text as it may be written to a terminal: objects of a datastore and answers of plugins come from others, and control characters in them
+ * would act on the administrator's terminal. Colours, line ends and tabs stay.
+ */
+export function harmless(text: string): string {
+  // A capturing group: every other part is a colour.
+  return text
+    .split(COLOR)
+    .map((part, index) => (index % 2 === 1 ? part : escapeControlsInLines(part)))
+    .join("");
 }
 
 /** https://no-color.org and https://force-color.org: set and not empty counts. picocolors' own rule also colours whatever runs under CI. */

@@ -93,5 +93,11 @@ function complaint(error: ErrorObject, values: Given, label: (name: string) => s
   }
   const name = error.instancePath.slice(1);
   const choices = error.keyword === "enum" ? `: ${String(error.params.allowedValues)}` : "";
-  return `${label(name)}: ${JSON.stringify(values[name])} ${error.message ?? "is not valid"}${choices}`;
+  return `${label(name)}: ${JSON.stringify(withoutSecrets(values[name]))} ${error.message ?? "is not valid"}${choices}`;
+}
+
+/** A URL's user, password and query may be credentials, and what is refused is logged. */
+function withoutSecrets(value: unknown): unknown {
+  if (typeof value !== "string") return value;
+  return value.replace(/^([a-z]+:\/\/)[^/]*@/i, "$1[hidden]@").replace(/^([a-z]+:\/\/[^?]*)\?.*$/i, "$1?[hidden]");
 }

@@ -30,6 +30,16 @@ describe("tortiectl", () => {
     expect(run.stderr).toContain(message);
   });
 
+  it("S12: repeats what is not its own without its control characters, and keeps its own colours", async () => {
+    const run = await tortiectl(["node", "status", "--socket", "/run/\x1b]0;OWNED\x07"], { FORCE_COLOR: "1" });
+
+    expect(run.exit).toBe(1);
+    expect(run.stderr).toContain("/run/\\u001b]0;OWNED\\u0007");
+    expect(run.stderr).toContain("\x1b[31m");
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: that is what must not be there
+    expect(run.stderr.replaceAll(/\x1b\[\d+m/g, "")).not.toMatch(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/);
+  });
+
   it("cni add --help names every option", async () => {
     const run = await tortiectl(["cni", "add", "--help"]);
 

@@ -39,6 +39,23 @@ function makeReadOnly(directory: string): Disposable {
 }
 
 describe("calico component cni install", () => {
+  it("S8: keeps the key of etcd to root, whatever modes the secret and an earlier installation have", async () => {
+    using host = new Installation();
+    const directory = join(host.netDir, "calico-tls");
+    const modes = () => [directory, join(directory, "etcd-key")].map((path) => (statSync(path).mode & 0o7777).toString(8));
+    for (const name of ["etcd-ca", "etcd-cert", "etcd-key"]) writeFileSync(join(host.secrets, name), name, { mode: 0o644 });
+    mkdirSync(directory);
+    for (const name of ["etcd-ca", "etcd-cert", "etcd-key"]) writeFileSync(join(directory, name), name, { mode: 0o644 });
+    chmodSync(directory, 0o755);
+
+    expect(await host.install()).toMatchObject({ exit: 0 });
+    expect(modes()).toEqual(["700", "600"]);
+    chmodSync(directory, 0o755);
+    expect(await host.install()).toMatchObject({ exit: 0 });
+    expect(modes()).toEqual(["700", "600"]);
+    expect(readFileSync(join(directory, "etcd-key"), "utf8")).toBe("etcd-key");
+  });
+
   it("I1, I2: puts executables and the default conflist in place", async () => {
     using host = new Installation();
 

@@ -78,7 +78,7 @@ describe("copyWhole", () => {
     writeFileSync(at("source"), "program", { mode: 0o755 });
 
     expect(copyWhole(at("source"), at("target"))).toBe(true);
-    expect(copyWhole(at("source"), at("other"), at("target"))).toBe(true);
+    expect(copyWhole(at("source"), at("other"), { twin: at("target") })).toBe(true);
 
     expect(statSync(at("target")).ino).not.toBe(statSync(at("source")).ino);
     expect(statSync(at("other")).ino).toBe(statSync(at("target")).ino);

@@ -48,6 +48,28 @@ describe("The options of tortie-node", () => {
   });
 
   it.each([
+    "http://user:hush@collector:4318",
+    "https://hush@collector/base",
+    "http://collector:4318?key=hush",
+    "http://collector\\@hush",
+    "http://a:hush@b/c@d?key=hush",
+  ])("S13: refuse credentials in --otlp-endpoint, and do not repeat them: %s", (url) => {
+    const refusal = (): unknown => {
+      try {
+        return resolveOptions({ "otlp-endpoint": url }, {}, undefined);
+      } catch (error) {
+        return error;
+      }
+    };
+    expect(refusal()).toMatchObject({ word: "option-invalid", message: expect.stringContaining("--otlp-endpoint") });
+    if (!url.includes("\\")) expect(String(refusal())).not.toContain("hush");
+  });
+
+  it.each(["http://collector:4318", "https://[fd00::1]:4318/base/path@1"])("S13: take %s as --otlp-endpoint", (url) => {
+    expect(resolveOptions({ "otlp-endpoint": url }, {}, undefined)["otlp-endpoint"]).toBe(url);
+  });
+
+  it.each([
     ['{"health-port": "9"}', /agent\.json: health-port: "9" must be integer/],
     ['{"helth-port": 9}', /agent\.json: helth-port: there is no such option/],
     ["[]", /an object of options is expected/],
