@@ -5,8 +5,7 @@ import { isThere, readText } from "../lib/system/files.ts";
 import { planExecutables } from "./executables.ts";
 import { areEqual, whyNotWritable } from "./files.ts";
 import { isInPod, kubeconfigPath } from "./kubeconfig.ts";
-import { mergeConflists } from "./merge.ts";
-import { readRecord } from "./record.ts";
+import { plannedList } from "./planned-list.ts";
 import type { InstallSettings } from "./settings.ts";
 import { renderConflist, TLS_FILES } from "./template.ts";
 import { tlsDirectory } from "./tls-files.ts";
@@ -25,12 +24,18 @@ export function planInstallation(settings: InstallSettings): readonly string[] {
   const path = join(settings.netDir, settings.confName);
   const reason = whyNotWritable(settings.netDir);
   if (reason !== undefined) log(`${settings.netDir} cannot be written (${reason}): the installation would fail`);
-  const merge = isThere(path) ? mergeConflists(readRecord(settings.netDir).conflist, readText(path), text) : { text, remarks: [] };
-  for (const remark of merge.remarks) log(`${path}: ${remark}`);
-  log(isThere(path) && readText(path) === merge.text ? `${path} is up to date` : `would write ${path}`);
+  const planned = plannedList(settings, text);
+  for (const remark of planned.remarks) log(`${path}: ${remark}`);
+  if (planned.isKept) return lines;
+  log(isThere(path) && readText(path) === planned.text ? `${path} is up to date` : `would write ${path}`);
   const old = join(settings.netDir, settings.oldConfName);
   if (old !== path && isThere(old)) log(`would remove ${old}`);
   return lines;
+}
+
+/** The list that an installation would leave, to be judged before it begins. @throws TortieError `install-template` */
+export function listToBe(settings: InstallSettings): string {
+  return plannedList(settings, renderConflist(settings, tlsNames(settings.tlsDir))).text;
 }
 
 function tlsNames(tlsDir: string): ReadonlySet<string> {

@@ -4,11 +4,11 @@
  */
 import { join } from "node:path";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
-import { isThere, readText } from "../lib/system/files.ts";
+import { isThere } from "../lib/system/files.ts";
 import { copyExecutables, planExecutables } from "./executables.ts";
 import { removeWhole, whyNotWritable, writeWhole } from "./files.ts";
 import { assertInCluster, isInPod, kubeconfigPath, kubeconfigText, requestToken, type Token } from "./kubeconfig.ts";
-import { mergeConflists } from "./merge.ts";
+import { plannedList } from "./planned-list.ts";
 import { noteInstalled, readRecord, remember, writeRecord } from "./record.ts";
 import type { InstallSettings } from "./settings.ts";
 import { renderConflist, TLS_FILES } from "./template.ts";
@@ -52,13 +52,16 @@ async function installStepByStep(settings: InstallSettings, log: Log): Promise<I
   return { token };
 }
 
-/** Files beside the conflist; one of the former name is among them where it is there, because it goes. */
-function filesOf({ netDir, confName, oldConfName }: InstallSettings, inPod: boolean): readonly string[] {
+/** Files beside the conflist, which is among them unless it stays somebody else's; one of the former name is among them where it is there, because it goes. */
+function filesOf(settings: InstallSettings, inPod: boolean): readonly string[] {
+  const { netDir, confName, oldConfName } = settings;
   const old = join(netDir, oldConfName);
+  // Names of TLS files do not decide it.
+  const { isKept } = plannedList(settings, renderConflist(settings, new Set()));
   return [
     ...Object.values(TLS_FILES).map((name) => join(tlsDirectory(netDir), name)),
     ...(inPod ? [kubeconfigPath(netDir)] : []),
-    ...new Set([join(netDir, confName), ...(isThere(old) ? [old] : [])]),
+    ...(isKept ? [] : new Set([join(netDir, confName), ...(isThere(old) ? [old] : [])])),
   ];
 }
 
@@ -77,9 +80,10 @@ export function installConflist(settings: InstallSettings, text: string, log: Lo
   const { netDir, confName, oldConfName, confMode } = settings;
   const path = join(netDir, confName);
   const record = readRecord(netDir);
-  const merge = isThere(path) ? mergeConflists(record.conflist, readText(path), text) : { text, remarks: [] };
-  for (const remark of merge.remarks) log(`${path}: ${remark}`);
-  if (writeWhole(path, merge.text, confMode)) log(`${path} written`);
+  const planned = plannedList(settings, text);
+  for (const remark of planned.remarks) log(`${path}: ${remark}`);
+  if (planned.isKept) return;
+  if (writeWhole(path, planned.text, confMode)) log(`${path} written`);
   writeRecord(netDir, { ...record, conflist: text });
   if (oldConfName !== confName && removeWhole(join(netDir, oldConfName))) log(`${join(netDir, oldConfName)} removed`);
 }

@@ -32,6 +32,8 @@ export interface InstallSettings extends InstallPaths {
   /** Stay, and keep what was installed right (C§9.5). */
   readonly stays: boolean;
   readonly confMode: number;
+  /** A list of somebody else's for another network or store stays (`plannedList`). */
+  readonly keepsLists: boolean;
   readonly token: {
     readonly account: string;
     readonly kubeconfig: string | undefined;
@@ -80,6 +82,8 @@ export function readInstallSettings(env: Environment, paths: InstallPaths, names
     skipped: new Set((env.SKIP_CNI_BINARIES ?? "").split(",").flatMap((name) => name.trim() || [])),
     updates: booleanOf(env, "UPDATE_CNI_BINARIES", true),
     stays: booleanOf(env, "SLEEP", true),
+    // Calico's installer replaces whatever is there; a template that was given is somebody's word.
+    keepsLists: names === TORTIE_NAMES && !env.CNI_NETWORK_CONFIG && !env.CNI_NETWORK_CONFIG_FILE,
     confMode: modeOf(env, "TEST_FILE_PERMISSION", 0o600),
     token: {
       account: textOf(env, "CALICO_CNI_SERVICE_ACCOUNT", "calico-cni-plugin"),

@@ -1,5 +1,6 @@
 /** `tortiectl install` and `tortiectl uninstall`: preflight, then the installer; what was done, for people or as JSON. */
-import { planInstallation } from "../../../installer/dry-run.ts";
+import { listToBe, planInstallation } from "../../../installer/dry-run.ts";
+import { needsOfList } from "../../../installer/list-needs.ts";
 import { untilNoPodIsLeft } from "../../../installer/pods-of-host.ts";
 import { type Finding, preflight } from "../../../installer/preflight.ts";
 import { CONTAINER_PATHS, readInstallSettings, TORTIE_NAMES } from "../../../installer/settings.ts";
@@ -25,8 +26,9 @@ export async function installHere(options: InstallOptions, terminal: Terminal): 
       netDir: options.netDir,
     };
     const env = { ...process.env, CNI_NET_DIR: process.env.CNI_NET_DIR ?? options.netDir, SLEEP: String(options.watch) };
-    const settings = readInstallSettings(env, paths, TORTIE_NAMES, options.conflist);
-    const findings = preflight(settings);
+    const read = readInstallSettings(env, paths, TORTIE_NAMES, options.conflist);
+    const settings = { ...read, keepsLists: read.keepsLists && !options.force };
+    const findings = [...preflight(settings), ...needsOfList(listToBe(settings), settings)];
     for (const finding of findings) log(sentence(finding, terminal));
     const isLacking = findings.some(({ severity }) => severity === "missing");
     if (isLacking && !options.force) log("nothing was installed: the host lacks what is marked above (--force installs all the same)");

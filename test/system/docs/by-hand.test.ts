@@ -2,41 +2,89 @@
 import { commandsOf } from "../../support/page.ts";
 import { PageHost } from "../../support/page-host.ts";
 
-const [BY_HAND = ""] = commandsOf("install.md", "## By hand");
+const [BY_HAND = "", LOCAL = ""] = commandsOf("install.md", "## By hand");
 const REMOVE = commandsOf("operate.md", "## Remove").at(-1) ?? "";
+const KUBECONFIG = "calico-kubeconfig";
 const INSTALLED = [
   ["tortie", "tortie-ipam", "tortiectl"],
-  [".tortie-install", "10-tortie.conflist"],
+  [".tortie-install", "10-tortie.conflist", KUBECONFIG],
 ];
+
+/** As README's first one: a network without a server. */
+const BY_SOMEBODY = JSON.stringify({
+  name: "pods",
+  cniVersion: "1.1.0",
+  plugins: [
+    {
+      type: "tortie",
+      datastore_type: "local",
+      datastore_path: "/opt/pods.db",
+      ipam: { type: "tortie-ipam", pools: [{ cidr: "10.77.0.0/24" }] },
+    },
+  ],
+});
+/** One pod, attached and removed, as a runtime does it. */
+const ADD = [
+  "mkdir -p /run/netns; touch /run/netns/pod; unshare --net=/run/netns/pod true",
+  "tortiectl cni add --json --cni-path /opt/cni/bin:/usr/lib/cni /etc/cni/net.d/10-tortie.conflist /run/netns/pod",
+  "tortiectl cni del --cni-path /opt/cni/bin:/usr/lib/cni /etc/cni/net.d/10-tortie.conflist /run/netns/pod >&2",
+  "umount /run/netns/pod",
+].join("\n");
 
 const stateOf = (host: PageHost) => [host.made("/opt/cni/bin"), host.made("/etc/cni/net.d")];
 
 describe("One host, by hand", () => {
   it("is installed and left as it was by the three commands of docs/install.md", async () => {
     await using host = await PageHost.create();
-    // What every host with a runtime has.
-    await host.run("mkdir -p /opt/cni/bin /etc/cni/net.d");
+    // What every host with a runtime has, and the kubeconfig that the page names.
+    await host.run("mkdir -p /opt/cni/bin /etc/cni/net.d; echo '{}' > /etc/cni/net.d/calico-kubeconfig");
     const [dry = "", install = "", uninstall = "", ...others] = BY_HAND.trim().split("\n");
     expect(others).toEqual([]);
 
     expect(await host.run(dry)).toContain("would write /etc/cni/net.d/10-tortie.conflist");
-    expect(stateOf(host)).toEqual([[], []]);
+    expect(stateOf(host)).toEqual([[], [KUBECONFIG]]);
 
     expect(await host.run(install)).toMatch(/\ndone\n$/);
     expect(stateOf(host)).toEqual(INSTALLED);
 
     expect(await host.run(uninstall)).toContain("/opt/cni/bin/tortiectl removed");
-    expect(stateOf(host)).toEqual([[], []]);
+    expect(stateOf(host)).toEqual([[], [KUBECONFIG]]);
   });
 
   it("is left by the tortiectl that the installation has put there, as docs/operate.md says", async () => {
     await using host = await PageHost.create();
-    await host.run("mkdir -p /opt/cni/bin /etc/cni/net.d");
+    await host.run("mkdir -p /opt/cni/bin /etc/cni/net.d; echo '{}' > /etc/cni/net.d/calico-kubeconfig");
     await host.run("tortiectl install");
     expect(stateOf(host)).toEqual(INSTALLED);
 
     await host.run(REMOVE);
 
+    expect(stateOf(host)).toEqual([[], [KUBECONFIG]]);
+  });
+
+  it("W2: gets nothing where there is no cluster, and with the list of docs/install.md a network that pods can be attached to", async () => {
+    await using host = await PageHost.create();
+    await host.run("mkdir -p /opt/cni/bin /etc/cni/net.d");
+    expect(await host.run("if tortiectl install; then exit 9; fi")).toContain("/etc/cni/net.d/calico-kubeconfig is not there");
     expect(stateOf(host)).toEqual([[], []]);
+
+    await host.run(LOCAL);
+
+    expect(await host.run(ADD)).toMatch(/"address": ?"10\.244\./);
+  });
+
+  it("W2: keeps a working list for another network, says what would differ, and a pod is attached afterwards", async () => {
+    await using host = await PageHost.create();
+    await host.run(`mkdir -p /opt/cni/bin /etc/cni/net.d; echo '${BY_SOMEBODY}' > /etc/cni/net.d/10-tortie.conflist`);
+
+    const said = await host.run("tortiectl install");
+
+    for (const words of ['name is "pods"', 'datastore_type is "local"', "ipam is "]) expect(said).toContain(words);
+    expect(await host.run("cat /etc/cni/net.d/10-tortie.conflist")).toBe(`${BY_SOMEBODY}\n`);
+    expect(await host.run(ADD)).toMatch(/"address": ?"10\.77\./);
+    await host.run("tortiectl uninstall");
+    expect(await host.run("cat /etc/cni/net.d/10-tortie.conflist")).toBe(`${BY_SOMEBODY}\n`);
+    expect(await host.run("tortiectl install --force")).toContain("10-tortie.conflist written");
+    expect(await host.run("cat /etc/cni/net.d/10-tortie.conflist")).toContain("k8s-pod-network");
   });
 });

@@ -26,7 +26,7 @@ const BLOCKS: Readonly<Record<string, Readonly<Record<string, readonly (string |
   "install.md": {
     "## In a cluster": [DAEMONSET, DAEMONSET, DAEMONSET],
     "### The image": [RELEASE],
-    "## By hand": [BY_HAND],
+    "## By hand": [BY_HAND, BY_HAND],
   },
   "operate.md": {
     "## Before a change": [DAEMONSET],

@@ -38,6 +38,13 @@ describe("mergeConflists", () => {
     expect(merge.remarks).toEqual(["plugin portmap stays removed"]);
   });
 
+  it("D9: drops a plugin that the installer's list no longer has, from a file that others have edited too", () => {
+    const merge = mergeConflists(list(MAIN, PORTMAP), list(MAIN, MESH, PORTMAP), list(MAIN));
+
+    expect(JSON.parse(merge.text).plugins).toEqual([MAIN, MESH]);
+    expect(merge.remarks).toEqual(["plugin istio-cni, which somebody else added, stays"]);
+  });
+
   it("takes only other plugins over from a file whose origin it does not know, and never two main plugins", () => {
     const merge = mergeConflists(undefined, list({ type: "calico", mtu: 1 }, MESH), list(MAIN, PORTMAP));
 
