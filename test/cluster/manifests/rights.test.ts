@@ -100,6 +100,9 @@ describe("the agent's account", () => {
   });
 });
 
+/** The configuration decides about blocks, and is watched for calls of other networks. */
+const OF_HOST_SCOPE = new Set([...ELSEWHERE, "get ipamconfigs"]);
+
 describe("the accounts of the overlay host-scope", () => {
   it("S5: have no right to blocks, affinities and handles, and need none", async () => {
     await using own = await startCluster({ own: true });
@@ -127,7 +130,7 @@ describe("the accounts of the overlay host-scope", () => {
     const [ofAgent, ofPlugins] = [await usedBy(own, "tortie-node", since), await usedBy(own, "calico-cni-plugin", since)];
 
     expect([...ofAgent.refused, ...ofPlugins.refused]).toEqual([]);
-    expect([...granted(agentRole ?? [])].filter((right) => !ofAgent.used.has(right) && !ELSEWHERE.has(right))).toEqual([]);
+    expect([...granted(agentRole ?? [])].filter((right) => !ofAgent.used.has(right) && !OF_HOST_SCOPE.has(right))).toEqual([]);
     expect(ofAgent.used).toContain("patch nodes/status");
   });
 });
