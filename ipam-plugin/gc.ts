@@ -8,6 +8,7 @@ import type { Block, Handle } from "../lib/datastore/resources.ts";
 import type { NamespacedName } from "../lib/kubernetes/objects.ts";
 import { workloadHandleId } from "../lib/workload/identity.ts";
 import type { HeldAddress } from "./allocator/allocator.ts";
+import { isReadable } from "./allocator/block.ts";
 import type { IpamCall } from "./call.ts";
 import { LONE_COLLECTION } from "./collection.ts";
 import type { IpamNode } from "./node.ts";
@@ -59,9 +60,10 @@ interface Unlisted {
 }
 
 /** Whether an address of this node, or a count that a killed ADD of this node left, may be in the block. */
-function mayConcern({ affinity, attributes }: Block, node: string): boolean {
-  if (affinity === undefined || affinity.name === node) return true;
-  return attributes.some(({ activeOwner }) => activeOwner?.node === node);
+function mayConcern(block: Block, node: string): boolean {
+  const { affinity } = block;
+  if (affinity === undefined || affinity.name === node || !isReadable(block)) return true;
+  return block.attributes.some(({ activeOwner }) => activeOwner?.node === node);
 }
 
 async function collect({ handle, container }: Unlisted, call: IpamCall, node: IpamNode, signal: AbortSignal): Promise<void> {

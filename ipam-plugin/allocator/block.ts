@@ -7,6 +7,7 @@
  */
 import { type Address, addressAt, contains, type Family, type Prefix, parsePrefix, sizeOf } from "../../lib/addresses/address.ts";
 import type { BlockOwner } from "../../lib/datastore/datastore.ts";
+import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { AllocationAttribute, Block } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { Reservations } from "./reservations.ts";
@@ -154,6 +155,16 @@ export function sequenceOf(block: Block, ordinal: number): bigint {
 /** Place of an address in its block; `undefined` when it lies elsewhere. */
 export function ordinalOf(prefix: Prefix, address: Address): number | undefined {
   return contains(prefix, address) ? Number(address.value - prefix.address.value) : undefined;
+}
+
+/** Whether its allocations can be decoded: the blocks of a list decode them when they are first looked at. */
+export function isReadable(block: Block): boolean {
+  try {
+    return Array.isArray(block.allocations);
+  } catch (error) {
+    if (isDatastoreFailure(error, "invalid")) return false;
+    throw error;
+  }
 }
 
 export function isOwnedBy(block: Block, owner: BlockOwner): boolean {

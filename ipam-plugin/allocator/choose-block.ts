@@ -9,7 +9,7 @@ import { bitsOf, contains, covers, sizeOf } from "../../lib/addresses/address.ts
 import type { BlockOwner, Versioned } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure, isRefusal } from "../../lib/datastore/errors.ts";
 import type { Block, IpamConfiguration } from "../../lib/datastore/resources.ts";
-import { freeOrdinals, isEmpty, isOwnedBy, prefixOf } from "./block.ts";
+import { freeOrdinals, isEmpty, isOwnedBy, isReadable, prefixOf } from "./block.ts";
 import { startIndex } from "./go-random.ts";
 import type { Operation } from "./operation.ts";
 import { blockAt, blockCount, indexOf, type UsablePool } from "./pools.ts";
@@ -65,6 +65,7 @@ export async function firstFreeBlock(
       const found = await find(cidr);
       if (found === DAMAGED) continue;
       if (found === undefined) return { cidr, exists: false };
+      if (!isReadable(found.value)) continue;
       const block = await operation.normalised(found.value);
       if (freeOrdinals(block, reservations).length === 0) continue;
       if (isOwnedBy(block, owner)) return { cidr, exists: true };
@@ -75,7 +76,8 @@ export async function firstFreeBlock(
 }
 
 /**
- * The existing blocks of a pool with room, of any owner, in the owner's walking order (I§3.4, borrowing).
+ * The existing blocks of a pool with room, of any owner, in the owner's walking order (I§3.4, borrowing). A block whose allocations cannot
+ * be decoded has no room for anybody.
  */
 export async function blocksWithRoom(operation: Operation, pool: UsablePool, owner: BlockOwner): Promise<readonly Versioned<Block>[]> {
   const reservations = await operation.reservations();
@@ -85,7 +87,7 @@ export async function blocksWithRoom(operation: Operation, pool: UsablePool, own
   const places: { readonly block: Versioned<Block>; readonly steps: bigint }[] = [];
   for (const block of listed) {
     const prefix = prefixOf(block.value.cidr);
-    if (!covers(pool.prefix, prefix)) continue;
+    if (!covers(pool.prefix, prefix) || !isReadable(block.value)) continue;
     if (freeOrdinals(await operation.normalised(block.value), reservations).length === 0) continue;
     places.push({ block, steps: (indexOf(pool, prefix.address.value) - start + count) % count });
   }

@@ -1,4 +1,5 @@
 import { Allocator } from "../../../ipam-plugin/allocator/allocator.ts";
+import { decodeBlock } from "../../../lib/datastore/kubernetes/codecs/block-codec.ts";
 import type { AllocationAttribute } from "../../../lib/datastore/resources.ts";
 import { IpamNode } from "../../support/ipam-node.ts";
 import { emptyBlock } from "../../support/samples.ts";
@@ -35,6 +36,17 @@ describe("IPAM GC", () => {
     await node.gc(valid("c2"));
     expect(Object.keys(await node.allocated())).toEqual(["net1.c2"]);
     expect(await node.handles()).toEqual(["net1.c2"]);
+    await node.gc(valid());
+    expect(await node.handles()).toEqual([]);
+  });
+
+  it("S9: passes over another node's block whose allocations cannot be decoded", async () => {
+    await using node = new IpamNode(CONF);
+    await node.add({ container: "c1" });
+    const { blocks } = node.datastore;
+    const list = blocks.list.bind(blocks);
+    const lazy = decodeBlock({ cidr: "10.40.0.128/26", affinity: "host:node-b", allocations: [null] }, "IPAMBlock(10-40-0-128-26)");
+    blocks.list = async () => [...(await list()), { value: lazy, revision: "1" }];
     await node.gc(valid());
     expect(await node.handles()).toEqual([]);
   });

@@ -1,5 +1,6 @@
 /** Objects that cannot be read or make no sense: they stop nothing but themselves. */
 import { DatastoreError } from "../../../../lib/datastore/errors.ts";
+import { decodeBlock } from "../../../../lib/datastore/kubernetes/codecs/block-codec.ts";
 import { address, Cluster, host } from "../../../support/cluster.ts";
 import { emptyBlock, sampleAffinity } from "../../../support/samples.ts";
 
@@ -93,5 +94,44 @@ describe("F12: a damaged block on a node's walk", () => {
     const blocks = (await cluster.blocks()).map(({ cidr }) => cidr);
     expect(blocks).toHaveLength(1);
     expect(blocks).not.toContain(usual);
+  });
+});
+
+describe("S9: a block in a list whose allocations cannot be decoded", () => {
+  const ordinals = [0, 1, 2, 3, 4, 5, 6, 7];
+  const cidrOf = (index: number) => `10.0.0.${(index % 8) * 4}/30`;
+
+  /** Blocks of node-b with one address in use; what is decoded of one of them fails when it is looked at, as in a list of the codec. */
+  async function poisoned(bad: string, blocks: readonly string[]): Promise<Cluster> {
+    const inUse = { allocations: [0, null, null, null], unallocated: [1, 2, 3], attributes: [{ handleId: "z" }] };
+    const cluster = await Cluster.create({
+      pools: { "10.0.0.0/27": { blockSize: 30 } },
+      blocks: blocks.map((cidr) => emptyBlock(cidr, 4, { affinity: host("node-b"), ...inUse })),
+    });
+    damage(cluster, `get block ${bad.replaceAll(/[./]/g, "-")}`);
+    const { blocks: observed } = cluster.observed;
+    const list = observed.list.bind(observed);
+    const lazy = decodeBlock({ cidr: bad, affinity: "host:node-b", allocations: [null], unallocated: [1] }, `IPAMBlock(${bad})`);
+    observed.list = async () => (await list()).map((block) => (block.value.cidr === bad ? { ...block, value: lazy } : block));
+    return cluster;
+  }
+
+  it.each(ordinals)("keeps no node from borrowing of the others (block %i)", async (index) => {
+    const cluster = await poisoned(cidrOf(index), ordinals.map(cidrOf));
+    const [borrowed = ""] = await cluster.assign("node-a", "c1");
+    expect(borrowed).toMatch(/^10\.0\.0\.\d+\/30$/);
+    const used = (await cluster.blocks()).filter(({ unallocated }) => unallocated.length === 2).map(({ cidr }) => cidr);
+    expect(used).toHaveLength(1);
+    expect(used).not.toContain(cidrOf(index));
+  });
+
+  it.each(ordinals)("keeps no node from claiming a free one further on its walk (block %i)", async (index) => {
+    const free = cidrOf(index + 1);
+    const cluster = await poisoned(
+      cidrOf(index),
+      ordinals.map(cidrOf).filter((cidr) => cidr !== free),
+    );
+    await cluster.assign("node-a", "c1");
+    expect((await cluster.block(free))?.affinity).toEqual(host("node-a"));
   });
 });
