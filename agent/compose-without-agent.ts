@@ -1,6 +1,6 @@
 /** What plugins did while the agent was away, put together: DELs that wait for it, and attachments that it takes over (A§11.5, A§11.6). */
 import type { AttachmentService } from "./attachments/attachment-service.ts";
-import { DeleteQueue } from "./delete-queue/delete-queue.ts";
+import { DeleteQueue, type Moment } from "./delete-queue/delete-queue.ts";
 import { QueueFiles } from "./delete-queue/queue-files.ts";
 import { Adoption } from "./direct-records/adopt.ts";
 import { DirectRecords } from "./direct-records/direct-records.ts";
@@ -62,6 +62,6 @@ export class WithoutAgent {
   }
 }
 
-function addedAt(record: EndpointRecord | undefined): number | undefined {
-  return record?.committedAt === undefined ? undefined : Date.parse(record.committedAt);
+function addedAt({ committedAt, committedBootMs }: Partial<EndpointRecord> = {}): Moment | undefined {
+  return committedAt === undefined ? undefined : { wallMs: Date.parse(committedAt), bootMs: committedBootMs };
 }

@@ -3,7 +3,7 @@
  * may have decided to leave one just before the socket was there. A file goes when its DEL has succeeded, never before.
  */
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
-import { field, isText, parseObject } from "../../lib/json/decode.ts";
+import { field, isNumber, isText, optional, parseObject } from "../../lib/json/decode.ts";
 import { type BackOff, type Clock, pauseAfter, SYSTEM_CLOCK } from "../../lib/system/clock.ts";
 import { DirectoryEvents } from "../../lib/system/directory-events.ts";
 import type { Attachment } from "../endpoints/record/endpoint-record.ts";
@@ -17,12 +17,20 @@ const REPETITION: BackOff = { base: 1_000, longest: 60_000 };
 /** DELs under way at once; their links go together. */
 const WIDTH = 64;
 
+/** By two clocks: the time of day may be set back between an ADD and its DEL, and the other one is not in files of earlier versions. */
+export interface Moment {
+  /** Milliseconds since 1970. */
+  readonly wallMs: number;
+  /** Milliseconds since the machine's boot. */
+  readonly bootMs: number | undefined;
+}
+
 export interface DeleteQueueParts {
   readonly files: QueueFiles;
   /** One DEL, by the body of its call, as `AttachmentService.serve` does it. */
   serve(body: unknown): Promise<{ readonly status: number; readonly body: string }>;
-  /** When the agent added the attachment, in milliseconds since 1970; `undefined` when it does not know it. */
-  addedAt(attachment: Attachment): number | undefined;
+  /** When the agent added the attachment; `undefined` when it does not know it. */
+  addedAt(attachment: Attachment): Moment | undefined;
   readonly log: { info(message: string): void; error(message: string): void };
   readonly clock?: Clock;
 }
@@ -118,7 +126,7 @@ export class DeleteQueue {
     if (found === undefined) return;
     if ("problem" in found) return this.#setAside(entry, found.problem);
     const addedAt = this.#parts.addedAt(found.attachment);
-    if (addedAt !== undefined && addedAt > entry.queuedAt) {
+    if (addedAt !== undefined && isLater(addedAt, { wallMs: entry.queuedAt, bootMs: found.queuedBootMs })) {
       log.info(`container ${found.attachment.containerId} was added after its queued DEL, which is dropped`);
       return files.remove(entry);
     }
@@ -146,7 +154,13 @@ export class DeleteQueue {
   }
 }
 
+function isLater(one: Moment, other: Moment): boolean {
+  const isByBoot = one.bootMs !== undefined && other.bootMs !== undefined;
+  return isByBoot ? one.bootMs > other.bootMs : one.wallMs > other.wallMs;
+}
+
 interface Readable {
+  readonly queuedBootMs: number | undefined;
   readonly attachment: Attachment;
   readonly body: unknown;
 }
@@ -160,7 +174,8 @@ function readEntry(files: QueueFiles, entry: QueueEntry): Readable | { readonly 
     const network = readSettings(field(body, "stdin", isText))?.network ?? "";
     const attachment = { network, containerId: field(body, "containerId", isText), ifname: field(body, "ifname", isText) };
     const isItsOwn = keyOf(attachment) === entry.key;
-    return isItsOwn ? { attachment, body } : { problem: "it is the DEL of another attachment" };
+    const { queuedBootMs } = optional(body, "queuedBootMs", isNumber);
+    return isItsOwn ? { attachment, body, queuedBootMs } : { problem: "it is the DEL of another attachment" };
   } catch (error) {
     return { problem: messageOf(error) };
   }

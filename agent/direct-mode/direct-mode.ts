@@ -6,6 +6,7 @@ import { statSync } from "node:fs";
 import { ABSENT_VERSION_OF_MAIN_RESULT } from "../../lib/cni/version.ts";
 import { attachmentsToKeep } from "../../lib/config/valid-attachments.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
+import { bootTimeMs } from "../../lib/system/boot-time.ts";
 import { type NetworkCall, resolveAttachmentCall } from "../../main-plugin/call.ts";
 import { unplug } from "../../main-plugin/del.ts";
 import type { Node } from "../../main-plugin/node.ts";
@@ -87,7 +88,11 @@ async function addRecorded(call: NetworkCall, node: Node, prepared: PreparedCall
   const known = committedRecord(call, direct);
   const journal = new RecordingJournal({
     // The agent does what follows an ADD when it takes the record over.
-    records: { write, build: async (record) => record, commit: (record) => write({ ...record, committedAt: new Date().toISOString() }) },
+    records: {
+      write,
+      build: async (record) => record,
+      commit: (record) => write({ ...record, committedAt: new Date().toISOString(), committedBootMs: bootTimeMs() }),
+    },
     record: { ...recordOf(call, prepared), ...(known === undefined ? {} : { previous: encodeRecord(known) }) },
     grant: grantOf(call),
     cniVersion: request.cniVersion ?? ABSENT_VERSION_OF_MAIN_RESULT,
@@ -142,7 +147,10 @@ function forgetUnlisted({ request, config }: NetworkCall, direct: DirectRecords)
 /** @returns what stands in the way */
 async function enqueue(queue: QueueFiles, prepared: PreparedCall): Promise<string | undefined> {
   try {
-    const isQueued = await queue.write(attachmentKey(prepared.attachment), JSON.stringify(bodyOf(prepared)));
+    const isQueued = await queue.write(
+      attachmentKey(prepared.attachment),
+      JSON.stringify({ ...bodyOf(prepared), queuedBootMs: bootTimeMs() }),
+    );
     return isQueued ? undefined : `the agent's delete queue ${queue.directory} is full`;
   } catch (error) {
     return `the agent's delete queue ${queue.directory} cannot be written: ${messageOf(error)}`;

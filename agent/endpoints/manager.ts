@@ -5,6 +5,7 @@
  * record; states, builds, names and files follow.
  */
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
+import { bootTimeMs } from "../../lib/system/boot-time.ts";
 import { buildEndpoint } from "./build/build-endpoint.ts";
 import type { Trigger } from "./build/builds.ts";
 import { KernelWork } from "./build/kernel-work.ts";
@@ -194,7 +195,8 @@ export class EndpointManager {
   /** The point of no return. */
   async commit(record: EndpointRecord): Promise<EndpointRecord> {
     const endpoint = this.#endpointOf(record);
-    const written = endpoint.write({ ...record, phase: "ready", committedAt: this.#options.clock.date().toISOString() });
+    const committedAt = this.#options.clock.date().toISOString();
+    const written = endpoint.write({ ...record, phase: "ready", committedAt, committedBootMs: bootTimeMs() });
     if (endpoint.state === "creating") endpoint.transition("waiting-for-identity", "Endpoint is known");
     if (endpoint.state === "waiting-for-identity") endpoint.transition("ready", "Attachment is committed");
     this.#table.show(endpoint);

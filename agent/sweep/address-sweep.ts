@@ -41,22 +41,26 @@ export interface AddressSweepOptions {
 export class AddressSweep {
   readonly #options: AddressSweepOptions;
   readonly #seen: Observations;
+  /** Releases of the present look that failed. */
+  #failures: unknown[] = [];
 
   constructor(options: AddressSweepOptions) {
     this.#options = options;
     this.#seen = new Observations(options.clock);
   }
 
-  /** One look at the whole store. @throws Error when a witness cannot be read, or a release failed */
+  /** One look at the whole store. @throws Error when a witness cannot be read, or, at the end, the first release that failed */
   async run(signal: AbortSignal): Promise<void> {
     const { isRestored, store, witnesses } = this.#options;
     if (!isRestored() || witnesses.pods?.isComplete === false) return this.#seen.forget();
+    this.#failures = [];
     try {
       // The allocations first: what is made after them is not judged by the witnesses.
       const allocated = await store.list();
       const seen = new Witnesses(witnesses);
       for (const one of allocated) {
-        if (signal.aborted) return;
+        // Of a look that was cut short nothing may be left for the next one.
+        if (signal.aborted) return this.#seen.forget();
         if (this.#isYoung(one) || seen.mayUse(one)) continue;
         const sinceMs = one.sinceMs === undefined ? YOUNG_MS : LEAST_BETWEEN_MS;
         if (this.#seen.see(one.key, sinceMs)) await this.#release(one);
@@ -66,10 +70,22 @@ export class AddressSweep {
       this.#seen.forget();
       throw error;
     }
+    // The look was whole all the same.
+    if (this.#failures.length > 0) throw this.#failures[0];
   }
 
   #isYoung({ sinceMs }: Allocated): boolean {
     return sinceMs !== undefined && this.#options.clock.date().getTime() - sinceMs < YOUNG_MS;
+  }
+
+  /** @returns whether the release succeeded, and there was something to release */
+  async #attempt(release: () => Promise<boolean>): Promise<boolean> {
+    try {
+      return await release();
+    } catch (error) {
+      this.#failures.push(error);
+      return false;
+    }
   }
 
   /** Under the lock everything is looked at again: a plugin may have come between. */
@@ -77,7 +93,7 @@ export class AddressSweep {
     const { store, witnesses, tryLock, onReleased } = this.#options;
     using lock = tryLock(allocated);
     if (lock === undefined || (await isHeldByPod(allocated, witnesses.pods))) return;
-    if (new Witnesses(witnesses).mayUse(allocated) || !(await allocated.release())) return;
+    if (new Witnesses(witnesses).mayUse(allocated) || !(await this.#attempt(() => allocated.release()))) return;
     const { addresses, network, containerId, ifname } = allocated;
     const whose = `network ${network}, container ${containerId}${ifname === undefined ? "" : `, interface ${ifname}`}`;
     const what = `${addresses.map(formatAddress).join(", ")} of ${whose}: no endpoint, no link, no record and no pod has it`;

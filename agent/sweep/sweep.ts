@@ -65,11 +65,11 @@ export class Sweep {
       const attached = await this.#options.dataplane.list();
       const links = this.#options.links();
       for (const record of this.#options.records()) {
-        if (signal.aborted) return;
+        if (signal.aborted) return this.#seen.forget();
         if (isCommitted(record)) await this.#lookAtEndpoint(record, links);
       }
       for (const link of attached) {
-        if (signal.aborted) return;
+        if (signal.aborted) return this.#seen.forget();
         await this.#lookAtLink(link);
       }
       this.#seen.endLook();

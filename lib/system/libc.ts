@@ -26,6 +26,7 @@ const SYMBOLS = {
   capset: { args: ["ptr", "ptr"], returns: "i32" },
   // Variadic in C as well.
   syscall: { args: ["u64", "i32", "ptr", "i32", "ptr", "u32"], returns: "i32" },
+  clock_gettime: { args: ["i32", "ptr"], returns: "i32" },
   abort: { args: [], returns: "void" },
   _exit: { args: ["i32"], returns: "void" },
   __errno_location: { args: [], returns: "ptr" },

@@ -120,6 +120,8 @@ export interface EndpointRecord {
   readonly createdAt: string;
   readonly updatedAt: string;
   readonly committedAt?: string;
+  /** The same on the clock that nobody sets (lib/system/boot-time.ts). */
+  readonly committedBootMs?: number;
 
   /** While an ADD is repeated: the committed record as text, which counts again when that ADD is cut off. */
   readonly previous?: string;

@@ -23,7 +23,7 @@ import {
 const KNOWN: ReadonlySet<string> = new Set([
   ...["format", "id", "phase", "attachment", "pod", "podUID", "runtimePodUID", "netns", "bootId"],
   ...["hostInterface", "podInterface", "podMac", "hostMac", "linkForm", "linkKind", "addresses", "desired", "request", "result"],
-  ...["labels", "identity", "object", "traceparent", "createdAt", "updatedAt", "committedAt", "previous"],
+  ...["labels", "identity", "object", "traceparent", "createdAt", "updatedAt", "committedAt", "committedBootMs", "previous"],
 ]);
 
 const PHASES: readonly Phase[] = [
@@ -91,6 +91,7 @@ export function decodeRecord(text: string): EndpointRecord {
     createdAt: field(stored, "createdAt", isText),
     updatedAt: field(stored, "updatedAt", isText),
     ...optional(stored, "committedAt", isText),
+    ...optional(stored, "committedBootMs", isNumber),
     ...optional(stored, "previous", isText),
     ...othersOf(stored),
   };

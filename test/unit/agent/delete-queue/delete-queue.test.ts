@@ -136,7 +136,7 @@ describe("the queue of DELs", () => {
   });
 
   it("A-D04: drops a DEL whose attachment was added later", async () => {
-    const { queue, files, served } = world({ addedAt: () => Date.now() + 60_000 });
+    const { queue, files, served } = world({ addedAt: () => ({ wallMs: Date.now() + 60_000, bootMs: undefined }) });
     await put(files, "a");
     await queue.drain();
     expect(served).toEqual([]);
@@ -144,10 +144,22 @@ describe("the queue of DELs", () => {
   });
 
   it("carries out a DEL whose attachment was added before it", async () => {
-    const { queue, files, served } = world({ addedAt: () => 1 });
+    const { queue, files, served } = world({ addedAt: () => ({ wallMs: 1, bootMs: undefined }) });
     await put(files, "a");
     await queue.drain();
     expect(served).toEqual(["a"]);
+  });
+
+  it("G19: goes by the clock that nobody sets: a DEL behind its ADD is carried out, and one before it dropped", async () => {
+    const added = { wallMs: Date.now() + 3_600_000, bootMs: 5_000 };
+    const { queue, files, served } = world({ addedAt: () => added });
+    const queueAt = (queuedBootMs: number) => files.write(keyOf("a"), JSON.stringify({ ...body("a"), queuedBootMs }));
+    await queueAt(4_999);
+    await queue.drain();
+    expect([served, left()]).toEqual([[], []]);
+    await queueAt(5_000);
+    await queue.drain();
+    expect([served, left()]).toEqual([["a"], []]);
   });
 
   it("carries a DEL out once, however many ask for it at a time", async () => {

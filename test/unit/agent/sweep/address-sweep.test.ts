@@ -146,6 +146,45 @@ describe("a grant that nothing stands for", () => {
     expect(await granted()).toEqual([ADDRESS]);
   });
 
+  it("G13: whose release fails does not hold up the others, which keep what was seen of them", async () => {
+    await grant({ ...OWNER, containerId: "c2" }, "10.62.0.4");
+    const { store, ...others } = options();
+    const list = async () =>
+      (await store.list()).map((one) => (one.containerId === "c1" ? { ...one, release: () => Promise.reject(new Error("stuck")) } : one));
+    sweep = new AddressSweep({ ...others, store: { kind: store.kind, list } });
+    await sweep.run(NEVER);
+    await clock.advance(60_000);
+    await expect(sweep.run(NEVER)).rejects.toThrow("stuck");
+    expect(await granted()).toEqual([ADDRESS]);
+  });
+
+  it("G19: needs two whole looks: what one that was cut short has seen does not count", async () => {
+    await grant({ ...OWNER, containerId: "c2" }, "10.62.0.4");
+    let ending: AbortController | undefined = new AbortController();
+    const { store, ...others } = options();
+    const list = async () =>
+      (await store.list()).map((one) => ({
+        ...one,
+        get sinceMs() {
+          ending?.abort();
+          return one.sinceMs;
+        },
+      }));
+    sweep = new AddressSweep({ ...others, store: { kind: store.kind, list } });
+    await sweep.run(ending.signal);
+    ending = undefined;
+    const held = ["c1", "c2"].map((containerId) => recordOf(4, { attachment: { ...RECORDED, containerId } }));
+
+    records = held;
+    await clock.advance(60_000);
+    await sweep.run(NEVER);
+    records = [];
+    await clock.advance(60_000);
+    await sweep.run(NEVER);
+
+    expect(await granted()).toEqual([ADDRESS, "10.62.0.4"]);
+  });
+
   it("is released although the pod's new container has a link, an address and an endpoint of its own", async () => {
     links = [link("cali1", attachmentAlias({ ...ATTACHMENT, containerId: "new", workload: "default/web" }))];
     records = [recordOf(4, { attachment: { ...RECORDED, containerId: "new" } })];
