@@ -31,6 +31,8 @@ const MOST_REPETITIONS = 3;
 
 /** An agent that has not come back for so long, since it last wrote its phase, may never come back. */
 const LONG_AWAY_SECONDS = 300;
+/** One that was stopped, unless it is being replaced, as an upgrade does it. */
+const LONG_STOPPED_SECONDS = 60;
 
 /** @param first what became of the first try */
 export async function goOn(call: PreparedCall, first: Outcome): Promise<Way> {
@@ -81,7 +83,8 @@ function isRunning({ runDirectory }: PreparedCall): boolean {
 /** Whether nobody may ever carry out a queued DEL. The plugin can do it, unless the addresses are the agent's own to release. */
 function mayNeverReturn(call: PreparedCall, agent: FoundAgent): boolean {
   if (isHostScope(call.settings.ipamType, agent)) return false;
-  return (agent.phase === STOPPED || agent.ageSeconds >= LONG_AWAY_SECONDS) && !isRunning(call);
+  const limitSeconds = agent.phase === STOPPED ? LONG_STOPPED_SECONDS : LONG_AWAY_SECONDS;
+  return agent.ageSeconds >= limitSeconds && !isRunning(call);
 }
 
 /** Addresses are the agent's own to give (A§4), by the configuration or by the agent's mode where that says nothing. */

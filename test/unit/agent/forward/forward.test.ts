@@ -165,7 +165,7 @@ describe("a call to the agent", () => {
 
   it("fails with agent-timeout when no answer comes in time", async () => {
     await serve(silent);
-    expect(printed(await call("ADD", { agent_timeout_seconds: 1 }))).toEqual({ exit: 1, output: expect.stringContaining("agent-timeout") });
+    expect(printed(await call("ADD", { agent_timeout_seconds: 2 }))).toEqual({ exit: 1, output: expect.stringContaining("agent-timeout") });
   });
 
   it.each([
@@ -200,16 +200,15 @@ describe("a call without an agent", () => {
     expect(printed(await call("DEL", { agent: "off" }))).toBe("beside");
   });
 
-  it("W5: waits for no agent that was stopped, and does a DEL itself, unless it requires the agent or its addresses", async () => {
+  it("W5: waits for no agent that was stopped, unless it requires the agent", async () => {
     const log = join(directory, "log");
     const keys = { agent_wait_seconds: 1, log_level: "info", log_file_path: log };
     const waited = () => existsSync(log) && readFileSync(log, "utf8").includes("waiting up to");
-    wasThere({ phase: "stopped" });
-    for (const command of ["ADD", "DEL", "CHECK", "GC", "STATUS"]) expect(printed(await call(command, keys))).toBe("beside");
-    expect(printed(await call("DEL", { ...keys, agent: "require" }))).toBe("beside");
-    wasThere({ phase: "stopped", ipam: "host-scope" });
-    expect(printed(await call("ADD", keys))).toBe("beside");
-    expect(printed(await call("DEL", keys))).toBe("queue");
+    for (const ipam of ["blocks", "host-scope"]) {
+      wasThere({ phase: "stopped", ipam });
+      for (const command of ["ADD", "CHECK", "GC", "STATUS"]) expect(printed(await call(command, keys))).toBe("beside");
+      for (const agent of ["auto", "require"]) expect(printed(await call("DEL", { ...keys, agent }))).toBe("queue");
+    }
     expect(waited()).toBe(false);
 
     expect(printed(await call("ADD", { ...keys, agent: "require" }))).toMatchObject({ exit: 1 });
@@ -222,6 +221,13 @@ describe("a call without an agent", () => {
     const adding = call("ADD");
     await serve(answer(200, "{}"));
     expect(printed(await adding)).toEqual({ exit: 0, output: "{}" });
+  });
+
+  it("G11: queues no DEL for an agent that was stopped and not replaced, unless the addresses are the agent's own", async () => {
+    wasThere({ phase: "stopped", ageSeconds: 70 });
+    for (const agent of ["auto", "require"]) expect(printed(await call("DEL", { agent }))).toBe("beside");
+    wasThere({ phase: "stopped", ageSeconds: 70, ipam: "host-scope" });
+    expect(printed(await call("DEL"))).toBe("queue");
   });
 
   it("G11: queues no DEL for an agent that has been away for minutes", async () => {
