@@ -5,6 +5,7 @@
  * Calls of one process queue up in the order in which they came. The first of them tries the flock(2) of the file, again and again while
  * another process holds it: a call that blocks would stop the whole process, and with it the call that has to give the lock back.
  */
+import { ipamLockTimeoutMs } from "../lib/config/ipam-lock-limits.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import type { Logger } from "../lib/log/logger.ts";
 import { lockHolder, tryLockFile } from "../lib/system/flock.ts";
@@ -52,7 +53,7 @@ export async function withNodeLock<T>(
 
 async function lockUnlessImpossible({ config, log, signal }: LockCall, { lock }: Pick<IpamNode, "lock">): Promise<NodeLock | undefined> {
   try {
-    return await lock(config.ipamLockFile, { limitMs: config.ipamLockTimeoutSeconds * 1000, log, signal });
+    return await lock(config.ipamLockFile, { limitMs: ipamLockTimeoutMs(config.ipamLockTimeoutSeconds), log, signal });
   } catch (error) {
     if (error instanceof TortieError || signal.aborted) throw error;
     log.error(`going on without the lock of this node: ${messageOf(error)}`);

@@ -2,6 +2,7 @@
 import { TortieError } from "../errors/errors.ts";
 import { AGENT_MODES, problemOfAgentLimits } from "./agent-limits.ts";
 import { checkPolicyType } from "./datastore-choice.ts";
+import { problemOfIpamLockTimeout } from "./ipam-lock-limits.ts";
 import { checkLocalPools } from "./local-pools.ts";
 import type { DatastoreType, NetworkConfig } from "./network-config.ts";
 
@@ -18,6 +19,7 @@ type AddCheck = (config: NetworkConfig, datastore: DatastoreType) => void;
 /** Each check with the key that it is about, in the order of `checkForAdd`. */
 export const ADD_CHECKS: readonly (readonly [key: string, check: AddCheck])[] = [
   ["agent", checkAgent],
+  ["ipam_lock_timeout_seconds", checkIpamLockTimeout],
   ["device_type", checkDeviceType],
   ["link_form", checkLinkForm],
   ["dataplane_options", checkDataplaneType],
@@ -38,6 +40,12 @@ function checkAgent({ agent }: Pick<NetworkConfig, "agent">): void {
     throw wrong(`agent must be one of ${AGENT_MODES.map((mode) => JSON.stringify(mode)).join(", ")}, not ${JSON.stringify(agent.mode)}`);
   }
   const problem = problemOfAgentLimits(agent);
+  if (problem !== undefined) throw wrong(problem);
+}
+
+/** I§1.8. */
+function checkIpamLockTimeout({ ipamLockTimeoutSeconds }: Pick<NetworkConfig, "ipamLockTimeoutSeconds">): void {
+  const problem = problemOfIpamLockTimeout(ipamLockTimeoutSeconds);
   if (problem !== undefined) throw wrong(problem);
 }
 

@@ -9,6 +9,10 @@ export const DEFAULT_AGENT_WAIT_SECONDS = 60;
 const MAX_AGENT_WAIT_SECONDS = 200;
 /** For the agent's answer. */
 export const DEFAULT_AGENT_TIMEOUT_SECONDS = 90;
+/** The agent ends a call a second before that, and needs some time for it. */
+const MIN_AGENT_TIMEOUT_SECONDS = 2;
+/** Container runtimes kill a plugin after 120 s, and a killed plugin cannot say what it waited for. */
+const MAX_AGENT_TIMEOUT_SECONDS = 115;
 
 export interface AgentLimits {
   readonly waitSeconds: number;
@@ -20,5 +24,8 @@ export function problemOfAgentLimits({ waitSeconds, timeoutSeconds }: AgentLimit
   if (waitSeconds < 0 || waitSeconds > MAX_AGENT_WAIT_SECONDS) {
     return `agent_wait_seconds must be 0 to ${MAX_AGENT_WAIT_SECONDS}, not ${waitSeconds}`;
   }
-  return timeoutSeconds < 1 ? `agent_timeout_seconds must be at least 1, not ${timeoutSeconds}` : undefined;
+  if (timeoutSeconds < MIN_AGENT_TIMEOUT_SECONDS || timeoutSeconds > MAX_AGENT_TIMEOUT_SECONDS) {
+    return `agent_timeout_seconds must be ${MIN_AGENT_TIMEOUT_SECONDS} to ${MAX_AGENT_TIMEOUT_SECONDS}, not ${timeoutSeconds}`;
+  }
+  return undefined;
 }

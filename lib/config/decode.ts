@@ -5,25 +5,15 @@
 import { CNI_VERSIONS } from "../cni/protocol.ts";
 import { isJsonObject, type JsonObject } from "../json/value.ts";
 import { decodeObject } from "./codec.ts";
+import { DEFAULT_IPAM_LOCK_TIMEOUT_SECONDS } from "./ipam-lock-limits.ts";
 import { ipamConfig } from "./ipam-section.ts";
 import type { NetworkConfig } from "./network-config.ts";
 import { NETCONF } from "./schema.ts";
-import {
-  agentConfig,
-  featureControl,
-  kubernetesConfig,
-  logConfig,
-  mesosLabels,
-  policyConfig,
-  positiveOr,
-  runtimeConfig,
-} from "./sections.ts";
+import { agentConfig, featureControl, kubernetesConfig, logConfig, mesosLabels, policyConfig, runtimeConfig } from "./sections.ts";
 import { validAttachments } from "./valid-attachments.ts";
 
 export const DEFAULT_NODENAME_FILE = "/var/lib/calico/nodename";
 export const DEFAULT_IPAM_LOCK_FILE = "/var/run/calico/ipam.lock";
-/** Container runtimes kill a plugin after 120 s. */
-const DEFAULT_IPAM_LOCK_TIMEOUT_SECONDS = 90;
 export const DEFAULT_DATASTORE_PATH = "/var/lib/tortie/tortie.db";
 export const DEFAULT_ENDPOINT_STATUS_DIR = "/var/run/calico/endpoint-status";
 
@@ -51,7 +41,7 @@ export function decodeNetworkConfig(netconf: JsonObject): NetworkConfig {
     nodenameFileOptional: given.nodename_file_optional ?? false,
     hostname: given.hostname || undefined,
     ipamLockFile: given.ipam_lock_file || DEFAULT_IPAM_LOCK_FILE,
-    ipamLockTimeoutSeconds: positiveOr(DEFAULT_IPAM_LOCK_TIMEOUT_SECONDS, given.ipam_lock_timeout_seconds),
+    ipamLockTimeoutSeconds: given.ipam_lock_timeout_seconds || DEFAULT_IPAM_LOCK_TIMEOUT_SECONDS,
     dropPrivileges: given.drop_privileges ?? true,
     datastoreType: given.datastore_type || undefined,
     datastorePath: given.datastore_path || DEFAULT_DATASTORE_PATH,

@@ -7,7 +7,10 @@ import { Starts } from "../starts.ts";
 
 type CniOperations = "cniAdd" | "cniDel" | "cniCheck" | "cniGc" | "cniStatusOf";
 
-/** Inner limits are shorter than outer ones (A§2.8): a second for the answer's way, and never more than containerd waits. */
+/**
+ * Inner limits are shorter than outer ones (A§2.8): a second for the answer's way, or half of a caller's time that is hardly longer, and
+ * never more than containerd waits.
+ */
 const MARGIN_MS = 1_000;
 const LONGEST_MS = 110_000;
 
@@ -29,8 +32,8 @@ export function cniHandlers(service: AttachmentService): Pick<Handlers, CniOpera
 
 /** Aborts before the caller stops waiting. */
 function deadlineOf(header: string | string[] | undefined): { readonly signal: AbortSignal } & Disposable {
-  const given = typeof header === "string" ? Number(header) - MARGIN_MS : LONGEST_MS;
-  const milliseconds = Math.max(0, Math.min(given, LONGEST_MS));
+  const whole = typeof header === "string" ? Number(header) : LONGEST_MS + MARGIN_MS;
+  const milliseconds = Math.max(0, Math.min(whole - Math.min(MARGIN_MS, whole / 2), LONGEST_MS));
   const controller = new AbortController();
   const timer = setTimeout(
     () => controller.abort(new TortieError("agent-timeout", `not done within the ${milliseconds} ms that the caller waits`)),

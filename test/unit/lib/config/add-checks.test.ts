@@ -6,7 +6,10 @@ import type { JsonObject } from "../../../../lib/json/value.ts";
 describe("checkForAdd", () => {
   it.each<[JsonObject, DatastoreType]>([
     [{}, "local"],
-    [{ agent: "off", agent_wait_seconds: 200, agent_timeout_seconds: 1 }, "local"],
+    [{ agent: "off", agent_wait_seconds: 200, agent_timeout_seconds: 2 }, "local"],
+    [{ agent_timeout_seconds: 115, ipam_lock_timeout_seconds: 115 }, "local"],
+    [{ ipam_lock_timeout_seconds: 1 }, "local"],
+    [{ ipam_lock_timeout_seconds: 0 }, "local"],
     [{ device_type: "veth" }, "local"],
     [{ device_type: "netkit" }, "local"],
     [{ dataplane_options: {} }, "local"],
@@ -21,9 +24,17 @@ describe("checkForAdd", () => {
   });
 
   it.each<[JsonObject, string]>([
+    [{ agent_timeout_seconds: 1 }, "agent_timeout_seconds must be 2 to 115, not 1"],
+    [{ agent_timeout_seconds: 116 }, "agent_timeout_seconds must be 2 to 115, not 116"],
+    [{ ipam_lock_timeout_seconds: -1 }, "ipam_lock_timeout_seconds must be 1 to 115, not -1"],
+    [{ ipam_lock_timeout_seconds: 116 }, "ipam_lock_timeout_seconds must be 1 to 115, not 116"],
+  ])("seven:7: says the limits of a time: %j", (netconf, message) => {
+    expect(() => checkForAdd(decodeNetworkConfig(netconf), "local")).toThrow(message);
+  });
+
+  it.each<[JsonObject, string]>([
     [{ agent: "always" }, 'agent must be one of "auto", "require", "off", not "always"'],
     [{ agent_wait_seconds: 201 }, "agent_wait_seconds must be 0 to 200, not 201"],
-    [{ agent_timeout_seconds: 0 }, "agent_timeout_seconds must be at least 1, not 0"],
     [{ device_type: "bogus" }, 'unknown device_type "bogus" in CNI config (supported: "veth", "netkit")'],
     [{ device_type: "VETH" }, 'unknown device_type "VETH"'],
     [{ dataplane_options: { type: "bogus" } }, "invalid dataplane type: bogus"],
