@@ -209,3 +209,19 @@ describe("ADD of a pod again", () => {
     expect(await node.handles()).toEqual({ "net1.c1": 1 });
   });
 });
+
+describe("an interrupted ADD of a container whose pod's record names an older one", () => {
+  it("is undone by the next ADD, which takes one address and no second", async () => {
+    await using node = await PodNode.create();
+    await node.add({ container: "c2" });
+    // As if it had been killed before it wrote its record over that of the pod's last container.
+    node.links.clear();
+    node.podEnds.clear();
+    node.annotate({ "cni.projectcalico.org/containerID": "c1", "cni.projectcalico.org/podIPs": "10.60.0.9/32" });
+
+    await node.add({ container: "c2" });
+
+    expect(await node.handles()).toEqual({ "net1.c2": 1 });
+    expect(node.effects).toContain("remove host end");
+  });
+});
