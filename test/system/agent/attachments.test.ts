@@ -385,6 +385,25 @@ describe("The sandbox of a call", () => {
     await expectClean(stage);
   });
 
+  it("A-A15: is not taken for the one that the caller's descriptor leads to by now", async () => {
+    await using stage = await scene();
+    const [meant, other] = [await stage.node.addPod(), await stage.node.addPod()];
+    await stage.node.podIp(other, "link", "add", "eth0", "type", "bridge");
+    const before = await linkIndex(stage.node, other);
+    const fd = openSync(other.netnsPath, "r");
+    try {
+      const netns = { ...lookAt(meant), path: "/run/netns/of-another-mount-namespace", fd };
+
+      expect((await callAgent(stage.agent, "add", stage.conf, { netns })).headers.get("tortie-word")).toBe("netns-unreachable");
+      await del(stage, { netns });
+
+      expect(await linkIndex(stage.node, other)).toBe(before);
+      await expectClean(stage);
+    } finally {
+      closeSync(fd);
+    }
+  });
+
   it("A-A16: whose path leads to another one by now gets nothing, and its DEL leaves the other alone", async () => {
     await using stage = await scene();
     const [meant, other] = [await stage.node.addPod(), await stage.node.addPod()];
