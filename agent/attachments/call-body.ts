@@ -65,8 +65,13 @@ export function parseCallBody(text: string): CallBody {
 
 /** As a record keeps it, for the DEL of its attachment: of the caller's environment only what decides something. */
 export function callText(body: CallBody): string {
+  return JSON.stringify(callFields(body));
+}
+
+/** The members of `callText`. */
+export function callFields(body: CallBody) {
   const { fd: _, ...netns } = body.netns;
-  return JSON.stringify({ protocol: PROTOCOL, ...body, netns, env: Object.fromEntries(decidingVariables(body.env)) });
+  return { protocol: PROTOCOL, ...body, netns, env: Object.fromEntries(decidingVariables(body.env)) };
 }
 
 /** The caller's environment as the executable had it. An agent's own must not decide anything. */

@@ -13,7 +13,7 @@ import type { Node } from "../../main-plugin/node.ts";
 import { serve } from "../../main-plugin/serve.ts";
 import { RecordingJournal } from "../attachments/add-journal.ts";
 import { grantOf } from "../attachments/add-operation.ts";
-import { callText, decodeCallBody, digestOf, sha256 } from "../attachments/call-body.ts";
+import { type CallBody, callFields, callText, decodeCallBody, digestOf, parseCallBody, sha256 } from "../attachments/call-body.ts";
 import { QueueFiles } from "../delete-queue/queue-files.ts";
 import { DirectRecords, NO_ID } from "../direct-records/direct-records.ts";
 import { type Attachment, type EndpointRecord, isCommitted, type RecordedNamespace } from "../endpoints/record/endpoint-record.ts";
@@ -23,6 +23,7 @@ import type { PreparedCall } from "../forward/prepared-call.ts";
 import { readBootId } from "../run-directory/agent-file.ts";
 import { attachmentKey } from "../run-directory/attachment-key.ts";
 import { AttachmentLocks } from "../run-directory/attachment-locks.ts";
+import { recordsOfAgent } from "./records-of-agent.ts";
 
 type WayOf<K extends Way["kind"]> = Extract<Way, { kind: K }>;
 
@@ -38,15 +39,18 @@ export async function serveBeside(call: NetworkCall, node: Node, way: WayOf<"bes
     }
     case "DEL": {
       using _ = await lock(call, way.call);
-      return await delRecorded(call, node, way.call);
+      await delRecorded(call, node, way.call);
+      return undefined;
     }
     case "CHECK": {
       using _ = await lock(call, way.call);
       return await serve(call, node);
     }
     case "GC": {
+      const begun = Date.now();
       const printed = await serve(call, node);
       forgetUnlisted(call, direct);
+      await tellUnlisted(call, way.call, begun);
       return printed;
     }
     case "STATUS":
@@ -60,7 +64,7 @@ export async function unplugAndQueue(call: NetworkCall, node: Node, way: WayOf<"
   using _ = await lock(call, way.call);
   await unplug(resolveAttachmentCall(call), node);
   call.log.step("dataplane");
-  const problem = await enqueue(queue, way.call);
+  const problem = await enqueue(queue, attachmentKey(way.call.attachment), callOf(way.call));
   if (problem === undefined) {
     direct.remove(attachmentOf(call));
     call.log.info(`the rest of this DEL is left to the agent: ${way.why}`);
@@ -122,10 +126,18 @@ function committedRecord(call: NetworkCall, direct: DirectRecords): EndpointReco
   }
 }
 
-async function delRecorded(call: NetworkCall, node: Node, prepared: PreparedCall): Promise<undefined> {
+/** The agent may have a record of what is removed here, and would make the link again: one file tells it (design, invariant 16). */
+async function delRecorded(call: NetworkCall, node: Node, prepared: PreparedCall): Promise<void> {
   await serve(call, node);
-  filesOf(prepared).direct.remove(attachmentOf(call));
-  await forgetQueued(prepared);
+  const { queue, direct } = filesOf(prepared);
+  const { network, containerId, ifname } = attachmentOf(call);
+  direct.remove({ network, containerId, ifname });
+  const isRecorded = recordsOfAgent(prepared.runDirectory).some(
+    ({ attachment: one }) => one.network === network && one.containerId === containerId && one.ifname === ifname,
+  );
+  if (!isRecorded) return forgetQueued(prepared);
+  const problem = await enqueue(queue, attachmentKey(prepared.attachment), callOf(prepared));
+  if (problem !== undefined) call.log.info(`the agent is not told of this DEL: ${problem}`);
 }
 
 async function forgetQueued(prepared: PreparedCall): Promise<void> {
@@ -144,13 +156,24 @@ function forgetUnlisted({ request, config }: NetworkCall, direct: DirectRecords)
   }
 }
 
+/** Queues a DEL of each attachment that the agent has recorded and this GC has removed: without it the agent makes their links again. */
+async function tellUnlisted({ request, config, log }: NetworkCall, prepared: PreparedCall, begun: number): Promise<void> {
+  const kept = attachmentsToKeep(config);
+  const { queue } = filesOf(prepared);
+  for (const { attachment, createdAt, request: recorded } of recordsOfAgent(prepared.runDirectory)) {
+    const { network, containerId, ifname } = attachment;
+    if (network !== request.network || kept.some((one) => one.containerID === containerId && one.ifname === ifname)) continue;
+    // A registered endpoint has no call, and the list of a GC says nothing of an attachment that is newer than the GC.
+    if (recorded?.call === undefined || Date.parse(createdAt) >= begun) continue;
+    const problem = await enqueue(queue, attachmentKey({ network, containerId, interfaceName: ifname }), parseCallBody(recorded.call));
+    if (problem !== undefined) log.info(`the agent is not told that GC removed container ${containerId}: ${problem}`);
+  }
+}
+
 /** @returns what stands in the way */
-async function enqueue(queue: QueueFiles, prepared: PreparedCall): Promise<string | undefined> {
+async function enqueue(queue: QueueFiles, key: string, body: CallBody): Promise<string | undefined> {
   try {
-    const isQueued = await queue.write(
-      attachmentKey(prepared.attachment),
-      JSON.stringify({ ...bodyOf(prepared), queuedBootMs: bootTimeMs() }),
-    );
+    const isQueued = await queue.write(key, JSON.stringify({ ...callFields(body), queuedBootMs: bootTimeMs() }));
     return isQueued ? undefined : `the agent's delete queue ${queue.directory} is full`;
   } catch (error) {
     return `the agent's delete queue ${queue.directory} cannot be written: ${messageOf(error)}`;
@@ -158,16 +181,16 @@ async function enqueue(queue: QueueFiles, prepared: PreparedCall): Promise<strin
 }
 
 /** Without a descriptor, which ends with this process. */
-function bodyOf({ body }: PreparedCall) {
+function callOf({ body }: PreparedCall): CallBody {
   const { netns, ...rest } = body;
-  if (netns === undefined) return body;
+  if (netns === undefined) return decodeCallBody(body);
   const { fd, ...place } = netns;
-  return { ...rest, netns: place };
+  return decodeCallBody({ ...rest, netns: place });
 }
 
 function recordOf(call: NetworkCall, prepared: PreparedCall): EndpointRecord {
   const { request } = call;
-  const body = decodeCallBody(bodyOf(prepared));
+  const body = callOf(prepared);
   const now = new Date().toISOString();
   return {
     id: NO_ID,

@@ -1,0 +1,64 @@
+/** What the agent learns of a DEL or a GC that a plugin served beside it, and what a DEL that waits for it says (A§11.5, A§11.6). */
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { Agent } from "../../../support/agent.ts";
+import { localConf } from "../../../support/conf.ts";
+import { Node } from "../../../support/node.ts";
+import { readStore } from "../../../support/store.ts";
+
+const CLEAN = { links: [], routes: [] };
+
+function queueOf(agent: Agent): string[] {
+  return readdirSync(join(agent.runDir, "deletequeue")).filter((name) => name.endsWith(".json"));
+}
+
+async function restart(agent: Agent): Promise<void> {
+  const before = agent.log.length;
+  await agent.restart();
+  await agent.until("its endpoints are built", () => / restored\b(?!:)/.test(agent.log.slice(before)));
+  await agent.until("the queue is empty", () => queueOf(agent).length === 0);
+}
+
+describe("an agent that was away", () => {
+  it.each([
+    ["a DEL with agent off", "DEL", { agent: "off" }],
+    ["a GC", "GC", { "cni.dev/valid-attachments": [] }],
+  ])("G3: does not make again what %s has removed", async (_, verb, change) => {
+    await using node = await Node.create();
+    await using agent = await Agent.start(node);
+    const conf = localConf(node, { cniVersion: "1.1.0", ...agent.netconf, agent: "auto", agent_wait_seconds: 1 });
+    const pod = await node.addPod();
+    expect(await node.cni("ADD", { pod, conf })).toMatchObject({ exit: 0 });
+    await agent.stop();
+
+    expect(await node.cni(verb, { ...(verb === "DEL" ? { pod } : {}), conf: { ...conf, ...change } })).toMatchObject({
+      exit: 0,
+      stdout: "",
+    });
+    expect(queueOf(agent)).toHaveLength(1);
+    await restart(agent);
+
+    expect(await node.leftovers()).toEqual(CLEAN);
+    expect(await readStore(node)).toMatchObject({ allocated: [], handles: [], endpoints: [] });
+    expect((await agent.request("GET", "/endpoint")).json).toEqual([]);
+  });
+
+  it("S14: finds in a queued DEL the variables that decide something, and no other of the runtime's", async () => {
+    await using node = await Node.create();
+    await using agent = await Agent.start(node);
+    const conf = localConf(node, { cniVersion: "1.1.0", ...agent.netconf, agent_wait_seconds: 1 });
+    const pod = await node.addPod();
+    const env = { REGISTRY_PASSWORD: "runtime-secret", FELIX_INTERFACEPREFIX: "tap" };
+    expect(await node.cni("ADD", { pod, conf, env })).toMatchObject({ exit: 0 });
+    await agent.stop();
+
+    expect(await node.cni("DEL", { pod, conf, env })).toMatchObject({ exit: 0 });
+
+    const [name = ""] = queueOf(agent);
+    const text = readFileSync(join(agent.runDir, "deletequeue", name), "utf8");
+    expect(text).not.toContain("runtime-secret");
+    expect(JSON.parse(text)).toMatchObject({ env: { FELIX_INTERFACEPREFIX: "tap" } });
+    await restart(agent);
+    expect(await readStore(node)).toMatchObject({ allocated: [], handles: [], endpoints: [] });
+  });
+});
