@@ -14,6 +14,7 @@ import type { NodeParts } from "../main-plugin/node.ts";
 import type { AgentCluster } from "./compose-cluster.ts";
 import type { AgentHealth } from "./compose-health.ts";
 import type { EndpointManager } from "./endpoints/manager.ts";
+import type { Attachment } from "./endpoints/record/endpoint-record.ts";
 import { IpamService } from "./ipam-service/ipam-service.ts";
 import { nodeObjects } from "./node-cidr/cluster.ts";
 import { NodeCidr } from "./node-cidr/node-cidr.ts";
@@ -47,6 +48,8 @@ export interface HostScopeOfAgent {
   readonly ipam: IpamService | undefined;
   /** Who holds an address of the range, and the proof of it. */
   ownerOf(address: string): { readonly owner: string; readonly token: string } | undefined;
+  /** Makes a grant the attachment's for good, if it still has this token. */
+  confirm(address: string, token: string, attachment: Attachment, pod: string | undefined): Promise<boolean>;
   /** Gives an address back, if it still has this token. */
   release(address: string, token: string): Promise<void>;
   /** Grants the addresses of restored endpoints again whose files are lost. */
@@ -106,6 +109,11 @@ export function hostScopeOfAgent(input: HostScopeInput): HostScopeOfAgent {
     ownerOf(text) {
       const grant = readGrant(files, text);
       return grant === undefined ? undefined : { owner: ownerKey(grant.owner), token: grant.token };
+    },
+    async confirm(text, token, { network, containerId, ifname }, pod) {
+      const address = parseAddress(text);
+      const owner = { kind: "attachment", network, containerId, interfaceName: ifname, ...(pod === undefined ? {} : { pod }) } as const;
+      return address !== undefined && (await nodeCidr.hostScope.files.confirm(address, token, owner));
     },
     async release(text, token) {
       const address = parseAddress(text);

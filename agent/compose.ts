@@ -183,7 +183,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
   });
   const endpoints = new EndpointService({
     manager,
-    registration: new Registration(manager, hostScope.ownerOf),
+    registration: new Registration(manager, hostScope),
     removal: (record) => attachments.finish(record),
     isConnected: (record) => isConnected(record, dataplane),
     log,

@@ -23,8 +23,13 @@ export interface RegisteredEndpoints {
   commit(record: EndpointRecord): Promise<EndpointRecord>;
 }
 
-/** Who holds an address of this node's range. */
-export type GrantOwner = (address: string) => { readonly owner: string; readonly token: string } | undefined;
+/** Grants of this node's ranges. */
+export interface RegistrationGrants {
+  /** Who holds an address, and the token that proves it. */
+  ownerOf(address: string): { readonly owner: string; readonly token: string } | undefined;
+  /** Makes the grant the attachment's, without a time limit. @returns false when the token is no longer the address's */
+  confirm(address: string, token: string, attachment: Attachment, pod: string | undefined): Promise<boolean>;
+}
 
 /** Networks of endpoints whose request names none. */
 const NO_NETWORK = "api";
@@ -33,11 +38,11 @@ const isTextList = listOf(isText);
 
 export class Registration {
   readonly #endpoints: RegisteredEndpoints;
-  readonly #ownerOf: GrantOwner;
+  readonly #grants: RegistrationGrants;
 
-  constructor(endpoints: RegisteredEndpoints, ownerOf: GrantOwner = () => undefined) {
+  constructor(endpoints: RegisteredEndpoints, grants: RegistrationGrants) {
     this.#endpoints = endpoints;
-    this.#ownerOf = ownerOf;
+    this.#grants = grants;
   }
 
   /** @throws TortieError `call-invalid`, `endpoint-differs`, `address-taken` */
@@ -52,6 +57,10 @@ export class Registration {
       }
       return { isNew: false, endpoint: this.#endpoint(known.id) };
     }
+    this.#refuseTaken(wanted);
+    await this.#confirmGrants(wanted);
+    // Another request may have registered the attachment or the address meanwhile.
+    if (this.#endpoints.find(wanted.attachment) !== undefined) return this.register(request);
     this.#refuseTaken(wanted);
     const { attachment, netns, podInterface, linkForm, addresses, pod, podUID } = wanted;
     const begun = await this.#endpoints.begin({
@@ -111,12 +120,22 @@ export class Registration {
 
   /** An address of this node's range must have been granted to the client that registers it; the grant's token proves it. */
   #granted(given: RecordedAddress, { addressing = {} }: EndpointChangeRequest): RecordedAddress {
-    const grant = this.#ownerOf(given.address);
+    const grant = this.#grants.ownerOf(given.address);
     if (grant === undefined) return given;
     if (addressing[`ipv${given.family}-expiration-uuid`] !== grant.token) {
       throw new TortieError("address-taken", `${given.address} is granted to ${grant.owner}: its token is wanted as expiration-uuid`);
     }
     return { ...given, grant: "file", token: grant.token };
+  }
+
+  /** Confirms before the record is begun: if the registration ends here, the sweep finds a grant without an endpoint. */
+  async #confirmGrants({ addresses, attachment, pod }: Pick<NewEndpoint, "addresses" | "attachment" | "pod">): Promise<void> {
+    for (const { address, grant, token } of addresses) {
+      if (grant !== "file" || token === undefined) continue;
+      if (!(await this.#grants.confirm(address, token, attachment, pod))) {
+        throw new TortieError("address-taken", `the grant of ${address} has ended: request the address again`);
+      }
+    }
   }
 
   #refuseTaken({ addresses }: Pick<EndpointRecord, "addresses">): void {

@@ -3,7 +3,7 @@
  * grant away or changes it happens under the lock and looks at the grant again first (A§4.4).
  */
 import { type Address, type Family, formatAddress, parseAddress } from "../../lib/addresses/address.ts";
-import { decodeGrant, encodeGrant, type Grant } from "./grant.ts";
+import { decodeGrant, encodeGrant, type Grant, type Owner } from "./grant.ts";
 import { draftTime, type GrantDirectory } from "./grant-directory.ts";
 
 /** An address that is granted. */
@@ -83,6 +83,22 @@ export class GrantFiles {
     } finally {
       await this.#directory.remove(family, draft);
     }
+  }
+
+  /**
+   * Turns a grant with a time limit into one that stays with its new owner (A§2.5). Asks under the lock, which whatever releases a
+   * grant takes too.
+   * @returns whether the address was still granted with this token
+   */
+  async confirm(address: Address, token: string, owner: Owner): Promise<boolean> {
+    const { family } = address;
+    using _lock = await this.#directory.lock();
+    const grant = (await this.read(address))?.grant;
+    if (grant?.token !== token) return false;
+    const { expiresAtMs: _, ...lasting } = grant;
+    const draft = this.#directory.draftName();
+    await this.#directory.write(family, draft, encodeGrant({ ...lasting, owner }));
+    return this.#directory.rename(family, draft, formatAddress(address));
   }
 
   /**

@@ -226,6 +226,25 @@ describe("an agent with ranges of its own", () => {
     });
   });
 
+  it("G14: confirms the grant of an endpoint that is registered: the attachment's, without a time limit", async () => {
+    await using node = await Node.create();
+    await using agent = await start(node, ["--ipam", "host-scope", "--ipv4-range", "10.62.0.0/29"]);
+    await hasRecord(agent, ({ ipv4 }) => ipv4 !== undefined);
+    const granted = await agent.request("POST", "/ipam?owner=client&family=ipv4", undefined, { expiration: "true" });
+    const { ipv4 } = granted.json as { ipv4: { ip: string; "expiration-uuid": string } };
+    const grant = () => JSON.parse(readFileSync(join(agent.runDir, "state/ipam/v4", ipv4.ip), "utf8"));
+    expect(grant()).toMatchObject({ owner: "client", "expires-at": expect.any(String) });
+
+    const body = { "container-id": "registered", addressing: { ipv4: ipv4.ip, "ipv4-expiration-uuid": ipv4["expiration-uuid"] } };
+    expect((await agent.request("PUT", "/endpoint/0", body)).status).toBe(201);
+
+    expect(grant()).toEqual({
+      attachment: { network: "api", "container-id": "registered", ifname: "eth0" },
+      token: ipv4["expiration-uuid"],
+      "granted-at": expect.any(String),
+    });
+  });
+
   it("A-P04: answers 501 for a family that it does not have", async () => {
     await using node = await Node.create();
     await using agent = await start(node);

@@ -240,3 +240,32 @@ describe("the grant file", () => {
     }
   });
 });
+
+describe("confirming a grant", () => {
+  it("G14: makes it the attachment's, so that it does not end with its time limit", async () => {
+    let now = NOW;
+    const hostScope = hostScopeOf({ cidrs: ["10.60.0.0/24"], nowMs: () => now });
+    const [granted] = await hostScope.grant({ owner: { kind: "name", name: "client" }, lifeMs: 600_000 });
+    if (granted === undefined) throw new Error("nothing was granted");
+
+    expect(await hostScope.files.confirm(granted.address, "another token", attachment("c1"))).toBe(false);
+    expect(await hostScope.files.confirm(granted.address, granted.grant.token, attachment("c1"))).toBe(true);
+    now += 700_000;
+
+    expect(await hostScope.expire()).toEqual([]);
+    const held = await hostScope.heldBy(attachment("c1"));
+    expect(held.map(({ grant }) => grant)).toEqual([{ owner: attachment("c1"), token: granted.grant.token, grantedAtMs: NOW }]);
+  });
+
+  it("G14: fails once the grant has ended", async () => {
+    let now = NOW;
+    const hostScope = hostScopeOf({ cidrs: ["10.60.0.0/24"], nowMs: () => now });
+    const [granted] = await hostScope.grant({ owner: { kind: "name", name: "client" }, lifeMs: 600_000 });
+    if (granted === undefined) throw new Error("nothing was granted");
+    now += 700_000;
+    await hostScope.expire();
+
+    expect(await hostScope.files.confirm(granted.address, granted.grant.token, attachment("c1"))).toBe(false);
+    expect(await hostScope.heldBy(attachment("c1"))).toEqual([]);
+  });
+});
