@@ -252,12 +252,7 @@ export class EndpointManager {
   #add(record: EndpointRecord): Endpoint {
     const { store, clock, dataplane, onBuilt = () => {} } = this.#options;
     const { datapath } = this.#seams;
-    const watched: typeof dataplane = {
-      drift: (...given) => dataplane.drift(...given),
-      mend: (...given) => this.#kernelWork.during(record.id, () => dataplane.mend(...given)),
-      apply: (...given) => this.#kernelWork.during(record.id, () => dataplane.apply(...given)),
-    };
-    const parts = { dataplane: watched, directories: store.directories, datapath };
+    const parts = { dataplane, directories: store.directories, datapath, kernelWork: this.#kernelWork };
     const endpoint = new Endpoint(record, {
       clock,
       store,

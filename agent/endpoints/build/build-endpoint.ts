@@ -1,6 +1,7 @@
 /** The work of one build (A§5.5): the links as desired, then the seams, whose files take their place when all of it has succeeded. */
 import type { EndpointDirectories } from "../record/directories.ts";
 import type { Buildable, BuildWork } from "./builds.ts";
+import type { KernelWork } from "./kernel-work.ts";
 import type { Level } from "./levels.ts";
 import { type MendingDataplane, mendLink } from "./mend-link.ts";
 import type { DatapathSeam } from "./seams.ts";
@@ -10,15 +11,16 @@ export interface BuildEndpointParts {
   readonly dataplane: MendingDataplane;
   readonly directories: EndpointDirectories;
   readonly datapath: DatapathSeam;
+  readonly kernelWork: KernelWork;
 }
 
 export async function buildEndpoint(
-  { dataplane, directories, datapath }: BuildEndpointParts,
+  { dataplane, directories, datapath, kernelWork }: BuildEndpointParts,
   endpoint: Buildable,
   { level, isKernelFresh }: BuildWork,
   signal: AbortSignal,
 ): Promise<void> {
-  if (!isKernelFresh) await mendLink(endpoint, dataplane, signal);
+  if (!isKernelFresh) await kernelWork.during(endpoint.record.id, () => mendLink(endpoint, dataplane, signal));
   signal.throwIfAborted();
   if (level < 2) return;
   if (!writesFiles(datapath, level)) return datapath.build(endpoint.record, level, undefined, signal);
