@@ -104,7 +104,7 @@ async function readPlainContainer({ identity, endpointKey, requested }: AddCall,
 
 async function readPod(call: AddCall, core: KubernetesCore): Promise<Workload> {
   const { identity, config, requested } = call;
-  const pod = await existingPod(identity, core);
+  const pod = await existingPod(call, core);
   if (pod.nodeName === "") {
     throw new TortieError(
       "identity-invalid",
@@ -140,7 +140,7 @@ async function readRecordedPod(call: AddCall, node: Node): Promise<Workload> {
   const known = { identity, recorded: record, record, podUid: undefined, runtimePodUid: undefined };
   if (config.policy.type !== "k8s") return { ...known, requests: withoutAnnotations(requested) };
   const core = await coreFor(call, node);
-  const pod = await existingPod(identity, core);
+  const pod = await existingPod(call, core);
   const namespace = await namespaceOf(pod, config, core);
   return { ...known, requests: podRequests(pod, namespace, config, requested), pod: { ...pod, ports: endpointPorts(pod.ports) } };
 }
@@ -159,9 +159,10 @@ async function coreFor({ identity }: AddCall, node: Node): Promise<KubernetesCor
   );
 }
 
-async function existingPod({ namespace, pod: name }: WorkloadIdentity, core: KubernetesCore): Promise<Pod> {
-  const key = { namespace, name };
-  return (await core.pod(key, { mayBeOld: true })) ?? (await missing(key, core));
+/** The pod of the runtime's call: a copy of its predecessor is none. */
+async function existingPod({ identity, args }: AddCall, core: KubernetesCore): Promise<Pod> {
+  const key = { namespace: identity.namespace, name: identity.pod };
+  return (await core.pod(key, { mayBeOld: true, uid: args.podUid })) ?? (await missing(key, core));
 }
 
 /** The namespace's annotations matter to Calico's IPAM only. */

@@ -3,9 +3,10 @@
  * process has written is read from the server until the watch tells of it.
  */
 import type { EndpointRecord, EndpointRecords } from "../../lib/datastore/endpoint-records.ts";
-import type { KubernetesCore } from "../../lib/datastore/kubernetes/core/core.ts";
+import type { KubernetesCore, PodReadOptions } from "../../lib/datastore/kubernetes/core/core.ts";
 import { podOf, recordOfPod } from "../../lib/datastore/kubernetes/pod-record.ts";
 import type { NamespacedName, Pod } from "../../lib/kubernetes/objects.ts";
+import { isPodOfUid } from "../../lib/kubernetes/pod-uids.ts";
 import type { EndpointKey, WorkloadEndpoint } from "../../lib/workload/workload-endpoint.ts";
 import { fromCopy } from "./copies.ts";
 import type { CoreCopies } from "./kubernetes-copies.ts";
@@ -13,7 +14,7 @@ import type { CoreCopies } from "./kubernetes-copies.ts";
 /** Pods whose records may be on their way through the watch. */
 const MOST_WRITTEN = 4096;
 
-type CachedFrom = Pick<CoreCopies, "namespaces" | "nodes"> & { readonly pods: Pick<CoreCopies["pods"], "isUsable" | "get"> };
+type CachedFrom = { readonly [K in keyof CoreCopies]: Pick<CoreCopies[K], "isUsable" | "get" | "list"> };
 
 export class CachedCore implements KubernetesCore {
   readonly #inner: KubernetesCore;
@@ -26,9 +27,11 @@ export class CachedCore implements KubernetesCore {
     this.#copies = copies;
   }
 
-  async pod(key: NamespacedName, options?: { readonly mayBeOld?: boolean }): Promise<Pod | undefined> {
-    const known = options?.mayBeOld === true ? this.#podFromWatch(keyOf(key)) : undefined;
-    return known ?? this.#inner.pod(key);
+  /** The UID of a call beats the copy: a copy of another pod of that name is old, whatever the watch says. */
+  async pod(key: NamespacedName, { mayBeOld = false, uid }: PodReadOptions = {}): Promise<Pod | undefined> {
+    const known = mayBeOld ? this.#podFromWatch(keyOf(key)) : undefined;
+    const isOfCall = known !== undefined && (uid === undefined || isPodOfUid(known, uid));
+    return isOfCall ? known : this.#inner.pod(key);
   }
 
   async namespace(name: string) {

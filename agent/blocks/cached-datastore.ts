@@ -15,7 +15,7 @@ import type {
 } from "../../lib/datastore/datastore.ts";
 import type { KubernetesCore } from "../../lib/datastore/kubernetes/core/core.ts";
 import type { Block, ClusterInformation, Handle } from "../../lib/datastore/resources.ts";
-import { allFromCopy, type Copies, type Copy, fromCopy } from "./copies.ts";
+import { allFromCopy, type Copies, type Copy, type FollowedCopy, fromCopy } from "./copies.ts";
 import { LastKnown } from "./last-known.ts";
 import { OwnAffinities } from "./own-affinities.ts";
 
@@ -119,17 +119,20 @@ function reader<K extends string, T>(inner: Reader<K, T>, copy: Copy<T> | undefi
   };
 }
 
-/** A cluster that is ready need not be asked each time; one that is said not to be is asked. */
+/**
+ * A cluster that is ready need not be asked each time; one that is said not to be is asked. A pause is a barrier: unlike other copies, this
+ * one does not count while its watch is being renewed.
+ */
 function readiness(
   inner: Collection<"default", ClusterInformation>,
-  copy: Copy<ClusterInformation> | undefined,
+  copy: FollowedCopy<ClusterInformation> | undefined,
 ): Collection<"default", ClusterInformation> {
   return {
     create: (key, value) => inner.create(key, value),
     update: (key, value, revision) => inner.update(key, value, revision),
     delete: (key, revision) => inner.delete(key, revision),
     async get(key, options) {
-      const known = fromCopy(copy, key);
+      const known = copy?.state.followedSince === undefined ? undefined : fromCopy(copy, key);
       return known?.value.datastoreReady === true ? known : inner.get(key, options);
     },
   };

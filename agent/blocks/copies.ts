@@ -9,16 +9,19 @@ import type {
   IpamConfiguration,
   LabelledObject,
 } from "../../lib/datastore/resources.ts";
-import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
+import type { CacheState, ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
 
 export type Copy<T> = Pick<ResourceCache<Watched<T>>, "isUsable" | "get" | "list">;
+
+/** A copy that says whether changes are being heard of at this moment. */
+export type FollowedCopy<T> = Copy<T> & { readonly state: Pick<CacheState, "followedSince"> };
 
 /** A kind without a copy is read from the store. */
 export interface Copies {
   readonly pools?: Copy<IPPool>;
   readonly reservations?: Copy<IPReservation>;
   readonly configuration?: Copy<IpamConfiguration>;
-  readonly clusterInformation?: Copy<ClusterInformation>;
+  readonly clusterInformation?: FollowedCopy<ClusterInformation>;
   readonly nodes?: Copy<LabelledObject>;
   readonly namespaces?: Copy<LabelledObject>;
   /** Of one owner. */

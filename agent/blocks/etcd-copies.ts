@@ -25,10 +25,13 @@ export function watchEtcd(watches: Pick<Watches, "begin">, source: EtcdSource, n
     nodeResource.keyOf(nodeName),
   ];
   const copies = {
-    pools: watches.begin(new EtcdFeed({ ...etcdSelection(poolResource, POOLS, allBelow(POOLS)), isHeartbeat: true }, source)),
+    pools: watches.begin(new EtcdFeed(etcdSelection(poolResource, POOLS, allBelow(POOLS)), source)),
     reservations: watches.begin(new EtcdFeed(etcdSelection(reservationResource, RESERVATIONS, allBelow(RESERVATIONS)), source)),
     configuration: watches.begin(new EtcdFeed(etcdSelection(configurationCodec, configuration, only(configuration, "default")), source)),
-    clusterInformation: watches.begin(new EtcdFeed(etcdSelection(clusterInformationResource, cluster, only(cluster, "default")), source)),
+    // The heartbeat: one object, by which a cluster is paused.
+    clusterInformation: watches.begin(
+      new EtcdFeed({ ...etcdSelection(clusterInformationResource, cluster, only(cluster, "default")), isHeartbeat: true }, source),
+    ),
     nodes: watches.begin(new EtcdFeed(etcdSelection(nodeResource, node, only(node, nodeName)), source)),
   };
   const affinityOf = (key: string) => (isAffinityKey(key) ? key.slice(own.length) : undefined);

@@ -14,6 +14,9 @@ import type { Informers } from "../../lib/kubernetes/watch/informers.ts";
 import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
 import type { Copies } from "./copies.ts";
 
+/** How often one watch of each connection is requested anew; other watches are given up when that is not answered. */
+const HEARTBEAT_SECONDS = 30;
+
 /** Of Kubernetes' own objects. */
 export interface CoreCopies {
   readonly pods: ResourceCache<Watched<Pod>>;
@@ -41,8 +44,12 @@ export function watchKubernetes(
     pools: resource(poolCodec),
     reservations: resource(reservationCodec),
     configuration: resource(configurationCodec),
-    clusterInformation: resource(clusterInformationCodec),
-    ...watchCore(informers, nodeName),
+    // The heartbeat of this connection: one object, by which a cluster is paused.
+    clusterInformation: informers.watch({
+      ...resourceSelection(clusterInformationCodec, group),
+      heartbeatSeconds: HEARTBEAT_SECONDS,
+    }),
+    ...watchCore(informers, nodeName, {}),
   };
   return {
     ...copies,
@@ -54,12 +61,19 @@ export function watchKubernetes(
   };
 }
 
-/** Begins the watches of own pods, own node and all namespaces. */
-export function watchCore(informers: Pick<Informers, "watch">, nodeName: string): CoreCopies {
+/**
+ * Begins the watches of own pods, own node and all namespaces.
+ * @param ownNode what else is asked of the watch of the own node: it is the heartbeat of a connection that has no other
+ */
+export function watchCore(
+  informers: Pick<Informers, "watch">,
+  nodeName: string,
+  ownNode: { readonly heartbeatSeconds?: number } = { heartbeatSeconds: HEARTBEAT_SECONDS },
+): CoreCopies {
   const core = <T>(plural: string, decode: (object: Fields) => T, fieldSelector?: string): ResourceCache<Watched<T>> =>
     informers.watch({ ...coreSelection(plural, decode), fieldSelector });
   return {
-    nodes: core("nodes", decodeNode, `metadata.name=${nodeName}`),
+    nodes: informers.watch({ ...coreSelection("nodes", decodeNode), fieldSelector: `metadata.name=${nodeName}`, ...ownNode }),
     namespaces: core("namespaces", decodeNamespace),
     pods: core("pods", decodePod, `spec.nodeName=${nodeName}`),
   };

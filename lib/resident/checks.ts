@@ -1,13 +1,15 @@
 /** What the checks of the agent's health decide by (A§8.3). */
 
 import type { ApiCall } from "../kubernetes/watch/connection.ts";
-import { type CacheState, MOST_LOST_MS } from "../kubernetes/watch/resource-cache.ts";
+import type { CacheState } from "../kubernetes/watch/resource-cache.ts";
 import type { Clock } from "../system/clock.ts";
 import type { Check, CheckResult } from "./health.ts";
 import type { ControllerStatus } from "./parameters.ts";
 
 /** Failures in a row after which a controller is reported. */
 const NOTED_FAILURES = 3;
+/** An API server that has not been heard of for this long is a failure (A§8.3). */
+const MOST_LOST_MS = 60_000;
 
 /** An API server, by the watches: they end when it is away, and their heartbeat notices when it is silent. */
 export function apiServerCheck(states: () => readonly CacheState[], clock: Pick<Clock, "now">): Check {

@@ -6,6 +6,8 @@ import { TortieError } from "../errors/errors.ts";
 export interface CniArgs {
   readonly podName: string;
   readonly podNamespace: string;
+  /** Of the pod as the runtime has it, the digest of its file for a static pod; `undefined` when absent or empty. */
+  readonly podUid: string | undefined;
   readonly infraContainerId: string;
   /** K8S_POD_UID: of a static pod not that of its mirror at the API server. */
   readonly podUid: string;
@@ -58,6 +60,7 @@ export function parseCniArgs(text: string, known: readonly string[] = IDENTITY_K
   return {
     podName: textOf("K8S_POD_NAME"),
     podNamespace: textOf("K8S_POD_NAMESPACE"),
+    podUid: textOf("K8S_POD_UID") || undefined,
     infraContainerId: textOf("K8S_POD_INFRA_CONTAINER_ID"),
     podUid: textOf("K8S_POD_UID"),
     ip,

@@ -38,12 +38,22 @@ export class GoneError extends Error {
 
 /** What the server said instead of changes. */
 export class WatchError extends Error {
-  override readonly name = "WatchError";
+  override readonly name: string = "WatchError";
   /** As HTTP has it. */
   readonly status: number;
 
   constructor(message: string, status: number) {
     super(message);
     this.status = status;
+  }
+}
+
+/** A watch brought nothing for longer than any living connection is silent: no event, no bookmark and no end. */
+export class SilenceError extends WatchError {
+  override readonly name = "SilenceError";
+
+  /** @param limitMs how long nothing came */
+  constructor(limitMs: number) {
+    super(`nothing came for ${limitMs / 1_000} s: the connection is taken for dead`, 0);
   }
 }

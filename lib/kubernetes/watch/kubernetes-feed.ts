@@ -2,6 +2,7 @@
 import { type Fields, objects, section, text } from "../../json/decode.ts";
 import type { Clock } from "../../system/clock.ts";
 import { type Feed, GoneError, type Sink, WatchError } from "./feed.ts";
+import { unlessSilent } from "./unless-silent.ts";
 import { watchEvents } from "./watch-events.ts";
 
 /** Objects a page of a list. */
@@ -9,6 +10,8 @@ const PAGE = 500;
 const GONE = 410;
 /** How long the server is asked to keep a watch: between this and twice this, so that restarted servers are not met by all at once. */
 const WATCH_SECONDS = 300;
+/** The server ends a watch after the time that it was asked for; so much later it, or the way to it, counts as dead. */
+const PATIENCE_SECONDS = 15;
 
 /** Which objects, and what is kept of them. */
 export interface Selection<T> {
@@ -36,9 +39,9 @@ export interface WatchSource {
 export class KubernetesFeed<T> implements Feed<T> {
   readonly #selection: Selection<T>;
   readonly #source: WatchSource;
-  readonly #clock: Pick<Clock, "random">;
+  readonly #clock: Pick<Clock, "now" | "random" | "sleep">;
 
-  constructor(selection: Selection<T>, source: WatchSource, clock: Pick<Clock, "random">) {
+  constructor(selection: Selection<T>, source: WatchSource, clock: Pick<Clock, "now" | "random" | "sleep">) {
     this.#selection = selection;
     this.#source = source;
     this.#clock = clock;
@@ -66,10 +69,14 @@ export class KubernetesFeed<T> implements Feed<T> {
 
   async follow(version: string, sink: Sink<T>, begun: () => void, signal: AbortSignal): Promise<void> {
     const { prepare = asItIs } = this.#selection;
-    const query = ["watch=true", "allowWatchBookmarks=true", `timeoutSeconds=${this.#watchSeconds()}`, `resourceVersion=${version}`];
-    const body = await unlessGone(() => this.#source.watch(this.#query(query), signal));
-    begun();
-    for await (const event of watchEvents(body, prepare)) {
+    const seconds = this.#watchSeconds();
+    const query = ["watch=true", "allowWatchBookmarks=true", `timeoutSeconds=${seconds}`, `resourceVersion=${version}`];
+    const open = async (ended: AbortSignal) => {
+      const body = await unlessGone(() => this.#source.watch(this.#query(query), ended));
+      begun();
+      return watchEvents(body, prepare);
+    };
+    for await (const event of unlessSilent(open, (seconds + PATIENCE_SECONDS) * 1_000, this.#clock, signal)) {
       if (event.type === "ERROR") throw event.code === GONE ? new GoneError(event.message) : new WatchError(event.message, event.code);
       if (event.type === "BOOKMARK") {
         sink.reached(event.resourceVersion);

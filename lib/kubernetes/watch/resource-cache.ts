@@ -3,9 +3,6 @@
  * are what the consumer's `decode` makes of an object; they are replaced, never changed.
  */
 
-/** For how long a cache that has lost its watch may still be used (A§11.7). */
-export const MOST_LOST_MS = 60_000;
-
 export interface CacheChange<T> {
   /** "namespace/name", or "name" for what has no namespace. */
   readonly key: string;
@@ -23,7 +20,7 @@ export interface CacheState {
   readonly isSynced: boolean;
   /** Since when changes are not being heard of; `undefined` while they are. */
   readonly lostSince: number | undefined;
-  /** Since when changes are being heard of without a gap; `undefined` while they are not. */
+  /** Since when changes are being heard of, renewals in order included; `undefined` while they are not. */
   readonly followedSince: number | undefined;
   /** Why the last try to list or watch failed; `undefined` once one has succeeded. */
   readonly problem: string | undefined;
@@ -31,7 +28,7 @@ export interface CacheState {
 
 export interface ResourceCache<T> {
   readonly state: CacheState;
-  /** It is synced, and has not been without its watch for 60 s: what it says may be used instead of a request (A§11.7). */
+  /** It is synced and followed, or its watch is being renewed in order: what it says may be used instead of a request (A§11.7). */
   readonly isUsable: boolean;
   get(key: string): T | undefined;
   list(): readonly T[];

@@ -6,18 +6,20 @@
 import { messageOf } from "../../errors/errors.ts";
 import { type BackOff, type Clock, pauseAfter } from "../../system/clock.ts";
 import { systemErrorCode } from "../../system/errno.ts";
-import { type Feed, GoneError, type Sink, WatchError } from "./feed.ts";
-import { type CacheChange, type CacheState, MOST_LOST_MS, type ResourceCache, ResourceStore } from "./resource-cache.ts";
+import { type Feed, GoneError, SilenceError, type Sink, WatchError } from "./feed.ts";
+import { type CacheChange, type CacheState, type ResourceCache, ResourceStore } from "./resource-cache.ts";
 
 const BACK_OFF: BackOff = { base: 200, longest: 10_000 };
 /** A watch that lived for less counts as a failure, so that a server that ends them at once is not asked in a loop. */
 const LEAST_LIFE_MS = 1_000;
+/** A watch that the server has ended in order is followed again at once. A server that takes longer may have died between the two. */
+const RENEWAL_MS = 2_000;
 
 export interface WatcherOptions {
   readonly clock: Clock;
   /** Told of what cannot be read, and of each failure to list or watch. */
   readonly onProblem: (message: string) => void;
-  /** A heartbeat failed: connections that look alive may be dead. */
+  /** A heartbeat failed, or a watch was silent for too long: connections that look alive may be dead. */
   readonly onSilence?: () => void;
 }
 
@@ -34,7 +36,10 @@ export class ResourceWatcher<T> implements ResourceCache<T> {
   #version: string | undefined;
   #isSynced = false;
   #lostSince: number | undefined;
+  /** Of the last watches that followed each other without a gap. */
   #followedSince: number | undefined;
+  /** The last watch ended in order, and nothing has failed since. */
+  #isRenewing = false;
   #problem: string | undefined;
 
   constructor(feed: Feed<T>, options: WatcherOptions) {
@@ -49,13 +54,13 @@ export class ResourceWatcher<T> implements ResourceCache<T> {
       name: this.#feed.name,
       isSynced: this.#isSynced,
       lostSince: this.#lostSince,
-      followedSince: this.#followedSince,
+      followedSince: this.#lostSince === undefined ? this.#followedSince : undefined,
       problem: this.#problem,
     };
   }
 
   get isUsable(): boolean {
-    return this.#isSynced && (this.#lostSince === undefined || this.#options.clock.now() - this.#lostSince < MOST_LOST_MS);
+    return this.#isSynced && !this.#isInterrupted;
   }
 
   get(key: string): T | undefined {
@@ -96,24 +101,32 @@ export class ResourceWatcher<T> implements ResourceCache<T> {
     await this.#running;
   }
 
+  /** Changes are not being heard of, and not because the watch is being renewed. */
+  get #isInterrupted(): boolean {
+    if (this.#lostSince === undefined) return false;
+    return !this.#isRenewing || this.#options.clock.now() - this.#lostSince >= RENEWAL_MS;
+  }
+
   async #run(): Promise<void> {
     const { clock } = this.#options;
     const { signal } = this.#stopping;
     for (let failures = 0; !signal.aborted; ) {
       const began = clock.now();
       let wasFollowed = false;
+      let isInOrder = false;
       try {
         this.#version ??= await this.#readList(signal);
         await this.#follow(this.#version, () => {
           wasFollowed = true;
         });
+        isInOrder = true;
       } catch (error) {
         if (signal.aborted) break;
         this.#noteFailure(error, wasFollowed);
       }
       this.#lostSince ??= clock.now();
-      this.#followedSince = undefined;
       failures = wasFollowed && clock.now() - began >= LEAST_LIFE_MS ? 0 : failures + 1;
+      this.#isRenewing = isInOrder && failures === 0;
       if (failures > 0) await clock.sleep(pauseAfter(failures, BACK_OFF, clock), signal);
     }
   }
@@ -127,8 +140,8 @@ export class ResourceWatcher<T> implements ResourceCache<T> {
     const problem = isBroken ? `the watch broke off (${systemErrorCode(error) ?? messageOf(error)})` : messageOf(error);
     if (problem !== this.#problem) this.#options.onProblem(`${this.#feed.name}: ${problem}`);
     this.#problem = problem;
-    const isSilent = !wasFollowed && statusOf(error) === 0;
-    if (isSilent && this.#feed.isHeartbeat) this.#options.onSilence?.();
+    const isUnanswered = this.#feed.isHeartbeat && !wasFollowed && statusOf(error) === 0;
+    if (isUnanswered || error instanceof SilenceError) this.#options.onSilence?.();
   }
 
   /** @returns the version to follow from */
@@ -159,8 +172,9 @@ export class ResourceWatcher<T> implements ResourceCache<T> {
     };
     const begun = () => {
       onBegin();
+      if (this.#isInterrupted) this.#followedSince = undefined;
       this.#lostSince = undefined;
-      this.#followedSince = this.#options.clock.now();
+      this.#followedSince ??= this.#options.clock.now();
       this.#problem = undefined;
     };
     await this.#feed.follow(version, sink, begun, signal);

@@ -13,6 +13,8 @@ import { endOf, type KeyValueStore } from "../key-value-store.ts";
 const WATCH = "/v3/watch";
 /** The longest time for which a dead connection stays unnoticed: the feed's heartbeat. */
 const HEARTBEAT_MS = 30_000;
+/** How often any other watch is requested anew: where a single connection is dead, the heartbeat of another does not notice. */
+const RENEWAL_MS = 300_000;
 
 /** Which pairs, and what is kept of them. */
 export interface KeySelection<T> {
@@ -64,7 +66,7 @@ export class EtcdFeed<T> implements Feed<T> {
     let timer: NodeJS.Timeout | undefined;
     const beat = () => {
       // Only now: a member that does not answer is a failure, and no end.
-      if (this.isHeartbeat) timer = setTimeout(() => heartbeat.abort(), this.#heartbeatMs);
+      timer = setTimeout(() => heartbeat.abort(), this.isHeartbeat ? this.#heartbeatMs : RENEWAL_MS);
       begun();
     };
     try {

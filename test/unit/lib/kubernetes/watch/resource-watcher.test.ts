@@ -27,6 +27,8 @@ class ScriptedSource implements WatchSource {
   readonly asked: string[] = [];
   readonly lists: (string | Error)[] = [];
   readonly watches: (readonly string[] | Error)[] = [];
+  /** No watch begins before. */
+  answering: Promise<void> | undefined;
   /** Ends the watch that is open. */
   end: (error?: Error) => void = () => {};
   /** Sends bytes over the watch that is open. */
@@ -41,6 +43,7 @@ class ScriptedSource implements WatchSource {
 
   async watch(target: string, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
     this.asked.push(target);
+    await this.answering;
     const answer = this.watches.shift() ?? new WatchError("no watch", 503);
     if (answer instanceof Error) throw answer;
     return new ReadableStream<Uint8Array>({
@@ -75,6 +78,11 @@ function begin(selection: Selection<number> = SIZES, onSilence?: () => void): Re
   return watcher;
 }
 
+/** Between two tries; a watch that is open waits for more than the longest of them. */
+function pauses(): readonly number[] {
+  return clock.pauses.filter((pause) => pause <= 10_000);
+}
+
 beforeEach(() => {
   clock = new FakeClock();
   source = new ScriptedSource();
@@ -107,7 +115,8 @@ describe("a watch", () => {
     await settled();
     const text = `${event("ADDED", size("ä", 2))}\n${event("MODIFIED", size("ä", 3, 30))}\n${event("ADDED", size("b", 4))}\n`;
     const bytes = Buffer.from(text);
-    for (let at = 0; at < bytes.length; at += 7) source.send(bytes.subarray(at, at + 7));
+    // Single bytes, so that a cut falls into each character of two bytes too.
+    for (const byte of bytes) source.send(Uint8Array.of(byte));
     await settled();
     expect([watcher.get("ä"), watcher.get("b")]).toEqual([30, 4]);
     expect(changes.map(({ before, after }) => [before, after])).toEqual([
@@ -126,7 +135,7 @@ describe("a watch", () => {
     source.end();
     await settled();
     expect(source.asked.at(-1)).toContain("resourceVersion=90");
-    expect(clock.pauses).toEqual([]);
+    expect(pauses()).toEqual([]);
   });
 
   it("lists anew, consistently, when the server has forgotten its place, and tells of what went", async () => {
@@ -153,17 +162,19 @@ describe("a watch", () => {
 
   it("does not ask in a loop where watches end as soon as they begin", async () => {
     source.lists.push(listOf(1, []));
-    source.watches.push([], [], []);
+    source.watches.push([], [], [], []);
     begin();
-    for (let round = 0; round < 3; round++) {
+    for (const pause of [200, 400, 800]) {
       await settled();
       source.end();
-      await clock.advance(1_000);
+      await clock.advance(pause);
     }
-    expect(clock.pauses.slice(0, 3)).toEqual([200, 400, 800]);
+    // Nothing was refused: each of the four watches was asked for, and three have ended.
+    expect(source.asked.filter((path) => path.includes("watch=true"))).toHaveLength(4);
+    expect([pauses(), problems]).toEqual([[200, 400, 800], []]);
   });
 
-  it("is usable for 60 s without its watch, and keeps what it has after that", async () => {
+  it("G5: is not usable without its watch, and keeps what it has", async () => {
     source.lists.push(listOf(1, [size("a", 1)]));
     source.watches.push([]);
     const watcher = begin();
@@ -171,12 +182,84 @@ describe("a watch", () => {
     await clock.advance(100_000);
     expect(watcher.isUsable).toBe(true);
     source.end(new Error("cut"));
-    await clock.advance(59_000);
-    expect(watcher.isUsable).toBe(true);
-    expect(watcher.state.lostSince).toBe(100_000);
-    await clock.advance(1_000);
-    expect(watcher.isUsable).toBe(false);
+    await settled();
+    expect([watcher.isUsable, watcher.state.lostSince, watcher.state.followedSince]).toEqual([false, 100_000, undefined]);
     expect(watcher.list()).toEqual([1]);
+    source.watches.push([]);
+    await clock.advance(1_000);
+    expect([watcher.isUsable, watcher.state.lostSince]).toEqual([true, undefined]);
+    expect(watcher.state.followedSince).toBeGreaterThan(100_000);
+  });
+
+  it("G5: is usable while its watch is renewed in order, for 2 s, and has been followed all the time then", async () => {
+    source.lists.push(listOf(1, [size("a", 1)]));
+    source.watches.push([]);
+    const watcher = begin();
+    await clock.advance(100_000);
+    const [late, prompt] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    source.answering = prompt.promise;
+    source.watches.push([], []);
+    source.end();
+    await settled();
+    expect([watcher.isUsable, watcher.state.followedSince]).toEqual([true, undefined]);
+    await clock.advance(1_999);
+    prompt.resolve();
+    await settled();
+    expect([watcher.isUsable, watcher.state.followedSince]).toEqual([true, 0]);
+
+    await clock.advance(100_000);
+    source.answering = late.promise;
+    source.end();
+    await clock.advance(2_000);
+    expect(watcher.isUsable).toBe(false);
+    late.resolve();
+    await settled();
+    expect([watcher.isUsable, watcher.state.followedSince]).toEqual([true, clock.now()]);
+  });
+
+  it("G5: ends on this side when nothing came for 15 s more than the server was asked for, however often it was heard of before", async () => {
+    let silences = 0;
+    source.lists.push(listOf(1, [size("a", 1)]));
+    source.watches.push([]);
+    const watcher = begin({ ...SIZES, heartbeatSeconds: 30 }, () => silences++);
+    await clock.advance(40_000);
+    source.send(`${event("BOOKMARK", { metadata: { resourceVersion: "9" } })}\n`);
+    await clock.advance(44_999);
+    expect([watcher.isUsable, silences, problems]).toEqual([true, 0, []]);
+    await clock.advance(1);
+    expect([watcher.isUsable, watcher.state.followedSince, silences]).toEqual([false, undefined, 1]);
+    expect(problems[0]).toBe("sizes: nothing came for 45 s: the connection is taken for dead");
+    source.watches.push([]);
+    await clock.advance(1_000);
+    expect(source.asked.at(-1)).toContain("resourceVersion=9");
+    expect(watcher.isUsable).toBe(true);
+  });
+
+  it("G5: ends a silent one that is no heartbeat as well, and has the others asked for anew", async () => {
+    let silences = 0;
+    source.lists.push(listOf(1, []));
+    source.watches.push([]);
+    const watcher = begin(SIZES, () => silences++);
+    await clock.advance(464_999);
+    expect([watcher.isUsable, silences]).toEqual([true, 0]);
+    await clock.advance(1);
+    expect([watcher.isUsable, silences]).toEqual([false, 1]);
+  });
+
+  it("G5: ends one whose body does not listen to its signal, and one whose answer never begins", async () => {
+    const never = () => Promise.withResolvers<never>().promise;
+    const deaf: WatchSource = {
+      list: async () => listOf(1, []),
+      watch: async () => ({ [Symbol.asyncIterator]: () => ({ next: never, return: never }) }),
+    };
+    const mute: WatchSource = { ...deaf, watch: never };
+    for (const silent of [deaf, mute]) {
+      const feed = new KubernetesFeed({ ...SIZES, heartbeatSeconds: 30 }, silent, clock);
+      const sink = { put: () => undefined, delete: () => undefined, reached: () => undefined };
+      const ended = feed.follow("1", sink, () => undefined, new AbortController().signal).catch((error: unknown) => error);
+      await clock.advance(45_000);
+      expect(await ended).toMatchObject({ name: "SilenceError", status: 0 });
+    }
   });
 
   it("leaves out an object that it cannot read, names it, and has it again when it is mended", async () => {

@@ -1,0 +1,43 @@
+/** Which pod an ADD sees: the copy's, or the server's where the runtime's call names another one (A§11.4). */
+import { CachedCore } from "../../../../agent/blocks/cached-core.ts";
+import type { KubernetesCore } from "../../../../lib/datastore/kubernetes/core/core.ts";
+import type { Pod } from "../../../../lib/kubernetes/objects.ts";
+import { podOf } from "../../../support/pods.ts";
+
+const KEY = { namespace: "rec", name: "pod1" };
+
+/** A copy of one pod, and a server that has another of the same name; `asked` are the server's answers. */
+function coreWith(copied: Pod) {
+  const asked: string[] = [];
+  const server: KubernetesCore = {
+    pod: async ({ name }) => {
+      asked.push(name);
+      return podOf({ uid: "on-the-server" });
+    },
+    namespace: async () => undefined,
+    node: async () => undefined,
+    serverVersion: async () => "",
+  };
+  const empty = { isUsable: true, get: () => undefined, list: () => [] };
+  const known = { name: "rec/pod1", stored: { value: copied, revision: "1" }, isMarked: false };
+  const pods = { isUsable: true, get: (key: string) => (key === "rec/pod1" ? known : undefined), list: () => [known] };
+  return { asked, core: new CachedCore(server, { namespaces: empty, nodes: empty, pods }) };
+}
+
+describe("a pod from its watch", () => {
+  it("G5: is read from the server when the call is of another pod of that name", async () => {
+    const { asked, core } = coreWith(podOf({ uid: "of-the-copy" }));
+    expect((await core.pod(KEY, { mayBeOld: true, uid: "on-the-server" }))?.uid).toBe("on-the-server");
+    expect(asked).toEqual(["pod1"]);
+  });
+
+  it.each([
+    ["the pod itself", "of-the-copy"],
+    ["a static pod by the digest of its file", "digest"],
+    ["a runtime that names no UID", undefined],
+  ])("costs no request for %s", async (_whose, uid) => {
+    const { asked, core } = coreWith(podOf({ uid: "of-the-copy", annotations: { "kubernetes.io/config.hash": "digest" } }));
+    expect((await core.pod(KEY, { mayBeOld: true, uid }))?.uid).toBe("of-the-copy");
+    expect(asked).toEqual([]);
+  });
+});
