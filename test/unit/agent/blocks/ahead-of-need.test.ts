@@ -3,6 +3,7 @@ import { cachedDatastore } from "../../../../agent/blocks/cached-datastore.ts";
 import { LanedWrites } from "../../../../agent/blocks/shared-writes.ts";
 import { Allocator, type AutoAssignResult } from "../../../../ipam-plugin/allocator/allocator.ts";
 import { addressesOf, Cluster, type ClusterSetup, host } from "../../../support/cluster.ts";
+import { emptyBlock } from "../../../support/samples.ts";
 
 const NODE = "node-a";
 /** Sixteen addresses a block: the next one is claimed when fewer than four are left. */
@@ -110,6 +111,25 @@ describe("A process that lives on", () => {
       expect.stringMatching(/^node-a .* confirmed$/),
       expect.stringMatching(/^node-a .* confirmed$/),
     ]);
+  });
+
+  it("G18: looks through a full pool less and less often", async () => {
+    const others = [1, 2, 3, 4, 5, 6, 7].map((index) => `10.0.0.${index * 16}/28`);
+    const full = { allocations: Array.from({ length: 16 }, () => 0), unallocated: [], attributes: [{ handleId: "z" }] };
+    const agent = await Agent.create({
+      pools: { "10.0.0.0/25": { blockSize: 28 } },
+      blocks: others.map((cidr) => emptyBlock(cidr, 16, { affinity: host("node-b"), ...full })),
+    });
+    await agent.assign(...handles(0, 12));
+    const lists = () => agent.cluster.calls.filter((call) => call === "list block").length;
+    const before = lists();
+    const looks: number[] = [];
+    for (const handle of handles(12, 16)) {
+      await agent.assign(handle);
+      looks.push(lists() - before);
+      agent.cluster.nowMs += 60_000;
+    }
+    expect(looks).toEqual([1, 2, 2, 3]);
   });
 
   it("fails no ADD when the claim fails, says why, and tries again a minute later", async () => {
