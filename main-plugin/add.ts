@@ -22,10 +22,11 @@ export async function add(call: AddCall, node: Node): Promise<CniResult> {
   const journal = call.residence?.journal;
   using sandbox = openSandbox(call);
   await using undo = new AsyncDisposableStack();
-  await readyForPods(call, node);
+  const stillReady = await readyForPods(call, node);
   const workload = await readWorkload(call, node);
   const plan = planAttachment(call, workload, await routersFor(call, node));
   log.step("datastore");
+  await stillReady();
   await journal?.addresses(workload);
   const lease = undo.use(await takeAddresses(call, workload, node));
   log.step("ipam");

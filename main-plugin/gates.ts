@@ -24,12 +24,27 @@ const MOST_REDIRECTS = 10;
 /** How often to look for Felix's file without being told: the directory may come later, or be replaced by another. */
 const LOOK_EVERY_MS = 500;
 
-/** Comes before anything is read: the pod may change while its ADD waits at a gate. @throws as the two that it calls */
-export async function readyForPods(call: NetworkCall, node: Node): Promise<void> {
+/** A pause is a barrier: a look at it that is older than this is repeated before the first write of IPAM. */
+const MOST_AGE_MS = 1_000;
+
+/**
+ * Comes before anything is read: the pod may change while its ADD waits at a gate.
+ * @returns asks again whether the cluster is ready, unless that was found out within the last second: just before addresses are taken
+ * @throws as the two that it calls, and so does what it returns
+ */
+export async function readyForPods(
+  call: NetworkCall,
+  node: Pick<Node, "datastore">,
+  now = () => performance.now(),
+): Promise<() => Promise<void>> {
   if (hasCluster(call)) await withContext("error creating calico client", () => node.datastore());
+  const lookedAt = now();
   await assertClusterReady(call, node);
   call.log.step("cluster");
   await awaitReadinessGates(call.config.readinessGates, call.env, { sleep: sleepUnless(call.signal) });
+  return async () => {
+    if (now() - lookedAt > MOST_AGE_MS) await assertClusterReady(call, node);
+  };
 }
 
 /** Only for pods whose policy Felix programs. The ADD succeeds even if Felix is late. */

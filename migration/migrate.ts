@@ -27,7 +27,10 @@ export interface MigrationOptions {
   readonly recordPath: string;
   /** For ADDs that began before. */
   readonly waitMs: number;
-  /** Between the pause and the first look: an ADD that has just asked whether it may begin. */
+  /**
+   * Between the pause and the first look: an ADD that has just asked whether it may begin, and agents whose watch of ClusterInformation is
+   * silent, which they notice after 45 s at the latest (A§11.7).
+   */
   readonly settleMs: number;
   readonly nowMs: () => number;
   readonly signal: AbortSignal;

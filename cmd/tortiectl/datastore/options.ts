@@ -46,7 +46,7 @@ function addMigrate(argv: Argv, context: CommandContext): void {
         .option("dry-run", { type: "boolean", default: false, describe: "Compare the two, and change nothing" })
         .option("overwrite", { type: "boolean", default: false, describe: "Replace and remove what the target has otherwise" })
         .option("wait", { type: "number", default: 60, describe: "Seconds for pods that are being added" })
-        .option("settle", { type: "number", default: 2, describe: "Seconds between pausing the datastores and reading them" })
+        .option("settle", { type: "number", default: 60, describe: "Seconds between pausing the datastores and reading them" })
         .option("record", {
           type: "string",
           requiresArg: true,

@@ -209,6 +209,28 @@ describe("Readiness gates", () => {
   });
 });
 
+describe("G12: a pause that begins while an ADD stands at a gate", () => {
+  it("refuses the ADD before it takes an address", async () => {
+    await using node = await PodNode.create();
+    const gate = createServer(async (_, response) => {
+      await node.setReady(false);
+      // Longer than a look at the readiness counts.
+      setTimeout(() => response.end("ready"), 1_100);
+    });
+    await new Promise<void>((resolve) => gate.listen(0, "127.0.0.1", resolve));
+    try {
+      const address = gate.address();
+      if (address === null || typeof address === "string") throw new Error("no port");
+      const conf = { readiness_gates: [`http://127.0.0.1:${address.port}/`] };
+      expect(await failure(node, { conf })).toMatchObject({ word: "cluster-not-ready" });
+    } finally {
+      gate.close();
+    }
+    expect(await node.handles()).toEqual({});
+    expect(inOrder(node, "create handle", "create block", "update block")).toEqual([]);
+  });
+});
+
 describe("Names that Kubernetes does not take", () => {
   it.each([
     ["a container id", { container: "c_1" }],
