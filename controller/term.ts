@@ -111,6 +111,7 @@ export class Term {
       );
       for (const duty of this.#duties) {
         const run = async (within: AbortSignal) => {
+          this.#observations.forgetBefore(this.view.followedSince);
           for (const item of await duty.look(within)) this.#queue.add(`${duty.name} ${item}`);
         };
         this.#controllers.update(duty.name, { run, intervalMs: options["scan-interval"] * SECOND_MS, quiet: true });
@@ -136,6 +137,7 @@ export class Term {
 
   async #work(queued: string, signal: AbortSignal): Promise<void> {
     const duty = this.#duties.find(({ name }) => queued.startsWith(`${name} `));
+    this.#observations.forgetBefore(this.view.followedSince);
     await duty?.work(queued.slice(duty.name.length + 1), signal);
   }
 }

@@ -32,6 +32,11 @@ export class Observations {
     return seen !== undefined && seen.looks >= 2 && now - seen.since >= graceMs;
   }
 
+  /** A condition may have come and gone while changes were not heard of: what was seen before `followedSince` begins again. */
+  forgetBefore(followedSince: number): void {
+    for (const [key, { since }] of this.#seen) if (since < followedSince) this.#seen.delete(key);
+  }
+
   count(kind: string): number {
     return [...this.#seen.keys()].filter((key) => key.startsWith(`${kind} `)).length;
   }

@@ -67,6 +67,14 @@ export class ClusterView {
     return this.#nodes.list().length === 0 ? "the list of nodes is empty, which is not believed" : undefined;
   }
 
+  /**
+   * Since when every list has been followed without a gap, in milliseconds of a clock that never jumps; a list that is not followed right
+   * now does not count, since nothing is judged meanwhile.
+   */
+  get followedSince(): number {
+    return Math.max(...this.states().map(({ followedSince = 0 }) => followedSince));
+  }
+
   /** @throws Error with the gap */
   mustBeComplete(): void {
     const gap = this.gap;

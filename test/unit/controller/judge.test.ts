@@ -107,6 +107,17 @@ describe("observations", () => {
     expect(seen.isConfirmed("leak", "a", 0, 2)).toBe(false);
   });
 
+  it("G16: begin again when their lists were not followed in between", () => {
+    const seen = new Observations();
+    for (const now of [0, 100]) seen.look("leak", ["a"], now);
+    seen.forgetBefore(150);
+    seen.look("leak", ["a"], 1_000);
+    expect(seen.isConfirmed("leak", "a", 500, 1_000)).toBe(false);
+    seen.look("leak", ["a"], 1_500);
+    seen.forgetBefore(150);
+    expect([seen.isConfirmed("leak", "a", 500, 1_499), seen.isConfirmed("leak", "a", 500, 1_500)]).toEqual([false, true]);
+  });
+
   it("confirm after two looks and the grace period, and forget what one look does not find", () => {
     const seen = new Observations();
     seen.look("leak", ["a", "b"], 0);
