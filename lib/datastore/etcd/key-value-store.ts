@@ -37,9 +37,9 @@ interface Comparison {
 
 /** All throw EtcdError. */
 export class KeyValueStore {
-  readonly #client: EtcdClient;
+  readonly #client: Pick<EtcdClient, "ask">;
 
-  constructor(client: EtcdClient) {
+  constructor(client: Pick<EtcdClient, "ask">) {
     this.#client = client;
   }
 

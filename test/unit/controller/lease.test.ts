@@ -74,7 +74,7 @@ class LeaseServer {
   }
 }
 
-function contender(server: LeaseServer, clock: FakeClock, identity: string) {
+function contender(server: Pick<LeaseServer, "client">, clock: FakeClock, identity: string) {
   const ending = new AbortController();
   const client = server.client();
   const elector = new Elector({ client, clock, namespace: "n", name: "l", identity, durationMs: 15_000, log: () => undefined });
@@ -137,6 +137,40 @@ describe("the election", () => {
     ending.abort(new Error("end"));
     await clock.advance(20_000);
     await ended;
+  });
+
+  it("D2: counts the time that a leader may write from before its renewal was sent", async () => {
+    const server = new LeaseServer();
+    const clock = new FakeClock();
+    const inner = server.client();
+    let writes = 0;
+    const request = async (asked: ApiRequest) => {
+      if (asked.method !== "GET") await clock.sleep(++writes === 1 ? 3_000 : 1_000_000);
+      return inner.request(asked);
+    };
+    const leader = contender({ client: () => ({ ...inner, request }) }, clock, "a");
+    await clock.advance(9_999);
+    expect(leader.elector.mayWrite).toBe(true);
+    await clock.advance(1);
+    expect([leader.elector.mayWrite, leader.terms[0]?.aborted]).toEqual([false, true]);
+    const ended = leader.end();
+    await clock.advance(2_000_000);
+    await ended;
+  });
+
+  it("D3: does not give back a lease that has run out: a write under way may still need that time", async () => {
+    const server = new LeaseServer();
+    const clock = new FakeClock();
+    const leader = contender(server, clock, "a");
+    await clock.advance(100);
+    server.isAway = true;
+    await clock.advance(11_000);
+    expect(leader.elector.mayWrite).toBe(false);
+    server.isAway = false;
+    const ended = leader.end();
+    await clock.advance(20_000);
+    await ended;
+    expect(server.lease?.holder).toBe("a");
   });
 
   it("renews without an end, and never has two leaders", async () => {

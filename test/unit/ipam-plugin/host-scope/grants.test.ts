@@ -77,6 +77,16 @@ describe("granting an address", () => {
     expect(await take(hostScope, attachment("c3"))).toEqual(["10.60.0.3"]);
   });
 
+  it("B12: gives a cooling address again when the clock was set back behind its release", async () => {
+    let now = NOW;
+    const hostScope = hostScopeOf({ cidrs: ["10.60.0.0/29"], cooldownMs: 60_000, nowMs: () => now });
+    const [released] = await take(hostScope, attachment("c1"));
+    await hostScope.releaseAll((grant) => grant.owner.kind === "attachment" && grant.owner.containerId === "c1");
+    expect(await take(hostScope, attachment("c2"))).not.toEqual([released]);
+    now -= 3_600_000;
+    expect(await take(hostScope, attachment("c3"))).toEqual([released]);
+  });
+
   it("A-I03: gives a well-formed address of 64:ff9b:1::/112", async () => {
     expect(await take(hostScopeOf({ cidrs: ["64:ff9b:1::/112"] }), attachment("c1"))).toEqual(["64:ff9b:1::1"]);
   });
