@@ -141,7 +141,7 @@ describe("a cache of keys in etcd", () => {
     await reader.shows("alpha");
     proxy.refuse();
     await until("the loss to be noticed", () => !reader.isFollowing);
-    expect(reader.cache.isUsable).toBe(true);
+    await until("the copy to be out of use", () => !reader.cache.isUsable);
     await etcd.put("/words/b", "beta");
     await etcd.put("/words/b", "bet");
     await remove(etcd, "/words/a");

@@ -93,7 +93,7 @@ describe("a cache of this node's pods", () => {
     await until("the watch", isFollowing);
     await proxy.refuse();
     await until("the loss to be noticed", () => !isFollowing());
-    expect(pods.isUsable).toBe(true);
+    await until("the copy to be out of use", () => !pods.isUsable);
     await cluster.createPod("made-meanwhile", { node: "node-a" });
     await cluster.remove("v1", "pods", "web", "default");
     await proxy.accept();
