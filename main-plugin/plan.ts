@@ -4,7 +4,7 @@
  */
 
 import type { DesiredState, Route, Sysctl } from "../dataplane/desired-state.ts";
-import { type Address, type Family, hostPrefix, type Prefix, parseAddress, parsePrefix } from "../lib/addresses/address.ts";
+import { type Address, type Family, hostPrefix, maskPrefix, type Prefix, parseAddress, parsePrefix } from "../lib/addresses/address.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
 import type { AttachmentPlan } from "./attachment/attachment-plan.ts";
 import type { AddCall } from "./call.ts";
@@ -54,10 +54,13 @@ function offloadOf({ groMaxSize, gsoMaxSize }: NetworkConfig, routers: readonly 
   return { ...(groMaxSize > 0 ? { groMaxSize } : {}), ...(gsoMaxSize > 0 ? { gsoMaxSize } : {}) };
 }
 
-/** C§2.3 S4: the two defaults unless routes are configured; with `include_default_routes` the defaults come first. */
+/**
+ * C§2.3 S4: the two defaults unless routes are configured; with `include_default_routes` the defaults come first. Host bits are masked, as
+ * Calico does (net.ParseCIDR): the kernel refuses an IPv4 route that has them, and stores an IPv6 route without them.
+ */
 function routeDestinations(config: NetworkConfig, texts: readonly string[]): readonly Prefix[] {
   if (texts.length === 0) return DEFAULT_ROUTES;
-  const custom = texts.flatMap((text) => parsePrefix(text) ?? []);
+  const custom = texts.flatMap((text) => parsePrefix(text) ?? []).map(maskPrefix);
   return config.includeDefaultRoutes ? [...DEFAULT_ROUTES, ...custom] : custom;
 }
 

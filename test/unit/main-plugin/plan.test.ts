@@ -1,0 +1,38 @@
+/** What the plan of an attachment asks of the kernel: values that an end-to-end run inherits from elsewhere, and so cannot miss. */
+import type { AttachmentPlan } from "../../../main-plugin/attachment/attachment-plan.ts";
+import { desiredStateOf } from "../../../main-plugin/plan.ts";
+import { prefix } from "../../support/desired-state.ts";
+
+const PLAN: AttachmentPlan = {
+  sandbox: "/proc/1/ns/net",
+  hostInterface: "cali1",
+  podInterface: "eth0",
+  owner: { network: "net", containerId: "c1", interfaceName: "eth0" },
+  predecessors: [],
+  device: { kind: "veth", mtu: 1500, queues: 1 },
+  mac: undefined,
+  destinations: [],
+  allowIpForwarding: true,
+  forwardOnNode: false,
+};
+
+function sysctlsOf(end: "host" | "pod", ...addresses: string[]): Map<string, string> {
+  const { [end]: part } = desiredStateOf(PLAN, addresses.map(prefix));
+  return new Map(part.sysctls.map(({ path, value }) => [path, value]));
+}
+
+describe("The settings of a link", () => {
+  it("A3: let the host end forward IPv6 itself, where new links of the node do not", () => {
+    expect(sysctlsOf("host", "fd00::1/128").get("net/ipv6/conf/cali1/forwarding")).toBe("1");
+  });
+
+  it("A4: decide about forwarding in the pod for the families that it has, and for no other", () => {
+    const families = (...addresses: string[]) => {
+      const sysctls = sysctlsOf("pod", ...addresses);
+      return ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"].map((path) => sysctls.get(path));
+    };
+    expect(families("fd00::1/128")).toEqual([undefined, "1"]);
+    expect(families("10.0.0.1/32")).toEqual(["1", undefined]);
+    expect(families("10.0.0.1/32", "fd00::1/128")).toEqual(["1", "1"]);
+  });
+});
