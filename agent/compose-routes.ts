@@ -17,7 +17,7 @@ import type { CheckResult } from "../lib/resident/health.ts";
 import { SYSTEM_CLOCK } from "../lib/system/clock.ts";
 import { directoryOf, isThere, makeDirectories, readText } from "../lib/system/files.ts";
 import { writeWhole } from "../lib/system/write-whole.ts";
-import { nodeStateOf } from "../main-plugin/plan-node.ts";
+import { nodeStateOf, storeName } from "../main-plugin/plan-node.ts";
 import type { AgentCluster } from "./compose-cluster.ts";
 import type { AgentHealth } from "./compose-health.ts";
 import type { Nodes } from "./node/nodes.ts";
@@ -80,7 +80,7 @@ export function startNodeRoutes(input: AgentRoutesOptions): AgentRoutes {
     },
     state: async (view) => {
       const addresses = view.pools.map(({ cidr }) => cidr);
-      const ofView = stateOf(view, addresses, env);
+      const ofView = stateOf(view, addresses, storeName(config, env), env);
       if (addressing === "blocks") return ofView;
       // With links of form `endpoint` each ADD applies the node's state too: both must come to the same. A cluster of host scope alone
       // may have no pools to read.
@@ -101,9 +101,9 @@ export function startNodeRoutes(input: AgentRoutesOptions): AgentRoutes {
   return { ranges: () => (addressing === "ranges" ? sources.view.pools.map(({ cidr }) => cidr) : []) };
 }
 
-function stateOf(view: ClusterView, addresses: readonly Prefix[], env: Environment): NodeState {
+function stateOf(view: ClusterView, addresses: readonly Prefix[], store: string, env: Environment): NodeState {
   const pools = view.pools.map(({ cidr, natOutgoing }) => ({ cidr: formatPrefix(cidr), natOutgoing }));
-  return nodeStateOf({ env }, addresses, pools);
+  return nodeStateOf({ env }, store, addresses, pools);
 }
 
 /** Opened for the few times that a tunnel address is allocated or given back. */

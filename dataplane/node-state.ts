@@ -7,6 +7,8 @@ import type { NodeNetwork } from "./node-network.ts";
 
 /** Traffic of the pods that leaves with the node's address. */
 export interface Masquerading {
+  /** Letters and digits that stand for the datastore of the pools: each datastore has its own part, and replaces that part only. */
+  readonly store: string;
   /** Pools whose traffic is masqueraded. */
   readonly outgoing: readonly Prefix[];
   /** Every pool: traffic to them keeps its source. */
@@ -16,7 +18,8 @@ export interface Masquerading {
 export interface NodeState {
   /** Families that the node forwards. Switched on, never off: others may need it too. */
   readonly forwardedFamilies: readonly Family[];
-  readonly masquerading: Masquerading;
+  /** Absent: the caller knows of no pools, and what the kernel has for them stays as it is. */
+  readonly masquerading?: Masquerading;
   /**
    * Name prefixes of the host ends whose containers must not open connections to the node's loopback addresses, nor send from addresses
    * that are not theirs. `route_localnet` would let such connections in (CVE-2020-8558; in a cluster kubelet's KUBE-FIREWALL chain drops
@@ -27,5 +30,5 @@ export interface NodeState {
   readonly network?: NodeNetwork;
 }
 
-/** Tortie changes nothing on this node. */
-export const NO_NODE_STATE: NodeState = { forwardedFamilies: [], masquerading: { outgoing: [], pools: [] }, guardedPrefixes: [] };
+/** Nothing is wanted of this node. */
+export const NO_NODE_STATE: NodeState = { forwardedFamilies: [], guardedPrefixes: [] };

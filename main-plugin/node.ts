@@ -17,7 +17,7 @@ import { openDatastore } from "../lib/datastore/open.ts";
 import type { Logger } from "../lib/log/logger.ts";
 import { directoryOf, isThere } from "../lib/system/files.ts";
 import type { NetworkCall } from "./call.ts";
-import { nodeStateOf } from "./plan-node.ts";
+import { nodeStateOf, storeName } from "./plan-node.ts";
 
 export interface Node extends AsyncDisposable {
   readonly dataplane: Dataplane;
@@ -88,7 +88,10 @@ export function createNode(config: NetworkConfig, env: Environment, log: Pick<Lo
     async state(call, addresses) {
       const pools = (await (await datastore()).pools.list()).map(({ value }) => value);
       const ranges = parts.knownRanges?.() ?? (isThere(files.nodeRecord) ? (await hostScope()).knownRanges() : []);
-      return nodeStateOf(call, addresses, [...pools, ...ranges.map((range) => ({ cidr: formatPrefix(range), natOutgoing: true }))]);
+      return nodeStateOf(call, storeName(config, env), addresses, [
+        ...pools,
+        ...ranges.map((range) => ({ cidr: formatPrefix(range), natOutgoing: true })),
+      ]);
     },
     async [Symbol.asyncDispose]() {
       await (await opened)?.[Symbol.asyncDispose]();

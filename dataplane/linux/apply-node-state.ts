@@ -1,32 +1,43 @@
 /**
  * What a node holds for all attachments, where no Felix does it: forwarding, and one nftables table, made once and not for each pod.
  *
- * The table carries a fingerprint of its content as its comment, so that an ADD that finds it right has asked the kernel one question. A
- * table that is not right is replaced in one transaction: there is no moment without it, and processes that do the same at once end with
- * the same.
+ * Each caller owns parts of the table (nftables/table.ts) and leaves those of others as they are: agents and plugins of several
+ * datastores share a node. A table that has them all already costs a question for each. A change is one transaction, on condition
+ * that nothing in nftables has changed since the table was read, so that of two processes at once the second reads again.
  */
-import { type Family, formatPrefix, type Prefix } from "../../lib/addresses/address.ts";
+import type { Family } from "../../lib/addresses/address.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { Sysctl } from "../desired-state.ts";
 import { attributeMap } from "../netlink/attribute.ts";
-import { NETLINK_NETFILTER, NetlinkError, NetlinkSocket } from "../netlink/socket.ts";
+import type { Message } from "../netlink/message.ts";
+import { NETLINK_NETFILTER, NetlinkError, NetlinkSocket, type Request } from "../netlink/socket.ts";
 import {
+  chainWithin,
   deleteTable,
+  getChain,
+  getGeneration,
+  getSet,
   getTable,
   NFGENMSG_BYTES,
   NFTA_TABLE_USERDATA,
   newTable,
+  parseGeneration,
+  setWithin,
   type TableFamily,
   transaction,
 } from "../nftables/message.ts";
-import { TABLE, type TableContent, tableRequests } from "../nftables/table.ts";
+import { changeOf, changeRequests, isUnchanged, leavesNothing, type Names, TABLE, type TableParts } from "../nftables/table.ts";
 import type { NodeState } from "../node-state.ts";
 import { differingSysctls, writeSysctls } from "./sysctl.ts";
 
 const EPERM = 1;
 const ENOENT = 2;
-/** Part of the fingerprint: raised when the rules change, so that a new version replaces the table of an old one. */
-const RULES_VERSION = 3;
+const ERESTART = 85;
+/** Others that write at the same moment; each of them succeeds once. */
+const TRIES = 100;
+/** Raised when the rules change, so that a new version replaces the table of an old one. */
+const COMMENT = "masquerading and guards of tortie's pods, rules 4";
+const NOTHING: Names = { chains: [], sets: [] };
 /** One table for both families; kernels before 5.2 have no NAT in those, and then there are two. */
 const TABLE_SETS: readonly (readonly TableFamily[])[] = [["inet"], ["ip", "ip6"]];
 /** In the comment of a table on a kernel without nft_fib, such as that of WSL 2. Strict `rp_filter` remains there, for IPv4. */
@@ -40,7 +51,12 @@ const CANNOT_CHECK =
  */
 export function applyNodeState(state: NodeState): readonly string[] {
   writeSysctls(differingSysctls(state.forwardedFamilies.map(forwarding)));
-  return ensureTable(state);
+  const { masquerading, guardedPrefixes, network } = state;
+  if (state.forwardedFamilies.length === 0 && masquerading === undefined && guardedPrefixes.length === 0 && network === undefined) {
+    removeTable();
+    return [];
+  }
+  return ensureTable({ masquerading, guardedPrefixes, tunnels: network?.tunnels });
 }
 
 /** What the reference `ptp` plugin switches on as well. */
@@ -49,22 +65,68 @@ function forwarding(family: Family): Sysctl {
   return { path, value: "1", required: true };
 }
 
-/** Makes sure that the kernel has our table with this content, and, without any content, that it has none. */
-function ensureTable(content: TableContent): readonly string[] {
-  const isEmpty = content.masquerading.outgoing.length === 0 && content.guardedPrefixes.length === 0;
-  if (!isEmpty) return replaceTable(content);
-  removeTable();
-  return [];
+/** Makes sure that the kernel has these parts, and nothing old of their owners. */
+function ensureTable(parts: TableParts): readonly string[] {
+  return explained(`failed to make nftables table ${TABLE}`, (socket) => {
+    for (let tries = 1; ; tries++) {
+      const [answer] = socket.request(getGeneration());
+      const generation = answer && parseGeneration(answer);
+      try {
+        return ensureOnce(socket, parts, generation);
+      } catch (error) {
+        if (tries === TRIES || !(error instanceof NetlinkError) || error.errno !== ERESTART) throw error;
+      }
+    }
+  });
 }
 
-function replaceTable(content: TableContent): readonly string[] {
-  const comment = `masquerading and guards of tortie's pods, ${fingerprint(content)}`;
-  return explained(`failed to make nftables table ${TABLE}`, (socket) => {
-    const isRight = (text: string | undefined) => text?.startsWith(comment) === true;
-    const found = TABLE_SETS.map((families) => families.map((family) => commentOf(socket, family))).find((texts) => texts.every(isRight));
-    const written = found?.[0] ?? write(socket, content, comment);
-    return written.endsWith(UNCHECKED) ? [CANNOT_CHECK] : [];
+function ensureOnce(socket: NetlinkSocket, parts: TableParts, generation: number | undefined): readonly string[] {
+  const isRight = (text: string | undefined) => text?.startsWith(COMMENT) === true;
+  for (const families of TABLE_SETS) {
+    const texts = families.map((family) => commentOf(socket, family));
+    if (!texts.every(isRight)) continue;
+    const checksSources = texts[0]?.endsWith(UNCHECKED) !== true;
+    if (!hasAll(socket, families, parts)) update(socket, families, parts, checksSources, generation);
+    return checksSources ? [] : [CANNOT_CHECK];
+  }
+  return create(socket, parts, generation) ? [] : [CANNOT_CHECK];
+}
+
+function update(
+  socket: NetlinkSocket,
+  families: readonly TableFamily[],
+  parts: TableParts,
+  checksSources: boolean,
+  generation: number | undefined,
+): void {
+  const changes = families.map((family) => ({ family, change: changeOf(family, parts, namesIn(socket, family), checksSources) }));
+  if (changes.every(({ change }) => isUnchanged(change))) return;
+  const isLast = changes.every(({ change }) => leavesNothing(change));
+  const requests = changes.flatMap(({ family, change }) => (isLast ? emptying(family) : changeRequests(family, change)));
+  socket.batch(transaction(requests, generation));
+}
+
+/**
+ * Whether the parts are there, by a question for each: of the sets of one datastore, which are made together, one is enough. A writer
+ * that wants no sets has to look for old ones, and an agent with tunnels has time to look at all.
+ */
+function hasAll(socket: NetlinkSocket, families: readonly TableFamily[], parts: TableParts): boolean {
+  if (parts.tunnels !== undefined) return false;
+  const isThere = (request: Request) => answerTo(socket, request) !== undefined;
+  return families.every((family) => {
+    const { sets, chains } = changeOf(family, parts, NOTHING, true);
+    const [set] = sets;
+    if (set === undefined ? parts.masquerading !== undefined : !isThere(getSet(family, TABLE, set.name))) return false;
+    return chains.every(({ name }) => isThere(getChain(family, TABLE, name)));
   });
+}
+
+/** What is in our table. A dump of chains has those of all tables. */
+function namesIn(socket: NetlinkSocket, family: TableFamily): Names {
+  return {
+    chains: socket.dump(getChain(family, TABLE)).flatMap((found) => chainWithin(family, TABLE, found) ?? []),
+    sets: socket.dump(getSet(family, TABLE)).flatMap((found) => setWithin(family, TABLE, found) ?? []),
+  };
 }
 
 /** Removes our table in every family. Succeeds if there is none. */
@@ -77,20 +139,27 @@ function removeTable(): void {
   });
 }
 
-/** @returns the comment of the table that the kernel took */
-function write(socket: NetlinkSocket, content: TableContent, comment: string): string {
+/** @returns whether this kernel can check sources */
+function create(socket: NetlinkSocket, parts: TableParts, generation: number | undefined): boolean {
   let refusal: unknown;
   for (const checksSources of [true, false]) {
-    const text = checksSources ? comment : comment + UNCHECKED;
-    const data = commentData(text);
+    const data = commentData(checksSources ? COMMENT : COMMENT + UNCHECKED);
     for (const families of TABLE_SETS) {
+      const changes = families.map((family) => ({ family, change: changeOf(family, parts, NOTHING, checksSources) }));
+      if (changes.every(({ change }) => leavesNothing(change))) {
+        removeTable();
+        return true;
+      }
+      const requests = changes.flatMap(({ family, change }) => [
+        ...emptying(family),
+        newTable(family, TABLE, data),
+        ...changeRequests(family, change),
+      ]);
       try {
-        socket.batch(
-          transaction(families.flatMap((family) => [...emptying(family), ...tableRequests(family, content, data, checksSources)])),
-        );
-        return text;
+        socket.batch(transaction(requests, generation));
+        return checksSources;
       } catch (error) {
-        if (!(error instanceof NetlinkError) || error.errno === EPERM) throw error;
+        if (!(error instanceof NetlinkError) || error.errno === EPERM || error.errno === ERESTART) throw error;
         // The refusal of the first kind of table says more than those of the fallbacks.
         refusal ??= error;
       }
@@ -106,10 +175,16 @@ function emptying(family: TableFamily) {
 
 /** The comment of our table; "" when it has none, `undefined` when there is no table. */
 function commentOf(socket: NetlinkSocket, family: TableFamily): string | undefined {
+  const message = answerTo(socket, getTable(family, TABLE));
+  if (message === undefined) return undefined;
+  const data = attributeMap(message.payload.subarray(NFGENMSG_BYTES)).get(NFTA_TABLE_USERDATA);
+  return data === undefined ? "" : new TextDecoder().decode(data.subarray(2, -1));
+}
+
+/** @returns `undefined` when the kernel has no such object */
+function answerTo(socket: NetlinkSocket, request: Request): Message | undefined {
   try {
-    const [message] = socket.request(getTable(family, TABLE));
-    const data = message === undefined ? undefined : attributeMap(message.payload.subarray(NFGENMSG_BYTES)).get(NFTA_TABLE_USERDATA);
-    return data === undefined ? "" : new TextDecoder().decode(data.subarray(2, -1));
+    return socket.request(request)[0];
   } catch (error) {
     if (error instanceof NetlinkError && error.errno === ENOENT) return undefined;
     throw error;
@@ -120,12 +195,6 @@ function commentOf(socket: NetlinkSocket, family: TableFamily): string | undefin
 function commentData(comment: string): Uint8Array {
   const text = new TextEncoder().encode(`${comment}\0`);
   return Uint8Array.of(0, text.length, ...text);
-}
-
-function fingerprint({ masquerading, guardedPrefixes }: TableContent): string {
-  const texts = (prefixes: readonly Prefix[]) => [...new Set(prefixes.map(formatPrefix))].sort();
-  const content = JSON.stringify([RULES_VERSION, texts(masquerading.outgoing), texts(masquerading.pools), guardedPrefixes]);
-  return Bun.hash(content).toString(16).padStart(16, "0");
 }
 
 function explained<T>(what: string, work: (socket: NetlinkSocket) => T): T {

@@ -12,7 +12,16 @@ const NFT_META_NFPROTO = 15;
 const NFT_CMP_EQ = 0;
 const NFT_PAYLOAD_NETWORK_HEADER = 1;
 const NFT_LOOKUP_F_INV = 1;
+const NFT_META_L4PROTO = 16;
+const NFT_PAYLOAD_TRANSPORT_HEADER = 2;
+const IPPROTO_IPIP = 4;
+const IPPROTO_UDP = 17;
 const NFT_FIB_RESULT_OIF = 1;
+const NFT_FIB_RESULT_OIFNAME = 2;
+const NFT_FIB_RESULT_ADDRTYPE = 3;
+/** include/uapi/linux/rtnetlink.h */
+const RTN_LOCAL = 2;
+const NFT_JUMP = -3;
 const NFTA_FIB_F_SADDR = 0x01;
 const NFTA_FIB_F_IIF = 0x08;
 const NFT_CT_STATE = 0;
@@ -21,6 +30,8 @@ const NFT_CT_STATUS = 2;
 const ESTABLISHED_OR_RELATED = 0x06;
 const IPS_DST_NAT = 0x20;
 const NF_DROP = 0;
+/** include/uapi/linux/if.h */
+const IFNAMSIZ = 16;
 
 /** Where the addresses are in each family's header, and the numbers of the family here and there. */
 export const FAMILIES = {
@@ -33,13 +44,10 @@ export function isOfFamily(family: Family): Expression[] {
   return [meta(NFT_META_NFPROTO), equals(Uint8Array.of(FAMILIES[family].nfproto))];
 }
 
-/** ip saddr @set, or ip daddr != @set */
-export function isIn(family: Family, offset: number, set: string, id: number, isWanted: boolean): Expression[] {
+/** ip saddr @set, or ip daddr != @set. A set of the same transaction is found by its name too. */
+export function isIn(family: Family, offset: number, set: string, isWanted: boolean): Expression[] {
   const inverted = isWanted ? [] : [u32be(5, NFT_LOOKUP_F_INV)];
-  return [
-    header(offset, FAMILIES[family].length),
-    { name: "lookup", parameters: [text(1, set), u32be(2, REGISTER), u32be(4, id), ...inverted] },
-  ];
+  return [header(offset, FAMILIES[family].length), { name: "lookup", parameters: [text(1, set), u32be(2, REGISTER), ...inverted] }];
 }
 
 /** iifname "cali*" */
@@ -52,8 +60,38 @@ export function comesFrom(interfacePrefix: string): Expression[] {
  * interface, and what has no source yet (duplicate address detection) passes (net/ipv6/netfilter/nft_fib_ipv6.c).
  */
 export function hasForeignSource(): Expression[] {
-  const parameters = [u32be(1, REGISTER), u32be(2, NFT_FIB_RESULT_OIF), u32be(3, NFTA_FIB_F_SADDR | NFTA_FIB_F_IIF)];
-  return [{ name: "fib", parameters }, equals(word(0))];
+  return [fib(NFT_FIB_RESULT_OIF, NFTA_FIB_F_SADDR | NFTA_FIB_F_IIF), equals(word(0))];
+}
+
+/** iifname "vxlan.calico" */
+export function comesThrough(device: string): Expression[] {
+  return [meta(NFT_META_IIFNAME), equals(new TextEncoder().encode(device.padEnd(IFNAMSIZ, "\0")))];
+}
+
+/** fib saddr type local: the sender claims an address of this node. */
+export function hasLocalSource(): Expression[] {
+  return [fib(NFT_FIB_RESULT_ADDRTYPE, NFTA_FIB_F_SADDR), equals(word(RTN_LOCAL))];
+}
+
+/** fib saddr oifname "cali*": the sender claims the address of a container of this node. */
+export function hasSourceBehind(interfacePrefix: string): Expression[] {
+  return [fib(NFT_FIB_RESULT_OIFNAME, NFTA_FIB_F_SADDR), equals(new TextEncoder().encode(interfacePrefix))];
+}
+
+/** udp dport 4789 */
+export function goesToUdpPort(port: number): Expression[] {
+  const parameters = [u32be(1, REGISTER), u32be(2, NFT_PAYLOAD_TRANSPORT_HEADER), u32be(3, 2), u32be(4, 2)];
+  return [
+    meta(NFT_META_L4PROTO),
+    equals(Uint8Array.of(IPPROTO_UDP)),
+    { name: "payload", parameters },
+    equals(Uint8Array.of(port >> 8, port & 0xff)),
+  ];
+}
+
+/** meta l4proto ipencap */
+export function isIpInIp(): Expression[] {
+  return [meta(NFT_META_L4PROTO), equals(Uint8Array.of(IPPROTO_IPIP))];
 }
 
 /** ip daddr 127.0.0.0/8 */
@@ -79,6 +117,15 @@ export function masquerade(): Expression {
 
 export function drop(): Expression {
   return { name: "immediate", parameters: [u32be(1, NFT_REG_VERDICT), nest(2, [nest(2, [u32be(1, NF_DROP)])])] };
+}
+
+export function jump(chain: string): Expression {
+  const verdict = [u32be(1, NFT_JUMP >>> 0), text(2, chain)];
+  return { name: "immediate", parameters: [u32be(1, NFT_REG_VERDICT), nest(2, [nest(2, verdict)])] };
+}
+
+function fib(result: number, flags: number): Expression {
+  return { name: "fib", parameters: [u32be(1, REGISTER), u32be(2, result), u32be(3, flags)] };
 }
 
 function meta(key: number): Expression {

@@ -1,13 +1,30 @@
 /** nf_tables over nfnetlink: the few objects that one table of ours is made of (include/uapi/linux/netfilter/nf_tables.h, nfnetlink.h). */
-import { type Attribute, bytes, encodeAttributes, nest, text, u32be } from "../netlink/attribute.ts";
-import { NLM_F_ACK, NLM_F_APPEND, NLM_F_CREATE } from "../netlink/message.ts";
+import { type Attribute, attributeMap, bytes, encodeAttributes, nest, readText, text, u32be } from "../netlink/attribute.ts";
+import { type Message, NLM_F_ACK, NLM_F_APPEND, NLM_F_CREATE } from "../netlink/message.ts";
 import type { Request } from "../netlink/socket.ts";
 
 const NFNL_SUBSYS_NFTABLES = 10;
 const NFNL_MSG_BATCH_BEGIN = 16;
 const NFNL_MSG_BATCH_END = 17;
 
-const NFT_MSG = { newTable: 0, getTable: 1, deleteTable: 2, newChain: 3, newRule: 6, newSet: 9, newSetElement: 12 } as const;
+const NFT_MSG = {
+  newTable: 0,
+  getTable: 1,
+  deleteTable: 2,
+  newChain: 3,
+  getChain: 4,
+  deleteChain: 5,
+  newRule: 6,
+  deleteRule: 8,
+  newSet: 9,
+  getSet: 10,
+  deleteSet: 11,
+  newSetElement: 12,
+  getGeneration: 16,
+} as const;
+/** include/uapi/linux/netfilter/nfnetlink.h */
+const NFNL_BATCH_GENID = 1;
+const NFTA_GEN_ID = 1;
 
 /** include/uapi/linux/netfilter.h */
 const NFPROTO = { inet: 1, ip: 2, ip6: 10 } as const;
@@ -56,11 +73,28 @@ export interface Edge {
   readonly isEnd: boolean;
 }
 
-/** Makes one transaction of requests: the kernel carries out all of them or none (net/netfilter/nfnetlink.c, nfnetlink_rcv_batch). */
-export function transaction(requests: readonly Request[]): Request[] {
-  const bracket = (type: number): Request => ({ type, payload: payloadOf(0, NFNL_SUBSYS_NFTABLES, []) });
+/**
+ * Makes one transaction of requests: the kernel carries out all of them or none (net/netfilter/nfnetlink.c, nfnetlink_rcv_batch).
+ * @param generation what `generationOf` read: the kernel answers ERESTART when anything in nftables has changed since (nf_tables_valid_genid)
+ */
+export function transaction(requests: readonly Request[], generation?: number): Request[] {
+  const bracket = (type: number, attributes: readonly Attribute[] = []): Request => ({
+    type,
+    payload: payloadOf(0, NFNL_SUBSYS_NFTABLES, attributes),
+  });
   const inner = requests.map((request) => ({ ...request, flags: (request.flags ?? 0) | NLM_F_ACK }));
-  return [bracket(NFNL_MSG_BATCH_BEGIN), ...inner, bracket(NFNL_MSG_BATCH_END)];
+  const condition = generation === undefined ? [] : [u32be(NFNL_BATCH_GENID, generation)];
+  return [bracket(NFNL_MSG_BATCH_BEGIN, condition), ...inner, bracket(NFNL_MSG_BATCH_END)];
+}
+
+/** Asks for the number that each change of nftables in this namespace raises. */
+export function getGeneration(): Request {
+  return message(NFT_MSG.getGeneration, "inet", 0, []);
+}
+
+export function parseGeneration({ payload }: Message): number | undefined {
+  const value = attributeMap(payload.subarray(NFGENMSG_BYTES)).get(NFTA_GEN_ID);
+  return value === undefined ? undefined : new DataView(value.buffer, value.byteOffset, value.length).getUint32(0, false);
 }
 
 export function getTable(family: TableFamily, name: string): Request {
@@ -96,19 +130,64 @@ export function newChain(family: TableFamily, table: string, { name, type, hook,
   ]);
 }
 
+/** A chain that packets come to from other chains only. */
+export function newPlainChain(family: TableFamily, table: string, name: string): Request {
+  return message(NFT_MSG.newChain, family, NLM_F_CREATE, [text(NFTA_CHAIN_TABLE, table), text(NFTA_CHAIN_NAME, name)]);
+}
+
+/** Asks for one chain, or in a dump for all of all tables. */
+export function getChain(family: TableFamily, table: string, name?: string): Request {
+  return message(NFT_MSG.getChain, family, 0, [
+    text(NFTA_CHAIN_TABLE, table),
+    ...(name === undefined ? [] : [text(NFTA_CHAIN_NAME, name)]),
+  ]);
+}
+
+/** Deletes an empty chain that no rule leads to. */
+export function deleteChain(family: TableFamily, table: string, name: string): Request {
+  return message(NFT_MSG.deleteChain, family, 0, [text(NFTA_CHAIN_TABLE, table), text(NFTA_CHAIN_NAME, name)]);
+}
+
+/** Asks for one set, or in a dump for all of the table. */
+export function getSet(family: TableFamily, table: string, name?: string): Request {
+  return message(NFT_MSG.getSet, family, 0, [text(NFTA_SET_TABLE, table), ...(name === undefined ? [] : [text(NFTA_SET_NAME, name)])]);
+}
+
+/** Deletes a set that no rule uses. */
+export function deleteSet(family: TableFamily, table: string, name: string): Request {
+  return message(NFT_MSG.deleteSet, family, 0, [text(NFTA_SET_TABLE, table), text(NFTA_SET_NAME, name)]);
+}
+
+/** The name of a chain that a dump told of; `undefined` for one of another table. */
+export function chainWithin(family: TableFamily, table: string, found: Message): string | undefined {
+  return nameWithin(family, table, found, NFTA_CHAIN_NAME);
+}
+
+/** The name of a set that a dump told of; `undefined` for one of another table. */
+export function setWithin(family: TableFamily, table: string, found: Message): string | undefined {
+  return nameWithin(family, table, found, NFTA_SET_NAME);
+}
+
+/** Chains and sets both name their table in attribute 1. */
+function nameWithin(family: TableFamily, table: string, { payload }: Message, attribute: number): string | undefined {
+  const attributes = attributeMap(payload.subarray(NFGENMSG_BYTES));
+  if (payload[0] !== NFPROTO[family] || readText(attributes.get(NFTA_CHAIN_TABLE)) !== table) return undefined;
+  return readText(attributes.get(attribute));
+}
+
 /**
  * A set of intervals of addresses.
  * @param keyType what `nft` calls the type of the key, as a number of its own: 7 for ipv4_addr, 8 for ipv6_addr
- * @param id any number that no other set of the transaction has
  */
-export function newIntervalSet(family: TableFamily, table: string, name: string, keyType: number, keyLength: number, id: number): Request {
+export function newIntervalSet(family: TableFamily, table: string, name: string, keyType: number, keyLength: number): Request {
   return message(NFT_MSG.newSet, family, NLM_F_CREATE, [
     text(NFTA_SET_TABLE, table),
     text(NFTA_SET_NAME, name),
     u32be(NFTA_SET_FLAGS, NFT_SET_INTERVAL),
     u32be(NFTA_SET_KEY_TYPE, keyType),
     u32be(NFTA_SET_KEY_LEN, keyLength),
-    u32be(NFTA_SET_ID, id),
+    // Required, although all of ours are found by their names.
+    u32be(NFTA_SET_ID, 1),
   ]);
 }
 
@@ -136,6 +215,11 @@ export function newRule(family: TableFamily, table: string, chain: string, expre
     text(NFTA_RULE_CHAIN, chain),
     nest(NFTA_RULE_EXPRESSIONS, list),
   ]);
+}
+
+/** Deletes every rule of a chain. */
+export function emptyChain(family: TableFamily, table: string, chain: string): Request {
+  return message(NFT_MSG.deleteRule, family, 0, [text(NFTA_RULE_TABLE, table), text(NFTA_RULE_CHAIN, chain)]);
 }
 
 /** Length of struct nfgenmsg, which is before the attributes. */

@@ -1,12 +1,25 @@
 /**
- * The content of our table. Traffic from a pool with `natOutgoing` to an address outside the pools leaves with the node's
- * address, no container reaches a service that listens on the node's loopback addresses, and none sends from another's address.
+ * The content of our table, which many processes write: each datastore has sets of its own for its pools, each name prefix of host ends
+ * a chain of its own, and the tunnels between nodes two. A writer replaces its own parts and keeps those of others, and their names say
+ * what there is: they end with a fingerprint of their content. The rules of the three base chains follow from the names alone.
  */
-import { bytesOf, type Family, maskPrefix, type Prefix, sizeOf } from "../../lib/addresses/address.ts";
+import { formatPrefix, hostPrefix, type Prefix } from "../../lib/addresses/address.ts";
 import type { Request } from "../netlink/socket.ts";
-import type { Masquerading, NodeState } from "../node-state.ts";
-import { comesFrom, drop, FAMILIES, goesToLoopback, hasForeignSource, isIn, isOfFamily, isUninvited, masquerade } from "./expressions.ts";
-import { type BaseChain, type Edge, newChain, newElements, newIntervalSet, newRule, newTable, type TableFamily } from "./message.ts";
+import type { VxlanTunnel } from "../node-network.ts";
+import type { Masquerading } from "../node-state.ts";
+import * as rule from "./expressions.ts";
+import { setRequests } from "./intervals.ts";
+import {
+  type BaseChain,
+  deleteChain,
+  deleteSet,
+  type Expression,
+  emptyChain,
+  newChain,
+  newPlainChain,
+  newRule,
+  type TableFamily,
+} from "./message.ts";
 
 export const TABLE = "tortie";
 /**
@@ -16,103 +29,210 @@ export const TABLE = "tortie";
 const POSTROUTING: BaseChain = { name: "postrouting", type: "nat", hook: 4, priority: 100 };
 const INPUT: BaseChain = { name: "input", type: "filter", hook: 1, priority: 0 };
 const PREROUTING: BaseChain = { name: "prerouting", type: "filter", hook: 0, priority: -300 };
-/** Elements of one message: an attribute ends at 64 KiB, and an IPv6 element takes 44 bytes. */
-const ELEMENTS_PER_MESSAGE = 1000;
+const BASE_CHAINS = [POSTROUTING, INPUT, PREROUTING];
 
-/** What of a node's state is in the table. */
-export type TableContent = Pick<NodeState, "masquerading" | "guardedPrefixes">;
+const POOL_SET = /^(outgoing|pools)[46]-([a-z0-9]+)-[0-9a-f]+$/;
+const GUARD = "from-";
+const TUNNEL_CHAIN = /^(tunnel|peers)-[0-9a-f]+$/;
+const PEER_SET = /^node[46]-[0-9a-f]+$/;
+
+/** What one writer wants of the table. What it leaves out stays as it is. */
+export interface TableParts {
+  readonly masquerading?: Masquerading | undefined;
+  readonly guardedPrefixes: readonly string[];
+  readonly tunnels?: readonly VxlanTunnel[] | undefined;
+}
+
+/** Names of what is in the table. */
+export interface Names {
+  readonly chains: readonly string[];
+  readonly sets: readonly string[];
+}
+
+/** One set or chain with its content. */
+interface Part {
+  readonly name: string;
+  readonly requests: readonly Request[];
+}
+
+/** What a table must come to have, and what goes. */
+export interface TableChange {
+  readonly sets: readonly Part[];
+  readonly chains: readonly Part[];
+  /** Names that will be there when the change is made. */
+  readonly result: Names;
+  readonly obsolete: Names;
+}
 
 /**
- * The requests that create the table and all that is in it, for the address families that such a table can have.
+ * Decides which sets and chains are made and which go, for one of the address families that a table can have. Pure.
  * @param checksSources false for a kernel that cannot look up a source in its rules
  */
-export function tableRequests(
-  table: TableFamily,
-  { masquerading, guardedPrefixes }: TableContent,
-  userData: Uint8Array,
-  checksSources = true,
-): Request[] {
-  const isGuarded = guardedPrefixes.length > 0;
+export function changeOf(table: TableFamily, parts: TableParts, found: Names, checksSources: boolean): TableChange {
+  const { masquerading, tunnels } = parts;
+  const ours = found.chains.filter((name) => name.startsWith(GUARD)).map((name) => name.slice(GUARD.length));
+  const prefixes = [...new Set([...ours, ...parts.guardedPrefixes])].sort();
+  const sets = [
+    ...(masquerading === undefined ? [] : poolSets(table, masquerading)),
+    ...(tunnels === undefined ? [] : peerSets(table, tunnels)),
+  ];
+  const chains = [
+    ...prefixes.map((prefix) => guardChain(table, prefix, checksSources)),
+    ...(tunnels === undefined || tunnels.length === 0 ? [] : tunnelChains(table, tunnels, prefixes, checksSources)),
+  ];
+  const isObsoleteSet = (name: string) =>
+    !sets.some((one) => one.name === name) &&
+    ((masquerading !== undefined && POOL_SET.exec(name)?.[2] === masquerading.store) || (tunnels !== undefined && PEER_SET.test(name)));
+  const isObsoleteChain = (name: string) => tunnels !== undefined && TUNNEL_CHAIN.test(name) && !chains.some((one) => one.name === name);
+  const after = (names: readonly string[], made: readonly Part[], isObsolete: (name: string) => boolean) =>
+    [...new Set([...names.filter((name) => !isObsolete(name)), ...made.map(({ name }) => name)])].sort();
+  return {
+    sets: sets.filter(({ name }) => !found.sets.includes(name)),
+    chains: chains.filter(({ name }) => !found.chains.includes(name)),
+    result: { sets: after(found.sets, sets, isObsoleteSet), chains: after(found.chains, chains, isObsoleteChain) },
+    obsolete: { sets: found.sets.filter(isObsoleteSet), chains: found.chains.filter(isObsoleteChain) },
+  };
+}
+
+export function isUnchanged({ sets, chains, obsolete }: TableChange): boolean {
+  return sets.length + chains.length + obsolete.sets.length + obsolete.chains.length === 0;
+}
+
+/** Whether nothing but empty base chains would be left. */
+export function leavesNothing({ result }: TableChange): boolean {
+  return result.sets.length === 0 && !result.chains.some((name) => name.startsWith(GUARD) || TUNNEL_CHAIN.test(name));
+}
+
+/** The requests that carry the change out in a table that is there, to be made in one transaction. */
+export function changeRequests(table: TableFamily, change: TableChange): Request[] {
+  const { result, obsolete } = change;
   return [
-    newTable(table, TABLE, userData),
-    ...(masquerading.outgoing.length === 0 ? [] : masqueradingRequests(table, masquerading)),
-    // Only IPv4 addresses of the loopback can come from outside: the kernel drops ::1 whatever is set (net/ipv6/ip6_input.c).
-    ...(isGuarded && table !== "ip6" ? guardRequests(table, guardedPrefixes) : []),
-    ...(isGuarded && checksSources ? sourceRequests(table, guardedPrefixes) : []),
+    ...BASE_CHAINS.flatMap((chain) => [newChain(table, TABLE, chain), emptyChain(table, TABLE, chain.name)]),
+    ...obsolete.chains.flatMap((name) => [emptyChain(table, TABLE, name), deleteChain(table, TABLE, name)]),
+    ...obsolete.sets.map((name) => deleteSet(table, TABLE, name)),
+    ...change.sets.flatMap(({ requests }) => requests),
+    ...change.chains.flatMap(({ requests }) => requests),
+    ...baseRules(table, result).map(([chain, expressions]) => newRule(table, TABLE, chain.name, expressions)),
   ];
 }
 
-function masqueradingRequests(table: TableFamily, { outgoing, pools }: Masquerading): Request[] {
-  const families = ([4, 6] as const).filter(
-    (family) => (table === "inet" || (table === "ip") === (family === 4)) && outgoing.some((prefix) => prefix.address.family === family),
-  );
+/** The rules of the base chains, which lead to the parts that there are. */
+function baseRules(table: TableFamily, { sets, chains }: Names): (readonly [BaseChain, readonly Expression[]])[] {
+  const prefixes = chains.filter((name) => name.startsWith(GUARD)).map((name) => name.slice(GUARD.length));
+  const masquerades = ([4, 6] as const).flatMap((family) => {
+    const { source, destination } = rule.FAMILIES[family];
+    const pools = sets.filter((name) => name.startsWith(`pools${family}-`));
+    return sets
+      .filter((name) => name.startsWith(`outgoing${family}-`))
+      .map((outgoing): readonly [BaseChain, Expression[]] => [
+        POSTROUTING,
+        [
+          ...ofFamily(table, family),
+          ...rule.isIn(family, source, outgoing, true),
+          // Another datastore's pools too: their pods are on this node, and see who calls them.
+          ...pools.flatMap((name) => rule.isIn(family, destination, name, false)),
+          rule.masquerade(),
+        ],
+      ]);
+  });
+  const jumpsTo = (start: string) => chains.filter((name) => name.startsWith(start)).map((name) => [rule.jump(name)]);
   return [
-    newChain(table, TABLE, POSTROUTING),
-    ...families.flatMap((family, index) => [
-      ...setRequests(table, family, `outgoing${family}`, 2 * index + 1, outgoing),
-      ...setRequests(table, family, `pools${family}`, 2 * index + 2, pools),
-      newRule(table, TABLE, POSTROUTING.name, [
-        ...(table === "inet" ? isOfFamily(family) : []),
-        ...isIn(family, FAMILIES[family].source, `outgoing${family}`, 2 * index + 1, true),
-        ...isIn(family, FAMILIES[family].destination, `pools${family}`, 2 * index + 2, false),
-        masquerade(),
-      ]),
-    ]),
+    ...masquerades,
+    ...jumpsTo("peers-").map((expressions) => [INPUT, expressions] as const),
+    // Only IPv4 addresses of the loopback can come from outside: the kernel drops ::1 whatever is set (net/ipv6/ip6_input.c).
+    ...(table === "ip6" ? [] : prefixes.map((prefix) => [INPUT, loopbackGuard(table, prefix)] as const)),
+    ...jumpsTo("tunnel-").map((expressions) => [PREROUTING, expressions] as const),
+    ...prefixes.map((prefix) => [PREROUTING, [...rule.comesFrom(prefix), rule.jump(GUARD + prefix)]] as const),
   ];
 }
 
 /**
- * The same rule as kubelet's "block incoming localnet connections", for our host ends only. Answers to the node's own
- * connections to a host port, and connections translated on purpose, still arrive at a loopback address.
+ * The same rule as kubelet's "block incoming localnet connections", for our host ends only. Answers to the node's own connections and
+ * what a port mapping has led here pass.
  */
-function guardRequests(table: TableFamily, interfacePrefixes: readonly string[]): Request[] {
-  return [
-    newChain(table, TABLE, INPUT),
-    ...interfacePrefixes.map((prefix) =>
-      newRule(table, TABLE, INPUT.name, [
-        ...(table === "inet" ? isOfFamily(4) : []),
-        ...comesFrom(prefix),
-        ...goesToLoopback(),
-        ...isUninvited(),
-        drop(),
-      ]),
-    ),
-  ];
+function loopbackGuard(table: TableFamily, prefix: string): Expression[] {
+  return [...rule.comesFrom(prefix), ...ofFamily(table, 4), ...rule.goesToLoopback(), ...rule.isUninvited(), rule.drop()];
 }
 
 /** What Felix has in its raw table: a container sends from addresses whose route leads back to it, and from no others. */
-function sourceRequests(table: TableFamily, interfacePrefixes: readonly string[]): Request[] {
-  return [
-    newChain(table, TABLE, PREROUTING),
-    ...interfacePrefixes.map((prefix) => newRule(table, TABLE, PREROUTING.name, [...comesFrom(prefix), ...hasForeignSource(), drop()])),
-  ];
+function guardChain(table: TableFamily, prefix: string, checksSources: boolean): Part {
+  const name = GUARD + prefix;
+  const rules = checksSources ? [newRule(table, TABLE, name, [...rule.hasForeignSource(), rule.drop()])] : [];
+  return { name, requests: [newPlainChain(table, TABLE, name), ...rules] };
 }
 
-function setRequests(table: TableFamily, family: Family, name: string, id: number, prefixes: readonly Prefix[]): Request[] {
-  const edges = edgesOf(family, prefixes);
-  const parts = Array.from({ length: Math.ceil(edges.length / ELEMENTS_PER_MESSAGE) }, (_, part) =>
-    edges.slice(part * ELEMENTS_PER_MESSAGE, (part + 1) * ELEMENTS_PER_MESSAGE),
+function poolSets(table: TableFamily, { store, outgoing, pools }: Masquerading): Part[] {
+  const fingerprint = fingerprintOf([textsOf(outgoing), textsOf(pools)]);
+  return familiesOf(table).flatMap((family) =>
+    Object.entries({ outgoing, pools }).flatMap(([kind, prefixes]) => {
+      const name = `${kind}${family}-${store}-${fingerprint}`;
+      return partOfSet(table, family, name, prefixes);
+    }),
   );
-  const { keyType, length } = FAMILIES[family];
-  return [newIntervalSet(table, TABLE, name, keyType, length, id), ...parts.map((part) => newElements(table, TABLE, name, part))];
 }
 
-/** The edges of the intervals that the prefixes of one family cover, in order. An interval up to the last address of all has no end. */
-export function edgesOf(family: Family, prefixes: readonly Prefix[]): Edge[] {
-  const limit = 1n << (family === 4 ? 32n : 128n);
-  const intervals = prefixes
-    .filter(({ address }) => address.family === family)
-    .map((prefix) => {
-      const start = maskPrefix(prefix).address.value;
-      return { start, end: start + sizeOf(prefix) };
-    })
-    .sort((a, b) => (a.start < b.start ? -1 : a.start > b.start ? 1 : 0));
-  const merged: { start: bigint; end: bigint }[] = [];
-  for (const { start, end } of intervals) {
-    const last = merged.at(-1);
-    if (last === undefined || start > last.end) merged.push({ start, end });
-    else if (end > last.end) last.end = end;
-  }
-  const key = (value: bigint) => bytesOf({ family, value });
-  return merged.flatMap(({ start, end }) => [{ key: key(start), isEnd: false }, ...(end < limit ? [{ key: key(end), isEnd: true }] : [])]);
+function peerSets(table: TableFamily, tunnels: readonly VxlanTunnel[]): Part[] {
+  const nodes = peersOf(tunnels);
+  return familiesOf(table).flatMap((family) => partOfSet(table, family, peerSetName(family, tunnels), nodes));
+}
+
+function partOfSet(table: TableFamily, family: 4 | 6, name: string, prefixes: readonly Prefix[]): Part[] {
+  const wanted = prefixes.filter(({ address }) => address.family === family);
+  return wanted.length === 0 ? [] : [{ name, requests: setRequests(table, TABLE, family, name, wanted) }];
+}
+
+/**
+ * No container speaks the tunnels' protocols, as Felix has it: a plain UDP socket would put packets with any source behind the guard.
+ * From a tunnel comes nothing that claims an address of this node, and into it only what the other nodes send.
+ */
+function tunnelChains(table: TableFamily, tunnels: readonly VxlanTunnel[], prefixes: readonly string[], checksSources: boolean): Part[] {
+  const ports = [...new Set(tunnels.map(({ port }) => port))];
+  const devices = tunnels.map(({ name }) => name);
+  const fromPods = prefixes.flatMap((prefix) => [
+    ...ports.map((port) => [...rule.comesFrom(prefix), ...rule.goesToUdpPort(port)]),
+    [...rule.comesFrom(prefix), ...rule.isIpInIp()],
+  ]);
+  const inside = checksSources
+    ? devices.flatMap((device) =>
+        [rule.hasLocalSource(), ...prefixes.map(rule.hasSourceBehind)].map((claim) => [...rule.comesThrough(device), ...claim]),
+      )
+    : [];
+  const strangers = ports.flatMap((port) =>
+    familiesOf(table).map((family) => {
+      const hasPeers = peersOf(tunnels).some(({ address }) => address.family === family);
+      const isPeer = hasPeers ? rule.isIn(family, rule.FAMILIES[family].source, peerSetName(family, tunnels), false) : [];
+      return [...ofFamily(table, family), ...rule.goesToUdpPort(port), ...isPeer];
+    }),
+  );
+  const fingerprint = fingerprintOf([textsOf(peersOf(tunnels)), ports, devices, prefixes]);
+  const chain = (name: string, matches: readonly Expression[][]): Part => ({
+    name,
+    requests: [newPlainChain(table, TABLE, name), ...matches.map((match) => newRule(table, TABLE, name, [...match, rule.drop()]))],
+  });
+  return [chain(`tunnel-${fingerprint}`, [...fromPods, ...inside]), chain(`peers-${fingerprint}`, strangers)];
+}
+
+function peersOf(tunnels: readonly VxlanTunnel[]): Prefix[] {
+  return tunnels.flatMap(({ peers }) => peers.map(({ node }) => hostPrefix(node)));
+}
+
+function peerSetName(family: 4 | 6, tunnels: readonly VxlanTunnel[]): string {
+  return `node${family}-${fingerprintOf([textsOf(peersOf(tunnels))])}`;
+}
+
+function ofFamily(table: TableFamily, family: 4 | 6): Expression[] {
+  return table === "inet" ? rule.isOfFamily(family) : [];
+}
+
+function familiesOf(table: TableFamily): (4 | 6)[] {
+  if (table === "inet") return [4, 6];
+  return table === "ip" ? [4] : [6];
+}
+
+function textsOf(prefixes: readonly Prefix[]): readonly string[] {
+  return [...new Set(prefixes.map(formatPrefix))].sort();
+}
+
+function fingerprintOf(content: unknown): string {
+  return Bun.hash(JSON.stringify(content)).toString(16).padStart(16, "0");
 }

@@ -10,6 +10,8 @@ const MAX_INTERFACE_NAME = 15;
 const DISTINCT_CHARACTERS = 11;
 
 const DEFAULT_PREFIX = "cali";
+/** Of the link form `endpoint` (A§3.3). */
+const ENDPOINT_PREFIX = "lxc";
 
 /**
  * Name of the host end of a workload's link.
@@ -35,9 +37,12 @@ export function hostInterfaceNameIfAny(identity: WorkloadIdentity, prefixes: str
   }
 }
 
-/** How the host ends begin that may be made with this list. @throws TortieError `interface-prefix-invalid` */
-export function hostInterfacePrefixes(prefixes: string | undefined): readonly string[] {
-  return [...new Set([DEFAULT_PREFIX, firstPrefix(prefixes)])];
+/**
+ * How the host ends begin that may be made with this list, of either form of link.
+ * @throws TortieError `interface-prefix-invalid`
+ */
+export function guardedPrefixes(prefixes: string | undefined): readonly string[] {
+  return [...new Set([DEFAULT_PREFIX, ENDPOINT_PREFIX, firstPrefix(prefixes)])];
 }
 
 /** Prefix and leading hex digits of SHA-1 over `<namespace>.<pod>`. @throws TortieError `interface-prefix-invalid` */
@@ -70,7 +75,7 @@ function firstPrefix(prefixes: string | undefined): string {
 
 /** Host end of the link form `endpoint`: `lxc` and the first digits of SHA-256 over `<containerID>:<ifname>` (A§3.3). */
 export function endpointHostInterfaceName(containerId: string, interfaceName: string): string {
-  return `lxc${sha256(`${containerId}:${interfaceName}`).slice(0, 12)}`;
+  return `${ENDPOINT_PREFIX}${sha256(`${containerId}:${interfaceName}`).slice(0, 12)}`;
 }
 
 /**

@@ -3,8 +3,8 @@ import { apply, applyNode, expressionOf, probe } from "../../support/dataplane-p
 import { desiredFor, prefix } from "../../support/desired-state.ts";
 import { type JsonRecord, Node, type Pod } from "../../support/node.ts";
 
-const ensure = (node: Node, outgoing: string[], pools: string[]) =>
-  applyNode(node, { ...NO_NODE_STATE, masquerading: { outgoing: outgoing.map(prefix), pools: pools.map(prefix) } });
+const ensure = (node: Node, outgoing: string[], pools: string[], store = "one") =>
+  applyNode(node, { ...NO_NODE_STATE, masquerading: { store, outgoing: outgoing.map(prefix), pools: pools.map(prefix) } });
 
 async function ruleset(node: Node): Promise<JsonRecord[]> {
   const result = await node.run(["/usr/sbin/nft", "-j", "list", "ruleset"]);
@@ -17,6 +17,9 @@ async function objects(node: Node, kind: string): Promise<unknown[]> {
   return (await ruleset(node)).flatMap((object) => (object[kind] === undefined ? [] : [object[kind]]));
 }
 
+/** The set of that kind of the store "one". */
+const like = (kind: string): unknown => expect.stringMatching(new RegExp(`^@${kind}-one-`));
+
 describe("masquerading", () => {
   it("is one table whose rules say: from these pools, to anywhere but the pools", async () => {
     await using node = await Node.create();
@@ -25,26 +28,32 @@ describe("masquerading", () => {
 
     const element = (addr: string, len: number) => ({ prefix: { addr, len } });
     expect(await objects(node, "set")).toMatchObject([
-      { family: "inet", table: "tortie", name: "outgoing4", type: "ipv4_addr", flags: ["interval"], elem: [element("10.244.0.0", 16)] },
-      { name: "pools4", elem: [element("10.244.0.0", 16), element("10.250.0.0", 24)] },
-      { name: "outgoing6", type: "ipv6_addr", elem: [element("fd00:10::", 64)] },
-      { name: "pools6", elem: [element("fd00:10::", 64)] },
+      {
+        family: "inet",
+        table: "tortie",
+        name: expect.stringMatching(/^outgoing4-one-[0-9a-f]{16}$/),
+        type: "ipv4_addr",
+        flags: ["interval"],
+        elem: [element("10.244.0.0", 16)],
+      },
+      { name: expect.stringMatching(/^pools4-one-[0-9a-f]{16}$/), elem: [element("10.244.0.0", 16), element("10.250.0.0", 24)] },
+      { name: expect.stringMatching(/^outgoing6-one-[0-9a-f]{16}$/), type: "ipv6_addr", elem: [element("fd00:10::", 64)] },
+      { name: expect.stringMatching(/^pools6-one-[0-9a-f]{16}$/), elem: [element("fd00:10::", 64)] },
     ]);
-    expect(await objects(node, "chain")).toMatchObject([
-      { name: "postrouting", type: "nat", hook: "postrouting", prio: 100, policy: "accept" },
-    ]);
-    const match = (protocol: string, field: string, op: string, right: string) => ({
+    const postrouting = { name: "postrouting", type: "nat", hook: "postrouting", prio: 100, policy: "accept" };
+    expect(await objects(node, "chain")).toContainEqual(expect.objectContaining(postrouting));
+    const match = (protocol: string, field: string, op: string, right: unknown) => ({
       match: { op, left: { payload: { protocol, field } }, right },
     });
     expect((await objects(node, "rule")).map((rule) => JSON.parse(JSON.stringify(rule)).expr)).toEqual([
-      [match("ip", "saddr", "==", "@outgoing4"), match("ip", "daddr", "!=", "@pools4"), { masquerade: null }],
-      [match("ip6", "saddr", "==", "@outgoing6"), match("ip6", "daddr", "!=", "@pools6"), { masquerade: null }],
+      [match("ip", "saddr", "==", like("outgoing4")), match("ip", "daddr", "!=", like("pools4")), { masquerade: null }],
+      [match("ip6", "saddr", "==", like("outgoing6")), match("ip6", "daddr", "!=", like("pools6")), { masquerade: null }],
     ]);
   });
 
-  it("writes nothing when it is right already, and replaces the table when the pools changed", async () => {
+  it("P1: writes nothing when it is right already, and replaces the sets of the store whose pools changed", async () => {
     await using node = await Node.create();
-    const handles = async () => (await objects(node, "table")).map((table) => JSON.parse(JSON.stringify(table)).handle);
+    const handles = async () => (await objects(node, "set")).map((set) => JSON.parse(JSON.stringify(set)).handle);
     await ensure(node, ["10.244.0.0/16"], ["10.244.0.0/16"]);
     const first = await handles();
 
@@ -52,9 +61,37 @@ describe("masquerading", () => {
     expect(await handles()).toEqual(first);
 
     await ensure(node, ["10.244.0.0/16"], ["10.244.0.0/16", "10.250.0.0/24"]);
-    expect(await handles()).toHaveLength(1);
+    expect(await handles()).toHaveLength(2);
     expect(await handles()).not.toEqual(first);
     expect(await objects(node, "rule")).toHaveLength(1);
+  });
+
+  it("P1: keeps what each store has, and takes away what a store has no more", async () => {
+    await using node = await Node.create();
+    const sets = async () => (await objects(node, "set")).map((set) => JSON.parse(JSON.stringify(set)));
+    const elements = async () => (await sets()).map(({ name, elem }) => `${name.slice(0, -17)} ${elem[0].prefix.addr}`).sort();
+    await ensure(node, ["10.71.0.0/16"], ["10.71.0.0/16"], "one");
+    await ensure(node, ["10.72.0.0/16"], ["10.72.0.0/16"], "two");
+
+    const both = ["outgoing4-one 10.71.0.0", "outgoing4-two 10.72.0.0", "pools4-one 10.71.0.0", "pools4-two 10.72.0.0"];
+    expect(await elements()).toEqual(both);
+    expect(await objects(node, "rule")).toHaveLength(2);
+
+    await ensure(node, ["10.73.0.0/16"], ["10.73.0.0/16"], "one");
+    expect(await elements()).toEqual(["outgoing4-one 10.73.0.0", both[1], "pools4-one 10.73.0.0", both[3]]);
+    await ensure(node, [], [], "one");
+    expect(await elements()).toEqual([both[1], both[3]]);
+    await ensure(node, [], [], "two");
+    expect(await objects(node, "table")).toEqual([]);
+  });
+
+  it("P1: survives processes of several stores that write at once", async () => {
+    await using node = await Node.create();
+    const stores = Array.from({ length: 12 }, (_, index) => `s${index}`);
+    const answers = await Promise.all(stores.map((store, index) => ensure(node, [`10.${index}.0.0/16`], [`10.${index}.0.0/16`], store)));
+    expect(answers).toEqual(answers.map(() => ({})));
+    expect(await objects(node, "set")).toHaveLength(24);
+    expect(await objects(node, "rule")).toHaveLength(12);
   });
 
   it("leaves other tables alone, and is removed on request, once and again, and when no pool wants it", async () => {
@@ -68,7 +105,7 @@ describe("masquerading", () => {
     expect(await names()).toEqual(["mine"]);
 
     await ensure(node, ["10.244.0.0/16"], ["10.244.0.0/16"]);
-    expect(await ensure(node, [], ["10.244.0.0/16"])).toEqual({});
+    expect(await ensure(node, [], [])).toEqual({});
     expect(await names()).toEqual(["mine"]);
   });
 
@@ -89,19 +126,21 @@ describe("masquerading", () => {
       node,
       `(async () => {
         const { NetlinkSocket, NETLINK_NETFILTER } = await import("${process.cwd()}/dataplane/netlink/socket.ts");
-        const { tableRequests } = await import("${process.cwd()}/dataplane/nftables/table.ts");
-        const { transaction } = await import("${process.cwd()}/dataplane/nftables/message.ts");
+        const { changeOf, changeRequests, TABLE } = await import("${process.cwd()}/dataplane/nftables/table.ts");
+        const { newTable, transaction } = await import("${process.cwd()}/dataplane/nftables/message.ts");
         const { parsePrefix } = await import("${process.cwd()}/lib/addresses/address.ts");
         const pools = ["10.244.0.0/16", "fd00:10::/64"].map(parsePrefix);
         using socket = NetlinkSocket.open(NETLINK_NETFILTER);
         const comment = Uint8Array.of(0, 2, 65, 0);
-        socket.batch(transaction(["ip", "ip6"].flatMap((family) => tableRequests(family, { masquerading: { outgoing: pools, pools }, guardedPrefixes: [] }, comment))));
+        const parts = { masquerading: { store: "one", outgoing: pools, pools }, guardedPrefixes: [] };
+        const requestsOf = (family) => changeRequests(family, changeOf(family, parts, { chains: [], sets: [] }, true));
+        socket.batch(transaction(["ip", "ip6"].flatMap((family) => [newTable(family, TABLE, comment), ...requestsOf(family)])));
       })()`,
     );
     expect(made).toEqual({});
     expect(await objects(node, "rule")).toMatchObject([
-      { family: "ip", expr: [{ match: { right: "@outgoing4" } }, { match: { right: "@pools4" } }, { masquerade: null }] },
-      { family: "ip6", expr: [{ match: { right: "@outgoing6" } }, { match: { right: "@pools6" } }, { masquerade: null }] },
+      { family: "ip", expr: [{ match: { right: like("outgoing4") } }, { match: { right: like("pools4") } }, { masquerade: null }] },
+      { family: "ip6", expr: [{ match: { right: like("outgoing6") } }, { match: { right: like("pools6") } }, { masquerade: null }] },
     ]);
     expect(await applyNode(node, NO_NODE_STATE)).toEqual({});
     expect(await objects(node, "table")).toEqual([]);
@@ -119,8 +158,11 @@ describe("masquerading", () => {
     expect(await objects(node, "chain")).toContainEqual(
       expect.objectContaining({ name: "prerouting", type: "filter", hook: "prerouting", prio: -300, policy: "accept" }),
     );
-    const raw = { chain: "prerouting", expr: [from, source, drops] };
-    expect(await objects(node, "rule")).toContainEqual(expect.objectContaining(raw));
+    const [jump, guard] = [
+      { chain: "prerouting", expr: [from, { jump: { target: "from-cali" } }] },
+      { chain: "from-cali", expr: [source, drops] },
+    ];
+    for (const rule of [jump, guard]) expect(await objects(node, "rule")).toContainEqual(expect.objectContaining(rule));
     expect(await comment()).not.toMatch(/unchecked/);
 
     // A kernel without nft_fib refuses the whole batch (WSL 2; net/netfilter/nf_tables_api.c answers ENOENT). This one has it.
@@ -142,7 +184,7 @@ describe("masquerading", () => {
     // Both kinds of table are tried once; the second call finds what the first has made.
     const failed = [expect.stringContaining("CONFIG_NFT_FIB_INET")];
     expect(await probe(node, withoutFib)).toEqual({ value: { refused: 2, report: { changed: [], failed } } });
-    expect((await objects(node, "chain")).map((chain) => JSON.parse(JSON.stringify(chain)).name)).toEqual(["input"]);
+    expect((await objects(node, "rule")).map((one) => JSON.parse(JSON.stringify(one)).chain)).toEqual(["input", "prerouting"]);
     expect(await comment()).toMatch(/, sources unchecked$/);
   });
 
