@@ -1,7 +1,8 @@
 /** Routes between nodes, plugged to cluster, kernel and datastore. Loaded only where `--node-routes` asks for them. */
 import type { Dataplane } from "../dataplane/dataplane.ts";
+import { hasFelixChains } from "../dataplane/linux/felix-chains.ts";
 import { readNetworkFacts } from "../dataplane/linux/network-facts.ts";
-import type { NodeState } from "../dataplane/node-state.ts";
+import { NO_NODE_STATE, type NodeState } from "../dataplane/node-state.ts";
 import { familyOf, type NodeRecord } from "../ipam-plugin/host-scope/node-record.ts";
 import { createIpamNode } from "../ipam-plugin/node.ts";
 import { type Family, formatPrefix, type Prefix } from "../lib/addresses/address.ts";
@@ -17,6 +18,7 @@ import type { CheckResult } from "../lib/resident/health.ts";
 import { SYSTEM_CLOCK } from "../lib/system/clock.ts";
 import { directoryOf, isThere, makeDirectories, readText } from "../lib/system/files.ts";
 import { writeWhole } from "../lib/system/write-whole.ts";
+import { guardedPrefixes, prefixesOfLinks } from "../lib/workload/interface-names.ts";
 import { nodeStateOf, storeName } from "../main-plugin/plan-node.ts";
 import type { AgentCluster } from "./compose-cluster.ts";
 import type { AgentHealth } from "./compose-health.ts";
@@ -44,7 +46,7 @@ export interface AgentRoutesOptions {
   readonly cluster: AgentCluster | undefined;
   readonly controllers: Controllers;
   readonly health: AgentHealth;
-  readonly dataplane: Pick<Dataplane, "applyNode">;
+  readonly dataplane: Pick<Dataplane, "applyNode" | "list">;
   readonly nodes: Nodes;
   /** This node's own ranges and addresses (host scope). */
   readonly nodeCidr: Pick<NodeCidr, "record">;
@@ -56,7 +58,8 @@ export interface AgentRoutes {
   readonly ranges: () => readonly Prefix[];
 }
 
-export function startNodeRoutes(input: AgentRoutesOptions): AgentRoutes {
+/** Returns when the node is guarded: the first ADD comes after that. @throws TortieError `nat-failed`, `interface-prefix-invalid` */
+export async function startNodeRoutes(input: AgentRoutesOptions): Promise<AgentRoutes> {
   const { options, env, node, cluster, controllers, health, dataplane, nodes, nodeCidr, log } = input;
   if (cluster?.isDatastore !== true) {
     const finding = "--node-routes needs a cluster: with this datastore the agent knows of no other nodes, and makes no routes";
@@ -68,6 +71,13 @@ export function startNodeRoutes(input: AgentRoutesOptions): AgentRoutes {
   const addressing = options.ipam === "host-scope" ? "ranges" : "blocks";
   const { connection, informers } = cluster;
   const sources = new KubernetesSources({ connection, informers, node, addressing, group: configuredGroup(config, env) });
+  const guard = async (): Promise<void> => {
+    if (hasFelixChains()) return;
+    const known = guardedPrefixes(env.FELIX_INTERFACEPREFIX);
+    const names = (await dataplane.list()).flatMap(({ hostInterface, owner }) => (owner === undefined ? [] : [hostInterface]));
+    await dataplane.applyNode({ ...NO_NODE_STATE, guardedPrefixes: [...known, ...prefixesOfLinks(names, known)] });
+  };
+  await guard();
   const tunnels = new OwnTunnels((work) => withAllocator(config, env, log, work), SYSTEM_CLOCK);
   const routes = new NodeRoutes({
     node,
@@ -89,6 +99,7 @@ export function startNodeRoutes(input: AgentRoutesOptions): AgentRoutes {
         .state({ env }, addresses)
         .catch(() => ofView);
     },
+    guard,
     applyNode: (state) => dataplane.applyNode(state),
     onMtu: writeMtu,
     onDrift: (changed) => health.metrics.sweepFound("drift", changed.length),

@@ -240,7 +240,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
   if (options["node-routes"] !== "off") {
     const { startNodeRoutes } = await import("./compose-routes.ts");
     const { nodeCidr } = hostScope;
-    routes = startNodeRoutes({ options, env, node, cluster, controllers, health, dataplane, nodes, nodeCidr, log });
+    routes = await startNodeRoutes({ options, env, node, cluster, controllers, health, dataplane, nodes, nodeCidr, log });
   }
   if (cluster !== undefined && options["endpoint-objects"]) {
     const { startEndpointObjects } = await import("./compose-objects.ts");

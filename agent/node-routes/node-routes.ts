@@ -34,6 +34,8 @@ export interface NodeRoutesParts {
   ) => Promise<OwnNode["tunnels"]>;
   /** What the node holds besides, for the addresses of this view. */
   readonly state: (view: ClusterView) => Promise<NodeState>;
+  /** Guards the node against its pods. They do not wait for what the cluster says of routes. */
+  readonly guard: () => Promise<void>;
   readonly applyNode: (state: NodeState) => Promise<NetworkReport | undefined>;
   /** Told of the largest packet that leaves this node for another's pods, in bytes. */
   readonly onMtu: (mtu: number) => void;
@@ -62,7 +64,8 @@ export class NodeRoutes {
 
   /** @throws Error when something could not be had; the rest has been done then, and it is to be called again */
   async run(signal: AbortSignal): Promise<void> {
-    const { sources, clock, facts } = this.#parts;
+    const { sources, clock, facts, guard } = this.#parts;
+    await guard();
     await clock.sleep(GATHER_MS, signal);
     await sources.start();
     await this.#untilFollowed(signal);

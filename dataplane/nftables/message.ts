@@ -136,9 +136,9 @@ export function newPlainChain(family: TableFamily, table: string, name: string):
 }
 
 /** Asks for one chain, or in a dump for all of all tables. */
-export function getChain(family: TableFamily, table: string, name?: string): Request {
+export function getChain(family: TableFamily, table?: string, name?: string): Request {
   return message(NFT_MSG.getChain, family, 0, [
-    text(NFTA_CHAIN_TABLE, table),
+    ...(table === undefined ? [] : [text(NFTA_CHAIN_TABLE, table)]),
     ...(name === undefined ? [] : [text(NFTA_CHAIN_NAME, name)]),
   ]);
 }
@@ -156,6 +156,11 @@ export function getSet(family: TableFamily, table: string, name?: string): Reque
 /** Deletes a set that no rule uses. */
 export function deleteSet(family: TableFamily, table: string, name: string): Request {
   return message(NFT_MSG.deleteSet, family, 0, [text(NFTA_SET_TABLE, table), text(NFTA_SET_NAME, name)]);
+}
+
+/** The name of a chain that a dump told of, whatever its table. */
+export function chainName({ payload }: Message): string | undefined {
+  return readText(attributeMap(payload.subarray(NFGENMSG_BYTES)).get(NFTA_CHAIN_NAME));
 }
 
 /** The name of a chain that a dump told of; `undefined` for one of another table. */

@@ -45,6 +45,12 @@ export function guardedPrefixes(prefixes: string | undefined): readonly string[]
   return [...new Set([DEFAULT_PREFIX, ENDPOINT_PREFIX, firstPrefix(prefixes)])];
 }
 
+/** How the names of links that are there begin, where `known` does not cover them: a runtime may have had another list. */
+export function prefixesOfLinks(names: readonly string[], known: readonly string[]): readonly string[] {
+  const others = names.filter((name) => !known.some((prefix) => name.startsWith(prefix)));
+  return [...new Set(others.map((name) => name.slice(0, -DISTINCT_CHARACTERS)))].filter((prefix) => prefix !== "").sort();
+}
+
 /** Prefix and leading hex digits of SHA-1 over `<namespace>.<pod>`. @throws TortieError `interface-prefix-invalid` */
 export function podHostInterfaceName(namespace: string, pod: string, prefixes?: string): string {
   const prefix = firstPrefix(prefixes);

@@ -19,6 +19,7 @@ class World {
   changed: readonly string[] = [];
   startFails = false;
   sleeps = 0;
+  guards = 0;
   now = 0;
   readonly applied: NodeState[] = [];
   readonly annotated: object[] = [];
@@ -34,6 +35,9 @@ class World {
       facts: () => this.facts,
       tunnels: async () => ({}),
       state: async () => NO_NODE_STATE,
+      guard: async () => {
+        this.guards++;
+      },
       applyNode: async (state) => {
         this.applied.push(state);
         return { changed: this.changed, failed: this.failed };
@@ -117,6 +121,19 @@ describe("The routes of a node", () => {
     world.facts = SEES_NOTHING;
     await world.run();
     expect(world.applied).toHaveLength(1);
+  });
+
+  it("S15: guard the node while they wait, stand down, or cannot ask the server", async () => {
+    const world = new World();
+    world.startFails = true;
+    await expect(world.run()).rejects.toThrow("the server is away");
+    world.startFails = false;
+    world.nodes = NODES.slice(1);
+    await world.run();
+    world.facts = { ...SEES_NOTHING, foreignRoutes: 1 };
+    await world.run();
+    expect(world.guards).toBe(3);
+    expect(world.applied).toEqual([]);
   });
 
   it("stay while the interface with the node's address is down for less than a minute", async () => {

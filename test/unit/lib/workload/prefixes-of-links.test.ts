@@ -1,0 +1,11 @@
+import { guardedPrefixes, prefixesOfLinks } from "../../../../lib/workload/interface-names.ts";
+
+describe("The prefixes of guarded links", () => {
+  it("seven:2: have both forms of link and the configured one", () => {
+    expect(guardedPrefixes("eni")).toEqual(["cali", "lxc", "eni"]);
+  });
+
+  it("S15: have those of links that are there, whatever the agent's own list says", () => {
+    expect(prefixesOfLinks(["cali01234567890", "azv01234567890", "azvabcdefabcde"], ["cali", "lxc"])).toEqual(["azv"]);
+  });
+});
