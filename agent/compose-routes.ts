@@ -12,6 +12,7 @@ import { MTU_FILE } from "../lib/config/mtu.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
 import { configuredGroup } from "../lib/datastore/kubernetes/group.ts";
 import { openDatastore } from "../lib/datastore/open.ts";
+import { messageOf } from "../lib/errors/errors.ts";
 import type { AgentLog } from "../lib/resident/agent-log.ts";
 import type { Controllers } from "../lib/resident/controllers.ts";
 import type { CheckResult } from "../lib/resident/health.ts";
@@ -58,7 +59,7 @@ export interface AgentRoutes {
   readonly ranges: () => readonly Prefix[];
 }
 
-/** Returns when the node is guarded: the first ADD comes after that. @throws TortieError `nat-failed`, `interface-prefix-invalid` */
+/** Returns when the node is guarded: the first ADD comes after that. */
 export async function startNodeRoutes(input: AgentRoutesOptions): Promise<AgentRoutes> {
   const { options, env, node, cluster, controllers, health, dataplane, nodes, nodeCidr, log } = input;
   if (cluster?.isDatastore !== true) {
@@ -77,7 +78,8 @@ export async function startNodeRoutes(input: AgentRoutesOptions): Promise<AgentR
     const names = (await dataplane.list()).flatMap(({ hostInterface, owner }) => (owner === undefined ? [] : [hostInterface]));
     await dataplane.applyNode({ ...NO_NODE_STATE, guardedPrefixes: [...known, ...prefixesOfLinks(names, known)] });
   };
-  await guard();
+  // Tried again by each look at the routes; an agent that cannot guard still serves.
+  await guard().catch((error: unknown) => log.error(`the node is not guarded: ${messageOf(error)}`));
   const tunnels = new OwnTunnels((work) => withAllocator(config, env, log, work), SYSTEM_CLOCK);
   const routes = new NodeRoutes({
     node,
