@@ -6,6 +6,7 @@ import { chooseDatastore } from "../lib/config/datastore-choice.ts";
 import { isCalicoIpam } from "../lib/config/ipam-section.ts";
 import { nodeName } from "../lib/config/node-name.ts";
 import type { Pod } from "../lib/kubernetes/objects.ts";
+import { uidsOfPod } from "../lib/kubernetes/pod-uids.ts";
 import type { AgentLog } from "../lib/resident/agent-log.ts";
 import type { Controllers } from "../lib/resident/controllers.ts";
 import { SYSTEM_CLOCK } from "../lib/system/clock.ts";
@@ -26,12 +27,6 @@ import { Sweep, type SweptPods } from "./sweep/sweep.ts";
 import type { Holder, WitnessPods } from "./sweep/witnesses.ts";
 
 const INTERVAL_MS = 60_000;
-
-/**
- * The UID of a static pod at the runtime, as its mirror at the API server says it (kubelet, kubetypes). A record has it from its ADD
- * (`runtimePodUID`): the mirror's own UID is another one after each time that it is made.
- */
-const OTHER_UIDS = ["kubernetes.io/config.hash", "kubernetes.io/config.mirror"];
 
 export interface AgentSweepOptions {
   readonly manager: EndpointManager;
@@ -147,6 +142,5 @@ function tryLock(locks: Pick<AttachmentLocks, "tryTake">, { network, containerId
 }
 
 function uidsOf(pod: Pod | undefined): readonly string[] {
-  if (pod === undefined) return [];
-  return [pod.uid, ...OTHER_UIDS.flatMap((name) => pod.annotations[name] ?? [])];
+  return pod === undefined ? [] : uidsOfPod(pod);
 }

@@ -6,11 +6,9 @@ import { TortieError } from "../errors/errors.ts";
 export interface CniArgs {
   readonly podName: string;
   readonly podNamespace: string;
-  /** Of the pod as the runtime has it, the digest of its file for a static pod; `undefined` when absent or empty. */
+  /** K8S_POD_UID, by which the runtime knows the pod: of a static pod not that of its mirror. `undefined` when absent or empty. */
   readonly podUid: string | undefined;
   readonly infraContainerId: string;
-  /** K8S_POD_UID: of a static pod not that of its mirror at the API server. */
-  readonly podUid: string;
   /** `IP=`; `undefined` when absent or empty. */
   readonly ip: Address | undefined;
   /** `MAC=`, Tortie's own key, as it came: `requestedMac` judges it, so that DEL does not depend on it. */
@@ -62,7 +60,6 @@ export function parseCniArgs(text: string, known: readonly string[] = IDENTITY_K
     podNamespace: textOf("K8S_POD_NAMESPACE"),
     podUid: textOf("K8S_POD_UID") || undefined,
     infraContainerId: textOf("K8S_POD_INFRA_CONTAINER_ID"),
-    podUid: textOf("K8S_POD_UID"),
     ip,
     mac: textOf("MAC"),
     testNamespace: textOf("CNI_TEST_NAMESPACE"),

@@ -4,7 +4,6 @@ import { desiredStateOf } from "../../../main-plugin/plan.ts";
 import { prefix } from "../../support/desired-state.ts";
 
 const PLAN: AttachmentPlan = {
-  sandbox: "/proc/1/ns/net",
   hostInterface: "cali1",
   podInterface: "eth0",
   owner: { network: "net", containerId: "c1", interfaceName: "eth0" },

@@ -5,7 +5,7 @@ describe("parseCniArgs", () => {
   it("reads nothing from nothing", () => {
     expect(parseCniArgs("")).toEqual({
       podName: "",
-      podUid: "",
+      podUid: undefined,
       podNamespace: "",
       infraContainerId: "",
       ip: undefined,
