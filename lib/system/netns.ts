@@ -96,8 +96,12 @@ export function inNamespace<T>(namespace: OpenNamespace, work: () => T extends P
     } finally {
       if (libc().setns(home, CLONE_NEWNET) !== 0) {
         // Every later step would change the wrong network.
-        writeAll(2, new TextEncoder().encode(`tortie: cannot return from network namespace ${namespace.path}: aborting\n`));
-        libc().abort();
+        try {
+          writeAll(2, new TextEncoder().encode(`tortie: cannot return from network namespace ${namespace.path}: aborting\n`));
+        } finally {
+          // Standard error may have no reader (EPIPE) or no room (EAGAIN).
+          libc().abort();
+        }
       }
     }
   } finally {

@@ -88,4 +88,25 @@ describe("working inside a namespace", () => {
     expect(result.stdout).not.toContain("went on");
     expect(result.stderr).toContain("aborting");
   });
+
+  it("seven:5: aborts the process when nobody reads its standard error", async () => {
+    await using node = await Node.create();
+    // The way back is closed by taking away the descriptor that leads home, which only this test does.
+    const script = `
+      import { closeSync, readdirSync, readlinkSync } from "node:fs";
+      import { inNamespace, openNamespace } from "${process.cwd()}/lib/system/netns.ts";
+      const namespace = openNamespace(${JSON.stringify(node.netnsPath)});
+      try {
+        inNamespace(namespace, () => {
+          for (const fd of readdirSync("/proc/self/fd")) {
+            let target = "";
+            try { target = readlinkSync("/proc/self/fd/" + fd); } catch {}
+            if (target.startsWith("net:") && Number(fd) !== namespace.fd) closeSync(Number(fd));
+          }
+        });
+      } finally { console.log("went on"); }`;
+    const result = await node.run(["/bin/bash", "-c", 'exec 2> >(:); wait $!; exec "$0" -e "$1"', process.execPath, script]);
+    expect(result.signal ?? result.exit).not.toBe(0);
+    expect(result.stdout).not.toContain("went on");
+  });
 });
