@@ -8,7 +8,7 @@
 import { TortieError } from "../../lib/errors/errors.ts";
 import { startWrite } from "../../lib/system/background-write.ts";
 import { NETLINK_ROUTE, NetlinkError, NetlinkSocket, RTMGRP_LINK } from "../netlink/socket.ts";
-import { deleteGroupRequest, getLink, isDeletionOf, type Link, setLinkGroup, UNFINISHED_GROUP } from "../rtnetlink/link.ts";
+import { deleteGroupRequest, freshDeletionGroup, getLink, isDeletionOf, type Link, setLinkGroup } from "../rtnetlink/link.ts";
 import { DELETION_LIMIT_MS, deleteHostLink, pause } from "./delete-link.ts";
 
 const ENODEV = 19;
@@ -57,7 +57,7 @@ async function deleteBatch(batch: readonly Leaving[]): Promise<void> {
     using socket = NetlinkSocket.open(NETLINK_ROUTE);
     if (batch.length === 1) return await eachAlone(socket, batch);
     using monitor = NetlinkSocket.open(NETLINK_ROUTE, RTMGRP_LINK);
-    const group = freshGroup();
+    const group = freshDeletionGroup();
     const joined = batch.filter((leaving) => isMarked(socket, leaving, group));
     if (joined.length === 0) return;
     if (!(await deleteGroup(socket, monitor, group, joined))) await eachAlone(socket, joined);
@@ -143,10 +143,4 @@ function stillThere({ name }: Pick<Link, "name">): TortieError {
     "link-delete-timeout",
     `timed out deleting device on the host: ${name} is still there after ${DELETION_LIMIT_MS / 1000} s`,
   );
-}
-
-/** A group number that no other program uses, and no other batch under way either. */
-function freshGroup(): number {
-  const group = 0x544f0000 + Math.floor(Math.random() * 0x10000);
-  return group === UNFINISHED_GROUP ? freshGroup() : group;
 }

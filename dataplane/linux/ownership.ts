@@ -1,7 +1,7 @@
 /** Whose a host end is, by what is written on it. */
 import { hasWorkload, namesAttachment, namesWorkload, parseAttachmentAlias } from "../alias.ts";
 import type { HostEnd } from "../desired-state.ts";
-import { type Link, UNFINISHED_GROUP } from "../rtnetlink/link.ts";
+import { isDeletionGroup, type Link, UNFINISHED_GROUP } from "../rtnetlink/link.ts";
 
 const DEVICE_KINDS: ReadonlySet<string> = new Set(["veth", "netkit"]);
 
@@ -17,9 +17,12 @@ export function mayReplace(alias: string, { owner, predecessors }: Pick<HostEnd,
   return container !== undefined && predecessors.includes(container);
 }
 
-/** Whether this project made the link and got no further: it has the mark of its creation, no owner yet, and never was up. */
+/**
+ * Whether this project made the link and got no further: it has the mark of its creation, no owner yet, and never was up. The group of
+ * a joined deletion replaces that mark, and stays where the deletion fails or its process ends.
+ */
 export function isUnfinished({ group, alias, isUp, kind }: Link): boolean {
-  return group === UNFINISHED_GROUP && alias === "" && !isUp && isDeviceKind(kind);
+  return (group === UNFINISHED_GROUP || isDeletionGroup(group)) && alias === "" && !isUp && isDeviceKind(kind);
 }
 
 /** Whether links of attachments can be of this kind. */

@@ -48,6 +48,9 @@ const ENODEV = 19;
  * alias. The value is "TORT" in ASCII, which no other program uses.
  */
 export const UNFINISHED_GROUP = 0x544f5254;
+/** Groups of joined deletions: "TO" in ASCII, then sixteen bits that tell the batches apart. */
+const DELETION_GROUPS = 0x544f0000;
+const DELETION_GROUP_COUNT = 0x10000;
 const DEFAULT_GROUP = 0;
 
 export type LinkKind = "veth" | "netkit";
@@ -169,6 +172,17 @@ export function setLinkLocalSource(socket: NetlinkSocket, index: number, source:
 /** The request that deletes a link of any type, with its peer, its addresses and its routes. */
 export function deleteRequest(key: LinkKey): Request {
   return { type: RTM_DELLINK, payload: keyPayload(key, 0, []) };
+}
+
+/** Whether a joined deletion gave a link this group. */
+export function isDeletionGroup(group: number): boolean {
+  return group !== UNFINISHED_GROUP && group >= DELETION_GROUPS && group < DELETION_GROUPS + DELETION_GROUP_COUNT;
+}
+
+/** A group for a joined deletion that no other program uses, nor, most likely, another batch under way. */
+export function freshDeletionGroup(): number {
+  const group = DELETION_GROUPS + Math.floor(Math.random() * DELETION_GROUP_COUNT);
+  return isDeletionGroup(group) ? group : freshDeletionGroup();
 }
 
 /** The request that deletes every link of a group, all of them in one step (net/core/rtnetlink.c, rtnl_group_dellink). */

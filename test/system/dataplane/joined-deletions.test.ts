@@ -91,4 +91,43 @@ describe("deletions that come together", () => {
     expect(error).toBeUndefined();
     expect(await node.leftovers()).toEqual({ links: [], routes: [] });
   });
+
+  it("A10: leave a link alone that is another's when its batch begins", async () => {
+    await using node = await Node.create();
+    for (const name of ["cali0", "cali1"]) await node.ip("link", "add", name, "type", "bridge");
+
+    const { error } = await probe(
+      node,
+      `(async () => {
+        const { JoinedDeletions } = await import("${process.cwd()}/dataplane/linux/joined-deletions.ts");
+        const { readFileSync } = await import("node:fs");
+        const link = (name) => ({ name, index: Number(readFileSync("/sys/class/net/" + name + "/ifindex", "utf8")) });
+        const deletions = new JoinedDeletions();
+        await Promise.all([deletions.delete(link("cali0"), () => true), deletions.delete(link("cali1"), () => false)]);
+      })()`,
+    );
+
+    expect(error).toBeUndefined();
+    const [{ group } = {}] = await node.ip("-j", "link", "show", "dev", "cali1");
+    expect({ links: (await node.leftovers()).links, group }).toEqual({ links: ["cali1"], group: "default" });
+  });
+
+  it("seven:6: leave an unfinished link findable when its batch ended before it was deleted", async () => {
+    await using node = await Node.create();
+    await node.ip("link", "add", "cali0", "type", "veth", "peer", "name", "cali0p");
+    await node.ip("link", "add", "cali1", "type", "veth", "peer", "name", "cali1p");
+    // What a batch has done when its process is killed, or when the kernel refuses the group and the link by itself.
+    await node.ip("link", "set", "cali0", "group", String(0x544f1234));
+    await node.ip("link", "set", "cali1", "group", String(0x544e1234));
+
+    const { value, error } = await joining<string[]>(
+      node,
+      `const found = await joined.list();
+      for (const link of found) await joined.remove(link);
+      return found.map(({ hostInterface }) => hostInterface);`,
+    );
+
+    expect({ value, error }).toEqual({ value: ["cali0"], error: undefined });
+    expect((await node.ip("-j", "link", "show")).map(({ ifname }) => ifname).sort()).toEqual(["cali1", "cali1p", "lo"]);
+  });
 });
