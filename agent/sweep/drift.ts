@@ -42,6 +42,8 @@ export class Drift {
     const endpoints = this.#options.endpoints();
     this.#forgetOthers(new Set(endpoints));
     for (const id of endpoints) {
+      // A comparison is synchronous; calls that arrived meanwhile come before the next one.
+      await new Promise((resolve) => setImmediate(resolve));
       if (signal.aborted) return;
       try {
         this.#judge(id, await this.#options.drift(id));

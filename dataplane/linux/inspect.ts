@@ -5,35 +5,44 @@
  * a chained plugin or a newer configuration may legitimately change (sysctls, queues). MAC and MTU are compared with the
  * runtime's result, which every plugin of the chain has seen (CNI specification, CHECK).
  */
-import { formatAddress, formatPrefix, type Prefix } from "../../lib/addresses/address.ts";
+import { type Family, formatAddress, formatPrefix, type Prefix } from "../../lib/addresses/address.ts";
+import { TortieError } from "../../lib/errors/errors.ts";
 import type { Sandbox } from "../../lib/system/sandbox.ts";
 import { attachmentAlias, namesAttachment } from "../alias.ts";
 import type { RecordedLink } from "../dataplane.ts";
 import type { DesiredState, Difference, HostEnd, PodEnd, Route } from "../desired-state.ts";
-import type { NetlinkSocket } from "../netlink/socket.ts";
+import { DumpTooLargeError, type NetlinkSocket } from "../netlink/socket.ts";
 import { findAddress, IFA_F_DADFAILED, IFA_F_TENTATIVE, listAddresses } from "../rtnetlink/address.ts";
 import { getLink, type Link } from "../rtnetlink/link.ts";
 import { findNeighbour } from "../rtnetlink/neighbour.ts";
-import { isSameRoute, isToSameDestination, listRoutes } from "../rtnetlink/route.ts";
+import { isSameRoute, isToSameDestination, type KernelRoute, listRoutes } from "../rtnetlink/route.ts";
 import { isDeviceKind } from "./ownership.ts";
+import { TENTATIVE } from "./settled.ts";
 import { openSite } from "./site.ts";
 
 type Side = Difference["side"];
 type Field = readonly [object: string, wanted: string, found: string];
 
+/**
+ * What a container may put into its own sandbox before a look at it ends. Reading 4,096 entries costs some ten milliseconds, during
+ * which this process serves nobody else.
+ */
+const MOST_IN_SANDBOX = 4096;
+
+/** @throws TortieError `sandbox-too-large` when the container has more routes, addresses or neighbours than are read */
 export function inspect(sandbox: Sandbox, desired: DesiredState, recorded: RecordedLink = {}): Difference[] {
   using site = openSite(sandbox);
-  const { pod } = desired;
-  return [
-    ...inspectHostEnd(site.hostSocket, desired),
-    ...differences(
-      "pod",
-      linkFields(site.podSocket, pod, (link) => [
-        ...recordedFields(link, recorded),
-        ...neighbourFields(site.podSocket, link, pod.neighbours),
-      ]),
-    ),
-  ];
+  return [...inspectHostEnd(site.hostSocket, desired), ...inspectPodEnd(site.podSocket, desired, recorded)];
+}
+
+function inspectPodEnd(socket: NetlinkSocket, { pod }: DesiredState, recorded: RecordedLink): Difference[] {
+  const own = (link: Link) => [...recordedFields(link, recorded), ...neighbourFields(socket, link, pod.neighbours)];
+  try {
+    return differences("pod", linkFields(socket, pod, own, MOST_IN_SANDBOX));
+  } catch (error) {
+    if (!(error instanceof DumpTooLargeError)) throw error;
+    throw new TortieError("sandbox-too-large", `cannot compare ${pod.name} of the container: ${error.message}`, { cause: error });
+  }
 }
 
 /** The host end alone: its link, owner, addresses and routes. */
@@ -48,7 +57,8 @@ function differences(side: Side, fields: readonly Field[]): Difference[] {
   return fields.filter(([, wanted, found]) => wanted !== found).map(([object, wanted, found]) => ({ side, object, wanted, found }));
 }
 
-function linkFields(socket: NetlinkSocket, end: HostEnd | PodEnd, own: (link: Link) => Field[]): Field[] {
+/** @param most number of entries of a list that are read at most */
+function linkFields(socket: NetlinkSocket, end: HostEnd | PodEnd, own: (link: Link) => Field[], most?: number): Field[] {
   const object = `link ${end.name}`;
   const link = getLink(socket, end);
   if (link === undefined) return [[object, "present", "missing"]];
@@ -56,8 +66,8 @@ function linkFields(socket: NetlinkSocket, end: HostEnd | PodEnd, own: (link: Li
     [`${object} kind`, "veth or netkit", isDeviceKind(link.kind) ? "veth or netkit" : link.kind],
     [`${object} state`, "up", link.isUp ? "up" : "down"],
     ...own(link),
-    ...addressFields(socket, link, end.addresses),
-    ...routeFields(socket, link, end.routes),
+    ...addressFields(socket, link, end.addresses, most),
+    ...routeFields(socket, link, end.routes, most),
   ];
 }
 
@@ -77,15 +87,15 @@ function recordedFields(link: Link, { mac, mtu }: RecordedLink): Field[] {
   ];
 }
 
-function addressFields(socket: NetlinkSocket, link: Link, addresses: readonly Prefix[]): Field[] {
+function addressFields(socket: NetlinkSocket, link: Link, addresses: readonly Prefix[], most: number | undefined): Field[] {
   if (addresses.length === 0) return [];
-  const there = listAddresses(socket, link.index);
+  const there = listAddresses(socket, link.index, most);
   return addresses.map((wanted) => {
     const found = findAddress(there, wanted);
     const object = `address ${formatPrefix(wanted)} of ${link.name}`;
     if (found === undefined) return [object, "usable", "missing"];
     if ((found.flags & IFA_F_DADFAILED) !== 0) return [object, "usable", "duplicate of another host's"];
-    return [object, "usable", (found.flags & IFA_F_TENTATIVE) !== 0 ? "tentative" : "usable"];
+    return [object, "usable", (found.flags & IFA_F_TENTATIVE) !== 0 ? TENTATIVE : "usable"];
   });
 }
 
@@ -93,19 +103,25 @@ function neighbourFields(socket: NetlinkSocket, link: Link, neighbours: PodEnd["
   return neighbours.map(({ address, mac }) => [
     `neighbour ${formatAddress(address)} of ${link.name}`,
     mac,
-    findNeighbour(socket, link.index, address) ?? "missing",
+    findNeighbour(socket, link.index, address, MOST_IN_SANDBOX) ?? "missing",
   ]);
 }
 
-/** Of the whole table only when a route is missing: a node has as many routes as pods, and looks at each pod once a minute. */
-function routeFields(socket: NetlinkSocket, link: Link, routes: readonly Route[]): Field[] {
+/** Reads the whole table only when a route is missing, and once a family: a node has as many routes as pods. */
+function routeFields(socket: NetlinkSocket, link: Link, routes: readonly Route[], most: number | undefined): Field[] {
   const families = [...new Set(routes.map((route) => route.destination.address.family))];
-  const own = families.flatMap((family) => listRoutes(socket, family, link.index));
+  const own = families.flatMap((family) => listRoutes(socket, family, link.index, most));
+  const tables = new Map<Family, readonly KernelRoute[]>();
+  const tableOf = (family: Family) => {
+    const table = tables.get(family) ?? listRoutes(socket, family, undefined, most);
+    tables.set(family, table);
+    return table;
+  };
   return routes.map((route) => {
     const object = `route ${formatPrefix(route.destination)}`;
     const wanted = routeText(link.name, route);
     if (own.some((found) => isSameRoute(found, route, link.index))) return [object, wanted, wanted];
-    const other = listRoutes(socket, route.destination.address.family).find((found) => isToSameDestination(found, route));
+    const other = tableOf(route.destination.address.family).find((found) => isToSameDestination(found, route));
     if (other === undefined) return [object, wanted, "missing"];
     const name = (other.index === 0 ? undefined : getLink(socket, { index: other.index })?.name) ?? "none";
     return [object, wanted, routeText(name, other)];

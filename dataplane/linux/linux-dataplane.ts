@@ -17,6 +17,7 @@ import { inspect } from "./inspect.ts";
 import type { JoinedDeletions } from "./joined-deletions.ts";
 import { drift, mend } from "./mend.ts";
 import { isUnfinished } from "./ownership.ts";
+import { settled } from "./settled.ts";
 
 export class LinuxDataplane implements Dataplane {
   readonly #deletions: JoinedDeletions | undefined;
@@ -33,11 +34,13 @@ export class LinuxDataplane implements Dataplane {
 
   async inspect(sandbox: Sandbox, desired: DesiredState, recorded?: RecordedLink): Promise<readonly Difference[]> {
     const { host, pod } = desired;
-    return explained(`failed to inspect ${pod.name} in ${sandbox.path} and ${host.name}`, () => inspect(sandbox, desired, recorded));
+    return explained(`failed to inspect ${pod.name} in ${sandbox.path} and ${host.name}`, () =>
+      settled(() => inspect(sandbox, desired, recorded)),
+    );
   }
 
   async drift(sandbox: Sandbox, recorded: RecordedPair): Promise<readonly Difference[]> {
-    return explained(`failed to inspect ${recorded.desired.host.name}`, () => drift(sandbox, recorded));
+    return explained(`failed to inspect ${recorded.desired.host.name}`, () => settled(() => drift(sandbox, recorded)));
   }
 
   async mend(sandbox: Sandbox, recorded: RecordedPair): Promise<Mending> {

@@ -5,9 +5,9 @@
  * Requests are synchronous: the kernel executes one within send(2), and its answer is there when send returns. The
  * deletion of a link takes longer; another thread sends it (`prepare`), and the caller polls (`isAnswered`, `news`).
  *
- * The socket accepts messages from the kernel only. A privileged process in the socket's namespace, such as a pod with
- * CAP_NET_ADMIN, can send to it as well; the sender's port tells them apart (netlink(7): the kernel's is 0), and sequence
- * numbers start at a random value.
+ * The socket accepts messages from the kernel only. It is connected to the kernel's port, which is 0 (netlink(7)), so other
+ * programs cannot send to it directly. They can still send to a group that it listens to; the sender's port tells those
+ * messages apart, and sequence numbers start at a random value.
  */
 import { errnoName, errnoText } from "../../lib/system/errno.ts";
 import { closeFile } from "../../lib/system/files.ts";
@@ -81,6 +81,15 @@ export class NetlinkError extends Error {
   }
 }
 
+/** A list has more entries than its reader wants to spend time on. */
+export class DumpTooLargeError extends Error {
+  override readonly name = "DumpTooLargeError";
+
+  constructor(most: number) {
+    super(`the list has more than ${most} entries, or changed while they were read`);
+  }
+}
+
 export class NetlinkSocket implements Disposable {
   readonly #fd: number;
   #buffer = new Uint8Array(ANSWER_BYTES);
@@ -106,7 +115,10 @@ export class NetlinkSocket implements Disposable {
       libc().setsockopt(fd, SOL_NETLINK, option, Int32Array.of(1), 4);
     }
     libc().setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, BigInt64Array.of(BigInt(ANSWER_LIMIT_SECONDS), 0n), 16);
-    if (groups !== 0 && libc().bind(fd, socketAddress(groups), SOCKADDR_BYTES) !== 0) {
+    // A connected socket refuses what other programs send to it (net/netlink/af_netlink.c, netlink_getsockbyportid). Without that, a
+    // process with CAP_NET_ADMIN in the namespace could fill its buffer, and the kernel's answers would be lost (ENOBUFS).
+    const isBound = groups === 0 || libc().bind(fd, socketAddress(groups), SOCKADDR_BYTES) === 0;
+    if (!isBound || libc().connect(fd, socketAddress(0), SOCKADDR_BYTES) !== 0) {
       const errno = lastErrno();
       closeFile(fd);
       throw new NetlinkError(errno);
@@ -143,8 +155,13 @@ export class NetlinkSocket implements Disposable {
     return this.#collect(this.#sequence, (message) => message.type === NLMSG_ERROR);
   }
 
-  /** Everything a dump has; it is begun again when a change disturbed it. @throws NetlinkError */
-  dump(request: Request): Message[] {
+  /**
+   * Everything a dump has; it is begun again when a change disturbed it.
+   * @param most number of messages that are read at most, over all tries. The socket must not be used after the dump was cut off.
+   * @throws DumpTooLargeError when there are more; NetlinkError
+   */
+  dump(request: Request, most = Number.POSITIVE_INFINITY): Message[] {
+    let left = most;
     for (let tries = 1; ; tries++) {
       const sequence = ++this.#sequence;
       if (this.#buffer.length < DUMP_BYTES) this.#buffer = new Uint8Array(DUMP_BYTES);
@@ -152,6 +169,7 @@ export class NetlinkSocket implements Disposable {
       let isDisturbed = false;
       const messages = this.#collect(sequence, (message) => {
         isDisturbed ||= (message.flags & NLM_F_DUMP_INTR) !== 0;
+        if (left-- < 0) throw new DumpTooLargeError(most);
         return message.type === NLMSG_DONE || message.type === NLMSG_ERROR;
       });
       if (!isDisturbed) return messages;

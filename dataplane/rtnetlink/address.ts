@@ -41,9 +41,13 @@ export function removeAddress(socket: NetlinkSocket, index: number, prefix: Pref
   socket.request({ type: RTM_DELADDR, payload: addressPayload(numberOf(prefix.address.family), prefix.length, index, attributes) });
 }
 
-/** Every address of an interface, both families. @throws NetlinkError */
-export function listAddresses(socket: NetlinkSocket, index: number): InterfaceAddress[] {
-  const messages = socket.dump({ type: RTM_GETADDR, payload: addressPayload(0, 0, index, new Uint8Array()) });
+/**
+ * Every address of an interface, both families.
+ * @param most number of addresses that are read at most
+ * @throws DumpTooLargeError, NetlinkError
+ */
+export function listAddresses(socket: NetlinkSocket, index: number, most?: number): InterfaceAddress[] {
+  const messages = socket.dump({ type: RTM_GETADDR, payload: addressPayload(0, 0, index, new Uint8Array()) }, most);
   return messages.flatMap(({ payload }) => {
     const view = new DataView(payload.buffer, payload.byteOffset, payload.length);
     const family = familyOf(view.getUint8(0));

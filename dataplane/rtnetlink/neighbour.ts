@@ -27,10 +27,14 @@ export function addNeighbour(socket: NetlinkSocket, index: number, neighbour: Ne
   }
 }
 
-/** The MAC of a permanent neighbour; `undefined` when there is no such neighbour. @throws NetlinkError */
-export function findNeighbour(socket: NetlinkSocket, index: number, address: Address): string | undefined {
+/**
+ * The MAC of a permanent neighbour; `undefined` when there is no such neighbour.
+ * @param most number of neighbours that are read at most
+ * @throws DumpTooLargeError, NetlinkError
+ */
+export function findNeighbour(socket: NetlinkSocket, index: number, address: Address, most?: number): string | undefined {
   const wanted = bytesOf(address);
-  for (const { payload } of socket.dump({ type: RTM_GETNEIGH, payload: new Uint8Array(NDMSG_BYTES) })) {
+  for (const { payload } of socket.dump({ type: RTM_GETNEIGH, payload: new Uint8Array(NDMSG_BYTES) }, most)) {
     const view = new DataView(payload.buffer, payload.byteOffset, payload.length);
     if (view.getInt32(4, true) !== index || (view.getUint16(8, true) & NUD_PERMANENT) === 0) continue;
     const attributes = attributeMap(payload.subarray(NDMSG_BYTES));

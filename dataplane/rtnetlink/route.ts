@@ -50,11 +50,15 @@ function addRoute(socket: NetlinkSocket, index: number, route: Route): void {
   socket.request({ type: RTM_NEWROUTE, flags: NLM_F_CREATE | NLM_F_EXCL, payload: routePayload(head, attributes) });
 }
 
-/** The unicast routes of the main table of one family, of one interface when `index` is given. @throws NetlinkError */
-export function listRoutes(socket: NetlinkSocket, family: Family, index?: number): KernelRoute[] {
+/**
+ * The unicast routes of the main table of one family, of one interface when `index` is given.
+ * @param most number of routes that are read at most
+ * @throws DumpTooLargeError, NetlinkError
+ */
+export function listRoutes(socket: NetlinkSocket, family: Family, index?: number, most?: number): KernelRoute[] {
   const filter = encodeAttributes([u32(RTA_TABLE, RT_TABLE_MAIN), ...(index === undefined ? [] : [u32(RTA_OIF, index)])]);
   const request = { type: RTM_GETROUTE, payload: routePayload({ family, length: 0, protocol: 0, scope: 0, type: RTN_UNICAST }, filter) };
-  return dumpOrNothing(socket, request).flatMap(({ payload }) => {
+  return dumpOrNothing(socket, request, most).flatMap(({ payload }) => {
     const view = new DataView(payload.buffer, payload.byteOffset, payload.length);
     const attributes = attributeMap(payload.subarray(12));
     const table = readU32(attributes.get(RTA_TABLE)) ?? view.getUint8(4);
@@ -93,9 +97,9 @@ export function isSameRoute(found: KernelRoute, route: Route, index: number): bo
 }
 
 /** A namespace that never had an IPv4 route has no main table yet (net/ipv4/fib_frontend.c, inet_dump_fib). */
-function dumpOrNothing(socket: NetlinkSocket, request: Request): Message[] {
+function dumpOrNothing(socket: NetlinkSocket, request: Request, most?: number): Message[] {
   try {
-    return socket.dump(request);
+    return socket.dump(request, most);
   } catch (error) {
     if (error instanceof NetlinkError && error.errno === ENOENT) return [];
     throw error;

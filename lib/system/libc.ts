@@ -12,6 +12,7 @@ const SYMBOLS = {
   getsockopt: { args: ["i32", "i32", "i32", "ptr", "ptr"], returns: "i32" },
   setsockopt: { args: ["i32", "i32", "i32", "ptr", "u32"], returns: "i32" },
   bind: { args: ["i32", "ptr", "u32"], returns: "i32" },
+  connect: { args: ["i32", "ptr", "u32"], returns: "i32" },
   // ssize_t cut to 32 bits: no buffer of ours comes near 2 GiB, and -1 stays -1.
   send: { args: ["i32", "ptr", "usize", "i32"], returns: "i32" },
   recvfrom: { args: ["i32", "ptr", "usize", "i32", "ptr", "ptr"], returns: "i32" },

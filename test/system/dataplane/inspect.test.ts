@@ -124,6 +124,39 @@ describe("inspecting an attachment", () => {
     ]);
   });
 
+  it("P2: waits for an address that is still checked for duplicates", async () => {
+    await using node = await Node.create();
+    const pod = await node.addPod();
+    const desired = desiredFor(pod, { addresses: BOTH });
+    await apply(node, desired);
+    await set("net/ipv6/conf/eth0/accept_dad", "1", true)(node, pod);
+    await set("net/ipv6/conf/eth0/dad_transmits", "1", true)(node, pod);
+    await node.podIp(pod, "addr", "del", "fd60::/128", "dev", "eth0");
+    await node.podIp(pod, "addr", "add", "fd60::/128", "dev", "eth0");
+
+    expect(await inspect(node, desired)).toEqual({ value: [] });
+    expect(JSON.stringify(await node.podIp(pod, "-j", "-6", "address", "show", "to", "fd60::/128", "tentative"))).not.toContain("fd60::");
+  });
+
+  it.each<[string, (index: number) => string]>([
+    ["50,000 routes", (index) => `route add 10.${100 + (index >> 16)}.${(index >> 8) & 255}.${index & 255}/32 dev eth0`],
+    ["5,000 addresses", (index) => `addr add 10.99.${index >> 8}.${index & 255}/32 dev eth0`],
+    ["10,000 neighbours", (index) => `neigh add 10.98.${index >> 8}.${index & 255} lladdr 02:00:00:00:00:01 nud permanent dev eth0`],
+  ])("S4: ends its look at a sandbox with %s, and reads no more of them", async (name, line) => {
+    await using node = await Node.create();
+    const pod = await node.addPod();
+    const desired = desiredFor(pod, { addresses: BOTH, neighbours: [{ address: "169.254.1.1", mac: "ee:ee:ee:ee:ee:ee" }] });
+    await apply(node, desired);
+    const count = Number.parseInt(name.replace(",", ""), 10);
+    const stdin = Array.from({ length: count }, (_, index) => `${line(index)}\n`).join("");
+    expect(await node.run(["/usr/sbin/ip", "-batch", "-"], { stdin }, pod)).toMatchObject({ exit: 0 });
+
+    expect((await inspect(node, desired)).error).toMatchObject({
+      word: "sandbox-too-large",
+      message: expect.stringContaining("more than 4096"),
+    });
+  });
+
   it("names an address that another host has as well", async () => {
     await using node = await Node.create();
     const pod = await node.addPod();

@@ -85,4 +85,33 @@ forger.sendto(struct.pack("=IHHII", 32, 17, 0, 0, 0) + link, (0, 1))`;
     );
     expect({ value, error }).toEqual({ value: [true, false, 0, "lo"], error: undefined });
   });
+
+  it("seven:3: cannot be filled by another program, and gets its answer while one tries", async () => {
+    await using node = await Node.create();
+    // Sends a message of 1 KiB again and again, until the socket takes no more.
+    const flood = `
+import socket, struct, sys
+flooder = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
+message = struct.pack("=IHHII", 1024, 16, 0, 0, 0) + bytes(1008)
+sent = 0
+try:
+  while sent < 10000:
+    flooder.sendto(message, socket.MSG_DONTWAIT, (int(sys.argv[1]), 0))
+    sent += 1
+except OSError:
+  pass
+print(sent)`;
+    const { value, error } = await withSocket<unknown[]>(
+      node,
+      `await (async () => {
+        getLink(socket, { index: 1 });
+        const { readFileSync } = await import("node:fs");
+        const ports = readFileSync("/proc/self/net/netlink", "utf8").split("\\n").slice(1).map((line) => line.trim().split(/ +/)[2]);
+        const own = ports.filter((port) => port !== undefined && port !== "0");
+        const taken = own.map((port) => Number(String(Bun.spawnSync(["/usr/bin/python3", "-c", ${JSON.stringify(flood)}, port]).stdout)));
+        return [own.length, taken, getLink(socket, { index: 1 })?.name, listLinks(socket).length];
+      })()`,
+    );
+    expect({ value, error }).toEqual({ value: [1, [0], "lo", 1], error: undefined });
+  });
 });
