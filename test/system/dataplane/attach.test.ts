@@ -167,6 +167,22 @@ describe("attaching a pod", () => {
     expect(JSON.stringify(outside)).not.toContain("tentative");
   });
 
+  it("A14: goes by the container's own setting of duplicate detection, not by the host's", async () => {
+    await using node = await Node.create();
+    const pod = await node.addPod();
+    await node.run([
+      "/bin/sh",
+      "-c",
+      "echo 0 > /proc/sys/net/ipv6/conf/all/accept_dad; echo 0 > /proc/sys/net/ipv6/conf/default/accept_dad",
+    ]);
+    await node.run(["/bin/sh", "-c", "echo 1 > /proc/sys/net/ipv6/conf/all/accept_dad"], {}, pod);
+
+    await apply(node, desiredFor(pod, { addresses: ["fd60::/128"] }));
+
+    const [{ addr_info: addresses = [] } = {}] = await node.podIp(pod, "-j", "-6", "address", "show", "dev", "eth0", "to", "fd60::/128");
+    expect(addresses).toContainEqual(expect.objectContaining({ local: "fd60::", nodad: true }));
+  });
+
   it("repairs IPv6 that is disabled by default on the host and in the pod", async () => {
     await using node = await Node.create();
     const pod = await node.addPod();

@@ -124,6 +124,19 @@ describe("inspecting an attachment", () => {
     ]);
   });
 
+  it("A16: reads an address with another end by its own side", async () => {
+    await using node = await Node.create();
+    const pod = await node.addPod();
+    const desired = desiredFor(pod, { addresses: ["10.60.0.0/32"] });
+    await apply(node, desired);
+    // The kernel removes the routes of an interface with its last IPv4 address.
+    await node.podIp(pod, "addr", "add", "10.61.0.1/32", "dev", "eth0");
+    await node.podIp(pod, "addr", "del", "10.60.0.0/32", "dev", "eth0");
+    await node.podIp(pod, "addr", "add", "10.60.0.0", "peer", "10.60.9.9/32", "dev", "eth0");
+
+    expect(await inspect(node, desired)).toEqual({ value: [] });
+  });
+
   it("P2: waits for an address that is still checked for duplicates", async () => {
     await using node = await Node.create();
     const pod = await node.addPod();

@@ -126,3 +126,25 @@ describe("G2: an endpoint whose sandbox cannot be proven", () => {
     expect(unproven).toBeUndefined();
   });
 });
+
+it("S4: lets waiting work run before each endpoint", async () => {
+  endpoints = [4, 5, 6];
+  const order: string[] = [];
+  const told = new Drift({
+    clock,
+    endpoints: () => endpoints,
+    drift: async (id) => {
+      order.push(`endpoint ${id}`);
+      setImmediate(() => order.push(`call after ${id}`));
+      return [];
+    },
+    mend: () => {},
+    onUnproven: () => {},
+    onContested: () => {},
+    onFound: () => {},
+  });
+
+  await told.run(NEVER);
+
+  expect(order).toEqual(["endpoint 4", "call after 4", "endpoint 5", "call after 5", "endpoint 6"]);
+});
