@@ -18,6 +18,7 @@ import { SYSTEM_CLOCK } from "../lib/system/clock.ts";
 import { exitNow } from "../lib/system/exit.ts";
 import { makeDirectories } from "../lib/system/files.ts";
 import { AttachmentService } from "./attachments/attachment-service.ts";
+import { StoreWitness } from "./attachments/grant-witness.ts";
 import { linkModeCheck, refusedLinkMode } from "./attachments/link-mode.ts";
 import { type BlocksOptions, blocksParts } from "./blocks/blocks-parts.ts";
 import { clusterOf } from "./compose-cluster.ts";
@@ -116,6 +117,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
     clock: SYSTEM_CLOCK,
     controllers,
     dataplane,
+    grants: { isGranted: (record, address) => witness.isGranted(record, address) },
     log,
     onBuilt: health.built,
   });
@@ -154,6 +156,8 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
   let routes: AgentRoutes | undefined;
   const knownRanges = () => [...hostScope.parts.knownRanges(), ...(routes?.ranges() ?? [])];
   const nodes = new Nodes({ log, parts: () => ({ dataplane, ...hostScope.parts, knownRanges, ...blocksParts(blocks) }) });
+  const ipamType = options.ipam === "host-scope" ? { ipamType: HOST_SCOPE } : {};
+  const witness = new StoreWitness({ nodes, ...ipamType, files: () => hostScope.nodeCidr.hostScope.files });
   const locks = new AttachmentLocks(run.attachments);
   const attachments: AttachmentService = new AttachmentService({
     nodes,
@@ -161,7 +165,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
     locks,
     takeOver: (attachment, signal) => direct.takeOver(attachment, signal),
     queuedDelete: (attachment) => direct.queuedDelete(attachment),
-    ...(options.ipam === "host-scope" ? { ipamType: HOST_SCOPE } : {}),
+    ...ipamType,
     forgetRegistered: (record) => forgetRegistered(record, { endpoints: manager, release: hostScope.release }),
     assertReady: () => checkStatus(health.health),
     refusal,

@@ -77,6 +77,7 @@ export async function runController({ options, env, version }: ControllerInput):
         client,
         group: configuredGroup(config, env),
         clock: SYSTEM_CLOCK,
+        watchClock: SYSTEM_CLOCK,
         allocatorClock: systemClock,
         log,
         onRun: (run) => {

@@ -35,6 +35,8 @@ export interface TermOptions {
   /** Absent: the server is asked. */
   readonly group: ApiGroup | undefined;
   readonly clock: Clock;
+  /** Of the watches and their limits: `now` is that of `clock`. */
+  readonly watchClock: Clock;
   readonly allocatorClock: AllocatorClock;
   readonly log: DutyContext["log"];
   readonly onRun: (run: ControllerRun) => void;
@@ -51,11 +53,11 @@ export class Term {
   readonly #options: TermOptions;
 
   private constructor(options: TermOptions, group: ApiGroup, hasEndpointObjects: boolean) {
-    const { clock, client, connection, allocatorClock, log, onReleased, onRun } = options;
+    const { clock, watchClock, client, connection, allocatorClock, log, onReleased, onRun } = options;
     const settings = options.options;
     this.#options = options;
     this.#queue = new WorkQueue(clock);
-    this.#informers = new Informers(connection, { clock, onProblem: (message) => log.error(message) });
+    this.#informers = new Informers(connection, { clock: watchClock, onProblem: (message) => log.error(message) });
     this.#controllers = new Controllers({ clock, onRun });
     this.view = new ClusterView(this.#informers, group, hasEndpointObjects);
     let unreadable = 0;

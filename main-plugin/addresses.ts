@@ -21,6 +21,8 @@ export interface Lease extends AsyncDisposable {
   readonly given?: Grant["given"] | undefined;
   /** They are those of the record: nothing was taken now. */
   readonly isKept: boolean;
+  /** The pod itself named them, and no IPAM plugin knows them. */
+  readonly isUngranted: boolean;
   /** false for the target of a live migration, whose host routes come later (C§2.3 S9). */
   readonly hostRoutes: boolean;
   /** The IPAM plugin's, for the result (C§5.1). */
@@ -38,7 +40,7 @@ export async function takeAddresses(call: AddCall, workload: Workload, node: Nod
     return leaseOf(recorded.map(narrowAddress), { isKept: true });
   }
   const { addresses } = workload.requests;
-  if (addresses.kind === "without-ipam") return leaseOf(addresses.addresses.map(hostPrefix), {});
+  if (addresses.kind === "without-ipam") return leaseOf(addresses.addresses.map(hostPrefix), { isUngranted: true });
 
   const input = await ipamInputForAdd(call, workload, node);
   const ipam = connectIpam(call.ipam, input, call, node, isRepeated(workload, call.identity.containerId));
@@ -155,6 +157,7 @@ function leaseOf(addresses: readonly Prefix[], { taken, ...facts }: LeaseFacts):
   return {
     addresses,
     isKept: false,
+    isUngranted: false,
     hostRoutes: true,
     routes: [],
     dns: {},

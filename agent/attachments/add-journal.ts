@@ -48,7 +48,7 @@ export class RecordingJournal implements AddJournal {
     });
   }
 
-  async link({ addresses }: Lease, desired: DesiredState): Promise<void> {
+  async link({ addresses, isUngranted }: Lease, desired: DesiredState): Promise<void> {
     const { grant } = this.#options;
     const { network, containerId } = this.#record.attachment;
     const handle = grant === "block" ? { handle: workloadHandleId(network, containerId) } : {};
@@ -56,7 +56,13 @@ export class RecordingJournal implements AddJournal {
     await this.#write({
       ...this.#record,
       phase: "adding:dataplane",
-      addresses: addresses.map(({ address }) => ({ address: formatAddress(address), family: address.family, grant, ...handle })),
+      addresses: addresses.map(({ address }) => ({
+        address: formatAddress(address),
+        family: address.family,
+        grant,
+        ...handle,
+        ...(isUngranted ? { isUngranted } : {}),
+      })),
       desired,
       hostInterface: { name: host.name, alias: attachmentAlias(host.owner) },
       hostMac: host.mac,

@@ -250,9 +250,9 @@ export class EndpointManager {
   }
 
   #add(record: EndpointRecord): Endpoint {
-    const { store, clock, dataplane, onBuilt = () => {} } = this.#options;
+    const { store, clock, dataplane, grants, onBuilt = () => {} } = this.#options;
     const { datapath } = this.#seams;
-    const parts = { dataplane, directories: store.directories, datapath, kernelWork: this.#kernelWork };
+    const parts = { dataplane, grants, directories: store.directories, datapath, kernelWork: this.#kernelWork };
     const endpoint = new Endpoint(record, {
       clock,
       store,

@@ -20,6 +20,7 @@ export interface EndpointManagerOptions {
   readonly clock: Clock;
   readonly controllers: Pick<Controllers, "update" | "remove">;
   readonly dataplane: BuildEndpointParts["dataplane"];
+  readonly grants: BuildEndpointParts["grants"];
   /** Absent: nothing is there yet (A§5.8). */
   readonly seams?: Seams;
   readonly permits?: Permits;

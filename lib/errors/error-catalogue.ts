@@ -154,6 +154,7 @@ export const ERROR_CATALOGUE = {
   "address-outside-pools": { code: 999, next: "ask for an address inside an enabled pool; tortiectl ipam show lists them" },
   "address-taken": { code: 999, next: "ask for another address, or release this one; after a release its cooldown must pass" },
   "address-excluded": { code: 999, next: "ask for another address; the message says what this one is kept for" },
+  "address-lost": { code: 999, next: "restart the pod: its address was released while it ran; docs/troubleshooting.md says by whom" },
   "address-not-assigned": { code: 999, next: "look who holds the address with: tortiectl ipam show --ip" },
   "affinity-strict": { code: 999, next: "ask for an address of this node's own blocks, or set strictAffinity to false" },
   "handle-limit": { code: 999, next: "ask for the address that this workload holds already, or release it first" },

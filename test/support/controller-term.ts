@@ -10,6 +10,7 @@ import type { ClientLimits } from "../../lib/kubernetes/client/limits.ts";
 import { resolveApiConfig } from "../../lib/kubernetes/config/resolve.ts";
 import { ApiConnection } from "../../lib/kubernetes/watch/connection.ts";
 import { resolveOptions } from "../../lib/resident/options.ts";
+import { SYSTEM_CLOCK } from "../../lib/system/clock.ts";
 import { FakeClock } from "./fake-clock.ts";
 import type { Identity } from "./kubernetes/cluster.ts";
 import { until } from "./kubernetes/until.ts";
@@ -79,6 +80,8 @@ export class ControllerTerm implements AsyncDisposable {
       client: fencedClient(client, fence, CONNECTIONS),
       group,
       clock,
+      // The network's time does not pass with the test's: a watch that is quiet for the minutes of a test is not silent.
+      watchClock: { ...SYSTEM_CLOCK, now: () => clock.now() },
       allocatorClock: systemClock,
       log: { info: (message) => log.push(message), error: (message) => log.push(message) },
       onRun: ({ name, outcome, message }) => {

@@ -3,24 +3,23 @@ import type { EndpointDirectories } from "../record/directories.ts";
 import type { Buildable, BuildWork } from "./builds.ts";
 import type { KernelWork } from "./kernel-work.ts";
 import type { Level } from "./levels.ts";
-import { type MendingDataplane, mendLink } from "./mend-link.ts";
+import { type MendingParts, mendLink } from "./mend-link.ts";
 import type { DatapathSeam } from "./seams.ts";
 import { adoptNext, keepFailed, prepareNext } from "./swap.ts";
 
-export interface BuildEndpointParts {
-  readonly dataplane: MendingDataplane;
+export interface BuildEndpointParts extends MendingParts {
   readonly directories: EndpointDirectories;
   readonly datapath: DatapathSeam;
   readonly kernelWork: KernelWork;
 }
 
 export async function buildEndpoint(
-  { dataplane, directories, datapath, kernelWork }: BuildEndpointParts,
+  { dataplane, grants, directories, datapath, kernelWork }: BuildEndpointParts,
   endpoint: Buildable,
   { level, isKernelFresh }: BuildWork,
   signal: AbortSignal,
 ): Promise<void> {
-  if (!isKernelFresh) await kernelWork.during(endpoint.record.id, () => mendLink(endpoint, dataplane, signal));
+  if (!isKernelFresh) await kernelWork.during(endpoint.record.id, () => mendLink(endpoint, { dataplane, grants }, signal));
   signal.throwIfAborted();
   if (level < 2) return;
   if (!writesFiles(datapath, level)) return datapath.build(endpoint.record, level, undefined, signal);

@@ -6,17 +6,22 @@ import type { AppliedLink, Dataplane, RecordedPair } from "../../../dataplane/da
 import { type DesiredState, type Difference, lacksPair } from "../../../dataplane/desired-state.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
 import type { Sandbox } from "../../../lib/system/sandbox.ts";
+import { GrantedAddresses, type GrantWitness } from "../granted-addresses.ts";
 import type { EndpointRecord } from "../record/endpoint-record.ts";
 import { isSandboxGone, isUnproven, openRecorded } from "../recorded-sandbox.ts";
 import type { Buildable } from "./builds.ts";
 
-export type MendingDataplane = Pick<Dataplane, "apply" | "drift" | "mend">;
+export interface MendingParts {
+  readonly dataplane: Pick<Dataplane, "apply" | "drift" | "mend">;
+  /** Who says whether recorded addresses may be used again. */
+  readonly grants: GrantWitness;
+}
 
 /** What others have put into the sandbox meanwhile stands in the way of a link that is made again: no try of ours changes that. */
 const IN_THE_WAY: ReadonlySet<string> = new Set(["interface-exists", "route-conflict"]);
 
 /** @throws TortieError what the dataplane throws; the signal's reason */
-export async function mendLink(endpoint: Buildable, dataplane: MendingDataplane, signal: AbortSignal): Promise<void> {
+export async function mendLink(endpoint: Buildable, { dataplane, grants }: MendingParts, signal: AbortSignal): Promise<void> {
   const { record } = endpoint;
   const { desired } = record;
   if (desired === undefined) return;
@@ -26,7 +31,11 @@ export async function mendLink(endpoint: Buildable, dataplane: MendingDataplane,
   const differences = await dataplane.drift(sandbox, pair);
   signal.throwIfAborted();
   if (differences.length === 0) return;
-  if (lacksPair(differences, desired)) return await makeAgain(endpoint, sandbox, desired, dataplane, signal);
+  if (lacksPair(differences, desired)) {
+    const granted = await provenAddresses(endpoint, grants);
+    signal.throwIfAborted();
+    return granted && (await makeAgain(endpoint, sandbox, granted, desired, dataplane, signal));
+  }
   const { mended, left } = await dataplane.mend(sandbox, pair);
   for (const one of mended) endpoint.note("OK", "Other", `mended: ${textOf(one)}`);
   for (const one of left) endpoint.note("Warning", "Other", `not mended, it is not provably ours or others change it: ${textOf(one)}`);
@@ -72,11 +81,23 @@ function provenSandbox(endpoint: Buildable): Sandbox | undefined {
   }
 }
 
+/** @returns `undefined` when an address is not granted to the endpoint any more: its link is not made again */
+async function provenAddresses(endpoint: Buildable, grants: GrantWitness): Promise<GrantedAddresses | undefined> {
+  try {
+    return await GrantedAddresses.prove(endpoint.record, grants);
+  } catch (error) {
+    if (!(error instanceof TortieError) || error.word !== "address-lost") throw error;
+    endpoint.note("Failure", "Other", `The link is gone and is not made again: ${error.message}`);
+    return undefined;
+  }
+}
+
 async function makeAgain(
   endpoint: Buildable,
   sandbox: Sandbox,
+  granted: GrantedAddresses,
   desired: DesiredState,
-  dataplane: MendingDataplane,
+  dataplane: MendingParts["dataplane"],
   signal: AbortSignal,
 ): Promise<void> {
   const { podMac } = endpoint.record;
@@ -95,7 +116,7 @@ async function makeAgain(
   const { hostInterface, ...record } = endpoint.record;
   const index = hostInterface === undefined ? {} : { hostInterface: { ...hostInterface, index: link.hostIndex } };
   endpoint.write({ ...record, ...index, linkKind: link.kind });
-  endpoint.note("OK", "Other", `The link was gone and is made again, as index ${link.hostIndex}`);
+  endpoint.note("OK", "Other", `The link was gone and is made again with ${granted.addresses.join(", ")}, as index ${link.hostIndex}`);
 }
 
 function textOf({ side, object, wanted, found }: Difference): string {

@@ -64,6 +64,8 @@ export interface RecordedAddress {
   readonly handle?: string;
   /** As text: it is near 1.8e18. */
   readonly sequence?: string;
+  /** The pod itself named it (annotation `ipAddrsNoIpam`): nobody grants it, so nobody can be asked for it. */
+  readonly isUngranted?: boolean;
 }
 
 /** Tells a repeated ADD from a different one. */

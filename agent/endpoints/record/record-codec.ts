@@ -139,6 +139,7 @@ function decodeAddress(stored: Fields): RecordedAddress {
     ...optional(stored, "token", isText),
     ...optional(stored, "handle", isText),
     ...optional(stored, "sequence", isText),
+    ...optional(stored, "isUngranted", isBoolean),
   };
 }
 

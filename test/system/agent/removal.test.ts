@@ -22,6 +22,7 @@ describe("an endpoint whose build does not end", () => {
       bootId: "boot-1",
       clock,
       controllers: new Controllers({ clock }),
+      grants: { isGranted: async () => true },
       dataplane: {
         drift: () => comparing.promise,
         mend: async () => ({ mended: [], left: [] }),

@@ -7,7 +7,8 @@ import { closeSync, openSync } from "node:fs";
 import { Agent } from "../../support/agent.ts";
 import { callAgent, lookAt, recordsOf } from "../../support/agent-calls.ts";
 import { dualIpam, localConf } from "../../support/conf.ts";
-import { Node, type Pod } from "../../support/node.ts";
+import { BIN_DIR, Node, type Pod, REFERENCE_PLUGINS_DIR } from "../../support/node.ts";
+import { readStore } from "../../support/store.ts";
 
 /** Drift is looked for every second here. */
 const OFTEN = { args: ["--max-controller-interval", "1"] };
@@ -162,6 +163,42 @@ describe("G2: a sandbox whose path leads to another one", () => {
     expect(links.length).toBeLessThanOrEqual(before.links.length);
     expect(routes.filter(({ dst }) => dst === "default")).toEqual([]);
     expect(await node.sysctl("net/ipv4/ip_forward")).toBe("1");
+  });
+});
+
+describe("G3: a link that is gone, of an endpoint whose address was released beside the agent", () => {
+  it("is not made again with an address that is free, and the endpoint says so", async () => {
+    await using stage = await scene();
+    const { node, agent, conf } = stage;
+    const pod = await node.addPod();
+    const hostInterface = await add(stage, { pod });
+    expect(await node.cni("DEL", { plugin: "tortie-ipam", pod, conf: { ...conf, agent: "off" } })).toMatchObject({ exit: 0 });
+    expect((await readStore(node)).allocated).toEqual([]);
+
+    await node.ip("link", "del", hostInterface);
+    await looks(stage);
+    await agent.kill();
+    await agent.restart();
+    await looks(stage);
+
+    expect((await node.leftovers()).links).toEqual([]);
+    expect((await node.podIp(pod, "-j", "link", "show")).map(({ ifname }) => ifname)).toEqual(["lo"]);
+    expect((await agent.request("GET", "/endpoint/1/log")).text).toMatch(/not granted to it any more, and not used again/);
+  });
+
+  it("is made again with the address of another IPAM plugin, which says in its CHECK that it still holds it", async () => {
+    await using stage = await scene();
+    const { node, agent } = stage;
+    const pod = await node.addPod();
+    const ipam = { type: "host-local", ranges: [[{ subnet: "10.88.0.0/24" }]], dataDir: `${node.dir}/host-local` };
+    const conf = { ...localConf(node), cniVersion: "1.0.0", ipam };
+    const path = `${BIN_DIR}:${REFERENCE_PLUGINS_DIR}`;
+    const hostInterface = await add({ ...stage, conf }, { pod, path });
+
+    await node.ip("link", "del", hostInterface);
+    await agent.until("the link is back", async () => (await node.leftovers()).links.includes(hostInterface));
+
+    expect((await networkOf(node, pod)).links.find(({ ifname }) => ifname === "eth0")?.addresses).toEqual(["10.88.0.2/32"]);
   });
 });
 

@@ -28,6 +28,7 @@ function managerOf(datapath: Partial<DatapathSeam> = {}, identity: Partial<Seams
     ...(maxEndpoints === undefined ? {} : { maxEndpoints }),
     clock,
     controllers: new Controllers({ clock }),
+    grants: { isGranted: async () => true },
     dataplane: {
       drift: async () => [],
       mend: async () => ({ mended: [], left: [] }),

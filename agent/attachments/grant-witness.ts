@@ -1,0 +1,86 @@
+/** Asks whoever granted an address whether it still is the endpoint's: the block, the grant file, or the IPAM plugin's own CHECK. */
+import { isSameOwner } from "../../ipam-plugin/host-scope/grant.ts";
+import type { GrantFiles } from "../../ipam-plugin/host-scope/grant-files.ts";
+import { type Address, parseAddress } from "../../lib/addresses/address.ts";
+import { decodeNetworkConfig } from "../../lib/config/decode.ts";
+import { ForeignCniError, TortieError } from "../../lib/errors/errors.ts";
+import { parseJson } from "../../lib/json/parse.ts";
+import { isJsonObject } from "../../lib/json/value.ts";
+import { encode } from "../../main-plugin/delegates/host-local.ts";
+import { connectIpam, findIpam, ipamInput } from "../../main-plugin/ipam-source.ts";
+import type { GrantWitness } from "../endpoints/granted-addresses.ts";
+import type { EndpointRecord, RecordedAddress } from "../endpoints/record/endpoint-record.ts";
+import { prepareCall, type ServedCall, type Surroundings } from "./call.ts";
+import { parseCallBody } from "./call-body.ts";
+
+export interface GrantWitnessParts extends Pick<Surroundings, "nodes" | "ipamType"> {
+  readonly files: () => Pick<GrantFiles, "read">;
+}
+
+export class StoreWitness implements GrantWitness {
+  readonly #parts: GrantWitnessParts;
+
+  constructor(parts: GrantWitnessParts) {
+    this.#parts = parts;
+  }
+
+  async isGranted(record: EndpointRecord, recorded: RecordedAddress): Promise<boolean> {
+    const address = parseAddress(recorded.address);
+    if (address === undefined) return false;
+    switch (recorded.grant) {
+      case "file":
+        return this.#isGrantedByFile(record, recorded, address);
+      case "block":
+        return (await this.#isGrantedByBlock(record, recorded, address)) || (await this.#isGrantedByCheck(record));
+      case "external":
+        return this.#isGrantedByCheck(record);
+    }
+  }
+
+  /** A registered endpoint's address is proven by its token, a container's by the attachment. */
+  async #isGrantedByFile({ attachment, pod }: EndpointRecord, { token }: RecordedAddress, address: Address): Promise<boolean> {
+    const grant = (await this.#parts.files().read(address))?.grant;
+    if (grant === undefined) return false;
+    const { network, containerId, ifname: interfaceName } = attachment;
+    const owner = { kind: "attachment", network, containerId, interfaceName, ...(pod === undefined ? {} : { pod }) } as const;
+    return grant.token === token || isSameOwner(grant.owner, owner);
+  }
+
+  async #isGrantedByBlock(record: EndpointRecord, { handle }: RecordedAddress, address: Address): Promise<boolean> {
+    const served = this.#callOf(record);
+    if (served === undefined || handle === undefined) return false;
+    const { allocator } = await served.node.ipam();
+    return (await allocator.attributesOf(address))?.handle === handle;
+  }
+
+  /** CHECK of the IPAM plugin with the result that the ADD printed: a virtual machine's handle is its own, another plugin has its own store. */
+  async #isGrantedByCheck(record: EndpointRecord): Promise<boolean> {
+    const served = this.#callOf(record);
+    if (served === undefined) return false;
+    const { call, node } = served;
+    try {
+      await connectIpam(findIpam(call.request, call.config), ipamInput(call), call, node).run("CHECK");
+      return true;
+    } catch (error) {
+      if (error instanceof ForeignCniError || (error instanceof TortieError && DENIALS.has(error.word))) return false;
+      throw error;
+    }
+  }
+
+  /** The attachment's CHECK; `undefined` for an endpoint that was registered, and has no network configuration. */
+  #callOf({ request, result }: EndpointRecord): ServedCall | undefined {
+    if (request?.call === undefined) return undefined;
+    const served = prepareCall("check", parseCallBody(request.call), this.#parts);
+    const prevResult = result === undefined ? undefined : parseJson(result);
+    if (!isJsonObject(prevResult)) return served;
+    const netconf = { ...served.call.request.netconf, prevResult };
+    const stdin = encode(netconf);
+    return {
+      ...served,
+      call: { ...served.call, request: { ...served.call.request, netconf, stdin }, config: decodeNetworkConfig(netconf) },
+    };
+  }
+}
+
+/** What says that the address is not the container's, as the error of another plugin does; other failures say that nobody could be asked. */
+const DENIALS: ReadonlySet<string> = new Set(["check-failed", "container-unknown"]);
