@@ -216,7 +216,7 @@ describe("a server that cannot be believed", () => {
   );
 
   it(
-    "judges nothing while a watch is lost, and goes on when it is followed again",
+    "G16: judges nothing while a watch is lost, and begins its grace again when it is followed again",
     async () => {
       await addresses.take("node1", "web");
       await using controller = await ControllerTerm.begin(proxy);
@@ -231,6 +231,8 @@ describe("a server that cannot be believed", () => {
       await proxy.accept();
       await controller.followed();
       await controller.minutes(3);
+      expect(await addresses.of("node1")).toEqual(before);
+      await controller.minutes(4);
       expect((await addresses.of("node1")).addresses).toEqual([]);
     },
     LIMIT_MS,
