@@ -1,11 +1,11 @@
 /** Routes between nodes, plugged to cluster, kernel and datastore. Loaded only where `--node-routes` asks for them. */
 import type { Dataplane } from "../dataplane/dataplane.ts";
 import { hasFelixChains } from "../dataplane/linux/felix-chains.ts";
-import { readNetworkFacts } from "../dataplane/linux/network-facts.ts";
+import { type NetworkFacts, readNetworkFacts } from "../dataplane/linux/network-facts.ts";
 import { NO_NODE_STATE, type NodeState } from "../dataplane/node-state.ts";
 import { familyOf, type NodeRecord } from "../ipam-plugin/host-scope/node-record.ts";
 import { createIpamNode } from "../ipam-plugin/node.ts";
-import { type Family, formatPrefix, type Prefix } from "../lib/addresses/address.ts";
+import { bitsOf, type Family, formatPrefix, maskPrefix, type Prefix } from "../lib/addresses/address.ts";
 import type { Environment } from "../lib/cni/environment.ts";
 import { decodeNetworkConfig } from "../lib/config/decode.ts";
 import { MTU_FILE } from "../lib/config/mtu.ts";
@@ -25,11 +25,13 @@ import type { AgentCluster } from "./compose-cluster.ts";
 import type { AgentHealth } from "./compose-health.ts";
 import type { Nodes } from "./node/nodes.ts";
 import type { NodeCidr } from "./node-cidr/node-cidr.ts";
+import { clusterCidrsOf } from "./node-cidr/options.ts";
 import { FELIX_DEVICES, FELIX_ROUTE_PROTOCOL } from "./node-routes/felix.ts";
 import { KubernetesSources } from "./node-routes/kubernetes-sources.ts";
 import { type ByFamily, type ClusterView, FAMILIES, type TunnelEnd } from "./node-routes/model.ts";
 import { NodeRoutes } from "./node-routes/node-routes.ts";
 import { OwnTunnels } from "./node-routes/own-tunnels.ts";
+import { proveByBlocks, proveByRanges } from "./node-routes/proofs/prove-view.ts";
 import type { RoutesStatus } from "./node-routes/status.ts";
 import { datastoreKeys } from "./process/configuration.ts";
 import type { AgentOptions } from "./process/option-table.ts";
@@ -69,6 +71,7 @@ export async function startNodeRoutes(input: AgentRoutesOptions): Promise<AgentR
     return { ranges: () => [] };
   }
   const config = decodeNetworkConfig({ name: "tortie-node", nodename: node, ...datastoreKeys(options) });
+  const clusterCidrs = clusterCidrsOf(options["cluster-cidr"]);
   const addressing = options.ipam === "host-scope" ? "ranges" : "blocks";
   const { connection, informers } = cluster;
   const sources = new KubernetesSources({ connection, informers, node, addressing, group: configuredGroup(config, env) });
@@ -86,6 +89,10 @@ export async function startNodeRoutes(input: AgentRoutesOptions): Promise<AgentR
     mayTunnel: options["node-routes"] === "vxlan",
     sources,
     facts: () => readNetworkFacts(FELIX_ROUTE_PROTOCOL, FELIX_DEVICES),
+    prove: (claims, { addresses }) =>
+      addressing === "blocks"
+        ? proveByBlocks(claims)
+        : proveByRanges(claims, { own: { name: node, ranges: rangesOf(nodeCidr.record) }, subnets: subnetsOf(addresses), clusterCidrs }),
     tunnels: async (routed, pools, underlay, failed) => {
       if (addressing === "blocks") return tunnels.ends(routed, pools, underlay, failed);
       return pools.length === 0 ? {} : routerEnds(nodeCidr.record);
@@ -111,7 +118,7 @@ export async function startNodeRoutes(input: AgentRoutesOptions): Promise<AgentR
   health.health.add({ name: NAME, decides: "shown", look: () => checkOf(routes.status) });
   controllers.update(NAME, { run: (signal) => routes.run(signal), intervalMs: INTERVAL_MS, quiet: true });
   sources.onChange(() => controllers.trigger(NAME));
-  return { ranges: () => (addressing === "ranges" ? sources.view.pools.map(({ cidr }) => cidr) : []) };
+  return { ranges: () => (addressing === "ranges" ? routes.proven.pools.map(({ cidr }) => cidr) : []) };
 }
 
 function stateOf(view: ClusterView, addresses: readonly Prefix[], store: string, env: Environment): NodeState {
@@ -128,6 +135,15 @@ async function withAllocator<T>(
 ): Promise<T> {
   await using datastore = await openDatastore(config, env);
   return await work(createIpamNode({ datastore, log }).allocator);
+}
+
+function rangesOf(record: NodeRecord | undefined): readonly Prefix[] {
+  return record === undefined ? [] : FAMILIES.flatMap((family) => familyOf(record, family)?.cidr ?? []);
+}
+
+/** A single address has no neighbours. */
+function subnetsOf(addresses: NetworkFacts["addresses"]): readonly Prefix[] {
+  return addresses.filter(({ address, length }) => length < bitsOf(address.family)).map(maskPrefix);
 }
 
 function routerEnds(record: NodeRecord | undefined): ByFamily<TunnelEnd> {

@@ -20,6 +20,8 @@ export interface NodeCidrOptions {
   /** The /64 that automatic IPv6 ranges come from. */
   readonly clusterPrefix: Prefix;
   readonly readsCiliumAnnotations: boolean;
+  /** Where all ranges of the cluster lie, as far as an administrator has said; empty: not said. */
+  readonly clusterCidrs: readonly Prefix[];
 }
 
 /** The flags as the command line names them. */
@@ -34,6 +36,7 @@ export interface NodeCidrFlags {
   readonly "require-ipv6-pod-cidr": boolean;
   readonly "ipv6-cluster-alloc-cidr": string;
   readonly "read-cilium-annotations": boolean;
+  readonly "cluster-cidr": string;
 }
 
 /** 2000::/3 and the unique local addresses fc00::/7. */
@@ -55,7 +58,18 @@ export function nodeCidrOptions(flags: NodeCidrFlags): NodeCidrOptions {
     })),
     clusterPrefix: clusterPrefix(flags["ipv6-cluster-alloc-cidr"]),
     readsCiliumAnnotations: flags["read-cilium-annotations"],
+    clusterCidrs: clusterCidrsOf(flags["cluster-cidr"]),
   };
+}
+
+/** "10.244.0.0/16,fd00::/48". @throws TortieError `option-invalid` with the part that is no CIDR */
+export function clusterCidrsOf(text: string): readonly Prefix[] {
+  if (text === "") return [];
+  return text.split(",").map((part) => {
+    const prefix = parsePrefix(part.trim());
+    if (prefix !== undefined) return maskPrefix(prefix);
+    throw new TortieError("option-invalid", `--cluster-cidr: ${JSON.stringify(part)} is no CIDR`);
+  });
 }
 
 function rangeOption(flags: NodeCidrFlags, family: Family): RangeOption {

@@ -1,16 +1,24 @@
 /** Nodes, blocks and pools of the stores as routes need them: little of each, since an agent keeps those of the whole cluster. */
-import { addressAt, bitsOf, type Family, maskPrefix, type Prefix, parseAddress, parsePrefix } from "../../lib/addresses/address.ts";
+import {
+  type Address,
+  addressAt,
+  bitsOf,
+  type Family,
+  maskPrefix,
+  type Prefix,
+  parseAddress,
+  parsePrefix,
+} from "../../lib/addresses/address.ts";
+import { Claimed } from "../../lib/claims/claimed.ts";
 import { decodeNode } from "../../lib/datastore/kubernetes/core/decode-objects.ts";
 import type { Block, IPPool } from "../../lib/datastore/resources.ts";
 import { type Fields, field, has, isText, listOf, objects, section, text, texts } from "../../lib/json/decode.ts";
+import { rangeAnnotation } from "../node-cidr/annotations.ts";
 import { type ByFamily, FAMILIES, type Mode, type RoutedBlock, type RoutedNode, type RoutedPool, type TunnelEnd } from "./model.ts";
 import { NODE_ANNOTATIONS } from "./own-node.ts";
+import { VXLAN } from "./vxlan-facts.ts";
 
 const MAC = /^([0-9a-f]{2}:){5}[0-9a-f]{2}$/;
-const RANGE: Readonly<Record<Family, string>> = {
-  4: "network.tortie.dev/ipv4-pod-cidr",
-  6: "network.tortie.dev/ipv6-pod-cidr",
-};
 
 /** A Node object of Kubernetes. What an annotation says amiss counts as not said. @throws Error naming the field */
 export function decodeRoutedNode(object: Fields): RoutedNode {
@@ -21,11 +29,15 @@ export function decodeRoutedNode(object: Fields): RoutedNode {
     .flatMap((one) => parseAddress(text(one, "address")) ?? []);
   return {
     name: text(metadata, "name"),
+    createdAt: text(metadata, "creationTimestamp"),
     recorded: byFamily((family) => ofFamily(prefixOrAddress(annotations[NODE_ANNOTATIONS.address[family]] ?? ""), family)),
     internal: byFamily((family) => internal.find((address) => address.family === family)),
-    tunnels: byFamily((family) => tunnelEnd(annotations, family)),
     labels: decodeNode(object).labels,
-    ranges: rangesOf(section(object, "spec"), annotations),
+    given: givenRanges(section(object, "spec")),
+    claims: {
+      tunnels: byFamily((family) => claimed(tunnelEnd(annotations, family))),
+      ranges: byFamily((family) => claimed(annotatedRange(annotations, family))),
+    },
   };
 }
 
@@ -36,13 +48,18 @@ function tunnelEnd(annotations: Readonly<Record<string, string>>, family: Family
   return MAC.test(mac) ? { address, mac } : { address };
 }
 
-/** What the node's own agent says; where there is none, what the cluster has given the node. */
-function rangesOf(spec: Fields, annotations: Readonly<Record<string, string>>): readonly Prefix[] {
-  const given = (has(spec, "podCIDRs") ? field(spec, "podCIDRs", listOf(isText)) : []).flatMap((one) => parsePrefix(one) ?? []);
-  return FAMILIES.flatMap((family) => {
-    const range = ofFamily(parsePrefix(annotations[RANGE[family]] ?? ""), family) ?? given.find(({ address }) => address.family === family);
-    return range === undefined ? [] : [maskPrefix(range)];
-  });
+function givenRanges(spec: Fields): readonly Prefix[] {
+  const texts = has(spec, "podCIDRs") ? field(spec, "podCIDRs", listOf(isText)) : [];
+  return texts.flatMap((one) => parsePrefix(one) ?? []).map(maskPrefix);
+}
+
+function annotatedRange(annotations: Readonly<Record<string, string>>, family: Family): Prefix | undefined {
+  const range = ofFamily(parsePrefix(annotations[rangeAnnotation(family)] ?? ""), family);
+  return range && maskPrefix(range);
+}
+
+function claimed<T>(value: T | undefined): Claimed<T> | undefined {
+  return value === undefined ? undefined : new Claimed(value);
 }
 
 /** A block whose CIDR cannot be read is none. @throws DatastoreError `invalid` */
@@ -51,11 +68,17 @@ export function routedBlock({ cidr: text, affinity, allocations, attributes }: B
   if (cidr === undefined) return undefined;
   // Addresses of Services belong to no node (I§0).
   const owner = affinity?.type === "host" ? affinity.name : undefined;
-  const borrowed = allocations.flatMap((index, ordinal) => {
-    const node = index === null ? undefined : attributes[index]?.activeOwner?.node;
-    return node === undefined || node === owner ? [] : [{ address: addressAt(cidr, ordinal), node }];
-  });
-  return { cidr, ...(owner === undefined ? {} : { owner }), borrowed };
+  const borrowed: { readonly address: Address; readonly node: string }[] = [];
+  const tunnelEnds: { readonly address: Address; readonly node: string }[] = [];
+  const tunnelType = VXLAN[cidr.address.family].attributeType;
+  for (const [ordinal, index] of allocations.entries()) {
+    const user = index === null ? undefined : attributes[index]?.activeOwner;
+    if (user?.node === undefined) continue;
+    const used = { address: addressAt(cidr, ordinal), node: user.node };
+    if (user.node !== owner) borrowed.push(used);
+    if (user.type === tunnelType) tunnelEnds.push(used);
+  }
+  return { cidr, ...(owner === undefined ? {} : { owner }), borrowed, tunnelEnds };
 }
 
 /** A pool whose CIDR cannot be read is none. @param spec of the stored object, for what addresses do not depend on */

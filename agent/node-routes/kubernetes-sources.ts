@@ -9,8 +9,7 @@ import type { Informers } from "../../lib/kubernetes/watch/informers.ts";
 import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
 import { annotateNode } from "../kubernetes/annotate-node.ts";
 import { decodeRoutedNode, routedBlock, routedPool } from "./decode.ts";
-import type { ClusterView, RoutedBlock, RoutedNode, RoutedPool } from "./model.ts";
-import { rangesAsBlocks } from "./ranges.ts";
+import type { ClusterClaims, RoutedBlock, RoutedNode, RoutedPool } from "./model.ts";
 import type { RouteSources } from "./sources.ts";
 
 export interface KubernetesSourcesInput {
@@ -54,12 +53,10 @@ export class KubernetesSources implements RouteSources {
     return undefined;
   }
 
-  get view(): ClusterView {
+  get claims(): ClusterClaims {
     const given = <T>(cache: ResourceCache<T | undefined> | undefined): readonly T[] =>
       (cache?.list() ?? []).filter((value) => value !== undefined);
-    const nodes = given(this.#nodes);
-    if (!this.#usesBlocks) return { nodes, ...rangesAsBlocks(nodes) };
-    return { nodes, blocks: given(this.#blocks), pools: given(this.#pools) };
+    return { nodes: given(this.#nodes), blocks: given(this.#blocks), pools: given(this.#pools) };
   }
 
   onChange(listener: () => void): void {

@@ -1,5 +1,6 @@
 /** What routes between nodes are decided by, whatever store it comes from. */
 import type { Address, Family, Prefix } from "../../lib/addresses/address.ts";
+import type { Claimed } from "../../lib/claims/claimed.ts";
 
 /** One value a family, where there is one. */
 export type ByFamily<T> = Readonly<Partial<Record<Family, T>>>;
@@ -13,14 +14,29 @@ export interface TunnelEnd {
   readonly mac?: string;
 }
 
+/** A node as its object describes it. What its own programs write there is a claim (design, invariant 17). */
 export interface RoutedNode {
   readonly name: string;
+  /** When the API server made the object: RFC 3339 in UTC, to be compared as text. */
+  readonly createdAt: string;
   /** As it is recorded for Calico, with the prefix length of its subnet. */
   readonly recorded: ByFamily<Prefix>;
   /** As kubelet has found it. */
   readonly internal: ByFamily<Address>;
-  readonly tunnels: ByFamily<TunnelEnd>;
   readonly labels: Readonly<Record<string, string>>;
+  /** `spec.podCIDRs`, which no node may write. */
+  readonly given: readonly Prefix[];
+  readonly claims: {
+    /** Proof: a block that allocates the address to the node, or the node's proven range (`proofs/tunnel-ends.ts`). */
+    readonly tunnels: ByFamily<Claimed<TunnelEnd>>;
+    /** Proof: the range that the cluster gave the node, or disjointness from everything known (`proofs/ranges.ts`). */
+    readonly ranges: ByFamily<Claimed<Prefix>>;
+  };
+}
+
+/** A node with those of its claims that hold. */
+export interface ProvenNode extends RoutedNode {
+  readonly tunnels: ByFamily<TunnelEnd>;
   /** The node's own ranges (host scope). */
   readonly ranges: readonly Prefix[];
 }
@@ -37,6 +53,8 @@ export interface RoutedBlock {
   readonly owner?: string;
   /** Addresses that another node than the owner uses. */
   readonly borrowed: readonly { readonly address: Address; readonly node: string }[];
+  /** Addresses that are allocated as some node's end of a tunnel. */
+  readonly tunnelEnds: readonly { readonly address: Address; readonly node: string }[];
 }
 
 /** Which packets between nodes are put into others (I§2.7). */
@@ -62,9 +80,17 @@ export interface OwnNode {
   readonly tunnels: ByFamily<TunnelEnd>;
 }
 
-/** Everything that is known of the cluster at one moment. */
-export interface ClusterView {
+/** Everything that the cluster's store says at one moment. */
+export interface ClusterClaims {
   readonly nodes: readonly RoutedNode[];
+  /** Empty where addresses come from the nodes' ranges; so are the pools. */
   readonly blocks: readonly RoutedBlock[];
   readonly pools: readonly RoutedPool[];
+}
+
+/** What of it holds. */
+export interface ClusterView extends ClusterClaims {
+  readonly nodes: readonly ProvenNode[];
+  /** Claims that were not believed, one sentence each. */
+  readonly refused: readonly string[];
 }

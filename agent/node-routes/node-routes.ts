@@ -9,7 +9,7 @@ import type { NodeState } from "../../dataplane/node-state.ts";
 import type { Clock } from "../../lib/system/clock.ts";
 import { Observations } from "../sweep/observations.ts";
 import { signOfFelix } from "./felix.ts";
-import { type ClusterView, FAMILIES, type OwnNode, type RoutedNode, type RoutedPool } from "./model.ts";
+import { type ClusterClaims, type ClusterView, FAMILIES, type OwnNode, type ProvenNode, type RoutedPool } from "./model.ts";
 import { annotationsFor, underlayOf } from "./own-node.ts";
 import { type NetworkPlan, planNodeRoutes } from "./plan.ts";
 import type { RouteSources } from "./sources.ts";
@@ -25,9 +25,11 @@ export interface NodeRoutesParts {
   readonly mayTunnel: boolean;
   readonly sources: RouteSources;
   readonly facts: () => NetworkFacts;
+  /** What holds of what the cluster says, by what this host knows besides. */
+  readonly prove: (claims: ClusterClaims, facts: NetworkFacts) => ClusterView;
   /** This node's ends of the tunnels that these pools ask for; `failed` is told of each that cannot be had. */
   readonly tunnels: (
-    node: RoutedNode,
+    node: ProvenNode,
     pools: readonly RoutedPool[],
     underlay: OwnNode["underlay"],
     failed: (message: string) => void,
@@ -52,6 +54,7 @@ export class NodeRoutes {
   /** Families that this node has had an address of. */
   readonly #reached = new Set<string>();
   readonly #gone: Observations;
+  #proven: ClusterView = { nodes: [], blocks: [], pools: [], refused: [] };
 
   constructor(parts: NodeRoutesParts) {
     this.#parts = parts;
@@ -60,6 +63,11 @@ export class NodeRoutes {
 
   get status(): RoutesStatus {
     return this.#status;
+  }
+
+  /** What held at the last look. */
+  get proven(): ClusterView {
+    return this.#proven;
   }
 
   /** @throws Error when something could not be had; the rest has been done then, and it is to be called again */
@@ -76,7 +84,7 @@ export class NodeRoutes {
       return;
     }
     const failed: string[] = [];
-    await this.#apply(sources.view, failed);
+    await this.#apply(sources.claims, failed);
     if (failed.length > 0) throw new Error(failed.join("; "));
   }
 
@@ -89,14 +97,17 @@ export class NodeRoutes {
     }
   }
 
-  async #apply(view: ClusterView, failed: string[]): Promise<void> {
-    const { node: name, sources, facts, mayTunnel, tunnels, state, applyNode, onMtu } = this.#parts;
+  async #apply(claims: ClusterClaims, failed: string[]): Promise<void> {
+    const { node: name, sources, mayTunnel, tunnels, state, applyNode, onMtu, prove } = this.#parts;
+    const facts = this.#parts.facts();
+    const view = prove(claims, facts);
+    this.#believe(view);
     const node = view.nodes.find((one) => one.name === name);
     if (node === undefined) {
       this.#note({ kind: "waiting", cause: `there is no node ${name}` });
       return;
     }
-    const underlay = underlayOf(node, facts().addresses);
+    const underlay = underlayOf(node, facts.addresses);
     const lost = this.#lost(underlay);
     if (lost.length > 0) {
       this.#note({ kind: "waiting", cause: `no interface that is up has this node's ${lost.join(" or ")} address` });
@@ -110,10 +121,16 @@ export class NodeRoutes {
     const report = await applyNode({ ...(await state(view)), network: plan.network });
     failed.push(...(report?.failed ?? []));
     this.#tell(plan, report?.changed ?? []);
-    this.#note(statusOf(plan, failed));
+    this.#note(statusOf(plan, [...failed, ...view.refused]));
     // The others hear of this node when it can receive from them.
     const annotations = annotationsFor(node, own);
     if (annotations !== undefined) await sources.annotate(annotations);
+  }
+
+  /** A claim that is refused is logged once, as long as it is made. */
+  #believe(view: ClusterView): void {
+    for (const refused of view.refused) if (!this.#proven.refused.includes(refused)) this.#parts.log.info(`not believed: ${refused}`);
+    this.#proven = view;
   }
 
   /** Families whose address this node had a moment ago: an interface may be down for as long as it takes to configure it anew. */

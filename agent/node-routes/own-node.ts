@@ -61,11 +61,10 @@ export function annotationsFor(
   for (const family of FAMILIES) {
     const [here, end] = [underlay[family]?.address, tunnels[family]?.address];
     if (here !== undefined && textOf(node.recorded, family) !== formatPrefix(here)) patch[ADDRESS[family]] = formatPrefix(here);
-    const shown = node.tunnels[family]?.address;
-    if (end !== undefined && (shown === undefined || formatAddress(shown) !== formatAddress(end))) {
-      patch[TUNNEL_ADDRESS[family]] = formatAddress(end);
-    }
-    if (end === undefined && shown !== undefined) patch[TUNNEL_ADDRESS[family]] = null;
+    const wanted = end && formatAddress(end);
+    // Whether it holds or not: what differs from this node's end is corrected.
+    const isShown = node.claims.tunnels[family]?.prove(({ address }) => formatAddress(address) === wanted);
+    if (isShown !== true && (wanted !== undefined || isShown !== undefined)) patch[TUNNEL_ADDRESS[family]] = wanted ?? null;
   }
   return Object.keys(patch).length === 0 ? undefined : patch;
 }

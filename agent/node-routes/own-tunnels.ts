@@ -2,7 +2,7 @@
 import { type Family, formatAddress, formatPrefix } from "../../lib/addresses/address.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
 import type { Clock } from "../../lib/system/clock.ts";
-import { FAMILIES, type OwnNode, type RoutedNode, type RoutedPool, type TunnelEnd } from "./model.ts";
+import { FAMILIES, type OwnNode, type ProvenNode, type RoutedPool, type TunnelEnd } from "./model.ts";
 import { poolsForTunnel, releaseTunnelAddress, type TunnelAllocator, tunnelAddress, tunnelledPools } from "./tunnel-address.ts";
 
 const LOOK_AGAIN_MS = 600_000;
@@ -26,7 +26,7 @@ export class OwnTunnels {
 
   /** @param failed told of each family that has none although it should; the other one is not held up by it */
   async ends(
-    node: RoutedNode,
+    node: ProvenNode,
     pools: readonly RoutedPool[],
     underlay: OwnNode["underlay"],
     failed: (message: string) => void,
@@ -51,7 +51,7 @@ export class OwnTunnels {
     return found;
   }
 
-  async #end(family: Family, node: RoutedNode, pools: readonly RoutedPool[]): Promise<TunnelEnd | undefined> {
+  async #end(family: Family, node: ProvenNode, pools: readonly RoutedPool[]): Promise<TunnelEnd | undefined> {
     if (pools.length === 0) {
       if (node.tunnels[family] !== undefined) {
         await this.#withAllocator((allocator) => releaseTunnelAddress(family, node.name, allocator));
@@ -75,8 +75,8 @@ export class OwnTunnels {
   }
 }
 
-/** Others send to the MAC that the node's object names, where it names one. */
-function withMac({ address }: TunnelEnd, family: Family, node: RoutedNode): TunnelEnd {
+/** Others send to the MAC that the node's object names, where it names one that they can believe. */
+function withMac({ address }: TunnelEnd, family: Family, node: ProvenNode): TunnelEnd {
   const mac = node.tunnels[family]?.mac;
   return mac === undefined ? { address } : { address, mac };
 }

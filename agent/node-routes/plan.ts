@@ -8,7 +8,8 @@
 import type { NodeNetwork, NodeRoute, VxlanPeer, VxlanTunnel } from "../../dataplane/node-network.ts";
 import { bitsOf, type Family, formatPrefix, hostPrefix, type Prefix } from "../../lib/addresses/address.ts";
 import { poolOf, wayTo } from "./encapsulation.ts";
-import { addressOf, type ClusterView, FAMILIES, type OwnNode, type RoutedNode } from "./model.ts";
+import { addressOf, type ClusterView, FAMILIES, type OwnNode, type ProvenNode } from "./model.ts";
+import { Shadows } from "./proofs/shadows.ts";
 import { PORT, tunnelMac, VNI, VXLAN } from "./vxlan-facts.ts";
 
 export interface NetworkPlan {
@@ -20,24 +21,28 @@ export interface NetworkPlan {
 export function planNodeRoutes(own: OwnNode, view: ClusterView, mayTunnel: boolean): NetworkPlan {
   const peers = new Map(view.nodes.filter(({ name }) => name !== own.name).map((node) => [node.name, node]));
   const unserved = new Map<string, number>();
-  const routes: NodeRoute[] = [];
-  const lead = (destination: Prefix, node: string) => {
-    const way = routeTo(destination, node, { own, peers, view, mayTunnel });
+  const routes = new Map<string, NodeRoute>();
+  const shadows = new Shadows(own, view);
+  const lead = (destination: Prefix, node: string, borrowedFrom?: Prefix) => {
+    if (!peers.has(node)) return;
+    const key = formatPrefix(destination);
+    const shadowed = shadows.of(destination, borrowedFrom) ?? (routes.has(key) ? "is another node's too" : undefined);
+    const way = shadowed === undefined ? routeTo(destination, node, { own, peers, view, mayTunnel }) : `${key} of node ${node} ${shadowed}`;
     if (typeof way === "string") unserved.set(way, (unserved.get(way) ?? 0) + 1);
-    else if (way !== undefined) routes.push(way);
+    else if (way !== undefined) routes.set(key, way);
   };
   for (const { cidr, owner, borrowed } of view.blocks) {
-    if (owner === own.name) routes.push(...blackhole(cidr));
+    if (owner === own.name) for (const route of blackhole(cidr)) routes.set(formatPrefix(cidr), route);
     else if (owner !== undefined) lead(cidr, owner);
-    for (const { address, node } of borrowed) if (node !== own.name) lead(hostPrefix(address), node);
+    for (const { address, node } of borrowed) if (node !== own.name) lead(hostPrefix(address), node, cidr);
   }
   const tunnels = FAMILIES.flatMap((family) => tunnelOf(own, family, peers) ?? []);
-  return { network: { tunnels, routes: [...gatewayRoutes(routes), ...routes] }, unserved };
+  return { network: { tunnels, routes: [...gatewayRoutes(routes), ...routes.values()] }, unserved };
 }
 
 interface Context {
   readonly own: OwnNode;
-  readonly peers: ReadonlyMap<string, RoutedNode>;
+  readonly peers: ReadonlyMap<string, ProvenNode>;
   readonly view: ClusterView;
   readonly mayTunnel: boolean;
 }
@@ -65,19 +70,18 @@ function blackhole(destination: Prefix): NodeRoute[] {
 }
 
 /** What leads to the gateways of IPv6 routes, before those routes (dataplane/node-network.ts). */
-function gatewayRoutes(routes: readonly NodeRoute[]): NodeRoute[] {
-  const destinations = new Set(routes.map(({ destination }) => formatPrefix(destination)));
+function gatewayRoutes(routes: ReadonlyMap<string, NodeRoute>): NodeRoute[] {
   const found = new Map<string, NodeRoute>();
-  for (const route of routes) {
+  for (const route of routes.values()) {
     if (route.kind !== "tunnel" || route.gateway?.family !== 6) continue;
     const destination = hostPrefix(route.gateway);
     const key = formatPrefix(destination);
-    if (!destinations.has(key)) found.set(key, { kind: "tunnel", destination, device: route.device });
+    if (!routes.has(key)) found.set(key, { kind: "tunnel", destination, device: route.device });
   }
   return [...found.values()];
 }
 
-function tunnelOf(own: OwnNode, family: Family, peers: ReadonlyMap<string, RoutedNode>): VxlanTunnel | undefined {
+function tunnelOf(own: OwnNode, family: Family, peers: ReadonlyMap<string, ProvenNode>): VxlanTunnel | undefined {
   const [end, underlay] = [own.tunnels[family], own.underlay[family]];
   if (end === undefined || underlay === undefined) return undefined;
   const { device, overhead } = VXLAN[family];
@@ -93,7 +97,7 @@ function tunnelOf(own: OwnNode, family: Family, peers: ReadonlyMap<string, Route
   };
 }
 
-function peerOf(peer: RoutedNode, family: Family): VxlanPeer | undefined {
+function peerOf(peer: ProvenNode, family: Family): VxlanPeer | undefined {
   const node = addressOf(peer, family);
   const end = peer.tunnels[family];
   if (node === undefined || end === undefined) return undefined;

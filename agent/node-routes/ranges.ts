@@ -1,11 +1,11 @@
 /** Host scope for routes: each node's range is a block of that node, and a pool whose packets cross subnets by VXLAN. Pure. */
 import { formatPrefix } from "../../lib/addresses/address.ts";
-import type { ClusterView, RoutedNode } from "./model.ts";
+import type { ClusterView, ProvenNode } from "./model.ts";
 
-export function rangesAsBlocks(nodes: readonly RoutedNode[]): Pick<ClusterView, "blocks" | "pools"> {
+export function rangesAsBlocks(nodes: readonly Pick<ProvenNode, "name" | "ranges">[]): Pick<ClusterView, "blocks" | "pools"> {
   const owned = nodes.flatMap(({ name, ranges }) => ranges.map((cidr) => ({ cidr, owner: name })));
   return {
-    blocks: owned.map((block) => ({ ...block, borrowed: [] })),
+    blocks: owned.map((block) => ({ ...block, borrowed: [], tunnelEnds: [] })),
     pools: owned.map(({ cidr }) => ({
       name: formatPrefix(cidr),
       cidr,

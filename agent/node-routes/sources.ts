@@ -1,12 +1,12 @@
 /** Where the view of the cluster comes from: the port between the routes and the store that they are decided by. */
-import type { ClusterView } from "./model.ts";
+import type { ClusterClaims } from "./model.ts";
 
 export interface RouteSources {
   /** Begins to follow; resolves when it has begun. @throws Error when the store cannot be asked; it may be called again */
   start(): Promise<void>;
-  /** Why the view must not be used: a list is incomplete, or changes are not being heard of. `undefined`: it may (design, invariant 14). */
+  /** Why the claims must not be used: a list is incomplete, or changes are not being heard of. `undefined`: it may (design, invariant 14). */
   readonly gap: string | undefined;
-  readonly view: ClusterView;
+  readonly claims: ClusterClaims;
   /** Told of changes that can make a difference to routes. */
   onChange(listener: () => void): void;
   /** Merges annotations into this node's object; `null` removes one. @throws Error */

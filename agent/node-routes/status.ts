@@ -9,10 +9,15 @@ export type RoutesStatus =
 
 export const WAITING: RoutesStatus = { kind: "waiting", cause: "nothing has been looked at yet" };
 
-/** @param failed what could not be had, one sentence each */
-export function statusOf({ network, unserved }: NetworkPlan, failed: readonly string[]): RoutesStatus {
+/** One node can name any number of wrong addresses; the log has them all. */
+const MOST_PROBLEMS = 10;
+
+/** @param problems what could not be had or believed, one sentence each */
+export function statusOf({ network, unserved }: NetworkPlan, problems: readonly string[]): RoutesStatus {
   const { routes, tunnels } = network;
   const names = tunnels.map(({ name, peers }) => `${name} with ${peers.length} peers`);
   const without = [...unserved].map(([reason, count]) => `${count} without a route: ${reason}`);
-  return { kind: "working", message: [`${routes.length} routes`, ...names].join(", "), problems: [...failed, ...without] };
+  const all = [...problems, ...without];
+  const shown = all.length > MOST_PROBLEMS ? [...all.slice(0, MOST_PROBLEMS), `and ${all.length - MOST_PROBLEMS} more`] : all;
+  return { kind: "working", message: [`${routes.length} routes`, ...names].join(", "), problems: shown };
 }

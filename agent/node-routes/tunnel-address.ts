@@ -45,9 +45,8 @@ export async function tunnelAddress(
   if (kept !== undefined && held.length === 1) return kept;
   // Of pools that are gone, or more than one.
   if (held.length > 0) await allocator.releaseByHandle(handle);
-  const recorded = kept ?? node.tunnels[family]?.address;
-  const again = recorded !== undefined && isUsable(recorded) ? await claim(recorded, family, node.name, allocator) : undefined;
-  return again ?? assign(family, node.name, pools, allocator);
+  const again = kept === undefined ? recorded(family, node, isUsable, allocator) : claim(kept, family, node.name, allocator);
+  return (await again) ?? assign(family, node.name, pools, allocator);
 }
 
 /** Gives back what the node holds for its tunnel. @throws DatastoreError */
@@ -66,6 +65,16 @@ function ownerOf(node: string, family: Family) {
     owner: { type: "host", name: node },
     use: "Tunnel",
   } as const;
+}
+
+/** What the node's object names was this node's, or is anybody's word: the allocation is the proof. */
+async function recorded(
+  family: Family,
+  { name, claims }: RoutedNode,
+  isUsable: (address: Address) => boolean,
+  allocator: TunnelAllocator,
+): Promise<Address | undefined> {
+  return claims.tunnels[family]?.prove(({ address }) => (isUsable(address) ? claim(address, family, name, allocator) : undefined));
 }
 
 /** @returns `undefined` when it cannot be had */

@@ -76,6 +76,14 @@ export const OPTION_TABLE = {
     default: "f00d::/64",
     description: "The /64 that automatic IPv6 ranges come from",
   },
+  "cluster-cidr": {
+    group: "Addresses",
+    type: "string",
+    default: "",
+    description:
+      "Where all pod ranges of the cluster lie, CIDRs with commas between them: with host-scope, what a node without spec.podCIDRs says " +
+      "of its range counts only inside of them; empty: only for ranges of /16 to /31 (IPv6 /64 to /127) outside of the hosts' subnets",
+  },
   "ipv4-node": { group: "Addresses", type: "string", default: "auto", description: "This node's own IPv4 address" },
   "ipv6-node": { group: "Addresses", type: "string", default: "auto", description: "This node's own IPv6 address" },
   "require-ipv4-pod-cidr": {

@@ -1,8 +1,12 @@
-/** What the host itself has in the kernel, apart from any attachment: addresses of all links, and routes of the main table. */
+/**
+ * What the host itself has in the kernel, apart from any attachment: addresses of all links, and routes of the main table, without those
+ * to other nodes that an agent made by what the cluster said (review, S1: they must not decide about this node's own addresses).
+ */
 import { type Address, bitsOf, type Prefix } from "../../lib/addresses/address.ts";
 import { attributeMap } from "../netlink/attribute.ts";
 import { NETLINK_ROUTE, NetlinkSocket } from "../netlink/socket.ts";
 import { type Link, listLinks } from "../rtnetlink/link.ts";
+import { NODE_ROUTE_PROTOCOL } from "../rtnetlink/node-route.ts";
 import { listRoutes } from "../rtnetlink/route.ts";
 import { addressOf, familyOf } from "../rtnetlink/wire.ts";
 
@@ -36,7 +40,8 @@ export interface HostRoute {
 export function readHostFacts(): { readonly addresses: readonly HostLinkAddress[]; readonly routes: readonly HostRoute[] } {
   using socket = NetlinkSocket.open(NETLINK_ROUTE);
   const links = new Map(listLinks(socket).map((link) => [link.index, link]));
-  const routes = [...listRoutes(socket, 4), ...listRoutes(socket, 6)].map(({ destination, index, gateway, hasSource }) => ({
+  const found = [...listRoutes(socket, 4), ...listRoutes(socket, 6)].filter(({ protocol }) => protocol !== NODE_ROUTE_PROTOCOL);
+  const routes = found.map(({ destination, index, gateway, hasSource }) => ({
     destination,
     link: links.get(index)?.name ?? "",
     leadsElsewhere: gateway !== undefined || hasSource,

@@ -25,7 +25,7 @@ const RTMSG_BYTES = 12;
 const ENOENT = 2;
 
 /** "T"; no routing daemon has it (iproute2, etc/iproute2/rt_protos). */
-const NODE_ROUTE_PROTOCOL = 84;
+export const NODE_ROUTE_PROTOCOL = 84;
 /** Larger than that of any route that a plugin makes: none with IPv4, 1024 with IPv6. */
 const METRIC = 2048;
 

@@ -34,6 +34,8 @@ export interface KernelRoute {
   readonly index: number;
   /** "universe", "link", or a number in decimal. */
   readonly scope: string;
+  /** Number of the program that made it (RTPROT_*, include/uapi/linux/rtnetlink.h). */
+  readonly protocol: number;
 }
 
 /** @throws NetlinkError; EEXIST when there is a route to that destination, through whatever interface */
@@ -75,6 +77,7 @@ export function listRoutes(socket: NetlinkSocket, family: Family, index?: number
         hasSource: attributes.has(RTA_PREFSRC),
         index: readU32(attributes.get(RTA_OIF)) ?? 0,
         scope: scopeName(view.getUint8(6)),
+        protocol: view.getUint8(5),
       },
     ];
   });

@@ -67,6 +67,11 @@ export function covers(outer: Prefix, inner: Prefix): boolean {
   return inner.length >= outer.length && contains(outer, inner.address);
 }
 
+/** Whether any address lies inside both. */
+export function overlaps(one: Prefix, other: Prefix): boolean {
+  return covers(one, other) || covers(other, one);
+}
+
 /** How many addresses a prefix has. */
 export function sizeOf(prefix: Prefix): bigint {
   return 1n << hostBits(prefix);

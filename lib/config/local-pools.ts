@@ -2,20 +2,15 @@
  * `ipam.pools`: the pools of the local datastore. Decoding fills in defaults and never refuses a value, so that DEL works whatever
  * became of the configuration; `checkLocalPools` judges the values where pools are made or used for a new address.
  */
-import { bitsOf, covers, formatPrefix, maskPrefix, type Prefix, parsePrefix } from "../addresses/address.ts";
+import { bitsOf, formatPrefix, maskPrefix, overlaps, type Prefix, parsePrefix } from "../addresses/address.ts";
+import { LINK_LOCAL } from "../addresses/special.ts";
 import { KeyError } from "../errors/errors.ts";
 import { isSubdomain } from "../system/subdomain.ts";
 import { boolean, type Decoded, integer, record, text } from "./codec.ts";
 import type { LocalPool } from "./network-config.ts";
 
 /** Prefix lengths of blocks that Calico's validation accepts, and its defaults (I§2.7). */
-const BLOCK_SIZES = { 4: { least: 20, most: 32, standard: 26 }, 6: { least: 116, most: 128, standard: 122 } } as const;
-
-/** Where no pool may lie: link-local addresses (I§2.7), 169.254.0.0/16 and fe80::/10. */
-const FORBIDDEN: readonly Prefix[] = [
-  { address: { family: 4, value: 0xa9fe_0000n }, length: 16 },
-  { address: { family: 6, value: 0xfe80n << 112n }, length: 10 },
-];
+export const BLOCK_SIZES = { 4: { least: 20, most: 32, standard: 26 }, 6: { least: 116, most: 128, standard: 122 } } as const;
 
 export const poolSchema = record({ cidr: text, blockSize: integer, name: text, natOutgoing: boolean });
 
@@ -56,7 +51,7 @@ export function checkLocalPools(pools: readonly LocalPool[]): void {
     }
     for (const other of seen) {
       if (other.pool.name === pool.name) throw wrong(path, `and ${other.path} have the same name "${pool.name}"`);
-      if (covers(other.prefix, prefix) || covers(prefix, other.prefix)) {
+      if (overlaps(other.prefix, prefix)) {
         throw wrong(`${path}.cidr`, `${pool.cidr} overlaps with ${other.pool.cidr} of ${other.path}`);
       }
     }
@@ -82,8 +77,9 @@ function checkCidr(path: string, pool: Pick<LocalPool, "cidr">): Prefix {
   if (masked.address.value !== prefix.address.value) {
     throw wrong(`${path}.cidr`, `${pool.cidr} has bits after its prefix length; did you mean ${formatPrefix(masked)}?`);
   }
-  for (const forbidden of FORBIDDEN) {
-    if (covers(forbidden, prefix) || covers(prefix, forbidden)) {
+  // I§2.7.
+  for (const forbidden of LINK_LOCAL) {
+    if (overlaps(forbidden, prefix)) {
       throw wrong(`${path}.cidr`, `${pool.cidr} overlaps with the link-local addresses ${formatPrefix(forbidden)}`);
     }
   }

@@ -1,8 +1,9 @@
 /** Values of the routes' model, from texts. */
 
-import type { OwnNode, RoutedBlock, RoutedNode, RoutedPool, TunnelEnd } from "../../agent/node-routes/model.ts";
+import type { OwnNode, ProvenNode, RoutedBlock, RoutedPool, TunnelEnd } from "../../agent/node-routes/model.ts";
 import type { NodeNetwork } from "../../dataplane/node-network.ts";
 import { type Address, formatAddress, formatPrefix, parseAddress } from "../../lib/addresses/address.ts";
+import { Claimed } from "../../lib/claims/claimed.ts";
 import { prefix } from "./desired-state.ts";
 
 export function address(text: string): Address {
@@ -22,10 +23,22 @@ const ends = (texts: readonly string[]) =>
     (end) => end.address,
   );
 
-/** @param addresses as Calico records them: "172.20.1.2/24" @param tunnels addresses inside the tunnels */
-export function routedNode(name: string, addresses: readonly string[], tunnels: readonly string[] = []): RoutedNode {
+/** @param addresses as Calico records them: "172.20.1.2/24" @param tunnels addresses inside the tunnels, named by the node and proven */
+export function routedNode(name: string, addresses: readonly string[], tunnels: readonly string[] = []): ProvenNode {
   const recorded = each(addresses.map(prefix), (one) => one.address);
-  return { name, recorded, internal: {}, tunnels: ends(tunnels), labels: {}, ranges: [] };
+  const proven = ends(tunnels);
+  const named = Object.fromEntries(Object.entries(proven).map(([family, end]) => [family, new Claimed(end)]));
+  return {
+    name,
+    createdAt: "2026-01-01T00:00:00Z",
+    recorded,
+    internal: {},
+    labels: {},
+    given: [],
+    claims: { tunnels: named, ranges: {} },
+    tunnels: proven,
+    ranges: [],
+  };
 }
 
 export function ownNode(name: string, addresses: readonly string[], tunnels: readonly string[] = []): OwnNode {
@@ -45,6 +58,7 @@ export function routedBlock(cidr: string, owner?: string, borrowed: readonly str
       const [ip = "", node = ""] = entry.split(" ");
       return { address: address(ip), node };
     }),
+    tunnelEnds: [],
   };
 }
 

@@ -34,6 +34,7 @@ const FLAGS: NodeCidrFlags = {
   "require-ipv6-pod-cidr": false,
   "ipv6-cluster-alloc-cidr": "f00d::/64",
   "read-cilium-annotations": false,
+  "cluster-cidr": "",
 };
 
 /** The part of a node's agent that these tests are about. */

@@ -84,7 +84,9 @@ async function heldBy(node: string): Promise<string[]> {
 }
 
 /** An empty block of a node. */
+/** A block of a node, whose first address is the node's end of the tunnel. */
 function blockOf(cidr: string, node: string) {
+  const secondary = { node, type: "vxlanTunnelAddress" };
   return {
     apiVersion: "crd.projectcalico.org/v1",
     kind: "IPAMBlock",
@@ -92,9 +94,9 @@ function blockOf(cidr: string, node: string) {
     spec: {
       cidr,
       affinity: `host:${node}`,
-      allocations: Array.from({ length: 64 }, () => null),
-      unallocated: Array.from({ length: 64 }, (_, ordinal) => ordinal),
-      attributes: [],
+      allocations: [0, ...Array.from({ length: 63 }, () => null)],
+      unallocated: Array.from({ length: 63 }, (_, ordinal) => ordinal + 1),
+      attributes: [{ handle_id: `vxlan-tunnel-addr-${node}`, secondary }],
       strictAffinity: false,
     },
   };
@@ -298,6 +300,33 @@ describe("Three nodes", () => {
     await wait("the end of the way", async () => !(await machines[0].routes(4)).some((route) => route.includes(`via ${end} `)));
   }, 240_000);
 
+  it("S1: believe no tunnel address and no MAC that a node names without having it, and say so", async () => {
+    const [first, , third] = machines;
+    const kernel = () =>
+      Promise.all([
+        first.routes(4),
+        first.routes(6),
+        ...["vxlan.calico", "vxlan-v6.calico"].map((device) => first.host.ip("-j", "neigh", "show", "dev", device)),
+        first.host.run(["/usr/sbin/bridge", "-j", "fdb", "show", "dev", "vxlan.calico"]).then(({ stdout }) => JSON.parse(stdout)),
+      ]);
+    const before = await kernel();
+    const annotations = {
+      "projectcalico.org/IPv4Address": "172.20.1.66/24",
+      "projectcalico.org/IPv4VXLANTunnelAddr": (await third.annotations())["projectcalico.org/IPv4VXLANTunnelAddr"] ?? "",
+      "projectcalico.org/IPv6VXLANTunnelAddr": "2001:db8::53",
+      "projectcalico.org/VXLANTunnelMACAddr": "66:00:00:00:00:01",
+    };
+    await cluster.apply({ apiVersion: "v1", kind: "Node", metadata: { name: "evil", annotations }, spec: {} });
+
+    await wait("a word about it", async () => {
+      const { message } = await first.health();
+      return message.includes("node evil names 2001:db8::53 as its end of the tunnel") && message.includes("node evil names 10.70.0.");
+    });
+    expect(await kernel()).toEqual(before);
+    await cluster.remove("v1", "nodes", "evil");
+    await wait("the end of it", async () => (await first.health()).state === "ok");
+  }, 240_000);
+
   it("lose the routes to a node whose object is deleted, and have them again when it comes back", async () => {
     const [first, , third] = machines;
     const before = await first.routes(4);
@@ -365,5 +394,25 @@ describe("Three nodes with ranges of their own", () => {
     expect(await first.wayTo(pods[1].ipv4)).toBe("via 172.20.1.2 dev eth0");
     await expectAllReached();
     for (const pod of pods) expect(await world.ping(pod, "172.20.2.254")).toMatchObject({ isAnswered: true });
+  }, 240_000);
+
+  it("S1: believe no range that a node says it has and that is another's, and say so", async () => {
+    const [first] = machines;
+    const before = await first.routes(4);
+    const claims = ["0.0.0.0/1", "169.254.169.254/32", "10.80.2.0/25", "10.80.1.0/24", "172.20.1.0/24"];
+    for (const [index, range] of claims.entries()) {
+      const annotations = { "projectcalico.org/IPv4Address": `172.20.1.${66 + index}/24`, "network.tortie.dev/ipv4-pod-cidr": range };
+      await cluster.apply({ apiVersion: "v1", kind: "Node", metadata: { name: `evil${index}`, annotations }, spec: {} });
+    }
+    await wait("a word about each", async () => {
+      const { message } = await first.health();
+      return claims.every((range, index) => message.includes(`node evil${index} says that ${range} is its range`));
+    });
+    expect(await first.routes(4)).toEqual(before);
+
+    // One that is nobody else's leads there all the same.
+    const annotations = { "projectcalico.org/IPv4Address": "172.20.1.80/24", "network.tortie.dev/ipv4-pod-cidr": "10.81.0.0/24" };
+    await cluster.apply({ apiVersion: "v1", kind: "Node", metadata: { name: "good", annotations }, spec: {} });
+    await wait("its route", async () => (await first.routes(4)).includes("10.81.0.0/24 via 172.20.1.80 dev eth0"));
   }, 240_000);
 });

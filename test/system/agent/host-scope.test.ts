@@ -162,6 +162,19 @@ describe("an agent with ranges of its own", () => {
     expect(added).toMatchObject({ json: { ips: [{ address: "10.62.0.130/32" }] } });
   });
 
+  it("S1: excludes nothing for a route that an agent made to another node, whatever that node said", async () => {
+    await using node = await Node.create();
+    await addEth1(node, "192.0.2.1/24");
+    for (const claimed of ["10.62.0.0/25", "10.62.0.0/24", "10.0.0.0/8"]) {
+      await node.ip("route", "add", claimed, "via", "192.0.2.66", "proto", "84");
+    }
+    await node.ip("route", "add", "10.62.0.240/28", "via", "192.0.2.2");
+    await using agent = await start(node);
+    await hasRecord(agent, ({ exclusions }) => exclusions.length > 0);
+    expect(record(agent).exclusions).toEqual([{ cidr: "10.62.0.240/28", reason: "route 10.62.0.240/28 dev eth1" }]);
+    expect(agent.log).not.toContain("range-shadowed");
+  });
+
   it("makes a range of the host's address where there is no cluster", async () => {
     await using node = await Node.create();
     await addEth1(node, "192.0.2.77/24");

@@ -85,6 +85,7 @@ class World implements AsyncDisposable {
         "require-ipv6-pod-cidr": false,
         "ipv6-cluster-alloc-cidr": "f00d::/64",
         "read-cilium-annotations": false,
+        "cluster-cidr": "",
         ...flags,
       }),
       node: "node1",

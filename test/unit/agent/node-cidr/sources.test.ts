@@ -20,6 +20,7 @@ const FLAGS: NodeCidrFlags = {
   "require-ipv6-pod-cidr": false,
   "ipv6-cluster-alloc-cidr": "f00d::/64",
   "read-cilium-annotations": false,
+  "cluster-cidr": "",
 };
 const OUR4 = "network.tortie.dev/ipv4-pod-cidr";
 const SOURCE = "network.tortie.dev/pod-cidr-source";

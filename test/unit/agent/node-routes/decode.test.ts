@@ -1,6 +1,8 @@
 import { decodeRoutedNode, routedBlock, routedPool } from "../../../../agent/node-routes/decode.ts";
 import { underlayOf } from "../../../../agent/node-routes/own-node.ts";
 import { formatAddress, formatPrefix } from "../../../../lib/addresses/address.ts";
+import { Claimed } from "../../../../lib/claims/claimed.ts";
+import { prefix } from "../../../support/desired-state.ts";
 import { address } from "../../../support/routed-cluster.ts";
 import { emptyBlock, samplePool } from "../../../support/samples.ts";
 
@@ -20,7 +22,7 @@ const STATUS = {
 
 describe("A Node object", () => {
   it("says where the node is reached, and where its tunnels end", () => {
-    const { recorded, internal, tunnels } = node(
+    const { recorded, internal, claims } = node(
       {
         [`${C}/IPv4Address`]: "172.20.1.7/24",
         [`${C}/IPv6Address`]: "fd20:1::7",
@@ -32,11 +34,14 @@ describe("A Node object", () => {
     );
     expect([recorded[4], recorded[6]].map((one) => one && formatPrefix(one))).toEqual(["172.20.1.7/24", "fd20:1::7/128"]);
     expect([internal[4], internal[6]].map((one) => one && formatAddress(one))).toEqual(["172.20.1.1", "fd20:1::1"]);
-    expect(tunnels).toEqual({ 4: { address: address("10.9.1.0"), mac: "66:aa:00:00:00:01" }, 6: { address: address("fd09:1::") } });
+    expect(claims.tunnels).toEqual({
+      4: new Claimed({ address: address("10.9.1.0"), mac: "66:aa:00:00:00:01" }),
+      6: new Claimed({ address: address("fd09:1::") }),
+    });
   });
 
   it("counts as silent where an annotation makes no sense", () => {
-    const { recorded, tunnels } = node({
+    const { recorded, claims } = node({
       [`${C}/IPv4Address`]: "fd20::1/64",
       [`${C}/IPv6Address`]: "none",
       [`${C}/IPv4VXLANTunnelAddr`]: "fd09:1::",
@@ -44,16 +49,14 @@ describe("A Node object", () => {
       [`${C}/VXLANTunnelMACAddrV6`]: "nonsense",
     });
     expect(recorded).toEqual({});
-    expect(tunnels).toEqual({ 6: { address: address("fd09:2::") } });
+    expect(claims.tunnels).toEqual({ 6: new Claimed({ address: address("fd09:2::") }) });
   });
 
-  it("brings the ranges that its agent says it has, else those that the cluster gave it", () => {
-    const spec = { podCIDRs: ["10.8.1.0/24", "fd08:1::/64"] };
-    expect(node({ "network.tortie.dev/ipv4-pod-cidr": "10.7.1.0/24" }, { spec }).ranges.map(formatPrefix)).toEqual([
-      "10.7.1.0/24",
-      "fd08:1::/64",
-    ]);
-    expect(node({}, { spec }).ranges.map(formatPrefix)).toEqual(spec.podCIDRs);
+  it("brings the ranges that the cluster gave it, and as a claim those that its agent says it has", () => {
+    const spec = { podCIDRs: ["10.8.1.7/24", "fd08:1::/64", "nonsense"] };
+    const { given, claims } = node({ "network.tortie.dev/ipv4-pod-cidr": "10.7.1.9/24" }, { spec });
+    expect(given.map(formatPrefix)).toEqual(["10.8.1.0/24", "fd08:1::/64"]);
+    expect(claims.ranges).toEqual({ 4: new Claimed(prefix("10.7.1.0/24")) });
   });
 });
 
@@ -73,7 +76,7 @@ describe("This node's address", () => {
 });
 
 describe("A block", () => {
-  const owned = { handleId: "a", activeOwner: { node: "one" } };
+  const owned = { handleId: "a", activeOwner: { node: "one", type: "vxlanTunnelAddress" } };
   const elsewhere = { handleId: "b", activeOwner: { node: "two" } };
 
   it("leads to its owner, and its borrowed addresses to their nodes; those without a node, and in cooldown, to nowhere", () => {
@@ -82,9 +85,10 @@ describe("A block", () => {
       allocations: [0, 1, null, 2, 3, null, null, null],
       attributes: [owned, elsewhere, { handleId: "c" }, { releasedAt: "2030-01-01T00:00:00Z" }],
     });
-    const { owner, borrowed } = routedBlock(block) ?? {};
+    const { owner, borrowed, tunnelEnds } = routedBlock(block) ?? {};
     expect(owner).toBe("one");
     expect(borrowed).toEqual([{ address: address("10.9.1.1"), node: "two" }]);
+    expect(tunnelEnds).toEqual([{ address: address("10.9.1.0"), node: "one" }]);
   });
 
   it("has no owner that packets could be led to where the owner is no node", () => {

@@ -1,4 +1,4 @@
-import type { RoutedNode } from "../../../../agent/node-routes/model.ts";
+import type { ProvenNode } from "../../../../agent/node-routes/model.ts";
 import { NodeRoutes, type NodeRoutesParts } from "../../../../agent/node-routes/node-routes.ts";
 import type { NetworkFacts } from "../../../../dataplane/linux/network-facts.ts";
 import { NO_NODE_STATE, type NodeState } from "../../../../dataplane/node-state.ts";
@@ -13,9 +13,10 @@ const NODES = [routedNode("one", ["172.20.1.1/24"]), routedNode("two", ["172.20.
 
 class World {
   gap: string | undefined;
-  nodes: readonly RoutedNode[] = NODES;
+  nodes: readonly ProvenNode[] = NODES;
   facts = SEES_NOTHING;
   failed: readonly string[] = [];
+  refused: readonly string[] = [];
   changed: readonly string[] = [];
   startFails = false;
   sleeps = 0;
@@ -33,6 +34,7 @@ class World {
       mayTunnel: true,
       sources: this.#sources(),
       facts: () => this.facts,
+      prove: (claims) => ({ ...claims, nodes: this.nodes, refused: this.refused }),
       tunnels: async () => ({}),
       state: async () => NO_NODE_STATE,
       guard: async () => {
@@ -69,7 +71,7 @@ class World {
       get gap() {
         return world.gap;
       },
-      get view() {
+      get claims() {
         return { nodes: world.nodes, blocks: [routedBlock("10.9.2.0/26", "two")], pools: [] };
       },
       onChange() {},
@@ -179,6 +181,21 @@ describe("The routes of a node", () => {
     world.failed = ["route 10.9.2.0/26 via 172.20.1.2 added: network is unreachable"];
     await expect(world.run()).rejects.toThrow("network is unreachable");
     expect(world.routes.status).toMatchObject({ kind: "working", problems: world.failed });
+  });
+
+  it("S1: say which claims of other nodes they do not believe: in the log once, in their state as long as it is so", async () => {
+    const lines: string[] = [];
+    const world = new World({ log: { info: (line) => lines.push(line) } });
+    world.refused = ["node two says that 0.0.0.0/1 is its range, which has addresses of 0.0.0.0/8"];
+    await world.run();
+    await world.run();
+    expect(lines).toEqual([`not believed: ${world.refused[0]}`]);
+    expect(world.routes.status).toMatchObject({ kind: "working", problems: world.refused });
+
+    world.refused = Array.from({ length: 12 }, (_, index) => `claim ${index}`);
+    await world.run();
+    expect(world.routes.status).toMatchObject({ problems: [...world.refused.slice(0, 10), "and 2 more"] });
+    expect(lines).toHaveLength(13);
   });
 
   it("tell of what was mended although nothing had changed, and of nothing else", async () => {

@@ -1,4 +1,4 @@
-import type { RoutedNode, RoutedPool } from "../../../../agent/node-routes/model.ts";
+import type { ProvenNode, RoutedPool } from "../../../../agent/node-routes/model.ts";
 import { OwnTunnels } from "../../../../agent/node-routes/own-tunnels.ts";
 import { Allocator } from "../../../../ipam-plugin/allocator/allocator.ts";
 import { formatAddress, formatPrefix } from "../../../../lib/addresses/address.ts";
@@ -33,7 +33,7 @@ class World {
   }
 
   /** "10.9.0.1", both families in order. */
-  async ends(node: RoutedNode, pools: readonly RoutedPool[] = POOLS): Promise<string[]> {
+  async ends(node: ProvenNode, pools: readonly RoutedPool[] = POOLS): Promise<string[]> {
     const ends = await this.tunnels.ends(node, pools, UNDERLAY, (message) => this.failed.push(message));
     return Object.values(ends).map((end) => formatAddress(end.address));
   }

@@ -2,7 +2,7 @@ import type { ClusterView } from "../../../../agent/node-routes/model.ts";
 import { planNodeRoutes } from "../../../../agent/node-routes/plan.ts";
 import { rangesAsBlocks } from "../../../../agent/node-routes/ranges.ts";
 import { tunnelMac } from "../../../../agent/node-routes/vxlan-facts.ts";
-import { formatAddress } from "../../../../lib/addresses/address.ts";
+import { formatAddress, formatPrefix } from "../../../../lib/addresses/address.ts";
 import { prefix } from "../../../support/desired-state.ts";
 import { address, ownNode, routedBlock, routedNode, routedPool, routeTexts } from "../../../support/routed-cluster.ts";
 
@@ -14,7 +14,7 @@ const BLOCKS4 = [routedBlock("10.9.1.0/26", "one"), routedBlock("10.9.2.0/26", "
 const BLOCKS6 = [routedBlock("fd09:1::/122", "one"), routedBlock("fd09:2::/122", "near"), routedBlock("fd09:3::/122", "far")];
 
 function plan(view: Partial<ClusterView>, { own = OWN, mayTunnel = true } = {}) {
-  const { network, unserved } = planNodeRoutes(own, { nodes: NODES, blocks: BLOCKS4, pools: [], ...view }, mayTunnel);
+  const { network, unserved } = planNodeRoutes(own, { nodes: NODES, blocks: BLOCKS4, pools: [], refused: [], ...view }, mayTunnel);
   return { routes: routeTexts(network), unserved: [...unserved], tunnels: network.tunnels };
 }
 
@@ -111,6 +111,33 @@ describe("The plan of routes between nodes", () => {
       `172.20.1.2 ${tunnelMac("near", 4)}`,
       "172.20.3.3 02:00:00:00:00:03",
     ]);
+  });
+
+  it("S1: leads nothing elsewhere that is this node's own, joins the nodes, or is no workload's", () => {
+    const cases: readonly (readonly [ClusterView["blocks"][number], string])[] = [
+      [routedBlock("10.9.1.0/26", "near"), "overlaps with this node's own 10.9.1.0/26"],
+      [routedBlock("10.9.1.32/27", "near"), "overlaps with this node's own 10.9.1.0/26"],
+      [routedBlock("10.9.0.0/20", "near"), "overlaps with this node's own 10.9.1.0/26"],
+      [routedBlock("172.20.1.0/26", "near"), "has the address 172.20.1.1 of a node"],
+      [routedBlock("172.20.3.0/26", "near"), "has the address 172.20.3.3 of a node"],
+      [routedBlock("169.254.169.252/30", "near"), "has addresses of 169.254.0.0/16"],
+    ];
+    for (const [block, why] of cases) {
+      const { routes, unserved } = plan({ blocks: [routedBlock("10.9.1.0/26", "one"), block] });
+      expect(routes).toEqual(["blackhole 10.9.1.0/26"]);
+      expect(unserved).toEqual([[`${formatPrefix(block.cidr)} of node near ${why}`, 1]]);
+    }
+    // A node's word for its own address takes no route from the block of another.
+    const liar = routedNode("liar", ["10.9.2.5/24"]);
+    expect(plan({ nodes: [...NODES, liar], pools: [routedPool("10.9.0.0/16")] }).routes).toContain("10.9.2.0/26 via 172.20.1.2");
+  });
+
+  it("S1: leads to one of two nodes that have the same block, always the same", () => {
+    const blocks = [routedBlock("10.9.2.0/26", "near"), routedBlock("10.9.2.0/26", "far")];
+    expect(plan({ blocks })).toMatchObject({
+      routes: ["10.9.2.0/26 via 172.20.1.2"],
+      unserved: [["10.9.2.0/26 of node far is another node's too", 1]],
+    });
   });
 
   it("takes ranges of nodes for blocks that cross subnets by VXLAN", () => {
