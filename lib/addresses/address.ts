@@ -58,8 +58,9 @@ export function maskPrefix(prefix: Prefix): Prefix {
 
 /** Whether `address` lies inside `prefix` (same family). */
 export function contains(prefix: Prefix, address: Address): boolean {
+  if (prefix.address.family !== address.family) return false;
   const host = hostBits(prefix);
-  return prefix.address.family === address.family && prefix.address.value >> host === address.value >> host;
+  return prefix.address.value >> host === address.value >> host;
 }
 
 /** Whether every address of `inner` lies inside `outer`. */

@@ -4,17 +4,18 @@
  * others' traffic to the node. Pure.
  */
 import {
-  type Address,
   contains,
   covers,
   type Family,
   formatAddress,
   formatPrefix,
+  hostPrefix,
   overlaps,
   type Prefix,
 } from "../../../lib/addresses/address.ts";
 import { NEVER_A_WORKLOAD } from "../../../lib/addresses/special.ts";
 import { FAMILIES, type RoutedNode } from "../model.ts";
+import { DisjointPrefixes } from "./disjoint.ts";
 
 /**
  * How much one node may say it has where no `--cluster-cidr` is declared, in bits of prefix: from the size of an automatic range
@@ -50,19 +51,16 @@ export function proveRanges(nodes: readonly RoutedNode[], knowledge: RangeKnowle
     const isDecided = node.name === own.name && own.ranges.length > 0;
     ranges.set(node.name, isDecided ? own.ranges : FAMILIES.flatMap((family) => givenRange(node, family, refused) ?? []));
   }
-  const taken = [...ranges].flatMap(([name, known]) => known.map((range): Taken => ({ name, range })));
+  const taken = new DisjointPrefixes<string>();
+  for (const [name, known] of ranges) for (const range of known) taken.add(range, name);
   const addresses = plausibleAddresses(nodes, taken, knowledge.clusterCidrs);
   for (const { name, given, claims } of others) {
     for (const family of FAMILIES) {
       if (given.some(({ address }) => address.family === family)) continue;
       claims.ranges[family]?.prove((range) => {
-        const why = whyNot(range, { name, taken, addresses, knowledge });
-        if (why !== undefined) {
-          refused.push(`node ${name} says that ${formatPrefix(range)} is its range, which ${why}`);
-          return;
-        }
-        taken.push({ name, range });
-        ranges.set(name, [...(ranges.get(name) ?? []), range]);
+        const why = whyNot(range, addresses, knowledge) ?? overlapOf(taken.add(range, name));
+        if (why === undefined) ranges.set(name, [...(ranges.get(name) ?? []), range]);
+        else refused.push(`node ${name} says that ${formatPrefix(range)} is its range, which ${why}`);
       });
     }
   }
@@ -73,11 +71,6 @@ export function proveRanges(nodes: readonly RoutedNode[], knowledge: RangeKnowle
 function compareAge(one: RoutedNode, other: RoutedNode): number {
   if (one.createdAt !== other.createdAt) return one.createdAt < other.createdAt ? -1 : 1;
   return one.name < other.name ? -1 : 1;
-}
-
-interface Taken {
-  readonly name: string;
-  readonly range: Prefix;
 }
 
 /** An annotation may say that the node uses a part of what it was given. */
@@ -94,36 +87,40 @@ function givenRange({ name, given, claims }: RoutedNode, family: Family, refused
 }
 
 /** Addresses of nodes are their own word too: one that lies where pods are would only take that range from another node. */
-function plausibleAddresses(nodes: readonly RoutedNode[], taken: readonly Taken[], clusterCidrs: readonly Prefix[]): readonly Address[] {
-  const ofPods = [...clusterCidrs, ...taken.map(({ range }) => range)];
-  return nodes
-    .flatMap(({ recorded, internal }) => FAMILIES.flatMap((family) => [recorded[family]?.address ?? [], internal[family] ?? []].flat()))
-    .filter((address) => !ofPods.some((range) => contains(range, address)));
+function plausibleAddresses(
+  nodes: readonly RoutedNode[],
+  taken: DisjointPrefixes<string>,
+  clusterCidrs: readonly Prefix[],
+): DisjointPrefixes<string> {
+  const found = new DisjointPrefixes<string>();
+  for (const { name, recorded, internal } of nodes) {
+    for (const family of FAMILIES) {
+      for (const address of [recorded[family]?.address, internal[family]]) {
+        if (address === undefined || clusterCidrs.some((cidr) => contains(cidr, address))) continue;
+        if (taken.overlapping(hostPrefix(address)) === undefined) found.add(hostPrefix(address), name);
+      }
+    }
+  }
+  return found;
 }
 
-interface Against {
-  readonly name: string;
-  readonly taken: readonly Taken[];
-  readonly addresses: readonly Address[];
-  readonly knowledge: RangeKnowledge;
+function overlapOf(other: { readonly prefix: Prefix; readonly value: string } | undefined): string | undefined {
+  return other && `overlaps with ${formatPrefix(other.prefix)} of node ${other.value}`;
 }
 
-/** @returns the rest of the sentence that names the range; `undefined`: it holds */
-function whyNot(range: Prefix, { name, taken, addresses, knowledge }: Against): string | undefined {
+/** @returns the rest of the sentence that names the range; `undefined`: it is no workload's or node's */
+function whyNot(range: Prefix, addresses: DisjointPrefixes<string>, { clusterCidrs, subnets }: RangeKnowledge): string | undefined {
   const special = NEVER_A_WORKLOAD.find((one) => overlaps(one, range));
   if (special !== undefined) return `has addresses of ${formatPrefix(special)}`;
-  const declared = knowledge.clusterCidrs.filter(({ address }) => address.family === range.address.family);
+  const declared = clusterCidrs.filter(({ address }) => address.family === range.address.family);
   if (declared.length > 0) {
     if (!declared.some((cidr) => covers(cidr, range))) return "lies outside of --cluster-cidr";
   } else {
     const { least, most } = LENGTHS[range.address.family];
     if (range.length < least || range.length > most) return `is not between /${least} and /${most}; declare --cluster-cidr`;
-    const subnet = knowledge.subnets.find((one) => overlaps(one, range));
+    const subnet = subnets.find((one) => overlaps(one, range));
     if (subnet !== undefined) return `has addresses of this host's subnet ${formatPrefix(subnet)}; declare --cluster-cidr`;
   }
-  const touched = addresses.find((address) => contains(range, address));
-  if (touched !== undefined) return `has the address ${formatAddress(touched)} of a node`;
-  const other = taken.find((one) => one.name !== name && overlaps(one.range, range));
-  if (other !== undefined) return `overlaps with ${formatPrefix(other.range)} of node ${other.name}`;
-  return undefined;
+  const touched = addresses.overlapping(range);
+  return touched && `has the address ${formatAddress(touched.prefix.address)} of a node`;
 }

@@ -2,35 +2,30 @@
  * Which destinations no route to another node may have, whoever says that they are there (review, S1): what belongs to this node, what
  * joins the nodes, and what no workload has. The last look before the kernel. Pure.
  */
-import {
-  type Address,
-  contains,
-  type Family,
-  formatAddress,
-  formatPrefix,
-  maskPrefix,
-  overlaps,
-  type Prefix,
-} from "../../../lib/addresses/address.ts";
+import { formatAddress, formatPrefix, hostPrefix, overlaps, type Prefix } from "../../../lib/addresses/address.ts";
 import { NEVER_A_WORKLOAD } from "../../../lib/addresses/special.ts";
 import { addressOf, type ClusterView, FAMILIES, type OwnNode } from "../model.ts";
+import { DisjointPrefixes } from "./disjoint.ts";
 
 export class Shadows {
-  readonly #ownBlocks: readonly Prefix[];
-  readonly #underlay: readonly Address[];
-  /** Where other nodes are reached, outside of the pools, in order. */
-  readonly #nodes: Readonly<Record<Family, readonly Address[]>>;
+  readonly #ownBlocks = new DisjointPrefixes<undefined>();
+  /** Where this node is reached, and where others are outside of the pools. */
+  readonly #addresses = new DisjointPrefixes<undefined>();
 
   constructor(own: OwnNode, { nodes, blocks, pools }: ClusterView) {
-    this.#ownBlocks = blocks.filter(({ owner }) => owner === own.name).map(({ cidr }) => cidr);
-    this.#underlay = FAMILIES.flatMap((family) => own.underlay[family]?.address.address ?? []);
-    const ofFamily = (family: Family) =>
-      nodes
-        .flatMap((node) => (node.name === own.name ? [] : (addressOf(node, family) ?? [])))
+    for (const { cidr, owner } of blocks) if (owner === own.name) this.#ownBlocks.add(cidr, undefined);
+    const ofPods = new DisjointPrefixes<undefined>();
+    for (const { cidr } of pools) ofPods.add(cidr, undefined);
+    for (const family of FAMILIES) {
+      const here = own.underlay[family]?.address.address;
+      if (here !== undefined) this.#addresses.add(hostPrefix(here), undefined);
+      for (const node of nodes) {
+        const there = node.name === own.name ? undefined : addressOf(node, family);
         // A node may say that its address is one of another's pods, which must not cost those their route.
-        .filter((address) => !pools.some(({ cidr }) => contains(cidr, address)))
-        .sort((one, other) => (one.value < other.value ? -1 : 1));
-    this.#nodes = { 4: ofFamily(4), 6: ofFamily(6) };
+        if (there === undefined || ofPods.overlapping(hostPrefix(there)) !== undefined) continue;
+        this.#addresses.add(hostPrefix(there), undefined);
+      }
+    }
   }
 
   /**
@@ -40,22 +35,9 @@ export class Shadows {
   of(destination: Prefix, borrowedFrom?: Prefix): string | undefined {
     const special = NEVER_A_WORKLOAD.find((one) => overlaps(one, destination));
     if (special !== undefined) return `has addresses of ${formatPrefix(special)}`;
-    const own = this.#ownBlocks.find((block) => block !== borrowedFrom && overlaps(block, destination));
-    if (own !== undefined) return `overlaps with this node's own ${formatPrefix(own)}`;
-    const touched = this.#underlay.find((address) => contains(destination, address)) ?? this.#nodeIn(destination);
-    return touched === undefined ? undefined : `has the address ${formatAddress(touched)} of a node`;
-  }
-
-  #nodeIn(destination: Prefix): Address | undefined {
-    const first = maskPrefix(destination).address.value;
-    const sorted = this.#nodes[destination.address.family];
-    let [low, high] = [0, sorted.length];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if ((sorted[middle]?.value ?? 0n) < first) low = middle + 1;
-      else high = middle;
-    }
-    const next = sorted[low];
-    return next !== undefined && contains(destination, next) ? next : undefined;
+    const own = this.#ownBlocks.overlapping(destination)?.prefix;
+    if (own !== undefined && own !== borrowedFrom) return `overlaps with this node's own ${formatPrefix(own)}`;
+    const touched = this.#addresses.overlapping(destination)?.prefix;
+    return touched && `has the address ${formatAddress(touched.address)} of a node`;
   }
 }
