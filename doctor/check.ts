@@ -1,4 +1,5 @@
 /** A whole check, and a whole repair: looking, looking again so that operations under way are left alone, mending, looking once more. */
+import { normalise } from "../ipam-plugin/allocator/block.ts";
 import type { Datastore } from "../lib/datastore/datastore.ts";
 import type { Problem } from "./problem.ts";
 import { type RepairServices, repair } from "./repair.ts";
@@ -77,9 +78,15 @@ async function look(datastore: Datastore, options: CheckOptions): Promise<readon
 export function findInconsistencies(snapshot: Snapshot, judgement: Judgement): readonly Problem[] {
   const blocks = placedBlocks(snapshot.blocks);
   const pools = placedPools(snapshot.pools);
+  const { cooldownSeconds } = snapshot;
+  // A block counts as empty when its last address has cooled down, whether or not it was written since.
+  const cooled =
+    cooldownSeconds === undefined
+      ? snapshot.blocks
+      : snapshot.blocks.map(({ value, revision }) => ({ value: normalise(value, cooldownSeconds, judgement.nowMs), revision }));
   return [
     ...snapshot.blocks.flatMap((block) => blockProblems(block, judgement.nowMs)),
-    ...poolProblems(blocks, pools),
+    ...poolProblems(placedBlocks(cooled), pools),
     ...affinityProblems(snapshot.blocks, snapshot.affinities),
     ...handleProblems(blocks, snapshot.handles),
     ...endpointProblems(blocks, pools, snapshot.endpoints),

@@ -1,4 +1,5 @@
 /** Everything the check looks at, as read once; and the same with CIDRs and addresses understood, which all rules share. */
+import { DEFAULT_CONFIGURATION } from "../ipam-plugin/allocator/operation.ts";
 import {
   type Address,
   addressAt,
@@ -11,6 +12,7 @@ import {
   sizeOf,
 } from "../lib/addresses/address.ts";
 import type { Datastore, Versioned } from "../lib/datastore/datastore.ts";
+import { isDatastoreFailure } from "../lib/datastore/errors.ts";
 import type { AllocationAttribute, Block, BlockAffinity, Handle, IPPool } from "../lib/datastore/resources.ts";
 import type { WorkloadEndpoint } from "../lib/workload/workload-endpoint.ts";
 
@@ -20,6 +22,8 @@ export interface Snapshot {
   readonly affinities: readonly Versioned<BlockAffinity>[];
   readonly handles: readonly Versioned<Handle>[];
   readonly endpoints: readonly Versioned<WorkloadEndpoint>[];
+  /** How long a released address is kept back; `undefined` where the configuration cannot be read. */
+  readonly cooldownSeconds: number | undefined;
 }
 
 /** How the check judges. */
@@ -38,7 +42,17 @@ export async function readSnapshot(datastore: Datastore): Promise<Snapshot> {
   const affinities = await datastore.affinities.listAll();
   const handles = await datastore.handles.list();
   const endpoints = await datastore.endpoints.list();
-  return { pools, blocks, affinities, handles, endpoints };
+  const cooldownSeconds = await readCooldown(datastore);
+  return { pools, blocks, affinities, handles, endpoints, cooldownSeconds };
+}
+
+async function readCooldown(datastore: Datastore): Promise<number | undefined> {
+  try {
+    return ((await datastore.ipamConfiguration.get("default"))?.value ?? DEFAULT_CONFIGURATION).ipCooldownSeconds;
+  } catch (error) {
+    if (isDatastoreFailure(error, "invalid")) return undefined;
+    throw error;
+  }
 }
 
 /** A block whose CIDR can be read. */

@@ -3,7 +3,11 @@
  * carries the resourceVersion that it was made from. Items are `pool <name>`.
  */
 import { isEmpty } from "../../ipam-plugin/allocator/block.ts";
+import { Operation } from "../../ipam-plugin/allocator/operation.ts";
+import type { Versioned } from "../../lib/datastore/datastore.ts";
+import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import { type ApiGroup, V3_GROUP } from "../../lib/datastore/kubernetes/group.ts";
+import type { Block } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { Fields } from "../../lib/json/decode.ts";
 import { ApiError } from "../../lib/kubernetes/api-client.ts";
@@ -54,12 +58,16 @@ export class Pools implements Duty {
     return usage && withCondition(conditions, conditionOf(usage), clock.date().toISOString());
   }
 
-  /** No address is given out of a pool that is being deleted, so that blocks which are empty stay so. */
+  /**
+   * No address is given out of a pool that is being deleted, so that blocks which are empty stay so. Nobody writes such a block either:
+   * the addresses that were released last cool down in it, and only who looks at the clock sees that they are free.
+   */
   async #finishDeletion(view: PoolView, signal: AbortSignal): Promise<void> {
-    const { datastore, allocator, log } = this.#context;
+    const { datastore, allocator, allocatorClock, log } = this.#context;
     const { pool } = view;
     const unreadable = this.#context.unreadable();
-    const inside = (await datastore.blocks.list()).filter(({ value }) => isInside(pool, value.cidr));
+    const operation = new Operation({ datastore, clock: allocatorClock }, { signal });
+    const inside = await cooledInside(operation, pool);
     const isElsewhere = this.#context.view.pools.some(
       (other) => other.pool.name !== pool.name && !other.pool.deleting && other.pool.cidr === pool.cidr,
     );
@@ -74,9 +82,19 @@ export class Pools implements Duty {
           if (!(error instanceof TortieError && error.word === "block-claimed")) throw error;
         }
       }
-      const left = (await datastore.blocks.list()).filter(({ value }) => isInside(pool, value.cidr));
-      // A block without owner, or whose cooldown is not over, is looked at again.
+      const left = await cooledInside(operation, pool);
+      // A block that has got an owner or an address since then is looked at again.
       if (left.some(({ value }) => value.affinity !== undefined || !isEmpty(value))) return;
+      // Blocks without an owner have no affinity to be released with.
+      for (const { value, revision } of left) {
+        try {
+          await datastore.blocks.delete(value.cidr, revision);
+        } catch (error) {
+          if (isDatastoreFailure(error, "not-found")) continue;
+          if (isDatastoreFailure(error, "conflict")) return;
+          throw error;
+        }
+      }
     }
     if (this.#context.unreadable() !== unreadable) {
       throw new Error(`pool ${pool.name} is kept: a block that cannot be read may hold addresses of it`);
@@ -106,4 +124,10 @@ export class Pools implements Duty {
       if (!(error instanceof ApiError && (error.status === 409 || error.status === 404))) throw error;
     }
   }
+}
+
+/** The pool's blocks, with addresses free whose cooldown is over. */
+async function cooledInside(operation: Operation, pool: PoolView["pool"]): Promise<readonly Versioned<Block>[]> {
+  const inside = (await operation.datastore.blocks.list()).filter(({ value }) => isInside(pool, value.cidr));
+  return Promise.all(inside.map(async ({ value, revision }) => ({ value: await operation.cooled(value), revision })));
 }

@@ -68,7 +68,8 @@ function withLost(block: Block): Block {
 
 export async function removeBlock({ operation, problem }: Repair, cidr: string): Promise<RepairOutcome> {
   const { blocks } = operation.datastore;
-  const all = await operation.blocks();
+  const listed = await operation.blocks();
+  const all = await Promise.all(listed.map(async ({ value, revision }) => ({ value: await operation.cooled(value), revision })));
   const now = poolProblems(placedBlocks(all), placedPools(await operation.pools()));
   const block = all.find(({ value }) => value.cidr === cidr);
   if (block === undefined || !isEmpty(block.value) || !now.some(({ id, isRepairable }) => id === problem.id && isRepairable)) return GONE;

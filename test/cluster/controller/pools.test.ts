@@ -2,11 +2,17 @@
 
 import { FINALIZER } from "../../../controller/duties/pools.ts";
 import { CONDITION } from "../../../controller/judge/pool-usage.ts";
+import { rfc3339 } from "../../../ipam-plugin/allocator/block.ts";
+import { DEFAULT_CONFIGURATION } from "../../../ipam-plugin/allocator/operation.ts";
 import { ClusterAddresses } from "../../support/cluster-addresses.ts";
 import { ControllerTerm } from "../../support/controller-term.ts";
 import { LEGACY, type StoredObject, startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { until } from "../../support/kubernetes/until.ts";
+import { emptyBlock } from "../../support/samples.ts";
 
 const LIMIT_MS = 120_000;
+/** Of real time, longer than the writes of a test. */
+const COOLDOWN_SECONDS = 10;
 
 let cluster: TestCluster;
 let addresses: ClusterAddresses;
@@ -29,6 +35,13 @@ const conditionsOf = (object: StoredObject | undefined): readonly unknown[] => {
   return Array.isArray(conditions) ? conditions : [];
 };
 
+/** A block's only address, released then. */
+const coolingFirst = (released: Date) => ({
+  allocations: [0, null, null, null],
+  unallocated: [1, 2, 3],
+  attributes: [{ releasedAt: rfc3339(released.getTime()) }],
+});
+
 describe("a pool", () => {
   it(
     "stays while one of its addresses is in use, and goes with its blocks when none is",
@@ -49,6 +62,48 @@ describe("a pool", () => {
       await controller.minutes(2);
       expect(await pool()).toBeUndefined();
       expect(await addresses.of("node1")).toEqual({ addresses: [], blocks: [], affinities: [] });
+    },
+    LIMIT_MS,
+  );
+
+  it(
+    "G9: goes when its last addresses have cooled down, with blocks of a node and of nobody",
+    async () => {
+      const { ipamConfiguration, blocks } = addresses.datastore;
+      await ipamConfiguration.create("default", { ...DEFAULT_CONFIGURATION, ipCooldownSeconds: COOLDOWN_SECONDS });
+      await using controller = await ControllerTerm.begin(cluster);
+      await controller.minutes(1);
+      await addresses.take("node1", "web");
+      await addresses.allocator.releaseByHandle("net1.web-c");
+      await cluster.createPool("orphaned", { cidr: "10.61.0.0/30", blockSize: 30 });
+      await blocks.create("10.61.0.0/30", { ...emptyBlock("10.61.0.0/30", 4), ...coolingFirst(new Date()) });
+      await controller.sees("both blocks and pools", ({ blocks: seen, pools }) => seen.length === 2 && pools.length === 2);
+      await controller.minutes(1);
+      for (const name of ["pool", "orphaned"]) await cluster.api("DELETE", `/apis/${LEGACY}/ippools/${name}`);
+      await controller.sees("the deletions", ({ pools }) => pools.every((view) => view.pool.deleting));
+      await controller.minutes(2);
+      expect((await blocks.list()).map(({ value }) => value.cidr).sort()).toEqual(["10.60.0.0/30", "10.61.0.0/30"]);
+
+      await until("the pools to go", async () => {
+        await controller.minutes(1);
+        return (await addresses.datastore.pools.list()).length === 0;
+      });
+      expect(await blocks.list()).toEqual([]);
+      expect(await addresses.of("node1")).toEqual({ addresses: [], blocks: [], affinities: [] });
+    },
+    LIMIT_MS,
+  );
+
+  it(
+    "G9: that stays loses a block of nobody when its last address has cooled down",
+    async () => {
+      const { ipamConfiguration, blocks } = addresses.datastore;
+      await ipamConfiguration.create("default", { ...DEFAULT_CONFIGURATION, ipCooldownSeconds: COOLDOWN_SECONDS });
+      const longAgo = new Date(Date.now() - 3_600_000);
+      await blocks.create("10.60.0.0/30", { ...emptyBlock("10.60.0.0/30", 4), ...coolingFirst(longAgo) });
+      await using controller = await ControllerTerm.begin(cluster);
+      await controller.minutes(20);
+      expect(await blocks.list()).toEqual([]);
     },
     LIMIT_MS,
   );

@@ -1,6 +1,7 @@
 import { findInconsistencies } from "../../../../doctor/check.ts";
 import { readSnapshot } from "../../../../doctor/snapshot.ts";
 import { withoutOwner } from "../../../../ipam-plugin/allocator/block.ts";
+import { DEFAULT_CONFIGURATION } from "../../../../ipam-plugin/allocator/operation.ts";
 import type { Versioned } from "../../../../lib/datastore/datastore.ts";
 import type { Block, Handle } from "../../../../lib/datastore/resources.ts";
 import type { WorkloadEndpoint } from "../../../../lib/workload/workload-endpoint.ts";
@@ -111,6 +112,11 @@ const CASES: readonly Case[] = [
   {
     title: "an empty block of nobody",
     damage: ({ datastore }) => datastore.blocks.create("10.40.0.248/29", emptyBlock("10.40.0.248/29", 8)),
+    finds: [/^block-abandoned block 10\.40\.0\.248\/29: has neither owner nor addresses$/],
+  },
+  {
+    title: "G9: a block of nobody whose last address has cooled down, as nobody has written since",
+    damage: ({ datastore }) => coolingBlock(datastore, "10.40.0.248/29", "2026-11-21T09:58:00Z"),
     finds: [/^block-abandoned block 10\.40\.0\.248\/29: has neither owner nor addresses$/],
   },
   {
@@ -327,8 +333,17 @@ describe("the check of a store", () => {
       });
       await one.damage(world);
       await world.find();
-      expect(new Set(calls)).toEqual(new Set(["list"]));
+      expect(new Set(calls)).toEqual(new Set(["list", "get"]));
     }
+  });
+});
+
+describe("a block of nobody", () => {
+  it("G9: stays while one of its addresses cools down", async () => {
+    const world = await createWorld();
+    await coolingBlock(world.datastore, "10.40.0.248/29", "2026-11-21T09:59:10Z");
+
+    expect(await world.find()).toEqual([]);
   });
 });
 
@@ -421,7 +436,7 @@ describe("the check of a large store", () => {
       });
     }
     const affinities = blocks.map(({ value }) => ({ value: sampleAffinity("n", value.cidr), revision: "1" }));
-    const snapshot = { pools: [samplePool("pool", "10.244.0.0/16")], blocks, affinities, handles, endpoints };
+    const snapshot = { pools: [samplePool("pool", "10.244.0.0/16")], blocks, affinities, handles, endpoints, cooldownSeconds: 0 };
 
     expect(findInconsistencies(snapshot, { ...SETTINGS, nowMs: NOW })).toEqual([]);
   });
@@ -432,6 +447,13 @@ type Store = World["datastore"];
 async function ownBlock(datastore: Store, cidr: string, size: number): Promise<void> {
   await datastore.blocks.create(cidr, emptyBlock(cidr, size, { affinity: WORKER_2 }));
   await affinity(datastore, "worker-2", cidr, "confirmed");
+}
+
+/** A block without owner, its first address released at that time, in a store where released addresses wait a minute. */
+async function coolingBlock(datastore: Store, cidr: string, releasedAt: string): Promise<void> {
+  await datastore.ipamConfiguration.create("default", { ...DEFAULT_CONFIGURATION, ipCooldownSeconds: 60 });
+  const cooling = { allocations: [0, ...Array.from({ length: 7 }, () => null)], unallocated: [1, 2, 3, 4, 5, 6, 7] };
+  await datastore.blocks.create(cidr, emptyBlock(cidr, 8, { ...cooling, attributes: [{ releasedAt }] }));
 }
 
 function affinity(datastore: Store, node: string, cidr: string, state: "pending" | "confirmed" | "pendingDeletion") {
