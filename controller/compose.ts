@@ -11,11 +11,12 @@ import { resolveApiConfig } from "../lib/kubernetes/config/resolve.ts";
 import { ApiConnection } from "../lib/kubernetes/watch/connection.ts";
 import { createAgentLog } from "../lib/resident/agent-log.ts";
 import { controllersCheck, LoopCheck, watchesCheck } from "../lib/resident/checks.ts";
-import { type Check, Health } from "../lib/resident/health.ts";
+import { Health } from "../lib/resident/health.ts";
 import { keepHealthServed } from "../lib/resident/health-server.ts";
 import { SECOND_MS } from "../lib/resident/option-entry.ts";
 import { watchSignals } from "../lib/resident/signals.ts";
 import { SYSTEM_CLOCK } from "../lib/system/clock.ts";
+import { kubeControllersCheck, leaseCheck, queueCheck } from "./checks.ts";
 import { Elector } from "./leader/elector.ts";
 import { fencedClient } from "./leader/fenced-client.ts";
 import { ControllerMetrics } from "./metrics.ts";
@@ -60,6 +61,7 @@ export async function runController({ options, env, version }: ControllerInput):
     candidates: () => term?.candidates ?? 0,
     queueLength: () => term?.queue.length ?? 0,
     leads: () => elector.mayWrite,
+    kubeControllers: () => term?.kubeControllers,
   });
   await using _health = await serveHealth({ options, elector, term: () => term, metrics, log });
   const connection = new ApiConnection(api, (call, status) => metrics.asked(call.method, status));
@@ -113,8 +115,15 @@ interface HealthInput {
 async function serveHealth({ options, elector, term, metrics, log }: HealthInput): Promise<AsyncDisposable> {
   const health = new Health(() => "ready", SYSTEM_CLOCK);
   const loop = new LoopCheck(SYSTEM_CLOCK);
-  const checks = [loop.check, leaseCheck(elector), watchesCheck(() => term()?.view.states() ?? [])];
-  for (const check of [...checks, controllersCheck(() => term()?.statuses ?? []), queueCheck(term)]) health.add(check);
+  const checks = [
+    loop.check,
+    leaseCheck(elector),
+    watchesCheck(() => term()?.view.states() ?? []),
+    controllersCheck(() => term()?.statuses ?? []),
+    queueCheck(() => term()?.queue),
+    kubeControllersCheck(options["calico-kube-controllers"], () => term()?.kubeControllers),
+  ];
+  for (const check of checks) health.add(check);
   const timer = setInterval(() => {
     loop.turn();
     health.look();
@@ -136,30 +145,6 @@ async function serveHealth({ options, elector, term, metrics, log }: HealthInput
     async [Symbol.asyncDispose]() {
       clearInterval(timer);
       await server?.[Symbol.asyncDispose]();
-    },
-  };
-}
-
-function leaseCheck(elector: Elector): Check {
-  return {
-    name: "lease",
-    decides: "ready",
-    look: () =>
-      elector.problem === undefined
-        ? { state: "ok", message: elector.description }
-        : { state: "failure", message: elector.problem, next: "compare the controller's rights with manifests/controller/rbac.yaml" },
-  };
-}
-
-function queueCheck(term: () => Term | undefined): Check {
-  return {
-    name: "queue",
-    decides: "shown",
-    look() {
-      const { length, failing } = term()?.queue ?? { length: 0, failing: [] };
-      if (failing.length === 0) return { state: "ok", message: `${length} items wait` };
-      const words = failing.map(({ key, failures, message }) => `${key} (${failures} times): ${message}`);
-      return { state: "warning", message: words.join("; "), next: "they are repeated; their messages say what stands in the way" };
     },
   };
 }

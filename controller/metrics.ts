@@ -23,6 +23,8 @@ export interface MetricSources {
   readonly candidates: () => number;
   readonly queueLength: () => number;
   readonly leads: () => boolean;
+  /** Why addresses are left to Calico's kube-controllers; `undefined` when they are not. */
+  readonly kubeControllers: () => string | undefined;
 }
 
 interface Count {
@@ -77,6 +79,9 @@ export class ControllerMetrics {
     });
     this.#sampled("ipam_allocations_gc_candidates", "Addresses that have been seen unused", [], (gauge) => gauge.set(sources.candidates()));
     this.#sampled(`${PREFIX}leads`, "1 on the controller that leads", [], (gauge) => gauge.set(sources.leads() ? 1 : 0));
+    this.#sampled(`${PREFIX}calico_kube_controllers`, "1 while addresses are left to Calico's kube-controllers", [], (gauge) =>
+      gauge.set(sources.kubeControllers() === undefined ? 0 : 1),
+    );
     this.#sampled(`${PREFIX}queue_length`, "Items that wait", [], (gauge) => gauge.set(sources.queueLength()));
     this.#sampled(`${PREFIX}resident_memory_bytes`, "Memory of the process", [], (gauge) => gauge.set(process.memoryUsage.rss()));
   }

@@ -4,6 +4,8 @@ import type { Configurable } from "../lib/resident/options.ts";
 
 /** A day. */
 const LONGEST_S = 86_400;
+/** Names of namespaces (RFC 1123 labels) with commas between them. */
+const NAMES = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(,[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 
 export const OPTION_TABLE = {
   "log-level": {
@@ -73,6 +75,12 @@ export const OPTION_TABLE = {
     choices: ["auto", "present", "absent"],
     description:
       "Whether Calico's kube-controllers releases addresses: then this program does not; auto: found out from pods and Deployments",
+  },
+  "calico-namespaces": {
+    group: "Duties",
+    type: "string",
+    pattern: NAMES,
+    description: "Namespaces, separated by commas, in which Calico's kube-controllers is looked for besides kube-system and calico-system",
   },
   "pool-finalizer": {
     group: "Duties",

@@ -47,6 +47,7 @@ export class Term {
   readonly view: ClusterView;
   readonly #observations = new Observations();
   readonly #queue: WorkQueue;
+  readonly #kubeControllers: KubeControllers;
   readonly #informers: Informers;
   readonly #controllers: Controllers;
   readonly #duties: readonly Duty[];
@@ -66,6 +67,7 @@ export class Term {
       log.error(message);
     };
     const datastore = kubernetesDatastore(client, { group, onDamaged });
+    this.#kubeControllers = new KubeControllers(settings, client, this.view);
     const context: DutyContext = {
       view: this.view,
       live: new LiveCluster(client),
@@ -76,7 +78,7 @@ export class Term {
       clock,
       allocatorClock,
       observations: this.#observations,
-      kubeControllers: new KubeControllers(settings["calico-kube-controllers"], client, this.view),
+      kubeControllers: this.#kubeControllers,
       nodeGraceMs: settings["node-grace"] * SECOND_MS,
       leakGraceMs: settings["leak-grace"] * SECOND_MS,
       log,
@@ -131,6 +133,11 @@ export class Term {
 
   get queue(): QueueStatus {
     return this.#queue.status;
+  }
+
+  /** Why addresses were left to Calico's kube-controllers at the last look; `undefined` when they were not. */
+  get kubeControllers(): string | undefined {
+    return this.#kubeControllers.found;
   }
 
   get candidates(): number {

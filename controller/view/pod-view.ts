@@ -12,6 +12,7 @@ import { isFinished, POD_IP, POD_IPS } from "../../lib/workload/annotations/pod-
 const NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status";
 /** Label of the pods of Calico's kube-controllers, in its manifests, chart and operator. */
 const APP_LABEL = "k8s-app";
+/** Value of that label, and name of the service account. */
 export const KUBE_CONTROLLERS = "calico-kube-controllers";
 
 export interface PodView {
@@ -28,6 +29,7 @@ export interface PodView {
   readonly containerId: string;
   /** The annotations that name addresses are not blank. */
   readonly isAnnotated: boolean;
+  /** By label and account, and it has not ended. Whether it may say so in its namespace is another question (duties/kube-controllers.ts). */
   readonly isKubeControllers: boolean;
 }
 
@@ -36,7 +38,7 @@ export function decodePodView(object: Fields): PodView {
 }
 
 function podView(pod: Pod): PodView {
-  const { annotations, labels } = pod;
+  const { annotations, labels, serviceAccountName } = pod;
   const annotated = `${annotations[POD_IPS] ?? ""},${annotations[POD_IP] ?? ""}`;
   const texts = [pod.podIP, ...pod.podIPs, ...annotated.split(","), ...networkStatus(annotations[NETWORK_STATUS])];
   return {
@@ -48,7 +50,7 @@ function podView(pod: Pod): PodView {
     addresses: [...new Set(texts.flatMap(addressKeys))],
     containerId: annotations[CONTAINER_ID] ?? "",
     isAnnotated: annotated !== ",",
-    isKubeControllers: labels[APP_LABEL] === KUBE_CONTROLLERS && !isFinished(pod),
+    isKubeControllers: labels[APP_LABEL] === KUBE_CONTROLLERS && serviceAccountName === KUBE_CONTROLLERS && !isFinished(pod),
   };
 }
 

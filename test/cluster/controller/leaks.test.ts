@@ -103,17 +103,25 @@ describe("a controller that dies in the middle of a leaked address", () => {
 });
 
 describe("Calico's kube-controllers", () => {
-  const deployment = (replicas: number) => ({
+  const NAME = "calico-kube-controllers";
+  const labels = { "k8s-app": NAME };
+  const spec = { serviceAccountName: NAME, containers: [{ name: "c", image: "c" }] };
+  const deployment = (replicas: number, namespace = "kube-system") => ({
     apiVersion: "apps/v1",
     kind: "Deployment",
-    metadata: { name: "calico-kube-controllers", namespace: NAMESPACE, labels: { "k8s-app": "calico-kube-controllers" } },
-    spec: {
-      replicas,
-      selector: { matchLabels: { a: "b" } },
-      template: { metadata: { labels: { a: "b" } }, spec: { containers: [{ name: "c", image: "c" }] } },
-    },
+    metadata: { name: NAME, namespace, labels },
+    spec: { replicas, selector: { matchLabels: { a: "b" } }, template: { metadata: { labels: { a: "b" } }, spec } },
   });
-  afterEach(() => cluster.remove("apps/v1", "deployments", "calico-kube-controllers", NAMESPACE), LIMIT_MS);
+  const podIn = (namespace: string) => ({ apiVersion: "v1", kind: "Pod", metadata: { name: "kc", namespace, labels }, spec });
+  beforeEach(async () => {
+    for (const namespace of ["kube-system", NAMESPACE]) {
+      await cluster.apply({ apiVersion: "v1", kind: "ServiceAccount", metadata: { name: NAME, namespace } });
+    }
+  }, LIMIT_MS);
+  afterEach(async () => {
+    await cluster.remove("apps/v1", "deployments", NAME, "kube-system");
+    await cluster.remove("v1", "pods", "kc", "kube-system");
+  }, LIMIT_MS);
 
   it(
     "has the addresses to itself while its Deployment wants a pod; nothing seen in that time counts",
@@ -123,7 +131,7 @@ describe("Calico's kube-controllers", () => {
       await cluster.apply(deployment(1));
       await using controller = await ControllerTerm.begin(proxy);
       await controller.minutes(20);
-      await cluster.remove("apps/v1", "deployments", "calico-kube-controllers", NAMESPACE);
+      await cluster.remove("apps/v1", "deployments", NAME, "kube-system");
       await cluster.apply(deployment(0));
       await controller.minutes(4);
       expect([(await addresses.of("node1")).addresses, (await addresses.of("node2")).addresses]).toEqual([[left], [leaked]]);
@@ -134,7 +142,7 @@ describe("Calico's kube-controllers", () => {
   );
 
   it(
-    "counts as present when nobody can say, and when one of its pods runs",
+    "counts as present when nobody can say, and when one of its pods is there",
     async () => {
       await addresses.take("node1", "web");
       await removeNode("node1");
@@ -146,15 +154,26 @@ describe("Calico's kube-controllers", () => {
         expect(controller.log.join("\n")).toContain("addresses failed");
       }
       proxy.clear();
-      await cluster.apply({
-        apiVersion: "v1",
-        kind: "Pod",
-        metadata: { name: "kc", namespace: NAMESPACE, labels: { "k8s-app": "calico-kube-controllers" } },
-        spec: { nodeName: "node2", serviceAccountName: "default", containers: [{ name: "c", image: "c" }] },
-      });
+      await cluster.apply(podIn("kube-system"));
       await using controller = await ControllerTerm.begin(proxy);
       await controller.minutes(10);
       expect(await addresses.of("node1")).toEqual(before);
+      expect(controller.term.kubeControllers).toBe("pod kube-system/kc");
+    },
+    LIMIT_MS,
+  );
+
+  it(
+    "S3: is not what a tenant says: neither label nor account of another namespace stops the release of addresses",
+    async () => {
+      await addresses.take("node1", "web");
+      await removeNode("node1");
+      await cluster.apply(podIn(NAMESPACE));
+      await cluster.apply(deployment(1, NAMESPACE));
+      await using controller = await ControllerTerm.begin(proxy);
+      await controller.minutes(10);
+      expect((await addresses.of("node1")).addresses).toEqual([]);
+      expect(controller.term.kubeControllers).toBeUndefined();
     },
     LIMIT_MS,
   );

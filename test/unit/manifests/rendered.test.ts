@@ -43,6 +43,20 @@ describe("manifests/overlays", () => {
     expect(JSON.stringify(beside.filter(({ kind }) => kind === "CustomResourceDefinition"))).not.toContain('.projectcalico.org"');
   });
 
+  it("S3: say that kube-controllers is absent where Calico is, and leave the question open beside Calico", () => {
+    const argumentsOf = (overlay: string) => {
+      const controller = find(objectsOf(overlay), "Deployment", "tortie-controller");
+      return memberAt(memberAt(memberAt(controller, "spec", "template", "spec"), "containers"), "0", "args");
+    };
+    const absent = ["--calico-kube-controllers=absent"];
+    expect(Object.fromEntries(OVERLAYS.map((overlay) => [overlay, argumentsOf(overlay)]))).toEqual({
+      alone: absent,
+      "beside-calico": undefined,
+      "dual-stack": absent,
+      "host-scope": absent,
+    });
+  });
+
   it("dual-stack and host-scope differ from the conflist of all in ipam alone", () => {
     const listOf = (overlay: string) => {
       const text = memberAt(find(objectsOf(overlay), "ConfigMap", "tortie-config"), "data", "tortie.conflist");
