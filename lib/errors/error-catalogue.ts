@@ -96,7 +96,10 @@ export const ERROR_CATALOGUE = {
   },
   "mtu-invalid": { code: 999, next: "correct mtu in the configuration, or the MTU file of the node" },
   "queues-invalid": { code: 999, next: "correct num_queues in the configuration" },
-  "interface-exists": { code: 999, next: "remove the interface from the sandbox, or choose another CNI_IFNAME" },
+  "interface-exists": {
+    code: 999,
+    next: "choose another CNI_IFNAME, or for an interface of the host another container id; or remove the attachment that has the interface",
+  },
   "link-failed": { code: 999, next: "check the message of the kernel, CAP_NET_ADMIN, and the mtu and num_queues of the configuration" },
   "link-delete-timeout": {
     code: 999,

@@ -1,5 +1,5 @@
 /** The command line of `tortiectl`: exit statuses, help, and what people see. */
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { localConf } from "../support/conf.ts";
 import { BIN_DIR, Node, type RunResult } from "../support/node.ts";
@@ -106,6 +106,24 @@ describe("tortiectl", () => {
 
     expect(run).toMatchObject({ exit: 0, stderr: "", stdout: expect.stringContaining("route 10.9.1.0/26 to nowhere removed\n") });
     expect((await node.ip("-j", "route", "show")).map(({ dst }) => dst)).toEqual(["10.9.2.0/26"]);
+  });
+
+  it("W4: cni add gives seventeen namespaces a container id and a host interface each", async () => {
+    await using node = await Node.create();
+    const conflist = join(node.dir, "net.conflist");
+    const { cniVersion, name, ...plugin } = localConf(node);
+    writeFileSync(conflist, JSON.stringify({ cniVersion, name, plugins: [plugin] }));
+    const pods = await Promise.all(Array.from({ length: 17 }, () => node.addPod()));
+
+    const runs: RunResult[] = [];
+    for (const { netnsPath } of pods) {
+      runs.push(await node.run([join(BIN_DIR, "tortiectl"), "cni", "add", conflist, netnsPath, "--cache-dir", join(node.dir, "cache")]));
+    }
+
+    expect(runs.map(({ exit }) => exit)).toEqual(pods.map(() => 0));
+    const hostEnds = (await node.ip("-j", "link", "show", "type", "veth")).map(({ ifname }) => ifname);
+    expect(hostEnds).toHaveLength(pods.length);
+    for (const hostEnd of hostEnds) expect(hostEnd).toMatch(/^cali[0-9a-f]{11}$/);
   });
 
   it("nat remove succeeds where there is nothing to remove", async () => {

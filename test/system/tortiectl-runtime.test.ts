@@ -214,7 +214,7 @@ describe("tortiectl cni del", () => {
   it("runs the chain in reverse with the result of the ADD and the arguments it was given, then forgets them", async () => {
     await using bench = await Bench.create();
     await bench.cni("add", bench.conflist(), "--port-mapping", "8080:80", "--args", "A=b=c;D=e");
-    expect(bench.cached()).toEqual([expect.stringMatching(/^podnet-tortiectl-[0-9a-f]{20}-eth0$/)]);
+    expect(bench.cached()).toEqual([expect.stringMatching(/^podnet-[0-9a-f]{64}-eth0$/)]);
 
     const run = await bench.cni("del", bench.conflist());
 

@@ -24,9 +24,13 @@ export function netnsPath(netns: string): string {
   return netns.includes("/") ? resolve(netns) : `/run/netns/${netns}`;
 }
 
-/** The same namespace has the same container id in every call, so that ADD and DEL agree without an option. */
+/**
+ * Container id of a namespace that got none: 64 hex digits, as container runtimes use. The same namespace has the same id in every
+ * call, so ADD and DEL agree without an option. A plain container's host end is named after the first eleven characters of its id
+ * (C§4.1), so these must differ between containers: no word stands before the digits.
+ */
 export function defaultContainerId(netns: string): string {
-  return `tortiectl-${createHash("sha256").update(netns).digest("hex").slice(0, 20)}`;
+  return createHash("sha256").update(netns).digest("hex");
 }
 
 /** Whether the sandbox still exists; runtimes leave CNI_NETNS empty at the DEL of one that does not. */

@@ -1,4 +1,5 @@
 import { checkAttachment, defaultContainerId, netnsPath, sandboxExists } from "../../../../../lib/cni/runtime/attachment.ts";
+import { containerHostInterfaceName } from "../../../../../lib/workload/interface-names.ts";
 
 const GOOD = { containerId: "cid-1", netns: "/run/netns/a", interfaceName: "eth0", args: undefined, capabilityArgs: undefined };
 
@@ -13,6 +14,11 @@ describe("an attachment from the command line", () => {
     expect(defaultContainerId("/run/netns/a")).toBe(defaultContainerId("/run/netns/a"));
     expect(defaultContainerId("/run/netns/a")).not.toBe(defaultContainerId("/run/netns/b"));
     expect(() => checkAttachment({ ...GOOD, containerId: defaultContainerId("/run/netns/a") })).not.toThrow();
+  });
+
+  it("W4: has a container id whose first eleven characters differ between 1,000 namespaces", () => {
+    const ids = Array.from({ length: 1000 }, (_, index) => defaultContainerId(`/run/netns/t${index}`));
+    expect(new Set(ids.map((id) => containerHostInterfaceName(id))).size).toBe(ids.length);
   });
 
   it("knows whether its sandbox is still there", () => {
