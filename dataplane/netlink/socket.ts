@@ -57,6 +57,11 @@ const ANSWER_BYTES = 8192;
 const DUMP_BYTES = 65536;
 /** The answer is there when send(2) returns, so this only ends a wait that would otherwise be for ever. */
 const ANSWER_LIMIT_SECONDS = 10;
+/**
+ * What one look at the news reads. Whoever may send to the group, or rename a link of the namespace in a loop, can add news as fast as it is
+ * read; a look that went on until there is none would not end.
+ */
+const MOST_NEWS_A_LOOK = 64;
 /** A dump that changes disturb is begun again; each try reads all of it, and a table that changes that often is not worth a tenth. */
 const DUMP_TRIES = 10;
 
@@ -188,7 +193,7 @@ export class NetlinkSocket implements Disposable {
       encodeMessage({ ...request, flags: (request.flags ?? 0) | NLM_F_REQUEST, sequence: ++this.#sequence }),
     );
     const waiting = new Set(requests.flatMap((request, index) => (((request.flags ?? 0) & NLM_F_ACK) !== 0 ? [first + index] : [])));
-    this.#send(concatenate(encoded));
+    this.#send(Buffer.concat(encoded));
     let refusal: NetlinkError | undefined;
     while (waiting.size > 0) {
       for (const message of this.#await()) {
@@ -204,18 +209,22 @@ export class NetlinkSocket implements Disposable {
     if (refusal !== undefined) throw refusal;
   }
 
-  /** The news that has come since the last call; does not wait. News that was too much for the socket is lost. @throws NetlinkError */
+  /**
+   * News that has come since the last call; does not wait. One look reads a bounded part, and the next one goes on there. News that was too
+   * much for the socket is lost. @throws NetlinkError
+   */
   news(): Message[] {
     const result: Message[] = [];
-    for (;;) {
+    for (let looks = 0; looks < MOST_NEWS_A_LOOK; looks++) {
       try {
-        const messages = this.#receive(MSG_DONTWAIT);
-        if (messages === undefined) return result;
+        const messages = this.#receiveNext(MSG_DONTWAIT);
+        if (messages === undefined) break;
         result.push(...messages);
       } catch (error) {
         if (!(error instanceof NetlinkError) || error.errno !== ENOBUFS) throw error;
       }
     }
+    return result;
   }
 
   [Symbol.dispose](): void {
@@ -254,25 +263,31 @@ export class NetlinkSocket implements Disposable {
     return messages;
   }
 
-  /** The messages of the kernel's next datagram, copied out of the buffer; `undefined` when there is none in time. */
+  /** The messages of the kernel's next datagram; `undefined` when there is none in time. */
   #receive(flags: number): Message[] | undefined {
     const end = performance.now() + ANSWER_LIMIT_SECONDS * 1000;
     while (performance.now() < end) {
-      this.#senderLength[0] = SOCKADDR_BYTES;
-      const buffer = this.#buffer;
-      const length = libc().recvfrom(this.#fd, buffer, buffer.length, MSG_TRUNC | flags, this.#sender, this.#senderLength);
-      if (length < 0) {
-        const errno = lastErrno();
-        if (errno === EAGAIN) return undefined;
-        if (errno !== EINTR) throw new NetlinkError(errno);
-        continue;
-      }
-      // Messages of other senders are dropped, whatever their length.
-      if (this.#sender[SENDER_PORT] !== 0) continue;
-      if (length > buffer.length) throw new NetlinkError(0, `an answer of ${length} bytes was cut off`);
-      return parseMessages(buffer.slice(0, length));
+      const messages = this.#receiveNext(flags);
+      if (messages === undefined || messages.length > 0) return messages;
     }
     return undefined;
+  }
+
+  /** The messages of the next datagram, copied out of the buffer: none when it is not the kernel's; `undefined` when there is no datagram. */
+  #receiveNext(flags: number): Message[] | undefined {
+    this.#senderLength[0] = SOCKADDR_BYTES;
+    const buffer = this.#buffer;
+    const length = libc().recvfrom(this.#fd, buffer, buffer.length, MSG_TRUNC | flags, this.#sender, this.#senderLength);
+    if (length < 0) {
+      const errno = lastErrno();
+      if (errno === EAGAIN) return undefined;
+      if (errno !== EINTR) throw new NetlinkError(errno);
+      return [];
+    }
+    // Messages of other senders are dropped, whatever their length.
+    if (this.#sender[SENDER_PORT] !== 0) return [];
+    if (length > buffer.length) throw new NetlinkError(0, `an answer of ${length} bytes was cut off`);
+    return parseMessages(buffer.slice(0, length));
   }
 }
 
@@ -282,14 +297,4 @@ function socketAddress(groups: number): Uint8Array {
   view.setUint16(0, AF_NETLINK, true);
   view.setUint32(8, groups, true);
   return new Uint8Array(view.buffer);
-}
-
-function concatenate(parts: readonly Uint8Array[]): Uint8Array {
-  const result = new Uint8Array(parts.reduce((length, part) => length + part.length, 0));
-  let at = 0;
-  for (const part of parts) {
-    result.set(part, at);
-    at += part.length;
-  }
-  return result;
 }

@@ -56,6 +56,24 @@ describe("a conversation with the kernel", () => {
     expect(await withSocket(node, work)).toEqual({ value: { exitCode: 0, hasLost: true, isHeardAgain: true } });
   });
 
+  it("S4: reads a bounded part of the news at a look, whoever sends it, and goes on there at the next", async () => {
+    await using node = await Node.create();
+    // More forged news than a look reads, before the kernel's own.
+    const forge = `
+import socket, struct
+forger = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
+for _ in range(100):
+  forger.sendto(struct.pack("=IHHII", 32, 17, 0, 0, 0) + bytes(16), (0, 1))`;
+    const work = `(() => {
+      using monitor = NetlinkSocket.open(NETLINK_ROUTE, 1);
+      Bun.spawnSync(["/usr/bin/python3", "-c", ${JSON.stringify(forge)}]);
+      for (const mtu of ["60000", "60001"]) Bun.spawnSync(["/usr/sbin/ip", "link", "set", "dev", "lo", "mtu", mtu]);
+      return [monitor.news().length, monitor.news().length, monitor.news().length];
+    })()`;
+
+    expect(await withSocket(node, work)).toEqual({ value: [0, 2, 0] });
+  });
+
   it("L2: has the kernel's answers and news only, whoever else sends some", async () => {
     await using node = await Node.create();
     // struct nlmsghdr with an acknowledgement of success, and one with the news that link 1 was deleted, which both say what they are asked to.
