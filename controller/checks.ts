@@ -1,4 +1,5 @@
 /** What the checks of the controller's own health decide by; those that it shares with the agent are in lib/resident/checks.ts. */
+import { count, enumerate } from "../doctor/problem.ts";
 import type { Check } from "../lib/resident/health.ts";
 import type { Elector } from "./leader/elector.ts";
 import type { ControllerOptions } from "./options.ts";
@@ -48,6 +49,23 @@ export function kubeControllersCheck(setting: ControllerOptions["calico-kube-con
         state: "warning",
         message,
         next: "--calico-kube-controllers=present says that this is intended; =absent that Calico's kube-controllers does not run",
+      };
+    },
+  };
+}
+
+/** @param unread pods whose annotations were not read to their end */
+export function annotationsCheck(unread: () => readonly string[]): Check {
+  return {
+    name: "annotations",
+    decides: "shown",
+    look() {
+      const pods = unread();
+      if (pods.length === 0) return { state: "ok", message: "every pod's annotations are read to their end" };
+      return {
+        state: "warning",
+        message: `${count(pods.length, "pod")} with too much text or too many addresses in annotations: ${enumerate(pods)}`,
+        next: "shorten the annotations of these pods; until then addresses that were allocated to them are kept, even unused ones",
       };
     },
   };

@@ -16,7 +16,7 @@ import { keepHealthServed } from "../lib/resident/health-server.ts";
 import { SECOND_MS } from "../lib/resident/option-entry.ts";
 import { watchSignals } from "../lib/resident/signals.ts";
 import { SYSTEM_CLOCK } from "../lib/system/clock.ts";
-import { kubeControllersCheck, leaseCheck, queueCheck } from "./checks.ts";
+import { annotationsCheck, kubeControllersCheck, leaseCheck, queueCheck } from "./checks.ts";
 import { Elector } from "./leader/elector.ts";
 import { fencedClient } from "./leader/fenced-client.ts";
 import { ControllerMetrics } from "./metrics.ts";
@@ -122,6 +122,7 @@ async function serveHealth({ options, elector, term, metrics, log }: HealthInput
     controllersCheck(() => term()?.statuses ?? []),
     queueCheck(() => term()?.queue),
     kubeControllersCheck(options["calico-kube-controllers"], () => term()?.kubeControllers),
+    annotationsCheck(() => term()?.unreadPods ?? []),
   ];
   for (const check of checks) health.add(check);
   const timer = setInterval(() => {

@@ -50,6 +50,7 @@ export class Term {
   readonly #kubeControllers: KubeControllers;
   readonly #informers: Informers;
   readonly #controllers: Controllers;
+  readonly #addresses: Addresses;
   readonly #duties: readonly Duty[];
   readonly #options: TermOptions;
 
@@ -84,8 +85,9 @@ export class Term {
       log,
       onReleased,
     };
+    this.#addresses = new Addresses(context);
     this.#duties = [
-      new Addresses(context),
+      this.#addresses,
       new Leftovers(context),
       new Annotations(context),
       new Pools(context, group, settings["pool-finalizer"]),
@@ -138,6 +140,11 @@ export class Term {
   /** Why addresses were left to Calico's kube-controllers at the last look; `undefined` when they were not. */
   get kubeControllers(): string | undefined {
     return this.#kubeControllers.found;
+  }
+
+  /** Pods whose annotations were not read to their end at the last look. */
+  get unreadPods(): readonly string[] {
+    return this.#addresses.unread;
   }
 
   get candidates(): number {

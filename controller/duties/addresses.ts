@@ -20,13 +20,22 @@ interface Judgement {
 export class Addresses implements Duty {
   readonly name = "addresses";
   readonly #context: DutyContext;
+  #unread: readonly string[] = [];
 
   constructor(context: DutyContext) {
     this.#context = context;
   }
 
+  /** Pods whose annotations were not read to their end at the last look, as `<namespace>/<name>`: what was theirs is kept while they live. */
+  get unread(): readonly string[] {
+    return this.#unread;
+  }
+
   async look(): Promise<readonly string[]> {
-    const { observations, clock, nodeGraceMs, leakGraceMs } = this.#context;
+    const { view, observations, clock, nodeGraceMs, leakGraceMs } = this.#context;
+    this.#unread = view.pods
+      .filter(({ isWhole, isFinished }) => !isWhole && !isFinished)
+      .map(({ namespace, name }) => `${namespace}/${name}`);
     if (!(await mayRelease(this.#context))) {
       for (const kind of ["node", "departed", "leak"]) observations.look(kind, [], clock.now());
       return [];

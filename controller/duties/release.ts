@@ -36,16 +36,16 @@ export async function releaseUnused(
 async function isUnused(context: ReleaseContext, group: readonly JudgedAllocation[]): Promise<boolean> {
   const asked = new Set<string>();
   for (const allocation of group) {
-    const { namespace, pod: name, node } = allocation;
     if (!(await isMachineGone(context, allocation))) return false;
-    if (namespace === "" || name === "") continue;
-    const pod = await context.live.pod(namespace, name);
-    if (mayStillUse(pod, allocation)) return false;
-    // A pod that has ended may still be recorded with the address.
-    const isRecorded = pod?.isAnnotated === true && pod.containerId !== "" && allocation.handle.endsWith(pod.containerId);
-    if (!isRecorded || asked.has(pod.uid)) continue;
-    asked.add(pod.uid);
-    await context.datastore.records.clear(podEndpointKey(node, { namespace, name }), pod.containerId);
+    for (const owner of allocation.pods) {
+      const pod = await context.live.pod(owner.namespace, owner.name);
+      if (mayStillUse(pod, owner, allocation.address)) return false;
+      // A pod that has ended may still be recorded with the address.
+      const isRecorded = pod?.isAnnotated === true && pod.containerId !== "" && allocation.handle.endsWith(pod.containerId);
+      if (!isRecorded || asked.has(pod.uid)) continue;
+      asked.add(pod.uid);
+      await context.datastore.records.clear(podEndpointKey(owner.node, owner), pod.containerId);
+    }
   }
   return true;
 }
@@ -72,10 +72,11 @@ async function release(
     onReleased(reason, released);
     const free = new Set(unallocated.map(formatAddress));
     const carriedOut = new Set(done.map(({ address }) => formatAddress(address)));
-    for (const { address, handle, node, namespace, pod } of allocations) {
+    for (const { address, handle, node, pods } of allocations) {
       const text = formatAddress(address);
       if (!carriedOut.has(text) || free.has(text)) continue;
-      const whose = pod === "" ? "" : `, of pod ${namespace}/${pod}`;
+      const [owner] = pods;
+      const whose = owner === undefined ? "" : `, of pod ${owner.namespace}/${owner.name}`;
       log.info(`released ${text} of handle ${handle} on node ${node}${whose}: ${WHY[reason]}`);
     }
   }

@@ -26,13 +26,20 @@ export interface JudgedAllocation {
   readonly handle: string;
   readonly sequenceNumber: bigint;
   readonly node: string;
-  /** Of the pod that it was for; both empty for anything else. */
+  /** Of the workload that it was for; empty when its attributes do not say. */
   readonly namespace: string;
-  readonly pod: string;
+  /** The pods that its attributes name: two while a virtual machine moves from one to the other, none for anything but a pod. */
+  readonly pods: readonly PodOwner[];
   /** A virtual machine keeps its addresses from one pod to the next. */
   readonly machine: string | undefined;
   /** The same at two looks for the same allocation only. */
   readonly key: string;
+}
+
+export interface PodOwner {
+  readonly namespace: string;
+  readonly name: string;
+  readonly node: string;
 }
 
 /** What the judgement looks at. */
@@ -43,13 +50,13 @@ export interface Holders {
 }
 
 export function judgeAllocations(blocks: readonly PlacedBlock[], holders: Holders): readonly JudgedAllocation[] {
-  const held = new Set(holders.pods.flatMap((pod) => (pod.isFinished ? [] : pod.addresses)));
+  const held = heldBy(holders.pods);
   return blocks.flatMap((placed) => allocationsOf(placed).map((allocation) => judged(allocation, holders, held)));
 }
 
-function judged(allocation: Allocation, holders: Holders, held: ReadonlySet<string>): JudgedAllocation {
+function judged(allocation: Allocation, holders: Holders, held: Held): JudgedAllocation {
   const { placed, ordinal, attribute } = allocation;
-  const owner = attribute.activeOwner ?? {};
+  const { activeOwner = {}, alternateOwner = {} } = attribute;
   const handle = sanitised(attribute.handleId ?? "");
   const sequenceNumber = sequenceOf(placed.block, ordinal);
   const facts = {
@@ -57,38 +64,80 @@ function judged(allocation: Allocation, holders: Holders, held: ReadonlySet<stri
     block: placed.block.cidr,
     handle,
     sequenceNumber,
-    node: owner.node ?? "",
-    namespace: owner.namespace ?? "",
-    pod: owner.pod ?? "",
-    machine: owner["vmi-name"] ?? (isMachineHandle(handle) ? "" : undefined),
+    node: activeOwner.node ?? "",
+    namespace: activeOwner.namespace ?? "",
+    pods: [activeOwner, alternateOwner].flatMap(podOwner),
+    machine: activeOwner["vmi-name"] ?? (isMachineHandle(handle) ? "" : undefined),
     key: `${textAt(placed, ordinal)} ${handle} ${sequenceNumber}`,
   };
-  return { ...facts, verdict: verdictOf(facts, owner, holders, held) };
+  return { ...facts, verdict: verdictOf(facts, activeOwner, holders, held) };
+}
+
+function podOwner({ node = "", namespace = "", pod = "" }: Readonly<Record<string, string>>): readonly PodOwner[] {
+  return namespace === "" || pod === "" ? [] : [{ namespace, name: pod, node }];
 }
 
 type Facts = Omit<JudgedAllocation, "verdict">;
 
-function verdictOf(facts: Facts, owner: Readonly<Record<string, string>>, holders: Holders, held: ReadonlySet<string>): Verdict {
-  const { handle, node, namespace, pod } = facts;
+function verdictOf(facts: Facts, owner: Readonly<Record<string, string>>, holders: Holders, held: Held): Verdict {
+  const { handle, node, pods } = facts;
   // Without handle or node the owner cannot be told (I§5.4).
   if (handle === "" || handle.toLowerCase() === WINDOWS_RESERVED_HANDLE || node === "") return "unjudged";
   // Load balancers' addresses belong to Services.
   if (owner.type === "LoadBalancer") return "unjudged";
-  if (held.has(keyOf(facts.address))) return "valid";
+  if (isHeld(facts, held)) return "valid";
   const isNodeThere = holders.nodes.has(node);
   // A tunnel's address goes with its node.
   if (owner.type !== undefined) return isNodeThere ? "valid" : "departed";
-  if (pod !== "" && namespace !== "" && mayStillUse(holders.pod(namespace, pod), facts)) return "valid";
+  if (pods.some((one) => mayStillUse(holders.pod(one.namespace, one.name), one, facts.address))) return "valid";
   if (!isNodeThere) return "departed";
-  const isJudgedByPod = pod !== "" && namespace !== "" && owner.note !== FROM_HOST_LOCAL;
+  const isJudgedByPod = pods.length > 0 && owner.note !== FROM_HOST_LOCAL;
   return isJudgedByPod ? "leaked" : "unjudged";
 }
 
-/** Whether the pod of that name may hold the address: it does, or it is on that node (or none yet) and has named no address so far. */
-export function mayStillUse(pod: PodView | undefined, { address, node }: Pick<Facts, "address" | "node">): boolean {
-  if (pod === undefined || pod.isFinished) return false;
-  if (pod.addresses.includes(keyOf(address))) return true;
-  return pod.addresses.length === 0 && (pod.node === "" || pod.node === node);
+/** Addresses that living pods have, as keys. */
+interface Held {
+  /** By their statuses. */
+  readonly statuses: ReadonlySet<string>;
+  /** By their annotations, for each node. */
+  readonly annotations: ReadonlyMap<string, ReadonlySet<string>>;
+}
+
+function heldBy(pods: readonly PodView[]): Held {
+  const living = pods.filter(({ isFinished }) => !isFinished);
+  const annotations = new Map<string, Set<string>>();
+  for (const { node, annotated } of living) {
+    const ofNode = annotations.get(node) ?? new Set();
+    annotations.set(node, ofNode);
+    // The node is proof enough only where the allocation names no pod (`isHeld`).
+    annotated.prove((keys) => {
+      for (const key of keys) ofNode.add(key);
+    });
+  }
+  return { statuses: new Set(living.flatMap(({ addresses }) => addresses)), annotations };
+}
+
+/**
+ * Whether any pod has the address. A status says so for every allocation. An annotation does only for an allocation whose attributes name no
+ * pod, and of the annotation's own node: an allocation that names a pod is asked of that pod alone.
+ */
+function isHeld({ address, node, pods }: Facts, { statuses, annotations }: Held): boolean {
+  const key = keyOf(address);
+  return statuses.has(key) || (pods.length === 0 && annotations.get(node)?.has(key) === true);
+}
+
+/**
+ * Whether the pod that the attributes of an allocation name may hold its address: it does, or it is on that node (or none yet) and has named
+ * no address so far, or it names more than is read. The attributes are the proof that its annotations count.
+ *
+ * @param pod as it is now
+ * @param owner as the attributes name it
+ */
+export function mayStillUse(pod: PodView | undefined, owner: PodOwner, address: Address): boolean {
+  if (pod === undefined || pod.isFinished || pod.namespace !== owner.namespace || pod.name !== owner.name) return false;
+  const named = [...pod.addresses, ...pod.annotated.prove((keys) => keys)];
+  if (!pod.isWhole || named.includes(keyOf(address))) return true;
+  return named.length === 0 && (pod.node === "" || pod.node === owner.node);
 }
 
 /** Nodes that own blocks or have addresses, and that do not exist. */

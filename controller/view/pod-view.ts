@@ -1,11 +1,12 @@
 /** A pod as far as addresses depend on it. Decoding takes whatever can be read: a pod that is left out would hold nothing. */
 
 import { keyOf } from "../../doctor/snapshot.ts";
-import { parseAddress, parsePrefix } from "../../lib/addresses/address.ts";
+import { Claimed } from "../../lib/claims/claimed.ts";
 import { decodePod } from "../../lib/datastore/kubernetes/core/decode-objects.ts";
 import { CONTAINER_ID } from "../../lib/datastore/kubernetes/pod-record.ts";
-import { type Fields, isObject } from "../../lib/json/decode.ts";
+import type { Fields } from "../../lib/json/decode.ts";
 import type { Pod } from "../../lib/kubernetes/objects.ts";
+import { namedAddresses } from "../../lib/workload/annotations/named-addresses.ts";
 import { isFinished, POD_IP, POD_IPS } from "../../lib/workload/annotations/pod-addresses.ts";
 
 /** What Multus records of every interface of a pod. */
@@ -23,8 +24,12 @@ export interface PodView {
   readonly node: string;
   /** It will not use its addresses again. */
   readonly isFinished: boolean;
-  /** Every address that its status or its annotations name, as keys (doctor/snapshot.ts). */
+  /** The addresses of its status, as keys (doctor/snapshot.ts). A tenant cannot write them. */
   readonly addresses: readonly string[];
+  /** The addresses that its annotations name, as keys. Needs a proof that the pod may speak of the address: judge/allocations.ts. */
+  readonly annotated: Claimed<readonly string[]>;
+  /** Its annotations were read to their end. Otherwise `annotated` may lack an address. */
+  readonly isWhole: boolean;
   /** As an ADD has written it; empty when none has. */
   readonly containerId: string;
   /** The annotations that name addresses are not blank. */
@@ -39,35 +44,20 @@ export function decodePodView(object: Fields): PodView {
 
 function podView(pod: Pod): PodView {
   const { annotations, labels, serviceAccountName } = pod;
-  const annotated = `${annotations[POD_IPS] ?? ""},${annotations[POD_IP] ?? ""}`;
-  const texts = [pod.podIP, ...pod.podIPs, ...annotated.split(","), ...networkStatus(annotations[NETWORK_STATUS])];
+  const recorded = [annotations[POD_IPS] ?? "", annotations[POD_IP] ?? ""];
+  const named = namedAddresses([...recorded, annotations[NETWORK_STATUS] ?? ""]);
+  const status = namedAddresses([pod.podIP, ...pod.podIPs]);
   return {
     namespace: pod.namespace,
     name: pod.name,
     uid: pod.uid,
     node: pod.nodeName,
     isFinished: isFinished(pod),
-    addresses: [...new Set(texts.flatMap(addressKeys))],
+    addresses: status.addresses.map(keyOf),
+    annotated: new Claimed(named.addresses.map(keyOf)),
+    isWhole: named.isWhole && status.isWhole,
     containerId: annotations[CONTAINER_ID] ?? "",
-    isAnnotated: annotated !== ",",
+    isAnnotated: recorded.some((text) => text !== ""),
     isKubeControllers: labels[APP_LABEL] === KUBE_CONTROLLERS && serviceAccountName === KUBE_CONTROLLERS && !isFinished(pod),
   };
-}
-
-function addressKeys(text: string): readonly string[] {
-  const trimmed = text.trim();
-  const address = parseAddress(trimmed) ?? parsePrefix(trimmed)?.address;
-  return address === undefined ? [] : [keyOf(address)];
-}
-
-/** Text that cannot be read names no address. */
-function networkStatus(annotation: string | undefined): readonly string[] {
-  if (annotation === undefined) return [];
-  try {
-    const parsed: unknown = JSON.parse(annotation);
-    const entries = Array.isArray(parsed) ? parsed.filter(isObject) : [];
-    return entries.flatMap(({ ips }) => (Array.isArray(ips) ? ips.filter((ip) => typeof ip === "string") : []));
-  } catch {
-    return [];
-  }
 }

@@ -62,6 +62,54 @@ describe("a leaked address", () => {
   );
 
   it(
+    "S10: is released although annotations of another pod name it, and stays where its own pod's do",
+    async () => {
+      const leaked = [await addresses.take("node1", "never-was"), await addresses.take("node1", "short")];
+      const own = await addresses.addPod("node1", "web");
+      const [annotated, restarted] = [await addresses.take("node1", "two"), await addresses.take("node1", "two", "another-c")];
+      for (const [name, listed] of [
+        ["greedy", [...leaked, annotated, restarted]],
+        ["two", [annotated, restarted]],
+      ] as const) {
+        await cluster.createPod(name, {
+          namespace: NAMESPACE,
+          node: "node1",
+          serviceAccountName: "default",
+          annotations: { "cni.projectcalico.org/podIPs": listed.map((address) => `${address}/32`).join(",") },
+        });
+      }
+      await using controller = await ControllerTerm.begin(proxy);
+      await controller.minutes(17);
+      expect((await addresses.of("node1")).addresses).toEqual([own, annotated, restarted].sort());
+    },
+    LIMIT_MS,
+  );
+
+  it(
+    "S11: of a pod whose annotations are not read to their end stays as long as the pod, which is reported",
+    async () => {
+      const unknown = await addresses.take("node1", "web");
+      const leaked = await addresses.take("node1", "never-was");
+      await cluster.createPod("web", {
+        namespace: NAMESPACE,
+        node: "node1",
+        serviceAccountName: "default",
+        annotations: { "k8s.v1.cni.cncf.io/network-status": `10.1.1.1${" ".repeat(100_000)}${leaked} ${unknown}` },
+      });
+      await using controller = await ControllerTerm.begin(proxy);
+      await controller.minutes(17);
+      expect((await addresses.of("node1")).addresses).toEqual([unknown]);
+      expect(controller.term.unreadPods).toEqual([`${NAMESPACE}/web`]);
+      await addresses.removePod("web");
+      await controller.sees("the pod gone", (view) => view.pod(NAMESPACE, "web") === undefined);
+      await controller.minutes(17);
+      expect((await addresses.of("node1")).addresses).toEqual([]);
+      expect(controller.term.unreadPods).toEqual([]);
+    },
+    LIMIT_MS,
+  );
+
+  it(
     "stays for ever with --leak-grace 0, and while the datastore is not ready",
     async () => {
       const leaked = await addresses.take("node1", "never-was");

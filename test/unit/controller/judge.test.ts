@@ -4,6 +4,7 @@ import { conditionOf, isInside, usageOf, withCondition } from "../../../controll
 import { WorkQueue } from "../../../controller/queue/work-queue.ts";
 import type { PodView } from "../../../controller/view/pod-view.ts";
 import { placedBlocks } from "../../../doctor/snapshot.ts";
+import { Claimed } from "../../../lib/claims/claimed.ts";
 import type { Block } from "../../../lib/datastore/resources.ts";
 import { address } from "../../support/cluster.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
@@ -16,25 +17,36 @@ const POD: PodView = {
   node: "there",
   isFinished: false,
   addresses: [ADDRESS_KEY],
+  annotated: new Claimed([]),
+  isWhole: true,
   containerId: "c",
   isAnnotated: true,
   isKubeControllers: false,
 };
 const OWNER = { node: "there", namespace: "ns", pod: "web" };
+/** Without a status, and with an annotation that names the address. */
+const CLAIMANT: PodView = { ...POD, addresses: [], annotated: new Claimed([ADDRESS_KEY]) };
 
-function blockOf(owner: Record<string, string>, handleId = "net1.c"): Block {
+function blockOf(owner: Record<string, string>, handleId = "net1.c", alternateOwner?: Record<string, string>): Block {
   return {
     cidr: "10.0.0.0/32",
     allocations: [0],
     unallocated: [],
-    attributes: [{ ...(handleId === "" ? {} : { handleId }), activeOwner: owner }],
+    attributes: [
+      { ...(handleId === "" ? {} : { handleId }), activeOwner: owner, ...(alternateOwner === undefined ? {} : { alternateOwner }) },
+    ],
     sequenceNumber: 5n,
     sequenceNumberForAllocation: { 0: 4n },
   };
 }
 
-function verdict(owner: Record<string, string>, pods: readonly PodView[], handleId?: string): Verdict | undefined {
-  const value = blockOf(owner, handleId);
+function verdict(
+  owner: Record<string, string>,
+  pods: readonly PodView[],
+  handleId?: string,
+  alternateOwner?: Record<string, string>,
+): Verdict | undefined {
+  const value = blockOf(owner, handleId, alternateOwner);
   const holders = {
     nodes: new Set(["there"]),
     pods,
@@ -72,16 +84,48 @@ describe("the judgement of an allocation", () => {
   }
 });
 
+describe("S10: what a pod's annotations say of an address", () => {
+  const cases: readonly [string, Verdict, Record<string, string>, readonly PodView[]][] = [
+    ["that was given to that pod counts", "valid", OWNER, [CLAIMANT]],
+    ["that was given to it on a node that is gone counts", "valid", { ...OWNER, node: "gone" }, [CLAIMANT]],
+    ["that was given to a pod of the same name elsewhere does not", "leaked", OWNER, [{ ...CLAIMANT, namespace: "tenant" }]],
+    ["that was given to another pod of its node does not", "leaked", OWNER, [{ ...CLAIMANT, name: "greedy" }]],
+    ["that was given to a pod of a node that is gone does not", "departed", { ...OWNER, node: "gone" }, [{ ...CLAIMANT, name: "greedy" }]],
+    ["that was given to nobody by name counts on its own node", "valid", { node: "there" }, [CLAIMANT]],
+    ["that was given to nobody by name does not on another node", "departed", { node: "gone" }, [CLAIMANT]],
+  ];
+  for (const [title, expected, owner, pods] of cases) {
+    it(`${title}: ${expected}`, () => {
+      expect(verdict(owner, pods)).toBe(expected);
+    });
+  }
+
+  it("counts for the pod that a virtual machine moves to", () => {
+    const target = { node: "other", namespace: "ns", pod: "target" };
+    const pods = [{ ...CLAIMANT, name: "target", node: "other" }];
+    expect(verdict(OWNER, pods, undefined, target)).toBe("valid");
+    expect(verdict(OWNER, pods)).toBe("leaked");
+  });
+
+  it("does not outweigh a status of any pod", () => {
+    expect(verdict(OWNER, [{ ...POD, namespace: "tenant", node: "other" }])).toBe("valid");
+  });
+});
+
 describe("the last look at a pod before its address is released", () => {
-  const allocation = { address: address("10.0.0.0"), node: "there" };
+  const owner = { namespace: "ns", name: "web", node: "there" };
   it.each([
+    ["its annotations name the address", CLAIMANT, true],
+    ["its annotations name another address", { ...CLAIMANT, annotated: new Claimed(["4:1"]) }, false],
+    ["S11: its annotations were not read to their end", { ...POD, addresses: ["4:1"], isWhole: false }, true],
+    ["it is not the pod that the address was given to", { ...CLAIMANT, name: "other" }, false],
     ["it has the address, on whatever node", { ...POD, node: "other" }, true],
     ["it has named no address yet", { ...POD, addresses: [] }, true],
     ["it has another address", { ...POD, addresses: ["4:1"] }, false],
     ["it has ended", { ...POD, isFinished: true }, false],
     ["there is none", undefined, false],
   ])("%s: %p may use it: %p", (_, pod, expected) => {
-    expect(mayStillUse(pod, allocation)).toBe(expected);
+    expect(mayStillUse(pod, owner, address("10.0.0.0"))).toBe(expected);
   });
 });
 
