@@ -15,7 +15,7 @@ import { DumpTooLargeError, type NetlinkSocket } from "../netlink/socket.ts";
 import { findAddress, IFA_F_DADFAILED, IFA_F_TENTATIVE, listAddresses } from "../rtnetlink/address.ts";
 import { getLink, type Link } from "../rtnetlink/link.ts";
 import { findNeighbour } from "../rtnetlink/neighbour.ts";
-import { isSameRoute, isToSameDestination, type KernelRoute, listRoutes } from "../rtnetlink/route.ts";
+import { isSameRoute, isToSameDestination, type KernelRoute, listRoutes, lookUpRoute } from "../rtnetlink/route.ts";
 import { isDeviceKind } from "./ownership.ts";
 import { TENTATIVE } from "./settled.ts";
 import { openSite } from "./site.ts";
@@ -24,12 +24,15 @@ type Side = Difference["side"];
 type Field = readonly [object: string, wanted: string, found: string];
 
 /**
- * What a container may put into its own sandbox before a look at it ends. Reading 4,096 entries costs some ten milliseconds, during
- * which this process serves nobody else.
+ * What a container may put into its own sandbox before a look at it ends, over all lists. Reading 4,096 entries costs some ten
+ * milliseconds, during which this process serves nobody else.
  */
 const MOST_IN_SANDBOX = 4096;
 
-/** @throws TortieError `sandbox-too-large` when the container has more routes, addresses or neighbours than are read */
+/** How much of its lists a look may still read; `undefined` on the host. */
+type Allowance = { left: number } | undefined;
+
+/** @throws TortieError `sandbox-too-large` when the container has more routes and addresses than are read */
 export function inspect(sandbox: Sandbox, desired: DesiredState, recorded: RecordedLink = {}): Difference[] {
   using site = openSite(sandbox);
   return [...inspectHostEnd(site.hostSocket, desired), ...inspectPodEnd(site.podSocket, desired, recorded)];
@@ -38,10 +41,14 @@ export function inspect(sandbox: Sandbox, desired: DesiredState, recorded: Recor
 function inspectPodEnd(socket: NetlinkSocket, { pod }: DesiredState, recorded: RecordedLink): Difference[] {
   const own = (link: Link) => [...recordedFields(link, recorded), ...neighbourFields(socket, link, pod.neighbours)];
   try {
-    return differences("pod", linkFields(socket, pod, own, MOST_IN_SANDBOX));
+    return differences("pod", linkFields(socket, pod, own, { left: MOST_IN_SANDBOX }));
   } catch (error) {
     if (!(error instanceof DumpTooLargeError)) throw error;
-    throw new TortieError("sandbox-too-large", `cannot compare ${pod.name} of the container: ${error.message}`, { cause: error });
+    throw new TortieError(
+      "sandbox-too-large",
+      `cannot compare ${pod.name}: the container has more than ${MOST_IN_SANDBOX} addresses and routes, or changes them`,
+      { cause: error },
+    );
   }
 }
 
@@ -57,8 +64,7 @@ function differences(side: Side, fields: readonly Field[]): Difference[] {
   return fields.filter(([, wanted, found]) => wanted !== found).map(([object, wanted, found]) => ({ side, object, wanted, found }));
 }
 
-/** @param most number of entries of a list that are read at most */
-function linkFields(socket: NetlinkSocket, end: HostEnd | PodEnd, own: (link: Link) => Field[], most?: number): Field[] {
+function linkFields(socket: NetlinkSocket, end: HostEnd | PodEnd, own: (link: Link) => Field[], allowance?: Allowance): Field[] {
   const object = `link ${end.name}`;
   const link = getLink(socket, end);
   if (link === undefined) return [[object, "present", "missing"]];
@@ -66,8 +72,8 @@ function linkFields(socket: NetlinkSocket, end: HostEnd | PodEnd, own: (link: Li
     [`${object} kind`, "veth or netkit", isDeviceKind(link.kind) ? "veth or netkit" : link.kind],
     [`${object} state`, "up", link.isUp ? "up" : "down"],
     ...own(link),
-    ...addressFields(socket, link, end.addresses, most),
-    ...routeFields(socket, link, end.routes, most),
+    ...addressFields(socket, link, end.addresses, allowance),
+    ...routeFields(socket, link, end.routes, allowance),
   ];
 }
 
@@ -87,9 +93,9 @@ function recordedFields(link: Link, { mac, mtu }: RecordedLink): Field[] {
   ];
 }
 
-function addressFields(socket: NetlinkSocket, link: Link, addresses: readonly Prefix[], most: number | undefined): Field[] {
+function addressFields(socket: NetlinkSocket, link: Link, addresses: readonly Prefix[], allowance: Allowance): Field[] {
   if (addresses.length === 0) return [];
-  const there = listAddresses(socket, link.index, most);
+  const there = within(allowance, (most) => listAddresses(socket, link.index, most));
   return addresses.map((wanted) => {
     const found = findAddress(there, wanted);
     const object = `address ${formatPrefix(wanted)} of ${link.name}`;
@@ -103,29 +109,44 @@ function neighbourFields(socket: NetlinkSocket, link: Link, neighbours: PodEnd["
   return neighbours.map(({ address, mac }) => [
     `neighbour ${formatAddress(address)} of ${link.name}`,
     mac,
-    findNeighbour(socket, link.index, address, MOST_IN_SANDBOX) ?? "missing",
+    findNeighbour(socket, link.index, address) ?? "missing",
   ]);
 }
 
-/** Reads the whole table only when a route is missing, and once a family: a node has as many routes as pods. */
-function routeFields(socket: NetlinkSocket, link: Link, routes: readonly Route[], most: number | undefined): Field[] {
+/**
+ * Asks for the routes of the link, and for another one to the same destination only where one is missing. The host's table, which has as
+ * many routes as the node has pods, is never read; that of a sandbox once a family.
+ */
+function routeFields(socket: NetlinkSocket, link: Link, routes: readonly Route[], allowance: Allowance): Field[] {
   const families = [...new Set(routes.map((route) => route.destination.address.family))];
-  const own = families.flatMap((family) => listRoutes(socket, family, link.index, most));
+  const own = families.flatMap((family) => within(allowance, (most) => listRoutes(socket, family, link.index, most)));
   const tables = new Map<Family, readonly KernelRoute[]>();
   const tableOf = (family: Family) => {
-    const table = tables.get(family) ?? listRoutes(socket, family, undefined, most);
+    const table = tables.get(family) ?? within(allowance, (most) => listRoutes(socket, family, undefined, most));
     tables.set(family, table);
     return table;
+  };
+  const otherTo = (route: Route) => {
+    const hit = lookUpRoute(socket, route);
+    if (hit !== undefined || allowance === undefined) return hit;
+    return tableOf(route.destination.address.family).find((found) => isToSameDestination(found, route));
   };
   return routes.map((route) => {
     const object = `route ${formatPrefix(route.destination)}`;
     const wanted = routeText(link.name, route);
     if (own.some((found) => isSameRoute(found, route, link.index))) return [object, wanted, wanted];
-    const other = tableOf(route.destination.address.family).find((found) => isToSameDestination(found, route));
+    const other = otherTo(route);
     if (other === undefined) return [object, wanted, "missing"];
     const name = (other.index === 0 ? undefined : getLink(socket, { index: other.index })?.name) ?? "none";
     return [object, wanted, routeText(name, other)];
   });
+}
+
+function within<T>(allowance: Allowance, read: (most?: number) => T[]): T[] {
+  if (allowance === undefined) return read();
+  const found = read(allowance.left);
+  allowance.left -= found.length;
+  return found;
 }
 
 function routeText(name: string, { gateway, scope }: { readonly gateway?: Route["gateway"] | undefined; readonly scope: string }): string {

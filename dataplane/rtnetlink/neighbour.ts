@@ -2,9 +2,9 @@
 import { type Address, bytesOf, formatAddress } from "../../lib/addresses/address.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { Neighbour } from "../desired-state.ts";
-import { attributeMap, bytes, encodeAttributes } from "../netlink/attribute.ts";
+import { type Attribute, attributeMap, bytes, encodeAttributes } from "../netlink/attribute.ts";
 import { NLM_F_CREATE, NLM_F_REPLACE } from "../netlink/message.ts";
-import type { NetlinkSocket } from "../netlink/socket.ts";
+import { NetlinkError, type NetlinkSocket } from "../netlink/socket.ts";
 import { formatMac, macBytes } from "./link.ts";
 import { numberOf } from "./wire.ts";
 
@@ -14,10 +14,12 @@ const NDA_DST = 1;
 const NDA_LLADDR = 2;
 const NUD_PERMANENT = 0x80;
 const NDMSG_BYTES = 12;
+const ENOENT = 2;
 
 /** @throws TortieError `neighbour-failed` */
 export function addNeighbour(socket: NetlinkSocket, index: number, neighbour: Neighbour): void {
-  const payload = neighbourPayload(index, neighbour);
+  const { address, mac } = neighbour;
+  const payload = neighbourPayload(index, address, NUD_PERMANENT, [bytes(NDA_DST, bytesOf(address)), bytes(NDA_LLADDR, macBytes(mac))]);
   try {
     socket.request({ type: RTM_NEWNEIGH, flags: NLM_F_CREATE | NLM_F_REPLACE, payload });
   } catch (error) {
@@ -27,33 +29,32 @@ export function addNeighbour(socket: NetlinkSocket, index: number, neighbour: Ne
   }
 }
 
-/**
- * The MAC of a permanent neighbour; `undefined` when there is no such neighbour.
- * @param most number of neighbours that are read at most
- * @throws DumpTooLargeError, NetlinkError
- */
-export function findNeighbour(socket: NetlinkSocket, index: number, address: Address, most?: number): string | undefined {
-  const wanted = bytesOf(address);
-  for (const { payload } of socket.dump({ type: RTM_GETNEIGH, payload: new Uint8Array(NDMSG_BYTES) }, most)) {
-    const view = new DataView(payload.buffer, payload.byteOffset, payload.length);
-    if (view.getInt32(4, true) !== index || (view.getUint16(8, true) & NUD_PERMANENT) === 0) continue;
-    const attributes = attributeMap(payload.subarray(NDMSG_BYTES));
-    const found = attributes.get(NDA_DST);
-    if (found?.length === wanted.length && wanted.every((octet, at) => octet === found[at])) {
-      return formatMac(attributes.get(NDA_LLADDR) ?? new Uint8Array());
+/** The MAC of a permanent neighbour; `undefined` when there is no such neighbour. @throws NetlinkError */
+export function findNeighbour(socket: NetlinkSocket, index: number, address: Address): string | undefined {
+  try {
+    const payload = neighbourPayload(index, address, 0, [bytes(NDA_DST, bytesOf(address))]);
+    const [message] = socket.request({ type: RTM_GETNEIGH, payload });
+    if (
+      message === undefined ||
+      (new DataView(message.payload.buffer, message.payload.byteOffset).getUint16(8, true) & NUD_PERMANENT) === 0
+    ) {
+      return undefined;
     }
+    return formatMac(attributeMap(message.payload.subarray(NDMSG_BYTES)).get(NDA_LLADDR) ?? new Uint8Array());
+  } catch (error) {
+    if (error instanceof NetlinkError && error.errno === ENOENT) return undefined;
+    throw error;
   }
-  return undefined;
 }
 
 /** struct ndmsg and attributes. */
-function neighbourPayload(index: number, { address, mac }: Neighbour): Uint8Array {
-  const tail = encodeAttributes([bytes(NDA_DST, bytesOf(address)), bytes(NDA_LLADDR, macBytes(mac))]);
+function neighbourPayload(index: number, { family }: Address, state: number, attributes: readonly Attribute[]): Uint8Array {
+  const tail = encodeAttributes(attributes);
   const result = new Uint8Array(NDMSG_BYTES + tail.length);
   const view = new DataView(result.buffer);
-  view.setUint8(0, numberOf(address.family));
+  view.setUint8(0, numberOf(family));
   view.setInt32(4, index, true);
-  view.setUint16(8, NUD_PERMANENT, true);
+  view.setUint16(8, state, true);
   result.set(tail, NDMSG_BYTES);
   return result;
 }

@@ -1,15 +1,18 @@
 /** Routes by rtnetlink: table main, protocol boot, unicast, no metric, no source, created exclusively (C§4.1). */
-import { type Address, bytesOf, type Family, formatAddress, formatPrefix, type Prefix } from "../../lib/addresses/address.ts";
+import { type Address, bitsOf, bytesOf, type Family, formatAddress, formatPrefix, type Prefix } from "../../lib/addresses/address.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { Route } from "../desired-state.ts";
 import { attributeMap, bytes, encodeAttributes, nest, readU32, u32 } from "../netlink/attribute.ts";
 import { type Message, NLM_F_CREATE, NLM_F_EXCL } from "../netlink/message.ts";
-import { NetlinkError, type NetlinkSocket, type Request } from "../netlink/socket.ts";
+import { DumpTooLargeError, NetlinkError, type NetlinkSocket, type Request } from "../netlink/socket.ts";
 import { getLink } from "./link.ts";
 import { addressOf, familyOf, numberOf } from "./wire.ts";
 
 const RTM_NEWROUTE = 24;
 const RTM_GETROUTE = 26;
+/** Answers with the route that a lookup hits, instead of what follows from it (include/uapi/linux/rtnetlink.h). */
+const RTM_F_FIB_MATCH = 0x2000;
+const FLAGS_AT = 8;
 const RTA_DST = 1;
 const RTA_OIF = 4;
 const RTA_GATEWAY = 5;
@@ -60,27 +63,51 @@ function addRoute(socket: NetlinkSocket, index: number, route: Route): void {
 export function listRoutes(socket: NetlinkSocket, family: Family, index?: number, most?: number): KernelRoute[] {
   const filter = encodeAttributes([u32(RTA_TABLE, RT_TABLE_MAIN), ...(index === undefined ? [] : [u32(RTA_OIF, index)])]);
   const request = { type: RTM_GETROUTE, payload: routePayload({ family, length: 0, protocol: 0, scope: 0, type: RTN_UNICAST }, filter) };
-  return dumpOrNothing(socket, request, most).flatMap(({ payload }) => {
-    const view = new DataView(payload.buffer, payload.byteOffset, payload.length);
-    const attributes = attributeMap(payload.subarray(12));
-    const table = readU32(attributes.get(RTA_TABLE)) ?? view.getUint8(4);
-    if (familyOf(view.getUint8(0)) !== family || table !== RT_TABLE_MAIN || view.getUint8(7) !== RTN_UNICAST) return [];
-    const destination = attributes.get(RTA_DST);
-    const gateway = attributes.get(RTA_GATEWAY);
-    return [
-      {
-        destination: {
-          address: destination === undefined ? { family, value: 0n } : addressOf(family, destination),
-          length: view.getUint8(1),
-        },
-        gateway: gateway === undefined ? undefined : addressOf(family, gateway),
-        hasSource: attributes.has(RTA_PREFSRC),
-        index: readU32(attributes.get(RTA_OIF)) ?? 0,
-        scope: scopeName(view.getUint8(6)),
-        protocol: view.getUint8(5),
+  return dumpOrNothing(socket, request, most).flatMap((message) => parseRoute(message, family));
+}
+
+/**
+ * Asks the kernel for the route that it takes to a destination, which costs the same whatever the size of the table. Only a destination of a
+ * single address can be asked for.
+ * @returns `undefined` when the kernel would take another one, of a shorter prefix or of another table: the wanted one may exist even so
+ */
+export function lookUpRoute(socket: NetlinkSocket, { destination: { address, length } }: Route): KernelRoute | undefined {
+  const { family } = address;
+  if (length !== bitsOf(family)) return undefined;
+  const attributes = encodeAttributes([bytes(RTA_DST, bytesOf(address))]);
+  const payload = routePayload({ family, length, protocol: 0, scope: 0, type: 0 }, attributes, 0);
+  new DataView(payload.buffer).setUint32(FLAGS_AT, RTM_F_FIB_MATCH, true);
+  try {
+    const found = socket.request({ type: RTM_GETROUTE, payload }).flatMap((message) => parseRoute(message, family));
+    return found.find(({ destination }) => destination.length === length);
+  } catch (error) {
+    // There is no route, or one that refuses packets.
+    if (error instanceof NetlinkError) return undefined;
+    throw error;
+  }
+}
+
+/** A unicast route of the main table, or nothing. */
+function parseRoute({ payload }: Message, family: Family): KernelRoute[] {
+  const view = new DataView(payload.buffer, payload.byteOffset, payload.length);
+  const attributes = attributeMap(payload.subarray(12));
+  const table = readU32(attributes.get(RTA_TABLE)) ?? view.getUint8(4);
+  if (familyOf(view.getUint8(0)) !== family || table !== RT_TABLE_MAIN || view.getUint8(7) !== RTN_UNICAST) return [];
+  const destination = attributes.get(RTA_DST);
+  const gateway = attributes.get(RTA_GATEWAY);
+  return [
+    {
+      destination: {
+        address: destination === undefined ? { family, value: 0n } : addressOf(family, destination),
+        length: view.getUint8(1),
       },
-    ];
-  });
+      gateway: gateway === undefined ? undefined : addressOf(family, gateway),
+      hasSource: attributes.has(RTA_PREFSRC),
+      index: readU32(attributes.get(RTA_OIF)) ?? 0,
+      scope: scopeName(view.getUint8(6)),
+      protocol: view.getUint8(5),
+    },
+  ];
 }
 
 /** Whether the kernel's route goes to the same destination, address and length. */
@@ -117,12 +144,13 @@ function scopeName(number: number): string {
 function routePayload(
   head: { readonly family: Family; readonly length: number; readonly protocol: number; readonly scope: number; readonly type: number },
   attributes: Uint8Array,
+  table = RT_TABLE_MAIN,
 ): Uint8Array {
   const result = new Uint8Array(RTMSG_BYTES + attributes.length);
   const view = new DataView(result.buffer);
   view.setUint8(0, numberOf(head.family));
   view.setUint8(1, head.length);
-  view.setUint8(4, RT_TABLE_MAIN);
+  view.setUint8(4, table);
   view.setUint8(5, head.protocol);
   view.setUint8(6, head.scope);
   view.setUint8(7, head.type);
@@ -133,6 +161,8 @@ function routePayload(
 const EEXIST = 17;
 /** A conflicting route may vanish before it can be looked at; each further try needs another one to come and go. */
 const TRIES = 3;
+/** What is read of a table at most to name the route that is in the way. */
+const MOST_READ = 4096;
 
 /**
  * @param index,name of the interface the route leads to
@@ -148,17 +178,38 @@ export function installRoute(socket: NetlinkSocket, index: number, name: string,
       if (error.errno !== EEXIST) {
         throw new TortieError("route-failed", `failed to add route (${describe(route, index)}) to interface ${name}: ${messageOf(error)}`);
       }
-      const there = listRoutes(socket, route.destination.address.family).filter((found) => isToSameDestination(found, route));
-      if (there.some((found) => isSameRoute(found, route, index))) return;
-      const [other] = there;
+      const other = findOrRefuse(socket, index, name, route);
+      if (other !== undefined && isSameRoute(other, route, index)) return;
       if (other !== undefined || tries === TRIES) throw conflict(socket, index, name, route, other);
     }
   }
 }
 
+function findOrRefuse(socket: NetlinkSocket, index: number, name: string, route: Route): KernelRoute | undefined {
+  try {
+    return findRoute(socket, index, route);
+  } catch (error) {
+    if (error instanceof DumpTooLargeError) throw conflict(socket, index, name, route, undefined);
+    throw error;
+  }
+}
+
+/**
+ * The wanted route when it is there, else another one to its destination. The table is read only where the kernel cannot be asked for the
+ * route, and up to a limit: a container may have filled that of its sandbox, and a host may have the routes of the Internet.
+ * @throws DumpTooLargeError, after which the socket must not be used
+ */
+function findRoute(socket: NetlinkSocket, index: number, route: Route): KernelRoute | undefined {
+  const { family } = route.destination.address;
+  const own = listRoutes(socket, family, index, MOST_READ).find((found) => isSameRoute(found, route, index));
+  const hit = own ?? lookUpRoute(socket, route);
+  return hit ?? listRoutes(socket, family, undefined, MOST_READ).find((found) => isToSameDestination(found, route));
+}
+
 function conflict(socket: NetlinkSocket, index: number, name: string, route: Route, other: KernelRoute | undefined): TortieError {
   const wanted = describe(route, index);
-  const owner = other === undefined ? "(gone again)" : describeFound(other, interfaceName(socket, other.index));
+  const owner =
+    other === undefined ? `(gone again, or one of more than ${MOST_READ})` : describeFound(other, interfaceName(socket, other.index));
   if (route.gateway === undefined) {
     return new TortieError("route-conflict", `route (${wanted}) already exists for an interface other than '${name}': route ${owner}`);
   }

@@ -195,7 +195,7 @@ export const ERROR_CATALOGUE = {
   "delegate-elsewhere": { code: 999, next: "nothing: the plugin does the call itself" },
   "netns-changed": { code: 999, next: "call ADD again with the path of the container's own network namespace" },
   "netns-unproven": { code: 999, next: "nothing for this container; restart it, and its sandbox is recorded again" },
-  "sandbox-too-large": { code: 999, next: "remove what the container has put into its own routes, addresses or neighbours, or restart it" },
+  "sandbox-too-large": { code: 999, next: "remove what the container has put into its own routes and addresses, or restart it" },
   "netns-unreachable": {
     code: 999,
     next: "mount the directory of the network namespaces into the agent's container, or let the agent see the processes of the host",

@@ -154,7 +154,6 @@ describe("inspecting an attachment", () => {
   it.each<[string, (index: number) => string]>([
     ["50,000 routes", (index) => `route add 10.${100 + (index >> 16)}.${(index >> 8) & 255}.${index & 255}/32 dev eth0`],
     ["5,000 addresses", (index) => `addr add 10.99.${index >> 8}.${index & 255}/32 dev eth0`],
-    ["10,000 neighbours", (index) => `neigh add 10.98.${index >> 8}.${index & 255} lladdr 02:00:00:00:00:01 nud permanent dev eth0`],
   ])("S4: ends its look at a sandbox with %s, and reads no more of them", async (name, line) => {
     await using node = await Node.create();
     const pod = await node.addPod();
