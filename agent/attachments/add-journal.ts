@@ -1,4 +1,8 @@
-/** Writes each part of an ADD into the attachment's record before the part has effects (A§11.4). */
+/**
+ * Notes each part of an ADD in the attachment's record before the part has effects (A§11.4). The record is durable before the first effect
+ * and at the commit. The phases between are in memory, for the API: a successor takes back an ADD that was cut off in the same way, by the
+ * recorded call, whichever phase it was in.
+ */
 
 import { attachmentAlias } from "../../dataplane/alias.ts";
 import type { AppliedLink } from "../../dataplane/dataplane.ts";
@@ -14,9 +18,11 @@ import type { EndpointRecord, RecordedAddress } from "../endpoints/record/endpoi
 import type { AttachmentRecords } from "./records.ts";
 
 export interface JournalOptions {
-  readonly records: Pick<AttachmentRecords, "write" | "build" | "commit">;
+  readonly records: Pick<AttachmentRecords, "write" | "keep" | "build" | "commit">;
   /** The record of the ADD that begins. */
   readonly record: EndpointRecord;
+  /** The file says already that an ADD is under way; that of a repeated one says "ready" until the first note. */
+  readonly isBegun: boolean;
   /** What proves that the addresses are the attachment's. */
   readonly grant: RecordedAddress["grant"];
   /** Of the printed result. */
@@ -28,19 +34,21 @@ export interface JournalOptions {
 export class RecordingJournal implements AddJournal {
   readonly #options: JournalOptions;
   #record: EndpointRecord;
+  #isBegun: boolean;
 
   constructor(options: JournalOptions) {
     this.#options = options;
     this.#record = options.record;
+    this.#isBegun = options.isBegun;
   }
 
-  /** As it was last written. */
+  /** As it was last noted. */
   get record(): EndpointRecord {
     return this.#record;
   }
 
   async addresses({ podUid, runtimePodUid }: Pick<Workload, "podUid" | "runtimePodUid">): Promise<void> {
-    await this.#write({
+    await this.#note({
       ...this.#record,
       phase: "adding:addresses",
       ...(podUid === undefined ? {} : { podUID: podUid }),
@@ -53,7 +61,7 @@ export class RecordingJournal implements AddJournal {
     const { network, containerId } = this.#record.attachment;
     const handle = grant === "block" ? { handle: workloadHandleId(network, containerId) } : {};
     const { host } = desired;
-    await this.#write({
+    await this.#note({
       ...this.#record,
       phase: "adding:dataplane",
       addresses: addresses.map(({ address }) => ({
@@ -71,7 +79,7 @@ export class RecordingJournal implements AddJournal {
 
   async endpoint({ podMac, kind, hostIndex }: Pick<AppliedLink, "podMac" | "kind" | "hostIndex">): Promise<void> {
     const { hostInterface } = this.#record;
-    await this.#write({
+    await this.#note({
       ...this.#record,
       phase: "adding:build",
       podMac,
@@ -79,7 +87,7 @@ export class RecordingJournal implements AddJournal {
       ...(hostInterface === undefined ? {} : { hostInterface: { ...hostInterface, index: hostIndex } }),
     });
     this.#record = await this.#options.records.build(this.#record, this.#options.signal);
-    await this.#write({ ...this.#record, phase: "adding:endpoint" });
+    await this.#note({ ...this.#record, phase: "adding:endpoint" });
   }
 
   /** @throws the signal's reason: nobody wants the attachment any more */
@@ -90,8 +98,10 @@ export class RecordingJournal implements AddJournal {
     this.#record = await records.commit({ ...record, phase: "ready", result: renderResult(result, cniVersion) });
   }
 
-  async #write(record: EndpointRecord): Promise<void> {
-    this.#record = await this.#options.records.write(record);
-    this.#options.signal.throwIfAborted();
+  async #note(record: EndpointRecord): Promise<void> {
+    const { records, signal } = this.#options;
+    this.#record = this.#isBegun ? records.keep(record) : await records.write(record);
+    this.#isBegun = true;
+    signal.throwIfAborted();
   }
 }

@@ -52,6 +52,7 @@ export async function addAttachment(
   const journal = new RecordingJournal({
     records,
     record: { ...record, ...newAttachment(served, sandbox), ...(known === undefined ? {} : { previous: encodeRecord(known) }) },
+    isBegun: known === undefined,
     grant: grantOf(call),
     cniVersion: call.request.cniVersion ?? ABSENT_VERSION_OF_MAIN_RESULT,
     signal,

@@ -12,6 +12,8 @@ export interface AttachmentRecords {
   begin(attachment: NewAttachment): Promise<EndpointRecord>;
   /** Durable when it returns. @returns the record with its new time */
   write(record: EndpointRecord): Promise<EndpointRecord>;
+  /** In memory alone. @returns the record with its new time */
+  keep(record: EndpointRecord): EndpointRecord;
   /** Identity and the first build (A§11.4 step 7). @param signal ends the wait */
   build(record: EndpointRecord, signal: AbortSignal): Promise<EndpointRecord>;
   /** Phase `ready`: what follows it, such as the object in the cluster, begins behind the caller. */

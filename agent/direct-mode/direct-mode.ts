@@ -94,10 +94,12 @@ async function addRecorded(call: NetworkCall, node: Node, prepared: PreparedCall
     // The agent does what follows an ADD when it takes the record over.
     records: {
       write,
+      keep: (record) => record,
       build: async (record) => record,
       commit: (record) => write({ ...record, committedAt: new Date().toISOString(), committedBootMs: bootTimeMs() }),
     },
     record: { ...recordOf(call, prepared), ...(known === undefined ? {} : { previous: encodeRecord(known) }) },
+    isBegun: false,
     grant: grantOf(call),
     cniVersion: request.cniVersion ?? ABSENT_VERSION_OF_MAIN_RESULT,
     signal,

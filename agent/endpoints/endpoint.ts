@@ -46,6 +46,12 @@ export class Endpoint implements Buildable {
     return this.#state === "ready" && this.log.status() !== "OK" ? "not-ready" : this.#state;
   }
 
+  /** Replaces the record in memory alone. @returns it with its new time */
+  keep(record: EndpointRecord): EndpointRecord {
+    this.#record = { ...record, updatedAt: this.#parts.clock.date().toISOString() };
+    return this.#record;
+  }
+
   /** Replaces the record, in memory and on disk. @returns it with its new time */
   write(record: EndpointRecord): EndpointRecord {
     const written = { ...record, updatedAt: this.#parts.clock.date().toISOString() };

@@ -79,9 +79,14 @@ export class EndpointManager {
     return this.#table.get(id);
   }
 
-  /** In the order of their ids; those whose ADD is under way are not visible yet (A§5.3). */
+  /** In the order of their ids, without those whose ADD is under way: only operators see these (A§5.3). */
   endpoints(): readonly Endpoint[] {
-    return this.#table.list().filter(({ state }) => state !== "creating");
+    return this.all().filter(({ state }) => state !== "creating");
+  }
+
+  /** In the order of their ids. */
+  all(): readonly Endpoint[] {
+    return this.#table.list();
   }
 
   /** @throws TortieError `endpoint-name-invalid`, `endpoint-unknown`, `endpoint-ambiguous` */
@@ -173,6 +178,11 @@ export class EndpointManager {
     throw error;
   }
 
+  /** In memory alone: what the API shows of an ADD under way. */
+  keep(record: EndpointRecord): EndpointRecord {
+    return this.#endpointOf(record).keep(record);
+  }
+
   /**
    * Identity and first build (A§11.4 step 7).
    * @throws what the build threw; the signal's reason; TortieError `build-timeout`
@@ -186,7 +196,7 @@ export class EndpointManager {
     const late = new TortieError("build-timeout", `the first build was not done within ${FIRST_BUILD_LIMIT_MS / 1000} s`);
     await withLimit(this.#options.clock, { limitMs: FIRST_BUILD_LIMIT_MS, late, signal }, async (ended) => {
       const identity = await this.#seams.identity.resolve(endpoint.record, record.labels, ended);
-      if (identity !== undefined) endpoint.write({ ...endpoint.record, identity });
+      if (identity !== undefined) endpoint.keep({ ...endpoint.record, identity });
       await endpoint.builds.build(INITIAL_BUILD);
     });
     return endpoint.record;

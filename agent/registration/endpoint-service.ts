@@ -9,6 +9,7 @@ import type { RegisteredEndpoints, Registration } from "./registration.ts";
 /** What is needed of the endpoints' manager. */
 interface ManagedEndpoints extends RegisteredEndpoints {
   endpoints(): readonly Endpoint[];
+  all(): readonly Endpoint[];
   named(name: string): Endpoint;
   trigger(id: number, trigger: Trigger): void;
 }
@@ -32,6 +33,10 @@ export class EndpointService {
 
   endpoints(): readonly Endpoint[] {
     return this.#parts.manager.endpoints();
+  }
+
+  all(): readonly Endpoint[] {
+    return this.#parts.manager.all();
   }
 
   named(name: string): Endpoint {

@@ -16,8 +16,10 @@ export interface NodePort {
 }
 
 export interface EndpointsPort {
-  /** Those that are visible, in the order of their ids. */
+  /** Those whose ADD is done, in the order of their ids. */
   endpoints(): readonly ShownEndpoint[];
+  /** Those under way too, in the order of their ids. */
+  all(): readonly ShownEndpoint[];
   /** @throws TortieError `endpoint-name-invalid`, `endpoint-unknown`, `endpoint-ambiguous` */
   named(name: string): ShownEndpoint;
   /** What the kernel says of an endpoint that is being restored: its link is up and has its addresses. */

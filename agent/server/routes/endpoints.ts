@@ -19,7 +19,7 @@ export function endpointHandlers(port: EndpointsPort): Pick<Handlers, EndpointOp
   return {
     async listEndpoints({ query: { label = [], state } }) {
       const wanted = typeof label === "string" ? [label] : label;
-      const models = await Promise.all(port.endpoints().map(model));
+      const models = await Promise.all(port.all().map(model));
       const found = models.filter(
         ({ status }) => wanted.every((one) => status.labels.includes(one)) && (state ?? status.state) === status.state,
       );

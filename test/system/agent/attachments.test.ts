@@ -72,8 +72,12 @@ function startAdd({ agent, conf }: Scene, options: CallOptions) {
   return { answer, hangUp: () => going.abort() };
 }
 
+/** As the API shows it: between the first effect and the commit the file says no more than that an ADD is under way. */
 async function untilPhase({ agent }: Scene, wanted: string): Promise<void> {
-  await agent.until(`phase ${wanted}`, () => recordsOf(agent).some(({ phase }) => phase === wanted));
+  await agent.until(`phase ${wanted}`, async () => {
+    const { json } = await agent.request("GET", "/endpoint");
+    return (json as { readonly status: { readonly phase: string } }[]).some(({ status }) => status.phase === wanted);
+  });
 }
 
 /** The agent's ADD waits for the node's lock, with nothing but its record made. */

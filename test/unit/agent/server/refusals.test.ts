@@ -26,6 +26,7 @@ async function api(access: Access = "everything") {
       ...cniHandlers({ serve: async () => ({ status: 200, body: "" }), isKnown: () => false }),
       ...endpointHandlers({
         endpoints: unused,
+        all: unused,
         named: () => endpoint as never,
         isConnected: unused,
         build: (_, level) => built.push(level),
