@@ -5,10 +5,11 @@
  * only that the mutant is no program: "broken". A pattern must be found exactly once in its file: one that is gone is "stale". Both are
  * failures like an area below the limit, as the list is only worth what it says about today's code. Where nothing but the time limit
  * noticed, the mutant is killed but counted apart: a test that waits for its limit tells nobody what is wrong.
- * Arguments narrow the list: an area, or a part of a file's path.
+ * Arguments narrow the list: an area, or a part of a file's path. `--sample` plays mutants made by rules instead (sample.ts).
  */
 import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { playSamples } from "./sample.ts";
 import { type TestRun, Tree } from "./tree.ts";
 
 interface Mutant {
@@ -92,15 +93,19 @@ function report(all: readonly Played[]): boolean {
   return isEnough;
 }
 
-using tree = new Tree(ROOT);
-const mutants = readMutants();
-const baseline = playBaseline(tree, mutants);
-const all = mutants.map((mutant) => {
-  const played = play(tree, mutant, baseline);
-  const { file, find, replace } = mutant;
-  console.log(
-    `${played.outcome.padEnd(8)} ${file}: ${find.trim()} => ${replace.trim()}${played.by === "" ? "" : `\n         by: ${played.by.replace(/\s+/g, " ")}`}`,
-  );
-  return played;
-});
-process.exitCode = report(all) ? 0 : 1;
+function playKept(): void {
+  using tree = new Tree(ROOT);
+  const mutants = readMutants();
+  const baseline = playBaseline(tree, mutants);
+  const all = mutants.map((mutant) => {
+    const played = play(tree, mutant, baseline);
+    const { file, find, replace } = mutant;
+    const by = played.by === "" ? "" : `\n         by: ${played.by.replace(/\s+/g, " ")}`;
+    console.log(`${played.outcome.padEnd(8)} ${file}: ${find.trim()} => ${replace.trim()}${by}`);
+    return played;
+  });
+  process.exitCode = report(all) ? 0 : 1;
+}
+
+if (process.argv.includes("--sample")) playSamples(process.argv.slice(2));
+else playKept();

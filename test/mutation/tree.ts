@@ -49,13 +49,26 @@ export class Tree implements Disposable {
     const text = readOrNothing(path);
     if (text?.split(find).length !== 2) return undefined;
     const changed = text.replace(find, () => replace);
-    if (!parses(changed)) return undefined;
+    return parses(changed) ? this.withText(file, changed, work) : undefined;
+  }
+
+  /** @returns what `work` does while the file has another text */
+  withText<T>(file: string, changed: string, work: () => T): T {
+    const path = this.#path(file);
+    const text = readFileSync(path, "utf8");
     writeFileSync(path, changed);
     try {
       return work();
     } finally {
       writeFileSync(path, text);
     }
+  }
+
+  /** Whether TypeScript accepts the tree. Names that a change left without use do not matter. */
+  compiles(): boolean {
+    return (
+      run(this.#directory, ["node_modules/.bin/tsc", "--noEmit", "--noUnusedLocals", "false", "--noUnusedParameters", "false"]).status === 0
+    );
   }
 
   /** @param test arguments of scripts/jest: "unit main-plugin/gc" */
