@@ -1,10 +1,12 @@
 /** The annotations of the Node object that say which ranges its agent uses (A§1.7). Pure. */
 
 import { familyOf, type NodeRecord, type RangeSource, SOURCES } from "../../ipam-plugin/host-scope/node-record.ts";
-import { type Family, formatAddress, formatPrefix } from "../../lib/addresses/address.ts";
+import { type Family, formatAddress, formatPrefix, type Prefix, parsePrefix } from "../../lib/addresses/address.ts";
 
 const PREFIX = "network.tortie.dev";
 const SOURCE = `${PREFIX}/pod-cidr-source`;
+/** Automatic ranges that the node asks the others for; no addresses are given of them. */
+const CLAIM = `${PREFIX}/pod-cidr-claim`;
 
 export function rangeAnnotation(family: Family): string {
   return `${PREFIX}/ipv${family}-pod-cidr`;
@@ -35,6 +37,45 @@ export function annotatedSource(annotations: Annotations, family: Family): Range
   return undefined;
 }
 
+/** Ranges that the agent of the node wants and does not have yet. */
+export function claimedRanges(annotations: Annotations): readonly Prefix[] {
+  return (annotations[CLAIM] ?? "").split(",").flatMap((text) => parsePrefix(text) ?? []);
+}
+
+/** Asks for ranges. */
+export function claimPatch(ranges: readonly Prefix[]): AnnotationPatch {
+  return { [CLAIM]: ranges.map(formatPrefix).join(",") };
+}
+
+/** Says that the node has its ranges from now on. */
+export function holdPatch(
+  ranges: Readonly<Partial<Record<Family, { readonly cidr: Prefix; readonly source: RangeSource }>>>,
+): AnnotationPatch {
+  const patch: Record<string, string | null> = { [CLAIM]: null };
+  const sources: string[] = [];
+  for (const family of [4, 6] as const) {
+    const range = ranges[family];
+    if (range === undefined) continue;
+    patch[rangeAnnotation(family)] = formatPrefix(range.cidr);
+    sources.push(`ipv${family}=${range.source}`);
+  }
+  return { ...patch, [SOURCE]: sources.join(",") };
+}
+
+/** Gives up the claim, and the automatic ranges of these families. @returns `undefined` where nothing says that the node has any */
+export function withdrawalPatch(annotations: Annotations, families: readonly Family[]): AnnotationPatch | undefined {
+  const automatic = families.filter((family) => annotatedSource(annotations, family) === "automatic");
+  if (automatic.length === 0) return annotations[CLAIM] === undefined ? undefined : { [CLAIM]: null };
+  const names = automatic.flatMap((family) => [rangeAnnotation(family), routerAnnotation(family), healthAnnotation(family)]);
+  const isGone = (entry: string) => automatic.some((family) => entry.startsWith(`ipv${family}=`));
+  const sources = (annotations[SOURCE] ?? "").split(",").filter((entry) => !isGone(entry));
+  return {
+    [CLAIM]: null,
+    ...Object.fromEntries(names.map((name) => [name, null])),
+    [SOURCE]: sources.length === 0 ? null : sources.join(","),
+  };
+}
+
 /** What is to be merged into the annotations so that they say what `record` says; `undefined`: they say it. */
 export function annotationPatch(annotations: Annotations, record: NodeRecord, enabled: readonly Family[]): AnnotationPatch | undefined {
   const different = Object.entries(wantedAnnotations(record, enabled)).filter(([name, value]) => (annotations[name] ?? null) !== value);
@@ -43,7 +84,7 @@ export function annotationPatch(annotations: Annotations, record: NodeRecord, en
 
 /** A family that is switched off has none; of one that has no range nothing is said. */
 function wantedAnnotations(record: NodeRecord, enabled: readonly Family[]): AnnotationPatch {
-  const wanted: Record<string, string | null> = {};
+  const wanted: Record<string, string | null> = { [CLAIM]: null };
   const sources: string[] = [];
   for (const family of [4, 6] as const) {
     const known = familyOf(record, family);

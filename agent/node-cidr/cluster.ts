@@ -28,7 +28,7 @@ export function nodeObjects(connection: ApiConnection, informers: Informers, nam
     problem: () => (cache.state.isSynced ? `node ${name} does not exist` : (cache.state.problem ?? `node ${name} has not been read yet`)),
     onChange: (listener) => void listeners.push(listener),
     async list() {
-      const answer = await connection.exchange({ method: "GET", path: `${NODES}?resourceVersion=0` });
+      const answer = await connection.exchange({ method: "GET", path: NODES });
       if (answer.status !== 200) throw refusal(`list ${NODES}`, answer, connection);
       return objects(parseObject(answer.body), "items").map(nodeFacts);
     },

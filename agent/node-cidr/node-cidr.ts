@@ -7,7 +7,7 @@
 import type { HostScopeFiles } from "../../ipam-plugin/host-scope/files.ts";
 import type { HostScope } from "../../ipam-plugin/host-scope/host-scope.ts";
 import { encodeNodeRecord, type FamilyRecord, familyOf, type NodeRecord } from "../../ipam-plugin/host-scope/node-record.ts";
-import { hostScopeWith, recordOfThisBoot } from "../../ipam-plugin/host-scope/open.ts";
+import { hostScopeWith } from "../../ipam-plugin/host-scope/open.ts";
 import { hostRange } from "../../ipam-plugin/host-scope/range.ts";
 import { type Address, type Family, formatAddress, parseAddress } from "../../lib/addresses/address.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
@@ -15,12 +15,15 @@ import type { Controllers } from "../../lib/resident/controllers.ts";
 import type { Clock } from "../../lib/system/clock.ts";
 import { writeWhole } from "../../lib/system/write-whole.ts";
 import { annotationPatch, healthAnnotation, routerAnnotation } from "./annotations.ts";
+import { AutomaticRanges } from "./automatic-ranges.ts";
+import type { Contention } from "./contention.ts";
+import { earlierRecord, forgetRecord } from "./earlier-record.ts";
 import { exclusionsOf, type HostFacts } from "./exclusions.ts";
 import { chooseHostAddress } from "./host-address.ts";
 import type { NodeFacts } from "./node-facts.ts";
 import type { NodeCidrOptions } from "./options.ts";
-import { refuseOverlap } from "./overlap.ts";
 import { HEALTH, ownAddress, ROUTER } from "./own-addresses.ts";
+import { entries, hasAutomatic, isSame, type Ranges } from "./ranges.ts";
 import { decideRanges, describeRange, type SourcedRange } from "./sources.ts";
 import { Waiting, type WaitingState } from "./waiting.ts";
 
@@ -42,7 +45,7 @@ export interface NodeObjects {
   /** Why `own` has nothing. */
   problem(): string;
   onChange(listener: () => void): void;
-  /** Every node, asked for now. */
+  /** Every node as it is now: every write before the question is in the answer. */
   list(): Promise<readonly NodeFacts[]>;
   annotate(annotations: Readonly<Record<string, string | null>>): Promise<void>;
 }
@@ -77,7 +80,7 @@ export class NodeCidr {
   /** Each thing that is worth a word is said once. */
   readonly #said = new Set<string>();
   #record: NodeRecord | undefined;
-  #decided: Readonly<Partial<Record<Family, SourcedRange>>> = {};
+  #decided: Ranges = {};
   #shadowing: readonly string[] = [];
   #isStarted = false;
   #cluster: NodeObjects | undefined;
@@ -85,7 +88,9 @@ export class NodeCidr {
   constructor(parts: NodeCidrParts) {
     this.#parts = parts;
     this.#waiting = new Waiting(parts.clock, parts.log);
-    this.#record = this.#recordOfEarlierStart();
+    const { record, problem } = earlierRecord(parts.files);
+    if (problem !== undefined) this.#sayOnce(problem);
+    this.#record = record;
     this.hostScope = hostScopeWith(parts.files, { record: () => this.#record, strategy: parts.strategy, cooldownMs: parts.cooldownMs });
   }
 
@@ -118,7 +123,12 @@ export class NodeCidr {
     this.#isStarted = true;
     const { controllers, cluster } = this.#parts;
     this.#cluster = cluster?.();
-    controllers.update(DECIDING, { run: () => this.#decide(), intervalMs: LOOK_AGAIN_MS, errorBaseMs: FIRST_PAUSE_MS, quiet: true });
+    controllers.update(DECIDING, {
+      run: (signal) => this.#decide(signal),
+      intervalMs: LOOK_AGAIN_MS,
+      errorBaseMs: FIRST_PAUSE_MS,
+      quiet: true,
+    });
     this.#cluster?.onChange(() => controllers.trigger(DECIDING));
   }
 
@@ -127,8 +137,8 @@ export class NodeCidr {
     return this.#known.promise;
   }
 
-  async #decide(): Promise<void> {
-    const { options, log } = this.#parts;
+  async #decide(signal: AbortSignal): Promise<void> {
+    const { options, log, annotates } = this.#parts;
     const cluster = this.#cluster;
     const node = cluster?.own();
     if (cluster !== undefined && node === undefined) return this.#waitFor("node-object", cluster.problem());
@@ -137,17 +147,19 @@ export class NodeCidr {
     for (const warning of decision.warnings) this.#sayOnce(warning);
     const [missing] = decision.missing;
     if (missing !== undefined) return this.#waitFor("node-cidr-missing", missing);
-    try {
-      await this.#refuseOverlaps(decision.ranges);
-    } catch (error) {
-      if (error instanceof TortieError && error.word === "range-overlap") return this.#waitFor("range-overlap", error.message);
-      this.#waitFor("node-list", messageOf(error));
-      throw error;
+    const isMade = Object.values(decision.ranges).some(({ source }) => source === "automatic");
+    if (cluster !== undefined && isMade && !annotates) {
+      return this.#waitFor("node-cidr-missing", "other nodes could not see an automatic range: it needs --annotate-k8s-node");
     }
+    const contention = await this.#contention(decision.ranges);
+    signal.throwIfAborted();
+    if (contention.outcome === "taken" || contention.outcome === "contested") return this.#waitForRange(contention);
+    if (contention.outcome === "yielded") this.#sayOnce(`range-overlap: ${contention.cause}`);
     if (!isSame(this.#decided, decision.ranges))
       log.info(`ranges of this node: ${Object.values(decision.ranges).map(describeRange).join(", ")}`);
     this.#decided = decision.ranges;
     await this.#adopt(decision.ranges, node, host);
+    signal.throwIfAborted();
     this.#waiting.over();
     this.#known.resolve();
     this.#annotate();
@@ -160,18 +172,33 @@ export class NodeCidr {
     giveUp.end(`Unable to derive PodCIDR from Kubernetes node resource, giving up: ${cause}`);
   }
 
-  /** An automatic range was chosen without asking the cluster. */
-  async #refuseOverlaps(ranges: Readonly<Partial<Record<Family, SourcedRange>>>): Promise<void> {
-    const { node } = this.#parts;
+  /** Looks at automatic ranges, which were chosen without asking the cluster, with each decision: another node may have them too. */
+  async #contention(ranges: Ranges): Promise<Contention> {
     const cluster = this.#cluster;
-    const made = Object.values(ranges).filter(({ source }) => source === "automatic");
-    if (cluster === undefined || made.length === 0 || isSame(this.#decided, ranges)) return;
-    const nodes = await cluster.list();
-    for (const { cidr } of made) refuseOverlap(cidr, node, nodes);
+    if (cluster === undefined) return { outcome: "free" };
+    try {
+      return await new AutomaticRanges(cluster, this.#parts.node).prove(ranges, hasAutomatic(this.#record, ranges));
+    } catch (error) {
+      // What was decided holds: only the look of this time is missing.
+      if (isSame(this.#decided, ranges)) return { outcome: "free" };
+      this.#waitFor("node-list", messageOf(error));
+      throw error;
+    }
+  }
+
+  /** No address is given of a range that is another node's, neither here nor by plugins. @throws TortieError when it is soon free */
+  #waitForRange({ outcome, cause }: Exclude<Contention, { outcome: "free" }>): void {
+    if ([this.#record?.ipv4, this.#record?.ipv6].some((known) => known?.source === "automatic")) {
+      this.#record = undefined;
+      this.#decided = {};
+      forgetRecord(this.#parts.files);
+    }
+    this.#waitFor("range-overlap", cause);
+    if (outcome === "contested") throw new TortieError("range-overlap", cause);
   }
 
   /** The ranges hold from here on: first in memory, since the own addresses are granted from them, then in the file. */
-  async #adopt(ranges: Readonly<Partial<Record<Family, SourcedRange>>>, node: NodeFacts | undefined, host: HostFacts): Promise<void> {
+  async #adopt(ranges: Ranges, node: NodeFacts | undefined, host: HostFacts): Promise<void> {
     const before = this.#record;
     const first = this.#recordOf(ranges, {}, node, host);
     this.#record = { ...first, exclusions: [...first.exclusions, ...(before?.exclusions ?? [])] };
@@ -196,7 +223,7 @@ export class NodeCidr {
   }
 
   #recordOf(
-    ranges: Readonly<Partial<Record<Family, SourcedRange>>>,
+    ranges: Ranges,
     own: Readonly<Partial<Record<Family, Pick<FamilyRecord, "router" | "health">>>>,
     node: NodeFacts | undefined,
     host: HostFacts,
@@ -259,33 +286,9 @@ export class NodeCidr {
     });
   }
 
-  #recordOfEarlierStart(): NodeRecord | undefined {
-    try {
-      return recordOfThisBoot(this.#parts.files.nodeRecord);
-    } catch (error) {
-      this.#sayOnce(String(error));
-      return undefined;
-    }
-  }
-
   #sayOnce(message: string): void {
     if (this.#said.has(message)) return;
     this.#said.add(message);
     this.#parts.log.error(message);
   }
-}
-
-function entries(ranges: Readonly<Partial<Record<Family, SourcedRange>>>): readonly (readonly [Family, SourcedRange])[] {
-  return ([4, 6] as const).flatMap((family) => {
-    const range = ranges[family];
-    return range === undefined ? [] : [[family, range] as const];
-  });
-}
-
-function isSame(one: Readonly<Partial<Record<Family, SourcedRange>>>, other: Readonly<Partial<Record<Family, SourcedRange>>>): boolean {
-  const text = (ranges: typeof one) =>
-    entries(ranges)
-      .map(([family, range]) => `${family} ${describeRange(range)}`)
-      .join();
-  return text(one) === text(other);
 }

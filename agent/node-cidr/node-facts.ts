@@ -4,6 +4,8 @@ import { type Fields, field, has, isText, listOf, objects, section, text, texts 
 
 export interface NodeFacts {
   readonly name: string;
+  /** RFC 3339, dated by the API server. */
+  readonly createdAt: string;
   /** As they are: the API server judges them, and an older one may not have. */
   readonly podCIDRs: readonly string[];
   readonly podCIDR: string;
@@ -21,6 +23,7 @@ export function nodeFacts(object: Fields): NodeFacts {
     addresses.filter((one) => text(one, "type") === type).flatMap((one) => parseAddress(text(one, "address")) ?? []);
   return {
     name: text(metadata, "name"),
+    createdAt: text(metadata, "creationTimestamp"),
     podCIDRs: has(spec, "podCIDRs") ? field(spec, "podCIDRs", listOf(isText)) : [],
     podCIDR: text(spec, "podCIDR"),
     annotations: texts(metadata, "annotations"),

@@ -78,6 +78,12 @@ class RangesOfNode implements AsyncDisposable {
     return [ipv4, ipv6].flatMap((one) => (one === undefined ? [] : [`${formatPrefix(one.cidr)} ${one.source}`]));
   }
 
+  get state(): "has" | "refused" | "waits" {
+    const { waiting, record } = this.nodeCidr;
+    if (waiting === undefined) return "has";
+    return waiting.what === "range-overlap" && record === undefined ? "refused" : "waits";
+  }
+
   /** How often the annotations were written. */
   get written(): number {
     return this.controllers.statuses().find(({ name }) => name === ANNOTATING)?.status["success-count"] ?? 0;
@@ -235,6 +241,49 @@ describe("the ranges of a node on Kubernetes", () => {
     await until("the refusal", () => second.nodeCidr.waiting?.what === "range-overlap");
     expect(second.waitsFor).toContain("overlaps with 10.7.0.0/16 of node node-a");
     expect(second.ranges).toEqual([]);
+  });
+
+  it("G10: of their own making are one node's when two begin together, and the other's as soon as that is gone", async () => {
+    await cluster.createNode("node-a");
+    await cluster.createNode("node-b");
+    // Each agent has asked for the nodes before the other one has written anything.
+    proxy.on({ method: "PATCH", times: 2 }, { kind: "delay", ms: 1_000 });
+    const flags = { "ipv4-range": "auto-host", "enable-ipv6": false };
+    const both = [start("node-a", flags), start("node-b", flags, join(run, "second"))];
+    const [first, second] = both;
+    await until(
+      "a range for one and a refusal for the other",
+      () =>
+        both
+          .map(({ state }) => state)
+          .sort()
+          .join() === "has,refused",
+    );
+    expect([first?.state, second?.state]).toEqual(["has", "refused"]);
+    expect(await first?.grant("pod")).toEqual(["10.7.0.3"]);
+    await expect(second?.grant("pod")).rejects.toMatchObject({ word: "node-cidr-missing" });
+    await annotated("node-a", { [RANGE]: "10.7.0.0/16", [SOURCE]: "ipv4=automatic" });
+    expect(await annotations("node-b")).toEqual({});
+
+    if (first !== undefined) await stop(first);
+    await cluster.remove("v1", "nodes", "node-a");
+    await change("node-b", { metadata: { labels: { looked: "again" } } });
+    await until("the range for the other", () => second?.state === "has");
+    await annotated("node-b", { [RANGE]: "10.7.0.0/16", [SOURCE]: "ipv4=automatic" });
+  });
+
+  it("G10: that two nodes have already stay with the older one", async () => {
+    const held = { metadata: { annotations: { [RANGE]: "10.7.0.0/16", [SOURCE]: "ipv4=automatic" } } };
+    for (const name of ["node-a", "node-b"]) {
+      await cluster.createNode(name);
+      await change(name, held);
+    }
+    const flags = { "ipv4-range": "auto-host", "enable-ipv6": false };
+    const second = start("node-b", flags, join(run, "second"));
+    await until("the refusal", () => second.state === "refused");
+    const first = start("node-a", flags);
+    await until("the range", () => first.state === "has");
+    expect(await annotations("node-b")).toEqual({});
   });
 
   it("A-C10: change with the node object; pods keep what they have", async () => {

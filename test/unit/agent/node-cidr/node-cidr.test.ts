@@ -1,5 +1,5 @@
 /** The decisions of A§1 over time: the node object comes, changes and goes, on a clock that stands still and real files. */
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { HostFacts } from "../../../../agent/node-cidr/exclusions.ts";
@@ -14,6 +14,7 @@ import { FakeClock, settled } from "../../../support/fake-clock.ts";
 
 const BOOT_ID = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
 const ANNOTATION = "network.tortie.dev/ipv4-pod-cidr";
+const SOURCE = "network.tortie.dev/pod-cidr-source";
 
 /** An API server's nodes, as far as this node's agent is concerned. */
 class FakeCluster implements NodeObjects {
@@ -24,7 +25,7 @@ class FakeCluster implements NodeObjects {
   readonly #listeners: (() => void)[] = [];
 
   put(facts: Partial<NodeFacts>): void {
-    const known = { name: "node1", podCIDRs: [], podCIDR: "", annotations: {}, addresses: [], ...facts };
+    const known = { name: "node1", createdAt: "2026-11-20T10:00:00Z", podCIDRs: [], podCIDR: "", annotations: {}, addresses: [], ...facts };
     this.nodes = [...this.nodes.filter(({ name }) => name !== known.name), known];
     this.tell();
   }
@@ -206,7 +207,7 @@ describe("the ranges of a node", () => {
     expect(world.log).toContain("ranges of this node: 10.2.0.0/29 (spec)");
   });
 
-  it("of its own making are compared with those of other nodes when they change, and not taken while that fails", async () => {
+  it("G10: of its own making are compared with those of other nodes at every look, and not taken while that fails", async () => {
     await using world = new World();
     world.cluster.put({});
     const host = (text: string): HostFacts => {
@@ -227,9 +228,18 @@ describe("the ranges of a node", () => {
     isFailing = false;
     await world.clock.advance(10_000);
     expect(nodeCidr.record?.ipv4?.cidr).toEqual(prefix("10.7.0.0/16"));
+    expect(await world.grant(nodeCidr, "pod")).toContain("10.7.0.3");
+    await settled();
+    const { patches } = world.cluster;
     lists = 0;
     await world.clock.advance(300_000);
-    expect(lists).toBe(0);
+    expect([lists, world.cluster.patches]).toEqual([10, patches]);
+
+    isFailing = true;
+    world.host = { ...world.host, routes: [{ destination: prefix("10.7.4.0/30"), link: "eth1", leadsElsewhere: true }] };
+    await world.clock.advance(30_000);
+    expect(nodeCidr.waiting).toBeUndefined();
+    expect(readFileSync(world.files.nodeRecord, "utf8")).toContain("10.7.4.0/30");
   });
 
   it("of its own making come from the address that the flags name, of their own family", async () => {
@@ -279,6 +289,40 @@ describe("the ranges of a node", () => {
     world.cluster.put({ name: "node2" });
     await settled();
     expect(nodeCidr.record?.ipv4).toMatchObject({ cidr: prefix("10.7.0.0/16"), source: "automatic" });
+  });
+
+  it("G10: of its own making give no more addresses when an older node turns out to have them, neither here nor to plugins", async () => {
+    await using world = new World();
+    world.cluster.put({});
+    const address = parseAddress("192.0.2.7") ?? { family: 4, value: 0n };
+    world.host = { addresses: [{ address, link: "eth0", isUp: true, scope: 0 }], routes: [] };
+    const nodeCidr = await world.start({ "ipv4-range": "auto-host", "enable-ipv6": false });
+    await settled();
+    expect(await world.grant(nodeCidr, "pod")).toEqual(["10.7.0.3"]);
+    expect(world.annotations()).toMatchObject({ [ANNOTATION]: "10.7.0.0/16", [SOURCE]: "ipv4=automatic" });
+
+    const annotations = { [ANNOTATION]: "10.7.0.0/16", [SOURCE]: "ipv4=automatic" };
+    world.cluster.put({ name: "node2", createdAt: "2026-11-19T10:00:00Z", annotations });
+    await world.clock.advance(30_000);
+    expect(nodeCidr.waiting).toMatchObject({ what: "range-overlap", cause: expect.stringContaining("node2") });
+    await expect(world.grant(nodeCidr, "late")).rejects.toMatchObject({ word: "node-cidr-missing" });
+    expect(existsSync(world.files.nodeRecord)).toBe(false);
+    expect(world.annotations()).toEqual({});
+    expect(await nodeCidr.hostScope.heldBy({ kind: "name", name: "pod" })).toHaveLength(1);
+
+    world.cluster.put({ name: "node2", createdAt: "2026-11-19T10:00:00Z" });
+    await world.clock.advance(30_000);
+    expect(await world.grant(nodeCidr, "late")).toEqual(["10.7.0.4"]);
+  });
+
+  it("G10: of its own making are not taken where no other node could see that", async () => {
+    await using world = new World();
+    world.cluster.put({});
+    const address = parseAddress("192.0.2.7") ?? { family: 4, value: 0n };
+    world.host = { addresses: [{ address, link: "eth0", isUp: true, scope: 0 }], routes: [] };
+    const nodeCidr = await world.start({ "ipv4-range": "auto-host" }, { annotates: false });
+    expect(nodeCidr.waiting).toMatchObject({ what: "node-cidr-missing", cause: expect.stringContaining("--annotate-k8s-node") });
+    expect([nodeCidr.record, world.cluster.patches]).toEqual([undefined, 0]);
   });
 
   it("A-C10: change while pods keep what they have; the router's address follows the range", async () => {

@@ -3,7 +3,6 @@ import { exclusionsOf, type HostFacts } from "../../../../agent/node-cidr/exclus
 import { chooseHostAddress, type LinkAddress } from "../../../../agent/node-cidr/host-address.ts";
 import { type NodeFacts, nodeFacts } from "../../../../agent/node-cidr/node-facts.ts";
 import { type NodeCidrFlags, nodeCidrOptions } from "../../../../agent/node-cidr/options.ts";
-import { refuseOverlap } from "../../../../agent/node-cidr/overlap.ts";
 import { decideRanges, describeRange, type SourceInput } from "../../../../agent/node-cidr/sources.ts";
 import type { NodeRecord } from "../../../../ipam-plugin/host-scope/node-record.ts";
 import { type Address, formatAddress, formatPrefix, parseAddress } from "../../../../lib/addresses/address.ts";
@@ -32,7 +31,7 @@ function address(text: string): Address {
 }
 
 function node(facts: Partial<NodeFacts> = {}): NodeFacts {
-  return { name: "node1", podCIDRs: [], podCIDR: "", annotations: {}, addresses: [], ...facts };
+  return { name: "node1", createdAt: "2026-11-20T10:00:00Z", podCIDRs: [], podCIDR: "", annotations: {}, addresses: [], ...facts };
 }
 
 function decide(flags: Partial<NodeCidrFlags>, facts: Partial<NodeFacts> | undefined, rest: Partial<SourceInput> = {}) {
@@ -139,19 +138,9 @@ describe("where a range comes from", () => {
     expect(decide({}, undefined, { hostAddress: undefined })).toMatchObject({ missing: [expect.stringContaining("--ipv4-range")] });
   });
 
-  it("A-C09: refuses an automatic range that another node has, and names that node", () => {
-    const others = [node({ name: "node1" }), node({ name: "node2", annotations: { [OUR4]: "10.7.0.0/16", [SOURCE]: "ipv4=automatic" } })];
-    expect(() => refuseOverlap(prefix("10.7.0.0/16"), "node1", others)).toThrow(
-      expect.objectContaining({ word: "range-overlap", message: expect.stringContaining("node2") }),
-    );
-    expect(() => refuseOverlap(prefix("10.0.0.0/8"), "node1", others)).toThrow("node2");
-    expect(() => refuseOverlap(prefix("10.7.0.0/16"), "node2", others)).not.toThrow();
-    expect(() => refuseOverlap(prefix("10.8.0.0/16"), "node1", [node({ name: "node3", podCIDRs: ["10.9.0.0/24"] })])).not.toThrow();
-  });
-
   it("reads the node object, bad addresses left out", () => {
     const object = {
-      metadata: { name: "node1", annotations: { a: "b" } },
+      metadata: { name: "node1", creationTimestamp: "2026-11-20T10:00:00Z", annotations: { a: "b" } },
       spec: { podCIDR: "10.1.0.0/24", podCIDRs: ["10.1.0.0/24"] },
       status: {
         addresses: [
@@ -165,12 +154,13 @@ describe("where a range comes from", () => {
     const facts = nodeFacts(object);
     expect({ ...facts, addresses: facts.addresses.map(formatAddress) }).toEqual({
       name: "node1",
+      createdAt: "2026-11-20T10:00:00Z",
       podCIDR: "10.1.0.0/24",
       podCIDRs: ["10.1.0.0/24"],
       annotations: { a: "b" },
       addresses: ["192.0.2.7", "198.51.100.7"],
     });
-    expect(nodeFacts({ metadata: { name: "bare" } })).toEqual(node({ name: "bare" }));
+    expect(nodeFacts({ metadata: { name: "bare" } })).toEqual(node({ name: "bare", createdAt: "" }));
   });
 });
 

@@ -1,0 +1,73 @@
+/**
+ * Whether an automatic range can be this node's (A§1.4). Each node makes its own up without asking, so that two may want the same one. A
+ * node first says that it wants the range, and has it when a list of the nodes, asked for after that, names nobody else: of two nodes
+ * the one that asks later sees the other one. Where both see each other the older Node object goes first. Pure.
+ */
+import { formatPrefix, overlaps, type Prefix, parsePrefix } from "../../lib/addresses/address.ts";
+import { annotatedSource, claimedRanges, rangeAnnotation } from "./annotations.ts";
+import type { NodeFacts } from "./node-facts.ts";
+
+/**
+ * `free`: nobody else has it or wants it. `yielded`: another node has it too and will give it up. `contested`: another node wants it
+ * too, and has to give up first. `taken`: it is another node's.
+ */
+export type Contention = { readonly outcome: "free" } | { readonly outcome: "yielded" | "contested" | "taken"; readonly cause: string };
+
+/** From the best outcome to the worst one. */
+const ORDER = ["free", "yielded", "contested", "taken"] as const;
+
+/**
+ * @param self this node, of the same list
+ * @param isHeld addresses of the range have been given, so that no claim takes it away
+ */
+export function contentionFor(range: Prefix, self: NodeFacts, isHeld: boolean, nodes: readonly NodeFacts[]): Contention {
+  const others = nodes.filter(({ name }) => name !== self.name);
+  return worstOf(others.map((other) => contentionWith(other, range, self, isHeld)));
+}
+
+export function worstOf(found: readonly Contention[]): Contention {
+  const rank = ({ outcome }: Contention) => ORDER.indexOf(outcome);
+  return found.reduce((worst, one) => (rank(one) > rank(worst) ? one : worst), { outcome: "free" });
+}
+
+function contentionWith(other: NodeFacts, range: Prefix, self: NodeFacts, isHeld: boolean): Contention {
+  const because = (outcome: "yielded" | "contested" | "taken", theirs: Prefix): Contention => ({
+    outcome,
+    cause: `automatic range ${formatPrefix(range)} overlaps with ${formatPrefix(theirs)} of node ${other.name}${ADVICE[outcome]}`,
+  });
+  const { given, automatic } = rangesOf(other);
+  const firm = given.find((one) => overlaps(one, range));
+  if (firm !== undefined) return because("taken", firm);
+  const held = automatic.find((one) => overlaps(one, range));
+  if (held !== undefined) return because(isHeld && isOlder(self, other) ? "yielded" : "taken", held);
+  // A claim is believed for an equal range only: one node must not claim what all others would make up.
+  const claimed = claimedRanges(other.annotations).find((one) => formatPrefix(one) === formatPrefix(range));
+  if (claimed === undefined || isHeld) return { outcome: "free" };
+  return because(isOlder(self, other) ? "contested" : "taken", claimed);
+}
+
+const ADVICE = {
+  yielded: ", which is younger and gives it up: pods of both nodes may have the same address",
+  contested: ", which is younger and has not given it up yet",
+  taken: "",
+} as const;
+
+/** Of two Node objects the one that was made first, which the API server dates. */
+function isOlder(one: NodeFacts, other: NodeFacts): boolean {
+  if (one.createdAt !== other.createdAt) return one.createdAt < other.createdAt;
+  return one.name < other.name;
+}
+
+/** What a node was given, or has been told to use; and what its agent has made up. */
+function rangesOf({ podCIDRs, podCIDR, annotations }: NodeFacts): {
+  readonly given: readonly Prefix[];
+  readonly automatic: readonly Prefix[];
+} {
+  const annotated = ([4, 6] as const).map((family) => ({
+    text: annotations[rangeAnnotation(family)] ?? "",
+    isAutomatic: annotatedSource(annotations, family) === "automatic",
+  }));
+  const textsOf = (isAutomatic: boolean) => annotated.filter((one) => one.isAutomatic === isAutomatic).map(({ text }) => text);
+  const parsed = (texts: readonly string[]) => texts.flatMap((text) => parsePrefix(text) ?? []);
+  return { given: parsed([...podCIDRs, podCIDR, ...textsOf(false)]), automatic: parsed(textsOf(true)) };
+}
