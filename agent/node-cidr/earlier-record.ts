@@ -8,13 +8,17 @@ export interface EarlierRecord {
   readonly record?: NodeRecord;
   /** Why a file that is there is not used. */
   readonly problem?: string;
+  /** The file says what another node has: plugins must not go by it either. */
+  readonly isOfAnotherNode?: true;
 }
 
-/** Damage is no reason not to start: the ranges are found out again. */
-export function earlierRecord({ nodeRecord }: HostScopeFiles): EarlierRecord {
+/** Ranges belong to the name of a node: the ones of another name are given to another machine, or will be. */
+export function earlierRecord({ nodeRecord }: HostScopeFiles, node: string): EarlierRecord {
   try {
     const record = recordOfThisBoot(nodeRecord);
-    return record === undefined ? {} : { record };
+    if (record === undefined) return {};
+    if (record.node === node) return { record };
+    return { isOfAnotherNode: true, problem: `${nodeRecord} is of node ${record.node}, and this is node ${node}: its ranges are not used` };
   } catch (error) {
     return { problem: String(error) };
   }

@@ -84,13 +84,15 @@ export class NodeCidr {
   #shadowing: readonly string[] = [];
   #isStarted = false;
   #cluster: NodeObjects | undefined;
+  #isRecordOfAnotherNode = false;
 
   constructor(parts: NodeCidrParts) {
     this.#parts = parts;
     this.#waiting = new Waiting(parts.clock, parts.log);
-    const { record, problem } = earlierRecord(parts.files);
+    const { record, problem, isOfAnotherNode = false } = earlierRecord(parts.files, parts.node);
     if (problem !== undefined) this.#sayOnce(problem);
     this.#record = record;
+    this.#isRecordOfAnotherNode = isOfAnotherNode;
     this.hostScope = hostScopeWith(parts.files, { record: () => this.#record, strategy: parts.strategy, cooldownMs: parts.cooldownMs });
   }
 
@@ -114,14 +116,15 @@ export class NodeCidr {
 
   /** An earlier start has left ranges behind, which plugins use. */
   get hasRecord(): boolean {
-    return this.#record !== undefined;
+    return this.#record !== undefined || this.#isRecordOfAnotherNode;
   }
 
   /** Begins to find out, and never ends; calling it again changes nothing. */
   start(): void {
     if (this.#isStarted) return;
     this.#isStarted = true;
-    const { controllers, cluster } = this.#parts;
+    const { controllers, cluster, files } = this.#parts;
+    if (this.#isRecordOfAnotherNode) forgetRecord(files);
     this.#cluster = cluster?.();
     controllers.update(DECIDING, {
       run: (signal) => this.#decide(signal),

@@ -325,6 +325,19 @@ describe("the ranges of a node", () => {
     expect([nodeCidr.record, world.cluster.patches]).toEqual([undefined, 0]);
   });
 
+  it("G19: are not those that node.json of this boot has of another name of the node, and plugins do not use them either", async () => {
+    await using world = new World();
+    world.cluster.put({ podCIDR: "10.1.0.0/24" });
+    expect(await world.grant(await world.start(), "pod")).toEqual(["10.1.0.3"]);
+    world.cluster.isReachable = false;
+    const renamed = await world.start({}, { node: "node9" });
+    expect(renamed.record).toBeUndefined();
+    expect(renamed.hasRecord).toBe(true);
+    await expect(world.grant(renamed, "late")).rejects.toMatchObject({ word: "node-cidr-missing" });
+    expect(existsSync(world.files.nodeRecord)).toBe(false);
+    expect(world.log).toContainEqual(expect.stringContaining("is of node node1, and this is node node9"));
+  });
+
   it("A-C10: change while pods keep what they have; the router's address follows the range", async () => {
     await using world = new World();
     world.cluster.put({ podCIDR: "10.1.0.0/24" });
