@@ -1,6 +1,7 @@
 /** Sweep and drift, plugged to endpoints, kernel and cluster (A§8.1). */
 import type { Dataplane } from "../dataplane/dataplane.ts";
 import { hostLinks } from "../dataplane/linux/host-links.ts";
+import { enumerate } from "../doctor/problem.ts";
 import type { HostScope } from "../ipam-plugin/host-scope/host-scope.ts";
 import { chooseDatastore } from "../lib/config/datastore-choice.ts";
 import { isCalicoIpam } from "../lib/config/ipam-section.ts";
@@ -92,6 +93,13 @@ export function startSweeps(options: AgentSweepOptions): void {
         health.metrics.sweepFound(kind, count);
         log.info(`sweep: ${kind}: released ${what}`);
       },
+      onUnread: (kind, pods) =>
+        health.health.find(
+          `annotations ${kind}`,
+          pods.length === 0
+            ? undefined
+            : `pods with too much text or too many addresses in annotations keep what they had: ${enumerate(pods)}`,
+        ),
     });
   const networks = () =>
     options.nodes

@@ -36,6 +36,8 @@ export interface AddressSweepOptions {
   readonly tryLock: (holder: Holder) => Disposable | undefined;
   /** Told of what was released. */
   readonly onReleased: (kind: SweptStore["kind"], what: string, count: number) => void;
+  /** Told, at the end of each look, of pods whose annotations were not read to their end: what was given to them is kept. */
+  readonly onUnread: (kind: SweptStore["kind"], pods: readonly string[]) => void;
 }
 
 export class AddressSweep {
@@ -51,7 +53,7 @@ export class AddressSweep {
 
   /** One look at the whole store. @throws Error when a witness cannot be read, or, at the end, the first release that failed */
   async run(signal: AbortSignal): Promise<void> {
-    const { isRestored, store, witnesses } = this.#options;
+    const { isRestored, store, witnesses, onUnread } = this.#options;
     if (!isRestored() || witnesses.pods?.isComplete === false) return this.#seen.forget();
     this.#failures = [];
     try {
@@ -66,6 +68,7 @@ export class AddressSweep {
         if (this.#seen.see(one.key, sinceMs)) await this.#release(one);
       }
       this.#seen.endLook();
+      onUnread(store.kind, seen.unread);
     } catch (error) {
       this.#seen.forget();
       throw error;

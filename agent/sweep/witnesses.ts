@@ -4,11 +4,12 @@
  */
 import { isAttachmentAlias, namesAttachment, parseAttachmentAlias } from "../../dataplane/alias.ts";
 import type { HostLink } from "../../dataplane/linux/host-links.ts";
-import { type Address, formatAddress, parseAddress } from "../../lib/addresses/address.ts";
+import { type Address, formatAddress } from "../../lib/addresses/address.ts";
 import type { Pod } from "../../lib/kubernetes/objects.ts";
 import { containerHostInterfaceName, podHostInterfaceName } from "../../lib/workload/interface-names.ts";
 import type { FoundRecords } from "../direct-records/direct-records.ts";
 import type { Attachment, EndpointRecord } from "../endpoints/record/endpoint-record.ts";
+import { PodWitnesses } from "./pod-witnesses.ts";
 
 /** Addresses that were given to one attachment, or to one container of a network. */
 export interface Holder {
@@ -42,7 +43,7 @@ export interface WitnessParts {
 export class Witnesses {
   readonly #records: readonly Pick<EndpointRecord, "attachment" | "addresses">[];
   readonly #links: readonly HostLink[];
-  readonly #pods: readonly Pod[];
+  readonly #pods: PodWitnesses;
 
   /** @throws Error when one of them cannot be read */
   constructor({ direct, records, links, pods }: WitnessParts) {
@@ -53,14 +54,17 @@ export class Witnesses {
     if (pods !== undefined && !pods.isComplete) throw new Error("the pods of this node are not known");
     this.#records = [...beside.records, ...records()];
     this.#links = links();
-    this.#pods = pods?.list() ?? [];
+    this.#pods = new PodWitnesses(pods?.list() ?? []);
+  }
+
+  /** Pods whose annotations count and were not read to their end, so far, as `<namespace>/<name>`. */
+  get unread(): readonly string[] {
+    return this.#pods.unread;
   }
 
   /** Whether anything stands for the holder. */
   mayUse(holder: Holder): boolean {
-    return (
-      this.#hasRecord(holder) || this.#links.some((link) => servesLink(link, holder)) || this.#pods.some((pod) => mayHold(pod, holder))
-    );
+    return this.#hasRecord(holder) || this.#links.some((link) => servesLink(link, holder)) || this.#pods.mayUse(holder);
   }
 
   #hasRecord(holder: Holder): boolean {
@@ -75,7 +79,7 @@ export class Witnesses {
 export async function isHeldByPod(holder: Holder, pods: WitnessPods | undefined): Promise<boolean> {
   if (pods === undefined || holder.pod === undefined) return false;
   const pod = await pods.read(holder.pod);
-  return pod !== undefined && mayHold(pod, holder);
+  return pod !== undefined && new PodWitnesses([pod]).mayUse(holder);
 }
 
 function isOf({ network, containerId, ifname }: Attachment, holder: Holder): boolean {
@@ -98,16 +102,3 @@ function isNamedFor(name: string, containerId: string, pod: string | undefined):
 }
 
 const CALI = "cali";
-
-/** It names one of the addresses, or it is the pod that they were given to and has named none so far. */
-function mayHold(pod: Pod, holder: Holder): boolean {
-  const named = addressesOf(pod);
-  if (holder.addresses.some((address) => named.has(formatAddress(address)))) return true;
-  return `${pod.namespace}/${pod.name}` === holder.pod && named.size === 0;
-}
-
-/** Every address that the status or any annotation mentions: Calico's, those of Multus, and whatever else there is. */
-function addressesOf({ podIP, podIPs, annotations }: Pod): ReadonlySet<string> {
-  const words = [podIP, ...podIPs, ...Object.values(annotations).flatMap((text) => text.split(/[^0-9A-Fa-f:.]+/))];
-  return new Set(words.map((word) => parseAddress(word)).flatMap((address) => (address === undefined ? [] : formatAddress(address))));
-}

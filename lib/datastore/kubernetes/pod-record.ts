@@ -6,6 +6,7 @@ import { formatPrefix, hostPrefix, parsePrefix } from "../../addresses/address.t
 import type { NamespacedName, Pod } from "../../kubernetes/objects.ts";
 import { isSubdomain } from "../../system/subdomain.ts";
 import { ANNOTATION_PREFIX } from "../../workload/annotations/annotation.ts";
+import { listedAddresses } from "../../workload/annotations/named-addresses.ts";
 import { POD_IP, POD_IPS } from "../../workload/annotations/pod-addresses.ts";
 import { parseWorkloadEndpointName } from "../../workload/endpoint-name.ts";
 import type { EndpointKey, WorkloadEndpoint } from "../../workload/workload-endpoint.ts";
@@ -26,7 +27,7 @@ export const CONTAINER_ID = `${ANNOTATION_PREFIX}containerID`;
 export function recordOfPod({ annotations }: Pick<Pod, "annotations">): EndpointRecord | undefined {
   const containerID = annotations[CONTAINER_ID] ?? "";
   const ipNetworks: string[] = [];
-  for (const text of (annotations[POD_IPS] || annotations[POD_IP] || "").split(",")) {
+  for (const text of listedAddresses(annotations[POD_IPS] || annotations[POD_IP] || "").elements) {
     const prefix = parsePrefix(text.trim());
     if (prefix !== undefined) ipNetworks.push(formatPrefix(hostPrefix(prefix.address)));
   }

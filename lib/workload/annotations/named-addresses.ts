@@ -37,6 +37,17 @@ export function namedAddresses(texts: readonly string[]): NamedAddresses {
   return { addresses: [...found.values()], isWhole: true };
 }
 
+export interface ListedAddresses {
+  readonly elements: readonly string[];
+  readonly isWhole: boolean;
+}
+
+/** The elements of an annotation that lists addresses, within the same bounds: a plugin writes one or two. */
+export function listedAddresses(text: string): ListedAddresses {
+  const elements = text.slice(0, MOST_CHARACTERS).split(",", MOST_ADDRESSES + 1);
+  return { elements: elements.slice(0, MOST_ADDRESSES), isWhole: text.length <= MOST_CHARACTERS && elements.length <= MOST_ADDRESSES };
+}
+
 /** Without the word that the cut goes through: half an address may be another one. */
 function cutTo(length: number, text: string): string {
   return text.length <= length ? text : text.slice(0, length).replace(/[0-9A-Fa-f:.]+$/, "");

@@ -3,6 +3,7 @@ import { formatPrefix, hostPrefix, parseAddress, parsePrefix } from "../../addre
 import type { TortieError } from "../../errors/errors.ts";
 import type { Pod } from "../../kubernetes/objects.ts";
 import { ANNOTATION_PREFIX, annotationInvalid } from "./annotation.ts";
+import { type ListedAddresses, listedAddresses } from "./named-addresses.ts";
 
 export const POD_IP = `${ANNOTATION_PREFIX}podIP`;
 export const POD_IPS = `${ANNOTATION_PREFIX}podIPs`;
@@ -21,15 +22,16 @@ const NONE: PodAddresses = { networks: [], problems: [] };
 /** A finished pod has no addresses any more, whatever its status says. */
 export function addressesOfPod(pod: Pod): PodAddresses {
   if (isFinished(pod)) return NONE;
-  for (const { key, texts } of sourcesOf(pod)) {
-    if (texts.length === 0) continue;
+  for (const { key, value, elements, isWhole } of sourcesOf(pod)) {
+    if (elements.length === 0) continue;
     const networks: string[] = [];
     const problems: TortieError[] = [];
-    for (const text of texts) {
+    for (const text of elements) {
       const address = parseAddress(text) ?? parsePrefix(text)?.address;
       if (address !== undefined) networks.push(formatPrefix(hostPrefix(address)));
-      else problems.push(invalid(pod, key, texts.join(","), text));
+      else problems.push(invalid(pod, key, value, `invalid CIDR address: ${text}`));
     }
+    if (!isWhole) problems.push(invalid(pod, key, value, `too long: only the first ${elements.length} addresses are read`));
     return { networks, problems };
   }
   return NONE;
@@ -41,21 +43,31 @@ export function isFinished(pod: Pick<Pod, "isDeleting" | "annotations" | "phase"
   return pod.phase === "Succeeded" || pod.phase === "Failed" || pod.phase === "Completed";
 }
 
+interface Source extends ListedAddresses {
+  readonly key: string;
+  readonly value: string;
+}
+
 /** The status comes first: kubelet's word counts once it has spoken. */
-function sourcesOf({ podIPs, podIP, annotations }: Pod): readonly { readonly key: string; readonly texts: readonly string[] }[] {
-  const ofAnnotation = (key: string, separator?: string) => {
-    const value = annotations[key] ?? "";
-    return { key, texts: value === "" ? [] : separator === undefined ? [value] : value.split(separator) };
+function sourcesOf({ podIPs, podIP, annotations }: Pod): readonly Source[] {
+  const ofStatus = (key: string, texts: readonly string[]) => {
+    const elements = texts.filter((text) => text !== "");
+    return { key, value: elements.join(","), elements, isWhole: true };
   };
+  const ofAnnotation = (key: string) => {
+    const value = annotations[key] ?? "";
+    return { key, value, ...(value === "" ? { elements: [], isWhole: true } : listedAddresses(value)) };
+  };
+  const single = annotations[POD_IP] ?? "";
   return [
-    { key: "status.podIPs", texts: podIPs.filter((ip) => ip !== "") },
-    { key: "status.podIP", texts: podIP === "" ? [] : [podIP] },
-    ofAnnotation(POD_IPS, ","),
-    ofAnnotation(POD_IP),
-    ofAnnotation(AWS_POD_IPS, ","),
+    ofStatus("status.podIPs", podIPs),
+    ofStatus("status.podIP", [podIP]),
+    ofAnnotation(POD_IPS),
+    { key: POD_IP, value: single, elements: single === "" ? [] : [single], isWhole: true },
+    ofAnnotation(AWS_POD_IPS),
   ];
 }
 
-function invalid(pod: Pod, key: string, value: string, text: string): TortieError {
-  return annotationInvalid({ key, value, holder: `pod ${pod.namespace}/${pod.name}` }, `invalid CIDR address: ${text}`);
+function invalid(pod: Pod, key: string, value: string, problem: string): TortieError {
+  return annotationInvalid({ key, value, holder: `pod ${pod.namespace}/${pod.name}` }, problem);
 }

@@ -57,6 +57,7 @@ describe("the sweep of a node whose addresses are in etcd", () => {
       witnesses: { direct: () => ({ records: [], unreadable: [] }), records: () => [], links: () => links, pods: undefined },
       tryLock: () => ({ [Symbol.dispose]: () => undefined }),
       onReleased: () => undefined,
+      onUnread: () => undefined,
     });
     const handles = async () => (await world.keys("ipam/v2/handle/")).map((key) => key.slice(key.lastIndexOf("/") + 1)).sort();
     const look = async () => {

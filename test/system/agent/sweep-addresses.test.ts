@@ -64,6 +64,7 @@ function sweepOf(agent: Agent, store: SweptStore) {
     },
     tryLock: ({ network, containerId, ifname = "eth0" }) => locks.tryTake(attachmentKey({ network, containerId, interfaceName: ifname })),
     onReleased: () => undefined,
+    onUnread: () => undefined,
   });
   return async (seconds: number) => {
     await clock.advance(seconds * 1000);

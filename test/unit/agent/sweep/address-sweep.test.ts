@@ -35,6 +35,7 @@ let links: readonly HostLink[] | Error;
 let pods: { isComplete: boolean; list: readonly Pod[]; onServer: Pod | Error | undefined } | undefined;
 let isLocked: boolean;
 let released: string[];
+let unread: readonly string[];
 let sweep: AddressSweep;
 
 const address = (text: string): Address => parseAddress(text) ?? { family: 4, value: 0n };
@@ -89,6 +90,9 @@ function options(): AddressSweepOptions {
     witnesses,
     tryLock: () => (isLocked ? undefined : { [Symbol.dispose]: () => undefined }),
     onReleased: (kind, what, count) => released.push(`${kind} ${count}: ${what}`),
+    onUnread: (kind, found) => {
+      unread = [kind, ...found];
+    },
   };
 }
 
@@ -102,6 +106,7 @@ beforeEach(async () => {
   pods = undefined;
   isLocked = false;
   released = [];
+  unread = [];
   sweep = new AddressSweep(options());
   await grant();
 });
@@ -194,9 +199,42 @@ describe("a grant that nothing stands for", () => {
   });
 });
 
+describe("S10: a grant that only another pod's annotations name", () => {
+  it("is released: they speak for that pod alone", async () => {
+    const annotations = { "cni.projectcalico.org/podIPs": `${ADDRESS}/32` };
+    pods = { isComplete: true, list: [pod("b", { podIP: "10.0.0.1", annotations })], onServer: undefined };
+    await looks(2);
+    expect(await granted()).toEqual([]);
+    expect(unread).toEqual(["grant-without-endpoint"]);
+  });
+
+  it("stays where the grant names no pod: nobody else could speak for it", async () => {
+    await hostScope.releaseAll(() => true);
+    const { pod: _, ...owner } = OWNER;
+    await grant(owner);
+    const annotations = { "cni.projectcalico.org/podIPs": `${ADDRESS}/32` };
+    pods = { isComplete: true, list: [pod("b", { podIP: "10.0.0.1", annotations })], onServer: undefined };
+    await looks(15);
+    expect(await granted()).toEqual([ADDRESS]);
+  });
+});
+
+describe("S11: a grant of a pod whose annotations are too long", () => {
+  it("is reported as long as it is kept for that", async () => {
+    const annotations = { long: " ".repeat(40_000) };
+    pods = { isComplete: true, list: [pod("web", { podIP: "10.0.0.1", annotations })], onServer: undefined };
+    await looks(2);
+    expect([await granted(), unread]).toEqual([[ADDRESS], ["grant-without-endpoint", "default/web"]]);
+    pods = { ...pods, list: [pod("web", { podIP: "10.0.0.1" })] };
+    await looks(2);
+    expect([await granted(), unread]).toEqual([[], ["grant-without-endpoint"]]);
+  });
+});
+
 describe("a grant stays", () => {
   const named = [{ address: ADDRESS, family: 4, grant: "file" }] as const;
   const multus = { "k8s.v1.cni.cncf.io/network-status": `[{"name":"a","ips":["${ADDRESS}"]}]` };
+  const long = `${" ".repeat(40_000)}${ADDRESS}`;
   const endpoint = (changes: Partial<EndpointRecord>) => () => {
     records = [recordOf(4, changes)];
   };
@@ -219,7 +257,9 @@ describe("a grant stays", () => {
     ["whose link has that name with another prefix", hostLink(podHostInterfaceName("default", "web", "eni"))],
     ["whose link has only the container's name", hostLink("calic1")],
     ["that another pod's status names", () => cluster([pod("b", { podIP: ADDRESS })])],
-    ["that an annotation names", () => cluster([pod("b", { podIP: "10.0.0.1", annotations: multus })])],
+    ["that an annotation of its pod names", () => cluster([pod("web", { podIP: "10.0.0.1", annotations: multus })])],
+    ["that only the server knows its pod to name", () => cluster([], pod("web", { podIP: "10.0.0.1", annotations: multus }))],
+    ["of a pod whose annotations are too long", () => cluster([pod("web", { podIP: "10.0.0.1", annotations: { long } })])],
     ["of a pod without an address so far", () => cluster([pod("web")], pod("web"))],
     ["of a pod that only the server knows", () => cluster([], pod("web", { podIP: ADDRESS }))],
     [

@@ -34,6 +34,27 @@ describe("The addresses of a container, whichever its interface,", () => {
     expect([mayUse(link, { ...HOLDER, ifname: "eth1" }), mayUse(link, { ...HOLDER, ifname: "eth0" })]).toEqual([true, false]);
   });
 
+  it("S11: are asked of each pod's annotations once in a look, and of no other pod's", () => {
+    const reads: string[] = [];
+    const podNamed = (name: string) => {
+      const { annotations, ...pod } = decodePod({
+        metadata: { name, namespace: "default", uid: name, annotations: { a: "10.0.0.9" } },
+        status: { podIP: "10.0.0.8" },
+      });
+      return {
+        ...pod,
+        get annotations() {
+          reads.push(name);
+          return annotations;
+        },
+      };
+    };
+    const pods = { isComplete: true, list: () => ["a", "b", "c"].map(podNamed), read: async () => undefined };
+    const seen = new Witnesses({ ...NOTHING, pods });
+    for (let times = 0; times < 5; times++) expect(seen.mayUse({ ...HOLDER, pod: "default/b" })).toBe(false);
+    expect(reads).toEqual(["b"]);
+  });
+
   it("are used as long as a pod names one of them", () => {
     const pod = decodePod({
       metadata: { name: "b", namespace: "default", uid: "u" },

@@ -143,6 +143,27 @@ describe("the addresses of a pod", () => {
   });
 });
 
+describe("S11: a pod with a long list in its annotations", () => {
+  it("has 64 addresses, and a problem that says so", () => {
+    const podIPs = Array.from({ length: 20_000 }, (_, index) => `10.0.${index >> 8}.${index & 255}/32`).join(",");
+    const { endpoint, problems } = convertPod(annotatedPod({ podIPs }));
+    expect(endpoint.ipNetworks.length).toBe(64);
+    expect(problems.map(({ message }) => message)).toEqual([expect.stringContaining("only the first 64 addresses are read")]);
+  });
+
+  it("has no more problems than addresses are read", () => {
+    const { problems } = convertPod(annotatedPod({ podIPs: "x,".repeat(100) }));
+    expect(problems).toHaveLength(65);
+  });
+
+  it("has all of them while they are as many as that", () => {
+    const { endpoint, problems } = convertPod(
+      annotatedPod({ podIPs: Array.from({ length: 64 }, (_, index) => `10.0.0.${index}/32`).join(",") }),
+    );
+    expect([endpoint.ipNetworks.length, problems]).toEqual([64, []]);
+  });
+});
+
 describe("a finished pod", () => {
   const addresses = { podIP: "10.1.0.1", podIPs: ["10.1.0.1"] };
 

@@ -120,6 +120,14 @@ describe("the record that a pod's annotations are", () => {
     expect(await subject.read(KEY)).toEqual({ containerID: "c1", ipNetworks: ["10.60.0.1/32"] });
   });
 
+  it("S11: has 64 addresses at most, whatever the annotation holds", () => {
+    const record = of({
+      containerID: "c1",
+      podIPs: Array.from({ length: 20_000 }, (_, index) => `10.0.${index >> 8}.${index & 255}/32`).join(","),
+    });
+    expect(record?.ipNetworks.length).toBe(64);
+  });
+
   it("is none before an ADD, after a DEL, and where no address can be read", async () => {
     expect(of({})).toBeUndefined();
     expect(of({ containerID: "c1", podIP: "", podIPs: "" })).toBeUndefined();
