@@ -1,17 +1,34 @@
-/** scripts/system-packages with a pretend apt and dpkg, on a /usr/sbin of its own: what it leaves on a developer's machine. */
+/** scripts/system-packages with a pretend apt, commands and a /usr/sbin of its own: what it leaves on a developer's machine. */
 import { type ChildProcess, spawn } from "node:child_process";
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+
+/** What the script itself runs, the machine's own. */
+const TOOLS = ["id", "flock", "grep", "rm", "sed", "tr", "chmod", "sleep", "touch", "cat"];
+/** Commands that the demo and the suites need; `arping` is the one that is missing. */
+const PRESENT =
+  `ip bridge tc ss ping iptables nft sysctl ps unshare nsenter setpriv curl busybox buildah containerd ctr runc strace nc.openbsd
+  openssl socat`.split(/\s+/);
 
 let directory: string;
 let runs: ChildProcess[] = [];
 beforeEach(() => {
   directory = mkdtempSync(join(tmpdir(), "tortie-packages-"));
   for (const name of ["bin", "sbin"]) mkdirSync(join(directory, name));
-  program("dpkg-query", `[ -e ${directory}/installed ] && echo installed`);
-  // Says that it is at work, and installs when it may go on.
-  program("apt-get", `echo "$$" >>${directory}/begun; while [ ! -e ${directory}/go ]; do sleep 0.02; done; touch ${directory}/installed`);
+  for (const tool of TOOLS) symlinkSync(Bun.which(tool) ?? "", join(directory, "bin", tool));
+  for (const name of PRESENT) program(name, "exit 1");
+  // No package of Debian is installed: what is there came in another way.
+  program("dpkg-query", "exit 1");
+  plan("Inst iputils-arping (3:20221126-1)", "Inst libcap2 (1:2.66-4)", "Conf iputils-arping (3:20221126-1)");
+  // Answers a simulation; else says that it is at work, and installs when it may go on.
+  program(
+    "apt-get",
+    `case "$*" in *--simulate*) exec cat ${directory}/plan ;; esac
+echo "$*" >>${directory}/begun
+while [ ! -e ${directory}/go ]; do sleep 0.02; done
+printf '#!/bin/sh\\n' >${directory}/bin/arping && chmod +x ${directory}/bin/arping`,
+  );
 });
 afterEach(() => {
   for (const run of runs) kill(run);
@@ -35,7 +52,7 @@ describe("L16: scripts/system-packages", () => {
     kill(killed);
     expect(await exitOf(killed)).toBeNull();
     expect(existsSync(policy())).toBe(true);
-    writeFileSync(join(directory, "installed"), "");
+    program("arping", "exit 1");
     expect(await exitOf(start())).toBe(0);
     expect(existsSync(policy())).toBe(false);
 
@@ -58,19 +75,61 @@ describe("L16: scripts/system-packages", () => {
   });
 });
 
+describe("W1: scripts/system-packages", () => {
+  it("installs nothing where the commands are there, whichever package they came in", async () => {
+    program("arping", "exit 1");
+    expect(await exitOf(start("all"))).toBe(0);
+    expect(existsSync(join(directory, "begun"))).toBe(false);
+  });
+
+  it("installs nothing, and says why, where apt would remove a package for it", async () => {
+    plan("Remv docker-ce [5:27.3.1-1]", "Remv containerd.io [1.7.22-1] [docker-ce]", "Inst containerd (1.6.20)");
+    rmSync(join(directory, "bin", "ctr"));
+    const run = start("all");
+    expect(await exitOf(run)).toBe(1);
+    expect(said()).toContain("not found: arping ctr\n");
+    expect(said()).toContain("apt would remove these packages for them, so nothing was installed: docker-ce containerd.io");
+    expect(existsSync(join(directory, "begun"))).toBe(false);
+    expect(existsSync(policy())).toBe(false);
+  });
+
+  it("says every package that it installs, and forbids apt to remove any", async () => {
+    const run = start();
+    await until(() => existsSync(join(directory, "begun")));
+    go();
+    expect(await exitOf(run)).toBe(0);
+    expect(said()).toBe("not found: arping\ninstalling Debian packages: iputils-arping libcap2 \n");
+    expect(readFileSync(join(directory, "begun"), "utf8")).toMatch(/ install .*--no-remove iputils-arping\n$/);
+  });
+
+  it("fails where a command is missing after all", async () => {
+    rmSync(join(directory, "bin", "nft"));
+    go();
+    const run = start();
+    expect(await exitOf(run)).toBe(1);
+    expect(said()).toMatch(/still not found: nft\n$/);
+  });
+});
+
 /** The machine's own /usr/sbin is out of sight; the lock, below /run, is that of the whole suite. */
 const SCRIPT = `
 mount --bind "$0/sbin" /usr/sbin
 mkdir -p /run/lock
-PATH=$0/bin:$PATH exec bash scripts/system-packages demo`;
+PATH=$0/bin exec /bin/bash scripts/system-packages $1 2>$0/said`;
 
-function start(): ChildProcess {
-  const run = spawn("unshare", ["--mount", "sh", "-ec", SCRIPT, directory], { detached: true, stdio: "ignore" });
+function start(packages: "demo" | "all" = "demo"): ChildProcess {
+  const mode = packages === "demo" ? ["demo"] : [];
+  const run = spawn("unshare", ["--mount", "sh", "-ec", SCRIPT, directory, ...mode], { detached: true, stdio: "ignore" });
   runs.push(run);
   return run;
 }
 
 const policy = () => join(directory, "sbin", "policy-rc.d");
+
+const said = () => readFileSync(join(directory, "said"), "utf8");
+
+/** What apt says that it would do. */
+const plan = (...lines: readonly string[]) => writeFileSync(join(directory, "plan"), `${lines.join("\n")}\n`);
 
 const go = () => writeFileSync(join(directory, "go"), "");
 
