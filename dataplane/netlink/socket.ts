@@ -9,7 +9,6 @@
  * programs cannot send to it directly. They can still send to a group that it listens to; the sender's port tells those
  * messages apart, and sequence numbers start at a random value.
  */
-import { errnoName, errnoText } from "../../lib/system/errno.ts";
 import { closeFile } from "../../lib/system/files.ts";
 import { lastErrno, libc } from "../../lib/system/libc.ts";
 import {
@@ -24,6 +23,9 @@ import {
   parseAcknowledgement,
   parseMessages,
 } from "./message.ts";
+import { DumpTooLargeError, NetlinkError } from "./netlink-error.ts";
+
+export { DumpTooLargeError, NetlinkError } from "./netlink-error.ts";
 
 /** include/linux/socket.h, include/uapi/linux/netlink.h, include/uapi/asm-generic/socket.h */
 const AF_NETLINK = 16;
@@ -38,6 +40,7 @@ const MSG_TRUNC = 0x20;
 const MSG_DONTWAIT = 0x40;
 const EINTR = 4;
 const EAGAIN = 11;
+const EMSGSIZE = 90;
 const ENOBUFS = 105;
 const ECANCELED = 125;
 const SOCKADDR_BYTES = 12;
@@ -51,7 +54,13 @@ export const NETLINK_NETFILTER = 12;
 /** Changes of links (include/uapi/linux/rtnetlink.h). */
 export const RTMGRP_LINK = 1;
 
-/** Answers to single requests and news of links are below 2 KiB; a larger buffer costs 16 page faults a socket, ten microseconds. */
+/** The kind of a request of rtnetlink: 0 makes, 1 deletes, 2 asks, 3 changes (net/core/rtnetlink.c); other families have a number in the upper byte. */
+const KIND_MASK = 0xff03;
+const RTNETLINK_GET = 2;
+
+/**
+ * Answers to single requests and news of links are below 2 KiB, but for links to which somebody gave hundreds of other names; a larger buffer costs 16 page faults a socket, ten microseconds.
+ */
 const ANSWER_BYTES = 8192;
 /** Larger than the largest datagram the kernel makes of a dump (32 KiB, net/netlink/af_netlink.c). */
 const DUMP_BYTES = 65536;
@@ -70,29 +79,6 @@ export interface Request {
   readonly type: number;
   readonly flags?: number;
   readonly payload: Uint8Array;
-}
-
-/** The kernel refused a request. */
-export class NetlinkError extends Error {
-  override readonly name = "NetlinkError";
-  readonly errno: number;
-  /** What the kernel says about it in words; often empty. */
-  readonly detail: string;
-
-  constructor(errno: number, detail = "") {
-    super(`${errnoText(errno)} (${errnoName(errno)})${detail === "" ? "" : `: ${detail}`}`);
-    this.errno = errno;
-    this.detail = detail;
-  }
-}
-
-/** A list has more entries than its reader wants to spend time on. */
-export class DumpTooLargeError extends Error {
-  override readonly name = "DumpTooLargeError";
-
-  constructor(most: number) {
-    super(`the list has more than ${most} entries, or changed while they were read`);
-  }
 }
 
 export class NetlinkSocket implements Disposable {
@@ -156,6 +142,17 @@ export class NetlinkSocket implements Disposable {
 
   /** Has one request carried out and returns what comes with it: nothing for a change, one message for a "get". @throws NetlinkError */
   request(request: Request): Message[] {
+    try {
+      return this.#ask(request);
+    } catch (error) {
+      const isTooLong = error instanceof NetlinkError && error.errno === EMSGSIZE;
+      if (!isTooLong || (request.type & KIND_MASK) !== RTNETLINK_GET) throw error;
+      // There is room for the answer now, and a question may be asked again.
+      return this.#ask(request);
+    }
+  }
+
+  #ask(request: Request): Message[] {
     this.#send(this.prepare(request));
     return this.#collect(this.#sequence, (message) => message.type === NLMSG_ERROR);
   }
@@ -221,7 +218,7 @@ export class NetlinkSocket implements Disposable {
         if (messages === undefined) break;
         result.push(...messages);
       } catch (error) {
-        if (!(error instanceof NetlinkError) || error.errno !== ENOBUFS) throw error;
+        if (!(error instanceof NetlinkError) || !(error.errno === ENOBUFS || error.errno === EMSGSIZE)) throw error;
       }
     }
     return result;
@@ -286,7 +283,10 @@ export class NetlinkSocket implements Disposable {
     }
     // Messages of other senders are dropped, whatever their length.
     if (this.#sender[SENDER_PORT] !== 0) return [];
-    if (length > buffer.length) throw new NetlinkError(0, `an answer of ${length} bytes was cut off`);
+    if (length > buffer.length) {
+      this.#buffer = new Uint8Array(length);
+      throw new NetlinkError(EMSGSIZE, `an answer of ${length} bytes was cut off`);
+    }
     return parseMessages(buffer.slice(0, length));
   }
 }

@@ -2,7 +2,7 @@
  * How much the dataplane reads of tables that others have filled, counted in messages of the kernel: the work for one link is bounded, or does
  * not depend on the size of the table at all.
  */
-import { type Answer, apply, expressionOf, inspect, probe } from "../../support/dataplane-probe.ts";
+import { type Answer, apply, drift, expressionOf, inspect, probe, remove } from "../../support/dataplane-probe.ts";
 import { desiredFor, HOST_INTERFACE } from "../../support/desired-state.ts";
 import { Node, type Pod } from "../../support/node.ts";
 
@@ -127,5 +127,21 @@ describe("A table that others have filled", () => {
 
     expect(found.value?.outcome).toEqual([]);
     expect(found.value?.read).toBeLessThan(100);
+  });
+
+  it("S4: compares, mends and removes a link to which the container has given hundreds of names", async () => {
+    await using node = await Node.create();
+    const pod = await node.addPod();
+    const desired = desiredFor(pod, { addresses: BOTH });
+    await apply(node, desired);
+    // 50 KiB of names: the kernel's answer about the link is larger than most others.
+    const names = Array.from({ length: 400 }, (_, index) => `link property add dev eth0 altname ${index}${"x".repeat(120)}`);
+    await batch(node, names, pod);
+
+    expect(await inspect(node, desired)).toEqual({ value: [] });
+    expect(await drift(node, desired)).toEqual({ value: [] });
+    const link = { hostInterface: HOST_INTERFACE, podInterface: "eth0", owner: desired.host.owner, sandbox: pod.netnsPath };
+    expect((await remove(node, link)).error).toBeUndefined();
+    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
   });
 });

@@ -154,7 +154,16 @@ describe("an answer that is longer than what it is read into", () => {
     using peer = new Peer();
     peer.says(peer.next, 16, new Uint8Array(10_000));
     peer.acknowledges(peer.next, 0);
-    expect(() => peer.socket.request(REQUEST)).toThrow("was cut off");
+    expect(() => peer.socket.request({ ...REQUEST, type: 19 })).toThrow("was cut off");
+  });
+
+  it("S4: is read whole when a question is asked again", () => {
+    using peer = new Peer();
+    peer.says(peer.next, 16, new Uint8Array(10_000));
+    peer.acknowledges(peer.next, 0);
+    peer.says(peer.next + 1, 16, new Uint8Array(10_000));
+    peer.acknowledges(peer.next + 1, 0);
+    expect(peer.socket.request(REQUEST).map(({ payload }) => payload.length)).toEqual([10_000]);
   });
 
   it("is read whole when it is a dump's", () => {
