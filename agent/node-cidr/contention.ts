@@ -4,7 +4,7 @@
  * the one that asks later sees the other one. Where both see each other the older Node object goes first. Pure.
  */
 import { formatPrefix, overlaps, type Prefix, parsePrefix } from "../../lib/addresses/address.ts";
-import { annotatedSource, claimedRanges, rangeAnnotation } from "./annotations.ts";
+import { claimedRanges, rangeAnnotation } from "./annotations.ts";
 import type { NodeFacts } from "./node-facts.ts";
 
 /**
@@ -35,10 +35,10 @@ function contentionWith(other: NodeFacts, range: Prefix, self: NodeFacts, isHeld
     outcome,
     cause: `automatic range ${formatPrefix(range)} overlaps with ${formatPrefix(theirs)} of node ${other.name}${ADVICE[outcome]}`,
   });
-  const { given, automatic } = rangesOf(other);
+  const { given, said } = rangesOf(other);
   const firm = given.find((one) => overlaps(one, range));
   if (firm !== undefined) return because("taken", firm);
-  const held = automatic.find((one) => overlaps(one, range));
+  const held = said.find((one) => one.length >= range.length && overlaps(one, range));
   if (held !== undefined) return because(isHeld && isOlder(self, other) ? "yielded" : "taken", held);
   // A claim is believed for an equal range only: one node must not claim what all others would make up.
   const claimed = claimedRanges(other.annotations).find((one) => formatPrefix(one) === formatPrefix(range));
@@ -47,7 +47,7 @@ function contentionWith(other: NodeFacts, range: Prefix, self: NodeFacts, isHeld
 }
 
 const ADVICE = {
-  yielded: ", which is younger and gives it up: pods of both nodes may have the same address",
+  yielded: ", which is younger and has to give it up: pods of both nodes may have the same address",
   contested: ", which is younger and has not given it up yet",
   taken: "",
 } as const;
@@ -58,16 +58,14 @@ function isOlder(one: NodeFacts, other: NodeFacts): boolean {
   return one.name < other.name;
 }
 
-/** What a node was given, or has been told to use; and what its agent has made up. */
-function rangesOf({ podCIDRs, podCIDR, annotations }: NodeFacts): {
-  readonly given: readonly Prefix[];
-  readonly automatic: readonly Prefix[];
-} {
-  const annotated = ([4, 6] as const).map((family) => ({
-    text: annotations[rangeAnnotation(family)] ?? "",
-    isAutomatic: annotatedSource(annotations, family) === "automatic",
-  }));
-  const textsOf = (isAutomatic: boolean) => annotated.filter((one) => one.isAutomatic === isAutomatic).map(({ text }) => text);
+/**
+ * What the cluster gave a node, and what the node says by itself. The latter is its own word, which whoever runs it can write (design,
+ * invariant 17): where it was given a range it is ignored, as the routes of other nodes ignore what lies outside; otherwise it counts up
+ * to the size of an automatic range, and between two nodes by their age. One node's word therefore takes one node's range at most.
+ */
+function rangesOf({ podCIDRs, podCIDR, annotations }: NodeFacts): { readonly given: readonly Prefix[]; readonly said: readonly Prefix[] } {
   const parsed = (texts: readonly string[]) => texts.flatMap((text) => parsePrefix(text) ?? []);
-  return { given: parsed([...podCIDRs, podCIDR, ...textsOf(false)]), automatic: parsed(textsOf(true)) };
+  const given = parsed([...podCIDRs, podCIDR]);
+  const silent = ([4, 6] as const).filter((family) => !given.some(({ address }) => address.family === family));
+  return { given, said: parsed(silent.map((family) => annotations[rangeAnnotation(family)] ?? "")) };
 }

@@ -23,9 +23,18 @@ describe("an automatic range", () => {
     const found = contentionFor(prefix("10.7.0.0/16"), self, false, [node("a", { podCIDRs: ["10.7.3.0/24"] }), self]);
     expect(found).toEqual({ outcome: "taken", cause: "automatic range 10.7.0.0/16 overlaps with 10.7.3.0/24 of node a" });
     expect(beside(node("c", { podCIDR: "10.7.3.0/24" }), true)).toBe("taken");
-    expect(beside(node("c", { annotations: { [RANGE]: "10.0.0.0/8" } }), true)).toBe("taken");
+    expect(beside(node("c", { annotations: { [RANGE]: "10.7.3.0/24" } }))).toBe("taken");
     expect(beside(node("c", { annotations: HELD }))).toBe("taken");
     expect(beside(node("c", { podCIDRs: ["10.8.0.0/16"], annotations: { [CLAIM]: "10.9.0.0/16" } }))).toBe("free");
+  });
+
+  it("S1: is not lost to the word of another node that is wider, lies outside of what that node was given, or is younger", () => {
+    const says = (range: string, facts: Partial<NodeFacts> = {}) => node("a", { annotations: { [RANGE]: range }, ...facts });
+    for (const range of ["0.0.0.0/0", "0.0.0.0/1", "10.0.0.0/8"]) {
+      expect([beside(says(range)), beside(says(range), true)]).toEqual(["free", "free"]);
+    }
+    expect(beside(says("10.7.0.0/16", { podCIDRs: ["10.9.0.0/24"] }), true)).toBe("free");
+    expect(beside(says("10.7.0.0/17", { createdAt: "2026-11-20T10:00:01Z" }), true)).toBe("yielded");
   });
 
   it("G10: that two nodes have is kept by the older Node object, then by the first name", () => {
