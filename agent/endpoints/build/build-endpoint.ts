@@ -19,7 +19,12 @@ export async function buildEndpoint(
   { level, isKernelFresh }: BuildWork,
   signal: AbortSignal,
 ): Promise<void> {
-  if (!isKernelFresh) await kernelWork.during(endpoint.record.id, () => mendLink(endpoint, { dataplane, grants }, signal));
+  if (!isKernelFresh) {
+    // A comparison is synchronous, and a restore asks for one of each endpoint: calls that wait come before the next one.
+    await new Promise((resolve) => setImmediate(resolve));
+    signal.throwIfAborted();
+    await kernelWork.during(endpoint.record.id, () => mendLink(endpoint, { dataplane, grants }, signal));
+  }
   signal.throwIfAborted();
   if (level < 2) return;
   if (!writesFiles(datapath, level)) return datapath.build(endpoint.record, level, undefined, signal);
