@@ -17,6 +17,7 @@ import type { Datastore } from "../../lib/datastore/datastore.ts";
 import type { EndpointRecords } from "../../lib/datastore/endpoint-records.ts";
 import type { KubernetesCore } from "../../lib/datastore/kubernetes/core/core.ts";
 import { podOf, recordOfPod } from "../../lib/datastore/kubernetes/pod-record.ts";
+import type { Profiles } from "../../lib/datastore/profiles.ts";
 import { KUBERNETES_TRAITS } from "../../lib/datastore/traits.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { JsonObject } from "../../lib/json/value.ts";
@@ -196,7 +197,7 @@ export class PodNode implements AsyncDisposable {
 
   #node(): Node {
     const connected = this.#store.connect("plugin", (call) => this.#gate(call));
-    const datastore = this.#isOfCluster ? this.#asOfCluster(connected) : connected;
+    const datastore = this.#isOfCluster ? this.#asOfCluster(connected) : { ...connected, profiles: this.#profiles() };
     return {
       dataplane: this.#dataplane(),
       datastore: async () => datastore,
@@ -255,6 +256,11 @@ export class PodNode implements AsyncDisposable {
   #asOfCluster(datastore: Datastore): Datastore {
     const traits = { ...KUBERNETES_TRAITS, listsFromMemory: false, foldsHandleCase: false };
     return { ...datastore, traits, records: this.#records() };
+  }
+
+  /** Noted, and kept nowhere. */
+  #profiles(): Profiles {
+    return { ensure: ({ name }) => this.#effect(`ensure profile ${name}`, () => true) };
   }
 
   #records(): EndpointRecords {

@@ -69,6 +69,22 @@ describe("An ADD on a node without Felix", () => {
   });
 });
 
+describe("The profile of a network", () => {
+  it("A1: is there before the record that names it", async () => {
+    await using node = PodNode.forContainers();
+    await node.add();
+    expect(inOrder(node, "ensure profile net1", "create endpoint")).toEqual(["ensure profile net1", "create endpoint"]);
+  });
+
+  it("A1: of a further network is there before the record names it too", async () => {
+    await using node = PodNode.forContainers();
+    await node.add();
+    node.effects.length = 0;
+    await node.add({ network: "net2" });
+    expect(inOrder(node, "ensure profile net2", "update endpoint")).toEqual(["ensure profile net2", "update endpoint"]);
+  });
+});
+
 describe("A setting that could not be made", () => {
   it("is told in the log, and fails nothing", async () => {
     await using node = await PodNode.create();
