@@ -4,7 +4,7 @@
  */
 import { placedBlocks } from "../../doctor/snapshot.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
-import { departedNodes, type JudgedAllocation, judgeAllocations } from "../judge/allocations.ts";
+import { departedNodes, isReservedByWindows, type JudgedAllocation, judgeAllocations } from "../judge/allocations.ts";
 import type { Duty, DutyContext } from "./duty.ts";
 import { mayRelease } from "./may-release.ts";
 import { releaseUnused } from "./release.ts";
@@ -63,20 +63,27 @@ export class Addresses implements Duty {
     const { observations, clock, nodeGraceMs, live, log } = this.#context;
     const { allocations, departed } = this.#judge();
     if (!departed.has(node) || !observations.isConfirmed("node", node, nodeGraceMs, clock.now())) return;
-    if (await live.hasNode(node)) {
-      log.info(`node ${node} exists although the watch does not show it: nothing of it is touched`);
-      return;
-    }
+    const isGone = async () => {
+      if (!(await live.hasNode(node))) return true;
+      log.info(`node ${node} exists although the watch does not show it: nothing more of it is touched`);
+      return false;
+    };
+    if (!(await isGone())) return;
     const theirs = allocations.filter((allocation) => allocation.node === node);
     const isDue = (allocation: JudgedAllocation) =>
       allocation.verdict === "departed" &&
       departed.has(allocation.node) &&
       observations.isConfirmed("departed", allocation.key, 0, clock.now());
     const due = withWholeHandles(theirs.filter(isDue), allocations, isDue);
-    const kept = theirs.length - due.length + (await releaseUnused(this.#context, "node", due, signal));
-    const blocks = await this.#releaseBlocks(node, signal);
-    if (due.length > 0 || blocks > 0) {
-      log.info(`node ${node} is gone: ${due.length} addresses and ${blocks} blocks were released, ${kept} addresses are kept`);
+    const [tunnels, pods] = [due.filter(({ isTunnel }) => isTunnel), due.filter(({ isTunnel }) => !isTunnel)];
+    const others = theirs.filter((allocation) => !allocation.isTunnel && !isReservedByWindows(allocation)).length;
+    let released = pods.length - (await releaseUnused(this.#context, "node", pods, signal, isGone));
+    // While anything of the node is kept it may come back, and its pods are reached through its tunnel.
+    if (released === others) released += tunnels.length - (await releaseUnused(this.#context, "node", tunnels, signal, isGone));
+    const blocks = (await isGone()) ? await this.#releaseBlocks(node, signal) : 0;
+    if (released > 0 || blocks > 0) {
+      const kept = theirs.length - released;
+      log.info(`node ${node} is gone: ${released} addresses and ${blocks} blocks were released, ${kept} addresses are kept`);
     }
   }
 

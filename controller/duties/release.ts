@@ -14,6 +14,7 @@ const BATCH = 10_000;
 
 /**
  * @param allocations all of each handle that is named among them
+ * @param isStillDue asked before each write: the requests before it take time, in which a node may come back
  * @returns how many were kept, because a pod or a virtual machine turned out to use them
  */
 export async function releaseUnused(
@@ -21,6 +22,7 @@ export async function releaseUnused(
   reason: "node" | "leak",
   allocations: readonly JudgedAllocation[],
   signal: AbortSignal,
+  isStillDue: () => Promise<boolean> = async () => true,
 ): Promise<number> {
   const byHandle = Map.groupBy(allocations, ({ handle }) => handle);
   const free: JudgedAllocation[] = [];
@@ -29,8 +31,13 @@ export async function releaseUnused(
     // One address in use keeps all of its handle (I§5.4).
     if (await isUnused(context, group)) free.push(...group);
   }
-  for (let from = 0; from < free.length; from += BATCH) await release(context, reason, free.slice(from, from + BATCH), signal);
-  return allocations.length - free.length;
+  let released = 0;
+  while (released < free.length && (await isStillDue())) {
+    const batch = free.slice(released, released + BATCH);
+    await release(context, reason, batch, signal);
+    released += batch.length;
+  }
+  return allocations.length - released;
 }
 
 async function isUnused(context: ReleaseContext, group: readonly JudgedAllocation[]): Promise<boolean> {

@@ -30,6 +30,8 @@ export interface JudgedAllocation {
   readonly namespace: string;
   /** The pods that its attributes name: two while a virtual machine moves from one to the other, none for anything but a pod. */
   readonly pods: readonly PodOwner[];
+  /** Of the node itself, which every other node sends to. */
+  readonly isTunnel: boolean;
   /** A virtual machine keeps its addresses from one pod to the next. */
   readonly machine: string | undefined;
   /** The same at two looks for the same allocation only. */
@@ -41,6 +43,15 @@ export interface PodOwner {
   readonly name: string;
   readonly node: string;
 }
+
+/** What Calico and Tortie write as the type of such an address (I§2.4). */
+const TUNNELS: ReadonlySet<string> = new Set([
+  "ipipTunnelAddress",
+  "vxlanTunnelAddress",
+  "vxlanV6TunnelAddress",
+  "wireguardTunnelAddress",
+  "wireguardV6TunnelAddress",
+]);
 
 /** What the judgement looks at. */
 export interface Holders {
@@ -67,6 +78,7 @@ function judged(allocation: Allocation, holders: Holders, held: Held): JudgedAll
     node: activeOwner.node ?? "",
     namespace: activeOwner.namespace ?? "",
     pods: [activeOwner, alternateOwner].flatMap(podOwner),
+    isTunnel: TUNNELS.has(activeOwner.type ?? ""),
     machine: activeOwner["vmi-name"] ?? (isMachineHandle(handle) ? "" : undefined),
     key: `${textAt(placed, ordinal)} ${handle} ${sequenceNumber}`,
   };
@@ -82,17 +94,21 @@ type Facts = Omit<JudgedAllocation, "verdict">;
 function verdictOf(facts: Facts, owner: Readonly<Record<string, string>>, holders: Holders, held: Held): Verdict {
   const { handle, node, pods } = facts;
   // Without handle or node the owner cannot be told (I§5.4).
-  if (handle === "" || handle.toLowerCase() === WINDOWS_RESERVED_HANDLE || node === "") return "unjudged";
-  // Load balancers' addresses belong to Services.
-  if (owner.type === "LoadBalancer") return "unjudged";
+  if (handle === "" || isReservedByWindows(facts) || node === "") return "unjudged";
   if (isHeld(facts, held)) return "valid";
   const isNodeThere = holders.nodes.has(node);
   // A tunnel's address goes with its node.
-  if (owner.type !== undefined) return isNodeThere ? "valid" : "departed";
+  if (facts.isTunnel) return isNodeThere ? "valid" : "departed";
+  // Load balancers' addresses belong to Services; no object of the cluster says whether a container without a pod runs.
+  if (owner.type !== undefined || pods.length === 0) return "unjudged";
   if (pods.some((one) => mayStillUse(holders.pod(one.namespace, one.name), one, facts.address))) return "valid";
   if (!isNodeThere) return "departed";
-  const isJudgedByPod = pods.length > 0 && owner.note !== FROM_HOST_LOCAL;
-  return isJudgedByPod ? "leaked" : "unjudged";
+  return owner.note === FROM_HOST_LOCAL ? "unjudged" : "leaked";
+}
+
+/** Addresses that Windows keeps in every block of its nodes (I§3.7). */
+export function isReservedByWindows({ handle }: Pick<Facts, "handle">): boolean {
+  return handle.toLowerCase() === WINDOWS_RESERVED_HANDLE;
 }
 
 /** Addresses that living pods have, as keys. */

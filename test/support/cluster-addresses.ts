@@ -47,6 +47,11 @@ export class ClusterAddresses implements AsyncDisposable {
     return this.#assign(node, `net1.${containerId}`, { node, namespace: NAMESPACE, pod });
   }
 
+  /** A container that a program other than the kubelet runs. */
+  takeContainer(node: string, containerId: string): Promise<string> {
+    return this.#assign(node, `net1.${containerId}`, { node });
+  }
+
   takeTunnel(node: string): Promise<string> {
     return this.#assign(node, `vxlan-tunnel-addr-${node}`, { node, type: "vxlanTunnelAddress" });
   }

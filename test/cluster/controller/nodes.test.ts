@@ -102,6 +102,50 @@ describe("a node that is deleted", () => {
   );
 
   it(
+    "G15: keeps its tunnel while one of its pods keeps an address, and containers without a pod for ever",
+    async () => {
+      const held = await addresses.addPod("node1", "held");
+      await addresses.take("node1", "gone");
+      const tunnel = await addresses.takeTunnel("node1");
+      await using controller = await ControllerTerm.begin(cluster);
+      await removeNode("node1");
+      await controller.sees("the node gone", (view) => !view.hasNode("node1"));
+      await controller.minutes(8);
+      expect((await addresses.of("node1")).addresses).toEqual([held, tunnel].sort());
+
+      await addresses.removePod("held");
+      await controller.sees("the pod gone", (view) => view.pod(NAMESPACE, "held") === undefined);
+      await controller.minutes(3);
+      expect(await addresses.of("node1")).toEqual(NONE);
+
+      const container = await addresses.takeContainer("node2", "c1");
+      await removeNode("node2");
+      await controller.sees("the other node gone", (view) => !view.hasNode("node2"));
+      await controller.minutes(8);
+      expect((await addresses.of("node2")).addresses).toEqual([container]);
+    },
+    LIMIT_MS,
+  );
+
+  it(
+    "G15: that comes back while its pods are asked for loses nothing",
+    async () => {
+      await addresses.take("node1", "web");
+      await addresses.takeTunnel("node1");
+      const before = await addresses.of("node1");
+      await using proxy = await cluster.proxy();
+      await using controller = await ControllerTerm.begin(proxy);
+      await removeNode("node1");
+      await controller.sees("the node gone", (view) => !view.hasNode("node1"));
+      proxy.on({ method: "GET", path: `/namespaces/${NAMESPACE}/pods/web` }, { kind: "before", action: () => cluster.createNode("node1") });
+      await controller.minutes(8);
+      expect(controller.log.join("\n")).toContain("node node1 exists although the watch does not show it");
+      expect(await addresses.of("node1")).toEqual(before);
+    },
+    LIMIT_MS,
+  );
+
+  it(
     "releases what a pod of that name held, and not what the new pod of that name holds elsewhere",
     async () => {
       await addresses.addPod("node1", "web-0", "old");
