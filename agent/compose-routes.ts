@@ -97,6 +97,7 @@ export async function startNodeRoutes(input: AgentRoutesOptions): Promise<AgentR
       if (addressing === "blocks") return tunnels.ends(routed, pools, underlay, failed);
       return pools.length === 0 ? {} : routerEnds(nodeCidr.record);
     },
+    giveBackTunnels: () => tunnels.giveBack(node),
     state: async (view) => {
       const addresses = view.pools.map(({ cidr }) => cidr);
       const ofView = stateOf(view, addresses, storeName(config, env), env);

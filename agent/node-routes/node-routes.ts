@@ -34,6 +34,8 @@ export interface NodeRoutesParts {
     underlay: OwnNode["underlay"],
     failed: (message: string) => void,
   ) => Promise<OwnNode["tunnels"]>;
+  /** Releases tunnel addresses that are not used any more, neither by the kernel nor by what the cluster says of this node. */
+  readonly giveBackTunnels: () => Promise<void>;
   /** What the node holds besides, for the addresses of this view. */
   readonly state: (view: ClusterView) => Promise<NodeState>;
   /** Guards the node against its pods. They do not wait for what the cluster says of routes. */
@@ -125,6 +127,7 @@ export class NodeRoutes {
     // The others hear of this node when it can receive from them.
     const annotations = annotationsFor(node, own);
     if (annotations !== undefined) await sources.annotate(annotations);
+    else if (failed.length === 0) await this.#parts.giveBackTunnels();
   }
 
   /** A claim that is refused is logged once, as long as it is made. */

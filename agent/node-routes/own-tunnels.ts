@@ -17,6 +17,10 @@ export class OwnTunnels {
   readonly #withAllocator: <T>(work: (allocator: TunnelAllocator) => Promise<T>) => Promise<T>;
   readonly #clock: Pick<Clock, "now">;
   readonly #known = new Map<Family, Known>();
+  /** Families of which the node may hold an address that no pool asks for. */
+  readonly #unused = new Set<Family>();
+  /** Families that have been looked at by this process. */
+  readonly #seen = new Set<Family>();
 
   /** @param withAllocator opens the store for one piece of work */
   constructor(withAllocator: <T>(work: (allocator: TunnelAllocator) => Promise<T>) => Promise<T>, clock: Pick<Clock, "now">) {
@@ -40,6 +44,9 @@ export class OwnTunnels {
         continue;
       }
       try {
+        // An earlier process may have ended before it gave its address back. Without any pool this node may have no tunnels at all.
+        if (pools.length > 0 && !this.#seen.has(family)) this.#unused.add(family);
+        this.#seen.add(family);
         const end = await this.#end(family, node, tunnelledPools(pools, family));
         if (end !== undefined) found[family] = end;
       } catch (error) {
@@ -51,14 +58,25 @@ export class OwnTunnels {
     return found;
   }
 
+  /**
+   * Releases what no pool asks for. To be called when the devices are gone and the node's object does not name the addresses any more: the
+   * next holder of one would get what is sent to this node (design, invariant 3).
+   * @throws DatastoreError
+   */
+  async giveBack(node: string): Promise<void> {
+    for (const family of this.#unused) {
+      await this.#withAllocator((allocator) => releaseTunnelAddress(family, node, allocator));
+      this.#unused.delete(family);
+    }
+  }
+
   async #end(family: Family, node: ProvenNode, pools: readonly RoutedPool[]): Promise<TunnelEnd | undefined> {
     if (pools.length === 0) {
-      if (node.tunnels[family] !== undefined) {
-        await this.#withAllocator((allocator) => releaseTunnelAddress(family, node.name, allocator));
-      }
+      if (node.tunnels[family] !== undefined) this.#unused.add(family);
       this.#known.delete(family);
       return undefined;
     }
+    this.#unused.delete(family);
     const usable = await poolsForTunnel(pools, node);
     const key = usable.map(({ cidr }) => formatPrefix(cidr)).join();
     const known = this.#known.get(family);

@@ -21,6 +21,7 @@ class World {
   startFails = false;
   sleeps = 0;
   guards = 0;
+  givenBack = 0;
   now = 0;
   readonly applied: NodeState[] = [];
   readonly annotated: object[] = [];
@@ -36,6 +37,9 @@ class World {
       facts: () => this.facts,
       prove: (claims) => ({ ...claims, nodes: this.nodes, refused: this.refused }),
       tunnels: async () => ({}),
+      giveBackTunnels: async () => {
+        this.givenBack++;
+      },
       state: async () => NO_NODE_STATE,
       guard: async () => {
         this.guards++;
@@ -174,6 +178,23 @@ describe("The routes of a node", () => {
     });
     await world.run();
     expect(asked).toEqual([[]]);
+  });
+
+  it("G15: give tunnel addresses back when device and annotation are gone, and not before", async () => {
+    const world = new World();
+    world.nodes = [routedNode("one", ["172.20.1.1/24"], ["10.9.1.0"]), ...NODES.slice(1)];
+    await world.run();
+    expect(world.annotated).toEqual([{ "projectcalico.org/IPv4VXLANTunnelAddr": null }]);
+    expect(world.givenBack).toBe(0);
+
+    world.nodes = NODES;
+    world.failed = ["device vxlan.calico removed: device is busy"];
+    await expect(world.run()).rejects.toThrow("busy");
+    expect(world.givenBack).toBe(0);
+
+    world.failed = [];
+    await world.run();
+    expect(world.givenBack).toBe(1);
   });
 
   it("say what could not be had, and are tried again", async () => {

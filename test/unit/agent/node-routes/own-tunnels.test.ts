@@ -103,7 +103,36 @@ describe("The tunnel addresses of a node", () => {
     expect(await world.held("vxlan-tunnel-addr-one")).toMatchObject([{ address: moved }]);
 
     expect(await world.ends(routedNode("one", [], [moved]), [{ ...other, vxlanMode: "Never" }])).toEqual([]);
+    await world.tunnels.giveBack("one");
     expect(await world.held("vxlan-tunnel-addr-one")).toEqual([]);
+  });
+
+  it("G15: are held until they are given back, also those that an earlier process of the agent has left", async () => {
+    const world = await World.create(...POOLS);
+    const first = await world.ends(routedNode("one", []));
+    const never = POOLS.map((pool) => ({ ...pool, vxlanMode: "Never" as const }));
+    expect(await world.ends(routedNode("one", [], first), never)).toEqual([]);
+    expect(await world.held("vxlan-tunnel-addr-one")).toHaveLength(1);
+
+    const restarted = new OwnTunnels((work) => work(world.allocator), world.clock);
+    await restarted.ends(routedNode("one", []), [], UNDERLAY, () => {});
+    await restarted.giveBack("one");
+    expect(await world.held("vxlan-tunnel-addr-one")).toHaveLength(1);
+    await new OwnTunnels((work) => work(world.allocator), world.clock).ends(routedNode("one", []), never, UNDERLAY, () => {});
+
+    const next = new OwnTunnels((work) => work(world.allocator), world.clock);
+    await next.ends(routedNode("one", []), never, UNDERLAY, () => {});
+    await next.giveBack("one");
+    expect([...(await world.held("vxlan-tunnel-addr-one")), ...(await world.held("vxlan-v6-tunnel-addr-one"))]).toEqual([]);
+  });
+
+  it("G15: are kept by a pool that asks for them again before they were given back", async () => {
+    const world = await World.create(...POOLS);
+    const first = await world.ends(routedNode("one", []));
+    await world.ends(routedNode("one", [], first), [{ ...(POOLS[0] as RoutedPool), vxlanMode: "Never" }]);
+    expect(await world.ends(routedNode("one", []))).toEqual(first);
+    await world.tunnels.giveBack("one");
+    expect(await world.held("vxlan-tunnel-addr-one")).toHaveLength(1);
   });
 
   it("come only from pools that may serve tunnels and select the node; without one the other family has its own all the same", async () => {
