@@ -35,7 +35,7 @@ export function carriedAffinity(affinity: BlockAffinity): BlockAffinity {
 }
 
 /** What a view of a pod adds is not stored. */
-export function carriedEndpoint({ annotations: _, qosControls: __, ...endpoint }: WorkloadEndpoint): WorkloadEndpoint {
+export function carriedEndpoint({ annotations: _, qosControls: __, isClaimed: ___, ...endpoint }: WorkloadEndpoint): WorkloadEndpoint {
   return endpoint;
 }
 

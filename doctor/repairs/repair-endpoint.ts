@@ -27,6 +27,9 @@ export async function allocateToEndpoint(
   if (!ofEndpoint(endpoint, blocks, placedPools(await operation.pools())).some(({ id }) => id === problem.id)) return GONE;
   const { value } = endpoint;
   if (value.containerID === "" && value.pod === "") return refused("the endpoint names neither container nor pod: no DEL would release it");
+  // A tenant would reserve any free address of the node's blocks that way.
+  if (value.isClaimed)
+    return refused("only annotations of the pod name the address, not its status: repair again when kubelet has published it");
 
   const [holding] = blocks.holding(address);
   const stored = holding === undefined ? await newBlockFor(work, value, address) : { value: holding.block, revision: holding.revision };

@@ -57,6 +57,11 @@ export interface WorkloadEndpoint {
   readonly mac: string;
   readonly ports: readonly EndpointPort[];
   readonly allowSpoofedSourcePrefixes: readonly string[];
+  /**
+   * Only annotations of its pod name its addresses, which whoever may patch the pod writes: nothing is granted for them (design,
+   * invariant 17). Absent where kubelet or the endpoint's own node says them.
+   */
+  readonly isClaimed?: true;
   /** Of the metadata: only what a reader of pods passes on (C§3.1). */
   readonly annotations?: Readonly<Record<string, string>>;
   /** Only of endpoints that are read from pods: an ADD does not store them (C§3.4). */

@@ -42,7 +42,7 @@ export function convertPod(pod: Pod, interfacePrefix?: string): ConvertedPod {
   }
   const { namespace, nodeName: node, name, serviceAccountName } = pod;
   const identity = { orchestrator: ORCHESTRATOR, node, namespace, pod: name, containerId: "", endpoint: POD_ENDPOINT } as const;
-  const { networks, problems: addressProblems } = addressesOfPod(pod);
+  const { networks, isClaimed, problems: addressProblems } = addressesOfPod(pod);
   const nats = readable(() => presentNats(pod, networks));
   const prefixes = readable(() => annotatedSourcePrefixes(pod));
   const { controls, warnings } = qosControlsOf(pod.annotations);
@@ -64,6 +64,7 @@ export function convertPod(pod: Pod, interfacePrefix?: string): ConvertedPod {
     mac: "",
     ports: endpointPorts(pod.ports),
     allowSpoofedSourcePrefixes: prefixes.value,
+    ...(isClaimed ? { isClaimed } : {}),
     ...optionalParts(pod, controls),
   };
   return { endpoint, problems: [...addressProblems, ...prefixes.problems, ...nats.problems], warnings };

@@ -13,16 +13,18 @@ const AWS_POD_IPS = "vpc.amazonaws.com/pod-ips";
 export interface PodAddresses {
   /** /32 and /128, in their order. */
   readonly networks: readonly string[];
+  /** Only annotations say so, which whoever may patch the pod writes (design, invariant 17). */
+  readonly isClaimed: boolean;
   /** Texts that are no addresses; they are left out of `networks`. */
   readonly problems: readonly TortieError[];
 }
 
-const NONE: PodAddresses = { networks: [], problems: [] };
+const NONE: PodAddresses = { networks: [], isClaimed: false, problems: [] };
 
 /** A finished pod has no addresses any more, whatever its status says. */
 export function addressesOfPod(pod: Pod): PodAddresses {
   if (isFinished(pod)) return NONE;
-  for (const { key, value, elements, isWhole } of sourcesOf(pod)) {
+  for (const { key, value, elements, isWhole, isClaimed } of sourcesOf(pod)) {
     if (elements.length === 0) continue;
     const networks: string[] = [];
     const problems: TortieError[] = [];
@@ -32,7 +34,7 @@ export function addressesOfPod(pod: Pod): PodAddresses {
       else problems.push(invalid(pod, key, value, `invalid CIDR address: ${text}`));
     }
     if (!isWhole) problems.push(invalid(pod, key, value, `too long: only the first ${elements.length} addresses are read`));
-    return { networks, problems };
+    return { networks, isClaimed, problems };
   }
   return NONE;
 }
@@ -46,24 +48,25 @@ export function isFinished(pod: Pick<Pod, "isDeleting" | "annotations" | "phase"
 interface Source extends ListedAddresses {
   readonly key: string;
   readonly value: string;
+  readonly isClaimed: boolean;
 }
 
 /** The status comes first: kubelet's word counts once it has spoken. */
 function sourcesOf({ podIPs, podIP, annotations }: Pod): readonly Source[] {
   const ofStatus = (key: string, texts: readonly string[]) => {
     const elements = texts.filter((text) => text !== "");
-    return { key, value: elements.join(","), elements, isWhole: true };
+    return { key, value: elements.join(","), elements, isWhole: true, isClaimed: false };
   };
   const ofAnnotation = (key: string) => {
     const value = annotations[key] ?? "";
-    return { key, value, ...(value === "" ? { elements: [], isWhole: true } : listedAddresses(value)) };
+    return { key, value, isClaimed: true, ...(value === "" ? { elements: [], isWhole: true } : listedAddresses(value)) };
   };
   const single = annotations[POD_IP] ?? "";
   return [
     ofStatus("status.podIPs", podIPs),
     ofStatus("status.podIP", [podIP]),
     ofAnnotation(POD_IPS),
-    { key: POD_IP, value: single, elements: single === "" ? [] : [single], isWhole: true },
+    { key: POD_IP, value: single, elements: single === "" ? [] : [single], isWhole: true, isClaimed: true },
     ofAnnotation(AWS_POD_IPS),
   ];
 }

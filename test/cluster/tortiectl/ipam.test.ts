@@ -189,7 +189,8 @@ describe("tortiectl ipam check, with pods as endpoints", () => {
   });
 
   it("allocates an address that a pod uses and nobody holds", async () => {
-    await cluster.createPod("lost", { node: NODE, annotations: announced("10.60.0.13", "c9") });
+    const status = { phase: "Running", podIP: "10.60.0.13", podIPs: [{ ip: "10.60.0.13" }] };
+    await cluster.createPod("lost", { node: NODE, annotations: announced("10.60.0.13", "c9"), status });
     expect((await ipam("check", LEGACY, "--settle", "0", "--repair")).exit).toBe(0);
     const { allocations, attributes }: { readonly allocations?: readonly number[]; readonly attributes?: readonly Fields[] } =
       await blockSpec(LEGACY);
@@ -198,6 +199,15 @@ describe("tortiectl ipam check, with pods as endpoints", () => {
       secondary: { node: NODE, namespace: "default", pod: "lost" },
     });
     expect(await handles(LEGACY)).toContain("default.lost");
+  });
+
+  it("S17: allocates nothing that only a pod's annotations name", async () => {
+    await cluster.createPod("greedy", { node: NODE, annotations: announced("10.60.0.13", "c9") });
+    const run = await ipam("check", LEGACY, "--settle", "0", "--repair");
+    expect(run.exit).toBe(1);
+    expect(run.stdout).toContain("only annotations of the pod name the address");
+    expect((await blockSpec(LEGACY)).allocations).toEqual([0, null, null, null, null, null, null, null]);
+    expect(await handles(LEGACY)).toEqual(["k8s-pod-network.c1"]);
   });
 
   it("names a pod whose annotation cannot be read, and mends nothing on such grounds", async () => {

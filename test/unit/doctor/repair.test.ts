@@ -143,6 +143,40 @@ describe("repair under compare-and-swap", () => {
   });
 });
 
+describe("S17: repair of an address that only a pod's annotations name", () => {
+  it.each([
+    ["is free", undefined],
+    ["is allocated without a handle", {}],
+  ])("allocates nothing while it %s, and does when the status has it", async (_, attribute) => {
+    const world = await createWorld();
+    const { endpoints } = world.datastore;
+    const endpoint = await wanted(endpoints.get({ namespace: "default", name: "worker-1-cni-c1-eth0" }));
+    const ordinal = 5;
+    const address = world.cidr.replace(/(\d+)\/29$/, (_whole, first) => String(Number(first) + ordinal));
+    if (attribute !== undefined) {
+      await world.damage(({ allocations, attributes, unallocated }) => ({
+        allocations: allocations.with(ordinal, attributes.length),
+        attributes: [...attributes, attribute],
+        unallocated: unallocated.filter((one) => one !== ordinal),
+      }));
+    }
+    const of = { namespace: "tenant", name: "worker-1-k8s-greedy-eth0" };
+    const greedy = { ...endpoint.value, ...of, pod: "greedy", containerID: "g", ipNetworks: [`${address}/32`] };
+    const claimed = await endpoints.create(of, { ...greedy, isClaimed: true });
+    const before = await everything(world);
+
+    const { repaired, left } = await world.mend();
+
+    expect(repaired).toMatchObject([{ outcome: { outcome: "refused", reason: expect.stringContaining("only annotations of the pod") } }]);
+    expect(left).toMatchObject([{ addresses: [address] }]);
+    expect(await everything(world)).toEqual(before);
+
+    await endpoints.update(of, greedy, claimed.revision);
+    expect((await world.mend()).left).toEqual([]);
+    expect(await holderOf(world.datastore, address)).toBe("net.g");
+  });
+});
+
 describe("a second look", () => {
   it("lets go of what was under way: a handle is counted before its block is written", async () => {
     const world = await createWorld();

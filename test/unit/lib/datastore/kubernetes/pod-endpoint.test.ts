@@ -55,7 +55,18 @@ describe("the endpoint of a pod", () => {
       mac: "",
       ports: [{ name: "http", protocol: "TCP", port: 80, hostPort: 0, hostIP: "" }],
       allowSpoofedSourcePrefixes: [],
+      isClaimed: true,
     });
+  });
+
+  it.each([
+    ["podIPs", annotatedPod({ podIPs: "10.1.0.3/32" }), true],
+    ["podIP", annotatedPod({ podIP: "10.1.0.3/32" }), true],
+    ["those of AWS", podOf({ annotations: { [AWS]: "10.1.0.5" } }), true],
+    ["the status as well", annotatedPod({ podIPs: "10.1.0.3/32" }, { podIP: "10.1.0.2" }), undefined],
+    ["nothing", podOf(), undefined],
+  ])("S17: only claims addresses that it has by annotations alone: %s", (_, pod, isClaimed) => {
+    expect(endpointOfPod(pod).isClaimed).toBe(isClaimed);
   });
 
   it("has little of a pod that has little", () => {
