@@ -1,5 +1,6 @@
 /** A client of the agent's API whose types are those of the operations: for tortiectl and for tests. */
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
+import { systemErrorText } from "../../lib/system/errno.ts";
 import type { ErrorObject } from "./models.ts";
 import type { Operation } from "./operation.ts";
 import { BASE_PATH, OPERATIONS, type OperationName } from "./operations.ts";
@@ -68,7 +69,10 @@ export class AgentClient {
     try {
       return await fetch(`http://agent${path}`, { ...init, method, unix: this.#socket });
     } catch (cause) {
-      throw new TortieError("agent-unreachable", `no agent answers at ${this.#socket}: ${messageOf(cause)}`, { cause });
+      // The runtime's own text asks for a typing error in the port.
+      throw new TortieError("agent-unreachable", `no agent answers at ${this.#socket}: ${systemErrorText(cause) ?? messageOf(cause)}`, {
+        cause,
+      });
     }
   }
 }

@@ -1,6 +1,7 @@
 /** Output for people: plain text, coloured only on a terminal and unless NO_COLOR is set. */
 import picocolors from "picocolors";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
+import { namingPrivilege } from "../../lib/errors/privilege.ts";
 import { escapeControlsInLines } from "../../lib/log/format.ts";
 
 export type Colors = ReturnType<typeof picocolors.createColors>;
@@ -73,7 +74,8 @@ export interface CommandContext {
 }
 
 /** @returns the exit status, 1 */
-export function reportError(terminal: Terminal, error: unknown): number {
+export function reportError(terminal: Terminal, thrown: unknown): number {
+  const error = namingPrivilege(thrown);
   const { bold, red, dim } = terminal.colors;
   terminal.err(`${red("tortiectl:")} ${bold(messageOf(error))}`);
   if (error instanceof TortieError) terminal.err(`  ${dim("next")}  ${error.next} ${dim(`(${error.word})`)}`);

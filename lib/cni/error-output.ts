@@ -1,5 +1,6 @@
 /** What a failed call prints on standard output: `{code, msg, details?}` (C§10). */
 import { type ErrorWord, ForeignCniError, messageOf, TortieError } from "../errors/errors.ts";
+import { namingPrivilege } from "../errors/privilege.ts";
 import { stringifyJson } from "../json/stringify.ts";
 import { escapeControlsInLines } from "../log/format.ts";
 import { Secrets } from "../log/secrets.ts";
@@ -37,7 +38,8 @@ export function describeError(error: unknown, secrets = new Secrets()): Describe
 
 function describe(error: unknown): DescribedError {
   if (error instanceof ForeignCniError) return { code: error.code, msg: error.message, details: error.details, word: undefined };
-  const ours = error instanceof TortieError ? error : new TortieError("internal", messageOf(error));
+  const named = namingPrivilege(error);
+  const ours = named instanceof TortieError ? named : new TortieError("internal", messageOf(error));
   const hint = `${ours.word}: ${ours.next}`;
   return {
     code: ours.code,

@@ -81,6 +81,10 @@ export const ERROR_CATALOGUE = {
   "interface-prefix-invalid": { code: 999, next: "set FELIX_INTERFACEPREFIX to at most four letters, digits, '_', '.' or '-'" },
   "nodename-file-missing": { code: 999, next: "start the node agent that writes it, or set nodename_file_optional to true" },
   "mtu-file-invalid": { code: 999, next: "let the node agent write the file again, or remove it and set mtu" },
+  "privilege-missing": {
+    code: 999,
+    next: "run this as root (sudo); for root itself, or in a container, give it CAP_NET_ADMIN and CAP_SYS_ADMIN",
+  },
   "conflist-unreadable": { code: 999, next: "give the path of a network configuration list that this user may read" },
   "conflist-invalid": { code: 999, next: "correct the key that the message names in that file" },
   "option-invalid": { code: 999, next: "correct that option; --help shows every option" },

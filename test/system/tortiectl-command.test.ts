@@ -1,5 +1,5 @@
 /** The command line of `tortiectl`: exit statuses, help, and what people see. */
-import { readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, copyFileSync, linkSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { localConf } from "../support/conf.ts";
 import { BIN_DIR, Node, type RunResult } from "../support/node.ts";
@@ -124,6 +124,42 @@ describe("tortiectl", () => {
     const hostEnds = (await node.ip("-j", "link", "show", "type", "veth")).map(({ ifname }) => ifname);
     expect(hostEnds).toHaveLength(pods.length);
     for (const hostEnd of hostEnds) expect(hostEnd).toMatch(/^cali[0-9a-f]{11}$/);
+  });
+
+  it("W3: an ordinary user hears that root is needed, whatever was refused", async () => {
+    await using node = await Node.create();
+    const conflist = join(node.dir, "net.conflist");
+    const { cniVersion, name, ...plugin } = localConf(node);
+    writeFileSync(conflist, JSON.stringify({ cniVersion, name, plugins: [plugin] }));
+    const pod = await node.addPod();
+    const cache = ["--cache-dir", join(node.dir, "cache")];
+    const asRoot = await node.run([join(BIN_DIR, "tortiectl"), "cni", "add", conflist, pod.netnsPath, ...cache]);
+    expect(asRoot.exit).toBe(0);
+    // The list may be read by everybody; what root keeps for itself may not.
+    chmodSync(node.dir, 0o755);
+    chmodSync(join(node.dir, "cache"), 0o700);
+    mkdirSync(join(node.dir, "agent"), { mode: 0o700 });
+    // The project's folder may be closed to others.
+    copyFileSync(join(BIN_DIR, "tortiectl"), join(node.dir, "tortiectl"));
+    for (const program of ["tortie", "tortie-ipam"]) linkSync(join(node.dir, "tortiectl"), join(node.dir, program));
+    const asNobody = (...argv: readonly string[]) =>
+      node.run(["/usr/bin/setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", join(node.dir, "tortiectl"), ...argv], {
+        env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" },
+        cwd: "/",
+      });
+
+    for (const argv of [
+      ["cni", "add", conflist, pod.netnsPath, ...cache],
+      ["cni", "del", conflist, pod.netnsPath, ...cache],
+      ["node", "status", "--socket", join(node.dir, "agent", "api.sock")],
+      ["nat", "remove"],
+      ["ipam", "show", "--conf", conflist],
+    ]) {
+      const run = await asNobody(...argv);
+      expect({ argv, exit: run.exit, text: run.stderr }).toEqual({ argv, exit: 1, text: expect.stringContaining("privilege-missing") });
+      expect(run.stderr).toContain("run this as root");
+      expect(run.stderr).not.toMatch(/remove that file|defect|typo/);
+    }
   });
 
   it("nat remove succeeds where there is nothing to remove", async () => {
