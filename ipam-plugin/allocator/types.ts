@@ -188,6 +188,8 @@ export interface BlockUtilisation extends Utilisation {
 export interface PoolUtilisation extends Utilisation {
   readonly name: string;
   readonly blocks: readonly BlockUtilisation[];
+  /** What is wrong with each block of the pool that cannot be decoded; such a block is not among `blocks`. */
+  readonly unreadable: readonly string[];
 }
 
 /** There is a handle of this name already; nothing was taken. */

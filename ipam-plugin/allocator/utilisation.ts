@@ -1,5 +1,6 @@
 /** How full pools and blocks are: the figures behind `tortiectl ipam show`. */
 import { addressAt, covers, formatPrefix, type Prefix, sizeOf } from "../../lib/addresses/address.ts";
+import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { Block } from "../../lib/datastore/resources.ts";
 import { holderOf, isFree, prefixOf } from "./block.ts";
 import type { Operation } from "./operation.ts";
@@ -7,16 +8,39 @@ import { usable } from "./pools.ts";
 import type { Reservations } from "./reservations.ts";
 import type { BlockUtilisation, PoolUtilisation, Utilisation } from "./types.ts";
 
+interface BlockFigures {
+  readonly figures: readonly BlockUtilisation[];
+  readonly unreadable: readonly string[];
+}
+
 /** Pools by name, with the blocks that lie in each (a block of a nested pool counts for the outer one too, I§3.2). */
 export async function utilisation(operation: Operation): Promise<readonly PoolUtilisation[]> {
   const [pools, blocks, reservations] = await Promise.all([operation.pools(), operation.blocks(), operation.reservations()]);
   return usable(pools).map(({ pool, prefix, cidr }) => {
     const inside = blocks.filter(({ value }) => covers(prefix, prefixOf(value.cidr)));
-    const figures = inside.map(({ value }) => blockFigures(value, reservations));
+    const { figures, unreadable } = figuresOf(
+      inside.map(({ value }) => value),
+      reservations,
+    );
     const inUse = sum(figures.map((block) => block.inUse));
     const both = sum(figures.map((block) => block.inUse + block.reserved + block.available - block.capacity));
-    return { name: pool.name, ...totals(cidr, prefix, inUse, both, reservations), blocks: figures };
+    return { name: pool.name, ...totals(cidr, prefix, inUse, both, reservations), blocks: figures, unreadable };
   });
+}
+
+/** A block is decoded at first use: one that cannot be decoded is named, and its addresses count as free. */
+function figuresOf(blocks: readonly Block[], reservations: Reservations): BlockFigures {
+  const figures: BlockUtilisation[] = [];
+  const unreadable: string[] = [];
+  for (const block of blocks) {
+    try {
+      figures.push(blockFigures(block, reservations));
+    } catch (error) {
+      if (!isDatastoreFailure(error, "invalid")) throw error;
+      unreadable.push(error.message);
+    }
+  }
+  return { figures, unreadable };
 }
 
 function blockFigures(block: Block, reservations: Reservations): BlockUtilisation {

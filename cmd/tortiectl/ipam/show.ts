@@ -17,7 +17,7 @@ const LARGEST_MAP = 512;
 export async function showPools(options: ShowOptions, terminal: Terminal): Promise<number> {
   await using store = await openStore(options);
   const pools = await readPools(store.datastore);
-  noteUnreadable(store, terminal);
+  noteUnreadable({ unreadable: new Set([...store.unreadable, ...pools.flatMap(({ pool }) => pool.unreadable)]) }, terminal);
   if (options.json) {
     terminal.out(stringifyJson({ datastore: store.datastore.description, pools: pools.map((pool) => poolJson(pool, options.blocks)) }, 2));
     return 0;

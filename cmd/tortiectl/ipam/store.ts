@@ -60,7 +60,7 @@ function configOf({ datastore, conf, kubeconfig }: StoreOptions): NetworkConfig 
 }
 
 /** Remarks about what could not be read, for commands that show what could. */
-export function noteUnreadable({ unreadable }: Store, terminal: Terminal): void {
+export function noteUnreadable({ unreadable }: Pick<Store, "unreadable">, terminal: Terminal): void {
   for (const message of unreadable) terminal.err(`${terminal.colors.yellow("note:")} stored object: ${message}`);
 }
 

@@ -116,6 +116,15 @@ describe("S9: a block in a list whose allocations cannot be decoded", () => {
     return cluster;
   }
 
+  it("is named beside the figures of its pool, which count the others", async () => {
+    const [bad = "", ...others] = ordinals.map(cidrOf);
+    const cluster = await poisoned(bad, [bad, ...others]);
+    const [pool] = await cluster.allocator.utilisation();
+    expect(pool?.blocks.map(({ cidr }) => cidr).toSorted()).toEqual(others.toSorted());
+    expect(pool?.inUse).toBe(7n);
+    expect(pool?.unreadable).toEqual([expect.stringContaining(`IPAMBlock(${bad})`)]);
+  });
+
   it.each(ordinals)("keeps no node from borrowing of the others (block %i)", async (index) => {
     const cluster = await poisoned(cidrOf(index), ordinals.map(cidrOf));
     const [borrowed = ""] = await cluster.assign("node-a", "c1");
