@@ -26,7 +26,7 @@ export function manageCni(env: Environment, log: Pick<AgentLog, "info" | "error"
     log.error(`--manage-cni: ${messageOf(error)}`);
     return { name: NAME, decides: "shown", look: () => ({ state: "warning", message: messageOf(error), next: NEXT }) };
   }
-  const watch = new InstallationWatch(settings, undefined, (line) => log.info(line));
+  const watch = new InstallationWatch(settings, { token: undefined, remarks: [] }, (line) => log.info(line));
   watch.run(signal).catch((error: unknown) => log.error(`kubeconfig and conflist are not kept any more: ${messageOf(error)}`));
   return {
     name: NAME,

@@ -11,12 +11,12 @@ export interface InstallerOptions {
 
 /** Returns when everything is installed or, if it stays, when the process is asked to end. @throws TortieError as `install` */
 export async function runInstaller(settings: InstallSettings, { log, healthPort }: InstallerOptions): Promise<void> {
-  const { token } = await install(settings, log);
+  const installed = await install(settings, log);
   log("done");
   if (!settings.stays) return;
   const end = new AbortController();
   for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => end.abort());
-  const watch = new InstallationWatch(settings, token, log);
+  const watch = new InstallationWatch(settings, installed, log);
   const server = healthPort === undefined ? undefined : serveHealth(watch, healthPort);
   try {
     await watch.run(end.signal);

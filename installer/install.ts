@@ -19,6 +19,8 @@ export type Log = (line: string) => void;
 export interface Installed {
   /** Of the kubeconfig that was written; `undefined` outside of a pod. */
   readonly token: Token | undefined;
+  /** What was said of the conflist that others have edited. */
+  readonly remarks: readonly string[];
 }
 
 /** @throws TortieError `install-failed`, `install-template`, `install-token` */
@@ -47,9 +49,9 @@ async function installStepByStep(settings: InstallSettings, log: Log): Promise<I
     executables.map(({ target }) => target),
   );
   const token = inPod ? await installKubeconfig(settings, log) : undefined;
-  installConflist(settings, conflist, log);
+  const remarks = installConflist(settings, conflist, log);
   removeOtherTlsFiles(netDir, tls, log);
-  return { token };
+  return { token, remarks };
 }
 
 /** Files beside the conflist, which is among them unless it stays somebody else's; one of the former name is among them where it is there, because it goes. */
@@ -75,15 +77,20 @@ export async function installKubeconfig(settings: InstallSettings, log: Log): Pr
   return token;
 }
 
-/** Writes the conflist, with what others have added to it, and removes the one of the former name. */
-export function installConflist(settings: InstallSettings, text: string, log: Log): void {
+/**
+ * Writes the conflist, with what others have added to it, and removes the one of the former name.
+ * @param said remarks of the time before, which are not repeated
+ * @returns remarks about what others have edited
+ */
+export function installConflist(settings: InstallSettings, text: string, log: Log, said: readonly string[] = []): readonly string[] {
   const { netDir, confName, oldConfName, confMode } = settings;
   const path = join(netDir, confName);
   const record = readRecord(netDir);
   const planned = plannedList(settings, text);
-  for (const remark of planned.remarks) log(`${path}: ${remark}`);
-  if (planned.isKept) return;
+  for (const remark of planned.remarks) if (!said.includes(remark)) log(`${path}: ${remark}`);
+  if (planned.isKept) return planned.remarks;
   if (writeWhole(path, planned.text, confMode)) log(`${path} written`);
   writeRecord(netDir, { ...record, conflist: text });
   if (oldConfName !== confName && removeWhole(join(netDir, oldConfName))) log(`${join(netDir, oldConfName)} removed`);
+  return planned.remarks;
 }

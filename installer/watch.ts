@@ -6,7 +6,7 @@ import { watch as watchDirectory } from "node:fs";
 import { join } from "node:path";
 import { messageOf } from "../lib/errors/errors.ts";
 import { isThere } from "../lib/system/files.ts";
-import { installConflist, installKubeconfig, type Log } from "./install.ts";
+import { type Installed, installConflist, installKubeconfig, type Log } from "./install.ts";
 import { isInPod, kubeconfigPath, type Token } from "./kubeconfig.ts";
 import type { InstallSettings } from "./settings.ts";
 import { renderConflist } from "./template.ts";
@@ -39,14 +39,17 @@ export class InstallationWatch {
   readonly #problems = new Map<string, string>();
   readonly #keepsToken: boolean;
   #token: Token | undefined;
+  /** The files are compared every 30 s; what is said of them is said once. */
+  #remarks: readonly string[];
   #wake: (() => void) | undefined;
   #isTokenStale = false;
 
-  /** @param token of the kubeconfig that was written just now; in a pod, where there is none yet, it is asked for at once */
-  constructor(settings: InstallSettings, token: Token | undefined, log: Log) {
+  /** @param installed just now; its token is that of the kubeconfig: in a pod, where there is none yet, it is asked for at once */
+  constructor(settings: InstallSettings, { token, remarks }: Installed, log: Log) {
     this.#settings = settings;
     this.#keepsToken = token !== undefined || isInPod(settings);
     this.#token = token;
+    this.#remarks = remarks;
     this.#log = log;
   }
 
@@ -85,7 +88,7 @@ export class InstallationWatch {
   #mendFiles(): void {
     this.#attempt("files of the installation", () => {
       const tls = installTlsFiles(this.#settings, this.#log);
-      installConflist(this.#settings, renderConflist(this.#settings, tls), this.#log);
+      this.#remarks = installConflist(this.#settings, renderConflist(this.#settings, tls), this.#log, this.#remarks);
       removeOtherTlsFiles(this.#settings.netDir, tls, this.#log);
     });
   }
