@@ -232,6 +232,25 @@ describe.each([4, 6] as const)("The network between nodes, IPv%d", (family) => {
     expect(lines.filter((line) => line.startsWith("Deleted"))).toEqual([]);
   });
 
+  it("A15: joins a block by its new route before the tunnel that it leaves is removed", async () => {
+    await using node = await host();
+    const { neighbour } = FAMILIES[family];
+    const destination = prefix(block);
+    await apply(node, networkOf(family));
+    const told = node.run(["/usr/bin/timeout", "3", "/usr/sbin/ip", `-${family}`, "-o", "monitor", "link", "route"]);
+    await Bun.sleep(500);
+
+    const { failed } = await apply(node, { tunnels: [], routes: [{ kind: "direct", destination, gateway: address(neighbour) }] });
+
+    expect(failed).toEqual([]);
+    expect(await routes(node, family)).toEqual([`${block} via ${neighbour} dev eth0`]);
+    const lines = (await told).stdout.split("\n");
+    const joined = lines.findIndex((line) => line.includes(`${block} via ${neighbour}`));
+    const removed = lines.findIndex((line) => line.startsWith("Deleted") && line.includes(`: ${device}:`));
+    expect([joined >= 0, removed >= 0]).toEqual([true, true]);
+    expect(joined).toBeLessThan(removed);
+  });
+
   it("leaves the routes of others alone, and lets a pod's own route win", async () => {
     await using node = await host();
     const foreign = [
