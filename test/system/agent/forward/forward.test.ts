@@ -1,9 +1,11 @@
 /** Calls of the main plugin on a node with a real agent: forwarded, waited for, served beside it (A§3.10, A§11.3, A§11.6). */
-import { copyFileSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { attachmentKey } from "../../../../agent/run-directory/attachment-key.ts";
 import { Agent } from "../../../support/agent.ts";
 import { localConf, podArgs } from "../../../support/conf.ts";
 import { until } from "../../../support/kubernetes/until.ts";
+import { holdLock } from "../../../support/lock-holder-process.ts";
 import { BIN_DIR, type CniRun, Node } from "../../../support/node.ts";
 import { readStore } from "../../../support/store.ts";
 
@@ -138,6 +140,31 @@ describe("a call on a node whose agent is away", () => {
     expect(await endpointsOf(agent)).toEqual([]);
     expect(await node.leftovers()).toEqual(CLEAN);
     expect(await readStore(node)).toMatchObject({ allocated: [], handles: [], endpoints: [] });
+  });
+
+  it("X3: is not served in direct mode while another process works on its attachment", async () => {
+    await using node = await Node.create();
+    await using agent = await Agent.start(node);
+    await agent.stop();
+    const log = join(node.dir, "cni.log");
+    const conf = confOf(node, agent, { agent: "off", log_file_path: log });
+    const lock = attachmentKey({ network: "net1", containerId: "cid1", interfaceName: "eth0" }).slice(0, 3);
+    mkdirSync(join(agent.runDir, "attachments"), { recursive: true });
+    const holder = await holdLock(join(agent.runDir, "attachments", lock), 300);
+    try {
+      let isDone = false;
+      const adding = node.cni("ADD", { pod: await node.addPod(), conf }).finally(() => {
+        isDone = true;
+      });
+      const isWaiting = () => existsSync(log) && readFileSync(log, "utf8").includes("waiting for the attachment's lock");
+      await until("the ADD waits for the lock, or ends", () => isDone || isWaiting());
+      expect(isDone).toBe(false);
+      expect(await node.leftovers()).toEqual(CLEAN);
+      holder.kill("SIGKILL");
+      expect(await adding).toMatchObject({ exit: 0 });
+    } finally {
+      holder.kill("SIGKILL");
+    }
   });
 
   it("leaves no record of what direct mode added and deleted", async () => {
