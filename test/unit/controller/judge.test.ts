@@ -93,7 +93,7 @@ describe("S10: what a pod's annotations say of an address", () => {
     ["that was given to another pod of its node does not", "leaked", OWNER, [{ ...CLAIMANT, name: "greedy" }]],
     ["that was given to a pod of a node that is gone does not", "departed", { ...OWNER, node: "gone" }, [{ ...CLAIMANT, name: "greedy" }]],
     ["that was given to nobody by name counts on its own node", "valid", { node: "there" }, [CLAIMANT]],
-    ["that was given to nobody by name does not on another node", "departed", { node: "gone" }, [CLAIMANT]],
+    ["that was given to nobody by name does not on another node", "departed", { node: "gone", type: "vxlanTunnelAddress" }, [CLAIMANT]],
   ];
   for (const [title, expected, owner, pods] of cases) {
     it(`${title}: ${expected}`, () => {
