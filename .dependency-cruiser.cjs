@@ -29,7 +29,19 @@ const TOP = [["lib"], ["dataplane", "ipam-plugin"], ["main-plugin", "doctor", "i
  */
 const AGENT = [
   ["run-directory", "journal", "kubernetes", "metrics", "trace", "node", "api"],
-  ["endpoints", "blocks", "node-cidr", "node-routes", "objects", "sweep", "restore", "forward", "direct-records", "delete-queue"],
+  [
+    "endpoints",
+    "blocks",
+    "node-cidr",
+    "node-routes",
+    "objects",
+    "sweep",
+    "comparison",
+    "restore",
+    "forward",
+    "direct-records",
+    "delete-queue",
+  ],
   ["attachments", "registration", "ipam-service", "health"],
   ["server", "process", "direct-mode"],
 ];

@@ -16,6 +16,7 @@ import { AgentMetrics, type MetricSources } from "./metrics/metrics.ts";
 import { Standstill } from "./metrics/standstill.ts";
 import type { Phase } from "./process/phase.ts";
 import type { LocalReport } from "./restore/local-part.ts";
+import type { AttachmentService as AttachmentPort } from "./server/attachment-service.ts";
 
 export interface AgentHealthOptions {
   readonly phase: () => Phase;
@@ -113,5 +114,13 @@ export function healthOfAgent({ phase, port, log, controllers, sources, clock = 
       clearInterval(timer);
       await server?.[Symbol.asyncDispose]();
     },
+  };
+}
+
+/** The calls, timed for the longest standstill. */
+export function measured(service: AttachmentPort, standstill: Standstill): AttachmentPort {
+  return {
+    serve: (verb, body, context) => standstill.during(() => service.serve(verb, body, context)),
+    isKnown: (body) => service.isKnown(body),
   };
 }

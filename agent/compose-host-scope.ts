@@ -12,6 +12,7 @@ import { SECOND_MS } from "../lib/resident/option-entry.ts";
 import { SYSTEM_CLOCK } from "../lib/system/clock.ts";
 import type { NodeParts } from "../main-plugin/node.ts";
 import type { AgentCluster } from "./compose-cluster.ts";
+import { addressFinding } from "./compose-comparison.ts";
 import type { AgentHealth } from "./compose-health.ts";
 import type { EndpointManager } from "./endpoints/manager.ts";
 import type { Attachment } from "./endpoints/record/endpoint-record.ts";
@@ -153,9 +154,9 @@ async function regrantRestored(
       conflicts.set(id, [...(conflicts.get(id) ?? []), conflict]);
     },
   });
-  for (const [id, found] of conflicts) health.find(`address-conflict ${id}`, found.join("; "));
+  for (const [id, found] of conflicts) health.find(addressFinding(id), found.join("; "));
   manager.onChange((event, { id }) => {
-    if (event === "gone" && conflicts.delete(id)) health.find(`address-conflict ${id}`, undefined);
+    if (event === "gone" && conflicts.delete(id)) health.find(addressFinding(id), undefined);
   });
 }
 

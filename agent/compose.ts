@@ -22,7 +22,8 @@ import { StoreWitness } from "./attachments/grant-witness.ts";
 import { linkModeCheck, refusedLinkMode } from "./attachments/link-mode.ts";
 import { type BlocksOptions, blocksParts } from "./blocks/blocks-parts.ts";
 import { clusterOf } from "./compose-cluster.ts";
-import { healthOfAgent } from "./compose-health.ts";
+import { startComparison } from "./compose-comparison.ts";
+import { healthOfAgent, measured } from "./compose-health.ts";
 import { hostScopeOfAgent } from "./compose-host-scope.ts";
 import type { AgentRoutes } from "./compose-routes.ts";
 import { startSweeps } from "./compose-sweep.ts";
@@ -32,7 +33,6 @@ import { isConnected } from "./endpoints/build/mend-link.ts";
 import { EndpointManager } from "./endpoints/manager.ts";
 import { RecordStore } from "./endpoints/record/record-store.ts";
 import { checkStatus } from "./health/status.ts";
-import type { Standstill } from "./metrics/standstill.ts";
 import { NamespaceCanary } from "./node/canary.ts";
 import { GuardedDataplane } from "./node/guarded-dataplane.ts";
 import { Nodes } from "./node/nodes.ts";
@@ -50,7 +50,6 @@ import { readBootId } from "./run-directory/agent-file.ts";
 import { AttachmentLocks } from "./run-directory/attachment-locks.ts";
 import { runDirectory } from "./run-directory/run-directory.ts";
 import { groupNumber } from "./server/access.ts";
-import type { AttachmentService as AttachmentPort } from "./server/attachment-service.ts";
 import type { Handlers } from "./server/handler.ts";
 import { LanedAttachments } from "./server/lanes.ts";
 import { cniHandlers } from "./server/routes/cni.ts";
@@ -157,7 +156,8 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
   const knownRanges = () => [...hostScope.parts.knownRanges(), ...(routes?.ranges() ?? [])];
   const nodes = new Nodes({ log, parts: () => ({ dataplane, ...hostScope.parts, knownRanges, ...blocksParts(blocks) }) });
   const ipamType = options.ipam === "host-scope" ? { ipamType: HOST_SCOPE } : {};
-  const witness = new StoreWitness({ nodes, ...ipamType, files: () => hostScope.nodeCidr.hostScope.files });
+  const files = () => hostScope.nodeCidr.hostScope.files;
+  const witness = new StoreWitness({ nodes, ...ipamType, files });
   const locks = new AttachmentLocks(run.attachments);
   const attachments: AttachmentService = new AttachmentService({
     nodes,
@@ -224,8 +224,10 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
   removeOldStates(run.path);
   hostScope.start();
   let isRestored = false;
+  const compare = startComparison({ manager, witness, files, controllers, health, isRestored: () => isRestored, log });
   void buildRestored(manager, restored, { clock: SYSTEM_CLOCK, log }).then(() => {
     isRestored = true;
+    compare();
   });
   startSweeps({
     manager,
@@ -292,11 +294,4 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
   await tracing?.stop(TRACES_GRACE_MS);
   await log.close();
   return 0;
-}
-
-function measured(service: AttachmentPort, standstill: Standstill): AttachmentPort {
-  return {
-    serve: (verb, body, context) => standstill.during(() => service.serve(verb, body, context)),
-    isKnown: (body) => service.isKnown(body),
-  };
 }

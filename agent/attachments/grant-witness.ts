@@ -1,6 +1,7 @@
 /** Asks whoever granted an address whether it still is the endpoint's: the block, the grant file, or the IPAM plugin's own CHECK. */
 import { isSameOwner } from "../../ipam-plugin/host-scope/grant.ts";
 import type { GrantFiles } from "../../ipam-plugin/host-scope/grant-files.ts";
+import type { IpamNode } from "../../ipam-plugin/node.ts";
 import { type Address, parseAddress } from "../../lib/addresses/address.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import { ForeignCniError, TortieError } from "../../lib/errors/errors.ts";
@@ -47,10 +48,20 @@ export class StoreWitness implements GrantWitness {
   }
 
   async #isGrantedByBlock(record: EndpointRecord, { handle }: RecordedAddress, address: Address): Promise<boolean> {
-    const served = this.#callOf(record);
-    if (served === undefined || handle === undefined) return false;
-    const { allocator } = await served.node.ipam();
-    return (await allocator.attributesOf(address))?.handle === handle;
+    const opening = this.ipamOf(record);
+    if (opening === undefined || handle === undefined) return false;
+    const { allocator } = await opening;
+    try {
+      return (await allocator.attributesOf(address))?.handle === handle;
+    } catch (error) {
+      if (error instanceof TortieError && error.word === "address-outside-pools") return false;
+      throw error;
+    }
+  }
+
+  /** The allocator and store of the record's network; `undefined` for an endpoint that was registered. @throws Error */
+  ipamOf(record: EndpointRecord): Promise<IpamNode> | undefined {
+    return this.#callOf(record)?.node.ipam();
   }
 
   /** CHECK of the IPAM plugin with the result that the ADD printed: a virtual machine's handle is its own, another plugin has its own store. */

@@ -20,11 +20,17 @@ export class GrantedAddresses {
 
   /** @throws TortieError `address-lost` naming every address that is not granted; what the witness throws */
   static async prove(record: EndpointRecord, witness: GrantWitness): Promise<GrantedAddresses> {
-    const lost: string[] = [];
-    for (const recorded of record.addresses) {
-      if (recorded.isUngranted !== true && !(await witness.isGranted(record, recorded))) lost.push(recorded.address);
-    }
+    const lost = await lostAddresses(record, witness);
     if (lost.length === 0) return new GrantedAddresses(record.addresses.map(({ address }) => address));
     throw new TortieError("address-lost", `endpoint ${record.id}: ${lost.join(", ")} not granted to it any more, and not used again`);
   }
+}
+
+/** The addresses of a record that are not granted to its endpoint any more. @throws what the witness throws */
+export async function lostAddresses(record: EndpointRecord, witness: GrantWitness): Promise<readonly string[]> {
+  const lost: string[] = [];
+  for (const recorded of record.addresses) {
+    if (recorded.isUngranted !== true && !(await witness.isGranted(record, recorded))) lost.push(recorded.address);
+  }
+  return lost;
 }

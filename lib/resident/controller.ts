@@ -3,7 +3,7 @@
  * one is under way is remembered once.
  */
 import { messageOf } from "../errors/errors.ts";
-import { type BackOff, type Clock, pauseAfter } from "../system/clock.ts";
+import { type BackOff, type Clock, jittered, pauseAfter } from "../system/clock.ts";
 import { ControllerExit, type ControllerParameters, type ControllerRun, type ControllerStatus } from "./parameters.ts";
 
 const LONGEST_PAUSE_MS = 60_000;
@@ -155,10 +155,11 @@ export class Controller {
   }
 
   #afterInterval(): Pause {
-    const { intervalMs = 0 } = this.#parameters;
-    const { maxIntervalMs } = this.#environment;
+    const { intervalMs = 0, isJittered = false } = this.#parameters;
+    const { maxIntervalMs, clock } = this.#environment;
     if (intervalMs <= 0) return UNTIL_ASKED;
-    return { kind: "sleep", milliseconds: maxIntervalMs > 0 ? Math.min(intervalMs, maxIntervalMs) : intervalMs };
+    const pauseMs = isJittered ? jittered(intervalMs, clock) : intervalMs;
+    return { kind: "sleep", milliseconds: maxIntervalMs > 0 ? Math.min(pauseMs, maxIntervalMs) : pauseMs };
   }
 
   #afterFailure(): Pause {

@@ -7,6 +7,8 @@ export interface ControllerParameters {
   readonly stop?: ((signal: AbortSignal) => Promise<void>) | undefined;
   /** Pause after a success; 0 when absent: once until success, then not before the next `trigger` or `update`. */
   readonly intervalMs?: number;
+  /** The interval is 20 % shorter or longer by chance: a cluster's agents, all started at once, do not all ask at once. */
+  readonly isJittered?: boolean;
   /** Pause after the first failure in a row, doubled after each further one up to 1 min; 1 s when absent. */
   readonly errorBaseMs?: number;
   /** After a failure the interval counts as after a success. Without an interval there is no second run. */

@@ -39,5 +39,10 @@ export interface BackOff {
 export function pauseAfter(failures: number, { base, longest }: BackOff, clock: Pick<Clock, "random">): number {
   // Beyond 2^30 the cap counts anyway, and 2^1024 is no number.
   const pause = Math.min(base * 2 ** Math.min(failures - 1, 30), longest);
-  return pause * (0.8 + clock.random() * 0.4);
+  return jittered(pause, clock);
+}
+
+/** ± 20 %, by chance. */
+export function jittered(milliseconds: number, clock: Pick<Clock, "random">): number {
+  return milliseconds * (0.8 + clock.random() * 0.4);
 }

@@ -5,8 +5,9 @@
 import type { AppliedLink, Dataplane, RecordedPair } from "../../../dataplane/dataplane.ts";
 import { type DesiredState, type Difference, lacksPair } from "../../../dataplane/desired-state.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
+import { SYSTEM_CLOCK } from "../../../lib/system/clock.ts";
 import type { Sandbox } from "../../../lib/system/sandbox.ts";
-import { GrantedAddresses, type GrantWitness } from "../granted-addresses.ts";
+import { GrantedAddresses, type GrantWitness, lostAddresses } from "../granted-addresses.ts";
 import type { EndpointRecord } from "../record/endpoint-record.ts";
 import { isSandboxGone, isUnproven, openRecorded } from "../recorded-sandbox.ts";
 import type { Buildable } from "./builds.ts";
@@ -19,6 +20,9 @@ export interface MendingParts {
 
 /** What others have put into the sandbox meanwhile stands in the way of a link that is made again: no try of ours changes that. */
 const IN_THE_WAY: ReadonlySet<string> = new Set(["interface-exists", "route-conflict"]);
+
+/** For asking whether the addresses of a link that is to be mended are granted; an outage must not hold up a DEL. */
+const ASK_LIMIT_MS = 5_000;
 
 /** @throws TortieError what the dataplane throws; the signal's reason */
 export async function mendLink(endpoint: Buildable, { dataplane, grants }: MendingParts, signal: AbortSignal): Promise<void> {
@@ -36,6 +40,8 @@ export async function mendLink(endpoint: Buildable, { dataplane, grants }: Mendi
     signal.throwIfAborted();
     return granted && (await makeAgain(endpoint, sandbox, granted, desired, dataplane, signal));
   }
+  if (await isLost(endpoint, grants)) return;
+  signal.throwIfAborted();
   const { mended, left } = await dataplane.mend(sandbox, pair);
   for (const one of mended) endpoint.note("OK", "Other", `mended: ${textOf(one)}`);
   for (const one of left) endpoint.note("Warning", "Other", `not mended, it is not provably ours or others change it: ${textOf(one)}`);
@@ -90,6 +96,21 @@ async function provenAddresses(endpoint: Buildable, grants: GrantWitness): Promi
     endpoint.note("Failure", "Other", `The link is gone and is not made again: ${error.message}`);
     return undefined;
   }
+}
+
+/**
+ * Whether an address of a link that stands is somebody else's, or nobody's: such a link is left as it is. Where nobody can be asked it is
+ * mended, because a pod must not lose its network to an outage; what another plugin granted is asked about only before it is used again.
+ */
+async function isLost(endpoint: Buildable, grants: GrantWitness): Promise<boolean> {
+  const { record } = endpoint;
+  const asked = { ...record, addresses: record.addresses.filter(({ grant }) => grant !== "external") };
+  const nobody = new AbortController();
+  const late = SYSTEM_CLOCK.sleep(ASK_LIMIT_MS, nobody.signal).then((): readonly string[] => []);
+  const lost = await Promise.race([lostAddresses(asked, grants).catch((): readonly string[] => []), late]);
+  nobody.abort();
+  if (lost.length > 0) endpoint.note("Warning", "Other", `The link is not mended: ${lost.join(", ")} not granted to it any more`);
+  return lost.length > 0;
 }
 
 async function makeAgain(

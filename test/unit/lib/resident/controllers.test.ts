@@ -41,6 +41,20 @@ describe("A-O05: a controller", () => {
     });
   });
 
+  it("G21: waits up to a fifth shorter or longer where its interval is jittered, so that many nodes do not ask at once", async () => {
+    for (const [random, second] of [
+      [0, 8_000],
+      [1, 12_000],
+    ] as const) {
+      clock = new FakeClock(() => random);
+      controllers = new Controllers({ clock });
+      const { began, run } = work();
+      controllers.update("a", { run, intervalMs: 10_000, isJittered: true });
+      await clock.advance(15_000);
+      expect(began.map(Math.round)).toEqual([0, second]);
+    }
+  });
+
   it("runs once until it succeeds when it has no interval, and again when it is asked to", async () => {
     const { began, run } = work((number) => number <= 2);
     controllers.update("a", { run });
