@@ -1,0 +1,48 @@
+/** An address that was released beside a running pod, in the blocks of a real API server. */
+import { Nodes } from "../../../agent/node/nodes.ts";
+import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
+import { Agent } from "../../support/agent.ts";
+import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { PodNode } from "../../support/kubernetes/pod-node.ts";
+
+const NAMES = ["lost", "kept"];
+
+let cluster: TestCluster;
+beforeAll(async () => {
+  cluster = await startCluster();
+}, 120_000);
+afterAll(async () => {
+  await cluster[Symbol.asyncDispose]();
+});
+
+describe("An agent whose addresses are in blocks of an API server", () => {
+  it("G21: reports the address of a running pod that was released, and not another pod's", async () => {
+    await using world = await PodNode.create(cluster);
+    await world.pool("pool4", "10.67.0.0/24");
+    for (const name of NAMES) await world.pod(name);
+    const kubeconfig = await cluster.kubeconfigFor("agent");
+    const args = ["--datastore-type", "kubernetes", "--kubeconfig", kubeconfig, "--max-controller-interval", "1"];
+    await using agent = await Agent.start(world.node, { args });
+    const addresses = new Map<string, string>();
+    for (const pod of NAMES) {
+      const { ips } = await world.add({ pod, container: `c-${pod}`, sandbox: await world.sandbox(pod), conf: agent.netconf });
+      addresses.set(pod, ips[0]?.address.split("/")[0] ?? "");
+    }
+    const findings = async () => {
+      const { findings: found } = (await agent.request("GET", "/healthz")).json as { findings: string[] };
+      return found.filter((finding) => finding.startsWith("address-"));
+    };
+
+    await using nodes = new Nodes({ log: { error: () => undefined } });
+    const config = decodeNetworkConfig({ name: "net1", datastore_type: "kubernetes", kubernetes: { kubeconfig } });
+    const { allocator, datastore } = await nodes.of(config, {}).ipam();
+    const handle = (await datastore.handles.list()).find(({ value: { id } }) => id.endsWith(".c-lost"))?.value.id ?? "";
+    expect((await allocator.releaseByHandle(handle)).released).toHaveLength(1);
+    await agent.until("the finding", async () => (await findings()).length > 0);
+
+    expect(await findings()).toEqual([
+      expect.stringMatching(`^address-lost: ${addresses.get("lost")} of endpoint \\d+ \\(pod test/lost, `),
+    ]);
+    expect((await agent.request("GET", "/metrics")).text).toMatch(/tortie_sweep_findings_total\{kind="address-lost"\} [1-9]/);
+  }, 240_000);
+});
