@@ -23,6 +23,7 @@ import {
   type StoredObject,
   V3,
 } from "./resources.ts";
+import { keepUse, useOfServer } from "./role-use.ts";
 import { freePorts, type Ports, Servers, serverPrograms } from "./servers.ts";
 import { until } from "./until.ts";
 
@@ -257,6 +258,7 @@ export class TestCluster implements AsyncDisposable {
       return;
     }
     await this.#servers.stopAll();
+    keepUse(useOfServer(this.dir));
     rmSync(this.dir, { recursive: true, force: true });
   }
 

@@ -1,12 +1,20 @@
-/** Jest's globalTeardown of the cluster suite: ends what global-setup.ts started. */
+/**
+ * Jest's globalTeardown of the cluster suite: ends what global-setup.ts started, and fails where one of our accounts asked for what its role
+ * does not allow. What roles allow too much is asked when the whole suite has run (scripts/suites).
+ */
 import { rmSync } from "node:fs";
 import { SHARED_CLUSTER } from "./cluster.ts";
+import { compareRights, grantedRights, keepUse, UNUSED, useOfServer } from "./role-use.ts";
 import { endServersIn } from "./servers.ts";
 
 export default async function teardown(): Promise<void> {
   const dir = process.env[SHARED_CLUSTER];
   if (dir === undefined) return;
   await endServersIn(dir);
+  const used = useOfServer(dir);
+  const problems = compareRights(grantedRights(), used, UNUSED, false);
+  keepUse(used);
   rmSync(dir, { recursive: true, force: true });
   delete process.env[SHARED_CLUSTER];
+  if (problems.length > 0) throw new Error(problems.join("\n"));
 }
