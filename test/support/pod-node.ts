@@ -113,6 +113,11 @@ export class PodNode implements AsyncDisposable {
     return del(resolveAttachmentCall(this.#call("DEL", call)), this.#node());
   }
 
+  /** What a process that serves many calls has of an ADD. */
+  parts(call: PodCall = {}): { readonly call: NetworkCall; readonly node: Node } {
+    return { call: this.#call("ADD", call), node: this.#node() };
+  }
+
   /** @param valid pairs of container and interface that the runtime still knows */
   gc(...valid: readonly (readonly [container: string, interfaceName: string])[]): Promise<void> {
     const conf = { "cni.dev/valid-attachments": valid.map(([containerID, ifname]) => ({ containerID, ifname })) };
