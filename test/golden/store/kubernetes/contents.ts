@@ -74,6 +74,8 @@ export class Contents {
   /** A pod's finalizers are heeded (pod-terminating), those of a virtual machine only held it until now. */
   async remove(kind: string, name: string): Promise<void> {
     const path = pathOfNamed(kind, name);
+    // Whatever is left of it (a finalizer may hold it) is not what the next scenario asks for.
+    this.#present.set(path, "");
     await this.#must("DELETE", path, DELETE_NOW);
     if (OWNERS.includes(kind)) await this.#must("PATCH", path, text({ metadata: { finalizers: null } }), MERGE);
   }
