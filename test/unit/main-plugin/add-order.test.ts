@@ -76,6 +76,15 @@ describe("The profile of a network", () => {
     expect(inOrder(node, "ensure profile net1", "create endpoint")).toEqual(["ensure profile net1", "create endpoint"]);
   });
 
+  it("A1: that cannot be made fails the ADD, and nothing is left", async () => {
+    await using node = PodNode.forContainers();
+    node.failure = { effect: "ensure profile net1", error: new DatastoreError("unauthorized", "arranged") };
+    expect(await failure(node)).toMatchObject({ failure: "unauthorized" });
+    expect(node.effects).not.toContain("create endpoint");
+    expect(await node.handles()).toEqual({});
+    expect([...node.links]).toEqual([]);
+  });
+
   it("A1: of a further network is there before the record names it too", async () => {
     await using node = PodNode.forContainers();
     await node.add();
