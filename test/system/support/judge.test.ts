@@ -1,0 +1,42 @@
+/** The judge's eyes: real namespaces and a real store's file. Its rules: test/unit/support/judge. */
+import { dualIpam, localConf } from "../../support/conf.ts";
+import { judge } from "../../support/judge/judge.ts";
+import { lookAtNamespace } from "../../support/judge/look.ts";
+import { type Expected, NOTHING_ALLOWED } from "../../support/judge/world.ts";
+import { Node } from "../../support/node.ts";
+
+describe("The judge on a node", () => {
+  it("finds nothing wrong with a pod, and everything that is done to it behind the plugin's back", async () => {
+    await using node = await Node.create();
+    const [pod, other] = [await node.addPod(), await node.addPod()];
+    const conf = localConf(node, { ipam: dualIpam("46") });
+    const { json } = await node.cni("ADD", { pod, conf });
+    const { ips } = json as { ips: { address: string }[] };
+    const addresses = ips.map(({ address }) => address.split("/")[0] ?? "");
+    const expected: Expected = {
+      wanted: [{ network: "net1", containerId: "cid1", ifname: "eth0", sandbox: pod.name, addresses }],
+      allowed: { ...NOTHING_ALLOWED, tables: new Set(["inet tortie"]) },
+      isForwarding: true,
+    };
+    const verdict = async () => (await judge(node, [pod, other], expected)).map(({ rule, what }) => `${rule}: ${what}`);
+    expect(await verdict()).toEqual([]);
+
+    await node.podIp(other, "link", "add", "eth0", "type", "veth");
+    await node.podIp(other, "address", "add", `${addresses[0]}/32`, "dev", "eth0");
+    await node.podIp(pod, "route", "del", "default");
+    await node.ip("route", "del", addresses[0] ?? "");
+
+    expect(await verdict()).toEqual([
+      `doubled: ${addresses[0]} is on ${pod.name} eth0 and ${other.name} eth0`,
+      `not-granted: ${other.name} eth0 bears ${addresses[0]}, granted to net1.cid1`,
+      `unasked: link eth0 ${addresses[0]} in ${other.name}`,
+      `unasked: link veth0 in ${other.name}`,
+      `lost: cid1 in ${pod.name} lacks route to ${addresses[0]}`,
+      `lost: cid1 in ${pod.name} lacks the default route`,
+    ]);
+  });
+
+  it("never looks at the namespace that it runs in", async () => {
+    await expect(lookAtNamespace("/proc/self/ns/net")).rejects.toThrow(/own namespace/);
+  });
+});
