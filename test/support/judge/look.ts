@@ -4,7 +4,7 @@ import { spawn } from "node:child_process";
 import { existsSync, statSync } from "node:fs";
 import { isIPv6 } from "node:net";
 import ipaddr from "ipaddr.js";
-import type { SeenGrant, SeenLink, SeenNamespace, SeenRoute, SeenStore } from "./world.ts";
+import { DEFAULT_ROUTES, type SeenGrant, type SeenLink, type SeenNamespace, type SeenRoute, type SeenStore } from "./world.ts";
 
 const QUESTIONS = ["ip -j -d address", "ip -j route", "ip -j -6 route", "cat /proc/sys/net/ipv4/ip_forward", "nft list tables"];
 const SEPARATOR = "=====";
@@ -23,7 +23,14 @@ export async function lookAtNamespace(path: string): Promise<SeenNamespace> {
     links: listOf(links)
       .filter(({ ifname }) => ifname !== "lo")
       .map(seenLink),
-    routes: [...listOf(routes4), ...listOf(routes6)].filter(isOfSomebody).map(seenRoute),
+    routes: [
+      ...listOf(routes4)
+        .filter(isOfSomebody)
+        .map((route) => seenRoute(route, DEFAULT_ROUTES[4])),
+      ...listOf(routes6)
+        .filter(isOfSomebody)
+        .map((route) => seenRoute(route, DEFAULT_ROUTES[6])),
+    ],
     isForwarding: forwarding.trim() === "1",
     tables: [...tables.matchAll(/^table (.+)$/gm)].map(([, name = ""]) => name),
   };
@@ -91,8 +98,8 @@ function isOfSomebody({ dst, protocol }: JsonRecord): boolean {
   return protocol !== "kernel" && !/^(fe80|ff00|169\.254\.)/.test(String(dst));
 }
 
-function seenRoute({ dst, dev }: JsonRecord): SeenRoute {
-  return { destination: String(dst), device: String(dev) };
+function seenRoute({ dst, dev }: JsonRecord, everywhere: string): SeenRoute {
+  return { destination: dst === "default" ? everywhere : String(dst), device: String(dev) };
 }
 
 function listOf(text: string): JsonRecord[] {

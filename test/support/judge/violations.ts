@@ -1,5 +1,5 @@
 /** The verdict: pure, from what was seen and what should be there. Each rule names what it found in one line. */
-import type { Expected, Seen, SeenNamespace, Wanted } from "./world.ts";
+import { DEFAULT_ROUTES, type Expected, type Seen, type SeenNamespace, type Wanted } from "./world.ts";
 
 export type Rule = "doubled" | "not-granted" | "unasked" | "lost" | "not-released" | "miscounted";
 
@@ -118,7 +118,9 @@ function lost({ host, sandboxes, store }: Seen, { wanted }: Expected): Violation
     }
     if (link !== undefined && one.isChangedInside !== true) {
       found.push(...addresses.filter((address) => !link.addresses.includes(address)).map((address) => `address ${address}`));
-      if (inside?.routes.some(({ destination }) => destination === "default") !== true) found.push("the default route");
+      const families = new Set(addresses.map((address) => (address.includes(":") ? DEFAULT_ROUTES[6] : DEFAULT_ROUTES[4])));
+      const there = new Set(inside?.routes.map(({ destination }) => destination));
+      found.push(...[...families].filter((destination) => !there.has(destination)).map((destination) => `route ${destination}`));
     }
     found.push(...addresses.filter((address) => !granted.has(`${address} ${handleOf(one)}`)).map((address) => `grant of ${address}`));
     if (!store.endpoints.includes(`${containerId} ${ifname}`)) found.push("the endpoint in the store");

@@ -11,6 +11,9 @@ export interface SeenLink {
   readonly addresses: readonly string[];
 }
 
+/** What iproute2 calls "default" in either family. */
+export const DEFAULT_ROUTES = { 4: "0.0.0.0/0", 6: "::/0" };
+
 export interface SeenRoute {
   readonly destination: string;
   readonly device: string;

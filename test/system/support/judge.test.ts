@@ -29,10 +29,10 @@ describe("The judge on a node", () => {
     expect(await verdict()).toEqual([
       `doubled: ${addresses[0]} is on ${pod.name} eth0 and ${other.name} eth0`,
       `not-granted: ${other.name} eth0 bears ${addresses[0]}, granted to net1.cid1`,
-      `unasked: link eth0 ${addresses[0]} in ${other.name}`,
       `unasked: link veth0 in ${other.name}`,
+      `unasked: link eth0 ${addresses[0]} in ${other.name}`,
       `lost: cid1 in ${pod.name} lacks route to ${addresses[0]}`,
-      `lost: cid1 in ${pod.name} lacks the default route`,
+      `lost: cid1 in ${pod.name} lacks route 0.0.0.0/0`,
     ]);
   });
 

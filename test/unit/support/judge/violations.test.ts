@@ -4,11 +4,12 @@ import { violations } from "../../../support/judge/violations.ts";
 import { type Expected, NOTHING_ALLOWED, type Seen, type SeenNamespace, type Wanted } from "../../../support/judge/world.ts";
 
 const EMPTY: SeenNamespace = { links: [], routes: [], isForwarding: false, tables: [] };
-const DEFAULT = { destination: "default", device: "eth0" };
+const DEFAULT = { destination: "0.0.0.0/0", device: "eth0" };
+const DEFAULT6 = { destination: "::/0", device: "eth0" };
 
 const WEB: Wanted = { network: "net1", containerId: "web", ifname: "eth0", sandbox: "s1", addresses: ["10.0.0.1", "fd00::1"] };
 
-const INSIDE: SeenNamespace = { ...EMPTY, links: [{ name: "eth0", alias: "", addresses: WEB.addresses }], routes: [DEFAULT] };
+const INSIDE: SeenNamespace = { ...EMPTY, links: [{ name: "eth0", alias: "", addresses: WEB.addresses }], routes: [DEFAULT, DEFAULT6] };
 
 const HEALTHY: Seen = {
   host: {
@@ -61,13 +62,13 @@ describe("The judge", () => {
 
   it.each<[string, Partial<Seen>]>([
     ["link eth0 10.0.0.9 in s2", withSandbox("s2", { ...EMPTY, links: [{ name: "eth0", alias: "", addresses: ["10.0.0.9"] }] })],
-    ["route default dev eth0 in s2", withSandbox("s2", { ...EMPTY, routes: [DEFAULT] })],
+    ["route 0.0.0.0/0 dev eth0 in s2", withSandbox("s2", { ...EMPTY, routes: [DEFAULT] })],
     ["link eth1 in s1", withSandbox("s1", { ...INSIDE, links: [...INSIDE.links, { name: "eth1", alias: "", addresses: [] }] })],
     [
       'link calix "tortie:net1/gone/eth0" on the host',
       withHost({ links: [...HEALTHY.host.links, { name: "calix", alias: "tortie:net1/gone/eth0", addresses: [] }] }),
     ],
-    ["route default dev eth0 on the host", withHost({ routes: [...HEALTHY.host.routes, DEFAULT] })],
+    ["route 0.0.0.0/0 dev eth0 on the host", withHost({ routes: [...HEALTHY.host.routes, DEFAULT] })],
     ["net.ipv4.ip_forward 0 on the host", withHost({ isForwarding: false })],
     ["nftables ip other on the host", withHost({ tables: ["inet tortie", "ip other"] })],
   ])("finds what nobody asked for: %s", (what, seen) => {
@@ -84,7 +85,7 @@ describe("The judge", () => {
   it.each<[string, Partial<Seen>]>([
     ["link eth0", withSandbox("s1", EMPTY)],
     ["address 10.0.0.1", withSandbox("s1", { ...INSIDE, links: [{ name: "eth0", alias: "", addresses: ["fd00::1"] }] })],
-    ["the default route", withSandbox("s1", { ...INSIDE, routes: [] })],
+    ["route ::/0", withSandbox("s1", { ...INSIDE, routes: [DEFAULT] })],
     ["the link's host end", withHost({ links: [] })],
     ["route to fd00::1", withHost({ routes: HEALTHY.host.routes.slice(0, 1) })],
     ["grant of 10.0.0.1", withStore({ grants: HEALTHY.store.grants.slice(1) })],
