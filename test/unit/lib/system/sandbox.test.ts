@@ -52,6 +52,10 @@ describe("A sandbox", () => {
     expect(wordOf(() => Sandbox.seen({ path: OWN }, INSISTING))).toBe("netns-unproven");
   });
 
+  it("is another one, not this process's own, where a path that led elsewhere leads here now", () => {
+    expect(wordOf(() => Sandbox.seen(seen(OWN, { ino: "1" })))).toBe("netns-changed");
+  });
+
   it("G1: keeps the path of the request where it is reached by a descriptor of its caller, which has to be that very namespace", () => {
     const [fd, other] = [openSync(OWN, "r"), openSync("/proc/self/ns/mnt", "r")];
     try {
