@@ -10,8 +10,8 @@ import { join, resolve } from "node:path";
 
 const IP = "/usr/sbin/ip";
 const NSENTER = "/usr/bin/nsenter";
-/** Where `npm run build` puts the executables; Jest runs in the project's root. */
-export const BIN_DIR = resolve("dist/bin");
+/** Where `npm run build` puts the executables; Jest runs in the project's root. TORTIE_TEST_BIN names those of another tree. */
+export const BIN_DIR = resolve(process.env.TORTIE_TEST_BIN ?? "dist/bin");
 /** Where Debian's containernetworking-plugins puts the reference plugins. */
 export const REFERENCE_PLUGINS_DIR = "/usr/lib/cni";
 const DEFAULT_TIMEOUT_MS = 60_000;
