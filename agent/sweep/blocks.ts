@@ -12,7 +12,9 @@ import { parseGoTimestamp } from "../../ipam-plugin/workload.ts";
 import { type Address, addressAt } from "../../lib/addresses/address.ts";
 import type { NetworkConfig } from "../../lib/config/network-config.ts";
 import type { Logger } from "../../lib/log/logger.ts";
+import { once } from "../../lib/system/once.ts";
 import { workloadHandleId } from "../../lib/workload/identity.ts";
+import type { EndpointKey, WorkloadEndpoint } from "../../lib/workload/workload-endpoint.ts";
 import type { Allocated, SweptStore } from "./address-sweep.ts";
 
 /** A network whose calls this agent has served, and its store. */
@@ -46,6 +48,7 @@ async function allocatedIn({ config, nodeName, ipam: open }: SweptNetwork, log: 
   const owner = { type: "host", name: nodeName } as const;
   const cidrs = [...(await datastore.affinities.listByOwner(owner, 4)), ...(await datastore.affinities.listByOwner(owner, 6))];
   const blocks = await Promise.all(cidrs.map(({ value: { cidr } }) => datastore.blocks.get(cidr)));
+  const naming = once(() => recordsByAddress(datastore));
   const allocations = placedBlocks(blocks.flatMap((block) => block ?? [])).flatMap(allocationsOf);
   return allocations.flatMap((allocation): readonly Allocated[] => {
     const { placed, ordinal, attribute } = allocation;
@@ -63,7 +66,7 @@ async function allocatedIn({ config, nodeName, ipam: open }: SweptNetwork, log: 
         containerId,
         addresses: [address],
         ...(pod === "" ? {} : { pod: `${namespace}/${pod}` }),
-        release: () => release({ config, ipam, containerId, address, log }, handle, sequenceNumber),
+        release: () => release({ config, ipam, naming, containerId, address, log }, handle, sequenceNumber),
       },
     ];
   });
@@ -72,22 +75,50 @@ async function allocatedIn({ config, nodeName, ipam: open }: SweptNetwork, log: 
 interface Release {
   readonly config: NetworkConfig;
   readonly ipam: IpamNode;
+  /** Of one look: an etcd cluster has the endpoints of all of its nodes in one list, which is not read for every address. */
+  readonly naming: () => Promise<ReadonlyMap<string, readonly EndpointKey[]>>;
   readonly containerId: string;
   readonly address: Address;
   readonly log: Log;
 }
 
-/** As a DEL does: the record first, since none may name an address that is free (design, invariant 3). */
-async function release({ config, ipam, containerId, address, log }: Release, handle: string, sequenceNumber: bigint): Promise<boolean> {
+/** The records that name an address, by `keyOf` the address. @throws DatastoreError */
+async function recordsByAddress({ endpoints }: Pick<IpamNode["datastore"], "endpoints">) {
+  const naming = new Map<string, EndpointKey[]>();
+  for (const { value } of await endpoints.list()) {
+    for (const address of addressesOf(value)) {
+      const known = naming.get(keyOf(address)) ?? [];
+      naming.set(keyOf(address), [...known, { namespace: value.namespace, name: value.name }]);
+    }
+  }
+  return naming;
+}
+
+/**
+ * As a DEL does: the record first, since none may name an address that is free (design, invariant 3). A record that came after the list
+ * belongs to a container that was given the address since, and then the allocation is another one.
+ */
+async function release(
+  { config, ipam, naming, containerId, address, log }: Release,
+  handle: string,
+  sequenceNumber: bigint,
+): Promise<boolean> {
   return withNodeLock({ config, log, signal: AbortSignal.timeout(LIMIT_MS) }, ipam, async (signal) => {
     const { endpoints, records } = ipam.datastore;
-    const naming = (await endpoints.list()).filter(({ value }) => addressesOf(value).some((one) => keyOf(one) === keyOf(address)));
+    const listed = (await naming()).get(keyOf(address)) ?? [];
+    // They may have changed since they were listed.
+    const read = await Promise.all(listed.map((key) => endpoints.get(key)));
+    const current = read.flatMap((found) => (found !== undefined && names(found.value, address) ? found.value : []));
     // Whose an address is that another container's record names, is for a person to say.
-    if (naming.some(({ value }) => value.containerID !== containerId)) return false;
-    for (const { value } of naming) await records.clear({ namespace: value.namespace, name: value.name }, containerId);
+    if (current.some((value) => value.containerID !== containerId)) return false;
+    for (const { namespace, name } of current) await records.clear({ namespace, name }, containerId);
     const { released } = await ipam.allocator.releaseByHandle(handle, { sequenceNumber }, { signal });
     return released.length > 0;
   });
+}
+
+function names(endpoint: WorkloadEndpoint, address: Address): boolean {
+  return addressesOf(endpoint).some((one) => keyOf(one) === keyOf(address));
 }
 
 /** Of a handle of this network; a container id with a "." cannot be told from a longer network name (I§2.5). */

@@ -2,15 +2,18 @@
 import { sweptBlocks } from "../../../../agent/sweep/blocks.ts";
 import { formatAddress } from "../../../../lib/addresses/address.ts";
 import { IpamNode } from "../../../support/ipam-node.ts";
+import { workloadEndpointOf } from "../../../support/workload-endpoint.ts";
 
 const ADDRESS = "10.62.0.3";
 const REQUESTED = { args: `IP=${ADDRESS}` };
 const LOG = { error() {}, info() {}, writeNow() {} };
 
+function sweptOf({ config, ipam }: IpamNode) {
+  return sweptBlocks(() => [{ config, nodeName: "node-a", ipam: async () => ipam }], LOG);
+}
+
 async function onlyAllocated(node: IpamNode) {
-  const { config, ipam } = node;
-  const swept = sweptBlocks(() => [{ config, nodeName: "node-a", ipam: async () => ipam }], LOG);
-  const [found, ...others] = await swept.list();
+  const [found, ...others] = await sweptOf(node).list();
   if (found === undefined || others.length > 0) throw new Error(`one allocation was expected beside ${others.length} others`);
   return found;
 }
@@ -37,5 +40,60 @@ describe("an allocation that the sweep has seen", () => {
     const now = await onlyAllocated(node);
     expect(now.addresses.map(formatAddress)).toEqual([ADDRESS]);
     expect(now.key).not.toBe(seen.key);
+  });
+});
+
+describe("G19: the records that a look compares before it releases", () => {
+  const recordOf = (containerId: string, addresses: readonly string[]) => {
+    const value = workloadEndpointOf({ node: "node-a", network: "net1", containerId, addresses });
+    return { key: { namespace: value.namespace, name: value.name }, value };
+  };
+  const write = async (node: IpamNode, { key, value }: ReturnType<typeof recordOf>) =>
+    void (await node.datastore.endpoints.create(key, value));
+
+  it("are listed once, and when there is something to release, however many addresses go; and again at the next look", async () => {
+    await using node = new IpamNode({ ipam: { pools: [{ cidr: "10.62.0.0/26" }] } });
+    for (const container of ["c1", "c2", "c3"]) {
+      await write(
+        node,
+        recordOf(
+          container,
+          (await node.addresses({ container })).map((address) => address.split("/")[0] ?? ""),
+        ),
+      );
+    }
+    const lists = jest.spyOn(node.datastore.endpoints, "list");
+    const swept = sweptOf(node);
+
+    const found = await swept.list();
+    expect([found.length, lists.mock.calls.length]).toEqual([3, 0]);
+    for (const one of found.slice(0, 2)) expect(await one.release()).toBe(true);
+    expect(lists).toHaveBeenCalledTimes(1);
+
+    const [left] = await swept.list();
+    expect(await left?.release()).toBe(true);
+    expect(lists).toHaveBeenCalledTimes(2);
+    expect(await node.datastore.endpoints.list()).toEqual([]);
+    expect(await node.datastore.handles.list()).toEqual([]);
+  });
+
+  it("are read again: one that has become another container's keeps the address, and one that names another by now is kept", async () => {
+    await using node = new IpamNode({ ipam: { pools: [{ cidr: "10.62.0.0/26" }] } });
+    for (const container of ["c1", "c2", "c3"]) await node.add({ container, args: `IP=10.62.0.${container.slice(1)}` });
+    const taken = recordOf("c2", ["10.62.0.2"]);
+    const moved = recordOf("c3", ["10.62.0.3"]);
+    for (const one of [taken, moved]) await write(node, one);
+    const [first, second, third] = await sweptOf(node).list();
+    expect(await first?.release()).toBe(true);
+
+    await node.datastore.records.write({ ...taken.value, containerID: "newer" });
+    await node.datastore.records.write({ ...moved.value, ipNetworks: ["10.62.0.9/32"] });
+
+    expect([await second?.release(), await third?.release()]).toEqual([false, true]);
+    const records = (await node.datastore.endpoints.list()).map(({ value }) => [value.containerID, ...value.ipNetworks]);
+    expect(records.sort()).toEqual([
+      ["c3", "10.62.0.9/32"],
+      ["newer", "10.62.0.2/32"],
+    ]);
   });
 });
