@@ -31,6 +31,8 @@ const INTERVAL_MS = 60_000;
 
 export interface AgentSweepOptions {
   readonly manager: EndpointManager;
+  /** Name of this node. */
+  readonly node: string;
   readonly dataplane: Dataplane;
   readonly controllers: Controllers;
   readonly cluster: AgentCluster | undefined;
@@ -46,11 +48,12 @@ export interface AgentSweepOptions {
 }
 
 export function startSweeps(options: AgentSweepOptions): void {
-  const { manager, dataplane, controllers, cluster, health, isRestored, remove, log } = options;
+  const { manager, node, dataplane, controllers, cluster, health, isRestored, remove, log } = options;
   const direct = new DirectRecords(options.directDirectory);
   const sweep = new Sweep({
     clock: SYSTEM_CLOCK,
     isRestored,
+    node,
     records: () => manager.list(),
     links: hostLinks,
     dataplane,

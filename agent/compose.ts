@@ -231,6 +231,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
   });
   startSweeps({
     manager,
+    node,
     dataplane,
     controllers,
     cluster,

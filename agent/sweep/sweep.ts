@@ -28,6 +28,8 @@ export interface SweepOptions {
   readonly clock: Clock;
   /** The restore has ended: every endpoint that there is, is known. */
   readonly isRestored: () => boolean;
+  /** Name of this node. */
+  readonly node: string;
   readonly records: () => readonly EndpointRecord[];
   /** One dump of the host's links. @throws Error */
   readonly links: () => readonly HostLink[];
@@ -141,8 +143,8 @@ export class Sweep {
     if (this.#isKnown({ network, containerId, ifname }) || !this.#seen.see(`owned ${link.index}`, LEAST_BETWEEN_MS)) return;
     onFound("link-without-endpoint", `${what}, container ${containerId}`);
     // A plugin that worked before there was an agent has left no word of its pod: only the server can say that the pod is gone.
-    const { pods } = this.#options;
-    if (workload === undefined || pods === undefined || (await pods.ask(workload)).length > 0) return;
+    const { pods, node } = this.#options;
+    if (workload === undefined || pods === undefined || isNamedAsStatic(workload, node) || (await pods.ask(workload)).length > 0) return;
     if (!this.#isKnown({ network, containerId, ifname })) await this.#attempt(() => dataplane.remove(link));
   }
 
@@ -158,6 +160,14 @@ export class Sweep {
 
 function isAmong(uids: readonly string[], { podUID, runtimePodUID }: EndpointRecord): boolean {
   return uids.some((uid) => uid === podUID || uid === runtimePodUID);
+}
+
+/**
+ * Whether a pod may be a static one of this node: the kubelet ends their names with the node's (pkg/kubelet/config/common.go,
+ * generatePodName). The server says nothing about them, and no record has a UID of such a link. The kernel removes it with its sandbox.
+ */
+function isNamedAsStatic(workload: string, node: string): boolean {
+  return workload.endsWith(`-${node.toLowerCase()}`);
 }
 
 /** The link that says that it is the endpoint's; an endpoint without one of its own to look for has nothing to lack. */

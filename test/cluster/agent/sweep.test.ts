@@ -58,6 +58,7 @@ async function removedBy(records: readonly EndpointRecord[], waitsForList: boole
   const sweep = new Sweep({
     clock,
     isRestored: () => true,
+    node: NODE,
     records: () => records.filter(({ id }) => !removed.includes(id)),
     links: () => [],
     dataplane: { list: async () => [], remove: async () => ({}) },

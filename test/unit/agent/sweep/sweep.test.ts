@@ -42,6 +42,7 @@ function options(changes: Partial<SweepOptions> = {}): SweepOptions {
   return {
     clock,
     isRestored: () => true,
+    node: "Node-A",
     records: () => records,
     links: () => {
       if (links instanceof Error) throw links;
@@ -374,6 +375,14 @@ describe("a link of ours without an endpoint", () => {
     await sweeps(600);
     expect(removed).toEqual([]);
     expect(new Set(found)).toEqual(new Set(["link-without-endpoint"]));
+  });
+
+  it("G4: is only reported where it may be a static pod's, whose mirror may be gone while its containers run", async () => {
+    const linkOfPod = (index: number, workload: string) => ({ hostInterface: `cali${index}`, index, owner: { ...owner, workload } });
+    attached = [linkOfPod(8, "kube-system/registry-node-a"), linkOfPod(9, "kube-system/registry-node-b"), linkOfPod(10, "default/node-a")];
+    await sweeps(1_200);
+    expect(new Set(removed)).toEqual(new Set(["link cali9", "link cali10"]));
+    expect(found.filter((kind) => kind !== "link-without-endpoint")).toEqual([]);
   });
 
   it.each([
