@@ -1,8 +1,8 @@
 /**
  * What a plugin gives up once it knows its task: everything of root's power that it has no use for, and memory dumps, which would hold its
- * credentials.
+ * credentials. And what of root's power a process lacks that connects containers.
  *
- * The kernel keeps these per thread, and threads begin with what their parent has: call it before anything asynchronous is started, when
+ * The kernel keeps these per thread, and threads begin with what their parent has: give up before anything asynchronous is started, when
  * there are no threads but the engine's own, which make no system calls for the program.
  */
 import { errnoName, errnoText } from "./errno.ts";
@@ -25,6 +25,12 @@ const CAP_SYS_ADMIN = 21;
  */
 const KEPT = (1 << CAP_NET_ADMIN) | (1 << CAP_SYS_ADMIN) | (1 << CAP_SYS_PTRACE) | (1 << CAP_DAC_OVERRIDE);
 
+/** Links, routes and sysctls; entering a sandbox. The others are needed for some sandboxes and files only. */
+const NEEDED = [
+  { name: "CAP_NET_ADMIN", number: CAP_NET_ADMIN },
+  { name: "CAP_SYS_ADMIN", number: CAP_SYS_ADMIN },
+];
+
 /** No core file, and no debugger without CAP_SYS_PTRACE (PR_SET_DUMPABLE(2const)); a program that is executed starts afresh. */
 export function preventCoreDumps(): void {
   check("PR_SET_DUMPABLE", libc().prctl(PR_SET_DUMPABLE, 0n, 0n, 0n, 0n));
@@ -36,11 +42,25 @@ export function preventCoreDumps(): void {
  */
 export function dropPrivileges(): void {
   check("PR_SET_NO_NEW_PRIVS", libc().prctl(PR_SET_NO_NEW_PRIVS, 1n, 0n, 0n, 0n));
+  const { header, permitted } = readCapabilities();
+  check("capset", libc().capset(header, Uint32Array.of(permitted & KEPT, permitted & KEPT, 0, 0, 0, 0)));
+}
+
+/**
+ * The capabilities without which no container can be connected and that this thread does not have, by their names (capabilities(7)).
+ * @throws Error when the kernel does not say
+ */
+export function missingCapabilities(): readonly string[] {
+  const { effective } = readCapabilities();
+  return NEEDED.filter(({ number }) => (effective & (1 << number)) === 0).map(({ name }) => name);
+}
+
+function readCapabilities() {
   const header = Uint32Array.of(CAPABILITY_VERSION_3, 0);
   const data = new Uint32Array(6);
   check("capget", libc().capget(header, data));
-  const [, permitted = 0] = data;
-  check("capset", libc().capset(header, Uint32Array.of(permitted & KEPT, permitted & KEPT, 0, 0, 0, 0)));
+  const [effective = 0, permitted = 0] = data;
+  return { header, effective, permitted };
 }
 
 function check(call: string, result: number): void {

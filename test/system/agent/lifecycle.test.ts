@@ -1,5 +1,5 @@
 /** How the agent starts, is told things by signals, and ends (A§0.2, A§0.3, A§2.1). */
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Agent, cniCallBody } from "../../support/agent.ts";
 import { localConf, podArgs } from "../../support/conf.ts";
@@ -96,6 +96,29 @@ describe("The agent's process", () => {
     await using node = await Node.create();
     const run = await node.run([join(BIN_DIR, "tortie-node"), "--run-dir", join(node.dir, "run"), ...args], { env: {} });
     expect(run).toMatchObject({ exit, stderr: expect.stringMatching(message) });
+  });
+
+  it.each([
+    ["an ordinary user", ["--reuid=65534", "--regid=65534", "--clear-groups"], "user 65534 without CAP_NET_ADMIN and CAP_SYS_ADMIN"],
+    ["root without CAP_NET_ADMIN", ["--bounding-set=-net_admin", "--inh-caps=-all"], "user 0 without CAP_NET_ADMIN:"],
+    ["root without CAP_SYS_ADMIN", ["--bounding-set=-sys_admin", "--inh-caps=-all"], "user 0 without CAP_SYS_ADMIN:"],
+  ])("W3: started as %s it ends before it touches anything, and says what it lacks", async (_, drop, message) => {
+    await using node = await Node.create();
+    const runDir = join(node.dir, "run");
+    mkdirSync(runDir);
+    chmodSync(node.dir, 0o755);
+    chmodSync(runDir, 0o777);
+    // The project's folder may be closed to others.
+    const program = join(node.dir, "tortie-node");
+    copyFileSync(join(BIN_DIR, "tortie-node"), program);
+
+    // The limit ends an agent that starts all the same.
+    const argv = ["/usr/bin/timeout", "30", "/usr/bin/setpriv", ...drop, program, "--run-dir", runDir, "--health-port", "0"];
+    const run = await node.run(argv, { env: {}, cwd: "/" });
+
+    expect(run).toMatchObject({ exit: 1, stdout: "", stderr: expect.stringContaining(message) });
+    expect(run.stderr).toMatch(/next {2}run this as root .* CAP_NET_ADMIN and CAP_SYS_ADMIN \(privilege-missing\)\n$/);
+    expect(readdirSync(runDir)).toEqual([]);
   });
 
   it("prints its options, its version and the schema of its file", async () => {
