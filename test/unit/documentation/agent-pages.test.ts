@@ -1,5 +1,6 @@
 /** docs/api.md and docs/agent.md say what the agent's own tables say. */
 import { readFileSync } from "node:fs";
+import { AgentMetrics } from "../../../agent/metrics/metrics.ts";
 import { AGENT } from "../../../agent/process/options.ts";
 import { CONTROLLER } from "../../../controller/options.ts";
 import { AGENT_PAGE, API_PAGE, apiPage, CONTROLLER_PAGE, withOptions } from "../../../scripts/agent-pages.ts";
@@ -18,4 +19,11 @@ it(`docs/agent.md has every option of the agent: ${HINT}`, () => {
 it(`docs/controller.md has every option of the controller: ${HINT}`, () => {
   const page = readFileSync(CONTROLLER_PAGE, "utf8");
   expect(page).toBe(withOptions(CONTROLLER, page));
+});
+
+it("docs/agent.md names exactly the figures that the agent has", async () => {
+  const names = new Set([...(await new AgentMetrics().text()).matchAll(/^# HELP (\S+)/gm)].map(([, name]) => name));
+  const page = readFileSync(AGENT_PAGE, "utf8");
+  const figures = page.slice(page.indexOf("### Figures"), page.indexOf("### Traces"));
+  expect(new Set(figures.match(/tortie_\w+/g)?.filter((name) => name !== "tortie_"))).toEqual(names);
 });
