@@ -12,6 +12,7 @@ import type { OperationName } from "./api/operations.ts";
 import { OPERATIONS } from "./api/operations.ts";
 import type { BuildReport } from "./endpoints/build/builds.ts";
 import { levelName } from "./endpoints/build/levels.ts";
+import type { CniVerb } from "./forward/protocol.ts";
 import { AgentMetrics, type MetricSources } from "./metrics/metrics.ts";
 import { Standstill } from "./metrics/standstill.ts";
 import type { Phase } from "./process/phase.ts";
@@ -36,6 +37,8 @@ export interface AgentHealth extends AsyncDisposable {
   readonly kernel: KernelCheck;
   /** Of each request to the agent's API. */
   readonly apiAnswered: (operation: OperationName, status: number, milliseconds: number) => void;
+  /** Of each call of a plugin. */
+  readonly callAnswered: (verb: CniVerb, status: number, milliseconds: number) => void;
   readonly controllerRan: (run: ControllerRun) => void;
   readonly built: (report: BuildReport) => void;
   /** What the local part of the restore has found. */
@@ -69,7 +72,10 @@ export function healthOfAgent({ phase, port, log, controllers, sources, clock = 
     apiAnswered(operation, status, milliseconds) {
       const { path, method } = OPERATIONS[operation];
       metrics.apiAnswered(path, method, status, milliseconds);
-      if (path.startsWith("/cni/")) metrics.cniTook(path.slice("/cni/".length), "total", milliseconds);
+    },
+    callAnswered(verb, status, milliseconds) {
+      metrics.apiAnswered(`/cni/${verb}`, "CNI", status, milliseconds);
+      metrics.cniTook(verb, "total", milliseconds);
     },
     controllerRan(run) {
       metrics.controllerRan(run);

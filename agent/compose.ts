@@ -50,9 +50,9 @@ import { readBootId } from "./run-directory/agent-file.ts";
 import { AttachmentLocks } from "./run-directory/attachment-locks.ts";
 import { runDirectory } from "./run-directory/run-directory.ts";
 import { groupNumber } from "./server/access.ts";
+import { serveCalls } from "./server/calls.ts";
 import type { Handlers } from "./server/handler.ts";
 import { LanedAttachments } from "./server/lanes.ts";
-import { cniHandlers } from "./server/routes/cni.ts";
 import { endpointHandlers } from "./server/routes/endpoints.ts";
 import { ipamHandlers } from "./server/routes/ipam.ts";
 import { nodeHandlers } from "./server/routes/node.ts";
@@ -193,7 +193,6 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
     log,
   });
   const handlers: Handlers = {
-    ...cniHandlers(measured(new LanedAttachments(attachments), health.standstill)),
     ...endpointHandlers(endpoints),
     ...ipamHandlers(hostScope.ipam),
     ...nodeHandlers({
@@ -209,14 +208,17 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
       return { status: 200, body: "" };
     },
   };
+  const onError = (message: string, error: unknown) => log.error(message, { error });
   const server = await serveApi({
     version,
     socket: run.socket,
     group: groupNumber(options["socket-group"]),
     handlers,
-    onError: (message, error) => log.error(message, { error }),
+    onError,
     onAnswer: health.apiAnswered,
   });
+  const service = measured(new LanedAttachments(attachments), health.standstill);
+  const calls = await serveCalls({ socket: run.calls, directory: run.path, service, onError, onAnswer: health.callAnswered });
   phase.set("local");
   await health.listen();
   log.info("the API is served", { socket: run.socket });
@@ -288,7 +290,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
   const signal = await signals.ended;
   ending.abort(new Error("the agent ends"));
   log.info(`${signal}: the agent ends`);
-  await server.stop(GRACE_MS);
+  await Promise.all([calls.stop(GRACE_MS), server.stop(GRACE_MS)]);
   await Promise.race([direct.stop(), Bun.sleep(GRACE_MS / 3)]);
   phase.set("stopped");
   await nodes[Symbol.asyncDispose]();

@@ -9,11 +9,11 @@ export interface Answer {
   readonly status: number;
   /** A CNI result or a CNI error, byte for byte as direct mode prints it; empty for a verb that prints nothing. */
   readonly body: string;
-  readonly headers: Readonly<Record<string, string>>;
+  /** Number of the endpoint that the call was about. */
+  readonly endpoint?: number;
+  /** How many warnings the agent's log has of this call. */
+  readonly warnings?: number;
 }
-
-/** The stable word of an error, so that the body need not be parsed. */
-const WORD_HEADER = "tortie-word";
 
 /** Words that are not the attachment's failure but say how the call must be made, with the status that tells so. */
 const STATUS_OF: Partial<Readonly<Record<ErrorWord, number>>> = {
@@ -25,8 +25,8 @@ const STATUS_OF: Partial<Readonly<Record<ErrorWord, number>>> = {
   "agent-timeout": 504,
 };
 
-export function answerOf(printed: string | undefined, headers: Readonly<Record<string, string>>): Answer {
-  return { status: 200, body: printed ?? "", headers };
+export function answerOf(printed: string | undefined, warnings: number, endpoint: number | undefined): Answer {
+  return { status: 200, body: printed ?? "", warnings, ...(endpoint === undefined ? {} : { endpoint }) };
 }
 
 export function errorAnswer(error: unknown, secrets?: Secrets): Answer {
@@ -35,7 +35,6 @@ export function errorAnswer(error: unknown, secrets?: Secrets): Answer {
   return {
     status: (word === undefined ? undefined : STATUS_OF[word]) ?? 500,
     body: renderError(error, secrets),
-    headers: word === undefined ? {} : { [WORD_HEADER]: word },
   };
 }
 

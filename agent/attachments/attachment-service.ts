@@ -8,7 +8,7 @@ import type { SandboxOptions } from "../../lib/system/sandbox.ts";
 import { isChained } from "../../main-plugin/attach-chained.ts";
 import { serve } from "../../main-plugin/serve.ts";
 import { type Attachment, attachmentKey, type EndpointRecord } from "../endpoints/record/endpoint-record.ts";
-import { type CniVerb, ENDPOINT_HEADER, WARNINGS_HEADER } from "../forward/protocol.ts";
+import type { CniVerb } from "../forward/protocol.ts";
 import { attachmentKey as lockKey } from "../run-directory/attachment-key.ts";
 import type { AttachmentLocks } from "../run-directory/attachment-locks.ts";
 import { addAttachment, type Outcome } from "./add-operation.ts";
@@ -65,8 +65,7 @@ export class AttachmentService {
       const call = prepareCall(verb, decodeCallBody(body), this.#parts, context.traceparent);
       served = call;
       const { printed, endpointId } = await traced(call, () => this.#logged(verb, call, () => this.#route(verb, call, context)));
-      const endpoint = endpointId === undefined ? {} : { [ENDPOINT_HEADER]: String(endpointId) };
-      return answerOf(printed, { ...endpoint, [WARNINGS_HEADER]: String(call.warnings()) });
+      return answerOf(printed, call.warnings(), endpointId);
     } catch (error) {
       return errorAnswer(error, served?.secrets);
     }

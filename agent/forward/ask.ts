@@ -1,10 +1,8 @@
-/**
- * One request to the agent, on a connection of its own (A§11.3). HTTP/1.1 by hand, over the runtime's socket: `fetch` costs 2.4 ms more in
- * a process that lives for one call, a quarter of what the whole call may take (docs/benchmarks.md).
- */
+/** One call to the agent, on a connection of its own (A§11.3). The connection stays open both ways until the answer has come. */
 import { systemErrorText } from "../../lib/system/errno.ts";
+import { type AnswerFrame, decodeAnswer } from "./call-frame.ts";
 
-/** What became of a request. */
+/** What became of a call. */
 export type Outcome =
   | Answer
   /** No agent listens: nothing was sent. */
@@ -14,26 +12,13 @@ export type Outcome =
   /** No whole answer within the time. */
   | { readonly kind: "late" };
 
-export interface Answer {
+export interface Answer extends AnswerFrame {
   readonly kind: "answer";
-  readonly status: number;
-  readonly body: Uint8Array;
 }
 
-export interface Request {
-  /** Of the URL. */
-  readonly path: string;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: Uint8Array;
-}
-
-const LINE_END = "\r\n";
-const HEAD_END = LINE_END + LINE_END;
-
-/** @param limitMs for the whole exchange */
-export function ask(socketPath: string, request: Request, limitMs: number): Promise<Outcome> {
+/** @param message a call as `encodeCall` writes it @param limitMs for the whole exchange */
+export function ask(socketPath: string, message: Uint8Array, limitMs: number): Promise<Outcome> {
   const { promise, resolve } = Promise.withResolvers<Outcome>();
-  const message = messageOf(request);
   let sent = 0;
   let received = Buffer.alloc(0);
   const send = (socket: Bun.Socket) => {
@@ -66,45 +51,9 @@ export function ask(socketPath: string, request: Request, limitMs: number): Prom
   return promise.finally(() => clearTimeout(timer));
 }
 
-function messageOf({ path, headers, body }: Request): Uint8Array {
-  const fields = { host: "localhost", connection: "close", ...headers, "content-length": String(body.length) };
-  const head = Object.entries(fields).map(([name, value]) => `${name}: ${value}`);
-  return Buffer.concat([Buffer.from([`POST ${path} HTTP/1.1`, ...head, "", ""].join(LINE_END)), body]);
-}
-
 /** @returns `undefined` while it is not whole */
-function readAnswer(received: Buffer): Answer | undefined {
-  const end = received.indexOf(HEAD_END);
-  if (end < 0) return undefined;
-  const [statusLine = "", ...fields] = received.toString("latin1", 0, end).toLowerCase().split(LINE_END);
-  const fieldOf = (name: string) =>
-    fields
-      .find((field) => field.startsWith(`${name}:`))
-      ?.slice(name.length + 1)
-      .trim();
-  const rest = received.subarray(end + HEAD_END.length);
-  const body = fieldOf("transfer-encoding") === "chunked" ? joinChunks(rest) : cutBody(rest, fieldOf("content-length"));
-  return body === undefined ? undefined : { kind: "answer", status: Number(statusLine.split(" ")[1]), body };
-}
-
-function cutBody(rest: Buffer, length: string | undefined): Buffer | undefined {
-  return length === undefined || rest.length < Number(length) ? undefined : rest.subarray(0, Number(length));
-}
-
-/**
- * Each chunk is its size in hexadecimal digits on a line of its own, then its bytes and a line end; the last one is empty (RFC 9112, 7.1).
- */
-function joinChunks(rest: Buffer): Buffer | undefined {
-  const chunks: Buffer[] = [];
-  for (let at = 0; ; ) {
-    const lineEnd = rest.indexOf(LINE_END, at);
-    if (lineEnd < 0) return undefined;
-    const size = Number.parseInt(rest.toString("latin1", at, lineEnd), 16);
-    const start = lineEnd + LINE_END.length;
-    if (size === 0) return Buffer.concat(chunks);
-    at = start + size + LINE_END.length;
-    // Not a number, or not there yet.
-    if (!(at <= rest.length)) return undefined;
-    chunks.push(rest.subarray(start, start + size));
-  }
+function readAnswer(received: Buffer): Outcome | undefined {
+  const answer = decodeAnswer(received);
+  if (answer === undefined) return undefined;
+  return answer === "foreign" ? { kind: "lost", reason: "the answer has another form" } : { kind: "answer", ...answer };
 }

@@ -6,9 +6,11 @@ import type { Environment } from "../../lib/cni/variables.ts";
 import { isThere } from "../../lib/system/files.ts";
 import type { Outcome } from "./ask.ts";
 import { askAgent, DIRECT, type Way, wayOf } from "./exchange.ts";
-import { prepareCall, withOpenSandbox, withOwnIpam } from "./prepared-call.ts";
+import { closeSandbox, prepareCall, withOpenSandbox, withOwnIpam } from "./prepared-call.ts";
 
 export type { Way } from "./exchange.ts";
+
+const OFF: Outcome = { kind: "absent", reason: "agent is off" };
 
 /**
  * @param version of the executable
@@ -18,11 +20,16 @@ export async function forward(env: Environment, version: string, readStdin: () =
   const prepared = prepareCall(env, version, readStdin);
   if (prepared === undefined) return DIRECT;
   const { settings, runDirectory } = prepared;
-  if (!isThere(runDirectory.socket) && settings.mode !== "require" && !isThere(runDirectory.agentFile)) return DIRECT;
+  if (!isThere(runDirectory.calls) && settings.mode !== "require" && !isThere(runDirectory.agentFile)) return DIRECT;
   const opened = withOpenSandbox(prepared);
   if (opened === undefined) return DIRECT;
   const call = withOwnIpam(opened);
-  const outcome: Outcome = settings.mode === "off" ? { kind: "absent", reason: "agent is off" } : await askAgent(call, settings.timeoutMs);
+  const asking = settings.mode === "off" ? OFF : askAgent(call, settings.timeoutMs);
+  if (asking === undefined) {
+    closeSandbox(call);
+    return DIRECT;
+  }
+  const outcome = await asking;
   if (outcome.kind === "answer") {
     const way = wayOf(outcome, call);
     if (way !== undefined) return way;

@@ -1,5 +1,5 @@
 /**
- * A call of a runtime as the agent gets it (A§11.3). The plugin judges no more than it must to fall back: the agent judges all of it, with
+ * A call of a runtime, read as far as it must be to be handed over (A§11.3), by the plugin and again by the agent. The plugin judges no more than it must to fall back: the agent judges all of it, with
  * the words of the plugin.
  */
 import { closeSync, fstatSync, openSync } from "node:fs";
@@ -18,6 +18,9 @@ export interface PreparedCall {
   readonly runDirectory: RunDirectory;
   readonly attachment: AttachmentId;
   readonly body: CniCallBody;
+  /** The environment and standard input as they came: what goes over the socket. */
+  readonly env: Environment;
+  readonly stdin: Uint8Array;
 }
 
 /** Members of the body, not of `env` in it. */
@@ -58,6 +61,8 @@ export function prepareCall(env: Environment, plugin: string, readStdin: () => U
         pluginDirs: path.split(":").filter((directory) => directory !== ""),
         env: withoutMembers(env),
       },
+      env,
+      stdin: bytes,
     };
   } catch {
     return undefined;
@@ -74,8 +79,8 @@ export function withOpenSandbox(call: PreparedCall): PreparedCall | undefined {
   try {
     const { path } = body.netns;
     const fd = openSync(path, "r");
-    const { dev, ino } = fstatSync(fd);
-    return { ...call, body: { ...body, netns: { path, dev, ino, fd } } };
+    const { dev, ino } = fstatSync(fd, { bigint: true });
+    return { ...call, body: { ...body, netns: { path, dev: String(dev), ino: String(ino), fd } } };
   } catch {
     return command === "DEL" ? call : undefined;
   }

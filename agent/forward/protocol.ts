@@ -1,28 +1,24 @@
-/** The call of a plugin to the agent, as it goes over the socket (A§11.3): `POST /v1/cni/add|del|check|gc|status`. */
+/**
+ * The call of a plugin as records and the delete queue keep it, and as the agent hands it on (A§11.3). Over the socket it goes as
+ * `call-frame.ts` has it.
+ */
 
-/** Version of the members below. An agent that does not know it answers 400 `protocol-unsupported`. */
+/** Version of the members below. */
 export const PROTOCOL = 1;
 
-/** Most bytes of a call's body. */
+/** Most bytes of a call behind its header, and of a request to the API. */
 export const MAX_BODY_BYTES = 1 << 20;
 
 export const CNI_VERBS = { ADD: "add", DEL: "del", CHECK: "check", GC: "gc", STATUS: "status" } as const;
 export type CniVerb = (typeof CNI_VERBS)[keyof typeof CNI_VERBS];
-
-/** Milliseconds after which the plugin wants no answer any more. */
-export const DEADLINE_HEADER = "tortie-deadline-ms";
-/** Number of the endpoint, in an answer. */
-export const ENDPOINT_HEADER = "tortie-endpoint";
-/** How many warnings the agent's log has of this call, in an answer. */
-export const WARNINGS_HEADER = "tortie-warnings";
 
 /** The sandbox, opened by the plugin before the call and held open until the answer. */
 interface SandboxOfCall {
   /** CNI_NETNS as it came. */
   readonly path: string;
   /** What the path led to; absent, with `fd`, where a DEL found nothing there. */
-  readonly dev?: number;
-  readonly ino?: number;
+  readonly dev?: string;
+  readonly ino?: string;
   /** Number of the descriptor in the plugin's process. */
   readonly fd?: number;
 }

@@ -13,6 +13,7 @@ import { DirectoryEvents } from "../../lib/system/directory-events.ts";
 import { isLockHeld } from "../../lib/system/flock.ts";
 import { type FoundAgent, findAgent } from "../run-directory/agent-file.ts";
 import type { Outcome } from "./ask.ts";
+import { BUSY } from "./call-frame.ts";
 import { askAgent, type Way, wayOf } from "./exchange.ts";
 import { closeSandbox, type PreparedCall } from "./prepared-call.ts";
 
@@ -23,8 +24,7 @@ const SHORTEST_WAIT_MS = 3_000;
 /** Between two looks at the socket, where nothing is heard of it. */
 const LOOK_EVERY_MS = 1_000;
 const FIRST_LOOK_MS = 5;
-/** HTTP status of an agent whose queue is full (A§2.9), and its pause where the answer names none. */
-const BUSY = 503;
+/** The pause of an agent whose queue is full (A§2.9), where the answer names none. */
 const BUSY_PAUSE_MS = 200;
 /** How often a call whose connection was lost is sent again. It is safe: the agent knows a call of the same attachment. */
 const MOST_REPETITIONS = 3;
@@ -99,7 +99,8 @@ async function repeat(call: PreparedCall, first: Outcome, wait: Wait): Promise<O
   const events = new DirectoryEvents(call.runDirectory.path);
   try {
     let repetitions = 0;
-    for (let outcome = first; ; outcome = await askAgent(call, end - performance.now())) {
+    // Too long for the agent it would have been at the first try already.
+    for (let outcome = first; ; outcome = (await askAgent(call, end - performance.now())) ?? outcome) {
       if (outcome.kind === "late" || performance.now() >= end) return outcome;
       if (outcome.kind === "answer" && outcome.status !== BUSY) return outcome;
       const left = wait.limitMs - wait.waitedMs;
@@ -111,7 +112,7 @@ async function repeat(call: PreparedCall, first: Outcome, wait: Wait): Promise<O
       if (left <= 0) return outcome;
       if (wait.waitedMs === 0) {
         const what = outcome.kind === "absent" ? `no agent listens (${outcome.reason})` : "the agent is busy";
-        log.writeNow("info", `${call.runDirectory.socket}: ${what}: waiting up to ${wait.limitMs / 1000} s`);
+        log.writeNow("info", `${call.runDirectory.calls}: ${what}: waiting up to ${wait.limitMs / 1000} s`);
       }
       const pauseMs = Math.min(
         outcome.kind === "absent" ? (wait.waitedMs === 0 ? FIRST_LOOK_MS : LOOK_EVERY_MS) : pauseOf(outcome.body),
@@ -174,7 +175,7 @@ const STATUS_UNAVAILABLE = 50;
 function unreachable({ runDirectory }: PreparedCall, agent: FoundAgent | undefined, waitedMs: number): string {
   const known =
     agent === undefined ? "none was started since this machine booted" : `its last phase is "${agent.phase}", ${agent.ageSeconds} s ago`;
-  return `no agent answered at ${runDirectory.socket} within ${Math.round(waitedMs / 1000)} s (${known})`;
+  return `no agent answered at ${runDirectory.calls} within ${Math.round(waitedMs / 1000)} s (${known})`;
 }
 
 function reasonOf(last: Outcome): string {

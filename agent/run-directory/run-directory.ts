@@ -6,14 +6,15 @@ import { baseName, directoryOf } from "../../lib/system/files.ts";
 
 const DEFAULT_RUN_DIRECTORY = "/run/tortie";
 const SOCKET = "tortie.sock";
+const CALLS = "cni.sock";
 export const DEFAULT_SOCKET = `${DEFAULT_RUN_DIRECTORY}/${SOCKET}`;
 
 export interface RunDirectory {
   readonly path: string;
   /** The API socket. */
   readonly socket: string;
-  /** The last part of its path, for watchers of the directory. */
-  readonly socketName: string;
+  /** The socket for calls of plugins. */
+  readonly calls: string;
   /** Who is there: boot id, version, IPAM mode, phase (agent-file.ts). */
   readonly agentFile: string;
   /** Held by the agent as long as it lives. */
@@ -40,7 +41,7 @@ function at(path: string, socketName: string): RunDirectory {
   return {
     path,
     socket: `${path}/${socketName}`,
-    socketName,
+    calls: `${path}/${CALLS}`,
     agentFile: `${path}/agent.json`,
     instanceLock: `${path}/agent.lock`,
     deleteQueue: `${path}/deletequeue`,

@@ -14,7 +14,10 @@ export interface AttachmentCallContext {
 export interface AttachmentAnswer {
   readonly status: number;
   readonly body: string;
-  readonly headers?: Readonly<Record<string, string>>;
+  /** Number of the endpoint that the call was about. */
+  readonly endpoint?: number;
+  /** How many warnings the agent's log has of this call. */
+  readonly warnings?: number;
 }
 
 export interface AttachmentService {

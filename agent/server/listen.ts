@@ -1,16 +1,15 @@
 /**
- * The API socket (A§2.1): bound under a private name, given its mode and group, then renamed into place, so that it is never there with
- * wider rights. Connections are accepted by node:net, which says their descriptor, and handed to the HTTP server; node:http's own
+ * The API socket (A§2.1). Connections are accepted by node:net, which says their descriptor, and handed to the HTTP server; node:http's own
  * listener under Bun does not say it.
  */
-import { chmodSync, chownSync, renameSync, rmSync, unlinkSync } from "node:fs";
+import { rmSync } from "node:fs";
 import type { Server as HttpServer } from "node:http";
-import { createServer, type Server, type Socket } from "node:net";
+import { createServer } from "node:net";
 import { limitConnections } from "../../lib/resident/connections.ts";
+import { bindSocket, descriptorOf } from "./bind.ts";
 import { type Peer, peerOf } from "./peer.ts";
 
 const SOCKET_MODE = 0o660;
-const PRIVATE_UMASK = 0o177;
 /** Connections at once of one uid that is not root. Root is the runtime, whose calls are limited by their lanes. */
 const MOST_OF_A_USER = 64;
 
@@ -45,7 +44,7 @@ export async function listen(
       socket.destroy();
     }
   });
-  await bind(acceptor, path, group);
+  await bindSocket(acceptor, path, { mode: SOCKET_MODE, group });
   return {
     peerOf: (socket) => peers.get(socket),
     async stop() {
@@ -55,39 +54,4 @@ export async function listen(
     },
     destroy: () => connections.stop(),
   };
-}
-
-async function bind(acceptor: Server, path: string, group: number | undefined): Promise<void> {
-  const draft = `${path}.${process.pid}`;
-  rmSync(draft, { force: true });
-  const before = process.umask(PRIVATE_UMASK);
-  try {
-    await new Promise<void>((done, failed) => {
-      acceptor.once("error", failed);
-      acceptor.listen(draft, done);
-    });
-  } finally {
-    process.umask(before);
-  }
-  try {
-    chmodSync(draft, SOCKET_MODE);
-    if (group !== undefined) chownSync(draft, 0, group);
-    renameSync(draft, path);
-  } catch (error) {
-    acceptor.close();
-    try {
-      unlinkSync(draft);
-    } catch {
-      // The server has removed it.
-    }
-    throw error;
-  }
-}
-
-/** Bun keeps the descriptor in `_handle`, as Node does; neither has a public name for it. */
-function descriptorOf(socket: Socket): number {
-  const handle: unknown = "_handle" in socket ? socket._handle : undefined;
-  const fd = typeof handle === "object" && handle !== null && "fd" in handle ? handle.fd : undefined;
-  if (typeof fd !== "number" || fd < 0) throw new Error("a connection without a descriptor");
-  return fd;
 }

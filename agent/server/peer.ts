@@ -11,7 +11,7 @@ export interface Peer {
   readonly pid: number;
   readonly uid: number;
   readonly gid: number;
-  /** Supplementary groups. */
+  /** Supplementary groups; root is not asked for them, which give it nothing. */
   readonly groups: readonly number[];
 }
 
@@ -22,7 +22,7 @@ const ERANGE = 34;
 /** @param fd of the connected socket @throws Error when it has no peer */
 export function peerOf(fd: number): Peer {
   const [pid = 0, uid = -1, gid = -1] = option(fd, SO_PEERCRED, 3).values;
-  return { pid, uid: uid >>> 0, gid: gid >>> 0, groups: groupsOf(fd) };
+  return { pid, uid: uid >>> 0, gid: gid >>> 0, groups: uid === 0 ? [] : groupsOf(fd) };
 }
 
 function groupsOf(fd: number): readonly number[] {

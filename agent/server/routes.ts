@@ -3,11 +3,9 @@ import fastifySwagger from "@fastify/swagger";
 import Ajv, { type ValidateFunction } from "ajv";
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifySchema } from "fastify";
 import { TortieError } from "../../lib/errors/errors.ts";
-import { isNumber, isObject } from "../../lib/json/decode.ts";
 import { MODELS } from "../api/model.ts";
 import type { Operation } from "../api/operation.ts";
 import { BASE_PATH, ERROR_ANSWER, OPERATION_NAMES, OPERATIONS, type OperationName } from "../api/operations.ts";
-import { assertProtocol } from "../attachments/call-body.ts";
 import { MAX_BODY_BYTES } from "../forward/protocol.ts";
 import { type Access, mayCall } from "./access.ts";
 import { errorAnswer } from "./error-answer.ts";
@@ -54,9 +52,7 @@ export async function buildApp(input: RoutesInput): Promise<FastifyInstance> {
   // Schemas of answers are for the document and the tests; an answer is sent as the handler gave it.
   app.setSerializerCompiler(() => (data) => JSON.stringify(data));
   app.setErrorHandler((error, _request, reply) => sendError(reply, asTortieError(error), input));
-  app.setNotFoundHandler((request, reply) =>
-    sendError(reply, new TortieError("operation-unknown", `there is no operation ${request.method} ${request.url.slice(0, 200)}`), input),
-  );
+  app.setNotFoundHandler((request, reply) => sendError(reply, unknownOperation(request), input));
   await app.register(fastifySwagger, {
     openapi: {
       openapi: "3.1.0",
@@ -74,6 +70,14 @@ export async function buildApp(input: RoutesInput): Promise<FastifyInstance> {
   await app.ready();
   document = JSON.stringify(app.swagger());
   return app;
+}
+
+/** Plugins of earlier versions call here. They serve the call themselves when its protocol is not spoken, and fail with any other word. */
+function unknownOperation({ method, url }: FastifyRequest): TortieError {
+  if (method === "POST" && url.startsWith(`${BASE_PATH}/cni/`)) {
+    return new TortieError("protocol-unsupported", "calls of plugins are not spoken here, only on the call socket");
+  }
+  return new TortieError("operation-unknown", `there is no operation ${method} ${url.slice(0, 200)}`);
 }
 
 async function serveDocument(request: FastifyRequest, reply: FastifyReply, input: ServedRoutes): Promise<FastifyReply> {
@@ -97,17 +101,8 @@ function addRoute(app: FastifyInstance, name: OperationName, input: ServedRoutes
     onRequest: async (request) => {
       authorise(input.callerOf(request), operation.isRead);
     },
-    // Before the rest of it is judged: of another protocol the other members may be anything, and a plugin must learn which it is.
-    ...(operation.tag === "cni" && operation.body !== undefined
-      ? { preValidation: async ({ body }: FastifyRequest) => judgeProtocol(body) }
-      : {}),
     handler: (request, reply) => serve(name, request, reply, input),
   });
-}
-
-/** @throws TortieError `protocol-unsupported` for a call of another protocol; what is no call at all is left to the schema */
-function judgeProtocol(body: unknown): void {
-  if (isObject(body) && isNumber(body.protocol)) assertProtocol(body.protocol);
 }
 
 function schemaOf(name: OperationName, { summary, tag, params, query, body, headers, answers }: Operation): FastifySchema {

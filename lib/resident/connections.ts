@@ -61,16 +61,20 @@ export class Connections {
 
   /** The head of a request is there. What is left of the first request's time is all that its body has. */
   began(socket: Closable, request: Incoming): void {
-    const place = this.#places.get(socket);
-    if (place === undefined) return;
     if (!hasBody(request.headers)) {
-      place.left = undefined;
+      this.complete(socket);
       return;
     }
+    const place = this.#places.get(socket);
+    if (place === undefined) return;
     place.left = Math.min(place.left ?? REQUEST_SECONDS, REQUEST_SECONDS);
-    request.once("end", () => {
-      place.left = undefined;
-    });
+    request.once("end", () => this.complete(socket));
+  }
+
+  /** A whole request is there: its answer may take as long as it takes. */
+  complete(socket: Closable): void {
+    const place = this.#places.get(socket);
+    if (place !== undefined) place.left = undefined;
   }
 
   /** A request was answered. */

@@ -1,8 +1,10 @@
 /** Calls of a plugin to an agent, made by the test itself: the sandbox is looked at and held open as the plugin does (A§11.3). */
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import type { Agent, AgentAnswer } from "./agent.ts";
+import type { CniCallBody } from "../../agent/forward/protocol.ts";
+import type { Agent } from "./agent.ts";
 import { cniCallBody } from "./agent.ts";
+import type { CallAnswer } from "./call-socket.ts";
 import type { Pod } from "./node.ts";
 
 export interface CallOptions {
@@ -14,23 +16,24 @@ export interface CallOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly pod?: Pod;
   /** Where `pod` does not do. */
-  readonly netns?: { readonly path: string; readonly dev?: number; readonly ino?: number; readonly fd?: number };
-  readonly headers?: Readonly<Record<string, string>>;
+  readonly netns?: CniCallBody["netns"];
+  /** Milliseconds that the caller waits. */
+  readonly deadlineMs?: number;
 }
 
-export async function callAgent(agent: Agent, verb: string, conf: unknown, options: CallOptions = {}): Promise<AgentAnswer> {
-  return agent.request("POST", `/cni/${verb}`, callBody(conf, options), options.headers);
+export async function callAgent(agent: Agent, verb: string, conf: unknown, options: CallOptions = {}): Promise<CallAnswer> {
+  return agent.call(verb, callBody(conf, options), options.deadlineMs === undefined ? {} : { deadlineMs: options.deadlineMs });
 }
 
-export function callBody(conf: unknown, { pod, netns, env = {}, ...call }: CallOptions) {
+export function callBody(conf: unknown, { pod, netns, env = {}, ...call }: CallOptions): CniCallBody {
   const sandbox = netns ?? (pod === undefined ? undefined : lookAt(pod));
   return { ...cniCallBody(conf, call), env, ...(sandbox === undefined ? {} : { netns: sandbox }) };
 }
 
 /** A pod's sandbox as a plugin sees it before the call. */
-export function lookAt({ netnsPath }: Pod): { readonly path: string; readonly dev: number; readonly ino: number } {
-  const { dev, ino } = statSync(netnsPath);
-  return { path: netnsPath, dev, ino };
+export function lookAt({ netnsPath }: Pod): { readonly path: string; readonly dev: string; readonly ino: string } {
+  const { dev, ino } = statSync(netnsPath, { bigint: true });
+  return { path: netnsPath, dev: String(dev), ino: String(ino) };
 }
 
 /** An endpoint's record as it stands on disk. */

@@ -5,6 +5,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import type { CniCallBody } from "../../agent/forward/protocol.ts";
+import { type CallAnswer, callMessage, exchangeCall, parsed } from "./call-socket.ts";
 import { signalProcess } from "./kubernetes/process.ts";
 import { BIN_DIR, type Node } from "./node.ts";
 
@@ -35,10 +37,19 @@ export interface AgentAnswer {
   readonly json: unknown;
 }
 
+export interface CallSettings {
+  /** 0: not said. */
+  readonly deadlineMs?: number;
+  /** Hangs up. */
+  readonly signal?: AbortSignal;
+}
+
 export class Agent implements AsyncDisposable {
   readonly node: Node;
   readonly runDir: string;
   readonly socket: string;
+  /** The socket for calls of plugins. */
+  readonly calls: string;
   readonly #options: AgentOptions;
   #child: ChildProcess;
   #output = "";
@@ -49,6 +60,7 @@ export class Agent implements AsyncDisposable {
     const runDir = options.runDir ?? "run";
     this.runDir = runDir.startsWith("/") ? runDir : join(node.dir, runDir);
     this.socket = join(this.runDir, "tortie.sock");
+    this.calls = join(this.runDir, "cni.sock");
     this.#options = options;
     [this.#child, this.#ended] = this.#spawn();
   }
@@ -127,6 +139,12 @@ export class Agent implements AsyncDisposable {
     return { status: response.status, headers: response.headers, text, json: parsed(text) };
   }
 
+  /** One call of a plugin, for instance ("add", cniCallBody(…)). */
+  call(verb: string, body: CniCallBody, { deadlineMs = 0, signal }: CallSettings = {}): Promise<CallAnswer> {
+    const limit = AbortSignal.timeout(LIMIT_MS);
+    return exchangeCall(this.calls, callMessage(verb, body, deadlineMs), signal === undefined ? limit : AbortSignal.any([signal, limit]));
+  }
+
   /** SIGTERM, and its end. @returns the exit status */
   async stop(): Promise<number | string> {
     if (this.isRunning) this.#child.kill("SIGTERM");
@@ -174,11 +192,11 @@ export class Agent implements AsyncDisposable {
   }
 }
 
-/** The body of a plugin's call (A§11.3), for tests that call the API themselves. */
+/** A plugin's call (A§11.3), for tests that call the agent themselves. */
 export function cniCallBody(
   conf: unknown,
   call: { containerId?: string; ifname?: string; netns?: string; args?: string; path?: string } = {},
-) {
+): CniCallBody {
   return {
     protocol: 1,
     plugin: "test",
@@ -191,12 +209,4 @@ export function cniCallBody(
     pluginDirs: (call.path ?? BIN_DIR).split(":"),
     env: {},
   };
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

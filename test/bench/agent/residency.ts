@@ -8,6 +8,7 @@ import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { cniCallBody } from "../../support/agent.ts";
+import { callMessage, exchangeCall } from "../../support/call-socket.ts";
 import { type Contender, measure, measurePeak } from "../contender.ts";
 import { row } from "../statistics.ts";
 import { startResident } from "./resident.ts";
@@ -21,6 +22,8 @@ const REST_MS = 60_000;
 const RESTS = 3;
 /** What a start or a burst leaves behind is collected meanwhile. */
 const SETTLE_MS = 30_000;
+/** No call takes so long; this only ends what hangs. */
+const CALL_LIMIT_MS = 60_000;
 const WIDTHS = [60, 10];
 /** Of /proc/<pid>/stat (proc(5)): USER_HZ is 100 on all that Linux runs on here. */
 const TICKS_PER_SECOND = 100;
@@ -69,16 +72,10 @@ function processorOf(pid: number): number {
 /** As the executable asks, without its process. @throws Error when the operation fails */
 async function ask(verb: "add" | "del", containerId: string, index: number): Promise<void> {
   const path = netnsOf(index);
-  const { dev, ino } = statSync(path);
-  const body = { ...cniCallBody(netconf, { containerId, path: bin }), netns: { path, dev, ino } };
-  const answer = await fetch(`http://agent/v1/cni/${verb}`, {
-    unix: socket,
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify(body),
-  });
-  const text = await answer.text();
-  if (!answer.ok) throw new Error(`${verb} ${containerId}: ${answer.status} ${text}`);
+  const { dev, ino } = statSync(path, { bigint: true });
+  const body = { ...cniCallBody(netconf, { containerId, path: bin }), netns: { path, dev: String(dev), ino: String(ino) } };
+  const { status, text } = await exchangeCall(join(run, "cni.sock"), callMessage(verb, body), AbortSignal.timeout(CALL_LIMIT_MS));
+  if (status !== 200) throw new Error(`${verb} ${containerId}: ${status} ${text}`);
 }
 
 /** ms, since the agent's start */

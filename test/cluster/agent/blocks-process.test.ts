@@ -61,7 +61,7 @@ describe("An agent in blocks mode", () => {
     expect(receiver.spans.filter(({ traceId }) => traceId !== add.traceId)).toEqual([]);
   }, 240_000);
 
-  it("asks the API server for nothing but its watches while nothing happens, whatever its controllers look at", async () => {
+  it("asks the API server for nothing but its watches and, at each comparison of addresses, its block while nothing happens", async () => {
     await using world = await PodNode.create(cluster);
     await world.pool("pool4", "10.67.0.0/24");
     await world.pod("pod");
@@ -83,7 +83,11 @@ describe("An agent in blocks mode", () => {
     const idle = await runs();
     await until("some more looks", async () => (await runs()) >= idle + 6);
     const asked = (await cluster.requests(since)).filter(({ verb }) => verb !== "watch");
-    expect(asked.map(({ verb, uri }) => `${verb} ${uri}`)).toEqual([]);
+    const [block] = (await cluster.list("crd.projectcalico.org/v1", "ipamblocks")).map(({ metadata }) => metadata.name);
+    const looks = asked.filter(({ verb, uri }) => verb === "get" && uri.endsWith(`/ipamblocks/${block}`)).length;
+    expect(asked.map(({ verb, uri }) => `${verb} ${uri}`)).toHaveLength(looks);
+    // The comparison looks each second here, and every ten minutes where nobody says otherwise.
+    expect(looks).toBeLessThanOrEqual(6);
     await world.del({ conf: agent.netconf });
   }, 240_000);
 

@@ -20,7 +20,7 @@ async function withEndpoint(
   const pod = await node.addPod();
   const conf = localConf(node, { cniVersion: "1.0.0", ipam: dualIpam("46") });
   const call = cniCallBody(conf, { containerId, netns: pod.netnsPath, args: podArgs("web", "default", containerId) });
-  const added = await agent.request("POST", "/cni/add", call);
+  const added = await agent.call("add", call);
   expect(added).toMatchObject({ status: 200 });
   const { ips } = added.json as { ips: { address: string }[] };
   return { conf, addresses: ips.map(({ address }) => address.split("/")[0] ?? "") };
@@ -57,7 +57,6 @@ describe("The API of the agent", () => {
       expect(await statusAs(agent, member, "GET", "/config")).toBe(200);
       expect(await statusAs(agent, member, "GET", "/openapi.json")).toBe(200);
       expect(await statusAs(agent, member, "PUT", "/endpoint/0", body)).toBe(403);
-      expect(await statusAs(agent, member, "POST", "/cni/del", cniCallBody({}))).toBe(403);
       expect(await statusAs(agent, { uid: 0, gid: 0 }, "PUT", "/endpoint/0", body)).toBe(201);
     },
   );
@@ -155,8 +154,6 @@ describe("The API of the agent", () => {
       ]);
     }
     expect((await put({ ...good, "container-name": "x".repeat(1 << 20) })).status).toBe(413);
-    expect((await agent.request("POST", "/cni/add", { ...cniCallBody({}), stdin: "x".repeat(1 << 20) })).status).toBe(413);
-    expect((await agent.request("POST", "/cni/add", { protocol: 1 })).status).toBe(400);
     expect((await agent.request("TRACE", "/config")).status).toBeGreaterThanOrEqual(400);
     expect(await agent.request("GET", "/nothing")).toMatchObject({ status: 404, json: { word: "operation-unknown" } });
 
@@ -175,7 +172,7 @@ describe("The API of the agent", () => {
     const document = (await agent.request("GET", "/openapi.json")).json as OpenApi;
     expect(document.openapi).toBe("3.1.0");
     const judge = judgeOf(document);
-    const { conf, addresses } = await withEndpoint(node, agent);
+    const { addresses } = await withEndpoint(node, agent);
     const id = "container-id:cid1";
     const asked: readonly [method: string, path: string, template: string, body?: unknown][] = [
       ["GET", "/config", "/config"],
@@ -186,18 +183,6 @@ describe("The API of the agent", () => {
       ["GET", "/metrics/", "/metrics/"],
       ["GET", "/metrics", "/metrics"],
       ["GET", "/cni/status", "/cni/status"],
-      ["POST", "/cni/status", "/cni/status", cniCallBody(conf, { containerId: "", ifname: "" })],
-      ["POST", "/cni/check", "/cni/check", cniCallBody(conf)],
-      [
-        "POST",
-        "/cni/gc",
-        "/cni/gc",
-        cniCallBody(
-          { ...conf, cniVersion: "1.1.0", "cni.dev/valid-attachments": [{ containerID: "cid1", ifname: "eth0" }] },
-          { containerId: "", ifname: "" },
-        ),
-      ],
-      ["POST", "/cni/add", "/cni/add", cniCallBody(conf, { containerId: "cid7" })],
       ["GET", "/endpoint", "/endpoint"],
       ["GET", "/endpoint?state=ready&label=a:b", "/endpoint"],
       ["GET", "/endpoint?state=unheard-of", "/endpoint"],
@@ -224,7 +209,6 @@ describe("The API of the agent", () => {
       ["POST", "/ipam/192.0.2.9?owner=somebody", "/ipam/{ip}"],
       ["DELETE", "/ipam/192.0.2.9?owner=somebody&idempotent=true", "/ipam/{ip}"],
       ["DELETE", `/endpoint/${id}`, "/endpoint/{id}"],
-      ["POST", "/cni/del", "/cni/del", cniCallBody(conf)],
     ];
     for (const [method, path, template, body] of asked) {
       const answer = await agent.request(method, path, body);

@@ -34,7 +34,7 @@ async function add({ agent, conf }: Place, options: CallOptions) {
   const answer = await callAgent(agent, "add", conf, options);
   expect({ status: answer.status, text: answer.status === 200 ? "" : answer.text }).toEqual({ status: 200, text: "" });
   const { ips } = answer.json as { ips: { address: string }[] };
-  return { text: answer.text, addresses: ips.map(({ address }) => address), id: answer.headers.get("tortie-endpoint") };
+  return { text: answer.text, addresses: ips.map(({ address }) => address), id: answer.endpoint };
 }
 
 async function del({ agent, conf }: Place, options: CallOptions): Promise<void> {
@@ -60,14 +60,8 @@ async function linkIndex(node: Node, pod: Pod, name = "eth0"): Promise<unknown> 
 /** An ADD whose caller may hang up. */
 function startAdd({ agent, conf }: Scene, options: CallOptions) {
   const going = new AbortController();
-  const answer = fetch("http://agent/v1/cni/add", {
-    unix: agent.socket,
-    method: "POST",
-    headers: { "content-type": "application/json", ...options.headers },
-    body: JSON.stringify(callBody(conf, options)),
-    signal: going.signal,
-    keepalive: false,
-  }).then(async (response) => ({ status: response.status, text: await response.text() }));
+  const { deadlineMs = 0 } = options;
+  const answer = agent.call("add", callBody(conf, options), { deadlineMs, signal: going.signal });
   answer.catch(() => undefined);
   return { answer, hangUp: () => going.abort() };
 }
@@ -100,7 +94,7 @@ describe("An attachment in the agent", () => {
 
     expect(printed).toMatchObject({ exit: 0 });
     expect(text.replaceAll(pod.netnsPath, "SANDBOX")).toBe(printed.stdout.replaceAll(direct.netnsPath, "SANDBOX"));
-    expect(recordsOf(stage.agent)).toMatchObject([{ id: Number(id), phase: "ready", attachment: { containerId: "cid1", ifname: "eth0" } }]);
+    expect(recordsOf(stage.agent)).toMatchObject([{ id, phase: "ready", attachment: { containerId: "cid1", ifname: "eth0" } }]);
 
     await del(stage, { pod });
     await expectClean(stage);
@@ -218,7 +212,7 @@ describe("An attachment in the agent", () => {
     const { allocated, endpoints } = await readStore(stage.node);
     expect(allocated.map((address) => `${address}/${address.includes(":") ? 128 : 32}`).sort()).toEqual([...addresses].sort());
     expect(endpoints).toMatchObject([{ containerID: "new" }]);
-    expect(recordsOf(stage.agent)).toMatchObject([{ id: Number(id), phase: "ready", attachment: { containerId: "new" } }]);
+    expect(recordsOf(stage.agent)).toMatchObject([{ id, phase: "ready", attachment: { containerId: "new" } }]);
     await del(stage, { pod, containerId: "new", args: podArgs("web", "default", "new") });
     await expectClean(stage);
   });
@@ -299,7 +293,7 @@ describe("The caller of an ADD", () => {
   it("whose time is over is told so, and has it taken back", async () => {
     await using stage = await scene();
     const pod = await stage.node.addPod();
-    const adding = await waitingAdd(stage, { pod, headers: { "tortie-deadline-ms": "3000" } });
+    const adding = await waitingAdd(stage, { pod, deadlineMs: 3_000 });
 
     expect(await adding.answer).toMatchObject({ status: 504, text: expect.stringContaining("agent-timeout") });
     await stage.agent.until("the ADD to be taken back", () => recordsOf(stage.agent).length === 0);
@@ -357,7 +351,7 @@ describe("The caller of an ADD", () => {
     const printed = await stage.node.cni("ADD", { pod, conf: { ...stage.conf, agent: "off" } });
 
     expect(failed).toMatchObject({ status: 500, text: printed.stdout });
-    expect(failed.headers.get("tortie-word")).toBe("interface-exists");
+    expect(failed.text).toContain("interface-exists");
     await expectClean(stage);
   });
 });
@@ -384,7 +378,7 @@ describe("The sandbox of a call", () => {
     await using stage = await scene();
     const netns = { ...lookAt(await stage.node.addPod()), path: "/run/netns/of-another-mount-namespace" };
 
-    expect((await callAgent(stage.agent, "add", stage.conf, { netns })).headers.get("tortie-word")).toBe("netns-unreachable");
+    expect((await callAgent(stage.agent, "add", stage.conf, { netns })).text).toContain("netns-unreachable");
 
     await expectClean(stage);
   });
@@ -398,7 +392,7 @@ describe("The sandbox of a call", () => {
     try {
       const netns = { ...lookAt(meant), path: "/run/netns/of-another-mount-namespace", fd };
 
-      expect((await callAgent(stage.agent, "add", stage.conf, { netns })).headers.get("tortie-word")).toBe("netns-unreachable");
+      expect((await callAgent(stage.agent, "add", stage.conf, { netns })).text).toContain("netns-unreachable");
       await del(stage, { netns });
 
       expect(await linkIndex(stage.node, other)).toBe(before);
@@ -414,7 +408,7 @@ describe("The sandbox of a call", () => {
     await stage.node.podIp(other, "link", "add", "eth0", "type", "bridge");
     const netns = { ...lookAt(meant), path: other.netnsPath };
 
-    expect((await callAgent(stage.agent, "add", stage.conf, { netns })).headers.get("tortie-word")).toBe("netns-changed");
+    expect((await callAgent(stage.agent, "add", stage.conf, { netns })).text).toContain("netns-changed");
     await del(stage, { netns });
 
     expect(await linkIndex(stage.node, other)).toEqual(expect.any(Number));
@@ -478,8 +472,7 @@ describe("GC in the agent", () => {
     await add(stage, { pod: await node.addPod() });
     const holder = await holdLock(String(conf.ipam_lock_file), 300);
     stage.defer(() => holder.kill("SIGKILL"));
-    const collect = () =>
-      callAgent(agent, "gc", { ...conf, "cni.dev/valid-attachments": [] }, { headers: { "tortie-deadline-ms": "1500" } });
+    const collect = () => callAgent(agent, "gc", { ...conf, "cni.dev/valid-attachments": [] }, { deadlineMs: 1_500 });
 
     expect((await collect()).text).toContain("agent-timeout");
 

@@ -31,7 +31,7 @@ describe("The agent's process", () => {
     const pods = await Promise.all(Array.from({ length: 8 }, () => node.addPod()));
     const conf = localConf(node);
     const calls = pods.map((pod, index) =>
-      agent.request("POST", "/cni/add", cniCallBody(conf, { containerId: `cid${index}`, netns: pod.netnsPath })).then(
+      agent.call("add", cniCallBody(conf, { containerId: `cid${index}`, netns: pod.netnsPath })).then(
         ({ status }) => status,
         // Came too late: the runtime calls again.
         () => "refused",
@@ -72,7 +72,7 @@ describe("The agent's process", () => {
     await using agent = await Agent.start(node);
     const conf = localConf(node);
     const pod = await node.addPod();
-    const added = await agent.request("POST", "/cni/add", cniCallBody(conf, { netns: pod.netnsPath, args: podArgs("web") }));
+    const added = await agent.call("add", cniCallBody(conf, { netns: pod.netnsPath, args: podArgs("web") }));
     expect(added.status).toBe(200);
     await agent.kill();
     await agent.restart();
@@ -138,7 +138,7 @@ describe("tortiectl node", () => {
     await using node = await Node.create();
     await using agent = await Agent.start(node);
     const pod = await node.addPod();
-    await agent.request("POST", "/cni/add", cniCallBody(localConf(node), { netns: pod.netnsPath, args: podArgs("web") }));
+    await agent.call("add", cniCallBody(localConf(node), { netns: pod.netnsPath, args: podArgs("web") }));
     const tortiectl = (...args: string[]) =>
       node.run([join(BIN_DIR, "tortiectl"), "node", ...args], { env: { TORTIE_SOCK: agent.socket } });
     expect(await tortiectl("status")).toMatchObject({ exit: 0, stdout: expect.stringContaining("phase ready") });

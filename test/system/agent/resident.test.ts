@@ -11,7 +11,7 @@ describe("A resident agent on the local store", () => {
     const pod = await node.addPod();
     const conf = localConf(node, { cniVersion: "1.1.0", ipam: dualIpam("46") });
 
-    const added = await agent.request("POST", "/cni/add", cniCallBody(conf, { netns: pod.netnsPath }));
+    const added = await agent.call("add", cniCallBody(conf, { netns: pod.netnsPath }));
     expect(added).toMatchObject({ status: 200, json: { cniVersion: "1.1.0" } });
     const { ips } = added.json as { ips: { address: string }[] };
     const [link] = await node.podIp(pod, "-j", "address", "show", "eth0");
@@ -22,20 +22,20 @@ describe("A resident agent on the local store", () => {
     }
 
     const withResult = { ...conf, prevResult: added.json };
-    expect(await agent.request("POST", "/cni/check", cniCallBody(withResult, { netns: pod.netnsPath }))).toMatchObject({
+    expect(await agent.call("check", cniCallBody(withResult, { netns: pod.netnsPath }))).toMatchObject({
       status: 200,
       text: "",
     });
-    expect(await agent.request("POST", "/cni/status", cniCallBody(conf, { containerId: "", ifname: "" }))).toMatchObject({ status: 200 });
+    expect(await agent.call("status", cniCallBody(conf, { containerId: "", ifname: "" }))).toMatchObject({ status: 200 });
     expect(await agent.request("GET", "/cni/status")).toMatchObject({ status: 200 });
     const valid = { ...conf, "cni.dev/valid-attachments": [{ containerID: "cid1", ifname: "eth0" }] };
-    expect(await agent.request("POST", "/cni/gc", cniCallBody(valid, { containerId: "", ifname: "" }))).toMatchObject({
+    expect(await agent.call("gc", cniCallBody(valid, { containerId: "", ifname: "" }))).toMatchObject({
       status: 200,
       text: "",
     });
     expect(await node.podIp(pod, "-j", "link", "show", "eth0")).toHaveLength(1);
 
-    expect(await agent.request("POST", "/cni/del", cniCallBody(withResult, { netns: pod.netnsPath }))).toMatchObject({
+    expect(await agent.call("del", cniCallBody(withResult, { netns: pod.netnsPath }))).toMatchObject({
       status: 200,
       text: "",
     });

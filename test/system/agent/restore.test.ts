@@ -16,10 +16,10 @@ interface Added {
 async function add(agent: Agent, containerId: string): Promise<Added> {
   const pod = await agent.node.addPod();
   const body = cniCallBody(localConf(agent.node), { netns: pod.netnsPath, containerId });
-  const answer = await agent.request("POST", "/cni/add", body);
+  const answer = await agent.call("add", body);
   expect(answer).toMatchObject({ status: 200 });
   const { ips } = answer.json as { ips: { address: string }[] };
-  return { pod, containerId, address: ips[0]?.address ?? "", endpoint: Number(answer.headers.get("tortie-endpoint")) };
+  return { pod, containerId, address: ips[0]?.address ?? "", endpoint: answer.endpoint };
 }
 
 async function addMany(agent: Agent, count: number): Promise<Added[]> {

@@ -13,9 +13,9 @@ const GROUP = 4711;
 const LIMIT = 64;
 
 /** Sends the text's beginning, then one more byte each second. @returns when the agent ends the connection */
-function drip(agent: Agent, beginning: string): Promise<void> {
+function drip(path: string, beginning: string): Promise<void> {
   return new Promise((done) => {
-    const socket = connect(agent.socket, () => socket.write(beginning));
+    const socket = connect(path, () => socket.write(beginning));
     const timer = setInterval(() => socket.write("x"), 1_000);
     socket.on("error", () => undefined);
     socket.on("close", () => {
@@ -29,9 +29,11 @@ describe("Half a request", () => {
   it("S6: is not waited for: silent, in its head, and in its body", async () => {
     await using node = await Node.create();
     await using agent = await Agent.start(node);
-    const head = "POST /v1/cni/add HTTP/1.1\r\nHost: agent\r\nContent-Type: application/json\r\n";
+    const { socket, calls } = agent;
+    const head = "PUT /v1/endpoint/0 HTTP/1.1\r\nHost: agent\r\nContent-Type: application/json\r\n";
     // The test's own limit ends it where the agent does not.
-    await Promise.all([drip(agent, ""), drip(agent, head), drip(agent, `${head}Content-Length: 1000\r\n\r\n{`)]);
+    await Promise.all([drip(socket, ""), drip(socket, head), drip(socket, `${head}Content-Length: 1000\r\n\r\n{`)]);
+    await Promise.all([drip(calls, ""), drip(calls, "TCNI"), drip(calls, `TCNI\x01\0\0\0${"\0".repeat(12)}\xff`)]);
     expect(await agent.request("GET", "/config")).toMatchObject({ status: 200 });
   });
 });

@@ -8,7 +8,7 @@ const OFTEN = { args: ["--max-controller-interval", "1"] };
 
 async function add(agent: Agent): Promise<{ readonly pod: Pod; readonly address: string; readonly hostInterface: string }> {
   const pod = await agent.node.addPod();
-  const answer = await agent.request("POST", "/cni/add", cniCallBody(localConf(agent.node), { netns: pod.netnsPath }));
+  const answer = await agent.call("add", cniCallBody(localConf(agent.node), { netns: pod.netnsPath }));
   expect(answer).toMatchObject({ status: 200 });
   const { ips, interfaces } = answer.json as { ips: { address: string }[]; interfaces: { name: string; sandbox?: string }[] };
   const host = interfaces.find(({ sandbox = "" }) => sandbox === "");

@@ -35,7 +35,7 @@ it("a forwarded call loads less than 30,000 bytes of our code, and neither the d
     console.log(`the way through the socket: ${bytes} bytes in ${loaded.size} files`);
     expect(bytes).toBeLessThan(MOST_BYTES);
     const text = [...loaded].map((name) => readFileSync(join(directory, name), "utf8")).join("\n");
-    expect(text).toContain("/v1/cni/");
+    expect(text).toContain("cni.sock");
     // One word of each that has no business here: the decoder of the configuration, the datastores, the kernel, the log.
     for (const word of ["failed to load netconf", "sqlite", "RTM_", "169.254.1.1", "total_ms"]) expect(text).not.toContain(word);
   } finally {

@@ -1,8 +1,10 @@
 /** The fork in the road against a scripted server: for what a real agent does not do on request (A§3.10, A§11.3). */
-import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { type CallFrame, FLAGS, FRAME_VERSION } from "../../../../agent/forward/call-frame.ts";
+import { callLength, decodeCall, encodeAnswer } from "../../../../agent/forward/decode-frame.ts";
 import { forward, type Way } from "../../../../agent/forward/forward.ts";
 import { readBootId } from "../../../../agent/run-directory/agent-file.ts";
 import { tryLockFile } from "../../../../lib/system/flock.ts";
@@ -12,7 +14,7 @@ type Step = (socket: Socket) => void;
 
 let directory: string;
 let server: Server | undefined;
-let requests: string[];
+let requests: CallFrame[];
 const open = new Set<Socket>();
 
 beforeEach(() => {
@@ -31,13 +33,21 @@ afterEach(async () => {
 const answer =
   (status: number, body: string): Step =>
   (socket) =>
-    socket.end(`HTTP/1.1 ${status} X\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
-const cut: Step = (socket) => socket.end("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{");
+    socket.end(encodeAnswer({ status, body }));
+const cut: Step = (socket) => socket.end(encodeAnswer({ status: 200, body: '{"a": 1}' }).subarray(0, -1));
 const hangUp: Step = (socket) => socket.destroy();
 const say =
   (text: string): Step =>
   (socket) =>
     socket.end(text);
+/** Each byte by itself. */
+const drip =
+  (body: string): Step =>
+  (socket) => {
+    const bytes = encodeAnswer({ status: 200, body });
+    const next = (at: number): void => void (at < bytes.length && socket.write(bytes.subarray(at, at + 1), () => next(at + 1)));
+    next(0);
+  };
 const silent: Step = () => {};
 
 /** The n-th connection gets the n-th step, and every later one the last. */
@@ -45,17 +55,15 @@ async function serve(...steps: readonly Step[]): Promise<void> {
   server = createServer((socket) => {
     open.add(socket);
     socket.on("error", () => {});
-    let text = "";
+    let received = Buffer.alloc(0);
     socket.on("data", (chunk: Buffer) => {
-      text += chunk.toString();
-      const length = /content-length: (\d+)/.exec(text)?.[1];
-      const body = text.split("\r\n\r\n").slice(1).join("\r\n\r\n");
-      if (length === undefined || Buffer.byteLength(body) < Number(length)) return;
-      requests.push(text);
+      received = Buffer.concat([received, chunk]);
+      if (callLength(received) !== received.length) return;
+      requests.push(decodeCall(received));
       (steps[requests.length - 1] ?? steps.at(-1) ?? silent)(socket);
     });
   });
-  await new Promise<void>((done) => server?.listen(join(directory, "tortie.sock"), done));
+  await new Promise<void>((done) => server?.listen(join(directory, "cni.sock"), done));
 }
 
 function wasThere({ ipam = "blocks", phase = "ready", ageSeconds = 0 } = {}): void {
@@ -82,25 +90,26 @@ async function call(
 const printed = (way: Way) => (way.kind === "answered" ? { exit: way.exit, output: new TextDecoder().decode(way.output) } : way.kind);
 
 describe("a call to the agent", () => {
-  it("is one request with the members of the contract, and its answer is printed as it is", async () => {
+  it("is one call as the contract has it, and its answer is printed as it is", async () => {
     await serve(answer(200, '{"é": 1}'));
     expect(printed(await call("ADD"))).toEqual({ exit: 0, output: '{"é": 1}' });
-    const [head = "", body = ""] = (requests[0] ?? "").split("\r\n\r\n");
-    expect(head).toMatch(/^POST \/v1\/cni\/add HTTP\/1\.1\r\n/);
-    expect(head).toContain("tortie-deadline-ms: 90000");
-    expect(head).toContain(`traceparent: ${TRACEPARENT}`);
-    expect(JSON.parse(body)).toEqual({
-      protocol: 1,
+    const [{ stdin, ...frame }] = requests as [CallFrame];
+    expect(frame).toEqual({
+      flags: FLAGS.isJudged,
       plugin: "1.2.3",
-      containerId: "c1",
-      ifname: "eth0",
-      args: "",
-      path: "/a:/b",
-      netns: { path: "/proc/self/ns/net", dev: expect.any(Number), ino: expect.any(Number), fd: expect.any(Number) },
-      stdin: expect.stringContaining('"net1"'),
-      pluginDirs: ["/a", "/b"],
-      env: { CALICO_KUBECONFIG: "/k", TRACEPARENT },
+      deadlineMs: 90_000,
+      sandbox: { dev: expect.any(BigInt), ino: statSync("/proc/self/ns/net", { bigint: true }).ino, fd: expect.any(Number) },
+      env: {
+        CNI_COMMAND: "ADD",
+        CNI_CONTAINERID: "c1",
+        CNI_IFNAME: "eth0",
+        CNI_NETNS: "/proc/self/ns/net",
+        CNI_PATH: "/a:/b",
+        CALICO_KUBECONFIG: "/k",
+        TRACEPARENT,
+      },
     });
+    expect(JSON.parse(new TextDecoder().decode(stdin))).toMatchObject({ name: "net1" });
   });
 
   it("says that the IPAM plugin is the caller's own file, and of no other", async () => {
@@ -109,29 +118,29 @@ describe("a call to the agent", () => {
     const own: unknown[] = [];
     for (const type of ["tortie-ipam", "other", "missing", ""]) {
       await call("DEL", { ipam: { type } }, undefined, { CNI_PATH: `/a:${directory}` });
-      own.push(JSON.parse((requests.at(-1) ?? "").split("\r\n\r\n")[1] ?? "").ownIpam);
+      own.push(((requests.at(-1)?.flags ?? 0) & FLAGS.ownIpam) !== 0);
     }
-    expect(own).toEqual([true, undefined, undefined, undefined]);
+    expect(own).toEqual([true, false, false, false]);
   });
-
-  it.each(["", "00-1-2-01", `${TRACEPARENT}-more`, `00-0af7651916cd43dd8448\r\nx-injected: 8448eb211c80319c-b7ad6b7`])(
-    "sends no TRACEPARENT that is none: %j",
-    async (given) => {
-      await serve(answer(200, ""));
-      expect(printed(await call("DEL", {}, undefined, { TRACEPARENT: given }))).toMatchObject({ exit: 0 });
-      const [head = ""] = (requests[0] ?? "").split("\r\n\r\n");
-      expect(head).not.toMatch(/traceparent|x-injected/);
-    },
-  );
 
   it("prints an error of the agent and fails", async () => {
     await serve(answer(500, '{"code": 999}'));
     expect(printed(await call("DEL"))).toEqual({ exit: 1, output: '{"code": 999}' });
   });
 
-  it("reads an answer in chunks", async () => {
-    await serve(say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nA\r\n0123456789\r\n0\r\n\r\n"));
-    expect(printed(await call("ADD"))).toEqual({ exit: 0, output: "abc0123456789" });
+  it("reads an answer that comes byte by byte", async () => {
+    await serve(drip("é0123456789"));
+    expect(printed(await call("ADD"))).toEqual({ exit: 0, output: "é0123456789" });
+  });
+
+  it("is served by the plugin when a newer agent answers in a version of its own", async () => {
+    wasThere();
+    await serve((socket) => {
+      const newer = Buffer.from(encodeAnswer({ status: 200, body: "{}" }));
+      newer.writeUInt16LE(FRAME_VERSION + 1, 4);
+      socket.end(newer);
+    });
+    expect(printed(await call("ADD"))).toBe("beside");
   });
 
   it("is sent again when the connection is lost, at most three times", async () => {
@@ -168,12 +177,9 @@ describe("a call to the agent", () => {
     expect(printed(await call("ADD", { agent_timeout_seconds: 2 }))).toEqual({ exit: 1, output: expect.stringContaining("agent-timeout") });
   });
 
-  it.each([
-    [400, '{"word":"protocol-unsupported"}'],
-    [421, '{"word":"delegate-elsewhere"}'],
-  ])("is served by the plugin when the agent answers %i %s", async (status, body) => {
+  it("is served by the plugin when the agent says so", async () => {
     wasThere();
-    await serve(answer(status, body));
+    await serve(answer(421, '{"word":"delegate-elsewhere"}'));
     for (const command of ["ADD", "DEL", "CHECK", "GC"]) expect(printed(await call(command))).toBe("beside");
   });
 
@@ -278,6 +284,7 @@ describe("what the plugin says itself, without asking", () => {
   it("a configuration that is too long for the agent", async () => {
     await serve(answer(200, "{}"));
     expect(printed(await call("ADD", { filler: "x".repeat(1 << 20) }))).toBe("direct");
+    expect(printed(await call("ADD", {}, undefined, { LONG: "x".repeat(1 << 20) }))).toBe("direct");
     expect(requests).toHaveLength(0);
   });
 
