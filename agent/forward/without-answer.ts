@@ -31,7 +31,10 @@ const MOST_REPETITIONS = 3;
 
 /** An agent that has not come back for so long, since it last wrote its phase, may never come back. */
 const LONG_AWAY_SECONDS = 300;
-/** One that was stopped, unless it is being replaced, as an upgrade does it. */
+/**
+ * One that was stopped, unless it is being replaced, as an upgrade does it. Until then a DEL is queued: an agent that starts while the
+ * executable releases addresses would not have been told yet, and could make the link again.
+ */
 const LONG_STOPPED_SECONDS = 60;
 
 /** @param first what became of the first try */
