@@ -119,16 +119,24 @@ async function collectedMeanwhile(world: World): Promise<readonly string[]> {
 }
 
 async function queuedDel(world: World): Promise<readonly string[]> {
-  const dead = await world.start();
-  if (dead === undefined) return world.quiet();
+  const [first, second] = [await world.start(), await world.start()];
+  if (first === undefined || second === undefined) return world.quiet();
   await world.killAgent();
-  await world.kill(dead);
-  await world.del(dead, "auto", dead.pod.netnsPath);
-  const other = await world.reusePath(dead.pod);
-  const living = await world.start("off", other);
+  for (const dead of [first, second]) {
+    await world.kill(dead);
+    await world.del(dead, "auto", dead.pod.netnsPath);
+  }
+  const living = await world.start("off", await world.reusePath(first.pod));
+  // Of another plugin: an agent that takes it away makes it again for nobody.
+  const foreign = await world.reusePath(second.pod);
+  for (const name of ["eth0", "peer0"]) world.ownLinks.add(`${foreign.name} ${name}`);
+  await world.node.podIp(foreign, "link", "add", "eth0", "type", "veth", "peer", "name", "peer0");
   await world.restartAgent();
   const wrong = await world.quiet();
+  const left = await world.node.podIp(foreign, "-j", "link", "show");
+  if (!left.some(({ ifname }) => ifname === "eth0")) world.complaints.push(`lost: link eth0 of another plugin in ${foreign.name}`);
   if (living !== undefined) await world.stop(living);
+  await world.removeSandbox(foreign);
   return [...wrong, ...(await world.quiet())];
 }
 

@@ -32,8 +32,8 @@ describe("A restless node", () => {
       const random = seededRandom(SEED);
       const found: string[] = [];
       const tally = { episodes: 0, operations: 0, faults: 0 };
-      const end = performance.now() + SECONDS * 1_000;
       let world = await World.create(random);
+      const end = performance.now() + SECONDS * 1_000;
       try {
         for (const episode of shuffled(random)) {
           if (performance.now() > end) break;
@@ -58,6 +58,7 @@ describe("A restless node", () => {
       );
       for (const line of found) process.stdout.write(`  ${line.slice(0, 400)}\n`);
       expect(found).toEqual([]);
+      expect(episodes).toBeGreaterThan(0);
     },
     SECONDS * 1_000 + LONGEST_EPISODE_MS,
   );
