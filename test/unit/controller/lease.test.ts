@@ -112,6 +112,21 @@ describe("the election", () => {
     expect(other.lease?.holder).toBe("");
   });
 
+  it("asks again not before its pause and not after twice that, so that several do not ask at one moment for ever", async () => {
+    const pauseWith = async (random: number) => {
+      const server = new LeaseServer();
+      server.lease = LEASE;
+      const clock = new FakeClock(() => random);
+      const { end } = contender(server, clock, "me");
+      await clock.advance(0);
+      await end();
+      return clock.pauses[0] ?? Number.NaN;
+    };
+    const [shortest, middle, longest] = [await pauseWith(0), await pauseWith(0.5), await pauseWith(0.75)];
+    expect(shortest).toBeGreaterThan(0);
+    expect([middle, longest]).toEqual([shortest * 1.5, shortest * 1.75]);
+  });
+
   it("gives the lease back and pauses longer and longer when its work fails at once, so that another can try", async () => {
     const server = new LeaseServer();
     const clock = new FakeClock();
