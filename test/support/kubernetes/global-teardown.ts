@@ -4,7 +4,7 @@
  */
 import { rmSync } from "node:fs";
 import { SHARED_CLUSTER } from "./cluster.ts";
-import { compareRights, grantedRights, keepUse, UNUSED, useOfServer } from "./role-use.ts";
+import { compareRights, EXPLAINED, grantedRights, keepUse, useOfServer } from "./role-use.ts";
 import { endServersIn } from "./servers.ts";
 
 export default async function teardown(): Promise<void> {
@@ -12,7 +12,7 @@ export default async function teardown(): Promise<void> {
   if (dir === undefined) return;
   await endServersIn(dir);
   const used = useOfServer(dir);
-  const problems = compareRights(grantedRights(), used, UNUSED, false);
+  const problems = compareRights(grantedRights(), used, EXPLAINED, false);
   keepUse(used);
   rmSync(dir, { recursive: true, force: true });
   delete process.env[SHARED_CLUSTER];
