@@ -36,6 +36,8 @@ const TURNED: Readonly<Record<string, string>> = {
 };
 /** Names of what a statement talks to whose loss no test is to notice. */
 const SPEAKS = /(^|[.#])(log|logger|console|note|sayOnce|span|tracing|metrics)\b/;
+/** Calls whose arguments may stand in any order. */
+const SYMMETRIC = /^Math\.(max|min)$/;
 const LOCKS = /lock|hold|guard|turn|lane/i;
 
 /** All mutants of a source, in the order of their places. @throws Error when it cannot be parsed */
@@ -100,7 +102,7 @@ function mutationsAt(node: SyntaxNode, text: (node: SyntaxNode) => string): read
       if (first === undefined || second === undefined || text(first) === text(second) || SPEAKS.test(text(node))) return [];
       const exchanged = [text(second), text(first), ...given.slice(2).map(text)].join(", ");
       const callee = child(node.callee);
-      return callee === undefined ? [] : [replaced("arguments", `${text(callee)}(${exchanged})`)];
+      return callee === undefined || SYMMETRIC.test(text(callee)) ? [] : [replaced("arguments", `${text(callee)}(${exchanged})`)];
     }
     case "NumericLiteral": {
       const value = Number(node.value);

@@ -22,7 +22,7 @@ describe("A mutant made by rule", () => {
     ["lock", "{ using _held = directory.lock(); go(); }", ["{ ; go(); }"]],
     ["lock", "{ await using store = open(); }", []],
     ["arguments", "send(to, text, 1);", ["send(text, to, 1);"]],
-    ["arguments", "same(a, a); one(a);", []],
+    ["arguments", "same(a, a); one(a); Math.max(a, b);", []],
     [
       "constant",
       "wait(1000); const n = 5; const big = 2n; const is = true;",
