@@ -33,7 +33,7 @@ export const EXPLAINED: readonly Explained[] = [
     rights: / (crd\.)?projectcalico\.org\//,
     reason: "one rule, verb for verb Calico's own (C§8.2), so that either's role serves both",
   },
-  { account: "calico-cni-plugin", rights: /^list \/pods$/, reason: "asked for by a test of the message that its refusal gets" },
+  { account: "calico-cni-plugin", rights: /^list \/(pods|secrets)$/, reason: "asked for by tests of refusals" },
   ...OURS.flatMap((account): Explained[] => [
     {
       account,
