@@ -34,7 +34,7 @@ export function readRecord(netDir: string): InstallRecord {
     return {
       files: field(stored, "files", listOf(isText)),
       formers: field(stored, "formers", listOf(isText)),
-      installed: optional(stored, "installed", isTexts).installed ?? {},
+      installed: mapped(optional(stored, "installed", isTexts).installed ?? {}, withoutDevice),
       ...optional(stored, "conflist", isText),
     };
   } catch {
@@ -74,10 +74,23 @@ export function noteInstalled(netDir: string, paths: readonly string[]): void {
   writeRecord(netDir, { ...record, installed: { ...record.installed, ...Object.fromEntries(seen) } });
 }
 
-/** Changes with every replacement, since files come into their places by rename(2). @returns `undefined` when nothing is there */
+/**
+ * Changes with every replacement, since files come into their places by rename(2). The device is no part of it: btrfs and overlayfs give it
+ * another number at each mount.
+ * @returns `undefined` when nothing is there
+ */
 export function fingerprintOf(path: string): string | undefined {
   const status = statusOf(path);
-  return status && `${status.identity} ${status.size} ${status.modified}`;
+  return status && withoutDevice(`${status.identity} ${status.size} ${status.modified}`);
+}
+
+/** Earlier installers noted the device, before a ":". */
+function withoutDevice(fingerprint: string): string {
+  return fingerprint.slice(fingerprint.indexOf(":") + 1);
+}
+
+function mapped(texts: Readonly<Record<string, string>>, change: (text: string) => string): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, change(text)]));
 }
 
 export function hasFormer(path: string): boolean {

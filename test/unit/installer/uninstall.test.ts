@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { writeWhole } from "../../../installer/files.ts";
 import { install } from "../../../installer/install.ts";
 import { linksOfPods, untilNoPodIsLeft } from "../../../installer/pods-of-host.ts";
-import { remember, writeRecord } from "../../../installer/record.ts";
+import { noteInstalled, readRecord, remember, writeRecord } from "../../../installer/record.ts";
 import { type InstallSettings, readInstallSettings, TORTIE_NAMES } from "../../../installer/settings.ts";
 import { uninstall, uninstallConflist } from "../../../installer/uninstall.ts";
 
@@ -125,6 +125,19 @@ describe("What was put on the host after the installation", () => {
     expect(files).not.toContain(join(binDir, "tortie-ipam"));
     expect(said).toContain(`would leave ${join(binDir, "tortie-ipam")}, which was put there after the installation`);
     expect(said).toContain(`would remove ${join(binDir, "tortie")}`);
+  });
+});
+
+describe("What the installation has put there", () => {
+  it("is known although its file system has another device number, as after a reboot", () => {
+    const path = join(directory, "tortie");
+    writeFileSync(path, "ours");
+    noteInstalled(directory, [path]);
+    const record = readRecord(directory);
+    const noted = Object.fromEntries(Object.entries(record.installed).map(([name, text]) => [name, `4711:${text}`]));
+    writeRecord(directory, { ...record, files: [path], installed: noted });
+    expect(uninstall(directory, false, () => {})).toEqual([path]);
+    expect(visible()).toEqual([]);
   });
 });
 
