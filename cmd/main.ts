@@ -7,7 +7,10 @@ const argv = process.argv.slice(2);
 
 switch (role) {
   case "tortie":
-  case "calico": {
+  case "calico":
+  // As it stands beside the forwarder, called by hand.
+  case "tortie-main":
+  case "calico-main": {
     if (argv[0] === "component") {
       // How Calico's manifests call the installer (C§9.1); a runtime passes no arguments.
       const { calicoComponent } = await import("./calico-component.ts");
@@ -40,7 +43,7 @@ switch (role) {
   }
   default:
     process.stderr.write(
-      `${role}: this executable answers to the names tortie, tortie-ipam, tortie-node, tortie-controller, tortiectl, calico and calico-ipam\n`,
+      `${role}: this executable answers to the names tortie, tortie-main, tortie-ipam, tortie-node, tortie-controller, tortiectl, calico, calico-main and calico-ipam\n`,
     );
     process.exit(2);
 }

@@ -2,19 +2,30 @@
  * The main plugin, `tortie` or `calico`: hands its call to the agent, or serves it (A§3.10). What the way to the agent does not need is
  * loaded when it is known that the plugin serves the call itself.
  */
-import { forward, type Way } from "../agent/forward/forward.ts";
+import { forward, type SentCall, type Way } from "../agent/forward/forward.ts";
 import type { Environment } from "../lib/cni/variables.ts";
 import { readToEnd, writeAll } from "../lib/system/files.ts";
 import { once } from "../lib/system/once.ts";
 import { VERSION } from "./version.ts";
 
+/** How the forwarder hands over a call whose answer it no longer waits for, and how long it has waited (forwarder/forwarder.c). */
+const SENT_CALL = /^--agent-call=(\d{1,9})$/;
+const FORWARDER_WAITED_MS = 2_000;
+
 export async function tortie(argv: readonly string[], env: Environment): Promise<number> {
   const readStdin = once(() => readToEnd(0, "standard input"));
+  const sent = sentCall(argv);
+  const flags = sent === undefined ? argv : [];
   // Flags are for people; runtimes give none.
-  const way: Way = argv.length > 0 ? { kind: "direct" } : await forward(env, VERSION, readStdin);
+  const way: Way = flags.length > 0 ? { kind: "direct" } : await forward(env, VERSION, readStdin, sent);
   if (way.kind === "answered") return printAnswer(way.output, way.exit);
   const { serveHere } = await import("./tortie-here.ts");
-  return serveHere(argv, env, readStdin, way);
+  return serveHere(flags, env, readStdin, way);
+}
+
+function sentCall([option = "", ...more]: readonly string[]): SentCall | undefined {
+  const fd = SENT_CALL.exec(option)?.[1];
+  return fd === undefined || more.length > 0 ? undefined : { fd: Number(fd), waitedMs: FORWARDER_WAITED_MS };
 }
 
 /** @returns the exit status */

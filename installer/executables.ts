@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { directoryOf, isThere, statusOf } from "../lib/system/files.ts";
 import { areEqual, copyWhole, whyNotWritable } from "./files.ts";
+import { isForwarder, programOf, sourcesOf } from "./forwarder.ts";
 import type { InstallSettings } from "./settings.ts";
 
 type Wanted = Pick<InstallSettings, "binDirs" | "names" | "source" | "pluginSource" | "skipped" | "updates">;
@@ -21,7 +22,7 @@ export interface Executable {
  * @throws TortieError `install-failed` when no directory can be written, and none has all that is needed
  */
 export function planExecutables(wanted: Wanted, log: (line: string) => void): readonly Executable[] {
-  const sources = [...ownNames(wanted).map((name) => ({ name, from: wanted.source })), ...additional(wanted)];
+  const sources = [...own(wanted), ...additional(wanted)];
   const refusals: string[] = [];
   const plan: Executable[] = [];
   for (const directory of wanted.binDirs) {
@@ -57,28 +58,42 @@ export function copyExecutables(plan: readonly Executable[], log: (line: string)
   }
 }
 
-function ownNames({ names }: Wanted): readonly string[] {
-  return [...names.plugins, ...names.tools];
+interface Source {
+  readonly name: string;
+  readonly from: string;
+}
+
+/** The forwarder comes last: it makes no call before its program is there. */
+function own({ names, source }: Wanted): readonly Source[] {
+  const { program, forwarder } = sourcesOf(source);
+  const [main, ipam] = names.plugins;
+  const programs = [forwarder === undefined ? main : programOf(main), ipam, ...names.tools].map((name) => ({ name, from: program }));
+  return forwarder === undefined ? programs : [...programs, { name: main, from: forwarder }];
 }
 
 /** Plugins that an image stages beside its own executable (C§9.1). */
-function additional(wanted: Wanted): readonly { readonly name: string; readonly from: string }[] {
+function additional(wanted: Wanted): readonly Source[] {
   const { pluginSource, skipped } = wanted;
   if (!isThere(pluginSource)) return [];
-  const own = ownNames(wanted);
+  const ownNames = own(wanted).map(({ name }) => name);
   return readdirSync(pluginSource)
     .sort()
-    .filter((name) => !name.startsWith("install") && !own.includes(name) && !skipped.has(name))
+    .filter((name) => !name.startsWith("install") && !ownNames.includes(name) && !skipped.has(name))
     .map((name) => ({ name, from: join(pluginSource, name) }))
     .filter(({ from }) => statusOf(from)?.isFile === true);
 }
 
 /** An image whose host keeps its directories read-only is content with executables that are there already, if it may be (I6, I7). */
 function assertComplete({ binDirs, names: { plugins }, updates }: Wanted, refusals: readonly string[], log: (line: string) => void): void {
-  const complete = binDirs.find((directory) => plugins.every((name) => isThere(join(directory, name))));
+  const complete = binDirs.find((directory) => plugins.map((name) => join(directory, name)).every(isWhole));
   if (!updates && complete !== undefined) {
     log(`no directory can be written; ${complete} has ${plugins.join(" and ")} already`);
     return;
   }
   throw new TortieError("install-failed", `no directory for the executables can be written: ${refusals.join("; ")}`);
+}
+
+/** There, and not a forwarder without its program. */
+function isWhole(plugin: string): boolean {
+  return isThere(plugin) && (!isForwarder(plugin) || isThere(programOf(plugin)));
 }

@@ -6,7 +6,7 @@ import { hostName } from "../lib/system/files.ts";
 
 /** Where things are; the defaults are those of Calico's container image (C§9.1). */
 export interface InstallPaths {
-  /** The executable that is installed under each of the names. */
+  /** The executable that is installed under the names; its folder has the forwarder, which is installed in front of it. */
   readonly source: string;
   /** Its folder may hold further plugins, which are installed too. */
   readonly pluginSource: string;

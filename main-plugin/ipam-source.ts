@@ -24,6 +24,8 @@ import type { Node } from "./node.ts";
 import type { Workload } from "./workload.ts";
 
 const OUR_NAMES = new Set(["tortie-ipam", "calico-ipam"]);
+/** Main plugins. Behind a forwarder, whose file is another one than the program's, such a call would come back here without end. */
+const MAIN_NAMES = new Set(["tortie", "tortie-main", "calico", "calico-main"]);
 
 /** Less than the 120 s after which container runtimes kill us: a delegate that hangs must be named in an error. */
 const DELEGATE_TIME_LIMIT_MS = 110_000;
@@ -83,8 +85,8 @@ export function findIpam(request: Pick<CniRequest, "path" | "ownIpam">, { ipam }
   }
   const executable = findPlugin(ipam.type, request.path);
   const isSelf = request.ownIpam === true || isRunningExecutable(executable);
-  if (isSelf && !OUR_NAMES.has(baseName(executable))) {
-    throw new TortieError("netconf-value", `ipam.type "${ipam.type}" names this main plugin itself, not an IPAM plugin`);
+  if (MAIN_NAMES.has(ipam.type) || (isSelf && !OUR_NAMES.has(baseName(executable)))) {
+    throw new TortieError("netconf-value", `ipam.type "${ipam.type}" names a main plugin, not an IPAM plugin`);
   }
   return { executable, isInProcess: isSelf && ipam.inProcess, isOurs: OUR_NAMES.has(ipam.type) };
 }

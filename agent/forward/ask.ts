@@ -18,29 +18,37 @@ export interface Answer extends AnswerFrame {
 
 /** @param message a call as `encodeCall` writes it @param limitMs for the whole exchange */
 export function ask(socketPath: string, message: Uint8Array, limitMs: number): Promise<Outcome> {
+  return exchange((socket) => Bun.connect({ unix: socketPath, socket }), message, limitMs);
+}
+
+/** Waits for the answer to a call that was sent over a connection that is open. @param fd of the connection, closed afterwards */
+export function awaitAnswer(fd: number, limitMs: number): Promise<Outcome> {
+  return exchange((socket) => Bun.connect({ fd, socket }), new Uint8Array(), limitMs);
+}
+
+type Connect = (handler: Bun.SocketHandler<undefined>) => Promise<Bun.Socket<undefined>>;
+
+function exchange(connect: Connect, message: Uint8Array, limitMs: number): Promise<Outcome> {
   const { promise, resolve } = Promise.withResolvers<Outcome>();
   let sent = 0;
   let received = Buffer.alloc(0);
-  const send = (socket: Bun.Socket) => {
+  const send = (socket: Bun.Socket<undefined>) => {
     // A socket takes what fits into its buffer, and says when there is room again (drain).
-    sent += socket.write(message.subarray(sent));
+    if (sent < message.length) sent += socket.write(message.subarray(sent));
   };
   const finish = (reason: string) => resolve(readAnswer(received) ?? { kind: "lost", reason });
-  const connecting = Bun.connect({
-    unix: socketPath,
-    socket: {
-      open: send,
-      drain: send,
-      data(socket, chunk) {
-        received = Buffer.concat([received, chunk]);
-        const answer = readAnswer(received);
-        if (answer === undefined) return;
-        resolve(answer);
-        socket.end();
-      },
-      close: () => finish("the agent closed the connection"),
-      error: (_, error) => finish(error.message),
+  const connecting = connect({
+    open: send,
+    drain: send,
+    data(socket, chunk) {
+      received = Buffer.concat([received, chunk]);
+      const answer = readAnswer(received);
+      if (answer === undefined) return;
+      resolve(answer);
+      socket.end();
     },
+    close: () => finish("the agent closed the connection"),
+    error: (_, error) => finish(error.message),
   });
   connecting.catch((error: unknown) => resolve({ kind: "absent", reason: systemErrorText(error) ?? String(error) }));
   const timer = setTimeout(() => {

@@ -3,7 +3,7 @@
  * image the Debian packages, installed ones or those in a folder: `bash scripts/bun scripts/image/sbom.ts [FOLDER]`. The same tree and
  * packages give the same bytes.
  */
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Fields, isObject, parseObject, section, text } from "../../lib/json/decode.ts";
@@ -25,10 +25,13 @@ const KNOWN_AS: Readonly<Record<string, string>> = { webkit: "webkit (JavaScript
 const INTERFACES = new Set(["bun", "node", "v8", "modules", "napi", "openssl", "typescript", "unicode"]);
 /** Debian packages whose files are in the image. */
 const DEBIAN = ["libc6", "containernetworking-plugins"];
+/** Whose C library the forwarder is linked with, where it is there (scripts/build-forwarder); else, and for another architecture, libc6. */
+const MUSL = "musl-dev";
 
 /** @param packages folder of the `.deb` files that the image is made of; those that are installed when absent */
 export function sbom(packages?: string): Fields {
-  const all = [...npmComponents(), bunComponent(), ...DEBIAN.map((name) => debianComponent(name, versionOf(name, packages)))];
+  const debian = packages === undefined && isInstalled(MUSL) ? [...DEBIAN, MUSL] : DEBIAN;
+  const all = [...npmComponents(), bunComponent(), ...debian.map((name) => debianComponent(name, versionOf(name, packages)))];
   // npm may place one version of a package several times.
   const components = new Map(all.map((component) => [`${component.name}@${component.version}`, component]));
   return {
@@ -89,6 +92,10 @@ function versionOf(name: string, packages: string | undefined): string {
   const file = readdirSync(packages).find((one) => one.startsWith(`${name}_`));
   if (file === undefined) throw new Error(`${packages} has no package ${name}`);
   return execFileSync("dpkg-deb", ["--field", join(packages, file), "Version"], { encoding: "utf8" }).trim();
+}
+
+function isInstalled(name: string): boolean {
+  return spawnSync("dpkg-query", ["-W", name], { stdio: "ignore" }).status === 0;
 }
 
 function debianComponent(name: string, version: string): Component {

@@ -4,7 +4,7 @@
  */
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 
@@ -12,6 +12,8 @@ const IP = "/usr/sbin/ip";
 const NSENTER = "/usr/bin/nsenter";
 /** Where `npm run build` puts the executables; Jest runs in the project's root. TORTIE_TEST_BIN names those of another tree. */
 export const BIN_DIR = resolve(process.env.TORTIE_TEST_BIN ?? "dist/bin");
+/** Whether the main plugin's names are the forwarder's, with the program beside it (docs/forwarder.md). */
+export const HAS_FORWARDER = statSync(join(BIN_DIR, "tortie")).ino !== statSync(join(BIN_DIR, "tortie-ipam")).ino;
 /** Where Debian's containernetworking-plugins puts the reference plugins. */
 export const REFERENCE_PLUGINS_DIR = "/usr/lib/cni";
 const DEFAULT_TIMEOUT_MS = 60_000;
@@ -130,7 +132,7 @@ export class Node implements AsyncDisposable {
     return [IP, "netns", "exec", pod?.name ?? this.name, ...mounts, "/usr/bin/env", ...environment, ...argv];
   }
 
-  /** Calls a plugin as a runtime does, with nothing but CNI_* in its environment. */
+  /** Calls a plugin as a runtime does, with nothing but CNI_*, and the agent's socket where `conf` names one, in its environment. */
   async cni(command: string, options: CniOptions): Promise<CniRun> {
     const plugin = options.plugin ?? "tortie";
     const env: Record<string, string | undefined> = {
@@ -140,6 +142,8 @@ export class Node implements AsyncDisposable {
       CNI_IFNAME: options.ifname ?? "eth0",
       CNI_PATH: options.path ?? `${BIN_DIR}:${REFERENCE_PLUGINS_DIR}`,
       CNI_ARGS: options.args,
+      // The forwarder finds an agent by this variable alone.
+      TORTIE_SOCK: socketOf(options.conf),
       ...options.env,
     };
     const given = Object.fromEntries(Object.entries(env).flatMap(([key, value]) => (value === undefined ? [] : [[key, value]])));
@@ -193,6 +197,11 @@ while [ "$n" -gt 0 ]; do
   shift 2; n=$((n-2))
 done
 exec "$@"`;
+
+function socketOf(conf: unknown): string | undefined {
+  const socket = typeof conf === "object" && conf !== null && "agent_socket" in conf ? conf.agent_socket : undefined;
+  return typeof socket === "string" ? socket : undefined;
+}
 
 function pathOf(name: string): string {
   return `/run/netns/${name}`;

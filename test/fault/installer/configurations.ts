@@ -29,6 +29,7 @@ export abstract class Configuration {
     const source = join(host.root, "program");
     // A few bytes: what is copied is not what is looked at.
     writeFileSync(source, `#!/bin/sh\necho ${version}\n`, { mode: 0o755 });
+    writeFileSync(join(host.root, "tortie"), `#!/bin/sh\n# TORTIE-FORWARDER ${version}\nexec "$0-main"\n`, { mode: 0o755 });
     const argv = ["install", "--force", "--net-dir", host.netDir, "--bin-dir", host.binDir, "--source", source];
     const { around, env } = await this.surroundings(host, version);
     return host.run([...around, ...wrap, join(BIN_DIR, "tortiectl"), ...argv], { CNI_MTU: String(MTU[version]), ...env });

@@ -1,4 +1,6 @@
 /** The commands of docs/install.md and docs/operate.md for one host, as they stand, on a host whose /etc and /opt are its own. */
+
+import { HAS_FORWARDER } from "../../support/node.ts";
 import { commandsOf } from "../../support/page.ts";
 import { PageHost } from "../../support/page-host.ts";
 
@@ -6,7 +8,7 @@ const [BY_HAND = "", LOCAL = ""] = commandsOf("install.md", "## By hand");
 const REMOVE = commandsOf("operate.md", "## Remove").at(-1) ?? "";
 const KUBECONFIG = "calico-kubeconfig";
 const INSTALLED = [
-  ["tortie", "tortie-ipam", "tortiectl"],
+  ["tortie", "tortie-ipam", ...(HAS_FORWARDER ? ["tortie-main"] : []), "tortiectl"],
   [".tortie-install", "10-tortie.conflist", KUBECONFIG],
 ];
 

@@ -3,9 +3,10 @@ import { execFileSync, spawn } from "node:child_process";
 import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Installation } from "../../support/installation.ts";
-import { BIN_DIR, REFERENCE_PLUGINS_DIR } from "../../support/node.ts";
+import { BIN_DIR, HAS_FORWARDER, REFERENCE_PLUGINS_DIR } from "../../support/node.ts";
 
 /** C§9.4: compared byte for byte by Calico's own suite. */
+const CALICO_FILES = ["calico", "calico-ipam", ...(HAS_FORWARDER ? ["calico-main"] : [])];
 const EXPECTED = `{
   "name": "k8s-pod-network",
   "cniVersion": "1.0.0",
@@ -61,7 +62,7 @@ describe("calico component cni install", () => {
 
     expect(await host.install()).toMatchObject({ exit: 0 });
 
-    for (const directory of [host.binDir, host.secondaryDir]) expect(host.names(directory)).toEqual(["calico", "calico-ipam"]);
+    for (const directory of [host.binDir, host.secondaryDir]) expect(host.names(directory)).toEqual(CALICO_FILES);
     expect(host.conflist()).toBe(EXPECTED);
     expect(statSync(join(host.netDir, "10-calico.conflist")).mode & 0o777).toBe(0o600);
     expect(execFileSync(join(host.binDir, "calico"), ["-v"], { encoding: "utf8" })).toMatch(/^\d+\.\d+\.\d+\n$/);
@@ -86,7 +87,7 @@ describe("calico component cni install", () => {
     expect(await host.install()).toMatchObject({ exit: 0 });
 
     expect(host.names(host.binDir)).toEqual([]);
-    expect(host.names(host.secondaryDir)).toEqual(["calico", "calico-ipam"]);
+    expect(host.names(host.secondaryDir)).toEqual(CALICO_FILES);
   });
 
   it.each([
@@ -221,7 +222,7 @@ describe("calico component cni install", () => {
 
     expect(await host.install({ SKIP_CNI_BINARIES: "flannel" })).toMatchObject({ exit: 0 });
 
-    expect(host.names(host.binDir)).toEqual(["calico", "calico-ipam", "portmap"]);
+    expect(host.names(host.binDir)).toEqual([...CALICO_FILES, "portmap"]);
     expect(statSync(join(host.binDir, "calico")).size).toBe(statSync(join(BIN_DIR, "calico")).size);
   });
 
@@ -290,8 +291,9 @@ describe("tortiectl install and uninstall", () => {
   it("puts tortiectl beside the plugins, as one more name of their file, and is uninstalled by it", async () => {
     using host = new Installation();
     expect(await command(host, "install", "--force")).toMatchObject({ exit: 0 });
-    expect(host.names(host.binDir)).toEqual(["tortie", "tortie-ipam", "tortiectl"]);
-    expect(new Set(host.names(host.binDir).map((name) => statSync(join(host.binDir, name)).ino)).size).toBe(1);
+    expect(host.names(host.binDir)).toEqual(["tortie", "tortie-ipam", ...(HAS_FORWARDER ? ["tortie-main"] : []), "tortiectl"]);
+    const programs = host.names(host.binDir).filter((name) => name !== "tortie");
+    expect(new Set(programs.map((name) => statSync(join(host.binDir, name)).ino)).size).toBe(1);
 
     const run = await host.run([join(host.binDir, "tortiectl"), "uninstall", "--wait", "--net-dir", host.netDir]);
 

@@ -84,10 +84,10 @@ describe("Hardening: the log of an ADD warns of", () => {
     const directory = join(node.dir, "bin");
     mkdirSync(directory);
     chmodSync(directory, 0o777);
-    Bun.spawnSync(["cp", join(node.binDir, "tortie"), directory]);
-    Bun.spawnSync(["ln", join(directory, "tortie"), join(directory, "tortie-ipam")]);
+    Bun.spawnSync(["cp", join(node.binDir, "tortie-main"), directory]);
+    Bun.spawnSync(["ln", join(directory, "tortie-main"), join(directory, "tortie-ipam")]);
     const run = await node.cni("ADD", {
-      plugin: join(directory, "tortie"),
+      plugin: join(directory, "tortie-main"),
       pod: await node.addPod(),
       conf: localConf(node),
       path: directory,

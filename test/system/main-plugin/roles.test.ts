@@ -7,11 +7,12 @@ import { BIN_DIR, Node } from "../../support/node.ts";
 const VERSION_LINE = /^\d+\.\d+\.\d+\n$/;
 
 describe("The executables", () => {
-  it("are hard links to one file", () => {
-    const inodes = ["tortie", "tortie-ipam", "tortie-node", "tortiectl", "calico", "calico-ipam"].map(
+  it("are hard links to one file, and the main plugin to another before it", () => {
+    const inodes = ["tortie-main", "tortie-ipam", "tortie-node", "tortiectl", "calico-main", "calico-ipam"].map(
       (name) => statSync(join(BIN_DIR, name)).ino,
     );
     expect(new Set(inodes).size).toBe(1);
+    expect(statSync(join(BIN_DIR, "calico")).ino).toBe(statSync(join(BIN_DIR, "tortie")).ino);
   });
 
   it.each(["tortie", "tortie-ipam", "calico", "calico-ipam"])(
