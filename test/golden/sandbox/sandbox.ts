@@ -22,8 +22,8 @@ import { tmpdir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 
 const NSENTER = "/usr/bin/nsenter";
-/** Where the executables are; TORTIE_BIN_DIR names others, for comparing two builds. */
-const BIN = resolve(process.env.TORTIE_BIN_DIR ?? "dist/bin");
+/** Where the executables are; TORTIE_TEST_BIN names others, for comparing two builds. */
+const BIN = resolve(process.env.TORTIE_TEST_BIN ?? "dist/bin");
 const REFERENCE_PLUGINS = "/usr/lib/cni";
 /** Above the longest wait that was recorded of Calico, 90 s for the upgrade of labels. */
 const CALL_LIMIT_MS = 150_000;

@@ -1,0 +1,47 @@
+/** Calls to an agent that stands still: the forwarder gives their answers to the program to wait for (docs/forwarder.md). */
+import { Agent } from "../../../support/agent.ts";
+import { localConf } from "../../../support/conf.ts";
+import { Node } from "../../../support/node.ts";
+import { readStore } from "../../../support/store.ts";
+
+describe("A call to an agent that stands still", () => {
+  it("is answered when the agent goes on, and was made once", async () => {
+    await using node = await Node.create();
+    await using agent = await Agent.start(node);
+    const pod = await node.addPod();
+    agent.signal("SIGSTOP");
+    const adding = node.cni("ADD", { pod, conf: { ...localConf(node), ...agent.netconf } });
+    await Bun.sleep(3_000);
+    agent.signal("SIGCONT");
+    const { exit, json } = await adding;
+    expect({ exit, json }).toEqual({ exit: 0, json: expect.objectContaining({ ips: [expect.anything()] }) });
+    expect((await readStore(node)).allocated).toHaveLength(1);
+  });
+
+  it("fails after agent_timeout_seconds, and leaves nothing once the agent goes on", async () => {
+    await using node = await Node.create();
+    await using agent = await Agent.start(node);
+    const pod = await node.addPod();
+    agent.signal("SIGSTOP");
+    const { exit, json } = await node.cni("ADD", { pod, conf: { ...localConf(node), ...agent.netconf, agent_timeout_seconds: 4 } });
+    expect({ exit, json }).toEqual({
+      exit: 1,
+      json: expect.objectContaining({ msg: "the agent did not answer within 4 s", details: expect.stringContaining("agent-timeout") }),
+    });
+    agent.signal("SIGCONT");
+    await agent.until("it has nothing to do with the call", async () => (await agent.request("GET", "/endpoint")).text === "[]");
+    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+    expect((await readStore(node)).allocated).toEqual([]);
+  });
+
+  it("is served without it where the configuration says so", async () => {
+    await using node = await Node.create();
+    await using agent = await Agent.start(node);
+    const pod = await node.addPod();
+    agent.signal("SIGSTOP");
+    const { exit } = await node.cni("ADD", { pod, conf: { ...localConf(node), agent_socket: agent.socket, agent: "off" } });
+    expect(exit).toBe(0);
+    expect(await node.podIp(pod, "-j", "link", "show", "eth0")).toHaveLength(1);
+    agent.signal("SIGCONT");
+  });
+});
