@@ -1,5 +1,6 @@
 /** Host scope in the agent: who finds out about the node's ranges, and what gives their addresses (A§1, A§4). */
 import { readHostFacts } from "../dataplane/linux/host-facts.ts";
+import type { HostSockets } from "../dataplane/netlink/host-sockets.ts";
 import { hostScopeFiles } from "../ipam-plugin/host-scope/files.ts";
 import { ownerKey } from "../ipam-plugin/host-scope/grant.ts";
 import { readGrant } from "../ipam-plugin/host-scope/grant-directory.ts";
@@ -26,6 +27,7 @@ import { regrant } from "./restore/regrant.ts";
 export interface HostScopeInput {
   readonly options: AgentOptions;
   readonly node: string;
+  readonly host: HostSockets;
   readonly bootId: string;
   readonly runDirectory: string;
   readonly cluster: AgentCluster | undefined;
@@ -78,7 +80,7 @@ export function hostScopeOfAgent(input: HostScopeInput): HostScopeOfAgent {
     isHostScopeNode,
     annotates: options["annotate-k8s-node"],
     cluster: cluster === undefined ? undefined : () => nodeObjects(cluster.connection, cluster.informers, node),
-    readHost: readHostFacts,
+    readHost: () => readHostFacts(input.host),
     controllers,
     clock: SYSTEM_CLOCK,
     log,

@@ -2,6 +2,7 @@
 import type { Dataplane } from "../dataplane/dataplane.ts";
 import { hasFelixChains } from "../dataplane/linux/felix-chains.ts";
 import { type NetworkFacts, readNetworkFacts } from "../dataplane/linux/network-facts.ts";
+import type { HostSockets } from "../dataplane/netlink/host-sockets.ts";
 import { NO_NODE_STATE, type NodeState } from "../dataplane/node-state.ts";
 import { familyOf, type NodeRecord } from "../ipam-plugin/host-scope/node-record.ts";
 import { createIpamNode } from "../ipam-plugin/node.ts";
@@ -46,6 +47,7 @@ export interface AgentRoutesOptions {
   readonly options: AgentOptions;
   readonly env: Environment;
   readonly node: string;
+  readonly host: HostSockets;
   readonly cluster: AgentCluster | undefined;
   readonly controllers: Controllers;
   readonly health: AgentHealth;
@@ -63,7 +65,7 @@ export interface AgentRoutes {
 
 /** Returns when the node is guarded: the first ADD comes after that. */
 export async function startNodeRoutes(input: AgentRoutesOptions): Promise<AgentRoutes> {
-  const { options, env, node, cluster, controllers, health, dataplane, nodes, nodeCidr, log } = input;
+  const { options, env, node, host, cluster, controllers, health, dataplane, nodes, nodeCidr, log } = input;
   if (cluster?.isDatastore !== true) {
     const finding = "--node-routes needs a cluster: with this datastore the agent knows of no other nodes, and makes no routes";
     log.error(finding);
@@ -76,7 +78,7 @@ export async function startNodeRoutes(input: AgentRoutesOptions): Promise<AgentR
   const { connection, informers } = cluster;
   const sources = new KubernetesSources({ connection, informers, node, addressing, group: configuredGroup(config, env) });
   const guard = async (): Promise<void> => {
-    if (hasFelixChains()) return;
+    if (hasFelixChains(host)) return;
     const known = guardedPrefixes(env.FELIX_INTERFACEPREFIX);
     const names = (await dataplane.list()).flatMap(({ hostInterface, owner }) => (owner === undefined ? [] : [hostInterface]));
     await dataplane.applyNode({ ...NO_NODE_STATE, guardedPrefixes: [...known, ...prefixesOfLinks(names, known)] });
@@ -88,7 +90,7 @@ export async function startNodeRoutes(input: AgentRoutesOptions): Promise<AgentR
     node,
     mayTunnel: options["node-routes"] === "vxlan",
     sources,
-    facts: () => readNetworkFacts(FELIX_ROUTE_PROTOCOL, FELIX_DEVICES),
+    facts: () => readNetworkFacts(host, FELIX_ROUTE_PROTOCOL, FELIX_DEVICES),
     prove: (claims, { addresses }) =>
       addressing === "blocks"
         ? proveByBlocks(claims)

@@ -1,6 +1,7 @@
 /** Sweep and drift, plugged to endpoints, kernel and cluster (A§8.1). */
 import type { Dataplane } from "../dataplane/dataplane.ts";
 import { hostLinks } from "../dataplane/linux/host-links.ts";
+import type { HostSockets } from "../dataplane/netlink/host-sockets.ts";
 import { enumerate } from "../doctor/problem.ts";
 import type { HostScope } from "../ipam-plugin/host-scope/host-scope.ts";
 import { chooseDatastore } from "../lib/config/datastore-choice.ts";
@@ -34,6 +35,7 @@ export interface AgentSweepOptions {
   /** Name of this node. */
   readonly node: string;
   readonly dataplane: Dataplane;
+  readonly host: HostSockets;
   readonly controllers: Controllers;
   readonly cluster: AgentCluster | undefined;
   readonly health: AgentHealth;
@@ -50,12 +52,13 @@ export interface AgentSweepOptions {
 export function startSweeps(options: AgentSweepOptions): void {
   const { manager, node, dataplane, controllers, cluster, health, isRestored, remove, log } = options;
   const direct = new DirectRecords(options.directDirectory);
+  const links = () => hostLinks(options.host);
   const sweep = new Sweep({
     clock: SYSTEM_CLOCK,
     isRestored,
     node,
     records: () => manager.list(),
-    links: hostLinks,
+    links,
     dataplane,
     isClaimed: (attachment) => direct.has(attachment),
     pods: cluster && sweptPods(cluster),
@@ -90,7 +93,7 @@ export function startSweeps(options: AgentSweepOptions): void {
       clock: SYSTEM_CLOCK,
       isRestored,
       store,
-      witnesses: { direct: () => direct.list(), records: () => manager.list(), links: hostLinks, pods: cluster && witnessPods(cluster) },
+      witnesses: { direct: () => direct.list(), records: () => manager.list(), links, pods: cluster && witnessPods(cluster) },
       tryLock: (holder) => tryLock(options.locks, holder),
       onReleased(kind, what, count) {
         health.metrics.sweepFound(kind, count);

@@ -6,6 +6,7 @@
 import { hostLinks } from "../dataplane/linux/host-links.ts";
 import { JoinedDeletions } from "../dataplane/linux/joined-deletions.ts";
 import { LinuxDataplane } from "../dataplane/linux/linux-dataplane.ts";
+import { HostSockets } from "../dataplane/netlink/host-sockets.ts";
 import { formatAddress } from "../lib/addresses/address.ts";
 import type { Environment } from "../lib/cni/environment.ts";
 import { HOST_SCOPE } from "../lib/config/ipam-section.ts";
@@ -93,7 +94,8 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
   });
   const node = nameOfNode(options, env);
   const tracing = await openTracing({ endpoint: options["otlp-endpoint"], env, node, version, log });
-  const dataplane = tracedDataplane(new GuardedDataplane(new LinuxDataplane(new JoinedDeletions()), canary), tracing);
+  using host = new HostSockets();
+  const dataplane = tracedDataplane(new GuardedDataplane(new LinuxDataplane(host, new JoinedDeletions(host)), canary), tracing);
   await using health = healthOfAgent({
     phase: () => phase.phase,
     port: options["health-port"],
@@ -121,10 +123,11 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
     onBuilt: health.built,
   });
   countAddresses(manager, health.metrics);
-  const restored = restoreLocal({ store, endpoints: manager, links: hostLinks, clock: SYSTEM_CLOCK, log });
+  const restored = restoreLocal({ store, endpoints: manager, links: () => hostLinks(host), clock: SYSTEM_CLOCK, log });
   health.restored(restored);
   const hostScope = hostScopeOfAgent({
     options,
+    host,
     node,
     bootId,
     runDirectory: run.path,
@@ -234,6 +237,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
   startSweeps({
     manager,
     node,
+    host,
     dataplane,
     controllers,
     cluster,
@@ -249,7 +253,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
   if (options["node-routes"] !== "off") {
     const { startNodeRoutes } = await import("./compose-routes.ts");
     const { nodeCidr } = hostScope;
-    routes = await startNodeRoutes({ options, env, node, cluster, controllers, health, dataplane, nodes, nodeCidr, log });
+    routes = await startNodeRoutes({ options, env, node, host, cluster, controllers, health, dataplane, nodes, nodeCidr, log });
   }
   if (cluster !== undefined && options["endpoint-objects"]) {
     const { startEndpointObjects } = await import("./compose-objects.ts");

@@ -4,6 +4,7 @@
  */
 import type { Dataplane } from "../dataplane/dataplane.ts";
 import { LinuxDataplane } from "../dataplane/linux/linux-dataplane.ts";
+import { HostSockets } from "../dataplane/netlink/host-sockets.ts";
 import type { NodeState } from "../dataplane/node-state.ts";
 import { hostScopeFiles } from "../ipam-plugin/host-scope/files.ts";
 import type { HostScope } from "../ipam-plugin/host-scope/host-scope.ts";
@@ -68,6 +69,8 @@ export function createNode(config: NetworkConfig, env: Environment, log: Pick<Lo
     return opened;
   };
   const socket = config.agent.socket ?? env.TORTIE_SOCK;
+  // Opens nothing before the kernel is asked.
+  const host = new HostSockets();
   const files = hostScopeFiles(socket === undefined || socket === "" ? RUN_DIRECTORY : directoryOf(socket));
   const hostScope = async (): Promise<HostScope> => {
     if (parts.hostScope !== undefined) return parts.hostScope();
@@ -76,7 +79,7 @@ export function createNode(config: NetworkConfig, env: Environment, log: Pick<Lo
     return openHostScope(files);
   };
   return {
-    dataplane: parts.dataplane ?? new LinuxDataplane(),
+    dataplane: parts.dataplane ?? new LinuxDataplane(host),
     datastore,
     core: async () => findCore(await datastore()),
     ipam: async () => makeIpamNode({ datastore: await datastore(), log }),
@@ -94,6 +97,7 @@ export function createNode(config: NetworkConfig, env: Environment, log: Pick<Lo
       ]);
     },
     async [Symbol.asyncDispose]() {
+      using _ = host;
       await (await opened)?.[Symbol.asyncDispose]();
     },
   };

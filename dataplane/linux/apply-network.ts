@@ -5,24 +5,23 @@
  * A step that fails does not stop the others: one peer with a bad address must not cost the others their traffic.
  */
 import { messageOf } from "../../lib/errors/errors.ts";
-import { NETLINK_ROUTE, NetlinkSocket } from "../netlink/socket.ts";
+import type { HostSockets } from "../netlink/host-sockets.ts";
 import type { NetworkReport, NodeNetwork } from "../node-network.ts";
 import { applyNodeRoutes } from "./apply-node-routes.ts";
 import { applyTunnel, removeOtherTunnels } from "./apply-tunnel.ts";
 
-export async function applyNetwork(network: NodeNetwork): Promise<NetworkReport> {
-  using socket = NetlinkSocket.open(NETLINK_ROUTE);
+export async function applyNetwork({ route }: HostSockets, network: NodeNetwork): Promise<NetworkReport> {
   const report = new Report();
   const devices = new Map<string, number>();
   for (const tunnel of network.tunnels) {
     try {
-      devices.set(tunnel.name, await applyTunnel(socket, tunnel, report));
+      devices.set(tunnel.name, await applyTunnel(route, tunnel, report));
     } catch (error) {
       report.failed.push(`tunnel ${tunnel.name}: ${messageOf(error)}`);
     }
   }
-  applyNodeRoutes(socket, network.routes, devices, report);
-  await removeOtherTunnels(socket, new Set(network.tunnels.map(({ name }) => name)), report);
+  applyNodeRoutes(route, network.routes, devices, report);
+  await removeOtherTunnels(route, new Set(network.tunnels.map(({ name }) => name)), report);
   return report;
 }
 

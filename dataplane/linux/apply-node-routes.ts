@@ -1,6 +1,6 @@
 /** Routes to other nodes' pods: what the kernel has of ours, compared with what it shall have. Routes of others are never looked at. */
 import { type Address, formatAddress, formatPrefix } from "../../lib/addresses/address.ts";
-import type { NetlinkSocket } from "../netlink/socket.ts";
+import type { Netlink } from "../netlink/socket.ts";
 import type { NodeRoute } from "../node-network.ts";
 import { addNodeRoute, deleteNodeRoute, listNodeRoutes, type NodeKernelRoute, replaceNodeRoute } from "../rtnetlink/node-route.ts";
 import type { Report } from "./apply-network.ts";
@@ -12,7 +12,7 @@ type Devices = ReadonlyMap<string, number>;
  * A route that goes another way than it should is replaced in one step: no packet meets a moment without it. What is not wanted goes
  * last, since a route that is about to change may lead through it.
  */
-export function applyNodeRoutes(socket: NetlinkSocket, routes: readonly NodeRoute[], devices: Devices, report: Report): void {
+export function applyNodeRoutes(socket: Netlink, routes: readonly NodeRoute[], devices: Devices, report: Report): void {
   const missing = new Map(wantedRoutes(routes, devices).map((route) => [keyOf(route), route]));
   const others: NodeKernelRoute[] = [];
   for (const found of presentRoutes(socket)) {
@@ -30,7 +30,7 @@ export function applyNodeRoutes(socket: NetlinkSocket, routes: readonly NodeRout
   for (const route of others) report.try(`route ${describe(route)} removed`, () => deleteNodeRoute(socket, route));
 }
 
-function presentRoutes(socket: NetlinkSocket): readonly NodeKernelRoute[] {
+function presentRoutes(socket: Netlink): readonly NodeKernelRoute[] {
   return [...listNodeRoutes(socket, 4), ...listNodeRoutes(socket, 6)];
 }
 

@@ -9,8 +9,9 @@ import type { Family } from "../../lib/addresses/address.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { Sysctl } from "../desired-state.ts";
 import { attributeMap } from "../netlink/attribute.ts";
+import type { HostSockets } from "../netlink/host-sockets.ts";
 import type { Message } from "../netlink/message.ts";
-import { NETLINK_NETFILTER, NetlinkError, NetlinkSocket, type Request } from "../netlink/socket.ts";
+import { type Netlink, NetlinkError, type Request } from "../netlink/socket.ts";
 import {
   chainWithin,
   deleteTable,
@@ -49,14 +50,14 @@ const CANNOT_CHECK =
  * @returns what this kernel cannot hold, one sentence each
  * @throws TortieError `sysctl-failed`, `nat-failed`
  */
-export function applyNodeState(state: NodeState): readonly string[] {
+export function applyNodeState(sockets: HostSockets, state: NodeState): readonly string[] {
   writeSysctls(differingSysctls(state.forwardedFamilies.map(forwarding)));
   const { masquerading, guardedPrefixes, network } = state;
   if (state.forwardedFamilies.length === 0 && masquerading === undefined && guardedPrefixes.length === 0 && network === undefined) {
-    removeTable();
+    removeTable(sockets);
     return [];
   }
-  return ensureTable({ masquerading, guardedPrefixes, tunnels: network?.tunnels });
+  return ensureTable(sockets, { masquerading, guardedPrefixes, tunnels: network?.tunnels });
 }
 
 /** What the reference `ptp` plugin switches on as well. */
@@ -66,8 +67,8 @@ function forwarding(family: Family): Sysctl {
 }
 
 /** Makes sure that the kernel has these parts, and nothing old of their owners. */
-function ensureTable(parts: TableParts): readonly string[] {
-  return explained(`failed to make nftables table ${TABLE}`, (socket) => {
+function ensureTable({ netfilter: socket }: HostSockets, parts: TableParts): readonly string[] {
+  return explained(`failed to make nftables table ${TABLE}`, () => {
     for (let tries = 1; ; tries++) {
       const [answer] = socket.request(getGeneration());
       const generation = answer && parseGeneration(answer);
@@ -80,7 +81,7 @@ function ensureTable(parts: TableParts): readonly string[] {
   });
 }
 
-function ensureOnce(socket: NetlinkSocket, parts: TableParts, generation: number | undefined): readonly string[] {
+function ensureOnce(socket: Netlink, parts: TableParts, generation: number | undefined): readonly string[] {
   const isRight = (text: string | undefined) => text?.startsWith(COMMENT) === true;
   for (const families of TABLE_SETS) {
     const texts = families.map((family) => commentOf(socket, family));
@@ -93,7 +94,7 @@ function ensureOnce(socket: NetlinkSocket, parts: TableParts, generation: number
 }
 
 function update(
-  socket: NetlinkSocket,
+  socket: Netlink,
   families: readonly TableFamily[],
   parts: TableParts,
   checksSources: boolean,
@@ -110,7 +111,7 @@ function update(
  * Whether the parts are there, by a question for each: of the sets of one datastore, which are made together, one is enough. A writer
  * that wants no sets has to look for old ones, and an agent with tunnels has time to look at all.
  */
-function hasAll(socket: NetlinkSocket, families: readonly TableFamily[], parts: TableParts): boolean {
+function hasAll(socket: Netlink, families: readonly TableFamily[], parts: TableParts): boolean {
   if (parts.tunnels !== undefined) return false;
   const isThere = (request: Request) => answerTo(socket, request) !== undefined;
   return families.every((family) => {
@@ -122,7 +123,7 @@ function hasAll(socket: NetlinkSocket, families: readonly TableFamily[], parts: 
 }
 
 /** What is in our table. A dump of chains has those of all tables. */
-function namesIn(socket: NetlinkSocket, family: TableFamily): Names {
+function namesIn(socket: Netlink, family: TableFamily): Names {
   return {
     chains: socket.dump(getChain(family, TABLE)).flatMap((found) => chainWithin(family, TABLE, found) ?? []),
     sets: socket.dump(getSet(family, TABLE)).flatMap((found) => setWithin(family, TABLE, found) ?? []),
@@ -130,24 +131,26 @@ function namesIn(socket: NetlinkSocket, family: TableFamily): Names {
 }
 
 /** Removes our table in every family. Succeeds if there is none. */
-function removeTable(): void {
-  explained(`failed to remove nftables table ${TABLE}`, (socket) => {
-    for (const family of TABLE_SETS.flat()) {
-      if (commentOf(socket, family) === undefined) continue;
-      socket.batch(transaction(emptying(family)));
-    }
-  });
+function removeTable({ netfilter }: HostSockets): void {
+  explained(`failed to remove nftables table ${TABLE}`, () => emptyAll(netfilter));
+}
+
+function emptyAll(socket: Netlink): void {
+  for (const family of TABLE_SETS.flat()) {
+    if (commentOf(socket, family) === undefined) continue;
+    socket.batch(transaction(emptying(family)));
+  }
 }
 
 /** @returns whether this kernel can check sources */
-function create(socket: NetlinkSocket, parts: TableParts, generation: number | undefined): boolean {
+function create(socket: Netlink, parts: TableParts, generation: number | undefined): boolean {
   let refusal: unknown;
   for (const checksSources of [true, false]) {
     const data = commentData(checksSources ? COMMENT : COMMENT + UNCHECKED);
     for (const families of TABLE_SETS) {
       const changes = families.map((family) => ({ family, change: changeOf(family, parts, NOTHING, checksSources) }));
       if (changes.every(({ change }) => leavesNothing(change))) {
-        removeTable();
+        emptyAll(socket);
         return true;
       }
       const requests = changes.flatMap(({ family, change }) => [
@@ -174,7 +177,7 @@ function emptying(family: TableFamily) {
 }
 
 /** The comment of our table; "" when it has none, `undefined` when there is no table. */
-function commentOf(socket: NetlinkSocket, family: TableFamily): string | undefined {
+function commentOf(socket: Netlink, family: TableFamily): string | undefined {
   const message = answerTo(socket, getTable(family, TABLE));
   if (message === undefined) return undefined;
   const data = attributeMap(message.payload.subarray(NFGENMSG_BYTES)).get(NFTA_TABLE_USERDATA);
@@ -182,7 +185,7 @@ function commentOf(socket: NetlinkSocket, family: TableFamily): string | undefin
 }
 
 /** @returns `undefined` when the kernel has no such object */
-function answerTo(socket: NetlinkSocket, request: Request): Message | undefined {
+function answerTo(socket: Netlink, request: Request): Message | undefined {
   try {
     return socket.request(request)[0];
   } catch (error) {
@@ -197,10 +200,9 @@ function commentData(comment: string): Uint8Array {
   return Uint8Array.of(0, text.length, ...text);
 }
 
-function explained<T>(what: string, work: (socket: NetlinkSocket) => T): T {
+function explained<T>(what: string, work: () => T): T {
   try {
-    using socket = NetlinkSocket.open(NETLINK_NETFILTER);
-    return work(socket);
+    return work();
   } catch (error) {
     if (error instanceof NetlinkError) throw new TortieError("nat-failed", `${what}: ${messageOf(error)}`, { cause: error });
     throw error;

@@ -4,7 +4,7 @@
  */
 import { type Address, formatAddress, formatPrefix, hostPrefix } from "../../lib/addresses/address.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
-import type { NetlinkSocket } from "../netlink/socket.ts";
+import type { Netlink } from "../netlink/socket.ts";
 import { TUNNEL_ALIAS, type VxlanTunnel } from "../node-network.ts";
 import { addAddress, listAddresses, removeAddress } from "../rtnetlink/address.ts";
 import { type Link, listLinks, setLinkAlias, setLinkMac, setLinkMtu, setLinkUp, UNFINISHED_GROUP } from "../rtnetlink/link.ts";
@@ -18,7 +18,7 @@ import { addressesOfHost } from "./host-facts.ts";
 const SCOPE_LINK = 253;
 
 /** @returns index of the device @throws TortieError `tunnel-failed`; NetlinkError */
-export async function applyTunnel(socket: NetlinkSocket, tunnel: VxlanTunnel, report: Report): Promise<number> {
+export async function applyTunnel(socket: Netlink, tunnel: VxlanTunnel, report: Report): Promise<number> {
   const settings = settingsOf(socket, tunnel);
   const link = (await usableDevice(socket, tunnel, settings, report)) ?? createDevice(socket, tunnel, settings, report);
   const { index } = link;
@@ -40,15 +40,15 @@ export async function applyTunnel(socket: NetlinkSocket, tunnel: VxlanTunnel, re
 }
 
 /** Removes the devices that bear our alias and are not wanted. */
-export async function removeOtherTunnels(socket: NetlinkSocket, wanted: ReadonlySet<string>, report: Report): Promise<void> {
-  for (const { name, index, alias } of listLinks(socket)) {
-    if (alias !== TUNNEL_ALIAS || wanted.has(name)) continue;
-    await deleteHostLink(socket, { index });
-    report.changed.push(`${name} removed`);
+export async function removeOtherTunnels(socket: Netlink, wanted: ReadonlySet<string>, report: Report): Promise<void> {
+  for (const link of listLinks(socket)) {
+    if (link.alias !== TUNNEL_ALIAS || wanted.has(link.name)) continue;
+    await deleteHostLink(link);
+    report.changed.push(`${link.name} removed`);
   }
 }
 
-function settingsOf(socket: NetlinkSocket, { name, vni, port, local }: VxlanTunnel): VxlanSettings {
+function settingsOf(socket: Netlink, { name, vni, port, local }: VxlanTunnel): VxlanSettings {
   const wanted = formatAddress(local);
   const carrier = addressesOfHost(socket).find(({ address }) => formatAddress(address) === wanted);
   if (carrier === undefined) throw new TortieError("tunnel-failed", `no interface of this host has ${wanted}, which ${name} sends from`);
@@ -56,14 +56,14 @@ function settingsOf(socket: NetlinkSocket, { name, vni, port, local }: VxlanTunn
 }
 
 /** Ours, and made with these settings; one of ours with others is removed. @throws TortieError `tunnel-failed` for one that is not ours */
-async function usableDevice(socket: NetlinkSocket, tunnel: VxlanTunnel, settings: VxlanSettings, report: Report) {
+async function usableDevice(socket: Netlink, tunnel: VxlanTunnel, settings: VxlanSettings, report: Report) {
   const link = getVxlan(socket, tunnel.name);
   if (link === undefined) return undefined;
   if (link.alias !== TUNNEL_ALIAS && !isUnfinished(link)) {
     throw new TortieError("tunnel-failed", `there is an interface ${tunnel.name} that another program made; it is left alone`);
   }
   if (link.alias === TUNNEL_ALIAS && hasSettings(link, settings)) return link;
-  await deleteHostLink(socket, { index: link.index });
+  await deleteHostLink(link);
   report.changed.push(`${tunnel.name} with other settings removed`);
   return undefined;
 }
@@ -78,7 +78,7 @@ function hasSettings({ settings: found }: VxlanLink, { vni, port, parent, local 
   return found.vni === vni && found.port === port && found.parent === parent && formatAddress(found.local) === formatAddress(local);
 }
 
-function createDevice(socket: NetlinkSocket, { name, mac, mtu }: VxlanTunnel, settings: VxlanSettings, report: Report): VxlanLink {
+function createDevice(socket: Netlink, { name, mac, mtu }: VxlanTunnel, settings: VxlanSettings, report: Report): VxlanLink {
   socket.request(vxlanRequest(name, mac, mtu, settings));
   const link = getVxlan(socket, name);
   if (link === undefined) throw new TortieError("tunnel-failed", `interface ${name} was removed by somebody else while it was set up`);
@@ -88,7 +88,7 @@ function createDevice(socket: NetlinkSocket, { name, mac, mtu }: VxlanTunnel, se
 }
 
 /** Exactly one address besides the link-local one: the kernel would send from a second one too. */
-function applyAddress(socket: NetlinkSocket, index: number, { name, address }: VxlanTunnel, report: Report): void {
+function applyAddress(socket: Netlink, index: number, { name, address }: VxlanTunnel, report: Report): void {
   const wanted = hostPrefix(address);
   const there = listAddresses(socket, index).filter(({ scope }) => scope !== SCOPE_LINK);
   for (const { prefix } of there) {
@@ -100,7 +100,7 @@ function applyAddress(socket: NetlinkSocket, index: number, { name, address }: V
 }
 
 function applyPeers(
-  socket: NetlinkSocket,
+  socket: Netlink,
   index: number,
   table: PeerTable,
   { name, local }: { readonly name: string; readonly local: Address },

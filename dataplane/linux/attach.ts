@@ -6,7 +6,8 @@ import type { Sandbox } from "../../lib/system/sandbox.ts";
 import { attachmentAlias } from "../alias.ts";
 import type { AppliedLink } from "../dataplane.ts";
 import type { DesiredState, HostEnd } from "../desired-state.ts";
-import { NETLINK_ROUTE, NetlinkError, NetlinkSocket } from "../netlink/socket.ts";
+import type { HostSockets } from "../netlink/host-sockets.ts";
+import { type Netlink, NetlinkError } from "../netlink/socket.ts";
 import { addAddress } from "../rtnetlink/address.ts";
 import { type Link, setLinkAlias, setLinkLocalSource, setLinkOffload, setLinkUp } from "../rtnetlink/link.ts";
 import { addNeighbour } from "../rtnetlink/neighbour.ts";
@@ -20,7 +21,7 @@ const EEXIST = 17;
 
 /** One end of the pair while it is set up. */
 interface End {
-  readonly socket: NetlinkSocket;
+  readonly socket: Netlink;
   readonly index: number;
   readonly name: string;
   /** Whether the kernel would run duplicate address detection on it, which takes a second. */
@@ -28,11 +29,14 @@ interface End {
 }
 
 /** @throws TortieError naming the object that could not be made; nothing of the attachment is there then */
-export async function attach(sandbox: Sandbox, desired: DesiredState): Promise<AppliedLink> {
+export async function attach(sockets: HostSockets, sandbox: Sandbox, desired: DesiredState): Promise<AppliedLink> {
   sandbox.assertCurrent();
-  using site = openSite(sandbox);
+  using site = openSite(sockets, sandbox);
   const created = await createPair(site, desired);
-  const remove = () => removeByIndex(created.host.index);
+  // The index is never given to another link while the namespace lives, so this cannot meet a stranger.
+  const remove = async () => {
+    await deleteHostLink(created.host);
+  };
   await using undo = new AsyncDisposableStack();
   undo.defer(remove);
   // The alias comes first: it tells whose the link is if this process is killed before it finishes.
@@ -69,7 +73,7 @@ function setAddressesAndRoutes({ sandbox, hostSocket, podSocket }: Site, created
  * Gives a host end the addresses and routes that it lacks; what it has stays.
  * @throws TortieError naming the object that could not be made
  */
-export function completeHostEnd(socket: NetlinkSocket, link: Link, { addresses, routes }: HostEnd): void {
+export function completeHostEnd(socket: Netlink, link: Link, { addresses, routes }: HostEnd): void {
   const { name, index } = link;
   const end: End = { socket, index, name, runsDad: addresses.some(isIpv6) && runsDad(name) };
   for (const address of addresses) assignAddress(end, address, true);
@@ -82,7 +86,7 @@ export function completeHostEnd(socket: NetlinkSocket, link: Link, { addresses, 
 }
 
 /** @returns why the kernel does not take them: packets are smaller then, and nothing else is wrong */
-function setOffload(socket: NetlinkSocket, { index, name }: Link, { device: { groMaxSize = 0, gsoMaxSize = 0 } }: DesiredState): string[] {
+function setOffload(socket: Netlink, { index, name }: Link, { device: { groMaxSize = 0, gsoMaxSize = 0 } }: DesiredState): string[] {
   try {
     setLinkOffload(socket, index, { gro: groMaxSize, gso: gsoMaxSize });
     return [];
@@ -92,7 +96,7 @@ function setOffload(socket: NetlinkSocket, { index, name }: Link, { device: { gr
   }
 }
 
-export function bringUp(socket: NetlinkSocket, { index, name }: Link): void {
+export function bringUp(socket: Netlink, { index, name }: Link): void {
   try {
     setLinkUp(socket, index);
   } catch (error) {
@@ -122,10 +126,4 @@ function assignAddress(end: End, prefix: Prefix, isThereFine: boolean): void {
 
 function isIpv6({ address }: Prefix): boolean {
   return address.family === 6;
-}
-
-/** The index is never given to another link while the namespace lives, so this cannot meet a stranger. */
-async function removeByIndex(index: number): Promise<void> {
-  using socket = NetlinkSocket.open(NETLINK_ROUTE);
-  await deleteHostLink(socket, { index });
 }

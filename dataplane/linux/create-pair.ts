@@ -3,7 +3,7 @@ import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { errnoText } from "../../lib/system/errno.ts";
 import { attachmentAlias } from "../alias.ts";
 import type { DesiredState } from "../desired-state.ts";
-import { NetlinkError, type NetlinkSocket } from "../netlink/socket.ts";
+import { type Netlink, NetlinkError } from "../netlink/socket.ts";
 import { getLink, type Link, type LinkKind, type Pair, pairRequest, setLinkMac } from "../rtnetlink/link.ts";
 import { deleteHostLink } from "./delete-link.ts";
 import { mayReplace } from "./ownership.ts";
@@ -46,7 +46,7 @@ export async function createPair(site: Site, desired: DesiredState): Promise<Cre
       pod: presentLink(podSocket, desired.pod.name),
     };
   } catch (error) {
-    await deleteHostLink(hostSocket, { index: host.index });
+    await deleteHostLink(host);
     throw error;
   }
 }
@@ -94,7 +94,7 @@ function pairOf(namespaceFd: number, { device, host, pod }: DesiredState): Omit<
 }
 
 /** Removes a host link of the same name unless another attachment owns it: two pods can hash to one interface name. */
-async function replaceHostLink(socket: NetlinkSocket, { host }: DesiredState): Promise<void> {
+async function replaceHostLink(socket: Netlink, { host }: DesiredState): Promise<void> {
   const link = getLink(socket, { name: host.name });
   if (link === undefined) return;
   if (!mayReplace(link.alias, host)) {
@@ -104,11 +104,11 @@ async function replaceHostLink(socket: NetlinkSocket, { host }: DesiredState): P
       `file exists: host interface ${host.name} belongs to another attachment, "${link.alias}", and is wanted for "${wanted}"`,
     );
   }
-  await deleteHostLink(socket, { index: link.index });
+  await deleteHostLink(link);
 }
 
 /** A kernel without netkit answers EOPNOTSUPP, and then a veth does; any other refusal is one (C§4.5). */
-function createOfKind(host: NetlinkSocket, kind: LinkKind, pair: Omit<Pair, "kind">): LinkKind {
+function createOfKind(host: Netlink, kind: LinkKind, pair: Omit<Pair, "kind">): LinkKind {
   try {
     host.request(pairRequest({ ...pair, kind }));
     return kind;
@@ -131,14 +131,14 @@ function refusal(error: unknown, { device, host, pod }: DesiredState): unknown {
   });
 }
 
-function presentLink(socket: NetlinkSocket, name: string): Link {
+function presentLink(socket: Netlink, name: string): Link {
   const link = getLink(socket, { name });
   if (link === undefined) throw new TortieError("link-failed", `interface ${name} was removed by somebody else while it was set up`);
   return link;
 }
 
 /** Another program, such as udev, may change the MAC of a new link, so it is set again until it stays (C§12.1). */
-async function withMac(socket: NetlinkSocket, link: Link, mac: string): Promise<Link> {
+async function withMac(socket: Netlink, link: Link, mac: string): Promise<Link> {
   let current = link;
   for (let tries = 0; current.mac !== mac; tries++) {
     if (tries === MAC_SETTLE.tries) {

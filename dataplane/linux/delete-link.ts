@@ -10,7 +10,7 @@
 import { TortieError } from "../../lib/errors/errors.ts";
 import { startWrite } from "../../lib/system/background-write.ts";
 import { NETLINK_ROUTE, NetlinkError, NetlinkSocket, RTMGRP_LINK } from "../netlink/socket.ts";
-import { deleteRequest, getLink, isDeletionOf, type Link, type LinkKey } from "../rtnetlink/link.ts";
+import { deleteRequest, getLink, isDeletionOf, type Link } from "../rtnetlink/link.ts";
 
 /** The kernel waits as long as another reference to the device exists; the DEL fails then and the runtime repeats it. */
 export const DELETION_LIMIT_MS = 20_000;
@@ -18,39 +18,61 @@ const ENODEV = 19;
 /** The announcement takes about a millisecond: the first polls come at every turn of the event loop, later ones less often. */
 const LOOK = { eagerTurns: 50, firstDelayMs: 1, longestDelayMs: 20 };
 
-/** Where a link is, and how it is to be deleted. */
-export interface Deletion {
+/** What a deletion takes: a socket for the request, which is answered late, and one for the news of the namespace's links. */
+export interface DeletionSockets {
   readonly socket: NetlinkSocket;
-  /** Another socket of the same namespace, which gets the news of its links (RTMGRP_LINK). */
   readonly monitor: NetlinkSocket;
+}
+
+/** Of the namespace that the thread is in. @throws NetlinkError */
+export function openDeletion(): DeletionSockets & Disposable {
+  using opened = new DisposableStack();
+  const socket = opened.use(NetlinkSocket.open(NETLINK_ROUTE));
+  const monitor = opened.use(NetlinkSocket.open(NETLINK_ROUTE, RTMGRP_LINK));
+  const kept = opened.move();
+  return { socket, monitor, [Symbol.dispose]: () => kept.dispose() };
+}
+
+export interface DeletionOptions {
   /** For messages: "in netns /run/netns/x", "on the host". */
   readonly where: string;
-  readonly limitMs?: number;
+  readonly limitMs?: number | undefined;
 }
 
 /**
- * Deletes a link of any type, if there is one.
- * @returns whether there was one
+ * Deletes a link of any type, if there is one of this name.
  * @throws NetlinkError when the kernel refuses; TortieError `link-delete-timeout`
  */
-export async function deleteLink(deletion: Deletion, key: LinkKey): Promise<boolean> {
-  const link = getLink(deletion.socket, key);
-  if (link === undefined) return false;
+export async function deleteLink(sockets: DeletionSockets, name: string, options: DeletionOptions): Promise<void> {
+  const link = getLink(sockets.socket, { name });
+  if (link !== undefined) await deleteFound(sockets, link, options);
+}
+
+/**
+ * Deletes a link of the host, that is, of the namespace the thread is in, by its index.
+ * @returns whether it was there
+ * @throws as `deleteLink`
+ */
+export async function deleteHostLink(link: Pick<Link, "index" | "name">): Promise<boolean> {
+  using sockets = openDeletion();
+  return await deleteFound(sockets, link, { where: "on the host" });
+}
+
+async function deleteFound(sockets: DeletionSockets, link: Pick<Link, "index" | "name">, options: DeletionOptions): Promise<boolean> {
   try {
-    await deleteObserved(deletion, link);
+    await deleteObserved(sockets, link, options);
+    return true;
   } catch (error) {
     if (!(error instanceof NetlinkError) || error.errno !== ENODEV) throw error;
+    return false;
   }
-  return true;
 }
 
-/** Deletes a link of the host, that is, of the namespace the thread is in. */
-export async function deleteHostLink(socket: NetlinkSocket, key: LinkKey): Promise<boolean> {
-  using monitor = NetlinkSocket.open(NETLINK_ROUTE, RTMGRP_LINK);
-  return await deleteLink({ socket, monitor, where: "on the host" }, key);
-}
-
-async function deleteObserved({ socket, monitor, where, limitMs = DELETION_LIMIT_MS }: Deletion, { index, name }: Link): Promise<void> {
+async function deleteObserved(
+  { socket, monitor }: DeletionSockets,
+  { index, name }: Pick<Link, "index" | "name">,
+  { where, limitMs = DELETION_LIMIT_MS }: DeletionOptions,
+): Promise<void> {
   const end = performance.now() + limitMs;
   const request = deleteRequest({ index });
   try {

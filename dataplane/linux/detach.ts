@@ -4,9 +4,10 @@ import { inNamespace } from "../../lib/system/netns.ts";
 import type { Sandbox } from "../../lib/system/sandbox.ts";
 import { isAttachmentAlias, namesAttachment, parseAttachmentAlias } from "../alias.ts";
 import type { AttachedLink, LinkOfAttachment, Removal } from "../dataplane.ts";
-import { NETLINK_ROUTE, NetlinkError, NetlinkSocket, RTMGRP_LINK } from "../netlink/socket.ts";
+import type { HostSockets } from "../netlink/host-sockets.ts";
+import { type Netlink, NetlinkError } from "../netlink/socket.ts";
 import { getLink, type Link, type LinkKey } from "../rtnetlink/link.ts";
-import { deleteHostLink, deleteLink } from "./delete-link.ts";
+import { deleteHostLink, deleteLink, openDeletion } from "./delete-link.ts";
 import type { JoinedDeletions } from "./joined-deletions.ts";
 import { isUnfinished, mayReplace } from "./ownership.ts";
 
@@ -26,23 +27,27 @@ export interface DetachOptions {
  * (design, invariant 7; Calico takes it away, recordings add-twice-new-id, del-foreign-id).
  * @throws TortieError `netns-invalid`, `link-delete-timeout`, `link-failed`
  */
-export async function detach(link: LinkOfAttachment, { limitMs, deletions }: DetachOptions = {}): Promise<Removal> {
-  const host = link.hostInterface === "" ? undefined : hostLink({ name: link.hostInterface });
+export async function detach({ route }: HostSockets, link: LinkOfAttachment, { limitMs, deletions }: DetachOptions = {}): Promise<Removal> {
+  const host = link.hostInterface === "" ? undefined : getLink(route, { name: link.hostInterface });
   if (host !== undefined && isOfAnotherContainer(host.alias, link)) return { keptFor: host.alias };
   // The peer goes with it. Whatever is still there is deleted the ordinary way, which reports failures.
   if (host !== undefined) await deletions?.delete(host, (found) => isRemovable(found, link)).catch(() => undefined);
   try {
     if (link.sandbox !== undefined) await deleteInSandbox(link.sandbox, link.podInterface, limitMs);
   } finally {
-    if (link.hostInterface !== "") await deleteHostEnd({ name: link.hostInterface }, (found) => isRemovable(found, link));
+    if (link.hostInterface !== "") await deleteHostEnd(route, { name: link.hostInterface }, (found) => isRemovable(found, link));
   }
   return {};
 }
 
 /** Deletes a link that `list` found, if it still is what it was. @throws TortieError `link-failed`, `link-delete-timeout` */
-export async function detachFound({ index, owner, hostInterface: name }: AttachedLink, deletions?: JoinedDeletions): Promise<Removal> {
+export async function detachFound(
+  { route }: HostSockets,
+  { index, owner, hostInterface: name }: AttachedLink,
+  deletions?: JoinedDeletions,
+): Promise<Removal> {
   const isRight = (link: Link) => (owner === undefined ? isUnfinished(link) : namesAttachment(link.alias, owner));
-  if (deletions === undefined) await deleteHostEnd({ index }, isRight);
+  if (deletions === undefined) await deleteHostEnd(route, { index }, isRight);
   else await deleteJoined(deletions, { index, name }, isRight);
   return {};
 }
@@ -66,18 +71,12 @@ function isRemovable({ alias }: Link, { owner, predecessors }: LinkOfAttachment)
   return predecessors === undefined ? namesAttachment(alias, owner) : mayReplace(alias, { owner, predecessors });
 }
 
-function hostLink(key: LinkKey): Link | undefined {
-  using socket = NetlinkSocket.open(NETLINK_ROUTE);
-  return getLink(socket, key);
-}
-
 /** Deletes a link of the host if it is the right one: what was found a moment ago may have changed, and a name alone proves nothing. */
-async function deleteHostEnd(key: LinkKey, isRight: (link: Link) => boolean): Promise<void> {
-  using socket = NetlinkSocket.open(NETLINK_ROUTE);
+async function deleteHostEnd(socket: Netlink, key: LinkKey, isRight: (link: Link) => boolean): Promise<void> {
   const link = getLink(socket, key);
   if (link === undefined || !isRight(link)) return;
   try {
-    await deleteHostLink(socket, { index: link.index });
+    await deleteHostLink(link);
   } catch (error) {
     throw asLinkFailure(error, link);
   }
@@ -89,14 +88,9 @@ function asLinkFailure(error: unknown, { name }: Pick<Link, "name">): unknown {
 }
 
 async function deleteInSandbox(sandbox: Sandbox, name: string, limitMs?: number): Promise<void> {
-  using opened = new DisposableStack();
-  const [socket, monitor] = inNamespace(sandbox, () => [
-    opened.use(NetlinkSocket.open(NETLINK_ROUTE)),
-    opened.use(NetlinkSocket.open(NETLINK_ROUTE, RTMGRP_LINK)),
-  ]);
+  using sockets = inNamespace(sandbox, openDeletion);
   try {
-    const limit = limitMs === undefined ? {} : { limitMs };
-    await deleteLink({ socket, monitor, where: `in netns ${sandbox.path}`, ...limit }, { name });
+    await deleteLink(sockets, name, { where: `in netns ${sandbox.path}`, limitMs });
   } catch (error) {
     if (!(error instanceof NetlinkError)) throw error;
     const message = `failed to clean up workload's pod interface inside netns: ${name} in ${sandbox.path}: ${messageOf(error)}`;

@@ -4,7 +4,8 @@
  */
 import { type Address, bitsOf, type Prefix } from "../../lib/addresses/address.ts";
 import { attributeMap } from "../netlink/attribute.ts";
-import { NETLINK_ROUTE, NetlinkSocket } from "../netlink/socket.ts";
+import type { HostSockets } from "../netlink/host-sockets.ts";
+import type { Netlink } from "../netlink/socket.ts";
 import { type Link, listLinks } from "../rtnetlink/link.ts";
 import { NODE_ROUTE_PROTOCOL } from "../rtnetlink/node-route.ts";
 import { listRoutes } from "../rtnetlink/route.ts";
@@ -37,8 +38,10 @@ export interface HostRoute {
 }
 
 /** @throws NetlinkError */
-export function readHostFacts(): { readonly addresses: readonly HostLinkAddress[]; readonly routes: readonly HostRoute[] } {
-  using socket = NetlinkSocket.open(NETLINK_ROUTE);
+export function readHostFacts({ route: socket }: HostSockets): {
+  readonly addresses: readonly HostLinkAddress[];
+  readonly routes: readonly HostRoute[];
+} {
   const links = new Map(listLinks(socket).map((link) => [link.index, link]));
   const found = [...listRoutes(socket, 4), ...listRoutes(socket, 6)].filter(({ protocol }) => protocol !== NODE_ROUTE_PROTOCOL);
   const routes = found.map(({ destination, index, gateway, hasSource }) => ({
@@ -51,7 +54,7 @@ export function readHostFacts(): { readonly addresses: readonly HostLinkAddress[
 
 /** Every address of every link. @throws NetlinkError */
 export function addressesOfHost(
-  socket: NetlinkSocket,
+  socket: Netlink,
   links: ReadonlyMap<number, Link> = new Map(listLinks(socket).map((link) => [link.index, link])),
 ): readonly HostLinkAddress[] {
   return socket.dump({ type: RTM_GETADDR, payload: new Uint8Array(ADDRESS_HEADER) }).flatMap(({ payload }) => {

@@ -11,7 +11,8 @@ import type { Sandbox } from "../../lib/system/sandbox.ts";
 import { attachmentAlias, namesAttachment } from "../alias.ts";
 import type { RecordedLink } from "../dataplane.ts";
 import type { DesiredState, Difference, HostEnd, PodEnd, Route } from "../desired-state.ts";
-import { DumpTooLargeError, type NetlinkSocket } from "../netlink/socket.ts";
+import type { HostSockets } from "../netlink/host-sockets.ts";
+import { DumpTooLargeError, type Netlink } from "../netlink/socket.ts";
 import { findAddress, IFA_F_DADFAILED, IFA_F_TENTATIVE, listAddresses } from "../rtnetlink/address.ts";
 import { getLink, type Link } from "../rtnetlink/link.ts";
 import { findNeighbour } from "../rtnetlink/neighbour.ts";
@@ -33,12 +34,12 @@ const MOST_IN_SANDBOX = 4096;
 type Allowance = { left: number } | undefined;
 
 /** @throws TortieError `sandbox-too-large` when the container has more routes and addresses than are read */
-export function inspect(sandbox: Sandbox, desired: DesiredState, recorded: RecordedLink = {}): Difference[] {
-  using site = openSite(sandbox);
+export function inspect(sockets: HostSockets, sandbox: Sandbox, desired: DesiredState, recorded: RecordedLink = {}): Difference[] {
+  using site = openSite(sockets, sandbox);
   return [...inspectHostEnd(site.hostSocket, desired), ...inspectPodEnd(site.podSocket, desired, recorded)];
 }
 
-function inspectPodEnd(socket: NetlinkSocket, { pod }: DesiredState, recorded: RecordedLink): Difference[] {
+function inspectPodEnd(socket: Netlink, { pod }: DesiredState, recorded: RecordedLink): Difference[] {
   const own = (link: Link) => [...recordedFields(link, recorded), ...neighbourFields(socket, link, pod.neighbours)];
   try {
     return differences("pod", linkFields(socket, pod, own, { left: MOST_IN_SANDBOX }));
@@ -53,7 +54,7 @@ function inspectPodEnd(socket: NetlinkSocket, { pod }: DesiredState, recorded: R
 }
 
 /** The host end alone: its link, owner, addresses and routes. */
-export function inspectHostEnd(socket: NetlinkSocket, desired: DesiredState): Difference[] {
+export function inspectHostEnd(socket: Netlink, desired: DesiredState): Difference[] {
   return differences(
     "host",
     linkFields(socket, desired.host, (link) => hostFields(link, desired)),
@@ -64,7 +65,7 @@ function differences(side: Side, fields: readonly Field[]): Difference[] {
   return fields.filter(([, wanted, found]) => wanted !== found).map(([object, wanted, found]) => ({ side, object, wanted, found }));
 }
 
-function linkFields(socket: NetlinkSocket, end: HostEnd | PodEnd, own: (link: Link) => Field[], allowance?: Allowance): Field[] {
+function linkFields(socket: Netlink, end: HostEnd | PodEnd, own: (link: Link) => Field[], allowance?: Allowance): Field[] {
   const object = `link ${end.name}`;
   const link = getLink(socket, end);
   if (link === undefined) return [[object, "present", "missing"]];
@@ -93,7 +94,7 @@ function recordedFields(link: Link, { mac, mtu }: RecordedLink): Field[] {
   ];
 }
 
-function addressFields(socket: NetlinkSocket, link: Link, addresses: readonly Prefix[], allowance: Allowance): Field[] {
+function addressFields(socket: Netlink, link: Link, addresses: readonly Prefix[], allowance: Allowance): Field[] {
   if (addresses.length === 0) return [];
   const there = within(allowance, (most) => listAddresses(socket, link.index, most));
   return addresses.map((wanted) => {
@@ -105,7 +106,7 @@ function addressFields(socket: NetlinkSocket, link: Link, addresses: readonly Pr
   });
 }
 
-function neighbourFields(socket: NetlinkSocket, link: Link, neighbours: PodEnd["neighbours"]): Field[] {
+function neighbourFields(socket: Netlink, link: Link, neighbours: PodEnd["neighbours"]): Field[] {
   return neighbours.map(({ address, mac }) => [
     `neighbour ${formatAddress(address)} of ${link.name}`,
     mac,
@@ -117,7 +118,7 @@ function neighbourFields(socket: NetlinkSocket, link: Link, neighbours: PodEnd["
  * Asks for the routes of the link, and for another one to the same destination only where one is missing. The host's table, which has as
  * many routes as the node has pods, is never read; that of a sandbox once a family.
  */
-function routeFields(socket: NetlinkSocket, link: Link, routes: readonly Route[], allowance: Allowance): Field[] {
+function routeFields(socket: Netlink, link: Link, routes: readonly Route[], allowance: Allowance): Field[] {
   const families = [...new Set(routes.map((route) => route.destination.address.family))];
   const own = families.flatMap((family) => within(allowance, (most) => listRoutes(socket, family, link.index, most)));
   const tables = new Map<Family, readonly KernelRoute[]>();

@@ -7,9 +7,10 @@
  */
 import { TortieError } from "../../lib/errors/errors.ts";
 import { startWrite } from "../../lib/system/background-write.ts";
-import { NETLINK_ROUTE, NetlinkError, NetlinkSocket, RTMGRP_LINK } from "../netlink/socket.ts";
+import type { HostSockets } from "../netlink/host-sockets.ts";
+import { type Netlink, NetlinkError, type NetlinkSocket } from "../netlink/socket.ts";
 import { deleteGroupRequest, freshDeletionGroup, getLink, isDeletionOf, type Link, setLinkGroup } from "../rtnetlink/link.ts";
-import { DELETION_LIMIT_MS, deleteHostLink, pause } from "./delete-link.ts";
+import { DELETION_LIMIT_MS, deleteHostLink, openDeletion, pause } from "./delete-link.ts";
 
 const ENODEV = 19;
 
@@ -23,8 +24,13 @@ interface Leaving {
 }
 
 export class JoinedDeletions {
+  readonly #host: Pick<HostSockets, "route">;
   #waiting: Leaving[] = [];
   #isRunning = false;
+
+  constructor(host: Pick<HostSockets, "route">) {
+    this.#host = host;
+  }
 
   /**
    * Deletes a link of the host, if it still is the right one. @returns when it is gone
@@ -45,29 +51,27 @@ export class JoinedDeletions {
     while (this.#waiting.length > 0) {
       const batch = this.#waiting;
       this.#waiting = [];
-      await deleteBatch(batch);
+      await deleteBatch(this.#host.route, batch);
     }
     this.#isRunning = false;
   }
 }
 
 /** Never throws: each request of the batch gets an outcome of its own. */
-async function deleteBatch(batch: readonly Leaving[]): Promise<void> {
+async function deleteBatch(host: Netlink, batch: readonly Leaving[]): Promise<void> {
   try {
-    using socket = NetlinkSocket.open(NETLINK_ROUTE);
-    if (batch.length === 1) return await eachAlone(socket, batch);
-    using monitor = NetlinkSocket.open(NETLINK_ROUTE, RTMGRP_LINK);
+    if (batch.length === 1) return await eachAlone(host, batch);
     const group = freshDeletionGroup();
-    const joined = batch.filter((leaving) => isMarked(socket, leaving, group));
+    const joined = batch.filter((leaving) => isMarked(host, leaving, group));
     if (joined.length === 0) return;
-    if (!(await deleteGroup(socket, monitor, group, joined))) await eachAlone(socket, joined);
+    if (!(await deleteGroup(group, joined))) await eachAlone(host, joined);
   } catch (error) {
     for (const { failed } of batch) failed(error);
   }
 }
 
 /** @returns whether the link is in the group now; a link that is gone, or no longer the right one, is finished */
-function isMarked(socket: NetlinkSocket, { link: { index }, isRight, gone, failed }: Leaving, group: number): boolean {
+function isMarked(socket: Netlink, { link: { index }, isRight, gone, failed }: Leaving, group: number): boolean {
   try {
     const link = getLink(socket, { index });
     if (link !== undefined && isRight(link)) {
@@ -83,7 +87,9 @@ function isMarked(socket: NetlinkSocket, { link: { index }, isRight, gone, faile
 }
 
 /** @returns whether the kernel took the request; each link is deleted by itself otherwise */
-async function deleteGroup(socket: NetlinkSocket, monitor: NetlinkSocket, group: number, joined: readonly Leaving[]): Promise<boolean> {
+async function deleteGroup(group: number, joined: readonly Leaving[]): Promise<boolean> {
+  using sockets = openDeletion();
+  const { socket, monitor } = sockets;
   const end = performance.now() + DELETION_LIMIT_MS;
   const left = new Set(joined);
   const request = deleteGroupRequest(group);
@@ -124,12 +130,12 @@ function answered(socket: NetlinkSocket): "not-yet" | "done" | "refused" {
   }
 }
 
-async function eachAlone(socket: NetlinkSocket, batch: readonly Leaving[]): Promise<void> {
+async function eachAlone(socket: Netlink, batch: readonly Leaving[]): Promise<void> {
   await Promise.all(
     batch.map(async ({ link: { index }, isRight, gone, failed }) => {
       try {
         const link = getLink(socket, { index });
-        if (link !== undefined && isRight(link)) await deleteHostLink(socket, { index });
+        if (link !== undefined && isRight(link)) await deleteHostLink(link);
         gone();
       } catch (error) {
         failed(error);

@@ -6,7 +6,8 @@ import type { Sandbox } from "../../lib/system/sandbox.ts";
 import { parseAttachmentAlias } from "../alias.ts";
 import type { AppliedLink, AttachedLink, Dataplane, LinkOfAttachment, Mending, RecordedLink, RecordedPair, Removal } from "../dataplane.ts";
 import type { DesiredState, Difference } from "../desired-state.ts";
-import { NETLINK_ROUTE, NetlinkError, NetlinkSocket } from "../netlink/socket.ts";
+import type { HostSockets } from "../netlink/host-sockets.ts";
+import { NetlinkError } from "../netlink/socket.ts";
 import type { NetworkReport } from "../node-network.ts";
 import type { NodeState } from "../node-state.ts";
 import { listLinks } from "../rtnetlink/link.ts";
@@ -20,43 +21,47 @@ import { isUnfinished } from "./ownership.ts";
 import { settled } from "./settled.ts";
 
 export class LinuxDataplane implements Dataplane {
+  readonly #host: HostSockets;
   readonly #deletions: JoinedDeletions | undefined;
 
-  /** @param deletions in a process that serves many calls, what joins their deletions */
-  constructor(deletions?: JoinedDeletions) {
+  /**
+   * @param host stays open as long as the dataplane is used; closed by whoever opened it
+   * @param deletions in a process that serves many calls, what joins their deletions
+   */
+  constructor(host: HostSockets, deletions?: JoinedDeletions) {
+    this.#host = host;
     this.#deletions = deletions;
   }
 
   async apply(sandbox: Sandbox, desired: DesiredState): Promise<AppliedLink> {
     const { host, pod } = desired;
-    return explained(`failed to connect ${pod.name} in ${sandbox.path} with ${host.name}`, () => attach(sandbox, desired));
+    return explained(`failed to connect ${pod.name} in ${sandbox.path} with ${host.name}`, () => attach(this.#host, sandbox, desired));
   }
 
   async inspect(sandbox: Sandbox, desired: DesiredState, recorded?: RecordedLink): Promise<readonly Difference[]> {
     const { host, pod } = desired;
     return explained(`failed to inspect ${pod.name} in ${sandbox.path} and ${host.name}`, () =>
-      settled(() => inspect(sandbox, desired, recorded)),
+      settled(() => inspect(this.#host, sandbox, desired, recorded)),
     );
   }
 
   async drift(sandbox: Sandbox, recorded: RecordedPair): Promise<readonly Difference[]> {
-    return explained(`failed to inspect ${recorded.desired.host.name}`, () => settled(() => drift(sandbox, recorded)));
+    return explained(`failed to inspect ${recorded.desired.host.name}`, () => settled(() => drift(this.#host, sandbox, recorded)));
   }
 
   async mend(sandbox: Sandbox, recorded: RecordedPair): Promise<Mending> {
-    return explained(`failed to mend ${recorded.desired.host.name}`, () => mend(sandbox, recorded));
+    return explained(`failed to mend ${recorded.desired.host.name}`, () => mend(this.#host, sandbox, recorded));
   }
 
   async remove(link: AttachedLink | LinkOfAttachment): Promise<Removal> {
     return explained(`failed to remove ${link.hostInterface}`, () =>
-      "index" in link ? detachFound(link, this.#deletions) : detach(link, { deletions: this.#deletions }),
+      "index" in link ? detachFound(this.#host, link, this.#deletions) : detach(this.#host, link, { deletions: this.#deletions }),
     );
   }
 
   async list(): Promise<readonly AttachedLink[]> {
     return explained("failed to list the interfaces of the host", () => {
-      using socket = NetlinkSocket.open(NETLINK_ROUTE);
-      return listLinks(socket).flatMap((link): AttachedLink[] => {
+      return listLinks(this.#host.route).flatMap((link): AttachedLink[] => {
         const { name: hostInterface, index, alias } = link;
         const owner = parseAttachmentAlias(alias);
         if (owner !== undefined) return [{ hostInterface, index, owner }];
@@ -67,11 +72,11 @@ export class LinuxDataplane implements Dataplane {
 
   async applyNode(state: NodeState): Promise<NetworkReport | undefined> {
     return explained("failed to set up the node", async () => {
-      const lacking = applyNodeState(state);
+      const lacking = applyNodeState(this.#host, state);
       if (state.network === undefined) return undefined;
       // Loaded only where it is used: a process that lives for one call pays for each module.
       const { applyNetwork } = await import("./apply-network.ts");
-      const { changed, failed } = await applyNetwork(state.network);
+      const { changed, failed } = await applyNetwork(this.#host, state.network);
       return { changed, failed: [...lacking, ...failed] };
     });
   }

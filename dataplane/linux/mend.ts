@@ -10,7 +10,8 @@ import type { Sandbox } from "../../lib/system/sandbox.ts";
 import { attachmentAlias, namesAttachment } from "../alias.ts";
 import type { Mending, RecordedPair } from "../dataplane.ts";
 import type { Difference } from "../desired-state.ts";
-import type { NetlinkSocket } from "../netlink/socket.ts";
+import type { HostSockets } from "../netlink/host-sockets.ts";
+import type { Netlink } from "../netlink/socket.ts";
 import { getLink, type Link, setLinkAlias, setLinkMac } from "../rtnetlink/link.ts";
 import { bringUp, completeHostEnd } from "./attach.ts";
 import { inspectHostEnd } from "./inspect.ts";
@@ -18,14 +19,14 @@ import { isDeviceKind } from "./ownership.ts";
 import { openSite, type Site } from "./site.ts";
 import { differingSysctls, readSysctl, writeSysctls } from "./sysctl.ts";
 
-export function drift(sandbox: Sandbox, recorded: RecordedPair): Difference[] {
-  using site = openSite(sandbox);
+export function drift(sockets: HostSockets, sandbox: Sandbox, recorded: RecordedPair): Difference[] {
+  using site = openSite(sockets, sandbox);
   return driftAt(site, recorded);
 }
 
 /** @returns what differed and does no longer, and what still does */
-export function mend(sandbox: Sandbox, recorded: RecordedPair): Mending {
-  using site = openSite(sandbox);
+export function mend(sockets: HostSockets, sandbox: Sandbox, recorded: RecordedPair): Mending {
+  using site = openSite(sockets, sandbox);
   const found = driftAt(site, recorded);
   const link = found.length === 0 ? undefined : provenHostEnd(site, recorded);
   if (link === undefined) return { mended: [], left: found };
@@ -74,6 +75,6 @@ function provenHostEnd(site: Site, { desired: { host, pod }, hostIndex }: Record
   return isOwn ? link : undefined;
 }
 
-function hasPodEnd(socket: NetlinkSocket, name: string): boolean {
+function hasPodEnd(socket: Netlink, name: string): boolean {
   return getLink(socket, { name }) !== undefined;
 }

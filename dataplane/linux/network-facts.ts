@@ -1,5 +1,5 @@
 /** What the host has that decides about routes to other nodes: its own addresses, and signs of another program that makes such routes. */
-import { NETLINK_ROUTE, NetlinkSocket } from "../netlink/socket.ts";
+import type { HostSockets } from "../netlink/host-sockets.ts";
 import { TUNNEL_ALIAS } from "../node-network.ts";
 import { listLinks } from "../rtnetlink/link.ts";
 import { countRoutesOf } from "../rtnetlink/node-route.ts";
@@ -14,12 +14,11 @@ export interface NetworkFacts {
 }
 
 /** @throws NetlinkError */
-export function readNetworkFacts(protocol: number, devices: readonly string[]): NetworkFacts {
-  using socket = NetlinkSocket.open(NETLINK_ROUTE);
-  const links = listLinks(socket);
+export function readNetworkFacts({ route }: HostSockets, protocol: number, devices: readonly string[]): NetworkFacts {
+  const links = listLinks(route);
   return {
-    addresses: addressesOfHost(socket, new Map(links.map((link) => [link.index, link]))),
-    foreignRoutes: countRoutesOf(socket, protocol),
+    addresses: addressesOfHost(route, new Map(links.map((link) => [link.index, link]))),
+    foreignRoutes: countRoutesOf(route, protocol),
     foreignDevices: links.filter(({ name, alias }) => devices.includes(name) && alias !== TUNNEL_ALIAS).map(({ name }) => name),
   };
 }

@@ -1,19 +1,17 @@
 /** A way to both ends of a link: the sandbox, and a socket in each namespace. */
 import { inNamespace } from "../../lib/system/netns.ts";
 import type { Sandbox } from "../../lib/system/sandbox.ts";
-import { NETLINK_ROUTE, NetlinkSocket } from "../netlink/socket.ts";
+import type { HostSockets } from "../netlink/host-sockets.ts";
+import { NETLINK_ROUTE, type Netlink, NetlinkSocket } from "../netlink/socket.ts";
 
 export interface Site extends Disposable {
   readonly sandbox: Sandbox;
-  readonly hostSocket: NetlinkSocket;
-  readonly podSocket: NetlinkSocket;
+  readonly hostSocket: Netlink;
+  readonly podSocket: Netlink;
 }
 
 /** @param sandbox stays open when the site is closed @throws TortieError `netns-invalid` when it cannot be entered */
-export function openSite(sandbox: Sandbox): Site {
-  using opened = new DisposableStack();
-  const hostSocket = opened.use(NetlinkSocket.open(NETLINK_ROUTE));
-  const podSocket = opened.use(inNamespace(sandbox, () => NetlinkSocket.open(NETLINK_ROUTE)));
-  const kept = opened.move();
-  return { sandbox, hostSocket, podSocket, [Symbol.dispose]: () => kept.dispose() };
+export function openSite(host: HostSockets, sandbox: Sandbox): Site {
+  const podSocket = inNamespace(sandbox, () => NetlinkSocket.open(NETLINK_ROUTE));
+  return { sandbox, hostSocket: host.route, podSocket, [Symbol.dispose]: () => podSocket[Symbol.dispose]() };
 }

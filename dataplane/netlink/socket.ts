@@ -48,6 +48,8 @@ const SOCKADDR_BYTES = 12;
 const SENDER_PORT = 1;
 /** Half of all numbers are left to count up from the first, which is random. */
 const FIRST_SEQUENCE_LIMIT = 2 ** 31;
+/** A socket that comes so close to the largest number has served its time. The room is for one batch, which has some thousand at most. */
+const LAST_SEQUENCE = 2 ** 32 - 2 ** 20;
 
 export const NETLINK_ROUTE = 0;
 export const NETLINK_NETFILTER = 12;
@@ -81,17 +83,41 @@ export interface Request {
   readonly payload: Uint8Array;
 }
 
-export class NetlinkSocket implements Disposable {
+/** Requests that are answered before the call returns. */
+export interface Netlink {
+  /** Has one request carried out and returns what comes with it: nothing for a change, one message for a "get". @throws NetlinkError */
+  request(request: Request): Message[];
+  /**
+   * Everything a dump has; it is begun again when a change disturbed it.
+   * @param most number of messages that are read at most, over all tries
+   * @throws DumpTooLargeError when there are more; NetlinkError
+   */
+  dump(request: Request, most?: number): Message[];
+  /**
+   * Sends several requests as one datagram and waits for the acknowledgement of each that asks for one.
+   * nf_tables carries such a batch out as a whole or not at all, and may put the error at any of its messages.
+   * @throws NetlinkError the first refusal
+   */
+  batch(requests: readonly Request[]): void;
+}
+
+export class NetlinkSocket implements Netlink, Disposable {
   readonly #fd: number;
   #buffer = new Uint8Array(ANSWER_BYTES);
   readonly #sender = new Uint32Array(SOCKADDR_BYTES / 4);
   readonly #senderLength = new Uint32Array(1);
-  #sequence = Math.floor(Math.random() * FIRST_SEQUENCE_LIMIT);
+  #sequence: number;
   #isOpen = true;
+  /** The last request was answered to its end: with success, with a refusal, with all parts of a dump. */
+  #isSettled = true;
 
-  /** @param fd a datagram socket whose other side speaks netlink; `open` makes one to the kernel */
-  constructor(fd: number) {
+  /**
+   * @param fd a datagram socket whose other side speaks netlink; `open` makes one to the kernel
+   * @param sequence the number before that of the first request
+   */
+  constructor(fd: number, sequence = Math.floor(Math.random() * FIRST_SEQUENCE_LIMIT)) {
     this.#fd = fd;
+    this.#sequence = sequence;
   }
 
   /**
@@ -122,6 +148,14 @@ export class NetlinkSocket implements Disposable {
     return this.#fd;
   }
 
+  /**
+   * Whether the next request can be made on it. After one that was cut off (no answer in time, an answer lost for want of room, a dump that
+   * was not read to its end) the kernel may still be at that one.
+   */
+  get isUsable(): boolean {
+    return this.#isOpen && this.#isSettled && this.#sequence < LAST_SEQUENCE;
+  }
+
   /** The bytes of a request with an acknowledgement, for callers that send them themselves; `isAnswered()` then tells of it. */
   prepare(request: Request): Uint8Array {
     return encodeMessage({ ...request, flags: (request.flags ?? 0) | NLM_F_REQUEST | NLM_F_ACK, sequence: ++this.#sequence });
@@ -140,7 +174,6 @@ export class NetlinkSocket implements Disposable {
     return false;
   }
 
-  /** Has one request carried out and returns what comes with it: nothing for a change, one message for a "get". @throws NetlinkError */
   request(request: Request): Message[] {
     try {
       return this.#ask(request);
@@ -153,19 +186,16 @@ export class NetlinkSocket implements Disposable {
   }
 
   #ask(request: Request): Message[] {
+    this.#isSettled = false;
     this.#send(this.prepare(request));
     return this.#collect(this.#sequence, (message) => message.type === NLMSG_ERROR);
   }
 
-  /**
-   * Everything a dump has; it is begun again when a change disturbed it.
-   * @param most number of messages that are read at most, over all tries. The socket must not be used after the dump was cut off.
-   * @throws DumpTooLargeError when there are more; NetlinkError
-   */
   dump(request: Request, most = Number.POSITIVE_INFINITY): Message[] {
     let left = most;
     for (let tries = 1; ; tries++) {
       const sequence = ++this.#sequence;
+      this.#isSettled = false;
       if (this.#buffer.length < DUMP_BYTES) this.#buffer = new Uint8Array(DUMP_BYTES);
       this.#send(encodeMessage({ ...request, flags: (request.flags ?? 0) | NLM_F_REQUEST | NLM_F_DUMP, sequence }));
       let isDisturbed = false;
@@ -179,12 +209,8 @@ export class NetlinkSocket implements Disposable {
     }
   }
 
-  /**
-   * Sends several requests as one datagram and waits for the acknowledgement of each that asks for one.
-   * nf_tables carries such a batch out as a whole or not at all, and may put the error at any of its messages.
-   * @throws NetlinkError the first refusal
-   */
   batch(requests: readonly Request[]): void {
+    this.#isSettled = false;
     const first = this.#sequence + 1;
     const encoded = requests.map((request) =>
       encodeMessage({ ...request, flags: (request.flags ?? 0) | NLM_F_REQUEST, sequence: ++this.#sequence }),
@@ -203,6 +229,7 @@ export class NetlinkSocket implements Disposable {
       }
       if (refusal !== undefined) break;
     }
+    this.#isSettled = true;
     if (refusal !== undefined) throw refusal;
   }
 
@@ -239,6 +266,7 @@ export class NetlinkSocket implements Disposable {
           result.push(message);
           continue;
         }
+        this.#isSettled = true;
         const { errno, detail } = parseAcknowledgement(message);
         if (errno !== 0) throw new NetlinkError(errno, detail);
         return result;

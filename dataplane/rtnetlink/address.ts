@@ -2,7 +2,7 @@
 import { bytesOf, formatPrefix, type Prefix } from "../../lib/addresses/address.ts";
 import { attributeMap, bytes, encodeAttributes, readU32, u32 } from "../netlink/attribute.ts";
 import { NLM_F_CREATE, NLM_F_EXCL } from "../netlink/message.ts";
-import type { NetlinkSocket } from "../netlink/socket.ts";
+import type { Netlink } from "../netlink/socket.ts";
 import { addressOf, familyOf, numberOf } from "./wire.ts";
 
 const RTM_NEWADDR = 20;
@@ -28,7 +28,7 @@ export interface InterfaceAddress {
  * @param isDadSkipped sets IFA_F_NODAD: the address is usable at once whatever the interface's settings say
  * @throws NetlinkError; EEXIST when the interface has it already
  */
-export function addAddress(socket: NetlinkSocket, index: number, prefix: Prefix, isDadSkipped: boolean): void {
+export function addAddress(socket: Netlink, index: number, prefix: Prefix, isDadSkipped: boolean): void {
   const address = bytesOf(prefix.address);
   const attributes = [bytes(IFA_LOCAL, address), bytes(IFA_ADDRESS, address), ...(isDadSkipped ? [u32(IFA_FLAGS, IFA_F_NODAD)] : [])];
   const payload = addressPayload(numberOf(prefix.address.family), prefix.length, index, encodeAttributes(attributes));
@@ -36,7 +36,7 @@ export function addAddress(socket: NetlinkSocket, index: number, prefix: Prefix,
 }
 
 /** @throws NetlinkError; EADDRNOTAVAIL when the interface does not have it */
-export function removeAddress(socket: NetlinkSocket, index: number, prefix: Prefix): void {
+export function removeAddress(socket: Netlink, index: number, prefix: Prefix): void {
   const attributes = encodeAttributes([bytes(IFA_LOCAL, bytesOf(prefix.address))]);
   socket.request({ type: RTM_DELADDR, payload: addressPayload(numberOf(prefix.address.family), prefix.length, index, attributes) });
 }
@@ -46,7 +46,7 @@ export function removeAddress(socket: NetlinkSocket, index: number, prefix: Pref
  * @param most number of addresses that are read at most
  * @throws DumpTooLargeError, NetlinkError
  */
-export function listAddresses(socket: NetlinkSocket, index: number, most?: number): InterfaceAddress[] {
+export function listAddresses(socket: Netlink, index: number, most?: number): InterfaceAddress[] {
   const messages = socket.dump({ type: RTM_GETADDR, payload: addressPayload(0, 0, index, new Uint8Array()) }, most);
   return messages.flatMap(({ payload }) => {
     const view = new DataView(payload.buffer, payload.byteOffset, payload.length);

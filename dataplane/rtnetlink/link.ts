@@ -1,7 +1,7 @@
 /** Network interfaces by rtnetlink: create a pair, look at one, change it, delete it (rtnetlink(7), include/uapi/linux/if_link.h). */
 import { type Attribute, attributeMap, bytes, encodeAttributes, nest, readText, readU32, text, u8, u32 } from "../netlink/attribute.ts";
 import { type Message, NLM_F_CREATE, NLM_F_EXCL } from "../netlink/message.ts";
-import { NetlinkError, type NetlinkSocket, type Request } from "../netlink/socket.ts";
+import { type Netlink, NetlinkError, type Request } from "../netlink/socket.ts";
 
 const RTM_NEWLINK = 16;
 const RTM_DELLINK = 17;
@@ -120,7 +120,7 @@ export function pairRequest(pair: Pair): Request {
 }
 
 /** @returns `undefined` when there is no such link. @throws NetlinkError */
-export function getLink(socket: NetlinkSocket, key: LinkKey): Link | undefined {
+export function getLink(socket: Netlink, key: LinkKey): Link | undefined {
   try {
     const [message] = socket.request({ type: RTM_GETLINK, payload: keyPayload(key, 0, [u32(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS)]) });
     return message === undefined ? undefined : parseLink(message);
@@ -131,25 +131,25 @@ export function getLink(socket: NetlinkSocket, key: LinkKey): Link | undefined {
 }
 
 /** Every link of the socket's namespace. @throws NetlinkError */
-export function listLinks(socket: NetlinkSocket): Link[] {
+export function listLinks(socket: Netlink): Link[] {
   const payload = linkPayload(0, 0, [u32(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS)]);
   return socket.dump({ type: RTM_GETLINK, payload }).map(parseLink);
 }
 
-export function setLinkUp(socket: NetlinkSocket, index: number): void {
+export function setLinkUp(socket: Netlink, index: number): void {
   socket.request({ type: RTM_SETLINK, payload: linkPayload(index, IFF_UP, []) });
 }
 
-export function setLinkMtu(socket: NetlinkSocket, index: number, mtu: number): void {
+export function setLinkMtu(socket: Netlink, index: number, mtu: number): void {
   socket.request({ type: RTM_SETLINK, payload: linkPayload(index, 0, [u32(IFLA_MTU, mtu)]) });
 }
 
-export function setLinkMac(socket: NetlinkSocket, index: number, mac: string): void {
+export function setLinkMac(socket: Netlink, index: number, mac: string): void {
   socket.request({ type: RTM_SETLINK, payload: linkPayload(index, 0, [bytes(IFLA_ADDRESS, macBytes(mac))]) });
 }
 
 /** Largest packets of offload, in bytes; 0 leaves the kernel's. @throws NetlinkError where the kernel or the device does not take them */
-export function setLinkOffload(socket: NetlinkSocket, index: number, { gro, gso }: { readonly gro: number; readonly gso: number }): void {
+export function setLinkOffload(socket: Netlink, index: number, { gro, gso }: { readonly gro: number; readonly gso: number }): void {
   const attributes = [
     ...(gro > 0 ? [u32(IFLA_GRO_MAX_SIZE, gro), u32(IFLA_GRO_IPV4_MAX_SIZE, gro)] : []),
     ...(gso > 0 ? [u32(IFLA_GSO_MAX_SIZE, gso), u32(IFLA_GSO_IPV4_MAX_SIZE, gso)] : []),
@@ -158,13 +158,13 @@ export function setLinkOffload(socket: NetlinkSocket, index: number, { gro, gso 
 }
 
 /** Says on a link whose it is, and takes away the mark of an unfinished one. */
-export function setLinkAlias(socket: NetlinkSocket, index: number, alias: string): void {
+export function setLinkAlias(socket: Netlink, index: number, alias: string): void {
   const attributes = [text(IFLA_IFALIAS, alias), u32(IFLA_GROUP, DEFAULT_GROUP)];
   socket.request({ type: RTM_SETLINK, payload: linkPayload(index, 0, attributes) });
 }
 
 /** Whether the kernel derives the link's IPv6 link-local address from its MAC when the link goes up. @throws NetlinkError */
-export function setLinkLocalSource(socket: NetlinkSocket, index: number, source: "mac" | "none"): void {
+export function setLinkLocalSource(socket: Netlink, index: number, source: "mac" | "none"): void {
   const mode = u8(IFLA_INET6_ADDR_GEN_MODE, source === "mac" ? IN6_ADDR_GEN_MODE_EUI64 : IN6_ADDR_GEN_MODE_NONE);
   socket.request({ type: RTM_SETLINK, payload: linkPayload(index, 0, [nest(IFLA_AF_SPEC, [nest(AF_INET6, [mode])])]) });
 }
@@ -191,7 +191,7 @@ export function deleteGroupRequest(group: number): Request {
 }
 
 /** @throws NetlinkError */
-export function setLinkGroup(socket: NetlinkSocket, index: number, group: number): void {
+export function setLinkGroup(socket: Netlink, index: number, group: number): void {
   socket.request({ type: RTM_SETLINK, payload: linkPayload(index, 0, [u32(IFLA_GROUP, group)]) });
 }
 

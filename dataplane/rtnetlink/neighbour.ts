@@ -4,7 +4,7 @@ import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { Neighbour } from "../desired-state.ts";
 import { type Attribute, attributeMap, bytes, encodeAttributes } from "../netlink/attribute.ts";
 import { NLM_F_CREATE, NLM_F_REPLACE } from "../netlink/message.ts";
-import { NetlinkError, type NetlinkSocket } from "../netlink/socket.ts";
+import { type Netlink, NetlinkError } from "../netlink/socket.ts";
 import { formatMac, macBytes } from "./link.ts";
 import { numberOf } from "./wire.ts";
 
@@ -17,7 +17,7 @@ const NDMSG_BYTES = 12;
 const ENOENT = 2;
 
 /** @throws TortieError `neighbour-failed` */
-export function addNeighbour(socket: NetlinkSocket, index: number, neighbour: Neighbour): void {
+export function addNeighbour(socket: Netlink, index: number, neighbour: Neighbour): void {
   const { address, mac } = neighbour;
   const payload = neighbourPayload(index, address, NUD_PERMANENT, [bytes(NDA_DST, bytesOf(address)), bytes(NDA_LLADDR, macBytes(mac))]);
   try {
@@ -30,7 +30,7 @@ export function addNeighbour(socket: NetlinkSocket, index: number, neighbour: Ne
 }
 
 /** The MAC of a permanent neighbour; `undefined` when there is no such neighbour. @throws NetlinkError */
-export function findNeighbour(socket: NetlinkSocket, index: number, address: Address): string | undefined {
+export function findNeighbour(socket: Netlink, index: number, address: Address): string | undefined {
   try {
     const payload = neighbourPayload(index, address, 0, [bytes(NDA_DST, bytesOf(address))]);
     const [message] = socket.request({ type: RTM_GETNEIGH, payload });

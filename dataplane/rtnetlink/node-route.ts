@@ -5,7 +5,7 @@
 import { type Address, bytesOf, type Family, type Prefix } from "../../lib/addresses/address.ts";
 import { attributeMap, bytes, encodeAttributes, readU32, u32 } from "../netlink/attribute.ts";
 import { NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE } from "../netlink/message.ts";
-import { NetlinkError, type NetlinkSocket, type Request } from "../netlink/socket.ts";
+import { type Netlink, NetlinkError, type Request } from "../netlink/socket.ts";
 import { addressOf, familyOf, numberOf } from "./wire.ts";
 
 const RTM_NEWROUTE = 24;
@@ -40,7 +40,7 @@ export interface NodeKernelRoute {
 }
 
 /** @throws NetlinkError; EEXIST, ENETUNREACH where no link leads to the gateway */
-export function addNodeRoute(socket: NetlinkSocket, route: NodeKernelRoute): void {
+export function addNodeRoute(socket: Netlink, route: NodeKernelRoute): void {
   socket.request({ ...routeRequest(RTM_NEWROUTE, route), flags: NLM_F_CREATE | NLM_F_EXCL });
 }
 
@@ -50,17 +50,17 @@ export function addNodeRoute(socket: NetlinkSocket, route: NodeKernelRoute): voi
  *
  * @throws NetlinkError; ENETUNREACH where no link leads to the gateway
  */
-export function replaceNodeRoute(socket: NetlinkSocket, route: NodeKernelRoute): void {
+export function replaceNodeRoute(socket: Netlink, route: NodeKernelRoute): void {
   socket.request({ ...routeRequest(RTM_NEWROUTE, route), flags: NLM_F_CREATE | NLM_F_REPLACE });
 }
 
 /** Deletes this route if it is ours. @throws NetlinkError; ESRCH when there is none */
-export function deleteNodeRoute(socket: NetlinkSocket, route: NodeKernelRoute): void {
+export function deleteNodeRoute(socket: Netlink, route: NodeKernelRoute): void {
   socket.request(routeRequest(RTM_DELROUTE, route));
 }
 
 /** Our routes of the main table of one family. @throws NetlinkError */
-export function listNodeRoutes(socket: NetlinkSocket, family: Family): NodeKernelRoute[] {
+export function listNodeRoutes(socket: Netlink, family: Family): NodeKernelRoute[] {
   return dumpProtocol(socket, family, NODE_ROUTE_PROTOCOL).map(({ type, length, flags, attributes }) => {
     const destination = attributes.get(RTA_DST);
     const gateway = attributes.get(RTA_GATEWAY);
@@ -76,7 +76,7 @@ export function listNodeRoutes(socket: NetlinkSocket, family: Family): NodeKerne
 }
 
 /** How many routes of the main table have this protocol. @throws NetlinkError */
-export function countRoutesOf(socket: NetlinkSocket, protocol: number): number {
+export function countRoutesOf(socket: Netlink, protocol: number): number {
   return dumpProtocol(socket, 4, protocol).length + dumpProtocol(socket, 6, protocol).length;
 }
 
@@ -88,7 +88,7 @@ interface Dumped {
 }
 
 /** The kernel filters, and answers with all routes where it is too old for that (before 4.20). */
-function dumpProtocol(socket: NetlinkSocket, family: Family, protocol: number): Dumped[] {
+function dumpProtocol(socket: Netlink, family: Family, protocol: number): Dumped[] {
   const payload = routePayload(
     { family, length: 0, protocol, scope: 0, type: 0, flags: 0 },
     encodeAttributes([u32(RTA_TABLE, RT_TABLE_MAIN)]),

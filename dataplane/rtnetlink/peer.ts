@@ -5,7 +5,7 @@
 import { type Address, bytesOf, type Family } from "../../lib/addresses/address.ts";
 import { attributeMap, bytes, encodeAttributes } from "../netlink/attribute.ts";
 import { NLM_F_CREATE, NLM_F_REPLACE } from "../netlink/message.ts";
-import type { NetlinkSocket } from "../netlink/socket.ts";
+import type { Netlink } from "../netlink/socket.ts";
 import { formatMac, macBytes } from "./link.ts";
 import { addressOf, numberOf } from "./wire.ts";
 
@@ -30,7 +30,7 @@ export interface PeerEntry {
 export type PeerTable = "neighbours" | "forwarding";
 
 /** The permanent entries of one family. @throws NetlinkError */
-export function listPeers(socket: NetlinkSocket, index: number, table: PeerTable, family: Family): PeerEntry[] {
+export function listPeers(socket: Netlink, index: number, table: PeerTable, family: Family): PeerEntry[] {
   const payload = entryPayload(0, headerOf(table, family), 0, new Uint8Array());
   return socket.dump({ type: RTM_GETNEIGH, payload }).flatMap(({ payload }) => {
     const view = new DataView(payload.buffer, payload.byteOffset, payload.length);
@@ -43,14 +43,14 @@ export function listPeers(socket: NetlinkSocket, index: number, table: PeerTable
 }
 
 /** Replaces what the table has for the address, or for the MAC. @throws NetlinkError */
-export function setPeer(socket: NetlinkSocket, index: number, table: PeerTable, { address, mac }: PeerEntry): void {
+export function setPeer(socket: Netlink, index: number, table: PeerTable, { address, mac }: PeerEntry): void {
   const attributes = encodeAttributes([bytes(NDA_DST, bytesOf(address)), bytes(NDA_LLADDR, macBytes(mac))]);
   const payload = entryPayload(index, headerOf(table, address.family), NUD_PERMANENT, attributes, table);
   socket.request({ type: RTM_NEWNEIGH, flags: NLM_F_CREATE | NLM_F_REPLACE, payload });
 }
 
 /** @throws NetlinkError; ENOENT when there is no such entry */
-export function removePeer(socket: NetlinkSocket, index: number, table: PeerTable, { address, mac }: PeerEntry): void {
+export function removePeer(socket: Netlink, index: number, table: PeerTable, { address, mac }: PeerEntry): void {
   const attributes = [bytes(NDA_DST, bytesOf(address)), ...(table === "forwarding" ? [bytes(NDA_LLADDR, macBytes(mac))] : [])];
   const payload = entryPayload(index, headerOf(table, address.family), 0, encodeAttributes(attributes), table);
   socket.request({ type: RTM_DELNEIGH, payload });

@@ -4,7 +4,7 @@ import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { Route } from "../desired-state.ts";
 import { attributeMap, bytes, encodeAttributes, nest, readU32, u32 } from "../netlink/attribute.ts";
 import { type Message, NLM_F_CREATE, NLM_F_EXCL } from "../netlink/message.ts";
-import { DumpTooLargeError, NetlinkError, type NetlinkSocket, type Request } from "../netlink/socket.ts";
+import { DumpTooLargeError, type Netlink, NetlinkError, type Request } from "../netlink/socket.ts";
 import { getLink } from "./link.ts";
 import { addressOf, familyOf, numberOf } from "./wire.ts";
 
@@ -42,7 +42,7 @@ export interface KernelRoute {
 }
 
 /** @throws NetlinkError; EEXIST when there is a route to that destination, through whatever interface */
-function addRoute(socket: NetlinkSocket, index: number, route: Route): void {
+function addRoute(socket: Netlink, index: number, route: Route): void {
   const { gateway } = route;
   const { address, length } = route.destination;
   const attributes = encodeAttributes([
@@ -60,7 +60,7 @@ function addRoute(socket: NetlinkSocket, index: number, route: Route): void {
  * @param most number of routes that are read at most
  * @throws DumpTooLargeError, NetlinkError
  */
-export function listRoutes(socket: NetlinkSocket, family: Family, index?: number, most?: number): KernelRoute[] {
+export function listRoutes(socket: Netlink, family: Family, index?: number, most?: number): KernelRoute[] {
   const filter = encodeAttributes([u32(RTA_TABLE, RT_TABLE_MAIN), ...(index === undefined ? [] : [u32(RTA_OIF, index)])]);
   const request = { type: RTM_GETROUTE, payload: routePayload({ family, length: 0, protocol: 0, scope: 0, type: RTN_UNICAST }, filter) };
   return dumpOrNothing(socket, request, most).flatMap((message) => parseRoute(message, family));
@@ -71,7 +71,7 @@ export function listRoutes(socket: NetlinkSocket, family: Family, index?: number
  * single address can be asked for.
  * @returns `undefined` when the kernel would take another one, of a shorter prefix or of another table: the wanted one may exist even so
  */
-export function lookUpRoute(socket: NetlinkSocket, { destination: { address, length } }: Route): KernelRoute | undefined {
+export function lookUpRoute(socket: Netlink, { destination: { address, length } }: Route): KernelRoute | undefined {
   const { family } = address;
   if (length !== bitsOf(family)) return undefined;
   const attributes = encodeAttributes([bytes(RTA_DST, bytesOf(address))]);
@@ -127,7 +127,7 @@ export function isSameRoute(found: KernelRoute, route: Route, index: number): bo
 }
 
 /** A namespace that never had an IPv4 route has no main table yet (net/ipv4/fib_frontend.c, inet_dump_fib). */
-function dumpOrNothing(socket: NetlinkSocket, request: Request, most?: number): Message[] {
+function dumpOrNothing(socket: Netlink, request: Request, most?: number): Message[] {
   try {
     return socket.dump(request, most);
   } catch (error) {
@@ -168,7 +168,7 @@ const MOST_READ = 4096;
  * @param index,name of the interface the route leads to
  * @throws TortieError `route-conflict` when another route to the same destination is there, `route-failed` for everything else
  */
-export function installRoute(socket: NetlinkSocket, index: number, name: string, route: Route): void {
+export function installRoute(socket: Netlink, index: number, name: string, route: Route): void {
   for (let tries = 1; ; tries++) {
     try {
       addRoute(socket, index, route);
@@ -185,7 +185,7 @@ export function installRoute(socket: NetlinkSocket, index: number, name: string,
   }
 }
 
-function findOrRefuse(socket: NetlinkSocket, index: number, name: string, route: Route): KernelRoute | undefined {
+function findOrRefuse(socket: Netlink, index: number, name: string, route: Route): KernelRoute | undefined {
   try {
     return findRoute(socket, index, route);
   } catch (error) {
@@ -199,14 +199,14 @@ function findOrRefuse(socket: NetlinkSocket, index: number, name: string, route:
  * route, and up to a limit: a container may have filled that of its sandbox, and a host may have the routes of the Internet.
  * @throws DumpTooLargeError, after which the socket must not be used
  */
-function findRoute(socket: NetlinkSocket, index: number, route: Route): KernelRoute | undefined {
+function findRoute(socket: Netlink, index: number, route: Route): KernelRoute | undefined {
   const { family } = route.destination.address;
   const own = listRoutes(socket, family, index, MOST_READ).find((found) => isSameRoute(found, route, index));
   const hit = own ?? lookUpRoute(socket, route);
   return hit ?? listRoutes(socket, family, undefined, MOST_READ).find((found) => isToSameDestination(found, route));
 }
 
-function conflict(socket: NetlinkSocket, index: number, name: string, route: Route, other: KernelRoute | undefined): TortieError {
+function conflict(socket: Netlink, index: number, name: string, route: Route, other: KernelRoute | undefined): TortieError {
   const wanted = describe(route, index);
   const owner =
     other === undefined ? `(gone again, or one of more than ${MOST_READ})` : describeFound(other, interfaceName(socket, other.index));
@@ -221,7 +221,7 @@ function conflict(socket: NetlinkSocket, index: number, name: string, route: Rou
 }
 
 /** A route through several next hops, or through none, has no interface of its own. */
-function interfaceName(socket: NetlinkSocket, index: number): string {
+function interfaceName(socket: Netlink, index: number): string {
   return (index === 0 ? undefined : getLink(socket, { index })?.name) ?? "none";
 }
 

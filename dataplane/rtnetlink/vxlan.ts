@@ -2,7 +2,7 @@
 import { type Address, bytesOf } from "../../lib/addresses/address.ts";
 import { attributeMap, bytes, nest, readU32, text, u8, u32 } from "../netlink/attribute.ts";
 import { NLM_F_CREATE, NLM_F_EXCL } from "../netlink/message.ts";
-import { NetlinkError, type NetlinkSocket, type Request } from "../netlink/socket.ts";
+import { type Netlink, NetlinkError, type Request } from "../netlink/socket.ts";
 import { keyPayload, type Link, linkPayload, macBytes, parseLink, UNFINISHED_GROUP } from "./link.ts";
 import { addressOf } from "./wire.ts";
 
@@ -58,7 +58,7 @@ export function vxlanRequest(name: string, mac: string, mtu: number, { vni, port
 }
 
 /** A link of whatever kind with what it says of VXLAN; `undefined` when there is none of this name. @throws NetlinkError */
-export function getVxlan(socket: NetlinkSocket, name: string): VxlanLink | undefined {
+export function getVxlan(socket: Netlink, name: string): VxlanLink | undefined {
   try {
     const [message] = socket.request({ type: RTM_GETLINK, payload: keyPayload({ name }, 0, []) });
     if (message === undefined) return undefined;

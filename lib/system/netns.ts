@@ -78,6 +78,14 @@ export function openNamespace(path: string): OpenNamespace {
   };
 }
 
+/** How many `inNamespace` this thread is inside of. */
+let depth = 0;
+
+/** Whether this thread is in another namespace at the moment, by `inNamespace`. */
+export function isInOtherNamespace(): boolean {
+  return depth > 0;
+}
+
 /**
  * Runs `work` on this thread inside another network namespace and comes back, whatever happens; the process is aborted if it cannot come
  * back.
@@ -91,9 +99,11 @@ export function inNamespace<T>(namespace: OpenNamespace, work: () => T extends P
       const errno = lastErrno();
       throw new TortieError("netns-invalid", `failed to enter netns: "${namespace.path}": ${errnoText(errno)} (${errnoName(errno)})`);
     }
+    depth++;
     try {
       return work();
     } finally {
+      depth--;
       if (libc().setns(home, CLONE_NEWNET) !== 0) {
         // Every later step would change the wrong network.
         try {

@@ -15,10 +15,11 @@ function deleter(sandbox: string, directory: string): string {
   return `
     import { closeSync, openSync, readSync, readdirSync, readFileSync, writeSync } from "node:fs";
     import { LinuxDataplane } from "${process.cwd()}/dataplane/linux/linux-dataplane.ts";
+    import { HostSockets } from "${process.cwd()}/dataplane/netlink/host-sockets.ts";
     import { byPath } from "${process.cwd()}/test/support/programs/dataplane-by-path.ts";
     import { startWrite } from "${process.cwd()}/lib/system/background-write.ts";
     const run = async (argv, stdin) => { const child = Bun.spawn(argv, { stdin: new Blob([stdin ?? ""]), stdout: "ignore" }); await child.exited; };
-    const dataplane = byPath(new LinuxDataplane());
+    const dataplane = byPath(new LinuxDataplane(new HostSockets()));
     const link = (name) => ({ sandbox: "${sandbox}", podInterface: name, hostInterface: "", owner: { network: "n", containerId: "c", interfaceName: name } });
     const open = () => readdirSync("/proc/self/fd").length;
     const paths = Array.from({ length: ${THREADS} }, (_, index) => "${directory}/pipe" + index);

@@ -64,14 +64,16 @@ export interface ProbeOptions {
   readonly before?: string;
 }
 
-/** Evaluates an expression in which `dataplane` is a LinuxDataplane by path and `apply` applies a state. */
+/** Evaluates an expression in which `dataplane` is a LinuxDataplane by path, on `host`, and `apply` applies a state. */
 export async function probe<T>(node: Node, expression: string, options: ProbeOptions = {}): Promise<Answer<T>> {
   const script = `
     import { LinuxDataplane } from "${process.cwd()}/dataplane/linux/linux-dataplane.ts";
+    import { HostSockets } from "${process.cwd()}/dataplane/netlink/host-sockets.ts";
     import { parseAddress, parsePrefix } from "${process.cwd()}/lib/addresses/address.ts";
     import { TortieError } from "${process.cwd()}/lib/errors/errors.ts";
     import { byPath } from "${process.cwd()}/test/support/programs/dataplane-by-path.ts";
-    const dataplane = byPath(new LinuxDataplane());
+    const host = new HostSockets();
+    const dataplane = byPath(new LinuxDataplane(host));
     const revivers = {
       addresses: (texts) => texts.map(parsePrefix),
       outgoing: (texts) => texts.map(parsePrefix),

@@ -3,6 +3,7 @@
 import { mendLink } from "../../../agent/endpoints/build/mend-link.ts";
 import type { RecordedAddress } from "../../../agent/endpoints/record/endpoint-record.ts";
 import { LinuxDataplane } from "../../../dataplane/linux/linux-dataplane.ts";
+import { HostSockets } from "../../../dataplane/netlink/host-sockets.ts";
 import { formatAddress } from "../../../lib/addresses/address.ts";
 import { Sandbox, seenOf } from "../../../lib/system/sandbox.ts";
 import { recordOf } from "../endpoint-record.ts";
@@ -22,6 +23,7 @@ export async function mendRecorded(
   grant: RecordedAddress["grant"],
   word: Word,
 ): Promise<MendedRecord> {
+  using host = new HostSockets();
   using sandbox = Sandbox.named(path);
   const asked: string[] = [];
   const notes: string[] = [];
@@ -43,7 +45,7 @@ export async function mendRecorded(
       note: (_, __, message) => notes.push(message),
       write: (record) => record,
     },
-    { dataplane: new LinuxDataplane(), grants },
+    { dataplane: new LinuxDataplane(host), grants },
     new AbortController().signal,
   );
   return { asked, notes };

@@ -95,7 +95,7 @@ describe("detaching a pod", () => {
         using sandbox = Sandbox.named("${pod.netnsPath}");
         for (let times = 0; times < 20; times++) {
           await apply(${expressionOf(desiredFor(pod))}, false);
-          await detach({ ...${expressionOf(attachmentOf(pod))}, sandbox }, { limitMs: 0 });
+          await detach(host, { ...${expressionOf(attachmentOf(pod))}, sandbox }, { limitMs: 0 });
         }
       })()`,
     );

@@ -8,7 +8,7 @@ function joining<T>(node: Node, expression: string) {
     node,
     `(async () => {
       const { JoinedDeletions } = await import("${process.cwd()}/dataplane/linux/joined-deletions.ts");
-      const joined = byPath(new LinuxDataplane(new JoinedDeletions()));
+      const joined = byPath(new LinuxDataplane(host, new JoinedDeletions(host)));
       ${expression}
     })()`,
   );
@@ -102,7 +102,7 @@ describe("deletions that come together", () => {
         const { JoinedDeletions } = await import("${process.cwd()}/dataplane/linux/joined-deletions.ts");
         const { readFileSync } = await import("node:fs");
         const link = (name) => ({ name, index: Number(readFileSync("/sys/class/net/" + name + "/ifindex", "utf8")) });
-        const deletions = new JoinedDeletions();
+        const deletions = new JoinedDeletions(host);
         await Promise.all([deletions.delete(link("cali0"), () => true), deletions.delete(link("cali1"), () => false)]);
       })()`,
     );

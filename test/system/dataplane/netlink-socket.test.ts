@@ -1,4 +1,5 @@
-import { probe } from "../../support/dataplane-probe.ts";
+import { expressionOf, probe } from "../../support/dataplane-probe.ts";
+import { desiredFor } from "../../support/desired-state.ts";
 import { Node } from "../../support/node.ts";
 
 /** Evaluates with a socket of the route family called `socket`, in the node's namespace. */
@@ -131,5 +132,55 @@ print(sent)`;
       })()`,
     );
     expect({ value, error }).toEqual({ value: [1, [0], "lo", 1], error: undefined });
+  });
+});
+
+describe("the sockets of the host", () => {
+  it("are the host's, whatever sandbox the thread is in when they are used, and are not opened there", async () => {
+    await using node = await Node.create();
+    const pod = await node.addPod();
+    await node.ip("link", "add", "outside", "type", "bridge");
+    await node.podIp(pod, "link", "add", "inside", "type", "bridge");
+
+    const { value, error } = await probe<unknown>(
+      node,
+      `(async () => {
+        const { listLinks } = await import("${process.cwd()}/dataplane/rtnetlink/link.ts");
+        const { inNamespace } = await import("${process.cwd()}/lib/system/netns.ts");
+        const { Sandbox } = await import("${process.cwd()}/lib/system/sandbox.ts");
+        using sandbox = Sandbox.named("${pod.netnsPath}");
+        const links = () => listLinks(host.route).map(({ name }) => name).sort();
+        const refusal = (() => { try { return inNamespace(sandbox, links); } catch (error) { return error.message; } })();
+        return [refusal, links(), inNamespace(sandbox, links)];
+      })()`,
+    );
+
+    expect({ value, error }).toEqual({
+      value: ["a socket of the host cannot be opened while this thread is in a sandbox", ["lo", "outside"], ["lo", "outside"]],
+      error: undefined,
+    });
+  });
+
+  it("are two for a process that adds a pod and looks at it, and none is left behind", async () => {
+    await using node = await Node.create();
+    const pod = await node.addPod();
+    const desired = desiredFor(pod, { addresses: ["10.60.0.1/32"] });
+
+    const { value, error } = await probe<number[]>(
+      node,
+      `(async () => {
+        const { readdirSync, readlinkSync } = await import("node:fs");
+        const own = () => readdirSync("/proc/self/fd").filter((fd) => { try { return readlinkSync("/proc/self/fd/" + fd).startsWith("socket:"); } catch { return false; } }).length;
+        const before = own();
+        await apply(${expressionOf(desired)}, false);
+        for (let times = 0; times < 3; times++) await dataplane.inspect(${expressionOf(desired)});
+        await dataplane.applyNode({ forwardedFamilies: [4], guardedPrefixes: [] });
+        await dataplane.list();
+        const kept = own() - before;
+        host[Symbol.dispose]();
+        return [kept, own() - before];
+      })()`,
+    );
+    expect({ value, error }).toEqual({ value: [2, 0], error: undefined });
   });
 });

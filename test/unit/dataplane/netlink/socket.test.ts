@@ -1,53 +1,14 @@
 /** A conversation whose other side is scripted: what the kernel does not do on demand. */
 import { dlopen } from "bun:ffi";
-import { closeSync, writeSync } from "node:fs";
 import { encodeMessage, NLM_F_DUMP_INTR, NLMSG_DONE, NLMSG_ERROR } from "../../../../dataplane/netlink/message.ts";
 import { NETLINK_ROUTE, NetlinkSocket } from "../../../../dataplane/netlink/socket.ts";
+import { Peer, REQUEST } from "../../../support/netlink-peer.ts";
 
-const { symbols: libc } = dlopen("libc.so.6", {
-  socketpair: { args: ["i32", "i32", "i32", "ptr"], returns: "i32" },
-  getsockopt: { args: ["i32", "i32", "i32", "ptr", "ptr"], returns: "i32" },
-});
-const [AF_UNIX, SOCK_DGRAM, SOL_SOCKET, SO_RCVTIMEO] = [1, 2, 1, 20];
-const REQUEST = { type: 18, payload: new Uint8Array(16) };
+const { symbols: libc } = dlopen("libc.so.6", { getsockopt: { args: ["i32", "i32", "i32", "ptr", "ptr"], returns: "i32" } });
+const [SOL_SOCKET, SO_RCVTIMEO] = [1, 20];
 const EEXIST = 17;
 /** include/uapi/linux/netlink.h */
 const NLM_F_MULTI = 0x2;
-
-/** What it says is there before it is asked, so that a question can wait for its answer on this one thread. */
-class Peer implements Disposable {
-  readonly socket: NetlinkSocket;
-  readonly #fd: number;
-  /** Of the request that the socket sends next. */
-  next: number;
-
-  constructor() {
-    const pair = new Int32Array(2);
-    expect(libc.socketpair(AF_UNIX, SOCK_DGRAM, 0, pair)).toBe(0);
-    const [own = -1, other = -1] = pair;
-    this.socket = new NetlinkSocket(own);
-    this.#fd = other;
-    this.next = new DataView(this.socket.prepare(REQUEST).buffer).getUint32(8, true) + 1;
-  }
-
-  says(sequence: number, type: number, payload: Uint8Array, flags = 0): void {
-    writeSync(this.#fd, encodeMessage({ type, flags, sequence, payload }));
-  }
-
-  /** One datagram of several messages. */
-  sends(datagram: Uint8Array): void {
-    writeSync(this.#fd, datagram);
-  }
-
-  acknowledges(sequence: number, errno: number): void {
-    this.says(sequence, NLMSG_ERROR, new Uint8Array(Int32Array.of(-errno, 0, 0, 0, 0).buffer));
-  }
-
-  [Symbol.dispose](): void {
-    this.socket[Symbol.dispose]();
-    closeSync(this.#fd);
-  }
-}
 
 describe("a question to the kernel", () => {
   it("is not answered by what answers an earlier one", () => {
