@@ -19,7 +19,8 @@ interface Leaving {
   readonly link: Pick<Link, "index" | "name">;
   /** Whether it still is what was to be deleted; asked just before. */
   readonly isRight: (link: Link) => boolean;
-  readonly gone: () => void;
+  /** Told whether this deletion removed it: it may have been gone before, or not the right one any more. */
+  readonly gone: (isDeleted: boolean) => void;
   readonly failed: (error: unknown) => void;
 }
 
@@ -33,11 +34,12 @@ export class JoinedDeletions {
   }
 
   /**
-   * Deletes a link of the host, if it still is the right one. @returns when it is gone
+   * Deletes a link of the host, if it still is the right one.
+   * @returns whether it did
    * @throws NetlinkError when the kernel refuses; TortieError `link-delete-timeout`
    */
-  delete(link: Pick<Link, "index" | "name">, isRight: (link: Link) => boolean): Promise<void> {
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
+  delete(link: Pick<Link, "index" | "name">, isRight: (link: Link) => boolean): Promise<boolean> {
+    const { promise, resolve, reject } = Promise.withResolvers<boolean>();
     this.#waiting.push({ link, isRight, gone: resolve, failed: reject });
     if (!this.#isRunning) void this.#run();
     return promise;
@@ -78,9 +80,9 @@ function isMarked(socket: Netlink, { link: { index }, isRight, gone, failed }: L
       setLinkGroup(socket, index, group);
       return true;
     }
-    gone();
+    gone(false);
   } catch (error) {
-    if (error instanceof NetlinkError && error.errno === ENODEV) gone();
+    if (error instanceof NetlinkError && error.errno === ENODEV) gone(false);
     else failed(error);
   }
   return false;
@@ -104,7 +106,7 @@ async function deleteGroup(group: number, joined: readonly Leaving[]): Promise<b
     for (const leaving of left) {
       if (!news.some((message) => isDeletionOf(message, leaving.link.index))) continue;
       left.delete(leaving);
-      leaving.gone();
+      leaving.gone(true);
     }
     if (left.size === 0) break;
     const isAnswered = answered(socket);
@@ -117,7 +119,7 @@ async function deleteGroup(group: number, joined: readonly Leaving[]): Promise<b
     await pause(looks);
   }
   // The answer came, and some of the news was lost.
-  for (const { gone } of left) gone();
+  for (const { gone } of left) gone(true);
   return true;
 }
 
@@ -135,8 +137,7 @@ async function eachAlone(socket: Netlink, batch: readonly Leaving[]): Promise<vo
     batch.map(async ({ link: { index }, isRight, gone, failed }) => {
       try {
         const link = getLink(socket, { index });
-        if (link !== undefined && isRight(link)) await deleteHostLink(link);
-        gone();
+        gone(link !== undefined && isRight(link) && (await deleteHostLink(link)));
       } catch (error) {
         failed(error);
       }

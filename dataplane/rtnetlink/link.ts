@@ -11,6 +11,7 @@ const RTM_SETLINK = 19;
 const IFLA_ADDRESS = 1;
 const IFLA_IFNAME = 3;
 const IFLA_MTU = 4;
+const IFLA_LINK = 5;
 const IFLA_TXQLEN = 13;
 const IFLA_LINKINFO = 18;
 const IFLA_IFALIAS = 20;
@@ -19,7 +20,9 @@ const IFLA_NET_NS_FD = 28;
 const IFLA_GROUP = 27;
 const IFLA_EXT_MASK = 29;
 const IFLA_NUM_TX_QUEUES = 31;
+const IFLA_LINK_NETNSID = 37;
 const IFLA_GSO_MAX_SIZE = 41;
+const IFLA_TARGET_NETNSID = 46;
 const IFLA_GRO_MAX_SIZE = 58;
 const IFLA_GSO_IPV4_MAX_SIZE = 63;
 const IFLA_GRO_IPV4_MAX_SIZE = 64;
@@ -66,6 +69,8 @@ export interface Link {
   readonly isUp: boolean;
   /** "veth", "bridge"; "" for hardware and lo. */
   readonly kind: string;
+  /** The other end of a pair, where that is in another namespace: its index there, and the number that the socket's has for that one. */
+  readonly peer?: { readonly index: number; readonly namespaceId: number };
 }
 
 /** The two ends of a new pair, and what both have in common. */
@@ -79,8 +84,8 @@ export interface Pair {
   readonly pod: { readonly name: string; readonly mac?: string | undefined; readonly namespaceFd: number };
 }
 
-/** A link by its name or by its index. */
-export type LinkKey = { readonly name: string } | { readonly index: number };
+/** A link by its name or by its index; by its name also in another namespace, by the number that the socket's has for that one. */
+export type LinkKey = { readonly name: string; readonly namespaceId?: number } | { readonly index: number };
 
 /**
  * The request for a pair, sent on the host's socket. One message makes both ends and places the pod end in its namespace,
@@ -215,7 +220,9 @@ export function macBytes(mac: string): Uint8Array {
 
 /** A question about one link. */
 export function keyPayload(key: LinkKey, flags: number, attributes: readonly Attribute[]): Uint8Array {
-  return "index" in key ? linkPayload(key.index, flags, attributes) : linkPayload(0, flags, [text(IFLA_IFNAME, key.name), ...attributes]);
+  if ("index" in key) return linkPayload(key.index, flags, attributes);
+  const elsewhere = key.namespaceId === undefined ? [] : [u32(IFLA_TARGET_NETNSID, key.namespaceId)];
+  return linkPayload(0, flags, [text(IFLA_IFNAME, key.name), ...elsewhere, ...attributes]);
 }
 
 /** struct ifinfomsg and attributes; `flags` are both the value and the mask of what changes. */
@@ -235,6 +242,7 @@ export function parseLink(message: Message): Link {
   const view = new DataView(payload.buffer, payload.byteOffset, payload.length);
   const attributes = attributeMap(payload.subarray(16));
   const info = attributes.get(IFLA_LINKINFO);
+  const [peer, namespaceId] = [readU32(attributes.get(IFLA_LINK)), readU32(attributes.get(IFLA_LINK_NETNSID))];
   return {
     index: view.getInt32(4, true),
     isUp: (view.getUint32(8, true) & IFF_UP) !== 0,
@@ -244,5 +252,6 @@ export function parseLink(message: Message): Link {
     alias: readText(attributes.get(IFLA_IFALIAS)) ?? "",
     group: readU32(attributes.get(IFLA_GROUP)) ?? 0,
     kind: info === undefined ? "" : (readText(attributeMap(info).get(IFLA_INFO_KIND)) ?? ""),
+    ...(peer === undefined || namespaceId === undefined ? {} : { peer: { index: peer, namespaceId } }),
   };
 }

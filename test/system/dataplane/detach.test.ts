@@ -5,6 +5,11 @@ import { Node, type Pod } from "../../support/node.ts";
 const BOTH = ["10.60.0.0/32", "fd60::/128"];
 const attachmentOf = (pod?: Pod) => ({ sandbox: pod?.netnsPath ?? "", podInterface: "eth0", hostInterface: HOST_INTERFACE, owner: OWNER });
 
+const WAYS = [
+  ["one by one", "undefined"],
+  ["joined", `new (await import("${process.cwd()}/dataplane/linux/joined-deletions.ts")).JoinedDeletions(host)`],
+] as const;
+
 describe("detaching a pod", () => {
   it("removes both ends and their routes, and may be repeated", async () => {
     await using node = await Node.create();
@@ -26,6 +31,51 @@ describe("detaching a pod", () => {
     expect((await remove(node, attachmentOf(pod))).error).toBeUndefined();
 
     expect((await node.podIp(pod, "-j", "link", "show")).map(({ ifname }) => ifname)).toEqual(["lo"]);
+  });
+
+  it.each(WAYS)(
+    "removes the interface of the name too that the container made beside its own, which it renamed (%s)",
+    async (_, deletions) => {
+      await using node = await Node.create();
+      const pod = await node.addPod();
+      await apply(node, desiredFor(pod, { addresses: BOTH }));
+      await node.podIp(pod, "link", "set", "eth0", "down");
+      await node.podIp(pod, "link", "set", "eth0", "name", "hidden");
+      await node.podIp(pod, "link", "add", "eth0", "type", "bridge");
+
+      const link = expressionOf(attachmentOf(pod));
+      const removal = await probe(node, `(async () => byPath(new LinuxDataplane(host, ${deletions})).remove(${link}))()`);
+
+      expect(removal).toEqual({ value: {} });
+      expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+      expect((await node.podIp(pod, "-j", "link", "show")).map(({ ifname }) => ifname)).toEqual(["lo"]);
+    },
+  );
+
+  it.each(WAYS)("asks nothing more when the pair is gone, and does not enter the sandbox (%s)", async (way, deletions) => {
+    await using node = await Node.create();
+    const pod = await node.addPod();
+    await apply(node, desiredFor(pod, { addresses: BOTH }));
+
+    const { value, error } = await probe<number[]>(
+      node,
+      `(async () => {
+        const { Sandbox } = await import("${process.cwd()}/lib/system/sandbox.ts");
+        const { detach } = await import("${process.cwd()}/dataplane/linux/detach.ts");
+        let questions = 0;
+        const counted = { route: { request: (request) => { questions++; return host.route.request(request); } } };
+        using sandbox = Sandbox.named("${pod.netnsPath}");
+        let visits = 0;
+        const watched = new Proxy(sandbox, { get: (target, key) => { if (key === "fd") visits++; return Reflect.get(target, key, target); } });
+        const deletions = ${deletions.replace("(host)", "(counted)")};
+        await detach(counted, { ...${expressionOf(attachmentOf(pod))}, sandbox: watched }, { deletions });
+        return [questions, visits];
+      })()`,
+    );
+
+    // The host end, the sandbox's number, its interface; joined deletions look once more, when it is their turn.
+    expect({ value, error }).toEqual({ value: [way === "joined" ? 4 : 3, 1], error: undefined });
+    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
   });
 
   it("removes the host end by itself when the sandbox is not known any more", async () => {
@@ -87,6 +137,7 @@ describe("detaching a pod", () => {
     const pod = await node.addPod();
 
     // No limit at all is still enough for a kernel that is quick just then: the deletion takes half a millisecond on its thread.
+    // Without the owner's name on its host end, the pair is deleted from the sandbox.
     const { error } = await probe(
       node,
       `(async () => {
@@ -95,6 +146,7 @@ describe("detaching a pod", () => {
         using sandbox = Sandbox.named("${pod.netnsPath}");
         for (let times = 0; times < 20; times++) {
           await apply(${expressionOf(desiredFor(pod))}, false);
+          Bun.spawnSync(["/usr/sbin/ip", "link", "set", "${HOST_INTERFACE}", "alias", ""]);
           await detach(host, { ...${expressionOf(attachmentOf(pod))}, sandbox }, { limitMs: 0 });
         }
       })()`,
