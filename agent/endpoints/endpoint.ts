@@ -14,6 +14,8 @@ export interface EndpointParts {
   readonly clock: Clock;
   readonly store: RecordStore;
   readonly builds: BuildParts;
+  /** Of an endpoint that an earlier agent left: its history goes on. */
+  readonly isRestored: boolean;
 }
 
 export class Endpoint implements Buildable {
@@ -29,7 +31,8 @@ export class Endpoint implements Buildable {
     this.id = record.id;
     this.#record = record;
     this.#parts = parts;
-    this.log = StatusLog.load(join(parts.store.directories.path(record.id), LOG_FILE));
+    const path = join(parts.store.directories.path(record.id), LOG_FILE);
+    this.log = parts.isRestored ? StatusLog.load(path) : new StatusLog(path);
     this.builds = new Builds(this, parts.builds);
   }
 

@@ -118,7 +118,7 @@ export class EndpointManager {
       this.#ids.release(id);
       throw error;
     }
-    this.#add(record).transition("creating", "Attachment is being added");
+    this.#add(record, false).transition("creating", "Attachment is being added");
     return record;
   }
 
@@ -234,6 +234,8 @@ export class EndpointManager {
     if (failures.length > 0) return this.retry(record, failures[0]);
     const { store, clock } = this.#options;
     endpoint.transition("disconnected", "Endpoint is removed");
+    // While its file is in its place.
+    endpoint.log.flush();
     store.directories.retire(record.id, clock.date().getTime());
     this.#forget(endpoint);
   }
@@ -251,7 +253,7 @@ export class EndpointManager {
   }
 
   #enterRestored(record: EndpointRecord): Endpoint {
-    const endpoint = this.#add(record);
+    const endpoint = this.#add(record, true);
     if (isCommitted(record)) {
       endpoint.transition("restoring", "Restoring endpoint from previous agent instance");
       this.#table.show(endpoint);
@@ -259,13 +261,14 @@ export class EndpointManager {
     return endpoint;
   }
 
-  #add(record: EndpointRecord): Endpoint {
+  #add(record: EndpointRecord, isRestored: boolean): Endpoint {
     const { store, clock, dataplane, grants, onBuilt = () => {} } = this.#options;
     const { datapath } = this.#seams;
     const parts = { dataplane, grants, directories: store.directories, datapath, kernelWork: this.#kernelWork };
     const endpoint = new Endpoint(record, {
       clock,
       store,
+      isRestored,
       builds: {
         permits: this.#permits,
         recovery: new Recovery(clock),

@@ -1,6 +1,6 @@
 /**
  * What happened to one endpoint: a ring of 256 entries, kept in `<id>/log.jsonl` so that it survives a restart and, in `gone/`, the
- * endpoint itself (A§5.4).
+ * endpoint itself (A§5.4). What one turn of the event loop adds is one write, at the turn's end.
  */
 import { appendFileSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { field, isText, oneOf, parseObject } from "../../../lib/json/decode.ts";
@@ -38,9 +38,11 @@ export class StatusLog {
   /** Oldest first. */
   #entries: StatusEntry[] = [];
   readonly #current = new Map<StatusType, StatusEntry>();
+  /** Lines that the file lacks. */
+  #unwritten = "";
   #bytes = 0;
 
-  /** @param path of the file; it and its directory need not be there yet */
+  /** @param path of the file; neither it nor its directory is there yet */
   constructor(path: string) {
     this.#path = path;
   }
@@ -59,14 +61,21 @@ export class StatusLog {
     return log;
   }
 
-  /** A file that cannot be written is no reason to fail: the ring has the entry. */
   add(entry: StatusEntry): void {
     this.#remember(entry);
-    const line = lineOf(entry);
-    this.#bytes += Buffer.byteLength(line);
+    if (this.#unwritten === "") setImmediate(() => this.flush());
+    this.#unwritten += lineOf(entry);
+  }
+
+  /** Writes what the file lacks. A file that cannot be written is no reason to fail: the ring has the entries. */
+  flush(): void {
+    const lines = this.#unwritten;
+    if (lines === "") return;
+    this.#unwritten = "";
+    this.#bytes += Buffer.byteLength(lines);
     try {
       if (this.#bytes > FILE_LIMIT_BYTES) this.#rewrite();
-      else appendFileSync(this.#path, line, { mode: FILE_MODE });
+      else appendFileSync(this.#path, lines, { mode: FILE_MODE });
     } catch (error) {
       if (systemErrorCode(error) === undefined) throw error;
     }

@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { DatapathSeam, Seams } from "../../../../agent/endpoints/build/seams.ts";
@@ -90,6 +90,7 @@ describe("an endpoint from its first record to its last", () => {
     expect(store.directories.list()).toEqual([]);
     const [gone = ""] = store.directories.listGone();
     expect(readdirSync(join(dir, "gone", gone)).sort()).toEqual(["endpoint.json", "log.jsonl"]);
+    expect(readFileSync(join(dir, "gone", gone, "log.jsonl"), "utf8")).toContain("Endpoint is removed");
     expect((await begin(manager)).id).not.toBe(record.id);
     expect(events).toEqual(["removing", "gone"]);
   });

@@ -1,4 +1,4 @@
-import { appendFileSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type StatusCode, StatusLog, type StatusType } from "../../../../agent/endpoints/state/status-log.ts";
@@ -49,18 +49,41 @@ describe("the status log of an endpoint", () => {
     const before = new StatusLog(path);
     before.add(entry("Failure", "BPF", "the failure"));
     before.add(entry("OK", "Other", "later"));
+    before.flush();
     appendFileSync(path, '{"code":"OK","mess');
     const after = StatusLog.load(path);
     expect(after.entries()).toEqual(before.entries());
     after.add(entry("OK", "BPF", "mended"));
+    after.flush();
     expect(StatusLog.load(path).entries()).toEqual(after.entries());
     expect(after.status()).toBe("OK");
+  });
+
+  it("is written once for what one turn of the event loop adds, and at once where that is asked for", async () => {
+    const log = new StatusLog(path);
+    const messages = () =>
+      readFileSync(path, "utf8")
+        .trimEnd()
+        .split("\n")
+        .map((line) => JSON.parse(line).message);
+    log.add(entry("OK", "Other", "first"));
+    await Promise.resolve();
+    log.add(entry("OK", "Other", "second"));
+    expect(existsSync(path)).toBe(false);
+    await new Promise((done) => setImmediate(done));
+    expect(messages()).toEqual(["first", "second"]);
+
+    log.add(entry("OK", "Other", "third"));
+    log.flush();
+    await new Promise((done) => setImmediate(done));
+    expect(messages()).toEqual(["first", "second", "third"]);
   });
 
   it("keeps its file below 64 KiB", () => {
     const log = new StatusLog(path);
     for (let at = 0; at < 2000; at++) {
       log.add(entry("OK", "Other", `${at} ${"x".repeat(100)}`));
+      log.flush();
       if (at % 100 === 0) expect(statSync(path).size).toBeLessThanOrEqual(64 * 1024);
     }
     expect(readFileSync(path, "utf8").split("\n").at(-2)).toContain("1999 ");
