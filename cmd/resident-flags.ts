@@ -2,6 +2,7 @@
 import yargs from "yargs";
 import { type OptionEntry, variableOf } from "../lib/resident/option-entry.ts";
 import type { Configurable } from "../lib/resident/options.ts";
+import { optionWithoutValue, unknownArguments, unknownText } from "./unknown-options.ts";
 import { VERSION } from "./version.ts";
 
 /** What the command line said: text to print and end with, or the flags that it named. */
@@ -46,9 +47,17 @@ function parser({ program, table }: Configurable, about: string, argv: readonly 
       .wrap(null)
       .exitProcess(false)
       .fail((message, error) => {
-        throw error ?? new Error(message);
+        // yargs throws some of what it finds, and then has no message.
+        throw new Error(explained(error?.message ?? message, argv, Object.keys(options)));
       })
   );
+}
+
+function explained(message: string, argv: readonly string[], options: readonly string[]): string {
+  const unknown = unknownArguments(message, argv);
+  if (unknown !== undefined) return unknownText(unknown, argv, [...options, "config", "print-schema", "help", "version"]);
+  const option = optionWithoutValue(message);
+  return option === undefined ? message : `the value of --${option} is missing`;
 }
 
 /** Values stay texts: the schema judges them, and the same way as variables. */

@@ -3,11 +3,13 @@ import yargs from "yargs";
 import { refuseRuntimeVariables } from "../../lib/system/runtime-environment.ts";
 import { VERSION } from "../version.ts";
 import { cniCommand } from "./cni/options.ts";
+import { ASKS } from "./completion/script.ts";
 import { datastoreCommand } from "./datastore/options.ts";
 import { installCommand, uninstallCommand } from "./install/options.ts";
 import { ipamCommand } from "./ipam/options.ts";
 import { nodeCommand } from "./node/options.ts";
-import { type CommandContext, processTerminal, reportError, type Terminal, UsageError } from "./terminal.ts";
+import { type CommandContext, NO_COLORS, processTerminal, reportError, type Terminal, UsageError } from "./terminal.ts";
+import { explainUsage } from "./usage/explain.ts";
 import { validateCommand } from "./validate/options.ts";
 import { STANDARD_INPUT } from "./validate/standard-input.ts";
 
@@ -16,7 +18,27 @@ import { STANDARD_INPUT } from "./validate/standard-input.ts";
  * @param argv without the program's name
  * @returns exit status: 0 done, 1 failed, 2 the command line is wrong
  */
-export async function tortiectl(argv: readonly string[], terminal: Terminal = processTerminal()): Promise<number> {
+export async function tortiectl(argv: readonly string[], on: Terminal = processTerminal()): Promise<number> {
+  const terminal = asksForJson(argv) ? { ...on, json: true } : on;
+  try {
+    if (argv[0] === ASKS) return await printCompletions(argv.slice(2), terminal);
+    refuseRuntimeVariables(process.env);
+    // Without a word there is nothing to refuse: what can be done is shown.
+    return await run(argv.length === 0 ? ["--help"] : argv, terminal);
+  } catch (error) {
+    return reportError(terminal, error instanceof UsageError ? await explainUsage(error.message, argv, helpOf) : error);
+  }
+}
+
+/** Before the line is parsed: errors of the line itself are told in the same form. */
+function asksForJson(argv: readonly string[]): boolean {
+  return argv.some(
+    (token, index) => token === "--json" || token === "-o=json" || token === "-ojson" || (token === "json" && argv[index - 1] === "-o"),
+  );
+}
+
+/** @throws UsageError, and what the command throws */
+async function run(argv: readonly string[], terminal: Terminal): Promise<number> {
   let exit = 0;
   const context: CommandContext = {
     terminal,
@@ -26,7 +48,33 @@ export async function tortiectl(argv: readonly string[], terminal: Terminal = pr
   };
   // yargs drops a lone "-" among the arguments that a command names.
   const line = argv.map((argument) => (argument === "-" && argv[0] === "validate" ? STANDARD_INPUT : argument));
-  const parser = yargs(line)
+  try {
+    // With a callback, yargs hands over its help text instead of writing it.
+    await parserOf(line, context).parseAsync(line, {}, (_error, _arguments, output) => {
+      if (output !== "") terminal.out(output);
+    });
+  } catch (error) {
+    throw isUsageError(error) ? new UsageError(error.message) : error;
+  }
+  return exit;
+}
+
+async function helpOf(path: readonly string[]): Promise<string> {
+  const lines: string[] = [];
+  await run([...path, "--help"], { out: (line) => void lines.push(line), err: () => undefined, colors: NO_COLORS });
+  return lines.join("\n");
+}
+
+async function printCompletions(words: readonly string[], terminal: Terminal): Promise<number> {
+  const { complete } = await import("./completion/complete.ts");
+  const found = await complete(words, helpOf);
+  if (found.length > 0) terminal.out(found.join("\n"));
+  return 0;
+}
+
+function parserOf(line: readonly string[], context: CommandContext) {
+  const { terminal } = context;
+  return yargs(line)
     .scriptName("tortiectl")
     .locale("en")
     .usage("$0 <command>\n\nTries, inspects and maintains the tortie container network on this machine.")
@@ -45,7 +93,7 @@ export async function tortiectl(argv: readonly string[], terminal: Terminal = pr
           (command) => command.option("json", JSON_OUTPUT),
           async ({ json }) => context.finish(await (await import("./nat-remove.ts")).natRemove(terminal, json)),
         )
-        .demandCommand(1, "nat: which command? (remove)"),
+        .demandCommand(1),
     )
     .command("routes", "Routes to other nodes", (routes) =>
       routes
@@ -55,7 +103,7 @@ export async function tortiectl(argv: readonly string[], terminal: Terminal = pr
           (command) => command.option("json", JSON_OUTPUT),
           async ({ json }) => context.finish(await (await import("./routes-remove.ts")).routesRemove(terminal, json)),
         )
-        .demandCommand(1, "routes: which command? (remove)"),
+        .demandCommand(1),
     )
     .command(
       "version",
@@ -63,9 +111,16 @@ export async function tortiectl(argv: readonly string[], terminal: Terminal = pr
       (command) => command.option("json", JSON_OUTPUT),
       ({ json }) => terminal.out(json ? JSON.stringify({ version: VERSION }) : VERSION),
     )
-    .completion("completion", "Print a script for bash or zsh that completes commands and options")
-    .demandCommand(1, "which command? tortiectl --help lists them")
-    .recommendCommands()
+    .command(
+      "completion [shell]",
+      "Print a script that completes commands, options, files, namespaces and endpoints",
+      (command) => command.positional("shell", { choices: ["bash", "zsh"] as const, describe: "Default: as SHELL says" }),
+      async ({ shell }) => {
+        const { SHELLS, shellOf } = await import("./completion/script.ts");
+        terminal.out(SHELLS[shell ?? shellOf(process.env.SHELL)]);
+      },
+    )
+    .demandCommand(1)
     .strict()
     .version(VERSION)
     .help()
@@ -75,18 +130,6 @@ export async function tortiectl(argv: readonly string[], terminal: Terminal = pr
     .fail((message, error) => {
       throw error ?? new UsageError(message);
     });
-  try {
-    refuseRuntimeVariables(process.env);
-    // With a callback, yargs hands over its help text instead of writing it.
-    await parser.parseAsync(line, {}, (_error, _arguments, output) => {
-      if (output !== "") terminal.out(output);
-    });
-    return exit;
-  } catch (error) {
-    if (!isUsageError(error)) return reportError(terminal, error);
-    terminal.err(`tortiectl: ${error.message}; --help shows the usage`);
-    return 2;
-  }
 }
 
 const JSON_OUTPUT = { type: "boolean", default: false, describe: "Print JSON" } as const;

@@ -11,9 +11,12 @@ import type { Terminal } from "./terminal.ts";
 export async function routesRemove(terminal: Terminal, json: boolean): Promise<number> {
   using host = new HostSockets();
   const { changed, failed } = await applyNetwork(host, { tunnels: [], routes: [] });
-  if (json) terminal.out(JSON.stringify({ changed, failed }));
-  else for (const what of changed) terminal.out(what);
+  if (json) {
+    terminal.out(JSON.stringify({ changed, failed }));
+    return failed.length === 0 ? 0 : 1;
+  }
+  for (const what of changed) terminal.out(what);
   if (failed.length > 0) throw new TortieError("netlink-failed", failed.join("; "));
-  if (!json) terminal.out("no route or VXLAN device of tortie's is left; an agent with --node-routes makes them again");
+  terminal.out("no route or VXLAN device of tortie's is left; an agent with --node-routes makes them again");
   return 0;
 }

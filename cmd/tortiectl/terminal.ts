@@ -1,6 +1,6 @@
 /** Output for people: plain text, coloured only on a terminal and unless NO_COLOR is set. */
 import picocolors from "picocolors";
-import { messageOf, TortieError } from "../../lib/errors/errors.ts";
+import { type ErrorWord, messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { namingPrivilege } from "../../lib/errors/privilege.ts";
 import { escapeControlsInLines } from "../../lib/log/format.ts";
 
@@ -13,7 +13,11 @@ export interface Terminal {
   /** Overwrites the line that it wrote last; absent when the output is not a terminal. */
   readonly redraw?: (line: string) => void;
   readonly colors: Colors;
+  /** The command line asks for JSON: errors are told so too. */
+  readonly json?: boolean;
 }
+
+export const NO_COLORS: Colors = picocolors.createColors(false);
 
 /** The process's own streams. */
 export function processTerminal(): Terminal {
@@ -73,14 +77,33 @@ export interface CommandContext {
   finish(status: number): void;
 }
 
-/** @returns the exit status, 1 */
+/** Words that say that the command line is at fault, not what it was about. */
+const USAGE_WORDS: readonly ErrorWord[] = ["subcommand-unknown", "argument-missing", "option-invalid"];
+
+/** @returns the exit status: 2 for what is wrong with the command line, else 1 */
 export function reportError(terminal: Terminal, thrown: unknown): number {
   const error = namingPrivilege(thrown);
-  const { bold, red, dim } = terminal.colors;
-  terminal.err(`${red("tortiectl:")} ${bold(messageOf(error))}`);
-  if (error instanceof TortieError) terminal.err(`  ${dim("next")}  ${error.next} ${dim(`(${error.word})`)}`);
-  else if (error instanceof Error && error.stack !== undefined) terminal.err(dim(error.stack));
-  return 1;
+  const [word, next] = error instanceof TortieError ? [error.word, error.next] : [];
+  if (terminal.json === true) printError(terminal, { word: word ?? null, message: messageOf(error), next: next ?? null });
+  else {
+    const { bold, red, dim } = terminal.colors;
+    terminal.err(`${red("tortiectl:")} ${bold(messageOf(error))}`);
+    if (word !== undefined) terminal.err(`  ${dim("next")}  ${next} ${dim(`(${word})`)}`);
+    else if (error instanceof Error && error.stack !== undefined) terminal.err(dim(error.stack));
+  }
+  return word !== undefined && USAGE_WORDS.includes(word) ? 2 : 1;
+}
+
+/** An error as a program reads it; a word or a next step that is not known is null. */
+export interface ErrorAsJson {
+  readonly word: string | null;
+  readonly message: string;
+  readonly next: string | null;
+}
+
+/** The one document on standard output when JSON is asked for and there is nothing but an error. */
+export function printError(terminal: Terminal, error: ErrorAsJson): void {
+  terminal.out(JSON.stringify({ error }, undefined, 2));
 }
 
 /** The command line itself is wrong: exit status 2. */

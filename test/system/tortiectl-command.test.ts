@@ -16,18 +16,16 @@ describe("tortiectl", () => {
     expect(await tortiectl([argument])).toMatchObject({ exit: 0, stdout: `${version}\n`, stderr: "" });
   });
 
-  it.each([
-    [[], "which command?"],
-    [["cni"], "cni: which command? (add, del, check, status, gc)"],
-    [["cni", "ad", "x", "y"], "Did you mean add?"],
-    [["cni", "add", "list"], "Not enough non-option arguments"],
-    [["cni", "add", "list", "blue", "--port", "80"], "Unknown argument: port"],
-  ])("%j is a wrong command line: one line on standard error, status 2", async (argv, message) => {
-    const run = await tortiectl(argv);
-
-    expect(run).toMatchObject({ exit: 2, stdout: "" });
-    expect(run.stderr).toMatch(/^tortiectl: .*; --help shows the usage\n$/);
-    expect(run.stderr).toContain(message);
+  it("a wrong command line ends with status 2, what is wrong and what would be right", async () => {
+    expect(await tortiectl(["cni", "ad", "x", "y"])).toMatchObject({
+      exit: 2,
+      stdout: "",
+      stderr: [
+        'tortiectl: there is no command "ad" of cni: did you mean tortiectl cni add?',
+        "  next  the commands of cni are add, del, check, status, gc; tortiectl cni --help says what each does (subcommand-unknown)",
+        "",
+      ].join("\n"),
+    });
   });
 
   it("S12: repeats what is not its own without its control characters, and keeps its own colours", async () => {
@@ -80,7 +78,7 @@ describe("tortiectl", () => {
 
     const run = await tortiectl(argv.map((each) => (each === "CONFLIST" ? conflist : each)));
 
-    expect(run.exit).toBe(1);
+    expect(run.exit).toBe(2);
     expect(run.stderr).toContain(`tortiectl: ${option}`);
     expect(run.stderr).toContain("(option-invalid)");
   });
@@ -160,6 +158,23 @@ describe("tortiectl", () => {
       expect(run.stderr).toContain("run this as root");
       expect(run.stderr).not.toMatch(/remove that file|defect|typo/);
     }
+  });
+
+  it("completes namespaces in bash, and leaves files to it", async () => {
+    await using node = await Node.create();
+    const pod = await node.addPod();
+    const name = pod.netnsPath.slice(pod.netnsPath.lastIndexOf("/") + 1);
+    const script = `source <(tortiectl completion bash)
+      typed() { COMP_WORDS=(tortiectl "$@"); COMP_CWORD=$#; COMPREPLY=(); _tortiectl; echo "\${#COMPREPLY[@]} \${COMPREPLY[*]}"; }
+      typed cni add ""; typed cni add file ${name}; typed ipam rel; complete -p tortiectl`;
+
+    const run = await node.run(["/bin/bash", "--norc", "--noprofile", "-c", script], { env: { PATH: `${BIN_DIR}:/usr/bin:/bin` } });
+
+    expect(run).toMatchObject({
+      exit: 0,
+      stderr: "",
+      stdout: `0 \n1 ${name}\n1 release\ncomplete -o bashdefault -o default -F _tortiectl tortiectl\n`,
+    });
   });
 
   it("nat remove succeeds where there is nothing to remove", async () => {

@@ -175,7 +175,7 @@ describe("tortiectl ipam show", () => {
       stderr: expect.stringContaining("192.0.2.1 is not in a configured pool"),
     });
     expect(await bench.ipam("show", "--ip", "10.244.0.300")).toMatchObject({
-      exit: 1,
+      exit: 2,
       stderr: expect.stringContaining("is not an address"),
     });
   });
@@ -296,7 +296,7 @@ describe("tortiectl ipam release", () => {
 
   it("wants to be told what", async () => {
     await using bench = await Bench.create();
-    expect(await bench.ipam("release")).toMatchObject({ exit: 1, stderr: expect.stringContaining("give --ip, --handle or --container") });
+    expect(await bench.ipam("release")).toMatchObject({ exit: 2, stderr: expect.stringContaining("give --ip, --handle or --container") });
   });
 });
 
@@ -336,7 +336,7 @@ describe("tortiectl ipam configure", () => {
   ])("refuses %p", async (options, reason) => {
     await using bench = await Bench.create();
 
-    expect(await bench.ipam("configure", ...options)).toMatchObject({ exit: 1, stdout: "", stderr: expect.stringContaining(reason) });
+    expect(await bench.ipam("configure", ...options)).toMatchObject({ exit: 2, stdout: "", stderr: expect.stringContaining(reason) });
     expect(await bench.store(({ ipamConfiguration }) => ipamConfiguration.get("default"))).toBeUndefined();
   });
 
@@ -345,7 +345,7 @@ describe("tortiectl ipam configure", () => {
     await bench.ipam("configure", "--strict-affinity", "--no-auto-allocate-blocks");
 
     expect(await bench.ipam("configure", "--no-strict-affinity")).toMatchObject({
-      exit: 1,
+      exit: 2,
       stderr: expect.stringContaining("--no-auto-allocate-blocks"),
     });
   });

@@ -38,7 +38,7 @@ export function cniCommand(context: CommandContext): CommandModule {
     describe: "Play a container runtime: run the plugins of a network configuration by hand",
     builder: (argv) => {
       for (const verb of ["add", "del", "check", "status", "gc"] as const) addVerb(argv, verb, context);
-      return argv.demandCommand(1, "cni: which command? (add, del, check, status, gc)");
+      return argv.demandCommand(1);
     },
     handler: () => undefined,
   };
@@ -72,9 +72,9 @@ function options(command: Argv, verb: CniVerb) {
         ? "Taken for symmetry, and ignored: the whole network is meant"
         : "Path of a network namespace, or its name below /run/netns",
     })
-    .option("container-id", { type: "string", describe: "Default: made from the namespace's path", ...ofAttachment })
-    .option("ifname", { type: "string", default: "eth0", describe: "Interface inside the namespace", ...ofAttachment })
-    .option("args", { type: "string", describe: "CNI_ARGS: KEY=VALUE;KEY=VALUE", ...ofAttachment })
+    .option("container-id", { type: "string", requiresArg: true, describe: "Default: made from the namespace's path", ...ofAttachment })
+    .option("ifname", { type: "string", requiresArg: true, default: "eth0", describe: "Interface inside the namespace", ...ofAttachment })
+    .option("args", { type: "string", requiresArg: true, describe: "CNI_ARGS: KEY=VALUE;KEY=VALUE", ...ofAttachment })
     .option("port-mapping", {
       type: "string",
       array: true,
@@ -84,12 +84,18 @@ function options(command: Argv, verb: CniVerb) {
     })
     .option("bandwidth", {
       type: "string",
+      requiresArg: true,
       describe: "ingress=8M,egress=8M[,ingressBurst=…,egressBurst=…] in bits (per second)",
       ...ofAttachment,
     })
-    .option("mac", { type: "string", describe: "MAC of the interface", ...ofAttachment })
+    .option("mac", { type: "string", requiresArg: true, describe: "MAC of the interface", ...ofAttachment })
     .option("ips", { type: "string", array: true, nargs: 1, describe: "Address to ask for, may be repeated", ...ofAttachment })
-    .option("capability-args", { type: "string", describe: "All capability arguments as a JSON object", ...ofAttachment })
+    .option("capability-args", {
+      type: "string",
+      requiresArg: true,
+      describe: "All capability arguments as a JSON object",
+      ...ofAttachment,
+    })
     .option("valid", {
       type: "string",
       array: true,
@@ -99,9 +105,15 @@ function options(command: Argv, verb: CniVerb) {
     })
     .option("cni-path", {
       type: "string",
+      requiresArg: true,
       describe: "Folders of plugins, separated by ':'; default: $CNI_PATH, else tortie's own folder and the usual ones",
     })
-    .option("cache-dir", { type: "string", default: "/var/lib/cni", describe: "Results are kept in its folder results, as libcni does" })
-    .option("timeout", { type: "number", default: 120, describe: "Seconds a plugin may take" })
+    .option("cache-dir", {
+      type: "string",
+      requiresArg: true,
+      default: "/var/lib/cni",
+      describe: "Results are kept in its folder results, as libcni does",
+    })
+    .option("timeout", { type: "number", requiresArg: true, default: 120, describe: "Seconds a plugin may take" })
     .option("json", { type: "boolean", default: false, describe: "Print results and errors as the plugins' own JSON" });
 }

@@ -27,7 +27,7 @@ export function datastoreCommand(context: CommandContext): CommandModule {
     describe: "Move everything that a datastore holds to another one",
     builder: (argv) => {
       addMigrate(argv, context);
-      return argv.demandCommand(1, "datastore: which command? (migrate)");
+      return argv.demandCommand(1);
     },
     handler: () => undefined,
   };

@@ -48,7 +48,7 @@ export function ipamCommand(context: CommandContext): CommandModule {
       addCheck(argv, context);
       addRelease(argv, context);
       addConfigure(argv, context);
-      return argv.demandCommand(1, "ipam: which command? (show, check, release, configure)");
+      return argv.demandCommand(1);
     },
     handler: () => undefined,
   };
@@ -61,7 +61,7 @@ function addShow(argv: Argv, context: CommandContext): void {
     (command) =>
       storeOptions(command)
         .option("blocks", { type: "boolean", default: false, describe: "Each block with its owner and a map of its addresses" })
-        .option("ip", { type: "string", describe: "Who has this address" }),
+        .option("ip", { type: "string", requiresArg: true, describe: "Who has this address" }),
     async (given) => context.finish(await (await import("./command.ts")).show(given, context.terminal)),
   );
 }
@@ -73,9 +73,19 @@ function addCheck(argv: Argv, context: CommandContext): void {
     (command) =>
       lockOption(storeOptions(command))
         .option("repair", { type: "boolean", default: false, describe: "Mend what can be mended; without it nothing is changed" })
-        .option("grace", { type: "number", default: 900, describe: "Seconds for which an address may have no endpoint yet" })
+        .option("grace", {
+          type: "number",
+          requiresArg: true,
+          default: 900,
+          describe: "Seconds for which an address may have no endpoint yet",
+        })
         .option("strict", { type: "boolean", default: false, describe: "Also judge addresses of nodes that record no endpoint at all" })
-        .option("settle", { type: "number", default: 1, describe: "Seconds before the second look, for operations under way to end" }),
+        .option("settle", {
+          type: "number",
+          requiresArg: true,
+          default: 1,
+          describe: "Seconds before the second look, for operations under way to end",
+        }),
     async (given) => context.finish(await (await import("./command.ts")).check(given, context.terminal)),
   );
 }
@@ -101,8 +111,12 @@ function addConfigure(argv: Argv, context: CommandContext): void {
       storeOptions(command)
         .option("strict-affinity", { type: "boolean", describe: "Nodes take addresses from their own blocks only" })
         .option("auto-allocate-blocks", { type: "boolean", describe: "Nodes claim blocks when they need them" })
-        .option("max-blocks-per-host", { type: "number", describe: "Blocks of each family that a node may own; 0 is the default of 20" })
-        .option("ip-cooldown-seconds", { type: "number", describe: "How long a released address rests, 0 to 1200" }),
+        .option("max-blocks-per-host", {
+          type: "number",
+          requiresArg: true,
+          describe: "Blocks of each family that a node may own; 0 is the default of 20",
+        })
+        .option("ip-cooldown-seconds", { type: "number", requiresArg: true, describe: "How long a released address rests, 0 to 1200" }),
     async (given) => context.finish(await (await import("./command.ts")).configure(given, context.terminal)),
   );
 }
@@ -111,10 +125,11 @@ function storeOptions(command: Argv) {
   return command
     .option("datastore", {
       type: "string",
+      requiresArg: true,
       describe: "File of a local datastore, default /var/lib/tortie/tortie.db; or etcdv3, which ETCD_ENDPOINTS leads to",
     })
-    .option("conf", { type: "string", describe: "Network configuration (list) whose datastore is meant" })
-    .option("kubeconfig", { type: "string", describe: "Kubernetes cluster that this file leads to" })
+    .option("conf", { type: "string", requiresArg: true, describe: "Network configuration (list) whose datastore is meant" })
+    .option("kubeconfig", { type: "string", requiresArg: true, describe: "Kubernetes cluster that this file leads to" })
     .option("json", { type: "boolean", default: false, describe: "Print JSON" })
     .conflicts({ datastore: ["conf", "kubeconfig"], kubeconfig: "conf" });
 }

@@ -1,7 +1,7 @@
 /** `tortiectl node …`: one function a subcommand, each one read over the typed client. */
 import { AgentApiError, AgentClient } from "../../../agent/api/client.ts";
 import type { EndpointModel } from "../../../agent/api/endpoint-models.ts";
-import { columns, reportError, type Terminal } from "../terminal.ts";
+import { columns, printError, reportError, type Terminal } from "../terminal.ts";
 import type { EndpointOptions, HealthOptions, NodeOptions } from "./options.ts";
 
 /** How much of an endpoint's history is shown. */
@@ -105,6 +105,12 @@ async function asking({ socket }: NodeOptions, terminal: Terminal, work: (client
     return await work(new AgentClient(socket));
   } catch (error) {
     if (!(error instanceof AgentApiError)) return reportError(terminal, error);
+    if (terminal.json === true) {
+      // "endpoint-unknown: list the endpoints" (docs/api.md)
+      const [, word = null, next = null] = /^([a-z-]+): (.*)$/s.exec(error.answer.details ?? "") ?? [];
+      printError(terminal, { word, message: error.answer.msg, next });
+      return 1;
+    }
     const { bold, red, dim } = terminal.colors;
     terminal.err(`${red("tortiectl:")} ${bold(error.answer.msg)}`);
     if (error.answer.details !== undefined) terminal.err(`  ${dim(error.answer.details)}`);

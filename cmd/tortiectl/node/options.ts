@@ -49,7 +49,7 @@ export function nodeCommand(context: CommandContext): CommandModule {
       );
       simple(argv, context, "config", "How the agent runs", "config");
       simple(argv, context, "metrics", "The agent's figures", "metrics");
-      return argv.demandCommand(1, "node: which command? (status, health, endpoints, endpoint, config, metrics)");
+      return argv.demandCommand(1);
     },
     handler: () => undefined,
   };

@@ -1,6 +1,7 @@
 /** The command line of `tortiectl validate`; what it does is in `command.ts`, loaded when it is called. */
 import type { CommandModule } from "yargs";
-import { type CommandContext, UsageError } from "../terminal.ts";
+import { TortieError } from "../../../lib/errors/errors.ts";
+import type { CommandContext } from "../terminal.ts";
 
 export interface ValidateOptions {
   readonly files: readonly string[];
@@ -26,7 +27,8 @@ export function validateCommand(context: CommandContext): CommandModule {
         .option("json", { type: "boolean", default: false, describe: "Print JSON" })
         .check(({ files, printSchema }) => {
           const isAnyGiven = Array.isArray(files) && files.length > 0;
-          if (isAnyGiven === (printSchema === true)) throw new UsageError("validate: which files? (or --print-schema alone)");
+          if (isAnyGiven === (printSchema === true))
+            throw new TortieError("argument-missing", "validate: which files? (or --print-schema alone)");
           return true;
         }),
     handler: async (given) => context.finish(await (await import("./command.ts")).validate(optionsOf(given), context.terminal)),

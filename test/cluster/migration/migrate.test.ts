@@ -291,6 +291,6 @@ describe("tortiectl datastore migrate", () => {
     const run = await migrate("local", "kubernetes");
     expect(run).toMatchObject({ exit: 0, stdout: expect.stringMatching(/note: no place in the target for endpoints default\/\S+, /) });
     expect(await at("kubernetes", recordValues)).toHaveLength(4);
-    expect(await migrate("local", "local")).toMatchObject({ exit: 1, stderr: expect.stringContaining("option-invalid") });
+    expect(await migrate("local", "local")).toMatchObject({ exit: 2, stderr: expect.stringContaining("option-invalid") });
   });
 });

@@ -172,7 +172,7 @@ describe.each(GROUPS)("tortiectl ipam on a cluster with %s", (group) => {
     expect(await ipam("configure", group, "--ip-cooldown-seconds", "60")).toMatchObject({ exit: 0 });
     expect((await cluster.get(group, plural, "default"))?.spec).toMatchObject({ maxBlocksPerHost: 4, ipCooldownSeconds: 60 });
     const refused = await ipam("configure", group, "--no-strict-affinity");
-    expect(refused).toMatchObject({ exit: 1, stderr: expect.stringContaining("option-invalid") });
+    expect(refused).toMatchObject({ exit: 2, stderr: expect.stringContaining("option-invalid") });
   });
 });
 

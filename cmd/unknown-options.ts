@@ -1,0 +1,38 @@
+/** Options that a command line names and a program does not have, with the one that was probably meant. */
+import { suggestionFor } from "../doctor/validate/suggest.ts";
+
+/**
+ * Names that yargs calls unknown, options and words alike; `undefined` when its message is about something else. Under camel-case
+ * expansion it names an option twice ("run-dri, runDri"): only what was typed counts.
+ */
+export function unknownArguments(message: string, argv: readonly string[]): readonly string[] | undefined {
+  const [, names] = /^Unknown arguments?: (.*)$/s.exec(message) ?? [];
+  if (names === undefined) return undefined;
+  const typed = new Set(argv.map((token) => token.replace(/^-+/, "").split("=", 1)[0]));
+  return names.split(", ").filter((name) => typed.has(name) || typed.has(`no-${name}`) || typed.has(name.split(".", 1)[0]));
+}
+
+/**
+ * `there is no option --run-dri: did you mean --run-dir?`, or for words that no option takes `one word too many: "extra"`.
+ * @param unknown as `unknownArguments` gives them
+ * @param known the program's options
+ */
+export function unknownText(unknown: readonly string[], argv: readonly string[], known: readonly string[]): string {
+  const isOption = (name: string) => argv.some((token) => token.startsWith("-") && token.replace(/^-+(?:no-)?/, "").startsWith(name));
+  return unknown.map((name) => (isOption(name) ? unknownOption(name, known) : `one word too many: ${JSON.stringify(name)}`)).join("; ");
+}
+
+/** The option whose value is not given; `undefined` when yargs' message is about something else. */
+export function optionWithoutValue(message: string): string | undefined {
+  return /^Not enough arguments following: (.*)$/.exec(message)?.[1];
+}
+
+function unknownOption(name: string, known: readonly string[]): string {
+  const near = suggestionFor(name, known);
+  return `there is no option ${dashed(name)}${near === undefined ? "" : `: did you mean ${dashed(near)}?`}`;
+}
+
+/** As people type it. */
+function dashed(name: string): string {
+  return name.length === 1 ? `-${name}` : `--${name}`;
+}
