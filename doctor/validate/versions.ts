@@ -1,19 +1,13 @@
 /** Version skew of a chain: the list's `cniVersion` against what each executable's own VERSION answers. */
-import { runDelegate } from "../../lib/cni/delegate.ts";
 import { findPlugin } from "../../lib/cni/find-plugin.ts";
 import type { Conflist } from "../../lib/cni/runtime/conflist.ts";
+import { supportedVersions } from "../../lib/cni/runtime/supported-versions.ts";
 import { HOST_SCOPE } from "../../lib/config/ipam-section.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
-import { isText, listOf, parseObject } from "../../lib/json/decode.ts";
 import { memberOf } from "../../lib/json/members.ts";
 import type { Step } from "../../lib/json/position.ts";
 import { isJsonObject } from "../../lib/json/value.ts";
 import { type Judgement, warning } from "./finding.ts";
-
-/** A plugin has to answer at once: VERSION does nothing. */
-const LONGEST_ANSWER_MS = 30_000;
-
-const isTexts = listOf(isText);
 
 interface Named {
   readonly type: string;
@@ -32,7 +26,7 @@ export async function judgeVersions(list: Conflist, isSingle: boolean, binDir: s
       judgements.push(warning("plugin-missing", path, `its version was not asked for: ${messageOf(error)}`));
       continue;
     }
-    const answer = answers.get(executable) ?? (await versionsOf(executable, list.cniVersion));
+    const answer = answers.get(executable) ?? (await supportedVersions(executable, list.cniVersion));
     answers.set(executable, answer);
     const problem = problemOf(answer, list.cniVersion);
     if (problem !== undefined) judgements.push({ severity: "error", code: "plugin-version", path, message: `${executable} ${problem}` });
@@ -54,16 +48,4 @@ function namedPlugins(list: Conflist, isSingle: boolean): readonly Named[] {
 function problemOf(answer: readonly string[] | string, wanted: string): string | undefined {
   if (typeof answer === "string") return `does not say which versions it supports: ${answer}`;
   return answer.includes(wanted) ? undefined : `does not support cniVersion ${wanted} of the list, only ${answer.join(", ")}`;
-}
-
-/** @returns the versions, or why they are unknown */
-async function versionsOf(executable: string, cniVersion: string): Promise<readonly string[] | string> {
-  try {
-    const stdin = Buffer.from(JSON.stringify({ cniVersion }));
-    const stdout = await runDelegate(executable, { command: "VERSION", stdin, env: {}, timeoutMs: LONGEST_ANSWER_MS });
-    const { supportedVersions } = parseObject(new TextDecoder().decode(stdout));
-    return isTexts(supportedVersions) ? supportedVersions : "its answer has no supportedVersions";
-  } catch (error) {
-    return messageOf(error);
-  }
 }

@@ -18,6 +18,8 @@ export interface DelegateCall {
   readonly args?: string;
   /** Milliseconds; then the plugin and all it started are killed. */
   readonly timeoutMs: number;
+  /** Descriptor that becomes the plugin's standard error; default: our own. */
+  readonly standardError?: number | undefined;
   /** Ends the run when it aborts, with its reason. */
   readonly signal?: AbortSignal | undefined;
 }
@@ -32,7 +34,8 @@ export interface DelegateCall {
 export async function runDelegate(executable: string, call: DelegateCall & { readonly command: CniCommand }): Promise<Uint8Array> {
   const args = call.args === undefined ? {} : { CNI_ARGS: call.args };
   const env = { ...call.env, ...args, CNI_COMMAND: call.command };
-  const { stdout, failure } = await runPlugin(executable, { stdin: call.stdin, env, timeoutMs: call.timeoutMs, signal: call.signal });
+  const { stdin, timeoutMs, standardError, signal } = call;
+  const { stdout, failure } = await runPlugin(executable, { stdin, env, timeoutMs, standardError, signal });
   if (failure === undefined) return stdout;
   throw errorOf(stdout) ?? new TortieError("delegate-failed", silentFailure(executable, call.command, stdout, failure));
 }
@@ -99,6 +102,7 @@ interface PluginRun {
   readonly env: Environment;
   /** Milliseconds, over all attempts to start. */
   readonly timeoutMs: number;
+  readonly standardError?: number | undefined;
   /** Ends the run when it aborts. */
   readonly signal?: AbortSignal | undefined;
 }
@@ -107,7 +111,7 @@ interface PluginRun {
 const MAX_STDOUT = 4 * 1024 * 1024;
 
 /**
- * Runs `executable` with `stdin` on its standard input and our standard error as its own.
+ * Runs `executable` with `stdin` on its standard input.
  *
  * @throws TortieError `delegate-failed` when it cannot be started, `delegate-timeout`, `delegate-output` when it prints too much; the
  * signal's reason

@@ -2,7 +2,7 @@
 import { isExecutable, statusOf } from "../system/files.ts";
 
 export interface PluginFiles {
-  /** Of CNI_PATH, without empty ones. */
+  /** Of CNI_PATH, each once, without empty ones. */
   readonly directories: readonly string[];
   /** Regular files of the plugin's name, after symbolic links, in the order of the directories. */
   readonly candidates: readonly string[];
@@ -15,7 +15,7 @@ export interface PluginFiles {
  * @param cniPath directories joined by ":"
  */
 export function lookUpPlugin(name: string, cniPath: string): PluginFiles {
-  const directories = cniPath.split(":").filter((directory) => directory !== "");
+  const directories = [...new Set(cniPath.split(":"))].filter((directory) => directory !== "");
   const candidates = directories.map((directory) => `${directory}/${name}`).filter((path) => look(path)?.isFile === true);
   return { directories, candidates, executable: candidates.find(isExecutable) };
 }

@@ -63,6 +63,8 @@ export const ERROR_CATALOGUE = {
   "delegate-failed": { code: 999, next: "read what that plugin wrote on standard error, which the runtime's log has" },
   "delegate-timeout": { code: 999, next: "find out what that plugin waits for; it was stopped" },
   "delegate-output": { code: 999, next: "that plugin does not follow the CNI specification: correct or replace it" },
+  "plugin-crashed": { code: 999, next: "that program has a defect, not the list: take another version of it, or leave it out of the list" },
+  "plugin-outdated": { code: 1, next: "install a newer version of that plugin, or give the list a cniVersion that all its plugins know" },
   "result-invalid": { code: 999, next: "correct or replace the plugin that printed this result" },
   "arguments-invalid": { code: 999, next: "correct CNI_ARGS: KEY=VALUE pairs joined by ';'; docs/configuration.md has the keys" },
   "addresses-requested-invalid": { code: 999, next: "ask for at most one address of each family, without other text" },

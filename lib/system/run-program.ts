@@ -15,6 +15,8 @@ export interface ProgramRun {
   readonly timeoutMs: number;
   /** Bytes on its standard output. */
   readonly maxOutput: number;
+  /** Descriptor that becomes its standard error; default: our own. */
+  readonly standardError?: number | undefined;
   /** Stops the program, and all it started, when it aborts. */
   readonly signal?: AbortSignal | undefined;
 }
@@ -45,10 +47,10 @@ const AFTER_EXIT = 500;
 /** How long, in milliseconds, a killed program may take to be gone. */
 const AFTER_KILL = 2000;
 
-type Child = Bun.Subprocess<Uint8Array, "pipe", "inherit">;
+type Child = Bun.Subprocess<Uint8Array, "pipe", "inherit" | number>;
 
 /**
- * Runs a program with our standard error as its own.
+ * Runs a program.
  *
  * @throws ProgramError
  */
@@ -85,7 +87,8 @@ export async function runProgram(run: ProgramRun): Promise<ProgramExit> {
 async function start(run: ProgramRun, deadline: number): Promise<Child> {
   for (let attempt = 0; ; attempt++) {
     try {
-      return Bun.spawn([...run.command], { stdin: run.stdin, stdout: "pipe", stderr: "inherit", env: { ...run.env }, detached: true });
+      const { stdin, env, standardError: stderr = "inherit" } = run;
+      return Bun.spawn([...run.command], { stdin, stdout: "pipe", stderr, env: { ...env }, detached: true });
     } catch (cause) {
       const wait = BUSY_PAUSES[attempt];
       if (systemErrorCode(cause) !== "ETXTBSY" || wait === undefined) throw new ProgramError("not-started", messageOf(cause), cause);

@@ -35,8 +35,12 @@ export class RecordingPlugins {
     writeFileSync(join(this.dir, "answers", `${plugin}.${command}.exit`), String(exit));
   }
 
-  /** Every call so far, in order. */
+  /** Every call so far, in order, but for VERSION, by which a runtime finds out what it may ask. */
   calls(): PluginCall[] {
+    return this.#all().filter(({ command }) => command !== "VERSION");
+  }
+
+  #all(): PluginCall[] {
     const file = join(this.dir, "calls", "log");
     if (!existsSync(file)) return [];
     const lines = readFileSync(file, "utf8").trim().split("\n");

@@ -124,6 +124,31 @@ describe("tortiectl", () => {
     for (const hostEnd of hostEnds) expect(hostEnd).toMatch(/^cali[0-9a-f]{11}$/);
   });
 
+  it("cni status shows a full pool beside the plugin that is ready, and fails with --strict alone", async () => {
+    await using node = await Node.create();
+    const conflist = join(node.dir, "net.conflist");
+    const { cniVersion: _, name, ...plugin } = localConf(node, { ipam: { type: "tortie-ipam", pools: [{ cidr: "10.9.0.0/32", blockSize: 32 }] } });
+    writeFileSync(conflist, JSON.stringify({ cniVersion: "1.1.0", name, plugins: [plugin] }));
+    const cni = (verb: string, ...more: string[]) =>
+      node.run([join(BIN_DIR, "tortiectl"), "cni", verb, conflist, ...more, "--cache-dir", join(node.dir, "cache")]);
+    const roomy = await cni("status", "--strict");
+    expect((await cni("add", (await node.addPod()).netnsPath)).exit).toBe(0);
+
+    const full = await cni("status");
+
+    expect(roomy).toMatchObject({ exit: 0, stdout: "  tortie  ready\n" });
+    expect(full).toMatchObject({
+      exit: 0,
+      stdout: "  tortie  ready, but\n          IPv4: no address is left in 10.9.0.0/32\n",
+      stderr: "",
+    });
+    expect((await cni("status", "--strict")).exit).toBe(1);
+    expect(JSON.parse((await cni("status", "--json")).stdout)).toMatchObject({
+      ready: true,
+      plugins: [{ type: "tortie", findings: ["IPv4: no address is left in 10.9.0.0/32"] }],
+    });
+  });
+
   it("W3: an ordinary user hears that root is needed, whatever was refused", async () => {
     await using node = await Node.create();
     const conflist = join(node.dir, "net.conflist");

@@ -165,6 +165,74 @@ describe("tortiectl cni add", () => {
     expect(JSON.parse(run.stdout)).toEqual({ cniVersion: "1.0.0", code: 11, msg: "try again later", details: "busy", plugin: "first" });
   });
 
+  it("keeps the plugins' log lines to itself, unless they are asked for or a plugin fails", async () => {
+    await using bench = await Bench.create();
+    writeFileSync(
+      join(bench.plugins.dir, "second"),
+      '#!/bin/sh\necho "second at $CNI_COMMAND" >&2\n[ $CNI_COMMAND = DEL ] || echo \'{"cniVersion": "1.0.0"}\'\n',
+    );
+
+    const quiet = await bench.cni("add", bench.conflist(), "--container-id", "a");
+    const loud = await bench.cni("add", bench.conflist(), "--container-id", "b", "-v");
+    bench.plugins.answer("third", "ADD", { code: 7, msg: "no" }, 1);
+    const failed = await bench.cni("add", bench.conflist(), "--container-id", "c");
+
+    expect([quiet.stderr, loud.stderr]).toEqual(["", "second at ADD\n"]);
+    expect(failed.stderr).toMatch(/^second at ADD\nsecond at DEL\ntortiectl: /);
+  });
+
+  it("says whose crash it was", async () => {
+    await using bench = await Bench.create();
+    await bench.cni("add", bench.conflist());
+    const third = join(bench.plugins.dir, "third");
+    writeFileSync(third, '#!/bin/sh\n[ $CNI_COMMAND = CHECK ] || exit 0\necho "panic: runtime error: nil pointer" >&2\nexit 2\n');
+    const go = await bench.cni("check", bench.conflist());
+    writeFileSync(third, "#!/bin/sh\n[ $CNI_COMMAND = CHECK ] || exit 0\nkill -SEGV $$\n");
+    const signal = await bench.cni("check", bench.conflist());
+    writeFileSync(third, '#!/bin/sh\n[ $CNI_COMMAND = CHECK ] || exit 0\necho "no panic" >&2\nexit 2\n');
+    const other = await bench.cni("check", bench.conflist());
+
+    expect(go.stderr).toContain(`message  ${third} crashed at CHECK (panic: runtime error: nil pointer)\n  details  plugin-crashed: `);
+    expect(signal.stderr).toContain(`message  ${third} crashed at CHECK (signal: SIGSEGV)`);
+    expect(other.stderr).toContain("delegate-failed");
+    expect(other.stderr).not.toContain("crashed");
+  });
+
+  it("runs no plugin for a namespace that is not there, and says how to make it", async () => {
+    await using bench = await Bench.create();
+    const argv = ["cni", "add", bench.conflist(), "nope-nope", "--cni-path", bench.plugins.dir];
+
+    const run = await bench.node.run([join(BIN_DIR, "tortiectl"), ...argv]);
+
+    expect(run).toMatchObject({ exit: 1, stdout: "" });
+    expect(run.stderr).toBe(
+      "tortiectl: there is no network namespace /run/netns/nope-nope\n  next  make it: ip netns add nope-nope (netns-missing)\n",
+    );
+    expect(bench.plugins.calls()).toEqual([]);
+  });
+
+  it("runs no plugin when one of the list is missing, and names the one that was meant", async () => {
+    await using bench = await Bench.create();
+
+    const run = await bench.cni("add", bench.conflist({ plugins: [{ type: "first" }, { type: "secnd" }] }));
+
+    expect(run).toMatchObject({ exit: 1, stdout: "" });
+    expect(run.stderr).toContain(`there is no plugin "secnd" in ${bench.plugins.dir}\n  next  did you mean "second"?`);
+    expect(bench.plugins.calls()).toEqual([]);
+  });
+
+  it("remarks what validate says of the list", async () => {
+    await using bench = await Bench.create();
+    bench.plugins.install("tortie");
+    bench.plugins.answer("tortie", "ADD", RESULT);
+    const conflist = bench.conflist({ plugins: [{ type: "tortie", datastore_type: "local", mttu: 9000, ipam: { type: "static" } }] });
+
+    const run = await bench.cni("add", conflist);
+
+    expect(run.exit).toBe(0);
+    expect(run.stderr).toMatch(/^note: .*net\.conflist:1:\d+: warning key-unknown plugins\[0\]\.mttu: .*did you mean mtu\?\)\n$/);
+  });
+
   it("prints for CHECK and DEL, which have no result, what holds for the attachment", async () => {
     await using bench = await Bench.create();
     const attachment = { network: "podnet", containerID: "cid7", ifname: "eth0", netns: bench.pod.netnsPath };
@@ -334,6 +402,23 @@ describe("tortiectl cni status", () => {
         .filter((name) => name.startsWith("CNI_"))
         .sort(),
     ).toEqual(["CNI_COMMAND", "CNI_PATH"]);
+  });
+
+  it("asks no plugin that does not know the list's version: its answer would be about something else", async () => {
+    await using bench = await Bench.create();
+    bench.plugins.answer("second", "VERSION", { cniVersion: "1.0.0", supportedVersions: ["0.4.0", "1.0.0"] });
+    bench.plugins.answer("third", "VERSION", { cniVersion: "1.1.0", supportedVersions: ["1.0.0", "1.1.0"] });
+
+    const run = await bench.cni("status", bench.conflist({ cniVersion: "1.1.0" }));
+    const gc = await bench.cni("gc", bench.conflist({ cniVersion: "1.1.0" }));
+
+    expect(run.exit).toBe(1);
+    expect(run.stdout).toContain(
+      "second  failed, code 1: second does not know CNI 1.1.0 of the list, only 0.4.0, 1.0.0: it was not asked\n",
+    );
+    expect(run.stdout).toContain("plugin-outdated: install a newer version of that plugin");
+    expect(gc.stdout).toContain("second  failed, code 1: second does not know CNI 1.1.0");
+    expect(bench.plugins.order()).toEqual(["first STATUS", "third STATUS", "first GC", "third GC"]);
   });
 
   it("is refused before CNI 1.1.0, where a plugin could not answer", async () => {

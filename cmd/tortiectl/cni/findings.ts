@@ -6,7 +6,7 @@ import { existsSync } from "node:fs";
 import { ipamFindings } from "../../../ipam-plugin/findings.ts";
 import { createIpamNode } from "../../../ipam-plugin/node.ts";
 import type { Environment } from "../../../lib/cni/environment.ts";
-import type { Conflist } from "../../../lib/cni/runtime/conflist.ts";
+import type { Conflist, PluginConf } from "../../../lib/cni/runtime/conflist.ts";
 import { networkNetconf } from "../../../lib/cni/runtime/plugin-netconf.ts";
 import { chooseDatastore } from "../../../lib/config/datastore-choice.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
@@ -17,18 +17,14 @@ import { messageOf } from "../../../lib/errors/errors.ts";
 
 const IPAM_PLUGINS = ["tortie-ipam", "calico-ipam"];
 
-/** One text for each finding; a failure to look is a finding too. */
-export async function findingsOf(list: Conflist, env: Environment): Promise<readonly string[]> {
-  const texts: string[] = [];
-  for (const plugin of list.plugins) {
-    try {
-      const config = decodeNetworkConfig(networkNetconf(list, plugin));
-      if (IPAM_PLUGINS.includes(config.ipam.type)) texts.push(...(await findingsIn(config, env)));
-    } catch (error) {
-      texts.push(messageOf(error));
-    }
+/** One text for each finding about one plugin of the list; a failure to look is a finding too. */
+export async function findingsOf(list: Conflist, plugin: PluginConf, env: Environment): Promise<readonly string[]> {
+  try {
+    const config = decodeNetworkConfig(networkNetconf(list, plugin));
+    return IPAM_PLUGINS.includes(config.ipam.type) ? await findingsIn(config, env) : [];
+  } catch (error) {
+    return [messageOf(error)];
   }
-  return texts;
 }
 
 async function findingsIn(config: NetworkConfig, env: Environment): Promise<readonly string[]> {

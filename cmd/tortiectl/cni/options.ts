@@ -18,6 +18,8 @@ export interface CniOptions {
   readonly ips: readonly string[] | undefined;
   readonly valid: readonly string[] | undefined;
   readonly timeout: number;
+  readonly strict: boolean;
+  readonly verbose: boolean;
   readonly json: boolean;
 }
 
@@ -115,5 +117,12 @@ function options(command: Argv, verb: CniVerb) {
       describe: "Results are kept in its folder results, as libcni does",
     })
     .option("timeout", { type: "number", requiresArg: true, default: 120, describe: "Seconds a plugin may take" })
+    .option("strict", {
+      type: "boolean",
+      default: false,
+      describe: "Exit status 1 too when something is wrong that STATUS passes over, such as a full pool",
+      ...(verb === "status" ? {} : { hidden: true }),
+    })
+    .option("verbose", { alias: "v", type: "boolean", default: false, describe: "Show the plugins' log lines, not only when one fails" })
     .option("json", { type: "boolean", default: false, describe: "Print results and errors as the plugins' own JSON" });
 }

@@ -1,4 +1,5 @@
 /** Outcomes of `tortiectl cni` in words, or as the plugins' own JSON. */
+import { contains, parsePrefix } from "../../../lib/addresses/address.ts";
 import type { CniResult } from "../../../lib/cni/protocol.ts";
 import { parseResult } from "../../../lib/cni/result.ts";
 import type { Attachment } from "../../../lib/cni/runtime/attachment.ts";
@@ -32,9 +33,24 @@ function resultLines(result: CniResult): readonly string[] {
     const link = ip.interface === undefined ? undefined : result.interfaces[ip.interface];
     return ["address  ", ip.address, ip.gateway === undefined ? "" : `gateway ${ip.gateway}`, link === undefined ? "" : `on ${link.name}`];
   });
-  const routes = result.routes.map((route) => ["route    ", route.dst, route.gw === undefined ? "" : `via ${route.gw}`]);
+  const routes = result.routes
+    .filter((route) => !isBlockOf(route, result))
+    .map((route) => ["route    ", route.dst, route.gw === undefined ? "" : `via ${route.gw}`]);
   const servers = (result.dns.nameservers ?? []).map((server) => ["dns      ", server]);
   return [...columns(interfaces), ...columns(addresses), ...columns(routes), ...columns(servers)];
+}
+
+/**
+ * Calico's IPAM tells the block of each address as a route without a next hop (C§5.1). No such route is in the pod, so that words would
+ * mislead; JSON has it.
+ */
+function isBlockOf({ dst, gw }: CniResult["routes"][number], { ips }: CniResult): boolean {
+  const block = parsePrefix(dst);
+  if (gw !== undefined || block === undefined || block.length === 0) return false;
+  return ips.some(({ address }) => {
+    const own = parsePrefix(address);
+    return own !== undefined && contains(block, own.address);
+  });
 }
 
 export function printDeleted(terminal: Terminal, list: Conflist, attachment: Attachment, hadResult: boolean, json: boolean): void {
@@ -70,14 +86,24 @@ const STATUS_CODES: Readonly<Record<number, string>> = {
   51: "not available, and existing containers may have limited connectivity",
 };
 
-/** @returns exit status: 0 when every plugin is ready */
-export function printStatus(terminal: Terminal, list: Conflist, answers: readonly PluginAnswer[], json: boolean): number {
+/**
+ * @param findings of each plugin: what STATUS must not fail for, and people want to know
+ * @returns exit status: 0 when every plugin is ready
+ */
+export function printStatus(
+  terminal: Terminal,
+  list: Conflist,
+  answers: readonly PluginAnswer[],
+  findings: readonly (readonly string[])[],
+  json: boolean,
+): number {
   const ready = answers.every((answer) => answer.failure === undefined);
   if (json) {
-    terminal.out(stringifyJson({ network: list.name, ready, plugins: answers.map(answerJson) }, 2));
+    const plugins = answers.map((answer, index) => ({ ...answerJson(answer), findings: findings[index] ?? [] }));
+    terminal.out(stringifyJson({ network: list.name, ready, plugins }, 2));
     return ready ? 0 : 1;
   }
-  printAnswers(terminal, answers, "ready", (failure) => STATUS_CODES[failure.failure.code]);
+  printAnswers(terminal, answers, "ready", findings, (failure) => STATUS_CODES[failure.failure.code]);
   return ready ? 0 : 1;
 }
 
@@ -112,19 +138,21 @@ function printAnswers(
   terminal: Terminal,
   answers: readonly PluginAnswer[],
   good: string,
+  findings: readonly (readonly string[])[] = [],
   meaning: (failure: PluginFailure) => string | undefined = () => undefined,
 ): void {
-  const { green, red, dim } = terminal.colors;
+  const { green, yellow, red, dim } = terminal.colors;
   const width = Math.max(0, ...answers.map((answer) => answer.plugin.type.length));
-  for (const { plugin, failure } of answers) {
+  for (const [index, { plugin, failure }] of answers.entries()) {
     const name = plugin.type.padEnd(width);
-    if (failure === undefined) {
-      terminal.out(`  ${name}  ${green(good)}`);
-      continue;
+    const texts = findings[index] ?? [];
+    if (failure === undefined) terminal.out(`  ${name}  ${texts.length === 0 ? green(good) : yellow(`${good}, but`)}`);
+    else {
+      const { code, message, details } = failure.failure;
+      terminal.out(`  ${name}  ${red(meaning(failure) ?? "failed")}, code ${code}: ${message}`);
+      if (details !== "") terminal.out(dim(`  ${" ".repeat(width)}  ${details}`));
     }
-    const { code, message, details } = failure.failure;
-    terminal.out(`  ${name}  ${red(meaning(failure) ?? "failed")}, code ${code}: ${message}`);
-    if (details !== "") terminal.out(dim(`  ${" ".repeat(width)}  ${details}`));
+    for (const text of texts) terminal.out(`  ${" ".repeat(width)}  ${text}`);
   }
 }
 

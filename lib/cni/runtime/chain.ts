@@ -8,6 +8,8 @@
  * | CHECK | as listed | cached | at the first failure |
  * | STATUS | as listed | none | never: all answers are shown |
  * | GC | stale attachments by DEL, then as listed | none | never |
+ *
+ * A plugin that does not know the list's version is not asked for CHECK, STATUS or GC: it would answer with an error about something else.
  */
 
 import { TortieError } from "../../errors/errors.ts";
@@ -24,6 +26,8 @@ import { attachmentNetconf, gcNetconf, networkNetconf } from "./plugin-netconf.t
 
 export interface Runtime {
   readonly run: PluginRunner;
+  /** Versions of the specification that a plugin says it knows; `undefined`: it does not say. */
+  readonly versionsOf: (type: string, cniVersion: CniVersion) => Promise<readonly string[] | undefined>;
   readonly cache: ResultCache;
 }
 
@@ -106,6 +110,7 @@ export async function check(runtime: Runtime, list: Conflist, attachment: Attach
   const recalled = recall(attachment, cached);
   const prevResult = inVersion(cached.result, list.cniVersion);
   for (const plugin of list.plugins) {
+    await requireKnown(runtime, list, plugin, "CHECK");
     await call(runtime, list, plugin, "CHECK", recalled, attachmentNetconf(list, plugin, recalled.capabilityArgs, prevResult));
   }
 }
@@ -119,7 +124,10 @@ export interface PluginAnswer {
 /** @throws TortieError `operation-unsupported` */
 export async function status(runtime: Runtime, list: Conflist): Promise<readonly PluginAnswer[]> {
   requireVersion(list, "STATUS", "1.1.0");
-  return askAll(list, (plugin) => call(runtime, list, plugin, "STATUS", undefined, networkNetconf(list, plugin)));
+  return askAll(list, async (plugin) => {
+    await requireKnown(runtime, list, plugin, "STATUS");
+    await call(runtime, list, plugin, "STATUS", undefined, networkNetconf(list, plugin));
+  });
 }
 
 export interface GcOutcome {
@@ -150,7 +158,10 @@ export async function gc(runtime: Runtime, list: Conflist, given: readonly Valid
     stale.push({ attachment, ...(failure === undefined ? {} : { failure }) });
   }
   if (!isAtLeast(list.cniVersion, "1.1.0")) return { valid, stale, answers: [] };
-  const answers = await askAll(list, (plugin) => call(runtime, list, plugin, "GC", undefined, gcNetconf(list, plugin, valid)));
+  const answers = await askAll(list, async (plugin) => {
+    await requireKnown(runtime, list, plugin, "GC");
+    await call(runtime, list, plugin, "GC", undefined, gcNetconf(list, plugin, valid));
+  });
   return { valid, stale, answers };
 }
 
@@ -186,6 +197,14 @@ async function call(
   } catch (error) {
     throw PluginFailure.of(list, plugin, command, error);
   }
+}
+
+/** @throws PluginFailure `plugin-outdated`: the plugin says that it does not know the list's version */
+async function requireKnown(runtime: Runtime, list: Conflist, plugin: PluginConf, command: CniCommand): Promise<void> {
+  const known = await runtime.versionsOf(plugin.type, list.cniVersion);
+  if (known === undefined || known.includes(list.cniVersion)) return;
+  const message = `${plugin.type} does not know CNI ${list.cniVersion} of the list, only ${known.join(", ")}: it was not asked`;
+  throw PluginFailure.of(list, plugin, command, new TortieError("plugin-outdated", message));
 }
 
 /** What the ADD was given holds for later operations, unless they say otherwise. */

@@ -58,6 +58,9 @@ export class PluginFailure extends Error {
 
 function describe(error: unknown): CniFailure {
   if (error instanceof ForeignCniError) return { code: error.code, message: error.message, details: error.details ?? "" };
-  if (error instanceof TortieError) return { code: error.code, message: error.message, details: error.details ?? "" };
+  if (error instanceof TortieError) {
+    const details = [error.details, `${error.word}: ${error.next}`].filter((part) => part !== undefined).join("; ");
+    return { code: error.code, message: error.message, details };
+  }
   return { code: 999, message: messageOf(error), details: "" };
 }

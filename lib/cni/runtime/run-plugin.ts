@@ -1,13 +1,19 @@
 /** Plugins as processes, called the way libcni calls them: the runtime's own environment and CNI_* over it. */
-import { dirname } from "node:path";
+import { randomUUID } from "node:crypto";
+import { closeSync, fstatSync, openSync, readSync, unlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { TortieError } from "../../errors/errors.ts";
 import { parseJson } from "../../json/parse.ts";
 import { stringifyJson } from "../../json/stringify.ts";
 import { isJsonObject, type JsonObject } from "../../json/value.ts";
 import { runDelegate } from "../delegate.ts";
 import type { Environment } from "../environment.ts";
 import { findPlugin } from "../find-plugin.ts";
+import { lookUpPlugin } from "../plugin-file.ts";
 import type { Attachment } from "./attachment.ts";
 import type { PluginRunner } from "./plugin-call.ts";
+import { supportedVersions } from "./supported-versions.ts";
 
 export interface RunnerSettings {
   /** Folders of plugins joined by ":". */
@@ -20,16 +26,58 @@ export interface RunnerSettings {
 /** $CNI_PATH, else the folder of this executable (its other names are plugins) and where Kubernetes and Debian keep plugins. */
 export function defaultPluginPath(env: Environment): string {
   const given = env.CNI_PATH ?? "";
-  return given === "" ? `${dirname(process.execPath)}:/opt/cni/bin:/usr/lib/cni` : given;
+  return given === "" ? [...new Set([dirname(process.execPath), "/opt/cni/bin", "/usr/lib/cni"])].join(":") : given;
 }
 
-export function pluginRunner(settings: RunnerSettings): PluginRunner {
+/** What one plugin wrote on its standard error, in one call. */
+export type PluginLog = (type: string, text: string) => void;
+
+export function pluginRunner(settings: RunnerSettings, log: PluginLog): PluginRunner {
   return async (type, command, attachment, netconf) => {
     const executable = findPlugin(type, settings.pluginPath);
     const env = { ...inherited(settings.env), ...attachmentVariables(attachment), CNI_PATH: settings.pluginPath };
     const stdin = Buffer.from(stringifyJson(netconf));
-    return printedObject(await runDelegate(executable, { command, stdin, env, timeoutMs: settings.timeoutSeconds * 1000 }));
+    using written = new WrittenText();
+    try {
+      const call = { command, stdin, env, timeoutMs: settings.timeoutSeconds * 1000, standardError: written.descriptor };
+      return printedObject(await runDelegate(executable, call));
+    } catch (error) {
+      throw crashOf(executable, command, error, written.text()) ?? error;
+    } finally {
+      log(type, written.text());
+    }
   };
+}
+
+/** A file without a name: a program that goes on in the background cannot keep us waiting, as it could with a pipe. */
+class WrittenText implements Disposable {
+  readonly descriptor: number;
+
+  constructor() {
+    const path = join(tmpdir(), `tortiectl-${randomUUID()}`);
+    this.descriptor = openSync(path, "wx+", 0o600);
+    unlinkSync(path);
+  }
+
+  text(): string {
+    const bytes = Buffer.alloc(Math.min(fstatSync(this.descriptor).size, MOST_TEXT));
+    return bytes.toString("utf8", 0, readSync(this.descriptor, bytes, 0, bytes.length, 0));
+  }
+
+  [Symbol.dispose](): void {
+    closeSync(this.descriptor);
+  }
+}
+
+/** Of what a plugin writes in one call. */
+const MOST_TEXT = 1024 * 1024;
+
+/** A program in Go that ends by "panic" or "fatal error", or any that a signal has ended, has a defect; what it was given has not. */
+function crashOf(executable: string, command: string, error: unknown, text: string): TortieError | undefined {
+  if (!(error instanceof TortieError) || error.word !== "delegate-failed") return undefined;
+  const [reason] = /^(?:panic|fatal error): .*$/m.exec(text) ?? /signal: SIG(?:SEGV|ABRT|BUS|ILL|FPE|TRAP)/.exec(error.message) ?? [];
+  if (reason === undefined) return undefined;
+  return new TortieError("plugin-crashed", `${executable} crashed at ${command} (${reason})`, { cause: error });
 }
 
 /** The variables that the specification gives a meaning. */
@@ -44,6 +92,17 @@ function attachmentVariables(attachment: Attachment | undefined): Environment {
   if (attachment === undefined) return {};
   const { containerId, netns, interfaceName, args = "" } = attachment;
   return { CNI_CONTAINERID: containerId, CNI_NETNS: netns, CNI_IFNAME: interfaceName, CNI_ARGS: args };
+}
+
+/** VERSION of a plugin of the chain. @returns `undefined` when it does not say what it knows, or cannot be found */
+export function versionAsker({
+  pluginPath,
+}: Pick<RunnerSettings, "pluginPath">): (type: string, cniVersion: string) => Promise<readonly string[] | undefined> {
+  return async (type, cniVersion) => {
+    const { executable } = lookUpPlugin(type, pluginPath);
+    const answer = executable === undefined ? "" : await supportedVersions(executable, cniVersion);
+    return typeof answer === "string" ? undefined : answer;
+  };
 }
 
 /** Only ADD has something to say; what other operations print is not looked at. */
