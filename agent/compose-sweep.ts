@@ -67,9 +67,10 @@ export function startSweeps(options: AgentSweepOptions): void {
       if (hostInterface !== undefined) await manager.write({ ...record, hostInterface: { ...hostInterface, index } });
     },
     remove,
-    onFound(kind, what) {
+    onFound(kind, what, isNew) {
       health.metrics.sweepFound(kind);
-      log.info(`sweep: ${kind}: ${what}`);
+      // What stays as it is would fill the log, a line a minute.
+      if (isNew) log.info(`sweep: ${kind}: ${what}`);
     },
   });
   const drift = new Drift({

@@ -41,13 +41,19 @@ export interface SweepOptions {
   readonly takeOver: (record: EndpointRecord, link: HostLink) => Promise<void>;
   /** Removes an endpoint as its DEL would. @throws Error: it is tried again at the next sweep */
   readonly remove: (record: EndpointRecord) => Promise<void>;
-  /** Told of what is removed, and of what is only reported. */
-  readonly onFound: (kind: FindingKind, what: string) => void;
+  /**
+   * Told of what is removed, and of what is only reported.
+   * @param isNew the last whole look did not find it
+   */
+  readonly onFound: (kind: FindingKind, what: string, isNew: boolean) => void;
 }
 
 export class Sweep {
   readonly #options: SweepOptions;
   readonly #seen: Observations;
+  /** What the last whole look has found, and what the present one has. */
+  #lastFound: ReadonlySet<string> = new Set();
+  #found = new Set<string>();
   /** Removals of the present look that failed. */
   #failures: unknown[] = [];
 
@@ -63,6 +69,7 @@ export class Sweep {
   async run(signal: AbortSignal): Promise<void> {
     if (!this.#options.isRestored()) return this.#seen.forget();
     this.#failures = [];
+    this.#found = new Set();
     try {
       const attached = await this.#options.dataplane.list();
       const links = this.#options.links();
@@ -75,6 +82,7 @@ export class Sweep {
         await this.#lookAtLink(link);
       }
       this.#seen.endLook();
+      this.#lastFound = this.#found;
     } catch (error) {
       this.#seen.forget();
       throw error;
@@ -118,8 +126,14 @@ export class Sweep {
     // It may have been removed, or have changed, while the server was asked.
     const isSame = this.#options.records().some(({ id, updatedAt }) => id === record.id && updatedAt === record.updatedAt);
     if (!isSame) return;
-    this.#options.onFound(kind, `endpoint ${record.id}, container ${record.attachment.containerId}`);
+    this.#tell(kind, `endpoint ${record.id}, container ${record.attachment.containerId}`);
     await this.#attempt(() => this.#options.remove(record));
+  }
+
+  #tell(kind: FindingKind, what: string): void {
+    const finding = `${kind} ${what}`;
+    this.#found.add(finding);
+    this.#options.onFound(kind, what, !this.#lastFound.has(finding));
   }
 
   async #attempt(removal: () => Promise<unknown>): Promise<void> {
@@ -131,17 +145,17 @@ export class Sweep {
   }
 
   async #lookAtLink(link: AttachedLink): Promise<void> {
-    const { dataplane, onFound } = this.#options;
+    const { dataplane } = this.#options;
     const what = `${link.hostInterface}, index ${link.index}`;
     if (link.owner === undefined) {
       if (!this.#seen.see(`unfinished ${link.index}`)) return;
-      onFound("unfinished-link", what);
+      this.#tell("unfinished-link", what);
       await this.#attempt(() => dataplane.remove(link));
       return;
     }
     const { network, containerId, interfaceName: ifname, workload } = link.owner;
     if (this.#isKnown({ network, containerId, ifname }) || !this.#seen.see(`owned ${link.index}`, LEAST_BETWEEN_MS)) return;
-    onFound("link-without-endpoint", `${what}, container ${containerId}`);
+    this.#tell("link-without-endpoint", `${what}, container ${containerId}`);
     // A plugin that worked before there was an agent has left no word of its pod: only the server can say that the pod is gone.
     const { pods, node } = this.#options;
     if (workload === undefined || pods === undefined || isNamedAsStatic(workload, node) || (await pods.ask(workload)).length > 0) return;

@@ -91,7 +91,7 @@ function parserOf(line: readonly string[], context: CommandContext) {
           "remove",
           "Remove tortie's nftables table; the next ADD that needs it makes it again",
           (command) => command.option("json", JSON_OUTPUT),
-          async ({ json }) => context.finish(await (await import("./nat-remove.ts")).natRemove(terminal, json)),
+          async ({ json }) => context.finish((await import("./nat-remove.ts")).natRemove(terminal, json)),
         )
         .demandCommand(1),
     )

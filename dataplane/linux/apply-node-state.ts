@@ -54,7 +54,7 @@ export function applyNodeState(sockets: HostSockets, state: NodeState): readonly
   writeSysctls(differingSysctls(state.forwardedFamilies.map(forwarding)));
   const { masquerading, guardedPrefixes, network } = state;
   if (state.forwardedFamilies.length === 0 && masquerading === undefined && guardedPrefixes.length === 0 && network === undefined) {
-    removeTable(sockets);
+    removeNodeTable(sockets);
     return [];
   }
   return ensureTable(sockets, { masquerading, guardedPrefixes, tunnels: network?.tunnels });
@@ -130,16 +130,19 @@ function namesIn(socket: Netlink, family: TableFamily): Names {
   };
 }
 
-/** Removes our table in every family. Succeeds if there is none. */
-function removeTable({ netfilter }: HostSockets): void {
-  explained(`failed to remove nftables table ${TABLE}`, () => emptyAll(netfilter));
+/**
+ * Removes our table in every family.
+ * @returns whether there was one
+ * @throws TortieError `nat-failed`
+ */
+export function removeNodeTable({ netfilter }: HostSockets): boolean {
+  return explained(`failed to remove nftables table ${TABLE}`, () => emptyAll(netfilter));
 }
 
-function emptyAll(socket: Netlink): void {
-  for (const family of TABLE_SETS.flat()) {
-    if (commentOf(socket, family) === undefined) continue;
-    socket.batch(transaction(emptying(family)));
-  }
+function emptyAll(socket: Netlink): boolean {
+  const families = TABLE_SETS.flat().filter((family) => commentOf(socket, family) !== undefined);
+  for (const family of families) socket.batch(transaction(emptying(family)));
+  return families.length > 0;
 }
 
 /** @returns whether this kernel can check sources */

@@ -14,8 +14,8 @@ import { isJsonObject, type JsonObject } from "../../lib/json/value.ts";
 import { type Judgement, judged } from "./finding.ts";
 import { unknownKey, unknownKeys } from "./unknown-keys.ts";
 
-const MAIN_PLUGINS = ["tortie", "calico"];
-const IPAM_PLUGINS = ["tortie-ipam", "calico-ipam"];
+export const MAIN_PLUGINS = ["tortie", "calico"];
+export const IPAM_PLUGINS = ["tortie-ipam", "calico-ipam"];
 
 /** Keys of the CNI specification that runtimes read: of a list, and of the configuration of any plugin. */
 export const LIST_KEYS = ["cniVersion", "cniVersions", "name", "disableCheck", "disableGC", "loadOnlyInlinedPlugins", "plugins"];

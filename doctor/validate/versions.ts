@@ -8,6 +8,8 @@ import { memberOf } from "../../lib/json/members.ts";
 import type { Step } from "../../lib/json/position.ts";
 import { isJsonObject } from "../../lib/json/value.ts";
 import { type Judgement, warning } from "./finding.ts";
+import { IPAM_PLUGINS, MAIN_PLUGINS } from "./network.ts";
+import { suggestionFor } from "./suggest.ts";
 
 interface Named {
   readonly type: string;
@@ -23,7 +25,10 @@ export async function judgeVersions(list: Conflist, isSingle: boolean, binDir: s
     try {
       executable = findPlugin(type, binDir);
     } catch (error) {
-      judgements.push(warning("plugin-missing", path, `its version was not asked for: ${messageOf(error)}`));
+      const meant = suggestionFor(type, [...MAIN_PLUGINS, ...IPAM_PLUGINS]);
+      const missing = warning("plugin-missing", path, `its version was not asked for: ${messageOf(error)}`, meant);
+      // A plugin of ours with a letter wrong: nothing of its entry was judged.
+      judgements.push(meant === undefined || meant === type ? { ...missing, suggestion: undefined } : { ...missing, severity: "error" });
       continue;
     }
     const answer = answers.get(executable) ?? (await supportedVersions(executable, list.cniVersion));

@@ -28,8 +28,8 @@ export class KeyError extends TortieError {
   /** As people write it, with the keys as the document spells them: "ipam.pools[0].cidr"; empty: the document as a whole. */
   readonly path: string;
 
-  constructor(word: ErrorWord, message: string, path: string) {
-    super(word, message);
+  constructor(word: ErrorWord, message: string, path: string, options: { next?: string } = {}) {
+    super(word, message, options);
     this.path = path;
   }
 }

@@ -28,15 +28,21 @@ function isSecret(name: string): boolean {
   return SECRET_WORDS.some((word) => lowerCase.includes(word));
 }
 
-/** Text of an error with its causes; JSON of any other object. */
+/** Text of an error with its causes; JSON of any other object; a number with at most three decimals. */
 function textOf(value: unknown): string {
-  if (value instanceof Error) return value.cause === undefined ? messageOf(value) : `${value.message}: ${textOf(value.cause)}`;
+  if (value instanceof Error) return value.cause === undefined ? messageOf(value) : withCause(value.message, textOf(value.cause));
+  if (typeof value === "number") return String(Number(value.toFixed(3)));
   if (typeof value !== "object" || value === null) return String(value);
   try {
     return JSON.stringify(value) ?? String(value);
   } catch {
     return Object.prototype.toString.call(value); // a cycle, or a bigint inside
   }
+}
+
+/** A cause whose last words end the message already would only say it twice: "statfs /x: no such file" in "failed to Statfs /x: no such file". */
+function withCause(message: string, cause: string): string {
+  return message.endsWith(cause.slice(cause.lastIndexOf(": ") + 1).trim()) ? message : `${message}: ${cause}`;
 }
 
 function isPlainMessage(text: string): boolean {

@@ -91,7 +91,7 @@ describe("tortiectl", () => {
 
     const run = await node.run([join(BIN_DIR, "tortiectl"), "nat", "remove"]);
 
-    expect(run).toMatchObject({ exit: 0, stderr: "" });
+    expect(run).toMatchObject({ exit: 0, stderr: "", stdout: "tortie's nftables table is removed; the next ADD makes it again\n" });
     expect(await tables()).not.toContain("tortie");
   });
 
@@ -127,7 +127,11 @@ describe("tortiectl", () => {
   it("cni status shows a full pool beside the plugin that is ready, and fails with --strict alone", async () => {
     await using node = await Node.create();
     const conflist = join(node.dir, "net.conflist");
-    const { cniVersion: _, name, ...plugin } = localConf(node, { ipam: { type: "tortie-ipam", pools: [{ cidr: "10.9.0.0/32", blockSize: 32 }] } });
+    const {
+      cniVersion: _,
+      name,
+      ...plugin
+    } = localConf(node, { ipam: { type: "tortie-ipam", pools: [{ cidr: "10.9.0.0/32", blockSize: 32 }] } });
     writeFileSync(conflist, JSON.stringify({ cniVersion: "1.1.0", name, plugins: [plugin] }));
     const cni = (verb: string, ...more: string[]) =>
       node.run([join(BIN_DIR, "tortiectl"), "cni", verb, conflist, ...more, "--cache-dir", join(node.dir, "cache")]);
@@ -202,7 +206,40 @@ describe("tortiectl", () => {
     });
   });
 
-  it("nat remove succeeds where there is nothing to remove", async () => {
-    expect(await tortiectl(["nat", "remove"])).toMatchObject({ exit: 0, stderr: "" });
+  it("nat remove succeeds where there is nothing to remove, and says so", async () => {
+    expect(await tortiectl(["nat", "remove"])).toMatchObject({ exit: 0, stderr: "", stdout: "there was no nftables table of tortie's\n" });
+    expect(JSON.parse((await tortiectl(["nat", "remove", "--json"])).stdout)).toEqual({ removed: false });
+  });
+
+  it.each([
+    [["ipam", "show", "--kubeconfig", "/nope"], {}, 1, "kubeconfig /nope does not exist"],
+    [
+      ["ipam", "show", "--datastore", "etcdv3"],
+      {},
+      2,
+      "which etcd? ETCD_ENDPOINTS is not set\n  next  set it, for instance ETCD_ENDPOINTS=",
+    ],
+    [
+      ["ipam", "show", "--datastore", "etcdv3"],
+      { ETCD_ENDPOINTS: "http://127.0.0.1:9" },
+      1,
+      "tortiectl: etcd http://127.0.0.1:9/v3/kv/range: dial tcp 127.0.0.1 port 9: connect: connection refused",
+    ],
+  ])("%j names what the command line leads to, with %j", async (argv, env, exit, message) => {
+    const run = await tortiectl(argv, env);
+
+    expect(run).toMatchObject({ exit, stdout: "" });
+    expect(run.stderr).toContain(message);
+  });
+
+  it("says of a list that is no JSON where to look, not which key is wrong", async () => {
+    await using node = await Node.create();
+    const file = join(node.dir, "broken.conflist");
+    writeFileSync(file, '{ "cniVersion": "1.0.0"\n  "name": "pods" }');
+
+    const run = await node.run([join(BIN_DIR, "tortiectl"), "cni", "status", file]);
+
+    expect(run).toMatchObject({ exit: 1, stdout: "" });
+    expect(run.stderr).toMatch(/\(line 2, column 3\)\n {2}next {2}correct the text just before that place/);
   });
 });

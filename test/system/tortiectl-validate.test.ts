@@ -97,6 +97,24 @@ describe("tortiectl validate", () => {
     ]);
   });
 
+  it("takes a missing plugin whose name is nearly ours for a mistake, since nothing of its entry was judged", async () => {
+    await using node = await Node.create();
+    const torti = JSON.stringify({ cniVersion: "1.0.0", name: "pods", plugins: [{ type: "torti", mttu: 1 }] });
+
+    const run = await validate(node, torti);
+
+    expect(run.exit).toBe(1);
+    expect(run.stdout).toMatch(
+      / error plugin-missing plugins\[0\]\.type: .*"torti".* \(did you mean tortie\?\)\n1 file: 1 error, 0 warnings\n$/,
+    );
+  });
+
+  it("looks for plugins where tortiectl cni does", async () => {
+    await using node = await Node.create();
+
+    expect(await validate(node, list("1.0.0", { type: "portmap" }))).toMatchObject({ exit: 0, stdout: "1 file: 0 errors, 0 warnings\n" });
+  });
+
   it("without a file is a wrong command line", async () => {
     await using node = await Node.create();
 

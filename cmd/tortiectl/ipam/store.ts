@@ -28,8 +28,9 @@ export interface Store extends AsyncDisposable {
  * @throws TortieError `conflist-unreadable`, `conflist-invalid`, `datastore-unavailable`, and what opening throws
  */
 export async function openStore(options: StoreOptions, mayBeMade = false, defaults: Environment = {}): Promise<Store> {
-  const config = configOf(options);
   const env = { ...defaults, ...environmentOf(options) };
+  requireNamed(options, env);
+  const config = configOf(options);
   const isLocal = chooseDatastore(config, env) === "local";
   if (isLocal && !mayBeMade && !existsSync(config.datastorePath)) {
     throw new TortieError("datastore-unavailable", `local datastore ${config.datastorePath} does not exist`, {
@@ -51,6 +52,17 @@ function environmentOf({ datastore, kubeconfig }: StoreOptions): Environment {
   if (kubeconfig === undefined) return process.env;
   const { CALICO_K8S_API_ENDPOINT: _, K8S_API_ENDPOINT: __, ...others } = process.env;
   return { ...others, CALICO_DATASTORE_TYPE: "kubernetes", CALICO_KUBECONFIG: kubeconfig };
+}
+
+/** What the command line leads to must be there: later a message would be about a key or a call of the system. */
+function requireNamed({ datastore, kubeconfig }: StoreOptions, env: Environment): void {
+  if (kubeconfig !== undefined && !existsSync(kubeconfig)) {
+    throw new TortieError("kubeconfig-unreadable", `kubeconfig ${kubeconfig} does not exist`);
+  }
+  if (datastore !== ETCD || [env.ETCD_ENDPOINTS, env.ETCD_DISCOVERY_SRV, env.ETCD_AUTHORITY].some((value) => (value ?? "") !== "")) return;
+  throw new TortieError("argument-missing", "which etcd? ETCD_ENDPOINTS is not set", {
+    next: "set it, for instance ETCD_ENDPOINTS=http://127.0.0.1:2379; docs/datastores.md has the variables for certificates and users",
+  });
 }
 
 function configOf({ datastore, conf, kubeconfig }: StoreOptions): NetworkConfig {

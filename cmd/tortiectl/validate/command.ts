@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { type Finding, lineOf } from "../../../doctor/validate/finding.ts";
 import { networkSchema } from "../../../doctor/validate/json-schema.ts";
 import { validateText } from "../../../doctor/validate/validate.ts";
+import { defaultPluginPath } from "../../../lib/cni/runtime/run-plugin.ts";
 import { messageOf } from "../../../lib/errors/errors.ts";
 import type { Terminal } from "../terminal.ts";
 import type { ValidateOptions } from "./options.ts";
@@ -15,7 +16,7 @@ export async function validate({ files, cniBinDir, printSchema, json }: Validate
     return 0;
   }
   const findings: Finding[] = [];
-  for (const file of files) findings.push(...(await findingsIn(file, cniBinDir)));
+  for (const file of files) findings.push(...(await findingsIn(file, cniBinDir ?? defaultPluginPath(process.env))));
   const errors = findings.filter(({ severity }) => severity === "error").length;
   const warnings = findings.length - errors;
   if (json) terminal.out(JSON.stringify({ errors, warnings, findings }, undefined, 2));

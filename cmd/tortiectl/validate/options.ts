@@ -5,7 +5,7 @@ import type { CommandContext } from "../terminal.ts";
 
 export interface ValidateOptions {
   readonly files: readonly string[];
-  readonly cniBinDir: string;
+  readonly cniBinDir: string | undefined;
   readonly printSchema: boolean;
   readonly json: boolean;
 }
@@ -20,8 +20,8 @@ export function validateCommand(context: CommandContext): CommandModule {
         .option("cni-bin-dir", {
           type: "string",
           requiresArg: true,
-          default: "/opt/cni/bin",
-          describe: "Folders of plugins, separated by ':', whose executables are asked for their versions; '' asks none",
+          describe:
+            "Folders of plugins, separated by ':', whose executables are asked for their versions; '' asks none; default: as for tortiectl cni",
         })
         .option("print-schema", { type: "boolean", default: false, describe: "Print the JSON Schema of a network configuration" })
         .option("json", { type: "boolean", default: false, describe: "Print JSON" })
@@ -38,7 +38,7 @@ export function validateCommand(context: CommandContext): CommandModule {
 function optionsOf(given: Readonly<Record<string, unknown>>): ValidateOptions {
   return {
     files: Array.isArray(given.files) ? given.files.map(String) : [],
-    cniBinDir: String(given.cniBinDir),
+    cniBinDir: typeof given.cniBinDir === "string" ? given.cniBinDir : undefined,
     printSchema: given.printSchema === true,
     json: given.json === true,
   };

@@ -149,7 +149,8 @@ function parseObject(file: string, text: string): JsonObject {
   try {
     value = parseJson(text);
   } catch (error) {
-    return invalid(file, `not JSON: ${messageOf(error)}`);
+    const next = "correct the text just before that place: often a comma is missing or one too many";
+    throw new KeyError("conflist-invalid", `${file}: not JSON: ${messageOf(error)}`, "", { next });
   }
   return isJsonObject(value) ? value : invalid(file, "a JSON object is wanted");
 }

@@ -1,4 +1,4 @@
-/** What a refused request to etcd means to the datastore port. The messages begin as Calico's do. */
+/** What a refused request to etcd means to the datastore port. Most messages begin as Calico's do. */
 import { DatastoreError, type DatastoreFailure } from "../errors.ts";
 import { CODES, EtcdError, isFull, isTooLarge, wantsNewToken } from "./client/etcd-error.ts";
 
@@ -36,6 +36,8 @@ function failureOf(error: EtcdError): DatastoreFailure {
 
 function messageFor(failure: DatastoreFailure, error: EtcdError, what: string, user: string): string {
   if (isFull(error)) return `${what}: ${error.message}: compact and defragment etcd, or raise its quota, then disarm the alarm NOSPACE`;
+  // Whoever is away is to blame, not the object that happened to be asked for first.
+  if (failure === "unavailable") return `${error.message} (${what})`;
   if (failure !== "unauthorized") return `${what}: ${error.message}`;
   return `connection is unauthorized: ${error.message} (${what}; ${whatToGrant(error, user)})`;
 }

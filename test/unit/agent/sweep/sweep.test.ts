@@ -23,6 +23,7 @@ let onServer: readonly string[] | Error;
 let isComplete: boolean;
 let removed: string[];
 let found: string[];
+let news: boolean[];
 let taken: string[];
 let sweep: Sweep;
 
@@ -73,7 +74,10 @@ function options(changes: Partial<SweepOptions> = {}): SweepOptions {
       removed.push(`endpoint ${id}`);
       records = [];
     },
-    onFound: (kind) => found.push(kind),
+    onFound(kind, _what, isNew) {
+      found.push(kind);
+      news.push(isNew);
+    },
     ...changes,
   };
 }
@@ -89,6 +93,7 @@ beforeEach(() => {
   isComplete = true;
   removed = [];
   found = [];
+  news = [];
   taken = [];
   sweep = new Sweep(options());
 });
@@ -375,6 +380,20 @@ describe("a link of ours without an endpoint", () => {
     await sweeps(600);
     expect(removed).toEqual([]);
     expect(new Set(found)).toEqual(new Set(["link-without-endpoint"]));
+  });
+
+  it("is news at the first look that finds it, and again when it was away meanwhile", async () => {
+    sweep = new Sweep(options({ pods: undefined }));
+    await sweeps(600);
+    expect(news.length).toBeGreaterThan(2);
+    expect([news[0], new Set(news.slice(1))]).toEqual([true, new Set([false])]);
+    const links = attached;
+    attached = [];
+    await sweeps(60);
+    news = [];
+    attached = links;
+    await sweeps(600);
+    expect([news[0], new Set(news.slice(1))]).toEqual([true, new Set([false])]);
   });
 
   it("G4: is only reported where it may be a static pod's, whose mirror may be gone while its containers run", async () => {

@@ -172,7 +172,7 @@ describe("An answer to a write", () => {
     await using datastore = etcdDatastore(settings(), { limits: IMPATIENT });
     await expect(datastore.handles.create(HANDLE.id, HANDLE)).rejects.toMatchObject({
       failure: "unavailable",
-      message: expect.stringMatching(/IPAMHandle\(\/calico\/ipam\/v2\/handle\/net\.c1\): etcd .*not understood/),
+      message: expect.stringMatching(/^etcd .*not understood.* \(IPAMHandle\(\/calico\/ipam\/v2\/handle\/net\.c1\)\)$/),
     });
   });
 });
