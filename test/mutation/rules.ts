@@ -1,7 +1,7 @@
 /**
  * The mutants that rules make of a source file, for samples (sample.ts): a comparison turned, a condition or a call left out, an await or a
- * lock left out, arguments exchanged, a unit or a constant changed, an error swallowed. Lines of logs, messages, types and imports get none:
- * nothing depends on them that a test should hold.
+ * lock left out, arguments exchanged, a unit or a constant changed, an error swallowed. Lines of logs, messages of errors, types and imports get
+ * none: nothing depends on them that a test should hold.
  */
 import { parseSync } from "@swc/core";
 
@@ -36,6 +36,8 @@ const TURNED: Readonly<Record<string, string>> = {
 };
 /** Names of what a statement talks to whose loss no test is to notice. */
 const SPEAKS = /(^|[.#])(log|logger|console|note|sayOnce|span|tracing|metrics)\b/;
+/** Names of classes whose instances are thrown. */
+const ERRORS = /(Error|Failure|Refused|Refusal)$/;
 /** Calls whose arguments may stand in any order. */
 const SYMMETRIC = /^Math\.(max|min)$/;
 const LOCKS = /lock|hold|guard|turn|lane/i;
@@ -45,8 +47,11 @@ export function mutationsOf(source: string): readonly Mutation[] {
   const bytes = Buffer.from(source, "utf8");
   const found: Mutation[] = [];
   const module: unknown = parseSync(source, { syntax: "typescript", target: "es2022" });
+  const text = (node: SyntaxNode) => textOf(node, bytes);
   walk(module, (node) => {
-    for (const mutation of mutationsAt(node, (other) => textOf(other, bytes))) found.push(mutation);
+    if (isSpoken(node, text)) return false;
+    for (const mutation of mutationsAt(node, text)) found.push(mutation);
+    return true;
   });
   return found.sort((one, other) => one.start - other.start);
 }
@@ -60,6 +65,13 @@ export function applied(source: string, { start, end, replacement }: Mutation): 
 /** swc counts bytes from 1. */
 function textOf({ span }: SyntaxNode, bytes: Buffer): string {
   return bytes.toString("utf8", span.start - 1, span.end - 1);
+}
+
+/** Whether a node is a call that logs or measures, or an error that is made: what is inside of it is read by people alone. */
+function isSpoken(node: SyntaxNode, text: (node: SyntaxNode) => string): boolean {
+  const callee = child(node.callee);
+  if (callee === undefined) return false;
+  return (node.type === "CallExpression" && SPEAKS.test(text(callee))) || (node.type === "NewExpression" && ERRORS.test(text(callee)));
 }
 
 function mutationsAt(node: SyntaxNode, text: (node: SyntaxNode) => string): readonly Mutation[] {
@@ -86,9 +98,8 @@ function mutationsAt(node: SyntaxNode, text: (node: SyntaxNode) => string): read
     }
     case "ExpressionStatement": {
       const expression = child(node.expression);
-      if (expression === undefined || SPEAKS.test(text(node))) return [];
-      const isCall = expression.type === "CallExpression" || child(expression.argument)?.type === "CallExpression";
-      return isCall ? [replaced("call", ";")] : [];
+      const call = expression?.type === "CallExpression" ? expression : child(expression?.argument);
+      return call?.type === "CallExpression" && !isSpoken(call, text) ? [replaced("call", ";")] : [];
     }
     case "AwaitExpression": {
       const argument = child(node.argument);
@@ -99,7 +110,7 @@ function mutationsAt(node: SyntaxNode, text: (node: SyntaxNode) => string): read
     case "CallExpression": {
       const given = list(node.arguments).flatMap((argument) => child(argument.expression) ?? []);
       const [first, second] = given;
-      if (first === undefined || second === undefined || text(first) === text(second) || SPEAKS.test(text(node))) return [];
+      if (first === undefined || second === undefined || text(first) === text(second)) return [];
       const exchanged = [text(second), text(first), ...given.slice(2).map(text)].join(", ");
       const callee = child(node.callee);
       return callee === undefined || SYMMETRIC.test(text(callee)) ? [] : [replaced("arguments", `${text(callee)}(${exchanged})`)];
@@ -119,7 +130,8 @@ function mutationsAt(node: SyntaxNode, text: (node: SyntaxNode) => string): read
   }
 }
 
-function walk(value: unknown, visit: (node: SyntaxNode) => void): void {
+/** @param visit says whether the node's members are to be visited too */
+function walk(value: unknown, visit: (node: SyntaxNode) => boolean): void {
   if (Array.isArray(value)) {
     for (const one of value) walk(one, visit);
     return;
@@ -132,7 +144,7 @@ function walk(value: unknown, visit: (node: SyntaxNode) => void): void {
       if (inner !== undefined) walk(inner, visit);
       return;
     }
-    visit(value);
+    if (!visit(value)) return;
   }
   for (const member of Object.values(value)) walk(member, visit);
 }

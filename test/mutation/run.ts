@@ -107,5 +107,5 @@ function playKept(): void {
   process.exitCode = report(all) ? 0 : 1;
 }
 
-if (process.argv.includes("--sample")) playSamples(process.argv.slice(2));
+if (process.argv.includes("--sample")) await playSamples(process.argv.slice(2));
 else playKept();

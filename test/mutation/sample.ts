@@ -1,34 +1,128 @@
 /**
  * Plays a sample of the mutants that rules make (rules.ts) of a folder's files:
- * `npm run test:mutation -- --sample N --seed S FOLDER …`. Each is played in a scratch copy of the tree, first against the unit tests of
- * the folder, then, where they did not notice, against its system and fault tests. One that the compiler refuses does not count, and the
- * next of the same seed takes its place.
+ * `npm run test:mutation -- --sample N --seed S FOLDER …`. Each is played in a scratch copy of the tree, first against the unit tests that
+ * import its file, then, where they did not notice, against the system and fault tests of the folder. One that the compiler refuses does
+ * not count, and the next of the same seed takes its place.
+ *
+ * What was said stands in `.cache/mutation/` at once, so that a run that was cut goes on where it was; `--again` plays the survivors anew.
  */
-import { readdirSync, readFileSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { appendFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { applied, type Mutation, mutationsOf } from "./rules.ts";
-import { shuffled } from "./shuffled.ts";
+import { type Candidate, candidatesOf, inOrderOf } from "./candidates.ts";
+import { Imports } from "./related.ts";
 import { type TestRun, Tree } from "./tree.ts";
+import { WarmTests } from "./warm.ts";
 
 const ROOT = resolve(import.meta.dir, "../..");
-
-interface Candidate {
-  readonly file: string;
-  readonly source: string;
-  readonly mutation: Mutation;
-}
+/** Unit test files that are played against a mutant at once, and at most: those that come to its file by many steps say little of it. */
+const [NEAREST, NEAR] = [3, 24];
+const UNIT_LIMIT_SECONDS = 120;
 
 interface Verdict {
-  readonly outcome: "killed" | "survived";
-  /** The tests, or the run, that noticed. */
+  readonly id: string;
+  readonly line: number;
+  readonly outcome: "killed" | "survived" | "refused";
+  /** The test that noticed. */
   readonly by: string;
+  /** Only unit tests were played. */
+  readonly isQuick: boolean;
 }
 
-/** Suites in the order of what they cost. Those that a folder has no tests in are left out. */
-function suitesOf(folder: string, isQuick: boolean): readonly string[] {
-  const suites = isQuick ? ["unit"] : ["unit", "system", "fault"];
-  return suites.filter((suite) => isFolder(join(ROOT, "test", suite, folder))).map((suite) => `${suite} ${folder}/`);
+interface Settings {
+  readonly wanted: number;
+  readonly seed: string;
+  readonly isQuick: boolean;
+  readonly isAgain: boolean;
+}
+
+/** What was said of a folder's mutants, in a file that is added to. */
+class Verdicts {
+  readonly #path: string;
+  readonly #known = new Map<string, Verdict>();
+
+  constructor(folder: string, seed: string) {
+    this.#path = join(ROOT, ".cache/mutation", `${folder.replaceAll("/", "-")}.${seed}.jsonl`);
+    mkdirSync(dirname(this.#path), { recursive: true });
+    writeFileSync(this.#path, "", { flag: "a" });
+    for (const line of readFileSync(this.#path, "utf8")
+      .split("\n")
+      .filter((text) => text !== "")) {
+      const verdict: Verdict = JSON.parse(line);
+      this.#known.set(verdict.id, verdict);
+    }
+  }
+
+  of({ id }: Candidate): Verdict | undefined {
+    return this.#known.get(id);
+  }
+
+  add(verdict: Verdict): void {
+    this.#known.set(verdict.id, verdict);
+    appendFileSync(this.#path, `${JSON.stringify(verdict)}\n`);
+  }
+}
+
+class Player implements Disposable {
+  readonly #tree: Tree;
+  readonly #imports: Imports;
+  readonly #unit: WarmTests;
+  /** What the tests of a file say without any mutant. */
+  readonly #baseline = new Map<string, TestRun>();
+
+  constructor(tree: Tree) {
+    this.#tree = tree;
+    this.#imports = new Imports(tree.directory, tree.files);
+    this.#unit = new WarmTests(tree.directory);
+  }
+
+  /** @returns the test that noticed, and undefined where none did */
+  async play(folder: string, candidate: Candidate, isQuick: boolean): Promise<string | undefined> {
+    const unit = this.#imports.testsOf(candidate.file, "unit");
+    for (const files of [unit.slice(0, NEAREST), unit.slice(NEAREST, NEAR)].filter(({ length }) => length > 0)) {
+      const by = await this.#judge(candidate, "unit", () => this.#unit.run(files, UNIT_LIMIT_SECONDS));
+      if (by !== undefined) return by;
+    }
+    for (const suite of isQuick ? [] : ["system", "fault"]) {
+      if (!isFolder(join(ROOT, "test", suite, folder))) continue;
+      const by = await this.#judge(candidate, suite, () => this.#tree.test(`${suite} ${folder}/`, ["--bail"]));
+      if (by !== undefined) return by;
+    }
+    return undefined;
+  }
+
+  [Symbol.dispose](): void {
+    this.#unit[Symbol.dispose]();
+  }
+
+  async #judge(candidate: Candidate, suite: string, tests: () => TestRun | Promise<TestRun>): Promise<string | undefined> {
+    const { failed, failedFiles, isTooLate, isWhole } = await this.#whileChanged(candidate, tests);
+    for (const name of failed.keys()) {
+      for (const file of failedFiles) if (await this.#passes(suite, file, name)) return `${suite}: ${name}`;
+    }
+    if (isTooLate && failed.size === 0) return `${suite}: by its time limit`;
+    // A program that the compiler accepts and that cannot be loaded is noticed by everybody.
+    return isWhole || isTooLate ? undefined : `${suite}: a file cannot be loaded`;
+  }
+
+  async #whileChanged(candidate: Candidate, tests: () => TestRun | Promise<TestRun>): Promise<TestRun> {
+    using _changed = this.#tree.changed(candidate);
+    return await tests();
+  }
+
+  /** Whether a test passes without any mutant. */
+  async #passes(suite: string, file: string, name: string): Promise<boolean> {
+    const known = this.#baseline.get(file);
+    const run =
+      known ?? (suite === "unit" ? await this.#unit.run([file], UNIT_LIMIT_SECONDS) : this.#tree.test(`${suite} ${patternOf(file)}`));
+    this.#baseline.set(file, run);
+    return run.passed.has(name);
+  }
+}
+
+/** A test's file as scripts/jest narrows a suite. */
+function patternOf(file: string): string {
+  return `${file.split("/").slice(2).join("/").replaceAll(".", "\\.")}$`;
 }
 
 function isFolder(path: string): boolean {
@@ -39,81 +133,56 @@ function isFolder(path: string): boolean {
   }
 }
 
-function candidatesOf(folder: string): readonly Candidate[] {
-  const files = readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" });
-  return files
-    .filter((name) => name.endsWith(".ts"))
-    .sort()
-    .flatMap((name) => {
-      const file = join(folder, name);
-      const source = readFileSync(join(ROOT, file), "utf8");
-      return mutationsOf(source).map((mutation) => ({ file, source, mutation }));
-    });
-}
-
-function judge(tree: Tree, suites: readonly string[], baseline: ReadonlyMap<string, TestRun>): Verdict {
-  for (const suite of suites) {
-    const { failed, isTooLate, isWhole } = tree.test(suite);
-    const known = baseline.get(suite)?.passed;
-    const [by] = [...failed.keys()].filter((name) => known?.has(name) === true);
-    if (by !== undefined) return { outcome: "killed", by: `${suite}: ${by}` };
-    if (isTooLate) return { outcome: "killed", by: `${suite}: by its time limit` };
-    // A program that the compiler accepts and that cannot be loaded is noticed by everybody.
-    if (!isWhole) return { outcome: "killed", by: `${suite}: a file cannot be loaded` };
-  }
-  return { outcome: "survived", by: "" };
-}
-
-function describe({ file, source, mutation }: Candidate): string {
-  const bytes = Buffer.from(source, "utf8");
-  const line = bytes.subarray(0, mutation.start).toString("utf8").split("\n").length;
-  const short = (text: string) => (text.length > 90 ? `${text.slice(0, 90)}…` : text).replace(/\s+/g, " ");
-  const before = bytes.subarray(mutation.start, mutation.end).toString("utf8");
-  return `${file}:${line} (${mutation.rule}) ${short(before)} => ${short(mutation.replacement)}`;
-}
-
-/** @returns how many of those that count were noticed */
-function playFolder(
-  tree: Tree,
-  folder: string,
-  { wanted, seed, isQuick }: Settings,
-): { readonly killed: number; readonly counted: number } {
-  const suites = suitesOf(folder, isQuick);
-  const baseline = new Map(suites.map((suite) => [suite, tree.test(suite)]));
-  for (const [suite, { passed }] of baseline) if (passed.size === 0) throw new Error(`${suite}: no test passes without any mutant`);
+async function playFolder(tree: Tree, folder: string, { wanted, seed, isQuick, isAgain }: Settings): Promise<void> {
+  const verdicts = new Verdicts(folder, seed);
+  using player = new Player(tree);
+  const files = tree.files.filter((file) => file.startsWith(`${folder}/`) && file.endsWith(".ts"));
+  const all = inOrderOf(
+    seed,
+    files.flatMap((file) => candidatesOf(file, readFileSync(join(tree.directory, file), "utf8"))),
+  );
   let [killed, counted] = [0, 0];
-  for (const candidate of shuffled(candidatesOf(folder), seed)) {
-    if (counted === wanted) break;
-    const verdict = tree.withText(candidate.file, applied(candidate.source, candidate.mutation), () =>
-      tree.compiles() ? judge(tree, suites, baseline) : undefined,
-    );
-    if (verdict === undefined) continue;
-    counted++;
-    if (verdict.outcome === "killed") killed++;
-    console.log(`${verdict.outcome.padEnd(8)} ${describe(candidate)}${verdict.by === "" ? "" : `\n         by: ${verdict.by}`}`);
+  for (let from = 0; from < all.length && counted < wanted; from += wanted) {
+    const chosen = all.slice(from, from + wanted);
+    const unknown = chosen.filter((candidate) => verdicts.of(candidate) === undefined);
+    const accepted = unknown.length === 0 ? new Set() : tree.accepted(unknown);
+    for (const candidate of chosen) {
+      const { id, line } = candidate;
+      let verdict = verdicts.of(candidate);
+      if (counted === wanted || verdict?.outcome === "refused") continue;
+      const isDone = verdict?.outcome === "killed" || (verdict?.outcome === "survived" && !isAgain && (isQuick || !verdict.isQuick));
+      if (verdict === undefined && !accepted.has(candidate)) verdict = { id, line, outcome: "refused", by: "", isQuick };
+      else if (!isDone) {
+        const by = await player.play(folder, candidate, isQuick);
+        verdict = { id, line, outcome: by === undefined ? "survived" : "killed", by: by ?? "", isQuick };
+      }
+      if (verdict === undefined) continue;
+      if (!isDone) verdicts.add(verdict);
+      if (verdict.outcome === "refused") continue;
+      counted++;
+      if (verdict.outcome === "killed") killed++;
+      console.log(`${verdict.outcome.padEnd(8)} :${line} ${id}${verdict.by === "" ? "" : `\n         by: ${verdict.by}`}`);
+    }
   }
   console.log(`${folder}: ${counted} played, ${killed} noticed: ${Math.floor((killed / Math.max(counted, 1)) * 100)} %, seed ${seed}`);
-  return { killed, counted };
 }
 
-interface Settings {
-  readonly wanted: number;
-  readonly seed: number;
-  /** Unit tests alone. */
-  readonly isQuick: boolean;
-}
-
-/** @param argv of `--sample N --seed S [--quick] FOLDER …` */
-export function playSamples(argv: readonly string[]): void {
+/** @param argv of `--sample N --seed S [--quick] [--again] FOLDER …` */
+export async function playSamples(argv: readonly string[]): Promise<void> {
   const { values, positionals } = parseArgs({
     args: [...argv],
     allowPositionals: true,
-    options: { sample: { type: "string" }, seed: { type: "string", default: "1" }, quick: { type: "boolean", default: false } },
+    options: {
+      sample: { type: "string" },
+      seed: { type: "string", default: "1" },
+      quick: { type: "boolean", default: false },
+      again: { type: "boolean", default: false },
+    },
   });
-  const settings = { wanted: Number(values.sample), seed: Number(values.seed), isQuick: values.quick };
-  if (!(settings.wanted > 0) || !Number.isSafeInteger(settings.seed) || positionals.length === 0) {
-    throw new Error("usage: npm run test:mutation -- --sample N --seed S [--quick] FOLDER …");
+  const settings = { wanted: Number(values.sample), seed: values.seed, isQuick: values.quick, isAgain: values.again };
+  if (!(settings.wanted > 0) || !/^\w+$/.test(settings.seed) || positionals.length === 0) {
+    throw new Error("usage: npm run test:mutation -- --sample N --seed S [--quick] [--again] FOLDER …");
   }
   using tree = new Tree(ROOT);
-  for (const folder of positionals) playFolder(tree, folder.replace(/\/+$/, ""), settings);
+  for (const folder of positionals) await playFolder(tree, folder.replace(/\/+$/, ""), settings);
 }

@@ -1,44 +1,48 @@
 /** A copy of the tree in which one line at a time may be changed, and the tests played over it. */
 import { spawnSync } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { REPORT_FILE, type Report } from "./reporter.ts";
+
+/** Another text of a file. */
+export interface Variant {
+  /** Below the tree's root. */
+  readonly file: string;
+  /** What stands in it. */
+  readonly text: string;
+}
 
 /** What one run of Jest said: full names of the tests, by how they ended. */
 export interface TestRun {
   readonly passed: ReadonlySet<string>;
   readonly failed: ReadonlyMap<string, string>;
+  /** Those with a test that failed, below the tree's root. */
+  readonly failedFiles: ReadonlySet<string>;
   /** The run was ended from outside, or a test by Jest's own limit. */
   readonly isTooLate: boolean;
   /** Every file was loaded and every test had its turn. */
   readonly isWhole: boolean;
 }
 
-interface JestReport {
-  readonly numRuntimeErrorTestSuites: number;
-  readonly testResults: readonly {
-    readonly name: string;
-    readonly assertionResults: readonly {
-      readonly fullName: string;
-      readonly status: string;
-      readonly failureMessages: readonly string[];
-    }[];
-  }[];
-}
-
 const RUN_LIMIT_SECONDS = 300;
 /** For each test: one that hangs with a mutant should not take as long as a slow one may. */
-const TEST_LIMIT_MS = 30_000;
+export const TEST_LIMIT_MS = 30_000;
 /** What `timeout` ends with: the limit passed, and the kill that follows where the end is ignored. */
 const ENDED_FROM_OUTSIDE: ReadonlySet<number | null> = new Set([124, 137]);
-const NOTHING: TestRun = { passed: new Set(), failed: new Map(), isTooLate: false, isWhole: false };
+export const NOTHING: TestRun = { passed: new Set(), failed: new Map(), failedFiles: new Set(), isTooLate: false, isWhole: false };
 
 export class Tree implements Disposable {
-  readonly #directory = mkdtempSync(join(tmpdir(), "tortie-mutation-"));
+  /** Its root. */
+  readonly directory = mkdtempSync(join(tmpdir(), "tortie-mutation-"));
+
+  /** All below its root, but for what git ignores. */
+  readonly files: readonly string[];
 
   constructor(source: string) {
-    const files = run(source, ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]).stdout.split("\0");
-    for (const file of files.filter((name) => name !== "")) cpSync(join(source, file), this.#path(file));
+    const listed = run(source, ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]).stdout.split("\0");
+    this.files = listed.filter((name) => name !== "" && existsSync(join(source, name)));
+    for (const file of this.files) cpSync(join(source, file), this.#path(file));
     symlinkSync(join(source, "node_modules"), this.#path("node_modules"));
     mkdirSync(this.#path(".cache"), { recursive: true });
   }
@@ -49,38 +53,67 @@ export class Tree implements Disposable {
     const text = readOrNothing(path);
     if (text?.split(find).length !== 2) return undefined;
     const changed = text.replace(find, () => replace);
-    return parses(changed) ? this.withText(file, changed, work) : undefined;
+    if (!parses(changed)) return undefined;
+    using _changed = this.changed({ file, text: changed });
+    return work();
   }
 
-  /** @returns what `work` does while the file has another text */
-  withText<T>(file: string, changed: string, work: () => T): T {
+  /** Gives a file another text until it is disposed of. */
+  changed({ file, text }: Variant): Disposable {
     const path = this.#path(file);
-    const text = readFileSync(path, "utf8");
-    writeFileSync(path, changed);
+    const before = readFileSync(path, "utf8");
+    writeFileSync(path, text);
+    return { [Symbol.dispose]: () => writeFileSync(path, before) };
+  }
+
+  /**
+   * Which of these texts of files TypeScript accepts. They are compiled together, each as a file of its own beside the one that it stands
+   * for, so that a hundred cost what one does. A file whose unchanged text is not accepted there, as its own classes are not those that the
+   * rest of the tree knows, has its texts compiled one by one. Names that a change left without use do not matter.
+   */
+  accepted(variants: readonly Variant[]): ReadonlySet<Variant> {
+    const files = [...new Set(variants.map(({ file }) => file))];
+    const unchanged = files.map((file) => ({ file, text: readFileSync(this.#path(file), "utf8") }));
+    const refused = this.#refusedBeside([...variants, ...unchanged]);
+    const alone = new Set(unchanged.filter((variant) => refused.has(variant)).map(({ file }) => file));
+    const isAccepted = (variant: Variant) => {
+      if (!alone.has(variant.file)) return !refused.has(variant);
+      using _changed = this.changed(variant);
+      return this.#compile().status === 0;
+    };
+    return new Set(variants.filter(isAccepted));
+  }
+
+  #refusedBeside(variants: readonly Variant[]): ReadonlySet<Variant> {
+    const beside = new Map(variants.map((variant, index) => [variant.file.replace(/\.ts$/, `.mutant${index}.ts`), variant]));
+    for (const [file, { text }] of beside) writeFileSync(this.#path(file), text);
     try {
-      return work();
+      const { stdout } = this.#compile();
+      const named = [...stdout.matchAll(/^([^\s(]+)\(\d+,\d+\): error/gm)];
+      return new Set(named.flatMap(([, file = ""]) => beside.get(file) ?? []));
     } finally {
-      writeFileSync(path, text);
+      for (const file of beside.keys()) rmSync(this.#path(file));
     }
   }
 
-  /** Whether TypeScript accepts the tree. Names that a change left without use do not matter. What it learnt of the other files it keeps. */
-  compiles(): boolean {
+  /** What tsc learnt of the other files it keeps. */
+  #compile() {
     const cache = ["--incremental", "--tsBuildInfoFile", ".cache/mutation.tsbuildinfo"];
     const allowUnused = ["--noUnusedLocals", "false", "--noUnusedParameters", "false"];
-    return run(this.#directory, ["node_modules/.bin/tsc", "--noEmit", ...allowUnused, ...cache]).status === 0;
+    return run(this.directory, ["node_modules/.bin/tsc", "--noEmit", "--pretty", "false", ...allowUnused, ...cache]);
   }
 
-  /** @param test arguments of scripts/jest: "unit main-plugin/gc" */
-  test(test: string): TestRun {
+  /** @param test arguments of scripts/jest: "unit main-plugin/gc"; @param args further ones */
+  test(test: string, args: readonly string[] = []): TestRun {
     const [suite = "", ...narrow] = test.split(" ");
     // Every suite but the unit tests runs the built executables.
-    if (suite !== "unit" && run(this.#directory, ["bash", "scripts/build"]).status !== 0) return NOTHING;
-    const report = this.#path(".cache/mutation.json");
+    if (suite !== "unit" && run(this.directory, ["bash", "scripts/build"]).status !== 0) return NOTHING;
+    const report = this.#path(REPORT_FILE);
     rmSync(report, { force: true });
-    const { status } = run(this.#directory, [
+    const { status } = run(this.directory, [
       ...["timeout", "--kill-after=10", String(RUN_LIMIT_SECONDS), "bash", "scripts/jest", suite, ...narrow],
-      ...[`--testTimeout=${TEST_LIMIT_MS}`, "--json", `--outputFile=${report}`],
+      ...args,
+      ...[`--testTimeout=${TEST_LIMIT_MS}`, `--reporters=${this.#path("test/mutation/reporter.ts")}`],
     ]);
     if (ENDED_FROM_OUTSIDE.has(status)) return { ...NOTHING, isTooLate: true };
     const text = readOrNothing(report);
@@ -88,25 +121,23 @@ export class Tree implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    rmSync(this.#directory, { recursive: true, force: true });
+    rmSync(this.directory, { recursive: true, force: true });
   }
 
   #path(file: string): string {
-    return join(this.#directory, file);
+    return join(this.directory, file);
   }
 }
 
-function readReport(report: JestReport): TestRun {
-  const passed = new Set<string>();
-  const failed = new Map<string, string>();
-  for (const { assertionResults } of report.testResults) {
-    for (const { fullName, status, failureMessages } of assertionResults) {
-      if (status === "passed") passed.add(fullName);
-      if (status === "failed") failed.set(fullName, failureMessages.join("\n"));
-    }
-  }
-  const isTooLate = [...failed.values()].some((message) => message.includes("Exceeded timeout of"));
-  return { passed, failed, isTooLate, isWhole: report.numRuntimeErrorTestSuites === 0 };
+export function readReport({ tests, broken }: Report): TestRun {
+  const failures = tests.filter(({ status }) => status === "failed");
+  return {
+    passed: new Set(tests.filter(({ status }) => status === "passed").map(({ name }) => name)),
+    failed: new Map(failures.map(({ name, failure }) => [name, failure])),
+    failedFiles: new Set(failures.map(({ file }) => file)),
+    isTooLate: failures.some(({ failure }) => failure.includes("Exceeded timeout of")),
+    isWhole: broken === 0,
+  };
 }
 
 function run(cwd: string, [command = "", ...args]: readonly string[]): { readonly status: number | null; readonly stdout: string } {

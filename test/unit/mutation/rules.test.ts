@@ -1,11 +1,33 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { candidatesOf, inOrderOf } from "../../mutation/candidates.ts";
+import { Imports } from "../../mutation/related.ts";
 import { applied, mutationsOf, type Rule } from "../../mutation/rules.ts";
-import { shuffled } from "../../mutation/shuffled.ts";
 
 /** The sources that one rule makes of another. */
 function made(rule: Rule, source: string): readonly string[] {
   return mutationsOf(source)
     .filter((mutation) => mutation.rule === rule)
     .map((mutation) => applied(source, mutation));
+}
+
+/** A tree of these files. */
+class Sources implements Disposable {
+  readonly #directory = mkdtempSync(join(tmpdir(), "tortie-sources-"));
+  readonly imports: Imports;
+
+  constructor(texts: Readonly<Record<string, string>>) {
+    for (const [file, text] of Object.entries(texts)) {
+      mkdirSync(join(this.#directory, dirname(file)), { recursive: true });
+      writeFileSync(join(this.#directory, file), text);
+    }
+    this.imports = new Imports(this.#directory, Object.keys(texts));
+  }
+
+  [Symbol.dispose](): void {
+    rmSync(this.#directory, { recursive: true });
+  }
 }
 
 describe("A mutant made by rule", () => {
@@ -18,6 +40,8 @@ describe("A mutant made by rule", () => {
     ["condition", "const c = a && b;", ["const c = a;", "const c = b;"]],
     ["call", "go(); await stay();", ["; await stay();", "go(); ;"]],
     ["call", 'log.info("x"); this.#log.error("y"); a = b;', []],
+    ["call", "take(node.log);", [";"]],
+    ["constant", "log.info(1); throw new StoreError(2);", []],
     ["await", "const a = await b();", ["const a = b();"]],
     ["lock", "{ using _held = directory.lock(); go(); }", ["{ ; go(); }"]],
     ["lock", "{ await using store = open(); }", []],
@@ -48,10 +72,39 @@ describe("A mutant made by rule", () => {
 });
 
 describe("A sample", () => {
+  const all = Array.from({ length: 50 }, (_, index) => ({ id: `mutant ${index}` }));
+
   it("is the same for the same seed, another one for another, and has each once", () => {
-    const all = Array.from({ length: 50 }, (_, index) => index);
-    expect(shuffled(all, 7)).toEqual(shuffled(all, 7));
-    expect(shuffled(all, 7)).not.toEqual(shuffled(all, 8));
-    expect([...shuffled(all, 7)].sort((a, b) => a - b)).toEqual(all);
+    expect(inOrderOf("7", all)).toEqual(inOrderOf("7", all));
+    expect(inOrderOf("7", all)).not.toEqual(inOrderOf("8", all));
+    expect(new Set(inOrderOf("7", all))).toEqual(new Set(all));
+  });
+
+  it("keeps its order when one of them is gone", () => {
+    const [, ...rest] = all;
+    expect(inOrderOf("7", rest)).toEqual(inOrderOf("7", all).filter((one) => one !== all[0]));
+  });
+
+  it("names a mutant by what it changes, wherever its line is", () => {
+    const names = (source: string) => candidatesOf("lib/a.ts", source).map(({ id, line }) => [id, line]);
+    const name = "lib/a.ts (comparison) a < b => a <= b in: const is = a < b;";
+    expect(names("const is = a < b;\n\nconst is = a < b;")).toEqual([
+      [name, 1],
+      [`${name} #2`, 3],
+    ]);
+  });
+});
+
+describe("The tests of a mutant", () => {
+  it("are those that import its file, the nearest first, by more than its types", () => {
+    using directory = new Sources({
+      "lib/a.ts": "export const a = 1;",
+      "lib/b.ts": 'import { a } from "./a.ts"; export const b = a;',
+      "test/unit/far.test.ts": 'import { b } from "../../lib/b.ts"; b;',
+      "test/unit/near.test.ts": 'import { a } from "../../lib/a.ts"; a;',
+      "test/unit/type.test.ts": 'import type { a } from "../../lib/a.ts";',
+      "test/system/near.test.ts": 'import { a } from "../../lib/a.ts"; a;',
+    });
+    expect(directory.imports.testsOf("lib/a.ts", "unit")).toEqual(["test/unit/near.test.ts", "test/unit/far.test.ts"]);
   });
 });

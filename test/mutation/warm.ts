@@ -1,0 +1,53 @@
+/** Unit tests in a process that stays from one mutant to the next (warm-child.ts). */
+import { join } from "node:path";
+import type { Report } from "./reporter.ts";
+import { NOTHING, readReport, TEST_LIMIT_MS, type TestRun } from "./tree.ts";
+
+/** Runs of one process, as tests leave some memory behind. */
+const RUNS = 50;
+
+export class WarmTests implements Disposable {
+  readonly #root: string;
+  #child: { readonly process: Bun.Subprocess; readonly answer: { resolve: (report: Report) => void }; runs: number } | undefined;
+
+  /** @param root where the tree is that the tests are of */
+  constructor(root: string) {
+    this.#root = root;
+  }
+
+  /** @param files below the root */
+  async run(files: readonly string[], limitSeconds: number): Promise<TestRun> {
+    const child = this.#running();
+    const answered = Promise.withResolvers<Report | undefined>();
+    child.answer.resolve = answered.resolve;
+    const limit = setTimeout(() => answered.resolve(undefined), limitSeconds * 1000);
+    void child.process.exited.then(() => answered.resolve({ broken: 1, tests: [] }));
+    child.process.send({ files: [...files], testTimeout: TEST_LIMIT_MS });
+    const report = await answered.promise;
+    clearTimeout(limit);
+    child.runs++;
+    if (report === undefined || child.process.exitCode !== null || child.runs === RUNS) this.#end();
+    return report === undefined ? { ...NOTHING, isTooLate: true } : readReport(report);
+  }
+
+  [Symbol.dispose](): void {
+    this.#end();
+  }
+
+  #running() {
+    if (this.#child !== undefined) return this.#child;
+    const answer: { resolve: (report: Report) => void } = { resolve: () => {} };
+    const process = Bun.spawn([join(this.#root, "node_modules/bun/bin/bun.exe"), "--bun", "test/mutation/warm-child.ts"], {
+      cwd: this.#root,
+      stdio: ["ignore", "ignore", "ignore"],
+      ipc: (report: Report) => answer.resolve(report),
+    });
+    this.#child = { process, answer, runs: 0 };
+    return this.#child;
+  }
+
+  #end(): void {
+    this.#child?.process.kill("SIGKILL");
+    this.#child = undefined;
+  }
+}
