@@ -47,6 +47,16 @@ describe("preflight", () => {
     expect(look(...files)).toMatchObject(found);
   });
 
+  it("tells a host with musl from one without any loader that is known", () => {
+    const messageOf = (name: string) => {
+      const settings = { binDirs: [], netDir: root, confName: "", oldConfName: "", pluginSource: "" };
+      return preflight(settings, join(root, name)).find(({ subject }) => subject === "libc")?.message;
+    };
+    look("musl/lib/ld-musl-x86_64.so.1", "none/lib/libc.so");
+    expect(messageOf("musl")).toMatch(/^this host has musl: /);
+    expect(messageOf("none")).toMatch(/^no loader of glibc was found: /);
+  });
+
   it("does not mind the list that it replaces, nor later ones, nor files that are no lists", () => {
     const found = look(GLIBC, ...KERNEL, "net.d/10-calico.conflist", "net.d/99-loopback.conf", "net.d/00-notes.txt");
 

@@ -125,6 +125,17 @@ describe("What was put on the host after the installation", () => {
     expect(files).not.toContain(join(binDir, "tortie-ipam"));
     expect(said).toContain(`would leave ${join(binDir, "tortie-ipam")}, which was put there after the installation`);
     expect(said).toContain(`would remove ${join(binDir, "tortie")}`);
+    expect(names(binDir).sort()).toEqual(["tortie", "tortie-ipam", "tortiectl"]);
+    expect(readdirSync(netDir)).toContain(".tortie-install");
+  });
+
+  it("is all that is left: neither the record nor what an installer that died had begun", async () => {
+    await install(settings, () => {});
+    writeFileSync(join(netDir, "10-tortie.conflist.tmp"), "half");
+    mkdirSync(join(netDir, "calico-tls.tmp"));
+    writeFileSync(join(netDir, "99-other.conf"), "{}");
+    uninstall(netDir, false, () => {});
+    expect([readdirSync(netDir), readdirSync(binDir)]).toEqual([["99-other.conf"], []]);
   });
 });
 
