@@ -27,7 +27,7 @@ export interface TestRun {
 
 const RUN_LIMIT_SECONDS = 300;
 /** For each test: one that hangs with a mutant should not take as long as a slow one may. */
-export const TEST_LIMIT_MS = 30_000;
+const TEST_LIMIT_MS = 30_000;
 /** What `timeout` ends with: the limit passed, and the kill that follows where the end is ignored. */
 const ENDED_FROM_OUTSIDE: ReadonlySet<number | null> = new Set([124, 137]);
 export const NOTHING: TestRun = { passed: new Set(), failed: new Map(), failedFiles: new Set(), isTooLate: false, isWhole: false };

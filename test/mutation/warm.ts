@@ -1,10 +1,11 @@
 /** Unit tests in a process that stays from one mutant to the next (warm-child.ts). */
 import { join } from "node:path";
 import type { Report } from "./reporter.ts";
-import { NOTHING, readReport, TEST_LIMIT_MS, type TestRun } from "./tree.ts";
+import { NOTHING, readReport, type TestRun } from "./tree.ts";
 
 /** Runs of one process, as tests leave some memory behind. */
 const RUNS = 50;
+const TEST_LIMIT_MS = 15_000;
 
 export class WarmTests implements Disposable {
   readonly #root: string;
@@ -26,8 +27,10 @@ export class WarmTests implements Disposable {
     const report = await answered.promise;
     clearTimeout(limit);
     child.runs++;
-    if (report === undefined || child.process.exitCode !== null || child.runs === RUNS) this.#end();
-    return report === undefined ? { ...NOTHING, isTooLate: true } : readReport(report);
+    const run = report === undefined ? { ...NOTHING, isTooLate: true } : readReport(report);
+    // A test that was given up goes on in there.
+    if (run.isTooLate || child.process.exitCode !== null || child.runs === RUNS) this.#end();
+    return run;
   }
 
   [Symbol.dispose](): void {
