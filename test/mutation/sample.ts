@@ -16,7 +16,7 @@ import { WarmTests } from "./warm.ts";
 
 const ROOT = resolve(import.meta.dir, "../..");
 /** Unit test files that are played against a mutant at once, and at most: those that come to its file by many steps say little of it. */
-const [NEAREST, NEAR] = [3, 24];
+const [NEAREST, NEAR] = [3, 9];
 const UNIT_LIMIT_SECONDS = 60;
 
 interface Verdict {
