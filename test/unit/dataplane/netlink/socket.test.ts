@@ -1,6 +1,7 @@
 /** A conversation whose other side is scripted: what the kernel does not do on demand. */
 import { dlopen } from "bun:ffi";
 import { encodeMessage, NLM_F_DUMP_INTR, NLMSG_DONE, NLMSG_ERROR } from "../../../../dataplane/netlink/message.ts";
+import { DumpTooLargeError } from "../../../../dataplane/netlink/netlink-error.ts";
 import { NETLINK_ROUTE, NetlinkSocket } from "../../../../dataplane/netlink/socket.ts";
 import { Peer, REQUEST } from "../../../support/netlink-peer.ts";
 
@@ -70,6 +71,32 @@ describe("a dump", () => {
     using peer = new Peer();
     for (let tries = 0; tries < 10; tries++) end(peer, peer.next + tries, NLM_F_DUMP_INTR);
     expect(() => peer.socket.dump(REQUEST)).toThrow("the list changed while it was read, 10 times");
+  });
+});
+
+describe("a dump with a limit", () => {
+  const part = (peer: Peer, sequence: number, octet: number, flags = 0) =>
+    peer.says(sequence, 16, new Uint8Array(4).fill(octet), NLM_F_MULTI | flags);
+  const end = (peer: Peer, sequence: number, flags = 0) => peer.says(sequence, NLMSG_DONE, new Uint8Array(4), NLM_F_MULTI | flags);
+
+  it("S4: is read whole where it has just as many messages, and given up where it has one more", () => {
+    using peer = new Peer();
+    for (const octet of [1, 2]) part(peer, peer.next, octet);
+    end(peer, peer.next);
+    for (const octet of [1, 2, 3]) part(peer, peer.next + 1, octet);
+    end(peer, peer.next + 1);
+
+    expect(peer.socket.dump(REQUEST, 2).map(({ payload }) => payload[0])).toEqual([1, 2]);
+    expect(() => peer.socket.dump(REQUEST, 2)).toThrow(DumpTooLargeError);
+  });
+
+  it("S4: counts what it read before a change disturbed it", () => {
+    using peer = new Peer();
+    for (const octet of [1, 2]) part(peer, peer.next, octet, NLM_F_DUMP_INTR);
+    end(peer, peer.next);
+    part(peer, peer.next + 1, 1);
+    end(peer, peer.next + 1);
+    expect(() => peer.socket.dump(REQUEST, 3)).toThrow(DumpTooLargeError);
   });
 });
 
