@@ -21,6 +21,7 @@ import { makeDirectories } from "../lib/system/files.ts";
 import { AttachmentService } from "./attachments/attachment-service.ts";
 import { StoreWitness } from "./attachments/grant-witness.ts";
 import { linkModeCheck, refusedLinkMode } from "./attachments/link-mode.ts";
+import { NewCluster } from "./attachments/new-cluster.ts";
 import { type BlocksOptions, blocksParts } from "./blocks/blocks-parts.ts";
 import { clusterOf } from "./compose-cluster.ts";
 import { startComparison } from "./compose-comparison.ts";
@@ -168,6 +169,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
     locks,
     takeOver: (attachment, signal) => direct.takeOver(attachment, signal),
     queuedDelete: (attachment) => direct.queuedDelete(attachment),
+    newCluster: new NewCluster({ limitMs: options["first-pool-wait"] * SECOND_MS, clock: SYSTEM_CLOCK, health: health.health }),
     ...ipamType,
     forgetRegistered: (record) => forgetRegistered(record, { endpoints: manager, release: hostScope.release }),
     assertReady: () => checkStatus(health.health),

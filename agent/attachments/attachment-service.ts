@@ -18,6 +18,7 @@ import { decodeCallBody, environmentOf, parseCallBody, requestOf } from "./call-
 import { Collections } from "./collections.ts";
 import { removeAttachment } from "./del-operation.ts";
 import { collectAttachments } from "./gc-operation.ts";
+import type { NewCluster } from "./new-cluster.ts";
 import type { AttachmentRecords } from "./records.ts";
 import { openSandbox, openSandboxToRemove } from "./sandbox.ts";
 import { AttachmentTurns, type TurnKind } from "./turns.ts";
@@ -39,6 +40,8 @@ export interface AttachmentParts extends Surroundings {
   readonly takeOver?: (attachment: Attachment, signal: AbortSignal) => Promise<void>;
   /** A DEL of this attachment that waits in the queue is carried out first (A§11.4 step 2). */
   readonly queuedDelete?: (attachment: Attachment) => Promise<void>;
+  /** What an ADD waits for in a cluster that somebody has just made. */
+  readonly newCluster?: Pick<NewCluster, "untilMade">;
   /** Removes an endpoint that no ADD made. @throws Error: it is repeated behind */
   readonly forgetRegistered: (record: EndpointRecord) => Promise<void>;
   /** The agent's own judgement of its health, which STATUS gives too (A§8.3). @throws TortieError `status-unavailable` */
@@ -146,6 +149,8 @@ export class AttachmentService {
 
   async #add(served: ServedCall, peerPid: number, signal: AbortSignal): Promise<Outcome> {
     await this.#collections.untilFree(served.attachment, signal);
+    if (!isChained(served.call)) await this.#parts.newCluster?.untilMade(served, signal);
+    signal.throwIfAborted();
     using sandbox = openSandbox(served.body.netns, peerPid, optionsOf(served));
     // Awaited here: the sandbox is closed when this function returns.
     return await addAttachment(served, sandbox, this.#parts.records, signal);

@@ -113,6 +113,15 @@ export const OPTION_TABLE = {
     maximum: 86_400,
     description: "Seconds in which a released address of the node's range is given out only when nothing else is free",
   },
+  "first-pool-wait": {
+    group: "Cluster",
+    type: "integer",
+    default: 0,
+    minimum: 0,
+    maximum: 60,
+    description:
+      "Seconds for which an ADD waits in a new cluster for what the controller makes there: ClusterInformation and the first pool",
+  },
   "node-wait": {
     group: "Cluster",
     type: "integer",
