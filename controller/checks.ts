@@ -70,3 +70,20 @@ export function annotationsCheck(unread: () => readonly string[]): Check {
     },
   };
 }
+
+/** @param refusals why pools that the options ask for were not made */
+export function firstPoolsCheck(refusals: () => readonly string[]): Check {
+  return {
+    name: "first-pools",
+    decides: "shown",
+    look() {
+      const reasons = refusals();
+      if (reasons.length === 0) return { state: "ok", message: "every pool that the options ask for is there" };
+      return {
+        state: "warning",
+        message: reasons.join("; "),
+        next: "set what the message says, or create an IPPool; until then no pod gets an address",
+      };
+    },
+  };
+}

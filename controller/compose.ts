@@ -16,7 +16,7 @@ import { keepHealthServed } from "../lib/resident/health-server.ts";
 import { SECOND_MS } from "../lib/resident/option-entry.ts";
 import { watchSignals } from "../lib/resident/signals.ts";
 import { SYSTEM_CLOCK } from "../lib/system/clock.ts";
-import { annotationsCheck, kubeControllersCheck, leaseCheck, queueCheck } from "./checks.ts";
+import { annotationsCheck, firstPoolsCheck, kubeControllersCheck, leaseCheck, queueCheck } from "./checks.ts";
 import { Elector } from "./leader/elector.ts";
 import { fencedClient } from "./leader/fenced-client.ts";
 import { ControllerMetrics } from "./metrics.ts";
@@ -123,6 +123,7 @@ async function serveHealth({ options, elector, term, metrics, log }: HealthInput
     queueCheck(() => term()?.queue),
     kubeControllersCheck(options["calico-kube-controllers"], () => term()?.kubeControllers),
     annotationsCheck(() => term()?.unreadPods ?? []),
+    firstPoolsCheck(() => term()?.poolRefusals ?? []),
   ];
   for (const check of checks) health.add(check);
   const timer = setInterval(() => {

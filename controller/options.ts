@@ -82,6 +82,27 @@ export const OPTION_TABLE = {
     pattern: NAMES,
     description: "Namespaces, separated by commas, in which Calico's kube-controllers is looked for besides kube-system and calico-system",
   },
+  "ipv4-pool": {
+    group: "New cluster",
+    type: "string",
+    default: "none",
+    pattern: "^(none|auto|[0-9.]+/[0-9]+)$",
+    description:
+      "First IPv4 pool, made where there is none: a CIDR; auto: kubeadm's pod subnet, else exactly the ranges of nodes; none: made by others",
+  },
+  "ipv6-pool": {
+    group: "New cluster",
+    type: "string",
+    default: "none",
+    pattern: "^(none|auto|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*/[0-9]+)$",
+    description: "First IPv6 pool, in the same way",
+  },
+  "cluster-information": {
+    group: "New cluster",
+    type: "boolean",
+    default: false,
+    description: "ClusterInformation, which says that plugins may work, is made where there is none",
+  },
   "pool-finalizer": {
     group: "Duties",
     type: "boolean",

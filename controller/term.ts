@@ -15,8 +15,10 @@ import type { ControllerRun, ControllerStatus } from "../lib/resident/parameters
 import type { Clock } from "../lib/system/clock.ts";
 import { Addresses } from "./duties/addresses.ts";
 import { Annotations } from "./duties/annotations.ts";
+import { ClusterInformationMark } from "./duties/cluster-information.ts";
 import type { Duty, DutyContext } from "./duties/duty.ts";
 import { EndpointObjects } from "./duties/endpoint-objects.ts";
+import { FirstPools } from "./duties/first-pools.ts";
 import { KubeControllers } from "./duties/kube-controllers.ts";
 import { Leftovers } from "./duties/leftovers.ts";
 import { LiveCluster } from "./duties/live-cluster.ts";
@@ -51,6 +53,7 @@ export class Term {
   readonly #informers: Informers;
   readonly #controllers: Controllers;
   readonly #addresses: Addresses;
+  readonly #firstPools: FirstPools;
   readonly #duties: readonly Duty[];
   readonly #options: TermOptions;
 
@@ -86,7 +89,11 @@ export class Term {
       onReleased,
     };
     this.#addresses = new Addresses(context);
+    this.#firstPools = new FirstPools(context, group, settings);
     this.#duties = [
+      // First: in a new cluster everything else waits for what they make.
+      ...(settings["cluster-information"] ? [new ClusterInformationMark(context, group)] : []),
+      this.#firstPools,
       this.#addresses,
       new Leftovers(context),
       new Annotations(context),
@@ -120,7 +127,8 @@ export class Term {
           this.#observations.forgetBefore(this.view.followedSince);
           for (const item of await duty.look(within)) this.#queue.add(`${duty.name} ${item}`);
         };
-        this.#controllers.update(duty.name, { run, intervalMs: options["scan-interval"] * SECOND_MS, quiet: true });
+        const intervalMs = Math.min(options["scan-interval"] * SECOND_MS, duty.mostMs ?? Number.POSITIVE_INFINITY);
+        this.#controllers.update(duty.name, { run, intervalMs, quiet: true });
       }
       await queued;
     } finally {
@@ -145,6 +153,11 @@ export class Term {
   /** Pods whose annotations were not read to their end at the last look. */
   get unreadPods(): readonly string[] {
     return this.#addresses.unread;
+  }
+
+  /** Why pools that the options ask for were not made at the last look. */
+  get poolRefusals(): readonly string[] {
+    return this.#firstPools.refusals;
   }
 
   get candidates(): number {

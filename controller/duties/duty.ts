@@ -32,6 +32,8 @@ export interface DutyContext {
 
 export interface Duty {
   readonly name: string;
+  /** Where somebody waits for it: longest time between two looks, if `--scan-interval` is longer. */
+  readonly mostMs?: number;
   /** Observes, and returns what is due. It writes nothing. @throws Error when the cluster cannot be judged now */
   look(signal: AbortSignal): Promise<readonly string[]>;
   /** Judges the item again, and does what is still due. @throws what shall be tried again */

@@ -1,5 +1,5 @@
-/** The last look before something is taken away: the server is asked, whatever the watches say. An error is never "gone". */
-import { parseObject } from "../../lib/json/decode.ts";
+/** What the server is asked itself, whatever the watches say: the last look before something is taken away. An error is never "gone". */
+import { isObject, parseObject, section, text, texts } from "../../lib/json/decode.ts";
 import { type ApiClient, ApiError } from "../../lib/kubernetes/api-client.ts";
 import { decodePodView, type PodView } from "../view/pod-view.ts";
 
@@ -24,6 +24,22 @@ export class LiveCluster {
   /** Without KubeVirt every look-up of a virtual machine is answered with "not found", which says nothing then. */
   async hasKubeVirt(): Promise<boolean> {
     return (await this.#read("/apis/kubevirt.io/v1")) !== undefined;
+  }
+
+  /**
+   * `networking.podSubnet` of kubeadm's ClusterConfiguration, which `kubeadm init` stores (kubeadm.k8s.io/v1beta4): CIDRs with commas
+   * between them.
+   *
+   * @returns an empty text without kubeadm, and where it was told none
+   * @throws ApiError; Error where the configuration cannot be read
+   */
+  async kubeadmPodSubnet(): Promise<string> {
+    const object = await this.#read("/api/v1/namespaces/kube-system/configmaps/kubeadm-config");
+    const stored = object === undefined ? undefined : texts(parseObject(object), "data").ClusterConfiguration;
+    if (stored === undefined) return "";
+    const configuration: unknown = Bun.YAML.parse(stored);
+    if (!isObject(configuration)) throw new Error("ConfigMap kube-system/kubeadm-config has no ClusterConfiguration that can be read");
+    return text(section(configuration, "networking"), "podSubnet");
   }
 
   /** @returns `undefined` on 404 of the object itself */

@@ -9,6 +9,7 @@ import type { Block, BlockAffinity, Handle } from "../../lib/datastore/resources
 import { section, text } from "../../lib/json/decode.ts";
 import type { Informers } from "../../lib/kubernetes/watch/informers.ts";
 import type { CacheState, ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
+import { decodeNodeView, type NodeView } from "./node-view.ts";
 import { decodePodView, type PodView } from "./pod-view.ts";
 import { type PoolView, poolSelection } from "./pool-view.ts";
 
@@ -25,7 +26,7 @@ export interface EndpointObject {
 }
 
 export class ClusterView {
-  readonly #nodes: ResourceCache<Watched<string>>;
+  readonly #nodes: ResourceCache<Watched<NodeView>>;
   readonly #pods: ResourceCache<Watched<PodView>>;
   readonly #blocks: ResourceCache<Watched<Block>>;
   readonly #affinities: ResourceCache<Watched<BlockAffinity>>;
@@ -37,7 +38,7 @@ export class ClusterView {
   /** Begins the watches. */
   constructor(informers: Pick<Informers, "watch">, group: ApiGroup, hasEndpointObjects: boolean) {
     this.#nodes = informers.watch({
-      ...coreSelection("nodes", (object) => text(section(object, "metadata"), "name")),
+      ...coreSelection("nodes", decodeNodeView),
       heartbeatSeconds: HEARTBEAT_SECONDS,
     });
     this.#pods = informers.watch(coreSelection("pods", decodePodView));
@@ -83,6 +84,11 @@ export class ClusterView {
 
   get nodes(): ReadonlySet<string> {
     return new Set(this.#nodes.list().map(({ name }) => name));
+  }
+
+  /** By name. */
+  get nodeViews(): ReadonlyMap<string, NodeView> {
+    return new Map(this.#nodes.list().map(({ name, stored }) => [name, stored.value]));
   }
 
   hasNode(name: string): boolean {

@@ -1,4 +1,4 @@
-/** A pool with what the datastore's model leaves out: finalizers, conditions, and the version that a patch is made from. */
+/** A pool with what the datastore's model leaves out: labels, finalizers, conditions, and the version that a patch is made from. */
 import { poolCodec } from "../../lib/datastore/kubernetes/codecs/pool-codec.ts";
 import { metadataOf } from "../../lib/datastore/kubernetes/core/metadata.ts";
 import type { ApiGroup } from "../../lib/datastore/kubernetes/group.ts";
@@ -9,6 +9,7 @@ import type { Selection } from "../../lib/kubernetes/watch/kubernetes-feed.ts";
 export interface PoolView {
   readonly pool: IPPool;
   readonly resourceVersion: string;
+  readonly labels: Readonly<Record<string, string>>;
   readonly finalizers: readonly string[];
   /** `status.conditions`, Calico's own included. */
   readonly conditions: readonly Fields[];
@@ -25,6 +26,7 @@ function decodePoolView(object: Fields): PoolView {
   return {
     pool: poolCodec.decode({ metadata, spec: section(object, "spec"), status }),
     resourceVersion: metadata.resourceVersion,
+    labels: metadata.labels,
     finalizers: Array.isArray(finalizers) ? finalizers.filter((name) => typeof name === "string") : [],
     conditions: objects(status, "conditions"),
   };

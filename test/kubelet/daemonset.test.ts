@@ -9,12 +9,13 @@ import { ControlPlane } from "../support/kubelet/control-plane.ts";
 import { KubeletNode } from "../support/kubelet/kubelet-node.ts";
 import { NODE, NODE_ADDRESS } from "../support/kubelet/pretend-host.ts";
 import { importTortieImage } from "../support/kubelet/tortie-image.ts";
-import { startCluster, type TestCluster } from "../support/kubernetes/cluster.ts";
+import { LEGACY, startCluster, type TestCluster } from "../support/kubernetes/cluster.ts";
 import { memberAt } from "../support/kubernetes/json.ts";
 import { commandsOf } from "../support/page.ts";
 
 jest.setTimeout(300_000);
 
+const IPV6_RANGE = "fd44:244::/48";
 /** Where the manifests' pods install. */
 const PLACES = { binDir: "/opt/cni/bin", netDir: "/etc/cni/net.d" };
 
@@ -26,6 +27,9 @@ beforeAll(async () => {
   node = await KubeletNode.start(cluster, PLACES);
   control = new ControlPlane(cluster);
   importTortieImage(node, "next");
+  // As `kubeadm init --pod-network-cidr` leaves it: the range of the controller manager, and one of IPv6.
+  const data = { ClusterConfiguration: `networking:\n  podSubnet: 10.244.0.0/16,${IPV6_RANGE}\n` };
+  await cluster.apply({ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "kubeadm-config", namespace: "kube-system" }, data });
 });
 afterAll(async () => {
   await control?.[Symbol.asyncDispose]();
@@ -182,9 +186,11 @@ describe("a cluster moved by docs/migrate-from-calico.md", () => {
 
   it("gets its new pods' network from Tortie, and has Calico's list first again on the way back", async () => {
     // What is there before: definitions, account, pool, the list, and the file that calico-node writes.
-    await control.run(
-      "kubectl apply --server-side -k manifests/crds; kubectl apply --server-side -k manifests/plugins; until kubectl apply --server-side -k manifests/pools; do sleep 1; done",
-    );
+    await control.run("kubectl apply --server-side -k manifests/crds; kubectl apply --server-side -k manifests/plugins");
+    await control.run("kubectl wait --for=condition=Established crd --all");
+    const ready = { apiVersion: LEGACY, kind: "ClusterInformation", metadata: { name: "default" }, spec: { datastoreReady: true } };
+    await cluster.apply(ready);
+    await cluster.createPool("default-ipv4-ippool", { cidr: "10.244.0.0/16", blockSize: 26 });
     writeFileSync(
       join(PLACES.netDir, CALICOS),
       JSON.stringify({ name: "k8s-pod-network", cniVersion: "1.0.0", plugins: [{ type: "calico" }] }),
@@ -202,9 +208,8 @@ describe("a cluster moved by docs/migrate-from-calico.md", () => {
   });
 });
 
-/** Definitions that the overlay brings are not served at once. */
 async function applyOverlay(name: string): Promise<void> {
-  await control.run(`until bash scripts/render-manifests ${name} | kubectl apply --server-side --force-conflicts -f -; do sleep 1; done`);
+  await control.run(`bash scripts/render-manifests ${name} | kubectl apply --server-side --force-conflicts -f -`);
   await control.run("kubectl -n kube-system rollout status daemonset/tortie-node");
 }
 

@@ -9,6 +9,7 @@ import {
   controllerAccess,
   installAccess,
   kubevirtDefinitions,
+  newClusterAccess,
   pluginAccess,
 } from "./manifests.ts";
 import { AGENT_KINDS, type ApiObject, calicoPlurals, KUBEVIRT_KINDS, LEGACY, pathOf } from "./resources.ts";
@@ -63,6 +64,7 @@ export async function install(cluster: TestCluster): Promise<void> {
     ...agentAccess(),
     ...installAccess(),
     ...controllerAccess(),
+    ...newClusterAccess(),
     ...TEST_ACCESS,
   ];
   await Promise.all(objects.map((object) => cluster.apply(object)));

@@ -36,6 +36,11 @@ export function controllerAccess(): readonly ApiObject[] {
   return readManifest(join(MANIFESTS, "controller/rbac.yaml"));
 }
 
+/** What the controller may make in a cluster without Calico. */
+export function newClusterAccess(): readonly ApiObject[] {
+  return ["new-cluster", "pools"].flatMap((folder) => readManifest(join(MANIFESTS, folder, "rbac.yaml")));
+}
+
 /** CustomResourceDefinition of the agent's own objects. */
 export function agentDefinitions(): readonly ApiObject[] {
   return readManifest(join(MANIFESTS, "crds/tortie.dev/tortieendpoints.yaml"));

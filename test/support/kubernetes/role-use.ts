@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { HARNESS_AGENT } from "./admin-client.ts";
 import { type AuditedRequest, readAudit } from "./audit.ts";
 import { memberAt } from "./json.ts";
-import { agentAccess, controllerAccess, installAccess, pluginAccess } from "./manifests.ts";
+import { agentAccess, controllerAccess, installAccess, newClusterAccess, pluginAccess } from "./manifests.ts";
 import type { ApiObject } from "./resources.ts";
 
 /** Folder in which runs keep what they used, until all of them have ended; set by scripts/suites. */
@@ -61,7 +61,7 @@ export const EXPLAINED: readonly Explained[] = [
 
 /** What the roles in manifests/ allow each account. */
 export function grantedRights(): Rights {
-  return rightsByAccount([...pluginAccess(), ...agentAccess(), ...installAccess(), ...controllerAccess()]);
+  return rightsByAccount([...pluginAccess(), ...agentAccess(), ...installAccess(), ...controllerAccess(), ...newClusterAccess()]);
 }
 
 /** The rules of roles and cluster roles, by the accounts that they are bound to. */

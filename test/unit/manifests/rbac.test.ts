@@ -1,7 +1,7 @@
 /** The plugins' rights are those of C§8.2, no more and no less; the cluster suite asks a real server the same. */
 import { resolve } from "node:path";
 import { renderFolder } from "../../../scripts/manifests/kustomization.ts";
-import { agentAccess, apiObjects, controllerAccess, pluginAccess } from "../../support/kubernetes/manifests.ts";
+import { agentAccess, apiObjects, controllerAccess, newClusterAccess, pluginAccess } from "../../support/kubernetes/manifests.ts";
 import type { ApiObject } from "../../support/kubernetes/resources.ts";
 
 const CALICO = [
@@ -140,5 +140,25 @@ describe("manifests/controller/rbac.yaml", () => {
     for (const { subjects } of bindings) {
       expect(subjects).toEqual([{ kind: "ServiceAccount", name: "tortie-controller", namespace: "kube-system" }]);
     }
+  });
+});
+
+describe("manifests/new-cluster and manifests/pools", () => {
+  it("let the controller make what a cluster begins with, and read kubeadm's configuration and no other", () => {
+    const rules = newClusterAccess().flatMap(({ rules }) => (Array.isArray(rules) ? rules : []));
+    const groups = ["projectcalico.org", "crd.projectcalico.org"];
+    expect(rules).toEqual([
+      { apiGroups: groups, resources: ["clusterinformations"], verbs: ["create"] },
+      { apiGroups: groups, resources: ["ippools"], verbs: ["create"] },
+      { apiGroups: [""], resources: ["configmaps"], resourceNames: ["kubeadm-config"], verbs: ["get"] },
+    ]);
+    for (const { subjects } of newClusterAccess().filter(({ kind }) => kind.endsWith("Binding"))) {
+      expect(subjects).toEqual([{ kind: "ServiceAccount", name: "tortie-controller", namespace: "kube-system" }]);
+    }
+  });
+
+  it("are in no overlay whose cluster has Calico", () => {
+    const objects = apiObjects(renderFolder(resolve("manifests/overlays/beside-calico")));
+    expect(objects.filter(({ metadata }) => /^tortie-(new-cluster|pools)$/.test(metadata.name))).toEqual([]);
   });
 });

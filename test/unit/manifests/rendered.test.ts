@@ -22,6 +22,13 @@ describe("manifests/tortie.yaml", () => {
 });
 
 describe("manifests/overlays", () => {
+  it.each(OVERLAYS)("%s holds no object of a kind that it defines itself: one apply is enough", (overlay) => {
+    const objects = objectsOf(overlay);
+    const groups = objects.filter(({ kind }) => kind === "CustomResourceDefinition").map((object) => memberAt(object, "spec", "group"));
+    expect(groups).not.toEqual([]);
+    expect(objects.filter(({ apiVersion }) => groups.includes(String(apiVersion).split("/")[0]))).toEqual([]);
+  });
+
   it.each(OVERLAYS)("%s gives accounts, programs and conflist to one another", (overlay) => {
     const objects = objectsOf(overlay);
     for (const [kind, name] of [
@@ -48,12 +55,12 @@ describe("manifests/overlays", () => {
       const controller = find(objectsOf(overlay), "Deployment", "tortie-controller");
       return memberAt(memberAt(memberAt(controller, "spec", "template", "spec"), "containers"), "0", "args");
     };
-    const absent = ["--calico-kube-controllers=absent"];
+    const alone = ["--calico-kube-controllers=absent", "--cluster-information", "--ipv4-pool=auto"];
     expect(Object.fromEntries(OVERLAYS.map((overlay) => [overlay, argumentsOf(overlay)]))).toEqual({
-      alone: absent,
+      alone,
       "beside-calico": undefined,
-      "dual-stack": absent,
-      "host-scope": absent,
+      "dual-stack": [...alone, "--ipv6-pool=auto"],
+      "host-scope": alone.slice(0, 2),
     });
   });
 
