@@ -5,19 +5,19 @@
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { startEtcd } from "../../support/etcd/etcd.ts";
-import { compare, report } from "../agent/compare.ts";
-import { startResident } from "../agent/resident.ts";
+import { BIN_DIR } from "../../support/node.ts";
+import { compare, report } from "../compare.ts";
 import type { Contender } from "../contender.ts";
+import { RUN_DIRECTORY, startResident } from "../resident.ts";
+import { linkWholeProgram } from "../whole-program.ts";
 
 const SIZE = { rounds: 60, burst: 60, burstRounds: 3 };
 const RESOURCES = "/calico/resources/v3/projectcalico.org";
-/** As on a machine, a tmpfs: the sandbox has its own. */
-const RUN = "/run/tortie-bench";
 
 const directory = mkdtempSync(join(tmpdir(), "tortie-bench-"));
-const bin = resolve("dist/bin");
+using whole = linkWholeProgram(BIN_DIR);
 
 /** @param node a node for each, so that none finds its block changed by another */
 function contender(name: string, node: string, agent: "require" | "off", keys: Readonly<Record<string, unknown>>): Contender {
@@ -26,12 +26,13 @@ function contender(name: string, node: string, agent: "require" | "off", keys: R
     name: "bench",
     type: "tortie",
     agent,
-    agent_socket: join(agent === "off" ? join(directory, "none") : RUN, "tortie.sock"),
     nodename: node,
     nodename_file_optional: true,
     ipam_lock_file: join(directory, `${node}.lock`),
     ...keys,
   };
+  // An agent is there: a forwarder would ask it first.
+  const bin = agent === "off" ? whole.directory : BIN_DIR;
   return { name, executable: join(bin, "tortie"), path: bin, netconf: JSON.stringify(netconf) };
 }
 
@@ -58,7 +59,7 @@ const withAgent = [
 const namespaces = Array.from({ length: SIZE.burst }, (_, index) => `bench-${process.pid}-${index}`);
 try {
   for (const name of namespaces) execFileSync("ip", ["netns", "add", name]);
-  await using _ = await startResident(join(bin, "tortie-node"), RUN, ["--node-name", "node2"]);
+  await using _ = await startResident(RUN_DIRECTORY, ["--node-name", "node2"]);
   const times = await compare([...direct, ...withAgent], SIZE, (command, pod, round) => ({
     command,
     containerId: `${round}-${pod}`,

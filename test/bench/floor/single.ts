@@ -2,8 +2,8 @@
 import { LEGACY, type TestCluster } from "../../support/kubernetes/cluster.ts";
 import { type Contender, measure, type Sample } from "../contender.ts";
 import type { Copies } from "../copies.ts";
+import type { Stage } from "../kubernetes/stage.ts";
 import type { Floor } from "./floor.ts";
-import type { Stage } from "./stage.ts";
 
 export interface Pair {
   readonly add: readonly Sample[];

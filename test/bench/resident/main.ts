@@ -1,17 +1,17 @@
 /**
- * `npm run bench -- --agent --resident`: what an agent costs a node that it stays on, with 110 endpoints on the local datastore: memory
- * over 10,000 ADDs and DELs, its processor time at rest, its start after a kill, how long it stands still in a burst, and the memory of
- * the executable that forwards to it.
+ * `npm run bench -- --resident`: what an agent costs a node that it stays on, with 110 endpoints on the local datastore: memory
+ * over 10,000 ADDs and DELs, its processor time at rest, its start after a kill, how long it stands still in a burst.
  */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { cniCallBody } from "../../support/agent.ts";
 import { callMessage, exchangeCall } from "../../support/call-socket.ts";
-import { type Contender, measure, measurePeak } from "../contender.ts";
+import { BIN_DIR } from "../../support/node.ts";
+import { type Contender, measure } from "../contender.ts";
+import { RUN_DIRECTORY, startResident } from "../resident.ts";
 import { row } from "../statistics.ts";
-import { startResident } from "./resident.ts";
 
 const PODS = 110;
 /** Attachments that come and go beside them, this many at once. */
@@ -25,30 +25,24 @@ const SETTLE_MS = 30_000;
 /** No call takes so long; this only ends what hangs. */
 const CALL_LIMIT_MS = 60_000;
 const WIDTHS = [60, 10];
-/** Of /proc/<pid>/stat (proc(5)): USER_HZ is 100 on all that Linux runs on here. */
-const TICKS_PER_SECOND = 100;
 
 const directory = mkdtempSync(join(tmpdir(), "tortie-bench-"));
-const bin = resolve("dist/bin");
-/** As on a machine, a tmpfs: the sandbox has its own. */
-const run = "/run/tortie-bench";
-const socket = join(run, "tortie.sock");
+const socket = join(RUN_DIRECTORY, "tortie.sock");
 const netconf = {
   cniVersion: "1.0.0",
   name: "bench",
   type: "tortie",
   agent: "require",
-  agent_socket: socket,
   datastore_type: "local",
   datastore_path: join(directory, "bench.db"),
   ipam_lock_file: join(directory, "ipam.lock"),
   nodename: "bench-node",
   ipam: { type: "tortie-ipam", pools: [{ cidr: "10.99.0.0/16" }] },
 };
-const plugin: Contender = { name: "tortie", executable: join(bin, "tortie"), path: bin, netconf: JSON.stringify(netconf) };
+const plugin: Contender = { name: "tortie", executable: join(BIN_DIR, "tortie"), path: BIN_DIR, netconf: JSON.stringify(netconf) };
 const namespaces = Array.from({ length: PODS + LANES }, (_, i) => `bench-${process.pid}-${i}`);
 // An id rests a minute before it is given again, and a cycle takes milliseconds.
-const start = () => startResident(join(bin, "tortie-node"), run, ["--node-name", "bench-node", "--max-endpoints", "65535"]);
+const start = () => startResident(RUN_DIRECTORY, ["--node-name", "bench-node", "--max-endpoints", "65535"]);
 
 function say(what: string, value: string): void {
   console.log(row([what, value], WIDTHS));
@@ -63,25 +57,13 @@ function memoryOf(pid: number): number {
   return Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) / 1024;
 }
 
-/** Seconds of processor, user's and the kernel's. */
-function processorOf(pid: number): number {
-  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
-  return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
-}
-
 /** As the executable asks, without its process. @throws Error when the operation fails */
 async function ask(verb: "add" | "del", containerId: string, index: number): Promise<void> {
   const path = netnsOf(index);
   const { dev, ino } = statSync(path, { bigint: true });
-  const body = { ...cniCallBody(netconf, { containerId, path: bin }), netns: { path, dev: String(dev), ino: String(ino) } };
-  const { status, text } = await exchangeCall(join(run, "cni.sock"), callMessage(verb, body), AbortSignal.timeout(CALL_LIMIT_MS));
+  const body = { ...cniCallBody(netconf, { containerId, path: BIN_DIR }), netns: { path, dev: String(dev), ino: String(ino) } };
+  const { status, text } = await exchangeCall(join(RUN_DIRECTORY, "cni.sock"), callMessage(verb, body), AbortSignal.timeout(CALL_LIMIT_MS));
   if (status !== 200) throw new Error(`${verb} ${containerId}: ${status} ${text}`);
-}
-
-/** ms, since the agent's start */
-async function longestStandstill(): Promise<number> {
-  const metrics = await (await fetch("http://agent/v1/metrics", { unix: socket })).text();
-  return Number(/^tortie_event_loop_longest_standstill_seconds (\S+)$/m.exec(metrics)?.[1]) * 1000;
 }
 
 /** Asks for the agent's health without a pause until `work` ends. @returns the longest wait for an answer, ms */
@@ -117,10 +99,7 @@ try {
     measure(plugin, { command: "ADD", containerId: `pod-${pod}`, netns: netnsOf(pod) }),
   );
   say(`longest wait for an answer during ${PODS} ADDs at once, ms`, (await longestWaitDuring(Promise.all(pods))).toFixed(0));
-  say("longest standstill of the event loop meanwhile, ms", (await longestStandstill()).toFixed(0));
-  const peak = await measurePeak(plugin, { command: "ADD", containerId: "peak", netns: netnsOf(PODS) });
-  await ask("del", "peak", PODS);
-  say("memory of the executable that forwards, MiB", peak.toFixed(1));
+  say("longest standstill of the event loop meanwhile, ms", (await first.longestStandstillMs()).toFixed(0));
 
   await first.kill();
   const begun = performance.now();
@@ -130,17 +109,17 @@ try {
 
   await Bun.sleep(SETTLE_MS);
   for (let minute = 1; minute <= RESTS; minute++) {
-    const before = processorOf(agent.pid);
+    const before = agent.processorMs();
     await Bun.sleep(REST_MS);
-    say(`processor time of ${REST_MS / 1000} s without events, time ${minute}, s`, (processorOf(agent.pid) - before).toFixed(2));
+    say(`processor time of ${REST_MS / 1000} s without events, time ${minute}, s`, ((agent.processorMs() - before) / 1000).toFixed(2));
   }
 
-  const before = processorOf(agent.pid);
+  const before = agent.processorMs();
   await cycle(0, CYCLES / 2);
   say(`memory after ${CYCLES / 2} ADDs and DELs, MiB`, memoryOf(agent.pid).toFixed(1));
   await cycle(CYCLES / 2, CYCLES);
   say(`memory after ${CYCLES} ADDs and DELs, MiB`, memoryOf(agent.pid).toFixed(1));
-  say("processor time of an ADD and a DEL in the agent, ms", (((processorOf(agent.pid) - before) * 1000) / CYCLES).toFixed(2));
+  say("processor time of an ADD and a DEL in the agent, ms", ((agent.processorMs() - before) / CYCLES).toFixed(2));
   await Bun.sleep(SETTLE_MS);
   say(`memory ${SETTLE_MS / 1000} s later, MiB`, memoryOf(agent.pid).toFixed(1));
 } finally {

@@ -2,9 +2,9 @@
 import { readFileSync } from "node:fs";
 import type { SeenRequest } from "../../support/kubernetes/fault-proxy.ts";
 import { measure, runProcess, type Sample } from "../contender.ts";
+import { callFor, type Stage } from "../kubernetes/stage.ts";
 import type { FloorPlan } from "./floor-program.ts";
 import { freshRequests } from "./floor-requests.ts";
-import { callFor, type Stage } from "./stage.ts";
 
 export interface FloorSetup {
   readonly stage: Stage;

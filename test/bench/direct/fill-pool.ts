@@ -3,9 +3,9 @@
  * measured alone, in one process on one open store: a plugin's start and end (bench, above) are the same for every address and would
  * hide the difference.
  */
-import { Allocator } from "../../ipam-plugin/allocator/allocator.ts";
-import { type LocalDatastore, openLocalDatastore } from "../../lib/datastore/local/local-datastore.ts";
-import { row, summarise } from "./statistics.ts";
+import { Allocator } from "../../../ipam-plugin/allocator/allocator.ts";
+import { type LocalDatastore, openLocalDatastore } from "../../../lib/datastore/local/local-datastore.ts";
+import { row, summarise } from "../statistics.ts";
 
 const CIDR = "10.96.0.0/16";
 const ADDRESSES = 65_536;
