@@ -119,14 +119,20 @@ describe("the agent's connection to an API server", () => {
     expect(told.every(({ milliseconds }) => milliseconds >= 19 && milliseconds < LONG_MS)).toBe(true);
   });
 
-  it("repeats a GET by itself where a kept connection ends before the answer, and a PATCH never", async () => {
+  it("repeats a GET by itself where a kept connection ends before the answer", async () => {
     const server = serve((_, index) => (index === 1 ? "close" : { status: 200 }));
     const { connection } = connect(server);
     await connection.exchange({ method: "GET", path: "/a" });
     expect(await connection.exchange({ method: "GET", path: "/b" })).toMatchObject({ status: 200 });
-    server.answer = () => "close";
-    await expect(connection.exchange({ method: "PATCH", path: "/c", body: "{}" })).rejects.toThrow();
-    expect(server.asked).toEqual(["GET /a", "GET /b", "GET /b", "PATCH /c"]);
+    expect(server.asked).toEqual(["GET /a", "GET /b", "GET /b"]);
+  });
+
+  it.each(["PUT", "DELETE", "PATCH", "POST"] as const)("never repeats a %s, which may have been carried out", async (method) => {
+    const server = serve((request) => (request.method === "GET" ? { status: 200 } : "close"));
+    const { connection } = connect(server);
+    await connection.exchange({ method: "GET", path: "/a" });
+    await expect(connection.exchange({ method, path: "/b", body: "{}" })).rejects.toMatchObject({ wasSent: true });
+    expect(server.asked).toEqual(["GET /a", `${method} /b`]);
   });
 });
 
