@@ -21,7 +21,12 @@ const make = (families: readonly string[]) => `(async () => {
 /** Chain → its lines, without the fingerprints that names end with. Later versions of nft write "missing" for an interface 0. */
 async function chainsOf(node: Node, family: string): Promise<Readonly<Record<string, readonly string[]>>> {
   const { stdout } = await node.run(["/usr/sbin/nft", "list", "table", family, "tortie"]);
-  const chains = [...stdout.replace(/-[0-9a-f]{16}\b/g, "").replace("oif missing", "oif 0").matchAll(/chain (\S+) \{\n([^}]*)\}/g)];
+  const chains = [
+    ...stdout
+      .replace(/-[0-9a-f]{16}\b/g, "")
+      .replace("oif missing", "oif 0")
+      .matchAll(/chain (\S+) \{\n([^}]*)\}/g),
+  ];
   return Object.fromEntries(chains.map(([, name = "", body = ""]) => [name, body.trim().split(/\n\s*/)]));
 }
 
