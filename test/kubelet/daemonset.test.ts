@@ -9,6 +9,7 @@ import { ControlPlane } from "../support/kubelet/control-plane.ts";
 import { KubeletNode } from "../support/kubelet/kubelet-node.ts";
 import { NODE, NODE_ADDRESS } from "../support/kubelet/pretend-host.ts";
 import { importTortieImage } from "../support/kubelet/tortie-image.ts";
+import { tryPod } from "../support/kubelet/try-pod.ts";
 import { LEGACY, startCluster, type TestCluster } from "../support/kubernetes/cluster.ts";
 import { memberAt } from "../support/kubernetes/json.ts";
 import { commandsOf } from "../support/page.ts";
@@ -69,17 +70,6 @@ async function expectOnlyTheTunnelsAddress(): Promise<void> {
   expect(node.podLinks()).toEqual([]);
 }
 
-/** Makes a pod, has it answer, and takes it away. @returns its address */
-async function tryPod(name: string): Promise<string> {
-  await node.createPods([name]);
-  await node.untilReady([name]);
-  const [address = ""] = await node.addressesOf(name);
-  expect(node.inPod(address, "ping", "-c", "1", "-W", "10", NODE_ADDRESS)).toContain("1 received");
-  await node.deletePods([name]);
-  await node.untilGone([name]);
-  return address;
-}
-
 /** Pods come and go, six at a time, until the work is done. @returns how many there were */
 async function burstDuring(work: Promise<unknown>): Promise<number> {
   let isDone = false;
@@ -107,7 +97,7 @@ describe("a cluster made by docs/install.md", () => {
     await runPage("install.md", "## In a cluster");
     await node.untilNodeReady();
     expect(readdirSync(PLACES.netDir)).toContain("10-tortie.conflist");
-    expect(await tryPod("first")).toMatch(/^10\.244\./);
+    expect(await tryPod(node, "first")).toMatch(/^10\.244\./);
     expect(await node.failedAdds()).toEqual([]);
     await expectOnlyTheTunnelsAddress();
     // Whatever it is not allowed is an error of its log.
@@ -118,7 +108,7 @@ describe("a cluster made by docs/install.md", () => {
 
   it("asks for a pod as little as an agent can, whose executable is another file than the plugins'", async () => {
     const begunUs = Date.now() * 1000;
-    await tryPod("counted");
+    await tryPod(node, "counted");
     const asked = (await cluster.requests()).filter(
       ({ receivedUs, user, uri }) => receivedUs >= begunUs && !user.includes("controller") && uri.includes("crd.projectcalico.org"),
     );
@@ -153,7 +143,7 @@ describe("a cluster made by docs/install.md", () => {
     expect(await control.run(`kubectl get ${pool} -o jsonpath={.spec.natOutgoing}`)).toBe("false");
     const [, scaleDown = ""] = commandsOf("install.md", "## In a cluster");
     await runBlock(scaleDown);
-    await tryPod("after");
+    await tryPod(node, "after");
     expect(await node.failedAdds()).toEqual([]);
   });
 
@@ -200,7 +190,7 @@ describe("a cluster moved by docs/migrate-from-calico.md", () => {
     const [to = ""] = commandsOf("migrate-from-calico.md", "## To Tortie");
     await runBlock(to);
     expect(readdirSync(PLACES.netDir)).toEqual(expect.arrayContaining(["05-tortie.conflist", CALICOS]));
-    expect(await tryPod("moved")).toMatch(/^10\.244\./);
+    expect(await tryPod(node, "moved")).toMatch(/^10\.244\./);
 
     for (const block of commandsOf("migrate-from-calico.md", "## Back")) await runBlock(block);
     expect(readdirSync(PLACES.netDir).filter((name) => /\.conflist$/.test(name))).toEqual([CALICOS]);
@@ -239,7 +229,7 @@ describe("the overlay for host scope", () => {
     await applyOverlay("host-scope");
     const range = memberAt(await cluster.get("v1", "nodes", NODE), "spec", "podCIDR");
     expect(range).toMatch(/^10\.244\.\d+\.0\/24$/);
-    expect((await tryPod("ranged")).split(".").slice(0, 3)).toEqual(String(range).split(".").slice(0, 3));
+    expect((await tryPod(node, "ranged")).split(".").slice(0, 3)).toEqual(String(range).split(".").slice(0, 3));
     expect(await node.failedAdds()).toEqual([]);
   });
 });

@@ -1,26 +1,29 @@
-/** The parts of a control plane that make pods of DaemonSets and Deployments, and kubectl, which a page's commands call. */
+/** The parts of a control plane that make pods of DaemonSets and Deployments, and kubectl and Helm, which a page's commands call. */
 import { execFileSync, spawn } from "node:child_process";
 import { mkdirSync, symlinkSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { TestCluster } from "../kubernetes/cluster.ts";
 import { endProcess, startProcess } from "../kubernetes/process.ts";
 import { BIN_DIR } from "../node.ts";
-import { DIR } from "./pretend-host.ts";
+import { DIR, NODE_ADDRESS } from "./pretend-host.ts";
 
 /** Where a pod finds the API server: Service `kubernetes`, the first address of the server's range. */
 const SERVICE_ADDRESS = "10.96.0.1";
 
 export class ControlPlane implements AsyncDisposable {
   readonly #programs: string;
+  readonly #helm: string;
   readonly #home = join(DIR, "home");
   readonly #pids: readonly number[];
 
   /** On a bare cluster, when the host is made. */
   constructor(cluster: TestCluster) {
-    this.#programs = execFileSync("bash", [resolve("scripts/cluster-servers"), "control-plane"], { encoding: "utf8" }).trim();
+    this.#programs = programsOf("control-plane");
+    this.#helm = programsOf("helm");
     mkdirSync(join(this.#home, ".kube"), { recursive: true });
     symlinkSync(cluster.adminKubeconfig, join(this.#home, ".kube/config"));
     serve(cluster.port);
+    const listen = `TCP-LISTEN:${SERVICE_PORT},bind=${NODE_ADDRESS},reuseaddr,fork`;
     const common = ["--kubeconfig", cluster.adminKubeconfig, "--leader-elect=false", "--secure-port=0"];
     this.#pids = [
       this.#start("kube-controller-manager", [
@@ -32,6 +35,7 @@ export class ControlPlane implements AsyncDisposable {
         ...["--kube-api-qps=200", "--kube-api-burst=400"],
       ]),
       this.#start("kube-scheduler", [...common, "--kube-api-qps=200", "--kube-api-burst=400"]),
+      startProcess(["/usr/bin/socat", listen, `TCP:127.0.0.1:${cluster.port}`], join(DIR, "socat.log")),
     ];
   }
 
@@ -42,7 +46,7 @@ export class ControlPlane implements AsyncDisposable {
    * @throws Error with all that they said
    */
   async run(script: string): Promise<string> {
-    const env = { PATH: `${this.#programs}:${BIN_DIR}:/usr/sbin:/usr/bin:/sbin:/bin`, HOME: this.#home };
+    const env = { PATH: `${this.#programs}:${this.#helm}:${BIN_DIR}:/usr/sbin:/usr/bin:/sbin:/bin`, HOME: this.#home };
     // It ends what the script has started too.
     const limited = ["--kill-after=1", String(LIMIT_SECONDS), "bash", "-euo", "pipefail", "-c", script];
     const child = spawn("timeout", limited, { env, stdio: ["ignore", "pipe", "pipe"] });
@@ -69,8 +73,18 @@ export class ControlPlane implements AsyncDisposable {
 /** Only ends what hangs. */
 const LIMIT_SECONDS = 180;
 
-/** What kube-proxy would write for Service `kubernetes`, for the host's own network. */
+/** Where pods' requests to Service `kubernetes` are passed on to the server, which listens on 127.0.0.1 alone. */
+const SERVICE_PORT = 6443;
+
+/** What kube-proxy would write for Service `kubernetes`, for the host's own network and for pods. */
 function serve(apiPort: number): void {
-  const rule = `ip daddr ${SERVICE_ADDRESS} tcp dport 443 dnat to 127.0.0.1:${apiPort}`;
-  execFileSync("nft", [`table ip service { chain out { type nat hook output priority -100; ${rule}; }; }`]);
+  const rule = `ip daddr ${SERVICE_ADDRESS} tcp dport 443 dnat to`;
+  execFileSync("nft", [`table ip service { chain out { type nat hook output priority -100; ${rule} 127.0.0.1:${apiPort}; }; }`]);
+  execFileSync("nft", [
+    `table ip service { chain pre { type nat hook prerouting priority -100; ${rule} ${NODE_ADDRESS}:${SERVICE_PORT}; }; }`,
+  ]);
+}
+
+function programsOf(what: string): string {
+  return execFileSync("bash", [resolve("scripts/cluster-servers"), what], { encoding: "utf8" }).trim();
 }

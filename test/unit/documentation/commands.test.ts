@@ -8,6 +8,7 @@ import { inlineCommandsOf, shellBlocksOf } from "../../support/page.ts";
 import { ROOT } from "./pages.ts";
 
 const DAEMONSET = "test/kubelet/daemonset.test.ts";
+const CHART = "test/kubelet/chart.test.ts";
 const BY_HAND = "test/system/docs/by-hand.test.ts";
 const ADMINISTRATOR = "test/cluster/docs/administrator.test.ts";
 const ROUTES = "test/cluster/docs/routes.test.ts";
@@ -25,6 +26,7 @@ const RELEASE: NotRun = {
 const BLOCKS: Readonly<Record<string, Readonly<Record<string, readonly (string | NotRun)[]>>>> = {
   "install.md": {
     "## In a cluster": [DAEMONSET, DAEMONSET, DAEMONSET],
+    "### With Helm": [CHART, CHART],
     "### The image": [RELEASE],
     "## By hand": [BY_HAND, BY_HAND],
   },

@@ -1,0 +1,43 @@
+/**
+ * The Helm chart as a folder: `bash scripts/chart FOLDER [REPOSITORY]`; templates from the overlays, the rest from manifests/chart. With a
+ * repository (`registry.example/tortie`) the chart's image is that one by default.
+ */
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { VERSION_OF_PACKAGE } from "./image/version.ts";
+import { chartTemplates } from "./manifests/chart.ts";
+import { renderFolder } from "./manifests/kustomization.ts";
+
+const IMAGE = "tortie";
+
+/** @param folder is made anew */
+export function makeChart(folder: string, repository = IMAGE): void {
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  cpSync(resolve("manifests/chart"), folder, { recursive: true });
+  writeFileSync(join(folder, "Chart.yaml"), CHART);
+  const values = join(folder, "values.yaml");
+  writeFileSync(values, readFileSync(values, "utf8").replace(`repository: ${IMAGE}\n`, `repository: ${repository}\n`));
+  const overlays = readdirSync(resolve("manifests/overlays")).toSorted();
+  const source = {
+    image: `${IMAGE}:${VERSION_OF_PACKAGE}`,
+    overlays: overlays.map((name) => ({ name, objects: renderFolder(resolve("manifests/overlays", name)) })),
+  };
+  for (const [name, text] of chartTemplates(source)) writeFileSync(join(folder, "templates", name), text);
+}
+
+/** `policy` needs Kubernetes 1.31 (docs/install.md). */
+const CHART = `apiVersion: v2
+name: tortie
+description: A routed container network for Kubernetes, a drop-in for Calico's CNI plugins
+type: application
+version: ${VERSION_OF_PACKAGE}
+appVersion: ${VERSION_OF_PACKAGE}
+kubeVersion: ">=1.31.0-0"
+`;
+
+if (import.meta.main) {
+  const [folder, repository] = process.argv.slice(2);
+  if (folder === undefined) throw new Error("usage: bash scripts/chart FOLDER [REPOSITORY]");
+  makeChart(folder, repository);
+}

@@ -1,0 +1,160 @@
+/**
+ * Templates of the Helm chart, made from the overlays: each object stands there once for all overlays in which it is the same, behind a
+ * condition, with the places that values decide as expressions. What the values say by default comes to the overlay itself.
+ */
+import type { YamlMap } from "./patch.ts";
+
+export interface Overlay {
+  readonly name: string;
+  readonly objects: readonly YamlMap[];
+}
+
+/** What manifests name the image, and what every container has in its place. */
+export interface ChartSource {
+  readonly image: string;
+  readonly overlays: readonly Overlay[];
+}
+
+/** File name below templates/ → text. @throws Error where an object holds what Helm would take for a template */
+export function chartTemplates({ image, overlays }: ChartSource): ReadonlyMap<string, string> {
+  const files = new Map<string, string[]>();
+  for (const { object, names } of variantsOf(overlays)) {
+    const file = `${object.kind}-${nameOf(object)}.yaml`.toLowerCase();
+    files.set(file, [...(files.get(file) ?? []), templateOf(object, names, image)]);
+  }
+  return new Map([...files].map(([file, texts]) => [file, `${GENERATED}${texts.join("---\n")}`]));
+}
+
+const GENERATED = "{{- /* Made by scripts/chart from manifests/overlays; change those, not this. */ -}}\n";
+
+interface Variant {
+  readonly object: YamlMap;
+  /** Overlays that hold exactly this object. */
+  readonly names: readonly string[];
+}
+
+function variantsOf(overlays: readonly Overlay[]): readonly Variant[] {
+  const variants = new Map<string, { object: YamlMap; names: string[] }>();
+  for (const { name, objects } of overlays) {
+    for (const object of objects) {
+      const text = JSON.stringify(object);
+      const known = variants.get(text);
+      if (known === undefined) variants.set(text, { object, names: [name] });
+      else known.names.push(name);
+    }
+  }
+  return [...variants.values()];
+}
+
+function templateOf(object: YamlMap, names: readonly string[], image: string): string {
+  if (JSON.stringify(object).includes("{{")) throw new Error(`${object.kind} ${nameOf(object)} holds "{{", which Helm would evaluate`);
+  const expressions: string[] = [];
+  const placed = Bun.YAML.stringify(
+    withPlaces(object, image, (expression) => `${MARK}${expressions.push(expression) - 1}`),
+    undefined,
+    2,
+  );
+  const text = placed.replaceAll(new RegExp(`"?${MARK}(\\d+)"?`, "g"), (_, index) => `{{ ${expressions[Number(index)]} }}`);
+  const list = names.map((name) => JSON.stringify(name)).join(" ");
+  return `{{- if has (include "tortie.overlay" .) (list ${list}) }}\n${text.trimEnd()}\n{{- end }}\n`;
+}
+
+/** Stands in for an expression while the object is written as YAML. */
+const MARK = "tortie-chart-value-";
+
+type Place = (expression: string) => string;
+
+interface Program {
+  readonly values: "agent" | "controller";
+  readonly port: number;
+}
+
+const PROGRAMS: Readonly<Record<string, Program>> = {
+  "DaemonSet tortie-node": { values: "agent", port: 9879 },
+  "Deployment tortie-controller": { values: "controller", port: 9880 },
+};
+
+function withPlaces(object: YamlMap, image: string, place: Place): YamlMap {
+  if (object.kind === "CustomResourceDefinition") return kept(object);
+  const program = PROGRAMS[`${object.kind} ${nameOf(object)}`];
+  if (program === undefined) return object;
+  const spec = mapAt(object, "spec");
+  const template = mapAt(spec, "template");
+  const pod = mapAt(template, "spec");
+  const containers = (key: string) => (Array.isArray(pod[key]) ? pod[key].filter(isMap) : []);
+  const [main, ...others] = containers("containers").map((one) => withImage(one, image, place));
+  if (main === undefined || others.length > 0) throw new Error(`${object.kind} ${nameOf(object)} has not one container`);
+  const initial = containers("initContainers").map((one) => withImage(one, image, place));
+  return {
+    ...object,
+    spec: {
+      ...spec,
+      ...("replicas" in spec ? { replicas: place(".Values.controller.replicas") } : {}),
+      template: {
+        ...template,
+        spec: {
+          ...pod,
+          imagePullSecrets: place("toJson .Values.image.pullSecrets"),
+          ...(initial.length === 0 ? {} : { initContainers: initial }),
+          containers: [withSettings(main, program, place)],
+        },
+      },
+    },
+  };
+}
+
+/** Deleting a definition deletes every pool and every address: `helm uninstall` leaves them. */
+function kept(object: YamlMap): YamlMap {
+  const metadata = mapAt(object, "metadata");
+  const annotations = { ...mapAt(metadata, "annotations"), "helm.sh/resource-policy": "keep" };
+  return { ...object, metadata: { ...metadata, annotations } };
+}
+
+function withImage(container: YamlMap, image: string, place: Place): YamlMap {
+  if (container.image !== image) throw new Error(`a container has the image ${String(container.image)}, not ${image}`);
+  return { ...container, image: place('include "tortie.image" . | quote') };
+}
+
+/** Options that have a value of their own. */
+const OPTIONS: Readonly<Record<string, string>> = {
+  "--node-routes": ".Values.routes",
+  "--ipv4-pool": ".Values.pools.ipv4",
+  "--ipv6-pool": ".Values.pools.ipv6",
+};
+
+function withSettings(container: YamlMap, { values, port }: Program, place: Place): YamlMap {
+  const own = `.Values.metrics.${values}Port`;
+  const args = (Array.isArray(container.args) ? container.args.map(String) : []).map((arg) => {
+    const value = OPTIONS[arg.slice(0, arg.indexOf("="))];
+    return value === undefined ? JSON.stringify(arg) : `(printf ${JSON.stringify(arg.replace(/=.*/, "=%s"))} ${value})`;
+  });
+  const portArg = `(ternary (list) (list (printf "--health-port=%d" (int ${own}))) (eq (int ${own}) ${port}))`;
+  return {
+    ...withPort(container, port, place(`int ${own}`)),
+    args: place(`toJson (default (list) (concat (list ${args.join(" ")}) ${portArg} .Values.${values}.extraArgs))`),
+    resources: place(`toJson .Values.${values}.resources`),
+  };
+}
+
+/** Each number that is the port: of the container, of the host, and of probes. */
+function withPort(container: YamlMap, port: number, expression: string): YamlMap {
+  const replaced = (value: unknown): unknown => {
+    if (value === port) return expression;
+    if (Array.isArray(value)) return value.map(replaced);
+    return isMap(value) ? Object.fromEntries(Object.entries(value).map(([key, member]) => [key, replaced(member)])) : value;
+  };
+  return Object.fromEntries(Object.entries(container).map(([key, value]) => [key, replaced(value)]));
+}
+
+function mapAt(map: YamlMap, key: string): YamlMap {
+  const value = map[key];
+  return isMap(value) ? value : {};
+}
+
+function nameOf(object: YamlMap): string {
+  return String(mapAt(object, "metadata").name);
+}
+
+function isMap(value: unknown): value is YamlMap {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,39 @@
+/** A cluster made by the Helm chart, as docs/install.md says it, on a node with the real kubelet and containerd. */
+import { ControlPlane } from "../support/kubelet/control-plane.ts";
+import { KubeletNode } from "../support/kubelet/kubelet-node.ts";
+import { importTortieImage } from "../support/kubelet/tortie-image.ts";
+import { tryPod } from "../support/kubelet/try-pod.ts";
+import { startCluster, type TestCluster } from "../support/kubernetes/cluster.ts";
+import { commandsOf } from "../support/page.ts";
+
+jest.setTimeout(300_000);
+
+let cluster: TestCluster;
+let node: KubeletNode;
+let control: ControlPlane;
+beforeAll(async () => {
+  cluster = await startCluster({ isBare: true });
+  node = await KubeletNode.start(cluster, { binDir: "/opt/cni/bin", netDir: "/etc/cni/net.d" });
+  control = new ControlPlane(cluster);
+  importTortieImage(node);
+});
+afterAll(async () => {
+  await control?.[Symbol.asyncDispose]();
+  await node?.[Symbol.asyncDispose]();
+  await cluster?.[Symbol.asyncDispose]();
+}, 60_000);
+
+it("`helm install` brings a node from nothing to a Ready pod, and `helm test` asks through the network of one", async () => {
+  const [install = "", test = "", ...others] = commandsOf("install.md", "### With Helm");
+  expect(others).toEqual([]);
+  await control.run(install);
+  await node.untilNodeReady();
+  // Without kubeadm: exactly the range that the controller manager gave the node.
+  expect(await tryPod(node, "charted")).toMatch(/^10\.244\./);
+  expect(await control.run("kubectl get ippools -o name")).toMatch(/^ippool.crd.projectcalico.org\/nodes-10-244-\d+-0-24\n$/);
+  const tested = await control.run(test);
+  expect(tested).toContain("Phase:          Succeeded");
+  expect(tested).toMatch(/10\.244\.\d+\.\d+ is used/);
+  expect(tested).toContain("kube-system/tortie-test");
+  expect(await node.failedAdds()).toEqual([]);
+});
