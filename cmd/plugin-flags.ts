@@ -20,7 +20,9 @@ export function readFlags(program: string, argv: readonly string[], flags: Flags
   for (const argument of argv) {
     const match = /^--?([^-=][^=]*)(?:=(.*))?$/s.exec(argument);
     if (argument === "--" || match === null) break;
-    const [, name = "", value] = match;
+    const [, given = "", value] = match;
+    // What people type who know other programs.
+    const name = given === "version" && Object.hasOwn(flags, "v") ? "v" : given;
     if (name === "h" || name === "help") return { kind: "stop", exit: 0, stderr: `${usage}\n` };
     if (!Object.hasOwn(flags, name)) {
       return { kind: "stop", exit: 2, stderr: `flag provided but not defined: -${name}\n${usage}\n` };

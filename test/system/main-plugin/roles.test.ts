@@ -62,6 +62,13 @@ describe("The executables", () => {
     });
   });
 
+  it.each(["tortie", "tortie-ipam"])("%s says its version for --version as for -v", async (name) => {
+    await using node = await Node.create();
+    const [short, long] = [await node.run([join(BIN_DIR, name), "-v"]), await node.run([join(BIN_DIR, name), "--version"])];
+    expect(short).toMatchObject({ exit: 0, stdout: expect.stringMatching(/^\d+\.\d+\.\d+/) });
+    expect(long).toEqual(short);
+  });
+
   it("ignore positional arguments, which some callers pass", async () => {
     await using node = await Node.create();
     const run = await node.run([join(BIN_DIR, "tortie"), '{"name":"net1"}'], { env: { CNI_COMMAND: "VERSION" } });
