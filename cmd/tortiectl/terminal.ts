@@ -12,6 +12,8 @@ export interface Terminal {
   err(line: string): void;
   /** Overwrites the line that it wrote last; absent when the output is not a terminal. */
   readonly redraw?: (line: string) => void;
+  /** Empties the screen; absent when results do not go to a terminal. */
+  readonly clear?: () => void;
   readonly colors: Colors;
   /** The command line asks for JSON: errors are told so too. */
   readonly json?: boolean;
@@ -26,6 +28,8 @@ export function processTerminal(): Terminal {
     err: (line) => void process.stderr.write(`${harmless(line)}\n`),
     // ECMA-48: back to the first column, and the line erased.
     ...(process.stderr.isTTY === true && { redraw: (line: string) => void process.stderr.write(`\r\x1b[K${harmless(line)}`) }),
+    // ECMA-48: the cursor to the first line, and everything behind it erased.
+    ...(process.stdout.isTTY === true && { clear: () => void process.stdout.write("\x1b[H\x1b[2J") }),
     colors: picocolors.createColors(wantsColor(process.env, process.stdout.isTTY === true)),
   };
 }

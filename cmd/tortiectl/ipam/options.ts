@@ -1,5 +1,6 @@
 /** The command line of `tortiectl ipam`; what it does is in `command.ts`, loaded when one of these is called. */
 import type { Argv, CommandModule } from "yargs";
+import { OUTPUT_OPTIONS, type Output, outputOf, shown } from "../output.ts";
 import type { CommandContext } from "../terminal.ts";
 
 /** What every subcommand takes. */
@@ -11,6 +12,7 @@ export interface StoreOptions {
 }
 
 export interface ShowOptions extends StoreOptions {
+  readonly output: Output;
   readonly blocks: boolean;
   readonly ip: string | undefined;
 }
@@ -60,9 +62,14 @@ function addShow(argv: Argv, context: CommandContext): void {
     "How full the pools are, and who holds an address",
     (command) =>
       storeOptions(command)
+        .options(OUTPUT_OPTIONS)
         .option("blocks", { type: "boolean", default: false, describe: "Each block with its owner and a map of its addresses" })
         .option("ip", { type: "string", requiresArg: true, describe: "Who has this address" }),
-    async (given) => context.finish(await (await import("./command.ts")).show(given, context.terminal)),
+    async (given) => {
+      const { show } = await import("./command.ts");
+      const options = { ...given, output: outputOf(given), blocks: given.blocks || given.output === "wide" };
+      context.finish(await shown(context.terminal, given.watch, (on) => show(options, on)));
+    },
   );
 }
 

@@ -9,22 +9,23 @@ import { type Address, contains, formatAddress, parseAddress } from "../../../li
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
 import { stringifyJson } from "../../../lib/json/stringify.ts";
+import { printDocument } from "../output.ts";
 import { columns, type Terminal } from "../terminal.ts";
 import { endpointNames } from "./endpoint-names.ts";
-import type { StoreOptions } from "./options.ts";
+import type { ShowOptions } from "./options.ts";
 import { noteUnreadable, openStore } from "./store.ts";
 
 /** Facts by name, in the order to print them; what is not known is left out. */
 type Facts = Readonly<Record<string, string | undefined>>;
 
 /** @returns exit status */
-export async function showAddress(text: string, options: StoreOptions, terminal: Terminal): Promise<number> {
+export async function showAddress(text: string, options: ShowOptions, terminal: Terminal): Promise<number> {
   const address = parseIp(text);
   await using store = await openStore(options);
   const facts = await factsOf(store.datastore, address);
   noteUnreadable(store, terminal);
-  if (options.json) {
-    terminal.out(stringifyJson(facts, 2));
+  if (options.output === "json" || options.output === "yaml") {
+    await printDocument(terminal, options.output, stringifyJson(facts, 2));
     return 0;
   }
   const { address: name, standing, ...rest } = facts;

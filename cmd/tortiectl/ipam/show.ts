@@ -2,6 +2,7 @@
 import { ownerText } from "../../../doctor/rules/affinity-rules.ts";
 import { addressAt, formatAddress, parsePrefix } from "../../../lib/addresses/address.ts";
 import { stringifyJson, type Writable } from "../../../lib/json/stringify.ts";
+import { printDocument } from "../output.ts";
 import type { Terminal } from "../terminal.ts";
 import { cells, legend, paint, type Shares, STANDINGS } from "./bar.ts";
 import { type BlockView, type PoolView, readPools } from "./figures.ts";
@@ -18,8 +19,9 @@ export async function showPools(options: ShowOptions, terminal: Terminal): Promi
   await using store = await openStore(options);
   const pools = await readPools(store.datastore);
   noteUnreadable({ unreadable: new Set([...store.unreadable, ...pools.flatMap(({ pool }) => pool.unreadable)]) }, terminal);
-  if (options.json) {
-    terminal.out(stringifyJson({ datastore: store.datastore.description, pools: pools.map((pool) => poolJson(pool, options.blocks)) }, 2));
+  if (options.output === "json" || options.output === "yaml") {
+    const json = stringifyJson({ datastore: store.datastore.description, pools: pools.map((pool) => poolJson(pool, options.blocks)) }, 2);
+    await printDocument(terminal, options.output, json);
     return 0;
   }
   terminal.out(terminal.colors.dim(store.datastore.description));

@@ -1,17 +1,19 @@
 /** `tortiectl node …`: one function a subcommand, each one read over the typed client. */
 import { AgentApiError, AgentClient } from "../../../agent/api/client.ts";
 import type { EndpointModel } from "../../../agent/api/endpoint-models.ts";
+import { type Output, printDocument } from "../output.ts";
 import { columns, printError, reportError, type Terminal } from "../terminal.ts";
-import type { EndpointOptions, HealthOptions, NodeOptions } from "./options.ts";
+import { endpointNamed, isNameOfApi } from "./named-endpoint.ts";
+import type { EndpointOptions, HealthOptions, LevelOptions, ListOptions, NodeOptions } from "./options.ts";
 
 /** How much of an endpoint's history is shown. */
 const HISTORY = 20;
 
 /** @returns exit status: 0, and 1 when the agent is not ready or cannot be asked */
-export function status(options: NodeOptions, terminal: Terminal): Promise<number> {
+export function status(options: ListOptions, terminal: Terminal): Promise<number> {
   return asking(options, terminal, async (client) => {
     const { body: health } = await client.call("getHealthz", {});
-    if (options.json) terminal.out(json(health));
+    if (isDocument(options.output)) await printDocument(terminal, options.output, json(health));
     else {
       const { bold, green, yellow, red } = terminal.colors;
       const paint = { ok: green, warning: yellow, failure: red, disabled: (text: string) => text };
@@ -42,13 +44,15 @@ export function health(options: HealthOptions, terminal: Terminal): Promise<numb
   });
 }
 
-export function endpoints(options: NodeOptions, terminal: Terminal): Promise<number> {
+export function endpoints(options: ListOptions, terminal: Terminal): Promise<number> {
   return asking(options, terminal, async (client) => {
     const { body: list } = await client.call("listEndpoints", {});
-    if (options.json) terminal.out(json(list));
+    if (isDocument(options.output)) await printDocument(terminal, options.output, json(list));
     else {
-      const head = ["ID", "STATE", "ADDRESSES", "INTERFACE", "WORKLOAD", "CONTAINER"];
-      for (const line of columns([head, ...list.map(row)], "")) terminal.out(line);
+      const isWide = options.output === "wide";
+      const head = ["ID", "STATE", "ADDRESSES", "INTERFACE", "WORKLOAD", "CONTAINER", ...(isWide ? WIDE_COLUMNS : [])];
+      const rows = list.map((one) => [...row(one), ...(isWide ? wideCells(one) : [])]);
+      for (const line of columns([head, ...rows], "")) terminal.out(line);
       if (list.length === 0) terminal.err("no endpoints");
     }
     return 0;
@@ -57,7 +61,7 @@ export function endpoints(options: NodeOptions, terminal: Terminal): Promise<num
 
 export function endpoint(options: EndpointOptions, terminal: Terminal): Promise<number> {
   return asking(options, terminal, async (client) => {
-    const params = { id: options.id };
+    const params = { id: await nameFor(options.id, client) };
     const { body: found } = await client.call("getEndpoint", { params });
     const { body: log } = await client.call("getEndpointLog", { params });
     if (options.json) {
@@ -92,12 +96,35 @@ export function config(options: NodeOptions, terminal: Terminal): Promise<number
   });
 }
 
+export function logLevel(options: LevelOptions, terminal: Terminal): Promise<number> {
+  return asking(options, terminal, async (client) => {
+    const { level } = options;
+    const { body } = await (level === undefined
+      ? client.call("getConfig", {})
+      : client.call("patchConfig", { body: { options: { "log-level": level } } }));
+    const now = body.spec.options["log-level"] ?? "";
+    terminal.out(options.json ? json({ "log-level": now }) : now);
+    return 0;
+  });
+}
+
 export function metrics(options: NodeOptions, terminal: Terminal): Promise<number> {
   return asking(options, terminal, async (client) => {
     if (options.json) terminal.out(json((await client.call("getMetrics", {})).body));
     else terminal.out((await client.call("getMetricsText", {})).body.trimEnd());
     return 0;
   });
+}
+
+/** A name of the agent's own goes to it as it is; any other is looked for among the endpoints. */
+async function nameFor(text: string, client: AgentClient): Promise<string> {
+  if (isNameOfApi(text)) return text;
+  const { body } = await client.call("listEndpoints", {});
+  return String(endpointNamed(text, body).id);
+}
+
+function isDocument(output: Output): output is "json" | "yaml" {
+  return output === "json" || output === "yaml";
 }
 
 async function asking({ socket }: NodeOptions, terminal: Terminal, work: (client: AgentClient) => Promise<number>): Promise<number> {
@@ -128,6 +155,12 @@ function row({ id, status: { state, networking, "external-identifiers": names } 
     pod === undefined ? "-" : `${names["k8s-namespace"]}/${pod}`,
     names["cni-attachment-id"],
   ];
+}
+
+const WIDE_COLUMNS = ["NETWORK", "MAC", "SANDBOX", "ADDED"];
+
+function wideCells({ status: { attachment, networking, "committed-at": added } }: EndpointModel): string[] {
+  return [attachment.network, networking.mac ?? "-", networking.netns || "-", added ?? "not yet"];
 }
 
 function facts(found: EndpointModel): string[][] {

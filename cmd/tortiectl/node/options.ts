@@ -1,6 +1,7 @@
 /** The command line of `tortiectl node`; what it does is in `command.ts`, loaded when one of these is called. */
 import type { Argv, CommandModule } from "yargs";
 import { DEFAULT_SOCKET } from "../../../agent/run-directory/run-directory.ts";
+import { OUTPUT_OPTIONS, type Output, outputOf, shown } from "../output.ts";
 import type { CommandContext } from "../terminal.ts";
 
 export interface NodeOptions {
@@ -10,6 +11,16 @@ export interface NodeOptions {
 
 export interface EndpointOptions extends NodeOptions {
   readonly id: string;
+}
+
+export interface ListOptions extends NodeOptions {
+  readonly output: Output;
+  readonly watch: boolean;
+}
+
+export interface LevelOptions extends NodeOptions {
+  /** `undefined`: it is shown. */
+  readonly level: string | undefined;
 }
 
 export interface HealthOptions extends NodeOptions {
@@ -26,7 +37,7 @@ export function nodeCommand(context: CommandContext): CommandModule {
     describe: "Ask the agent of this node, tortie-node",
     builder: (argv) => {
       withOptions(argv);
-      simple(argv, context, "status", "What the agent does, waits for and has found", "status");
+      list(argv, context, "status", "What the agent does, waits for and has found");
       argv.command(
         "health",
         "Whether the agent is ready, or with --live alive: for probes",
@@ -34,7 +45,7 @@ export function nodeCommand(context: CommandContext): CommandModule {
         async (given) =>
           context.finish(await (await import("./command.ts")).health({ ...optionsOf(given), live: given.live }, context.terminal)),
       );
-      simple(argv, context, "endpoints", "The endpoints of this node", "endpoints");
+      list(argv, context, "endpoints", "The endpoints of this node");
       argv.command(
         "endpoint <id>",
         "One endpoint with its history",
@@ -42,26 +53,42 @@ export function nodeCommand(context: CommandContext): CommandModule {
           command.positional("id", {
             type: "string",
             demandOption: true,
-            describe: "A number, or container-id:, attachment:, pod-name:, ipv4: or ipv6: and a value",
+            describe:
+              "Number, address, NAMESPACE/POD or POD, container id or how it alone begins, host interface; or a name of docs/api.md",
           }),
         async (given) =>
           context.finish(await (await import("./command.ts")).endpoint({ ...optionsOf(given), id: given.id }, context.terminal)),
       );
       simple(argv, context, "config", "How the agent runs", "config");
       simple(argv, context, "metrics", "The agent's figures", "metrics");
+      argv.command(
+        "log-level [level]",
+        "Show how much the agent logs, or change it until it ends",
+        (command) => command.positional("level", { choices: ["debug", "info", "error"] as const, describe: "Default: show it" }),
+        async (given) =>
+          context.finish(await (await import("./command.ts")).logLevel({ ...optionsOf(given), level: given.level }, context.terminal)),
+      );
       return argv.demandCommand(1);
     },
     handler: () => undefined,
   };
 }
 
-function simple(
-  argv: Argv,
-  context: CommandContext,
-  name: string,
-  describe: string,
-  command: "status" | "endpoints" | "config" | "metrics",
-): void {
+function list(argv: Argv, context: CommandContext, name: "status" | "endpoints", describe: string): void {
+  argv.command(
+    name,
+    describe,
+    (command) => command.options(OUTPUT_OPTIONS),
+    async (given) => {
+      const commands: Command = await import("./command.ts");
+      const { terminal } = context;
+      const options = { ...optionsOf(given), output: outputOf({ output: given.output, json: given.json }), watch: given.watch };
+      context.finish(await shown(terminal, options.watch, (on) => commands[name](options, on)));
+    },
+  );
+}
+
+function simple(argv: Argv, context: CommandContext, name: string, describe: string, command: "config" | "metrics"): void {
   argv.command(
     name,
     describe,
