@@ -90,7 +90,7 @@ describe("The agent's process", () => {
 
   it.each([
     [["--health-port", "x"], 1, /--health-port: "x" must be integer/],
-    [["--bogus"], 2, /Unknown argument: bogus/],
+    [["--bogus"], 2, /there is no option --bogus/],
     [["--config", "/absent.json"], 1, /--config \/absent\.json/],
   ])("ends at once where %j makes no sense", async (args, exit, message) => {
     await using node = await Node.create();

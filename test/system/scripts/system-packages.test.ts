@@ -9,7 +9,7 @@ const TOOLS = ["id", "flock", "grep", "rm", "sed", "tr", "chmod", "sleep", "touc
 /** Commands that the demo and the suites need; `arping` is the one that is missing. */
 const PRESENT =
   `ip bridge tc ss ping iptables nft sysctl ps unshare nsenter setpriv curl busybox buildah containerd ctr runc strace nc.openbsd
-  openssl socat`.split(/\s+/);
+  openssl socat gcc musl-gcc aarch64-linux-gnu-gcc qemu-aarch64-static`.split(/\s+/);
 
 let directory: string;
 let runs: ChildProcess[] = [];
