@@ -19,7 +19,6 @@ const RTA_TABLE = 15;
 const RT_TABLE_MAIN = 254;
 const RTN_UNICAST = 1;
 const RTN_BLACKHOLE = 6;
-const RT_SCOPE_LINK = 253;
 const RTNH_F_ONLINK = 4;
 const RTMSG_BYTES = 12;
 const ENOENT = 2;
@@ -89,10 +88,7 @@ interface Dumped {
 
 /** The kernel filters, and answers with all routes where it is too old for that (before 4.20). */
 function dumpProtocol(socket: Netlink, family: Family, protocol: number): Dumped[] {
-  const payload = routePayload(
-    { family, length: 0, protocol, scope: 0, type: 0, flags: 0 },
-    encodeAttributes([u32(RTA_TABLE, RT_TABLE_MAIN)]),
-  );
+  const payload = routePayload({ family, length: 0, protocol, type: 0, flags: 0 }, encodeAttributes([u32(RTA_TABLE, RT_TABLE_MAIN)]));
   try {
     return socket.dump({ type: RTM_GETROUTE, payload }).flatMap(({ payload: found }) => {
       const view = new DataView(found.buffer, found.byteOffset, found.length);
@@ -117,9 +113,8 @@ function routeRequest(kind: number, { destination, gateway, index, isOnLink }: N
     u32(RTA_PRIORITY, METRIC),
   ]);
   const type = gateway === undefined && index === undefined ? RTN_BLACKHOLE : RTN_UNICAST;
-  const scope = type === RTN_UNICAST && gateway === undefined ? RT_SCOPE_LINK : 0;
   const flags = isOnLink ? RTNH_F_ONLINK : 0;
-  const head = { family: address.family, length, protocol: NODE_ROUTE_PROTOCOL, scope, type, flags };
+  const head = { family: address.family, length, protocol: NODE_ROUTE_PROTOCOL, type, flags };
   return { type: kind, payload: routePayload(head, attributes) };
 }
 
@@ -127,12 +122,14 @@ interface Head {
   readonly family: Family;
   readonly length: number;
   readonly protocol: number;
-  readonly scope: number;
   readonly type: number;
   readonly flags: number;
 }
 
-/** struct rtmsg and attributes. */
+/**
+ * struct rtmsg and attributes. The scope is that of any destination: what leads through a link without a gateway is IPv6 (`NodeRoute`),
+ * which has no scopes.
+ */
 function routePayload(head: Head, attributes: Uint8Array): Uint8Array {
   const result = new Uint8Array(RTMSG_BYTES + attributes.length);
   const view = new DataView(result.buffer);
@@ -140,7 +137,6 @@ function routePayload(head: Head, attributes: Uint8Array): Uint8Array {
   view.setUint8(1, head.length);
   view.setUint8(4, RT_TABLE_MAIN);
   view.setUint8(5, head.protocol);
-  view.setUint8(6, head.scope);
   view.setUint8(7, head.type);
   view.setUint32(8, head.flags, true);
   result.set(attributes, RTMSG_BYTES);
