@@ -6,6 +6,7 @@ import { Adoption } from "./direct-records/adopt.ts";
 import { DirectRecords } from "./direct-records/direct-records.ts";
 import type { EndpointManager } from "./endpoints/manager.ts";
 import type { Attachment, EndpointRecord } from "./endpoints/record/endpoint-record.ts";
+import { attachmentKey } from "./run-directory/attachment-key.ts";
 import type { AttachmentLocks } from "./run-directory/attachment-locks.ts";
 import type { RunDirectory } from "./run-directory/run-directory.ts";
 
@@ -23,8 +24,10 @@ const NEVER = new AbortController().signal;
 export class WithoutAgent {
   readonly #adoption: Adoption;
   readonly #deletes: DeleteQueue;
+  readonly #locks: AttachmentLocks;
 
   constructor({ run, locks, manager, attachments, log }: WithoutAgentParts) {
+    this.#locks = locks;
     this.#adoption = new Adoption({ records: new DirectRecords(run.direct), locks, adopter: manager, log });
     this.#deletes = new DeleteQueue({
       files: new QueueFiles(run.deleteQueue),
@@ -49,6 +52,15 @@ export class WithoutAgent {
 
   queuedDelete(attachment: Attachment): Promise<void> {
     return this.#deletes.carryOutFor(attachment);
+  }
+
+  /** As `HoldAttachment` says. */
+  async hold(attachment: Attachment, signal: AbortSignal): Promise<Disposable | undefined> {
+    const { network, containerId, ifname: interfaceName } = attachment;
+    const lock = await this.#locks.take(attachmentKey({ network, containerId, interfaceName }), { signal });
+    if (!this.#deletes.has(attachment)) return lock;
+    lock[Symbol.dispose]();
+    return undefined;
   }
 
   /** For as long as the agent lives: a plugin may have decided to do without it just before it was there. */

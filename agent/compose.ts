@@ -120,6 +120,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
     controllers,
     dataplane,
     grants: { isGranted: (record, address) => witness.isGranted(record, address) },
+    hold: (attachment, signal) => direct.hold(attachment, signal),
     log,
     onBuilt: health.built,
   });
@@ -176,7 +177,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
     refusal,
     tracing,
   });
-  const direct = new WithoutAgent({ run, locks, manager, attachments, log });
+  const direct: WithoutAgent = new WithoutAgent({ run, locks, manager, attachments, log });
   // Before what an earlier agent left undone is removed: a plugin may have done it anew meanwhile.
   await direct.takeOverAll();
   manager.finishBy((record) => attachments.finish(record));

@@ -3,12 +3,10 @@
  * may have decided to leave one just before the socket was there. A file goes when its DEL has succeeded, never before.
  */
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
-import { field, isNumber, isText, optional, parseObject } from "../../lib/json/decode.ts";
 import { type BackOff, type Clock, pauseAfter, SYSTEM_CLOCK } from "../../lib/system/clock.ts";
 import { DirectoryEvents } from "../../lib/system/directory-events.ts";
 import type { Attachment } from "../endpoints/record/endpoint-record.ts";
-import { readSettings } from "../forward/settings.ts";
-import { attachmentKey } from "../run-directory/attachment-key.ts";
+import { keyOf, parseEntry, type QueuedDelete } from "./queue-entry.ts";
 import type { QueueEntry, QueueFiles } from "./queue-files.ts";
 
 /** Where nothing is heard of the directory (A-D02). */
@@ -95,6 +93,11 @@ export class DeleteQueue {
     if (entry !== undefined) await this.#carryOut(entry);
   }
 
+  /** Whether a DEL of the attachment waits. */
+  has(attachment: Attachment): boolean {
+    return this.#parts.files.find(keyOf(attachment)) !== undefined;
+  }
+
   async #watch(): Promise<void> {
     while (!this.#isStopped) {
       // Before the look: what appears between the two is seen by one of them.
@@ -159,28 +162,13 @@ function isLater(one: Moment, other: Moment): boolean {
   return isByBoot ? one.bootMs > other.bootMs : one.wallMs > other.wallMs;
 }
 
-interface Readable {
-  readonly queuedBootMs: number | undefined;
-  readonly attachment: Attachment;
-  readonly body: unknown;
-}
-
 /** @returns `undefined` when the file is gone */
-function readEntry(files: QueueFiles, entry: QueueEntry): Readable | { readonly problem: string } | undefined {
+function readEntry(files: QueueFiles, entry: QueueEntry): QueuedDelete | { readonly problem: string } | undefined {
   const text = files.read(entry);
   if (text === undefined) return undefined;
   try {
-    const body = parseObject(text);
-    const network = readSettings(field(body, "stdin", isText))?.network ?? "";
-    const attachment = { network, containerId: field(body, "containerId", isText), ifname: field(body, "ifname", isText) };
-    const isItsOwn = keyOf(attachment) === entry.key;
-    const { queuedBootMs } = optional(body, "queuedBootMs", isNumber);
-    return isItsOwn ? { attachment, body, queuedBootMs } : { problem: "it is the DEL of another attachment" };
+    return parseEntry(text, entry.key);
   } catch (error) {
     return { problem: messageOf(error) };
   }
-}
-
-function keyOf({ network, containerId, ifname }: Attachment): string {
-  return attachmentKey({ network, containerId, interfaceName: ifname });
 }

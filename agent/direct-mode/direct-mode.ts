@@ -14,6 +14,7 @@ import { serve } from "../../main-plugin/serve.ts";
 import { RecordingJournal } from "../attachments/add-journal.ts";
 import { grantOf } from "../attachments/add-operation.ts";
 import { type CallBody, callFields, callText, decodeCallBody, digestOf, parseCallBody, sha256 } from "../attachments/call-body.ts";
+import { entryText } from "../delete-queue/queue-entry.ts";
 import { QueueFiles } from "../delete-queue/queue-files.ts";
 import { DirectRecords, NO_ID } from "../direct-records/direct-records.ts";
 import { type Attachment, type EndpointRecord, isCommitted, type RecordedNamespace } from "../endpoints/record/endpoint-record.ts";
@@ -23,13 +24,17 @@ import type { PreparedCall } from "../forward/prepared-call.ts";
 import { readBootId } from "../run-directory/agent-file.ts";
 import { attachmentKey } from "../run-directory/attachment-key.ts";
 import { AttachmentLocks } from "../run-directory/attachment-locks.ts";
-import { recordsOfAgent } from "./records-of-agent.ts";
+import { isHostScope } from "./is-host-scope.ts";
+import { hasRecord, recordsOfAgent } from "./records-of-agent.ts";
+
+/** DELs of others that a DEL carries out; a GC, whose caller waits for long, does all. */
+const MOST_BESIDE_A_DEL = 8;
 
 type WayOf<K extends Way["kind"]> = Extract<Way, { kind: K }>;
 
 /** @returns what is to be printed */
 export async function serveBeside(call: NetworkCall, node: Node, way: WayOf<"beside">): Promise<string | undefined> {
-  const { request, log } = call;
+  const { request, log, signal } = call;
   log.info(`served without the agent: ${way.why}`);
   const { direct } = filesOf(way.call);
   switch (request.command) {
@@ -40,22 +45,27 @@ export async function serveBeside(call: NetworkCall, node: Node, way: WayOf<"bes
     case "DEL": {
       using _ = await lock(call, way.call);
       await delRecorded(call, node, way.call);
-      return undefined;
+      break;
     }
     case "CHECK": {
       using _ = await lock(call, way.call);
       return await serve(call, node);
     }
     case "GC": {
-      const begun = Date.now();
-      const printed = await serve(call, node);
+      await tellUnlisted(call, way.call, Date.now());
+      await serve(call, node);
       forgetUnlisted(call, direct);
-      await tellUnlisted(call, way.call, begun);
-      return printed;
+      break;
     }
     case "STATUS":
       return serve(call, node);
   }
+  if (way.isLeft) {
+    // Loaded only where it is used: a process that lives for one call pays for each module.
+    const { carryOutQueued } = await import("./carry-out-queued.ts");
+    await carryOutQueued(way, { most: request.command === "GC" ? Number.POSITIVE_INFINITY : MOST_BESIDE_A_DEL, log, signal });
+  }
+  return undefined;
 }
 
 /** What a pod that ends needs at once; the addresses and the record wait for the agent (A§11.5). */
@@ -70,15 +80,10 @@ export async function unplugAndQueue(call: NetworkCall, node: Node, way: WayOf<"
     call.log.info(`the rest of this DEL is left to the agent: ${way.why}`);
     return undefined;
   }
-  if (isHostScope(call, way)) throw new TortieError("delete-queue-full", `${problem}; the addresses are the agent's to release`);
+  if (isHostScope(call, way.agent)) throw new TortieError("delete-queue-full", `${problem}; the addresses are the agent's to release`);
   call.log.info(`served without the agent: ${problem}`);
   await delRecorded(call, node, way.call);
   return undefined;
-}
-
-/** Addresses are the agent's own to give and to release (A§4). */
-function isHostScope({ config }: NetworkCall, { agent }: WayOf<"queue">): boolean {
-  return config.ipam.type === "" ? agent.ipam === "host-scope" : config.ipam.type === "tortie-host-scope";
 }
 
 async function addRecorded(call: NetworkCall, node: Node, prepared: PreparedCall, direct: DirectRecords): Promise<string | undefined> {
@@ -128,18 +133,22 @@ function committedRecord(call: NetworkCall, direct: DirectRecords): EndpointReco
   }
 }
 
-/** The agent may have a record of what is removed here, and would make the link again: one file tells it (design, invariant 16). */
+/**
+ * The agent may have a record of what is removed here. A file in its queue tells it before the first effect: an agent that starts meanwhile
+ * does not make the link again (design, invariant 16), and forgets the attachment when it carries the DEL out once more.
+ */
 async function delRecorded(call: NetworkCall, node: Node, prepared: PreparedCall): Promise<void> {
-  await serve(call, node);
   const { queue, direct } = filesOf(prepared);
-  const { network, containerId, ifname } = attachmentOf(call);
-  direct.remove({ network, containerId, ifname });
-  const isRecorded = recordsOfAgent(prepared.runDirectory).some(
-    ({ attachment: one }) => one.network === network && one.containerId === containerId && one.ifname === ifname,
-  );
-  if (!isRecorded) return forgetQueued(prepared);
-  const problem = await enqueue(queue, attachmentKey(prepared.attachment), callOf(prepared));
-  if (problem !== undefined) call.log.info(`the agent is not told of this DEL: ${problem}`);
+  const isRecorded = hasRecord(recordsOfAgent(prepared.runDirectory), attachmentOf(call));
+  const tell = async (isServed: boolean) => {
+    const problem = await enqueue(queue, attachmentKey(prepared.attachment), callOf(prepared), isServed);
+    if (problem !== undefined) call.log.info(`the agent is not told of this DEL: ${problem}`);
+  };
+  if (isRecorded) await tell(false);
+  await serve(call, node);
+  direct.remove(attachmentOf(call));
+  if (isRecorded) await tell(true);
+  else await forgetQueued(prepared);
 }
 
 async function forgetQueued(prepared: PreparedCall): Promise<void> {
@@ -158,7 +167,7 @@ function forgetUnlisted({ request, config }: NetworkCall, direct: DirectRecords)
   }
 }
 
-/** Queues a DEL of each attachment that the agent has recorded and this GC has removed: without it the agent makes their links again. */
+/** Queues a DEL of each attachment that the agent has recorded and this GC is to remove: without it the agent makes their links again. */
 async function tellUnlisted({ request, config, log }: NetworkCall, prepared: PreparedCall, begun: number): Promise<void> {
   const kept = attachmentsToKeep(config);
   const { queue } = filesOf(prepared);
@@ -168,14 +177,14 @@ async function tellUnlisted({ request, config, log }: NetworkCall, prepared: Pre
     // A registered endpoint has no call, and the list of a GC says nothing of an attachment that is newer than the GC.
     if (recorded?.call === undefined || Date.parse(createdAt) >= begun) continue;
     const problem = await enqueue(queue, attachmentKey({ network, containerId, interfaceName: ifname }), parseCallBody(recorded.call));
-    if (problem !== undefined) log.info(`the agent is not told that GC removed container ${containerId}: ${problem}`);
+    if (problem !== undefined) log.info(`the agent is not told that GC removes container ${containerId}: ${problem}`);
   }
 }
 
 /** @returns what stands in the way */
-async function enqueue(queue: QueueFiles, key: string, body: CallBody): Promise<string | undefined> {
+async function enqueue(queue: QueueFiles, key: string, body: CallBody, isServed = false): Promise<string | undefined> {
   try {
-    const isQueued = await queue.write(key, JSON.stringify({ ...callFields(body), queuedBootMs: bootTimeMs() }));
+    const isQueued = await queue.write(key, entryText(callFields(body), isServed));
     return isQueued ? undefined : `the agent's delete queue ${queue.directory} is full`;
   } catch (error) {
     return `the agent's delete queue ${queue.directory} cannot be written: ${messageOf(error)}`;

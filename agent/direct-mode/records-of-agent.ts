@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { EndpointDirectories, RECORD_FILE } from "../endpoints/record/directories.ts";
-import type { EndpointRecord } from "../endpoints/record/endpoint-record.ts";
+import type { Attachment, EndpointRecord } from "../endpoints/record/endpoint-record.ts";
 import { decodeRecord } from "../endpoints/record/record-codec.ts";
 import type { RunDirectory } from "../run-directory/run-directory.ts";
 
@@ -11,6 +11,10 @@ export function recordsOfAgent({ path }: Pick<RunDirectory, "path">): readonly E
   const directories = new EndpointDirectories(join(path, "state"));
   const ids = new Set(directories.list().map(({ id }) => id));
   return [...ids].flatMap((id) => readRecord(directories, id) ?? []);
+}
+
+export function hasRecord(records: readonly EndpointRecord[], { network, containerId, ifname }: Attachment): boolean {
+  return records.some(({ attachment: one }) => one.network === network && one.containerId === containerId && one.ifname === ifname);
 }
 
 /** A swap that was cut short leaves the record in the directory that stands aside. */

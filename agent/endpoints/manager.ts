@@ -262,9 +262,9 @@ export class EndpointManager {
   }
 
   #add(record: EndpointRecord, isRestored: boolean): Endpoint {
-    const { store, clock, dataplane, grants, onBuilt = () => {} } = this.#options;
+    const { store, clock, dataplane, grants, hold, onBuilt = () => {} } = this.#options;
     const { datapath } = this.#seams;
-    const parts = { dataplane, grants, directories: store.directories, datapath, kernelWork: this.#kernelWork };
+    const parts = { dataplane, grants, hold, directories: store.directories, datapath, kernelWork: this.#kernelWork };
     const endpoint = new Endpoint(record, {
       clock,
       store,

@@ -21,6 +21,7 @@ export interface EndpointManagerOptions {
   readonly controllers: Pick<Controllers, "update" | "remove">;
   readonly dataplane: BuildEndpointParts["dataplane"];
   readonly grants: BuildEndpointParts["grants"];
+  readonly hold: BuildEndpointParts["hold"];
   /** Absent: nothing is there yet (A§5.8). */
   readonly seams?: Seams;
   readonly permits?: Permits;

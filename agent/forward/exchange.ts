@@ -11,7 +11,14 @@ export type Way =
   /** To serve it in this process, as where there was never an agent. */
   | { readonly kind: "direct" }
   /** To serve it in this process, beside an agent that is away or that may come back at any time (A§11.6). */
-  | { readonly kind: "beside"; readonly call: PreparedCall; readonly agent: FoundAgent | undefined; readonly why: string }
+  | {
+      readonly kind: "beside";
+      readonly call: PreparedCall;
+      readonly agent: FoundAgent;
+      /** What is queued for the agent it may never carry out. */
+      readonly isLeft: boolean;
+      readonly why: string;
+    }
   /** To unplug the attachment, and to leave the rest of its DEL to the agent (A§11.5). */
   | { readonly kind: "queue"; readonly call: PreparedCall; readonly agent: FoundAgent; readonly why: string };
 

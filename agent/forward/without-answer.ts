@@ -31,11 +31,6 @@ const MOST_REPETITIONS = 3;
 
 /** An agent that has not come back for so long, since it last wrote its phase, may never come back. */
 const LONG_AWAY_SECONDS = 300;
-/**
- * One that was stopped, unless it is being replaced, as an upgrade does it. Until then a DEL is queued: an agent that starts while the
- * executable releases addresses would not have been told yet, and could make the link again.
- */
-const LONG_STOPPED_SECONDS = 60;
 
 /** @param first what became of the first try */
 export async function goOn(call: PreparedCall, first: Outcome): Promise<Way> {
@@ -83,11 +78,13 @@ function isRunning({ runDirectory }: PreparedCall): boolean {
   return isLockHeld(runDirectory.instanceLock);
 }
 
-/** Whether nobody may ever carry out a queued DEL. The plugin can do it, unless the addresses are the agent's own to release. */
+/**
+ * Whether nobody may ever carry out a queued DEL: the agent was stopped on purpose, or has been away for long. The plugin can do it, unless
+ * the addresses are the agent's own to release. An agent that starts meanwhile finds the DEL in its queue (direct-mode.ts).
+ */
 function mayNeverReturn(call: PreparedCall, agent: FoundAgent): boolean {
   if (isHostScope(call.settings.ipamType, agent)) return false;
-  const limitSeconds = agent.phase === STOPPED ? LONG_STOPPED_SECONDS : LONG_AWAY_SECONDS;
-  return agent.ageSeconds >= limitSeconds && !isRunning(call);
+  return (agent.phase === STOPPED || agent.ageSeconds >= LONG_AWAY_SECONDS) && !isRunning(call);
 }
 
 /** Addresses are the agent's own to give (A§4), by the configuration or by the agent's mode where that says nothing. */
@@ -168,8 +165,9 @@ function withoutAgent(call: PreparedCall, last: Outcome, agent: FoundAgent | und
     return failed(command === "ADD" ? error : new ForeignCniError(STATUS_UNAVAILABLE, error.message, `${error.word}: ${error.next}`));
   }
   if (agent === undefined) return { kind: "direct" };
-  const isQueued = command === "DEL" && settings.mode !== "off" && last.kind !== "answer" && !mayNeverReturn(call, agent);
-  return { kind: isQueued ? "queue" : "beside", call, agent, why };
+  const isLeft = mayNeverReturn(call, agent);
+  const isQueued = command === "DEL" && settings.mode !== "off" && last.kind !== "answer" && !isLeft;
+  return isQueued ? { kind: "queue", call, agent, why } : { kind: "beside", call, agent, isLeft, why };
 }
 
 /** CNI 1.1.0: no container can be added. */

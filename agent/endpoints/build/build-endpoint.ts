@@ -14,7 +14,7 @@ export interface BuildEndpointParts extends MendingParts {
 }
 
 export async function buildEndpoint(
-  { dataplane, grants, directories, datapath, kernelWork }: BuildEndpointParts,
+  { dataplane, grants, hold, directories, datapath, kernelWork }: BuildEndpointParts,
   endpoint: Buildable,
   { level, isKernelFresh }: BuildWork,
   signal: AbortSignal,
@@ -23,7 +23,7 @@ export async function buildEndpoint(
     // A comparison is synchronous, and a restore asks for one of each endpoint: calls that wait come before the next one.
     await new Promise((resolve) => setImmediate(resolve));
     signal.throwIfAborted();
-    await kernelWork.during(endpoint.record.id, () => mendLink(endpoint, { dataplane, grants }, signal));
+    await kernelWork.during(endpoint.record.id, () => mendLink(endpoint, { dataplane, grants, hold }, signal));
   }
   signal.throwIfAborted();
   if (level < 2) return;

@@ -8,14 +8,22 @@ import { TortieError } from "../../../lib/errors/errors.ts";
 import { SYSTEM_CLOCK } from "../../../lib/system/clock.ts";
 import type { Sandbox } from "../../../lib/system/sandbox.ts";
 import { GrantedAddresses, type GrantWitness, lostAddresses } from "../granted-addresses.ts";
-import type { EndpointRecord } from "../record/endpoint-record.ts";
+import type { Attachment, EndpointRecord } from "../record/endpoint-record.ts";
 import { isSandboxGone, isUnproven, openRecorded } from "../recorded-sandbox.ts";
 import type { Buildable } from "./builds.ts";
+
+/**
+ * Keeps apart what the agent and a plugin that works without it do to one attachment (A§11.6).
+ * @returns what holds the attachment, once no plugin works on it; `undefined` when its DEL was served or waits: its link is not made again
+ * @throws TortieError `attachment-locked`; the signal's reason
+ */
+export type HoldAttachment = (attachment: Attachment, signal: AbortSignal) => Promise<Disposable | undefined>;
 
 export interface MendingParts {
   readonly dataplane: Pick<Dataplane, "apply" | "drift" | "mend">;
   /** Who says whether recorded addresses may be used again. */
   readonly grants: GrantWitness;
+  readonly hold: HoldAttachment;
 }
 
 /** What others have put into the sandbox meanwhile stands in the way of a link that is made again: no try of ours changes that. */
@@ -25,7 +33,7 @@ const IN_THE_WAY: ReadonlySet<string> = new Set(["interface-exists", "route-conf
 const ASK_LIMIT_MS = 5_000;
 
 /** @throws TortieError what the dataplane throws; the signal's reason */
-export async function mendLink(endpoint: Buildable, { dataplane, grants }: MendingParts, signal: AbortSignal): Promise<void> {
+export async function mendLink(endpoint: Buildable, { dataplane, grants, hold }: MendingParts, signal: AbortSignal): Promise<void> {
   const { record } = endpoint;
   const { desired } = record;
   if (desired === undefined) return;
@@ -38,7 +46,11 @@ export async function mendLink(endpoint: Buildable, { dataplane, grants }: Mendi
   if (lacksPair(differences, desired)) {
     const granted = await provenAddresses(endpoint, grants);
     signal.throwIfAborted();
-    return granted && (await makeAgain(endpoint, sandbox, granted, desired, dataplane, signal));
+    if (granted === undefined) return;
+    // Last: a plugin leaves the word of its DEL before it touches the link, and releases the addresses after that.
+    using held = await hold(record.attachment, signal);
+    if (held !== undefined) return await makeAgain(endpoint, sandbox, granted, desired, dataplane, signal);
+    return endpoint.note("OK", "Other", "The link is gone and is not made again: the attachment was deleted without the agent");
   }
   if (await isLost(endpoint, grants)) return;
   signal.throwIfAborted();

@@ -45,7 +45,7 @@ export async function mendRecorded(
       note: (_, __, message) => notes.push(message),
       write: (record) => record,
     },
-    { dataplane: new LinuxDataplane(host), grants },
+    { dataplane: new LinuxDataplane(host), grants, hold: async () => ({ [Symbol.dispose]: () => {} }) },
     new AbortController().signal,
   );
   return { asked, notes };

@@ -23,6 +23,7 @@ describe("an endpoint whose build does not end", () => {
       clock,
       controllers: new Controllers({ clock }),
       grants: { isGranted: async () => true },
+      hold: async () => ({ [Symbol.dispose]: () => {} }),
       dataplane: {
         drift: () => comparing.promise,
         mend: async () => ({ mended: [], left: [] }),

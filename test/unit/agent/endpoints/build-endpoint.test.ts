@@ -28,6 +28,7 @@ function build(id: number, kernelWork: KernelWork, signal = NEVER, isKernelFresh
     {
       dataplane: { apply: nothing, drift: nothing, mend: nothing },
       grants: { isGranted: nothing },
+      hold: nothing,
       directories: new EndpointDirectories(directory),
       datapath: NO_SEAMS.datapath,
       kernelWork,

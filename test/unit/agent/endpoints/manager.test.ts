@@ -29,6 +29,7 @@ function managerOf(datapath: Partial<DatapathSeam> = {}, identity: Partial<Seams
     clock,
     controllers: new Controllers({ clock }),
     grants: { isGranted: async () => true },
+    hold: async () => ({ [Symbol.dispose]: () => {} }),
     dataplane: {
       drift: async () => [],
       mend: async () => ({ mended: [], left: [] }),

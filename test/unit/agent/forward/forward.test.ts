@@ -213,7 +213,8 @@ describe("a call without an agent", () => {
     for (const ipam of ["blocks", "host-scope"]) {
       wasThere({ phase: "stopped", ipam });
       for (const command of ["ADD", "CHECK", "GC", "STATUS"]) expect(printed(await call(command, keys))).toBe("beside");
-      for (const agent of ["auto", "require"]) expect(printed(await call("DEL", { ...keys, agent }))).toBe("queue");
+      const del = ipam === "blocks" ? "beside" : "queue";
+      for (const agent of ["auto", "require"]) expect(printed(await call("DEL", { ...keys, agent }))).toBe(del);
     }
     expect(waited()).toBe(false);
 
@@ -230,10 +231,12 @@ describe("a call without an agent", () => {
   });
 
   it("G11: queues no DEL for an agent that was stopped and not replaced, unless the addresses are the agent's own", async () => {
-    wasThere({ phase: "stopped", ageSeconds: 70 });
-    for (const agent of ["auto", "require"]) expect(printed(await call("DEL", { agent }))).toBe("beside");
-    wasThere({ phase: "stopped", ageSeconds: 70, ipam: "host-scope" });
+    wasThere({ phase: "stopped" });
+    for (const agent of ["auto", "require"]) expect(await call("DEL", { agent })).toMatchObject({ kind: "beside", isLeft: true });
+    wasThere({ phase: "stopped", ipam: "host-scope" });
     expect(printed(await call("DEL"))).toBe("queue");
+    wasThere();
+    expect(await call("CHECK")).toMatchObject({ kind: "beside", isLeft: false });
   });
 
   it("G11: queues no DEL for an agent that has been away for minutes", async () => {
