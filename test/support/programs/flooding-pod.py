@@ -1,7 +1,7 @@
-"""A container with CAP_NET_ADMIN that fills what others read in its sandbox, until it is killed. Usage: flooding-pod.py OTHER-LINK
+"""A container with CAP_NET_ADMIN that fills what others read in its sandbox, until it is killed. Usage: flooding-pod.py LINK ...
 
 Sends forged acknowledgements to every netlink socket of its namespace and forged news to those that follow links, as fast as they are taken,
-and renames OTHER-LINK in a loop. Its eth0 keeps its name, so that looks at it are not over at once.
+and renames each LINK in a loop. Looks at a link that keeps its name are not over at once.
 """
 import os
 import socket
@@ -33,7 +33,7 @@ def rename(link):
         subprocess.run(["/usr/sbin/ip", "-force", "-batch", "-"], input=there_and_back * 500, text=True, capture_output=True)
 
 
-if os.fork() == 0:
-    rename(sys.argv[1])
-else:
-    flood()
+for link in sys.argv[1:]:
+    if os.fork() == 0:
+        rename(link)
+flood()
