@@ -27,7 +27,7 @@ const FLOOR = { node: "floor-node", pod: "floor-pod" };
 await bench(process.argv[2] ?? "");
 
 async function bench(floorProgram: string): Promise<void> {
-  await using stage = await setUpStage(NODE, 1, FLOOR);
+  await using stage = await setUpStage(NODE, COUNTED, FLOOR);
   using copies = new Copies([{ path: join(BIN_DIR, WHOLE_PROGRAM), names: ["tortie", "tortie-ipam"] }, { path: floorProgram }]);
   const bin = copies.directory;
   const tortie = stage.plugin(NODE, await stage.cluster.kubeconfigFor("cni"), bin);

@@ -34,17 +34,17 @@ export async function benchAgent(stage: Stage): Promise<readonly Bar[]> {
     console.log(row([`  ${BURST} ${command}s at once, of ptp + host-local`, youngOf(command)], [64, 9]));
   }
   console.log(row(["  longest standstill, ms: median and most", median(young.standstills), Math.max(...young.standstills)], [64, 9, 9]));
-  const burst = { ADD: of(({ burst: b }) => b.ADD), DEL: of(({ burst: b }) => b.DEL) };
+  const ofWarm = (command: Command) => median(young.agent[command]) / median(times.get(agent)?.burst[command] ?? []);
   const processor = of(({ burstProcessor: { ADD, DEL } }) => ADD.map((add, index) => add + (DEL[index] ?? Number.NaN)));
   const peer = "of ptp + host-local";
   return [
     { name: `ADD alone, ${peer}`, most: 0.65, measured: of(({ single }) => single.ADD) },
     { name: `DEL alone, ${peer}`, most: 0.35, measured: of(({ single }) => single.DEL) },
-    { name: `${BURST} ADDs at once, ${peer}`, most: 0.6, measured: burst.ADD },
-    { name: `${BURST} DELs at once, ${peer}`, most: 0.55, measured: burst.DEL },
+    { name: `${BURST} ADDs at once, ${peer}`, most: 0.6, measured: of(({ burst }) => burst.ADD) },
+    { name: `${BURST} DELs at once, ${peer}`, most: 0.55, measured: of(({ burst }) => burst.DEL) },
     { name: `processor time of ${BURST} ADDs and DELs, of the build before`, most: 0.4, measured: processor / EARLIER_PROCESSOR_RATIO },
-    { name: `${BURST} ADDs right after the agent's start, of a warm one`, most: 1.2, measured: youngOf("ADD") / burst.ADD },
-    { name: `${BURST} DELs right after that, of a warm agent`, most: 1.2, measured: youngOf("DEL") / burst.DEL },
+    { name: `${BURST} ADDs right after the agent's start, of a warm one`, most: 1.2, measured: ofWarm("ADD") },
+    { name: `${BURST} DELs right after that, of a warm agent`, most: 1.2, measured: ofWarm("DEL") },
     { name: "standstill of the agent in its first bursts, ms", most: 50, measured: median(young.standstills) },
   ];
 }
