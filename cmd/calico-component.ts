@@ -4,7 +4,7 @@ import { CALICO_NAMES, CONTAINER_PATHS, readInstallSettings } from "../installer
 import type { Environment } from "../lib/cni/environment.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { runInstaller } from "./installer.ts";
-import { printError } from "./plugin.ts";
+import { printError } from "./output.ts";
 
 const USAGE = "calico component cni install: installs the CNI plugins on this host; settings come from environment variables";
 

@@ -1,21 +1,15 @@
 /**
- * The frame both CNI plugins share (C§0.1, I§1.2): environment and standard input in, one JSON document or nothing on standard output,
- * exit status 0 or 1. Nothing else may write to standard output (design, invariant 1).
+ * What both CNI plugins do first (C§0.1, I§1.2): VERSION, and a person's call without any, are answered here and need nothing of the
+ * plugin; any other call loads what serves it.
  */
-import type { Environment } from "../lib/cni/environment.ts";
-import { renderError } from "../lib/cni/error-output.ts";
+
 import { CNI_VERSIONS, type CniRequest } from "../lib/cni/protocol.ts";
-import { readCall, readStandardInput } from "../lib/cni/request.ts";
-import { renderVersions } from "../lib/cni/version.ts";
-import { decodeNetworkConfig } from "../lib/config/decode.ts";
+import { renderVersions } from "../lib/cni/render-versions.ts";
+import type { Environment } from "../lib/cni/variables.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
-import { messageOf, TortieError } from "../lib/errors/errors.ts";
-import { createLogger, type Logger } from "../lib/log/logger.ts";
-import { Secrets } from "../lib/log/secrets.ts";
-import { exitNow } from "../lib/system/exit.ts";
-import { writeAll } from "../lib/system/files.ts";
-import { refuseRuntimeVariables } from "../lib/system/runtime-environment.ts";
-import { warnOfExposedFiles } from "./least-privilege.ts";
+import type { Logger } from "../lib/log/logger.ts";
+import { refusedVariables } from "../lib/system/refused-variables.ts";
+import { print, printError } from "./output.ts";
 import { VERSION } from "./version.ts";
 
 export interface Plugin {
@@ -27,88 +21,32 @@ export interface Plugin {
   serve(request: CniRequest, config: NetworkConfig, log: Logger, signal: AbortSignal): Promise<string | undefined>;
 }
 
-/** @returns the exit status */
-export async function runPlugin(plugin: Plugin, env: Environment, readStdin = readStandardInput): Promise<number> {
-  const secrets = new Secrets();
-  try {
-    refuseRuntimeVariables(env);
-    const call = readCall(env, readStdin);
-    if (call.command === "") {
+/** @param readStdin absent: from the process's own @returns the exit status */
+export async function runPlugin(plugin: Plugin, env: Environment, readStdin?: () => Uint8Array): Promise<number> {
+  const command = env.CNI_COMMAND ?? "";
+  if (refusedVariables(env).length === 0) {
+    if (command === "") {
       printError(about(plugin.name));
       return 0;
     }
-    if (call.command === "VERSION") {
-      print(renderVersions());
-      return 0;
-    }
-    const result = await serveLogged(plugin, call, secrets);
-    if (result !== undefined) print(result);
+    if (command === "VERSION") return printVersions();
+  }
+  const { serveCall } = await import("./serve-call.ts");
+  return serveCall(plugin, env, readStdin);
+}
+
+/** @returns the exit status */
+function printVersions(): number {
+  try {
+    print(renderVersions());
     return 0;
-  } catch (error) {
-    fail(renderError(error, secrets));
-    return error instanceof TortieError && error.word === "operation-interrupted" ? TERMINATED : 1;
-  }
-}
-
-/** The error goes to standard error where standard output cannot be written: closed, or a pipe without a reader. */
-function fail(error: string): void {
-  try {
-    print(error);
   } catch (cause) {
-    printError(`cannot write to standard output: ${messageOf(cause)}\n${error}\n`);
+    printError(`cannot write to standard output: ${String(cause)}\n`);
+    return 1;
   }
-}
-
-/** One line in the log says how it ended, whatever happened. */
-async function serveLogged(plugin: Plugin, request: CniRequest, secrets: Secrets): Promise<string | undefined> {
-  const config = decodeNetworkConfig(request.netconf);
-  // Delegates receive this token and may print it. The API client registers the secrets that it reads by itself.
-  secrets.add(config.policy.k8sAuthToken);
-  // The process exists for this call alone, so the call's time counts from exec(2).
-  const log = createLogger(config.log, request, { secrets, spentMs: performance.now() });
-  // Written at once, so that the log also names an operation that is killed.
-  log.writeNow("info", `${request.command} begins`);
-  warnOfExposedFiles(request, config, log);
-  try {
-    const result = await plugin.serve(request, config, log, untilTerminated(request, log));
-    log.info(`${request.command} done`);
-    return result;
-  } catch (error) {
-    log.error(`${request.command} failed`, { error });
-    throw error;
-  } finally {
-    await log.flush();
-  }
-}
-
-/** Exit status of a process that SIGTERM ended, as shells give it. */
-const TERMINATED = 143;
-
-/**
- * What SIGTERM does: an ADD hears of it and takes back what it has made; any other operation ends at once, and is repeated by the runtime.
- * Either way the log is written before. A second SIGTERM ends an ADD as well.
- */
-function untilTerminated({ command }: CniRequest, log: Logger): AbortSignal {
-  const interruption = new AbortController();
-  process.on("SIGTERM", () => {
-    log.writeNow("error", "SIGTERM: the process was asked to end");
-    if (command !== "ADD" || interruption.signal.aborted) exitNow(TERMINATED);
-    interruption.abort(new TortieError("operation-interrupted", `${command} was interrupted by SIGTERM`));
-  });
-  return interruption.signal;
 }
 
 /** What a person sees who runs a plugin by hand, without CNI_COMMAND (I§1.1). */
 function about(name: string): string {
   return `${name} ${VERSION}: a CNI plugin, to be called by a container runtime\nCNI protocol versions supported: ${CNI_VERSIONS.join(", ")}\n`;
-}
-
-/** To standard output, whole, before the process ends: `process.stdout` writes to a pipe later. */
-export function print(text: string): void {
-  writeAll(1, new TextEncoder().encode(text));
-}
-
-/** To standard error, whole. */
-export function printError(text: string): void {
-  writeAll(2, new TextEncoder().encode(text));
 }

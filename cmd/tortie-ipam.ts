@@ -9,7 +9,8 @@ import { openDatastore } from "../lib/datastore/open.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { exitNow } from "../lib/system/exit.ts";
 import { takeLeastPrivilege } from "./least-privilege.ts";
-import { type Plugin, print, printError, runPlugin } from "./plugin.ts";
+import { print, printError } from "./output.ts";
+import { type Plugin, runPlugin } from "./plugin.ts";
 import { readFlags } from "./plugin-flags.ts";
 import { VERSION } from "./version.ts";
 

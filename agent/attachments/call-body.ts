@@ -91,7 +91,6 @@ export function environmentOf(verb: CniVerb, body: CallBody): Environment {
 /** @throws TortieError as `readCall` */
 export function requestOf(env: Environment, { stdin, ownIpam }: Pick<CallBody, "stdin" | "ownIpam">): CniRequest {
   const call = readCall(env, () => new TextEncoder().encode(stdin));
-  if (call.command === "" || call.command === "VERSION") throw new TortieError("call-invalid", "no operation is asked for");
   return ownIpam === undefined ? call : { ...call, ownIpam };
 }
 

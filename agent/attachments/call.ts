@@ -1,4 +1,4 @@
-/** One call, decoded: what is asked for, on which node, and its log. The same steps as an executable's (cmd/plugin.ts). */
+/** One call, decoded: what is asked for, on which node, and its log. The same steps as an executable's (cmd/serve-call.ts). */
 import type { CniRequest } from "../../lib/cni/protocol.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import { TortieError } from "../../lib/errors/errors.ts";

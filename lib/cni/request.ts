@@ -13,18 +13,14 @@ import { commandOf, type Environment, isCniName, readEnvironment } from "./envir
 import type { CniRequest } from "./protocol.ts";
 import { checkOperation, checkVersion } from "./version.ts";
 
-/** VERSION needs nothing but its name; "" is a call without CNI_COMMAND, made by a person who wants to know what this program is. */
-export type CniCall = CniRequest | { readonly command: "VERSION" } | { readonly command: "" };
-
 /**
- * @param readStdin called at most once, and not for VERSION
+ * VERSION, and a person's call without CNI_COMMAND, need no request: whoever answers them does it before.
+ * @param readStdin called at most once
  * @throws TortieError `environment-missing`, `environment-invalid`, `stdin-unreadable`, `netconf-not-json`, `network-name-invalid`,
  * `version-unsupported`, `operation-unsupported`, `command-unknown`
  */
-export function readCall(env: Environment, readStdin: () => Uint8Array): CniCall {
+export function readCall(env: Environment, readStdin: () => Uint8Array): CniRequest {
   const text = env.CNI_COMMAND ?? "";
-  if (text === "" || text === "VERSION") return { command: text };
-
   const command = commandOf(text);
   const environment = readEnvironment(command, env);
   const stdin = readBytes(readStdin);

@@ -8,9 +8,6 @@ export const ABSENT_VERSION: CniVersion = "0.1.0";
 /** What Calico's main plugin prints for a missing `cniVersion` (C§5.2). */
 export const ABSENT_VERSION_OF_MAIN_RESULT: CniVersion = "0.2.0";
 
-/** The newest version that is spoken. */
-const NEWEST_VERSION: CniVersion = "1.1.0";
-
 /** First version of the operations that were not there from the beginning. */
 const FIRST_VERSION: Partial<Record<CniCommand, CniVersion>> = { CHECK: "0.4.0", STATUS: "1.1.0", GC: "1.1.0" };
 
@@ -47,12 +44,4 @@ export function checkOperation(command: CniCommand, cniVersion: CniVersion | und
   throw new TortieError("operation-unsupported", `config version does not allow ${command}`, {
     details: `cniVersion is "${version}", ${command} needs "${first}" or newer`,
   });
-}
-
-/**
- * The answer to VERSION: one compact line (recording version). Standard input is never read for it, as Calico's plugins do: a caller who
- * asks for versions may pass anything or nothing. So the caller's `cniVersion` is not echoed, as the specification would have it.
- */
-export function renderVersions(): string {
-  return `${JSON.stringify({ cniVersion: NEWEST_VERSION, supportedVersions: CNI_VERSIONS })}\n`;
 }

@@ -1,9 +1,13 @@
 /** One file, several names: which role an executable plays, and what a person sees who runs it by hand (C§0.1, I§1.1). */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdtempSync, rmSync, statSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { BIN_DIR, Node } from "../../support/node.ts";
 
+/** Nothing here takes so long; this only ends what waits for standard input. */
+const LONG_MS = 10_000;
 const VERSION_LINE = /^\d+\.\d+\.\d+\n$/;
 
 describe("The executables", () => {
@@ -74,6 +78,17 @@ describe("The executables", () => {
     const run = await node.run([join(BIN_DIR, "tortie"), '{"name":"net1"}'], { env: { CNI_COMMAND: "VERSION" } });
     expect(run.exit).toBe(0);
     expect(JSON.parse(run.stdout)).toMatchObject({ supportedVersions: ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"] });
+  });
+
+  it.each(["tortie", "tortie-ipam"])("called %s answer VERSION, and a person, while standard input stays open", async (name) => {
+    for (const env of [{ CNI_COMMAND: "VERSION" }, {}]) {
+      const child = spawn(join(BIN_DIR, name), { env, stdio: ["pipe", "ignore", "ignore"] });
+      try {
+        expect(await once(child, "exit", { signal: AbortSignal.timeout(LONG_MS) })).toEqual([0, null]);
+      } finally {
+        child.kill("SIGKILL");
+      }
+    }
   });
 
   it("test the datastore with -t: silent when it answers, code 100 with the reason when it does not", async () => {

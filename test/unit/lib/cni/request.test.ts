@@ -1,12 +1,13 @@
 import { renderError } from "../../../../lib/cni/error-output.ts";
+import type { CniRequest } from "../../../../lib/cni/protocol.ts";
 import { CNI_VERSIONS } from "../../../../lib/cni/protocol.ts";
-import { type CniCall, readCall } from "../../../../lib/cni/request.ts";
+import { readCall } from "../../../../lib/cni/request.ts";
 import { TortieError } from "../../../../lib/errors/errors.ts";
 
 const ENV = { CNI_COMMAND: "ADD", CNI_CONTAINERID: "c1", CNI_NETNS: "/run/netns/x", CNI_IFNAME: "eth0", CNI_PATH: "/opt/cni/bin" };
 const NETCONF = '{"name": "net1", "cniVersion": "1.0.0", "big": 12345678901234567890}';
 
-function call(env: Record<string, string | undefined>, stdin: string | Uint8Array = NETCONF): CniCall {
+function call(env: Record<string, string | undefined>, stdin: string | Uint8Array = NETCONF): CniRequest {
   return readCall({ ...ENV, ...env }, () => (typeof stdin === "string" ? Buffer.from(stdin) : stdin));
 }
 
@@ -37,16 +38,8 @@ describe("readCall", () => {
     });
   });
 
-  it.each(["", undefined])("answers a call without CNI_COMMAND (%p) without reading standard input", (command) => {
-    const readStdin = jest.fn();
-    expect(readCall({ CNI_COMMAND: command }, readStdin)).toEqual({ command: "" });
-    expect(readStdin).not.toHaveBeenCalled();
-  });
-
-  it("answers VERSION without any other variable and without reading standard input", () => {
-    const readStdin = jest.fn();
-    expect(readCall({ CNI_COMMAND: "VERSION" }, readStdin)).toEqual({ command: "VERSION" });
-    expect(readStdin).not.toHaveBeenCalled();
+  it.each(["", undefined, "VERSION"])("finds no operation of an attachment in CNI_COMMAND %p", (command) => {
+    expect(() => call({ CNI_COMMAND: command })).toThrow(expect.objectContaining({ word: "command-unknown" }));
   });
 
   it.each([

@@ -1,4 +1,5 @@
-import { isAtLeast, renderVersions } from "../../../../lib/cni/version.ts";
+import { renderVersions } from "../../../../lib/cni/render-versions.ts";
+import { isAtLeast } from "../../../../lib/cni/version.ts";
 
 describe("the answer to VERSION", () => {
   it("is one line with all versions, the newest as its own (recording version, with 1.1.0 added)", () => {

@@ -1,0 +1,29 @@
+/** One call of the main plugin, served in this process: as where there was never an agent, or beside one (A§11.6). */
+import type { Way } from "../agent/forward/forward.ts";
+import type { Environment } from "../lib/cni/environment.ts";
+import { type NetworkCall, resolveNetworkCall } from "../main-plugin/call.ts";
+import { executesIpam } from "../main-plugin/ipam-source.ts";
+import { createNode, type Node } from "../main-plugin/node.ts";
+import { serve } from "../main-plugin/serve.ts";
+import { takeLeastPrivilege } from "./least-privilege.ts";
+import type { Plugin } from "./plugin.ts";
+
+type WayHere = Exclude<Way, { kind: "answered" }>;
+
+export function serveNetwork(
+  env: Environment,
+  way: WayHere,
+  ...[request, config, log, signal]: Parameters<Plugin["serve"]>
+): Promise<string | undefined> {
+  takeLeastPrivilege(config, executesIpam(request, config), log);
+  // Not closed: the process ends with its one call, and the last process that closes a local datastore copies it back into its file,
+  // with three waits for the disk (docs/decisions.md).
+  return serveBy(way, resolveNetworkCall(request, config, env, log, signal), createNode(config, env, log));
+}
+
+async function serveBy(way: WayHere, call: NetworkCall, node: Node): Promise<string | undefined> {
+  // The agent keeps no endpoints that another program builds.
+  if (way.kind === "direct" || call.config.dataplaneOptions?.type === "grpc") return serve(call, node);
+  const { serveBeside, unplugAndQueue } = await import("../agent/direct-mode/direct-mode.ts");
+  return way.kind === "queue" ? unplugAndQueue(call, node, way) : serveBeside(call, node, way);
+}
