@@ -6,6 +6,7 @@ import type { AgentLog } from "../lib/resident/agent-log.ts";
 import { apiServerCheck, CredentialsCheck, controllersCheck, KernelCheck, LoopCheck, watchesCheck } from "../lib/resident/checks.ts";
 import { Health } from "../lib/resident/health.ts";
 import { keepHealthServed } from "../lib/resident/health-server.ts";
+import { serveMetrics } from "../lib/resident/metrics-address.ts";
 import type { ControllerRun, ControllerStatus } from "../lib/resident/parameters.ts";
 import { type Clock, SYSTEM_CLOCK } from "../lib/system/clock.ts";
 import type { OperationName } from "./api/operations.ts";
@@ -23,6 +24,8 @@ export interface AgentHealthOptions {
   readonly phase: () => Phase;
   /** `--health-port`; 0: none. */
   readonly port: number;
+  /** `--metrics-address`. */
+  readonly metricsAddress?: string | undefined;
   readonly log: Pick<AgentLog, "debug" | "info" | "error">;
   readonly controllers: () => readonly ControllerStatus[];
   readonly sources: Partial<MetricSources>;
@@ -47,11 +50,12 @@ export interface AgentHealth extends AsyncDisposable {
   readonly serverAnswered: OnAnswer;
   /** The agent works with an API server: its watches and credentials count from now on. */
   watchCluster(states: () => readonly CacheState[]): void;
-  /** Opens the port; one that is taken is a finding. */
+  /** Opens the ports; one that is taken is a finding. */
   listen(): Promise<void>;
 }
 
-export function healthOfAgent({ phase, port, log, controllers, sources, clock = SYSTEM_CLOCK }: AgentHealthOptions): AgentHealth {
+export function healthOfAgent(options: AgentHealthOptions): AgentHealth {
+  const { phase, port, metricsAddress, log, controllers, sources, clock = SYSTEM_CLOCK } = options;
   const health = new Health(phase, clock);
   const standstill = new Standstill();
   const loop = new LoopCheck(clock, () => standstill.longestMs);
@@ -63,7 +67,7 @@ export function healthOfAgent({ phase, port, log, controllers, sources, clock = 
     health.look();
   }, LoopCheck.TURN_MS);
   timer.unref();
-  let server: AsyncDisposable | undefined;
+  const servers = new AsyncDisposableStack();
   return {
     health,
     metrics,
@@ -100,8 +104,10 @@ export function healthOfAgent({ phase, port, log, controllers, sources, clock = 
       health.add(credentials.check);
     },
     async listen() {
+      const find = (text: string | undefined) => health.find("metrics-address", text);
+      servers.use(await serveMetrics(metricsAddress, metrics, { finding: find, info: log.info, error: log.error }));
       if (port === 0) return;
-      server = await keepHealthServed(
+      const server = await keepHealthServed(
         { port, health, metrics },
         {
           onServed(opened) {
@@ -115,10 +121,11 @@ export function healthOfAgent({ phase, port, log, controllers, sources, clock = 
           },
         },
       );
+      servers.use(server);
     },
     async [Symbol.asyncDispose]() {
       clearInterval(timer);
-      await server?.[Symbol.asyncDispose]();
+      await servers.disposeAsync();
     },
   };
 }

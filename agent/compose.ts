@@ -100,6 +100,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
   await using health = healthOfAgent({
     phase: () => phase.phase,
     port: options["health-port"],
+    metricsAddress: options["metrics-address"],
     log,
     controllers: () => controllers.statuses(),
     sources: {

@@ -13,6 +13,7 @@ import { createAgentLog } from "../lib/resident/agent-log.ts";
 import { controllersCheck, LoopCheck, watchesCheck } from "../lib/resident/checks.ts";
 import { Health } from "../lib/resident/health.ts";
 import { keepHealthServed } from "../lib/resident/health-server.ts";
+import { serveMetrics } from "../lib/resident/metrics-address.ts";
 import { SECOND_MS } from "../lib/resident/option-entry.ts";
 import { watchSignals } from "../lib/resident/signals.ts";
 import { SYSTEM_CLOCK } from "../lib/system/clock.ts";
@@ -143,9 +144,15 @@ async function serveHealth({ options, elector, term, metrics, log }: HealthInput
               log.error(`port ${port} for /livez, /readyz and /metrics cannot be opened, and is tried again: ${messageOf(error)}`),
           },
         );
+  const figures = await serveMetrics(options["metrics-address"], metrics, {
+    finding: (text) => health.find("metrics-address", text),
+    info: log.info,
+    error: log.error,
+  });
   return {
     async [Symbol.asyncDispose]() {
       clearInterval(timer);
+      await figures?.[Symbol.asyncDispose]();
       await server?.[Symbol.asyncDispose]();
     },
   };

@@ -1,4 +1,5 @@
 /** The options of `tortie-controller`: one table, from which flags, variables, the JSON Schema of the file and the page for users come. */
+import { METRICS_ADDRESS_OPTION } from "../lib/resident/metrics-address.ts";
 import { ABSOLUTE, type OptionTable, type OptionValues } from "../lib/resident/option-entry.ts";
 import type { Configurable } from "../lib/resident/options.ts";
 
@@ -24,6 +25,7 @@ export const OPTION_TABLE = {
     maximum: 65535,
     description: "TCP port of /livez, /readyz, /healthz and /metrics on 127.0.0.1; 0 turns it off",
   },
+  "metrics-address": METRICS_ADDRESS_OPTION,
   kubeconfig: { group: "Cluster", type: "string", description: "As the key kubernetes.kubeconfig; default: the pod's own account" },
   "api-qps": {
     group: "Cluster",

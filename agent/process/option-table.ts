@@ -3,6 +3,7 @@
  * (A§1.1, A§2.1, A§4.2). Names are those of the contract and of the network configuration's keys.
  */
 
+import { METRICS_ADDRESS_OPTION } from "../../lib/resident/metrics-address.ts";
 import { ABSOLUTE, type OptionTable, type OptionValues } from "../../lib/resident/option-entry.ts";
 
 const LARGEST = 2 ** 31 - 1;
@@ -41,6 +42,7 @@ export const OPTION_TABLE = {
     maximum: 65535,
     description: "TCP port of /livez, /readyz, /healthz and /metrics on 127.0.0.1; 0 turns it off",
   },
+  "metrics-address": METRICS_ADDRESS_OPTION,
   "node-name": {
     group: "Cluster",
     type: "string",

@@ -1,10 +1,13 @@
-/** /livez, /readyz, /healthz and /metrics on a TCP port of the loopback, for kubelet and Prometheus (A§8.3). */
+/**
+ * /livez, /readyz, /healthz and /metrics on a TCP port of the loopback, for kubelet and Prometheus (A§8.3); and where it is asked for,
+ * /metrics alone on an address that others reach.
+ */
 import { createServer, type ServerResponse } from "node:http";
 import { createServer as createAcceptor, type Server } from "node:net";
 import { limitConnections } from "./connections.ts";
 import type { Health } from "./health.ts";
 
-const ADDRESS = "127.0.0.1";
+const LOOPBACK = "127.0.0.1";
 const OK = 200;
 const NOT_NOW = 503;
 /** Connections at once, whoever has made them: any user of the host reaches the port, and each takes a descriptor. */
@@ -13,9 +16,12 @@ const MOST_CONNECTIONS = 64;
 const RETRY_MS = 5_000;
 
 export interface HealthServerOptions {
+  /** Where it listens; default: the loopback. */
+  readonly host?: string | undefined;
   /** 0 takes any free port; a caller that wants no server does not start one. */
   readonly port: number;
-  readonly health: Pick<Health, "notReady" | "notLive" | "document">;
+  /** Absent: /metrics is the only page. */
+  readonly health?: Pick<Health, "notReady" | "notLive" | "document">;
   readonly metrics: { readonly contentType: string; text(): Promise<string> };
 }
 
@@ -24,14 +30,15 @@ export interface HealthServer extends AsyncDisposable {
 }
 
 /** @throws an error of node:net, EADDRINUSE where the port is taken */
-export async function startHealthServer({ port, health, metrics }: HealthServerOptions): Promise<HealthServer> {
+export async function startHealthServer({ host = LOOPBACK, port, health, metrics }: HealthServerOptions): Promise<HealthServer> {
   const server = createServer((request, response) => {
     const path = request.url?.split("?")[0];
     const isRead = request.method === "GET" || request.method === "HEAD";
     if (!isRead) return void answer(response, 405, "text/plain", "only GET\n");
-    if (path === "/livez") return void sayReasons(response, health.notLive());
-    if (path === "/readyz") return void sayReasons(response, health.notReady());
-    if (path === "/healthz") {
+    if (path !== "/metrics" && health === undefined) return void answer(response, 404, "text/plain", "the only page is /metrics\n");
+    if (path === "/livez" && health !== undefined) return void sayReasons(response, health.notLive());
+    if (path === "/readyz" && health !== undefined) return void sayReasons(response, health.notReady());
+    if (path === "/healthz" && health !== undefined) {
       const document = health.document();
       const status = document.state === "failure" ? NOT_NOW : OK;
       return void answer(response, status, "application/json", `${JSON.stringify(document, undefined, 2)}\n`);
@@ -45,7 +52,7 @@ export async function startHealthServer({ port, health, metrics }: HealthServerO
   const connections = limitConnections(server, () => MOST_CONNECTIONS);
   const acceptor = createAcceptor((socket) => connections.serve(socket, 0));
   try {
-    await listen(acceptor, port);
+    await listen(acceptor, port, host);
   } catch (error) {
     connections.stop();
     throw error;
@@ -104,10 +111,10 @@ function answer(response: ServerResponse, status: number, type: string, text: st
   response.end(text);
 }
 
-function listen(server: Server, port: number): Promise<void> {
+function listen(server: Server, port: number, host: string): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once("error", reject);
-    server.listen(port, ADDRESS, () => {
+    server.listen(port, host, () => {
       server.removeListener("error", reject);
       resolve();
     });

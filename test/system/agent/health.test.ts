@@ -7,9 +7,9 @@ import { BIN_DIR, Node } from "../../support/node.ts";
 /** How long the agent is stopped for a standstill. */
 const STOPPED_MS = 200;
 
-/** One request to the loopback of the node; the whole answer. */
-async function ask(node: Node, port: number, path: string): Promise<string> {
-  const script = `exec 3<>/dev/tcp/127.0.0.1/${port}; printf 'GET ${path} HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3`;
+/** One request inside the node; the whole answer. */
+async function ask(node: Node, port: number, path: string, address = "127.0.0.1"): Promise<string> {
+  const script = `exec 3<>/dev/tcp/${address}/${port}; printf 'GET ${path} HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3`;
   return (await node.run(["/bin/bash", "-c", script])).stdout;
 }
 
@@ -24,6 +24,30 @@ describe("the health of an agent on the local store", () => {
     expect(json).toMatchObject({ phase: "ready", state: "ok", ready: true, live: true });
     expect((await agent.request("GET", "/cni/status")).status).toBe(200);
     expect((await agent.request("GET", "/metrics")).text).toContain('tortie_api_process_time_seconds_count{path="/healthz"');
+  });
+
+  it.each([
+    ["192.0.2.7:9881", "192.0.2.7"],
+    ["[::]:9881", "192.0.2.7"],
+    ["[::]:9881", "::1"],
+  ])("serves its figures, and nothing else, at --metrics-address %s, seen from %s", async (address, from) => {
+    await using node = await Node.create();
+    await node.ip("address", "add", "192.0.2.7/32", "dev", "lo");
+    await using agent = await Agent.start(node, { args: ["--health-port", "0", "--metrics-address", address] });
+    await agent.until("the port", async () => (await ask(node, 9881, "/metrics", from)).includes("tortie_endpoint_count 0"));
+    for (const path of ["/livez", "/readyz", "/healthz", "/v1/config"]) expect(await ask(node, 9881, path, from)).toContain(" 404 ");
+    const elsewhere = await ask(node, 9881, "/metrics", "127.0.0.1");
+    expect(elsewhere.includes("tortie_endpoint_count")).toBe(address.startsWith("["));
+  });
+
+  it("names a --metrics-address that this node does not have as a finding, and serves it when it has", async () => {
+    await using node = await Node.create();
+    await using agent = await Agent.start(node, { args: ["--metrics-address", "192.0.2.7:9881"] });
+    const findings = async () => JSON.stringify((await agent.request("GET", "/healthz")).json);
+    expect(await findings()).toContain("192.0.2.7:9881 for /metrics cannot be opened, and is tried again");
+    await node.ip("address", "add", "192.0.2.7/32", "dev", "lo");
+    await agent.until("the address to be served", async () => !(await findings()).includes("192.0.2.7:9881"));
+    expect(await ask(node, 9881, "/metrics", "192.0.2.7")).toContain("tortie_endpoint_count 0");
   });
 
   it("counts addresses, builds, their waits, what a restore finds and DELs that wait", async () => {
