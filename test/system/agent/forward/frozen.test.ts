@@ -29,9 +29,21 @@ describe("A call to an agent that stands still", () => {
       json: expect.objectContaining({ msg: "the agent did not answer within 4 s", details: expect.stringContaining("agent-timeout") }),
     });
     agent.signal("SIGCONT");
-    await agent.until("it has nothing to do with the call", async () => (await agent.request("GET", "/endpoint")).text === "[]");
-    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
-    expect((await readStore(node)).allocated).toEqual([]);
+    await expectNothingOfTheCall(agent);
+  });
+
+  it.each([
+    ["the forwarder", 1_000],
+    ["the program that waits after it", 3_500],
+  ])("is taken back when the runtime kills %s", async (_, timeoutMs) => {
+    await using node = await Node.create();
+    await using agent = await Agent.start(node);
+    const pod = await node.addPod();
+    agent.signal("SIGSTOP");
+    const { signal } = await node.cni("ADD", { pod, conf: { ...localConf(node), ...agent.netconf }, timeoutMs });
+    expect(signal).toBe("SIGKILL");
+    agent.signal("SIGCONT");
+    await expectNothingOfTheCall(agent);
   });
 
   it("is served without it where the configuration says so", async () => {
@@ -45,3 +57,13 @@ describe("A call to an agent that stands still", () => {
     agent.signal("SIGCONT");
   });
 });
+
+/** An ADD takes some 10 ms, and would be there by then. */
+async function expectNothingOfTheCall(agent: Agent): Promise<void> {
+  const { node } = agent;
+  await agent.until("it has nothing to do with the call", async () => (await agent.request("GET", "/endpoint")).text === "[]");
+  await Bun.sleep(500);
+  expect((await agent.request("GET", "/endpoint")).text).toBe("[]");
+  expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+  expect((await readStore(node)).allocated).toEqual([]);
+}
