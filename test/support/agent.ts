@@ -8,7 +8,7 @@ import { join } from "node:path";
 import type { CniCallBody } from "../../agent/forward/protocol.ts";
 import { type CallAnswer, callMessage, exchangeCall, parsed } from "./call-socket.ts";
 import { signalProcess } from "./kubernetes/process.ts";
-import { BIN_DIR, type Node } from "./node.ts";
+import { BIN_DIR, type Node, networkOf } from "./node.ts";
 
 /** Starting is over long before; this only ends what hangs. */
 const LIMIT_MS = 60_000;
@@ -140,9 +140,18 @@ export class Agent implements AsyncDisposable {
   }
 
   /** One call of a plugin, for instance ("add", cniCallBody(…)). */
-  call(verb: string, body: CniCallBody, { deadlineMs = 0, signal }: CallSettings = {}): Promise<CallAnswer> {
+  async call(verb: string, body: CniCallBody, { deadlineMs = 0, signal }: CallSettings = {}): Promise<CallAnswer> {
     const limit = AbortSignal.timeout(LIMIT_MS);
-    return exchangeCall(this.calls, callMessage(verb, body, deadlineMs), signal === undefined ? limit : AbortSignal.any([signal, limit]));
+    const answered = this.node.ledger.begin({ ...body, verb: verb.toUpperCase(), network: networkOf(body.stdin) });
+    let isSuccess: boolean | undefined;
+    try {
+      const signals = signal === undefined ? limit : AbortSignal.any([signal, limit]);
+      const answer = await exchangeCall(this.calls, callMessage(verb, body, deadlineMs), signals);
+      isSuccess = answer.status === 200;
+      return answer;
+    } finally {
+      answered(isSuccess);
+    }
   }
 
   /** SIGTERM, and its end. @returns the exit status */

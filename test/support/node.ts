@@ -4,9 +4,12 @@
  */
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { mkdtempSync, rmSync, statSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { basename, join, resolve } from "node:path";
+import { judgeAtRest } from "./judge/judge.ts";
+import { Ledger } from "./judge/ledger.ts";
+import type { Rule } from "./judge/violations.ts";
 
 const IP = "/usr/sbin/ip";
 const NSENTER = "/usr/bin/nsenter";
@@ -84,6 +87,9 @@ export class Node implements AsyncDisposable {
   readonly binDir = BIN_DIR;
   readonly #binds: Readonly<Record<string, string>>;
   readonly #pods = new Set<Pod>();
+  /** What calls have answered, also those that tests make without `cni`. */
+  readonly ledger = new Ledger();
+  readonly #excused = new Set<Rule>();
   #named = 0;
 
   private constructor(name: string, dir: string, binds: Readonly<Record<string, string>>) {
@@ -148,7 +154,11 @@ export class Node implements AsyncDisposable {
     };
     const given = Object.fromEntries(Object.entries(env).flatMap(([key, value]) => (value === undefined ? [] : [[key, value]])));
     const stdin = typeof options.conf === "string" ? options.conf : JSON.stringify(options.conf);
+    const isOurs = existsSync(join(BIN_DIR, basename(plugin)));
+    const { CNI_COMMAND: verb = "", CNI_CONTAINERID: containerId = "", CNI_IFNAME: ifname = "" } = given;
+    const answered = this.ledger.begin({ verb: isOurs ? verb : "", network: networkOf(stdin), containerId, ifname });
     const run = await this.run([plugin.includes("/") ? plugin : join(BIN_DIR, plugin)], { ...options, env: given, stdin });
+    answered(run.exit === null ? undefined : run.exit === 0);
     return { ...run, json: parseOrUndefined(run.stdout) };
   }
 
@@ -177,10 +187,20 @@ export class Node implements AsyncDisposable {
     };
   }
 
+  /** The judge overlooks what breaks these rules at the end: the test breaks them on purpose, or leaves something under way. */
+  excuse(_why: string, ...rules: readonly Rule[]): void {
+    for (const rule of rules) this.#excused.add(rule);
+  }
+
+  /** @throws Error when the judge finds that something was doubled, leaked or left behind (test/support/judge/at-rest.ts) */
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all([...[...this.#pods].map((pod) => pod.name), this.name].map(removeNamespace));
+    const sandboxes = [...this.#pods];
+    const found = await judgeAtRest({ node: this, sandboxes, ledger: this.ledger });
+    await Promise.all([...sandboxes.map((pod) => pod.name), this.name].map(removeNamespace));
     this.#pods.clear();
     rmSync(this.dir, { recursive: true, force: true });
+    const wrong = found.filter(({ rule }) => !this.#excused.has(rule)).map(({ rule, what }) => `  ${rule}: ${what}`);
+    if (wrong.length > 0) throw new Error(`the judge finds on ${this.name}, when its test is over:\n${wrong.join("\n")}`);
   }
 }
 
@@ -201,6 +221,12 @@ exec "$@"`;
 function socketOf(conf: unknown): string | undefined {
   const socket = typeof conf === "object" && conf !== null && "agent_socket" in conf ? conf.agent_socket : undefined;
   return typeof socket === "string" ? socket : undefined;
+}
+
+/** Name of the network in a configuration; empty where it has none. */
+export function networkOf(conf: string): string {
+  const parsed = parseOrUndefined(conf);
+  return typeof parsed === "object" && parsed !== null && "name" in parsed ? String(parsed.name) : "";
 }
 
 function pathOf(name: string): string {

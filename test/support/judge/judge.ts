@@ -1,8 +1,11 @@
-/** One question to the judge: what is wrong on this node now? */
+/** Two questions to the judge: what is wrong on this node now, and what was left wrong when its test is over? */
+import { existsSync, statSync } from "node:fs";
 import type { Node, Pod } from "../node.ts";
-import { lookAtNamespace, lookAtStore } from "./look.ts";
-import { type Violation, violations } from "./violations.ts";
-import type { Expected, Seen, SeenNamespace } from "./world.ts";
+import { violationsAtRest } from "./at-rest.ts";
+import type { Ledger } from "./ledger.ts";
+import { lookAtMachine, lookAtNamespace, lookAtStore, lookAtStores } from "./look.ts";
+import { doubled, type Violation, violation, violations } from "./violations.ts";
+import { type Expected, NO_STORE, NOTHING_ALLOWED, type Seen, type SeenNamespace } from "./world.ts";
 
 /**
  * @param sandboxes every sandbox that there is, also of containers that have no network of ours
@@ -13,4 +16,37 @@ export async function judge(node: Node, sandboxes: readonly Pod[], expected: Exp
   for (const { name, netnsPath } of sandboxes) inside.set(name, await lookAtNamespace(netnsPath));
   const seen: Seen = { host: await lookAtNamespace(node.netnsPath), sandboxes: inside, store: lookAtStore(node.datastorePath) };
   return violations(seen, expected);
+}
+
+/** A pretend machine whose test is over. */
+export interface Resting {
+  readonly node: Pick<Node, "dir" | "name" | "netnsPath">;
+  readonly sandboxes: readonly Pod[];
+  readonly ledger: Ledger;
+}
+
+/** What cannot be looked at is a violation too; a machine that is gone already was judged before. */
+export async function judgeAtRest({ node, sandboxes, ledger }: Resting): Promise<readonly Violation[]> {
+  if (!existsSync(node.netnsPath)) return [];
+  try {
+    const there = differentOnes(node, sandboxes);
+    const store = lookAtStores(node.dir) ?? (ledger.isEmpty ? undefined : NO_STORE);
+    const machine = await lookAtMachine(node.name, there);
+    // Links that a test of the dataplane made are nobody's.
+    if (store === undefined) return doubled({ ...machine, store: NO_STORE }, NOTHING_ALLOWED);
+    return violationsAtRest({ ...machine, store }, ledger.ended());
+  } catch (error) {
+    return [String(error)].map(violation("unseen"));
+  }
+}
+
+/** Names of sandboxes that are there; of several whose paths lead to one namespace, the first, and none that leads to the host's. */
+function differentOnes(node: Pick<Node, "netnsPath">, sandboxes: readonly Pod[]): string[] {
+  const seen = new Set([statSync(node.netnsPath).ino]);
+  return sandboxes.flatMap(({ name, netnsPath }) => {
+    const { ino } = statSync(netnsPath, { throwIfNoEntry: false }) ?? {};
+    if (ino === undefined || seen.has(ino)) return [];
+    seen.add(ino);
+    return [name];
+  });
 }

@@ -1,7 +1,8 @@
 /** The verdict: pure, from what was seen and what should be there. Each rule names what it found in one line. */
-import { DEFAULT_ROUTES, type Expected, type Seen, type SeenNamespace, type Wanted } from "./world.ts";
+import { type Allowed, DEFAULT_ROUTES, type Expected, type Seen, type SeenNamespace, type Wanted } from "./world.ts";
 
-export type Rule = "doubled" | "not-granted" | "unasked" | "lost" | "not-released" | "miscounted";
+/** "unseen": it could not be looked at. */
+export type Rule = "doubled" | "not-granted" | "unasked" | "lost" | "not-released" | "miscounted" | "unseen";
 
 export interface Violation {
   readonly rule: Rule;
@@ -11,7 +12,7 @@ export interface Violation {
 /** @returns everything that is wrong, in the order of the rules; empty when all is well */
 export function violations(seen: Seen, expected: Expected): readonly Violation[] {
   return [
-    ...doubled(seen, expected),
+    ...doubled(seen, expected.allowed),
     ...notGranted(seen, expected),
     ...unasked(seen, expected),
     ...lost(seen, expected),
@@ -26,7 +27,7 @@ export function handleOf({ network, containerId }: Pick<Wanted, "network" | "con
 }
 
 /** Every address is in the kernel once, and granted to one. */
-function doubled({ host, sandboxes, store }: Seen, { allowed }: Expected): Violation[] {
+export function doubled({ host, sandboxes, store }: Seen, allowed: Allowed): Violation[] {
   const bearers = new Map<string, string[]>();
   for (const [place, { links }] of [["host", host] as const, ...sandboxes]) {
     for (const { name, addresses } of links) {
@@ -97,7 +98,7 @@ function aliasOf({ network, containerId, ifname }: Wanted): string {
   return `tortie:${network}/${containerId}/${ifname}`;
 }
 
-function withoutWorkload(alias: string): string {
+export function withoutWorkload(alias: string): string {
   return alias.split("/").slice(0, 3).join("/");
 }
 
@@ -143,7 +144,7 @@ function notReleased({ store }: Seen, { wanted }: Expected): Violation[] {
 }
 
 /** A handle counts what its blocks hold. */
-function miscounted({ store }: Seen): Violation[] {
+export function miscounted({ store }: Seen): Violation[] {
   const counts = new Map<string, number>();
   for (const { handle } of store.grants) counts.set(handle, (counts.get(handle) ?? 0) + 1);
   return [...new Set([...counts.keys(), ...store.handles.keys()])]
@@ -152,6 +153,6 @@ function miscounted({ store }: Seen): Violation[] {
     .map(violation("miscounted"));
 }
 
-function violation(rule: Rule): (what: string) => Violation {
+export function violation(rule: Rule): (what: string) => Violation {
   return (what) => ({ rule, what });
 }

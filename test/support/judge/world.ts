@@ -8,6 +8,12 @@ export interface SeenLink {
   readonly name: string;
   /** Empty when it has none. */
   readonly alias: string;
+  /** Number in its namespace. */
+  readonly index: number;
+  /** Number of a veth's other end, in the namespace where that is; 0 for other links. */
+  readonly peer: number;
+  /** "default" unless somebody has put it into a group (ip-link(8)). */
+  readonly group: string;
   readonly addresses: readonly string[];
 }
 
@@ -86,3 +92,5 @@ export interface Expected {
 }
 
 export const NOTHING_ALLOWED: Allowed = { links: new Set(), addresses: new Set(), routes: new Set(), tables: new Set() };
+
+export const NO_STORE: SeenStore = { grants: [], handles: new Map(), endpoints: [] };

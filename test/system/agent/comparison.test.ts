@@ -97,6 +97,7 @@ describe("G21: an address that was released while its container runs", () => {
 
   it("is found by an agent that starts, which mends nothing of its link", async () => {
     await using node = await Node.create();
+    node.excuse("the address is released while its container runs", "not-granted");
     await using agent = await Agent.start(node);
     const conf = localConf(node, { cniVersion: "1.1.0", ...agent.netconf });
     const [lost, kept] = await addresses(agent, conf, ["lost", "kept"]);

@@ -10,6 +10,7 @@ const PROGRAM = `${process.cwd()}/test/support/programs/mend-recorded.ts`;
 /** Takes the host's route to the container away, and lets the agent look at the link. */
 async function mendWithoutRoute(grant: "block" | "external", word: Word) {
   await using node = await Node.create();
+  node.excuse("there is a link, and neither store nor grant", "not-granted", "unasked");
   const desired = desiredFor(await node.addPod(), { addresses: [`${ADDRESS}/32`] });
   await apply(node, desired);
   await node.ip("route", "del", ADDRESS);

@@ -58,6 +58,7 @@ describe("host scope without an agent", () => {
   it("fails CHECK of an address that was released behind the container's back", async () => {
     const { node, conf } = await hostScopeNode(DUAL);
     await using _node = node;
+    node.excuse("its grant is removed behind its back", "not-granted");
     const pod = await node.addPod();
     const added = await node.cni("ADD", { pod, conf });
     await node.run(["/bin/sh", "-c", "rm /run/tortie/state/ipam/v4/*"]);

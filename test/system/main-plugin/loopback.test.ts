@@ -54,6 +54,7 @@ describe("The loopback of a node on the local datastore", () => {
 describe("A container of the local datastore", () => {
   it("L13: sends from its own addresses only, of both families, on a distribution that checks sources loosely too", async () => {
     await using node = await Node.create();
+    node.excuse("a pod takes the addresses of another", "doubled", "not-granted");
     const [pod, other] = [await node.addPod(), await node.addPod()];
     const conf = localConf(node, { ipam: dualIpam("46") });
     const ownAddresses = addressesOf((await node.cni("ADD", { pod, containerId: "one", conf })).json);

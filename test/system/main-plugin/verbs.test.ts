@@ -85,6 +85,7 @@ describe("CHECK", () => {
 
   it("fails when the addresses were released behind the container's back", async () => {
     await using node = await Node.create();
+    node.excuse("its addresses are released behind its back", "not-granted", "not-released");
     const { pod, conf } = await attached(node);
     await node.cni("DEL", { plugin: "tortie-ipam", pod, conf });
     expect(await node.cni("CHECK", { pod, conf })).toMatchObject({ exit: 1, json: { msg: expect.stringContaining("10.244.") } });

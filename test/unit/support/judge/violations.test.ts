@@ -1,19 +1,23 @@
 /** The judge must find each wrong for itself, and nothing where all is well. */
 import { grantsOfBlock } from "../../../support/judge/look.ts";
 import { violations } from "../../../support/judge/violations.ts";
-import { type Expected, NOTHING_ALLOWED, type Seen, type SeenNamespace, type Wanted } from "../../../support/judge/world.ts";
+import { type Expected, NOTHING_ALLOWED, type Seen, type SeenLink, type SeenNamespace, type Wanted } from "../../../support/judge/world.ts";
 
 const EMPTY: SeenNamespace = { links: [], routes: [], isForwarding: false, tables: [] };
 const DEFAULT = { destination: "0.0.0.0/0", device: "eth0" };
 const DEFAULT6 = { destination: "::/0", device: "eth0" };
 
+function link(name: string, alias = "", addresses: readonly string[] = []): SeenLink {
+  return { name, alias, addresses, index: 2, peer: 0, group: "default" };
+}
+
 const WEB: Wanted = { network: "net1", containerId: "web", ifname: "eth0", sandbox: "s1", addresses: ["10.0.0.1", "fd00::1"] };
 
-const INSIDE: SeenNamespace = { ...EMPTY, links: [{ name: "eth0", alias: "", addresses: WEB.addresses }], routes: [DEFAULT, DEFAULT6] };
+const INSIDE: SeenNamespace = { ...EMPTY, links: [link("eth0", "", WEB.addresses)], routes: [DEFAULT, DEFAULT6] };
 
 const HEALTHY: Seen = {
   host: {
-    links: [{ name: "caliweb", alias: "tortie:net1/web/eth0", addresses: [] }],
+    links: [link("caliweb", "tortie:net1/web/eth0")],
     routes: WEB.addresses.map((destination) => ({ destination, device: "caliweb" })),
     isForwarding: true,
     tables: ["inet tortie"],
@@ -43,12 +47,12 @@ const withStore = (store: Partial<Seen["store"]>) => ({ store: { ...HEALTHY.stor
 describe("The judge", () => {
   it("finds nothing where everybody has what was granted, and nothing else is there", () => {
     expect(verdict({})).toEqual([]);
-    const pod = { ...HEALTHY.host.links[0], name: "caliweb", addresses: [], alias: "tortie:net1/web/eth0/default/web" };
+    const pod = link("caliweb", "tortie:net1/web/eth0/default/web");
     expect(verdict(withHost({ links: [pod] }))).toEqual([]);
   });
 
   it("finds an address that two bear, in the kernel or in the store", () => {
-    const second = { ...EMPTY, links: [{ name: "eth0", alias: "", addresses: ["10.0.0.1"] }] };
+    const second = { ...EMPTY, links: [link("eth0", "", ["10.0.0.1"])] };
     expect(verdict(withSandbox("s2", second))).toContain("doubled: 10.0.0.1 is on s1 eth0 and s2 eth0");
     const grants = [...HEALTHY.store.grants, { address: "10.0.0.1", handle: "net1.db" }];
     expect(verdict(withStore({ grants }))).toContain("doubled: 10.0.0.1 is granted to net1.web and net1.db");
@@ -61,12 +65,12 @@ describe("The judge", () => {
   });
 
   it.each<[string, Partial<Seen>]>([
-    ["link eth0 10.0.0.9 in s2", withSandbox("s2", { ...EMPTY, links: [{ name: "eth0", alias: "", addresses: ["10.0.0.9"] }] })],
+    ["link eth0 10.0.0.9 in s2", withSandbox("s2", { ...EMPTY, links: [link("eth0", "", ["10.0.0.9"])] })],
     ["route 0.0.0.0/0 dev eth0 in s2", withSandbox("s2", { ...EMPTY, routes: [DEFAULT] })],
-    ["link eth1 in s1", withSandbox("s1", { ...INSIDE, links: [...INSIDE.links, { name: "eth1", alias: "", addresses: [] }] })],
+    ["link eth1 in s1", withSandbox("s1", { ...INSIDE, links: [...INSIDE.links, link("eth1")] })],
     [
       'link calix "tortie:net1/gone/eth0" on the host',
-      withHost({ links: [...HEALTHY.host.links, { name: "calix", alias: "tortie:net1/gone/eth0", addresses: [] }] }),
+      withHost({ links: [...HEALTHY.host.links, link("calix", "tortie:net1/gone/eth0")] }),
     ],
     ["route 0.0.0.0/0 dev eth0 on the host", withHost({ routes: [...HEALTHY.host.routes, DEFAULT] })],
     ["net.ipv4.ip_forward 0 on the host", withHost({ isForwarding: false })],
@@ -77,14 +81,14 @@ describe("The judge", () => {
 
   it("lets stand what the test says it has put there itself", () => {
     const allowed = { ...NOTHING_ALLOWED, tables: EXPECTED.allowed.tables, links: new Set(["s2 net1"]), addresses: new Set(["10.9.0.1"]) };
-    const other = { ...EMPTY, links: [{ name: "net1", alias: "", addresses: ["10.9.0.1"] }] };
+    const other = { ...EMPTY, links: [link("net1", "", ["10.9.0.1"])] };
     expect(verdict(withSandbox("s2", other), { allowed })).toEqual([]);
     expect(verdict(withSandbox("s2", other))).not.toEqual([]);
   });
 
   it.each<[string, Partial<Seen>]>([
     ["link eth0", withSandbox("s1", EMPTY)],
-    ["address 10.0.0.1", withSandbox("s1", { ...INSIDE, links: [{ name: "eth0", alias: "", addresses: ["fd00::1"] }] })],
+    ["address 10.0.0.1", withSandbox("s1", { ...INSIDE, links: [link("eth0", "", ["fd00::1"])] })],
     ["route ::/0", withSandbox("s1", { ...INSIDE, routes: [DEFAULT] })],
     ["the link's host end", withHost({ links: [] })],
     ["route to fd00::1", withHost({ routes: HEALTHY.host.routes.slice(0, 1) })],
