@@ -19,7 +19,7 @@ export function planInstallation(settings: InstallSettings): readonly string[] {
   }
   const tls = tlsNames(settings.tlsDir);
   for (const name of tls) log(`would install ${join(tlsDirectory(settings.netDir), name)}`);
-  if (isInPod(settings)) log(`would write ${kubeconfigPath(settings.netDir)} with a new token`);
+  if (isInPod(settings)) log(`would write ${kubeconfigPath(settings)} with a new token`);
   const text = renderConflist(settings, tls);
   const path = join(settings.netDir, settings.confName);
   const reason = whyNotWritable(settings.netDir);

@@ -62,7 +62,7 @@ function filesOf(settings: InstallSettings, inPod: boolean): readonly string[] {
   const { isKept } = plannedList(settings, renderConflist(settings, new Set()));
   return [
     ...Object.values(TLS_FILES).map((name) => join(tlsDirectory(netDir), name)),
-    ...(inPod ? [kubeconfigPath(netDir)] : []),
+    ...(inPod ? [kubeconfigPath(settings)] : []),
     ...(isKept ? [] : new Set([join(netDir, confName), ...(isThere(old) ? [old] : [])])),
   ];
 }
@@ -70,7 +70,7 @@ function filesOf(settings: InstallSettings, inPod: boolean): readonly string[] {
 /** A new token in a new kubeconfig. @throws TortieError `install-token` */
 export async function installKubeconfig(settings: InstallSettings, log: Log): Promise<Token> {
   const token = await requestToken(settings, log);
-  const path = kubeconfigPath(settings.netDir);
+  const path = kubeconfigPath(settings);
   if (writeWhole(path, kubeconfigText(settings, token.token), 0o600)) {
     log(`${path} written; its token ends at ${new Date(token.expiresMs).toISOString()}`);
   }

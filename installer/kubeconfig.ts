@@ -118,8 +118,8 @@ export function isOwnKubeconfig(text: string): boolean {
   return text.startsWith(FIRST_LINE);
 }
 
-export function kubeconfigPath(netDir: string): string {
-  return join(netDir, "calico-kubeconfig");
+export function kubeconfigPath({ netDir, kubeconfigName }: Pick<InstallSettings, "netDir" | "kubeconfigName">): string {
+  return join(netDir, kubeconfigName);
 }
 
 /** The file's text: authority or skip-verify, never both. */

@@ -6,13 +6,14 @@ import { basename } from "node:path";
 import { parseJson } from "../lib/json/parse.ts";
 import { isJsonObject } from "../lib/json/value.ts";
 import { isThere, readText } from "../lib/system/files.ts";
-import { isOwnKubeconfig, kubeconfigPath } from "./kubeconfig.ts";
+import { isOwnKubeconfig } from "./kubeconfig.ts";
 import { fingerprintOf, type InstallRecord } from "./record.ts";
+import { isKubeconfigName } from "./settings.ts";
 
 /** @throws SystemError when a file that is there cannot be read */
 export function isStillOurs(path: string, { installed, conflist }: Pick<InstallRecord, "installed" | "conflist">): boolean {
   if (!isThere(path)) return true;
-  if (basename(path) === basename(kubeconfigPath(""))) return isOwnKubeconfig(readText(path));
+  if (isKubeconfigName(basename(path))) return isOwnKubeconfig(readText(path));
   if (isConflist(path)) return conflist === undefined || isListOfOurs(readText(path), conflist);
   const fingerprint = installed[path];
   return fingerprint === undefined || fingerprint === fingerprintOf(path);

@@ -23,6 +23,8 @@ export interface InstallSettings extends InstallPaths {
   readonly confName: string;
   /** Removed when it has another name. */
   readonly oldConfName: string;
+  /** File of the plugins' kubeconfig beside the conflist. */
+  readonly kubeconfigName: string;
   /** Text or file of the template; neither means the built-in one. */
   readonly template: { readonly text?: string; readonly file?: string };
   readonly tlsDir: string;
@@ -74,6 +76,7 @@ export function readInstallSettings(env: Environment, paths: InstallPaths, names
     hostNetDir,
     confName: fileNameOf(env, "CNI_CONF_NAME", confName),
     oldConfName: fileNameOf(env, "CNI_OLD_CONF_NAME", "10-calico.conflist"),
+    kubeconfigName: kubeconfigNameOf(env),
     template: {
       ...(env.CNI_NETWORK_CONFIG ? { text: env.CNI_NETWORK_CONFIG } : {}),
       ...(env.CNI_NETWORK_CONFIG_FILE ? { file: env.CNI_NETWORK_CONFIG_FILE } : {}),
@@ -117,6 +120,17 @@ function fileNameOf(env: Environment, name: string, fallback: string): string {
   const value = textOf(env, name, fallback);
   if (value.includes("/") || value === "." || value === "..") throw refused(name, value, "the name of a file, without a directory");
   return value;
+}
+
+/** It ends so, because that tells an installation's kubeconfig from its other files when they are taken away. */
+function kubeconfigNameOf(env: Environment): string {
+  const value = fileNameOf(env, "TORTIE_KUBECONFIG_NAME", "calico-kubeconfig");
+  if (!isKubeconfigName(value)) throw refused("TORTIE_KUBECONFIG_NAME", value, 'a name that ends in "-kubeconfig"');
+  return value;
+}
+
+export function isKubeconfigName(name: string): boolean {
+  return name.endsWith("-kubeconfig");
 }
 
 /** The spellings of Go's strconv.ParseBool. */

@@ -84,11 +84,11 @@ function templateOf({ template, names }: InstallSettings): { readonly text: stri
 }
 
 function variables(settings: InstallSettings, installedTls: ReadonlySet<string>): ReadonlyMap<string, string> {
-  const { env, hostNetDir, serviceAccount } = settings;
+  const { env, hostNetDir, kubeconfigName, serviceAccount } = settings;
   const values = new Map<string, string>();
   for (const [name, fallback] of Object.entries(FROM_ENVIRONMENT)) values.set(`__${name}__`, env[name] ?? fallback);
   values.set("__KUBERNETES_NODE_NAME__", env.KUBERNETES_NODE_NAME ?? defaultNodeName());
-  values.set("__KUBECONFIG_FILEPATH__", env.KUBECONFIG_FILEPATH ?? `${hostNetDir}/calico-kubeconfig`);
+  values.set("__KUBECONFIG_FILEPATH__", env.KUBECONFIG_FILEPATH ?? `${hostNetDir}/${kubeconfigName}`);
   values.set("__SERVICEACCOUNT_TOKEN__", tokenOf(serviceAccount));
   for (const [name, file] of Object.entries(TLS_FILES)) {
     values.set(name, installedTls.has(file) ? `${hostNetDir}/calico-tls/${file}` : "");

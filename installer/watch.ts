@@ -73,7 +73,7 @@ export class InstallationWatch {
         await this.#sleep(Math.min(LOOK_MS, Math.max(0, renewal - Date.now())), signal);
         if (signal.aborted) return;
         this.#mendFiles();
-        const isDue = Date.now() >= renewal || this.#isTokenStale || !isThere(kubeconfigPath(netDir));
+        const isDue = Date.now() >= renewal || this.#isTokenStale || !isThere(kubeconfigPath(this.#settings));
         if (this.#keepsToken && isDue) {
           this.#isTokenStale = false;
           await this.#renewToken();

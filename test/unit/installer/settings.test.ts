@@ -12,6 +12,7 @@ describe("readInstallSettings", () => {
       hostNetDir: "/etc/cni/net.d",
       confName: "10-calico.conflist",
       oldConfName: "10-calico.conflist",
+      kubeconfigName: "calico-kubeconfig",
       template: {},
       tlsDir: "/calico-secrets",
       updates: true,
@@ -35,6 +36,8 @@ describe("readInstallSettings", () => {
     ["SLEEP", "2"],
     ["TEST_FILE_PERMISSION", "rw"],
     ["CNI_CONF_NAME", "../10-calico.conflist"],
+    ["TORTIE_KUBECONFIG_NAME", "../tortie-kubeconfig"],
+    ["TORTIE_KUBECONFIG_NAME", "kubeconfig.conf"],
     ["CNI_TOKEN_REFRESH_INTERVAL", "10"],
     ["CNI_TOKEN_REFRESH_INTERVAL", "-1s"],
   ])("refuses %s=%s by name", (name, value) => {

@@ -96,11 +96,12 @@ describe("What was put on the host after the installation", () => {
   });
 
   it.each([
-    ["a kubeconfig of another program stays", "# by calico-node, renewed", 24, "# by calico-node, renewed"],
-    ["ours stays where the token of the one before it has ended", "ours", -1, "# Kubeconfig of the CNI plugins."],
-    ["ours goes where the one before it still serves", "ours", 1, "# by calico-node"],
-  ])("%s", (_, present, hours, expected) => {
-    const path = join(netDir, "calico-kubeconfig");
+    ["a kubeconfig of another program stays", "calico-kubeconfig", "# by calico-node, renewed", 24, "# by calico-node, renewed"],
+    ["ours stays where the token of the one before it has ended", "calico-kubeconfig", "ours", -1, "# Kubeconfig of the CNI plugins."],
+    ["ours goes where the one before it still serves", "calico-kubeconfig", "ours", 1, "# by calico-node"],
+    ["so it is with TORTIE_KUBECONFIG_NAME", "tortie-kubeconfig", "# by calico-node, renewed", 24, "# by calico-node, renewed"],
+  ])("%s", (_, name, present, hours, expected) => {
+    const path = join(netDir, name);
     writeFileSync(path, kubeconfig(inHours(hours)));
     remember(netDir, [path]);
     const first =
@@ -112,7 +113,7 @@ describe("What was put on the host after the installation", () => {
     uninstall(netDir, false, () => {});
 
     expect(readFileSync(path, "utf8").startsWith(expected)).toBe(true);
-    expect(names(netDir)).toEqual(["calico-kubeconfig"]);
+    expect(names(netDir)).toEqual([name]);
   });
 
   it("is what a dry run would leave", async () => {

@@ -1,8 +1,16 @@
 /** The plugins' rights are those of C§8.2, no more and no less; the cluster suite asks a real server the same. */
 import { resolve } from "node:path";
 import { renderFolder } from "../../../scripts/manifests/kustomization.ts";
-import { agentAccess, apiObjects, controllerAccess, newClusterAccess, pluginAccess } from "../../support/kubernetes/manifests.ts";
+import {
+  agentAccess,
+  apiObjects,
+  controllerAccess,
+  newClusterAccess,
+  pluginAccess,
+  readManifest,
+} from "../../support/kubernetes/manifests.ts";
 import type { ApiObject } from "../../support/kubernetes/resources.ts";
+import { rightsByAccount } from "../../support/kubernetes/role-use.ts";
 
 const CALICO = [
   "blockaffinities",
@@ -160,5 +168,28 @@ describe("manifests/new-cluster and manifests/pools", () => {
   it("are in no overlay whose cluster has Calico", () => {
     const objects = apiObjects(renderFolder(resolve("manifests/overlays/beside-calico")));
     expect(objects.filter(({ metadata }) => /^tortie-(new-cluster|pools)$/.test(metadata.name))).toEqual([]);
+  });
+});
+
+describe("manifests/own-plugins/rbac.yaml", () => {
+  const objects = readManifest("manifests/own-plugins/rbac.yaml");
+  const rightsOf = (all: readonly ApiObject[]) => rightsByAccount(all).get(all[0]?.metadata.name ?? "") ?? new Set();
+
+  it("gives the plugins beside Calico nothing that Calico's own have not, and lets them change nothing that administrators set", () => {
+    const [own, calicos] = [rightsOf(objects), rightsOf(pluginAccess())];
+    expect(own.size).toBeGreaterThan(0);
+    expect([...own].filter((right) => !calicos.has(right))).toEqual([]);
+    const written = [...own].flatMap((right) => (/^(create|update|delete) /.test(right) ? (right.split("/")[1] ?? []) : []));
+    expect(new Set(written)).toEqual(new Set(["blockaffinities", "ipamblocks", "ipamhandles"]));
+  });
+
+  it("is in the overlay beside-calico, whose installer asks for tokens of that account alone", () => {
+    const overlay = apiObjects(renderFolder(resolve("manifests/overlays/beside-calico")));
+    expect(overlay).toEqual(expect.arrayContaining([...objects]));
+    const role = overlay.find(({ kind, metadata }) => kind === "Role" && metadata.name === "tortie-install");
+    expect(role?.rules).toEqual([
+      { apiGroups: [""], resources: ["serviceaccounts/token"], resourceNames: ["tortie-cni-plugin"], verbs: ["create"] },
+    ]);
+    expect(JSON.stringify(overlay.filter(({ kind }) => kind !== "ValidatingAdmissionPolicy"))).not.toContain("calico-cni-plugin");
   });
 });
