@@ -7,7 +7,7 @@ import { randomBytes } from "node:crypto";
 import { existsSync, mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join, resolve } from "node:path";
-import { judgeAtRest } from "./judge/judge.ts";
+import { judgeAtRest, type StoreHolder } from "./judge/judge.ts";
 import { Ledger } from "./judge/ledger.ts";
 import type { Rule } from "./judge/violations.ts";
 
@@ -89,6 +89,8 @@ export class Node implements AsyncDisposable {
   readonly #pods = new Set<Pod>();
   /** What calls have answered, also those that tests make without `cni`. */
   readonly ledger = new Ledger();
+  /** Where its plugins keep addresses and endpoints, besides the files of its directory. */
+  readonly holders = new Set<StoreHolder>();
   readonly #excused = new Set<Rule>();
   #named = 0;
 
@@ -195,7 +197,7 @@ export class Node implements AsyncDisposable {
   /** @throws Error when the judge finds that something was doubled, leaked or left behind (test/support/judge/at-rest.ts) */
   async [Symbol.asyncDispose](): Promise<void> {
     const sandboxes = [...this.#pods];
-    const found = await judgeAtRest({ node: this, sandboxes, ledger: this.ledger });
+    const found = await judgeAtRest({ node: this, sandboxes, ledger: this.ledger, holders: [...this.holders] });
     await Promise.all([...sandboxes.map((pod) => pod.name), this.name].map(removeNamespace));
     this.#pods.clear();
     rmSync(this.dir, { recursive: true, force: true });

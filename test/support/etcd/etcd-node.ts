@@ -26,6 +26,7 @@ export class EtcdNode implements AsyncDisposable {
   /** Empties etcd and makes a cluster that is ready, with a pool and this node. */
   static async create(etcd: TestEtcd, reachable: { readonly port: number; readonly dir: string } = etcd): Promise<EtcdNode> {
     const node = await Node.create({ binds: { "/var/run/calico": "calico" } });
+    node.holders.add(etcd);
     await connectNode(node, reachable);
     const made = new EtcdNode(node, etcd, `http://127.0.0.1:${reachable.port}`);
     await etcd.clear();

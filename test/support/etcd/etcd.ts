@@ -1,6 +1,8 @@
 /** A real etcd for tests, of one member or more: `await using etcd = await startEtcd()`. Its members die with the process that started them. */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { storeOfEtcd } from "../judge/servers.ts";
+import type { SeenStore } from "../judge/world.ts";
 import { endProcess, isRunning, pause, signalProcess, startProcess } from "../kubernetes/process.ts";
 import { endServersIn, freePorts, serverPrograms } from "../kubernetes/servers.ts";
 
@@ -157,6 +159,11 @@ export class TestEtcd implements AsyncDisposable {
     const { kvs } = await this.ask("/v3/kv/range", { key: btoa(prefix), range_end: btoa(`${prefix}\xff`) });
     const pairs: readonly { readonly key: string; readonly value?: string }[] = Array.isArray(kvs) ? kvs : [];
     return new Map(pairs.map(({ key, value = "" }) => [atob(key), Buffer.from(value, "base64").toString()]));
+  }
+
+  /** For the judge: what Calico keeps here. */
+  async lookAtStore(): Promise<SeenStore> {
+    return storeOfEtcd(await this.contents("/calico/"));
   }
 
   /** Forgets every change that was before now. */

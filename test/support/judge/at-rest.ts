@@ -42,8 +42,8 @@ function unasked({ host, sandboxes, store }: Seen): Violation[] {
   const found: string[] = [];
   for (const { name, alias, group } of host.links) {
     const owner = attachmentOf(alias);
-    if (owner !== undefined && !hasEndpoint(store, owner))
-      found.push(`link ${name} "${withoutWorkload(alias)}" on the host, without record`);
+    const isRecorded = owner === undefined || store.lacksEndpoints === true || hasEndpoint(store, owner);
+    if (!isRecorded) found.push(`link ${name} "${withoutWorkload(alias)}" on the host, without record`);
     if (group !== "default") found.push(`link ${name} of group ${group} on the host`);
   }
   const ends = new Map(host.links.map((link) => [link.name, link]));

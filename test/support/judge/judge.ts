@@ -3,9 +3,9 @@ import { existsSync, statSync } from "node:fs";
 import type { Node, Pod } from "../node.ts";
 import { violationsAtRest } from "./at-rest.ts";
 import type { Ledger } from "./ledger.ts";
-import { lookAtMachine, lookAtNamespace, lookAtStore, lookAtStores } from "./look.ts";
+import { lookAtMachine, lookAtNamespace, lookAtStore, lookAtStores, together } from "./look.ts";
 import { doubled, type Violation, violation, violations } from "./violations.ts";
-import { type Expected, NO_STORE, NOTHING_ALLOWED, type Seen, type SeenNamespace } from "./world.ts";
+import { type Expected, NO_STORE, NOTHING_ALLOWED, type Seen, type SeenNamespace, type SeenStore } from "./world.ts";
 
 /**
  * @param sandboxes every sandbox that there is, also of containers that have no network of ours
@@ -18,23 +18,30 @@ export async function judge(node: Node, sandboxes: readonly Pod[], expected: Exp
   return violations(seen, expected);
 }
 
+/** Something that holds addresses outside of a machine, as a cluster does. */
+export interface StoreHolder {
+  lookAtStore(): Promise<SeenStore>;
+}
+
 /** A pretend machine whose test is over. */
 export interface Resting {
   readonly node: Pick<Node, "dir" | "name" | "netnsPath">;
   readonly sandboxes: readonly Pod[];
   readonly ledger: Ledger;
+  readonly holders: readonly StoreHolder[];
 }
 
 /** What cannot be looked at is a violation too; a machine that is gone already was judged before. */
-export async function judgeAtRest({ node, sandboxes, ledger }: Resting): Promise<readonly Violation[]> {
+export async function judgeAtRest({ node, sandboxes, ledger, holders }: Resting): Promise<readonly Violation[]> {
   if (!existsSync(node.netnsPath)) return [];
   try {
     const there = differentOnes(node, sandboxes);
-    const store = lookAtStores(node.dir) ?? (ledger.isEmpty ? undefined : NO_STORE);
+    const own = lookAtStores(node.dir) ?? (ledger.isEmpty ? undefined : NO_STORE);
+    const stores = [...(own === undefined ? [] : [own]), ...(await Promise.all(holders.map((holder) => holder.lookAtStore())))];
     const machine = await lookAtMachine(node.name, there);
     // Links that a test of the dataplane made are nobody's.
-    if (store === undefined) return doubled({ ...machine, store: NO_STORE }, NOTHING_ALLOWED);
-    return violationsAtRest({ ...machine, store }, ledger.ended());
+    if (stores.length === 0) return doubled({ ...machine, store: NO_STORE }, NOTHING_ALLOWED);
+    return violationsAtRest({ ...machine, store: together(stores) }, ledger.ended());
   } catch (error) {
     return [String(error)].map(violation("unseen"));
   }

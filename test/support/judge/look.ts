@@ -86,13 +86,14 @@ export function lookAtStores(directory: string): SeenStore | undefined {
 }
 
 /** One store that has what several have. */
-function together(stores: readonly SeenStore[]): SeenStore {
+export function together(stores: readonly SeenStore[]): SeenStore {
   const handles = new Map<string, number>();
   for (const [handle, count] of stores.flatMap((store) => [...store.handles])) handles.set(handle, (handles.get(handle) ?? 0) + count);
   return {
     grants: stores.flatMap(({ grants }) => grants),
     handles,
     endpoints: stores.flatMap(({ endpoints }) => endpoints),
+    lacksEndpoints: stores.some(({ lacksEndpoints }) => lacksEndpoints === true),
   };
 }
 
@@ -157,7 +158,7 @@ function canonical(address: string): string {
   return isIPv6(address) ? new URL(`http://[${address}]/`).hostname.slice(1, -1) : address;
 }
 
-type JsonRecord = Readonly<Record<string, unknown>>;
+export type JsonRecord = Readonly<Record<string, unknown>>;
 
 function seenLinks(text: string): SeenLink[] {
   return listOf(text)
@@ -198,7 +199,7 @@ function listOf(text: string): JsonRecord[] {
   return Array.isArray(list) ? list.map(recordOf) : [];
 }
 
-function recordOf(value: unknown): JsonRecord {
+export function recordOf(value: unknown): JsonRecord {
   return typeof value === "object" && value !== null ? { ...value } : {};
 }
 

@@ -49,6 +49,8 @@ export interface SeenStore {
   readonly handles: ReadonlyMap<string, number>;
   /** `containerID ifname` of each workload endpoint. */
   readonly endpoints: readonly string[];
+  /** Endpoints are annotations of pods, and a pod may be gone before its sandbox: nothing follows from a missing one. */
+  readonly lacksEndpoints?: boolean;
 }
 
 export interface Seen {

@@ -4,6 +4,9 @@
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { together } from "../judge/look.ts";
+import { storeOfResources } from "../judge/servers.ts";
+import type { SeenStore } from "../judge/world.ts";
 import { AdminClient, type Answer, HARNESS_AGENT, type RequestOptions } from "./admin-client.ts";
 import { type AuditedRequest, auditSize, parseRequestCounts, readAudit } from "./audit.ts";
 import { makeCertificates, writeKubeconfig } from "./credentials.ts";
@@ -166,6 +169,20 @@ export class TestCluster implements AsyncDisposable {
   async setReady(isReady: boolean): Promise<void> {
     const spec = { clusterGUID: "test", datastoreReady: isReady };
     for (const apiVersion of this.groups) await this.apply({ apiVersion, kind: "ClusterInformation", metadata: { name: "default" }, spec });
+  }
+
+  /** For the judge: the IPAM objects of every group, as they are stored. */
+  async lookAtStore(): Promise<SeenStore> {
+    const lists = await Promise.all(
+      this.groups.map(async (group) => {
+        const [blocks, handles] = await Promise.all([this.list(group, "ipamblocks"), this.list(group, "ipamhandles")]);
+        return storeOfResources(
+          blocks.map(({ spec }) => spec),
+          handles.map(({ spec }) => spec),
+        );
+      }),
+    );
+    return together(lists);
   }
 
   /** Deletes every Calico and KubeVirt object, pod, node, and namespace that a test made. The datastore is then not ready (`setReady`). */

@@ -75,6 +75,7 @@ export class PodNode implements AsyncDisposable {
     await cluster.createNamespace(NAMESPACE);
     await cluster.createNode("node1");
     const node = await Node.create(options.node);
+    node.holders.add(etcd ?? cluster);
     await connectNode(node, via ?? cluster);
     if (store.listener !== undefined) await connectNode(node, store.listener);
     return new PodNode(cluster, node, group, await cluster.kubeconfigFor(identity, via?.server), store);
