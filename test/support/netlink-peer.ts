@@ -1,11 +1,13 @@
 /** The other side of a netlink socket, scripted: it says what the kernel does not say on demand. */
 import { dlopen } from "bun:ffi";
 import { closeSync, writeSync } from "node:fs";
-import { encodeMessage, NLMSG_ERROR } from "../../dataplane/netlink/message.ts";
+import { encodeMessage, NLMSG_DONE, NLMSG_ERROR } from "../../dataplane/netlink/message.ts";
 import { NetlinkSocket } from "../../dataplane/netlink/socket.ts";
 
 const { symbols: libc } = dlopen("libc.so.6", { socketpair: { args: ["i32", "i32", "i32", "ptr"], returns: "i32" } });
 const [AF_UNIX, SOCK_DGRAM] = [1, 2];
+/** include/uapi/linux/netlink.h */
+const NLM_F_MULTI = 0x2;
 /** A question about a link. */
 export const REQUEST = { type: 18, payload: new Uint8Array(16) };
 
@@ -38,6 +40,11 @@ export class Peer implements Disposable {
 
   acknowledges(sequence: number, errno: number): void {
     this.says(sequence, NLMSG_ERROR, new Uint8Array(Int32Array.of(-errno, 0, 0, 0, 0).buffer));
+  }
+
+  /** A list with nothing in it. */
+  listsNothing(sequence: number): void {
+    this.says(sequence, NLMSG_DONE, new Uint8Array(4), NLM_F_MULTI);
   }
 
   /** Whoever sends to it from now on is refused. */
