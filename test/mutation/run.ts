@@ -10,7 +10,7 @@
 import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { playSamples } from "./sample.ts";
-import { type TestRun, Tree } from "./tree.ts";
+import { TEST_IS_TOO_LATE, type TestRun, Tree } from "./tree.ts";
 
 interface Mutant {
   readonly area: string;
@@ -41,7 +41,7 @@ function play(tree: Tree, mutant: Mutant, baseline: ReadonlyMap<string, TestRun>
     for (const test of mutant.tests) {
       const { failed, isTooLate, isWhole } = tree.test(test);
       const by = [...failed].find(
-        ([name, message]) => baseline.get(test)?.passed.has(name) === true && !message.includes("Exceeded timeout of"),
+        ([name, message]) => baseline.get(test)?.passed.has(name) === true && !message.includes(TEST_IS_TOO_LATE),
       );
       if (by !== undefined) return { mutant, outcome: "killed", by: by[0] } as const;
       if (isTooLate) best = { mutant, outcome: "timeout", by: test };

@@ -2,7 +2,7 @@
  * Plays a sample of the mutants that rules make (rules.ts) of a folder's files:
  * `npm run test:mutation -- --sample N --seed S FOLDER …`. Each is played in a scratch copy of the tree, first against the unit tests that
  * import its file, then, where they did not notice, against the system and fault tests of the folder. One that the compiler refuses does
- * not count, and the next of the same seed takes its place.
+ * not count, and neither does one of which nothing can be told; the next of the same seed takes its place.
  *
  * What was said stands in `.cache/mutation/` at once, so that a run that was cut goes on where it was; `--again` plays the survivors anew.
  */
@@ -11,13 +11,15 @@ import { dirname, join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { type Candidate, candidatesOf, inOrderOf } from "./candidates.ts";
 import { Imports } from "./related.ts";
-import { type TestRun, Tree } from "./tree.ts";
+import { TEST_IS_TOO_LATE, type TestRun, Tree } from "./tree.ts";
 import { WarmTests } from "./warm.ts";
 
 const ROOT = resolve(import.meta.dir, "../..");
 /** Unit test files that are played against a mutant at once, and at most: those that come to its file by many steps say little of it. */
 const [NEAREST, NEAR] = [3, 9];
-const UNIT_LIMIT_SECONDS = 60;
+const UNIT_LIMIT_SECONDS = 120;
+/** What a mutant comes to of which nothing can be told: nothing but a time limit noticed it, and without it the same tests are too late too. */
+const UNDECIDED = "undecided";
 
 interface Verdict {
   readonly id: string;
@@ -76,7 +78,7 @@ class Player implements Disposable {
     this.#unit = new WarmTests(tree.directory);
   }
 
-  /** @returns the test that noticed, and undefined where none did */
+  /** @returns the test that noticed, `UNDECIDED`, or undefined where none did */
   async play(folder: string, candidate: Candidate, isQuick: boolean): Promise<string | undefined> {
     const unit = this.#imports.testsOf(candidate.file, "unit");
     for (const files of [unit.slice(0, NEAREST), unit.slice(NEAREST, NEAR)].filter(({ length }) => length > 0)) {
@@ -97,12 +99,14 @@ class Player implements Disposable {
 
   async #judge(candidate: Candidate, suite: string, tests: () => TestRun | Promise<TestRun>): Promise<string | undefined> {
     const { failed, failedFiles, isTooLate, isWhole } = await this.#whileChanged(candidate, tests);
-    for (const name of failed.keys()) {
+    for (const [name, message] of failed) {
+      if (message.includes(TEST_IS_TOO_LATE)) continue;
       for (const file of failedFiles) if (await this.#passes(suite, file, name)) return `${suite}: ${name}`;
     }
-    if (isTooLate && failed.size === 0) return `${suite}: by its time limit`;
+    // On a machine under load tests may be late by themselves.
+    if (isTooLate) return (await tests()).isTooLate ? UNDECIDED : `${suite}: by its time limit`;
     // A program that the compiler accepts and that cannot be loaded is noticed by everybody.
-    return isWhole || isTooLate ? undefined : `${suite}: a file cannot be loaded`;
+    return isWhole ? undefined : `${suite}: a file cannot be loaded`;
   }
 
   async #whileChanged(candidate: Candidate, tests: () => TestRun | Promise<TestRun>): Promise<TestRun> {
@@ -115,7 +119,7 @@ class Player implements Disposable {
     const known = this.#baseline.get(file);
     const run =
       known ?? (suite === "unit" ? await this.#unit.run([file], UNIT_LIMIT_SECONDS) : this.#tree.test(`${suite} ${patternOf(file)}`));
-    this.#baseline.set(file, run);
+    if (!run.isTooLate) this.#baseline.set(file, run);
     return run.passed.has(name);
   }
 }
@@ -141,7 +145,7 @@ async function playFolder(tree: Tree, folder: string, { wanted, seed, isQuick, i
     seed,
     files.flatMap((file) => candidatesOf(file, readFileSync(join(tree.directory, file), "utf8"))),
   );
-  let [killed, counted] = [0, 0];
+  let [killed, counted, undecided] = [0, 0, 0];
   for (let from = 0; from < all.length && counted < wanted; from += wanted) {
     const chosen = all.slice(from, from + wanted);
     const unknown = chosen.filter((candidate) => verdicts.of(candidate) === undefined);
@@ -154,6 +158,11 @@ async function playFolder(tree: Tree, folder: string, { wanted, seed, isQuick, i
       if (verdict === undefined && !accepted.has(candidate)) verdict = { id, line, outcome: "refused", by: "", isQuick };
       else if (!isDone) {
         const by = await player.play(folder, candidate, isQuick);
+        if (by === UNDECIDED) {
+          undecided++;
+          console.log(`${UNDECIDED} :${line} ${id}`);
+          continue;
+        }
         verdict = { id, line, outcome: by === undefined ? "survived" : "killed", by: by ?? "", isQuick };
       }
       if (verdict === undefined) continue;
@@ -164,7 +173,8 @@ async function playFolder(tree: Tree, folder: string, { wanted, seed, isQuick, i
       console.log(`${verdict.outcome.padEnd(8)} :${line} ${id}${verdict.by === "" ? "" : `\n         by: ${verdict.by}`}`);
     }
   }
-  console.log(`${folder}: ${counted} played, ${killed} noticed: ${Math.floor((killed / Math.max(counted, 1)) * 100)} %, seed ${seed}`);
+  const share = Math.floor((killed / Math.max(counted, 1)) * 100);
+  console.log(`${folder}: ${counted} played, ${killed} noticed: ${share} %, ${undecided} undecided, seed ${seed}`);
 }
 
 /** @param argv of `--sample N --seed S [--quick] [--again] FOLDER …` */

@@ -25,6 +25,8 @@ export interface TestRun {
   readonly isWhole: boolean;
 }
 
+/** In the message of a test that Jest has given up. */
+export const TEST_IS_TOO_LATE = "Exceeded timeout of";
 const RUN_LIMIT_SECONDS = 300;
 /** For each test: one that hangs with a mutant should not take as long as a slow one may. */
 const TEST_LIMIT_MS = 30_000;
@@ -135,7 +137,7 @@ export function readReport({ tests, broken }: Report): TestRun {
     passed: new Set(tests.filter(({ status }) => status === "passed").map(({ name }) => name)),
     failed: new Map(failures.map(({ name, failure }) => [name, failure])),
     failedFiles: new Set(failures.map(({ file }) => file)),
-    isTooLate: failures.some(({ failure }) => failure.includes("Exceeded timeout of")),
+    isTooLate: failures.some(({ failure }) => failure.includes(TEST_IS_TOO_LATE)),
     isWhole: broken === 0,
   };
 }

@@ -5,7 +5,7 @@ import { NOTHING, readReport, type TestRun } from "./tree.ts";
 
 /** Runs of one process, as tests leave some memory behind. */
 const RUNS = 50;
-const TEST_LIMIT_MS = 15_000;
+const TEST_LIMIT_MS = 30_000;
 
 export class WarmTests implements Disposable {
   readonly #root: string;
