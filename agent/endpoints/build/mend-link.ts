@@ -29,7 +29,7 @@ export interface MendingParts {
 /** What others have put into the sandbox meanwhile stands in the way of a link that is made again: no try of ours changes that. */
 const IN_THE_WAY: ReadonlySet<string> = new Set(["interface-exists", "route-conflict"]);
 
-/** For asking whether the addresses of a link that is to be mended are granted; an outage must not hold up a DEL. */
+/** For asking whether the addresses of a link that is to be mended are granted: an outage must not hold up a DEL, nor the rest. */
 const ASK_LIMIT_MS = 5_000;
 
 /** @throws TortieError what the dataplane throws; the signal's reason */
@@ -52,11 +52,22 @@ export async function mendLink(endpoint: Buildable, { dataplane, grants, hold }:
     if (held !== undefined) return await makeAgain(endpoint, sandbox, granted, desired, dataplane, signal);
     return endpoint.note("OK", "Other", "The link is gone and is not made again: the attachment was deleted without the agent");
   }
-  if (await isLost(endpoint, grants)) return;
+  const isGranted = await wordOfStore(endpoint, grants);
   signal.throwIfAborted();
-  const { mended, left } = await dataplane.mend(sandbox, pair);
+  if (isGranted === false) return;
+  const { mended, left } = await dataplane.mend(sandbox, isGranted === true ? pair : withoutRoutes(pair));
   for (const one of mended) endpoint.note("OK", "Other", `mended: ${textOf(one)}`);
   for (const one of left) endpoint.note("Warning", "Other", `not mended, it is not provably ours or others change it: ${textOf(one)}`);
+  if (isGranted === true) return;
+  const objects = new Set([...mended, ...left].map(({ object }) => object));
+  for (const one of differences.filter(({ object }) => !objects.has(object))) {
+    endpoint.note("Warning", "Other", `not mended before the store says whose the address is: ${textOf(one)}`);
+  }
+}
+
+/** The link itself is proven by its owner's name or its index. A route uses the address, which another pod may have by now. */
+function withoutRoutes({ desired, ...pair }: RecordedPair): RecordedPair {
+  return { ...pair, desired: { ...desired, host: { ...desired.host, routes: [] } } };
 }
 
 /** What a record says of the pair, for a comparison. */
@@ -111,18 +122,20 @@ async function provenAddresses(endpoint: Buildable, grants: GrantWitness): Promi
 }
 
 /**
- * Whether an address of a link that stands is somebody else's, or nobody's: such a link is left as it is. Where nobody can be asked it is
- * mended, because a pod must not lose its network to an outage; what another plugin granted is asked about only before it is used again.
+ * Whether the addresses of a link that stands are its endpoint's. A link whose address is somebody else's, or nobody's, is left as it is. What
+ * another plugin granted is asked about only before it is used again.
+ * @returns `undefined` where nobody can be asked in time
  */
-async function isLost(endpoint: Buildable, grants: GrantWitness): Promise<boolean> {
+async function wordOfStore(endpoint: Buildable, grants: GrantWitness): Promise<boolean | undefined> {
   const { record } = endpoint;
   const asked = { ...record, addresses: record.addresses.filter(({ grant }) => grant !== "external") };
   const nobody = new AbortController();
-  const late = SYSTEM_CLOCK.sleep(ASK_LIMIT_MS, nobody.signal).then((): readonly string[] => []);
-  const lost = await Promise.race([lostAddresses(asked, grants).catch((): readonly string[] => []), late]);
+  const late = SYSTEM_CLOCK.sleep(ASK_LIMIT_MS, nobody.signal).then(() => undefined);
+  const lost = await Promise.race([lostAddresses(asked, grants).catch(() => undefined), late]);
   nobody.abort();
-  if (lost.length > 0) endpoint.note("Warning", "Other", `The link is not mended: ${lost.join(", ")} not granted to it any more`);
-  return lost.length > 0;
+  if (lost === undefined || lost.length === 0) return lost === undefined ? undefined : true;
+  endpoint.note("Warning", "Other", `The link is not mended: ${lost.join(", ")} not granted to it any more`);
+  return false;
 }
 
 async function makeAgain(

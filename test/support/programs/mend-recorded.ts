@@ -17,11 +17,12 @@ export interface MendedRecord {
   readonly notes: readonly string[];
 }
 
-/** @param grant who gave the addresses of the record */
+/** @param grant who gave the addresses of the record @param hostIndex of the host end */
 export async function mendRecorded(
   { sandbox: path, ...desired }: StateInSandbox,
   grant: RecordedAddress["grant"],
   word: Word,
+  hostIndex: number,
 ): Promise<MendedRecord> {
   using host = new HostSockets();
   using sandbox = Sandbox.named(path);
@@ -39,7 +40,12 @@ export async function mendRecorded(
   };
   await mendLink(
     {
-      record: recordOf(4, { desired, netns: seenOf(sandbox), addresses }),
+      record: recordOf(4, {
+        desired,
+        netns: seenOf(sandbox),
+        addresses,
+        hostInterface: { name: desired.host.name, alias: "", index: hostIndex },
+      }),
       state: "regenerating",
       transition: () => true,
       note: (_, __, message) => notes.push(message),
