@@ -11,6 +11,8 @@ export interface Bar {
 }
 
 const WIDTHS = [74, 9, 9, 8];
+/** Of the last minute, before anything of the bench has run: its own bursts make some 10 to 15 of it. */
+const [LOAD = Number.NaN] = loadavg();
 
 export function reportBars(title: string, bars: readonly Bar[]): void {
   console.log(`\n${row([title, "measured", "bar", ""], WIDTHS)}`);
@@ -19,6 +21,5 @@ export function reportBars(title: string, bars: readonly Bar[]): void {
     const verdict = isKnown ? (measured <= most ? "held" : "MISSED") : measured;
     console.log(row([name, isKnown ? measured : "-", most, verdict], WIDTHS));
   }
-  const [load = Number.NaN] = loadavg();
-  console.log(`load average at the end: ${load.toFixed(1)} (docs/benchmarks.md says what other work does to these figures)`);
+  console.log(`load average before this run: ${LOAD.toFixed(1)} (docs/benchmarks.md says what others' work does to these figures)`);
 }
