@@ -1,9 +1,11 @@
 /**
- * The Helm chart as a folder: `bash scripts/chart FOLDER [REPOSITORY]`; templates from the overlays, the rest from manifests/chart. With a
+ * The Helm chart as a folder, or packaged: `bash scripts/chart FOLDER|ARCHIVE.tgz [REPOSITORY]`; templates from the overlays, the rest from manifests/chart. With a
  * repository (`registry.example/tortie`) the chart's image is that one by default.
  */
+import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { REPRODUCIBLE } from "./image/archive.ts";
 import { VERSION_OF_PACKAGE } from "./image/version.ts";
 import { chartTemplates } from "./manifests/chart.ts";
 import { renderFolder } from "./manifests/kustomization.ts";
@@ -26,6 +28,15 @@ export function makeChart(folder: string, repository = IMAGE): void {
   for (const [name, text] of chartTemplates(source)) writeFileSync(join(folder, "templates", name), text);
 }
 
+/** As `helm package`, but the same tree gives the same bytes. */
+export function packageChart(archive: string, repository?: string): void {
+  const parts = `${archive}.parts`;
+  makeChart(join(parts, "tortie"), repository);
+  const compressed = ["--use-compress-program", "gzip --no-name", "-cf", archive];
+  execFileSync("tar", [...REPRODUCIBLE, "--mode=u=rwX,go=rX", "-C", parts, ...compressed, "tortie"]);
+  rmSync(parts, { recursive: true });
+}
+
 /** `policy` needs Kubernetes 1.31 (docs/install.md). */
 const CHART = `apiVersion: v2
 name: tortie
@@ -38,6 +49,7 @@ kubeVersion: ">=1.31.0-0"
 
 if (import.meta.main) {
   const [folder, repository] = process.argv.slice(2);
-  if (folder === undefined) throw new Error("usage: bash scripts/chart FOLDER [REPOSITORY]");
-  makeChart(folder, repository);
+  if (folder === undefined) throw new Error("usage: bash scripts/chart FOLDER|ARCHIVE.tgz [REPOSITORY]");
+  if (folder.endsWith(".tgz")) packageChart(folder, repository);
+  else makeChart(folder, repository);
 }

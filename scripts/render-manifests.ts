@@ -1,5 +1,6 @@
 /**
- * One file for `kubectl apply`: `bash scripts/render-manifests` writes manifests/tortie.yaml, with the name of an overlay it prints that.
+ * One file for `kubectl apply`: `bash scripts/render-manifests` writes manifests/tortie.yaml, with the name of an overlay it prints that, with
+ * that of a registry too (`bash scripts/render-manifests alone registry.example`) as nodes pull the image from there.
  */
 import { writeFileSync } from "node:fs";
 import { resolve } from "node:path";
@@ -7,15 +8,16 @@ import { renderFolder } from "./manifests/kustomization.ts";
 
 export const RENDERED = "manifests/tortie.yaml";
 
-/** @param overlay a folder below manifests/overlays */
-export function renderOverlay(overlay: string): string {
+/** @param overlay a folder below manifests/overlays @param registry without it the image has no place to be pulled from */
+export function renderOverlay(overlay: string, registry?: string): string {
   const documents = renderFolder(resolve("manifests/overlays", overlay)).map((object) => Bun.YAML.stringify(object, undefined, 2));
   const head = `# Made by scripts/render-manifests from manifests/overlays/${overlay}; change that, not this.\n`;
-  return `${head}${documents.map((text) => text.trimEnd()).join("\n---\n")}\n`;
+  const text = `${head}${documents.map((document) => document.trimEnd()).join("\n---\n")}\n`;
+  return registry === undefined ? text : text.replaceAll(/^( *)image: "?(tortie:[^"\n]+)"?$/gm, `$1image: "${registry}/$2"`);
 }
 
 if (import.meta.main) {
-  const [overlay] = process.argv.slice(2);
+  const [overlay, registry] = process.argv.slice(2);
   if (overlay === undefined) writeFileSync(RENDERED, renderOverlay("alone"));
-  else process.stdout.write(renderOverlay(overlay));
+  else process.stdout.write(renderOverlay(overlay, registry));
 }

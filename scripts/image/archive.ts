@@ -8,16 +8,11 @@ import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:f
 import { join } from "node:path";
 import { VERSION_OF_PACKAGE } from "./version.ts";
 
-const REPRODUCIBLE = ["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner", "--format=gnu"];
+export const REPRODUCIBLE = ["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner", "--format=gnu"];
 
-/** @returns path of the archive */
-export function archiveImage(layer: string, folder: string, architecture: string): string {
-  const parts = join(folder, ".image");
-  rmSync(parts, { recursive: true, force: true });
-  mkdirSync(parts);
-  linkSync(layer, join(parts, "layer.tar"));
-  const digest = createHash("sha256").update(readFileSync(layer)).digest("hex");
-  const configuration = {
+/** The image's configuration (image-spec, config.md). @param diffId digest of its only layer, uncompressed */
+export function imageConfiguration(architecture: string, diffId: string): object {
+  return {
     architecture,
     os: "linux",
     created: "1970-01-01T00:00:00Z",
@@ -28,9 +23,18 @@ export function archiveImage(layer: string, folder: string, architecture: string
       WorkingDir: "/",
       Labels: { "org.opencontainers.image.version": VERSION_OF_PACKAGE },
     },
-    rootfs: { type: "layers", diff_ids: [`sha256:${digest}`] },
+    rootfs: { type: "layers", diff_ids: [diffId] },
   };
-  writeFileSync(join(parts, "config.json"), JSON.stringify(configuration));
+}
+
+/** @returns path of the archive */
+export function archiveImage(layer: string, folder: string, architecture: string): string {
+  const parts = join(folder, ".image");
+  rmSync(parts, { recursive: true, force: true });
+  mkdirSync(parts);
+  linkSync(layer, join(parts, "layer.tar"));
+  const digest = createHash("sha256").update(readFileSync(layer)).digest("hex");
+  writeFileSync(join(parts, "config.json"), JSON.stringify(imageConfiguration(architecture, `sha256:${digest}`)));
   const tag = `docker.io/library/tortie:${VERSION_OF_PACKAGE}`;
   writeFileSync(join(parts, "manifest.json"), JSON.stringify([{ Config: "config.json", RepoTags: [tag], Layers: ["layer.tar"] }]));
   const archive = join(folder, `tortie-image-${architecture}.tar`);

@@ -1,7 +1,12 @@
-/** A cluster made by the Helm chart, as docs/install.md says it, on a node with the real kubelet and containerd. */
+/**
+ * A release as users get it: pushed to a real registry, installed from there by Helm as docs/install.md says it, and the image pulled by the
+ * containerd of a node with the real kubelet.
+ */
+import { VERSION_OF_PACKAGE } from "../../scripts/image/version.ts";
+import { REGISTRY } from "../support/kubelet/configurations.ts";
 import { ControlPlane } from "../support/kubelet/control-plane.ts";
 import { KubeletNode } from "../support/kubelet/kubelet-node.ts";
-import { importTortieImage } from "../support/kubelet/tortie-image.ts";
+import { Registry } from "../support/kubelet/registry.ts";
 import { tryPod } from "../support/kubelet/try-pod.ts";
 import { startCluster, type TestCluster } from "../support/kubernetes/cluster.ts";
 import { commandsOf } from "../support/page.ts";
@@ -11,23 +16,27 @@ jest.setTimeout(300_000);
 let cluster: TestCluster;
 let node: KubeletNode;
 let control: ControlPlane;
+let registry: Registry;
 beforeAll(async () => {
   cluster = await startCluster({ isBare: true });
   node = await KubeletNode.start(cluster, { binDir: "/opt/cni/bin", netDir: "/etc/cni/net.d" });
   control = new ControlPlane(cluster);
-  importTortieImage(node);
+  registry = await Registry.start();
+  registry.pushRelease();
 });
 afterAll(async () => {
+  await registry?.[Symbol.asyncDispose]();
   await control?.[Symbol.asyncDispose]();
   await node?.[Symbol.asyncDispose]();
   await cluster?.[Symbol.asyncDispose]();
 }, 60_000);
 
-it("`helm install` brings a node from nothing to a Ready pod, and `helm test` asks through the network of one", async () => {
+it("`helm install` from a registry brings a node from nothing to a Ready pod, and `helm test` asks through the network of one", async () => {
   const [install = "", test = "", ...others] = commandsOf("install.md", "### With Helm");
   expect(others).toEqual([]);
-  await control.run(install);
+  await control.run(install.replaceAll("oci://REGISTRY/charts/tortie", `oci://${REGISTRY}/charts/tortie --plain-http`));
   await node.untilNodeReady();
+  expect(node.ctr("images", "list", "-q").split("\n")).toContain(`${REGISTRY}/tortie:${VERSION_OF_PACKAGE}`);
   // Without kubeadm: exactly the range that the controller manager gave the node.
   expect(await tryPod(node, "charted")).toMatch(/^10\.244\./);
   expect(await control.run("kubectl get ippools -o name")).toMatch(/^ippool.crd.projectcalico.org\/nodes-10-244-\d+-0-24\n$/);

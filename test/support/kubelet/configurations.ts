@@ -8,6 +8,15 @@ export interface Places {
   readonly netDir: string;
 }
 
+/** A registry of the node itself, where a test has one. */
+export const REGISTRY = "127.0.0.1:5000";
+
+/** How the runtime reaches it: without TLS (containerd, docs/hosts.md). */
+export const REGISTRY_HOSTS = `server = "http://${REGISTRY}"
+[host."http://${REGISTRY}"]
+  capabilities = ["pull", "resolve"]
+`;
+
 /** Without CAP_SYS_RESOURCE runc fails unless the score is restricted ("can't get final child's PID from pipe: EOF"). */
 export function containerdConfiguration({ dir, binDir, netDir }: Places): string {
   return `version = 2
@@ -22,6 +31,8 @@ disabled_plugins = ["io.containerd.internal.v1.restart", "io.containerd.snapshot
   sandbox_image = "${PAUSE_IMAGE}"
   restrict_oom_score_adj = true
   disable_apparmor = true
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = "${dir}/certs.d"
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "${binDir}"
     conf_dir = "${netDir}"
