@@ -7,12 +7,33 @@ import { showHostPort, showOutgoing, showRate } from "./demonstration/show-traff
 import { attachPods, removeEverything } from "./demonstration/tortiectl.ts";
 import { World } from "./demonstration/world.ts";
 
-const screen = new Screen();
+const screen = new Screen(13);
+
+const DRAWING = [
+  "   pod web                       node                      pod client",
+  "  ┌────────────┐   veth   ┌──────────────────────┐   veth   ┌────────────┐",
+  "  │ eth0 ◀─────┼──────────┼─▶ cali…  …  cali… ◀──┼──────────┼─────▶ eth0 │",
+  "  └────────────┘          │ one route to each    │          └────────────┘",
+  "   its own address        │ address, no bridge   │   its own address",
+  "                          └──────────┬───────────┘",
+  "                                  uplink ── a host outside",
+  "",
+  "veth: a cable of two virtual interfaces, one end in the pod, one on the node.",
+];
+
+const NEXT = [
+  "",
+  "What next:",
+  "  docs/install.md              on this host, by hand: three commands, and three to take it away",
+  "  docs/kubernetes.md           beside Calico, or alone in a cluster",
+  "  dist/bin/tortiectl --help    what you can ask and do",
+];
 
 async function demo(): Promise<void> {
   const started = performance.now();
   await using world = await World.create();
   screen.title("Tortie: a node with two pods, in private namespaces of this machine");
+  for (const line of DRAWING) screen.text(line);
   await attachPods(world, screen);
   await showAddresses(world, screen);
   await showArp(world, screen);
@@ -25,7 +46,7 @@ async function demo(): Promise<void> {
   await showBlocks(world, screen);
   await removeEverything(world, screen);
   await showAgent(screen);
-  screen.end(`${screen.claims} claims held, in ${((performance.now() - started) / 1000).toFixed(1)} s`);
+  screen.end(`${screen.claims} claims held, in ${((performance.now() - started) / 1000).toFixed(1)} s`, NEXT);
 }
 
 try {

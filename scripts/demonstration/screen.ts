@@ -7,7 +7,14 @@ export class DemoFailure extends Error {}
 
 export class Screen {
   readonly colors = picocolors.createColors(wantsColor(process.env, process.stdout.isTTY === true));
+  readonly #parts: number;
+  #part = 0;
   #claims = 0;
+
+  /** @param parts how many sections there will be */
+  constructor(parts: number) {
+    this.#parts = parts;
+  }
 
   /** How many claims have held so far. */
   get claims(): number {
@@ -19,7 +26,8 @@ export class Screen {
   }
 
   section(text: string): void {
-    this.#line(`\n${this.colors.bold(text)}`);
+    this.#part++;
+    this.#line(`\n${this.colors.dim(`${this.#part} of ${this.#parts}`)}  ${this.colors.bold(text)}`);
   }
 
   /** A command a person could type to see the same. */
@@ -41,8 +49,11 @@ export class Screen {
     this.#line(`  ${this.colors.green("✓")} ${claim}`);
   }
 
-  end(text: string): void {
+  /** @throws DemoFailure when more or fewer sections were shown than it said at each */
+  end(text: string, next: readonly string[]): void {
+    if (this.#part !== this.#parts) throw new DemoFailure(`${this.#part} sections were shown, not ${this.#parts}`);
     this.#line(`\n${this.colors.bold(this.colors.green(text))}`);
+    for (const line of next) this.#line(line);
   }
 
   fail(text: string): void {

@@ -7,12 +7,12 @@ import { readDemoStore } from "./store.ts";
 import type { World } from "./world.ts";
 
 export async function showEndpoint(world: World, screen: Screen): Promise<void> {
-  screen.section("The endpoint record of web, as Felix and calicoctl know it");
+  screen.section("What the datastore records of web");
   const { endpoints } = await readDemoStore(world);
   const endpoint = endpoints.find((each) => each.pod === "web");
   if (endpoint === undefined) throw new DemoFailure(`no endpoint of web: ${JSON.stringify(endpoints)}`);
-  const { name, namespace, node, containerID, interfaceName, mac, ipNetworks, profiles } = endpoint;
-  const shown = { name, namespace, node, containerID, interfaceName, mac, ipNetworks, profiles };
+  const { namespace, pod, node, containerID, interfaceName, mac, ipNetworks } = endpoint;
+  const shown = { pod: `${namespace}/${pod}`, node, container: containerID, "host end": interfaceName, MAC: mac, addresses: ipNetworks };
   for (const [key, value] of Object.entries(shown)) screen.text(`${key.padEnd(14)} ${screen.colors.cyan([value].flat().join(", "))}`);
   const [link] = await world.ip(["link", "show", "eth0"], world.web.sandbox);
   const addresses = await addressesOf(world, world.web.sandbox, "eth0");
