@@ -86,6 +86,8 @@ export class PodNode implements AsyncDisposable {
   }
 
   pod(name: string, options: PodOptions = {}): Promise<StoredObject> {
+    const isPastIpam = `${PREFIX}ipAddrsNoIpam` in (options.annotations ?? {});
+    if (isPastIpam) this.node.excuse("addresses past IPAM are granted to nobody", "not-granted");
     return this.cluster.createPod(name, { namespace: NAMESPACE, serviceAccountName: "default", ...options });
   }
 
