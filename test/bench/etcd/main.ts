@@ -26,6 +26,8 @@ function contender(name: string, node: string, agent: "require" | "off", keys: R
     name: "bench",
     type: "tortie",
     agent,
+    // As on a machine without one.
+    ...(agent === "off" ? { agent_socket: join(directory, "none", "tortie.sock") } : {}),
     nodename: node,
     nodename_file_optional: true,
     ipam_lock_file: join(directory, `${node}.lock`),

@@ -41,11 +41,12 @@ async function bench(calicoFolder: string): Promise<void> {
     // Its own account, which may watch.
     const args = ["--node-name", NODE, "--datastore-type", "kubernetes", "--kubeconfig", await stage.cluster.kubeconfigFor("agent")];
     await using resident = await startResident(RUN_DIRECTORY, args);
-    const agent = { ...configured(stage.plugin(NODE, account, BIN_DIR), "require"), name: "with the agent", resident };
-    const direct = { ...configured(stage.plugin(DIRECT.node, account, whole.directory), "off"), name: "without agent" };
+    const agent = { ...configured(stage.plugin(NODE, account, BIN_DIR), { agent: "require" }), name: "with the agent", resident };
+    // As on a machine without one: beside an agent it would tell that of its attachments, and the agent would end them once more.
+    const elsewhere = { agent: "off", agent_socket: join(directory, "none", "tortie.sock") };
+    const direct = { ...configured(stage.plugin(DIRECT.node, account, whole.directory), elsewhere), name: "without agent" };
     const calico = { ...stage.calico(CALICO.node, account, directory), name: "Calico" };
 
-    // Before a burst gives a node more blocks than one: whoever empties one of several gives it up, with three requests more.
     await reportRequests(stage, [direct, agent, calico]);
     await warmUp(agent, WARM_UP, stage.call);
     const small = await compare([direct, agent, calico], SMALL, stage.call);
@@ -94,8 +95,8 @@ async function bench(calicoFolder: string): Promise<void> {
   }
 }
 
-function configured(plugin: Contender, agent: "require" | "off"): Contender {
-  return { ...plugin, netconf: JSON.stringify({ ...JSON.parse(plugin.netconf), agent }) };
+function configured(plugin: Contender, keys: Readonly<Record<string, string>>): Contender {
+  return { ...plugin, netconf: JSON.stringify({ ...JSON.parse(plugin.netconf), ...keys }) };
 }
 
 /** Of operations that come one after the other. */
