@@ -15,8 +15,15 @@ import { TEST_IS_TOO_LATE, type TestRun, Tree } from "./tree.ts";
 import { WarmTests } from "./warm.ts";
 
 const ROOT = resolve(import.meta.dir, "../..");
-/** Unit test files that are played against a mutant at once, and at most: those that come to its file by many steps say little of it. */
-const [NEAREST, NEAR] = [3, 9];
+/**
+ * Which of the unit test files, the nearest first, are played against a mutant together. The nearest is alone: where others hang it has
+ * said what is wrong. Those that come to a file by many steps say little of it.
+ */
+const BATCHES = [
+  [0, 1],
+  [1, 3],
+  [3, 9],
+] as const;
 const UNIT_LIMIT_SECONDS = 120;
 /** What a mutant comes to of which nothing can be told: nothing but a time limit noticed it, and without it the same tests are too late too. */
 const UNDECIDED = "undecided";
@@ -81,7 +88,7 @@ class Player implements Disposable {
   /** @returns the test that noticed, `UNDECIDED`, or undefined where none did */
   async play(folder: string, candidate: Candidate, isQuick: boolean): Promise<string | undefined> {
     const unit = this.#imports.testsOf(candidate.file, "unit");
-    for (const files of [unit.slice(0, NEAREST), unit.slice(NEAREST, NEAR)].filter(({ length }) => length > 0)) {
+    for (const files of BATCHES.map(([from, end]) => unit.slice(from, end)).filter(({ length }) => length > 0)) {
       const by = await this.#judge(candidate, "unit", () => this.#unit.run(files, UNIT_LIMIT_SECONDS));
       if (by !== undefined) return by;
     }
