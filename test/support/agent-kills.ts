@@ -10,6 +10,8 @@ import type { Pod } from "./node.ts";
 
 /** No operation comes near this many of them. */
 const MANY = 400;
+/** It ends within milliseconds of the process that it follows. */
+const STRACE_LIMIT_MS = 5_000;
 const TAKES_ALL = process.env.TORTIE_KILL_POINTS === "all";
 
 /** What there is, in numbers. */
@@ -62,6 +64,9 @@ async function isKilled(stage: KillStage, verb: string, calls: string, when: num
   const strace = await aim(agent, calls, when);
   const ended = new Promise((done) => strace.once("close", done));
   const answer = await ask(stage, verb).catch(() => undefined);
+  // Where a thread was being made when the process was killed, strace may wait for it for ever, and the process cannot be buried before.
+  const patience = setTimeout(() => strace.kill("SIGKILL"), STRACE_LIMIT_MS);
+  void ended.then(() => clearTimeout(patience));
   if (answer === undefined) {
     await agent.ended;
     await ended;
