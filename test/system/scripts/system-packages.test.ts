@@ -7,9 +7,9 @@ import { join } from "node:path";
 /** What the script itself runs, the machine's own. */
 const TOOLS = ["id", "flock", "grep", "rm", "sed", "tr", "chmod", "sleep", "touch", "cat"];
 /** Commands that the demo and the suites need; `arping` is the one that is missing. */
-const PRESENT =
-  `ip bridge tc ss ping iptables nft sysctl ps unshare nsenter setpriv curl busybox buildah containerd ctr runc strace nc.openbsd
-  openssl socat gcc musl-gcc aarch64-linux-gnu-gcc qemu-aarch64-static`.split(/\s+/);
+const PRESENT = [...readFileSync("scripts/system-packages", "utf8").matchAll(/^ +"\S+ ([^"]+)"$/gm)]
+  .flatMap(([, needs = ""]) => needs.split(" "))
+  .filter((need) => !need.startsWith("/") && need !== "arping" && !TOOLS.includes(need));
 
 let directory: string;
 let runs: ChildProcess[] = [];
@@ -135,6 +135,8 @@ const go = () => writeFileSync(join(directory, "go"), "");
 
 function program(name: string, script: string): void {
   const path = join(directory, "bin", name);
+  // A link leads to the machine's own program, which must not be written to.
+  rmSync(path, { force: true });
   writeFileSync(path, `#!/bin/sh\n${script}\n`);
   chmodSync(path, 0o755);
 }
