@@ -237,9 +237,15 @@ describe("tortiectl ipam with the rights of the plugins' account", () => {
 
   it("names the pools that a stranger may not list", async () => {
     const run = await tortiectl(["show", "--kubeconfig", await cluster.kubeconfigFor("stranger"), "--json"], { CALICO_API_GROUP: LEGACY });
-    expect(run).toMatchObject({ exit: 1, stdout: "" });
-    expect(run.stderr).toContain('cannot list resource "ipreservations"');
-    expect(run.stderr).toContain("datastore-unauthorized");
+    expect([run.exit, JSON.parse(run.stdout)]).toEqual([
+      1,
+      {
+        error: expect.objectContaining({
+          word: "datastore-unauthorized",
+          message: expect.stringContaining('cannot list resource "ipreservations"'),
+        }),
+      },
+    ]);
   });
 });
 
