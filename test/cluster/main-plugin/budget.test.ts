@@ -146,6 +146,11 @@ describe.each([LEGACY, V3] as const)("Requests of one operation, %s", (group) =>
 describe("A pod that its virtual machine migrates to", () => {
   it("gets the machine's addresses, and asks for no list to choose others from", async () => {
     await using node = await PodNode.create(cluster);
+    node.node.excuse(
+      "while a virtual machine migrates both its pods bear its address, which is granted to the machine",
+      "doubled",
+      "not-granted",
+    );
     await node.pool("pool4", "10.60.0.0/26");
     const instance = await cluster.apply({
       apiVersion: "kubevirt.io/v1",

@@ -102,7 +102,11 @@ describe("STATUS", () => {
 
     const run = await node.node.run([join(BIN_DIR, "tortiectl"), "cni", "status", conflist], { env: {} });
 
-    expect([type, run.exit, run.stderr]).toEqual(["calico", 0, expect.stringContaining("Calico is currently not ready")]);
+    expect([type, run.exit, run.stdout]).toEqual([
+      "calico",
+      0,
+      expect.stringMatching(/ready, but\s+ClusterInformation says datastoreReady: false/),
+    ]);
   });
 
   it.each<[string, Readonly<Record<string, unknown>>, string]>([
