@@ -18,6 +18,7 @@ afterAll(async () => {
 describe("An agent whose addresses are in blocks of an API server", () => {
   it("G21: reports the address of a running pod that was released, and not another pod's", async () => {
     await using world = await PodNode.create(cluster);
+    world.node.excuse("the address is released while its pod runs", "not-granted");
     await world.pool("pool4", "10.67.0.0/24");
     for (const name of NAMES) await world.pod(name);
     const kubeconfig = await cluster.kubeconfigFor("agent");
