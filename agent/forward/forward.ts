@@ -32,7 +32,8 @@ export async function forward(env: Environment, version: string, readStdin: () =
   if (sent !== undefined && !isAwaited) closeFile(sent.fd);
   if (prepared === undefined) return DIRECT;
   const { settings, runDirectory } = prepared;
-  if (!isThere(runDirectory.calls) && settings.mode !== "require" && !isThere(runDirectory.agentFile)) return DIRECT;
+  // A call that was sent is the agent's, whatever has become of its files since.
+  if (!isAwaited && !isThere(runDirectory.calls) && settings.mode !== "require" && !isThere(runDirectory.agentFile)) return DIRECT;
   const opened = withOpenSandbox(prepared);
   if (opened === undefined) return DIRECT;
   const call = withOwnIpam(opened);

@@ -3,9 +3,9 @@ import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { callLength, decodeCall, encodeAnswer } from "../../agent/forward/decode-frame.ts";
+import { callLength, encodeAnswer } from "../../agent/forward/decode-frame.ts";
 
-/** Prints its options, then its standard input's size and digest. */
+/** Prints its options and the size of its standard input, which it keeps beside itself. */
 const PROGRAM = `#!/bin/sh
 echo "program: $*"
 cat | { tee /dev/fd/3 | wc -c; } 3>"\${0%/*}/seen"
@@ -42,7 +42,7 @@ export class ForwarderFolder implements AsyncDisposable {
     return join(this.dir, "seen");
   }
 
-  /** Plays the agent. @param answer called once a whole call has come, or with what has come when the caller ends before */
+  /** Plays the agent. @param answer called once a whole call has come */
   async listen(answer: (socket: Socket, call: Buffer) => void): Promise<void> {
     this.#server = createServer((socket) => {
       let received = Buffer.alloc(0);
@@ -86,5 +86,3 @@ export class ForwarderFolder implements AsyncDisposable {
 export function answerOf(status: number, body: string): Uint8Array {
   return encodeAnswer({ status, body });
 }
-
-export { decodeCall };

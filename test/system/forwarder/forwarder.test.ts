@@ -2,8 +2,9 @@
 import { closeSync, openSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import type { Socket } from "node:net";
 import { join } from "node:path";
+import { decodeCall } from "../../../agent/forward/decode-frame.ts";
 import { ERROR_CATALOGUE } from "../../../lib/errors/error-catalogue.ts";
-import { answerOf, decodeCall, ForwarderFolder } from "../../support/forwarder.ts";
+import { answerOf, ForwarderFolder } from "../../support/forwarder.ts";
 import { BIN_DIR, HAS_FORWARDER } from "../../support/node.ts";
 
 const FORWARDER = join(BIN_DIR, "tortie");
