@@ -8,7 +8,7 @@ import { parseResult } from "../../lib/cni/result.ts";
 import { ABSENT_VERSION_OF_MAIN_RESULT } from "../../lib/cni/version.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
 import { parseJson } from "../../lib/json/parse.ts";
-import { identityOf, type Sandbox } from "../../lib/system/sandbox.ts";
+import type { Sandbox } from "../../lib/system/sandbox.ts";
 import { chainedResult, isChained } from "../../main-plugin/attach-chained.ts";
 import { type NetworkCall, resolveAddCall, resolveAttachmentCall } from "../../main-plugin/call.ts";
 import { narrowAddress } from "../../main-plugin/ipam-source.ts";
@@ -129,7 +129,7 @@ async function stillStands(
   served: ServedCall,
   call: NetworkCall,
 ): Promise<boolean> {
-  if (netns.path !== sandbox.path || identityOf(netns) !== sandbox.identity) return false;
+  if (netns.path !== sandbox.path || !sandbox.is(netns)) return false;
   const addCall = resolveAddCall(call);
   const desired = desiredStateOf(
     planAttachment(addCall, undefined, await routersFor(addCall, served.node)),

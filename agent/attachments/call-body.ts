@@ -4,15 +4,12 @@ import type { CniRequest } from "../../lib/cni/protocol.ts";
 import { readCall } from "../../lib/cni/request.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { type Fields, field, isBoolean, isNumber, isObject, isText, listOf, mapOf, optional, parseObject } from "../../lib/json/decode.ts";
+import type { SeenSandbox } from "../../lib/system/sandbox.ts";
 import { type CniVerb, PROTOCOL } from "../forward/protocol.ts";
 import { decidingVariables } from "../node/nodes.ts";
 
-/** The sandbox as the caller saw it, before the call. */
-export interface CallerNamespace {
-  readonly path: string;
-  /** Device and inode; absent when nothing was there. */
-  readonly dev?: string;
-  readonly ino?: string;
+/** The sandbox as the caller saw it, before the call; device and inode are absent when nothing was there. */
+export interface CallerNamespace extends SeenSandbox {
   /** Its number in the caller, who keeps it open during the call. */
   readonly fd?: number;
 }
@@ -108,6 +105,7 @@ function decodeNamespace(netns: Fields): CallerNamespace {
   return {
     path: textOr(netns, "path"),
     ...(dev === undefined || ino === undefined ? {} : { dev, ino }),
+    ...optional(netns, "cookie", isText),
     ...optional(netns, "fd", isNumber),
   };
 }

@@ -7,6 +7,7 @@ import { ABSENT_VERSION_OF_MAIN_RESULT } from "../../lib/cni/version.ts";
 import { attachmentsToKeep } from "../../lib/config/valid-attachments.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { bootTimeMs } from "../../lib/system/boot-time.ts";
+import { withCookie } from "../../lib/system/sandbox.ts";
 import { type NetworkCall, resolveAttachmentCall } from "../../main-plugin/call.ts";
 import { unplug } from "../../main-plugin/del.ts";
 import type { Node } from "../../main-plugin/node.ts";
@@ -196,7 +197,7 @@ function callOf({ body }: PreparedCall): CallBody {
   const { netns, ...rest } = body;
   if (netns === undefined) return decodeCallBody(body);
   const { fd, ...place } = netns;
-  return decodeCallBody({ ...rest, netns: place });
+  return decodeCallBody({ ...rest, netns: withCookie(place) });
 }
 
 function recordOf(call: NetworkCall, prepared: PreparedCall): EndpointRecord {
@@ -220,7 +221,7 @@ function recordOf(call: NetworkCall, prepared: PreparedCall): EndpointRecord {
 
 function namespaceOf(path: string): RecordedNamespace {
   const status = statSync(path, { bigint: true, throwIfNoEntry: false });
-  return { path, ...(status === undefined ? {} : { dev: String(status.dev), ino: String(status.ino) }) };
+  return status === undefined ? { path } : withCookie({ path, dev: String(status.dev), ino: String(status.ino) });
 }
 
 function lock({ log, signal }: NetworkCall, { attachment, runDirectory }: PreparedCall): Promise<Disposable> {

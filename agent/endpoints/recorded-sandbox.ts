@@ -25,7 +25,7 @@ export function openRecorded({ netns }: Recorded): Sandbox {
 export function sandboxOfRecord({ netns }: Recorded, given: Sandbox | undefined): Sandbox | undefined {
   const wanted = identityOf(netns);
   if (wanted === undefined) return given?.borrowed();
-  if (given?.identity === wanted) return given.borrowed();
+  if (given?.is(netns) === true) return given.borrowed();
   try {
     return Sandbox.seen(netns);
   } catch (error) {
@@ -49,8 +49,11 @@ export function isSandboxGone({ netns }: Recorded): boolean {
   const wanted = identityOf(netns);
   if (netns.isVisible !== true || wanted === undefined) return false;
   try {
-    return statusOf(netns.path)?.identity !== wanted;
+    if (statusOf(netns.path)?.identity !== wanted) return true;
+    using _ = Sandbox.seen(netns);
+    return false;
   } catch (error) {
+    if (isUnproven(error)) return error.word === "netns-missing" || error.word === "netns-changed";
     if (systemErrorCode(error) === undefined) throw error;
     return false;
   }

@@ -5,6 +5,7 @@
 import { formatAddress, parseAddress } from "../../lib/addresses/address.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { isText, listOf } from "../../lib/json/decode.ts";
+import { withCookie } from "../../lib/system/sandbox.ts";
 import type { EndpointChangeRequest } from "../api/endpoint-models.ts";
 import type { Endpoint } from "../endpoints/endpoint.ts";
 import type { Attachment, EndpointRecord, RecordedAddress } from "../endpoints/record/endpoint-record.ts";
@@ -108,7 +109,7 @@ export class Registration {
     const uid = request["k8s-pod-uid"];
     return {
       attachment,
-      netns: { path: "", ...request.netns },
+      netns: withCookie({ path: "", ...request.netns }),
       podInterface: ifname,
       linkForm: "attached",
       addresses: addressesOf(request).map((address) => this.#granted(address, request)),

@@ -16,6 +16,12 @@ const PROC_SUPER_MAGIC = 0x9fa0;
 const CLONE_NEWNET = 0x40000000;
 /** Of the thread, not of the process: /proc/self is the main thread, which need not be the one that runs this. */
 const OWN_NAMESPACE = "/proc/thread-self/ns/net";
+/** include/uapi/asm-generic/socket.h; the second one since Linux 5.14. */
+const SOL_SOCKET = 1;
+const SO_NETNS_COOKIE = 71;
+/** include/linux/socket.h, include/linux/net.h. */
+const AF_UNIX = 1;
+const SOCK_DGRAM_CLOEXEC = 2 | 0o2000000;
 
 /**
  * Throws unless `path` is the file of a namespace (C§4.2 step 2; texts as recorded in `netns-missing`, `netns-file`).
@@ -116,5 +122,33 @@ export function inNamespace<T>(namespace: OpenNamespace, work: () => T extends P
     }
   } finally {
     closeFile(home);
+  }
+}
+
+/**
+ * A number that no other network namespace has had, or will have, since the machine's boot. Device and inode tell apart only what exists at
+ * the same time: the inode of a namespace that is gone is given to the next one at once (fs/proc/generic.c `proc_alloc_inum`).
+ * @returns in decimal; `undefined` on kernels that do not tell it, and for what cannot be entered
+ */
+export function netnsCookie(namespace: OpenNamespace): string | undefined {
+  const fd = socketIn(namespace);
+  if (fd === undefined) return undefined;
+  try {
+    const value = new BigUint64Array(1);
+    const result = libc().getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, value, Uint32Array.of(value.byteLength));
+    return result === 0 ? String(value[0]) : undefined;
+  } finally {
+    closeFile(fd);
+  }
+}
+
+/** Any socket does: it belongs to the namespace that it was made in. */
+function socketIn(namespace: OpenNamespace): number | undefined {
+  try {
+    const fd = inNamespace(namespace, () => libc().socket(AF_UNIX, SOCK_DGRAM_CLOEXEC, 0));
+    return fd < 0 ? undefined : fd;
+  } catch {
+    // What cannot be entered cannot be changed either; whoever tries says why.
+    return undefined;
   }
 }

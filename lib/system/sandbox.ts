@@ -2,12 +2,12 @@
  * The network namespace of a container, opened and proven (design, invariant 16).
  *
  * Whatever changes or deletes something in a sandbox takes a `Sandbox`, and only this file makes one. A path proves nothing by itself:
- * it may have been used again by another container, or lead into the host. Device and inode tell namespaces apart, and the open
- * descriptor keeps both from being used again while the `Sandbox` exists.
+ * it may have been used again by another container, or lead into the host. Device and inode tell namespaces apart that exist at one time,
+ * and the open descriptor keeps both from being used again while the `Sandbox` exists; the cookie tells it from those before and after.
  */
 import { TortieError } from "../errors/errors.ts";
 import { closeFile, statusOf, statusOfOpen } from "./files.ts";
-import { isOwnIdentity, type OpenNamespace, OWN_REFUSED, openNamespace } from "./netns.ts";
+import { isOwnIdentity, netnsCookie, type OpenNamespace, OWN_REFUSED, openNamespace } from "./netns.ts";
 
 /** A sandbox as somebody saw it earlier. */
 export interface SeenSandbox {
@@ -15,6 +15,8 @@ export interface SeenSandbox {
   /** Device and inode, in decimal; absent when nobody could look. */
   readonly dev?: string;
   readonly ino?: string;
+  /** As `netnsCookie` tells it; absent from what a caller saw, who holds the sandbox open, and on kernels before 5.14. */
+  readonly cookie?: string;
 }
 
 export interface SandboxOptions {
@@ -26,6 +28,8 @@ export interface SandboxOptions {
 interface Descriptor {
   readonly fd: number;
   isOpen: boolean;
+  /** Known once somebody has asked. */
+  cookie?: string | undefined;
   readonly close: () => void;
 }
 
@@ -56,6 +60,17 @@ export class Sandbox implements OpenNamespace {
     return this.#descriptor.fd;
   }
 
+  /** `undefined` where the kernel does not tell it, or does not let anybody in. Costs a visit when it is asked for first. */
+  get cookie(): string | undefined {
+    this.#descriptor.cookie ??= netnsCookie(this);
+    return this.#descriptor.cookie;
+  }
+
+  /** Whether this is the very sandbox that was seen earlier. Without a cookie, device and inode have to do. */
+  is(seen: Omit<SeenSandbox, "path">): boolean {
+    return identityOf(seen) === this.identity && (seen.cookie === undefined || seen.cookie === this.cookie);
+  }
+
   /**
    * The sandbox that a runtime's request names at this moment.
    * @throws TortieError `netns-missing`, `netns-invalid`, `netns-own`
@@ -79,9 +94,9 @@ export class Sandbox implements OpenNamespace {
     // The path may lead here by now: what was seen is another sandbox then, and whoever removes it has nothing to refuse.
     const wantsOwn = isOwnIdentity(wanted);
     const sandbox = Sandbox.named(seen.path, wantsOwn ? options : { ...options, allowsOwn: true });
-    if (sandbox.identity === wanted) return sandbox;
+    if (sandbox.is(seen)) return sandbox;
     sandbox[Symbol.dispose]();
-    throw changed(seen.path, wanted);
+    throw changed(seen);
   }
 
   /**
@@ -95,7 +110,7 @@ export class Sandbox implements OpenNamespace {
     if (opened === undefined) return undefined;
     const descriptor = { fd: opened, isOpen: true, close: () => closeFile(opened) };
     const sandbox = unlessOwn(descriptor, options, () => new Sandbox(seen.path, descriptor, false));
-    if (sandbox.identity === wanted) return sandbox;
+    if (sandbox.is(seen)) return sandbox;
     sandbox[Symbol.dispose]();
     return undefined;
   }
@@ -110,7 +125,7 @@ export class Sandbox implements OpenNamespace {
    * @throws TortieError `netns-changed`
    */
   assertCurrent(): void {
-    if (this.isAtPath && identityAt(this.path) !== this.identity) throw changed(this.path, this.identity);
+    if (this.isAtPath && identityAt(this.path) !== this.identity) throw changed(seenOf(this));
   }
 
   [Symbol.dispose](): void {
@@ -126,9 +141,20 @@ export function identityOf({ dev, ino }: Pick<SeenSandbox, "dev" | "ino">): stri
 }
 
 /** What a record keeps of a sandbox: enough to prove it later. */
-export function seenOf({ path, identity }: Sandbox): SeenSandbox {
+export function seenOf({ path, identity, cookie }: Sandbox): SeenSandbox {
   const [dev = "", ino = ""] = identity.split(":");
-  return { path, dev, ino };
+  return { path, dev, ino, ...(cookie === undefined ? {} : { cookie }) };
+}
+
+/** With the cookie, where the path leads to what was seen at this moment: what is written down must be provable later. */
+export function withCookie(seen: SeenSandbox): SeenSandbox {
+  try {
+    using sandbox = Sandbox.seen(seen, { allowsOwn: true });
+    return { ...seen, ...seenOf(sandbox) };
+  } catch {
+    // Whoever works with it says what is wrong with it.
+    return seen;
+  }
 }
 
 /** Closes what it made when it throws. @throws TortieError `netns-own` */
@@ -160,6 +186,8 @@ function identityAt(path: string): string | undefined {
   }
 }
 
-function changed(path: string, wanted: string): TortieError {
-  return new TortieError("netns-changed", `${path} leads to another sandbox than was meant (device and inode ${wanted}): it is left alone`);
+function changed(meant: SeenSandbox): TortieError {
+  const cookie = meant.cookie === undefined ? "" : `, cookie ${meant.cookie}`;
+  const which = `device and inode ${identityOf(meant)}${cookie}`;
+  return new TortieError("netns-changed", `${meant.path} leads to another sandbox than was meant (${which}): it is left alone`);
 }

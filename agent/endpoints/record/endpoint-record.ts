@@ -6,6 +6,7 @@
  */
 import type { DesiredState } from "../../../dataplane/desired-state.ts";
 import type { JsonObject, JsonValue } from "../../../lib/json/value.ts";
+import type { SeenSandbox } from "../../../lib/system/sandbox.ts";
 
 /** Written by this version. A record with another number is not understood, and kept aside (A§7.3 step 3). */
 export const RECORD_FORMAT = 1;
@@ -31,12 +32,8 @@ type AddStep = (typeof ADD_STEPS)[number];
 export const DELETE_STEPS = ["begun", "link", "datapath", "endpoint", "addresses", "identity", "object"] as const;
 type DeleteStep = (typeof DELETE_STEPS)[number];
 
-/** Device and inode of the sandbox's namespace: a path alone may be used again by another one. */
-export interface RecordedNamespace {
-  readonly path: string;
-  /** `undefined` when neither caller nor agent could look. */
-  readonly dev?: string;
-  readonly ino?: string;
+/** What proves the sandbox later: a path alone may be used again by another one, and so may the inode of one that is gone. */
+export interface RecordedNamespace extends SeenSandbox {
   /** The agent itself has seen the sandbox at this path: only then does a path that leads nowhere mean that the sandbox is gone. */
   readonly isVisible?: boolean;
 }

@@ -110,6 +110,7 @@ function decodeNamespace(stored: Fields): RecordedNamespace {
     path: field(stored, "path", isText),
     ...optional(stored, "dev", isText),
     ...optional(stored, "ino", isText),
+    ...optional(stored, "cookie", isText),
     ...optional(stored, "isVisible", isBoolean),
   };
 }

@@ -3,7 +3,8 @@
  * invariant 16). Judged by the kernel of every namespace.
  */
 import { spawnSync } from "node:child_process";
-import { closeSync, openSync } from "node:fs";
+import { closeSync, openSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { Agent } from "../../support/agent.ts";
 import { callAgent, lookAt, recordsOf } from "../../support/agent-calls.ts";
 import { dualIpam, localConf } from "../../support/conf.ts";
@@ -256,6 +257,43 @@ describe("G8: a DEL whose caller found no sandbox", () => {
     expect(answer).toMatchObject({ status: 200 });
     expect(await networkOf(node, second)).toEqual(before);
     expect((await node.leftovers()).links).toHaveLength(1);
+  });
+});
+
+describe("G8: a sandbox whose inode is that of one that is gone", () => {
+  /**
+   * The kernel gives the lowest number that is free, which tests beside this one take and give back: the record is written as it is where
+   * the new sandbox has got the number of the old one. The agent must be away.
+   */
+  function giveInode(agent: Agent, { ino }: { readonly ino: string }): void {
+    const [record, ...others] = recordsOf(agent);
+    expect(others).toEqual([]);
+    const path = join(agent.runDir, "state", String(record?.id), "endpoint.json");
+    const stored = JSON.parse(readFileSync(path, "utf8"));
+    writeFileSync(path, JSON.stringify({ ...stored, netns: { ...stored.netns, ino } }));
+  }
+
+  it("is not taken for it: nothing is made in it, and nothing taken away", async () => {
+    await using stage = await scene();
+    const { node, agent, conf } = stage;
+    const first = await node.addPod();
+    await add(stage, { pod: first, containerId: "cid1" });
+    await agent.kill();
+    await node.removePod(first);
+    const other = await node.addPod(first.name.slice(node.name.length + 1));
+    const empty = await networkOf(node, other);
+    giveInode(agent, lookAt(other));
+    await agent.restart();
+    await looks(stage);
+    expect(await networkOf(node, other)).toEqual(empty);
+
+    await node.podIp(other, "link", "add", "eth0", "type", "veth", "peer", "name", "peer0");
+    const before = await networkOf(node, other);
+    const answer = await callAgent(agent, "del", conf, { containerId: "cid1", netns: lookAt(other) });
+
+    expect(answer).toMatchObject({ status: 200 });
+    expect(await networkOf(node, other)).toEqual(before);
+    expect(await node.leftovers()).toMatchObject({ links: [] });
   });
 });
 

@@ -2,7 +2,7 @@
 import { closeSync, mkdtempSync, openSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { Sandbox, type SeenSandbox, seenOf } from "../../../../lib/system/sandbox.ts";
+import { Sandbox, type SeenSandbox, seenOf, withCookie } from "../../../../lib/system/sandbox.ts";
 
 const OWN = "/proc/self/ns/net";
 const INSISTING = { allowsOwn: true };
@@ -32,7 +32,7 @@ describe("A sandbox", () => {
     using named = Sandbox.named(OWN, INSISTING);
     using again = Sandbox.seen(seenOf(named), INSISTING);
     expect(again.identity).toBe(named.identity);
-    expect(seenOf(named)).toEqual(seen(OWN));
+    expect(seenOf(named)).toMatchObject(seen(OWN));
   });
 
   it("G2: is never this process's own namespace, unless the caller insists", () => {
@@ -50,6 +50,16 @@ describe("A sandbox", () => {
     expect(wordOf(() => Sandbox.seen(seen(OWN, { path: join(directory, "missing") }), INSISTING))).toBe("netns-missing");
     expect(wordOf(() => Sandbox.seen(seen(file), INSISTING))).toBe("netns-invalid");
     expect(wordOf(() => Sandbox.seen({ path: OWN }, INSISTING))).toBe("netns-unproven");
+  });
+
+  it("G8: is not had where device and inode are those of another one that is gone, which the cookie tells", () => {
+    using named = Sandbox.named(OWN, INSISTING);
+    expect(wordOf(() => Sandbox.seen(seen(OWN, { cookie: "1" }), INSISTING))).toBe("netns-changed");
+    expect(named.is(seen(OWN, { cookie: "1" }))).toBe(false);
+    // Written down by a version that did not know cookies.
+    expect(named.is(seen(OWN))).toBe(true);
+    expect(withCookie(seen(OWN))).toEqual(seenOf(named));
+    expect(withCookie(seen(OWN, { ino: "1" }))).toEqual(seen(OWN, { ino: "1" }));
   });
 
   it("is another one, not this process's own, where a path that led elsewhere leads here now", () => {
