@@ -53,7 +53,7 @@ function serve(name: string): string[] {
 
 /** A container's command that prints the page of an address; busybox has no working wget without a C library. */
 function fetchFrom(address: string): string[] {
-  return ["/bin/sh", "-c", `printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 5 ${address} 80`];
+  return ["/bin/sh", "-c", `printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 30 ${address} 80`];
 }
 
 async function curl(node: Node, url: string, from?: Pod): Promise<RunResult> {

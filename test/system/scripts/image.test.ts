@@ -2,7 +2,6 @@
 import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { HAS_FORWARDER } from "../../support/node.ts";
 
 let folder: string;
 let root: string;
@@ -15,6 +14,10 @@ beforeAll(() => {
 afterAll(() => {
   rmSync(folder, { recursive: true, force: true });
 });
+
+/** The image is made of what was built, whatever TORTIE_TEST_BIN names. */
+const inodeOf = (name: string) => statSync(join("dist/bin", name)).ino;
+const HAS_FORWARDER = inodeOf("tortie") !== inodeOf("tortie-ipam");
 
 /** In a mount namespace that ends with the program, with /proc and /dev as every container has them. */
 function inImage(command: readonly string[], env: Readonly<Record<string, string>> = {}, wrap = ""): string {
