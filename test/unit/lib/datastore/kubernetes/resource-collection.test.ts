@@ -54,6 +54,20 @@ describe("a custom resource", () => {
     },
   );
 
+  it("that comes from another store is made with the labels, the annotations and the fields that it had there", async () => {
+    const { client, handles } = collection([`POST ${ALL}`, stored("7")], [`POST ${ALL}`, stored("8")]);
+    await handles.createWith("net.c1", HANDLE, { spec: { newField: 1 }, labels: { "x.org/l": "1" }, annotations: { "x.org/a": "2" } });
+    await handles.create("net.c1", HANDLE);
+    const spec = { block: HANDLE.blocks, deleted: false, handleID: "net.c1" };
+    const head = { apiVersion: LEGACY_GROUP, kind: "IPAMHandle" };
+    expect(client.sent(0)).toEqual({
+      ...head,
+      metadata: { name: "net.c1", labels: { "x.org/l": "1" }, annotations: { "x.org/a": "2" } },
+      spec: { ...spec, newField: 1 },
+    });
+    expect(client.sent(1)).toEqual({ ...head, metadata: { name: "net.c1" }, spec });
+  });
+
   it("is one request to read, write and remove, each write with the two preconditions of the revision", async () => {
     const { client, handles } = collection([`GET ${ONE}`, stored()], [`PUT ${ONE}`, stored("6")], [`DELETE ${ONE}`, { kind: "Status" }]);
     expect(await handles.get("net.c1")).toEqual({ value: HANDLE, revision: "u1/5" });

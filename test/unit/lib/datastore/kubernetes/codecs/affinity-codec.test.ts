@@ -26,6 +26,10 @@ describe("a BlockAffinity", () => {
     );
   });
 
+  it("has all bits of the digest in its label, the last one too", () => {
+    expect(affinitySelector({ type: "host", name: "worker-3" }, 4)).toContain("ZYP5AGJAGU3QDRNEEUTTHXPQMJ4FHYHKA3OENTZ2ZY4QC4GWN22Q");
+  });
+
   it.each(Object.keys(LABELS))("says so when its label %s is missing or wrong", (label) => {
     for (const labels of [
       { ...LABELS, [label]: undefined },
