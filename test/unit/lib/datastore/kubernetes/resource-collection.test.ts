@@ -1,4 +1,5 @@
 import type { DatastoreError } from "../../../../../lib/datastore/errors.ts";
+import { blockCodec } from "../../../../../lib/datastore/kubernetes/codecs/block-codec.ts";
 import { configurationCodec } from "../../../../../lib/datastore/kubernetes/codecs/cluster-codecs.ts";
 import { handleCodec } from "../../../../../lib/datastore/kubernetes/codecs/handle-codec.ts";
 import { LEGACY_GROUP } from "../../../../../lib/datastore/kubernetes/group.ts";
@@ -282,6 +283,26 @@ describe("F9: a word that is not known", () => {
     expect(damaged.map(({ message }) => message)).toEqual([
       'IPAMConfig(default): kubeVirtVMAddressPersistence "Sometimes" is not known, and counts as Enabled',
     ]);
+  });
+});
+
+describe("a block whose addresses cannot be read", () => {
+  const path = `/apis/${LEGACY_GROUP}/ipamblocks`;
+  const block = {
+    metadata: { name: "10-40-0-8-29", uid: "u1", resourceVersion: "5" },
+    spec: { cidr: "10.40.0.8/29", affinity: "host:worker-1", allocations: "none", unallocated: [0], sequenceNumber: 1 },
+  };
+  const blocks = (...script: readonly Exchange[]) =>
+    new ResourceCollection(new ResourceApi(new ScriptedClient(...script), async () => LEGACY_GROUP), blockCodec);
+
+  it("is among those of a list, and refused when somebody looks into it", async () => {
+    const [listed] = await blocks([`GET ${path}?limit=500`, { metadata: {}, items: [block] }]).list();
+    expect(listed?.value).toMatchObject({ cidr: "10.40.0.8/29", affinity: { type: "host", name: "worker-1" } });
+    expect(() => listed?.value.allocations).toThrow(expect.objectContaining({ failure: "invalid" }));
+  });
+
+  it("is refused at once when it is read by itself", async () => {
+    await expect(blocks([`GET ${path}/10-40-0-8-29`, block]).get("10.40.0.8/29")).rejects.toMatchObject({ failure: "invalid" });
   });
 });
 
