@@ -10,6 +10,7 @@ import { appendFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } f
 import { dirname, join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { type Candidate, candidatesOf, inOrderOf } from "./candidates.ts";
+import { testsNear } from "./near.ts";
 import { Imports } from "./related.ts";
 import { TEST_IS_TOO_LATE, type TestRun, Tree } from "./tree.ts";
 import { WarmTests } from "./warm.ts";
@@ -92,7 +93,13 @@ class Player implements Disposable {
       const by = await this.#judge(candidate, "unit", () => this.#unit.run(files, UNIT_LIMIT_SECONDS));
       if (by !== undefined) return by;
     }
-    for (const suite of isQuick ? [] : ["system", "fault"]) {
+    if (isQuick) return undefined;
+    const near = testsNear(candidate.file);
+    if (near !== undefined) {
+      const by = await this.#judge(candidate, "system", () => this.#tree.test(`system ${near.pattern}`, ["--bail"], near.runsSource));
+      if (by !== undefined) return by;
+    }
+    for (const suite of ["system", "fault"]) {
       if (!isFolder(join(ROOT, "test", suite, folder))) continue;
       const by = await this.#judge(candidate, suite, () => this.#tree.test(`${suite} ${folder}/`, ["--bail"]));
       if (by !== undefined) return by;

@@ -105,11 +105,15 @@ export class Tree implements Disposable {
     return run(this.directory, ["node_modules/.bin/tsc", "--noEmit", "--pretty", "false", ...allowUnused, ...cache]);
   }
 
-  /** @param test arguments of scripts/jest: "unit main-plugin/gc"; @param args further ones */
-  test(test: string, args: readonly string[] = []): TestRun {
+  /**
+   * @param test arguments of scripts/jest: "unit main-plugin/gc"
+   * @param args further ones
+   * @param runsSource whether these tests need no executables of the tree as it is now
+   */
+  test(test: string, args: readonly string[] = [], runsSource = test.startsWith("unit ")): TestRun {
     const [suite = "", ...narrow] = test.split(" ");
-    // Every suite but the unit tests runs the built executables.
-    if (suite !== "unit" && run(this.directory, ["bash", "scripts/build"]).status !== 0) return NOTHING;
+    const isBuilt = runsSource && (suite === "unit" || existsSync(this.#path("dist/bin/tortie")));
+    if (!isBuilt && run(this.directory, ["bash", "scripts/build"]).status !== 0) return NOTHING;
     const report = this.#path(REPORT_FILE);
     rmSync(report, { force: true });
     const { status } = run(this.directory, [

@@ -36,7 +36,11 @@ export class MemoryEtcd implements Disposable {
   url = "";
   readonly #server = createServer((request, response) => {
     void bodyOf(request).then(async (body) => {
-      const asked = { path: request.url ?? "", request: parseObject(body), authorization: request.headers.authorization };
+      const asked = {
+        path: request.url ?? "",
+        request: body === "" ? {} : parseObject(body),
+        authorization: request.headers.authorization,
+      };
       this.asked.push(asked);
       const { status, body: said } = (await this.intercept(asked)) ?? { status: 200, body: JSON.stringify(this.#answer(asked)) };
       response.writeHead(status, { "Content-Type": "application/json" }).end(said);

@@ -1,5 +1,5 @@
 /** Comparison and replacement of files by the installer (C§11.4, I15 to I22). */
-import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { areEqual, copyWhole, removeWhole, writeWhole } from "../../../installer/files.ts";
@@ -95,6 +95,22 @@ describe("copyWhole", () => {
 
     expect(statSync(at("target")).ino).not.toBe(before);
     expect(readFileSync(at("target"), "utf8")).toBe("new");
+  });
+});
+
+describe("A file that is compared, copied, written or removed", () => {
+  it("is not left open, whether it changes or not", () => {
+    const opened = () => readdirSync("/proc/self/fd").length;
+    writeFileSync(at("source"), "content", { mode: 0o755 });
+    const before = opened();
+    for (const text of ["one", "one", "two"]) {
+      writeWhole(at("file"), text, 0o600);
+      copyWhole(at("file"), at("copy"));
+      areEqual(at("file"), at("source"));
+      areEqual(at("file"), at("copy"));
+    }
+    removeWhole(at("copy"));
+    expect(opened()).toBe(before);
   });
 });
 

@@ -1,5 +1,5 @@
 /** The installer's settings from the environment (C§9.2), and the pause before a token is renewed (C§9.5). */
-import { CALICO_NAMES, CONTAINER_PATHS, readInstallSettings } from "../../../installer/settings.ts";
+import { CALICO_NAMES, CONTAINER_PATHS, readInstallSettings, TORTIE_NAMES } from "../../../installer/settings.ts";
 import { pauseUntilRenewal } from "../../../installer/watch.ts";
 
 const read = (env: Readonly<Record<string, string>>) => readInstallSettings(env, CONTAINER_PATHS, CALICO_NAMES, "10-calico.conflist");
@@ -52,6 +52,21 @@ describe("readInstallSettings", () => {
     expect(settings.token.refreshMs).toBe(5_405_000);
     expect(settings.confMode).toBe(0o644);
     expect([...settings.skipped]).toEqual(["flannel", "tuning"]);
+  });
+});
+
+describe("A list of another network that somebody else has put there", () => {
+  const keeps = (env: Readonly<Record<string, string>>) =>
+    readInstallSettings(env, CONTAINER_PATHS, TORTIE_NAMES, "10-tortie.conflist").keepsLists;
+
+  it("stays where Tortie's own list would come, and gives way to a template that was given, as text or as a file", () => {
+    expect(keeps({})).toBe(true);
+    expect(keeps({ CNI_NETWORK_CONFIG: "{}" })).toBe(false);
+    expect(keeps({ CNI_NETWORK_CONFIG_FILE: "/template" })).toBe(false);
+  });
+
+  it("gives way to Calico's installer", () => {
+    expect(read({}).keepsLists).toBe(false);
   });
 });
 

@@ -26,6 +26,13 @@ describe("TLS files of etcd", () => {
     expect(host.said).toEqual(ALL.map((name) => `${join(directory(), name)} installed`));
   });
 
+  it("may be a single one: the authority of an etcd that asks for no certificate", () => {
+    host.addSecrets("etcd-ca");
+    expect(install()).toEqual(new Set(["etcd-ca"]));
+    expect(readdirSync(directory())).toEqual(["etcd-ca"]);
+    expect(host.said.filter((line) => line.startsWith("warning: "))).toHaveLength(2);
+  });
+
   it("S8: a directory that others may read is closed to them, though its files are what they should be", () => {
     host.addSecrets(...ALL);
     install();
@@ -46,6 +53,8 @@ describe("TLS files of etcd", () => {
     install();
     expect(ALL.map((name) => readFileSync(join(directory(), name), "utf8"))).toEqual(["etcd-ca\n", "renewed", "renewed too"]);
     expect(host.said.slice(ALL.length)).toEqual(["etcd-cert", "etcd-key"].map((name) => `${join(directory(), name)} installed`));
+    // What they were before is gone too.
+    expect(readdirSync(host.netDir)).toEqual(["calico-tls"]);
   });
 
   it("keep one that is not given any more until the conflist names it no longer, and one that is missing is named", () => {

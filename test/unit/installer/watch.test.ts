@@ -92,6 +92,25 @@ describe("The files of an installation", () => {
   });
 });
 
+describe("An installation in which nothing happens", () => {
+  it("is left alone, on a host without any token too", async () => {
+    let looks = 0;
+    const settings = host.settings();
+    const counted = {
+      ...settings,
+      get tlsDir() {
+        looks++;
+        return settings.tlsDir;
+      },
+    };
+    await whileWatched(counted, await install(settings, host.log), async () => {
+      await Bun.sleep(200);
+      // What the installation itself has done may be seen late.
+      expect(looks).toBeLessThan(10);
+    });
+  });
+});
+
 describe("The token of an installation", () => {
   const END = "2030-01-02T03:04:05Z";
   const authority = new TestAuthority();

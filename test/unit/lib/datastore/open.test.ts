@@ -1,9 +1,12 @@
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { decodeNetworkConfig } from "../../../../lib/config/decode.ts";
 import { openDatastore } from "../../../../lib/datastore/open.ts";
 import type { JsonObject } from "../../../../lib/json/value.ts";
+import { MemoryEtcd } from "../../../support/etcd/memory-etcd.ts";
+
+const GROUP = "crd.projectcalico.org/v1";
 
 let directory: string;
 beforeEach(() => {
@@ -43,6 +46,32 @@ describe("opening the datastore", () => {
   ])("opens Kubernetes, and makes no file, where a kubeconfig is named: %j %j", async (keys, env) => {
     await expect(openDatastore(config(keys), env)).rejects.toMatchObject({ message: expect.stringContaining("/nowhere/kubeconfig") });
     expect(existsSync(join(directory, "a"))).toBe(false);
+  });
+
+  it.each(["kubernetes", "etcdv3"])("tells who opens it what a list had to leave out: %s", async (type) => {
+    using etcd = await MemoryEtcd.start();
+    etcd.put("/calico/ipam/v2/handle/net.c1", '{"block":7}');
+    const item = { metadata: { name: "net.c1", uid: "u1", resourceVersion: "5" }, spec: { handleID: "net.c1", block: 7 } };
+    const list = { apiVersion: GROUP, kind: "IPAMHandleList", metadata: {}, items: [item] };
+    etcd.intercept = ({ path }) => (path.startsWith("/apis/") ? { status: 200, body: JSON.stringify(list) } : undefined);
+    const kubeconfig = join(directory, "kubeconfig");
+    const cluster = { name: "c", cluster: { server: etcd.url } };
+    writeFileSync(
+      kubeconfig,
+      JSON.stringify({
+        clusters: [cluster],
+        contexts: [{ name: "c", context: { cluster: "c", user: "u" } }],
+        users: [{ name: "u", user: {} }],
+        "current-context": "c",
+      }),
+    );
+    const told: string[] = [];
+    const where = type === "etcdv3" ? { etcd_endpoints: etcd.url } : { kubernetes: { kubeconfig } };
+    await using store = await openDatastore(config({ datastore_type: type, calico_api_group: GROUP, ...where }), {}, ({ message }) =>
+      told.push(message),
+    );
+    expect(await store.handles.list()).toEqual([]);
+    expect(told).toEqual([expect.stringMatching(/^IPAMHandle\(.*net\.c1\) cannot be read/)]);
   });
 
   it("refuses a type that nobody knows in Calico's words", async () => {

@@ -104,6 +104,13 @@ describe("An answer to a read", () => {
     expect(await failureOf((store) => store.list("/calico/ipam/v2/handle/"))).toMatchObject({ message: expect.stringContaining("/other") });
   });
 
+  it("that has fewer answers than there were questions is refused", async () => {
+    answer = { body: JSON.stringify({ header: HEADER, responses: [{ response_range: { kvs: [pair()] } }] }) };
+    expect(await failureOf((store) => store.getAll([KEY, `${KEY}2`]))).toMatchObject({
+      message: expect.stringContaining("it has 1 answers to 2 questions"),
+    });
+  });
+
   it("that always promises more, and has nothing new, ends", async () => {
     const more = JSON.stringify({ header: HEADER, kvs: [pair()], more: true });
     answer = { body: more, next: { body: more, next: { body: JSON.stringify({ header: HEADER }) } } };

@@ -40,4 +40,13 @@ describe("Which member is asked", () => {
     members.failed("b", 40_000);
     expect(members.next(40_000)).toBe("a");
   });
+
+  it("is told to others whenever the health of a member changes, and not for a success of one that is well", () => {
+    const told: unknown[] = [];
+    const members = new Members(NAMES, { random: () => 0, onChange: (health) => told.push(new Map(health)) });
+    members.succeeded("b");
+    members.failed("a", 0);
+    members.succeeded("a");
+    expect(told).toEqual([new Map([["a", { failures: 1, restsUntil: 1_000 }]]), new Map()]);
+  });
 });

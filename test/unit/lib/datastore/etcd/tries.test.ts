@@ -137,6 +137,21 @@ describe("a stream that no member begins", () => {
   });
 });
 
+describe("a stream that fails for a moment", () => {
+  it("leaves the token as it is", async () => {
+    etcd.intercept = ({ path }) => {
+      if (path === "/v3/auth/authenticate") return { status: 200, body: JSON.stringify({ header: { revision: "1" }, token: "t" }) };
+      return path === "/v3/watch" ? refusal(CODES.unavailable, "etcdserver: no leader") : undefined;
+    };
+    const settings = resolveEtcdSettings({ ...NO_ETCD, endpoints: etcd.url }, { ETCD_USERNAME: "plugins", ETCD_PASSWORD: "p" });
+    const client = new EtcdClient(settings);
+    await expect(client.stream("/v3/watch", {}, new AbortController().signal)).rejects.toMatchObject({ code: CODES.unavailable });
+    expect(await new KeyValueStore(client).get(KEY)).toBeUndefined();
+    client.close();
+    expect(etcd.count("authenticate")).toBe(1);
+  });
+});
+
 describe("an update of an object", () => {
   it("that this client has read costs one request", async () => {
     await using datastore = etcd.datastore();

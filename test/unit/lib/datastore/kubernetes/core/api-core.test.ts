@@ -46,6 +46,13 @@ describe("what is read", () => {
     expect(client.left).toEqual([]);
   });
 
+  it.each([
+    ["namespace", { ...POD, namespace: "shop/../kube-system" }],
+    ["name", { ...POD, name: "cart?watch=1" }],
+  ])("of a pod whose %s no object can have is nothing, without a request", async (_, key) => {
+    expect(await core().core.pod(key)).toBeUndefined();
+  });
+
   it.each([["<html>"], [{ metadata: {} }], [{ ...stored, spec: 7 }], [{ ...stored, metadata: { ...stored.metadata, labels: { a: 1 } } }]])(
     "as %p is refused, naming the object",
     async (answer) => {
