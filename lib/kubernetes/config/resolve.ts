@@ -125,7 +125,6 @@ function fromKubeconfig({ cluster, user, place }: Selection, endpoint: ApiServer
 function trustOf({ policy }: KubernetesSettings, env: Environment, found: ServerTrust): ServerTrust {
   const authority = fileSetting(env, "K8S_CA_FILE", policy.k8sCertificateAuthority, "policy.k8s_certificate_authority", "CERTIFICATE");
   const skipVerify = booleanSetting(env, "K8S_INSECURE_SKIP_TLS_VERIFY");
-  if (authority === undefined && skipVerify === undefined) return found;
   // A given authority means that certificates are verified; only the variable itself can switch that off.
   return {
     ...found,

@@ -158,6 +158,18 @@ describe("the connection of the API client", () => {
     expect(await get(connect(apiConfigFor(server, authority.certificate)))).toBe('{"a":1}');
   });
 
+  it("takes characters that come in two pieces", async () => {
+    const text = `"${"\u20ac".repeat(200_000)}"`;
+    const bytes = Buffer.from(text);
+    const head = `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n`;
+    // Wherever the socket cuts what is as long, it cuts some of them: each has three bytes, and the beginning has one.
+    const pieces = Array.from({ length: Math.ceil(bytes.length / 1000) }, (_, index) => bytes.subarray(index * 1000, index * 1000 + 1000));
+    const chunks = pieces.map((piece) => Buffer.concat([Buffer.from(`${piece.length.toString(16)}\r\n`), piece, Buffer.from("\r\n")]));
+    const server = serve(() => ({ raw: Buffer.concat([Buffer.from(head), ...chunks, Buffer.from("0\r\n\r\n")]) }));
+
+    expect((await get(connect(apiConfigFor(server, authority.certificate)))) === text).toBe(true);
+  });
+
   it("connects anew when the server has ended the connection in between", async () => {
     const server = serve(() => ({
       raw: "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}",

@@ -3,11 +3,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { decodeNetworkConfig } from "../../../../../lib/config/decode.ts";
 import type { ApiClient } from "../../../../../lib/kubernetes/api-client.ts";
-import { openApiClient } from "../../../../../lib/kubernetes/client/client.ts";
+import { createApiClient, openApiClient } from "../../../../../lib/kubernetes/client/client.ts";
 import { runCredentialPlugin } from "../../../../../lib/kubernetes/client/credential-plugin.ts";
 import type { CredentialPlugin } from "../../../../../lib/kubernetes/config/api-config.ts";
 import { type Answering, TlsServer, type TlsServerOptions } from "../../../../support/tls-server.ts";
 import { TestAuthority } from "../../../../support/tls-server-certificates.ts";
+import { apiConfigFor } from "../../../../support/tls-server-config.ts";
 
 const authority = new TestAuthority();
 const keyPair = authority.issue("/CN=api", "IP:127.0.0.1");
@@ -109,6 +110,29 @@ describe("credentials of the API client", () => {
 
       expect(await Promise.all([get(client), get(client), get(client)])).toEqual(["{}", "{}", "{}"]);
       expect(readFileSync(join(dir, "runs"), "utf8")).toBe("xx");
+    });
+
+    it("are not read again for a refusal of the former ones that comes late", async () => {
+      const [late, renewed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+      const server = serve(async (request) => {
+        const isLate = request.target === "/late" && request.headers.authorization === "Bearer first";
+        if (isLate) late.resolve();
+        if (isLate) await renewed.promise;
+        return knows("second")(request, 0);
+      });
+      let reads = 0;
+      const first = apiConfigFor(server, authority.certificate);
+      const second = { ...first, identity: { ...first.identity, authorization: "Bearer second" } };
+      const reload = () => (++reads === 1 ? { ...second, reload } : first);
+      const client = createApiClient({ ...first, reload }, { connections: 2 });
+      cleanup.push(() => client.close());
+
+      const slow = client.request({ method: "GET", path: "/late" });
+      await late.promise;
+      expect(await get(client)).toBe("{}");
+      renewed.resolve();
+      expect(await slow).toBe("{}");
+      expect(reads).toBe(1);
     });
 
     it("may be a new certificate, for which the connection is made anew", async () => {

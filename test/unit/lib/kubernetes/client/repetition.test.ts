@@ -281,6 +281,18 @@ describe("repeating a request", () => {
     });
   });
 
+  it("refuses what begins as JSON does and calls itself a page, and takes what has no type and begins so", async () => {
+    const { client } = start([
+      { status: 200, headers: { "Content-Type": "text/html" }, body: '{"ok":true}' },
+      { raw: 'HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n{"ok":true}' },
+      { raw: "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>" },
+    ]);
+
+    expect(await outcome(client, GET)).toMatchObject({ status: 0, message: expect.stringContaining('"text/html" instead of JSON') });
+    expect(await outcome(client, GET)).toBe('{"ok":true}');
+    expect(await outcome(client, GET)).toMatchObject({ status: 0, message: expect.stringContaining('"" instead of JSON') });
+  });
+
   it("does not take what was said without a question for an answer", async () => {
     const unasked = 'HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"evil":1}';
     const { server, client } = start([

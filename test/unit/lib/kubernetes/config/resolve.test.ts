@@ -190,6 +190,13 @@ describe("resolveApiConfig", () => {
       });
     });
 
+    it("of two files of which one is missing", () => {
+      const only = writeKubeconfig({}, { token: "only" });
+
+      expect(resolve({}, { KUBECONFIG: `${dir}/nowhere:${only}` }).identity.authorization).toBe("Bearer only");
+      expect(resolve({}, { KUBECONFIG: `${only}:${dir}/nowhere` }).identity.authorization).toBe("Bearer only");
+    });
+
     it("once more when it is told to", () => {
       writeKubeconfig({}, { token: "old" });
       const before = resolve();

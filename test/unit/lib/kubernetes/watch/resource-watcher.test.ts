@@ -108,6 +108,20 @@ describe("a watch", () => {
     expect(watcher.state).toEqual({ name: "sizes", isSynced: true, lostSince: undefined, followedSince: 0, problem: undefined });
   });
 
+  it("that never begins is asked for with longer and longer pauses, however long each refusal takes", async () => {
+    source.lists.push(listOf(1, []));
+    begin();
+    for (let refusal = 0; refusal < 3; refusal++) {
+      const gate = Promise.withResolvers<void>();
+      source.answering = gate.promise;
+      await clock.advance(12_000);
+      gate.resolve();
+      await settled();
+    }
+    expect(pauses()).toEqual([...pauses()].sort((one, other) => one - other));
+    expect(new Set(pauses()).size).toBe(3);
+  });
+
   it("takes events in pieces of any size, and many in one", async () => {
     source.lists.push(listOf(1, []));
     source.watches.push([]);
