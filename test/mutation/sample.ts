@@ -35,14 +35,17 @@ interface Verdict {
   readonly outcome: "killed" | "survived" | "refused";
   /** The test that noticed. */
   readonly by: string;
-  /** Only unit tests were played. */
-  readonly isQuick: boolean;
+  readonly depth: Depth;
 }
+
+/** Which tests are played against what unit tests do not notice: none, the system tests that are about its file, or all of its folder. */
+type Depth = "unit" | "near" | "folder";
+const DEPTHS: readonly Depth[] = ["unit", "near", "folder"];
 
 interface Settings {
   readonly wanted: number;
   readonly seed: string;
-  readonly isQuick: boolean;
+  readonly depth: Depth;
   readonly isAgain: boolean;
 }
 
@@ -87,19 +90,19 @@ class Player implements Disposable {
   }
 
   /** @returns the test that noticed, `UNDECIDED`, or undefined where none did */
-  async play(folder: string, candidate: Candidate, isQuick: boolean): Promise<string | undefined> {
+  async play(folder: string, candidate: Candidate, depth: Depth): Promise<string | undefined> {
     const unit = this.#imports.testsOf(candidate.file, "unit");
     for (const files of BATCHES.map(([from, end]) => unit.slice(from, end)).filter(({ length }) => length > 0)) {
       const by = await this.#judge(candidate, "unit", () => this.#unit.run(files, UNIT_LIMIT_SECONDS));
       if (by !== undefined) return by;
     }
-    if (isQuick) return undefined;
+    if (depth === "unit") return undefined;
     const near = testsNear(candidate.file);
     if (near !== undefined) {
       const by = await this.#judge(candidate, "system", () => this.#tree.test(`system ${near.pattern}`, ["--bail"], near.runsSource));
       if (by !== undefined) return by;
     }
-    for (const suite of ["system", "fault"]) {
+    for (const suite of depth === "near" ? [] : ["system", "fault"]) {
       if (!isFolder(join(ROOT, "test", suite, folder))) continue;
       const by = await this.#judge(candidate, suite, () => this.#tree.test(`${suite} ${folder}/`, ["--bail"]));
       if (by !== undefined) return by;
@@ -151,7 +154,7 @@ function isFolder(path: string): boolean {
   }
 }
 
-async function playFolder(tree: Tree, folder: string, { wanted, seed, isQuick, isAgain }: Settings): Promise<void> {
+async function playFolder(tree: Tree, folder: string, { wanted, seed, depth, isAgain }: Settings): Promise<void> {
   const verdicts = new Verdicts(folder, seed);
   using player = new Player(tree);
   const files = tree.files.filter((file) => file.startsWith(`${folder}/`) && file.endsWith(".ts"));
@@ -168,16 +171,17 @@ async function playFolder(tree: Tree, folder: string, { wanted, seed, isQuick, i
       const { id, line } = candidate;
       let verdict = verdicts.of(candidate);
       if (counted === wanted || verdict?.outcome === "refused") continue;
-      const isDone = verdict?.outcome === "killed" || (verdict?.outcome === "survived" && !isAgain && (isQuick || !verdict.isQuick));
-      if (verdict === undefined && !accepted.has(candidate)) verdict = { id, line, outcome: "refused", by: "", isQuick };
+      const isDeepEnough = verdict !== undefined && DEPTHS.indexOf(verdict.depth) >= DEPTHS.indexOf(depth);
+      const isDone = verdict?.outcome === "killed" || (verdict?.outcome === "survived" && !isAgain && isDeepEnough);
+      if (verdict === undefined && !accepted.has(candidate)) verdict = { id, line, outcome: "refused", by: "", depth };
       else if (!isDone) {
-        const by = await player.play(folder, candidate, isQuick);
+        const by = await player.play(folder, candidate, depth);
         if (by === UNDECIDED) {
           undecided++;
           console.log(`${UNDECIDED} :${line} ${id}`);
           continue;
         }
-        verdict = { id, line, outcome: by === undefined ? "survived" : "killed", by: by ?? "", isQuick };
+        verdict = { id, line, outcome: by === undefined ? "survived" : "killed", by: by ?? "", depth };
       }
       if (verdict === undefined) continue;
       if (!isDone) verdicts.add(verdict);
@@ -191,7 +195,7 @@ async function playFolder(tree: Tree, folder: string, { wanted, seed, isQuick, i
   console.log(`${folder}: ${counted} played, ${killed} noticed: ${share} %, ${undecided} undecided, seed ${seed}`);
 }
 
-/** @param argv of `--sample N --seed S [--quick] [--again] FOLDER …` */
+/** @param argv of `--sample N --seed S [--quick | --near] [--again] FOLDER …` */
 export async function playSamples(argv: readonly string[]): Promise<void> {
   const { values, positionals } = parseArgs({
     args: [...argv],
@@ -200,12 +204,14 @@ export async function playSamples(argv: readonly string[]): Promise<void> {
       sample: { type: "string" },
       seed: { type: "string", default: "1" },
       quick: { type: "boolean", default: false },
+      near: { type: "boolean", default: false },
       again: { type: "boolean", default: false },
     },
   });
-  const settings = { wanted: Number(values.sample), seed: values.seed, isQuick: values.quick, isAgain: values.again };
+  const depth = values.quick ? "unit" : values.near ? "near" : "folder";
+  const settings = { wanted: Number(values.sample), seed: values.seed, depth, isAgain: values.again } as const;
   if (!(settings.wanted > 0) || !/^\w+$/.test(settings.seed) || positionals.length === 0) {
-    throw new Error("usage: npm run test:mutation -- --sample N --seed S [--quick] [--again] FOLDER …");
+    throw new Error("usage: npm run test:mutation -- --sample N --seed S [--quick | --near] [--again] FOLDER …");
   }
   using tree = new Tree(ROOT);
   for (const folder of positionals) await playFolder(tree, folder.replace(/\/+$/, ""), settings);

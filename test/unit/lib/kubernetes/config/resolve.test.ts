@@ -367,6 +367,16 @@ describe("resolveApiConfig", () => {
       expect(root(resolve())).toBe("https://10.96.0.1:443");
     });
 
+    it("whose certificate is verified where a kubeconfig names a user and no cluster", () => {
+      write("kubeconfig", "contexts: [{name: x, context: {user: u}}]\nusers: [{name: u, user: {token: t}}]\ncurrent-context: x");
+
+      expect(resolve({ kubernetes: { kubeconfig, k8s_api_root: "https://one" } })).toMatchObject({
+        server: { url: "https://one:443" },
+        trust: { skipVerify: false },
+        identity: { authorization: "Bearer t" },
+      });
+    });
+
     it.each<[Readonly<Record<string, string>>, string]>([
       [{ CALICO_K8S_API_ENDPOINT: "https://prefixed", K8S_API_ENDPOINT: "https://plain" }, "https://prefixed:443"],
       [{ K8S_API_ENDPOINT: "https://plain" }, "https://one:443"],

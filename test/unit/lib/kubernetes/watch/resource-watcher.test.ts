@@ -249,6 +249,17 @@ describe("a watch", () => {
     expect(watcher.isUsable).toBe(true);
   });
 
+  it("that breaks off says nothing of the connections of the others, the heartbeat's neither", async () => {
+    let silences = 0;
+    source.lists.push(listOf(1, []));
+    source.watches.push([]);
+    begin({ ...SIZES, heartbeatSeconds: 30 }, () => silences++);
+    await settled();
+    source.end(new Error("reset"));
+    await settled();
+    expect([silences, problems]).toEqual([0, ["sizes: the watch broke off (reset)"]]);
+  });
+
   it("G5: ends a silent one that is no heartbeat as well, and has the others asked for anew", async () => {
     let silences = 0;
     source.lists.push(listOf(1, []));
