@@ -51,7 +51,7 @@ export function uninstallConflist(netDir: string, log: Log): void {
     const isElsewhere = (path: string) => isConflist(path) && (!ours.includes(path) || !isStillOurs(path, record));
     const isReplaced = ours.some(hasFormer) || readdirSync(netDir).some((name) => isElsewhere(join(netDir, name)));
     if (!isReplaced) return;
-    for (const path of inOrder(ours)) if (isThere(path) || hasFormer(path)) undo(path, record, log);
+    for (const path of inOrder(ours)) undo(path, record, log);
   });
 }
 
