@@ -1,5 +1,6 @@
 import type { ApiClient } from "../../../../../lib/kubernetes/api-client.ts";
 import { createApiClient } from "../../../../../lib/kubernetes/client/client.ts";
+import { DEFAULT_LIMITS } from "../../../../../lib/kubernetes/client/limits.ts";
 import type { ApiConfig } from "../../../../../lib/kubernetes/config/api-config.ts";
 import { type Answering, TlsServer, type TlsServerOptions } from "../../../../support/tls-server.ts";
 import { TestAuthority } from "../../../../support/tls-server-certificates.ts";
@@ -111,6 +112,22 @@ describe("the connection of the API client", () => {
     await Promise.all(asked);
 
     expect(server.connections).toBe(3);
+  });
+
+  it("fails what is under way when it is closed, and asks it of nobody again", async () => {
+    const asked = Promise.withResolvers<void>();
+    const server = serve(() => {
+      asked.resolve();
+      return "hold";
+    });
+    const client = connect(apiConfigFor(server, authority.certificate));
+    const waiting = get(client);
+    await asked.promise;
+    client.close();
+    // Well before the limit of one try, which would end it too.
+    const ended = await Promise.race([waiting.catch((error: unknown) => error), Bun.sleep(DEFAULT_LIMITS.try / 2)]);
+    expect(ended).toMatchObject({ name: "ApiError", status: 0 });
+    expect(server.requests).toHaveLength(1);
   });
 
   it("ends its connection when it is closed, and keeps no process alive", async () => {
