@@ -1,4 +1,22 @@
-import { goTimestamp, parseGoTimestamp } from "../../../ipam-plugin/workload.ts";
+import { goTimestamp, mayHoldByLegacyHandle, parseGoTimestamp } from "../../../ipam-plugin/workload.ts";
+
+describe("what a workload may release by its legacy handle", () => {
+  const identity = { node: "node-a", endpoint: "eth0", namespace: "shop", pod: "web", containerId: "c1" };
+  const ofPod = mayHoldByLegacyHandle({ ...identity, orchestrator: "k8s" });
+  const ofContainer = mayHoldByLegacyHandle({ ...identity, orchestrator: "cni" });
+
+  it.each<[string, Readonly<Record<string, string>>, boolean, boolean]>([
+    ["nobody, as in early versions", {}, true, true],
+    ["the pod", { node: "node-a", namespace: "shop", pod: "web" }, true, false],
+    ["a pod of the same name elsewhere", { node: "node-a", namespace: "other", pod: "web" }, false, false],
+    ["another pod of its namespace", { node: "node-a", namespace: "shop", pod: "api" }, false, false],
+    ["a container without pod", { node: "node-a" }, false, true],
+    ["a tunnel", { node: "node-a", type: "ipipTunnelAddress" }, false, false],
+    ["a virtual machine", { namespace: "shop", pod: "web", "vmi-name": "vm" }, false, false],
+  ])("of addresses whose owner is %s", (_owner, attributes, pods, containers) => {
+    expect([ofPod(attributes), ofContainer(attributes)]).toEqual([pods, containers]);
+  });
+});
 
 describe("a time as Go prints it", () => {
   it.each([

@@ -39,6 +39,19 @@ describe("releasing the blocks of a host", () => {
     expect(await cluster.blocks()).toEqual([]);
   });
 
+  it("passes over one that is another's by now, and succeeds", async () => {
+    const cluster = await Cluster.create({
+      affinities: [sampleAffinity("node-a", "10.0.0.0/26"), sampleAffinity("node-a", "10.0.0.64/26")],
+      blocks: [
+        emptyBlock("10.0.0.0/26", 64, { affinity: host("node-b") }),
+        emptyBlock("10.0.0.64/26", 64, { affinity: host("node-a") }),
+      ],
+    });
+    await cluster.allocator.releaseHostAffinities(host("node-a"), { mustBeEmpty: true });
+    expect(await cluster.affinities()).toEqual([]);
+    expect((await cluster.blocks()).map(({ cidr }) => cidr)).toEqual(["10.0.0.0/26"]);
+  });
+
   it("leaves another owner of the same name its blocks", async () => {
     const virtual = { type: "virtual", name: "node-a" } as const;
     const cluster = await Cluster.create({
@@ -229,6 +242,13 @@ describe("making sure of a block (EnsureBlock)", () => {
 });
 
 describe("the label upgrade", () => {
+  it("finds nothing to mend in what is claimed now", async () => {
+    const cluster = await Cluster.create();
+    await cluster.assign("node-a", "c1");
+    expect((await cluster.datastore.affinities.listAll()).map(({ value }) => value.labelled)).toEqual([true]);
+    expect(await cluster.allocator.upgradeHost(host("node-a"))).toBe(0);
+  });
+
   it("I18: mends the host's affinities that lack their labels, and no others", async () => {
     const cluster = await Cluster.create({
       affinities: [

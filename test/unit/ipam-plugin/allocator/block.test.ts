@@ -111,6 +111,7 @@ describe("a damaged block", () => {
 
   it("starts its sequence anew beyond 63 bits (recording sequence-max)", () => {
     expect(nextSequence(sampleBlock({ sequenceNumber: 2n ** 63n - 1n }), 17n).sequenceNumber).toBe(17n);
+    expect(nextSequence(sampleBlock({ sequenceNumber: 2n ** 63n - 2n }), 17n).sequenceNumber).toBe(2n ** 63n - 1n);
     expect(nextSequence(sampleBlock({ sequenceNumber: 2n ** 53n }), 17n).sequenceNumber).toBe(2n ** 53n + 1n);
   });
 });
@@ -151,6 +152,9 @@ describe("cooldown", () => {
 
   it("keeps the ordinal out of the queue until it is over, to the millisecond or later", () => {
     expect(normalise(cold, 60, NOW + 59_999)).toEqual(cold);
+    const stored = Date.parse("2026-08-22T14:00:00Z");
+    expect(normalise(cold, 60, stored + 60_999)).toEqual(cold);
+    expect(normalise(cold, 60, stored + 61_000).unallocated).toEqual([2, 3, 0]);
     expect(normalise(cold, 60, NOW + 61_000).unallocated).toEqual([2, 3, 0]);
   });
 
