@@ -1,4 +1,4 @@
-/** Which tests reach a file by their imports, those that come to it in the fewest steps first. */
+/** Which tests reach a file by their imports, in the order of how much they should have to say of it. */
 import { readFileSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
 
@@ -19,11 +19,18 @@ export class Imports {
     }
   }
 
-  /** @returns tests below `test/<suite>/` that run what is in `file`, the nearest first */
+  /**
+   * @returns tests below `test/<suite>/` that run what is in `file`: those of the folder that mirrors the file's own, then those of its part
+   * of the tree, then others; among them those that come to it in the fewest steps first
+   */
   testsOf(file: string, suite: string): readonly string[] {
     const reached = new Set([file]);
     // A set is walked in the order of its growth: those of each step before those of the next.
     for (const one of reached) for (const importer of this.#importers.get(one) ?? []) reached.add(importer);
-    return [...reached].filter((one) => one.startsWith(`test/${suite}/`) && one.endsWith(".test.ts"));
+    const tests = [...reached].filter((one) => one.startsWith(`test/${suite}/`) && one.endsWith(".test.ts"));
+    const [part = ""] = file.split("/");
+    const distance = (test: string) =>
+      [`test/${suite}/${dirname(file)}`, `test/${suite}/${part}`].filter((folder) => !test.startsWith(`${folder}/`)).length;
+    return tests.sort((one, other) => distance(one) - distance(other));
   }
 }

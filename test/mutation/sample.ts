@@ -18,12 +18,14 @@ import { WarmTests } from "./warm.ts";
 const ROOT = resolve(import.meta.dir, "../..");
 /**
  * Which of the unit test files, the nearest first, are played against a mutant together. The nearest is alone: where others hang it has
- * said what is wrong. Those that come to a file by many steps say little of it.
+ * said what is wrong. As many as the largest folder has: those beyond say little of the file.
  */
 const BATCHES = [
   [0, 1],
   [1, 3],
   [3, 9],
+  [9, 16],
+  [16, 24],
 ] as const;
 const UNIT_LIMIT_SECONDS = 120;
 /** What a mutant comes to of which nothing can be told: nothing but a time limit noticed it, and without it the same tests are too late too. */

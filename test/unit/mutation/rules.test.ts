@@ -107,4 +107,21 @@ describe("The tests of a mutant", () => {
     });
     expect(directory.imports.testsOf("lib/a.ts", "unit")).toEqual(["test/unit/near.test.ts", "test/unit/far.test.ts"]);
   });
+
+  it("begin with those of its own folder, then those of its part of the tree, however many steps away", () => {
+    using directory = new Sources({
+      "lib/x/a.ts": "export const a = 1;",
+      "lib/x/b.ts": 'import { a } from "./a.ts"; export const b = a;',
+      "test/unit/agent/of-another.test.ts": 'import { a } from "../../../lib/x/a.ts"; a;',
+      "test/unit/lib/of-its-part.test.ts": 'import { b } from "../../../lib/x/b.ts"; b;',
+      "test/unit/lib/x/far.test.ts": 'import { b } from "../../../../lib/x/b.ts"; b;',
+      "test/unit/lib/x/near.test.ts": 'import { a } from "../../../../lib/x/a.ts"; a;',
+    });
+    expect(directory.imports.testsOf("lib/x/a.ts", "unit")).toEqual([
+      "test/unit/lib/x/near.test.ts",
+      "test/unit/lib/x/far.test.ts",
+      "test/unit/lib/of-its-part.test.ts",
+      "test/unit/agent/of-another.test.ts",
+    ]);
+  });
 });

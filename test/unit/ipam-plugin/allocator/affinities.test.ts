@@ -42,10 +42,7 @@ describe("releasing the blocks of a host", () => {
   it("passes over one that is another's by now, and succeeds", async () => {
     const cluster = await Cluster.create({
       affinities: [sampleAffinity("node-a", "10.0.0.0/26"), sampleAffinity("node-a", "10.0.0.64/26")],
-      blocks: [
-        emptyBlock("10.0.0.0/26", 64, { affinity: host("node-b") }),
-        emptyBlock("10.0.0.64/26", 64, { affinity: host("node-a") }),
-      ],
+      blocks: [emptyBlock("10.0.0.0/26", 64, { affinity: host("node-b") }), emptyBlock("10.0.0.64/26", 64, { affinity: host("node-a") })],
     });
     await cluster.allocator.releaseHostAffinities(host("node-a"), { mustBeEmpty: true });
     expect(await cluster.affinities()).toEqual([]);
