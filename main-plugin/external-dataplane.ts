@@ -29,8 +29,8 @@ export async function externalAttachment(
   const endpoint = endpointOf(call, workload, lease, "");
   const { namespace, name, node: nodeName, orchestrator } = endpoint;
   // A pod's record has neither its labels nor its ports where it is annotations.
-  const isPod = orchestrator === "k8s" && call.traits.poolsFrom === "cluster";
-  const pod = isPod ? await (await node.core())?.pod({ namespace, name: endpoint.pod }, { mayBeOld: true }) : undefined;
+  const core = orchestrator === "k8s" ? await node.core() : undefined;
+  const pod = await core?.pod({ namespace, name: endpoint.pod }, { mayBeOld: true });
   return {
     workload: {
       name,

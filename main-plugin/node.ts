@@ -41,8 +41,6 @@ export interface NodeParts {
   readonly dataplane?: Dataplane;
   /** @param onDamaged told of each object that a list leaves out because it cannot be read */
   readonly openDatastore?: typeof openDatastore;
-  /** Pods, namespaces and nodes from somewhere else than the datastore's connection. */
-  readonly coreOf?: (datastore: Datastore) => KubernetesCore | undefined;
   readonly createIpamNode?: typeof createIpamNode;
   readonly hostScope?: () => HostScope;
   /** Path of the node's record. */
@@ -57,7 +55,6 @@ const RUN_DIRECTORY = "/run/tortie";
 /** @param log told of objects that a list leaves out because they cannot be read */
 export function createNode(config: NetworkConfig, env: Environment, log: Pick<Logger, "error">, parts: NodeParts = {}): Node {
   const open = parts.openDatastore ?? openDatastore;
-  const findCore = parts.coreOf ?? coreOf;
   const makeIpamNode = parts.createIpamNode ?? createIpamNode;
   let opened: Promise<Datastore> | undefined;
   const datastore = (): Promise<Datastore> => {
@@ -81,7 +78,7 @@ export function createNode(config: NetworkConfig, env: Environment, log: Pick<Lo
   return {
     dataplane: parts.dataplane ?? new LinuxDataplane(host),
     datastore,
-    core: async () => findCore(await datastore()),
+    core: async () => coreOf(await datastore()),
     ipam: async () => makeIpamNode({ datastore: await datastore(), log }),
     hostScope,
     async routers() {

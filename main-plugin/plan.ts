@@ -68,7 +68,7 @@ function routeDestinations(config: NetworkConfig, texts: readonly string[]): rea
  * @param addresses in the order of the result, single hosts
  * @param hostRoutes false only for the target of a live migration (C§2.3 S9)
  */
-export function desiredStateOf(plan: AttachmentPlan, addresses: readonly Prefix[], hostRoutes = true): DesiredState {
+export function desiredStateOf(plan: AttachmentPlan, addresses: readonly Prefix[], hostRoutes: boolean): DesiredState {
   if (plan.routers !== undefined) return endpointState(plan, plan.routers, addresses, hostRoutes);
   const families = new Set(addresses.map((prefix) => prefix.address.family));
   return {

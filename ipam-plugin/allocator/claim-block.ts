@@ -37,15 +37,13 @@ export function claimBlock(operation: Operation, claim: Claim): Promise<Versione
   let expectBlock = claim.expectBlock;
   return operation.retry(`block ${claim.cidr}`, async () => {
     try {
-      const outcome = await attempt(operation, claim, known, expectBlock);
-      known = undefined;
-      expectBlock = true;
-      return outcome;
+      return await attempt(operation, claim, known, expectBlock);
     } catch (error) {
       if (!isDatastoreFailure(error, "conflict", "not-found", "already-exists")) throw error;
+      return AGAIN;
+    } finally {
       known = undefined;
       expectBlock = true;
-      return AGAIN;
     }
   });
 }

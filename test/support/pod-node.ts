@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { attachmentAlias, namesAttachment, parseAttachmentAlias } from "../../dataplane/alias.ts";
 import type { AttachedLink, Dataplane, LinkOfAttachment, RecordedLink } from "../../dataplane/dataplane.ts";
 import type { DesiredState } from "../../dataplane/desired-state.ts";
+import type { ExternalAttachment } from "../../dataplane/external-attachment.ts";
 import { mayReplace } from "../../dataplane/linux/ownership.ts";
 import { NO_NODE_STATE } from "../../dataplane/node-state.ts";
 import { createIpamNode } from "../../ipam-plugin/node.ts";
@@ -72,6 +73,8 @@ export class PodNode implements AsyncDisposable {
   meanwhile: { readonly effect: string; readonly work: () => unknown } | undefined;
   /** What the dataplane was last asked to compare the kernel with. */
   inspected: { readonly desired: DesiredState; readonly recorded: RecordedLink } | undefined;
+  /** What another program that makes the links was last told. */
+  external: ExternalAttachment | undefined;
   /** Of every link that is made. */
   warnings: readonly string[] = [];
   readonly #store = new MemoryStore();
@@ -290,8 +293,9 @@ export class PodNode implements AsyncDisposable {
   #dataplane(): Dataplane {
     const { links, podEnds } = this;
     return {
-      apply: (_, { host, pod }) =>
+      apply: (_, { host, pod }, external) =>
         this.#effect("apply", () => {
+          this.external = external;
           const there = links.get(host.name) ?? "";
           if (!mayReplace(there, host)) throw new TortieError("interface-exists", `${host.name} exists`);
           links.set(host.name, attachmentAlias(host.owner));

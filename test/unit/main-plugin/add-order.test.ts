@@ -256,6 +256,47 @@ describe("G12: a pause that begins while an ADD stands at a gate", () => {
   });
 });
 
+describe("A store of a node without cluster that is being migrated", () => {
+  it("refuses an ADD before it takes an address", async () => {
+    await using node = PodNode.forContainers();
+    await node.setReady(false);
+    expect(await failure(node)).toMatchObject({ word: "cluster-not-ready" });
+    expect(inOrder(node, "create handle", "apply")).toEqual([]);
+    await node.setReady(true);
+    await node.add();
+  });
+});
+
+describe("The journal of an ADD", () => {
+  it("has each part before it takes effect", async () => {
+    await using node = await PodNode.create();
+    const note = async (part: string) => {
+      await Bun.sleep(1);
+      node.effects.push(`noted: ${part}`);
+    };
+    const journal = {
+      addresses: () => note("addresses"),
+      link: () => note("link"),
+      endpoint: () => note("endpoint"),
+      commit: () => note("commit"),
+    };
+    const result = await node.add({ residence: { journal } });
+    node.effects.push("answered");
+    expect(result.ips).toHaveLength(1);
+    const parts = [
+      "noted: addresses",
+      "create handle",
+      "noted: link",
+      "apply",
+      "noted: endpoint",
+      "write record",
+      "noted: commit",
+      "answered",
+    ];
+    expect(inOrder(node, ...parts)).toEqual(parts);
+  });
+});
+
 describe("Names that Kubernetes does not take", () => {
   it.each([
     ["a container id", { container: "c_1" }],

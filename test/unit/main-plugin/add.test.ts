@@ -173,6 +173,16 @@ describe("ADD of a pod that fails", () => {
 });
 
 describe("ADD of a pod again", () => {
+  it("finds the record of its earlier ADD in a store of endpoints, and keeps its address when it fails", async () => {
+    await using node = PodNode.forContainers();
+    const args = "IgnoreUnknown=1;K8S_POD_NAME=cart;K8S_POD_NAMESPACE=shop";
+    await node.add({ args });
+    node.failure = { effect: "apply", error: new Error("arranged") };
+    expect(await failure(node, { args })).toMatchObject({ message: "arranged" });
+    expect(await node.handles()).toEqual({ "net1.c1": 1 });
+    expect(node.links.size).toBe(1);
+  });
+
   it("takes a new address for a new container, and the old container's DEL leaves the new one alone", async () => {
     await using node = await PodNode.create();
     const first = await node.add({ container: "old" });

@@ -82,6 +82,18 @@ describe("CHECK of a pod", () => {
     await expect(node.check({ conf: { prevResult } })).rejects.toMatchObject({ message: "arranged" });
   });
 
+  it("fails of addresses that the IPAM plugin cannot tell of, unless the datastore does not answer", async () => {
+    await using node = await PodNode.create();
+    const prevResult = await added(node);
+    const effect = "get handle net1.c1";
+    node.failure = { effect, error: new DatastoreError("invalid", "arranged") };
+    await expect(node.check({ conf: { prevResult } })).rejects.toMatchObject({ message: expect.stringContaining("arranged") });
+    expect(node.errors).toEqual([]);
+    node.failure = { effect, error: new DatastoreError("unavailable", "arranged") };
+    await node.check({ conf: { prevResult } });
+    expect(node.errors).toEqual([expect.stringContaining("not compared: addresses: ")]);
+  });
+
   it("names a record that is gone, and addresses that differ from it", async () => {
     await using node = await PodNode.create();
     const prevResult = await added(node);

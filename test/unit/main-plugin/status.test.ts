@@ -69,6 +69,15 @@ describe("STATUS", () => {
     expect(await failure(node)).toMatchObject({ word: "status-unavailable", message: expect.stringContaining("datastore: ") });
   });
 
+  it("fails with code 50 when the store of a node without cluster cannot be read", async () => {
+    await using node = PodNode.forContainers();
+    node.failure = { effect: CLUSTER, error: new DatastoreError("unavailable", "disk I/O error") };
+    expect(await failure(node)).toMatchObject({
+      word: "status-unavailable",
+      message: expect.stringContaining("datastore: disk I/O error"),
+    });
+  });
+
   it("F3: of a node with a closed readiness gate is well, and names the gate in the log", async () => {
     await using node = await PodNode.create();
     await node.status({ conf: { readiness_gates: ["http://127.0.0.1:9/ready"] } });

@@ -80,5 +80,6 @@ describe("the keywords", () => {
       ranges: [[{ subnet: "10.80.0.0/24" }]],
     });
     expect(withoutPodCidrs({ subnet: "usePodCidr" })).toEqual({ ranges: [[{ subnet: "0.0.0.0/0" }]] });
+    expect(withoutPodCidrs({ subnet: "10.80.0.0/24", ranges: [[{ subnet: "usePodCidrIPv6" }]] })).toEqual({ subnet: "10.80.0.0/24" });
   });
 });
