@@ -108,6 +108,15 @@ describe("what is found by somebody who wants to know all", () => {
     expect(await findings(node)).toEqual([]);
   });
 
+  it("F3: is no exhaustion while one of two pools has room", async () => {
+    const second = { cidr: "10.41.0.0/30", blockSize: 30, name: "second" };
+    await using node = new IpamNode({ ipam: { pools: [SMALL, second] } });
+    for (const container of ["c1", "c2", "c3", "c4"]) await node.add({ container });
+    expect(await findings(node)).toEqual([]);
+    for (const container of ["c5", "c6", "c7", "c8"]) await node.add({ container });
+    expect(await findings(node)).toEqual([{ kind: "exhausted", message: "IPv4: no address is left in 10.40.0.0/30, 10.41.0.0/30" }]);
+  });
+
   it("F3: is a pause, a missing pool, and a store that does not answer", async () => {
     using node = await ServerNode.create({ pools: {} });
     await node.cluster.datastore.clusterInformation.create("default", { datastoreReady: false });

@@ -1,5 +1,7 @@
 import { DatastoreError } from "../../../lib/datastore/errors.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
+import { add } from "../../../main-plugin/add.ts";
+import { resolveAddCall } from "../../../main-plugin/call.ts";
 import { type PodCall, PodNode } from "../../support/pod-node.ts";
 
 /** The error that an ADD ends with. */
@@ -111,6 +113,15 @@ describe("ADD of a pod", () => {
     await using node = await PodNode.create();
     expect(await failure(node, { netns: "/run/netns/tortie-no-such-namespace" })).toMatchObject({ word: "netns-missing" });
     expect(node.effects).toEqual([]);
+  });
+
+  it("says that there is no way to its cluster", async () => {
+    await using node = await PodNode.create();
+    const { call, node: own } = node.parts();
+    const datastore = () => Promise.reject(new TortieError("kubeconfig-missing", "arranged"));
+    await expect(add(resolveAddCall(call), { ...own, datastore })).rejects.toMatchObject({
+      message: "error creating calico client: arranged",
+    });
   });
 
   it("is refused for a container that is no pod before anything is asked", async () => {

@@ -66,6 +66,14 @@ describe("a readiness gate", () => {
     expect(clock.sleeps).toEqual([5_000]);
   });
 
+  it.each([301, 302, 303, 307, 308])("is followed by status %i", async (status) => {
+    const url = await serve((request, response) => {
+      if (request.url === "/old") response.writeHead(status, { location: "/new" }).end();
+      else response.writeHead(503).end();
+    });
+    await expect(assertReadinessGates([`${url}/old`], {})).rejects.toMatchObject({ message: expect.stringContaining("status 503") });
+  });
+
   it("L7: is not looked for through a proxy on this machine, nor where NO_PROXY names it, at any step of the way", async () => {
     const url = await serve((request, response) => {
       if (request.url === "/old") response.writeHead(302, { location: "http://gate.example:80/new" }).end();

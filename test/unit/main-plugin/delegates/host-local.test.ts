@@ -2,7 +2,7 @@ import { parseJson } from "../../../../lib/json/parse.ts";
 import { stringifyJson } from "../../../../lib/json/stringify.ts";
 import type { JsonObject } from "../../../../lib/json/value.ts";
 import { isJsonObject } from "../../../../lib/json/value.ts";
-import { usesPodCidr, withoutPodCidrs, withPodCidrs } from "../../../../main-plugin/delegates/host-local.ts";
+import { readIpamSection, usesPodCidr, withoutPodCidrs, withPodCidrs } from "../../../../main-plugin/delegates/host-local.ts";
 
 const DUAL = ["10.10.0.0/24", "dead:beef::/96"];
 
@@ -64,6 +64,31 @@ describe("pod CIDRs for an ADD", () => {
     [{ ranges: [["x"]] }, "data; was expecting a dict, not: x"],
   ])("cannot be put into %j (recordings hostlocal-ranges-*)", (ipam, message) => {
     expect(() => replaced(ipam)).toThrow(`failed to parse host-local IPAM ${message}`);
+  });
+});
+
+describe("the routes of the section", () => {
+  const read = (ipam: JsonObject, hasCluster = true) => readIpamSection({ netconf: { ipam: { type: "host-local", ...ipam } } }, hasCluster);
+
+  it("are the destinations of the container's routes, in order", () => {
+    const routes = [{ dst: "10.1.0.0/16", gw: "nonsense" }, {}, { dst: null }, { dst: "fd00::/64" }];
+    expect(read({ routes })).toEqual({ destinations: ["10.1.0.0/16", "fd00::/64"], needsPodCidrs: false });
+    expect(read({})).toEqual({ destinations: [], needsPodCidrs: false });
+    expect(readIpamSection({ netconf: { ipam: { type: "dhcp", routes: "x" } } }, true).destinations).toEqual([]);
+  });
+
+  it.each([
+    [{ routes: "x" }, "netconf-type", "routes section; was expecting a list"],
+    [{ routes: ["x"] }, "netconf-type", "routes section; was expecting a dict"],
+    [{ routes: [{ dst: 7 }] }, "netconf-type", "expecting 'dst' to be a string, not: 7"],
+    [{ routes: [{ dst: "10.1.0.0" }] }, "netconf-value", "invalid CIDR address: 10.1.0.0"],
+  ])("cannot be read from %j", (ipam, word, message) => {
+    expect(() => read(ipam)).toThrow(expect.objectContaining({ word, message: expect.stringContaining(message) }));
+  });
+
+  it("go with a pod CIDR where there is a cluster to know it", () => {
+    expect(read({ subnet: "usePodCidr" }).needsPodCidrs).toBe(true);
+    expect(() => read({ subnet: "usePodCidr" }, false)).toThrow(expect.objectContaining({ word: "pod-cidr-missing" }));
   });
 });
 
