@@ -120,7 +120,7 @@ export class Addresses implements Duty {
 
   #isConfirmedLeak({ verdict, key, machine }: JudgedAllocation, now: number): boolean {
     const { observations, leakGraceMs } = this.#context;
-    if (verdict !== "leaked" || leakGraceMs === 0) return false;
+    if (verdict !== "leaked") return false;
     const grace = machine === undefined ? leakGraceMs : Math.max(leakGraceMs, LEAST_MACHINE_GRACE_MS);
     return observations.isConfirmed("leak", key, grace, now);
   }

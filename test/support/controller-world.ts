@@ -1,0 +1,220 @@
+/** The controller's duties at work on an API server in memory: minutes pass when a test says so, each with a look of every duty. */
+import { Addresses } from "../../controller/duties/addresses.ts";
+import { Annotations } from "../../controller/duties/annotations.ts";
+import { ClusterInformationMark } from "../../controller/duties/cluster-information.ts";
+import type { Duty, DutyContext } from "../../controller/duties/duty.ts";
+import { EndpointObjects } from "../../controller/duties/endpoint-objects.ts";
+import { FirstPools } from "../../controller/duties/first-pools.ts";
+import { KubeControllers } from "../../controller/duties/kube-controllers.ts";
+import { Leftovers } from "../../controller/duties/leftovers.ts";
+import { LiveCluster } from "../../controller/duties/live-cluster.ts";
+import { Pools } from "../../controller/duties/pools.ts";
+import { Observations } from "../../controller/judge/observations.ts";
+import { CONTROLLER } from "../../controller/options.ts";
+import { ClusterView } from "../../controller/view/cluster-view.ts";
+import { Allocator } from "../../ipam-plugin/allocator/allocator.ts";
+import { type Family, formatAddress } from "../../lib/addresses/address.ts";
+import { LEGACY_GROUP } from "../../lib/datastore/kubernetes/group.ts";
+import { type KubernetesDatastore, kubernetesDatastore } from "../../lib/datastore/kubernetes/kubernetes-datastore.ts";
+import type { JsonObject } from "../../lib/json/value.ts";
+import { resolveOptions } from "../../lib/resident/options.ts";
+import { ApiInMemory } from "./api-in-memory.ts";
+import { FakeClock } from "./fake-clock.ts";
+
+export const NAMESPACE = "shop";
+const GROUP = `/apis/${LEGACY_GROUP}`;
+const MINUTE_MS = 60_000;
+
+export interface PodFacts {
+  readonly node?: string;
+  readonly containerId?: string;
+  readonly phase?: string;
+  /** Of its status. */
+  readonly podIP?: string;
+  readonly annotations?: JsonObject;
+}
+
+export class ControllerWorld {
+  readonly api = new ApiInMemory();
+  readonly clock = new FakeClock();
+  readonly log: string[] = [];
+  /** "leak 1" of each release. */
+  readonly released: string[] = [];
+  readonly context: DutyContext;
+  readonly datastore: KubernetesDatastore;
+  /** Of the plugins on the nodes. */
+  readonly allocator: Allocator;
+  readonly addresses: Addresses;
+  readonly firstPools: FirstPools;
+  readonly #duties: readonly Duty[];
+  readonly #signal = new AbortController().signal;
+
+  /** @param given options of the controller @param nodes that exist */
+  constructor(given: Readonly<Record<string, string>> = {}, nodes: readonly string[] = ["node1", "node2"]) {
+    const { api, clock, log } = this;
+    const settings = resolveOptions(CONTROLLER, given, {}, undefined);
+    let unreadable = 0;
+    this.datastore = kubernetesDatastore(api, { group: LEGACY_GROUP, onDamaged: () => void unreadable++ });
+    const allocatorClock = { nowMs: () => clock.date().getTime(), nowNs: () => BigInt(clock.date().getTime()) * 1_000_000n };
+    this.allocator = new Allocator({ datastore: this.datastore, clock: allocatorClock, random: () => 0.5, sleep: async () => {} });
+    const view = new ClusterView(api, LEGACY_GROUP, true);
+    this.context = {
+      view,
+      live: new LiveCluster(api),
+      datastore: this.datastore,
+      unreadable: () => unreadable,
+      allocator: this.allocator,
+      client: api,
+      clock,
+      allocatorClock,
+      observations: new Observations(),
+      kubeControllers: new KubeControllers(settings, api, view),
+      nodeGraceMs: settings["node-grace"] * 1000,
+      leakGraceMs: settings["leak-grace"] * 1000,
+      log: { info: (message) => log.push(message), error: (message) => log.push(message) },
+      onReleased: (reason, addresses) => this.released.push(`${reason} ${addresses}`),
+    };
+    this.addresses = new Addresses(this.context);
+    this.firstPools = new FirstPools(this.context, LEGACY_GROUP, settings);
+    this.#duties = [
+      ...(settings["cluster-information"] ? [new ClusterInformationMark(this.context, LEGACY_GROUP)] : []),
+      this.firstPools,
+      this.addresses,
+      new Leftovers(this.context),
+      new Annotations(this.context),
+      new Pools(this.context, LEGACY_GROUP, settings["pool-finalizer"]),
+      new EndpointObjects(this.context),
+    ];
+    for (const node of nodes) this.addNode(node);
+    if (!settings["cluster-information"]) this.setReady(true);
+  }
+
+  /** A cluster with one pool of IPv4, whose blocks have eight addresses. */
+  static withPool(given: Readonly<Record<string, string>> = {}): ControllerWorld {
+    const world = new ControllerWorld(given);
+    world.addPool("pool", "10.60.0.0/24");
+    return world;
+  }
+
+  /** Each with one look of every duty, and work on what is due. @throws what a duty throws */
+  async minutes(count: number): Promise<void> {
+    for (let minute = 0; minute < count; minute++) {
+      await this.clock.advance(MINUTE_MS);
+      await this.look();
+    }
+  }
+
+  async look(): Promise<void> {
+    const { observations, view } = this.context;
+    for (const duty of this.#duties) {
+      observations.forgetBefore(view.followedSince);
+      for (const item of await duty.look(this.#signal)) await duty.work(item, this.#signal);
+    }
+  }
+
+  /** @param queued a duty's name, and its item */
+  async work(queued: string): Promise<void> {
+    const duty = this.#duties.find(({ name }) => queued.startsWith(`${name} `));
+    await duty?.work(queued.slice(duty.name.length + 1), this.#signal);
+  }
+
+  setReady(datastoreReady: boolean): void {
+    this.api.put(`${GROUP}/clusterinformations/default`, { spec: { datastoreReady } });
+  }
+
+  addNode(name: string, spec: JsonObject = {}): void {
+    this.api.put(`/api/v1/nodes/${name}`, { spec });
+  }
+
+  removeNode(name: string): void {
+    this.api.remove(`/api/v1/nodes/${name}`);
+  }
+
+  addPool(name: string, cidr: string, { blockSize = cidr.includes(":") ? 125 : 29, metadata = {}, ...spec }: PoolFacts = {}): void {
+    this.api.put(poolPath(name), { metadata, spec: { cidr, blockSize, ...spec } });
+  }
+
+  pool(name: string): JsonObject | undefined {
+    return this.api.get(poolPath(name));
+  }
+
+  /** As `kubectl delete` does. */
+  async deletePool(name: string): Promise<void> {
+    await this.api.request({ method: "DELETE", path: poolPath(name) });
+  }
+
+  /** What an ADD takes. @returns the address */
+  take(node: string, pod: string, containerId = `${pod}-c`, family: Family = 4): Promise<string> {
+    return this.assign(node, `net1.${containerId}`, { node, namespace: NAMESPACE, pod }, family);
+  }
+
+  takeTunnel(node: string): Promise<string> {
+    return this.assign(node, `vxlan-tunnel-addr-${node}`, { node, type: "vxlanTunnelAddress" });
+  }
+
+  async assign(node: string, handle: string, attributes: Readonly<Record<string, string>>, family: Family = 4): Promise<string> {
+    const use = attributes.type === undefined ? "Workload" : "Tunnel";
+    const counts = { count4: family === 4 ? 1 : 0, count6: family === 6 ? 1 : 0 };
+    const owner = { type: "host", name: node } as const;
+    const { ipv4, ipv6 } = await this.allocator.autoAssign({ ...counts, handle, attributes, owner, use });
+    const assigned = family === 4 ? ipv4 : ipv6;
+    const address = assigned?.addresses[0]?.prefix.address;
+    if (address === undefined) throw assigned?.error ?? new Error(`no address: ${assigned?.messages.join("; ")}`);
+    return formatAddress(address);
+  }
+
+  addPod(name: string, { node = "node1", containerId = "", phase = "Running", podIP = "", annotations = {} }: PodFacts = {}): void {
+    const recorded = containerId === "" ? {} : { "cni.projectcalico.org/containerID": containerId };
+    this.api.put(podPath(name), {
+      metadata: { annotations: { ...recorded, ...annotations } },
+      spec: { nodeName: node },
+      status: { phase, ...(podIP === "" ? {} : { podIP }) },
+    });
+  }
+
+  /** A pod with the address and the annotations of its ADD. @returns the address */
+  async addPodWithAddress(name: string, facts: PodFacts = {}): Promise<string> {
+    const containerId = `${name}-c`;
+    const address = await this.take(facts.node ?? "node1", name, containerId);
+    const annotations = { "cni.projectcalico.org/podIP": `${address}/32`, "cni.projectcalico.org/podIPs": `${address}/32` };
+    this.addPod(name, { containerId, ...facts, annotations });
+    return address;
+  }
+
+  removePod(name: string): void {
+    this.api.remove(podPath(name));
+  }
+
+  pod(name: string): JsonObject | undefined {
+    return this.api.get(podPath(name));
+  }
+
+  /** Handle → its addresses. */
+  async held(): Promise<Readonly<Record<string, readonly string[]>>> {
+    const found: Record<string, readonly string[]> = {};
+    for (const { value } of await this.datastore.handles.list()) {
+      const addresses = (await this.allocator.addressesByHandle(value.id)) ?? [];
+      found[value.id] = addresses.map(({ address }) => formatAddress(address));
+    }
+    return found;
+  }
+
+  /** CIDRs, by their owner. */
+  async blocks(): Promise<readonly string[]> {
+    return (await this.datastore.blocks.list()).map(({ value }) => `${value.affinity?.name ?? "nobody"} ${value.cidr}`);
+  }
+}
+
+interface PoolFacts {
+  readonly blockSize?: number;
+  readonly metadata?: JsonObject;
+  readonly disabled?: boolean;
+}
+
+function podPath(name: string): string {
+  return `/api/v1/namespaces/${NAMESPACE}/pods/${name}`;
+}
+
+function poolPath(name: string): string {
+  return `${GROUP}/ippools/${name}`;
+}

@@ -1,0 +1,92 @@
+/** What interrupted operations leave in the data: mended when it has been the same for the grace period. */
+import { ControllerWorld } from "../../../support/controller-world.ts";
+import { emptyBlock } from "../../../support/samples.ts";
+
+async function withOrphan(given: Readonly<Record<string, string>> = {}): Promise<ControllerWorld> {
+  const world = ControllerWorld.withPool(given);
+  await world.datastore.handles.create("net1.orphan", { id: "net1.orphan", blocks: { "10.60.0.0/29": 1 } });
+  return world;
+}
+
+describe("A handle that no block knows", () => {
+  it("is removed after five minutes, and told", async () => {
+    const world = await withOrphan();
+    await world.addPodWithAddress("web");
+    await world.minutes(5);
+    expect((await world.datastore.handles.list()).map(({ value }) => value.id)).toEqual(["net1.orphan", "net1.web-c"]);
+    await world.minutes(1);
+    expect((await world.datastore.handles.list()).map(({ value }) => value.id)).toEqual(["net1.web-c"]);
+    expect(world.log).toEqual([expect.stringMatching(/^mended .*net1\.orphan.*handle-orphan/)]);
+  });
+
+  it("that is written meanwhile is another observation", async () => {
+    const world = await withOrphan();
+    await world.minutes(5);
+    const stored = await world.datastore.handles.get("net1.orphan");
+    if (stored === undefined) throw new Error("there is one");
+    await world.datastore.handles.update("net1.orphan", { ...stored.value, blocks: { "10.60.0.8/29": 1 } }, stored.revision);
+    await world.minutes(5);
+    expect(await world.datastore.handles.list()).toHaveLength(1);
+    await world.minutes(1);
+    expect(await world.datastore.handles.list()).toEqual([]);
+  });
+
+  it.each<[string, Readonly<Record<string, string>>, (world: ControllerWorld) => void]>([
+    ["while the datastore is paused", {}, (world) => world.setReady(false)],
+    ["where Calico's kube-controllers runs", { "calico-kube-controllers": "present" }, () => {}],
+  ])("stays %s", async (_when, options, arrange) => {
+    const world = await withOrphan(options);
+    arrange(world);
+    await world.minutes(20);
+    expect(await world.datastore.handles.list()).toHaveLength(1);
+    expect(world.context.observations.count("problem")).toBe(0);
+  });
+
+  it("is no matter of an item that is not confirmed, or not allowed any more", async () => {
+    const world = await withOrphan();
+    await world.minutes(1);
+    const item = "leftovers problem handle-orphan net1.orphan";
+    await world.work(item);
+    expect(await world.datastore.handles.list()).toHaveLength(1);
+    await world.minutes(4);
+    world.setReady(false);
+    await world.clock.advance(600_000);
+    await world.work(item);
+    expect(await world.datastore.handles.list()).toHaveLength(1);
+  });
+
+  it("is not judged while the lists are not complete", async () => {
+    const world = await withOrphan();
+    world.api.followedSince = undefined;
+    await expect(world.work("leftovers problem x")).rejects.toThrow("are not complete");
+  });
+
+  it("that counts too much is counted anew", async () => {
+    const world = ControllerWorld.withPool();
+    await world.addPodWithAddress("web");
+    const stored = await world.datastore.handles.get("net1.web-c");
+    const [cidr = ""] = Object.keys(stored?.value.blocks ?? {});
+    await world.datastore.handles.update("net1.web-c", { id: "net1.web-c", blocks: { [cidr]: 3 } }, stored?.revision ?? "");
+    await world.minutes(6);
+    expect((await world.datastore.handles.get("net1.web-c"))?.value.blocks).toEqual({ [cidr]: 1 });
+  });
+});
+
+describe("A block of nobody", () => {
+  it("that has no address goes, also when its last one has cooled down; one with an address stays", async () => {
+    const world = ControllerWorld.withPool();
+    world.api.put("/apis/crd.projectcalico.org/v1/ipamconfigs/default", { spec: { autoAllocateBlocks: true, ipCooldownSeconds: 120 } });
+    await world.addPodWithAddress("web");
+    await world.take("node2", "short");
+    for (const name of ["node1", "node2"]) await world.allocator.releaseHostAffinities({ type: "host", name }, { mustBeEmpty: false });
+    await world.allocator.releaseByHandle("net1.short-c");
+    const empty = emptyBlock("10.60.0.240/29", 8);
+    await world.datastore.blocks.create(empty.cidr, empty);
+    await world.minutes(6);
+    expect(await world.blocks()).toHaveLength(2);
+    expect(await world.blocks()).not.toContain(`nobody ${empty.cidr}`);
+    await world.minutes(4);
+    expect(await world.blocks()).toHaveLength(1);
+    expect(Object.keys(await world.held())).toEqual(["net1.web-c"]);
+  });
+});
