@@ -7,6 +7,7 @@ import type { Block, IPPool } from "../../lib/datastore/resources.ts";
 import { type Fields, text } from "../../lib/json/decode.ts";
 
 export interface PoolUsage {
+  /** One at least. */
   readonly size: bigint;
   /** Cooling down included. */
   readonly inUse: bigint;
@@ -44,7 +45,7 @@ export interface Condition {
 }
 
 export function conditionOf({ size, inUse }: PoolUsage): Condition {
-  const percent = size === 0n ? 100 : Number((inUse * 100n) / size);
+  const percent = Number((inUse * 100n) / size);
   const isFull = inUse >= size;
   const reason = isFull ? "Full" : percent >= NEARLY_FULL ? "NearlyFull" : "Available";
   const step = Math.floor(percent / STEP) * STEP;

@@ -27,7 +27,13 @@ describe("the next step with a lease", () => {
 
   it("does not take a change of the object by others for a renewal", () => {
     expect(isSameTenure(LEASE, { ...LEASE, resourceVersion: "8" })).toBe(true);
-    expect(isSameTenure(LEASE, { ...LEASE, renewTime: "2030-01-01T00:00:01.000000Z" })).toBe(false);
+    const writes: readonly Partial<Lease>[] = [
+      { renewTime: "2030-01-01T00:00:01.000000Z" },
+      { acquireTime: "2030-01-01T00:00:01.000000Z" },
+      { holder: "me" },
+      { transitions: 4 },
+    ];
+    for (const written of writes) expect(isSameTenure(LEASE, { ...LEASE, ...written })).toBe(false);
   });
 });
 
@@ -186,6 +192,86 @@ describe("the election", () => {
     await clock.advance(20_000);
     await ended;
     expect(server.lease?.holder).toBe("a");
+  });
+
+  it("says who leads, and what stands in the way of the lease until that is over", async () => {
+    const server = new LeaseServer();
+    const clock = new FakeClock();
+    server.isAway = true;
+    const told: string[] = [];
+    const ending = new AbortController();
+    const options = { client: server.client(), clock, namespace: "n", name: "l", identity: "a", durationMs: 15_000 };
+    const elector = new Elector({ ...options, log: (message) => told.push(message) });
+    expect([elector.description, elector.mayWrite]).toEqual(["nobody leads yet", false]);
+    const ended = elector.run(
+      (signal) => new Promise((done) => signal.addEventListener("abort", () => done(), { once: true })),
+      ending.signal,
+    );
+    await clock.advance(10_000);
+    expect([elector.description, elector.problem]).toEqual(["away", "away"]);
+    expect(told).toEqual(["the lease: away"]);
+    server.isAway = false;
+    server.lease = { ...LEASE, holder: "other" };
+    await clock.advance(4_000);
+    expect([elector.description, elector.problem]).toEqual(["other leads", undefined]);
+    server.lease = { ...LEASE, holder: "" };
+    await clock.advance(4_000);
+    expect(elector.description).toBe("this controller leads");
+    ending.abort(new Error("end"));
+    await clock.advance(20_000);
+    await ended;
+    expect(told).toEqual(["the lease: away", "this controller leads", "this controller leads no more"]);
+  });
+
+  it("takes a conflict for another's turn, and every other refusal for a problem", async () => {
+    for (const [status, problem] of [
+      [409, undefined],
+      [403, "arranged"],
+    ] as const) {
+      const server = new LeaseServer();
+      const inner = server.client();
+      const request = async (asked: ApiRequest) => {
+        if (asked.method === "POST") throw new ApiError("arranged", { status });
+        return inner.request(asked);
+      };
+      const clock = new FakeClock();
+      const { elector, end } = contender({ client: () => ({ ...inner, request }) }, clock, "a");
+      await clock.advance(1_000);
+      expect([elector.problem, elector.mayWrite]).toEqual([problem, false]);
+      const ended = end();
+      await clock.advance(20_000);
+      await ended;
+    }
+  });
+
+  it("is made at the collection, and renewed at its own place", async () => {
+    const server = new LeaseServer();
+    const inner = server.client();
+    const asked: string[] = [];
+    const request = async (one: ApiRequest) => {
+      if (one.method !== "GET") asked.push(`${one.method} ${one.path}`);
+      return inner.request(one);
+    };
+    const clock = new FakeClock();
+    const { end } = contender({ client: () => ({ ...inner, request }) }, clock, "a");
+    await clock.advance(2_000);
+    const collection = "/apis/coordination.k8s.io/v1/namespaces/n/leases";
+    expect(asked).toEqual([`POST ${collection}`, `PUT ${collection}/l`]);
+    const ended = end();
+    await clock.advance(20_000);
+    await ended;
+  });
+
+  it("leads on through many renewals in one term", async () => {
+    const server = new LeaseServer();
+    const clock = new FakeClock();
+    const leader = contender(server, clock, "a");
+    await clock.advance(60_000);
+    expect([leader.terms.length, leader.terms[0]?.aborted, leader.elector.mayWrite]).toEqual([1, false, true]);
+    expect(server.lease?.transitions).toBe(0);
+    const ended = leader.end();
+    await clock.advance(20_000);
+    await ended;
   });
 
   it("renews without an end, and never has two leaders", async () => {

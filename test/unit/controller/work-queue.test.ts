@@ -46,4 +46,77 @@ describe("the queue of the controller", () => {
     expect(tried).toEqual(["one 0", "one 0"]);
     await end();
   });
+
+  it("tells of each failure once, by key and message, and begins its pauses anew after a success", async () => {
+    const clock = new FakeClock();
+    const queue = new WorkQueue(clock);
+    const told: string[] = [];
+    const ending = new AbortController();
+    let fails = 2;
+    const running = queue.run(
+      async () => {
+        if (fails-- > 0) throw new Error("not yet");
+      },
+      ending.signal,
+      (key, message) => told.push(`${key}: ${message} ${clock.now()}`),
+    );
+    queue.add("bad");
+    await clock.advance(100);
+    expect(told).toEqual(["bad: not yet 0", "bad: not yet 5"]);
+    expect(queue.status.failing).toEqual([]);
+    fails = 1;
+    queue.add("bad");
+    await clock.advance(1);
+    expect(queue.status.failing).toEqual([{ key: "bad", failures: 1, message: "not yet" }]);
+    ending.abort(new Error("end"));
+    await clock.advance(60_000);
+    await running;
+  });
+
+  it("works on what is due first, and among those that are due at once on what came first", async () => {
+    const { clock, queue, tried, end } = working((key, tries) => key === "slow" && tries === 1);
+    queue.add("slow");
+    await clock.advance(1);
+    for (const key of ["a", "b"]) queue.add(key);
+    await clock.advance(10);
+    expect(tried).toEqual(["slow 0", "a 1", "b 1", "slow 5"]);
+    await end();
+  });
+
+  it("does a hundred at once, and ten in a second after that", async () => {
+    const { clock, queue, tried, end } = working(() => false);
+    for (let key = 0; key < 120; key++) queue.add(`key${key}`);
+    await clock.advance(0);
+    expect(tried).toHaveLength(100);
+    await clock.advance(1_000);
+    expect(tried).toHaveLength(110);
+    await end();
+    expect(tried).toHaveLength(110);
+  });
+
+  it("takes a failure that its own end makes for none", async () => {
+    const clock = new FakeClock();
+    const queue = new WorkQueue(clock);
+    const told: string[] = [];
+    const ending = new AbortController();
+    const running = queue.run(
+      async () => {
+        ending.abort(new Error("end"));
+        throw new Error("aborted");
+      },
+      ending.signal,
+      (key) => told.push(key),
+    );
+    queue.add("one");
+    await clock.advance(60_000);
+    await running;
+    expect([told, queue.status.failing]).toEqual([[], []]);
+  });
+
+  it("waits without work, and sleeps a minute at most", async () => {
+    const { clock, tried, end } = working(() => false);
+    await clock.advance(180_000);
+    expect([tried, clock.pauses]).toEqual([[], [60_000, 60_000, 60_000, 60_000]]);
+    await end();
+  });
 });
