@@ -19,7 +19,7 @@ import type { EndpointRecords } from "../../lib/datastore/endpoint-records.ts";
 import type { KubernetesCore } from "../../lib/datastore/kubernetes/core/core.ts";
 import { podOf, recordOfPod } from "../../lib/datastore/kubernetes/pod-record.ts";
 import type { Profiles } from "../../lib/datastore/profiles.ts";
-import { KUBERNETES_TRAITS } from "../../lib/datastore/traits.ts";
+import { ETCD_TRAITS, KUBERNETES_TRAITS } from "../../lib/datastore/traits.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { JsonObject } from "../../lib/json/value.ts";
 import type { Namespace, Pod } from "../../lib/kubernetes/objects.ts";
@@ -73,6 +73,10 @@ export class PodNode implements AsyncDisposable {
   meanwhile: { readonly effect: string; readonly work: () => unknown } | undefined;
   /** What the dataplane was last asked to compare the kernel with. */
   inspected: { readonly desired: DesiredState; readonly recorded: RecordedLink } | undefined;
+  /** What the dataplane was last asked to make. */
+  applied: DesiredState | undefined;
+  /** Of the profiles that were asked for. */
+  readonly ingressSelectors: string[] = [];
   /** What another program that makes the links was last told. */
   external: ExternalAttachment | undefined;
   /** Of every link that is made. */
@@ -80,9 +84,11 @@ export class PodNode implements AsyncDisposable {
   readonly #store = new MemoryStore();
   readonly #directory = mkdtempSync(join(tmpdir(), "tortie-pod-node-"));
   readonly #isOfCluster: boolean;
+  readonly #isEtcd: boolean;
 
-  constructor(isOfCluster = true) {
+  constructor(isOfCluster = true, isEtcd = false) {
     this.#isOfCluster = isOfCluster;
+    this.#isEtcd = isEtcd;
     // Our own executable under the IPAM plugin's name is served in this process.
     symlinkSync(process.execPath, join(this.#directory, "calico-ipam"));
     this.datastore = this.#store.connect();
@@ -99,6 +105,15 @@ export class PodNode implements AsyncDisposable {
   /** No cluster, no pods. */
   static forContainers(): PodNode {
     return new PodNode(false);
+  }
+
+  /** With the store of an etcd, which keeps endpoints as objects of their own, and no API server. */
+  static async forEtcd(): Promise<PodNode> {
+    const node = new PodNode(false, true);
+    await node.datastore.pools.create("pool4", samplePool("pool4", "10.60.0.0/26"));
+    await node.datastore.nodes.create("worker-1", { name: "worker-1", labels: {} });
+    await node.setReady(true);
+    return node;
   }
 
   async setReady(datastoreReady: boolean | undefined): Promise<void> {
@@ -181,9 +196,7 @@ export class PodNode implements AsyncDisposable {
       nodename: "worker-1",
       nodename_file_optional: true,
       ipam_lock_file: join(this.#directory, "ipam.lock"),
-      ...(this.#isOfCluster
-        ? { datastore_type: "kubernetes", ipam: { type: "calico-ipam" }, policy: { type: "k8s" } }
-        : { datastore_type: "local", ipam: { type: "calico-ipam", pools: [{ cidr: "10.60.0.0/26" }] } }),
+      ...this.#storeConf(),
       ...conf,
     };
     const request: CniRequest = {
@@ -203,9 +216,18 @@ export class PodNode implements AsyncDisposable {
     return residence === undefined ? call : { ...call, residence };
   }
 
+  #storeConf(): JsonObject {
+    const ipam = { type: "calico-ipam" };
+    if (this.#isOfCluster) return { datastore_type: "kubernetes", ipam, policy: { type: "k8s" } };
+    if (this.#isEtcd) return { datastore_type: "etcdv3", etcd_endpoints: "http://127.0.0.1:9", ipam };
+    return { datastore_type: "local", ipam: { ...ipam, pools: [{ cidr: "10.60.0.0/26" }] } };
+  }
+
   #node(): Node {
     const connected = this.#store.connect("plugin", (call) => this.#gate(call));
-    const datastore = this.#isOfCluster ? this.#asOfCluster(connected) : { ...connected, profiles: this.#profiles() };
+    const datastore = this.#isOfCluster
+      ? this.#asOfCluster(connected)
+      : { ...connected, traits: this.#isEtcd ? ETCD_TRAITS : connected.traits, profiles: this.#profiles() };
     return {
       dataplane: this.#dataplane(),
       datastore: async () => datastore,
@@ -268,7 +290,13 @@ export class PodNode implements AsyncDisposable {
 
   /** Noted, and kept nowhere. */
   #profiles(): Profiles {
-    return { ensure: ({ name }) => this.#effect(`ensure profile ${name}`, () => true) };
+    return {
+      ensure: ({ name, ingressSelector }) =>
+        this.#effect(`ensure profile ${name}`, () => {
+          this.ingressSelectors.push(ingressSelector);
+          return true;
+        }),
+    };
   }
 
   #records(): EndpointRecords {
@@ -293,8 +321,10 @@ export class PodNode implements AsyncDisposable {
   #dataplane(): Dataplane {
     const { links, podEnds } = this;
     return {
-      apply: (_, { host, pod }, external) =>
+      apply: (_, desired, external) =>
         this.#effect("apply", () => {
+          const { host, pod } = desired;
+          this.applied = desired;
           this.external = external;
           const there = links.get(host.name) ?? "";
           if (!mayReplace(there, host)) throw new TortieError("interface-exists", `${host.name} exists`);

@@ -116,6 +116,18 @@ describe("An ADD after one that was interrupted", () => {
     expect(await node.handles()).toEqual({ "net1.c1": 1 });
   });
 
+  it("touches nothing when its record turns out to be there by now, though it was read from memory", async () => {
+    await using node = await PodNode.create();
+    await node.add();
+    const recorded = node.annotations();
+    forgetRecord(node);
+    node.effects.length = 0;
+    node.meanwhile = { effect: "create handle", work: () => node.annotate(recorded) };
+    await node.add();
+    expect(inOrder(node, "remove link", "remove host end")).toEqual([]);
+    expect(await node.handles()).toEqual({ "net1.c1": 2 });
+  });
+
   it("leaves address and link of the container's other interface alone, whose record says that they are in use", async () => {
     await using node = PodNode.forContainers();
     const eth0 = await node.add();
@@ -187,6 +199,19 @@ describe("A repeated ADD of a plain container", () => {
     expect(await node.handles()).toEqual({ "net1.c1": 1, "net1.c2": 1 });
   });
 
+  it("tells the journal before it answers", async () => {
+    await using node = PodNode.forContainers();
+    await node.add();
+    node.effects.length = 0;
+    const commit = async () => {
+      await Bun.sleep(1);
+      node.effects.push("noted: commit");
+    };
+    await node.add({ residence: { journal: { addresses: async () => {}, link: async () => {}, endpoint: async () => {}, commit } } });
+    node.effects.push("answered");
+    expect(inOrder(node, "apply", "noted: commit", "answered")).toEqual(["noted: commit", "answered"]);
+  });
+
   it("adds the profile of a second network to the record", async () => {
     await using node = PodNode.forContainers();
     await node.add();
@@ -204,6 +229,16 @@ describe("The wait for policy", () => {
     await using node = await PodNode.create();
     await node.add({ conf });
     expect(node.errors).toEqual([expect.stringContaining("policy of shop/worker--1-k8s-cart-eth0 is not in place after 1 s")]);
+  });
+
+  it("is the same in a process that lives on, unless nobody waits any more", async () => {
+    await using node = await PodNode.create();
+    await node.add({ conf, residence: {} });
+    expect(node.errors).toHaveLength(1);
+    const abort = new AbortController();
+    node.meanwhile = { effect: "write record", work: () => abort.abort(new Error("nobody waits")) };
+    await node.add({ container: "c2", conf: { ...conf, policy_setup_timeout_seconds: 60 }, residence: {}, signal: abort.signal });
+    expect(node.errors).toHaveLength(1);
   });
 
   it("is never a plain container's", async () => {

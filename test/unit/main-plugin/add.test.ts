@@ -1,5 +1,7 @@
+import { formatPrefix } from "../../../lib/addresses/address.ts";
 import { DatastoreError } from "../../../lib/datastore/errors.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
+import { Sandbox } from "../../../lib/system/sandbox.ts";
 import { add } from "../../../main-plugin/add.ts";
 import { resolveAddCall } from "../../../main-plugin/call.ts";
 import { type PodCall, PodNode } from "../../support/pod-node.ts";
@@ -157,6 +159,45 @@ describe("ADD of a pod", () => {
   });
 });
 
+describe("ADD of a pod without a cluster", () => {
+  it("makes a profile that all of a network's pods may use, and containers that carry its label", async () => {
+    await using node = PodNode.forContainers();
+    await node.add({ container: "c1" });
+    await node.add({ container: "c2", args: "IgnoreUnknown=1;K8S_POD_NAME=cart;K8S_POD_NAMESPACE=shop" });
+    expect(node.ingressSelectors).toEqual(["has(net1)", ""]);
+  });
+
+  it("of the node's own ranges returns addresses and routes", async () => {
+    await using node = PodNode.forContainers();
+    const { ips, routes } = await node.add({ conf: { ipam: { type: "tortie-host-scope" } } });
+    expect(ips.length).toBeGreaterThan(0);
+    expect(routes.map(({ dst }) => dst)).toEqual(
+      ips.map(({ address }) => address.replace(/\/\d+$/, address.includes(":") ? "/128" : "/32")),
+    );
+  });
+});
+
+describe("ADD with a sandbox that the serving process has proven", () => {
+  it("does not look at the path that the request names", async () => {
+    await using node = await PodNode.create();
+    using sandbox = Sandbox.named("/proc/self/ns/net", { allowsOwn: true });
+    await node.add({ netns: "/nonexistent", residence: { sandbox } });
+    expect(node.links.size).toBe(1);
+    node.effects.length = 0;
+    await node.del({ netns: "", residence: { sandbox } });
+    expect(node.effects).toContain("remove link");
+  });
+});
+
+describe("ADD of a pod that names its own address", () => {
+  it("has a route of the host to it, though no IPAM plugin gave it", async () => {
+    await using node = await PodNode.create();
+    node.annotate({ "cni.projectcalico.org/ipAddrsNoIpam": '["10.60.0.9"]' });
+    await node.add({ conf: { feature_control: { ip_addrs_no_ipam: true } } });
+    expect(node.applied?.host.routes.map(({ destination }) => formatPrefix(destination))).toEqual(["10.60.0.9/32"]);
+  });
+});
+
 describe("ADD of a pod that fails", () => {
   it.each(["update block", "apply", "write record"])("leaves nothing behind when it fails at: %s", async (effect) => {
     await using node = await PodNode.create();
@@ -184,8 +225,11 @@ describe("ADD of a pod that fails", () => {
 });
 
 describe("ADD of a pod again", () => {
-  it("finds the record of its earlier ADD in a store of endpoints, and keeps its address when it fails", async () => {
-    await using node = PodNode.forContainers();
+  it.each([
+    ["without a cluster", () => PodNode.forContainers()],
+    ["of an etcd", () => PodNode.forEtcd()],
+  ])("finds the record of its earlier ADD in a store %s, and keeps its address when it fails", async (_, make) => {
+    await using node = await make();
     const args = "IgnoreUnknown=1;K8S_POD_NAME=cart;K8S_POD_NAMESPACE=shop";
     await node.add({ args });
     node.failure = { effect: "apply", error: new Error("arranged") };

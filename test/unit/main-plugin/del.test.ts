@@ -1,4 +1,5 @@
 import { DatastoreError } from "../../../lib/datastore/errors.ts";
+import { TortieError } from "../../../lib/errors/errors.ts";
 import { type PodCall, PodNode } from "../../support/pod-node.ts";
 
 async function failure(node: PodNode, call: PodCall = {}): Promise<unknown> {
@@ -77,6 +78,18 @@ describe("DEL of a pod", () => {
 
     expect(await failure(node)).toMatchObject({ message: "device busy" });
     expect(node.errors).toEqual(["could not remove the link", "could not ask the cluster"]);
+  });
+
+  it("tries a link once more without its sandbox only when the sandbox cannot be entered", async () => {
+    await using node = await PodNode.create();
+    await node.add();
+    node.failure = { effect: "remove link", error: new TortieError("interface-exists", "arranged") };
+    expect(await failure(node)).toMatchObject({ message: "arranged" });
+    expect(node.effects).not.toContain("remove host end");
+    node.failure = undefined;
+    expect(await failure(node, { netns: "/etc/hostname" })).toMatchObject({ word: "netns-invalid" });
+    expect(node.effects).toContain("remove host end");
+    expect([...node.links]).toEqual([]);
   });
 
   it("F2, R5: keeps the address when the pod may not be patched, and reports that", async () => {

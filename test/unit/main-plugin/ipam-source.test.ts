@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync, symlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import { findIpam, type IpamPlugin } from "../../../main-plugin/ipam-source.ts";
 
@@ -26,6 +29,14 @@ describe("The IPAM plugin of a call that came over the socket", () => {
   it("is a program of its own where the configuration wants that", () => {
     const apart = { type: "calico-ipam", in_process: false };
     expect(() => found(apart, { path: NOWHERE, ownIpam: true })).toThrow('failed to find plugin "calico-ipam" in path');
+    const directory = mkdtempSync(join(tmpdir(), "tortie-ipam-source-"));
+    try {
+      symlinkSync(process.execPath, join(directory, "calico-ipam"));
+      expect(found(apart, { path: directory })).toMatchObject({ isInProcess: false, isOurs: true });
+      expect(found({ type: "calico-ipam" }, { path: directory })).toMatchObject({ isInProcess: true, isOurs: true });
+    } finally {
+      rmSync(directory, { recursive: true });
+    }
   });
 
   it.each(["calico", "host-local"])("is not the main plugin, whose name %s is the caller's own file too", (type) => {

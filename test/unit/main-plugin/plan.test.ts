@@ -1,9 +1,13 @@
 /** What the plan of an attachment asks of the kernel: values that an end-to-end run inherits from elsewhere, and so cannot miss. */
 import type { DesiredState } from "../../../dataplane/desired-state.ts";
-import { formatPrefix } from "../../../lib/addresses/address.ts";
+import { type Address, formatPrefix } from "../../../lib/addresses/address.ts";
+import type { JsonObject } from "../../../lib/json/value.ts";
 import type { AttachmentPlan } from "../../../main-plugin/attachment/attachment-plan.ts";
-import { desiredStateOf } from "../../../main-plugin/plan.ts";
+import { resolveAddCall } from "../../../main-plugin/call.ts";
+import { desiredStateOf, planAttachment } from "../../../main-plugin/plan.ts";
+import { endpointResult } from "../../../main-plugin/plan-endpoint-form.ts";
 import { prefix } from "../../support/desired-state.ts";
+import { PodNode } from "../../support/pod-node.ts";
 
 const PLAN: AttachmentPlan = {
   hostInterface: "cali1",
@@ -55,9 +59,60 @@ describe("The addresses and routes of a link", () => {
     expect(planned("10.0.0.1/32", true).host.addresses).toEqual([]);
   });
 
+  it("lead from the pod to the destinations of its families", () => {
+    const destinations = ["0.0.0.0/0", "::/0", "10.9.0.0/16"].map(prefix);
+    const routes = (...addresses: string[]) =>
+      desiredStateOf({ ...PLAN, destinations }, addresses.map(prefix), true).pod.routes.map(({ destination }) => formatPrefix(destination));
+    expect(routes("10.0.0.1/32")).toEqual(["169.254.1.1/32", "0.0.0.0/0", "10.9.0.0/16"]);
+    expect(routes("fd00::1/128")).toEqual(["::/0"]);
+    expect(routes("10.0.0.1/32", "fd00::1/128")).toEqual(["169.254.1.1/32", "0.0.0.0/0", "10.9.0.0/16", "::/0"]);
+  });
+
   it("lead from the node to the pod, but for the target of a live migration", () => {
     const destinations = ({ host }: DesiredState) => host.routes.map(({ destination }) => formatPrefix(destination));
     expect(destinations(planned("10.0.0.1/32", true))).toEqual(["10.0.0.1/32"]);
     expect(destinations(planned("10.0.0.1/32", false))).toEqual([]);
+  });
+});
+
+describe("A link of form endpoint", () => {
+  const ROUTERS = ["10.0.0.254/32", "fd00::fe/128"].map((text) => prefix(text).address);
+  const plan = { ...PLAN, destinations: ["0.0.0.0/0", "::/0"].map(prefix), routers: ROUTERS };
+  const desired = desiredStateOf(plan, ["10.0.0.1/32", "fd00::1/128"].map(prefix), true);
+
+  it("forwards on the host end in the families that it has, without reverse path filtering", () => {
+    const settings = (...addresses: string[]) => {
+      const { host } = desiredStateOf(plan, addresses.map(prefix), true);
+      const found = new Map(host.sysctls.map(({ path, value }) => [path.replace("net/", ""), value]));
+      return ["ipv4/conf/cali1/rp_filter", "ipv4/conf/cali1/forwarding", "ipv6/conf/cali1/forwarding"].map((path) => found.get(path));
+    };
+    expect(settings("10.0.0.1/32")).toEqual(["0", "1", undefined]);
+    expect(settings("fd00::1/128")).toEqual(["0", undefined, "1"]);
+  });
+
+  it("has a result whose addresses lie on the pod end, IPv6 first, each with its router", () => {
+    expect(endpointResult(desired)).toEqual({
+      ips: [
+        { address: "fd00::1/128", gateway: "fd00::fe", interface: 1 },
+        { address: "10.0.0.1/32", gateway: "10.0.0.254", interface: 1 },
+      ],
+      routes: [{ dst: "10.0.0.254/32" }, { dst: "0.0.0.0/0", gw: "10.0.0.254" }, { dst: "fd00::fe/128" }, { dst: "::/0", gw: "fd00::fe" }],
+    });
+  });
+
+  it("needs a router of each family that it has", () => {
+    const [ipv4] = ROUTERS;
+    if (ipv4 === undefined) throw new Error("there are two");
+    expect(() => desiredStateOf({ ...plan, routers: [ipv4] }, [prefix("fd00::1/128")], true)).toThrow("no IPv6 router address");
+  });
+
+  it("has the offload limits that the configuration names, and a routed one has none", async () => {
+    await using node = await PodNode.create();
+    const device = (conf: JsonObject, routers?: readonly Address[]) =>
+      planAttachment(resolveAddCall(node.parts({ conf }).call), undefined, routers).device;
+    const conf = { gro_max_size: 1, gso_max_size: 1 };
+    expect(device(conf, ROUTERS)).toMatchObject({ groMaxSize: 1, gsoMaxSize: 1 });
+    expect(Object.keys(device({}, ROUTERS))).not.toEqual(expect.arrayContaining(["groMaxSize"]));
+    expect(Object.keys(device(conf))).not.toEqual(expect.arrayContaining(["groMaxSize"]));
   });
 });
