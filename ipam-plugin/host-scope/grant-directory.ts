@@ -35,7 +35,7 @@ const DRAFT = ".new-";
 
 /** Time at which a draft was begun; `undefined` for any other file. */
 export function draftTime(name: string): number | undefined {
-  return name.startsWith(DRAFT) ? Number(name.slice(DRAFT.length).split("-", 1)[0]) : undefined;
+  return name.startsWith(DRAFT) ? Number(name.slice(DRAFT.length).split("-")[0]) : undefined;
 }
 
 /** @param root `<state>/ipam`; made when the first grant is written */
