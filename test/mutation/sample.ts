@@ -138,7 +138,7 @@ class Player implements Disposable {
     const known = this.#baseline.get(file);
     const run =
       known ?? (suite === "unit" ? await this.#unit.run([file], UNIT_LIMIT_SECONDS) : this.#tree.test(`${suite} ${patternOf(file)}`));
-    if (!run.isTooLate) this.#baseline.set(file, run);
+    if (!run.isTooLate && run.isWhole) this.#baseline.set(file, run);
     return run.passed.has(name);
   }
 }
