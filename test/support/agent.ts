@@ -50,6 +50,8 @@ export class Agent implements AsyncDisposable {
   readonly socket: string;
   /** The socket for calls of plugins. */
   readonly calls: string;
+  /** Programs that start it from its next start on, for instance in a time namespace. */
+  before: readonly string[] = [];
   readonly #options: AgentOptions;
   #child: ChildProcess;
   #output = "";
@@ -185,7 +187,7 @@ export class Agent implements AsyncDisposable {
   #spawn(): [ChildProcess, Promise<number | string>] {
     const { args = [], env = {}, binds, program = join(BIN_DIR, "tortie-node") } = this.#options;
     const own = ["--run-dir", this.runDir, "--health-port", "0", "--node-name", "node1"];
-    const line = this.node.commandLine([program, ...own, ...args], { env, ...(binds === undefined ? {} : { binds }) });
+    const line = this.node.commandLine([...this.before, program, ...own, ...args], { env, ...(binds === undefined ? {} : { binds }) });
     // The kernel kills it when Jest dies, however that happens; every program of the line replaces the one before.
     const child = spawn("/usr/bin/setpriv", ["--pdeathsig", "KILL", "--", ...line], { stdio: ["ignore", "pipe", "pipe"] });
     const collect = (chunk: Buffer) => {

@@ -85,6 +85,8 @@ export class Node implements AsyncDisposable {
   /** Where a test may keep the embedded datastore. */
   readonly datastorePath: string;
   readonly binDir = BIN_DIR;
+  /** Programs that start every plugin, for instance in a time namespace. */
+  before: readonly string[] = [];
   readonly #binds: Readonly<Record<string, string>>;
   readonly #pods = new Set<Pod>();
   /** What calls have answered, also those that tests make without `cni`. */
@@ -159,7 +161,7 @@ export class Node implements AsyncDisposable {
     const isOurs = existsSync(join(BIN_DIR, basename(plugin)));
     const { CNI_COMMAND: verb = "", CNI_CONTAINERID: containerId = "", CNI_IFNAME: ifname = "" } = given;
     const answered = this.ledger.begin({ verb: isOurs ? verb : "", network: networkOf(stdin), containerId, ifname });
-    const run = await this.run([plugin.includes("/") ? plugin : join(BIN_DIR, plugin)], { ...options, env: given, stdin });
+    const run = await this.run([...this.before, plugin.includes("/") ? plugin : join(BIN_DIR, plugin)], { ...options, env: given, stdin });
     answered(run.exit === null ? undefined : run.exit === 0);
     return { ...run, json: parseOrUndefined(run.stdout) };
   }

@@ -3,19 +3,18 @@ import { existsSync, statSync } from "node:fs";
 import type { Node, Pod } from "../node.ts";
 import { violationsAtRest } from "./at-rest.ts";
 import type { Ledger } from "./ledger.ts";
-import { lookAtMachine, lookAtNamespace, lookAtStore, lookAtStores, together } from "./look.ts";
+import { lookAtMachine, lookAtNamespace, lookAtStores, together } from "./look.ts";
 import { doubled, type Violation, violation, violations } from "./violations.ts";
-import { type Expected, NO_STORE, NOTHING_ALLOWED, type Seen, type SeenNamespace, type SeenStore } from "./world.ts";
+import { type Expected, NO_STORE, NOTHING_ALLOWED, type SeenNamespace, type SeenStore } from "./world.ts";
 
 /**
  * @param sandboxes every sandbox that there is, also of containers that have no network of ours
- * @throws Error when a namespace or the store cannot be looked at
+ * @throws Error when a namespace cannot be looked at
  */
-export async function judge(node: Node, sandboxes: readonly Pod[], expected: Expected): Promise<readonly Violation[]> {
+export async function judge(node: Node, sandboxes: readonly Pod[], expected: Expected, store: SeenStore): Promise<readonly Violation[]> {
   const inside = new Map<string, SeenNamespace>();
   for (const { name, netnsPath } of sandboxes) inside.set(name, await lookAtNamespace(netnsPath));
-  const seen: Seen = { host: await lookAtNamespace(node.netnsPath), sandboxes: inside, store: lookAtStore(node.datastorePath) };
-  return violations(seen, expected);
+  return violations({ host: await lookAtNamespace(node.netnsPath), sandboxes: inside, store }, expected);
 }
 
 /** Something that holds addresses outside of a machine, as a cluster does. */

@@ -1,7 +1,7 @@
 /** The judge's eyes: real namespaces and a real store's file. Its rules: test/unit/support/judge. */
 import { dualIpam, localConf } from "../../support/conf.ts";
 import { judge } from "../../support/judge/judge.ts";
-import { lookAtNamespace } from "../../support/judge/look.ts";
+import { lookAtNamespace, lookAtStore } from "../../support/judge/look.ts";
 import { type Expected, NOTHING_ALLOWED } from "../../support/judge/world.ts";
 import { Node } from "../../support/node.ts";
 
@@ -19,7 +19,8 @@ describe("The judge on a node", () => {
       allowed: { ...NOTHING_ALLOWED, tables: new Set(["inet tortie"]) },
       isForwarding: true,
     };
-    const verdict = async () => (await judge(node, [pod, other], expected)).map(({ rule, what }) => `${rule}: ${what}`);
+    const verdict = async () =>
+      (await judge(node, [pod, other], expected, lookAtStore(node.datastorePath))).map(({ rule, what }) => `${rule}: ${what}`);
     expect(await verdict()).toEqual([]);
 
     await node.podIp(other, "link", "add", "eth0", "type", "veth");

@@ -1,0 +1,141 @@
+/**
+ * What can happen to any node: each episode is a few operations and faults, chosen by the seed, after which everything comes to rest and is
+ * judged. Those that were defects once carry their ids.
+ */
+import type { Episode } from "./suite.ts";
+import type { Container, RestlessWorld } from "./world.ts";
+
+/** How long nobody gets addresses. */
+export const PAUSE_SECONDS = 3;
+/** A call that waits for the addresses has begun by then. */
+const UNDER_WAY_MS = 600;
+
+export const EPISODES: readonly Episode<RestlessWorld>[] = [
+  { name: "containers come and go", faults: 0, play: comeAndGo },
+  { name: "a DEL or a GC beside an agent that is away (G3)", faults: 1, play: beside },
+  { name: "an ADD meets a GC with a partial list (G7)", faults: 1, play: collectedMeanwhile },
+  { name: "a queued DEL, its path used again (G8)", faults: 2, play: queuedDel },
+  { name: "the agent is killed during calls", faults: 1, play: killedAgent },
+  { name: "the agent is replaced during calls", faults: 1, play: replacedAgent },
+  { name: "somebody takes a link or a route of the host", faults: 1, play: takenFromHost },
+];
+
+async function comeAndGo(world: RestlessWorld): Promise<readonly string[]> {
+  await Promise.all(Array.from({ length: 2 + world.below(3) }, () => world.start({ mode: world.oneOf("auto", "auto", "off") })));
+  const leaving = [...world.containers].filter(() => world.random() < 0.5);
+  await Promise.all(leaving.map((one) => world.stop(one, world.oneOf("auto", "off"))));
+  return world.quiet();
+}
+
+async function beside(world: RestlessWorld): Promise<readonly string[]> {
+  const leaving = await world.start();
+  if (leaving === undefined) return world.quiet();
+  await world.killAgent();
+  if (world.random() < 0.5) await world.del(leaving, { mode: "off" });
+  else {
+    world.containers.delete(leaving);
+    await world.collect([...world.containers], world.oneOf("auto", "off"));
+  }
+  // The sandbox stays for a while, as some runtimes let it.
+  await world.restartAgent();
+  const wrong = await world.quiet();
+  const next = await world.start();
+  const wrongAfter = await world.quiet();
+  await world.removeSandbox(leaving.pod);
+  if (next !== undefined) await world.stop(next);
+  return [...wrong, ...wrongAfter, ...(await world.quiet())];
+}
+
+export async function collectedMeanwhile(world: RestlessWorld): Promise<readonly string[]> {
+  const stale = await world.start();
+  const again = await world.start();
+  if (stale === undefined || again === undefined) return world.quiet();
+  await world.kill(stale);
+  world.containers.delete(stale);
+  const kept = [...world.containers].filter((one) => one !== again);
+  const paused = world.pauseAddresses(PAUSE_SECONDS);
+  await Bun.sleep(UNDER_WAY_MS / 2);
+  const collected = world.collect(kept, "auto", true);
+  await Bun.sleep(UNDER_WAY_MS);
+  const added = world.call("ADD", again.id, "auto", { pod: again.pod });
+  const third = world.start();
+  const [run, , other] = await Promise.all([added, collected, third, paused]);
+  // The list came before the ADD: whether the container kept its network is between the two, but somebody must have answered.
+  if (run.signal !== null) world.complain(`ADD of ${again.id}`, run);
+  const probe = await world.start();
+  await world.stop(again);
+  for (const one of [other, probe]) if (one !== undefined) await world.stop(one);
+  return world.quiet();
+}
+
+async function queuedDel(world: RestlessWorld): Promise<readonly string[]> {
+  const [first, second] = [await world.start(), await world.start()];
+  if (first === undefined || second === undefined) return world.quiet();
+  await world.killAgent();
+  for (const dead of [first, second]) {
+    await world.kill(dead);
+    await world.del(dead, { netns: dead.pod.netnsPath });
+  }
+  const living = await world.start({ mode: "off", pod: await world.reusePath(first.pod) });
+  // Of another plugin: an agent that takes it away makes it again for nobody.
+  const foreign = await world.reusePath(second.pod);
+  for (const name of ["eth0", "peer0"]) world.ownLinks.add(`${foreign.name} ${name}`);
+  await world.node.podIp(foreign, "link", "add", "eth0", "type", "veth", "peer", "name", "peer0");
+  await world.restartAgent();
+  const wrong = await world.quiet();
+  const left = await world.node.podIp(foreign, "-j", "link", "show");
+  if (!left.some(({ ifname }) => ifname === "eth0")) world.complaints.push(`lost: link eth0 of another plugin in ${foreign.name}`);
+  if (living !== undefined) await world.stop(living);
+  await world.removeSandbox(foreign);
+  return [...wrong, ...(await world.quiet())];
+}
+
+async function killedAgent(world: RestlessWorld): Promise<readonly string[]> {
+  await busy(world, {
+    async meanwhile() {
+      await Bun.sleep(world.below(150));
+      await world.killAgent();
+      if (world.random() < 0.5) await Bun.sleep(world.below(1_000));
+      await world.restartAgent();
+    },
+  });
+  return world.quiet();
+}
+
+async function replacedAgent(world: RestlessWorld): Promise<readonly string[]> {
+  await busy(world, {
+    async meanwhile() {
+      await Bun.sleep(world.below(150));
+      await world.restartAgent();
+    },
+  });
+  return world.quiet();
+}
+
+async function takenFromHost(world: RestlessWorld): Promise<readonly string[]> {
+  const one = await world.start();
+  if (one === undefined) return world.quiet();
+  const isRoute = world.random() < 0.5;
+  // The agent makes either of them again: the container is judged as one that has everything.
+  if (isRoute) await world.node.ip("route", "del", one.addresses.find((address) => !address.includes(":")) ?? "");
+  else await world.node.podIp(one.pod, "link", "del", "eth0");
+  const wrong = await world.quiet();
+  await world.stop(one);
+  return [...wrong, ...(await world.quiet())];
+}
+
+export interface BusyOptions {
+  /** A DEL may fail too: the runtime repeats it. */
+  readonly mayFail?: boolean;
+  /** What happens while the calls run. */
+  readonly meanwhile?: () => Promise<void>;
+}
+
+/** Containers that come and go at once; the agent may fail them, and none may be left behind. */
+export async function busy(world: RestlessWorld, { mayFail = false, meanwhile }: BusyOptions = {}): Promise<void> {
+  const leaving: readonly Container[] = [...world.containers].filter(() => world.random() < 0.4);
+  const ids = await Promise.all(Array.from({ length: 2 + world.below(4) }, () => world.prepare()));
+  const coming = ids.map((id) => world.start({ id, mode: world.oneOf("auto", "auto", "off"), mayFail: true }));
+  const going = leaving.map((one) => world.stop(one, "auto", mayFail));
+  await Promise.all([...coming, ...going, meanwhile?.()]);
+}
