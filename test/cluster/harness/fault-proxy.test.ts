@@ -9,10 +9,10 @@ let proxy: FaultProxy;
 let token: string;
 beforeAll(async () => {
   cluster = await startCluster();
-  token = await cluster.tokenFor("cni");
   proxy = await cluster.proxy();
 });
 beforeEach(async () => {
+  token = await cluster.tokenFor("cni");
   proxy.clear();
   await cluster.reset();
 });
@@ -63,6 +63,25 @@ describe("the fault proxy", () => {
     expect(await cluster.get(LEGACY, "ipamhandles", "h")).toMatchObject({ metadata: { name: "h" } });
     expect(proxy.requests).toMatchObject([{ method: "POST", status: undefined }]);
     expect((await create()).status).toBe(409);
+  });
+
+  it("asks twice for what is asked once, and answers what came second", async () => {
+    proxy.on({ method: "POST" }, { kind: "twice" });
+    expect((await create()).status).toBe(409);
+    expect(await cluster.get(LEGACY, "ipamhandles", "h")).toMatchObject({ metadata: { name: "h" } });
+  });
+
+  it("keeps back what watches say, and nothing else, until it lets them go on", async () => {
+    // Plugins may not watch.
+    token = await cluster.tokenFor("admin");
+    const watch = curl("--no-buffer", "--max-time", "3", url(`${HANDLES}?watch=true`));
+    while (proxy.requests[0]?.status === undefined) await Bun.sleep(5);
+    proxy.freezeWatches();
+    const frozen = curl("--max-time", "1", url(`${HANDLES}?watch=true&second=true`));
+    expect((await create()).status).toBe(201);
+    expect((await frozen).stdout).not.toContain("ADDED");
+    proxy.thawWatches();
+    expect((await watch).stdout).toContain("ADDED");
   });
 
   it("cuts the connection before a request is carried out", async () => {

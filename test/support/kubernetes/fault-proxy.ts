@@ -15,6 +15,8 @@ import { endProcess, pause, readPid } from "./process.ts";
 export type Fault =
   /** The server does what it is asked; its answer never arrives, and the connection breaks. */
   | { readonly kind: "lose-answer" }
+  /** The server is asked twice, as by somebody on the way who repeats what seems to be lost; the caller hears the second answer. */
+  | { readonly kind: "twice" }
   /** The connection breaks before the server hears of the request. */
   | { readonly kind: "cut" }
   /** The request is neither passed on nor answered, and the connection stays. */
@@ -68,6 +70,9 @@ export class FaultProxy implements AsyncDisposable {
   #port = 0;
   readonly #rules: Rule[] = [];
   readonly #sockets = new Map<Socket, number>();
+  /** The server's side of each watch. */
+  readonly #watches = new Set<IncomingMessage>();
+  #isWatchFrozen = false;
 
   private constructor(cluster: TestCluster) {
     this.#cluster = cluster;
@@ -145,6 +150,18 @@ export class FaultProxy implements AsyncDisposable {
     this.#server = server;
   }
 
+  /** Watches stay open and say nothing, as behind a connection that died unnoticed; everything else is answered. */
+  freezeWatches(): void {
+    this.#isWatchFrozen = true;
+    for (const watch of this.#watches) watch.pause();
+  }
+
+  /** What they have missed comes all at once. */
+  thawWatches(): void {
+    this.#isWatchFrozen = false;
+    for (const watch of this.#watches) watch.resume();
+  }
+
   breakConnections(): void {
     for (const socket of this.#sockets.keys()) socket.destroy();
     this.#sockets.clear();
@@ -178,6 +195,7 @@ export class FaultProxy implements AsyncDisposable {
     if (fault?.kind === "before") await fault.action();
     if (/[?&]watch=(true|1)(&|$)/.test(url) && fault?.kind !== "lose-answer") return this.#passOn(request, response, seen);
     try {
+      if (fault?.kind === "twice") await this.#ask(request, body, url);
       const answer = await this.#ask(request, body, fault?.kind === "mix-up" ? fault.path : url);
       if (fault?.kind === "lose-answer") return void request.socket.destroy();
       seen.status = answer.status;
@@ -205,7 +223,10 @@ export class FaultProxy implements AsyncDisposable {
       seen.status = answer.statusCode;
       response.writeHead(answer.statusCode ?? 0, { "content-type": answer.headers["content-type"] ?? "" });
       response.flushHeaders();
+      this.#watches.add(answer);
       answer.on("data", (chunk) => response.write(chunk));
+      answer.on("close", () => this.#watches.delete(answer));
+      if (this.#isWatchFrozen) answer.pause();
       answer.on("end", () => response.end());
       answer.on("error", () => request.socket.destroy());
       answer.on("aborted", () => request.socket.destroy());

@@ -73,6 +73,9 @@ export abstract class RestlessWorld implements AsyncDisposable {
   /** The network configuration of a call. */
   abstract conf(mode: Mode): Record<string, unknown>;
 
+  /** An ADD makes the host forward. */
+  protected readonly isForwarding: boolean = true;
+
   /** What the judge reads. */
   protected abstract lookAtStore(): Promise<SeenStore>;
 
@@ -296,7 +299,12 @@ export abstract class RestlessWorld implements AsyncDisposable {
     }));
     const tables = new Set(["inet tortie"]);
     const allowed = { links: this.ownLinks, addresses: this.ownAddresses, routes: new Set<string>(), tables };
-    const wrong = await judge(this.node, [...this.sandboxes], { wanted, allowed, isForwarding: true }, await this.lookAtStore());
+    const wrong = await judge(
+      this.node,
+      [...this.sandboxes],
+      { wanted, allowed, isForwarding: this.isForwarding },
+      await this.lookAtStore(),
+    );
     return wrong.map(({ rule, what }) => `${rule}: ${what}`);
   }
 }
