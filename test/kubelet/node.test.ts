@@ -129,23 +129,33 @@ describe("pods of a real kubelet", () => {
 
 /** Kubelet's own limit is 110; CI has neither the memory nor the minutes for that (`TORTIE_KUBELET_PODS=20,60,110`). */
 const COUNTS = (process.env.TORTIE_KUBELET_PODS ?? "20,60").split(",").map(Number);
-/** A count may be named several times, for a median, and one of the two left out: `TORTIE_KUBELET_PODS=20,20,20 TORTIE_KUBELET_AGENT=auto`. */
-const MODES = (process.env.TORTIE_KUBELET_AGENT ?? "auto,off").split(",").map((mode) => (mode === "off" ? "off" : "auto"));
+/**
+ * With an agent, without, and by the reference plugins. A count may be named several times, for a median:
+ * `TORTIE_KUBELET_PODS=20,20,20 TORTIE_KUBELET_WAYS=auto,peer`.
+ */
+const WAYS = (process.env.TORTIE_KUBELET_WAYS ?? "auto,off").split(",");
+
+async function prepare(way: string): Promise<() => void> {
+  if (way === "peer") return plugins.preferPeer();
+  await plugins.install(way === "off" ? "off" : "auto");
+  return () => undefined;
+}
 
 describe("a burst of pods", () => {
   it.each(COUNTS)(
     "of %i is Ready, and gone, without one failed sandbox and with nothing left, with an agent and without",
     async (count) => {
       const [floorReady, floorGone] = await burst(namesOf("host", count), true);
-      for (const agent of MODES) {
-        await plugins.install(agent);
-        const [ready, gone] = await burst(namesOf(`agent-${agent}`, count), false);
+      for (const way of WAYS) {
+        const undo = await prepare(way);
+        const [ready, gone] = await burst(namesOf(`way-${way}`, count), false);
         const ratio = (ours: number, floor: number) => `${ours.toFixed(1)} s, ${(ours / floor).toFixed(2)} x the host network's`;
         process.stdout.write(
-          `${count} pods, agent ${agent}: Ready after ${ratio(ready, floorReady)}; gone after ${ratio(gone, floorGone)}\n`,
+          `${count} pods, ${way === "peer" ? "ptp and host-local" : `agent ${way}`}: Ready after ${ratio(ready, floorReady)}; gone after ${ratio(gone, floorGone)}\n`,
         );
         expect(await node.failedAdds()).toEqual([]);
         await expectNothingLeft();
+        undo();
       }
       await plugins.install();
     },

@@ -1,5 +1,5 @@
 /** The plugins as the installer of Calico's manifests puts them on a node, and the agent as a process beside them. */
-import { cpSync, readdirSync, readFileSync } from "node:fs";
+import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Installation } from "../installation.ts";
 import type { TestCluster } from "../kubernetes/cluster.ts";
@@ -50,6 +50,17 @@ export class InstalledPlugins implements AsyncDisposable {
     if (exit !== 0) throw new Error(`install: ${log}`);
   }
 
+  /**
+   * A list of the reference plugins, as long as ours, before it: what pods of a network of their own cost with the fastest of others.
+   * @returns what takes it away
+   */
+  preferPeer(): () => void {
+    for (const plugin of ["ptp", "host-local"]) cpSync(join("/usr/lib/cni", plugin), join(this.#host.binDir, plugin));
+    const path = join(this.#host.netDir, "00-peer.conflist");
+    writeFileSync(path, JSON.stringify(PEER));
+    return () => rmSync(path);
+  }
+
   async uninstall(): Promise<void> {
     const { exit, log } = await this.#host.run([join(BIN_DIR, "tortiectl"), "uninstall", "--net-dir", this.#host.netDir]);
     if (exit !== 0) throw new Error(`uninstall: ${log}`);
@@ -80,6 +91,16 @@ export class InstalledPlugins implements AsyncDisposable {
     this.#host[Symbol.dispose]();
   }
 }
+
+const PEER = {
+  name: "peer",
+  cniVersion: "1.0.0",
+  plugins: [
+    { type: "ptp", mtu: 1450, ipam: { type: "host-local", dataDir: join(DIR, "host-local"), subnet: "10.61.0.0/22" } },
+    { type: "portmap", snat: true, capabilities: { portMappings: true } },
+    { type: "bandwidth", capabilities: { bandwidth: true } },
+  ],
+};
 
 /** Calico's list, with the bandwidth plugin that its manifests chain. */
 function networkWith(agent: string): string {
