@@ -1,6 +1,6 @@
 /** Which tests reach a file by their imports, in the order of how much they should have to say of it. */
 import { readFileSync } from "node:fs";
-import { dirname, join, normalize } from "node:path";
+import { basename, dirname, join, normalize } from "node:path";
 
 const TRANSPILER = new Bun.Transpiler({ loader: "ts" });
 
@@ -20,8 +20,8 @@ export class Imports {
   }
 
   /**
-   * @returns tests below `test/<suite>/` that run what is in `file`: those of the folder that mirrors the file's own, then those of its part
-   * of the tree, then others; among them those that come to it in the fewest steps first
+   * @returns tests below `test/<suite>/` that run what is in `file`: those of its own name, those of the folder that mirrors its own, those
+   * of its part of the tree, then others; among them those that come to it in the fewest steps first
    */
   testsOf(file: string, suite: string): readonly string[] {
     const reached = new Set([file]);
@@ -29,8 +29,11 @@ export class Imports {
     for (const one of reached) for (const importer of this.#importers.get(one) ?? []) reached.add(importer);
     const tests = [...reached].filter((one) => one.startsWith(`test/${suite}/`) && one.endsWith(".test.ts"));
     const [part = ""] = file.split("/");
-    const distance = (test: string) =>
-      [`test/${suite}/${dirname(file)}`, `test/${suite}/${part}`].filter((folder) => !test.startsWith(`${folder}/`)).length;
-    return tests.sort((one, other) => distance(one) - distance(other));
+    const rank = (test: string) => {
+      if (basename(test, ".test.ts") === basename(file, ".ts")) return 0;
+      const near = [`test/${suite}/${dirname(file)}/`, `test/${suite}/${part}/`].findIndex((folder) => test.startsWith(folder));
+      return near < 0 ? 3 : near + 1;
+    };
+    return tests.toSorted((one, other) => rank(one) - rank(other));
   }
 }

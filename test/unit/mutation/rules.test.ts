@@ -124,4 +124,19 @@ describe("The tests of a mutant", () => {
       "test/unit/agent/of-another.test.ts",
     ]);
   });
+
+  it("are before all others those of its name and of the folder that mirrors its own, however far away", () => {
+    using directory = new Sources({
+      "lib/a.ts": "export const a = 1;",
+      "lib/b.ts": 'import { a } from "./a.ts"; export const b = a;',
+      "test/unit/other/near.test.ts": 'import { a } from "../../../lib/a.ts"; a;',
+      "test/unit/lib/flow.test.ts": 'import { b } from "../../../lib/b.ts"; b;',
+      "test/unit/other/a.test.ts": 'import { b } from "../../../lib/b.ts"; b;',
+    });
+    expect(directory.imports.testsOf("lib/a.ts", "unit")).toEqual([
+      "test/unit/other/a.test.ts",
+      "test/unit/lib/flow.test.ts",
+      "test/unit/other/near.test.ts",
+    ]);
+  });
 });
