@@ -91,9 +91,12 @@ class Player implements Disposable {
     this.#unit = new WarmTests(tree.directory);
   }
 
-  /** @returns the test that noticed, `UNDECIDED`, or undefined where none did */
-  async play(folder: string, candidate: Candidate, depth: Depth): Promise<string | undefined> {
-    const unit = this.#imports.testsOf(candidate.file, "unit");
+  /**
+   * @param isPlayed whether the unit tests have said already that they notice nothing
+   * @returns the test that noticed, `UNDECIDED`, or undefined where none did
+   */
+  async play(folder: string, candidate: Candidate, depth: Depth, isPlayed: boolean): Promise<string | undefined> {
+    const unit = isPlayed ? [] : this.#imports.testsOf(candidate.file, "unit");
     for (const files of BATCHES.map(([from, end]) => unit.slice(from, end)).filter(({ length }) => length > 0)) {
       const by = await this.#judge(candidate, "unit", () => this.#unit.run(files, UNIT_LIMIT_SECONDS));
       if (by !== undefined) return by;
@@ -177,7 +180,7 @@ async function playFolder(tree: Tree, folder: string, { wanted, seed, depth, isA
       const isDone = verdict?.outcome === "killed" || (verdict?.outcome === "survived" && !isAgain && isDeepEnough);
       if (verdict === undefined && !accepted.has(candidate)) verdict = { id, line, outcome: "refused", by: "", depth };
       else if (!isDone) {
-        const by = await player.play(folder, candidate, depth);
+        const by = await player.play(folder, candidate, depth, verdict !== undefined && !isAgain);
         if (by === UNDECIDED) {
           undecided++;
           console.log(`${UNDECIDED} :${line} ${id}`);
