@@ -36,14 +36,24 @@ export interface ObjectApiOptions {
   readonly qps: number;
 }
 
+/** The requests of the generated client that are used here. */
+type CustomObjects = Pick<
+  KubernetesClients["custom"],
+  | "getNamespacedCustomObject"
+  | "createNamespacedCustomObject"
+  | "patchNamespacedCustomObject"
+  | "patchNamespacedCustomObjectStatus"
+  | "deleteNamespacedCustomObject"
+>;
+
 const WHERE = { group: GROUP, version: VERSION, plural: PLURAL };
 
 export class ObjectApi {
-  readonly #custom: KubernetesClients["custom"];
+  readonly #custom: CustomObjects;
   readonly #clock: Clock;
   readonly #bucket: TokenBucket;
 
-  constructor({ custom }: Pick<KubernetesClients, "custom">, { clock, qps }: ObjectApiOptions) {
+  constructor({ custom }: { readonly custom: CustomObjects }, { clock, qps }: ObjectApiOptions) {
     this.#custom = custom;
     this.#clock = clock;
     this.#bucket = new TokenBucket(qps, qps * 4, clock.now());
