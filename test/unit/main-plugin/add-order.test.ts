@@ -295,7 +295,7 @@ describe("A store of a node without cluster that is being migrated", () => {
   it("refuses an ADD before it takes an address", async () => {
     await using node = PodNode.forContainers();
     await node.setReady(false);
-    expect(await failure(node)).toMatchObject({ word: "cluster-not-ready" });
+    expect(await failure(node)).toMatchObject({ word: "cluster-not-ready", message: expect.stringContaining("it is being migrated") });
     expect(inOrder(node, "create handle", "apply")).toEqual([]);
     await node.setReady(true);
     await node.add();

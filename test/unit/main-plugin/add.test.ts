@@ -159,6 +159,16 @@ describe("ADD of a pod", () => {
   });
 });
 
+describe("ADD of a pod of an etcd", () => {
+  it("takes the host end over from the pod's older sandbox, which its record names", async () => {
+    await using node = await PodNode.forEtcd();
+    const args = "IgnoreUnknown=1;K8S_POD_NAME=cart;K8S_POD_NAMESPACE=shop";
+    await node.add({ args, container: "old" });
+    await node.add({ args, container: "new" });
+    expect([...node.links.values()]).toEqual([expect.stringContaining("new")]);
+  });
+});
+
 describe("ADD of a pod without a cluster", () => {
   it("makes a profile that all of a network's pods may use, and containers that carry its label", async () => {
     await using node = PodNode.forContainers();

@@ -3,6 +3,7 @@ import { CachedCore } from "../../../../agent/blocks/cached-core.ts";
 import type { KubernetesCore } from "../../../../lib/datastore/kubernetes/core/core.ts";
 import type { Pod } from "../../../../lib/kubernetes/objects.ts";
 import { podOf } from "../../../support/pods.ts";
+import { sampleEndpoint } from "../../../support/samples.ts";
 
 const KEY = { namespace: "rec", name: "pod1" };
 
@@ -39,5 +40,25 @@ describe("a pod from its watch", () => {
     const { asked, core } = coreWith(podOf({ uid: "of-the-copy", annotations: { "kubernetes.io/config.hash": "digest" } }));
     expect((await core.pod(KEY, { mayBeOld: true, uid }))?.uid).toBe("of-the-copy");
     expect(asked).toEqual([]);
+  });
+
+  it("is read from the server after its record was written, until the watch tells of that", async () => {
+    const annotations = { "cni.projectcalico.org/containerID": "c1", "cni.projectcalico.org/podIP": "10.0.0.1/32" };
+    const { asked, core } = coreWith(podOf({ uid: "of-the-copy", annotations }));
+    const writes: string[] = [];
+    const records = core.noting({
+      read: async () => undefined,
+      write: async ({ containerID }) => void writes.push(containerID),
+      clear: async () => "cleared",
+    });
+    const key = { namespace: "rec", name: "node1-k8s-pod1-eth0" };
+    const uid = async () => (await core.pod(KEY, { mayBeOld: true }))?.uid;
+    await records.write(sampleEndpoint(key.namespace, key.name, { containerID: "c2", ipNetworks: ["10.0.0.2/32"] }));
+    expect([await uid(), await uid()]).toEqual(["on-the-server", "on-the-server"]);
+    await records.write(sampleEndpoint(key.namespace, key.name, { containerID: "c1", ipNetworks: ["10.0.0.1/32"] }));
+    expect(await uid()).toBe("of-the-copy");
+    await records.clear(key, "c1");
+    expect(await uid()).toBe("on-the-server");
+    expect([asked.length, writes]).toEqual([3, ["c2", "c1"]]);
   });
 });

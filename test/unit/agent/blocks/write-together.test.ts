@@ -234,3 +234,16 @@ describe("A write of grants and releases together", () => {
     expect((await agent.cluster.block(BLOCK))?.unallocated).toEqual([3, 0, 1]);
   });
 });
+
+describe("A block of nobody", () => {
+  it("goes with its last address, and stays while it has another", async () => {
+    const agent = await Agent.create({ configuration: { strictAffinity: false } });
+    for (const handle of ["a", "b"]) await agent.assign(handle);
+    await agent.cluster.allocator.releaseHostAffinities(host(NODE), { mustBeEmpty: false });
+    await agent.release("a");
+    expect(await agent.holders()).toEqual(["b"]);
+    await agent.release("b");
+    expect(await agent.cluster.blocks()).toEqual([]);
+    expect(await agent.cluster.handles()).toEqual({});
+  });
+});

@@ -455,3 +455,15 @@ describe("a link of ours without an endpoint", () => {
     expect([removed, found]).toEqual([["link tmp9"], ["unfinished-link"]]);
   });
 });
+
+describe("An endpoint with two links of its name", () => {
+  it("keeps the one that it knows by its index, and takes over another only when that one is gone", async () => {
+    const older = { ...HOST_LINK, index: 3 };
+    links = [older, HOST_LINK];
+    await sweeps(120);
+    expect([taken, removed]).toEqual([[], []]);
+    links = [older];
+    await sweeps(0);
+    expect([taken, removed]).toEqual([["endpoint 4: index 3"], []]);
+  });
+});
