@@ -66,14 +66,22 @@ export class ApiInMemory implements ApiClient {
   watch<T>(selection: Selection<T>): ResourceCache<T> {
     const { root, plural } = placeOf(selection.path);
     const { prepare = (json: string) => json, decode } = selection;
-    // What cannot be read is left out.
+    // Once each version; what cannot be read is left out.
+    const known = new WeakMap<JsonObject, readonly T[]>();
+    const read = (object: JsonObject): readonly T[] => {
+      try {
+        return [decode(JSON.parse(prepare(stringifyJson(object))))];
+      } catch {
+        return [];
+      }
+    };
     const decoded = () => {
-      const rows = [...this.#rows.values()].filter(({ place }) => place.root === root && place.plural === plural);
       const found = new Map<string, T>();
-      for (const { place, object } of rows) {
-        try {
-          found.set(nameOf(place), decode(JSON.parse(prepare(stringifyJson(object)))));
-        } catch {}
+      for (const { place, object } of this.#rows.values()) {
+        if (place.root !== root || place.plural !== plural) continue;
+        const values = known.get(object) ?? read(object);
+        known.set(object, values);
+        for (const value of values) found.set(nameOf(place), value);
       }
       return found;
     };
