@@ -139,6 +139,7 @@ export class ThreeNodes implements AsyncDisposable {
     const world = new ThreeNodes(cluster, router, hosts, await cluster.kubeconfigFor("cni"));
     await world.#wire();
     for (const machine of world.machines) {
+      machine.host.holders.add(cluster);
       await connectNode(machine.host, cluster);
       await machine.register();
     }

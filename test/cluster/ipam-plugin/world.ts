@@ -76,6 +76,7 @@ export class World implements AsyncDisposable {
   static async create(): Promise<World> {
     const cluster = await startCluster();
     const node = await Node.create({ binds: { [MARKER_DIRECTORY]: "calico" } });
+    node.holders.add(cluster);
     await connectNode(node, cluster);
     return new World(cluster, node, await cluster.kubeconfigFor("cni"));
   }
