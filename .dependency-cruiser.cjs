@@ -1,5 +1,5 @@
 /**
- * The import order of the folders (docs/design.md §3), checked by `npm run lint`: whatever stands later in a list may import what stands
+ * The import order of the folders (docs/project/design.md §3), checked by `npm run lint`: whatever stands later in a list may import what stands
  * before it, and never the other way. Type imports count.
  *
  * TypeScript 7 has no API that dependency-cruiser could parse with; its own loose parser finds every import of this tree

@@ -178,10 +178,10 @@ function checkOf(status: RoutesStatus): CheckResult {
       return {
         state: "warning",
         message: `Felix makes the routes, this agent does not: there are ${status.sign}`,
-        next: "set --node-routes off beside Felix; where Felix is gone, remove what it left (docs/routes.md)",
+        next: "set --node-routes off beside Felix; where Felix is gone, remove what it left (docs/reference/routes.md)",
       };
     case "working":
       if (status.problems.length === 0) return { state: "ok", message: status.message };
-      return { state: "warning", message: `${status.message}; ${status.problems.join("; ")}`, next: "see docs/routes.md" };
+      return { state: "warning", message: `${status.message}; ${status.problems.join("; ")}`, next: "see docs/reference/routes.md" };
   }
 }

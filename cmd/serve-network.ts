@@ -17,7 +17,7 @@ export function serveNetwork(
 ): Promise<string | undefined> {
   takeLeastPrivilege(config, executesIpam(request, config), log);
   // Not closed: the process ends with its one call, and the last process that closes a local datastore copies it back into its file,
-  // with three waits for the disk (docs/decisions.md).
+  // with three waits for the disk (docs/project/decisions.md).
   return serveBy(way, resolveNetworkCall(request, config, env, log, signal), createNode(config, env, log));
 }
 

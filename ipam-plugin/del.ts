@@ -26,7 +26,7 @@ export async function ipamDel(call: IpamCall, node: IpamNode): Promise<void> {
   const { handle, legacyHandle, identity } = workload;
   const { allocator, datastore } = node;
   await withNodeLock(call, node, async (signal) => {
-    // Where reads are requests to a server, the node's next ADD or its GC gives up blocks that are not for it any more (docs/decisions.md).
+    // Where reads are requests to a server, the node's next ADD or its GC gives up blocks that are not for it any more (docs/project/decisions.md).
     const release: Release = {
       operation: allocator.begin({ signal, mayBeOld: true }),
       keepDeselected: datastore.traits.poolsFrom === "cluster",

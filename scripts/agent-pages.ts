@@ -1,5 +1,5 @@
 /**
- * What docs/api.md, docs/agent.md and docs/controller.md say of operations, models and options, from the tables of the programs themselves:
+ * What docs/reference/api.md, docs/reference/agent.md and docs/reference/controller.md say of operations, models and options, from the tables of the programs themselves:
  * `bash scripts/bun scripts/agent-pages.ts`. A unit test fails when the pages are older.
  */
 import { readFileSync, writeFileSync } from "node:fs";
@@ -11,9 +11,9 @@ import { CONTROLLER } from "../controller/options.ts";
 import { variableOf } from "../lib/resident/option-entry.ts";
 import type { Configurable } from "../lib/resident/options.ts";
 
-export const API_PAGE = "docs/api.md";
-export const AGENT_PAGE = "docs/agent.md";
-export const CONTROLLER_PAGE = "docs/controller.md";
+export const API_PAGE = "docs/reference/api.md";
+export const AGENT_PAGE = "docs/reference/agent.md";
+export const CONTROLLER_PAGE = "docs/reference/controller.md";
 
 interface Schema {
   readonly type?: string;

@@ -37,7 +37,7 @@ export function packageChart(archive: string, repository?: string): void {
   rmSync(parts, { recursive: true });
 }
 
-/** `policy` needs Kubernetes 1.31 (docs/install.md). */
+/** `policy` needs Kubernetes 1.31 (docs/how-to/install-cluster.md). */
 const CHART = `apiVersion: v2
 name: tortie
 description: A routed container network for Kubernetes, a drop-in for Calico's CNI plugins

@@ -24,9 +24,9 @@ const DRAWING = [
 const NEXT = [
   "",
   "What next:",
-  "  docs/install.md              on this host, by hand: three commands, and three to take it away",
-  "  docs/kubernetes.md           beside Calico, or alone in a cluster",
-  "  dist/bin/tortiectl --help    what you can ask and do",
+  "  docs/how-to/install-cluster.md  on this host, by hand: three commands, and three to take it away",
+  "  docs/how-to/kubernetes.md       beside Calico, or alone in a cluster",
+  "  dist/bin/tortiectl --help       what you can ask and do",
 ];
 
 async function demo(): Promise<void> {

@@ -1,5 +1,5 @@
 /**
- * Writes the tables of numbered cases in docs/test-map.md from the titles of tests, which begin with the case's number: "I4: gives …", "K6,
+ * Writes the tables of numbered cases in docs/project/test-map.md from the titles of tests, which begin with the case's number: "I4: gives …", "K6,
  * one pod CIDR", "K17, K18: a full pool …", "A-I05: …". `bash scripts/bun scripts/test-map.ts`; a unit test fails when the page is older.
  */
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -90,5 +90,5 @@ function rowOf(name: string, table: Table, titles: readonly Title[]): string {
   return `| ${name} | ${[...files].map(([text, names]) => `${text}: ${names.join(", ")}`).join("; ")} |\n`;
 }
 
-const PAGE = "docs/test-map.md";
+const PAGE = "docs/project/test-map.md";
 if (process.argv[1]?.endsWith("/scripts/test-map.ts")) writeFileSync(PAGE, testMap(readFileSync(PAGE, "utf8")));

@@ -4,7 +4,7 @@ import { model, ref, type Static, Type, words } from "./model.ts";
 export const ErrorObject = model("Error", "What failed (A§2.6). `msg` and `details` go to the CNI error unchanged.", {
   cniVersion: Type.Optional(Type.String()),
   code: Type.Integer({ description: "Number of the CNI specification" }),
-  word: Type.Optional(Type.String({ description: "Stable word of docs/errors.md; absent where another plugin failed" })),
+  word: Type.Optional(Type.String({ description: "Stable word of docs/reference/errors.md; absent where another plugin failed" })),
   msg: Type.String(),
   details: Type.Optional(Type.String()),
   "retry-after-ms": Type.Optional(Type.Integer({ minimum: 0 })),

@@ -1,5 +1,5 @@
 /**
- * Every operation of the API (A§2.3), once: the server's routes, the OpenAPI document, the typed client and docs/api.md come from here.
+ * Every operation of the API (A§2.3), once: the server's routes, the OpenAPI document, the typed client and docs/reference/api.md come from here.
  */
 import { CNI_OPERATIONS } from "./cni-operations.ts";
 import { ENDPOINT_OPERATIONS } from "./endpoint-operations.ts";

@@ -28,7 +28,7 @@ const NO_LIMIT = -1;
 
 /**
  * Requests of a burst that are under way together. With one, as a plugin has it, the server did nothing for a quarter of a burst's time; 64
- * are no faster than 16 (docs/benchmarks.md).
+ * are no faster than 16 (docs/project/benchmarks.md).
  */
 const CONNECTIONS = 16;
 

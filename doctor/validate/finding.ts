@@ -6,7 +6,7 @@ import { stepsOf } from "./paths.ts";
 /** `error`: the plugins would refuse it, or not do it; `warning`: they would ignore it. */
 type Severity = "error" | "warning";
 
-/** Codes beside the words of docs/errors.md; docs/tortiectl.md lists them, and a test holds the two together. */
+/** Codes beside the words of docs/reference/errors.md; docs/reference/tortiectl.md lists them, and a test holds the two together. */
 export const FINDING_CODES = {
   "document-unreadable": "the file cannot be read, or is neither JSON nor YAML",
   "document-unknown": "nothing that Tortie reads: it was not judged",

@@ -1,6 +1,6 @@
 /**
  * Addresses and prefixes of both families: parsing as strict as Go's `net` package, canonical text, arithmetic. ipaddr.js would
- * cost half a millisecond of every call to load (docs/decisions.md); the tests compare with it.
+ * cost half a millisecond of every call to load (docs/project/decisions.md); the tests compare with it.
  */
 
 /** An address with a prefix length; host bits are kept (the CNI result of an IPAM plugin has them, I§1.6). */

@@ -14,7 +14,7 @@ interface Found {
 
 /** Knows one JSON type. */
 export interface Codec<T> {
-  /** What the type is called in messages and in docs/configuration.md. */
+  /** What the type is called in messages and in docs/reference/configuration.md. */
   readonly type: string;
   /** Keys inside, for objects of known members and lists of them. */
   readonly members: Members | undefined;

@@ -1,7 +1,7 @@
 /**
  * What can go wrong: a stable word for each, the number that CNI wants, and what to do next.
  *
- * A word never changes once released; `docs/errors.md` lists them all and a test holds the two together.
+ * A word never changes once released; `docs/reference/errors.md` lists them all and a test holds the two together.
  * `code` is 999 wherever Calico's plugins raise a plain error, so that callers see what they always saw (C§10).
  */
 
@@ -21,11 +21,11 @@ export const ERROR_CATALOGUE = {
   "network-name-invalid": { code: 7, next: "name must start with a letter or digit and hold only letters, digits, '_', '.' and '-'" },
   "attachments-missing": { code: 7, next: "the runtime must list the attachments it knows in cni.dev/valid-attachments" },
   "netns-own": { code: 8, next: "pass the container's network namespace in CNI_NETNS, or set CNI_NETNS_OVERRIDE=1 to mean this one" },
-  "netconf-type": { code: 999, next: "correct the key that the message names; docs/configuration.md has every key's type" },
-  "netconf-value": { code: 999, next: "correct the key that the message names; docs/configuration.md has every key's values" },
+  "netconf-type": { code: 999, next: "correct the key that the message names; docs/reference/configuration.md has every key's type" },
+  "netconf-value": { code: 999, next: "correct the key that the message names; docs/reference/configuration.md has every key's values" },
   "datastore-damaged": {
     code: 999,
-    next: "put a backup in its place, or move the file away and add the containers anew; see docs/datastores.md",
+    next: "put a backup in its place, or move the file away and add the containers anew; see docs/explanation/datastores.md",
   },
   "datastore-foreign": { code: 999, next: "set datastore_path to a file that no other program uses" },
   "datastore-newer": { code: 999, next: "run the tortie that wrote it, or a newer one" },
@@ -42,10 +42,13 @@ export const ERROR_CATALOGUE = {
   "addresses-exhausted": { code: 999, next: "add a pool, or find addresses to release with: tortiectl ipam show --blocks" },
   "pool-conflict": { code: 999, next: "put ipam.pools back as it was, or give the new pool another name and a CIDR of its own" },
   "pool-missing": { code: 999, next: 'set ipam.pools in the network configuration, for instance [{"cidr": "10.244.0.0/16"}]' },
-  "install-settings": { code: 999, next: "correct the environment variable that the message names; docs/install.md has them all" },
+  "install-settings": {
+    code: 999,
+    next: "correct the environment variable that the message names; docs/how-to/install-cluster.md has them all",
+  },
   "install-template": {
     code: 999,
-    next: "correct the template in CNI_NETWORK_CONFIG or CNI_NETWORK_CONFIG_FILE; docs/install.md has its variables",
+    next: "correct the template in CNI_NETWORK_CONFIG or CNI_NETWORK_CONFIG_FILE; docs/how-to/install-cluster.md has its variables",
   },
   "install-token": {
     code: 999,
@@ -66,7 +69,7 @@ export const ERROR_CATALOGUE = {
   "plugin-crashed": { code: 999, next: "that program has a defect, not the list: take another version of it, or leave it out of the list" },
   "plugin-outdated": { code: 1, next: "install a newer version of that plugin, or give the list a cniVersion that all its plugins know" },
   "result-invalid": { code: 999, next: "correct or replace the plugin that printed this result" },
-  "arguments-invalid": { code: 999, next: "correct CNI_ARGS: KEY=VALUE pairs joined by ';'; docs/configuration.md has the keys" },
+  "arguments-invalid": { code: 999, next: "correct CNI_ARGS: KEY=VALUE pairs joined by ';'; docs/reference/configuration.md has the keys" },
   "addresses-requested-invalid": { code: 999, next: "ask for at most one address of each family, without other text" },
   "mac-invalid": { code: 999, next: "give a unicast address of six octets, for instance 02:00:5e:10:00:01" },
   "annotation-invalid": { code: 999, next: "correct the annotation that the message names, then let the pod be started again" },
@@ -76,10 +79,10 @@ export const ERROR_CATALOGUE = {
   },
   "platform-unsupported": {
     code: 999,
-    next: "allow the runtime memory that is written and executed, and use a host with glibc; docs/troubleshooting.md lists what Tortie needs",
+    next: "allow the runtime memory that is written and executed, and use a host with glibc; docs/how-to/troubleshoot.md lists what Tortie needs",
   },
   "runtime-variable": { code: 999, next: "unset these variables in the container runtime's environment" },
-  "identity-invalid": { code: 999, next: "change the name that the message gives; docs/configuration.md#names has the rules" },
+  "identity-invalid": { code: 999, next: "change the name that the message gives; docs/reference/configuration.md#names has the rules" },
   "interface-prefix-invalid": { code: 999, next: "set FELIX_INTERFACEPREFIX to at most four letters, digits, '_', '.' or '-'" },
   "nodename-file-missing": { code: 999, next: "start the node agent that writes it, or set nodename_file_optional to true" },
   "mtu-file-invalid": { code: 999, next: "let the node agent write the file again, or remove it and set mtu" },
@@ -165,7 +168,7 @@ export const ERROR_CATALOGUE = {
   "address-outside-pools": { code: 999, next: "ask for an address inside an enabled pool; tortiectl ipam show lists them" },
   "address-taken": { code: 999, next: "ask for another address, or release this one; after a release its cooldown must pass" },
   "address-excluded": { code: 999, next: "ask for another address; the message says what this one is kept for" },
-  "address-lost": { code: 999, next: "restart the pod: its address was released while it ran; docs/troubleshooting.md says by whom" },
+  "address-lost": { code: 999, next: "restart the pod: its address was released while it ran; docs/how-to/troubleshoot.md says by whom" },
   "address-not-assigned": { code: 999, next: "look who holds the address with: tortiectl ipam show --ip" },
   "affinity-strict": { code: 999, next: "ask for an address of this node's own blocks, or set strictAffinity to false" },
   "handle-limit": { code: 999, next: "ask for the address that this workload holds already, or release it first" },
@@ -198,7 +201,7 @@ export const ERROR_CATALOGUE = {
     code: 11,
     next: "call ADD again if the container is still wanted; a DEL came while it was being added, and nothing is left",
   },
-  "call-invalid": { code: 4, next: "make the call as docs/api.md says; the message names the member" },
+  "call-invalid": { code: 4, next: "make the call as docs/reference/api.md says; the message names the member" },
   "caller-gone": { code: 11, next: "call the operation again; what it had made was taken back" },
   "delegate-elsewhere": { code: 999, next: "nothing: the plugin does the call itself" },
   "netns-changed": { code: 999, next: "call ADD again with the path of the container's own network namespace" },
@@ -215,7 +218,7 @@ export const ERROR_CATALOGUE = {
   "endpoint-ids-exhausted": { code: 11, next: "raise --max-endpoints of tortie-node, or remove containers that are not needed" },
   "endpoint-name-invalid": {
     code: 4,
-    next: "name it by local, container-id, attachment, pod-name, ipv4 or ipv6; docs/api.md has the forms",
+    next: "name it by local, container-id, attachment, pod-name, ipv4 or ipv6; docs/reference/api.md has the forms",
   },
   "endpoint-unknown": { code: 3, next: "list what there is with: tortiectl node endpoints" },
   "endpoint-ambiguous": { code: 4, next: "name one of the endpoints that the message lists by its attachment or its number" },

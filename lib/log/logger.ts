@@ -127,7 +127,7 @@ export function createLogger(config: LogConfig, operation: OperationIdentity, op
 /** `steps="plan=0.4 ipam=2.1" total_ms=9.8`, in milliseconds. */
 function timesOf(steps: ReadonlyMap<string, number>, total: number): string {
   const list = [...steps].map(([name, milliseconds]) => `${name}=${milliseconds.toFixed(1)}`).join(" ");
-  // Quoted here: nothing of it has to be looked into (docs/benchmarks.md, regular expressions).
+  // Quoted here: nothing of it has to be looked into (docs/project/benchmarks.md, regular expressions).
   return `${list === "" ? "" : `steps_ms="${list}" `}total_ms=${total.toFixed(1)}`;
 }
 

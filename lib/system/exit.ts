@@ -3,7 +3,7 @@ import { libc } from "./libc.ts";
 
 /**
  * Ends the process at once (_exit(2)). The runtime's own end closes an open SQLite file on the way, whose last user would copy its log back
- * and wait for the disk (docs/decisions.md). Everything must have been written before.
+ * and wait for the disk (docs/project/decisions.md). Everything must have been written before.
  */
 export function exitNow(status: number): never {
   try {

@@ -21,5 +21,5 @@ export function reportBars(title: string, bars: readonly Bar[]): void {
     const verdict = isKnown ? (measured <= most ? "held" : "MISSED") : measured;
     console.log(row([name, isKnown ? measured : "-", most, verdict], WIDTHS));
   }
-  console.log(`load average before this run: ${LOAD.toFixed(1)} (docs/benchmarks.md says what others' work does to these figures)`);
+  console.log(`load average before this run: ${LOAD.toFixed(1)} (docs/project/benchmarks.md says what others' work does to these figures)`);
 }

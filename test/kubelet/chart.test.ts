@@ -1,5 +1,5 @@
 /**
- * A release as users get it: pushed to a real registry, installed from there by Helm as docs/install.md says it, and the image pulled by the
+ * A release as users get it: pushed to a real registry, installed from there by Helm as docs/how-to/install-cluster.md says it, and the image pulled by the
  * containerd of a node with the real kubelet.
  */
 import { VERSION_OF_PACKAGE } from "../../scripts/image/version.ts";
@@ -32,7 +32,7 @@ afterAll(async () => {
 }, 60_000);
 
 it("`helm install` from a registry brings a node from nothing to a Ready pod, and `helm test` asks through the network of one", async () => {
-  const [install = "", test = "", ...others] = commandsOf("install.md", "### With Helm");
+  const [install = "", test = "", ...others] = commandsOf("how-to/install-cluster.md", "### With Helm");
   expect(others).toEqual([]);
   await control.run(install.replaceAll("oci://REGISTRY/charts/tortie", `oci://${REGISTRY}/charts/tortie --plain-http`));
   await node.untilNodeReady();

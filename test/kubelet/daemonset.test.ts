@@ -1,6 +1,6 @@
 /**
  * A cluster as somebody makes it from the pages: the manifests applied by kubectl, their pods made by the real controllers and run by the
- * real kubelet from the project's own image, and each kubectl line of docs/install.md, docs/operate.md and docs/migrate-from-calico.md.
+ * real kubelet from the project's own image, and each kubectl line of docs/how-to/install-cluster.md, docs/how-to/monitor.md and docs/how-to/migrate-from-calico.md.
  */
 import { execFileSync } from "node:child_process";
 import { readdirSync, writeFileSync } from "node:fs";
@@ -92,9 +92,9 @@ async function burstDuring(work: Promise<unknown>): Promise<number> {
 
 const UPGRADE = { "REGISTRY/tortie:VERSION": "docker.io/library/tortie:next" };
 
-describe("a cluster made by docs/install.md", () => {
+describe("a cluster made by docs/how-to/install-cluster.md", () => {
   it("has an agent on its node, made Ready by the real kubelet, and pods with a network", async () => {
-    await runPage("install.md", "## In a cluster");
+    await runPage("how-to/install-cluster.md", "## In a cluster");
     await node.untilNodeReady();
     expect(readdirSync(PLACES.netDir)).toContain("10-tortie.conflist");
     expect(await tryPod(node, "first")).toMatch(/^10\.244\./);
@@ -116,14 +116,14 @@ describe("a cluster made by docs/install.md", () => {
     expect(kinds).toEqual(["create ipamhandles", "update ipamblocks", "update ipamblocks", "delete ipamhandles"]);
   });
 
-  it("is found in order by the commands that docs/operate.md gives for before a change", async () => {
+  it("is found in order by the commands that docs/how-to/monitor.md gives for before a change", async () => {
     const files = { "validate tortie.yaml 10-tortie.conflist": "validate manifests/tortie.yaml manifests/conflist/10-tortie.conflist" };
-    await runPage("operate.md", "## Before a change", { ...files, POD: await agentPod() });
+    await runPage("how-to/monitor.md", "## Before a change", { ...files, POD: await agentPod() });
   });
 
   it("changes its version, and back, while pods come and go, without one failed ADD", async () => {
     const old = await agentPod();
-    const there = await burstDuring(runPage("operate.md", "## Upgrade", UPGRADE));
+    const there = await burstDuring(runPage("how-to/monitor.md", "## Upgrade", UPGRADE));
     const next = await agentPod();
     expect(next).not.toBe(old);
     expect(await control.run(`kubectl -n kube-system get pod ${next} -o jsonpath={.spec.containers[0].image}`)).toContain(":next");
@@ -139,9 +139,9 @@ describe("a cluster made by docs/install.md", () => {
   it("takes a whole release, and keeps what its administrator has changed of the pool", async () => {
     const pool = "ippools.crd.projectcalico.org default-ipv4";
     await control.run(`kubectl patch ${pool} --type merge -p '{"spec":{"natOutgoing":false}}'`);
-    await runPage("operate.md", "### The whole release", { "-f tortie.yaml": "-f manifests/tortie.yaml" });
+    await runPage("how-to/monitor.md", "### The whole release", { "-f tortie.yaml": "-f manifests/tortie.yaml" });
     expect(await control.run(`kubectl get ${pool} -o jsonpath={.spec.natOutgoing}`)).toBe("false");
-    const [, scaleDown = ""] = commandsOf("install.md", "## In a cluster");
+    const [, scaleDown = ""] = commandsOf("how-to/install-cluster.md", "## In a cluster");
     await runBlock(scaleDown);
     await tryPod(node, "after");
     expect(await node.failedAdds()).toEqual([]);
@@ -151,7 +151,7 @@ describe("a cluster made by docs/install.md", () => {
     await node.createPods(["last"]);
     await node.untilReady(["last"]);
     const [address = ""] = await node.addressesOf("last");
-    const [before = "", after = ""] = commandsOf("operate.md", "## Remove");
+    const [before = "", after = ""] = commandsOf("how-to/monitor.md", "## Remove");
     await runBlock(before);
     const waiting = async () =>
       /1 pods of this host/.test(await control.run("kubectl -n kube-system logs daemonset/tortie-uninstall -c files || true"));
@@ -170,7 +170,7 @@ describe("a cluster made by docs/install.md", () => {
   });
 });
 
-describe("a cluster moved by docs/migrate-from-calico.md", () => {
+describe("a cluster moved by docs/how-to/migrate-from-calico.md", () => {
   /** What Calico's installer leaves; its plugin itself is not to be had, so that no pod may come to it. */
   const CALICOS = "10-calico.conflist";
 
@@ -187,12 +187,12 @@ describe("a cluster moved by docs/migrate-from-calico.md", () => {
     );
     writeFileSync("/var/lib/calico/nodename", NODE);
 
-    const [to = ""] = commandsOf("migrate-from-calico.md", "## To Tortie");
+    const [to = ""] = commandsOf("how-to/migrate-from-calico.md", "## To Tortie");
     await runBlock(to);
     expect(readdirSync(PLACES.netDir)).toEqual(expect.arrayContaining(["05-tortie.conflist", CALICOS]));
     expect(await tryPod(node, "moved")).toMatch(/^10\.244\./);
 
-    for (const block of commandsOf("migrate-from-calico.md", "## Back")) await runBlock(block);
+    for (const block of commandsOf("how-to/migrate-from-calico.md", "## Back")) await runBlock(block);
     expect(readdirSync(PLACES.netDir).filter((name) => /\.conflist$/.test(name))).toEqual([CALICOS]);
     expect(await node.failedAdds()).toEqual([]);
   });

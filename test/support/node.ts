@@ -15,7 +15,7 @@ const IP = "/usr/sbin/ip";
 const NSENTER = "/usr/bin/nsenter";
 /** Where `npm run build` puts the executables; Jest runs in the project's root. TORTIE_TEST_BIN names those of another tree. */
 export const BIN_DIR = resolve(process.env.TORTIE_TEST_BIN ?? "dist/bin");
-/** Whether the main plugin's names are the forwarder's, with the program beside it (docs/forwarder.md). */
+/** Whether the main plugin's names are the forwarder's, with the program beside it (docs/project/forwarder.md). */
 export const HAS_FORWARDER = statSync(join(BIN_DIR, "tortie")).ino !== statSync(join(BIN_DIR, "tortie-ipam")).ino;
 /** Where Debian's containernetworking-plugins puts the reference plugins. */
 export const REFERENCE_PLUGINS_DIR = "/usr/lib/cni";

@@ -62,7 +62,7 @@ function installOptions(argv: Argv) {
     .option("health-port", { type: "number", describe: "With --watch: serve GET /healthz on this port of 127.0.0.1", requiresArg: true })
     .option("force", { type: "boolean", default: false, describe: "Install even where the preflight finds something missing" })
     .option("json", JSON_OUTPUT)
-    .epilogue("Further settings come from the environment, as for Calico's installer: docs/install.md");
+    .epilogue("Further settings come from the environment, as for Calico's installer: docs/how-to/install-cluster.md");
 }
 
 /** yargs has checked the types. */

@@ -61,7 +61,7 @@ function requireNamed({ datastore, kubeconfig }: StoreOptions, env: Environment)
   }
   if (datastore !== ETCD || [env.ETCD_ENDPOINTS, env.ETCD_DISCOVERY_SRV, env.ETCD_AUTHORITY].some((value) => (value ?? "") !== "")) return;
   throw new TortieError("argument-missing", "which etcd? ETCD_ENDPOINTS is not set", {
-    next: "set it, for instance ETCD_ENDPOINTS=http://127.0.0.1:2379; docs/datastores.md has the variables for certificates and users",
+    next: "set it, for instance ETCD_ENDPOINTS=http://127.0.0.1:2379; docs/explanation/datastores.md has the variables for certificates and users",
   });
 }
 

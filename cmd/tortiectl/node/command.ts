@@ -133,7 +133,7 @@ async function asking({ socket }: NodeOptions, terminal: Terminal, work: (client
   } catch (error) {
     if (!(error instanceof AgentApiError)) return reportError(terminal, error);
     if (terminal.json === true) {
-      // "endpoint-unknown: list the endpoints" (docs/api.md)
+      // "endpoint-unknown: list the endpoints" (docs/reference/api.md)
       const [, word = null, next = null] = /^([a-z-]+): (.*)$/s.exec(error.answer.details ?? "") ?? [];
       printError(terminal, { word, message: error.answer.msg, next });
       return 1;

@@ -3,7 +3,7 @@ import type { EndpointModel } from "../../../agent/api/endpoint-models.ts";
 import { formatAddress, parseAddress } from "../../../lib/addresses/address.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
 
-/** A number, or a name with its prefix (docs/api.md): the agent's own names. */
+/** A number, or a name with its prefix (docs/reference/api.md): the agent's own names. */
 export function isNameOfApi(text: string): boolean {
   return /^\d{1,5}$/.test(text) || /^(?:cilium-local|local|container-id|attachment|cni-attachment-id|pod-name|ipv4|ipv6):/.test(text);
 }

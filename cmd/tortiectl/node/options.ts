@@ -54,7 +54,7 @@ export function nodeCommand(context: CommandContext): CommandModule {
             type: "string",
             demandOption: true,
             describe:
-              "Number, address, NAMESPACE/POD or POD, container id or how it alone begins, host interface; or a name of docs/api.md",
+              "Number, address, NAMESPACE/POD or POD, container id or how it alone begins, host interface; or a name of docs/reference/api.md",
           }),
         async (given) =>
           context.finish(await (await import("./command.ts")).endpoint({ ...optionsOf(given), id: given.id }, context.terminal)),

@@ -164,7 +164,7 @@ export class ObjectStore implements Disposable {
   /**
    * The time in microseconds since 1970, above the revision that it replaces and above all of this process: writers take turns and each
    * takes longer than that, so that no state of the store shares its revision with another. A counter in the file would have to be
-   * written with every object (docs/benchmarks.md).
+   * written with every object (docs/project/benchmarks.md).
    */
   #nextRevision(kind: Kind, replaced = 0): number {
     this.#noteWrite(kind);

@@ -12,7 +12,7 @@ const STARTS = 5;
 
 /**
  * Processor time of 60 ADDs and 60 DELs at once in all processes of the build before the forwarder was another program (commit 85c440c), as
- * a multiple of what `ptp` and `host-local` needed in the same run: this bench with TORTIE_TEST_BIN (docs/benchmarks.md).
+ * a multiple of what `ptp` and `host-local` needed in the same run: this bench with TORTIE_TEST_BIN (docs/project/benchmarks.md).
  */
 const EARLIER_PROCESSOR_RATIO = 1.14;
 

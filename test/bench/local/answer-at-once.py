@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""An agent that answers every call at once (docs/contract/agent.md, A§11.3): what remains is the time of the program that hands it over.
+"""An agent that answers every call at once (docs/project/contract/agent.md, A§11.3): what remains is the time of the program that hands it over.
 
 Usage: answer-at-once.py SOCKET. Says "ready" when it listens; ends with its standard input.
 """

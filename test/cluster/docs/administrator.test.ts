@@ -1,4 +1,4 @@
-/** Commands of docs/controller.md, docs/operate.md and docs/migrate-from-calico.md that an administrator gives, with a real API server. */
+/** Commands of docs/reference/controller.md, docs/how-to/monitor.md and docs/how-to/migrate-from-calico.md that an administrator gives, with a real API server. */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -37,10 +37,10 @@ async function administrator(options: PageHostOptions = {}): Promise<PageHost> {
 }
 
 it(
-  "docs/controller.md: the Deployment is taken by the API server, and the program by itself leads with a kubeconfig",
+  "docs/reference/controller.md: the Deployment is taken by the API server, and the program by itself leads with a kubeconfig",
   async () => {
     await using host = await administrator();
-    const [apply = "", start = "", ...others] = commandsOf("controller.md", "## Run it").join("").trim().split("\n");
+    const [apply = "", start = "", ...others] = commandsOf("reference/controller.md", "## Run it").join("").trim().split("\n");
     expect(others).toEqual([]);
 
     expect(await host.run(apply)).toContain("deployment.apps/tortie-controller created");
@@ -61,7 +61,7 @@ it(
   LIMIT_MS,
 );
 
-it("docs/controller.md: the program prints the schema of its configuration", async () => {
+it("docs/reference/controller.md: the program prints the schema of its configuration", async () => {
   await using host = await administrator();
 
   expect(JSON.parse(await host.run("tortie-controller --print-schema"))).toMatchObject({
@@ -69,18 +69,18 @@ it("docs/controller.md: the program prints the schema of its configuration", asy
   });
 });
 
-it("docs/migrate-from-calico.md: what is stored is looked at by `ipam check` before the migration", async () => {
+it("docs/how-to/migrate-from-calico.md: what is stored is looked at by `ipam check` before the migration", async () => {
   await using host = await administrator();
-  const [check = ""] = commandsOf("migrate-from-calico.md", "## Before");
+  const [check = ""] = commandsOf("how-to/migrate-from-calico.md", "## Before");
 
   expect(await host.run(check)).toMatch(/^ok .* agree\n$/);
 });
 
-describe("docs/operate.md", () => {
+describe("docs/how-to/monitor.md", () => {
   it("drains a node and deletes it", async () => {
     await using host = await administrator();
     await cluster.createNode("leaving");
-    const [drain = ""] = commandsOf("operate.md", "## Drain a node");
+    const [drain = ""] = commandsOf("how-to/monitor.md", "## Drain a node");
 
     expect(await host.run(drain.replaceAll("NODE", "leaving"))).toContain("node/leaving drained");
 
@@ -108,7 +108,7 @@ describe("docs/operate.md", () => {
 
   it("backs up pools, reservations and configuration as a file that the API server takes back", async () => {
     await using host = await administrator({ cwd: dir });
-    const [backup = ""] = commandsOf("operate.md", "## Back up");
+    const [backup = ""] = commandsOf("how-to/monitor.md", "## Back up");
 
     await host.run(backup);
 

@@ -1,4 +1,4 @@
-/** From Calico's plugins to Tortie and back while pods run, come and go, and the commands of docs/migrate-from-calico.md on the way. */
+/** From Calico's plugins to Tortie and back while pods run, come and go, and the commands of docs/how-to/migrate-from-calico.md on the way. */
 import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { LEGACY, startCluster, type TestCluster, V3 } from "../../support/kubernetes/cluster.ts";
@@ -21,7 +21,7 @@ jest.setTimeout(300_000);
 const COUNT = 6;
 /** Tortie's configuration under the name of Calico's network, as the manifests have it. */
 const CONF = { name: CALICO_NETWORK };
-const COMMANDS = [...readFileSync(resolve("docs/migrate-from-calico.md"), "utf8").matchAll(/^tortiectl (.+)$/gm)].map(
+const COMMANDS = [...readFileSync(resolve("docs/how-to/migrate-from-calico.md"), "utf8").matchAll(/^tortiectl (.+)$/gm)].map(
   ([, rest = ""]) => rest,
 );
 
@@ -148,7 +148,7 @@ describe.each([LEGACY, V3] as const)("A node of Calico's, %s", (group) => {
   });
 });
 
-describe("docs/migrate-from-calico.md", () => {
+describe("docs/how-to/migrate-from-calico.md", () => {
   it("has commands that find nothing wrong with pods of both", async () => {
     await using node = await calicosNode(LEGACY);
     await addAsCalico(node, "old");

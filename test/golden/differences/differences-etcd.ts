@@ -7,7 +7,7 @@ import { differenceOf } from "./shared-differences.ts";
 
 export const ETCD_GENERAL: readonly GeneralDifference[] = [HOST_LOCAL_LINES];
 
-const GIVEN_UP_LATER = "docs/decisions.md: DEL does not ask whether the node is still selected for a block that it leaves empty";
+const GIVEN_UP_LATER = "docs/project/decisions.md: DEL does not ask whether the node is still selected for a block that it leaves empty";
 
 /** As on the local store. */
 const SHARED = ["ipam-etcd/dual-no-v6-pool", "ipam-etcd/handle-no-block", "ipam-etcd/legacy-handle", "ipam-etcd/sequence-max"];
@@ -60,7 +60,7 @@ export const ETCD_DIFFERENCES: Readonly<Record<string, DeliberateDifference>> = 
   "ipam-etcd/selector-gone-del": { reason: GIVEN_UP_LATER, expect: leftEmpty("call 0", "10.40.0.0/26") },
   "main/etcd-down": { reason: "design §8: etcd down never comes back; every wait has a limit", expect: FAILS_IN_TIME },
   "main/etcd-k8s-eth1": {
-    reason: "docs/decisions.md: a pod's endpoint goes with its container, whatever interface a DEL names",
+    reason: "docs/project/decisions.md: a pod's endpoint goes with its container, whatever interface a DEL names",
     expect: { "call 2 > objects > endpoints > pod1": ABSENT },
   },
   "main/etcd-k8s-stale-del": { reason: "design §8: floating IPs are replaced at a repeated ADD", expect: SECOND_SANDBOX_WORKS },

@@ -101,7 +101,7 @@ export const IPAM_DIFFERENCES: Readonly<Record<string, DeliberateDifference>> = 
   "ipam-kdd/dual-no-v6-pool": { reason: BOTH_OR_NONE, expect: NO_V6_POOL },
   "ipam-etcd/dual-no-v6-pool": { reason: BOTH_OR_NONE, expect: NO_V6_POOL },
   "ipam-kdd/dual-cooldown-rollback": {
-    reason: "docs/decisions.md: an address that nobody has seen in use is given back without a cooldown",
+    reason: "docs/project/decisions.md: an address that nobody has seen in use is given back without a cooldown",
     expect: {
       "call 0 > objects > blocks > 10.40.0.128/26 > allocations > 0": ABSENT,
       "call 0 > objects > blocks > 10.40.0.128/26 > unallocated": { is: "1..63 0" },

@@ -6,11 +6,11 @@ import { ABSENT, IMPOSSIBLE_NAME, PRESENT, requests } from "./outcomes.ts";
 import { differenceOf, withExpectations } from "./shared-differences.ts";
 
 const LOCK = "/var/run/calico/ipam.lock";
-const UNASKED = "docs/decisions.md: nodes and namespaces are read only where a selector asks for their labels";
-const FOUND_BY_NAME = "docs/decisions.md: DEL of a virtual machine's pod does what can be done";
-const GIVEN_UP_LATER = "docs/decisions.md: DEL does not ask whether the node is still selected for a block that it leaves empty";
+const UNASKED = "docs/project/decisions.md: nodes and namespaces are read only where a selector asks for their labels";
+const FOUND_BY_NAME = "docs/project/decisions.md: DEL of a virtual machine's pod does what can be done";
+const GIVEN_UP_LATER = "docs/project/decisions.md: DEL does not ask whether the node is still selected for a block that it leaves empty";
 const MARK = "design §8: an affinity marked deleted is deleted on the way, and the ADD goes on";
-const BEFORE_A_CLAIM = "docs/decisions.md: pools, reservations and the Node are looked at before a block is claimed";
+const BEFORE_A_CLAIM = "docs/project/decisions.md: pools, reservations and the Node are looked at before a block is claimed";
 const LABELS = "design §8: affinities without their labels are repaired";
 
 /** The scenarios whose difference is the local store's too, to the letter. */
@@ -36,7 +36,7 @@ const AS_ON_THE_LOCAL_STORE = [
 /** Those of them that need more requests than Calico, which refuses the call or leaves the damage: call → requests at most. */
 const WITH_MORE_REQUESTS: Readonly<Record<string, Readonly<Record<number, number>>>> = {
   "ipam-kdd/conf-versions": { 3: 2 },
-  // The first block is the second container's (docs/decisions.md: pools, reservations and the Node are looked at before a block is claimed).
+  // The first block is the second container's (docs/project/decisions.md: pools, reservations and the Node are looked at before a block is claimed).
   "ipam-kdd/env-netns-own": { 1: 14 },
   "ipam-kdd/handle-zero-in-block": { 0: 6 },
   // Nobody is refused because of an old list of pools: they are listed once more.
@@ -168,7 +168,7 @@ export const KUBERNETES_IPAM_DIFFERENCES: Readonly<Record<string, DeliberateDiff
     },
   },
   "ipam-kdd/foreign-fields": {
-    reason: "docs/decisions.md: what others put on IPAM objects stays",
+    reason: "docs/project/decisions.md: what others put on IPAM objects stays",
     expect: {
       "* > objects > affinities > * > labels > x.org/l": { is: "1" },
       "* > objects > affinities > * > wire > labels > x.org/l": { is: "1" },

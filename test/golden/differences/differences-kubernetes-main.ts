@@ -18,12 +18,12 @@ import { differenceOf, withExpectations } from "./shared-differences.ts";
 
 const BLOCK = "10.60.0.0/26";
 const POD = "objects > pods > pod1 > cni.projectcalico.org";
-const ANNOTATIONS_FIRST = "docs/decisions.md: what a pod's annotations ask for is judged before anything is claimed";
+const ANNOTATIONS_FIRST = "docs/project/decisions.md: what a pod's annotations ask for is judged before anything is claimed";
 const NO_PLACE_FOR_PROFILES =
   "decisions: without policy.type a pod is added all the same; Kubernetes has no place for the network's profile";
 const CONFIGURATION_FIRST = "design §8 (policy wait) and invariant 5: what the configuration rules out is refused while it is read";
 const ROUTES_FOR_ALL = "design §8: addresses of ipAddrs and ipAddrsNoIpam get their host routes";
-const LINK_WITHOUT_CLUSTER = "docs/decisions.md: DEL takes the link away before it asks the cluster";
+const LINK_WITHOUT_CLUSTER = "docs/project/decisions.md: DEL takes the link away before it asks the cluster";
 const DEL_IN_SPITE_OF_ANNOTATIONS = "design §8: DEL never depends on what only ADD needs";
 const BY_CONTAINER_ID = "design §8: whose annotations they are is told by the container id, not by the pod's node or the interface's name";
 const NO_SUCH_NAME = "design §8: a name that Kubernetes cannot store is refused at once, before anything is touched";
@@ -196,7 +196,7 @@ export const KUBERNETES_MAIN_DIFFERENCES: Readonly<Record<string, DeliberateDiff
   }),
   "main/hwaddr-empty": { reason: ANNOTATIONS_FIRST, expect: { ...REFUSED_BEFORE_THE_CLAIM, ...noAttachment("call 0") } },
   "main/hwaddr-eui64": {
-    reason: "docs/decisions.md: a MAC address has six octets",
+    reason: "docs/project/decisions.md: a MAC address has six octets",
     expect: {
       "call 0 > exit": { is: 1 },
       "call 0 > stdout": ABSENT,
@@ -230,7 +230,7 @@ export const KUBERNETES_MAIN_DIFFERENCES: Readonly<Record<string, DeliberateDiff
   "main/ipaddrs-dual": { reason: ROUTES_FOR_ALL, expect: { ...hostRoute("10.60.0.9", "call 0"), ...hostRoute("fd60::9", "call 0") } },
   "main/ipaddrs-taken": { reason: ROUTES_FOR_ALL, expect: hostRoute("10.60.0.9", "call 0", "call 1", "call 2") },
   "main/ipaddrs-twice": {
-    reason: `${ROUTES_FOR_ALL}; docs/decisions.md: a repeated ADD keeps the addresses of ipAddrs; design §8, invariant 7: the newer sandbox's link stays`,
+    reason: `${ROUTES_FOR_ALL}; docs/project/decisions.md: a repeated ADD keeps the addresses of ipAddrs; design §8, invariant 7: the newer sandbox's link stays`,
     expect: {
       ...hostRoute("10.60.0.9", "call 0", "call 1", "call 2"),
       ...attachmentStays("call 3"),
@@ -245,11 +245,11 @@ export const KUBERNETES_MAIN_DIFFERENCES: Readonly<Record<string, DeliberateDiff
     },
   },
   "main/ipfamilies-empty": {
-    reason: "docs/decisions.md: an ADD that asks for no address takes no lock",
+    reason: "docs/project/decisions.md: an ADD that asks for no address takes no lock",
     expect: { [`call 0 > files > ${LOCK}`]: ABSENT },
   },
   "main/kubeconfig-nopatch": {
-    reason: `${LEAVES_NOTHING}; docs/decisions.md: DEL takes the link away first, and keeps the address while the annotations stay`,
+    reason: `${LEAVES_NOTHING}; docs/project/decisions.md: DEL takes the link away first, and keeps the address while the annotations stay`,
     expect: { ...noAttachment("call 0"), ...noAttachment("call 1"), ...noAttachment("call 2") },
   },
   "main/name-dots": {

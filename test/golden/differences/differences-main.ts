@@ -3,7 +3,8 @@ import type { DeliberateDifference, Expectations } from "./expected-difference.t
 import { ABSENT, attachmentStays, LEAVES_NOTHING, LOCK, noAttachment, nothingClaimed, PRESENT, sandboxSettings } from "./outcomes.ts";
 
 const NETNS_FIRST = "design §8: the sandbox is looked at first, before a block is claimed or a lock is taken";
-const LINK_FIRST = "invariant 3: the host end goes with the attachment, also when the sandbox cannot be entered (docs/decisions.md)";
+const LINK_FIRST =
+  "invariant 3: the host end goes with the attachment, also when the sandbox cannot be entered (docs/project/decisions.md)";
 const NEWER_SANDBOX = "design §8 and invariant 7: the DEL of one container leaves the link of another alone";
 const RACE = "who of the two adds the route first is a matter of time; the other's has an MTU";
 const OUR_ROUTE: Expectations = { "call 0 > kernel > host > routes4 > 10.60.0.0 dev calif3c3d6a083e > metrics": ABSENT };
@@ -48,7 +49,7 @@ export const MAIN_DIFFERENCES: Readonly<Record<string, DeliberateDifference>> = 
   },
   "main/add-twice-new-id": { reason: NEWER_SANDBOX, expect: attachmentStays("call 2") },
   "main/cluster-not-ready": {
-    reason: "the local store is paused by a migration alone, and says so; the link goes all the same (docs/decisions.md)",
+    reason: "the local store is paused by a migration alone, and says so; the link goes all the same (docs/project/decisions.md)",
     expect: {
       "* > error > msg": { is: "the local datastore is not ready to process requests: it is being migrated" },
       ...noAttachment("call 3"),

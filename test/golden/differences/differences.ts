@@ -37,7 +37,7 @@ export const LOCAL_GENERAL: readonly GeneralDifference[] = [
   },
   {
     name: "the node forwards",
-    reason: "no Felix runs beside the local store, so forwarding is switched on for the families of the pod (docs/decisions.md)",
+    reason: "no Felix runs beside the local store, so forwarding is switched on for the families of the pod (docs/project/decisions.md)",
     suites: ["main"],
     expect: {
       "* > kernel > host > sysctls > ipv4/ip_forward": { is: "1" },
@@ -49,7 +49,8 @@ export const LOCAL_GENERAL: readonly GeneralDifference[] = [
   },
   {
     name: "host ends filter by reverse path",
-    reason: "no Felix runs beside the local store, so the kernel itself drops what a pod sends from foreign addresses (docs/decisions.md)",
+    reason:
+      "no Felix runs beside the local store, so the kernel itself drops what a pod sends from foreign addresses (docs/project/decisions.md)",
     suites: ["main"],
     expect: Object.fromEntries(
       ["calif3c3d6a083e", "cali6fe68b83917", "calicid1", "enif3c3d6a083e", "sali0"].map((link) => [
@@ -60,7 +61,8 @@ export const LOCAL_GENERAL: readonly GeneralDifference[] = [
   },
   {
     name: "pods know the MAC of 169.254.1.1",
-    reason: "no Felix runs beside the local store, and a host without a default route answers no ARP request for it (docs/decisions.md)",
+    reason:
+      "no Felix runs beside the local store, and a host without a default route answers no ARP request for it (docs/project/decisions.md)",
     suites: ["main"],
     expect: Object.fromEntries(
       ["eth0", "eth1", "Eth0"].map((link) => [

@@ -31,7 +31,7 @@ interface Instead {
   readonly replace?: Readonly<Record<string, string>>;
 }
 
-/** `reason`: a row of design §8, a heading of docs/decisions.md, or what the local store cannot have. */
+/** `reason`: a row of design §8, a heading of docs/project/decisions.md, or what the local store cannot have. */
 export type DeliberateDifference = { readonly reason: string } & (
   | {
       readonly expect: Expectations;

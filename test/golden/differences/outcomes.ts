@@ -4,7 +4,7 @@ import type { Expectations, Outcome } from "./expected-difference.ts";
 export const ABSENT: Outcome = { absent: true };
 export const PRESENT: Outcome = { present: true };
 export const LOCK = "/run/calico/ipam.lock";
-export const IMPOSSIBLE_NAME = "docs/decisions.md: a name that nothing can be stored under is refused before the lock is taken";
+export const IMPOSSIBLE_NAME = "docs/project/decisions.md: a name that nothing can be stored under is refused before the lock is taken";
 export const LEAVES_NOTHING = "design §8 and invariant 5: a failed ADD leaves nothing behind";
 
 /** Nothing more in the kernel than Calico leaves there, and less of the attachment. */

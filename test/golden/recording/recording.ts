@@ -1,5 +1,5 @@
 /**
- * The recordings as one type, whichever of the three forms a file has (test/golden/recordings, docs/recordings.md):
+ * The recordings as one type, whichever of the three forms a file has (test/golden/recordings, docs/project/recordings.md):
  * `main` lists API objects, `ipam-kdd` maps "plural/name" to them, `ipam-etcd` maps keys to values.
  */
 import { readdirSync, readFileSync } from "node:fs";

@@ -1,11 +1,11 @@
-/** The commands of docs/install.md and docs/operate.md for one host, as they stand, on a host whose /etc and /opt are its own. */
+/** The commands of docs/how-to/install-cluster.md and docs/how-to/monitor.md for one host, as they stand, on a host whose /etc and /opt are its own. */
 
 import { HAS_FORWARDER } from "../../support/node.ts";
 import { commandsOf } from "../../support/page.ts";
 import { PageHost } from "../../support/page-host.ts";
 
-const [BY_HAND = "", LOCAL = ""] = commandsOf("install.md", "## By hand");
-const REMOVE = commandsOf("operate.md", "## Remove").at(-1) ?? "";
+const [BY_HAND = "", LOCAL = ""] = commandsOf("how-to/install-cluster.md", "## By hand");
+const REMOVE = commandsOf("how-to/monitor.md", "## Remove").at(-1) ?? "";
 const KUBECONFIG = "calico-kubeconfig";
 const INSTALLED = [
   ["tortie", "tortie-ipam", ...(HAS_FORWARDER ? ["tortie-main"] : []), "tortiectl"],
@@ -36,7 +36,7 @@ const ADD = [
 const stateOf = (host: PageHost) => [host.made("/opt/cni/bin"), host.made("/etc/cni/net.d")];
 
 describe("One host, by hand", () => {
-  it("is installed and left as it was by the three commands of docs/install.md", async () => {
+  it("is installed and left as it was by the three commands of docs/how-to/install-cluster.md", async () => {
     await using host = await PageHost.create();
     // What every host with a runtime has, and the kubeconfig that the page names.
     await host.run("mkdir -p /opt/cni/bin /etc/cni/net.d; echo '{}' > /etc/cni/net.d/calico-kubeconfig");
@@ -53,7 +53,7 @@ describe("One host, by hand", () => {
     expect(stateOf(host)).toEqual([[], [KUBECONFIG]]);
   });
 
-  it("is left by the tortiectl that the installation has put there, as docs/operate.md says", async () => {
+  it("is left by the tortiectl that the installation has put there, as docs/how-to/monitor.md says", async () => {
     await using host = await PageHost.create();
     await host.run("mkdir -p /opt/cni/bin /etc/cni/net.d; echo '{}' > /etc/cni/net.d/calico-kubeconfig");
     await host.run("tortiectl install");
@@ -64,7 +64,7 @@ describe("One host, by hand", () => {
     expect(stateOf(host)).toEqual([[], [KUBECONFIG]]);
   });
 
-  it("W2: gets nothing where there is no cluster, and with the list of docs/install.md a network that pods can be attached to", async () => {
+  it("W2: gets nothing where there is no cluster, and with the list of docs/how-to/install-cluster.md a network that pods can be attached to", async () => {
     await using host = await PageHost.create();
     await host.run("mkdir -p /opt/cni/bin /etc/cni/net.d");
     expect(await host.run("if tortiectl install; then exit 9; fi")).toContain("/etc/cni/net.d/calico-kubeconfig is not there");

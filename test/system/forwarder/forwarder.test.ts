@@ -1,4 +1,4 @@
-/** The forwarder by itself: what it says to an agent, what it does with each answer, and when it becomes the program (docs/forwarder.md). */
+/** The forwarder by itself: what it says to an agent, what it does with each answer, and when it becomes the program (docs/project/forwarder.md). */
 import { closeSync, openSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import type { Socket } from "node:net";
 import { join } from "node:path";
@@ -209,7 +209,7 @@ print(answer[20:].decode(), sys.stdin.read(), any(path.endswith("/sandbox") for 
       .split("\n")
       .flatMap((line) => /^\d+ +(\w+)\(/.exec(line)?.[1] ?? []);
     expect(made.length).toBeLessThanOrEqual(25);
-    const page = readFileSync("docs/forwarder.md", "utf8");
+    const page = readFileSync("docs/project/forwarder.md", "utf8");
     const listed = new Set([...page.matchAll(/^\| `(\w+)` \|/gm)].map(([, name]) => name));
     expect(made.filter((name) => !listed.has(name))).toEqual([]);
   });

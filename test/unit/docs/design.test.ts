@@ -1,8 +1,8 @@
-/** The layout that docs/design.md draws (section 3) is the one of the tree. */
+/** The layout that docs/project/design.md draws (section 3) is the one of the tree. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
-const layout = /^## 3\. Layout\n\n```\n(.*?)^```/ms.exec(readFileSync("docs/design.md", "utf8"))?.[1] ?? "";
+const layout = /^## 3\. Layout\n\n```\n(.*?)^```/ms.exec(readFileSync("docs/project/design.md", "utf8"))?.[1] ?? "";
 /** A row begins in the first column; what continues it is indented. */
 const rows = new Map(layout.split(/\n(?=\S)/).map((row) => [/^[\w-]+/.exec(row)?.[0] ?? "", row]));
 

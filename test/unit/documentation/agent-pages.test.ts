@@ -1,4 +1,4 @@
-/** docs/api.md and docs/agent.md say what the agent's own tables say. */
+/** docs/reference/api.md and docs/reference/agent.md say what the agent's own tables say. */
 import { readFileSync } from "node:fs";
 import { AgentMetrics } from "../../../agent/metrics/metrics.ts";
 import { AGENT } from "../../../agent/process/options.ts";
@@ -7,21 +7,21 @@ import { AGENT_PAGE, API_PAGE, apiPage, CONTROLLER_PAGE, withOptions } from "../
 
 const HINT = "bash scripts/bun scripts/agent-pages.ts writes them anew";
 
-it(`docs/api.md is as new as the API's tables: ${HINT}`, () => {
+it(`docs/reference/api.md is as new as the API's tables: ${HINT}`, () => {
   expect(readFileSync(API_PAGE, "utf8")).toBe(apiPage());
 });
 
-it(`docs/agent.md has every option of the agent: ${HINT}`, () => {
+it(`docs/reference/agent.md has every option of the agent: ${HINT}`, () => {
   const page = readFileSync(AGENT_PAGE, "utf8");
   expect(page).toBe(withOptions(AGENT, page));
 });
 
-it(`docs/controller.md has every option of the controller: ${HINT}`, () => {
+it(`docs/reference/controller.md has every option of the controller: ${HINT}`, () => {
   const page = readFileSync(CONTROLLER_PAGE, "utf8");
   expect(page).toBe(withOptions(CONTROLLER, page));
 });
 
-it("docs/agent.md names exactly the figures that the agent has", async () => {
+it("docs/reference/agent.md names exactly the figures that the agent has", async () => {
   const names = new Set([...(await new AgentMetrics().text()).matchAll(/^# HELP (\S+)/gm)].map(([, name]) => name));
   const page = readFileSync(AGENT_PAGE, "utf8");
   const figures = page.slice(page.indexOf("### Figures"), page.indexOf("### Traces"));

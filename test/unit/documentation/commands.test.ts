@@ -24,13 +24,13 @@ const RELEASE: NotRun = {
 
 /** Page → heading → who runs the commands of its shell blocks, all of them. */
 const BLOCKS: Readonly<Record<string, Readonly<Record<string, readonly (string | NotRun)[]>>>> = {
-  "install.md": {
+  "how-to/install-cluster.md": {
     "## In a cluster": [DAEMONSET, DAEMONSET, DAEMONSET],
     "### With Helm": [CHART, CHART],
     "### The image": [RELEASE],
     "## By hand": [BY_HAND, BY_HAND],
   },
-  "operate.md": {
+  "how-to/monitor.md": {
     "## Before a change": [DAEMONSET],
     "## Upgrade": [DAEMONSET],
     "### The whole release": [DAEMONSET],
@@ -38,41 +38,45 @@ const BLOCKS: Readonly<Record<string, Readonly<Record<string, readonly (string |
     "## Back up": [ADMINISTRATOR],
     "## Remove": [DAEMONSET, DAEMONSET, BY_HAND],
   },
-  "controller.md": { "## Run it": [ADMINISTRATOR] },
-  "routes.md": { "## What is written to the kernel": [ROUTES], "## Beside Felix": [ROUTES] },
-  "migrate-from-calico.md": { "## Before": [ADMINISTRATOR], "## To Tortie": [DAEMONSET], "## Back": [DAEMONSET, DAEMONSET, DAEMONSET] },
+  "reference/controller.md": { "## Run it": [ADMINISTRATOR] },
+  "reference/routes.md": { "## What is written to the kernel": [ROUTES], "## Beside Felix": [ROUTES] },
+  "how-to/migrate-from-calico.md": {
+    "## Before": [ADMINISTRATOR],
+    "## To Tortie": [DAEMONSET],
+    "## Back": [DAEMONSET, DAEMONSET, DAEMONSET],
+  },
 };
 
 /** Page → command in a sentence → the test that runs it, and words of it by which that can be seen there. */
 const INLINE: Readonly<Record<string, Readonly<Record<string, readonly [file: string, words: string] | NotRun>>>> = {
-  "install.md": {
+  "how-to/install-cluster.md": {
     "tortiectl install": ["test/system/installer/install.test.ts", 'command(host, "install"'],
     "calico component cni install": ["test/system/installer/install.test.ts", "host.install()"],
     "tortiectl install --watch": ["test/system/installer/install.test.ts", '["install", "--watch"'],
   },
-  "operate.md": {
+  "how-to/monitor.md": {
     "kubectl -n kube-system rollout undo daemonset/tortie-node": [DAEMONSET, "kubectl -n kube-system rollout undo daemonset/tortie-node"],
-    "tortiectl ipam check": [ADMINISTRATOR, 'commandsOf("migrate-from-calico.md", "## Before")'],
+    "tortiectl ipam check": [ADMINISTRATOR, 'commandsOf("how-to/migrate-from-calico.md", "## Before")'],
     'sqlite3 FILE ".backup COPY"': { notRun: "sqlite3 is no program of this project, and not among the packages that its tests install" },
-    "tortiectl node status": [ROUTES, 'commandsOf("routes.md", "## What is written to the kernel")'],
+    "tortiectl node status": [ROUTES, 'commandsOf("reference/routes.md", "## What is written to the kernel")'],
     "bash scripts/render-manifests beside-calico | kubectl delete -f -": [
       ADMINISTRATOR,
       "bash scripts/render-manifests beside-calico | kubectl delete -f -",
     ],
   },
-  "controller.md": {
+  "reference/controller.md": {
     "tortie-controller --print-schema": [ADMINISTRATOR, "tortie-controller --print-schema"],
     "npm run bench -- --controller": { notRun: "a measurement: CONTRIBUTING.md says when it is made" },
   },
-  "routes.md": {
+  "reference/routes.md": {
     "tortie-node --node-routes": ["test/support/three-nodes.ts", '"--node-routes"'],
     "tortie-node vxlan": { notRun: "no command, but the alias of a device" },
     'echo "84 tortie" > /etc/iproute2/rt_protos.d/tortie.conf': [ROUTES, 'echo "84 tortie" > /etc/iproute2/rt_protos.d/tortie.conf'],
     "tortiectl routes remove": ["test/system/tortiectl-command.test.ts", '"routes", "remove"'],
-    "tortiectl node status": [ROUTES, 'commandsOf("routes.md", "## What is written to the kernel")'],
+    "tortiectl node status": [ROUTES, 'commandsOf("reference/routes.md", "## What is written to the kernel")'],
     "ip route flush proto 84": [ROUTES, "ip route flush proto 84"],
   },
-  "migrate-from-calico.md": {},
+  "how-to/migrate-from-calico.md": {},
 };
 
 const source = (path: string) => readFileSync(join(ROOT, path), "utf8");

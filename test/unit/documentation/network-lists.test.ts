@@ -38,9 +38,9 @@ describe("JSON in the pages", () => {
     });
     expect(lists.map(({ place }) => place.replace(/ \d+$/, "")).sort()).toEqual([
       "README.md",
-      "docs/configuration.md",
-      "docs/kubernetes.md",
-      "docs/tortiectl.md",
+      "docs/how-to/kubernetes.md",
+      "docs/reference/configuration.md",
+      "docs/reference/tortiectl.md",
       "manifests/conflist/10-tortie-local.conflist",
       "manifests/conflist/10-tortie.conflist",
     ]);
@@ -52,9 +52,9 @@ describe("JSON in the pages", () => {
     }
   });
 
-  it("has the list for a cluster in docs/kubernetes.md as the cluster suite runs it", () => {
+  it("has the list for a cluster in docs/how-to/kubernetes.md as the cluster suite runs it", () => {
     const list: unknown = JSON.parse(readFileSync(join(ROOT, FOLDER, "10-tortie.conflist"), "utf8"));
-    const page = PAGES.find(({ path }) => path === "docs/kubernetes.md");
+    const page = PAGES.find(({ path }) => path === "docs/how-to/kubernetes.md");
     expect(page && blocksOf(page, "json").map((text): unknown => JSON.parse(text))).toContainEqual(list);
   });
 });

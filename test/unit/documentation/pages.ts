@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 export const ROOT = join(__dirname, "../../..");
 
 export interface Page {
-  /** From the project's root: "docs/kubernetes.md". */
+  /** From the project's root: "docs/how-to/kubernetes.md". */
   readonly path: string;
   readonly text: string;
 }
@@ -15,7 +15,9 @@ const PATHS: readonly string[] = [
   "CONTRIBUTING.md",
   "manifests/README.md",
   "test/support/kubernetes/README.md",
-  ...readdirSync(join(ROOT, "docs")).map((name) => `docs/${name}`),
+  ...readdirSync(join(ROOT, "docs"), { recursive: true, encoding: "utf8" })
+    .map((name) => `docs/${name}`)
+    .filter((path) => !path.startsWith("docs/project/contract/")),
 ];
 
 export const PAGES: readonly Page[] = PATHS.filter((path) => path.endsWith(".md")).map((path) => ({

@@ -1,10 +1,10 @@
-/** docs/test-map.md names tests: they are there, and its tables of numbered cases are as scripts/test-map.ts writes them. */
+/** docs/project/test-map.md names tests: they are there, and its tables of numbered cases are as scripts/test-map.ts writes them. */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { testMap } from "../../../scripts/test-map.ts";
 
 const ROOT = join(__dirname, "../../..");
-const PAGE = readFileSync(join(ROOT, "docs/test-map.md"), "utf8");
+const PAGE = readFileSync(join(ROOT, "docs/project/test-map.md"), "utf8");
 
 /** "`file` "title" "title"": every title with the file before it. */
 const NAMED = [...PAGE.matchAll(/`([a-z][\w./-]*\.ts)`((?: "[^"]+")+)/g)].flatMap(([, file = "", titles = ""]) =>
@@ -20,7 +20,7 @@ function sourceOf(file: string): string {
   return source;
 }
 
-describe("docs/test-map.md", () => {
+describe("docs/project/test-map.md", () => {
   it("names tests that exist", () => {
     expect(NAMED.length).toBeGreaterThan(100);
     expect(NAMED.filter(({ file, title }) => !sourceOf(file).includes(title))).toEqual([]);

@@ -34,7 +34,7 @@ export function decodePod(object: Fields): Pod {
   };
 }
 
-/** A loop: every ADD comes here (docs/benchmarks.md, first use). */
+/** A loop: every ADD comes here (docs/project/benchmarks.md, first use). */
 function decodePorts(containers: readonly Fields[]): readonly ContainerPort[] {
   const ports: ContainerPort[] = [];
   for (const container of containers) {

@@ -1,4 +1,4 @@
-/** Calls to an agent that stands still: the forwarder gives their answers to the program to wait for (docs/forwarder.md). */
+/** Calls to an agent that stands still: the forwarder gives their answers to the program to wait for (docs/project/forwarder.md). */
 import { Agent } from "../../../support/agent.ts";
 import { localConf } from "../../../support/conf.ts";
 import { Node } from "../../../support/node.ts";

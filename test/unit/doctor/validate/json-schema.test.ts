@@ -4,7 +4,7 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import { networkSchema } from "../../../../doctor/validate/json-schema.ts";
 import { knownKeys } from "../../../support/known-keys.ts";
 
-const FILE = "docs/schema/network-configuration.json";
+const FILE = "docs/reference/schema/network-configuration.json";
 
 describe(FILE, () => {
   it("is what tortiectl validate --print-schema prints", () => {

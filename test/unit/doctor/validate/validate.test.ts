@@ -205,8 +205,10 @@ it.each([
   expect(suggestionFor(word, ["assign_ipv4", "blockSize", "mtu", "ipam"])).toBe(expected);
 });
 
-it("docs/tortiectl.md lists the codes that are not words of docs/errors.md", () => {
-  const listed = [...readFileSync("docs/tortiectl.md", "utf8").matchAll(/^\| `((?:document|key|value|plugin)-\w+)` \| (.*) \|$/gm)];
+it("docs/reference/tortiectl.md lists the codes that are not words of docs/reference/errors.md", () => {
+  const listed = [
+    ...readFileSync("docs/reference/tortiectl.md", "utf8").matchAll(/^\| `((?:document|key|value|plugin)-\w+)` \| (.*) \|$/gm),
+  ];
 
   expect(Object.fromEntries(listed.map(([, code, meaning]) => [code, meaning]))).toEqual(FINDING_CODES);
 });

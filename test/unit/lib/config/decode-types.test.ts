@@ -3,7 +3,7 @@ import { TortieError } from "../../../../lib/errors/errors.ts";
 import { type JsonObject, type JsonValue, RawNumber } from "../../../../lib/json/value.ts";
 import { knownKeys } from "../../../support/known-keys.ts";
 
-/** The type of every key, written out by hand from C§1.2 and docs/configuration.md. */
+/** The type of every key, written out by hand from C§1.2 and docs/reference/configuration.md. */
 const TYPES = {
   string: [
     "cniVersion",

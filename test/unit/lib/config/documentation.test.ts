@@ -10,7 +10,7 @@ import { MTU_FILE } from "../../../../lib/config/mtu.ts";
 import { ERROR_CATALOGUE } from "../../../../lib/errors/error-catalogue.ts";
 import { knownKeys } from "../../../support/known-keys.ts";
 
-const PAGE = readFileSync(join(__dirname, "../../../../docs/configuration.md"), "utf8");
+const PAGE = readFileSync(join(__dirname, "../../../../docs/reference/configuration.md"), "utf8");
 
 /** Rows `| \`key\` | type | default | read by | effect |`. */
 const ROWS = [...PAGE.matchAll(/^\| `([^`]+)` \|([^|\n]*)\|([^|\n]*)\|([^|\n]*)\|([^|\n]+)\|$/gm)].map(
@@ -21,7 +21,7 @@ const ROWS = [...PAGE.matchAll(/^\| `([^`]+)` \|([^|\n]*)\|([^|\n]*)\|([^|\n]*)\
   }),
 );
 
-describe("docs/configuration.md", () => {
+describe("docs/reference/configuration.md", () => {
   it("has every key that is decoded, once, and no other", () => {
     expect(ROWS.map(({ key }) => key).sort()).toEqual(
       knownKeys()

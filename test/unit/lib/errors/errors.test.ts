@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { ERROR_CATALOGUE } from "../../../../lib/errors/error-catalogue.ts";
 
-describe("docs/errors.md", () => {
-  const rows = readFileSync("docs/errors.md", "utf8")
+describe("docs/reference/errors.md", () => {
+  const rows = readFileSync("docs/reference/errors.md", "utf8")
     .split("\n")
     .flatMap((line) => {
       const cells = line.split(/(?<!\\)\|/).map((cell) => cell.trim());

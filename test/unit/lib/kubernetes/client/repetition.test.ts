@@ -169,7 +169,7 @@ describe("repeating a request", () => {
   });
 
   it("has the limits that the documentation names", () => {
-    const page = readFileSync(join(__dirname, "../../../../../docs/configuration.md"), "utf8").replace(/\s+/g, " ");
+    const page = readFileSync(join(__dirname, "../../../../../docs/reference/configuration.md"), "utf8").replace(/\s+/g, " ");
     const [, request, refused] = /retried for at most (\S+) s, a refused connection for (\S+) s/.exec(page) ?? [];
     const [, once] = /One try has at most (\S+) s/.exec(page) ?? [];
 
