@@ -46,6 +46,10 @@ export class WithoutAgent {
     return this.#adoption.of(attachment, signal);
   }
 
+  takeOverLocked(attachment: Attachment): Promise<void> {
+    return this.#adoption.locked(attachment);
+  }
+
   takeOverAll(): Promise<void> {
     return this.#adoption.all();
   }

@@ -170,6 +170,7 @@ export async function runAgent({ options, env, version, reread }: AgentInput): P
     records: manager,
     locks,
     takeOver: (attachment, signal) => direct.takeOver(attachment, signal),
+    takeOverLocked: (attachment) => direct.takeOverLocked(attachment),
     queuedDelete: (attachment) => direct.queuedDelete(attachment),
     newCluster: new NewCluster({ limitMs: options["first-pool-wait"] * SECOND_MS, clock: SYSTEM_CLOCK, health: health.health }),
     ...ipamType,

@@ -38,6 +38,8 @@ export interface AttachmentParts extends Surroundings {
   readonly locks?: Pick<AttachmentLocks, "take">;
   /** What a plugin did of this attachment without the agent is the agent's first (A§11.6). */
   readonly takeOver?: (attachment: Attachment, signal: AbortSignal) => Promise<void>;
+  /** The same by who holds the attachment's lock already. */
+  readonly takeOverLocked?: (attachment: Attachment) => Promise<void>;
   /** A DEL of this attachment that waits in the queue is carried out first (A§11.4 step 2). */
   readonly queuedDelete?: (attachment: Attachment) => Promise<void>;
   /** What an ADD waits for in a cluster that somebody has just made. */
@@ -77,14 +79,16 @@ export class AttachmentService {
   /**
    * Removes an attachment by its record, an endpoint that was registered included: an ADD that was killed, a DEL that could not be
    * finished, what a GC does not list, what a sweep finds lost.
+   * What a plugin has made of the attachment since `judged` was looked at stays: nobody has judged that.
    * @param isWanted asked when it is its turn: whether the attachment is to stay after all
    * @throws what a DEL throws; harmless to repeat
    */
-  async finish({ attachment }: Pick<EndpointRecord, "attachment">, isWanted = () => false): Promise<void> {
+  async finish(judged: Pick<EndpointRecord, "attachment" | "createdAt">, isWanted = () => false): Promise<void> {
+    const { attachment } = judged;
     await this.#turn("del", attachment, "finish", NEVER, async () => {
       const record = this.#parts.records.find(attachment);
       const text = record?.request?.call;
-      if (record === undefined || isWanted()) return {};
+      if (record === undefined || record.createdAt !== judged.createdAt || isWanted()) return {};
       if (text === undefined) {
         await this.#parts.forgetRegistered(record);
         return {};
@@ -185,6 +189,8 @@ export class AttachmentService {
     return this.#turns.run({ key, kind, digest, caller }, async (signal) => {
       const { network, containerId, ifname: interfaceName } = attachment;
       using _ = await this.#parts.locks?.take(lockKey({ network, containerId, interfaceName }), { signal });
+      // Whoever held the lock until now may have made it, or made it again.
+      await this.#parts.takeOverLocked?.(attachment);
       return await work(signal);
     });
   }

@@ -60,6 +60,11 @@ export class Adoption {
     await this.#adopt(attachment);
   }
 
+  /** The same for who holds the attachment's lock. */
+  async locked(attachment: Attachment): Promise<void> {
+    if (this.#parts.records.has(attachment)) await this.#adopt(attachment);
+  }
+
   /** Begins to watch, for life. */
   start(): void {
     this.#parts.records.makeDirectory();

@@ -149,7 +149,12 @@ export class EndpointManager {
     const record = { ...found, id, bootId: this.#options.bootId };
     if (known !== undefined) {
       known.write(record);
-      if (!isEnded(known.state)) this.#table.show(known);
+      if (known.state === "creating" || isEnded(known.state)) {
+        // What was being taken back, or removed, is there again.
+        await known.builds.stop();
+        this.#table.remove(known);
+        this.#enterRestored(record);
+      } else this.#table.show(known);
     } else {
       try {
         this.#options.store.create(record);
