@@ -28,6 +28,7 @@ const BATCHES = [
   [16, 24],
 ] as const;
 const UNIT_LIMIT_SECONDS = 120;
+const NEAR_LIMIT_SECONDS = 120;
 /** What a mutant comes to of which nothing can be told: nothing but a time limit noticed it, and without it the same tests are too late too. */
 const UNDECIDED = "undecided";
 
@@ -104,7 +105,8 @@ class Player implements Disposable {
     if (depth === "unit") return undefined;
     const near = testsNear(candidate.file);
     if (near !== undefined) {
-      const by = await this.#judge(candidate, "system", () => this.#tree.test(`system ${near.pattern}`, ["--bail"], near.runsSource));
+      const play = () => this.#tree.test(`system ${near.pattern}`, ["--bail"], near.runsSource, NEAR_LIMIT_SECONDS);
+      const by = await this.#judge(candidate, "system", play);
       if (by !== undefined) return by;
     }
     for (const suite of depth === "near" ? [] : ["system", "fault"]) {

@@ -110,14 +110,14 @@ export class Tree implements Disposable {
    * @param args further ones
    * @param runsSource whether these tests need no executables of the tree as it is now
    */
-  test(test: string, args: readonly string[] = [], runsSource = test.startsWith("unit ")): TestRun {
+  test(test: string, args: readonly string[] = [], runsSource = test.startsWith("unit "), limitSeconds = RUN_LIMIT_SECONDS): TestRun {
     const [suite = "", ...narrow] = test.split(" ");
     const isBuilt = runsSource && (suite === "unit" || existsSync(this.#path("dist/bin/tortie")));
     if (!isBuilt && run(this.directory, ["bash", "scripts/build"]).status !== 0) return NOTHING;
     const report = this.#path(REPORT_FILE);
     rmSync(report, { force: true });
     const { status } = run(this.directory, [
-      ...["timeout", "--kill-after=10", String(RUN_LIMIT_SECONDS), "bash", "scripts/jest", suite, ...narrow],
+      ...["timeout", "--kill-after=10", String(limitSeconds), "bash", "scripts/jest", suite, ...narrow],
       ...args,
       ...[`--testTimeout=${TEST_LIMIT_MS}`, `--reporters=${this.#path("test/mutation/reporter.ts")}`],
     ]);
