@@ -223,10 +223,9 @@ export class NetlinkSocket implements Netlink, Disposable {
         if (message.type !== NLMSG_ERROR || message.sequence < first) continue;
         const { errno, detail } = parseAcknowledgement(message);
         if (errno !== 0 && (refusal === undefined || refusal.errno === ECANCELED)) refusal = new NetlinkError(errno, detail);
-        // Of a batch that is refused as a whole only its own header is answered.
-        if (errno !== 0 && !waiting.has(message.sequence)) waiting.clear();
         waiting.delete(message.sequence);
       }
+      // Of a batch that is refused as a whole only its own header is answered.
       if (refusal !== undefined) break;
     }
     this.#isSettled = true;
