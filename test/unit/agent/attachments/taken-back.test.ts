@@ -1,10 +1,11 @@
 /** What becomes of the record of an ADD in the agent that fails: it goes only when nothing is left of what it names. */
 import { addAttachment } from "../../../../agent/attachments/add-operation.ts";
-import type { ServedCall } from "../../../../agent/attachments/call.ts";
+import { assertDelegateIsHere, type ServedCall } from "../../../../agent/attachments/call.ts";
 import { decodeCallBody } from "../../../../agent/attachments/call-body.ts";
 import type { AttachmentRecords } from "../../../../agent/attachments/records.ts";
 import type { EndpointRecord } from "../../../../agent/endpoints/record/endpoint-record.ts";
 import { DatastoreError } from "../../../../lib/datastore/errors.ts";
+import type { JsonObject } from "../../../../lib/json/value.ts";
 import { Secrets } from "../../../../lib/log/secrets.ts";
 import { recordOf } from "../../../support/endpoint-record.ts";
 import { PodNode } from "../../../support/pod-node.ts";
@@ -87,5 +88,17 @@ describe("The record of an ADD that nobody waits for", () => {
     expect(record).toMatchObject({ phase: "deleting:begun", attachment: { containerId: "c1" } });
     expect(await node.handles()).toEqual({ "net1.c1": 1 });
     expect([...node.links]).toEqual([]);
+  });
+});
+
+describe("A call that the agent does not serve itself", () => {
+  it("is one of another program's dataplane, and one whose IPAM plugin is not where the agent looks", async () => {
+    await using node = await PodNode.create();
+    const served = servedBy(node, new AbortController().signal);
+    assertDelegateIsHere(served);
+    const elsewhere = (conf: JsonObject) => () => assertDelegateIsHere({ ...served, call: node.parts({ conf }).call });
+    const refusal = expect.objectContaining({ word: "delegate-elsewhere" });
+    expect(elsewhere({ dataplane_options: { type: "grpc", socket: "unix:///run/dataplane.sock" } })).toThrow(refusal);
+    expect(elsewhere({ ipam: { type: "no-such-ipam" } })).toThrow(refusal);
   });
 });

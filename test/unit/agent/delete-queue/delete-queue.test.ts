@@ -123,6 +123,28 @@ describe("the queue of DELs", () => {
     expect(left()).toEqual([]);
   });
 
+  it("begins with the shortest pause again when a DEL of that attachment has succeeded meanwhile", async () => {
+    const { queue, files, served, answers, clock } = world();
+    const pauseAfterNext = async () => {
+      const before = served.length;
+      for (; served.length === before; clock.time += 100) await queue.drain();
+      const start = clock.time;
+      for (; served.length === before + 1; clock.time += 100) await queue.drain();
+      return clock.time - start;
+    };
+    await put(files, "a");
+    answers.set("a", 500);
+    const first = await pauseAfterNext();
+    expect(await pauseAfterNext()).toBeGreaterThan(first * 1.5);
+    answers.delete("a");
+    clock.time += 100_000;
+    await queue.drain();
+    expect(left()).toEqual([]);
+    await put(files, "a");
+    answers.set("a", 500);
+    expect(await pauseAfterNext()).toBe(first);
+  });
+
   it("A-D04: carries out the DEL of an attachment when its ADD comes, and fails the ADD when that fails", async () => {
     const { queue, files, served, answers } = world();
     await put(files, "a");
