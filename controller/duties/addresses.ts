@@ -94,7 +94,6 @@ export class Addresses implements Duty {
     let released = 0;
     for (const family of [4, 6] as const) {
       for (const { value } of await datastore.affinities.listByOwner(owner, family)) {
-        signal.throwIfAborted();
         try {
           await allocator.releaseAffinity(value.cidr, owner, { mustBeEmpty: true }, { signal });
           released++;

@@ -112,6 +112,11 @@ export class ControllerWorld {
     }
   }
 
+  /** What a duty finds due now. */
+  async due(name: string): Promise<readonly string[]> {
+    return (await this.#duties.find((duty) => duty.name === name)?.look(this.#signal)) ?? [];
+  }
+
   /** @param queued a duty's name, and its item */
   async work(queued: string): Promise<void> {
     const duty = this.#duties.find(({ name }) => queued.startsWith(`${name} `));

@@ -126,6 +126,13 @@ describe("ADD of a pod", () => {
     });
   });
 
+  it("is refused where the file with the node's name is missing and wanted", async () => {
+    await using node = await PodNode.create();
+    const conf = { nodename_file_optional: false, nodename_file: "/nonexistent/nodename" };
+    expect(await failure(node, { conf })).toMatchObject({ word: "nodename-file-missing" });
+    expect(node.effects).toEqual([]);
+  });
+
   it("is refused for a container that is no pod before anything is asked", async () => {
     await using node = await PodNode.create();
     expect(await failure(node, { args: "IgnoreUnknown=1" })).toMatchObject({ word: "arguments-invalid" });

@@ -213,6 +213,19 @@ describe("A node that is gone", () => {
     other.removeNode("node2");
     await other.minutes(20);
     expect(Object.keys(await other.held()).sort()).toEqual(["net1.container", "vxlan-tunnel-addr-node2"]);
+    expect(other.log).toEqual([]);
+  });
+
+  it("keeps what the server itself has a pod for, and its tunnel with that", async () => {
+    const world = await withNode2();
+    await world.take("node2", "slow");
+    world.removeNode("node2");
+    world.api.before = ({ path }) => {
+      if (path.endsWith("/pods/slow")) world.addPod("slow", { node: "node2" });
+    };
+    await world.minutes(6);
+    expect(Object.keys(await world.held()).sort()).toEqual(["net1.near-c", "net1.slow-c", "vxlan-tunnel-addr-node2"]);
+    expect(world.log.at(-1)).toBe("node node2 is gone: 1 addresses and 0 blocks were released, 2 addresses are kept");
   });
 
   it("keeps everything when the server itself has it, and its return is told", async () => {

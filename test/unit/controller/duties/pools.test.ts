@@ -152,6 +152,25 @@ describe("A pool that is deleted", () => {
     expect(await world.blocks()).toEqual(["node9 10.60.0.0/29"]);
   });
 
+  it("is tried again when an address is given out of one of its blocks at the last moment", async () => {
+    const world = await deleted(async (it) => {
+      await it.take("node1", "short");
+      await it.allocator.releaseByHandle("net1.short-c");
+    });
+    world.api.before = async ({ method, path }) => {
+      if (method !== "GET" || !path.includes("/blockaffinities?")) return;
+      world.api.before = () => undefined;
+      for (const { value, revision } of await world.datastore.blocks.list()) {
+        const allocations = value.allocations.with(0, 0);
+        const attributes = [{ handleId: "net1.late", activeOwner: { node: "node1" } }];
+        const unallocated = value.unallocated.filter((ordinal) => ordinal !== 0);
+        await world.datastore.blocks.update(value.cidr, { ...value, allocations, attributes, unallocated }, revision);
+      }
+    };
+    await expect(world.work("pools pool pool")).rejects.toMatchObject({ word: "block-not-empty" });
+    expect(world.pool("pool")).toBeDefined();
+  });
+
   it("is left for the next look when one of its blocks is written at the last moment, and passed over when it is gone", async () => {
     const world = await deleted(async (it) => {
       const block = emptyBlock("10.60.0.0/29", 8);
