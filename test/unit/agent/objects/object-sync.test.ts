@@ -224,6 +224,29 @@ describe("The object of an endpoint", () => {
     expect(world.foreign.at(-1)).toBe("shop/web undefined");
   });
 
+  it("is not deleted any more when it is wanted again", async () => {
+    await using world = new World();
+    await world.changed();
+    const { uid } = decodeStored(world.object ?? {});
+    world.jobs.add({ namespace: "shop", name: "web", uid });
+    await world.changed();
+    expect(world.jobs.count).toBe(0);
+  });
+
+  it("names the ports of its pod, in the order of their names", async () => {
+    await using world = new World();
+    const port = (name: string, containerPort: number) => ({ name, containerPort, protocol: "", hostPort: 0, hostIP: "" });
+    world.pods.set("shop/web", { uid: "pod-1", ports: [port("", 1)] });
+    await world.changed();
+    expect(world.object?.spec).not.toHaveProperty("named-ports");
+    world.pods.set("shop/web", { uid: "pod-1", ports: [port("http", 80)] });
+    await world.changed();
+    expect(world.object).toMatchObject({ spec: { "named-ports": [{ name: "http", port: 80, protocol: "TCP" }] } });
+    world.pods.set("shop/web", { uid: "pod-1", ports: [port("http", 80), port("dns", 53)] });
+    await world.changed();
+    expect(world.object).toMatchObject({ spec: { "named-ports": [{ name: "dns" }, { name: "http" }] } });
+  });
+
   it("of the newest sandbox is shown, the pod's own interface before others", async () => {
     await using world = new World();
     await world.changed({ id: 7, committedAt: "2030-01-01T00:00:00Z" });

@@ -20,6 +20,11 @@ function withFile<T>(content: string, work: (path: string) => T): T {
 }
 
 describe("The options of tortie-node", () => {
+  it("have limits: an id of an endpoint has 16 bits", () => {
+    expect(resolveOptions({ "max-endpoints": "65535" }, {}, undefined)["max-endpoints"]).toBe(65_535);
+    expect(() => resolveOptions({ "max-endpoints": "65536" }, {}, undefined)).toThrow(expect.objectContaining({ word: "option-invalid" }));
+  });
+
   it("have defaults for everything that needs one", () => {
     expect(resolveOptions({}, {}, undefined)).toMatchObject({
       "run-dir": "/run/tortie",

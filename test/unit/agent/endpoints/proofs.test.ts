@@ -1,0 +1,104 @@
+/** What an endpoint's record says is proven before it is used: its sandbox, and who granted its addresses. */
+import { mkdtempSync, rmSync, statSync, symlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { StoreWitness } from "../../../../agent/attachments/grant-witness.ts";
+import { GrantedAddresses, lostAddresses } from "../../../../agent/endpoints/granted-addresses.ts";
+import { isSandboxGone, isUnproven, openRecorded, sandboxOfRecord } from "../../../../agent/endpoints/recorded-sandbox.ts";
+import type { RecordedAddress } from "../../../../agent/endpoints/record/endpoint-record.ts";
+import { Nodes } from "../../../../agent/node/nodes.ts";
+import { createIpamNode, type IpamNode } from "../../../../ipam-plugin/node.ts";
+import { TortieError } from "../../../../lib/errors/errors.ts";
+import { Cluster } from "../../../support/cluster.ts";
+import { recordOf } from "../../../support/endpoint-record.ts";
+
+describe("The sandbox of a record", () => {
+  let directory = "";
+  beforeEach(() => {
+    directory = mkdtempSync(join(tmpdir(), "tortie-proofs-"));
+  });
+  afterEach(() => rmSync(directory, { recursive: true, force: true }));
+
+  const seen = (path: string) => {
+    const { dev, ino } = statSync(path);
+    return { path, dev: String(dev), ino: String(ino), isVisible: true };
+  };
+
+  it("is gone when the agent has seen it and its path leads nowhere or elsewhere, and only then", () => {
+    const netns = seen(directory);
+    const gone = (changes: Partial<typeof netns> = {}) => isSandboxGone({ netns: { ...netns, ...changes } });
+    expect([gone(), gone({ ino: "1" }), gone({ ino: "1", isVisible: false })]).toEqual([false, true, false]);
+    expect(isSandboxGone({ netns: { path: join(directory, "nothing"), isVisible: true } })).toBe(false);
+    symlinkSync(join(directory, "loop"), join(directory, "loop"));
+    expect(gone({ path: join(directory, "loop") })).toBe(false);
+    rmSync(directory, { recursive: true });
+    expect(gone()).toBe(true);
+  });
+
+  it("that nobody has seen, or that is no namespace, is not proven", () => {
+    for (const netns of [{ path: directory }, seen(directory)]) {
+      let thrown: unknown;
+      try {
+        openRecorded({ netns });
+      } catch (error) {
+        thrown = error;
+      }
+      expect(isUnproven(thrown)).toBe(true);
+    }
+    expect(sandboxOfRecord({ netns: seen(directory) }, undefined)).toBeUndefined();
+    expect(sandboxOfRecord({ netns: { path: directory } }, undefined)).toBeUndefined();
+    expect(isUnproven(new TortieError("netconf-value", "x"))).toBe(false);
+  });
+});
+
+const [FIRST, SECOND, OWN]: readonly RecordedAddress[] = [
+  { address: "10.0.0.1", family: 4, grant: "block", handle: "net1.c1" },
+  { address: "10.0.0.2", family: 4, grant: "block", handle: "net1.c1" },
+  { address: "10.9.0.1", family: 4, grant: "external", isUngranted: true },
+];
+
+describe("The addresses of a record", () => {
+  it("are proven one by one, but for those that nobody granted, and those that are lost are named", async () => {
+    const record = recordOf(4, { addresses: [FIRST, SECOND, OWN].flatMap((one) => one ?? []) });
+    const asked: string[] = [];
+    const witness = (lost: readonly string[]) => ({
+      isGranted: async (_: unknown, { address }: RecordedAddress) => {
+        asked.push(address);
+        return !lost.includes(address);
+      },
+    });
+    expect((await GrantedAddresses.prove(record, witness([]))).addresses).toEqual(["10.0.0.1", "10.0.0.2", "10.9.0.1"]);
+    expect(asked).toEqual(["10.0.0.1", "10.0.0.2"]);
+    expect(await lostAddresses(record, witness(["10.0.0.2", "10.9.0.1"]))).toEqual(["10.0.0.2"]);
+    await expect(GrantedAddresses.prove(record, witness(["10.0.0.2"]))).rejects.toMatchObject({
+      word: "address-lost",
+      message: expect.stringContaining("10.0.0.2 not granted"),
+    });
+  });
+
+  it("of a block are the handle's that holds them now; who cannot be asked has not denied it", async () => {
+    const cluster = await Cluster.create();
+    await cluster.assignIp("node-a", "net1.c1", "10.0.0.1");
+    const ipam = createIpamNode({ datastore: cluster.observed, log: { error() {} } });
+    const parts = { nodes: new Nodes({ log: { error() {} } }), files: () => ({ read: async () => undefined }) };
+    class Witness extends StoreWitness {
+      override ipamOf(): Promise<IpamNode> {
+        return Promise.resolve(ipam);
+      }
+    }
+    const witness = new Witness(parts);
+    const isGranted = (changes: Partial<RecordedAddress>) =>
+      witness.isGranted(recordOf(4), { address: "10.0.0.1", family: 4, grant: "block", handle: "net1.c1", ...changes });
+    expect([
+      await isGranted({}),
+      await isGranted({ handle: "net1.c2" }),
+      await isGranted({ address: "10.0.0.2" }),
+      await isGranted({ address: "172.16.0.1" }),
+      await isGranted({ address: "nonsense" }),
+    ]).toEqual([true, false, false, false, false]);
+    cluster.fateOf = () => {
+      throw new TortieError("datastore-object-invalid", "arranged");
+    };
+    await expect(isGranted({})).rejects.toMatchObject({ message: "arranged" });
+  });
+});
