@@ -143,6 +143,19 @@ describe("A delegate that misbehaves", () => {
     expect(run).toMatchObject({ exit: 1, json: error });
   });
 
+  it("and cannot release fails the DEL, which a later one completes", async () => {
+    await using node = await Node.create();
+    const error = { code: 117, msg: "no way to the server", details: "try again" };
+    const failing = `[ "$CNI_COMMAND" = DEL ] && [ ! -e ${node.dir}/up ] && { echo '${JSON.stringify(error)}'; exit 1; }`;
+    const { path, calls } = scriptedIpam(node, `cat >/dev/null; ${failing}; [ "$CNI_COMMAND" = DEL ] || echo '${ANSWER}'`);
+    const call = { pod: await node.addPod(), path, conf: localConf(node, { ipam: { type: "scripted" } }) };
+    expect(await node.cni("ADD", call)).toMatchObject({ exit: 0 });
+    expect(await node.cni("DEL", call)).toMatchObject({ exit: 1, json: error });
+    await node.run(["touch", `${node.dir}/up`]);
+    expect(await node.cni("DEL", call)).toMatchObject({ exit: 0 });
+    expect(await callsOf(node, calls)).toEqual(["ADD", "DEL", "DEL"]);
+  });
+
   it("is released when a later step fails", async () => {
     await using node = await Node.create();
     const { path, calls } = scriptedIpam(node, `cat >/dev/null; [ "$CNI_COMMAND" = DEL ] || echo '${ANSWER}'`);
