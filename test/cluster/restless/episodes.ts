@@ -24,9 +24,14 @@ export const CLUSTER_EPISODES: readonly Episode<ClusterWorld>[] = [
 ];
 
 async function frozenWatches(world: ClusterWorld): Promise<readonly string[]> {
-  world.proxy.freezeWatches();
-  await busy(world);
-  if (world.random() < 0.5) await world.restartAgent();
+  await busy(world, {
+    // Some of what these calls write is heard of, some is not.
+    async meanwhile() {
+      await Bun.sleep(world.below(400));
+      world.proxy.freezeWatches();
+    },
+  });
+  if (world.random() < 0.3) await world.restartAgent();
   await busy(world);
   return world.quiet();
 }
@@ -51,9 +56,12 @@ async function restarted(world: ClusterWorld): Promise<readonly string[]> {
     async meanwhile() {
       await Bun.sleep(world.below(200));
       await world.cluster.stopApiServer();
-      if (world.random() < 0.3) await world.killAgent();
-      await world.cluster.compact();
-      await world.cluster.startApiServer();
+      try {
+        if (world.random() < 0.3) await world.killAgent();
+        await world.cluster.compact();
+      } finally {
+        await world.cluster.startApiServer();
+      }
     },
   });
   return world.quiet();

@@ -94,6 +94,11 @@ export class ClusterWorld extends RestlessWorld {
     signalProcess(this.#etcd, "SIGCONT");
   }
 
+  override async [Symbol.asyncDispose](): Promise<void> {
+    this.thaw();
+    await super[Symbol.asyncDispose]();
+  }
+
   /** Everything that stands in the way goes first. */
   override async quiet(): Promise<readonly string[]> {
     this.thaw();
