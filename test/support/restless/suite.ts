@@ -1,8 +1,10 @@
 /**
  * Episodes in an order that a seed chooses, until the time is over, each judged from outside. After a violation the world is made anew, so
  * that one defect does not hide the next. By hand: TORTIE_RESTLESS_SECONDS, TORTIE_RESTLESS_SEED, TORTIE_RESTLESS_EPISODES (a regular
- * expression); TORTIE_TEST_BIN names the executables of another tree (CONTRIBUTING.md).
+ * expression), TORTIE_RESTLESS_TRACES (a folder for the calls and the agent's log of each episode that went wrong); TORTIE_TEST_BIN names the executables of another tree (CONTRIBUTING.md).
  */
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { seededRandom } from "../seeded-random.ts";
 import type { RestlessWorld } from "./world.ts";
 
@@ -25,6 +27,7 @@ export interface Suite<W extends RestlessWorld> {
 
 const SEED = Number(process.env.TORTIE_RESTLESS_SEED ?? 1);
 const CHOSEN = new RegExp(process.env.TORTIE_RESTLESS_EPISODES ?? "");
+const TRACES = process.env.TORTIE_RESTLESS_TRACES;
 /** Containers that stay from one episode to the next. */
 const MOST_CONTAINERS = 12;
 /** An episode that has begun is played to its end. */
@@ -56,6 +59,7 @@ export function testRestless<W extends RestlessWorld>({ title, episodes, create,
           tally.faults += faults;
           const wrong = await play(world).catch((error: unknown) => [`broken: ${error}`]);
           if (wrong.length > 0) {
+            if (TRACES !== undefined) writeFileSync(join(TRACES, `seed-${SEED}-episode-${tally.episodes}.log`), world.trace);
             found.push(...[...new Set(wrong)].map((what) => `seed ${SEED}, episode ${tally.episodes}, ${name}: ${what}`));
             // What it finds at the end is what was found already.
             await close().catch(() => undefined);

@@ -57,6 +57,8 @@ export abstract class RestlessWorld implements AsyncDisposable {
   /** What no call may do: fail on a healthy node, or stand still. */
   readonly complaints: string[] = [];
   operations = 0;
+  /** What calls were and have said, in the order of their ends. */
+  readonly #trace: string[] = [];
   #ids = 0;
 
   /** Sandboxes that are named by a process. */
@@ -145,9 +147,18 @@ export abstract class RestlessWorld implements AsyncDisposable {
   }
 
   /** What a runtime calls for a container. */
-  call(verb: "ADD" | "DEL", id: string, mode: Mode, where: { readonly pod?: Pod; readonly netns?: string }): Promise<CniRun> {
+  async call(verb: "ADD" | "DEL", id: string, mode: Mode, where: { readonly pod?: Pod; readonly netns?: string }): Promise<CniRun> {
     const args = this.argsOf(id);
-    return this.node.cni(verb, { containerId: id, conf: this.conf(mode), ...(args === undefined ? {} : { args }), ...where });
+    const begun = new Date().toISOString();
+    const run = await this.node.cni(verb, { containerId: id, conf: this.conf(mode), ...(args === undefined ? {} : { args }), ...where });
+    const outcome = `${run.signal ?? run.exit} ${run.stdout.replaceAll(/\s+/g, " ")}`;
+    this.#trace.push(`${verb} ${id} ${mode}, ${begun} to ${new Date().toISOString()}: ${outcome}\n${run.stderr}`);
+    return run;
+  }
+
+  /** The calls, and everything that the agent has written, for whoever looks into a violation. */
+  get trace(): string {
+    return `${this.#trace.join("\n")}\n${this.agent.log}`;
   }
 
   /** Takes note of an ADD that succeeded. */
