@@ -59,7 +59,13 @@ export function healthOfAgent(options: AgentHealthOptions): AgentHealth {
   const health = new Health(phase, clock);
   const standstill = new Standstill();
   const loop = new LoopCheck(clock, () => standstill.longestMs);
-  const metrics = new AgentMetrics({ waits: () => health.waits, longestStandstillMs: () => loop.longestMs, ...sources });
+  const metrics = new AgentMetrics({
+    waits: () => health.waits,
+    longestStandstillMs: () => loop.longestMs,
+    isReady: () => health.notReady().length === 0,
+    checks: () => health.document().checks,
+    ...sources,
+  });
   const [kernel, credentials] = [new KernelCheck(clock), new CredentialsCheck()];
   for (const check of [loop.check, kernel.check, controllersCheck(controllers)]) health.add(check);
   const timer = setInterval(() => {

@@ -57,14 +57,16 @@ export async function runController({ options, env, version }: ControllerInput):
     log: (message) => log.info(message, { identity }),
   });
   let term: Term | undefined;
+  const health = new Health(() => "ready", SYSTEM_CLOCK);
   const metrics = new ControllerMetrics({
     view: () => term?.view,
     candidates: () => term?.candidates ?? 0,
     queueLength: () => term?.queue.length ?? 0,
     leads: () => elector.mayWrite,
     kubeControllers: () => term?.kubeControllers,
+    checks: () => health.document().checks,
   });
-  await using _health = await serveHealth({ options, elector, term: () => term, metrics, log });
+  await using _health = await serveHealth({ health, options, elector, term: () => term, metrics, log });
   const connection = new ApiConnection(api, (call, status) => metrics.asked(call.method, status));
   const client = fencedClient(createApiClient(api, { connections: CONNECTIONS }), elector, CONNECTIONS);
   const ending = new AbortController();
@@ -102,6 +104,7 @@ export async function runController({ options, env, version }: ControllerInput):
 }
 
 interface HealthInput {
+  readonly health: Health;
   readonly options: ControllerOptions;
   readonly elector: Elector;
   readonly term: () => Term | undefined;
@@ -113,8 +116,7 @@ interface HealthInput {
  * Alive while the event loop turns; ready while the lease can be read, even by a controller that does not lead. A port that is taken is a
  * finding.
  */
-async function serveHealth({ options, elector, term, metrics, log }: HealthInput): Promise<AsyncDisposable> {
-  const health = new Health(() => "ready", SYSTEM_CLOCK);
+async function serveHealth({ health, options, elector, term, metrics, log }: HealthInput): Promise<AsyncDisposable> {
   const loop = new LoopCheck(SYSTEM_CLOCK);
   const checks = [
     loop.check,

@@ -7,6 +7,7 @@ import { placedPools } from "../doctor/snapshot.ts";
 import { isFree, prefixOf } from "../ipam-plugin/allocator/block.ts";
 import { covers } from "../lib/addresses/address.ts";
 import type { Block } from "../lib/datastore/resources.ts";
+import { CHECK_VALUES, type CheckState } from "../lib/resident/health.ts";
 import type { ControllerRun } from "../lib/resident/parameters.ts";
 import type { ClusterView } from "./view/cluster-view.ts";
 
@@ -25,6 +26,8 @@ export interface MetricSources {
   readonly leads: () => boolean;
   /** Why addresses are left to Calico's kube-controllers; `undefined` when they are not. */
   readonly kubeControllers: () => string | undefined;
+  /** Checks of the controller's health. */
+  readonly checks: () => readonly { readonly name: string; readonly state: CheckState }[];
 }
 
 interface Count {
@@ -82,6 +85,9 @@ export class ControllerMetrics {
     this.#sampled(`${PREFIX}calico_kube_controllers`, "1 while addresses are left to Calico's kube-controllers", [], (gauge) =>
       gauge.set(sources.kubeControllers() === undefined ? 0 : 1),
     );
+    this.#sampled(`${PREFIX}check_state`, "Checks of health: 0 in order, 1 a warning, 2 a failure", ["check"], (gauge) => {
+      for (const { name, state } of sources.checks()) gauge.set({ check: name }, CHECK_VALUES[state]);
+    });
     this.#sampled(`${PREFIX}queue_length`, "Items that wait", [], (gauge) => gauge.set(sources.queueLength()));
     this.#sampled(`${PREFIX}resident_memory_bytes`, "Memory of the process", [], (gauge) => gauge.set(process.memoryUsage.rss()));
   }

@@ -1,10 +1,24 @@
 /** The agent's figures for Prometheus (A§8.2). Parts of the agent count with these functions, or are asked when the metrics are read. */
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import { CHECK_VALUES, type CheckState } from "../../lib/resident/health.ts";
 import type { ControllerRun } from "../../lib/resident/parameters.ts";
 
 const PREFIX = "tortie_";
 /** From what an answer out of memory takes to what a waiting ADD takes. */
 const SECONDS = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
+
+/** What a sweep or a comparison finds (docs/agent.md). */
+const FINDINGS = [
+  "endpoint-without-link",
+  "endpoint-without-pod",
+  "link-without-endpoint",
+  "unfinished-link",
+  "grant-without-endpoint",
+  "allocation-without-endpoint",
+  "address-lost",
+  "address-conflict",
+  "drift",
+] as const;
 
 /** What is asked at the moment of reading. */
 export interface MetricSources {
@@ -18,6 +32,9 @@ export interface MetricSources {
   addresses(): readonly { readonly family: 4 | 6; readonly state: string; readonly count: number }[];
   /** Milliseconds. */
   longestStandstillMs(): number;
+  isReady(): boolean;
+  /** Checks of the agent's health. */
+  checks(): readonly { readonly name: string; readonly state: CheckState }[];
 }
 
 /** As `GET /metrics/` lists them (A§2.3). */
@@ -56,6 +73,12 @@ export class AgentMetrics {
 
   constructor(sources: Partial<MetricSources> = {}) {
     this.#sources = sources;
+    // An increase from nothing to 1 is none to Prometheus, and an alert would miss the first finding.
+    for (const kind of FINDINGS) this.sweepFound(kind, 0);
+    this.#sampled("ready", "1 while an ADD can succeed", [], (gauge) => gauge.set(sources.isReady?.() === true ? 1 : 0));
+    this.#sampled("check_state", "Checks of health: 0 in order, 1 a warning, 2 a failure", ["check"], (gauge) => {
+      for (const { name, state } of sources.checks?.() ?? []) gauge.set({ check: name }, CHECK_VALUES[state]);
+    });
     this.#sampled("endpoint_count", "Endpoints of this node", [], (gauge) => gauge.set(this.#states().length));
     this.#sampled("endpoint_state", "Endpoints by state", ["state"], (gauge) => {
       for (const state of this.#states()) gauge.inc({ state });
@@ -113,7 +136,7 @@ export class AgentMetrics {
     this.#restored.inc({ outcome }, count);
   }
 
-  sweepFound(kind: string, count = 1): void {
+  sweepFound(kind: (typeof FINDINGS)[number], count = 1): void {
     this.#findings.inc({ kind }, count);
   }
 

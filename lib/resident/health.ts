@@ -6,6 +6,9 @@ import { type Clock, SYSTEM_CLOCK } from "../system/clock.ts";
 
 export type CheckState = "ok" | "warning" | "failure" | "disabled";
 
+/** As the figures have it. */
+export const CHECK_VALUES: Readonly<Record<CheckState, number>> = { ok: 0, disabled: 0, warning: 1, failure: 2 };
+
 export interface CheckResult {
   readonly state: CheckState;
   readonly message: string;
