@@ -26,9 +26,10 @@ switch (role) {
     await runTortieIpam(argv, process.env);
     break;
   }
-  case "tortiectl": {
-    const { tortiectl } = await import("./tortiectl/main.ts");
-    process.exit(await tortiectl(argv));
+  case "tortiectl":
+  case "kubectl-tortie": {
+    const { tortiectl, kubectlTortie } = await import("./tortiectl/main.ts");
+    process.exit(await (role === "tortiectl" ? tortiectl : kubectlTortie)(argv));
     break;
   }
   case "tortie-node": {
@@ -43,7 +44,7 @@ switch (role) {
   }
   default:
     process.stderr.write(
-      `${role}: this executable answers to the names tortie, tortie-main, tortie-ipam, tortie-node, tortie-controller, tortiectl, calico, calico-main and calico-ipam\n`,
+      `${role}: this executable answers to the names tortie, tortie-main, tortie-ipam, tortie-node, tortie-controller, tortiectl, kubectl-tortie, calico, calico-main and calico-ipam\n`,
     );
     process.exit(2);
 }

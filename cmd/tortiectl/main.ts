@@ -1,4 +1,6 @@
 /** The operator's command: reads the command line; each subcommand's code is loaded only when it is called. */
+import { homedir } from "node:os";
+import { join } from "node:path";
 import yargs from "yargs";
 import { refuseRuntimeVariables } from "../../lib/system/runtime-environment.ts";
 import { VERSION } from "../version.ts";
@@ -59,6 +61,15 @@ async function run(argv: readonly string[], terminal: Terminal): Promise<number>
   return exit;
 }
 
+/**
+ * `kubectl tortie …`, where this program is in PATH as kubectl-tortie: about the cluster that kubectl means by itself.
+ * @param argv without the program's name
+ */
+export function kubectlTortie(argv: readonly string[]): Promise<number> {
+  process.env.KUBECONFIG ||= join(homedir(), ".kube", "config");
+  return tortiectl(argv);
+}
+
 async function helpOf(path: readonly string[]): Promise<string> {
   const lines: string[] = [];
   await run([...path, "--help"], { out: (line) => void lines.push(line), err: () => undefined, colors: NO_COLORS });
@@ -114,7 +125,11 @@ function parserOf(line: readonly string[], context: CommandContext) {
     .command(
       "completion [shell]",
       "Print a script that completes commands, options, files, namespaces and endpoints",
-      (command) => command.positional("shell", { choices: ["bash", "zsh"] as const, describe: "Default: as SHELL says" }),
+      (command) =>
+        command.positional("shell", { choices: ["bash", "zsh", "fish"] as const, describe: "Default: as SHELL says" }).example([
+          ["source <($0 completion bash)", "In ~/.bashrc"],
+          ["$0 completion fish | source", "In ~/.config/fish/config.fish"],
+        ]),
       async ({ shell }) => {
         const { SHELLS, shellOf } = await import("./completion/script.ts");
         terminal.out(SHELLS[shell ?? shellOf(process.env.SHELL)]);
@@ -125,7 +140,7 @@ function parserOf(line: readonly string[], context: CommandContext) {
     .version(VERSION)
     .help()
     .alias("help", "h")
-    .wrap(null)
+    .wrap(terminal.columns ?? null)
     .exitProcess(false)
     .fail((message, error) => {
       throw error ?? new UsageError(message);

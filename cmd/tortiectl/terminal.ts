@@ -14,6 +14,8 @@ export interface Terminal {
   readonly redraw?: (line: string) => void;
   /** Empties the screen; absent when results do not go to a terminal. */
   readonly clear?: () => void;
+  /** Width, where results go to a terminal. */
+  readonly columns?: number;
   readonly colors: Colors;
   /** The command line asks for JSON: errors are told so too. */
   readonly json?: boolean;
@@ -30,6 +32,7 @@ export function processTerminal(): Terminal {
     ...(process.stderr.isTTY === true && { redraw: (line: string) => void process.stderr.write(`\r\x1b[K${harmless(line)}`) }),
     // ECMA-48: the cursor to the first line, and everything behind it erased.
     ...(process.stdout.isTTY === true && { clear: () => void process.stdout.write("\x1b[H\x1b[2J") }),
+    ...(process.stdout.isTTY === true && { columns: process.stdout.columns }),
     colors: picocolors.createColors(wantsColor(process.env, process.stdout.isTTY === true)),
   };
 }

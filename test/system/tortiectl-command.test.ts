@@ -1,6 +1,6 @@
 /** The command line of `tortiectl`: exit statuses, help, and what people see. */
 import { chmodSync, copyFileSync, linkSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { localConf } from "../support/conf.ts";
 import { BIN_DIR, Node, type RunResult } from "../support/node.ts";
 
@@ -204,6 +204,29 @@ describe("tortiectl", () => {
       stderr: "",
       stdout: `0 \n1 ${name}\n1 release\ncomplete -o bashdefault -o default -F _tortiectl tortiectl\n`,
     });
+  });
+
+  it("completes commands in fish, which offers files where there is nothing to say", async () => {
+    await using node = await Node.create();
+    const script = `tortiectl completion fish | source
+      for line in "tortiectl ipam rel" "tortiectl datastore migrate --from " "tortiectl validate READ"; complete -C $line; end`;
+
+    const run = await node.run(["/usr/bin/fish", "--no-config", "-c", script], {
+      env: { PATH: `${BIN_DIR}:/usr/bin:/bin`, HOME: node.dir, XDG_DATA_HOME: node.dir },
+      cwd: resolve("."),
+    });
+
+    expect(run).toMatchObject({ exit: 0, stderr: "", stdout: "release\netcdv3\nkubernetes\nlocal\nREADME.md\n" });
+  });
+
+  it("is a plugin of kubectl by its name, and then about the cluster that kubectl means", async () => {
+    await using node = await Node.create();
+    const plugin = (env: Readonly<Record<string, string>>) => node.run([join(BIN_DIR, "kubectl-tortie"), "ipam", "show"], { env });
+
+    const run = await plugin({ HOME: node.dir });
+    expect(run).toMatchObject({ exit: 1, stdout: "" });
+    expect(run.stderr).toContain(join(node.dir, ".kube/config"));
+    expect((await plugin({ HOME: node.dir, KUBECONFIG: "/another/config" })).stderr).toContain("/another/config");
   });
 
   it("nat remove succeeds where there is nothing to remove, and says so", async () => {

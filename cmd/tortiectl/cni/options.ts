@@ -33,6 +33,17 @@ const VERBS: Readonly<Record<CniVerb, string>> = {
   gc: "Remove what belongs to no living attachment: stale ones by DEL, the rest by GC (CNI 1.1.0)",
 };
 
+const EXAMPLES: Readonly<Record<CniVerb, [string, string][]>> = {
+  add: [
+    ["$0 cni add 10-pods.conflist blue", "The namespace that `ip netns add blue` made"],
+    ["$0 cni add 10-pods.conflist blue --port-mapping 8080:80 --ips 10.244.9.3", "With a port of the host and an address of choice"],
+  ],
+  del: [["$0 cni del 10-pods.conflist blue", "As it was added"]],
+  check: [["$0 cni check 10-pods.conflist blue", "As it was added"]],
+  status: [["$0 cni status 10-pods.conflist --strict", "Whether a pod could be added now, a full pool included"]],
+  gc: [["$0 cni gc 10-pods.conflist --valid c3:eth0", "Everything of the network goes but this attachment"]],
+};
+
 /** `tortiectl cni <verb>`: the runtime's side of the specification, over a conflist. */
 export function cniCommand(context: CommandContext): CommandModule {
   return {
@@ -51,7 +62,7 @@ function addVerb(argv: Argv, verb: CniVerb, context: CommandContext): void {
   argv.command(
     `${verb} <conflist> ${ofNetwork ? "[netns]" : "<netns>"}`,
     VERBS[verb],
-    (command) => options(command, verb),
+    (command) => options(command, verb).example(EXAMPLES[verb]),
     async (given) => {
       const { cni } = await import("./command.ts");
       context.finish(await cni(verb, given, context.terminal));

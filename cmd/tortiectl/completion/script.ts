@@ -20,9 +20,20 @@ _tortiectl() {
 }
 if [[ "\${zsh_eval_context[-1]}" == loadautofunc ]]; then _tortiectl "$@"; else compdef _tortiectl tortiectl; fi`;
 
-export const SHELLS = { bash: BASH, zsh: ZSH } as const;
+const FISH = `# tortiectl completion fish | source
+function _tortiectl
+  set -l found (tortiectl ${ASKS} (commandline -opc) (commandline -ct) 2>/dev/null)
+  if set -q found[1]
+    printf '%s\\n' $found
+  else
+    __fish_complete_path (commandline -ct)
+  end
+end
+complete -c tortiectl -f -a '(_tortiectl)'`;
+
+export const SHELLS = { bash: BASH, zsh: ZSH, fish: FISH } as const;
 
 /** @param shell value of SHELL: the shell of the person who calls */
 export function shellOf(shell: string | undefined): keyof typeof SHELLS {
-  return shell?.endsWith("/zsh") === true ? "zsh" : "bash";
+  return (["zsh", "fish"] as const).find((name) => shell?.endsWith(`/${name}`)) ?? "bash";
 }

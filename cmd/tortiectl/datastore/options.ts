@@ -53,7 +53,8 @@ function addMigrate(argv: Argv, context: CommandContext): void {
           default: "/var/lib/tortie/migration.json",
           describe: "File that remembers a migration under way",
         })
-        .option("json", { type: "boolean", default: false, describe: "Print JSON" }),
+        .option("json", { type: "boolean", default: false, describe: "Print JSON" })
+        .example("$0 datastore migrate --from local --to kubernetes --dry-run", "What would change"),
     async (given) => context.finish(await (await import("./migrate.ts")).migrateStore(given, context.terminal)),
   );
 }

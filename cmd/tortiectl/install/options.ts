@@ -41,7 +41,8 @@ export function uninstallCommand(context: CommandContext): CommandModule {
         .option("dry-run", DRY_RUN)
         .option("wait", { type: "boolean", default: false, describe: "Leave what pods need until none of this host has Tortie's network" })
         .option("stay", { type: "boolean", default: false, describe: "Do not end when it is done, as a DaemonSet needs it" })
-        .option("json", JSON_OUTPUT),
+        .option("json", JSON_OUTPUT)
+        .example("$0 uninstall --wait", "Once no pod of this host has Tortie's network"),
     handler: async ({ netDir, dryRun, wait, stay, json }) => {
       const { uninstallHere } = await import("./command.ts");
       const options = { netDir: String(netDir), dryRun: dryRun === true, wait: wait === true, stay: stay === true, json: json === true };
@@ -62,6 +63,10 @@ function installOptions(argv: Argv) {
     .option("health-port", { type: "number", describe: "With --watch: serve GET /healthz on this port of 127.0.0.1", requiresArg: true })
     .option("force", { type: "boolean", default: false, describe: "Install even where the preflight finds something missing" })
     .option("json", JSON_OUTPUT)
+    .example([
+      ["$0 install --dry-run", "What this host lacks, and what would be done"],
+      ["$0 install --plugins /opt/tortie/plugins", "With portmap and its like from there"],
+    ])
     .epilogue("Further settings come from the environment, as for Calico's installer: docs/how-to/install-cluster.md");
 }
 

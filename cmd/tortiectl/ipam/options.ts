@@ -64,7 +64,11 @@ function addShow(argv: Argv, context: CommandContext): void {
       storeOptions(command)
         .options(OUTPUT_OPTIONS)
         .option("blocks", { type: "boolean", default: false, describe: "Each block with its owner and a map of its addresses" })
-        .option("ip", { type: "string", requiresArg: true, describe: "Who has this address" }),
+        .option("ip", { type: "string", requiresArg: true, describe: "Who has this address" })
+        .example([
+          ["$0 ipam show --blocks --kubeconfig ~/.kube/config", "How full a cluster's pools and blocks are"],
+          ["$0 ipam show --ip 10.244.9.3", "Who has an address of the local datastore"],
+        ]),
     async (given) => {
       const { show } = await import("./command.ts");
       const options = { ...given, output: outputOf(given), blocks: given.blocks || given.output === "wide" };
@@ -92,7 +96,8 @@ function addCheck(argv: Argv, context: CommandContext): void {
           requiresArg: true,
           default: 1,
           describe: "Seconds before the second look, for operations under way to end",
-        }),
+        })
+        .example("$0 ipam check --repair --kubeconfig ~/.kube/config", "Mend what contradicts itself"),
     async (given) => context.finish(await (await import("./command.ts")).check(given, context.terminal)),
   );
 }
@@ -105,7 +110,8 @@ function addRelease(argv: Argv, context: CommandContext): void {
       lockOption(storeOptions(command))
         .option("ip", { type: "string", array: true, nargs: 1, describe: "This address, may be repeated" })
         .option("handle", { type: "string", array: true, nargs: 1, describe: "All addresses of this handle, may be repeated" })
-        .option("container", { type: "string", array: true, nargs: 1, describe: "All addresses of this container id, in any network" }),
+        .option("container", { type: "string", array: true, nargs: 1, describe: "All addresses of this container id, in any network" })
+        .example("$0 ipam release --ip 10.244.9.3 --ip 10.244.9.4", "Two addresses of containers that are gone"),
     async (given) => context.finish(await (await import("./command.ts")).release(given, context.terminal)),
   );
 }
@@ -123,7 +129,8 @@ function addConfigure(argv: Argv, context: CommandContext): void {
           requiresArg: true,
           describe: "Blocks of each family that a node may own; 0 is the default of 20",
         })
-        .option("ip-cooldown-seconds", { type: "number", requiresArg: true, describe: "How long a released address rests, 0 to 1200" }),
+        .option("ip-cooldown-seconds", { type: "number", requiresArg: true, describe: "How long a released address rests, 0 to 1200" })
+        .example("$0 ipam configure --strict-affinity --max-blocks-per-host 4", "No node borrows, and none owns more than four blocks"),
     async (given) => context.finish(await (await import("./command.ts")).configure(given, context.terminal)),
   );
 }

@@ -37,34 +37,45 @@ export function nodeCommand(context: CommandContext): CommandModule {
     describe: "Ask the agent of this node, tortie-node",
     builder: (argv) => {
       withOptions(argv);
-      list(argv, context, "status", "What the agent does, waits for and has found");
+      list(argv, context, "status", "What the agent does, waits for and has found", "Follow it, for instance through an upgrade");
       argv.command(
         "health",
         "Whether the agent is ready, or with --live alive: for probes",
-        (command) => command.option("live", { type: "boolean", default: false, describe: "Ask whether the process is alive" }),
+        (command) =>
+          command
+            .option("live", { type: "boolean", default: false, describe: "Ask whether the process is alive" })
+            .example("$0 node health --live", "As a liveness probe asks"),
         async (given) =>
           context.finish(await (await import("./command.ts")).health({ ...optionsOf(given), live: given.live }, context.terminal)),
       );
-      list(argv, context, "endpoints", "The endpoints of this node");
+      list(argv, context, "endpoints", "The endpoints of this node", "Follow pods that come and go");
       argv.command(
         "endpoint <id>",
         "One endpoint with its history",
         (command) =>
-          command.positional("id", {
-            type: "string",
-            demandOption: true,
-            describe:
-              "Number, address, NAMESPACE/POD or POD, container id or how it alone begins, host interface; or a name of docs/reference/api.md",
-          }),
+          command
+            .positional("id", {
+              type: "string",
+              demandOption: true,
+              describe:
+                "Number, address, NAMESPACE/POD or POD, container id or how it alone begins, host interface; or a name of docs/reference/api.md",
+            })
+            .example([
+              ["$0 node endpoint default/web", "A pod of this node"],
+              ["$0 node endpoint 10.244.9.3 --json", "Who has the address here"],
+            ]),
         async (given) =>
           context.finish(await (await import("./command.ts")).endpoint({ ...optionsOf(given), id: given.id }, context.terminal)),
       );
       simple(argv, context, "config", "How the agent runs", "config");
-      simple(argv, context, "metrics", "The agent's figures", "metrics");
+      simple(argv, context, "metrics", "The agent's figures, as Prometheus reads them", "metrics");
       argv.command(
         "log-level [level]",
         "Show how much the agent logs, or change it until it ends",
-        (command) => command.positional("level", { choices: ["debug", "info", "error"] as const, describe: "Default: show it" }),
+        (command) =>
+          command
+            .positional("level", { choices: ["debug", "info", "error"] as const, describe: "Default: show it" })
+            .example("$0 node log-level debug", "More, until the agent ends"),
         async (given) =>
           context.finish(await (await import("./command.ts")).logLevel({ ...optionsOf(given), level: given.level }, context.terminal)),
       );
@@ -74,11 +85,11 @@ export function nodeCommand(context: CommandContext): CommandModule {
   };
 }
 
-function list(argv: Argv, context: CommandContext, name: "status" | "endpoints", describe: string): void {
+function list(argv: Argv, context: CommandContext, name: "status" | "endpoints", describe: string, followed: string): void {
   argv.command(
     name,
     describe,
-    (command) => command.options(OUTPUT_OPTIONS),
+    (command) => command.options(OUTPUT_OPTIONS).example(`$0 node ${name} --watch`, followed),
     async (given) => {
       const commands: Command = await import("./command.ts");
       const { terminal } = context;

@@ -25,6 +25,10 @@ export function validateCommand(context: CommandContext): CommandModule {
         })
         .option("print-schema", { type: "boolean", default: false, describe: "Print the JSON Schema of a network configuration" })
         .option("json", { type: "boolean", default: false, describe: "Print JSON" })
+        .example([
+          ["$0 validate 10-pods.conflist pools.yaml", "Before a runtime or a cluster meets them"],
+          ["kubectl get ippools.crd.projectcalico.org -o yaml | $0 validate -", "What a cluster has already"],
+        ])
         .check(({ files, printSchema }) => {
           const isAnyGiven = Array.isArray(files) && files.length > 0;
           if (isAnyGiven === (printSchema === true))

@@ -1,13 +1,15 @@
-/** What holds for all commands of tortiectl: each has --json, and each is offered while a command line is typed. */
+/** What holds for all commands of tortiectl: each has --json, and examples that are right. */
 import picocolors from "picocolors";
 import { tortiectl } from "../../../../cmd/tortiectl/main.ts";
+import { commandNamedBy, neededWords, shapeOf } from "../../../../cmd/tortiectl/usage/shape.ts";
 
-async function output(argv: readonly string[]): Promise<string> {
+async function output(argv: readonly string[], columns?: number): Promise<string> {
   const lines: string[] = [];
   const terminal = {
     out: (line: string) => lines.push(line),
     err: (line: string) => lines.push(line),
     colors: picocolors.createColors(false),
+    ...(columns !== undefined && { columns }),
   };
   expect(await tortiectl(argv, terminal)).toBe(0);
   return lines.join("\n");
@@ -35,6 +37,33 @@ describe("tortiectl", () => {
     const without: string[] = [];
     for (const path of all) if (!/--json\b/.test(await output([...path, "--help"]))) without.push(path.join(" "));
     expect(without).toEqual(["completion"]);
+  });
+
+  it("shows examples of each command that takes words or options of its own, and each names what there is", async () => {
+    const without: string[] = [];
+    for (const path of await leaves()) {
+      const help = await output([...path, "--help"]);
+      const [, examples = ""] = help.split(/^Examples:$/m);
+      const lines = [...examples.matchAll(/^ {2}(?:.* )?<?\(?(tortiectl .*?)(?: {2,}.*|\).*| \| .*)$/gm)].map(([, line = ""]) =>
+        line.split(" "),
+      );
+      if (lines.length === 0) without.push(path.join(" "));
+      for (const [, ...words] of lines) {
+        const named = await commandNamedBy(words, (of) => output([...of, "--help"]));
+        expect(named.path).toEqual(path);
+        const options = words.filter((word) => word.startsWith("--")).map((word) => word.slice(2));
+        expect(options.filter((option) => !shapeOf(help).options.has(option))).toEqual([]);
+        expect(named.words.length).toBeGreaterThanOrEqual(neededWords(named.shape).length);
+      }
+    }
+    expect(without.sort()).toEqual(["nat remove", "node config", "node metrics", "routes remove", "version"]);
+  });
+
+  it("breaks the lines of its help where the terminal ends", async () => {
+    const widest = async (columns?: number) =>
+      Math.max(...(await output(["cni", "add", "--help"], columns)).split("\n").map(({ length }) => length));
+    expect(await widest(80)).toBeLessThanOrEqual(80);
+    expect(await widest()).toBeGreaterThan(100);
   });
 
   it("prints its version as JSON", async () => {

@@ -76,7 +76,7 @@ describe("a wrong command line", () => {
       '--from "loca": one of "local", "kubernetes", "etcdv3" is',
       "option-invalid",
     ],
-    [["completion", "fish"], 'SHELL "fish": one of "bash", "zsh" is wanted', "option-invalid"],
+    [["completion", "tcsh"], 'SHELL "tcsh": one of "bash", "zsh", "fish" is wanted', "option-invalid"],
     [["ipam", "show", "--ip", "foo"], '--ip "foo" is not an address', "option-invalid"],
   ])("%j: status 2, what is wrong and what would be right", async (argv, message, word) => {
     const { exit, out, err } = await run(...argv);
