@@ -1,8 +1,11 @@
-/** The Grafana dashboard of manifests/monitoring against what a running agent and the controller's figures really have. */
+/** The Grafana dashboard and the alerts of manifests/monitoring against what a running agent and the controller's figures really have. */
 import { readFileSync } from "node:fs";
+import { annotationsCheck, kubeControllersCheck } from "../../controller/checks.ts";
 import { ControllerMetrics } from "../../controller/metrics.ts";
+import { readDocuments } from "../../scripts/manifests/kustomization.ts";
 import { Agent } from "../support/agent.ts";
 import { localConf } from "../support/conf.ts";
+import { memberAt } from "../support/kubernetes/json.ts";
 import { Node } from "../support/node.ts";
 
 interface Dashboard {
@@ -10,7 +13,21 @@ interface Dashboard {
 }
 
 const DASHBOARD: Dashboard = JSON.parse(readFileSync("manifests/monitoring/dashboard.json", "utf8"));
-const QUERIES = DASHBOARD.panels.flatMap(({ targets }) => targets.map(({ expr }) => expr));
+const RULES = readDocuments("manifests/monitoring/rules.yaml").flatMap((rule) => listAt(rule, "spec", "groups"));
+const ALERTS = RULES.flatMap((group) => listAt(group, "rules")).map((rule) => String(memberAt(rule, "expr")));
+const QUERIES = [...DASHBOARD.panels.flatMap(({ targets }) => targets.map(({ expr }) => expr)), ...ALERTS];
+
+function listAt(object: unknown, ...path: readonly string[]): readonly unknown[] {
+  const found = memberAt(object, ...path);
+  return Array.isArray(found) ? found : [];
+}
+
+/** Values of a label that the alerts name of one figure. */
+function valuesAsked(name: string, label: string): readonly string[] {
+  return ALERTS.flatMap((alert) => [...alert.matchAll(new RegExp(`\\b${name}\\{${label}=~?"([^"]*)"`, "g"))]).flatMap(([, values = ""]) =>
+    values.split("|"),
+  );
+}
 
 /** Names of series with the labels that any of them has. */
 function seriesOf(text: string): ReadonlyMap<string, ReadonlySet<string>> {
@@ -27,7 +44,7 @@ function seriesOf(text: string): ReadonlyMap<string, ReadonlySet<string>> {
 
 /** Metrics of a query, each with the labels that it asks for. */
 function askedBy(query: string): readonly { readonly name: string; readonly labels: readonly string[] }[] {
-  const grouped = [...query.matchAll(/by \(([^)]*)\)/g)].flatMap(([, names = ""]) => names.split(", "));
+  const grouped = [...query.matchAll(/(?:by|without) \(([^)]*)\)/g)].flatMap(([, names = ""]) => names.split(", "));
   return [...query.matchAll(/\b((?:tortie|ipam)_[a-z_]+)(?:\{([^}]*)\})?/g)].map(([, name = "", selector = ""]) => ({
     name,
     labels: [...new Set([...grouped, ...[...selector.matchAll(/([a-z_]+)[=!]/g)].map(([, label = ""]) => label)])],
@@ -36,11 +53,12 @@ function askedBy(query: string): readonly { readonly name: string; readonly labe
 
 it("asks an agent only for figures and labels that it has", async () => {
   await using node = await Node.create();
-  await using agent = await Agent.start(node);
+  await using agent = await Agent.start(node, { args: ["--manage-cni"] });
   const conf = localConf(node, agent.netconf);
   const pod = await node.addPod();
   expect(await node.cni("ADD", { pod, conf })).toMatchObject({ exit: 0 });
-  const series = seriesOf((await agent.request("GET", "/metrics")).text);
+  const { text } = await agent.request("GET", "/metrics");
+  const series = seriesOf(text);
 
   const asked = QUERIES.flatMap(askedBy).filter(({ name }) => name.startsWith("tortie_") && !name.startsWith("tortie_controller_"));
 
@@ -52,20 +70,33 @@ it("asks an agent only for figures and labels that it has", async () => {
     const missing = labels.filter((label) => !withoutSeries.includes(name) && series.get(name)?.has(label) !== true);
     expect({ name, missing }).toEqual({ name, missing: [] });
   }
+  for (const kind of valuesAsked("tortie_sweep_findings_total", "kind"))
+    expect(text).toContain(`tortie_sweep_findings_total{kind="${kind}"} 0\n`);
+  // Routes to other nodes need a cluster: the suite against an API server has that check.
+  const checks = valuesAsked("tortie_check_state", "check").filter((check) => check !== "node-routes");
+  expect(checks).not.toEqual([]);
+  for (const check of checks) expect(text).toMatch(new RegExp(`^tortie_check_state\\{check="${check}"\\} [012]$`, "m"));
+  expect(text).toContain("tortie_ready 1\n");
 });
 
 it("asks the controller only for figures that it has", async () => {
+  const checks = [annotationsCheck(() => ["web/one"]), kubeControllersCheck("auto", () => undefined)];
   const metrics = new ControllerMetrics({
     view: () => undefined,
     candidates: () => 0,
     queueLength: () => 0,
     leads: () => true,
     kubeControllers: () => undefined,
+    checks: () => checks.map(({ name, look }) => ({ name, state: look().state })),
   });
-  const known = [...seriesOf(await metrics.text()).keys()];
+  const text = await metrics.text();
+  const known = [...seriesOf(text).keys()];
 
   const asked = QUERIES.flatMap(askedBy).filter(({ name }) => name.startsWith("ipam_") || name.startsWith("tortie_controller_"));
 
   expect(asked.length).toBeGreaterThan(4);
   expect(asked.map(({ name }) => name).filter((name) => !known.includes(name))).toEqual([]);
+  expect(valuesAsked("tortie_controller_check_state", "check")).toEqual(["annotations"]);
+  expect(text).toContain('tortie_controller_check_state{check="annotations"} 1\n');
+  expect(text).toContain('tortie_controller_check_state{check="calico-kube-controllers"} 0\n');
 });

@@ -17,6 +17,7 @@ function metricsOf(world: ControllerWorld | undefined, facts: { leads?: boolean 
     queueLength: () => 2,
     leads: () => facts.leads ?? true,
     kubeControllers: () => undefined,
+    checks: () => [],
   });
 }
 

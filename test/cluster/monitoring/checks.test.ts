@@ -1,0 +1,27 @@
+/** Checks that alerts ask for, and that only an agent in a cluster has. */
+import { readFileSync } from "node:fs";
+import { Agent } from "../../support/agent.ts";
+import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { PodNode } from "../../support/kubernetes/pod-node.ts";
+
+let cluster: TestCluster;
+beforeAll(async () => {
+  cluster = await startCluster();
+  await cluster.reset();
+  await cluster.setReady(true);
+}, 600_000);
+afterAll(() => cluster?.[Symbol.asyncDispose]());
+
+it("an agent that makes routes to other nodes says how they are, as the alert TortieRoutesInDoubt reads it", async () => {
+  await using node = await PodNode.create(cluster);
+  const kubeconfig = await cluster.kubeconfigFor("agent");
+  const args = ["--datastore-type", "kubernetes", "--kubeconfig", kubeconfig, "--node-routes=vxlan"];
+  await using agent = await Agent.start(node.node, { args });
+
+  const { text } = await agent.request("GET", "/metrics");
+
+  const [, asked = ""] =
+    /alert: TortieRoutesInDoubt\n +expr: (tortie_check_state\{.*\}) > 0\n/.exec(readFileSync("manifests/monitoring/rules.yaml", "utf8")) ??
+    [];
+  expect(text).toMatch(new RegExp(`^${asked.replaceAll(/[{}]/g, "\\$&")} [012]$`, "m"));
+});
