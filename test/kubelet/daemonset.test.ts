@@ -1,6 +1,7 @@
 /**
  * A cluster as somebody makes it from the pages: the manifests applied by kubectl, their pods made by the real controllers and run by the
- * real kubelet from the project's own image, and each kubectl line of docs/how-to/install-cluster.md, docs/how-to/monitor.md and docs/how-to/migrate-from-calico.md.
+ * real kubelet from the project's own image, which its containerd pulls from a real registry; and each kubectl line of the pages
+ * install-cluster, monitor and migrate-from-calico of docs/how-to.
  */
 import { execFileSync } from "node:child_process";
 import { readdirSync, writeFileSync } from "node:fs";
@@ -8,10 +9,11 @@ import { join } from "node:path";
 import { ControlPlane } from "../support/kubelet/control-plane.ts";
 import { KubeletNode } from "../support/kubelet/kubelet-node.ts";
 import { NODE, NODE_ADDRESS } from "../support/kubelet/pretend-host.ts";
-import { importTortieImage } from "../support/kubelet/tortie-image.ts";
+import { Registry } from "../support/kubelet/registry.ts";
 import { tryPod } from "../support/kubelet/try-pod.ts";
 import { LEGACY, startCluster, type TestCluster } from "../support/kubernetes/cluster.ts";
 import { memberAt } from "../support/kubernetes/json.ts";
+import type { ApiObject } from "../support/kubernetes/resources.ts";
 import { commandsOf } from "../support/page.ts";
 
 jest.setTimeout(300_000);
@@ -23,16 +25,21 @@ const PLACES = { binDir: "/opt/cni/bin", netDir: "/etc/cni/net.d" };
 let cluster: TestCluster;
 let node: KubeletNode;
 let control: ControlPlane;
+let registry: Registry;
+/** Where the image of a later release is. */
+let later: string;
 beforeAll(async () => {
   cluster = await startCluster({ isBare: true });
   node = await KubeletNode.start(cluster, PLACES);
   control = new ControlPlane(cluster);
-  importTortieImage(node, "next");
+  registry = await Registry.start();
+  later = registry.pushImages();
   // As `kubeadm init --pod-network-cidr` leaves it: the range of the controller manager, and one of IPv6.
   const data = { ClusterConfiguration: `networking:\n  podSubnet: 10.244.0.0/16,${IPV6_RANGE}\n` };
   await cluster.apply({ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "kubeadm-config", namespace: "kube-system" }, data });
 });
 afterAll(async () => {
+  await registry?.[Symbol.asyncDispose]();
   await control?.[Symbol.asyncDispose]();
   await node?.[Symbol.asyncDispose]();
   await cluster?.[Symbol.asyncDispose]();
@@ -64,6 +71,23 @@ async function agentPod(): Promise<string> {
   return pod.metadata.name;
 }
 
+/** A definition of a kind whose objects may hold anything. */
+function anyObject(group: string, plural: string): ApiObject {
+  const kind = { podmonitors: "PodMonitor", prometheusrules: "PrometheusRule" }[plural] ?? plural;
+  const schema = { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } };
+  return {
+    apiVersion: "apiextensions.k8s.io/v1",
+    kind: "CustomResourceDefinition",
+    metadata: { name: `${plural}.${group}` },
+    spec: {
+      group,
+      scope: "Namespaced",
+      names: { plural, singular: kind.toLowerCase(), kind, listKind: `${kind}List` },
+      versions: [{ name: "v1", served: true, storage: true, schema }],
+    },
+  };
+}
+
 /** Every address of a pod has been given back; the one of the node's own VXLAN device stays. */
 async function expectOnlyTheTunnelsAddress(): Promise<void> {
   await node.until("every address to be given back", async () => (await node.takenOrdinals()).length === 1);
@@ -89,8 +113,6 @@ async function burstDuring(work: Promise<unknown>): Promise<number> {
   await node.untilGone(names);
   return count;
 }
-
-const UPGRADE = { "REGISTRY/tortie:VERSION": "docker.io/library/tortie:next" };
 
 describe("a cluster made by docs/how-to/install-cluster.md", () => {
   it("has an agent on its node, made Ready by the real kubelet, and pods with a network", async () => {
@@ -123,7 +145,7 @@ describe("a cluster made by docs/how-to/install-cluster.md", () => {
 
   it("changes its version, and back, while pods come and go, without one failed ADD", async () => {
     const old = await agentPod();
-    const there = await burstDuring(runPage("how-to/monitor.md", "## Upgrade", UPGRADE));
+    const there = await burstDuring(runPage("how-to/monitor.md", "## Upgrade", { "REGISTRY/tortie:VERSION": later }));
     const next = await agentPod();
     expect(next).not.toBe(old);
     expect(await control.run(`kubectl -n kube-system get pod ${next} -o jsonpath={.spec.containers[0].image}`)).toContain(":next");
@@ -134,6 +156,28 @@ describe("a cluster made by docs/how-to/install-cluster.md", () => {
     expect(await agentPod()).not.toBe(next);
     expect(await node.failedAdds()).toEqual([]);
     await expectOnlyTheTunnelsAddress();
+  });
+
+  it("serves the figures of agent and controller to others, and has the operator's objects, by the commands of the alerts", async () => {
+    // The operator's own definitions are in no package: the suite of the cluster reads the objects by the operator's types.
+    for (const plural of ["podmonitors", "prometheusrules"]) await cluster.apply(anyObject("monitoring.coreos.com", plural));
+    await control.run(
+      "kubectl wait --for=condition=Established crd podmonitors.monitoring.coreos.com prometheusrules.monitoring.coreos.com",
+    );
+
+    await runPage("how-to/monitor.md", "### Alerts");
+
+    for (const what of ["daemonset/tortie-node", "deployment/tortie-controller"])
+      await control.run(`kubectl -n kube-system rollout status ${what}`);
+    expect(await (await fetch(`http://${NODE_ADDRESS}:9881/metrics`)).text()).toContain("\ntortie_ready 1\n");
+    expect(await (await fetch(`http://${NODE_ADDRESS}:9882/metrics`)).text()).toMatch(
+      /\ntortie_controller_check_state\{check="lease"\} 0\n/,
+    );
+    expect(await control.run("kubectl -n kube-system get podmonitors,prometheusrules -o name")).toMatch(
+      /podmonitor.*tortie-controller\n.*podmonitor.*tortie-node\n.*rule.*tortie\n.*rule.*tortie-without-calico\n/,
+    );
+    await control.run("kubectl delete -f manifests/monitoring/pod-monitors.yaml -f manifests/monitoring/rules.yaml");
+    await control.run("kubectl delete crd podmonitors.monitoring.coreos.com prometheusrules.monitoring.coreos.com");
   });
 
   it("takes a whole release, and keeps what its administrator has changed of the pool", async () => {

@@ -11,6 +11,9 @@ export interface Places {
 /** A registry of the node itself, where a test has one. */
 export const REGISTRY = "127.0.0.1:5000";
 
+/** Images without a registry in their name come from here; to the nodes of the suite theirs is a mirror of it. */
+export const MIRRORED = "docker.io";
+
 /** How the runtime reaches it: without TLS (containerd, docs/hosts.md). */
 export const REGISTRY_HOSTS = `server = "http://${REGISTRY}"
 [host."http://${REGISTRY}"]

@@ -8,7 +8,7 @@ import { join, resolve } from "node:path";
 import { LEGACY, type StoredObject, type TestCluster } from "../kubernetes/cluster.ts";
 import { endProcess, startProcess } from "../kubernetes/process.ts";
 import { Cgroups } from "./cgroups.ts";
-import { containerdConfiguration, kubeletConfiguration, REGISTRY, REGISTRY_HOSTS } from "./configurations.ts";
+import { containerdConfiguration, kubeletConfiguration, MIRRORED, REGISTRY, REGISTRY_HOSTS } from "./configurations.ts";
 import { makeImage, TEST_IMAGE } from "./image.ts";
 import { DIR, leaveHost, loseKernelState, makeHost, NODE, NODE_ADDRESS } from "./pretend-host.ts";
 import { endShims } from "./shims.ts";
@@ -237,8 +237,10 @@ export class KubeletNode implements AsyncDisposable {
     switch (program) {
       case "containerd":
         writeFileSync(join(DIR, "containerd.toml"), containerdConfiguration(places));
-        mkdirSync(join(DIR, "certs.d", REGISTRY), { recursive: true });
-        writeFileSync(join(DIR, "certs.d", REGISTRY, "hosts.toml"), REGISTRY_HOSTS);
+        for (const name of [REGISTRY, MIRRORED]) {
+          mkdirSync(join(DIR, "certs.d", name), { recursive: true });
+          writeFileSync(join(DIR, "certs.d", name, "hosts.toml"), REGISTRY_HOSTS);
+        }
         return ["/usr/bin/containerd", "--config", join(DIR, "containerd.toml")];
       case "kubelet":
         writeFileSync(join(DIR, "kubelet.json"), kubeletConfiguration(DIR, this.#cgroups.root, NODE_ADDRESS, this.#cluster.caPath));

@@ -11,6 +11,7 @@ import { until } from "../kubernetes/until.ts";
 import { BIN_DIR } from "../node.ts";
 import { REGISTRY } from "./configurations.ts";
 import { DIR } from "./pretend-host.ts";
+import { withTortieImages } from "./tortie-image.ts";
 
 export class Registry implements AsyncDisposable {
   readonly #pid: number;
@@ -19,23 +20,38 @@ export class Registry implements AsyncDisposable {
     this.#pid = pid;
   }
 
-  /** On the host that is made already. */
-  static async start(): Promise<Registry> {
-    const configuration = join(DIR, "registry.yml");
-    const storage = { filesystem: { rootdirectory: join(DIR, "registry") } };
+  /** By default on the pretended host, when that is made. @param folder holds its files */
+  static async start(address = REGISTRY, folder = DIR): Promise<Registry> {
+    const configuration = join(folder, "registry.yml");
+    const storage = { filesystem: { rootdirectory: join(folder, "registry") } };
     writeFileSync(
       configuration,
-      JSON.stringify({ version: 0.1, log: { level: "warn" }, storage, http: { addr: REGISTRY, secret: "test" } }),
+      JSON.stringify({ version: 0.1, log: { level: "warn" }, storage, http: { addr: address, secret: "test" } }),
     );
     const program = join(programsOf("registry"), "registry");
-    const registry = new Registry(startProcess([program, "serve", configuration], join(DIR, "registry.log")));
+    const registry = new Registry(startProcess([program, "serve", configuration], join(folder, "registry.log")));
     await until("the registry", () =>
-      fetch(`http://${REGISTRY}/v2/`).then(
+      fetch(`http://${address}/v2/`).then(
         ({ status }) => status === 200,
         () => false,
       ),
     );
     return registry;
+  }
+
+  /**
+   * The image under the name that the manifests have, as the Containerfile builds it; and the release's archive, which docker and podman
+   * load, under the name of a release that comes later.
+   *
+   * @returns the later one's name
+   */
+  pushImages(): string {
+    const later = `${REGISTRY}/tortie:next`;
+    withTortieImages((built, archive) => {
+      copy(built, `${REGISTRY}/library/tortie:${VERSION_OF_PACKAGE}`);
+      copy(archive, later);
+    });
+    return later;
   }
 
   /** As `scripts/release --push` does it, with this build for this machine's architecture and next to nothing for another one. */
@@ -65,6 +81,15 @@ export class Registry implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await endProcess(this.#pid);
   }
+}
+
+/** @param archive as `docker save` writes it */
+function copy(archive: string, image: string): void {
+  execFileSync(
+    "skopeo",
+    ["--insecure-policy", "copy", "--quiet", "--dest-tls-verify=false", `docker-archive:${archive}`, `docker://${image}`],
+    { stdio: ["ignore", "pipe", "pipe"] },
+  );
 }
 
 function programsOf(what: string): string {

@@ -6,16 +6,12 @@ import { join, resolve } from "node:path";
 import { archiveImage } from "../../../scripts/image/archive.ts";
 import { VERSION_OF_PACKAGE } from "../../../scripts/image/version.ts";
 import { BIN_DIR } from "../node.ts";
-import type { KubeletNode } from "./kubelet-node.ts";
 
 const TORTIE_IMAGE = `docker.io/library/tortie:${VERSION_OF_PACKAGE}`;
 const ARCHITECTURES: Readonly<Record<string, string>> = { x64: "amd64", arm64: "arm64" };
 
-/**
- * Gives the node's runtime the image as the Containerfile builds it, under its own name, and the release's archive under further tags, as
- * releases that come later would be.
- */
-export function importTortieImage(node: KubeletNode, ...tags: readonly string[]): void {
+/** @param use gets two archives: what the Containerfile builds, and what `scripts/release` makes of the same layer */
+export function withTortieImages(use: (built: string, archive: string) => void): void {
   const architecture = ARCHITECTURES[arch()] ?? arch();
   const folder = mkdtempSync(resolve(".cache", "image-"));
   try {
@@ -23,9 +19,7 @@ export function importTortieImage(node: KubeletNode, ...tags: readonly string[])
     const layer = join(folder, `tortie-rootfs-${architecture}.tar`);
     execFileSync("bash", ["scripts/image/rootfs", root, BIN_DIR]);
     execFileSync("tar", ["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=gnu", "-C", root, "-cf", layer, "."]);
-    node.ctr("images", "import", archiveImage(layer, folder, architecture));
-    for (const tag of tags) node.ctr("images", "tag", TORTIE_IMAGE, `docker.io/library/tortie:${tag}`);
-    node.ctr("images", "import", buildImage(folder, architecture));
+    use(buildImage(folder, architecture), archiveImage(layer, folder, architecture));
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }

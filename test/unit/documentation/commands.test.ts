@@ -19,7 +19,7 @@ interface NotRun {
 }
 const RELEASE: NotRun = {
   notRun:
-    "needs npm's registry and the machine's list of packages, and the suites' sandbox has neither; the kubelet suite makes an image from the same layer and has `ctr` import it",
+    "needs npm's registry and the machine's list of packages, and the suites' sandbox has neither; the kubelet suite makes images from the same layer, which nodes pull from a registry",
 };
 
 /** Page → heading → who runs the commands of its shell blocks, all of them. */
@@ -36,6 +36,7 @@ const BLOCKS: Readonly<Record<string, Readonly<Record<string, readonly (string |
     "### The whole release": [DAEMONSET],
     "## Drain a node": [ADMINISTRATOR],
     "## Back up": [ADMINISTRATOR],
+    "### Alerts": [DAEMONSET],
     "## Remove": [DAEMONSET, DAEMONSET, BY_HAND],
   },
   "reference/controller.md": { "## Run it": [ADMINISTRATOR] },
