@@ -8,7 +8,7 @@ import { join, resolve } from "node:path";
 import { REPRODUCIBLE } from "./image/archive.ts";
 import { VERSION_OF_PACKAGE } from "./image/version.ts";
 import { chartTemplates } from "./manifests/chart.ts";
-import { renderFolder } from "./manifests/kustomization.ts";
+import { readDocuments, renderFolder } from "./manifests/kustomization.ts";
 
 const IMAGE = "tortie";
 
@@ -24,6 +24,7 @@ export function makeChart(folder: string, repository = IMAGE): void {
   const source = {
     image: `${IMAGE}:${VERSION_OF_PACKAGE}`,
     overlays: overlays.map((name) => ({ name, objects: renderFolder(resolve("manifests/overlays", name)) })),
+    monitoring: ["pod-monitors.yaml", "rules.yaml"].flatMap((name) => readDocuments(resolve("manifests/monitoring", name))),
   };
   for (const [name, text] of chartTemplates(source)) writeFileSync(join(folder, "templates", name), text);
 }

@@ -13,19 +13,40 @@ export interface Overlay {
 export interface ChartSource {
   readonly image: string;
   readonly overlays: readonly Overlay[];
+  /** What the Prometheus operator reads, in no overlay. */
+  readonly monitoring: readonly YamlMap[];
 }
 
 /** File name below templates/ → text. @throws Error where an object holds what Helm would take for a template */
-export function chartTemplates({ image, overlays }: ChartSource): ReadonlyMap<string, string> {
+export function chartTemplates({ image, overlays, monitoring }: ChartSource): ReadonlyMap<string, string> {
   const files = new Map<string, string[]>();
-  for (const { object, names } of variantsOf(overlays)) {
+  const add = (object: YamlMap, text: string) => {
     const file = `${object.kind}-${nameOf(object)}.yaml`.toLowerCase();
-    files.set(file, [...(files.get(file) ?? []), templateOf(object, names, image)]);
+    files.set(file, [...(files.get(file) ?? []), text]);
+  };
+  for (const { object, names } of variantsOf(overlays)) {
+    const list = names.map((name) => JSON.stringify(name)).join(" ");
+    const condition = `has (include "tortie.overlay" .) (list ${list})`;
+    add(
+      object,
+      templateOf(object, condition, (place) => withPlaces(object, image, place)),
+    );
+  }
+  for (const object of monitoring) {
+    const isOfCalico = nameOf(object) === WITHOUT_CALICO;
+    const condition = isOfCalico ? 'and .Values.monitoring.enabled (ne .Values.mode "beside-calico")' : ".Values.monitoring.enabled";
+    add(
+      object,
+      templateOf(object, condition, (place) => withMonitoring(object, place)),
+    );
   }
   return new Map([...files].map(([file, texts]) => [file, `${GENERATED}${texts.join("---\n")}`]));
 }
 
 const GENERATED = "{{- /* Made by scripts/chart from manifests/overlays; change those, not this. */ -}}\n";
+
+/** The rules that hold only where Calico's kube-controllers does not run. */
+const WITHOUT_CALICO = "tortie-without-calico";
 
 interface Variant {
   readonly object: YamlMap;
@@ -46,23 +67,58 @@ function variantsOf(overlays: readonly Overlay[]): readonly Variant[] {
   return [...variants.values()];
 }
 
-function templateOf(object: YamlMap, names: readonly string[], image: string): string {
+/** @param condition of Helm, for the object to be there @param placed the object with expressions where values decide */
+function templateOf(object: YamlMap, condition: string, placed: (place: Place) => YamlMap): string {
   if (JSON.stringify(object).includes("{{")) throw new Error(`${object.kind} ${nameOf(object)} holds "{{", which Helm would evaluate`);
   const expressions: string[] = [];
-  const placed = Bun.YAML.stringify(
-    withPlaces(object, image, (expression) => `${MARK}${expressions.push(expression) - 1}`),
-    undefined,
-    2,
-  );
-  const text = placed.replaceAll(new RegExp(`"?${MARK}(\\d+)"?`, "g"), (_, index) => `{{ ${expressions[Number(index)]} }}`);
-  const list = names.map((name) => JSON.stringify(name)).join(" ");
-  return `{{- if has (include "tortie.overlay" .) (list ${list}) }}\n${text.trimEnd()}\n{{- end }}\n`;
+  const place: Place = (expression) => `${MARK}${expressions.push(expression) - 1}`;
+  const stringified = Bun.YAML.stringify(inNamespace(placed(place), place), undefined, 2);
+  const text = stringified.replaceAll(new RegExp(`"${MARK}(\\d+)"|${MARK}(\\d+)`, "g"), (_, quoted, bare) => {
+    return `{{ ${expressions[Number(quoted ?? bare)]} }}`;
+  });
+  return `{{- if ${condition} }}\n${text.trimEnd()}\n{{- end }}\n`;
 }
 
 /** Stands in for an expression while the object is written as YAML. */
 const MARK = "tortie-chart-value-";
 
 type Place = (expression: string) => string;
+
+/** Where the overlays' objects are; the chart's are in the release's namespace. */
+const NAMESPACE = "kube-system";
+/** Its account reads what kubeadm has left in kube-system. */
+const OF_KUBEADM = "tortie-pools";
+
+function inNamespace(object: YamlMap, place: Place): YamlMap {
+  const released = place(".Release.Namespace");
+  const replaced = (value: unknown): unknown => {
+    if (typeof value === "string") return value.replaceAll(NAMESPACE, released);
+    if (Array.isArray(value)) return value.map(replaced);
+    return isMap(value) ? Object.fromEntries(Object.entries(value).map(([key, member]) => [key, replaced(member)])) : value;
+  };
+  const stays = (key: string) => key === "metadata" && nameOf(object) === OF_KUBEADM;
+  return Object.fromEntries(Object.entries(object).map(([key, value]) => [key, stays(key) ? value : replaced(value)]));
+}
+
+/** Prometheus' objects are found by labels of the administrator's choice. */
+function withMonitoring(object: YamlMap, place: Place): YamlMap {
+  const metadata = mapAt(object, "metadata");
+  const labels = Object.entries(mapAt(metadata, "labels"))
+    .flat()
+    .map((word) => JSON.stringify(word));
+  const spec = mapAt(object, "spec");
+  const endpoints = Array.isArray(spec.podMetricsEndpoints) ? spec.podMetricsEndpoints.filter(isMap) : [];
+  return {
+    ...object,
+    metadata: { ...metadata, labels: place(`toJson (merge (dict ${labels.join(" ")}) .Values.monitoring.labels)`) },
+    spec: {
+      ...spec,
+      ...(endpoints.length === 0
+        ? {}
+        : { podMetricsEndpoints: endpoints.map((one) => ({ ...one, interval: place(".Values.monitoring.interval | quote") })) }),
+    },
+  };
+}
 
 interface Program {
   readonly values: "agent" | "controller";
@@ -129,11 +185,30 @@ function withSettings(container: YamlMap, { values, port }: Program, place: Plac
     return value === undefined ? JSON.stringify(arg) : `(printf ${JSON.stringify(arg.replace(/=.*/, "=%s"))} ${value})`;
   });
   const portArg = `(ternary (list) (list (printf "--health-port=%d" (int ${own}))) (eq (int ${own}) ${port}))`;
+  const address = `(include "tortie.metricsAddress" (dict "root" . "program" "${values}"))`;
+  const addressArg = `(ternary (list) (list (printf "--metrics-address=%s" ${address})) (empty ${address}))`;
+  const leaseArg = `(ternary (list) (list (printf "--lease-namespace=%s" .Release.Namespace)) (eq .Release.Namespace "${NAMESPACE}"))`;
+  const ownArgs = [portArg, addressArg, ...(values === "controller" ? [leaseArg] : [])];
   return {
     ...withPort(container, port, place(`int ${own}`)),
-    args: place(`toJson (default (list) (concat (list ${args.join(" ")}) ${portArg} .Values.${values}.extraArgs))`),
+    ports: place(`toJson (concat (list ${portsOf(container, port, own)}) ${metricsPort(address)})`),
+    args: place(`toJson (default (list) (concat (list ${args.join(" ")}) ${ownArgs.join(" ")} .Values.${values}.extraArgs))`),
     resources: place(`toJson .Values.${values}.resources`),
   };
+}
+
+/** The container's ports as expressions of Helm. */
+function portsOf(container: YamlMap, port: number, own: string): string {
+  const ports = Array.isArray(container.ports) ? container.ports.filter(isMap) : [];
+  const wordOf = (value: unknown) => (value === port ? `(int ${own})` : JSON.stringify(value));
+  const dictOf = (one: YamlMap) => Object.entries(one).flatMap(([key, value]) => [JSON.stringify(key), wordOf(value)]);
+  return ports.map((one) => `(dict ${dictOf(one).join(" ")})`).join(" ");
+}
+
+/** The port that PodMonitors name, where figures are served to others. */
+function metricsPort(address: string): string {
+  const port = `(regexFind "[0-9]+$" ${address} | int)`;
+  return `(ternary (list) (list (dict "name" "metrics" "containerPort" ${port} "hostPort" ${port})) (empty ${address}))`;
 }
 
 /** Each number that is the port: of the container, of the host, and of probes. */

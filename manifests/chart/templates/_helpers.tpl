@@ -6,3 +6,9 @@
 {{- define "tortie.image" -}}
 {{ .Values.image.repository }}{{ if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end }}
+
+{{/* Where agent or controller ("program") serves its figures to a Prometheus elsewhere; empty: nowhere. */}}
+{{- define "tortie.metricsAddress" -}}
+{{- $given := index .root.Values.metrics (printf "%sAddress" .program) }}
+{{- if $given }}{{ $given }}{{ else if .root.Values.monitoring.enabled }}0.0.0.0:{{ ternary 9881 9882 (eq .program "agent") }}{{ end }}
+{{- end }}

@@ -3,7 +3,7 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { makeChart } from "../../../scripts/chart.ts";
-import { renderFolder } from "../../../scripts/manifests/kustomization.ts";
+import { readDocuments, renderFolder } from "../../../scripts/manifests/kustomization.ts";
 import { LEGACY, startCluster } from "../../support/kubernetes/cluster.ts";
 import { memberAt } from "../../support/kubernetes/json.ts";
 import { until } from "../../support/kubernetes/until.ts";
@@ -30,14 +30,12 @@ function run(...args: readonly string[]) {
 
 /** What `helm install` would send, in a cluster of the release that the chart is for. */
 function templated(...settings: readonly string[]): readonly unknown[] {
-  const { status, stdout, said } = run(
-    "template",
-    "tortie",
-    chart,
-    "--kube-version",
-    "1.34.4",
-    ...settings.flatMap((one) => ["--set", one]),
-  );
+  return templatedIn("kube-system", ...settings);
+}
+
+function templatedIn(namespace: string, ...settings: readonly string[]): readonly unknown[] {
+  const place = ["--kube-version", "1.34.4", "--namespace", namespace];
+  const { status, stdout, said } = run("template", "tortie", chart, ...place, ...settings.flatMap((one) => ["--set", one]));
   if (status !== 0) throw new Error(said);
   const parsed: unknown = Bun.YAML.parse(stdout);
   return (Array.isArray(parsed) ? parsed : [parsed]).filter(
@@ -47,6 +45,7 @@ function templated(...settings: readonly string[]): readonly unknown[] {
 
 const HOOK = "helm.sh/hook";
 const KEEP = "helm.sh/resource-policy";
+const MONITORING = "monitoring.coreos.com/v1";
 
 /** Without what means nothing to the API server: empty lists, and the word by which Helm keeps definitions. */
 function meaning(value: unknown): unknown {
@@ -109,6 +108,43 @@ describe("the chart", () => {
     ).toBe(1);
   });
 
+  it("serves figures to others where it is told to, on a port of that name", () => {
+    const objects = templated("metrics.agentAddress=10.0.0.1:9900", "metrics.controllerAddress=[::]:9901");
+    const [agent, controller] = [programOf(objects, "DaemonSet"), programOf(objects, "Deployment")];
+    expect(memberAt(agent, "args")).toContain("--metrics-address=10.0.0.1:9900");
+    expect(memberAt(agent, "ports")).toContainEqual({ name: "metrics", containerPort: 9900, hostPort: 9900 });
+    expect(memberAt(controller, "args")).toContain("--metrics-address=[::]:9901");
+    expect(memberAt(controller, "ports")).toContainEqual({ name: "metrics", containerPort: 9901, hostPort: 9901 });
+  });
+
+  it("has the monitors and rules of manifests/monitoring where that is asked for, with the ports and labels that they need", () => {
+    const wanted = ["pod-monitors.yaml", "rules.yaml"].flatMap((name) => readDocuments(resolve("manifests/monitoring", name)));
+    const settings = ["monitoring.enabled=true", "monitoring.labels.release=prometheus"];
+    const objects = templated(...settings);
+    const found = objects.filter((object) => memberAt(object, "apiVersion") === MONITORING);
+    const labelled = wanted.map((object) => {
+      const metadata = Object(object.metadata);
+      return { ...object, metadata: { ...metadata, labels: { ...metadata.labels, release: "prometheus" } } };
+    });
+    expect(byIdentity(found)).toEqual(byIdentity(labelled));
+    expect(memberAt(programOf(objects, "DaemonSet"), "args")).toContain("--metrics-address=0.0.0.0:9881");
+    expect(memberAt(programOf(objects, "Deployment"), "args")).toContain("--metrics-address=0.0.0.0:9882");
+
+    const besideCalico = templated(...settings, "mode=beside-calico").filter((object) => memberAt(object, "kind") === "PrometheusRule");
+    expect(besideCalico.map((object) => memberAt(object, "metadata", "name"))).toEqual(["tortie"]);
+  });
+
+  it.each(["blocks", "host-scope", "beside-calico"])("has its accounts in the release's namespace, mode %s", (mode) => {
+    const objects = templatedIn("tortie-system", `mode=${mode}`, "monitoring.enabled=true");
+    const left = objects.filter((object) => JSON.stringify(object).includes("kube-system"));
+    // The role by which kubeadm's configuration is read.
+    const kubeadm = mode === "blocks" ? ["Role kube-system", "RoleBinding kube-system"] : [];
+    expect(left.map((object) => `${memberAt(object, "kind")} ${memberAt(object, "metadata", "namespace")}`)).toEqual(kubeadm);
+    const accounts = objects.filter((object) => memberAt(object, "kind") === "ServiceAccount");
+    expect(new Set(accounts.map((object) => memberAt(object, "metadata", "namespace")))).toEqual(new Set(["tortie-system"]));
+    expect(memberAt(programOf(objects, "Deployment"), "args")).toContain("--lease-namespace=tortie-system");
+  });
+
   it("keeps definitions, and with them every address, when it is uninstalled", () => {
     const definitions = templated().filter((object) => memberAt(object, "kind") === "CustomResourceDefinition");
     expect(definitions.length).toBeGreaterThan(1);
@@ -123,6 +159,11 @@ describe("the chart", () => {
     "mode=host-scope,pools.ipv4=10.0.0.0/16",
     "mode=beside-calico,pools.ipv6=auto",
     "metrics.agentPort=70000",
+    "metrics.agentAddress=9881",
+    "metrics.controllerAddress=localhost:9882",
+    "monitoring.enabled=yes please",
+    "monitoring.interval=often",
+    "monitoring.labels.release=two words",
     "controller.replicas=0",
     "agent.extraArgs[0]=debug",
     "image.digest=latest",
@@ -142,21 +183,21 @@ describe("the chart", () => {
 });
 
 it(
-  "is taken by a real API server, names the next two commands, and leaves definitions and pools when it is uninstalled",
+  "is taken by a real API server in a namespace of its own, names the next two commands, and leaves definitions and pools when it is uninstalled",
   async () => {
     await using cluster = await startCluster({ isBare: true });
-    const inCluster = ["--kubeconfig", cluster.adminKubeconfig, "--namespace", "kube-system"];
-    const installed = run("install", "tortie", chart, ...inCluster);
+    const inCluster = ["--kubeconfig", cluster.adminKubeconfig, "--namespace", "tortie-system"];
+    const installed = run("install", "tortie", chart, "--create-namespace", ...inCluster);
     expect(installed.said).toContain("STATUS: deployed");
-    expect(installed.stdout).toContain("kubectl -n kube-system rollout status daemonset/tortie-node");
-    expect(installed.stdout).toContain("helm test tortie --namespace kube-system --logs");
-    expect(await cluster.get("apps/v1", "deployments", "tortie-controller", "kube-system")).toBeDefined();
+    expect(installed.stdout).toContain("kubectl -n tortie-system rollout status daemonset/tortie-node");
+    expect(installed.stdout).toContain("helm test tortie --namespace tortie-system --logs");
+    expect(await cluster.get("apps/v1", "deployments", "tortie-controller", "tortie-system")).toBeDefined();
     await until("the kind of pools", async () => (await cluster.api("GET", `/apis/${LEGACY}/ippools`)).status === 200);
     await cluster.createPool("mine", { cidr: "10.60.0.0/24" });
 
     expect(run("uninstall", "tortie", ...inCluster).status).toBe(0);
 
-    expect(await cluster.get("apps/v1", "deployments", "tortie-controller", "kube-system")).toBeUndefined();
+    expect(await cluster.get("apps/v1", "deployments", "tortie-controller", "tortie-system")).toBeUndefined();
     expect(await cluster.get(LEGACY, "ippools", "mine")).toBeDefined();
   },
   INSTALL_LIMIT_MS,
