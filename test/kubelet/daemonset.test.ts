@@ -37,7 +37,7 @@ beforeAll(async () => {
   // As `kubeadm init --pod-network-cidr` leaves it: the range of the controller manager, and one of IPv6.
   const data = { ClusterConfiguration: `networking:\n  podSubnet: 10.244.0.0/16,${IPV6_RANGE}\n` };
   await cluster.apply({ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "kubeadm-config", namespace: "kube-system" }, data });
-});
+}, 600_000);
 afterAll(async () => {
   await registry?.[Symbol.asyncDispose]();
   await control?.[Symbol.asyncDispose]();
