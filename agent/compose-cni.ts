@@ -11,7 +11,7 @@ import type { Check } from "../lib/resident/health.ts";
 
 const NAME = "cni-installation";
 const CONFLIST = "10-tortie.conflist";
-const NEXT = "compare the variables and rights with docs/how-to/install-cluster.md; what can be repeated is tried again every few seconds";
+const NEXT = "compare the variables and rights with docs/reference/installer.md; what can be repeated is tried again every few seconds";
 
 /**
  * Runs until `signal` aborts; nothing that fails ends the agent.

@@ -178,7 +178,7 @@ function checkOf(status: RoutesStatus): CheckResult {
       return {
         state: "warning",
         message: `Felix makes the routes, this agent does not: there are ${status.sign}`,
-        next: "set --node-routes off beside Felix; where Felix is gone, remove what it left (docs/reference/routes.md)",
+        next: "set --node-routes off beside Felix; where Felix is gone, remove what it left (docs/how-to/connect-nodes.md)",
       };
     case "working":
       if (status.problems.length === 0) return { state: "ok", message: status.message };

@@ -38,7 +38,7 @@ function kernel(root: string): Finding {
   return { severity: "ok", subject: "kernel", message: "IPv4 and IPv6 are there" };
 }
 
-/** The runtime writes machine code while it runs; a process that may not do so ends at once (docs/how-to/troubleshoot.md). */
+/** The runtime writes machine code while it runs; a process that may not do so ends at once (docs/reference/requirements.md). */
 function memory(root: string): Finding {
   const status = text(join(root, "sys/fs/selinux/booleans/deny_execmem"));
   if (status.startsWith("1")) {

@@ -1,6 +1,6 @@
 /**
- * What docs/reference/api.md, docs/reference/agent.md and docs/reference/controller.md say of operations, models and options, from the tables of the programs themselves:
- * `bash scripts/bun scripts/agent-pages.ts`. A unit test fails when the pages are older.
+ * What the pages api.md, agent.md and controller.md of docs/reference say of operations, models and options, from the tables of the
+ * programs themselves: `bash scripts/bun scripts/agent-pages.ts`. A unit test fails when the pages are older.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { MODELS } from "../agent/api/model.ts";
@@ -10,6 +10,7 @@ import { AGENT } from "../agent/process/options.ts";
 import { CONTROLLER } from "../controller/options.ts";
 import { variableOf } from "../lib/resident/option-entry.ts";
 import type { Configurable } from "../lib/resident/options.ts";
+import { listItem } from "./wrapped.ts";
 
 export const API_PAGE = "docs/reference/api.md";
 export const AGENT_PAGE = "docs/reference/agent.md";
@@ -27,6 +28,8 @@ interface Schema {
 }
 
 const HEAD = `# The agent's API
+
+*For authors of programs that ask the agent, and for administrators with curl.*
 
 Generated from the agent's own tables by \`scripts/agent-pages.ts\`; \`GET ${BASE_PATH}/openapi.json\` serves the OpenAPI 3.1 document.
 
@@ -46,18 +49,7 @@ An endpoint is named \`[prefix:]value\`: a number (\`local:7\`, or \`7\` alone),
 export function apiPage(): string {
   const rows = OPERATION_NAMES.map((name) => operationRow(OPERATIONS[name]));
   const models = [...MODELS].map(([name, schema]) => modelText(name, schema as Schema));
-  return [
-    HEAD,
-    "## Operations",
-    "",
-    "| Operation | What it does | Parameters | Body | Answers | Who |",
-    "| --- | --- | --- | --- | --- | --- |",
-    ...rows,
-    "",
-    "## Models",
-    "",
-    ...models,
-  ]
+  return [HEAD, "## Operations", "", "Each with who may call it: readers, or root alone.", "", ...rows, "", "## Models", "", ...models]
     .join("\n")
     .trimEnd()
     .concat("\n");
@@ -66,22 +58,20 @@ export function apiPage(): string {
 function operationRow({ method, path, summary, params, query, headers, body, answers, isRead }: Operation): string {
   const parameters = [params, query, headers].flatMap((part) => Object.keys((part as Schema | undefined)?.properties ?? {}));
   const codes = Object.entries(answers).map(([code, schema]) => (schema === null ? code : `${code} ${typeText(schema as Schema)}`));
-  const cells = [
-    `\`${method} ${path}\``,
-    summary,
-    parameters.map((one) => `\`${one}\``).join(", "),
-    body === undefined ? "" : typeText(body as Schema),
-    codes.join(", "),
-    isRead ? "readers" : "root",
+  const parts = [
+    ...(parameters.length === 0 ? [] : [`Parameters: ${parameters.map((one) => `\`${one}\``).join(", ")}.`]),
+    ...(body === undefined ? [] : [`Body: ${typeText(body as Schema)}.`]),
+    `Answers: ${codes.join(", ")}.`,
   ];
-  return `| ${cells.join(" | ")} |`;
+  return listItem(`\`${method} ${path}\` (${isRead ? "readers" : "root"}): ${summary}. ${parts.join(" ")}`);
 }
 
 function modelText(name: string, { description = "", properties = {}, required = [] }: Schema): string {
-  const rows = Object.entries(properties).map(
-    ([key, schema]) => `| \`${key}\`${required.includes(key) ? " \\*" : ""} | ${typeText(schema)} | ${schema.description ?? ""} |`,
-  );
-  return [`### ${name}`, "", description, "", "| Member | Type | |", "| --- | --- | --- |", ...rows, ""].join("\n");
+  const members = Object.entries(properties).map(([key, schema]) => {
+    const about = schema.description === undefined ? "" : `. ${schema.description}`;
+    return listItem(`\`${key}\`${required.includes(key) ? " (always)" : ""}: ${typeText(schema)}${about}`);
+  });
+  return [`### ${name}`, "", ...(description === "" ? [] : [description, ""]), ...members, ""].join("\n");
 }
 
 function typeText(schema: Schema): string {
@@ -95,16 +85,16 @@ function typeText(schema: Schema): string {
 
 const MARK = "<!-- options -->";
 
-/** The page with its table of options, between the mark and the next table. */
+/** The page with its list of options, between the mark and the table of signals. */
 export function withOptions({ table: options }: Configurable, page: string): string {
   const [before = "", after = ""] = page.split(MARK);
   const rest = after.slice(after.indexOf("\n| Signal"));
   const rows = Object.entries(options).map(([name, entry]) => {
     const choices = "choices" in entry && entry.choices !== undefined ? `: ${entry.choices.map((one) => `\`${one}\``).join(", ")}` : "";
-    return `| \`--${name}\` | \`${variableOf(name)}\` | ${entry.default === undefined ? "" : `\`${String(entry.default)}\``} | ${entry.description}${choices} |`;
+    const standard = entry.default === undefined || entry.default === "" ? "" : `, default \`${String(entry.default)}\``;
+    return listItem(`\`--${name}\` (\`${variableOf(name)}\`${standard}): ${entry.description}${choices}`);
   });
-  const table = ["| Flag | Variable | Default | |", "| --- | --- | --- | --- |", ...rows].join("\n");
-  return `${before}${MARK}\n\n${table}\n${rest}`;
+  return `${before}${MARK}\n\n${rows.join("\n")}\n${rest}`;
 }
 
 if (process.argv[1]?.endsWith("/scripts/agent-pages.ts")) {

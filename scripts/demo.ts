@@ -24,8 +24,9 @@ const DRAWING = [
 const NEXT = [
   "",
   "What next:",
-  "  docs/how-to/install-cluster.md  on this host, by hand: three commands, and three to take it away",
-  "  docs/how-to/kubernetes.md       beside Calico, or alone in a cluster",
+  "  docs/tutorials/first-pod.md     the same by hand, in ten minutes",
+  "  docs/how-to/install-host.md     on this host: three commands, and one to take it away",
+  "  docs/index.md                   in a cluster, alone or beside Calico, and everything else",
   "  dist/bin/tortiectl --help       what you can ask and do",
 ];
 

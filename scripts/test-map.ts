@@ -4,6 +4,7 @@
  */
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { listItem } from "./wrapped.ts";
 
 interface Table {
   /** Of the mark `<!-- NAME -->` in the page. */
@@ -60,7 +61,7 @@ export function testMap(page: string): string {
   return TABLES.reduce((text, table) => {
     const rows = table.cases.map((name) => rowOf(name, table, titles));
     const place = new RegExp(`(<!-- ${table.name} -->\n).*?(<!-- end -->)`, "s");
-    return text.replace(place, (_, begin: string, end: string) => `${begin}| Case | Tests |\n| --- | --- |\n${rows.join("")}${end}`);
+    return text.replace(place, (_, begin: string, end: string) => `${begin}\n${rows.join("")}\n${end}`);
   }, page);
 }
 
@@ -79,15 +80,15 @@ function titlesOf(file: string): Title[] {
   }));
 }
 
-/** One line a title, with every file that has it. */
+/** One item of the list: every title, with every file that has it. */
 function rowOf(name: string, table: Table, titles: readonly Title[]): string {
   const files = new Map<string, string[]>();
   for (const { file, cases, text } of titles) {
     if (cases.includes(name) && table.files(file)) files.set(text, [...(files.get(text) ?? []), `\`${file}\``]);
   }
-  if (files.size === 0 && table.mayLack) return `| ${name} | no test yet |\n`;
+  if (files.size === 0 && table.mayLack) return `- ${name}: no test yet\n`;
   if (files.size === 0) throw new Error(`no test shows case ${name} of table ${table.name}`);
-  return `| ${name} | ${[...files].map(([text, names]) => `${text}: ${names.join(", ")}`).join("; ")} |\n`;
+  return `${listItem(`${name}: ${[...files].map(([text, names]) => `${text}: ${names.join(", ")}`).join("; ")}`)}\n`;
 }
 
 const PAGE = "docs/project/test-map.md";

@@ -16,6 +16,6 @@ export async function reporting(terminal: Terminal, work: () => Promise<number>)
 function unauthorized(error: Error): TortieError {
   return new TortieError("datastore-unauthorized", error.message, {
     cause: error,
-    next: "give a --kubeconfig whose account has that right; docs/how-to/kubernetes.md lists what each command needs",
+    next: "give a --kubeconfig whose account has that right; docs/reference/rights.md lists what each command needs",
   });
 }

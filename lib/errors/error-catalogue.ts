@@ -44,11 +44,11 @@ export const ERROR_CATALOGUE = {
   "pool-missing": { code: 999, next: 'set ipam.pools in the network configuration, for instance [{"cidr": "10.244.0.0/16"}]' },
   "install-settings": {
     code: 999,
-    next: "correct the environment variable that the message names; docs/how-to/install-cluster.md has them all",
+    next: "correct the environment variable that the message names; docs/reference/installer.md has them all",
   },
   "install-template": {
     code: 999,
-    next: "correct the template in CNI_NETWORK_CONFIG or CNI_NETWORK_CONFIG_FILE; docs/how-to/install-cluster.md has its variables",
+    next: "correct the template in CNI_NETWORK_CONFIG or CNI_NETWORK_CONFIG_FILE; docs/reference/installer.md has its variables",
   },
   "install-token": {
     code: 999,
@@ -79,7 +79,7 @@ export const ERROR_CATALOGUE = {
   },
   "platform-unsupported": {
     code: 999,
-    next: "allow the runtime memory that is written and executed, and use a host with glibc; docs/how-to/troubleshoot.md lists what Tortie needs",
+    next: "allow the runtime memory that is written and executed, and use a host with glibc; docs/reference/requirements.md lists what Tortie needs",
   },
   "runtime-variable": { code: 999, next: "unset these variables in the container runtime's environment" },
   "identity-invalid": { code: 999, next: "change the name that the message gives; docs/reference/configuration.md#names has the rules" },

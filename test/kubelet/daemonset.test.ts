@@ -1,7 +1,7 @@
 /**
  * A cluster as somebody makes it from the pages: the manifests applied by kubectl, their pods made by the real controllers and run by the
- * real kubelet from the project's own image, which its containerd pulls from a real registry; and each kubectl line of the pages
- * install-cluster, monitor and migrate-from-calico of docs/how-to.
+ * real kubelet from the project's own image, which its containerd pulls from a real registry; and each kubectl line of the pages of
+ * docs/how-to.
  */
 import { execFileSync } from "node:child_process";
 import { readdirSync, writeFileSync } from "node:fs";
@@ -138,20 +138,18 @@ describe("a cluster made by docs/how-to/install-cluster.md", () => {
     expect(kinds).toEqual(["create ipamhandles", "update ipamblocks", "update ipamblocks", "delete ipamhandles"]);
   });
 
-  it("is found in order by the commands that docs/how-to/monitor.md gives for before a change", async () => {
+  it("is found in order by the commands that docs/how-to/upgrade.md gives for before a change", async () => {
     const files = { "validate tortie.yaml 10-tortie.conflist": "validate manifests/tortie.yaml manifests/conflist/10-tortie.conflist" };
-    await runPage("how-to/monitor.md", "## Before a change", { ...files, POD: await agentPod() });
+    await runPage("how-to/upgrade.md", "## Before a change", { ...files, POD: await agentPod() });
   });
 
   it("changes its version, and back, while pods come and go, without one failed ADD", async () => {
     const old = await agentPod();
-    const there = await burstDuring(runPage("how-to/monitor.md", "## Upgrade", { "REGISTRY/tortie:VERSION": later }));
+    const there = await burstDuring(runPage("how-to/upgrade.md", "## Upgrade", { "REGISTRY/tortie:VERSION": later }));
     const next = await agentPod();
     expect(next).not.toBe(old);
     expect(await control.run(`kubectl -n kube-system get pod ${next} -o jsonpath={.spec.containers[0].image}`)).toContain(":next");
-    const back = await burstDuring(
-      control.run("kubectl -n kube-system rollout undo daemonset/tortie-node; kubectl -n kube-system rollout status daemonset/tortie-node"),
-    );
+    const back = await burstDuring(runPage("how-to/roll-back.md", "## Back to the version before"));
     process.stdout.write(`${there} pods while the DaemonSet changed its version, ${back} while it went back\n`);
     expect(await agentPod()).not.toBe(next);
     expect(await node.failedAdds()).toEqual([]);
@@ -183,7 +181,7 @@ describe("a cluster made by docs/how-to/install-cluster.md", () => {
   it("takes a whole release, and keeps what its administrator has changed of the pool", async () => {
     const pool = "ippools.crd.projectcalico.org default-ipv4";
     await control.run(`kubectl patch ${pool} --type merge -p '{"spec":{"natOutgoing":false}}'`);
-    await runPage("how-to/monitor.md", "### The whole release", { "-f tortie.yaml": "-f manifests/tortie.yaml" });
+    await runPage("how-to/upgrade.md", "### The whole release", { "-f tortie.yaml": "-f manifests/tortie.yaml" });
     expect(await control.run(`kubectl get ${pool} -o jsonpath={.spec.natOutgoing}`)).toBe("false");
     const [, scaleDown = ""] = commandsOf("how-to/install-cluster.md", "## In a cluster");
     await runBlock(scaleDown);
@@ -195,7 +193,7 @@ describe("a cluster made by docs/how-to/install-cluster.md", () => {
     await node.createPods(["last"]);
     await node.untilReady(["last"]);
     const [address = ""] = await node.addressesOf("last");
-    const [before = "", after = ""] = commandsOf("how-to/monitor.md", "## Remove");
+    const [before = "", after = ""] = commandsOf("how-to/uninstall.md", "## From a cluster");
     await runBlock(before);
     const waiting = async () =>
       /1 pods of this host/.test(await control.run("kubectl -n kube-system logs daemonset/tortie-uninstall -c files || true"));

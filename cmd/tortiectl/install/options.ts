@@ -67,7 +67,7 @@ function installOptions(argv: Argv) {
       ["$0 install --dry-run", "What this host lacks, and what would be done"],
       ["$0 install --plugins /opt/tortie/plugins", "With portmap and its like from there"],
     ])
-    .epilogue("Further settings come from the environment, as for Calico's installer: docs/how-to/install-cluster.md");
+    .epilogue("Further settings come from the environment, as for Calico's installer: docs/reference/installer.md");
 }
 
 /** yargs has checked the types. */

@@ -1,4 +1,4 @@
-/** Commands of docs/reference/controller.md, docs/how-to/monitor.md and docs/how-to/migrate-from-calico.md that an administrator gives, with a real API server. */
+/** Commands of docs/reference/controller.md and of pages of docs/how-to that an administrator gives, with a real API server. */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -76,11 +76,11 @@ it("docs/how-to/migrate-from-calico.md: what is stored is looked at by `ipam che
   expect(await host.run(check)).toMatch(/^ok .* agree\n$/);
 });
 
-describe("docs/how-to/monitor.md", () => {
+describe("docs/how-to", () => {
   it("drains a node and deletes it", async () => {
     await using host = await administrator();
     await cluster.createNode("leaving");
-    const [drain = ""] = commandsOf("how-to/monitor.md", "## Drain a node");
+    const [drain = ""] = commandsOf("how-to/drain.md", "## The commands");
 
     expect(await host.run(drain.replaceAll("NODE", "leaving"))).toContain("node/leaving drained");
 
@@ -108,7 +108,7 @@ describe("docs/how-to/monitor.md", () => {
 
   it("backs up pools, reservations and configuration as a file that the API server takes back", async () => {
     await using host = await administrator({ cwd: dir });
-    const [backup = ""] = commandsOf("how-to/monitor.md", "## Back up");
+    const [backup = ""] = commandsOf("how-to/backup.md", "## In a cluster");
 
     await host.run(backup);
 

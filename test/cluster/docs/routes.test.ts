@@ -1,4 +1,4 @@
-/** The commands of docs/reference/routes.md on a node whose agent holds its routes, with a real API server. */
+/** The commands of docs/reference/routes.md and docs/how-to/connect-nodes.md on a node whose agent holds its routes, with a real API server. */
 import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { commandsOf } from "../../support/page.ts";
@@ -56,7 +56,7 @@ it("take away what the agent has left where Felix takes over, and what Felix has
   await until("the agent to stand down", async () => (await machine.health()).message.includes("Felix"), LIMIT_MS);
   await host.run("ip route flush proto 84");
   expect(await machine.routes(4)).toEqual([]);
-  const [takeAway = ""] = commandsOf("reference/routes.md", "## Beside Felix");
+  const [takeAway = ""] = commandsOf("how-to/connect-nodes.md", "## Beside Felix");
 
   await host.run(takeAway);
 

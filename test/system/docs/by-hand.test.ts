@@ -1,11 +1,13 @@
-/** The commands of docs/how-to/install-cluster.md and docs/how-to/monitor.md for one host, as they stand, on a host whose /etc and /opt are its own. */
+/** The commands of docs/how-to/install-host.md, docs/how-to/uninstall.md and docs/how-to/migrate-from-calico.md for one host, as they stand, on a host whose /etc and /opt are its own. */
 
 import { HAS_FORWARDER } from "../../support/node.ts";
 import { commandsOf } from "../../support/page.ts";
 import { PageHost } from "../../support/page-host.ts";
 
-const [BY_HAND = "", LOCAL = ""] = commandsOf("how-to/install-cluster.md", "## By hand");
-const REMOVE = commandsOf("how-to/monitor.md", "## Remove").at(-1) ?? "";
+const [BY_HAND = "", LOCAL = ""] = commandsOf("how-to/install-host.md", "## By hand");
+const [REMOVE = ""] = commandsOf("how-to/uninstall.md", "## From one host");
+const [MOVE = ""] = commandsOf("how-to/migrate-from-calico.md", "## One node by hand");
+const [IN_PLACE = ""] = commandsOf("how-to/migrate-from-calico.md", "### In place of Calico's files");
 const KUBECONFIG = "calico-kubeconfig";
 const INSTALLED = [
   ["tortie", "tortie-ipam", ...(HAS_FORWARDER ? ["tortie-main"] : []), "tortiectl"],
@@ -36,7 +38,7 @@ const ADD = [
 const stateOf = (host: PageHost) => [host.made("/opt/cni/bin"), host.made("/etc/cni/net.d")];
 
 describe("One host, by hand", () => {
-  it("is installed and left as it was by the three commands of docs/how-to/install-cluster.md", async () => {
+  it("is installed and left as it was by the three commands of docs/how-to/install-host.md", async () => {
     await using host = await PageHost.create();
     // What every host with a runtime has, and the kubeconfig that the page names.
     await host.run("mkdir -p /opt/cni/bin /etc/cni/net.d; echo '{}' > /etc/cni/net.d/calico-kubeconfig");
@@ -53,7 +55,7 @@ describe("One host, by hand", () => {
     expect(stateOf(host)).toEqual([[], [KUBECONFIG]]);
   });
 
-  it("is left by the tortiectl that the installation has put there, as docs/how-to/monitor.md says", async () => {
+  it("is left by the tortiectl that the installation has put there, as docs/how-to/uninstall.md says", async () => {
     await using host = await PageHost.create();
     await host.run("mkdir -p /opt/cni/bin /etc/cni/net.d; echo '{}' > /etc/cni/net.d/calico-kubeconfig");
     await host.run("tortiectl install");
@@ -64,7 +66,7 @@ describe("One host, by hand", () => {
     expect(stateOf(host)).toEqual([[], [KUBECONFIG]]);
   });
 
-  it("W2: gets nothing where there is no cluster, and with the list of docs/how-to/install-cluster.md a network that pods can be attached to", async () => {
+  it("W2: gets nothing where there is no cluster, and with the list of docs/how-to/install-host.md a network that pods can be attached to", async () => {
     await using host = await PageHost.create();
     await host.run("mkdir -p /opt/cni/bin /etc/cni/net.d");
     expect(await host.run("if tortiectl install; then exit 9; fi")).toContain("/etc/cni/net.d/calico-kubeconfig is not there");
@@ -88,5 +90,21 @@ describe("One host, by hand", () => {
     expect(await host.run("cat /etc/cni/net.d/10-tortie.conflist")).toBe(`${BY_SOMEBODY}\n`);
     expect(await host.run("tortiectl install --force")).toContain("10-tortie.conflist written");
     expect(await host.run("cat /etc/cni/net.d/10-tortie.conflist")).toContain("k8s-pod-network");
+  });
+
+  it("is moved from Calico's plugins by the commands of docs/how-to/migrate-from-calico.md, whose list comes before Calico's", async () => {
+    await using host = await PageHost.create();
+    await host.run("mkdir -p /opt/cni/bin /etc/cni/net.d; echo '{}' > /etc/cni/net.d/10-calico.conflist");
+
+    await host.run(MOVE);
+
+    expect(host.made("/opt/cni/bin")).toEqual(["tortie", "tortie-ipam", "tortie-main", "tortiectl"]);
+    expect(host.made("/etc/cni/net.d")).toEqual(["05-tortie.conflist", "10-calico.conflist"]);
+    expect(await host.run("/opt/cni/bin/tortie -v; /opt/cni/bin/tortiectl --version")).toMatch(/^(\d+\.\d+\.\d+\n){2}$/);
+
+    await host.run(IN_PLACE);
+    expect(
+      await host.run("CNI_COMMAND=VERSION /opt/cni/bin/calico </dev/null; CNI_COMMAND=VERSION /opt/cni/bin/calico-ipam </dev/null"),
+    ).toMatch(/("1\.1\.0".*){2}/s);
   });
 });

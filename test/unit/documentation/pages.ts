@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 export const ROOT = join(__dirname, "../../..");
 
 export interface Page {
-  /** From the project's root: "docs/how-to/kubernetes.md". */
+  /** From the project's root: "docs/how-to/upgrade.md". */
   readonly path: string;
   readonly text: string;
 }
@@ -13,6 +13,8 @@ export interface Page {
 const PATHS: readonly string[] = [
   "README.md",
   "CONTRIBUTING.md",
+  "SECURITY.md",
+  "CHANGELOG.md",
   "manifests/README.md",
   "test/support/kubernetes/README.md",
   ...readdirSync(join(ROOT, "docs"), { recursive: true, encoding: "utf8" })

@@ -12,12 +12,13 @@ import { knownKeys } from "../../../support/known-keys.ts";
 
 const PAGE = readFileSync(join(__dirname, "../../../../docs/reference/configuration.md"), "utf8");
 
-/** Rows `| \`key\` | type | default | read by | effect |`. */
-const ROWS = [...PAGE.matchAll(/^\| `([^`]+)` \|([^|\n]*)\|([^|\n]*)\|([^|\n]*)\|([^|\n]+)\|$/gm)].map(
-  ([, key = "", type = "", standard = ""]) => ({
+const TYPES = "string|boolean|integer, not negative|integer|object|anything|list of strings|list of objects";
+/** Items `- \`key\` (type, default …, read by …):`, with the effect below. */
+const ROWS = [...PAGE.matchAll(new RegExp(`^- \`([^\`]+)\` \\((${TYPES})(.*)\\):\\n  \\S`, "gm"))].map(
+  ([, key = "", type = "", rest = ""]) => ({
     key: key.replaceAll('"', ""),
-    type: type.trim(),
-    standard: standard.trim(),
+    type,
+    standard: /^, default (.*?)(?:, read by|$)/.exec(rest)?.[1] ?? "",
   }),
 );
 

@@ -2,16 +2,26 @@ import { readFileSync } from "node:fs";
 import { ERROR_CATALOGUE } from "../../../../lib/errors/error-catalogue.ts";
 
 describe("docs/reference/errors.md", () => {
-  const rows = readFileSync("docs/reference/errors.md", "utf8")
-    .split("\n")
-    .flatMap((line) => {
-      const cells = line.split(/(?<!\\)\|/).map((cell) => cell.trim());
-      const word = /^`([a-z-]+)`$/.exec(cells[1] ?? "")?.[1];
-      return word === undefined ? [] : [{ word, code: Number(cells[2]), meaning: cells[3] ?? "", next: cells[4] ?? "" }];
-    });
+  /** Items of each area: "- `word` (code): meaning", then "→ next step", wrapped. */
+  const areas = readFileSync("docs/reference/errors.md", "utf8")
+    .split(/^## /m)
+    .slice(1)
+    .map((area) =>
+      [...area.replaceAll(/\n {2}(?!→)/g, " ").matchAll(/^- `([a-z-]+)` \((\d+)\): (.*)\n {2}→ (.*)$/gm)].map(
+        ([, word = "", code = "", meaning = "", next = ""]) => ({ word, code: Number(code), meaning, next }),
+      ),
+    );
+  const rows = areas.flat();
 
-  it("has one row for each word of the catalogue, in alphabetical order", () => {
-    expect(rows.map(({ word }) => word)).toEqual(Object.keys(ERROR_CATALOGUE).sort());
+  it("has one entry for each word of the catalogue", () => {
+    expect(rows.map(({ word }) => word).sort()).toEqual(Object.keys(ERROR_CATALOGUE).sort());
+  });
+
+  it("has several areas, each with its words in alphabetical order", () => {
+    expect(areas.length).toBeGreaterThan(5);
+    const words = areas.map((area) => area.map(({ word }) => word));
+    expect(words).toEqual(words.map((area) => [...area].sort()));
+    expect(words.filter((area) => area.length === 0)).toEqual([]);
   });
 
   it.each(Object.entries(ERROR_CATALOGUE))(
@@ -21,7 +31,7 @@ describe("docs/reference/errors.md", () => {
         word,
         code,
         meaning: expect.stringMatching(/^.{10,}\.$/),
-        next: next.replaceAll("|", "\\|"),
+        next,
       });
     },
   );
