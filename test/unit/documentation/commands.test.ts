@@ -12,6 +12,7 @@ const CHART = "test/kubelet/chart.test.ts";
 const BY_HAND = "test/system/docs/by-hand.test.ts";
 const ADMINISTRATOR = "test/cluster/docs/administrator.test.ts";
 const ROUTES = "test/cluster/docs/routes.test.ts";
+const ADDRESSES = "test/system/docs/addresses.test.ts";
 const FIRST_POD = "test/system/docs/first-pod.test.ts";
 
 /** Why no test runs a command. */
@@ -38,6 +39,8 @@ const BLOCKS: Readonly<Record<string, Readonly<Record<string, readonly (string |
   "how-to/backup.md": { "## In a cluster": [ADMINISTRATOR] },
   "how-to/connect-nodes.md": { "## Beside Felix": [ROUTES] },
   "how-to/drain.md": { "## The commands": [ADMINISTRATOR] },
+  "how-to/dual-stack.md": { "## On one host": [ADDRESSES] },
+  "how-to/fixed-addresses.md": { "## On one host": [ADDRESSES] },
   "how-to/host-scope.md": {},
   "how-to/install-cluster.md": {
     "## In a cluster": [DAEMONSET, DAEMONSET, DAEMONSET],

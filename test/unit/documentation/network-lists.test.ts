@@ -38,6 +38,8 @@ describe("JSON in the pages", () => {
     });
     expect(lists.map(({ place }) => place.replace(/ \d+$/, "")).sort()).toEqual([
       "README.md",
+      "docs/how-to/dual-stack.md",
+      "docs/how-to/fixed-addresses.md",
       "docs/reference/configuration.md",
       "docs/reference/installer.md",
       "docs/reference/tortiectl.md",
