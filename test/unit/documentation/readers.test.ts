@@ -5,7 +5,7 @@ import { PAGES, type Page, ROOT, targetOf } from "./pages.ts";
 
 const INDEX = "docs/index.md";
 const MAX_LINE = 160;
-/** Their tables are read side by side, and have longer rows. */
+/** Their text was being changed on another branch when the other pages were wrapped. */
 const WIDE = ["docs/how-to/monitor.md", "docs/reference/tortiectl.md"];
 const pages = PAGES.filter(({ path }) => path.startsWith("docs/"));
 
