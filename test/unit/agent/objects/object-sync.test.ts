@@ -34,6 +34,8 @@ class World implements AsyncDisposable {
   /** "shop/web node2" where another node has made the object, "shop/web undefined" where that is over. */
   readonly foreign: string[] = [];
   readonly problems: string[] = [];
+  /** The watch has not told of the object yet. */
+  isBlind = false;
   readonly jobs: DeleteJobs;
   readonly sync: ObjectSync;
   readonly objects: ObjectApi;
@@ -63,6 +65,7 @@ class World implements AsyncDisposable {
       { clock, qps: 100 },
     );
     this.jobs = this.newJobs();
+    const cache = this.cache();
     this.sync = new ObjectSync({
       node: { name: "node1", address: "192.0.2.1" },
       api: this.objects,
@@ -77,7 +80,7 @@ class World implements AsyncDisposable {
           if (endpoint !== undefined) this.endpoints[index] = { ...endpoint, object };
         },
       },
-      cache: this.cache(),
+      cache: { ...cache, isUsable: true, get: (key) => (this.isBlind ? undefined : cache.get(key)) },
       controllers,
       clock,
       onForeign: (pod, node) => void this.foreign.push(`${pod} ${node}`),
@@ -147,6 +150,19 @@ describe("The object of an endpoint", () => {
     expect([world.object, world.api.writes]).toMatchObject([{ status: { state: "ready" } }, [`PATCH ${WEB}`]]);
     await world.changed({ state: "ready", addresses: [] });
     expect(world.object).toMatchObject({ spec: { addresses: [], networking: { addressing: [] } } });
+  });
+
+  it("counts as the server answered it until the watch can be expected to know", async () => {
+    await using world = new World();
+    world.isBlind = true;
+    await world.changed();
+    const asked: string[] = [];
+    world.api.before = ({ method }) => void asked.push(method);
+    await world.changed({ state: "ready" });
+    expect([asked, world.object]).toMatchObject([["PATCH"], { status: { state: "ready" } }]);
+    world.api.remove(WEB);
+    await world.clock.advance(30_000);
+    expect(world.object).toBeDefined();
   });
 
   it("is corrected where somebody has changed it, members that it should not have included", async () => {
