@@ -114,6 +114,9 @@ describe("ranges together", () => {
     expect(aggregated(["10.0.1.0/24", "10.0.0.0/24", "10.0.3.0/24", "10.0.2.0/24"])).toEqual(["10.0.0.0/22"]);
     expect(aggregated(["10.0.1.0/24", "10.0.2.0/24"])).toEqual(["10.0.1.0/24", "10.0.2.0/24"]);
     expect(aggregated(["10.0.0.0/16", "10.0.3.0/24", "10.0.3.0/24"])).toEqual(["10.0.0.0/16"]);
+    for (const texts of [["10.0.0.0/24", "10.0.0.0/16"], ["10.0.0.0/16", "10.0.0.0/24"]]) {
+      expect(aggregated(texts)).toEqual(["10.0.0.0/16"]);
+    }
     expect(aggregated(["0.0.0.0/1", "128.0.0.0/1"])).toEqual(["0.0.0.0/0"]);
     expect(aggregated(["10.0.0.0/25", "10.0.0.128/26", "10.0.0.192/26", "10.0.1.0/24"])).toEqual(["10.0.0.0/23"]);
     expect(aggregated([])).toEqual([]);

@@ -289,6 +289,9 @@ describe("A node that is gone", () => {
     const world = await withNode2();
     const { signal } = new AbortController();
     await world.addresses.work("node node1", signal);
+    world.removeNode("node2");
+    await world.minutes(3);
+    await world.addresses.work("node node2", signal);
     await world.addresses.work("handle net1.far-c", signal);
     world.setReady(false);
     await world.addresses.work("handle net1.far-c", signal);
