@@ -12,7 +12,7 @@ export interface NearTests {
 const DATAPLANE: readonly (readonly [RegExp, string])[] = [
   [/^dataplane\/nftables\//, "dataplane/(nat|rules-as-nft)"],
   [/^dataplane\/linux\/apply-node-state\.ts/, "dataplane/(nat|network)"],
-  [/^dataplane\/rtnetlink\/(peer|vxlan|neighbour|node-route)\.ts|^dataplane\/linux\/apply-/, "dataplane/(network|tunnel-guards)"],
+  [/^dataplane\/rtnetlink\/(peer|vxlan|node-route)\.ts|^dataplane\/linux\/apply-/, "dataplane/(network|tunnel-guards)"],
   [/^dataplane\/netlink\//, "dataplane/(netlink-socket|large-tables)"],
   [/^dataplane\/linux\/(detach|delete-link|joined-deletions|host-links)\.ts/, "dataplane/(detach|joined-deletions)"],
   [/^dataplane\/linux\/(inspect|mend)\.ts/, "dataplane/(inspect|mend)"],
