@@ -66,6 +66,26 @@ describe("deletions that come together", () => {
     for (const pod of [bridged, bare]) expect((await node.podIp(pod, "-j", "link", "show")).map(({ ifname }) => ifname)).toEqual(["lo"]);
   });
 
+  it("each say whether they have removed their link, or found it gone or another's", async () => {
+    await using node = await Node.create();
+    for (const name of ["cali0", "cali1", "cali2"]) await node.ip("link", "add", name, "type", "bridge");
+
+    const { value, error } = await probe(
+      node,
+      `(async () => {
+        const { JoinedDeletions } = await import("${process.cwd()}/dataplane/linux/joined-deletions.ts");
+        const { getLink } = await import("${process.cwd()}/dataplane/rtnetlink/link.ts");
+        const joined = new JoinedDeletions(host);
+        const links = ["cali0", "cali1", "cali2"].map((name) => getLink(host.route, { name }));
+        const gone = { index: 4711, name: "cali9" };
+        return await Promise.all([...links, gone].map((link) => joined.delete(link, ({ name }) => name !== "cali2")));
+      })()`,
+    );
+
+    expect({ value, error }).toEqual({ value: [true, true, false, false], error: undefined });
+    expect((await node.leftovers()).links).toEqual(["cali2"]);
+  });
+
   it("leave no link in a group, whoever comes first", async () => {
     await using node = await Node.create();
     const pods = await Promise.all(Array.from({ length: 8 }, () => node.addPod()));
