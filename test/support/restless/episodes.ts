@@ -16,6 +16,7 @@ export const EPISODES: readonly Episode<RestlessWorld>[] = [
   { name: "an ADD meets a GC with a partial list (G7)", faults: 1, play: collectedMeanwhile },
   { name: "a queued DEL, its path used again (G8)", faults: 2, play: queuedDel },
   { name: "the agent is killed during calls", faults: 1, play: killedAgent },
+  { name: "plugins do anew what their agent was killed in", faults: 2, play: doneAnew },
   { name: "the agent is replaced during calls", faults: 1, play: replacedAgent },
   { name: "somebody takes a link or a route of the host", faults: 1, play: takenFromHost },
 ];
@@ -97,6 +98,21 @@ async function killedAgent(world: RestlessWorld): Promise<readonly string[]> {
       await world.killAgent();
       if (world.random() < 0.5) await Bun.sleep(world.below(1_000));
       await world.restartAgent();
+    },
+  });
+  return world.quiet();
+}
+
+/** The next agent takes back what the first one left, while the plugins wait for addresses of their own. */
+async function doneAnew(world: RestlessWorld): Promise<readonly string[]> {
+  const paused = world.pauseAddresses(2 * PAUSE_SECONDS);
+  await busy(world, {
+    async meanwhile() {
+      await Bun.sleep(UNDER_WAY_MS);
+      await world.killAgent();
+      await Bun.sleep(2 * UNDER_WAY_MS + world.below(1_000));
+      await world.restartAgent();
+      await paused;
     },
   });
   return world.quiet();
