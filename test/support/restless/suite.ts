@@ -3,7 +3,7 @@
  * that one defect does not hide the next. By hand: TORTIE_RESTLESS_SECONDS, TORTIE_RESTLESS_SEED, TORTIE_RESTLESS_EPISODES (a regular
  * expression), TORTIE_RESTLESS_TRACES (a folder for the calls and the agent's log of each episode that went wrong); TORTIE_TEST_BIN names the executables of another tree (CONTRIBUTING.md).
  */
-import { writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { seededRandom } from "../seeded-random.ts";
 import type { RestlessWorld } from "./world.ts";
@@ -59,6 +59,7 @@ export function testRestless<W extends RestlessWorld>({ title, episodes, create,
           tally.faults += faults;
           const wrong = await play(world).catch((error: unknown) => [`broken: ${error}`]);
           if (wrong.length > 0) {
+            if (TRACES !== undefined) mkdirSync(TRACES, { recursive: true });
             if (TRACES !== undefined) writeFileSync(join(TRACES, `seed-${SEED}-episode-${tally.episodes}.log`), world.trace);
             found.push(...[...new Set(wrong)].map((what) => `seed ${SEED}, episode ${tally.episodes}, ${name}: ${what}`));
             // What it finds at the end is what was found already.
