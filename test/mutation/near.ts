@@ -14,7 +14,10 @@ const DATAPLANE: readonly (readonly [RegExp, string])[] = [
   [/^dataplane\/linux\/apply-node-state\.ts/, "dataplane/(nat|network)"],
   [/^dataplane\/rtnetlink\/(peer|vxlan|node-route)\.ts|^dataplane\/linux\/apply-/, "dataplane/(network|tunnel-guards)"],
   [/^dataplane\/netlink\//, "dataplane/(netlink-socket|large-tables)"],
-  [/^dataplane\/linux\/(detach|delete-link|joined-deletions|host-links)\.ts/, "dataplane/(detach|joined-deletions)"],
+  [
+    /^dataplane\/linux\/(detach|delete-link|joined-deletions|host-links)\.ts|^dataplane\/rtnetlink\/namespace-id\.ts/,
+    "dataplane/(detach|joined-deletions|mend)",
+  ],
   [/^dataplane\/linux\/(inspect|mend)\.ts/, "dataplane/(inspect|mend)"],
   [/^dataplane\//, "dataplane/(attach|inspect)"],
 ];
