@@ -32,9 +32,11 @@ function ofRules(): readonly Alert[] {
   }));
 }
 
+/** `- NAME fires when …`, `Because: …`, `First look: …`, wrapped anywhere. */
 function ofPage(): readonly Alert[] {
-  const rows = readFileSync("docs/how-to/monitor.md", "utf8").matchAll(/^\| `(Tortie[A-Za-z]+)` \| [^|]+ \| ([^|]+) \| ([^|]+) \|$/gm);
-  return [...rows].map(([, name = "", because = "", firstLook = ""]) => ({ name, because: plain(because), firstLook: plain(firstLook) }));
+  const page = readFileSync("docs/how-to/monitor.md", "utf8").replaceAll(/\n {2}/g, " ");
+  const items = page.matchAll(/^- `(Tortie[A-Za-z]+)` fires when .*\. Because: (.*)\. First look: (.*)\.$/gm);
+  return [...items].map(([, name = "", because = "", firstLook = ""]) => ({ name, because: plain(because), firstLook: plain(firstLook) }));
 }
 
 it("docs/how-to/monitor.md has the alerts of the rules, each with their words", () => {
