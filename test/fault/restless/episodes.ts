@@ -39,7 +39,7 @@ async function reusedPath(world: World, by: "container" | "host", sandbox?: Prom
     world.containers.delete(dead);
     await world.collect([...world.containers]);
   }
-  // With a path that leads to the host it is refused, as the reference plugins do it, and repeated once that has ended.
+  // With a path that leads to the host it is refused, as Calico's plugin does it (recording env-netns-own), and repeated once that has ended.
   else await world.del(dead, { netns: late === "none" ? "" : dead.pod.netnsPath, mayFail: by === "host" });
   await leaveHost();
   const wrongAfter = await world.quiet();
