@@ -200,6 +200,25 @@ describe("an endpoint that another process left", () => {
     expect(store.read(id)).toMatchObject({ record: { id, pod: "default/new" } });
   });
 
+  it.each<[string, EndpointRecord["phase"]]>([
+    ["taken back", "creating"],
+    ["removed", "deleting:link"],
+  ])("and that was being %s is ready again when a plugin has made it meanwhile", async (_what, phase) => {
+    const { manager, store } = managerOf();
+    const attachment = { network: "net1", containerId: "direct", ifname: "eth0" };
+    const left = recordOf(1, { attachment, phase });
+    store.create(left);
+    const { id } = manager.restore(left);
+    if (phase !== "creating") await manager.write(left);
+
+    await manager.adopt(recordOf(0, { attachment, pod: "default/web" }));
+    await settled();
+
+    expect(manager.endpoints().map((endpoint) => [endpoint.id, endpoint.state])).toEqual([[id, "ready"]]);
+    expect(manager.named("pod-name:default/web").id).toBe(id);
+    expect(store.read(id)).toMatchObject({ record: { id, phase: "ready" } });
+  });
+
   it("G17: stays as it is when a plugin's repeated ADD was cut off, and its link is looked at", async () => {
     let builds = 0;
     const { manager, store } = managerOf({ build: async () => void builds++ });
