@@ -1,9 +1,12 @@
-/** A host for the commands of a page: a network namespace with a /etc and a /opt of its own, above those of the machine, and a home. */
+/**
+ * A host for the commands of a page: a network namespace with /etc, /opt and /var/lib of its own, above those of the machine, and a home. The
+ * datastore of a single host is below /var/lib, and pages are tried beside each other.
+ */
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { BIN_DIR, Node } from "./node.ts";
 
-const COVERED = ["/etc", "/opt"];
+const COVERED = ["/etc", "/opt", "/var/lib"];
 
 export interface PageHostOptions {
   /** The administrator's own, at ~/.kube/config. */
