@@ -170,7 +170,7 @@ describe("attaching that fails", () => {
     ["an MTU below the kernel's range", { mtu: 67 }, "mtu-invalid", /invalid argument: mtu 67 is out of range, 68 to 65535/],
     ["an MTU above the kernel's range", { mtu: 70000 }, "mtu-invalid", /invalid argument: mtu 70000 is out of range/],
     ["an MTU that IPv6 cannot live with", { mtu: 1279, addresses: BOTH }, "mtu-invalid", /mtu 1279 is too small for IPv6/],
-    ["too many queues", { queues: 5000 }, "queues-invalid", /invalid argument: 5000 queues are out of range/],
+    ["too many queues", { queues: 4097 }, "queues-invalid", /invalid argument: 4097 queues are out of range/],
     ["a host name that is too long", { host: "abcdefgh01234567890" }, "link-failed", /numerical result out of range.*abcdefgh01234567890/],
     [
       "a multicast MAC",
