@@ -130,10 +130,11 @@ export class AttachmentService {
     const { attachment, call, node, body } = served;
     assertDelegateIsHere(served);
     if (verb === "add") this.#collections.addCame(attachment);
-    if (isOfAttachment(verb)) await this.#parts.takeOver?.(attachment, caller);
     switch (verb) {
       case "add":
         if (this.#parts.refusal !== undefined && !isChained(call)) throw this.#parts.refusal;
+        // Before the queue is asked, which compares the ADD that a plugin did with the DEL that waits; its turn comes later.
+        await this.#parts.takeOver?.(attachment, caller);
         await this.#parts.queuedDelete?.(attachment);
         return this.#turn("add", attachment, sandboxDigest(served), caller, (signal) => this.#add(served, peer.pid, signal));
       case "del":
@@ -198,10 +199,6 @@ export class AttachmentService {
 
 function traced<T>({ trace }: ServedCall, work: () => Promise<T>): Promise<T> {
   return trace === undefined ? work() : trace.run(work);
-}
-
-function isOfAttachment(verb: CniVerb): boolean {
-  return verb !== "gc" && verb !== "status";
 }
 
 function optionsOf({ call }: ServedCall): SandboxOptions {

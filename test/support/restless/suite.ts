@@ -59,8 +59,10 @@ export function testRestless<W extends RestlessWorld>({ title, episodes, create,
           tally.faults += faults;
           const wrong = await play(world).catch((error: unknown) => [`broken: ${error}`]);
           if (wrong.length > 0) {
-            if (TRACES !== undefined) mkdirSync(TRACES, { recursive: true });
-            if (TRACES !== undefined) writeFileSync(join(TRACES, `seed-${SEED}-episode-${tally.episodes}.log`), world.trace);
+            if (TRACES !== undefined) {
+              mkdirSync(TRACES, { recursive: true });
+              writeFileSync(join(TRACES, `seed-${SEED}-episode-${tally.episodes}.log`), world.trace);
+            }
             found.push(...[...new Set(wrong)].map((what) => `seed ${SEED}, episode ${tally.episodes}, ${name}: ${what}`));
             // What it finds at the end is what was found already.
             await close().catch(() => undefined);
