@@ -127,8 +127,10 @@ describe("beside a Calico that the Tigera operator has installed", () => {
       const unbound = await tokenOf(ACCOUNT, {});
       const path = `/api/v1/namespaces/${NAMESPACE}/pods/pod/status`;
       const patch = { metadata: { annotations: { seen: "yes" } } };
-      const answer = await cluster.apiAs(unbound, "PATCH", path, patch, { contentType: "application/merge-patch+json" });
-      expect([answer.status >= 400, answer.text]).toEqual([true, expect.stringContaining("the token names no node")]);
+      const write = () => cluster.apiAs(unbound, "PATCH", path, patch, { contentType: "application/merge-patch+json" });
+      // The policy has effect a moment after it was stored.
+      await until("the policy", async () => (await write()).status >= 400);
+      expect((await write()).text).toContain("the token names no node");
     },
     LIMIT_MS,
   );
