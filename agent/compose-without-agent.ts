@@ -1,4 +1,5 @@
 /** What plugins did while the agent was away, put together: DELs that wait for it, and attachments that it takes over (A§11.5, A§11.6). */
+import { NEVER } from "../lib/system/waiting.ts";
 import type { AttachmentService } from "./attachments/attachment-service.ts";
 import { DeleteQueue, type Moment } from "./delete-queue/delete-queue.ts";
 import { QueueFiles } from "./delete-queue/queue-files.ts";
@@ -19,7 +20,6 @@ export interface WithoutAgentParts {
 }
 
 /** A queued DEL has no caller that could give up. */
-const NEVER = new AbortController().signal;
 
 export class WithoutAgent {
   readonly #adoption: Adoption;

@@ -1,5 +1,6 @@
 /** What phase `ready` waits for, behind the socket (A§0.3, steps 6 and 7). Nothing here ends the process. */
 import type { Health } from "../lib/resident/health.ts";
+import { untilAborted } from "../lib/system/waiting.ts";
 import type { AgentCluster } from "./compose-cluster.ts";
 
 export interface ReadyParts {
@@ -13,7 +14,7 @@ export interface ReadyParts {
 export async function untilReady({ cluster, rangesKnown, health }: ReadyParts, signal: AbortSignal): Promise<void> {
   await Promise.all([
     waited(health, "the pods of this node, from the API server", cluster?.pods.untilSynced(signal)),
-    waited(health, "the address ranges of this node", orAborted(rangesKnown(), signal)),
+    waited(health, "the address ranges of this node", untilAborted(rangesKnown(), signal)),
   ]);
 }
 
@@ -24,11 +25,4 @@ async function waited(health: ReadyParts["health"], what: string, work: Promise<
   } finally {
     over();
   }
-}
-
-function orAborted(work: Promise<void>, signal: AbortSignal): Promise<void> {
-  const { promise, reject } = Promise.withResolvers<void>();
-  const abort = () => reject(signal.reason);
-  signal.addEventListener("abort", abort, { once: true });
-  return Promise.race([work, promise]).finally(() => signal.removeEventListener("abort", abort));
 }

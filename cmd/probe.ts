@@ -11,6 +11,7 @@ import { openDatastore } from "../lib/datastore/open.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { parseJson } from "../lib/json/parse.ts";
 import { isJsonObject, type JsonObject } from "../lib/json/value.ts";
+import { inTime } from "../lib/system/waiting.ts";
 import { assertClusterReady } from "../main-plugin/gates.ts";
 
 /** For each question to the datastore (C§0.3). */
@@ -51,21 +52,14 @@ async function askDatastore(datastore: Datastore, config: NetworkConfig): Promis
     await datastore.clusterInformation.get("default");
     return;
   }
-  await inTime("ClusterInformation", datastore, assertClusterReady(datastore, { datastore: async () => datastore }));
+  await answered("ClusterInformation", datastore, assertClusterReady(datastore, { datastore: async () => datastore }));
   const core = coreOf(datastore);
   if (config.kubernetes.kubeconfig === undefined || core === undefined) return;
-  await inTime("the version of the API server", datastore, core.serverVersion(TIME_LIMIT_MS));
+  await answered("the version of the API server", datastore, core.serverVersion(TIME_LIMIT_MS));
 }
 
 /** The client's own limits are those of an ADD, which can wait. */
-async function inTime(what: string, datastore: Datastore, answer: Promise<unknown>): Promise<void> {
-  const { promise: limit, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => {
-    reject(new Error(`error getting ${what}: no answer from ${datastore.description} within ${TIME_LIMIT_MS} ms`));
-  }, TIME_LIMIT_MS);
-  try {
-    await Promise.race([answer, limit]);
-  } finally {
-    clearTimeout(timer);
-  }
+function answered<T>(what: string, datastore: Datastore, answer: Promise<T>): Promise<T> {
+  const late = new Error(`error getting ${what}: no answer from ${datastore.description} within ${TIME_LIMIT_MS} ms`);
+  return inTime(TIME_LIMIT_MS, late, answer);
 }

@@ -1,4 +1,5 @@
 /** What one call of the IPAM plugin asks for: resolved by its executable, or by the main plugin that serves it in the same process. */
+
 import type { Address } from "../lib/addresses/address.ts";
 import type { Environment } from "../lib/cni/environment.ts";
 import type { CniRequest } from "../lib/cni/protocol.ts";
@@ -6,6 +7,7 @@ import { chooseDatastore } from "../lib/config/datastore-choice.ts";
 import type { DatastoreType, NetworkConfig } from "../lib/config/network-config.ts";
 import { nodeName } from "../lib/config/node-name.ts";
 import type { Logger } from "../lib/log/logger.ts";
+import { NEVER } from "../lib/system/waiting.ts";
 import type { WorkloadIdentity } from "../lib/workload/identity.ts";
 import type { Collection } from "./collection.ts";
 
@@ -31,7 +33,7 @@ export function resolveIpamCall(
   config: NetworkConfig,
   env: Environment,
   log: IpamCall["log"],
-  signal: AbortSignal = new AbortController().signal,
+  signal: AbortSignal = NEVER,
 ): IpamCall {
   return { request, config, datastore: chooseDatastore(config, env), nodeName: nodeName(config), log, signal };
 }

@@ -63,7 +63,7 @@ export function ownerAttributes(
   { identity, machineAttributes = {} }: Pick<Workload, "identity" | "machineAttributes">,
   nowNs: bigint,
 ): OwnerAttributes {
-  const pod = identity.orchestrator === "k8s" ? { pod: identity.pod, namespace: identity.namespace } : {};
+  const pod: Record<string, string> = identity.orchestrator === "k8s" ? { pod: identity.pod, namespace: identity.namespace } : {};
   return { node: identity.node, timestamp: goTimestamp(nowNs), ...pod, ...machineAttributes };
 }
 

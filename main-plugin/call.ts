@@ -5,6 +5,7 @@
  * There are three depths, because a DEL must not fail over what only an ADD needs (design, invariant 4), and GC and STATUS name no
  * container.
  */
+
 import type { AttachmentName } from "../dataplane/alias.ts";
 import type { Environment } from "../lib/cni/environment.ts";
 import type { CniRequest } from "../lib/cni/protocol.ts";
@@ -18,6 +19,7 @@ import { type Traits, traitsOf } from "../lib/datastore/traits.ts";
 import { TortieError } from "../lib/errors/errors.ts";
 import type { Logger } from "../lib/log/logger.ts";
 import { verifyNamespacePath } from "../lib/system/netns.ts";
+import { NEVER } from "../lib/system/waiting.ts";
 import { type CniArgs, parseCniArgs, withIgnoreUnknown } from "../lib/workload/cni-args.ts";
 import { endpointKey } from "../lib/workload/endpoint.ts";
 import { checkIdentity, identifyWorkload, type WorkloadIdentity } from "../lib/workload/identity.ts";
@@ -74,7 +76,7 @@ export function resolveNetworkCall(
   config: NetworkConfig,
   env: Environment,
   log: Logger,
-  signal: AbortSignal = new AbortController().signal,
+  signal: AbortSignal = NEVER,
 ): NetworkCall {
   const datastore = chooseDatastore(config, env);
   const traits = traitsOf(datastore);

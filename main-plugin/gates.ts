@@ -2,6 +2,7 @@
  * What an ADD waits for: a cluster whose datastore may be changed, the URLs of `readiness_gates`, and, when everything is done,
  * Felix's word that the policy of the endpoint is in place (C§2.1, C§2.2, C§2.8).
  */
+
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { Environment } from "../lib/cni/environment.ts";
@@ -10,6 +11,7 @@ import type { ClusterInformation } from "../lib/datastore/resources.ts";
 import { ForeignCniError, messageOf, TortieError } from "../lib/errors/errors.ts";
 import { proxyFor, proxyOption } from "../lib/kubernetes/config/proxy.ts";
 import { DirectoryEvents } from "../lib/system/directory-events.ts";
+import { sleepUnless } from "../lib/system/waiting.ts";
 import { parseWorkloadEndpointName } from "../lib/workload/endpoint-name.ts";
 import type { WorkloadEndpoint } from "../lib/workload/workload-endpoint.ts";
 import type { NetworkCall } from "./call.ts";
@@ -41,7 +43,7 @@ export async function readyForPods(
   const lookedAt = now();
   await assertClusterReady(call, node);
   call.log.step("cluster");
-  await awaitReadinessGates(call.config.readinessGates, call.env, { sleep: sleepUnless(call.signal) });
+  await awaitReadinessGates(call.config.readinessGates, call.env, { sleep: (milliseconds) => sleepUnless(call.signal, milliseconds) });
   return async () => {
     if (now() - lookedAt > MOST_AGE_MS) await assertClusterReady(call, node);
   };
@@ -111,23 +113,6 @@ export interface GateServices {
 export async function awaitReadinessGates(urls: readonly string[], env: Environment, services: Partial<GateServices> = {}): Promise<void> {
   const { fetch = globalThis.fetch, sleep = Bun.sleep, now = () => performance.now() } = services;
   for (const url of urls) await awaitGate(url, env, { fetch, sleep, now });
-}
-
-/** An abort ends the sleep, with the signal's reason. */
-function sleepUnless(signal: AbortSignal): GateServices["sleep"] {
-  return async (milliseconds) => {
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const timer = setTimeout(resolve, milliseconds);
-    const end = () => reject(signal.reason);
-    signal.throwIfAborted();
-    signal.addEventListener("abort", end);
-    try {
-      await promise;
-    } finally {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", end);
-    }
-  };
 }
 
 /**

@@ -2,9 +2,11 @@
  * The CNI verbs in the agent (A§11.4, A§11.5): the flows of `main-plugin/`, one operation an attachment at a time, journalled, with the
  * node kept from call to call.
  */
+
 import type { TortieError } from "../../lib/errors/errors.ts";
 import { SYSTEM_CLOCK } from "../../lib/system/clock.ts";
 import type { SandboxOptions } from "../../lib/system/sandbox.ts";
+import { NEVER } from "../../lib/system/waiting.ts";
 import { isChained } from "../../main-plugin/attach-chained.ts";
 import { serve } from "../../main-plugin/serve.ts";
 import { type Attachment, attachmentKey, type EndpointRecord } from "../endpoints/record/endpoint-record.ts";
@@ -51,8 +53,6 @@ export interface AttachmentParts extends Surroundings {
   /** Why no ADD that makes links is served on this node, as long as this process lives. */
   readonly refusal?: TortieError | undefined;
 }
-
-const NEVER = new AbortController().signal;
 
 export class AttachmentService {
   readonly #parts: AttachmentParts;

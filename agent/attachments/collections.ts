@@ -6,7 +6,7 @@ import type { CollectedOwner, Collection } from "../../ipam-plugin/collection.ts
 import type { ValidAttachment } from "../../lib/cni/protocol.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { Clock } from "../../lib/system/clock.ts";
-import { withLimit } from "../endpoints/limits.ts";
+import { withLimit } from "../../lib/system/waiting.ts";
 import { type Attachment, attachmentKey, attachmentOfKey } from "../endpoints/record/endpoint-record.ts";
 
 /** For a removal of the container's own; a runtime waits longer for an ADD. */

@@ -1,12 +1,13 @@
 /** DEL in the agent, and the removal of what an ADD left: the flow of `main-plugin/del.ts`, with the record first and last (A§5.10). */
+
 import type { Sandbox } from "../../lib/system/sandbox.ts";
+import { NEVER } from "../../lib/system/waiting.ts";
 import { serve } from "../../main-plugin/serve.ts";
 import { sandboxOfRecord } from "../endpoints/recorded-sandbox.ts";
 import type { ServedCall } from "./call.ts";
 import type { AttachmentRecords } from "./records.ts";
 
 /** A DEL is carried out whatever becomes of its caller. */
-const NEVER = new AbortController().signal;
 
 /**
  * @param given the sandbox of the call; `undefined` when it is gone or cannot be proven

@@ -5,8 +5,8 @@
 import { attachmentsToKeep } from "../../lib/config/valid-attachments.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { type Clock, SYSTEM_CLOCK } from "../../lib/system/clock.ts";
+import { withLimit } from "../../lib/system/waiting.ts";
 import { serve } from "../../main-plugin/serve.ts";
-import { withLimit } from "../endpoints/limits.ts";
 import type { EndpointRecord } from "../endpoints/record/endpoint-record.ts";
 import type { ServedCall } from "./call.ts";
 import type { OwnCollection } from "./collections.ts";

@@ -2,6 +2,7 @@
  * DELs that wait for the agent (A§11.5): `deletequeue/<sha256 of the attachment>.json`, the body of the call as it would have gone over the
  * socket. One file an attachment, renamed into place, so that a repeated DEL changes nothing and no reader sees half of one.
  */
+
 import {
   closeSync,
   fsyncSync,
@@ -16,7 +17,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { systemErrorCode } from "../../lib/system/errno.ts";
+import { unlessMissing } from "../../lib/system/files.ts";
 import { tryLockFile, tryShareFile } from "../../lib/system/flock.ts";
 
 /** Most files that wait. */
@@ -156,14 +157,5 @@ async function inTime(lock: () => Disposable | undefined): Promise<Disposable | 
     const held = lock();
     if (held !== undefined || performance.now() >= end) return held;
     await Bun.sleep(LOCK_PAUSE_MS);
-  }
-}
-
-function unlessMissing<T>(work: () => T): T | undefined {
-  try {
-    return work();
-  } catch (error) {
-    if (["ENOENT", "ENOTDIR"].includes(systemErrorCode(error) ?? "")) return undefined;
-    throw error;
   }
 }

@@ -2,10 +2,11 @@
  * Attachments that plugins made without the agent (A§11.6): `direct/<sha256 of the attachment>.json`, an endpoint record without an id.
  * The agent takes them over; until then it leaves what they name alone.
  */
+
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { messageOf } from "../../lib/errors/errors.ts";
-import { systemErrorCode } from "../../lib/system/errno.ts";
+import { unlessMissing } from "../../lib/system/files.ts";
 import type { Attachment, EndpointRecord } from "../endpoints/record/endpoint-record.ts";
 import { decodeSettled, encodeRecord } from "../endpoints/record/record-codec.ts";
 import { attachmentKey } from "../run-directory/attachment-key.ts";
@@ -103,13 +104,4 @@ export class DirectRecords {
 
 function fileName({ network, containerId, ifname }: Attachment): string {
   return `${attachmentKey({ network, containerId, interfaceName: ifname })}.json`;
-}
-
-function unlessMissing<T>(work: () => T): T | undefined {
-  try {
-    return work();
-  } catch (error) {
-    if (systemErrorCode(error) === "ENOENT") return undefined;
-    throw error;
-  }
 }

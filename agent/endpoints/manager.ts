@@ -6,6 +6,7 @@
  */
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { bootTimeMs } from "../../lib/system/boot-time.ts";
+import { endsWithin, failureOf, withLimit } from "../../lib/system/waiting.ts";
 import { buildEndpoint } from "./build/build-endpoint.ts";
 import type { Trigger } from "./build/builds.ts";
 import { KernelWork } from "./build/kernel-work.ts";
@@ -14,7 +15,6 @@ import { Recovery } from "./build/recovery.ts";
 import { NO_SEAMS, type Seams } from "./build/seams.ts";
 import { Endpoint } from "./endpoint.ts";
 import { IdPool } from "./ids.ts";
-import { endsWithin, failureOf, withLimit } from "./limits.ts";
 import type { EndpointManagerOptions, NewEndpoint } from "./options.ts";
 import { type Attachment, type EndpointRecord, isCommitted, isDeleting, isUnfinishedAdd } from "./record/endpoint-record.ts";
 import { isEnded } from "./state/states.ts";

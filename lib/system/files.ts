@@ -234,7 +234,8 @@ function unlessBusy(call: string, path: string, limitMs: number, work: () => num
   }
 }
 
-function unlessMissing<T>(work: () => T): T | undefined {
+/** What the work returns; `undefined` when what it looks for, or a directory above it, is not there. @throws every other failure */
+export function unlessMissing<T>(work: () => T): T | undefined {
   try {
     return work();
   } catch (error) {

@@ -169,7 +169,7 @@ export class ControllerWorld {
   }
 
   addPod(name: string, { node = "node1", containerId = "", phase = "Running", podIP = "", annotations = {} }: PodFacts = {}): void {
-    const recorded = containerId === "" ? {} : { "cni.projectcalico.org/containerID": containerId };
+    const recorded: Record<string, string> = containerId === "" ? {} : { "cni.projectcalico.org/containerID": containerId };
     this.api.put(podPath(name), {
       metadata: { annotations: { ...recorded, ...annotations } },
       spec: { nodeName: node },

@@ -43,7 +43,7 @@ describe("Fuzzing: whatever the text,", () => {
   });
 
   it("a selector is refused with a word, or answers for any labels", () => {
-    const labels = [{}, { a: "b", "a.b/c": "", __proto__: "x" }, { a: "bc", c: "d" }];
+    const labels: readonly Record<string, string>[] = [{}, { a: "b", "a.b/c": "", __proto__: "x" }, { a: "bc", c: "d" }];
     const run = (text: string): void => {
       const selects = parseSelector(text);
       for (const each of labels) expect(typeof selects(each)).toBe("boolean");

@@ -32,7 +32,8 @@ export function nameAddresses(steps: readonly Observation[], { pattern, isVolati
     });
   return steps.map(({ kernel, exit, ...rest }, index) => {
     const call = [`call ${index}`];
-    const named = kernel === undefined ? {} : { kernel: mapTexts(linksFirst(kernel), rename, call) };
+    const named: Pick<Observation, "kernel"> | Record<string, never> =
+      kernel === undefined ? {} : { kernel: mapTexts(linksFirst(kernel), rename, call) };
     return { ...recordOf(mapTexts(rest, rename, call)), ...named, exit };
   });
 }

@@ -52,7 +52,7 @@ describe("CHECK of a pod", () => {
     await using node = await PodNode.create();
     const result = await added(node);
     const sandbox = "/proc/self/ns/net";
-    const interfaces = [
+    const interfaces: readonly JsonObject[] = [
       { name: "eth0", mac: "02:00:00:00:00:0a" },
       { name: "net1", mac: "02:00:00:00:00:0b", sandbox },
       { name: "eth0", mac: "02:00:00:00:00:0c", sandbox },

@@ -175,7 +175,8 @@ describe("release by address", () => {
   });
 
   it("finds the block of an address whose pool is disabled, or gone", async () => {
-    for (const pools of [{ "10.0.0.0/24": { disabled: true } }, {}]) {
+    const states: readonly Record<string, { disabled: boolean }>[] = [{ "10.0.0.0/24": { disabled: true } }, {}];
+    for (const pools of states) {
       const cluster = await Cluster.create({ ...setup, pools });
       expect((await cluster.allocator.releaseIps([first])).unallocated).toEqual([]);
       expect((await cluster.block(CIDR))?.unallocated).toContain(0);

@@ -10,7 +10,7 @@ describe("ipam.pools", () => {
     ]);
   });
 
-  it.each([
+  it.each<[JsonValue]>([
     [[{ cidr: "10.244.0.0/16" }]],
     [[{ cidr: "10.244.0.0/20", blockSize: 20 }]],
     [[{ cidr: "10.244.0.0/32", blockSize: 32 }]],
@@ -22,7 +22,7 @@ describe("ipam.pools", () => {
     expect(() => checkLocalPools(poolsOf(pools))).not.toThrow();
   });
 
-  it.each([
+  it.each<[JsonValue, string]>([
     [[{}], 'ipam.pools[0].cidr "" is not an address with a prefix length'],
     [[null], 'ipam.pools[0].cidr ""'],
     [[{ cidr: "10.244.0.0" }], 'ipam.pools[0].cidr "10.244.0.0" is not'],

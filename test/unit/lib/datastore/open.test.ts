@@ -66,7 +66,7 @@ describe("opening the datastore", () => {
       }),
     );
     const told: string[] = [];
-    const where = type === "etcdv3" ? { etcd_endpoints: etcd.url } : { kubernetes: { kubeconfig } };
+    const where: JsonObject = type === "etcdv3" ? { etcd_endpoints: etcd.url } : { kubernetes: { kubeconfig } };
     await using store = await openDatastore(config({ datastore_type: type, calico_api_group: GROUP, ...where }), {}, ({ message }) =>
       told.push(message),
     );

@@ -11,7 +11,7 @@ function replaced(ipam: JsonObject, podCIDRs: readonly string[] = DUAL): JsonObj
 }
 
 describe("pod CIDRs for an ADD", () => {
-  it.each([
+  it.each<[JsonObject, JsonObject]>([
     [{ subnet: "usePodCidr" }, { subnet: "10.10.0.0/24" }],
     [{ subnet: "USEpodcidr" }, { subnet: "10.10.0.0/24" }],
     [{ subnet: "usePodCidrIPv6" }, { subnet: "dead:beef::/96" }],
@@ -71,7 +71,7 @@ describe("the routes of the section", () => {
   const read = (ipam: JsonObject, hasCluster = true) => readIpamSection({ netconf: { ipam: { type: "host-local", ...ipam } } }, hasCluster);
 
   it("are the destinations of the container's routes, in order", () => {
-    const routes = [{ dst: "10.1.0.0/16", gw: "nonsense" }, {}, { dst: null }, { dst: "fd00::/64" }];
+    const routes: readonly JsonObject[] = [{ dst: "10.1.0.0/16", gw: "nonsense" }, {}, { dst: null }, { dst: "fd00::/64" }];
     expect(read({ routes })).toEqual({ destinations: ["10.1.0.0/16", "fd00::/64"], needsPodCidrs: false });
     expect(read({})).toEqual({ destinations: [], needsPodCidrs: false });
     expect(readIpamSection({ netconf: { ipam: { type: "dhcp", routes: "x" } } }, true).destinations).toEqual([]);

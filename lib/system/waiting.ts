@@ -1,5 +1,8 @@
-/** Waiting for something with a limit, on a clock that tests have their own of. */
-import type { Clock } from "../../lib/system/clock.ts";
+/** Waits with a time limit or a signal. What must be tested without waiting passes its own clock. */
+import { type Clock, SYSTEM_CLOCK } from "./clock.ts";
+
+/** A signal that nobody aborts. */
+export const NEVER: AbortSignal = new AbortController().signal;
 
 /** @returns whether `work` ended, well or not, within the limit */
 export async function endsWithin(clock: Clock, limitMs: number, work: Promise<unknown>): Promise<boolean> {
@@ -33,15 +36,36 @@ export async function withLimit<T>(clock: Clock, { limitMs, late, signal }: Limi
     if (!done.signal.aborted) overtime.abort(late);
   });
   const ended = AbortSignal.any([signal, overtime.signal]);
-  const { promise: stopped, reject } = Promise.withResolvers<never>();
-  const stop = () => reject(ended.reason);
-  ended.addEventListener("abort", stop, { once: true });
   try {
-    return await Promise.race([work(ended), stopped]);
+    return await untilAborted(work(ended), ended);
   } finally {
-    ended.removeEventListener("abort", stop);
     done.abort();
   }
+}
+
+/** Waits for an answer on the system's clock. The work itself goes on behind the limit. @throws `late` when the time is over */
+export function inTime<T>(limitMs: number, late: Error, answer: Promise<T>): Promise<T> {
+  return withLimit(SYSTEM_CLOCK, { limitMs, late, signal: NEVER }, () => answer);
+}
+
+/** Waits for `work` until the signal is aborted. The work itself goes on. @throws the signal's reason */
+export async function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const { promise: stopped, reject } = Promise.withResolvers<never>();
+  const stop = () => reject(signal.reason);
+  if (signal.aborted) stop();
+  signal.addEventListener("abort", stop, { once: true });
+  try {
+    return await Promise.race([work, stopped]);
+  } finally {
+    signal.removeEventListener("abort", stop);
+  }
+}
+
+/** Sleeps on the system's clock. @throws the signal's reason when that ends the sleep */
+export async function sleepUnless(signal: AbortSignal, milliseconds: number): Promise<void> {
+  signal.throwIfAborted();
+  await SYSTEM_CLOCK.sleep(milliseconds, signal);
+  signal.throwIfAborted();
 }
 
 /** What the work throws; `undefined` when it succeeds. */
