@@ -24,16 +24,19 @@ const LIB = [
 /** Top folders; those of one entry do not import each other. */
 const TOP = [["lib"], ["dataplane", "ipam-plugin"], ["main-plugin", "doctor", "installer"], ["agent", "controller", "migration"], ["cmd"]];
 /**
- * Folders of agent/, the leaves first; those of one entry may import each other, without circles. agent/compose.ts, which plugs everything
- * together, is imported by cmd/ alone.
+ * Folders of agent/, the leaves first; those of one entry may import each other, without circles. agent/agent.ts, the list of all parts, is
+ * imported by cmd/ alone.
  */
 const AGENT = [
-  ["run-directory", "journal", "kubernetes", "metrics", "trace", "node", "api"],
+  ["run-directory", "kubernetes", "metrics", "trace", "node", "api"],
+  ["observe"],
+  ["start"],
   [
     "endpoints",
     "blocks",
     "node-cidr",
     "node-routes",
+    "routes",
     "objects",
     "sweep",
     "comparison",
@@ -42,8 +45,8 @@ const AGENT = [
     "direct-records",
     "delete-queue",
   ],
-  ["attachments", "registration", "ipam-service", "health"],
-  ["server", "process", "direct-mode"],
+  ["attachments", "registration", "ipam-service", "health", "ranges"],
+  ["server", "direct-mode"],
 ];
 /** dataplane/ knows neither CNI nor Calico nor Kubernetes. */
 const HIDDEN_FROM_DATAPLANE = ["cni", "config", "kubernetes", "resident", "resident", "workload", "datastore"];

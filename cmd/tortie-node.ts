@@ -1,7 +1,6 @@
 /** The node agent, `tortie-node`: flags, variables and file become options (A§1.1); then it runs until a signal ends it. */
-import { runAgent } from "../agent/compose.ts";
-import { AGENT, resolveOptions } from "../agent/process/options.ts";
-import { requirePrivileges } from "../agent/process/require-privileges.ts";
+import { runAgent } from "../agent/agent.ts";
+import { AGENT, resolveOptions } from "../agent/start/options.ts";
 import type { Environment } from "../lib/cni/environment.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { namingPrivilege } from "../lib/errors/privilege.ts";
@@ -30,9 +29,7 @@ export async function tortieNode(argv: readonly string[], env: Environment): Pro
   const file = line.file ?? env.TORTIE_CONFIG;
   const read = () => resolveOptions(line.given, env, file);
   try {
-    const options = read();
-    requirePrivileges();
-    return await runAgent({ options, env, version: VERSION, reread: read });
+    return await runAgent({ options: read(), env, version: VERSION, reread: read });
   } catch (thrown) {
     const error = namingPrivilege(thrown);
     process.stderr.write(`tortie-node: ${messageOf(error)}\n`);

@@ -6,7 +6,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { MODELS } from "../agent/api/model.ts";
 import type { Operation } from "../agent/api/operation.ts";
 import { BASE_PATH, OPERATION_NAMES, OPERATIONS } from "../agent/api/operations.ts";
-import { AGENT } from "../agent/process/options.ts";
+import { AGENT } from "../agent/start/options.ts";
 import { CONTROLLER } from "../controller/options.ts";
 import { variableOf } from "../lib/resident/option-entry.ts";
 import type { Configurable } from "../lib/resident/options.ts";

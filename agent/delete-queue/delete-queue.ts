@@ -93,11 +93,6 @@ export class DeleteQueue {
     if (entry !== undefined) await this.#carryOut(entry);
   }
 
-  /** Whether a DEL of the attachment waits. */
-  has(attachment: Attachment): boolean {
-    return this.#parts.files.find(keyOf(attachment)) !== undefined;
-  }
-
   async #watch(): Promise<void> {
     while (!this.#isStopped) {
       // Before the look: what appears between the two is seen by one of them.

@@ -60,7 +60,7 @@ describe("the import order", () => {
       ["doctor/a.ts", "test/support/b.ts", "doctor-imports-downwards"],
       ["dataplane/linux/a.ts", "lib/config/b.ts", "dataplane-is-plain-linux"],
       ["agent/endpoints/a.ts", "agent/server/b.ts", "agent-endpoints-imports-downwards"],
-      ["agent/health/a.ts", "agent/compose.ts", "agent-health-imports-downwards"],
+      ["agent/health/a.ts", "agent/agent.ts", "agent-health-imports-downwards"],
       ["agent/journal/a.ts", "agent/other/b.ts", "agent-folders-are-known"],
       ["main-plugin/c.ts", "agent/health/c.ts", "main-plugin-imports-downwards"],
     ];

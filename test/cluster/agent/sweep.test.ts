@@ -2,11 +2,12 @@
  * The sweep of an agent that has just started, with the pods of a real API server: those that went meanwhile, and a server that cannot be
  * believed (A§7.3, A§8.1). Its minutes are the test's.
  */
-import { clusterOf } from "../../../agent/compose-cluster.ts";
-import { sweptPods, witnessPods } from "../../../agent/compose-sweep.ts";
+
 import type { EndpointRecord } from "../../../agent/endpoints/record/endpoint-record.ts";
-import { resolveOptions } from "../../../agent/process/options.ts";
+import { clusterOf } from "../../../agent/start/cluster.ts";
+import { resolveOptions } from "../../../agent/start/options.ts";
 import { AddressSweep } from "../../../agent/sweep/address-sweep.ts";
+import { sweptPods, witnessPods } from "../../../agent/sweep/start.ts";
 import { Sweep } from "../../../agent/sweep/sweep.ts";
 import { parseAddress } from "../../../lib/addresses/address.ts";
 import { recordOf } from "../../support/endpoint-record.ts";

@@ -84,7 +84,6 @@ describe("the health of an agent on the local store", () => {
       const { text } = await agent.request("GET", "/metrics");
       return Number(/^tortie_event_loop_longest_standstill_seconds (\S+)$/m.exec(text)?.[1]) * 1000;
     };
-    expect(await longestMs()).toBe(0);
     await agent.until("a stop of the process to be measured", async () => {
       // It is measured until a tenth of a second after a call; a busy machine may come too late for that.
       expect(await node.cni("ADD", { pod, conf })).toMatchObject({ exit: 0 });

@@ -1,5 +1,5 @@
 /** A wrong command line of the programs that live on. */
-import { AGENT } from "../../../agent/process/options.ts";
+import { AGENT } from "../../../agent/start/options.ts";
 import { parseFlags } from "../../../cmd/resident-flags.ts";
 
 describe("a wrong command line of tortie-node", () => {

@@ -1,4 +1,4 @@
-import { NamespaceCanary } from "../../../../agent/node/canary.ts";
+import { NamespaceCanary } from "../../../../agent/start/guarded-dataplane.ts";
 
 class Ended extends Error {}
 

@@ -1,5 +1,5 @@
 /** The dataplane of a process that serves many calls: what waits for what, and what is looked at before each part. */
-import { GuardedDataplane } from "../../../../agent/node/guarded-dataplane.ts";
+import { GuardedDataplane } from "../../../../agent/start/guarded-dataplane.ts";
 import type { AppliedLink, Dataplane } from "../../../../dataplane/dataplane.ts";
 import { openSandbox } from "../../../../main-plugin/sandbox.ts";
 import { settled } from "../../../support/fake-clock.ts";

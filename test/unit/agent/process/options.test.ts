@@ -1,8 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { OPTION_NAMES } from "../../../../agent/process/option-table.ts";
-import { AGENT as CONFIGURABLE, resolveOptions } from "../../../../agent/process/options.ts";
+import { AGENT as CONFIGURABLE, OPTION_NAMES, resolveOptions } from "../../../../agent/start/options.ts";
 import { variableOf } from "../../../../lib/resident/option-entry.ts";
 import { optionsSchema } from "../../../../lib/resident/options.ts";
 

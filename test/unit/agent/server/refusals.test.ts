@@ -1,12 +1,13 @@
 /** What the API refuses before, or instead of, doing something: over the real routes, with nothing behind them. */
-import { Configuration } from "../../../../agent/process/configuration.ts";
-import { resolveOptions } from "../../../../agent/process/options.ts";
+
 import type { Access } from "../../../../agent/server/access.ts";
 import { READS } from "../../../../agent/server/lanes.ts";
 import { endpointHandlers } from "../../../../agent/server/routes/endpoints.ts";
 import { ipamHandlers } from "../../../../agent/server/routes/ipam.ts";
 import { nodeHandlers } from "../../../../agent/server/routes/node.ts";
 import { buildApp } from "../../../../agent/server/routes.ts";
+import { Configuration } from "../../../../agent/start/configuration.ts";
+import { resolveOptions } from "../../../../agent/start/options.ts";
 
 const unused = () => {
   throw new Error("nobody asks for this");
@@ -16,7 +17,7 @@ const unused = () => {
 async function api(access: Access = "everything") {
   const built: number[] = [];
   const options = resolveOptions({}, {}, undefined);
-  const parts = { options, env: {}, version: "0", bootId: "b", phase: () => "ready" as const, addressing: () => undefined };
+  const parts = { options, env: {}, version: "0", bootId: "b", phase: () => "ready" as const };
   const configuration = new Configuration({ ...parts, setLevel: () => undefined });
   const endpoint = { id: 7, record: {}, shownState: "ready" };
   const app = await buildApp({
@@ -34,7 +35,7 @@ async function api(access: Access = "everything") {
       }),
       ...ipamHandlers(undefined),
       ...nodeHandlers({
-        configuration: () => configuration.show(),
+        configuration: () => configuration.show(undefined),
         configure: (given) => configuration.change(given),
         health: unused,
         controllers: unused,

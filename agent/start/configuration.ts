@@ -6,8 +6,7 @@ import { nodeName } from "../../lib/config/node-name.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { JsonObject } from "../../lib/json/value.ts";
 import type { DaemonConfiguration, NodeAddressing } from "../api/models.ts";
-import { type AgentOptions, OPTION_NAMES } from "./option-table.ts";
-import { checkOption } from "./options.ts";
+import { type AgentOptions, checkOption, OPTION_NAMES } from "./options.ts";
 
 const KNOWN: ReadonlySet<string> = new Set(OPTION_NAMES);
 /** Options that the running agent can take over, by PATCH or by SIGHUP. */
@@ -19,8 +18,6 @@ export interface ConfigurationParts {
   readonly version: string;
   readonly bootId: string;
   phase(): DaemonConfiguration["status"]["phase"];
-  /** `undefined` where this node has no range, or none is known yet. */
-  addressing(): NodeAddressing | undefined;
   setLevel(level: AgentOptions["log-level"]): void;
 }
 
@@ -32,10 +29,10 @@ export class Configuration {
     this.#parts = parts;
   }
 
-  show(): DaemonConfiguration {
-    const { options, env, version, bootId, phase, addressing } = this.#parts;
+  /** @param addressing of this node; `undefined` where it has no range, or none is known yet */
+  show(addressing: NodeAddressing | undefined): DaemonConfiguration {
+    const { options, env, version, bootId, phase } = this.#parts;
     const now: Readonly<Record<string, unknown>> = { ...options, ...this.#changed };
-    const ranges = addressing();
     return {
       spec: { options: Object.fromEntries(OPTION_NAMES.map((name) => [name, String(now[name] ?? "")])) },
       status: {
@@ -46,7 +43,7 @@ export class Configuration {
         datastore: datastoreOf(options, env),
         "run-dir": options["run-dir"],
         "boot-id": bootId,
-        ...(ranges === undefined ? {} : { addressing: ranges }),
+        addressing,
       },
     };
   }

@@ -1,6 +1,7 @@
 /** Addresses that attachments were given and gave back, for `ipam_events_total` (A§8.2). */
-import type { EndpointManager } from "./endpoints/manager.ts";
-import type { AgentMetrics } from "./metrics/metrics.ts";
+
+import type { AgentMetrics } from "../metrics/metrics.ts";
+import type { EndpointManager } from "./manager.ts";
 
 /** Once an attachment, however often it is added; addresses that another plugin granted do not count. */
 export function countAddresses(endpoints: Pick<EndpointManager, "onChange">, metrics: Pick<AgentMetrics, "ipamEvent">): void {

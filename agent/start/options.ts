@@ -3,8 +3,11 @@
  * (A§1.1, A§2.1, A§4.2). Names are those of the contract and of the network configuration's keys.
  */
 
+import type { Environment } from "../../lib/cni/environment.ts";
+import { TortieError } from "../../lib/errors/errors.ts";
 import { METRICS_ADDRESS_OPTION } from "../../lib/resident/metrics-address.ts";
 import { ABSOLUTE, type OptionTable, type OptionValues } from "../../lib/resident/option-entry.ts";
+import { type Configurable, checkOption as checkOne, resolveOptions as resolve } from "../../lib/resident/options.ts";
 
 const LARGEST = 2 ** 31 - 1;
 
@@ -196,3 +199,21 @@ export const OPTION_NAMES = Object.keys(OPTION_TABLE) as readonly OptionName[];
 
 /** The options of one agent, by their names on the command line. */
 export type AgentOptions = OptionValues<typeof OPTION_TABLE>;
+
+export const AGENT: Configurable<typeof OPTION_TABLE> = { program: "tortie-node", table: OPTION_TABLE };
+
+/**
+ * @param flags as the command line had them, without those that it did not name
+ * @param file what `--config` or TORTIE_CONFIG names
+ * @throws TortieError `option-invalid`
+ */
+export function resolveOptions(flags: Readonly<Record<string, unknown>>, env: Environment, file: string | undefined): AgentOptions {
+  const options = resolve(AGENT, flags, env, file);
+  if (options["enable-ipv4"] || options["enable-ipv6"]) return options;
+  throw new TortieError("option-invalid", "Either IPv4 or IPv6 addressing must be enabled");
+}
+
+/** @throws TortieError `option-invalid` */
+export function checkOption(name: string, value: string): void {
+  checkOne(AGENT, name, value);
+}

@@ -1,16 +1,17 @@
-/** The agent's way to the Kubernetes API server, one for all its parts: its datastore, or what etcd as the datastore has its pods from. */
-import type { Environment } from "../lib/cni/environment.ts";
-import { chooseDatastore, isKubernetesConfigured } from "../lib/config/datastore-choice.ts";
-import { decodeNetworkConfig } from "../lib/config/decode.ts";
-import { decodePod } from "../lib/datastore/kubernetes/core/decode-objects.ts";
-import { parseObject } from "../lib/json/decode.ts";
-import { resolveApiConfig } from "../lib/kubernetes/config/resolve.ts";
-import type { Pod } from "../lib/kubernetes/objects.ts";
-import { ApiConnection, type OnAnswer } from "../lib/kubernetes/watch/connection.ts";
-import { Informers } from "../lib/kubernetes/watch/informers.ts";
-import type { ResourceCache } from "../lib/kubernetes/watch/resource-cache.ts";
-import type { AgentLog } from "../lib/resident/agent-log.ts";
-import type { AgentOptions } from "./process/option-table.ts";
+/** The agent's one connection to the API server. With etcd as the datastore it is used for pods only. */
+import type { Environment } from "../../lib/cni/environment.ts";
+import { chooseDatastore, isKubernetesConfigured } from "../../lib/config/datastore-choice.ts";
+import { decodeNetworkConfig } from "../../lib/config/decode.ts";
+import { decodePod } from "../../lib/datastore/kubernetes/core/decode-objects.ts";
+import { parseObject } from "../../lib/json/decode.ts";
+import { resolveApiConfig } from "../../lib/kubernetes/config/resolve.ts";
+import type { Pod } from "../../lib/kubernetes/objects.ts";
+import { ApiConnection, type OnAnswer } from "../../lib/kubernetes/watch/connection.ts";
+import { Informers } from "../../lib/kubernetes/watch/informers.ts";
+import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
+import type { AgentLog } from "../../lib/resident/agent-log.ts";
+import { datastoreKeys } from "./configuration.ts";
+import type { AgentOptions } from "./options.ts";
 
 /** How often the watch of the node's pods is requested anew: the longest time for which a dead connection stays unnoticed. */
 const HEARTBEAT_SECONDS = 30;
@@ -36,11 +37,7 @@ export interface ClusterOptions {
 
 /** Begins to watch the node's pods. @throws TortieError as `resolveApiConfig` */
 export function clusterOf({ options, env, node, log, onAnswer }: ClusterOptions): AgentCluster | undefined {
-  const { kubeconfig, "datastore-type": type } = options;
-  const config = decodeNetworkConfig({
-    ...(type === undefined ? {} : { datastore_type: type }),
-    ...(kubeconfig === undefined ? {} : { kubernetes: { kubeconfig } }),
-  });
+  const config = decodeNetworkConfig(datastoreKeys(options));
   const datastore = chooseDatastore(config, env);
   const isThere = datastore === "kubernetes" || (datastore === "etcdv3" && isKubernetesConfigured(config, env));
   if (!isThere) return undefined;

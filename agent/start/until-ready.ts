@@ -1,7 +1,7 @@
 /** What phase `ready` waits for, behind the socket (A§0.3, steps 6 and 7). Nothing here ends the process. */
-import type { Health } from "../lib/resident/health.ts";
-import { untilAborted } from "../lib/system/waiting.ts";
-import type { AgentCluster } from "./compose-cluster.ts";
+import type { Health } from "../../lib/resident/health.ts";
+import { untilAborted } from "../../lib/system/waiting.ts";
+import type { AgentCluster } from "./cluster.ts";
 
 export interface ReadyParts {
   readonly cluster: Pick<AgentCluster, "pods"> | undefined;

@@ -1,38 +1,23 @@
-/** Endpoint objects, plugged to endpoints and cluster (A§6.3). Loaded only where `--endpoint-objects` asks for them. */
+/** Starts endpoint objects (A§6.3). Loaded only where `--endpoint-objects` asks for them. */
 
-import type { AgentLog } from "../lib/resident/agent-log.ts";
-import type { Controllers } from "../lib/resident/controllers.ts";
-import type { AgentCluster } from "./compose-cluster.ts";
-import type { AgentHealth } from "./compose-health.ts";
-import type { Endpoint } from "./endpoints/endpoint.ts";
-import type { EndpointManager } from "./endpoints/manager.ts";
-import { isCommitted } from "./endpoints/record/endpoint-record.ts";
-import { kubernetesClients } from "./kubernetes/clients.ts";
-import { type NodeFacts, type ObjectEndpoint, withPresentMirror } from "./objects/endpoint-object.ts";
-import { endpointObjects } from "./objects/endpoint-objects.ts";
+import type { Endpoint } from "../endpoints/endpoint.ts";
+import { isCommitted } from "../endpoints/record/endpoint-record.ts";
+import { kubernetesClients } from "../kubernetes/clients.ts";
+import type { RestoredEndpoints } from "../restore/start.ts";
+import type { AgentContext } from "../start/context.ts";
+import { type ObjectEndpoint, withPresentMirror } from "./endpoint-object.ts";
+import { endpointObjects } from "./endpoint-objects.ts";
 
-export interface AgentObjectsOptions {
-  readonly node: NodeFacts;
-  readonly manager: EndpointManager;
-  readonly controllers: Controllers;
-  readonly cluster: AgentCluster;
-  readonly health: AgentHealth;
-  /** `<state>/jobs`. */
-  readonly jobsDirectory: string;
-  readonly qps: number;
-  readonly isRestored: () => boolean;
-  readonly log: Pick<AgentLog, "error">;
-}
-
-export function startEndpointObjects(options: AgentObjectsOptions): void {
-  const { node, manager, controllers, cluster, health, jobsDirectory, qps, isRestored, log } = options;
+export function startEndpointObjects(context: AgentContext, { manager, isRestored }: RestoredEndpoints): void {
+  const { options, node, state, cluster, controllers, health, log } = context;
+  if (cluster === undefined) return;
   const objects = endpointObjects({
-    node,
-    jobsDirectory,
+    node: { name: node },
+    jobsDirectory: `${state}/jobs`,
     clients: kubernetesClients(cluster.connection),
     informers: cluster.informers,
     controllers,
-    qps,
+    qps: options["object-qps"],
     isRestored,
     source: {
       endpoints: () =>
@@ -71,7 +56,7 @@ function objectEndpoint({ id, record, shownState }: Endpoint, when: "there" | "r
     pod,
     podUID,
     state,
-    ...(object !== undefined && { object }),
-    ...(committedAt !== undefined && { committedAt }),
+    object,
+    committedAt,
   };
 }

@@ -15,8 +15,8 @@ import type {
 import type { DesiredState, Difference } from "../../dataplane/desired-state.ts";
 import type { NetworkReport } from "../../dataplane/node-network.ts";
 import type { NodeState } from "../../dataplane/node-state.ts";
+import { statusOf } from "../../lib/system/files.ts";
 import type { Sandbox } from "../../lib/system/sandbox.ts";
-import type { NamespaceCanary } from "./canary.ts";
 
 export class GuardedDataplane implements Dataplane {
   readonly #inner: Dataplane;
@@ -74,5 +74,33 @@ export class GuardedDataplane implements Dataplane {
   /** An unfinished link is looked at again when it is removed: one that this process was making has its owner's name by then. */
   async #noneIsMade(): Promise<void> {
     while (this.#making.size > 0) await Promise.allSettled(this.#making);
+  }
+}
+
+/** Of the thread, not of the process. */
+const OWN_NAMESPACE = "/proc/thread-self/ns/net";
+
+/**
+ * A thread that was left in a sandbox's network namespace would change the wrong network from then on (A§12.3). The way back is checked
+ * where it is made (lib/system/netns.ts); this looks once more before each part that touches the kernel. A thread in the wrong namespace
+ * cannot be trusted again: the process ends and is started again.
+ */
+export class NamespaceCanary {
+  readonly #home: string | undefined;
+  readonly #look: () => string | undefined;
+  readonly #abort: (message: string) => never;
+
+  /** @param abort ends the process; tests give another */
+  constructor(abort: (message: string) => never, look: () => string | undefined = () => statusOf(OWN_NAMESPACE)?.identity) {
+    this.#look = look;
+    this.#abort = abort;
+    this.#home = look();
+  }
+
+  /** Ends the process unless this thread is in the network namespace that it began in. */
+  check(): void {
+    const here = this.#look();
+    if (here !== this.#home)
+      this.#abort(`the agent is in network namespace ${here}, not in its own, ${this.#home}: it ends and is started again`);
   }
 }

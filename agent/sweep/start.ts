@@ -1,64 +1,56 @@
-/** Sweep and drift, plugged to endpoints, kernel and cluster (A§8.1). */
-import type { Dataplane } from "../dataplane/dataplane.ts";
-import { hostLinks } from "../dataplane/linux/host-links.ts";
-import type { HostSockets } from "../dataplane/netlink/host-sockets.ts";
-import { enumerate } from "../doctor/problem.ts";
-import type { HostScope } from "../ipam-plugin/host-scope/host-scope.ts";
-import { chooseDatastore } from "../lib/config/datastore-choice.ts";
-import { isCalicoIpam } from "../lib/config/ipam-section.ts";
-import { nodeName } from "../lib/config/node-name.ts";
-import type { Pod } from "../lib/kubernetes/objects.ts";
-import { uidsOfPod } from "../lib/kubernetes/pod-uids.ts";
-import type { AgentLog } from "../lib/resident/agent-log.ts";
-import type { Controllers } from "../lib/resident/controllers.ts";
-import { SYSTEM_CLOCK } from "../lib/system/clock.ts";
-import type { AgentCluster } from "./compose-cluster.ts";
-import type { AgentHealth } from "./compose-health.ts";
-import { DirectRecords } from "./direct-records/direct-records.ts";
-import { linkDrift } from "./endpoints/build/mend-link.ts";
-import type { EndpointManager } from "./endpoints/manager.ts";
-import type { EndpointRecord } from "./endpoints/record/endpoint-record.ts";
-import type { Nodes } from "./node/nodes.ts";
-import { attachmentKey } from "./run-directory/attachment-key.ts";
-import type { AttachmentLocks } from "./run-directory/attachment-locks.ts";
-import { AddressSweep, type SweptStore } from "./sweep/address-sweep.ts";
-import { sweptBlocks } from "./sweep/blocks.ts";
-import { Drift } from "./sweep/drift.ts";
-import { sweptGrants } from "./sweep/grants.ts";
-import { Sweep, type SweptPods } from "./sweep/sweep.ts";
-import type { Holder, WitnessPods } from "./sweep/witnesses.ts";
+/** Starts sweep and drift (A§8.1). */
+import { hostLinks } from "../../dataplane/linux/host-links.ts";
+import { enumerate } from "../../doctor/problem.ts";
+import type { HostScope } from "../../ipam-plugin/host-scope/host-scope.ts";
+import { chooseDatastore } from "../../lib/config/datastore-choice.ts";
+import { isCalicoIpam } from "../../lib/config/ipam-section.ts";
+import { nodeName } from "../../lib/config/node-name.ts";
+import type { Pod } from "../../lib/kubernetes/objects.ts";
+import { uidsOfPod } from "../../lib/kubernetes/pod-uids.ts";
+import { SYSTEM_CLOCK } from "../../lib/system/clock.ts";
+import { DirectRecords } from "../direct-records/direct-records.ts";
+import { linkDrift } from "../endpoints/build/mend-link.ts";
+import type { EndpointRecord } from "../endpoints/record/endpoint-record.ts";
+import type { Nodes } from "../node/nodes.ts";
+import type { RestoredEndpoints } from "../restore/start.ts";
+import { attachmentKey } from "../run-directory/attachment-key.ts";
+import type { AttachmentLocks } from "../run-directory/attachment-locks.ts";
+import type { AgentCluster } from "../start/cluster.ts";
+import type { AgentContext } from "../start/context.ts";
+import { AddressSweep, type SweptStore } from "./address-sweep.ts";
+import { sweptBlocks } from "./blocks.ts";
+import { Drift } from "./drift.ts";
+import { sweptGrants } from "./grants.ts";
+import { Sweep, type SweptPods } from "./sweep.ts";
+import type { Holder, WitnessPods } from "./witnesses.ts";
 
 const INTERVAL_MS = 60_000;
 
-export interface AgentSweepOptions {
-  readonly manager: EndpointManager;
-  /** Name of this node. */
-  readonly node: string;
-  readonly dataplane: Dataplane;
-  readonly host: HostSockets;
-  readonly controllers: Controllers;
-  readonly cluster: AgentCluster | undefined;
-  readonly health: AgentHealth;
-  /** `<run>/direct`. */
-  readonly directDirectory: string;
+interface SweptParts extends RestoredEndpoints {
   readonly locks: Pick<AttachmentLocks, "tryTake">;
   readonly hostScope: () => HostScope;
   readonly nodes: Pick<Nodes, "served">;
-  readonly isRestored: () => boolean;
   readonly remove: (record: EndpointRecord) => Promise<void>;
-  readonly log: Pick<AgentLog, "info" | "error">;
 }
 
-export function startSweeps(options: AgentSweepOptions): void {
-  const { manager, node, dataplane, controllers, cluster, health, isRestored, remove, log } = options;
-  const direct = new DirectRecords(options.directDirectory);
-  const links = () => hostLinks(options.host);
-  const sweep = new Sweep({
+/** Starts the background tasks that look for what nobody owns, and for what differs from how it was made. */
+export function startSweeps(context: AgentContext, parts: SweptParts): void {
+  const [blocks, grants] = addressSweeps(context, parts);
+  const { controllers } = context;
+  const [sweep, drift] = [linkSweep(context, parts), driftOf(context, parts)];
+  for (const [name, task] of Object.entries({ "sweep-blocks": blocks, "sweep-grants": grants, sweep, drift })) {
+    controllers.update(name, { run: (signal) => task.run(signal), intervalMs: INTERVAL_MS, quiet: true });
+  }
+}
+
+function linkSweep({ run, node, host, dataplane, cluster, health, log }: AgentContext, { manager, isRestored, remove }: SweptParts): Sweep {
+  const direct = new DirectRecords(run.direct);
+  return new Sweep({
     clock: SYSTEM_CLOCK,
     isRestored,
     node,
     records: () => manager.list(),
-    links,
+    links: () => hostLinks(host),
     dataplane,
     isClaimed: (attachment) => direct.has(attachment),
     pods: cluster && sweptPods(cluster),
@@ -73,7 +65,10 @@ export function startSweeps(options: AgentSweepOptions): void {
       if (isNew) log.info(`sweep: ${kind}: ${what}`);
     },
   });
-  const drift = new Drift({
+}
+
+function driftOf({ dataplane, health }: AgentContext, { manager }: SweptParts): Drift {
+  return new Drift({
     clock: SYSTEM_CLOCK,
     endpoints: () =>
       manager
@@ -89,13 +84,22 @@ export function startSweeps(options: AgentSweepOptions): void {
     onContested: (id, what) => health.health.find(`drift ${id}`, what),
     onFound: () => health.metrics.sweepFound("drift"),
   });
+}
+
+/** Sweeps the addresses of blocks, and those of this node's ranges. */
+function addressSweeps(
+  { run, host, cluster, health, log }: AgentContext,
+  { manager, isRestored, locks, hostScope, nodes }: SweptParts,
+): readonly [AddressSweep, AddressSweep] {
+  const direct = new DirectRecords(run.direct);
+  const links = () => hostLinks(host);
   const addressSweep = (store: SweptStore) =>
     new AddressSweep({
       clock: SYSTEM_CLOCK,
       isRestored,
       store,
       witnesses: { direct: () => direct.list(), records: () => manager.list(), links, pods: cluster && witnessPods(cluster) },
-      tryLock: (holder) => tryLock(options.locks, holder),
+      tryLock: (holder) => tryLock(locks, holder),
       onReleased(kind, what, count) {
         health.metrics.sweepFound(kind, count);
         log.info(`sweep: ${kind}: released ${what}`);
@@ -109,7 +113,7 @@ export function startSweeps(options: AgentSweepOptions): void {
         ),
     });
   const networks = () =>
-    options.nodes
+    nodes
       .served()
       .filter(({ config, env }) => isCalicoIpam(config.ipam.type) && chooseDatastore(config, env) !== "kubernetes")
       .map(({ config, node }) => ({ config, nodeName: config.kubernetes.nodeName ?? nodeName(config), ipam: node.ipam }));
@@ -118,12 +122,7 @@ export function startSweeps(options: AgentSweepOptions): void {
     info: (message: string) => log.info(message),
     writeNow: (_: string, message: string) => log.info(message),
   };
-  const blocks = addressSweep(sweptBlocks(networks, toLog));
-  controllers.update("sweep-blocks", { run: (signal) => blocks.run(signal), intervalMs: INTERVAL_MS, quiet: true });
-  const grants = addressSweep(sweptGrants(options.hostScope));
-  controllers.update("sweep-grants", { run: (signal) => grants.run(signal), intervalMs: INTERVAL_MS, quiet: true });
-  controllers.update("sweep", { run: (signal) => sweep.run(signal), intervalMs: INTERVAL_MS, quiet: true });
-  controllers.update("drift", { run: (signal) => drift.run(signal), intervalMs: INTERVAL_MS, quiet: true });
+  return [addressSweep(sweptBlocks(networks, toLog)), addressSweep(sweptGrants(hostScope))];
 }
 
 /** What the sweep asks of a cluster. */

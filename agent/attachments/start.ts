@@ -1,0 +1,92 @@
+/** Starts what serves attachments: the datastores behind their networks, the CNI verbs, and what plugins did while the agent was away. */
+import { HOST_SCOPE } from "../../lib/config/ipam-section.ts";
+import { SECOND_MS } from "../../lib/resident/option-entry.ts";
+import { SYSTEM_CLOCK } from "../../lib/system/clock.ts";
+import type { NodeParts } from "../../main-plugin/node.ts";
+import { type BlocksOptions, blocksParts } from "../blocks/blocks-parts.ts";
+import type { EndpointManager } from "../endpoints/manager.ts";
+import { checkStatus } from "../health/status.ts";
+import { Nodes } from "../node/nodes.ts";
+import type { NodeRanges } from "../ranges/start.ts";
+import { forgetRegistered } from "../registration/forget-registered.ts";
+import { AttachmentLocks } from "../run-directory/attachment-locks.ts";
+import type { AgentContext } from "../start/context.ts";
+import { AgentAway } from "./agent-away.ts";
+import { AttachmentService } from "./attachment-service.ts";
+import { StoreWitness } from "./grant-witness.ts";
+import { linkModeCheck, refusedLinkMode } from "./link-mode.ts";
+import { NewCluster } from "./new-cluster.ts";
+
+/** What is there before there are endpoints. */
+export interface Networks {
+  readonly nodes: Nodes;
+  readonly witness: StoreWitness;
+  readonly locks: AttachmentLocks;
+  /** Files of grants from this node's ranges. */
+  readonly files: () => NodeRanges["nodeCidr"]["hostScope"]["files"];
+}
+
+/** @param knownRanges of this node and of others, as far as they are known at the moment of asking */
+export function openNetworks(context: AgentContext, ranges: NodeRanges, knownRanges: NodeParts["knownRanges"]): Networks {
+  const { options, env, run, health, dataplane, log, tracing } = context;
+  const blocks: BlocksOptions = {
+    kubeconfig: options.kubeconfig,
+    agentEnv: env,
+    log,
+    onWrite: (outcome, parts) => health.metrics.blockWritten(outcome, parts),
+    tracing,
+    hasOwnBlocks: options.ipam !== "host-scope",
+  };
+  const nodes = new Nodes({ log, parts: () => ({ dataplane, ...ranges.parts, knownRanges, ...blocksParts(blocks) }) });
+  const files = () => ranges.nodeCidr.hostScope.files;
+  return { nodes, files, witness: new StoreWitness({ nodes, files, ...ipamTypeOf(context) }), locks: new AttachmentLocks(run.attachments) };
+}
+
+export interface Attachments {
+  readonly service: AttachmentService;
+  readonly away: AgentAway;
+}
+
+/** Returns when what plugins attached without the agent is the agent's, and what an earlier agent left undone is being finished. */
+export async function startAttachments(
+  context: AgentContext,
+  { nodes, locks }: Networks,
+  manager: EndpointManager,
+  ranges: NodeRanges,
+): Promise<Attachments> {
+  const { options, health, log, run, tracing } = context;
+  const refusal = refusedLinkMode(options["datapath-mode"]);
+  if (refusal !== undefined) {
+    log.error(`no pod can be added: ${refusal.word}: ${refusal.message}`);
+    health.health.add(linkModeCheck(refusal));
+  }
+  const away: AgentAway = new AgentAway({
+    run,
+    locks,
+    manager,
+    log,
+    remove: (body, call) => service.serve("del", body, call),
+  });
+  const service: AttachmentService = new AttachmentService({
+    nodes,
+    records: manager,
+    locks,
+    takeOver: (attachment, signal) => away.takeOver(attachment, signal),
+    takeOverLocked: (attachment) => away.takeOverLocked(attachment),
+    queuedDelete: (attachment) => away.queuedDelete(attachment),
+    newCluster: new NewCluster({ limitMs: options["first-pool-wait"] * SECOND_MS, clock: SYSTEM_CLOCK, health: health.health }),
+    ...ipamTypeOf(context),
+    forgetRegistered: (record) => forgetRegistered(record, { endpoints: manager, release: ranges.release }),
+    assertReady: () => checkStatus(health.health),
+    refusal,
+    tracing,
+  });
+  // Before what an earlier agent left undone is removed: a plugin may have made it once more meanwhile.
+  await away.takeOverAll();
+  manager.finishBy((record) => service.finish(record));
+  return { service, away };
+}
+
+function ipamTypeOf({ options }: AgentContext): { readonly ipamType?: string } {
+  return options.ipam === "host-scope" ? { ipamType: HOST_SCOPE } : {};
+}

@@ -1,0 +1,100 @@
+/** Opens the agent's two sockets: the API for operators, and the one for calls of plugins (A§2, A§11.3). */
+
+import { OPERATIONS } from "../api/operations.ts";
+import type { AttachmentService } from "../attachments/attachment-service.ts";
+import { isConnected } from "../endpoints/build/mend-link.ts";
+import type { EndpointManager } from "../endpoints/manager.ts";
+import { checkStatus } from "../health/status.ts";
+import type { Standstill } from "../metrics/standstill.ts";
+import type { NodeRanges } from "../ranges/start.ts";
+import { EndpointService } from "../registration/endpoint-service.ts";
+import { Registration } from "../registration/registration.ts";
+import type { AgentContext } from "../start/context.ts";
+import { groupNumber } from "./access.ts";
+import type { AttachmentService as AttachmentPort } from "./attachment-service.ts";
+import { serveCalls } from "./calls.ts";
+import type { Handlers } from "./handler.ts";
+import { LanedAttachments } from "./lanes.ts";
+import { endpointHandlers } from "./routes/endpoints.ts";
+import { ipamHandlers } from "./routes/ipam.ts";
+import { nodeHandlers } from "./routes/node.ts";
+import { serveApi } from "./server.ts";
+
+interface ServedParts {
+  readonly manager: EndpointManager;
+  readonly service: AttachmentService;
+  readonly ranges: NodeRanges;
+}
+
+/** Ends both sockets, and waits for running calls at most so long. */
+export interface Served {
+  stop(graceMs: number): Promise<void>;
+}
+
+export async function startApi(context: AgentContext, { service, ...parts }: ServedParts): Promise<Served> {
+  const { options, version, run, health, log } = context;
+  const onError = (message: string, error: unknown) => log.error(message, { error });
+  const server = await serveApi({
+    version,
+    socket: run.socket,
+    group: groupNumber(options["socket-group"]),
+    handlers: handlersOf(context, { service, ...parts }),
+    onError,
+    onAnswer(operation, status, milliseconds) {
+      const { path, method } = OPERATIONS[operation];
+      health.metrics.apiAnswered(path, method, status, milliseconds);
+    },
+  });
+  const calls = await serveCalls({
+    socket: run.calls,
+    directory: run.path,
+    service: measured(new LanedAttachments(service), health.standstill),
+    onError,
+    onAnswer(verb, status, milliseconds) {
+      health.metrics.apiAnswered(`/cni/${verb}`, "CNI", status, milliseconds);
+      health.metrics.cniTook(verb, "total", milliseconds);
+    },
+  });
+  return {
+    async stop(graceMs) {
+      await Promise.all([calls.stop(graceMs), server.stop(graceMs)]);
+    },
+  };
+}
+
+function handlersOf(
+  { configuration, controllers, dataplane, health, log }: AgentContext,
+  { manager, service, ranges }: ServedParts,
+): Handlers {
+  const endpoints = new EndpointService({
+    manager,
+    registration: new Registration(manager, ranges),
+    removal: (record) => service.finish(record),
+    isConnected: (record) => isConnected(record, dataplane),
+    log,
+  });
+  return {
+    ...endpointHandlers(endpoints),
+    ...ipamHandlers(ranges.ipam),
+    ...nodeHandlers({
+      configuration: () => configuration.show(ranges.ipam?.addressing()),
+      configure: (given) => configuration.change(given),
+      health: async () => health.health.document(),
+      controllers: () => controllers.statuses(),
+      metrics: () => health.metrics.list(),
+      metricsText: () => health.metrics.text(),
+    }),
+    cniStatus: () => {
+      checkStatus(health.health);
+      return { status: 200, body: "" };
+    },
+  };
+}
+
+/** The calls, timed for the longest standstill. */
+function measured(service: AttachmentPort, standstill: Standstill): AttachmentPort {
+  return {
+    serve: (verb, body, context) => standstill.during(() => service.serve(verb, body, context)),
+    isKnown: (body) => service.isKnown(body),
+  };
+}

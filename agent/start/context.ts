@@ -1,0 +1,133 @@
+/**
+ * What every part of the agent is given: who this agent is, its log, its health, its background tasks, the kernel and the cluster. Parts
+ * are started by agent/agent.ts, which hands each of them this and the few other parts that it needs.
+ */
+import type { Dataplane } from "../../dataplane/dataplane.ts";
+import { JoinedDeletions } from "../../dataplane/linux/joined-deletions.ts";
+import { LinuxDataplane } from "../../dataplane/linux/linux-dataplane.ts";
+import { HostSockets } from "../../dataplane/netlink/host-sockets.ts";
+import type { Environment } from "../../lib/cni/environment.ts";
+import { messageOf, TortieError } from "../../lib/errors/errors.ts";
+import { type AgentLog, createAgentLog } from "../../lib/resident/agent-log.ts";
+import { Controllers } from "../../lib/resident/controllers.ts";
+import { SECOND_MS } from "../../lib/resident/option-entry.ts";
+import { watchSignals } from "../../lib/resident/signals.ts";
+import { exitNow } from "../../lib/system/exit.ts";
+import { makeDirectories } from "../../lib/system/files.ts";
+import { missingCapabilities } from "../../lib/system/privileges.ts";
+import { AgentHealth } from "../observe/health.ts";
+import { readBootId } from "../run-directory/agent-file.ts";
+import { type RunDirectory, runDirectory } from "../run-directory/run-directory.ts";
+import { tracedDataplane } from "../trace/traced-parts.ts";
+import { openTracing, type Tracing } from "../trace/tracing.ts";
+import { type AgentCluster, clusterOf } from "./cluster.ts";
+import { Configuration, nameOfNode } from "./configuration.ts";
+import { GuardedDataplane, NamespaceCanary } from "./guarded-dataplane.ts";
+import type { AgentOptions } from "./options.ts";
+import { openState, PhaseFile, takeInstanceLock } from "./run-state.ts";
+
+export interface AgentInput {
+  readonly options: AgentOptions;
+  readonly env: Environment;
+  readonly version: string;
+  /** Reads flags, variables and file again, for SIGHUP. @throws TortieError */
+  readonly reread: () => AgentOptions;
+}
+
+export interface AgentContext extends AsyncDisposable, Omit<AgentInput, "reread"> {
+  /** Name of this node. */
+  readonly node: string;
+  readonly bootId: string;
+  readonly run: RunDirectory;
+  /** Directory of what this boot's endpoints are recorded in. */
+  readonly state: string;
+  readonly log: AgentLog;
+  readonly phase: PhaseFile;
+  readonly configuration: Configuration;
+  readonly health: AgentHealth;
+  readonly controllers: Controllers;
+  readonly host: HostSockets;
+  readonly dataplane: Dataplane;
+  readonly tracing: Tracing | undefined;
+  /** The API server, where there is one: the datastore, or what etcd as the datastore has its pods from. */
+  readonly cluster: AgentCluster | undefined;
+  /** Resolves with the name of the signal that ends the process. */
+  readonly ended: Promise<string>;
+  /** Ends the process at once; whoever started it starts it again. */
+  giveUp(message: string): never;
+}
+
+const RUN_MODE = 0o755;
+/** For the traces of the last calls. */
+const TRACES_GRACE_MS = 500;
+
+/**
+ * Makes what all parts share; disposing closes it, in reverse.
+ * @throws TortieError `privilege-missing` naming the user and what it lacks; `agent-running` where another agent serves the run directory; what options that lead nowhere throw
+ */
+export async function openContext({ options, env, version, reread }: AgentInput): Promise<AgentContext> {
+  requirePrivileges();
+  const signals = watchSignals(() => reload());
+  await using stack = new AsyncDisposableStack();
+  const run = runDirectory(options["run-dir"]);
+  makeDirectories(run.path, RUN_MODE);
+  stack.use(takeInstanceLock(run.instanceLock));
+  const log = createAgentLog(options["log-level"], options["log-file"]);
+  stack.defer(() => log.close());
+  const giveUp = (message: string): never => {
+    log.error(message);
+    return exitNow(1);
+  };
+  const bootId = readBootId();
+  const state = openState(run.path, bootId, [run.deleteQueue, run.direct]);
+  if (state.wasReset) log.info("the machine has been started anew: the state of its last boot is dropped");
+  const phase = new PhaseFile(run.agentFile, { bootId, version, ipam: options.ipam, pid: process.pid });
+  const setLevel = (level: AgentOptions["log-level"]) => log.setLevel(level);
+  const configuration = new Configuration({ options, env, version, bootId, phase: () => phase.phase, setLevel });
+  const node = nameOfNode(options, env);
+  const tracing = await openTracing({ endpoint: options["otlp-endpoint"], env, node, version, log });
+  stack.defer(() => tracing?.stop(TRACES_GRACE_MS));
+  const host = stack.use(new HostSockets());
+  const linux = new LinuxDataplane(host, new JoinedDeletions(host));
+  const dataplane = tracedDataplane(new GuardedDataplane(linux, new NamespaceCanary(giveUp)), tracing);
+  const health = stack.use(
+    new AgentHealth({
+      phase: () => phase.phase,
+      port: options["health-port"],
+      metricsAddress: options["metrics-address"],
+      log,
+      controllers: () => controllers.statuses(),
+    }),
+  );
+  const cluster = clusterOf({ options, env, node, log, onAnswer: (...answer) => health.serverAnswered(...answer) });
+  if (cluster !== undefined) {
+    stack.use(cluster);
+    health.watchCluster(() => cluster.informers.states());
+  }
+  const controllers = stack.use(
+    new Controllers({ maxIntervalMs: options["max-controller-interval"] * SECOND_MS, onRun: (run) => health.controllerRan(run) }),
+  );
+
+  function reload(): void {
+    try {
+      const later = configuration.reread(reread());
+      log.reopen();
+      log.info("the configuration was read again", later.length === 0 ? {} : { "needs a restart": later.join(", ") });
+    } catch (error) {
+      log.error(`the configuration was not read again: ${messageOf(error)}`);
+    }
+  }
+
+  const about = { options, env, version, node, bootId, run, state: state.path };
+  const parts = { log, phase, configuration, health, controllers, host, dataplane, tracing, cluster };
+  const made = stack.move();
+  return { ...about, ...parts, ended: signals.ended, giveUp, [Symbol.asyncDispose]: () => made.disposeAsync() };
+}
+
+/** Without its capabilities the agent could serve its API and fail every ADD, which nobody would see at its start. */
+function requirePrivileges(): void {
+  const missing = missingCapabilities();
+  if (missing.length === 0) return;
+  const user = process.geteuid?.() ?? "unknown";
+  throw new TortieError("privilege-missing", `the agent runs as user ${user} without ${missing.join(" and ")}: it could connect no pod`);
+}

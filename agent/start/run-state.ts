@@ -1,0 +1,86 @@
+/** What an agent keeps of itself in its run directory: the lock of the only one, its phase, and the state of one boot (A§0.2, A§0.3). */
+import { readdirSync, renameSync, rmSync } from "node:fs";
+import { TortieError } from "../../lib/errors/errors.ts";
+import { isThere, makeDirectories, readText } from "../../lib/system/files.ts";
+import { lockHolder, tryLockFile } from "../../lib/system/flock.ts";
+import { writeWhole } from "../../lib/system/write-whole.ts";
+import type { AgentFile } from "../run-directory/agent-file.ts";
+
+/** Takes flock(2) on `agent.lock` as long as the process lives. @throws TortieError `agent-running` when another agent has it */
+export function takeInstanceLock(path: string): Disposable {
+  const lock = tryLockFile(path);
+  if (lock !== undefined) return lock;
+  throw new TortieError("agent-running", `another agent serves this run directory: ${path} is held by ${lockHolder(path)}`);
+}
+
+export type Phase = AgentFile["phase"];
+
+const FILE_MODE = 0o644;
+
+/** The phase of the agent, as `agent.json` and every answer say it. */
+export class PhaseFile {
+  readonly #path: string;
+  readonly #about: Omit<AgentFile, "phase">;
+  #phase: Phase = "starting";
+
+  constructor(path: string, about: Omit<AgentFile, "phase">) {
+    this.#path = path;
+    this.#about = about;
+    this.#write();
+  }
+
+  get phase(): Phase {
+    return this.#phase;
+  }
+
+  set(phase: Phase): void {
+    if (phase === this.#phase) return;
+    this.#phase = phase;
+    this.#write();
+  }
+
+  #write(): void {
+    const file: AgentFile = { ...this.#about, phase: this.#phase };
+    writeWhole(this.#path, `${JSON.stringify(file, undefined, 2)}\n`, FILE_MODE);
+  }
+}
+
+const STATE_MODE = 0o700;
+
+export interface StateDirectory {
+  readonly path: string;
+  /** The directory was another boot's, and was put aside. */
+  readonly wasReset: boolean;
+}
+
+/**
+ * Opens the state of this boot: after a reboot no sandbox lives and no address is granted, whatever files are left (A§7.3). The boot id is in
+ * a file of its own, written before anything else is.
+ * @param run the run directory
+ * @param emptied directories of the run directory whose files mean nothing after a reboot
+ */
+export function openState(run: string, bootId: string, emptied: readonly string[]): StateDirectory {
+  const path = `${run}/state`;
+  const bootFile = `${path}/boot-id`;
+  const wasReset = isThere(path) && recordedBoot(bootFile) !== bootId;
+  if (wasReset) {
+    renameSync(path, `${run}/old-${process.pid}-${Date.now()}`);
+    for (const directory of emptied) rmSync(directory, { recursive: true, force: true });
+  }
+  makeDirectories(path, STATE_MODE);
+  if (recordedBoot(bootFile) !== bootId) writeWhole(bootFile, `${bootId}\n`, 0o600);
+  return { path, wasReset };
+}
+
+/** Removes what `openState` put aside, now or before an earlier agent was killed. */
+export function removeOldStates(run: string): void {
+  for (const name of readdirSync(run)) if (name.startsWith("old-")) rmSync(`${run}/${name}`, { recursive: true, force: true });
+}
+
+function recordedBoot(path: string): string | undefined {
+  try {
+    return readText(path).trim();
+  } catch {
+    return undefined;
+  }
+}
