@@ -2,9 +2,9 @@
  * The Helm chart as a folder, or packaged: `bash scripts/chart FOLDER|ARCHIVE.tgz [REPOSITORY]`; templates from the overlays, the rest from manifests/chart. With a
  * repository (`registry.example/tortie`) the chart's image is that one by default.
  */
-import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { execaSync } from "execa";
 import { REPRODUCIBLE } from "./image/archive.ts";
 import { VERSION_OF_PACKAGE } from "./image/version.ts";
 import { chartTemplates } from "./manifests/chart.ts";
@@ -34,7 +34,7 @@ export function packageChart(archive: string, repository?: string): void {
   const parts = `${archive}.parts`;
   makeChart(join(parts, "tortie"), repository);
   const compressed = ["--use-compress-program", "gzip --no-name", "-cf", archive];
-  execFileSync("tar", [...REPRODUCIBLE, "--mode=u=rwX,go=rX", "-C", parts, ...compressed, "tortie"]);
+  execaSync("tar", [...REPRODUCIBLE, "--mode=u=rwX,go=rX", "-C", parts, ...compressed, "tortie"]);
   rmSync(parts, { recursive: true });
 }
 

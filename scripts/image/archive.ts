@@ -2,10 +2,10 @@
  * An image without a daemon, in the format of `docker save`, which docker, podman and `ctr images import` read:
  * `bash scripts/bun scripts/image/archive.ts LAYER.tar FOLDER amd64|arm64`. The same layer gives the same bytes.
  */
-import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { execaSync } from "execa";
 import { VERSION_OF_PACKAGE } from "./version.ts";
 
 export const REPRODUCIBLE = ["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner", "--format=gnu"];
@@ -38,7 +38,7 @@ export function archiveImage(layer: string, folder: string, architecture: string
   const tag = `docker.io/library/tortie:${VERSION_OF_PACKAGE}`;
   writeFileSync(join(parts, "manifest.json"), JSON.stringify([{ Config: "config.json", RepoTags: [tag], Layers: ["layer.tar"] }]));
   const archive = join(folder, `tortie-image-${architecture}.tar`);
-  execFileSync("tar", [...REPRODUCIBLE, "-C", parts, "-cf", archive, "config.json", "layer.tar", "manifest.json"]);
+  execaSync("tar", [...REPRODUCIBLE, "-C", parts, "-cf", archive, "config.json", "layer.tar", "manifest.json"]);
   rmSync(parts, { recursive: true });
   return archive;
 }

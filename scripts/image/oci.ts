@@ -3,10 +3,10 @@
  * `ctr images import` read: `bash scripts/bun scripts/image/oci.ts ARCHIVE amd64=LAYER.tar arm64=LAYER.tar`. The same layers give the same
  * bytes.
  */
-import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { execaSync } from "execa";
 import { imageConfiguration, REPRODUCIBLE } from "./archive.ts";
 import { VERSION_OF_PACKAGE } from "./version.ts";
 
@@ -32,7 +32,8 @@ export function archiveIndex(archive: string, layers: Readonly<Record<string, st
   const manifests = Object.entries(layers).map(([architecture, layer]) => {
     const diffId = `sha256:${createHash("sha256").update(readFileSync(layer)).digest("hex")}`;
     // Without name and time of the file, which gzip would write too.
-    const compressed = execFileSync("gzip", ["--no-name", "--stdout", layer], { maxBuffer: Number.POSITIVE_INFINITY });
+    const { stdout } = execaSync("gzip", ["--no-name", "--stdout", layer], { encoding: "buffer", maxBuffer: Number.MAX_SAFE_INTEGER });
+    const compressed = Buffer.from(stdout);
     const manifest = {
       schemaVersion: 2,
       mediaType: `${TYPES}.manifest.v1+json`,
@@ -49,7 +50,7 @@ export function archiveIndex(archive: string, layers: Readonly<Record<string, st
   const index = { ...store(mediaType, { schemaVersion: 2, mediaType, manifests }), annotations };
   writeFileSync(join(layout, "index.json"), JSON.stringify({ schemaVersion: 2, mediaType, manifests: [index] }));
   writeFileSync(join(layout, "oci-layout"), JSON.stringify({ imageLayoutVersion: "1.0.0" }));
-  execFileSync("tar", [...REPRODUCIBLE, "-C", layout, "-cf", archive, "oci-layout", "index.json", "blobs"]);
+  execaSync("tar", [...REPRODUCIBLE, "-C", layout, "-cf", archive, "oci-layout", "index.json", "blobs"]);
   rmSync(layout, { recursive: true });
 }
 

@@ -3,9 +3,9 @@
  * image the Debian packages, installed ones or those in a folder: `bash scripts/bun scripts/image/sbom.ts [FOLDER]`. The same tree and
  * packages give the same bytes.
  */
-import { execFileSync, spawnSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { execaSync } from "execa";
 import { type Fields, isObject, parseObject, section, text } from "../../lib/json/decode.ts";
 import { VERSION_OF_PACKAGE } from "./version.ts";
 
@@ -88,14 +88,14 @@ function bunComponent(): Component {
 }
 
 function versionOf(name: string, packages: string | undefined): string {
-  if (packages === undefined) return execFileSync("dpkg-query", ["-W", "-f", "$" + "{Version}", name], { encoding: "utf8" });
+  if (packages === undefined) return execaSync("dpkg-query", ["-W", "-f", "$" + "{Version}", name]).stdout;
   const file = readdirSync(packages).find((one) => one.startsWith(`${name}_`));
   if (file === undefined) throw new Error(`${packages} has no package ${name}`);
-  return execFileSync("dpkg-deb", ["--field", join(packages, file), "Version"], { encoding: "utf8" }).trim();
+  return execaSync("dpkg-deb", ["--field", join(packages, file), "Version"]).stdout.trim();
 }
 
 function isInstalled(name: string): boolean {
-  return spawnSync("dpkg-query", ["-W", name], { stdio: "ignore" }).status === 0;
+  return execaSync("dpkg-query", ["-W", name], { reject: false }).exitCode === 0;
 }
 
 function debianComponent(name: string, version: string): Component {

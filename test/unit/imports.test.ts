@@ -1,20 +1,19 @@
 /** The import order of the folders, as `npm run lint` holds it (.dependency-cruiser.cjs). */
-import { spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, normalize } from "node:path";
+import { execaSync } from "execa";
 
 const ROOT = join(import.meta.dirname, "../..");
 const CRUISER = join(ROOT, "node_modules/dependency-cruiser/bin/dependency-cruise.mjs");
 const TOPS = ["agent", "cmd", "dataplane", "doctor", "ipam-plugin", "lib", "main-plugin"];
 
 function cruise(directory: string, ...args: readonly string[]) {
-  const run = spawnSync(process.execPath, ["--bun", CRUISER, "--config", join(ROOT, ".dependency-cruiser.cjs"), ...args], {
+  const { exitCode, stdout } = execaSync(process.execPath, ["--bun", CRUISER, "--config", join(ROOT, ".dependency-cruiser.cjs"), ...args], {
     cwd: directory,
-    encoding: "utf8",
-    maxBuffer: 64 * 1024 * 1024,
+    reject: false,
   });
-  return { status: run.status, output: run.stdout };
+  return { status: exitCode, output: stdout };
 }
 
 /** "rule: importing file", for what a tree of these files breaks. */

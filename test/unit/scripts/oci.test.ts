@@ -1,10 +1,10 @@
 /** The image of all architectures, as another program than ours reads it: every blob is what its name says, and the same layers give the same bytes. */
-import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
+import { execaSync } from "execa";
 import { archiveIndex } from "../../../scripts/image/oci.ts";
 import { VERSION_OF_PACKAGE } from "../../../scripts/image/version.ts";
 import { memberAt } from "../../support/kubernetes/json.ts";
@@ -17,7 +17,7 @@ beforeEach(() => {
   for (const architecture of ["amd64", "arm64"]) {
     writeFileSync(join(folder, "file"), architecture);
     layers[architecture] = join(folder, `${architecture}.tar`);
-    execFileSync("tar", ["--mtime=@0", "-C", folder, "-cf", join(folder, `${architecture}.tar`), "file"]);
+    execaSync("tar", ["--mtime=@0", "-C", folder, "-cf", join(folder, `${architecture}.tar`), "file"]);
   }
 });
 afterEach(() => rmSync(folder, { recursive: true }));
@@ -25,7 +25,7 @@ afterEach(() => rmSync(folder, { recursive: true }));
 /** The archive, unpacked. @returns a reader of blobs by their digests */
 function unpack(archive: string): (digest: unknown) => Buffer {
   const layout = mkdtempSync(join(folder, "layout-"));
-  execFileSync("tar", ["-C", layout, "-xf", archive]);
+  execaSync("tar", ["-C", layout, "-xf", archive]);
   const blobs = join(layout, "blobs/sha256");
   for (const name of readdirSync(blobs)) expect(sha256(readFileSync(join(blobs, name)))).toBe(name);
   return (digest) => readFileSync(digest === "index" ? join(layout, "index.json") : join(blobs, String(digest).replace("sha256:", "")));

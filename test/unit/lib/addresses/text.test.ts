@@ -1,20 +1,10 @@
 import ipaddr from "ipaddr.js";
 import { formatAddress, parseAddress } from "../../../../lib/addresses/address.ts";
-
-/** Deterministic numbers (mulberry32), so that a failure can be repeated. */
-function generator(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
+import { seededRandom } from "../../../support/seeded-random.ts";
 
 describe("Address text", () => {
   it("is read and written as ipaddr.js does, for random IPv6 addresses with many zero groups", () => {
-    const random = generator(1);
+    const random = seededRandom(1);
     for (let i = 0; i < 5000; i++) {
       const bytes = Array.from({ length: 16 }, (_, at) => (random() < 0.6 || (at < 2 && i % 7 === 0) ? 0 : Math.floor(random() * 256)));
       const judge = new ipaddr.IPv6(bytes);

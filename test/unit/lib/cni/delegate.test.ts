@@ -1,6 +1,7 @@
 import { closeSync, copyFileSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { execaSync } from "execa";
 import { delegateAdd, runDelegate } from "../../../../lib/cni/delegate.ts";
 import { findPlugin } from "../../../../lib/cni/find-plugin.ts";
 import { ForeignCniError, TortieError } from "../../../../lib/errors/errors.ts";
@@ -90,10 +91,8 @@ describe("a delegated call", () => {
   it("hands the plugin's standard error on to ours", async () => {
     const script = `import { runDelegate } from ${JSON.stringify(join(process.cwd(), "lib/cni/delegate.ts"))};
       await runDelegate(${JSON.stringify(plugin("echo complaint >&2"))}, { stdin: new Uint8Array(), env: {}, timeoutMs: 5000, command: "DEL" });`;
-    const child = Bun.spawnSync([process.execPath, "-e", script], { env: {} });
-    expect(child.stderr.toString()).toBe("complaint\n");
-    expect(child.stdout.toString()).toBe("");
-    expect(child.exitCode).toBe(0);
+    const child = execaSync(process.execPath, ["-e", script], { env: {}, extendEnv: false, stripFinalNewline: false });
+    expect(child).toMatchObject({ stderr: "complaint\n", stdout: "", exitCode: 0 });
   });
 
   it("can be repeated while the executable is still being written", async () => {

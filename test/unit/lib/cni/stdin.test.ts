@@ -1,13 +1,16 @@
 import { join } from "node:path";
+import { execaSync } from "execa";
 
 const SCRIPT = `import { readStandardInput } from ${JSON.stringify(join(process.cwd(), "lib/cni/request.ts"))};
   try { const bytes = readStandardInput(); console.log(bytes.length, String(Bun.hash(bytes))); } catch (error) { console.log(error.code); }`;
 
 /** What a fresh process makes of `command | it`, run by a shell. */
 function output(shell: string): string {
-  return Bun.spawnSync(["/bin/sh", "-c", shell.replace("READER", `"$BUN" -e "$SCRIPT"`)], {
+  return execaSync("/bin/sh", ["-c", shell.replace("READER", `"$BUN" -e "$SCRIPT"`)], {
     env: { BUN: process.execPath, SCRIPT, PATH: "/usr/bin:/bin" },
-  }).stdout.toString();
+    extendEnv: false,
+    stripFinalNewline: false,
+  }).stdout;
 }
 
 const expected = (bytes: Uint8Array) => `${bytes.length} ${Bun.hash(bytes)}\n`;

@@ -12,6 +12,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { execaSync } from "execa";
 import { TortieError } from "../../../../lib/errors/errors.ts";
 import type { LogConfig } from "../../../../lib/log/file.ts";
 import { createLogger, type LoggerOptions } from "../../../../lib/log/logger.ts";
@@ -274,7 +275,7 @@ describe("log_file_path", () => {
 
   it("that is a FIFO which nobody reads does not stop the operation", async () => {
     const filePath = join(directory, "fifo");
-    Bun.spawnSync(["mkfifo", filePath]);
+    execaSync("mkfifo", [filePath]);
     const log = logger({ filePath });
     log.info("one");
     await log.flush();
@@ -303,7 +304,7 @@ describe("log_file_path", () => {
 /** A FIFO that has a reader and no room left; `fd` does not block. */
 function fullPipe(): Disposable & { readonly fd: number; readonly path: string } {
   const path = join(directory, "full-fifo");
-  Bun.spawnSync(["mkfifo", path]);
+  execaSync("mkfifo", [path]);
   const fd = openSync(path, constants.O_RDWR | constants.O_NONBLOCK);
   for (const size of [4096, 1]) {
     try {

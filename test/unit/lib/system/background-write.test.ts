@@ -1,6 +1,7 @@
 import { closeSync, mkdtempSync, openSync, readdirSync, readFileSync, readlinkSync, readSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { execaSync } from "execa";
 import { startWrite } from "../../../../lib/system/background-write.ts";
 
 /** Capacity of a pipe (pipe(7)). */
@@ -13,7 +14,7 @@ describe("a write in the background", () => {
   let fd = -1;
   beforeEach(() => {
     dir = mkdtempSync(join(tmpdir(), "tortie-write-"));
-    Bun.spawnSync(["/usr/bin/mkfifo", join(dir, "pipe")]);
+    execaSync("mkfifo", [join(dir, "pipe")]);
     fd = openSync(join(dir, "pipe"), "r+");
   });
   afterEach(() => {
@@ -64,7 +65,7 @@ describe("a write in the background", () => {
 });
 
 function fullPipe(path: string): number {
-  Bun.spawnSync(["/usr/bin/mkfifo", path]);
+  execaSync("mkfifo", [path]);
   const fd = openSync(path, "r+");
   writeSync(fd, new Uint8Array(PIPE_BYTES));
   return fd;

@@ -1,6 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { execaSync } from "execa";
 import {
   closeFile,
   hostName,
@@ -94,18 +95,18 @@ describe("A pipe that does not block", () => {
     const writer = `
       import { openFile, O_NONBLOCK, O_WRONLY, writeAll } from "${process.cwd()}/lib/system/files.ts";
       writeAll(openFile("/proc/self/fd/1", O_WRONLY | O_NONBLOCK), new Uint8Array(${size}).fill(120));`;
-    const result = Bun.spawnSync(["bash", "-c", '"$0" -e "$1" | (sleep 0.2; cat >"$2")', process.execPath, writer, path]);
-    expect(result.stderr.toString()).toBe("");
+    const { stderr } = execaSync("bash", ["-c", '"$0" -e "$1" | (sleep 0.2; cat >"$2")', process.execPath, writer, path]);
+    expect(stderr).toBe("");
     expect(readFileSync(path)).toHaveLength(size);
   });
 
   function fifo(): number {
     const path = join(directory, "fifo");
-    Bun.spawnSync(["mkfifo", path]);
+    execaSync("mkfifo", [path]);
     return openFile(path, O_RDWR | O_NONBLOCK);
   }
 });
 
 it("The host's name is the one uname(2) has", () => {
-  expect(hostName()).toBe(Bun.spawnSync(["uname", "-n"]).stdout.toString().trim());
+  expect(hostName()).toBe(execaSync("uname", ["-n"]).stdout);
 });

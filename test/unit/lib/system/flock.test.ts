@@ -1,6 +1,7 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { execaSync } from "execa";
 import { lockFile, lockHolder, tryLockFile } from "../../../../lib/system/flock.ts";
 import { holdLock } from "../../../support/lock-holder-process.ts";
 
@@ -38,14 +39,14 @@ describe("the lock of a file", () => {
 
   it("does not wait for the writer of a FIFO that lies in its place", () => {
     const path = join(dir, "lock");
-    expect(Bun.spawnSync(["/usr/bin/mkfifo", path]).exitCode).toBe(0);
+    expect(execaSync("mkfifo", [path]).exitCode).toBe(0);
     using lock = tryLockFile(path);
     expect(lock).toBeDefined();
   });
 
   it("excludes flock(1), which takes the same kind of lock as Calico's plugin", () => {
     const path = join(dir, "lock");
-    const probe = () => Bun.spawnSync(["/usr/bin/flock", "--nonblock", path, "/bin/true"]).exitCode;
+    const probe = () => execaSync("flock", ["--nonblock", path, "/bin/true"], { reject: false }).exitCode;
     {
       using lock = tryLockFile(path);
       expect(lock).toBeDefined();
@@ -70,10 +71,7 @@ describe("the lock of a file", () => {
   it("leaves no descriptor open when it is not had", () => {
     const path = join(dir, "lock");
     using _lock = lockFile(path);
-    const open = () =>
-      Bun.spawnSync(["/bin/ls", `/proc/${process.pid}/fd`])
-        .stdout.toString()
-        .split("\n").length;
+    const open = () => execaSync("ls", [`/proc/${process.pid}/fd`]).stdout.split("\n").length;
     const before = open();
     for (let tries = 0; tries < 100; tries++) tryLockFile(path);
     expect(open() - before).toBeLessThan(20);

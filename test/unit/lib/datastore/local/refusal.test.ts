@@ -1,8 +1,8 @@
 import { Database } from "bun:sqlite";
-import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { execaSync } from "execa";
 import { DatastoreError } from "../../../../../lib/datastore/errors.ts";
 import { openLocalDatastore } from "../../../../../lib/datastore/local/local-datastore.ts";
 import { TortieError } from "../../../../../lib/errors/errors.ts";
@@ -147,7 +147,7 @@ describe("a local store that cannot be used says why", () => {
   });
 
   it("when a pipe has its name, without waiting for a writer", async () => {
-    execFileSync("mkfifo", [path]);
+    execaSync("mkfifo", [path]);
     expectUnavailable(await refusal(), "not a regular file");
   });
 

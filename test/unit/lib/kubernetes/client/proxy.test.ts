@@ -1,6 +1,5 @@
-import { execFile } from "node:child_process";
 import { join } from "node:path";
-import { promisify } from "node:util";
+import { execa } from "execa";
 import { createApiClient } from "../../../../../lib/kubernetes/client/client.ts";
 import { ConnectProxy } from "../../../../support/connect-proxy.ts";
 import { TlsServer } from "../../../../support/tls-server.ts";
@@ -118,12 +117,10 @@ describe("the API client behind an HTTP proxy", () => {
     const value = variable === "NO_PROXY" ? "*" : url;
 
     // The runtime reads them when it starts.
-    const { stdout } = await promisify(execFile)(
+    const { stdout } = await execa(
       process.execPath,
       [join(__dirname, "../../../../support/programs/ask-once.ts"), JSON.stringify(config)],
-      {
-        env: { ...process.env, [variable]: value, [variable.toLowerCase()]: value },
-      },
+      { env: { [variable]: value, [variable.toLowerCase()]: value } },
     );
 
     expect(stdout).toBe("{}");
