@@ -8,7 +8,7 @@ module.exports = {
   testEnvironment: "<rootDir>/test/support/jest-environment.cjs",
   setupFiles: ["<rootDir>/test/support/jest-setup.cjs"],
   // Nothing is judged by time; this only ends what hangs, on a machine however slow.
-  testTimeout: 120_000,
+  testTimeout: 300_000,
   // Inside a user namespace everybody is uid 0, and the default below /tmp would be that of the real root.
   cacheDirectory: "<rootDir>/.cache/jest",
   testMatch: ["<rootDir>/test/**/*.test.ts"],

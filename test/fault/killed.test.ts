@@ -8,6 +8,8 @@ import { dualIpam, localConf } from "../support/conf.ts";
 import { type CniRun, Node, type Pod } from "../support/node.ts";
 import { readStore } from "../support/store.ts";
 
+jest.setTimeout(600_000);
+
 /** The calls that change something outside the process: netlink messages, files of the datastore and below /proc/sys. */
 const CALLS = ["sendmsg,sendto", "pwrite64", "write", "setns"] as const;
 /** No operation of the plugin comes near this many of them. */
@@ -93,7 +95,7 @@ describe.each(CALLS)("Killed at every %s", (call) => {
     }
     expect(kills).toBeGreaterThan(0);
     expect(kills).toBeLessThan(MANY - 1);
-  }, 600_000);
+  });
 
   it("a DEL leaves nothing after it is repeated, and frees no address before its link is gone", async () => {
     let kills = 0;
@@ -110,7 +112,7 @@ describe.each(CALLS)("Killed at every %s", (call) => {
       await expectNothingLeft(stage, { call, when });
     }
     expect(kills).toBeLessThan(MANY - 1);
-  }, 600_000);
+  });
 });
 
 describe("Killed while another IPAM plugin looks for addresses", () => {

@@ -211,5 +211,5 @@ describe.each([
     // A claim that its owner's next assignment finishes is no problem; the repair finishes it as well.
     const repaired = tortiectl("check", "--datastore", storm.path, "--grace", "0", "--strict", "--repair", "--settle", "0");
     expect({ seed, ...repaired }).toMatchObject({ seed, exit: 0, report: { problems: [], notes: [] } });
-  }, 120_000);
+  });
 });

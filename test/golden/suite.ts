@@ -21,9 +21,8 @@ import {
 } from "./runner/runner.ts";
 import { ReplayCluster } from "./store/kubernetes/cluster.ts";
 
-/** Only ends what hangs: a call has a limit of its own (sandbox/sandbox.ts). */
-const SCENARIO_LIMIT_MS = 600_000;
-const CLUSTER_LIMIT_MS = 120_000;
+// Only ends what hangs: a call has a limit of its own (sandbox/sandbox.ts).
+jest.setTimeout(600_000);
 
 /** What a suite's tests need to know before the place they run at is there. */
 interface Declaration {
@@ -69,10 +68,10 @@ export function describeKubernetesSuite(suite: Suite, hasAgent = false): void {
     beforeAll(async () => {
       cluster = await ReplayCluster.start();
       runner = hasAgent ? kubernetesAgentRunner(cluster) : kubernetesRunner(cluster);
-    }, CLUSTER_LIMIT_MS);
+    });
     afterAll(async () => {
       await cluster?.[Symbol.asyncDispose]();
-    }, CLUSTER_LIMIT_MS);
+    });
     declare({
       suite,
       command: `scripts/replay${hasAgent ? " --agent" : ""} --kubernetes`,
@@ -103,8 +102,8 @@ export function describeEtcdSuite(suite: Suite): void {
       const etcd = servers.use(await startEtcd());
       const cluster = suite === "main" ? servers.use(await ReplayCluster.start()) : undefined;
       runner = etcdRunner(etcd, cluster);
-    }, CLUSTER_LIMIT_MS);
-    afterAll(() => servers.disposeAsync(), CLUSTER_LIMIT_MS);
+    });
+    afterAll(() => servers.disposeAsync());
     declare({
       suite,
       command: "scripts/replay --etcd",
@@ -122,17 +121,13 @@ function declare({ suite, command, general, plays, runner, onServed }: Declarati
   const occurred = new Set<string>();
   for (const recording of recordingNames(suite).map((name) => loadRecording(suite, name))) {
     if (!plays(recording)) continue;
-    it(
-      `${recording.name}: ${recording.title}`,
-      async () => {
-        const result = await resultOf(recording, runner());
-        onServed?.(result.servedByAgent);
-        for (const difference of result.general) occurred.add(difference);
-        // A thrown text, because Jest on Bun prints no message of a failed `expect`.
-        if (result.problems.length > 0) throw new Error(`${command} ${suite}/${recording.name}\n${result.problems.join("\n")}`);
-      },
-      SCENARIO_LIMIT_MS,
-    );
+    it(`${recording.name}: ${recording.title}`, async () => {
+      const result = await resultOf(recording, runner());
+      onServed?.(result.servedByAgent);
+      for (const difference of result.general) occurred.add(difference);
+      // A thrown text, because Jest on Bun prints no message of a failed `expect`.
+      if (result.problems.length > 0) throw new Error(`${command} ${suite}/${recording.name}\n${result.problems.join("\n")}`);
+    });
   }
 
   it("show every general difference that is said to occur in this suite", () => {

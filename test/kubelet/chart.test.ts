@@ -3,33 +3,20 @@
  * containerd of a node with the real kubelet.
  */
 import { VERSION_OF_PACKAGE } from "../../scripts/image/version.ts";
+import { shared } from "../support/fixtures.ts";
 import { REGISTRY } from "../support/kubelet/configurations.ts";
 import { ControlPlane } from "../support/kubelet/control-plane.ts";
 import { KubeletNode } from "../support/kubelet/kubelet-node.ts";
 import { Registry } from "../support/kubelet/registry.ts";
 import { tryPod } from "../support/kubelet/try-pod.ts";
-import { startCluster, type TestCluster } from "../support/kubernetes/cluster.ts";
+import { startCluster } from "../support/kubernetes/cluster.ts";
 import { commandsOf } from "../support/page.ts";
 
-jest.setTimeout(300_000);
-
-let cluster: TestCluster;
-let node: KubeletNode;
-let control: ControlPlane;
-let registry: Registry;
-beforeAll(async () => {
-  cluster = await startCluster({ isBare: true });
-  node = await KubeletNode.start(cluster, { binDir: "/opt/cni/bin", netDir: "/etc/cni/net.d" });
-  control = new ControlPlane(cluster);
-  registry = await Registry.start();
-  registry.pushRelease();
-});
-afterAll(async () => {
-  await registry?.[Symbol.asyncDispose]();
-  await control?.[Symbol.asyncDispose]();
-  await node?.[Symbol.asyncDispose]();
-  await cluster?.[Symbol.asyncDispose]();
-}, 60_000);
+const cluster = shared(() => startCluster({ isBare: true }));
+const node = shared(() => KubeletNode.start(cluster, { binDir: "/opt/cni/bin", netDir: "/etc/cni/net.d" }));
+const control = shared(() => new ControlPlane(cluster));
+const registry = shared(Registry.start);
+beforeAll(() => registry.pushRelease());
 
 it("`helm install` from a registry brings a node from nothing to a Ready pod, and `helm test` asks through the network of one", async () => {
   const [install = "", test = "", ...others] = commandsOf("how-to/install-cluster.md", "### With Helm");

@@ -6,44 +6,33 @@
 import { execFileSync } from "node:child_process";
 import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { shared } from "../support/fixtures.ts";
 import { ControlPlane } from "../support/kubelet/control-plane.ts";
 import { KubeletNode } from "../support/kubelet/kubelet-node.ts";
 import { NODE, NODE_ADDRESS } from "../support/kubelet/pretend-host.ts";
 import { Registry } from "../support/kubelet/registry.ts";
 import { tryPod } from "../support/kubelet/try-pod.ts";
-import { LEGACY, startCluster, type TestCluster } from "../support/kubernetes/cluster.ts";
+import { LEGACY, startCluster } from "../support/kubernetes/cluster.ts";
 import { memberAt } from "../support/kubernetes/json.ts";
 import type { ApiObject } from "../support/kubernetes/resources.ts";
 import { commandsOf } from "../support/page.ts";
-
-jest.setTimeout(300_000);
 
 const IPV6_RANGE = "fd44:244::/48";
 /** Where the manifests' pods install. */
 const PLACES = { binDir: "/opt/cni/bin", netDir: "/etc/cni/net.d" };
 
-let cluster: TestCluster;
-let node: KubeletNode;
-let control: ControlPlane;
-let registry: Registry;
 /** Where the image of a later release is. */
 let later: string;
+const cluster = shared(() => startCluster({ isBare: true }));
+const node = shared(() => KubeletNode.start(cluster, PLACES));
+const control = shared(() => new ControlPlane(cluster));
+const registry = shared(Registry.start);
 beforeAll(async () => {
-  cluster = await startCluster({ isBare: true });
-  node = await KubeletNode.start(cluster, PLACES);
-  control = new ControlPlane(cluster);
-  registry = await Registry.start();
   later = registry.pushImages();
   // As `kubeadm init --pod-network-cidr` leaves it: the range of the controller manager, and one of IPv6.
   const data = { ClusterConfiguration: `networking:\n  podSubnet: 10.244.0.0/16,${IPV6_RANGE}\n` };
   await cluster.apply({ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "kubeadm-config", namespace: "kube-system" }, data });
-}, 600_000);
-afterAll(async () => {
-  await registry?.[Symbol.asyncDispose]();
-  await control?.[Symbol.asyncDispose]();
-  await node?.[Symbol.asyncDispose]();
-  await cluster?.[Symbol.asyncDispose]();
-}, 60_000);
+});
 
 type Words = Readonly<Record<string, string>>;
 

@@ -5,35 +5,30 @@
  */
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
+import { shared } from "../support/fixtures.ts";
 import { InstalledPlugins } from "../support/kubelet/installed-plugins.ts";
 import { KubeletNode } from "../support/kubelet/kubelet-node.ts";
 import { NODE, NODE_ADDRESS } from "../support/kubelet/pretend-host.ts";
-import { type StoredObject, startCluster, type TestCluster } from "../support/kubernetes/cluster.ts";
+import { type StoredObject, startCluster } from "../support/kubernetes/cluster.ts";
 import { memberAt } from "../support/kubernetes/json.ts";
 import { BIN_DIR } from "../support/node.ts";
 
 const PREFIX = "cni.projectcalico.org/";
 const SERVICE = "10.96.77.7";
 
-let cluster: TestCluster;
-let plugins: InstalledPlugins;
-let node: KubeletNode;
+const cluster = shared(startCluster);
 beforeAll(async () => {
-  cluster = await startCluster();
   await cluster.reset();
   await cluster.setReady(true);
   await cluster.createPool("pool4", { cidr: "10.60.0.0/22" });
-  plugins = await InstalledPlugins.create(cluster);
-  await plugins.install();
-  node = await KubeletNode.start(cluster, plugins.places);
+});
+const plugins = shared(() => InstalledPlugins.create(cluster));
+beforeAll(() => plugins.install());
+const node = shared(() => KubeletNode.start(cluster, plugins.places));
+beforeAll(async () => {
   plugins.startAgent();
   await node.untilNodeReady();
-}, 300_000);
-afterAll(async () => {
-  await plugins?.[Symbol.asyncDispose]();
-  await node?.[Symbol.asyncDispose]();
-  await cluster?.[Symbol.asyncDispose]();
-}, 60_000);
+});
 
 function namesOf(prefix: string, count: number): string[] {
   return Array.from({ length: count }, (_, index) => `${prefix}${index}`);
@@ -108,7 +103,7 @@ describe("pods of a real kubelet", () => {
     await node.untilGone(names);
     await expectNothingLeft();
     expect(await node.failedAdds()).toEqual([]);
-  }, 300_000);
+  });
 
   it("are reached at their hostPort, and held to their bandwidth", async () => {
     await node.createPods(["port"], {
@@ -124,7 +119,7 @@ describe("pods of a real kubelet", () => {
     await node.deletePods(["port", "client"]);
     await node.untilGone(["port", "client"]);
     await expectNothingLeft();
-  }, 300_000);
+  });
 });
 
 /** Kubelet's own limit is 110; CI has neither the memory nor the minutes for that (`TORTIE_KUBELET_PODS=20,60,110`). */
@@ -234,5 +229,5 @@ describe("a burst of pods", () => {
   it("is taken off the node whole: uninstall leaves no executable and no list", async () => {
     await plugins.uninstall();
     expect(plugins.installed()).toEqual([]);
-  }, 120_000);
+  });
 });

@@ -4,6 +4,8 @@
  * over the whole operation; TORTIE_KILL_POINTS=all takes them all.
  */
 import { type ChildProcess, spawn } from "node:child_process";
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
 import type { Agent } from "./agent.ts";
 import { callAgent, recordsOf } from "./agent-calls.ts";
 import type { Pod } from "./node.ts";
@@ -35,6 +37,35 @@ export interface KillStage {
   /** Of the attachment when it is complete. */
   readonly complete: Inventory;
 }
+
+/** Where addresses come from, as seen on a store of the kind `W`. */
+export interface KillMode<W> {
+  readonly name: string;
+  /** Of the agent. */
+  readonly args: readonly string[];
+  readonly ipam: Record<string, unknown>;
+  /** How many addresses are taken, and how many handles hold them. */
+  readonly taken: (world: W, agent: Agent) => Promise<Pick<Inventory, "allocated" | "handles">>;
+  /** Of an attachment that is complete. */
+  readonly whole: Pick<Inventory, "allocated" | "handles">;
+  /** Points are left out: every so many of those of the other mode is taken. */
+  readonly sparseness: number;
+}
+
+/** The router's and the health checks' addresses, which the agent keeps for itself. */
+const OWN_ADDRESSES = 2;
+
+export const HOST_SCOPE: KillMode<unknown> = {
+  name: "host scope",
+  args: ["--ipam", "host-scope", "--ipv4-range", "10.62.0.0/24", "--enable-ipv6", "false", "--ipam-cooldown", "0"],
+  ipam: { type: "tortie-host-scope" },
+  async taken(_, { runDir }) {
+    const grants = readdirSync(join(runDir, "state/ipam/v4")).filter((name) => /^[0-9.]+$/.test(name));
+    return { allocated: grants.length - OWN_ADDRESSES, handles: 0 };
+  },
+  whole: { allocated: 1, handles: 0 },
+  sparseness: 2,
+};
 
 export interface Tally {
   kills: number;
@@ -172,4 +203,13 @@ export async function sweep(stage: KillStage, point: typeof pointOfAdd, calls: s
   const tally: Tally = { kills: 0, leaks: [] };
   for (let when = 1; when < MANY; when += TAKES_ALL ? 1 : stride) if (!(await point(stage, calls, when, tally))) break;
   return tally;
+}
+
+/** What all sweeps of a test came to. */
+export function expectNoLeaks(title: string, tallies: readonly Tally[]): void {
+  const kills = tallies.reduce((sum, tally) => sum + tally.kills, 0);
+  const leaks = tallies.flatMap((tally) => tally.leaks);
+  process.stdout.write(`${title}: ${kills} points tried, ${leaks.length} leaks\n`);
+  expect(leaks).toEqual([]);
+  expect(kills).toBeGreaterThan(2);
 }

@@ -5,6 +5,7 @@
 import type { AffinityKey, Collection, Datastore, Versioned } from "../../lib/datastore/datastore.ts";
 import { DatastoreError, type DatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { BlockAffinity } from "../../lib/datastore/resources.ts";
+import { fresh } from "./fixtures.ts";
 import { emptyBlock, fullBlock, sampleAffinity, sampleBlock, sampleEndpoint, samplePool } from "./samples.ts";
 
 /** An empty store, reached by two clients that share nothing else. */
@@ -18,72 +19,58 @@ export interface ConformanceOptions {
   readonly hasOwnEndpoints: boolean;
 }
 
+/** Two clients that end together. */
+export function bothOf(datastore: Datastore & AsyncDisposable, other: Datastore & AsyncDisposable): ConformanceSubject {
+  return {
+    datastore,
+    other,
+    async [Symbol.asyncDispose]() {
+      await datastore[Symbol.asyncDispose]();
+      await other[Symbol.asyncDispose]();
+    },
+  };
+}
+
 /** Registers the suite under `describe`; `open` is called for every test. */
 export function describeDatastore(name: string, open: () => Promise<ConformanceSubject>, options: ConformanceOptions): void {
   describe(`${name} as a datastore`, () => {
-    let subject: ConformanceSubject;
-    beforeEach(async () => {
-      subject = await open();
-    });
-    afterEach(async () => {
-      await subject[Symbol.asyncDispose]();
-    });
+    const subject = fresh(open);
 
-    describeKind(
-      "blocks",
-      () => subject,
-      (store) => store.blocks,
-      {
-        keys: ["10.40.0.8/29", "fd80:24e2:f998:72d6::8/125"],
-        first: (cidr) => sampleBlock({ cidr }),
-        second: (cidr) => emptyBlock(cidr, 8),
-      },
-    );
-    describeKind<AffinityKey, BlockAffinity>(
-      "affinities",
-      () => subject,
-      (store) => store.affinities,
-      {
+    describeKind("blocks", subject, (store) => store.blocks, {
+      keys: ["10.40.0.8/29", "fd80:24e2:f998:72d6::8/125"],
+      first: (cidr) => sampleBlock({ cidr }),
+      second: (cidr) => emptyBlock(cidr, 8),
+    });
+    describeKind<AffinityKey, BlockAffinity>("affinities", subject, (store) => store.affinities, {
+      keys: [
+        { owner: { type: "host", name: "worker-1" }, cidr: "10.40.0.8/29" },
+        { owner: { type: "virtual", name: "load-balancer" }, cidr: "fd80:24e2:f998:72d6::/122" },
+      ],
+      first: ({ owner, cidr }) => sampleAffinity(owner.name, cidr, { owner, state: "pending" }),
+      second: ({ owner, cidr }) => sampleAffinity(owner.name, cidr, { owner, state: "confirmed" }),
+    });
+    describeKind("handles", subject, (store) => store.handles, {
+      keys: ["k8s-pod-network.7f3c9d0e5b1a", `net.${"a".repeat(240)}`],
+      first: (id) => ({ id, blocks: { "10.40.0.8/29": 1 } }),
+      second: (id) => ({ id, blocks: { "10.40.0.8/29": 2, "fd80::/122": 1 } }),
+    });
+    if (options.hasOwnEndpoints) {
+      describeKind("endpoints", subject, (store) => store.endpoints, {
         keys: [
-          { owner: { type: "host", name: "worker-1" }, cidr: "10.40.0.8/29" },
-          { owner: { type: "virtual", name: "load-balancer" }, cidr: "fd80:24e2:f998:72d6::/122" },
+          { namespace: "shop", name: "worker--1-k8s-cart--x2x8q-eth0" },
+          { namespace: "default", name: "worker--1-cni-c1-eth0" },
         ],
-        first: ({ owner, cidr }) => sampleAffinity(owner.name, cidr, { owner, state: "pending" }),
-        second: ({ owner, cidr }) => sampleAffinity(owner.name, cidr, { owner, state: "confirmed" }),
-      },
-    );
-    describeKind(
-      "handles",
-      () => subject,
-      (store) => store.handles,
-      {
-        keys: ["k8s-pod-network.7f3c9d0e5b1a", `net.${"a".repeat(240)}`],
-        first: (id) => ({ id, blocks: { "10.40.0.8/29": 1 } }),
-        second: (id) => ({ id, blocks: { "10.40.0.8/29": 2, "fd80::/122": 1 } }),
-      },
-    );
-    if (options.hasOwnEndpoints) {
-      describeKind(
-        "endpoints",
-        () => subject,
-        (store) => store.endpoints,
-        {
-          keys: [
-            { namespace: "shop", name: "worker--1-k8s-cart--x2x8q-eth0" },
-            { namespace: "default", name: "worker--1-cni-c1-eth0" },
-          ],
-          first: ({ namespace, name: endpoint }) => sampleEndpoint(namespace, endpoint),
-          second: ({ namespace, name: endpoint }) => sampleEndpoint(namespace, endpoint, { ipNetworks: [], ports: [], labels: {} }),
-        },
-      );
+        first: ({ namespace, name: endpoint }) => sampleEndpoint(namespace, endpoint),
+        second: ({ namespace, name: endpoint }) => sampleEndpoint(namespace, endpoint, { ipNetworks: [], ports: [], labels: {} }),
+      });
     }
-    describeTraits(() => subject);
-    describeBlocks(() => subject);
-    describeAffinities(() => subject);
-    describeLists(() => subject);
+    describeTraits(subject);
+    describeBlocks(subject);
+    describeAffinities(subject);
+    describeLists(subject);
     if (options.hasOwnEndpoints) {
-      describeEndpoints(() => subject);
-      describeRecords(() => subject);
+      describeEndpoints(subject);
+      describeRecords(subject);
     }
   });
 }
@@ -98,13 +85,13 @@ interface Kind<K, T> {
 /** What holds for every collection. */
 function describeKind<K, T>(
   name: string,
-  subject: () => ConformanceSubject,
+  subject: ConformanceSubject,
   collectionOf: (store: Datastore) => Collection<K, T>,
   { keys: [key, otherKey], first, second }: Kind<K, T>,
 ): void {
   describe(name, () => {
-    const ours = (): Collection<K, T> => collectionOf(subject().datastore);
-    const theirs = (): Collection<K, T> => collectionOf(subject().other);
+    const ours = (): Collection<K, T> => collectionOf(subject.datastore);
+    const theirs = (): Collection<K, T> => collectionOf(subject.other);
 
     it("says that an object is missing instead of failing", async () => {
       expect(await ours().get(key)).toBeUndefined();
@@ -187,34 +174,34 @@ function describeKind<K, T>(
   });
 }
 
-function describeTraits(subject: () => ConformanceSubject): void {
+function describeTraits(subject: ConformanceSubject): void {
   describe("its traits", () => {
     it("are the same for every client", () => {
-      const { datastore, other } = subject();
+      const { datastore, other } = subject;
       expect({ ...other.traits }).toEqual({ ...datastore.traits });
     });
 
     it("say whether handle ids that differ in case are one object", async () => {
-      const { handles, traits } = subject().datastore;
+      const { handles, traits } = subject.datastore;
       await handles.create("net.Pod-1", { id: "net.Pod-1", blocks: { "10.40.0.0/26": 1 } });
       const other = await handles.get("net.pod-1");
       expect(other?.value.id).toBe(traits.foldsHandleCase ? "net.Pod-1" : undefined);
     });
 
     it("promise no virtual machines that are not there", async () => {
-      const { virtualMachines } = subject().datastore;
+      const { virtualMachines } = subject.datastore;
       const key = { namespace: "default", name: "virt-launcher-vm-x2x8q" };
       for (const kind of ["pods", "instances", "machines"] as const) expect(await virtualMachines[kind].get(key)).toBeUndefined();
     });
   });
 }
 
-function describeBlocks(subject: () => ConformanceSubject): void {
+function describeBlocks(subject: ConformanceSubject): void {
   describe("a block", () => {
     it.each([0n, 1n, 2n ** 53n - 1n, 2n ** 53n + 1n, 1787405600123456789n, 2n ** 63n - 1n])(
       "keeps sequence number %p to the last digit",
       async (number) => {
-        const { blocks } = subject().datastore;
+        const { blocks } = subject.datastore;
         const block = emptyBlock("10.40.0.8/29", 8, {
           allocations: [0, null, null, null, null, null, null, null],
           unallocated: [1, 2, 3, 4, 5, 6, 7],
@@ -223,61 +210,61 @@ function describeBlocks(subject: () => ConformanceSubject): void {
           sequenceNumberForAllocation: { 0: number },
         });
         await blocks.create(block.cidr, block);
-        expect((await subject().other.blocks.get(block.cidr))?.value).toEqual(block);
+        expect((await subject.other.blocks.get(block.cidr))?.value).toEqual(block);
       },
     );
 
     it("keeps the order of its free ordinals and of its attributes", async () => {
-      const { blocks } = subject().datastore;
+      const { blocks } = subject.datastore;
       const block = sampleBlock({ unallocated: [7, 4, 2, 6, 5] });
       await blocks.create(block.cidr, block);
-      const read = (await subject().other.blocks.get(block.cidr))?.value;
+      const read = (await subject.other.blocks.get(block.cidr))?.value;
       expect(read?.unallocated).toEqual([7, 4, 2, 6, 5]);
       expect(read?.attributes).toEqual(block.attributes);
     });
 
     it("may have no owner, and then says nothing of one", async () => {
-      const { blocks } = subject().datastore;
+      const { blocks } = subject.datastore;
       const owned = sampleBlock();
       const { affinity: _owner, affinityClaimTime: _time, ...ownerless } = owned;
       const made = await blocks.create(owned.cidr, owned);
       await blocks.update(owned.cidr, ownerless, made.revision);
-      const read = (await subject().other.blocks.get(owned.cidr))?.value;
+      const read = (await subject.other.blocks.get(owned.cidr))?.value;
       expect(read).toEqual(ownerless);
       expect(read !== undefined && "affinity" in read).toBe(false);
       expect(read !== undefined && "affinityClaimTime" in read).toBe(false);
     });
 
     it("can be owned by the virtual owner", async () => {
-      const { blocks } = subject().datastore;
+      const { blocks } = subject.datastore;
       const block = sampleBlock({ affinity: { type: "virtual", name: "load-balancer" } });
       await blocks.create(block.cidr, block);
-      expect((await subject().other.blocks.get(block.cidr))?.value.affinity).toEqual(block.affinity);
+      expect((await subject.other.blocks.get(block.cidr))?.value.affinity).toEqual(block.affinity);
     });
 
     it("can be copied with a change and written back", async () => {
-      const { blocks } = subject().datastore;
+      const { blocks } = subject.datastore;
       await blocks.create("10.40.0.8/29", sampleBlock());
-      const read = await subject().other.blocks.get("10.40.0.8/29");
+      const read = await subject.other.blocks.get("10.40.0.8/29");
       if (read === undefined) throw new Error("the block is missing");
       const changed = { ...read.value, sequenceNumber: read.value.sequenceNumber + 1n };
-      await subject().other.blocks.update("10.40.0.8/29", changed, read.revision);
+      await subject.other.blocks.update("10.40.0.8/29", changed, read.revision);
       expect((await blocks.get("10.40.0.8/29"))?.value).toEqual(sampleBlock({ sequenceNumber: 1787405600123456007n }));
     });
 
     it("holds 4096 addresses as well as one", async () => {
-      const { blocks } = subject().datastore;
+      const { blocks } = subject.datastore;
       for (const block of [emptyBlock("10.48.0.0/20", 4096), emptyBlock("10.41.0.7/32", 1), fullBlock("10.42.0.0/26", "worker-1")]) {
         await blocks.create(block.cidr, block);
-        expect((await subject().other.blocks.get(block.cidr))?.value).toEqual(block);
+        expect((await subject.other.blocks.get(block.cidr))?.value).toEqual(block);
       }
     });
 
     it("is found by its owner while it has room", async () => {
-      const { affinities, blocks } = subject().datastore;
+      const { affinities, blocks } = subject.datastore;
       const owner = { type: "host", name: "worker-1" } as const;
       const find = async (family: 4 | 6): Promise<readonly string[]> =>
-        valuesOf(await subject().other.blocks.listWithRoom(owner, family)).map(({ cidr }) => cidr);
+        valuesOf(await subject.other.blocks.listWithRoom(owner, family)).map(({ cidr }) => cidr);
       for (const cidr of ["10.42.0.0/26", "10.40.0.8/29", "fd80::/122"])
         await affinities.create({ owner, cidr }, sampleAffinity("worker-1", cidr));
       const full = fullBlock("10.42.0.0/26", "worker-1");
@@ -292,7 +279,7 @@ function describeBlocks(subject: () => ConformanceSubject): void {
       const cooling = { ...full, attributes: [...full.attributes.slice(0, 63), { releasedAt: "2026-08-22T13:41:07Z" }] };
       const updated = await blocks.update(full.cidr, cooling, made.revision);
       expect(await find(4)).toEqual(["10.40.0.8/29", "10.42.0.0/26"]);
-      const [, found] = await subject().other.blocks.listWithRoom(owner, 4);
+      const [, found] = await subject.other.blocks.listWithRoom(owner, 4);
       expect(found).toEqual({ value: cooling, revision: updated.revision });
       const { affinity: _owner, ...ownerless } = cooling;
       await blocks.update(full.cidr, ownerless, updated.revision);
@@ -300,10 +287,10 @@ function describeBlocks(subject: () => ConformanceSubject): void {
     });
 
     it("is listed with every other, whole", async () => {
-      const { blocks } = subject().datastore;
+      const { blocks } = subject.datastore;
       const cidrs = Array.from({ length: 40 }, (_, index) => `10.40.${index}.0/26`);
       for (const cidr of cidrs) await blocks.create(cidr, fullBlock(cidr, "worker-1"));
-      const listed = await subject().other.blocks.list();
+      const listed = await subject.other.blocks.list();
       expect(listed.map(({ value }) => value.cidr).sort()).toEqual([...cidrs].sort());
       for (const { value, revision } of listed) {
         expect(value).toEqual(fullBlock(value.cidr, "worker-1"));
@@ -313,10 +300,10 @@ function describeBlocks(subject: () => ConformanceSubject): void {
   });
 }
 
-function describeAffinities(subject: () => ConformanceSubject): void {
+function describeAffinities(subject: ConformanceSubject): void {
   describe("the affinities of an owner", () => {
     it("are found by owner and family, in every state, and by nothing else", async () => {
-      const { affinities } = subject().datastore;
+      const { affinities } = subject.datastore;
       const rows = [
         sampleAffinity("node-a", "10.40.0.64/26", { state: "pending" }),
         sampleAffinity("node-a", "10.40.0.0/26"),
@@ -328,7 +315,7 @@ function describeAffinities(subject: () => ConformanceSubject): void {
       ];
       for (const row of rows) await affinities.create(row, row);
       const owner = { type: "host", name: "node-a" } as const;
-      const { other } = subject();
+      const { other } = subject;
       expect(valuesOf(await other.affinities.listByOwner(owner, 4))).toEqual([rows[1], rows[2], rows[0]]);
       expect(valuesOf(await other.affinities.listByOwner(owner, 6))).toEqual([rows[3]]);
       expect(valuesOf(await other.affinities.listByOwner({ type: "virtual", name: "node-a" }, 4))).toEqual([rows[6]]);
@@ -337,7 +324,7 @@ function describeAffinities(subject: () => ConformanceSubject): void {
     });
 
     it("are found for the longest node names too", async () => {
-      const { affinities } = subject().datastore;
+      const { affinities } = subject.datastore;
       const long = `n${"-very-long".repeat(25)}`;
       for (const name of [`${long}a`, `${long}b`]) {
         const row = sampleAffinity(name, "10.40.0.0/26");
@@ -349,29 +336,29 @@ function describeAffinities(subject: () => ConformanceSubject): void {
     });
 
     it("are none without labels when the store writes them itself", async () => {
-      const { affinities } = subject().datastore;
+      const { affinities } = subject.datastore;
       const row = sampleAffinity("node-a", "10.40.0.0/26");
       await affinities.create(row, row);
-      expect(await subject().other.affinities.listUnlabelled()).toEqual([]);
+      expect(await subject.other.affinities.listUnlabelled()).toEqual([]);
     });
 
     it("can be updated and deleted at the revisions that a list gave", async () => {
-      const { affinities } = subject().datastore;
+      const { affinities } = subject.datastore;
       const row = sampleAffinity("node-a", "10.40.0.0/26", { state: "pending" });
       await affinities.create(row, row);
-      const [listed] = await subject().other.affinities.listByOwner(row.owner, 4);
+      const [listed] = await subject.other.affinities.listByOwner(row.owner, 4);
       if (listed === undefined) throw new Error("the affinity is missing");
       const confirmed = await affinities.update(row, { ...row, state: "confirmed" }, listed.revision);
-      await subject().other.affinities.delete(row, confirmed.revision);
+      await subject.other.affinities.delete(row, confirmed.revision);
       expect(await affinities.listAll()).toEqual([]);
     });
   });
 }
 
-function describeLists(subject: () => ConformanceSubject): void {
+function describeLists(subject: ConformanceSubject): void {
   describe("its lists", () => {
     it("are empty in an empty store", async () => {
-      const { datastore } = subject();
+      const { datastore } = subject;
       expect(await datastore.blocks.list()).toEqual([]);
       expect(await datastore.handles.list()).toEqual([]);
       expect(await datastore.affinities.listAll()).toEqual([]);
@@ -381,7 +368,7 @@ function describeLists(subject: () => ConformanceSubject): void {
     });
 
     it("show each change of either client, however often they are asked for", async () => {
-      const { datastore, other } = subject();
+      const { datastore, other } = subject;
       const states: string[] = [];
       const look = async (store: Datastore): Promise<void> => {
         states.push((await store.affinities.listByOwner({ type: "host", name: "node-a" }, 4)).map(({ value }) => value.state).join(","));
@@ -398,7 +385,7 @@ function describeLists(subject: () => ConformanceSubject): void {
     });
 
     it("hold exactly what is there after any changes", async () => {
-      const { datastore, other } = subject();
+      const { datastore, other } = subject;
       const expected = new Map<string, number>();
       for (let round = 0; round < 30; round++) {
         const id = `net.c${(round * 7) % 11}`;
@@ -417,14 +404,14 @@ function describeLists(subject: () => ConformanceSubject): void {
     });
 
     it("hold the handles of all clients", async () => {
-      const { datastore, other } = subject();
+      const { datastore, other } = subject;
       await datastore.handles.create("net.c1", { id: "net.c1", blocks: { "10.40.0.0/26": 1 } });
       await other.handles.create("net.c2", { id: "net.c2", blocks: { "10.40.0.0/26": 2 } });
       expect(valuesOf(await datastore.handles.list()).map(({ id }) => id)).toEqual(["net.c1", "net.c2"]);
     });
 
     it("give the pools in name order", async () => {
-      const { datastore, other } = subject();
+      const { datastore, other } = subject;
       const pools = [samplePool("b", "10.41.0.0/16"), samplePool("a", "10.42.0.0/16"), samplePool("b-6", "fd80::/64", { disabled: true })];
       for (const pool of pools) await datastore.pools.create(pool.name, pool);
       expect(valuesOf(await other.pools.list())).toEqual([pools[1], pools[0], pools[2]]);
@@ -432,7 +419,7 @@ function describeLists(subject: () => ConformanceSubject): void {
     });
 
     it("give the pools that a look at all of them has decided on", async () => {
-      const { datastore, other } = subject();
+      const { datastore, other } = subject;
       const pools = [samplePool("a", "10.41.0.0/16"), samplePool("b", "10.42.0.0/16"), samplePool("c", "10.43.0.0/16")] as const;
       const [a, b, c] = pools;
       await datastore.pools.create(a.name, a);
@@ -452,7 +439,7 @@ function describeLists(subject: () => ConformanceSubject): void {
     });
 
     it("give reservations and the configuration as they were written", async () => {
-      const { datastore, other } = subject();
+      const { datastore, other } = subject;
       const reservation = { name: "keep-gateways", reservedCIDRs: ["10.40.0.1/32", "10.40.0.240/28"] };
       const configuration = {
         strictAffinity: true,
@@ -471,29 +458,29 @@ function describeLists(subject: () => ConformanceSubject): void {
   });
 }
 
-function describeEndpoints(subject: () => ConformanceSubject): void {
+function describeEndpoints(subject: ConformanceSubject): void {
   it("finds endpoints by namespace and the start of their name, taken literally", async () => {
-    const { endpoints } = subject().datastore;
+    const { endpoints } = subject.datastore;
     const names = ["node-a-k8s-web-eth0", "node-a-k8s-web_2-eth0", "node-a-k8s-webx-eth0", "node-a-k8s-wea-eth0"];
     for (const name of names) await endpoints.create({ namespace: "shop", name }, sampleEndpoint("shop", name));
     await endpoints.create({ namespace: "shop2", name: "node-a-k8s-web-eth0" }, sampleEndpoint("shop2", "node-a-k8s-web-eth0"));
     const found = async (prefix: string): Promise<string[]> =>
-      valuesOf(await subject().other.endpoints.listByPrefix("shop", prefix)).map(({ name }) => name);
+      valuesOf(await subject.other.endpoints.listByPrefix("shop", prefix)).map(({ name }) => name);
     expect(await found("node-a-k8s-web-")).toEqual(["node-a-k8s-web-eth0"]);
     expect(await found("node-a-k8s-web_")).toEqual(["node-a-k8s-web_2-eth0"]);
     expect(await found("node-a-k8s-web")).toEqual([names[0], names[1], names[2]]);
     expect(await found("%")).toEqual([]);
-    expect((await subject().other.endpoints.list()).length).toBe(5);
+    expect((await subject.other.endpoints.list()).length).toBe(5);
   });
 }
 
-function describeRecords(subject: () => ConformanceSubject): void {
+function describeRecords(subject: ConformanceSubject): void {
   describe("the record of an endpoint", () => {
     const key = { namespace: "shop", name: "worker--1-k8s-cart--x2x8q-eth0" };
     const of = (containerID: string, ...ipNetworks: string[]) => sampleEndpoint(key.namespace, key.name, { containerID, ipNetworks });
 
     it("is none before it is written, and what was written last after that", async () => {
-      const { datastore, other } = subject();
+      const { datastore, other } = subject;
       expect(await datastore.records.read(key)).toBeUndefined();
       await datastore.records.write(of("c1", "10.40.0.8/32"));
       await other.records.write(of("c2", "10.40.0.9/32", "fd80::9/128"));
@@ -502,7 +489,7 @@ function describeRecords(subject: () => ConformanceSubject): void {
     });
 
     it("is cleared by its own container only", async () => {
-      const { datastore, other } = subject();
+      const { datastore, other } = subject;
       await datastore.records.write(of("c2", "10.40.0.9/32"));
       expect(await other.records.clear(key, "c1")).toBe("not-ours");
       expect(await datastore.records.read(key)).toMatchObject({ containerID: "c2" });
@@ -512,13 +499,13 @@ function describeRecords(subject: () => ConformanceSubject): void {
     });
 
     it("that names no container is cleared by every one", async () => {
-      const { datastore, other } = subject();
+      const { datastore, other } = subject;
       await datastore.records.write(of("", "10.40.0.9/32"));
       expect(await other.records.clear(key, "c1")).toBe("cleared");
     });
 
     it("is one of those that were written when many write and clear at once", async () => {
-      const { datastore, other } = subject();
+      const { datastore, other } = subject;
       await Promise.all(
         Array.from({ length: 10 }, (_, index) => {
           const { records } = index % 2 === 0 ? datastore : other;

@@ -88,7 +88,8 @@ export class Node implements AsyncDisposable {
   /** Programs that start every plugin, for instance in a time namespace. */
   before: readonly string[] = [];
   readonly #binds: Readonly<Record<string, string>>;
-  readonly #pods = new Set<Pod>();
+  /** By name. */
+  readonly #pods = new Map<string, Pod>();
   /** What calls have answered, also those that tests make without `cni`. */
   readonly ledger = new Ledger();
   /** Where its plugins keep addresses and endpoints, besides the files of its directory. */
@@ -116,13 +117,13 @@ export class Node implements AsyncDisposable {
     const unique = `${this.name}-${name}`;
     const pod = { name: unique, netnsPath: pathOf(unique) };
     await addNamespace(unique);
-    this.#pods.add(pod);
+    this.#pods.set(unique, pod);
     return pod;
   }
 
   /** Removes a sandbox as a runtime would: processes first, then the name. */
   async removePod(pod: Pod): Promise<void> {
-    this.#pods.delete(pod);
+    this.#pods.delete(pod.name);
     await removeNamespace(pod.name);
   }
 
@@ -191,6 +192,10 @@ export class Node implements AsyncDisposable {
     };
   }
 
+  async expectClean(): Promise<void> {
+    expect(await this.leftovers()).toEqual({ links: [], routes: [] });
+  }
+
   /** The judge overlooks what breaks these rules at the end: the test breaks them on purpose, or leaves something under way. */
   excuse(_why: string, ...rules: readonly Rule[]): void {
     for (const rule of rules) this.#excused.add(rule);
@@ -198,7 +203,7 @@ export class Node implements AsyncDisposable {
 
   /** @throws Error when the judge finds that something was doubled, leaked or left behind (test/support/judge/at-rest.ts) */
   async [Symbol.asyncDispose](): Promise<void> {
-    const sandboxes = [...this.#pods];
+    const sandboxes = [...this.#pods.values()];
     const found = await judgeAtRest({ node: this, sandboxes, ledger: this.ledger, holders: [...this.holders] });
     await Promise.all([...sandboxes.map((pod) => pod.name), this.name].map(removeNamespace));
     this.#pods.clear();

@@ -29,3 +29,9 @@ export async function readStore(node: Node): Promise<StoreView> {
     endpoints: (await store.endpoints.list()).map(({ value }) => value),
   };
 }
+
+/** Nothing of any attachment: no link, no route, no address, no endpoint. */
+export async function expectNothingLeft(node: Node): Promise<void> {
+  await node.expectClean();
+  expect(await readStore(node)).toEqual({ allocated: [], handles: [], endpoints: [] });
+}

@@ -95,7 +95,7 @@ asRoot("containerd with a conflist of tortie, portmap and bandwidth", () => {
     for (const name of ["one", "two"]) await containerd.ctr("task", "kill", "--signal", "KILL", name);
     await Promise.all(running);
     await expectNothingLeft(node);
-  }, 120_000);
+  });
 
   it("gives pods of the CRI their host port and rate limit, as a kubelet asks for them, and frees everything with them", async () => {
     await using machine = await createMachine();
@@ -126,7 +126,7 @@ asRoot("containerd with a conflist of tortie, portmap and bandwidth", () => {
       await containerd.cri.removePod(pod);
     }
     await expectNothingLeft(node);
-  }, 120_000);
+  });
 
   it("runs a container in a namespace that tortiectl attached with a host port", async () => {
     await using machine = await createMachine();
@@ -154,7 +154,7 @@ asRoot("containerd with a conflist of tortie, portmap and bandwidth", () => {
     await containerd.ctr("task", "kill", "--signal", "KILL", "made");
     expect((await tortiectl("del")).exit).toBe(0);
     await expectNothingLeft(node);
-  }, 120_000);
+  });
 });
 
 async function eventually<T>(look: () => Promise<T | undefined>): Promise<T> {

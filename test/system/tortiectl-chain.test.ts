@@ -1,6 +1,7 @@
 /** `tortiectl cni` with the reference plugins of Debian's containernetworking-plugins: real chains, judged by the kernel. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { fresh } from "../support/fixtures.ts";
 import { BIN_DIR, Node, type Pod, REFERENCE_PLUGINS_DIR, type RunResult } from "../support/node.ts";
 
 /** `ptp` with addresses of both families, the three chained plugins after it; `bandwidth` knows no version before 0.3.0. */
@@ -51,9 +52,10 @@ async function addressesIn(node: Node, pod: Pod): Promise<string[]> {
   return ((link?.addr_info ?? []) as { local: string }[]).map(({ local }) => local);
 }
 
+const node = fresh(Node.create);
+
 describe.each(["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0"])("a chain of reference plugins in CNI %s", (cniVersion) => {
   it("is built by add and gone after del", async () => {
-    await using node = await Node.create();
     const pod = await addPod(node);
     const file = conflist(node, cniVersion);
 
@@ -71,14 +73,13 @@ describe.each(["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0"])("a chain o
     const deleted = await tortiectl(node, "del", file, pod.netnsPath);
 
     expect(deleted).toMatchObject({ exit: 0, stderr: "" });
-    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.expectClean();
     expect(await natRules(node)).not.toContain("8080");
   });
 });
 
 describe("a chain of reference plugins", () => {
   it("has its rate limit where the capability argument asks for one", async () => {
-    await using node = await Node.create();
     const pod = await addPod(node);
 
     const added = await tortiectl(node, "add", conflist(node, "1.0.0"), pod.netnsPath, "--json", "--bandwidth", "ingress=8M");
@@ -91,7 +92,6 @@ describe("a chain of reference plugins", () => {
   });
 
   it.each(["0.4.0", "1.0.0"])("is compared with the kernel by check in CNI %s", async (cniVersion) => {
-    await using node = await Node.create();
     const pod = await addPod(node);
     // portmap 1.1.1 refuses its own work when there are port mappings, and bandwidth 1.1.1 dies when there is no limit.
     const file = conflist(node, cniVersion);
@@ -107,7 +107,6 @@ describe("a chain of reference plugins", () => {
   });
 
   it("leaves nothing behind when its last plugin fails", async () => {
-    await using node = await Node.create();
     const pod = await addPod(node);
 
     // A rate below one byte a second is refused by the kernel.
@@ -125,13 +124,12 @@ describe("a chain of reference plugins", () => {
     expect(run.exit).toBe(1);
     expect(run.stderr).toContain("failed in plugin bandwidth (4 of 4)");
     expect(run.stderr).toContain("DEL ran on every plugin of the chain");
-    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.expectClean();
     expect(await natRules(node)).not.toContain("8080");
     expect((await node.run(["/bin/sh", "-c", `ls ${node.dir}/leases/refnet`])).stdout).not.toContain("10.9.0.");
   });
 
   it("works from a single plugin's configuration, and by the namespace's name", async () => {
-    await using node = await Node.create();
     const pod = await addPod(node);
     const { plugins } = JSON.parse(conflistText(node, "1.0.0"));
     const file = join(node.dir, "single.conf");

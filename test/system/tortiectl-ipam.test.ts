@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { readSnapshot } from "../../doctor/snapshot.ts";
 import { type LocalDatastore, openLocalDatastore } from "../../lib/datastore/local/local-datastore.ts";
 import { dualIpam, localConf, podArgs } from "../support/conf.ts";
+import { fresh } from "../support/fixtures.ts";
 import { BIN_DIR, Node, type Pod, type RunResult } from "../support/node.ts";
 import { sampleAffinity } from "../support/samples.ts";
 
@@ -81,10 +82,10 @@ class Bench implements AsyncDisposable {
   }
 }
 
+const bench = fresh(Bench.create);
+
 describe("tortiectl ipam show", () => {
   it("shows each pool as a bar with its figures, in plain text where nobody looks", async () => {
-    await using bench = await Bench.create();
-
     const run = await bench.ipam("show");
 
     expect(run).toMatchObject({ exit: 0, stderr: "" });
@@ -95,8 +96,6 @@ describe("tortiectl ipam show", () => {
   });
 
   it("colours where it is asked to", async () => {
-    await using bench = await Bench.create();
-
     const run = await bench.node.run([join(BIN_DIR, "tortiectl"), "ipam", "show", "--datastore", bench.node.datastorePath], {
       env: { FORCE_COLOR: "1" },
     });
@@ -105,7 +104,6 @@ describe("tortiectl ipam show", () => {
   });
 
   it("maps every address of a block: used, borrowed, cooling, reserved and free", async () => {
-    await using bench = await Bench.create();
     const [, second = ""] = bench.addresses;
     await bench.ipam("configure", "--ip-cooldown-seconds", "600");
     await bench.store(async ({ reservations, blocks }) => {
@@ -146,7 +144,6 @@ describe("tortiectl ipam show", () => {
   });
 
   it("says who has an address", async () => {
-    await using bench = await Bench.create();
     const [first = ""] = bench.addresses;
 
     const run = await bench.ipam("show", "--ip", first);
@@ -162,7 +159,6 @@ describe("tortiectl ipam show", () => {
   });
 
   it("says what an address is that nobody has", async () => {
-    await using bench = await Bench.create();
     const [first = ""] = bench.addresses;
     await bench.ipam("configure", "--ip-cooldown-seconds", "600");
     await bench.store(({ reservations }) => reservations.create("some", { name: "some", reservedCIDRs: ["10.244.0.200/30"] }));
@@ -184,7 +180,6 @@ describe("tortiectl ipam show", () => {
 
 describe("tortiectl ipam check", () => {
   it("finds nothing in what the plugins leave, while pods live and after they are gone", async () => {
-    await using bench = await Bench.create();
     expect(await bench.json("check", "--grace", "0", "--strict")).toEqual({
       exit: 0,
       report: expect.objectContaining({ problems: [], notes: [] }),
@@ -207,7 +202,6 @@ describe("tortiectl ipam check", () => {
   });
 
   it("names each problem with its object and the next step, and changes nothing", async () => {
-    await using bench = await Bench.create();
     await bench.loseFirstAddress();
     await bench.store(({ handles, affinities }) =>
       Promise.all([
@@ -229,7 +223,6 @@ describe("tortiectl ipam check", () => {
   });
 
   it("mends with --repair, and a pod keeps the address that was lost for it", async () => {
-    await using bench = await Bench.create();
     const [first = ""] = bench.addresses;
     await bench.loseFirstAddress();
 
@@ -249,7 +242,6 @@ describe("tortiectl ipam check", () => {
   });
 
   it("waits for the plugin that has the node's lock before it writes", async () => {
-    await using bench = await Bench.create();
     await bench.store(({ handles }) => handles.create("net1.gone", { id: "net1.gone", blocks: { "10.244.0.0/29": 1 } }));
     const lock = join(bench.node.dir, "ipam.lock");
     const repair = `${BIN_DIR}/tortiectl ipam check --repair --settle 0 --lock-file ${lock} --datastore ${bench.node.datastorePath}`;
@@ -263,7 +255,6 @@ describe("tortiectl ipam check", () => {
 
 describe("tortiectl ipam release", () => {
   it("releases an address, says whose it was, and warns while an endpoint uses it", async () => {
-    await using bench = await Bench.create();
     const [first = ""] = bench.addresses;
 
     const run = await bench.ipam("release", "--ip", first);
@@ -282,7 +273,6 @@ describe("tortiectl ipam release", () => {
     ["--handle", "net1.cid1"],
     ["--container", "cid1"],
   ])("releases all that %s %s holds, and nothing else", async (option, value) => {
-    await using bench = await Bench.create();
     const [first = "", second = ""] = bench.addresses;
 
     expect(await bench.json("release", option, value)).toMatchObject({
@@ -296,15 +286,12 @@ describe("tortiectl ipam release", () => {
   });
 
   it("wants to be told what", async () => {
-    await using bench = await Bench.create();
     expect(await bench.ipam("release")).toMatchObject({ exit: 2, stderr: expect.stringContaining("give --ip, --handle or --container") });
   });
 });
 
 describe("tortiectl ipam configure", () => {
   it("shows before and after, and the plugins follow", async () => {
-    await using bench = await Bench.create();
-
     const run = await bench.ipam("configure", "--strict-affinity", "--max-blocks-per-host", "1");
 
     expect(run).toMatchObject({ exit: 0, stderr: "" });
@@ -320,8 +307,6 @@ describe("tortiectl ipam configure", () => {
   });
 
   it("writes nothing when nothing differs, or when only asked", async () => {
-    await using bench = await Bench.create();
-
     expect((await bench.ipam("configure", "--ip-cooldown-seconds", "0")).stdout).toContain("nothing to change");
     expect(await bench.json("configure")).toMatchObject({ exit: 0, report: { changed: [], before: { autoAllocateBlocks: true } } });
     expect(await bench.store(({ ipamConfiguration }) => ipamConfiguration.get("default"))).toBeUndefined();
@@ -335,14 +320,11 @@ describe("tortiectl ipam configure", () => {
     [["--max-blocks-per-host", "2.5", "--strict-affinity"], "whole number"],
     [["--max-blocks-per-host", "many", "--strict-affinity"], "whole number"],
   ])("refuses %p", async (options, reason) => {
-    await using bench = await Bench.create();
-
     expect(await bench.ipam("configure", ...options)).toMatchObject({ exit: 2, stdout: "", stderr: expect.stringContaining(reason) });
     expect(await bench.store(({ ipamConfiguration }) => ipamConfiguration.get("default"))).toBeUndefined();
   });
 
   it("refuses to take away what a field that is set already needs", async () => {
-    await using bench = await Bench.create();
     await bench.ipam("configure", "--strict-affinity", "--no-auto-allocate-blocks");
 
     expect(await bench.ipam("configure", "--no-strict-affinity")).toMatchObject({
@@ -354,7 +336,6 @@ describe("tortiectl ipam configure", () => {
 
 describe("the datastore that is meant", () => {
   it("is that of our plugin in a conflist", async () => {
-    await using bench = await Bench.create();
     const { cniVersion, name, ...plugin } = bench.conf;
     const file = join(bench.node.dir, "10-net.conflist");
     writeFileSync(file, JSON.stringify({ cniVersion, name, plugins: [plugin, { type: "portmap", capabilities: { portMappings: true } }] }));
@@ -377,7 +358,6 @@ describe("the datastore that is meant", () => {
   it.each([[["show"]], [["check"]], [["check", "--repair"]], [["release", "--ip", "10.244.0.1"]], [["configure"]]])(
     "is not made by %p when the file is missing",
     async (command) => {
-      await using bench = await Bench.create();
       const missing = join(bench.node.dir, "missing.db");
       const [verb = "", ...options] = command;
 
@@ -390,7 +370,6 @@ describe("the datastore that is meant", () => {
   );
 
   it("is refused, and left as it is, when it is no datastore of ours", async () => {
-    await using bench = await Bench.create();
     const file = join(bench.node.dir, "other.db");
     writeFileSync(file, "not a database, but long enough to be looked at ".repeat(4));
 

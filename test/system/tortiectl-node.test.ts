@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { parse } from "yaml";
 import { Agent, cniCallBody } from "../support/agent.ts";
 import { localConf, podArgs } from "../support/conf.ts";
+import { fresh } from "../support/fixtures.ts";
 import { until } from "../support/kubernetes/until.ts";
 import { BIN_DIR, Node, type RunResult } from "../support/node.ts";
 
@@ -40,9 +41,10 @@ async function bench(): Promise<Bench> {
   };
 }
 
+const at = fresh(() => bench());
+
 describe("tortiectl node", () => {
   it("finds an endpoint by whatever is seen of it", async () => {
-    await using at = await bench();
     const number = /^endpoint +(\d+)$/m;
     const numbered = async (name: string) => number.exec((await at.tortie("endpoint", name)).stdout)?.[1];
 
@@ -56,8 +58,6 @@ describe("tortiectl node", () => {
   });
 
   it("shows lists wide and as YAML", async () => {
-    await using at = await bench();
-
     const wide = await at.tortie("endpoints", "-o", "wide");
     const yaml = await at.tortie("endpoints", "-o", "yaml");
     const json = await at.tortie("endpoints", "--json");
@@ -69,7 +69,6 @@ describe("tortiectl node", () => {
   });
 
   it("shows a list again when it has changed, until it is told to end", async () => {
-    await using at = await bench();
     const [output, pid] = [join(at.node.dir, "looks"), join(at.node.dir, "watch.pid")];
     const command = `echo $$ >${pid}; exec ${join(BIN_DIR, "tortiectl")} node endpoints --watch --socket ${at.agent.socket} >${output}`;
     const watching = at.node.run(["/bin/sh", "-c", command]);
@@ -94,7 +93,6 @@ describe("tortiectl node", () => {
   });
 
   it("changes the level of the agent's log while it runs", async () => {
-    await using at = await bench();
     const before = await at.tortie("log-level");
 
     const changed = await at.tortie("log-level", "debug", "--json");

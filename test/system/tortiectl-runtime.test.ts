@@ -1,6 +1,7 @@
 /** `tortiectl cni` as the runtime of the CNI specification (section 3), seen by plugins that note how they are called. */
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { fresh } from "../support/fixtures.ts";
 import { BIN_DIR, Node, type Pod, type RunResult } from "../support/node.ts";
 import { RecordingPlugins } from "../support/recording-plugins.ts";
 
@@ -65,9 +66,10 @@ class Bench implements AsyncDisposable {
   }
 }
 
+const bench = fresh(Bench.create);
+
 describe("tortiectl cni add", () => {
   it("runs the chain in order, each plugin with name, cniVersion and the result of the one before", async () => {
-    await using bench = await Bench.create();
     const second = { ...RESULT, ips: [], "x-extra": { big: 1 } };
     bench.plugins.answer("second", "ADD", second);
 
@@ -83,8 +85,6 @@ describe("tortiectl cni add", () => {
   });
 
   it("gives every plugin the parameters of the attachment beside its own environment, and its configuration digit for digit", async () => {
-    await using bench = await Bench.create();
-
     await bench.cni("add", bench.conflist(), "--container-id", "cid7", "--ifname", "net3", "--args", "K8S_POD_NAME=web;IgnoreUnknown=1");
 
     for (const call of bench.plugins.calls()) {
@@ -102,8 +102,6 @@ describe("tortiectl cni add", () => {
   });
 
   it("gives capability arguments only to the plugins that declare them, and says when nobody does", async () => {
-    await using bench = await Bench.create();
-
     const run = await bench.cni(
       "add",
       bench.conflist(),
@@ -122,7 +120,6 @@ describe("tortiectl cni add", () => {
   });
 
   it("takes a failed chain back with DEL of every plugin in reverse, and tells plugin, code, message and details", async () => {
-    await using bench = await Bench.create();
     bench.plugins.answer("second", "ADD", { cniVersion: "1.0.0", code: 11, msg: "try again later", details: "the pool is busy" }, 1);
 
     const run = await bench.cni("add", bench.conflist());
@@ -144,7 +141,6 @@ describe("tortiectl cni add", () => {
   });
 
   it("goes on taking back when a DEL fails too, and reports both", async () => {
-    await using bench = await Bench.create();
     bench.plugins.answer("third", "ADD", { code: 7, msg: "no" }, 1);
     bench.plugins.answer("second", "DEL", { code: 100, msg: "stuck" }, 1);
 
@@ -156,7 +152,6 @@ describe("tortiectl cni add", () => {
   });
 
   it("prints the plugin's error as JSON on request", async () => {
-    await using bench = await Bench.create();
     bench.plugins.answer("first", "ADD", { cniVersion: "1.0.0", code: 11, msg: "try again later", details: "busy" }, 1);
 
     const run = await bench.cni("add", bench.conflist(), "--json");
@@ -166,7 +161,6 @@ describe("tortiectl cni add", () => {
   });
 
   it("keeps the plugins' log lines to itself, unless they are asked for or a plugin fails", async () => {
-    await using bench = await Bench.create();
     writeFileSync(
       join(bench.plugins.dir, "second"),
       '#!/bin/sh\necho "second at $CNI_COMMAND" >&2\n[ $CNI_COMMAND = DEL ] || echo \'{"cniVersion": "1.0.0"}\'\n',
@@ -182,7 +176,6 @@ describe("tortiectl cni add", () => {
   });
 
   it("says whose crash it was", async () => {
-    await using bench = await Bench.create();
     await bench.cni("add", bench.conflist());
     const third = join(bench.plugins.dir, "third");
     writeFileSync(third, '#!/bin/sh\n[ $CNI_COMMAND = CHECK ] || exit 0\necho "panic: runtime error: nil pointer" >&2\nexit 2\n');
@@ -199,7 +192,6 @@ describe("tortiectl cni add", () => {
   });
 
   it("runs no plugin for a namespace that is not there, and says how to make it", async () => {
-    await using bench = await Bench.create();
     const argv = ["cni", "add", bench.conflist(), "nope-nope", "--cni-path", bench.plugins.dir];
 
     const run = await bench.node.run([join(BIN_DIR, "tortiectl"), ...argv]);
@@ -212,8 +204,6 @@ describe("tortiectl cni add", () => {
   });
 
   it("runs no plugin when one of the list is missing, and names the one that was meant", async () => {
-    await using bench = await Bench.create();
-
     const run = await bench.cni("add", bench.conflist({ plugins: [{ type: "first" }, { type: "secnd" }] }));
 
     expect(run).toMatchObject({ exit: 1, stdout: "" });
@@ -222,7 +212,6 @@ describe("tortiectl cni add", () => {
   });
 
   it("remarks what validate says of the list", async () => {
-    await using bench = await Bench.create();
     bench.plugins.install("tortie");
     bench.plugins.answer("tortie", "ADD", RESULT);
     const conflist = bench.conflist({ plugins: [{ type: "tortie", datastore_type: "local", mttu: 9000, ipam: { type: "static" } }] });
@@ -234,7 +223,6 @@ describe("tortiectl cni add", () => {
   });
 
   it("prints for CHECK and DEL, which have no result, what holds for the attachment", async () => {
-    await using bench = await Bench.create();
     const attachment = { network: "podnet", containerID: "cid7", ifname: "eth0", netns: bench.pod.netnsPath };
     await bench.cni("add", bench.conflist(), "--container-id", "cid7");
 
@@ -248,7 +236,6 @@ describe("tortiectl cni add", () => {
   });
 
   it("refuses a second ADD of the same attachment without calling a plugin", async () => {
-    await using bench = await Bench.create();
     await bench.cni("add", bench.conflist());
 
     const run = await bench.cni("add", bench.conflist());
@@ -259,7 +246,6 @@ describe("tortiectl cni add", () => {
   });
 
   it("chains plugins that answer in another version through the version of the list", async () => {
-    await using bench = await Bench.create();
     const old = { cniVersion: "0.3.1", interfaces: RESULT.interfaces, ips: [{ version: "4", ...RESULT.ips[0] }], dns: {} };
     bench.plugins.answer("first", "ADD", old);
 
@@ -270,8 +256,6 @@ describe("tortiectl cni add", () => {
   });
 
   it("speaks the highest version that cniVersions offers and it knows", async () => {
-    await using bench = await Bench.create();
-
     await bench.cni("add", bench.conflist({ cniVersions: ["0.4.0", "1.1.0", "9.0.0"] }));
 
     expect(bench.plugins.calls().map((call) => JSON.parse(call.stdin).cniVersion)).toEqual(["1.1.0", "1.1.0", "1.1.0"]);
@@ -280,7 +264,6 @@ describe("tortiectl cni add", () => {
 
 describe("tortiectl cni del", () => {
   it("runs the chain in reverse with the result of the ADD and the arguments it was given, then forgets them", async () => {
-    await using bench = await Bench.create();
     await bench.cni("add", bench.conflist(), "--port-mapping", "8080:80", "--args", "A=b=c;D=e");
     expect(bench.cached()).toEqual([expect.stringMatching(/^podnet-[0-9a-f]{64}-eth0$/)]);
 
@@ -296,7 +279,6 @@ describe("tortiectl cni del", () => {
   });
 
   it("stops at the first failure and keeps the result, so that it can be repeated", async () => {
-    await using bench = await Bench.create();
     await bench.cni("add", bench.conflist());
     bench.plugins.answer("second", "DEL", { code: 11, msg: "not now" }, 1);
 
@@ -310,7 +292,6 @@ describe("tortiectl cni del", () => {
   });
 
   it("leaves CNI_NETNS empty when the namespace is gone", async () => {
-    await using bench = await Bench.create();
     await bench.cni("add", bench.conflist());
     await bench.node.removePod(bench.pod);
 
@@ -326,7 +307,6 @@ describe("tortiectl cni del", () => {
   });
 
   it("works without a result, and without one that is damaged", async () => {
-    await using bench = await Bench.create();
     const without = await bench.cni("del", bench.conflist());
     await bench.cni("add", bench.conflist());
     writeFileSync(join(bench.cacheDir, "results", bench.cached()[0] ?? ""), "{");
@@ -340,7 +320,6 @@ describe("tortiectl cni del", () => {
   });
 
   it.each(["0.3.0", "0.3.1"])("gives no prevResult in CNI %s, which did not have it at DEL", async (cniVersion) => {
-    await using bench = await Bench.create();
     await bench.cni("add", bench.conflist({ cniVersion }));
 
     await bench.cni("del", bench.conflist({ cniVersion }));
@@ -351,7 +330,6 @@ describe("tortiectl cni del", () => {
 
 describe("tortiectl cni check", () => {
   it("asks every plugin in order with the result of the ADD", async () => {
-    await using bench = await Bench.create();
     await bench.cni("add", bench.conflist());
 
     const run = await bench.cni("check", bench.conflist());
@@ -362,7 +340,6 @@ describe("tortiectl cni check", () => {
   });
 
   it("asks nobody without a result, with disableCheck, and before CNI 0.4.0", async () => {
-    await using bench = await Bench.create();
     const unknown = await bench.cni("check", bench.conflist());
     const disabled = await bench.cni("check", bench.conflist({ disableCheck: true }));
     const old = await bench.cni("check", bench.conflist({ cniVersion: "0.3.1" }));
@@ -377,7 +354,6 @@ describe("tortiectl cni check", () => {
 
 describe("tortiectl cni status", () => {
   it("shows every plugin's answer and exits 1 unless all are ready", async () => {
-    await using bench = await Bench.create();
     const conflist = bench.conflist({ cniVersion: "1.1.0" });
     const ready = await bench.cni("status", conflist);
     bench.plugins.answer("first", "STATUS", { cniVersion: "1.1.0", code: 50, msg: "no pool has room" }, 1);
@@ -405,7 +381,6 @@ describe("tortiectl cni status", () => {
   });
 
   it("asks no plugin that does not know the list's version: its answer would be about something else", async () => {
-    await using bench = await Bench.create();
     bench.plugins.answer("second", "VERSION", { cniVersion: "1.0.0", supportedVersions: ["0.4.0", "1.0.0"] });
     bench.plugins.answer("third", "VERSION", { cniVersion: "1.1.0", supportedVersions: ["1.0.0", "1.1.0"] });
 
@@ -422,8 +397,6 @@ describe("tortiectl cni status", () => {
   });
 
   it("is refused before CNI 1.1.0, where a plugin could not answer", async () => {
-    await using bench = await Bench.create();
-
     const run = await bench.cni("status", bench.conflist());
 
     expect(run.exit).toBe(1);
@@ -434,7 +407,6 @@ describe("tortiectl cni status", () => {
 
 describe("tortiectl cni gc", () => {
   it("names the living attachments to every plugin, and removes those whose namespace is gone by DEL first", async () => {
-    await using bench = await Bench.create();
     const conflist = bench.conflist({ cniVersion: "1.1.0" });
     await bench.cni("add", conflist, "--container-id", "alive");
     const gone = await bench.node.addPod();
@@ -459,7 +431,6 @@ describe("tortiectl cni gc", () => {
   });
 
   it("believes a given list of living attachments, and leaves other networks alone", async () => {
-    await using bench = await Bench.create();
     const conflist = bench.conflist({ cniVersion: "1.1.0" });
     await bench.cni("add", conflist, "--container-id", "cid1");
     await bench.cni("add", bench.conflist({ cniVersion: "1.1.0", name: "podnet-blue" }), "--container-id", "cid2");
@@ -477,7 +448,6 @@ describe("tortiectl cni gc", () => {
   });
 
   it("does nothing with disableGC, and only the DELs before CNI 1.1.0", async () => {
-    await using bench = await Bench.create();
     await bench.cni("add", bench.conflist());
     await bench.node.removePod(bench.pod);
 
@@ -491,7 +461,6 @@ describe("tortiectl cni gc", () => {
   });
 
   it("asks the other plugins too when one fails, and exits 1", async () => {
-    await using bench = await Bench.create();
     bench.plugins.answer("first", "GC", { code: 11, msg: "locked" }, 1);
 
     const run = await bench.cni("gc", bench.conflist({ cniVersion: "1.1.0" }));
@@ -504,7 +473,6 @@ describe("tortiectl cni gc", () => {
 
 describe("the kept result", () => {
   it("has libcni's format, so that runtimes and tortiectl can read each other's", async () => {
-    await using bench = await Bench.create();
     const conflist = bench.conflist();
     await bench.cni("add", conflist, "--container-id", "cid7", "--port-mapping", "8080:80", "--args", "A=b");
 
@@ -528,7 +496,6 @@ describe("a plugin that does not behave", () => {
     ["prints no JSON", "hello", 0],
     ["dies without a word", "", 3],
   ])("that %s fails the ADD by name, and the chain is taken back", async (_title, output, exit) => {
-    await using bench = await Bench.create();
     bench.plugins.answer("second", "ADD", output, exit);
 
     const run = await bench.cni("add", bench.conflist());
@@ -539,7 +506,6 @@ describe("a plugin that does not behave", () => {
   });
 
   it("that hangs is stopped at the time limit", async () => {
-    await using bench = await Bench.create();
     writeFileSync(join(bench.plugins.dir, "third"), "#!/bin/sh\nsleep 60\n");
 
     const run = await bench.cni("add", bench.conflist(), "--timeout", "1");
@@ -547,5 +513,5 @@ describe("a plugin that does not behave", () => {
     expect(run.exit).toBe(1);
     expect(run.stderr).toContain("failed in plugin third (3 of 3)");
     expect(bench.plugins.order()).toEqual(["first ADD", "second ADD", "second DEL", "first DEL"]);
-  }, 20_000);
+  });
 });

@@ -1,6 +1,7 @@
 /** `tortiectl validate` and `completion` as people run them: the real executable, real plugins asked for their versions, a real bash. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { fresh } from "../support/fixtures.ts";
 import { BIN_DIR, Node, REFERENCE_PLUGINS_DIR } from "../support/node.ts";
 
 const ENV = { PATH: `${BIN_DIR}:/usr/sbin:/usr/bin:/sbin:/bin` };
@@ -22,17 +23,16 @@ async function validate(node: Node, text: string, ...args: readonly string[]) {
 
 const PLUGINS = ["--cni-bin-dir", `${BIN_DIR}:${REFERENCE_PLUGINS_DIR}`];
 
+const node = fresh(Node.create);
+
 describe("tortiectl validate", () => {
   it("passes a chain whose plugins all speak its version", async () => {
-    await using node = await Node.create();
-
     const run = await validate(node, list("1.0.0", { type: "portmap", capabilities: { portMappings: true } }), ...PLUGINS);
 
     expect(run).toMatchObject({ exit: 0, stdout: "1 file: 0 errors, 0 warnings\n", stderr: "" });
   });
 
   it("finds the plugin that does not speak the list's version, and the one that is not there", async () => {
-    await using node = await Node.create();
     writeFileSync(join(node.dir, "old"), '#!/bin/sh\necho \'{"cniVersion":"0.4.0","supportedVersions":["0.3.1","0.4.0"]}\'\n', {
       mode: 0o755,
     });
@@ -60,7 +60,6 @@ describe("tortiectl validate", () => {
   });
 
   it("reads standard input and says file, line, column, code, key and what was meant", async () => {
-    await using node = await Node.create();
     const file = join(node.dir, "in");
     writeFileSync(file, '{\n  "cniVersion": "1.0.0", "name": "pods", "type": "tortie",\n  "num_queue": 2, "mtu": "x"\n}');
 
@@ -75,7 +74,6 @@ describe("tortiectl validate", () => {
   });
 
   it("says line and column in each document of a YAML file, and of what is no YAML", async () => {
-    await using node = await Node.create();
     const file = join(node.dir, "pools.yaml");
     const pool = (name: string, spec: string) =>
       `---\napiVersion: crd.projectcalico.org/v1\nkind: IPPool\nmetadata: {name: ${name}}\nspec: ${spec}\n`;
@@ -98,7 +96,6 @@ describe("tortiectl validate", () => {
   });
 
   it("takes a missing plugin whose name is nearly ours for a mistake, since nothing of its entry was judged", async () => {
-    await using node = await Node.create();
     const torti = JSON.stringify({ cniVersion: "1.0.0", name: "pods", plugins: [{ type: "torti", mttu: 1 }] });
 
     const run = await validate(node, torti);
@@ -110,14 +107,10 @@ describe("tortiectl validate", () => {
   });
 
   it("looks for plugins where tortiectl cni does", async () => {
-    await using node = await Node.create();
-
     expect(await validate(node, list("1.0.0", { type: "portmap" }))).toMatchObject({ exit: 0, stdout: "1 file: 0 errors, 0 warnings\n" });
   });
 
   it("without a file is a wrong command line", async () => {
-    await using node = await Node.create();
-
     const run = await node.run([join(BIN_DIR, "tortiectl"), "validate"], { env: ENV });
 
     expect(run).toMatchObject({

@@ -1,19 +1,14 @@
 /** The agent's own process in blocks mode, asked by the plugin on a pretend machine, with a real API server that comes and goes. */
 import { Agent } from "../../support/agent.ts";
-import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { shared } from "../../support/fixtures.ts";
+import { startCluster } from "../../support/kubernetes/cluster.ts";
 import { type PodCall, PodNode } from "../../support/kubernetes/pod-node.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { OtlpReceiver } from "../../support/otlp-receiver.ts";
 
 const NAMES = Array.from({ length: 12 }, (_, index) => `pod${index}`);
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await startCluster();
-}, 120_000);
-afterAll(async () => {
-  await cluster[Symbol.asyncDispose]();
-});
+const cluster = shared(startCluster);
 
 describe("An agent in blocks mode", () => {
   it("gives pods that come at once addresses of their own, and takes all back", async () => {
@@ -35,7 +30,7 @@ describe("An agent in blocks mode", () => {
     expect(new Set(results.map(({ ips }) => ips[0]?.address)).size).toBe(NAMES.length);
     await Promise.all(NAMES.map(async (name) => world.del(await callOf(name))));
     await world.expectNothingLeft(...NAMES);
-  }, 240_000);
+  });
 
   it("sends a trace with the requests that a call makes to the API server, and no others", async () => {
     await using world = await PodNode.create(cluster);
@@ -59,7 +54,7 @@ describe("An agent in blocks mode", () => {
       expect.objectContaining({ "http.request.method": "PATCH", "url.path": "/api/v1/namespaces/test/pods/pod/status" }),
     ]);
     expect(receiver.spans.filter(({ traceId }) => traceId !== add.traceId)).toEqual([]);
-  }, 240_000);
+  });
 
   it("asks the API server for nothing but its watches and, at each comparison of addresses, its block while nothing happens", async () => {
     await using world = await PodNode.create(cluster);
@@ -89,7 +84,7 @@ describe("An agent in blocks mode", () => {
     // The comparison looks each second here, and every ten minutes where nobody says otherwise.
     expect(looks).toBeLessThanOrEqual(6);
     await world.del({ conf: agent.netconf });
-  }, 240_000);
+  });
 
   it("A-D05: removes the link while the store is away, keeps the address, and releases it when the store is back", async () => {
     await using proxy = await cluster.proxy();
@@ -103,7 +98,7 @@ describe("An agent in blocks mode", () => {
 
     await proxy.refuse();
     const run = await world.call("DEL", call);
-    expect(await world.node.leftovers()).toEqual({ links: [], routes: [] });
+    await world.node.expectClean();
     expect(Object.keys(await world.held())).toEqual(["net1.c1"]);
 
     await proxy.accept();
@@ -111,7 +106,7 @@ describe("An agent in blocks mode", () => {
     if (run.exit !== 0) await until("the repeated DEL", async () => (await world.call("DEL", call)).exit === 0);
     await until("the release", async () => Object.keys(await world.held()).length === 0);
     await world.expectNothingLeft("pod");
-  }, 240_000);
+  });
 
   it("is not ready before it has read its pods, says what it waits for, and refuses STATUS until then", async () => {
     await using proxy = await cluster.proxy();
@@ -135,5 +130,5 @@ describe("An agent in blocks mode", () => {
     await world.add({ conf });
     expect(await world.call("STATUS", { conf, container: "" })).toMatchObject({ exit: 0 });
     await world.del({ conf });
-  }, 240_000);
+  });
 });

@@ -3,6 +3,7 @@ import { blocksParts } from "../../../agent/blocks/blocks-parts.ts";
 import type { CachedKubernetes } from "../../../agent/blocks/cached-kubernetes.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
 import type { Node } from "../../../main-plugin/node.ts";
+import { shared } from "../../support/fixtures.ts";
 import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
 import { NAMESPACE, PodNode } from "../../support/kubernetes/pod-node.ts";
 import { until } from "../../support/kubernetes/until.ts";
@@ -12,13 +13,7 @@ const BURST = 60;
 const podName = (index: number): string => `pod${index}`;
 const indexes = (count: number): readonly number[] => Array.from({ length: count }, (_, index) => index);
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await startCluster();
-}, 120_000);
-afterAll(async () => {
-  await cluster[Symbol.asyncDispose]();
-});
+const cluster = shared(startCluster);
 
 /** A resident process with pods, whose copies are in sync. */
 class Resident implements AsyncDisposable {
@@ -126,7 +121,7 @@ describe("A resident process whose copies are in sync", () => {
     expect(deleted).toEqual(["patch pods/status", "update ipamblocks", "delete ipamhandles"]);
     await resident.del(0);
     expect(await resident.world.held()).toEqual({});
-  }, 180_000);
+  });
 
   it("A-I06: asks at most 2.2 times an ADD and a DEL when 60 come at once, with at most 4 block writes; no address twice", async () => {
     await using resident = await Resident.create(BURST + 1);
@@ -150,7 +145,7 @@ describe("A resident process whose copies are in sync", () => {
     await resident.del(BURST);
     expect(await resident.world.held()).toEqual({});
     expect(hostEnds()).toEqual([]);
-  }, 240_000);
+  });
 
   it("A-I06: has the next block before it needs it, so that the ADD that goes there asks 3 times too", async () => {
     await using resident = await Resident.create(17, {}, { blockSize: 28 });
@@ -181,14 +176,14 @@ describe("A resident process whose copies are in sync", () => {
     expect(await resident.blocks()).toHaveLength(2);
     for (const index of indexes(17)) await resident.del(index);
     expect(await resident.world.held()).toEqual({});
-  }, 240_000);
+  });
 
   it("asks nothing but watches while nothing is asked of it", async () => {
     await using resident = await Resident.create(1);
     await resident.add(0);
     expect(await resident.requestsOf(() => Bun.sleep(3_000))).toEqual([]);
     await resident.del(0);
-  }, 180_000);
+  });
 
   it("A-I08: shares its block with another process that does not wait for it", async () => {
     await using resident = await Resident.create(BURST);
@@ -207,7 +202,7 @@ describe("A resident process whose copies are in sync", () => {
     expect(await resident.world.held()).toEqual({});
     expect(hostEnds()).toEqual([]);
     await foreign[Symbol.asyncDispose]();
-  }, 240_000);
+  });
 
   it("A-I09: keeps no IPv4 address of 20 ADDs at once that get no IPv6 address", async () => {
     await using resident = await Resident.create(20, { assign_ipv4: "true", assign_ipv6: "true" });
@@ -217,5 +212,5 @@ describe("A resident process whose copies are in sync", () => {
     expect(outcomes.map(({ status }) => status)).toEqual(indexes(20).map(() => "rejected"));
     expect(await resident.world.held()).toEqual({});
     expect(hostEnds()).toEqual([]);
-  }, 180_000);
+  });
 });

@@ -2,18 +2,13 @@
 import { Nodes } from "../../../agent/node/nodes.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import { Agent } from "../../support/agent.ts";
-import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { shared } from "../../support/fixtures.ts";
+import { startCluster } from "../../support/kubernetes/cluster.ts";
 import { PodNode } from "../../support/kubernetes/pod-node.ts";
 
 const NAMES = ["lost", "kept"];
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await startCluster();
-}, 120_000);
-afterAll(async () => {
-  await cluster[Symbol.asyncDispose]();
-});
+const cluster = shared(startCluster);
 
 describe("An agent whose addresses are in blocks of an API server", () => {
   it("G21: reports the address of a running pod that was released, and not another pod's", async () => {
@@ -45,5 +40,5 @@ describe("An agent whose addresses are in blocks of an API server", () => {
       expect.stringMatching(`^address-lost: ${addresses.get("lost")} of endpoint \\d+ \\(pod test/lost, `),
     ]);
     expect((await agent.request("GET", "/metrics")).text).toMatch(/tortie_sweep_findings_total\{kind="address-lost"\} [1-9]/);
-  }, 240_000);
+  });
 });

@@ -1,7 +1,5 @@
 /** Endpoint objects on a real API server, as the agent's own account: made once, mended, replaced by UID, never another's (A§6.3, A§6.4). */
-import { mkdtempSync, readdirSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { readdirSync } from "node:fs";
 import { kubernetesClients } from "../../../agent/kubernetes/clients.ts";
 import { type ObjectEndpoint, PLURAL } from "../../../agent/objects/endpoint-object.ts";
 import { type EndpointObjects, endpointObjects } from "../../../agent/objects/endpoint-objects.ts";
@@ -13,9 +11,10 @@ import type { Selection } from "../../../lib/kubernetes/watch/kubernetes-feed.ts
 import type { ResourceCache } from "../../../lib/kubernetes/watch/resource-cache.ts";
 import { Controllers } from "../../../lib/resident/controllers.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
-import { type StoredObject, startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
-import type { FaultProxy } from "../../support/kubernetes/fault-proxy.ts";
+import { ending, fresh, shared, TemporaryDirectory } from "../../support/fixtures.ts";
+import { type Fields, type StoredObject, startCluster } from "../../support/kubernetes/cluster.ts";
 import { pause } from "../../support/kubernetes/process.ts";
+import type { PodOptions } from "../../support/kubernetes/resources.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { openConnection } from "./open-connection.ts";
 
@@ -109,32 +108,14 @@ class Agent implements AsyncDisposable {
   }
 }
 
-let cluster: TestCluster;
-let proxy: FaultProxy;
-let connection: ApiConnection;
-let jobs: string;
-const agents: Agent[] = [];
-
-beforeAll(async () => {
-  cluster = await startCluster();
-});
-afterAll(() => cluster[Symbol.asyncDispose]());
-beforeEach(async () => {
-  await cluster.reset();
-  proxy = await cluster.proxy();
-  connection = await openConnection(proxy, "agent");
-  jobs = mkdtempSync(join(tmpdir(), "tortie-jobs-"));
-});
-afterEach(async () => {
-  await Promise.all(agents.splice(0).map((agent) => agent[Symbol.asyncDispose]()));
-  connection.close();
-  await proxy[Symbol.asyncDispose]();
-  rmSync(jobs, { recursive: true });
-});
+const cluster = shared(startCluster);
+beforeEach(() => cluster.reset());
+const proxy = fresh(() => cluster.proxy());
+const connection = fresh(() => openConnection(proxy, "agent"));
+const jobs = fresh(() => new TemporaryDirectory());
 
 async function startAgent(): Promise<Agent> {
-  const agent = new Agent(connection, jobs);
-  agents.push(agent);
+  const agent = ending(new Agent(connection, jobs.path));
   await agent.ready();
   return agent;
 }
@@ -159,6 +140,21 @@ function endpointOf(pod: StoredObject, id = 12, containerId = "c1"): ObjectEndpo
   };
 }
 
+/** An agent that has made the object of the pod `web`. */
+async function agentWithObject(options: PodOptions = {}): Promise<{ readonly pod: StoredObject; readonly agent: Agent }> {
+  const pod = await cluster.createPod("web", { node: NODE, ...options });
+  const agent = await startAgent();
+  await agent.add(endpointOf(pod));
+  await agent.hasMade(12);
+  return { pod, agent };
+}
+
+/** An object as the agent of some node has made it. */
+function putObject(node: string, spec: Fields, name = "web"): Promise<StoredObject> {
+  const metadata = { name, namespace: "default", labels: { "tortie.dev/node": node } };
+  return cluster.apply({ apiVersion: API_VERSION, kind: "TortieEndpoint", metadata, spec: { node, ...spec } });
+}
+
 /** Lets the controllers' time pass, run by run, until it is so. */
 async function eventually(agent: Agent, what: string, isSo: () => boolean | Promise<boolean>): Promise<void> {
   await until(what, async () => {
@@ -173,10 +169,7 @@ async function eventually(agent: Agent, what: string, isSo: () => boolean | Prom
 
 describe("A-O01: an ADD, then three builds that change nothing", () => {
   it("makes the object with one CREATE, and asks nothing more for a minute", async () => {
-    const pod = await cluster.createPod("web", { node: NODE, ports: [{ name: "http", containerPort: 80 }] });
-    const agent = await startAgent();
-    await agent.add(endpointOf(pod));
-    await agent.hasMade(12);
+    const { pod, agent } = await agentWithObject({ ports: [{ name: "http", containerPort: 80 }] });
 
     for (let build = 0; build < 3; build++) agent.objects.changed({ id: 12 });
     await agent.clock.advance(60_000);
@@ -206,10 +199,7 @@ describe("A-O01: an ADD, then three builds that change nothing", () => {
   });
 
   it("writes a state that is not ready, and nothing else then", async () => {
-    const pod = await cluster.createPod("web", { node: NODE });
-    const agent = await startAgent();
-    await agent.add(endpointOf(pod));
-    await agent.hasMade(12);
+    const { pod, agent } = await agentWithObject();
     agent.endpoints.set(12, { ...endpointOf(pod), object: agent.endpoints.get(12)?.object ?? { uid: "" }, state: "not-ready" });
     agent.objects.changed({ id: 12 });
     await until("the state", async () => (await stored())?.status?.state === "not-ready");
@@ -219,20 +209,14 @@ describe("A-O01: an ADD, then three builds that change nothing", () => {
 
 describe("A-O02: an object that is not as it should be", () => {
   it("is made anew when somebody has deleted it", async () => {
-    const pod = await cluster.createPod("web", { node: NODE });
-    const agent = await startAgent();
-    await agent.add(endpointOf(pod));
-    await agent.hasMade(12);
+    const { agent } = await agentWithObject();
     const first = (await stored())?.metadata.uid;
     await cluster.remove(API_VERSION, PLURAL, "web", "default");
     await eventually(agent, "another object", async () => ![undefined, first].includes((await stored())?.metadata.uid));
   });
 
   it("is mended when somebody has changed it, and keeps its uid", async () => {
-    const pod = await cluster.createPod("web", { node: NODE });
-    const agent = await startAgent();
-    await agent.add(endpointOf(pod));
-    await agent.hasMade(12);
+    const { agent } = await agentWithObject();
     const before = await stored();
     const path = `/apis/${API_VERSION}/namespaces/default/${PLURAL}/web`;
     const foreign = { spec: { containerID: "wrong", networking: null, identity: { id: 7 } } };
@@ -242,12 +226,7 @@ describe("A-O02: an object that is not as it should be", () => {
   });
 
   it("is replaced when it is of an earlier pod of the name", async () => {
-    await cluster.apply({
-      apiVersion: API_VERSION,
-      kind: "TortieEndpoint",
-      metadata: { name: "web", namespace: "default", labels: { "tortie.dev/node": NODE } },
-      spec: { id: 3, node: NODE, podUID: "earlier", containerID: "c0" },
-    });
+    await putObject(NODE, { id: 3, podUID: "earlier", containerID: "c0" });
     const old = (await stored())?.metadata.uid;
     const pod = await cluster.createPod("web", { node: NODE });
     const agent = await startAgent();
@@ -258,12 +237,7 @@ describe("A-O02: an object that is not as it should be", () => {
 
   it("is left alone and reported when another node has made it for the same pod", async () => {
     const pod = await cluster.createPod("web", { node: NODE });
-    const foreign = await cluster.apply({
-      apiVersion: API_VERSION,
-      kind: "TortieEndpoint",
-      metadata: { name: "web", namespace: "default", labels: { "tortie.dev/node": "node-b" } },
-      spec: { id: 3, node: "node-b", podUID: pod.metadata.uid, containerID: "c0" },
-    });
+    const foreign = await putObject("node-b", { id: 3, podUID: pod.metadata.uid, containerID: "c0" });
     const agent = await startAgent();
     await agent.add(endpointOf(pod));
     await eventually(agent, "the finding", () => agent.findings.has("endpoint-object default/web"));
@@ -273,10 +247,7 @@ describe("A-O02: an object that is not as it should be", () => {
   });
 
   it("shows the newer of two sandboxes of a pod, and stays when the older one ends", async () => {
-    const pod = await cluster.createPod("web", { node: NODE });
-    const agent = await startAgent();
-    await agent.add(endpointOf(pod));
-    await agent.hasMade(12);
+    const { pod, agent } = await agentWithObject();
     const first = await stored();
     await agent.add({ ...endpointOf(pod, 13, "c2"), committedAt: "2030-01-01T00:00:05Z" });
     await eventually(agent, "the newer sandbox", async () => (await stored())?.spec?.containerID === "c2");
@@ -290,13 +261,10 @@ describe("A-O02: an object that is not as it should be", () => {
 
 describe("A-O03: a deletion that fails for ten minutes", () => {
   it("never hits the object of the pod's successor, and is over when the old object is gone", async () => {
-    const pod = await cluster.createPod("web", { node: NODE });
-    const agent = await startAgent();
-    await agent.add(endpointOf(pod));
-    await agent.hasMade(12);
+    const { agent } = await agentWithObject();
     proxy.on({ method: "DELETE", times: Number.POSITIVE_INFINITY }, { kind: "answer", status: 500 });
     await agent.remove(12);
-    expect(readdirSync(jobs)).toHaveLength(1);
+    expect(readdirSync(jobs.path)).toHaveLength(1);
     await eventually(agent, "a failed deletion", () => asked().includes("DELETE"));
     for (let minute = 0; minute < 10; minute++) await agent.clock.advance(60_000);
 
@@ -304,42 +272,31 @@ describe("A-O03: a deletion that fails for ten minutes", () => {
     await cluster.remove("v1", "pods", "web", "default");
     await cluster.remove(API_VERSION, PLURAL, "web", "default");
     const successor = await cluster.createPod("web", { node: "node-b" });
-    const theirs = await cluster.apply({
-      apiVersion: API_VERSION,
-      kind: "TortieEndpoint",
-      metadata: { name: "web", namespace: "default", labels: { "tortie.dev/node": "node-b" } },
-      spec: { id: 5, node: "node-b", podUID: successor.metadata.uid, containerID: "c9" },
-    });
+    const theirs = await putObject("node-b", { id: 5, podUID: successor.metadata.uid, containerID: "c9" });
     await agent[Symbol.asyncDispose]();
     proxy.clear();
 
     const restarted = await startAgent();
-    await eventually(restarted, "the end of the job", () => readdirSync(jobs).length === 0);
+    await eventually(restarted, "the end of the job", () => readdirSync(jobs.path).length === 0);
     expect((await stored())?.metadata.uid).toBe(theirs.metadata.uid);
     expect(proxy.requests.filter(({ method }) => method === "DELETE").map(({ status }) => status)).toEqual([409]);
   });
 
   it("is carried out by the next process when this one ended first", async () => {
-    const pod = await cluster.createPod("web", { node: NODE });
-    const agent = await startAgent();
-    await agent.add(endpointOf(pod));
-    await agent.hasMade(12);
+    const { agent } = await agentWithObject();
     proxy.on({ method: "DELETE", times: Number.POSITIVE_INFINITY }, { kind: "answer", status: 503 });
     await agent.remove(12);
     await agent[Symbol.asyncDispose]();
     proxy.clear();
     await startAgent();
     await until("the end of the object", async () => (await stored()) === undefined);
-    await until("the end of the job", () => readdirSync(jobs).length === 0);
+    await until("the end of the job", () => readdirSync(jobs.path).length === 0);
   });
 });
 
 describe("A-O04: a conflict on each write", () => {
   it("is met with pauses: less than a request a second for an endpoint", async () => {
-    const pod = await cluster.createPod("web", { node: NODE });
-    const agent = await startAgent();
-    await agent.add(endpointOf(pod));
-    await agent.hasMade(12);
+    const { pod, agent } = await agentWithObject();
     proxy.on({ method: "PATCH", times: Number.POSITIVE_INFINITY }, { kind: "answer", status: 409 });
     const before = asked().length;
     agent.endpoints.set(12, { ...endpointOf(pod, 12, "c3"), object: agent.endpoints.get(12)?.object ?? { uid: "" } });
@@ -361,15 +318,8 @@ describe("A-O04: a conflict on each write", () => {
 describe("objects that nobody stands behind", () => {
   it("go after two looks a minute apart, those of other nodes stay", async () => {
     const spec = { id: 3, podUID: "gone", containerID: "c0" };
-    const make = (name: string, node: string) =>
-      cluster.apply({
-        apiVersion: API_VERSION,
-        kind: "TortieEndpoint",
-        metadata: { name, namespace: "default", labels: { "tortie.dev/node": node } },
-        spec: { ...spec, node },
-      });
-    await make("mine", NODE);
-    await make("theirs", "node-b");
+    await putObject(NODE, spec, "mine");
+    await putObject("node-b", spec, "theirs");
     const agent = await startAgent();
     await agent.clock.advance(59_000);
     expect(asked()).toEqual([]);

@@ -1,30 +1,21 @@
 /** The agent's own process with etcd as its datastore, asked by the plugin on a pretend machine. */
 import { Agent } from "../../support/agent.ts";
 import { recordsOf } from "../../support/agent-calls.ts";
-import { startEtcd, type TestEtcd } from "../../support/etcd/etcd.ts";
+import { startEtcd } from "../../support/etcd/etcd.ts";
 import { type EtcdCall, EtcdNode } from "../../support/etcd/etcd-node.ts";
 import { StreamProxy } from "../../support/etcd/stream-proxy.ts";
+import { shared } from "../../support/fixtures.ts";
 import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
 import { connectNode } from "../../support/kubernetes/connect-node.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import type { CniRun, Pod } from "../../support/node.ts";
 import { OTLP_ENDPOINT, OtlpReceiver } from "../../support/otlp-receiver.ts";
 
-jest.setTimeout(240_000);
-
 const BURST = 40;
 const indexes = (count: number): readonly number[] => Array.from({ length: count }, (_, index) => index);
 
-let cluster: TestCluster;
-let etcd: TestEtcd;
-beforeAll(async () => {
-  cluster = await startCluster();
-  etcd = await startEtcd();
-});
-afterAll(async () => {
-  await etcd[Symbol.asyncDispose]();
-  await cluster[Symbol.asyncDispose]();
-});
+const cluster = shared(startCluster);
+const etcd = shared(startEtcd);
 
 /** A machine with an agent, and containers that come and go on it. */
 class World implements AsyncDisposable {
@@ -97,7 +88,7 @@ class World implements AsyncDisposable {
     expect(await this.held()).toEqual([]);
     expect(await this.machine.keys("ipam/v2/handle/")).toEqual([]);
     expect(await this.machine.keys("resources/v3/projectcalico.org/workloadendpoints/")).toEqual([]);
-    expect(await this.machine.node.leftovers()).toEqual({ links: [], routes: [] });
+    await this.machine.node.expectClean();
     expect(recordsOf(this.agent)).toEqual([]);
   }
 
@@ -203,7 +194,7 @@ describe("an agent on etcd", () => {
     await world.add(0);
     proxy.refuse();
     const run = await world.call("DEL", 0);
-    expect(await world.machine.node.leftovers()).toEqual({ links: [], routes: [] });
+    await world.machine.node.expectClean();
     expect(await world.held()).toEqual(["net1.c0"]);
     proxy.accept();
     if (run.exit !== 0) await until("the repeated DEL", async () => (await world.call("DEL", 0)).exit === 0);

@@ -12,8 +12,6 @@ import { startEtcd, type TestEtcd } from "../../support/etcd/etcd.ts";
 import { StreamProxy } from "../../support/etcd/stream-proxy.ts";
 import { until } from "../../support/kubernetes/until.ts";
 
-jest.setTimeout(180_000);
-
 const WORDS: KeySelection<string> = {
   name: "words",
   prefix: "/words/",

@@ -7,16 +7,13 @@ import { apiServerCheck, CredentialsCheck } from "../../../lib/resident/checks.t
 import { Health } from "../../../lib/resident/health.ts";
 import { startHealthServer } from "../../../lib/resident/health-server.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
-import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { shared } from "../../support/fixtures.ts";
+import { startCluster } from "../../support/kubernetes/cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { openConnection } from "./open-connection.ts";
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await startCluster();
-});
+const cluster = shared(startCluster);
 beforeEach(() => cluster.reset());
-afterAll(() => cluster[Symbol.asyncDispose]());
 
 const statusWords = (health: Health): string => {
   try {

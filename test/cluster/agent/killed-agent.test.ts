@@ -2,21 +2,26 @@
  * The kills of test/fault/agent/killed-agent.test.ts with a real API server: addresses of blocks or of the node's range, pods' annotations
  * as records. Fewer points, since an agent that starts here reads its caches first.
  */
-import { readdirSync } from "node:fs";
-import { join } from "node:path";
 import { Agent } from "../../support/agent.ts";
 import { recordsOf } from "../../support/agent-calls.ts";
-import { call, type Inventory, type KillStage, pointOfAdd, pointOfDel, sweep, type Tally } from "../../support/agent-kills.ts";
-import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import {
+  call,
+  expectNoLeaks,
+  HOST_SCOPE,
+  type KillMode,
+  type KillStage,
+  pointOfAdd,
+  pointOfDel,
+  sweep,
+  type Tally,
+} from "../../support/agent-kills.ts";
+import { shared } from "../../support/fixtures.ts";
+import { startCluster } from "../../support/kubernetes/cluster.ts";
 import { NAMESPACE, PodNode } from "../../support/kubernetes/pod-node.ts";
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await startCluster();
-}, 120_000);
-afterAll(async () => {
-  await cluster[Symbol.asyncDispose]();
-});
+jest.setTimeout(600_000);
+
+const cluster = shared(startCluster);
 
 /** Netlink messages and requests; files of the agent; records that appear and go; namespaces. */
 const CALLS: readonly (readonly [calls: string, stride: number])[] = [
@@ -26,20 +31,7 @@ const CALLS: readonly (readonly [calls: string, stride: number])[] = [
   ["setns", 2],
 ];
 
-/** The router's and the health checks' addresses, which the agent keeps for itself. */
-const OWN_ADDRESSES = 2;
-
-interface Mode {
-  readonly name: string;
-  readonly args: readonly string[];
-  readonly ipam: Record<string, unknown>;
-  readonly taken: (world: PodNode, agent: Agent) => Promise<Pick<Inventory, "allocated" | "handles">>;
-  readonly whole: Pick<Inventory, "allocated" | "handles">;
-  /** Every so many of the points. */
-  readonly sparseness: number;
-}
-
-const BLOCKS: Mode = {
+const BLOCKS: KillMode<PodNode> = {
   name: "blocks",
   args: [],
   ipam: { type: "calico-ipam" },
@@ -53,56 +45,36 @@ const BLOCKS: Mode = {
   sparseness: 1,
 };
 
-const HOST_SCOPE: Mode = {
-  name: "host scope",
-  args: ["--ipam", "host-scope", "--ipv4-range", "10.62.0.0/24", "--enable-ipv6", "false", "--ipam-cooldown", "0"],
-  ipam: { type: "tortie-host-scope" },
-  async taken(_, { runDir }) {
-    const grants = readdirSync(join(runDir, "state/ipam/v4")).filter((name) => /^[0-9.]+$/.test(name));
-    return { allocated: grants.length - OWN_ADDRESSES, handles: 0 };
-  },
-  whole: { allocated: 1, handles: 0 },
-  sparseness: 2,
-};
-
-describe.each([BLOCKS, HOST_SCOPE])("an agent on Kubernetes with $name, killed and started again", (mode) => {
+describe.each<KillMode<PodNode>>([BLOCKS, HOST_SCOPE])("an agent on Kubernetes with $name, killed and started again", (mode) => {
   it.each([
     ["A-A07: ADD", pointOfAdd],
     ["A-A08: DEL", pointOfDel],
-  ] as const)(
-    "%s leaves one complete attachment or nothing",
-    async (title, point) => {
-      await using world = await PodNode.create(cluster);
-      await world.pool("pool4", "10.67.0.0/24");
-      await world.pod("pod");
-      const kubeconfig = await cluster.kubeconfigFor("agent");
-      const args = ["--datastore-type", "kubernetes", "--kubeconfig", kubeconfig, ...mode.args];
-      await using agent = await Agent.start(world.node, { args });
-      const pod = await world.sandbox();
-      const stage: KillStage = {
-        agent,
-        pod,
-        conf: world.conf({ cniVersion: "1.1.0", ipam: mode.ipam, ...agent.netconf }),
-        args: `K8S_POD_NAME=pod;K8S_POD_NAMESPACE=${NAMESPACE}`,
-        async inventory() {
-          const endpoints = ((await world.annotations()).podIPs ?? "") === "" ? 0 : 1;
-          const { links } = await world.node.leftovers();
-          const inPod = (await world.node.podIp(pod, "-j", "link", "show")).length - 1;
-          return { links: links.length, inPod, endpoints, records: recordsOf(agent).length, ...(await mode.taken(world, agent)) };
-        },
-        complete: { links: 1, inPod: 1, endpoints: 1, records: 1, ...mode.whole },
-      };
-      for (const verb of ["add", "del"]) expect(await call(stage, verb)).toBe("");
+  ] as const)("%s leaves one complete attachment or nothing", async (title, point) => {
+    await using world = await PodNode.create(cluster);
+    await world.pool("pool4", "10.67.0.0/24");
+    await world.pod("pod");
+    const kubeconfig = await cluster.kubeconfigFor("agent");
+    const args = ["--datastore-type", "kubernetes", "--kubeconfig", kubeconfig, ...mode.args];
+    await using agent = await Agent.start(world.node, { args });
+    const pod = await world.sandbox();
+    const stage: KillStage = {
+      agent,
+      pod,
+      conf: world.conf({ cniVersion: "1.1.0", ipam: mode.ipam, ...agent.netconf }),
+      args: `K8S_POD_NAME=pod;K8S_POD_NAMESPACE=${NAMESPACE}`,
+      async inventory() {
+        const endpoints = ((await world.annotations()).podIPs ?? "") === "" ? 0 : 1;
+        const { links } = await world.node.leftovers();
+        const inPod = (await world.node.podIp(pod, "-j", "link", "show")).length - 1;
+        return { links: links.length, inPod, endpoints, records: recordsOf(agent).length, ...(await mode.taken(world, agent)) };
+      },
+      complete: { links: 1, inPod: 1, endpoints: 1, records: 1, ...mode.whole },
+    };
+    for (const verb of ["add", "del"]) expect(await call(stage, verb)).toBe("");
 
-      const tallies: Tally[] = [];
-      for (const [calls, stride] of CALLS) tallies.push(await sweep(stage, point, calls, stride * mode.sparseness));
+    const tallies: Tally[] = [];
+    for (const [calls, stride] of CALLS) tallies.push(await sweep(stage, point, calls, stride * mode.sparseness));
 
-      const kills = tallies.reduce((sum, tally) => sum + tally.kills, 0);
-      const leaks = tallies.flatMap((tally) => tally.leaks);
-      process.stdout.write(`${title} on Kubernetes with ${mode.name}: ${kills} points tried, ${leaks.length} leaks\n`);
-      expect(leaks).toEqual([]);
-      expect(kills).toBeGreaterThan(2);
-    },
-    600_000,
-  );
+    expectNoLeaks(`${title} on Kubernetes with ${mode.name}`, tallies);
+  });
 });

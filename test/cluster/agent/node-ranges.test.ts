@@ -1,6 +1,5 @@
 /** The ranges of a node on a real API server, as the agent's own account: where they come from, and what is written back (A§1). */
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { nodeObjects } from "../../../agent/node-cidr/cluster.ts";
 import { ANNOTATING, NodeCidr } from "../../../agent/node-cidr/node-cidr.ts";
@@ -13,9 +12,9 @@ import { Controllers } from "../../../lib/resident/controllers.ts";
 import { SYSTEM_CLOCK } from "../../../lib/system/clock.ts";
 import { Agent } from "../../support/agent.ts";
 import { localConf } from "../../support/conf.ts";
-import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { ending, fresh, shared, TemporaryDirectory } from "../../support/fixtures.ts";
+import { startCluster } from "../../support/kubernetes/cluster.ts";
 import { connectNode } from "../../support/kubernetes/connect-node.ts";
-import type { FaultProxy } from "../../support/kubernetes/fault-proxy.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { Node } from "../../support/node.ts";
 import { openConnection } from "./open-connection.ts";
@@ -103,39 +102,14 @@ class RangesOfNode implements AsyncDisposable {
   }
 }
 
-let cluster: TestCluster;
-let proxy: FaultProxy;
-let connection: ApiConnection;
-let run: string;
-const started: AsyncDisposable[] = [];
+const cluster = shared(startCluster);
+beforeEach(() => cluster.reset());
+const proxy = fresh(() => cluster.proxy());
+const connection = fresh(() => openConnection(proxy, "agent"));
+const run = fresh(() => new TemporaryDirectory());
 
-jest.setTimeout(180_000);
-beforeAll(async () => {
-  cluster = await startCluster();
-});
-afterAll(() => cluster[Symbol.asyncDispose]());
-beforeEach(async () => {
-  await cluster.reset();
-  proxy = await cluster.proxy();
-  connection = await openConnection(proxy, "agent");
-  run = mkdtempSync(join(tmpdir(), "tortie-ranges-"));
-});
-afterEach(async () => {
-  await Promise.all(started.splice(0).map((one) => one[Symbol.asyncDispose]()));
-  connection.close();
-  await proxy[Symbol.asyncDispose]();
-  rmSync(run, { recursive: true });
-});
-
-function start(name: string, flags: Partial<NodeCidrFlags> = {}, directory = run): RangesOfNode {
-  const ranges = new RangesOfNode(name, connection, directory, flags);
-  started.push(ranges);
-  return ranges;
-}
-
-async function stop(ranges: RangesOfNode): Promise<void> {
-  started.splice(started.indexOf(ranges), 1);
-  await ranges[Symbol.asyncDispose]();
+function start(name: string, flags: Partial<NodeCidrFlags> = {}, directory = run.path): RangesOfNode {
+  return ending(new RangesOfNode(name, connection, directory, flags));
 }
 
 async function change(name: string, patch: unknown): Promise<void> {
@@ -171,7 +145,7 @@ describe("the ranges of a node on Kubernetes", () => {
     });
     // It ends when the watch has shown them; a next start has nothing to write.
     await until("the end of the writing", () => ranges.written >= 1);
-    await stop(ranges);
+    await ranges[Symbol.asyncDispose]();
     const again = start("node-a");
     await again.known();
     const patches = proxy.requests.filter(({ method }) => method === "PATCH");
@@ -211,11 +185,11 @@ describe("the ranges of a node on Kubernetes", () => {
     const first = start("node-a");
     await first.known();
     for (const name of ["a", "b", "c", "d", "e"]) await first.grant(name);
-    await stop(first);
+    await first[Symbol.asyncDispose]();
     proxy.refuse();
     proxy.breakConnections();
 
-    const without = start("node-b", { "ipv4-range": "auto-host" }, join(run, "fresh"));
+    const without = start("node-b", { "ipv4-range": "auto-host" }, join(run.path, "fresh"));
     const restarted = start("node-a", { "ipv4-range": "auto-host" });
     for (const ranges of [without, restarted]) {
       await until("a failed try", () => ranges.waitsFor !== undefined && !ranges.waitsFor.includes("not been read yet"));
@@ -237,7 +211,7 @@ describe("the ranges of a node on Kubernetes", () => {
     const first = start("node-a", { "ipv4-range": "auto-host" });
     await first.known();
     await annotated("node-a", { [RANGE]: "10.7.0.0/16", [SOURCE]: "ipv4=automatic" });
-    const second = start("node-b", { "ipv4-range": "auto-host" }, join(run, "second"));
+    const second = start("node-b", { "ipv4-range": "auto-host" }, join(run.path, "second"));
     await until("the refusal", () => second.nodeCidr.waiting?.what === "range-overlap");
     expect(second.waitsFor).toContain("overlaps with 10.7.0.0/16 of node node-a");
     expect(second.ranges).toEqual([]);
@@ -249,7 +223,7 @@ describe("the ranges of a node on Kubernetes", () => {
     // Each agent has asked for the nodes before the other one has written anything.
     proxy.on({ method: "PATCH", times: 2 }, { kind: "delay", ms: 1_000 });
     const flags = { "ipv4-range": "auto-host", "enable-ipv6": false };
-    const both = [start("node-a", flags), start("node-b", flags, join(run, "second"))];
+    const both = [start("node-a", flags), start("node-b", flags, join(run.path, "second"))];
     const [first, second] = both;
     await until(
       "a range for one and a refusal for the other",
@@ -265,7 +239,7 @@ describe("the ranges of a node on Kubernetes", () => {
     await annotated("node-a", { [RANGE]: "10.7.0.0/16", [SOURCE]: "ipv4=automatic" });
     expect(await annotations("node-b")).toEqual({});
 
-    if (first !== undefined) await stop(first);
+    if (first !== undefined) await first[Symbol.asyncDispose]();
     await cluster.remove("v1", "nodes", "node-a");
     await change("node-b", { metadata: { labels: { looked: "again" } } });
     await until("the range for the other", () => second?.state === "has");
@@ -279,7 +253,7 @@ describe("the ranges of a node on Kubernetes", () => {
       await change(name, held);
     }
     const flags = { "ipv4-range": "auto-host", "enable-ipv6": false };
-    const second = start("node-b", flags, join(run, "second"));
+    const second = start("node-b", flags, join(run.path, "second"));
     await until("the refusal", () => second.state === "refused");
     const first = start("node-a", flags);
     await until("the range", () => first.state === "has");

@@ -9,7 +9,13 @@ interface Reachable {
   kubeconfigFor(identity: Identity): Promise<string>;
 }
 
-export async function openConnection(reachable: Reachable, identity: Identity = "admin", onAnswer?: OnAnswer): Promise<ApiConnection> {
+export async function openConnection(
+  reachable: Reachable,
+  identity: Identity = "admin",
+  onAnswer?: OnAnswer,
+): Promise<ApiConnection & Disposable> {
   const kubernetes = { kubeconfig: await reachable.kubeconfigFor(identity) };
-  return new ApiConnection(resolveApiConfig(decodeNetworkConfig({ name: "net1", datastore_type: "kubernetes", kubernetes }), {}), onAnswer);
+  const config = resolveApiConfig(decodeNetworkConfig({ name: "net1", datastore_type: "kubernetes", kubernetes }), {});
+  const connection = new ApiConnection(config, onAnswer);
+  return Object.assign(connection, { [Symbol.dispose]: () => connection.close() });
 }

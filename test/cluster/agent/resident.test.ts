@@ -1,14 +1,11 @@
 /** A real agent on a real API server: its objects, its sweep and its health, with the rights of its own account. */
 import { Agent } from "../../support/agent.ts";
-import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { shared } from "../../support/fixtures.ts";
+import { startCluster } from "../../support/kubernetes/cluster.ts";
 import { connectNode } from "../../support/kubernetes/connect-node.ts";
 import { NAMESPACE, PodNode } from "../../support/kubernetes/pod-node.ts";
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await startCluster();
-});
-afterAll(() => cluster[Symbol.asyncDispose]());
+const cluster = shared(startCluster);
 
 async function startAgent(node: PodNode): Promise<Agent> {
   const args = ["--datastore-type", "kubernetes", "--kubeconfig", await cluster.kubeconfigFor("agent"), "--endpoint-objects"];

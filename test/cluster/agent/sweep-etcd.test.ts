@@ -4,20 +4,15 @@ import { AddressSweep } from "../../../agent/sweep/address-sweep.ts";
 import { sweptBlocks } from "../../../agent/sweep/blocks.ts";
 import type { HostLink } from "../../../dataplane/linux/host-links.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
-import { startEtcd, type TestEtcd } from "../../support/etcd/etcd.ts";
+import { startEtcd } from "../../support/etcd/etcd.ts";
 import { EtcdNode } from "../../support/etcd/etcd-node.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
-
-jest.setTimeout(180_000);
+import { shared } from "../../support/fixtures.ts";
 
 const SILENT = { error: () => undefined, info: () => undefined, writeNow: () => undefined };
 const MINUTE_MS = 60_000;
 
-let etcd: TestEtcd;
-beforeAll(async () => {
-  etcd = await startEtcd();
-});
-afterAll(() => etcd[Symbol.asyncDispose]());
+const etcd = shared(startEtcd);
 
 async function linksOf({ node }: EtcdNode): Promise<readonly HostLink[]> {
   const dump = await node.ip("-j", "-d", "link", "show");

@@ -12,8 +12,8 @@ import { Sweep } from "../../../agent/sweep/sweep.ts";
 import { parseAddress } from "../../../lib/addresses/address.ts";
 import { recordOf } from "../../support/endpoint-record.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
-import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
-import type { FaultProxy } from "../../support/kubernetes/fault-proxy.ts";
+import { fresh, shared } from "../../support/fixtures.ts";
+import { startCluster } from "../../support/kubernetes/cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
 
 const NAMESPACE = "test";
@@ -23,20 +23,14 @@ const MINUTE_MS = 60_000;
 const MANY_MINUTES = 15;
 const NEVER = new AbortController().signal;
 
-let cluster: TestCluster;
-let proxy: FaultProxy;
-beforeAll(async () => {
-  cluster = await startCluster();
-}, 120_000);
-afterAll(() => cluster[Symbol.asyncDispose]());
+const cluster = shared(startCluster);
 beforeEach(async () => {
   await cluster.reset();
   await cluster.setReady(true);
   await cluster.createNamespace(NAMESPACE);
   await cluster.createNode(NODE);
-  proxy = await cluster.proxy();
-}, 120_000);
-afterEach(() => proxy[Symbol.asyncDispose]());
+});
+const proxy = fresh(() => cluster.proxy());
 
 /** An endpoint whose link stands, of the pod of this name and UID. */
 function endpointOf(id: number, pod: string, podUID: string): EndpointRecord {
@@ -86,7 +80,7 @@ describe("the sweep of an agent that has just started", () => {
     const removed = await removedBy([endpointOf(1, "kept", kept), endpointOf(2, "gone", gone)], true);
     expect(removed.slice(0, 2)).toEqual([[], []]);
     expect(removed.at(-1)).toEqual([2]);
-  }, 120_000);
+  });
 
   it("A-R06: removes the endpoint of a pod that was made anew under its name, and leaves the new one's alone", async () => {
     const old = await createPod("web");
@@ -94,18 +88,14 @@ describe("the sweep of an agent that has just started", () => {
     const present = await createPod("web");
     expect(present).not.toBe(old);
     expect((await removedBy([endpointOf(1, "web", old), endpointOf(2, "web", present)], true)).at(-1)).toEqual([1]);
-  }, 120_000);
+  });
 
-  it.each([500, 403])(
-    "A-R07: removes nothing while the server answers %i",
-    async (status) => {
-      const uid = await createPod("web");
-      await cluster.remove("v1", "pods", "web", NAMESPACE);
-      proxy.on({ path: "/pods", times: Infinity }, { kind: "answer", status, message: "made by the test" });
-      expect((await removedBy([endpointOf(1, "web", uid)], false)).at(-1)).toEqual([]);
-    },
-    120_000,
-  );
+  it.each([500, 403])("A-R07: removes nothing while the server answers %i", async (status) => {
+    const uid = await createPod("web");
+    await cluster.remove("v1", "pods", "web", NAMESPACE);
+    proxy.on({ path: "/pods", times: Infinity }, { kind: "answer", status, message: "made by the test" });
+    expect((await removedBy([endpointOf(1, "web", uid)], false)).at(-1)).toEqual([]);
+  });
 
   it("A-R07: removes nothing when the pod cannot be asked for alone, or the list is empty by mistake", async () => {
     const uid = await createPod("web");
@@ -117,7 +107,7 @@ describe("the sweep of an agent that has just started", () => {
     await cluster.remove("v1", "pods", "web", NAMESPACE);
     proxy.on({ path: "/namespaces/test/pods/web", times: Infinity }, { kind: "answer", status: 500, message: "made by the test" });
     expect((await removedBy([endpointOf(1, "web", uid)], true)).at(-1)).toEqual([]);
-  }, 120_000);
+  });
 });
 
 const ADDRESS = parseAddress("10.60.0.1") ?? { family: 4, value: 0n };
@@ -165,7 +155,7 @@ describe("the sweep of addresses in a cluster", () => {
     expect(await isReleased()).toBe(true);
     await pod("web", "10.60.0.2/32");
     expect(await isReleased()).toBe(true);
-  }, 120_000);
+  });
 
   it("S10: keeps one that its own pod names, and that of a pod that has named none, whatever annotations of others say", async () => {
     await pod("another", "10.60.0.2/32,10.60.0.1/32");
@@ -175,19 +165,15 @@ describe("the sweep of addresses in a cluster", () => {
     await cluster.remove("v1", "pods", "web", NAMESPACE);
     await pod("web", "");
     expect(await isReleased()).toBe(false);
-  }, 120_000);
+  });
 
-  it.each([500, 403])(
-    "keeps every one while the server answers %i",
-    async (status) => {
-      proxy.on({ path: "/pods", times: Infinity }, { kind: "answer", status, message: "made by the test" });
-      expect(await isReleased(false)).toBe(false);
-    },
-    120_000,
-  );
+  it.each([500, 403])("keeps every one while the server answers %i", async (status) => {
+    proxy.on({ path: "/pods", times: Infinity }, { kind: "answer", status, message: "made by the test" });
+    expect(await isReleased(false)).toBe(false);
+  });
 
   it("keeps it while the pod cannot be asked for alone", async () => {
     proxy.on({ path: "/namespaces/test/pods/web", times: Infinity }, { kind: "answer", status: 500, message: "made by the test" });
     expect(await isReleased()).toBe(false);
-  }, 120_000);
+  });
 });

@@ -3,7 +3,8 @@
  * knows nothing of pods. Judged by packets, by `ip`, and by what other nodes read of a Node object.
  */
 import { ControllerTerm } from "../../support/controller-term.ts";
-import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { shared } from "../../support/fixtures.ts";
+import { startCluster } from "../../support/kubernetes/cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { Node } from "../../support/node.ts";
 import { type Machine, NAMESPACE, ThreeNodes, type WorldPod } from "../../support/three-nodes.ts";
@@ -11,13 +12,13 @@ import { type Machine, NAMESPACE, ThreeNodes, type WorldPod } from "../../suppor
 const LIMIT_MS = 60_000;
 const wait = (what: string, isSo: () => Promise<boolean>) => until(what, isSo, LIMIT_MS);
 
-let cluster: TestCluster;
 let world: ThreeNodes;
 let machines: [Machine, Machine, Machine];
 let pods: [WorldPod, WorldPod, WorldPod];
 
+afterAll(() => world?.[Symbol.asyncDispose]());
+const cluster = shared(startCluster);
 beforeAll(async () => {
-  cluster = await startCluster();
   world = await ThreeNodes.create(cluster);
   await world.pool("pool4", "10.70.0.0/24", { vxlanMode: "CrossSubnet" });
   await world.pool("pool6", "fd70::/112", { vxlanMode: "CrossSubnet" });
@@ -33,12 +34,7 @@ beforeAll(async () => {
   await wait("the MTU", async () => (await Promise.all(machines.map((machine) => machine.mtuFile()))).every((text) => text === "1430"));
   pods = [await world.addPod(first, "pod1"), await world.addPod(second, "pod2"), await world.addPod(third, "pod3")];
   await wait("all routes", async () => (await Promise.all(pods.map(ownWays))).flat().every((way) => !way.includes("254")));
-}, 240_000);
-
-afterAll(async () => {
-  await world?.[Symbol.asyncDispose]();
-  await cluster?.[Symbol.asyncDispose]();
-}, 120_000);
+});
 
 /** The ways from a pod's node to the pods of the others. */
 function ownWays({ machine }: WorldPod): Promise<readonly string[]> {
@@ -116,7 +112,7 @@ describe("Three nodes", () => {
       for (const ip of [ipv4, ipv6]) expect(await world.ping(pod1, ip)).toMatchObject({ isAnswered: true });
     }
     expect(await machines[0].health()).toMatchObject({ state: "ok" });
-  }, 120_000);
+  });
 
   it("say on their Node objects what Calico's nodes need to reach them", async () => {
     for (const { annotations, ipv4, ipv6, host } of machines.map((one) => ({ ...one, annotations: () => one.annotations() }))) {
@@ -159,7 +155,7 @@ describe("Three nodes", () => {
     expect(await world.ping(large, far.ipv6, 1430)).toMatchObject({ isAnswered: true });
     expect((await world.ping(large, far.ipv6, 1431)).output).toMatch(/mtu[=: ]+1430/i);
     for (const pod of [large, far]) await world.removePod(pod);
-  }, 120_000);
+  });
 
   it("end what is sent to free addresses of their own blocks, and leave other programs' routes alone", async () => {
     for (const family of [4, 6] as const) {
@@ -175,7 +171,7 @@ describe("Three nodes", () => {
       expect(await world.ping(pod, "172.20.2.254")).toMatchObject({ isAnswered: true });
       expect(await world.ping(pod, "fd20:2::254")).toMatchObject({ isAnswered: true });
     }
-  }, 120_000);
+  });
 
   it("keep pods from sending with addresses that are not theirs, and put that guard back", async () => {
     const [{ host }] = machines;
@@ -203,7 +199,7 @@ describe("Three nodes", () => {
     await host.run(["/usr/sbin/nft", "delete", "table", "inet", "tortie"]);
     for (const address of [victim.ipv4, victim.ipv6]) await host.podIp(pod.sandbox, "address", "del", address, "dev", "eth0");
     await wait("the guard", async () => (await host.run(["/usr/sbin/nft", "list", "chain", "inet", "tortie", "prerouting"])).exit === 0);
-  }, 120_000);
+  });
 
   it("mend a route, a neighbour and a device that somebody takes away", async () => {
     const { host } = machines[0];
@@ -216,7 +212,7 @@ describe("Three nodes", () => {
     await wait("the device", async () => (await world.ping(pods[0], pods[2].ipv6)).isAnswered);
     await wait("the neighbours", async () => (await world.ping(pods[0], pods[2].ipv4)).isAnswered);
     await expectAllReached();
-  }, 240_000);
+  });
 
   it("lead to an address that is used on another node than its block's", async () => {
     const [pod1, , pod3] = pods;
@@ -231,7 +227,7 @@ describe("Three nodes", () => {
 
     await world.removePod(away);
     await wait("the end of the route", async () => !(await machines[2].routes(4)).some((route) => route.startsWith(`${borrowed} `)));
-  }, 240_000);
+  });
 
   it("keep routes and traffic while an agent is dead, and change nothing when it is back", async () => {
     const before = [await machines[0].routes(4), await machines[0].routes(6)];
@@ -246,7 +242,7 @@ describe("Three nodes", () => {
     expect([await machines[0].routes(4), await machines[0].routes(6)]).toEqual(before);
     expect(machines[0].agent.log.slice(said)).not.toContain("routes between nodes: ");
     await expectAllReached();
-  }, 240_000);
+  });
 
   it("stand down while there are routes of Felix, say so, and go on when they are gone", async () => {
     const [first] = machines;
@@ -260,7 +256,7 @@ describe("Three nodes", () => {
     await first.host.ip("route", "del", "blackhole", "10.99.0.0/26");
 
     await wait("the routes", async () => Bun.deepEquals(await first.routes(4), before));
-  }, 240_000);
+  });
 
   it("keep all routes while the API server is away, and mend what was taken away meanwhile when it is back (invariant 14)", async () => {
     const [first] = machines;
@@ -277,7 +273,7 @@ describe("Three nodes", () => {
 
     await wait("the route", async () => Bun.deepEquals(await first.routes(4), before));
     await expectAllReached();
-  }, 240_000);
+  });
 
   it("talk to a node that is set up as Felix does it, here by iproute2, with a MAC that nobody has told it", async () => {
     await using calico = await Node.create();
@@ -298,7 +294,7 @@ describe("Three nodes", () => {
     await cluster.remove("v1", "nodes", "calico4");
     await cluster.remove(block.apiVersion, "ipamblocks", block.metadata.name);
     await wait("the end of the way", async () => !(await machines[0].routes(4)).some((route) => route.includes(`via ${end} `)));
-  }, 240_000);
+  });
 
   it("S1: believe no tunnel address and no MAC that a node names without having it, and say so", async () => {
     const [first, , third] = machines;
@@ -325,7 +321,7 @@ describe("Three nodes", () => {
     expect(await kernel()).toEqual(before);
     await cluster.remove("v1", "nodes", "evil");
     await wait("the end of it", async () => (await first.health()).state === "ok");
-  }, 240_000);
+  });
 
   it("lose the routes to a node whose object is deleted, and have them again when it comes back", async () => {
     const [first, , third] = machines;
@@ -339,7 +335,7 @@ describe("Three nodes", () => {
     await wait("the routes to come back", async () => Bun.deepEquals(await first.routes(4), before));
     await wait("the traffic", async () => (await world.ping(pods[0], pods[2].ipv6)).isAnswered);
     await expectAllReached();
-  }, 240_000);
+  });
 
   it("give back what a dead node held after the grace period and never before, and have it again when it comes back", async () => {
     const [first, , third] = machines;
@@ -373,7 +369,7 @@ describe("Three nodes", () => {
     );
     await expectAllReached();
     expect(await heldBy(third.name)).toContainEqual("vxlan-tunnel-addr-node3");
-  }, 240_000);
+  });
 });
 
 describe("Three nodes with ranges of their own", () => {
@@ -394,7 +390,7 @@ describe("Three nodes with ranges of their own", () => {
     expect(await first.wayTo(pods[1].ipv4)).toBe("via 172.20.1.2 dev eth0");
     await expectAllReached();
     for (const pod of pods) expect(await world.ping(pod, "172.20.2.254")).toMatchObject({ isAnswered: true });
-  }, 240_000);
+  });
 
   it("S1: believe no range that a node says it has and that is another's, and say so", async () => {
     const [first] = machines;
@@ -414,5 +410,5 @@ describe("Three nodes with ranges of their own", () => {
     const annotations = { "projectcalico.org/IPv4Address": "172.20.1.80/24", "network.tortie.dev/ipv4-pod-cidr": "10.81.0.0/24" };
     await cluster.apply({ apiVersion: "v1", kind: "Node", metadata: { name: "good", annotations }, spec: {} });
     await wait("its route", async () => (await first.routes(4)).includes("10.81.0.0/24 via 172.20.1.80 dev eth0"));
-  }, 240_000);
+  });
 });

@@ -2,7 +2,8 @@
  * What a pool says of VXLAN, and what follows when it says something else while traffic runs: three real agents, one API server, two nodes
  * in one subnet and the third behind a router that knows no pods.
  */
-import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { shared } from "../../support/fixtures.ts";
+import { startCluster } from "../../support/kubernetes/cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { type Machine, ThreeNodes, type WorldPod } from "../../support/three-nodes.ts";
 
@@ -11,14 +12,12 @@ type Mode = "Always" | "CrossSubnet" | "Never";
 const LIMIT_MS = 60_000;
 const wait = (what: string, isSo: () => Promise<boolean>) => until(what, isSo, LIMIT_MS);
 
-let cluster: TestCluster;
-let world: ThreeNodes;
 let machines: [Machine, Machine, Machine];
 let pods: [WorldPod, WorldPod, WorldPod];
 
+const cluster = shared(startCluster);
+const world = shared(() => ThreeNodes.create(cluster));
 beforeAll(async () => {
-  cluster = await startCluster();
-  world = await ThreeNodes.create(cluster);
   await setMode("Always");
   machines = world.three;
   const [first, second, third] = machines;
@@ -26,12 +25,7 @@ beforeAll(async () => {
   await wait("the MTU", async () => (await Promise.all(machines.map((machine) => machine.mtuFile()))).every((text) => text === "1430"));
   pods = [await world.addPod(first, "pod1"), await world.addPod(second, "pod2"), await world.addPod(third, "pod3")];
   await untilWays(TUNNEL, TUNNEL);
-}, 240_000);
-
-afterAll(async () => {
-  await world?.[Symbol.asyncDispose]();
-  await cluster?.[Symbol.asyncDispose]();
-}, 120_000);
+});
 
 async function setMode(vxlanMode: Mode): Promise<void> {
   await world.pool("pool4", "10.71.0.0/24", { vxlanMode });
@@ -76,7 +70,7 @@ describe("A pool's vxlanMode", () => {
     for (const ip of [two.ipv4, two.ipv6]) expect(await world.ping(one, ip, 1430)).toMatchObject({ isAnswered: true });
     expect((await world.ping(one, two.ipv4, 1431)).output).toMatch(/mtu[=: ]+1430/i);
     for (const machine of machines) expect(await machine.health()).toMatchObject({ state: "ok" });
-  }, 120_000);
+  });
 
   it("CrossSubnet, and Always again, is followed without a packet lost, to a node of the subnet and to another", async () => {
     const [, near, far] = pods;
@@ -90,7 +84,7 @@ describe("A pool's vxlanMode", () => {
       expect({ target, lost }).toEqual({ target, lost: 0 });
     }
     expect(await world.unreached(pods)).toEqual([]);
-  }, 240_000);
+  });
 
   it("Never takes the tunnels away: direct routes within the subnet, none across, and back", async () => {
     await setMode("Never");
@@ -104,5 +98,5 @@ describe("A pool's vxlanMode", () => {
     await setMode("Always");
     await untilWays(TUNNEL, TUNNEL);
     await wait("all to reach all", async () => (await world.unreached(pods)).length === 0);
-  }, 240_000);
+  });
 });

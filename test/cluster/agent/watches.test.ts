@@ -2,12 +2,11 @@
 
 import { metadataOf } from "../../../lib/datastore/kubernetes/core/metadata.ts";
 import { section, text } from "../../../lib/json/decode.ts";
-import type { ApiConnection } from "../../../lib/kubernetes/watch/connection.ts";
 import { Informers } from "../../../lib/kubernetes/watch/informers.ts";
 import type { Selection } from "../../../lib/kubernetes/watch/kubernetes-feed.ts";
-import type { CacheChange, ResourceCache } from "../../../lib/kubernetes/watch/resource-cache.ts";
-import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
-import type { FaultProxy } from "../../support/kubernetes/fault-proxy.ts";
+import type { CacheChange } from "../../../lib/kubernetes/watch/resource-cache.ts";
+import { fresh, shared } from "../../support/fixtures.ts";
+import { startCluster } from "../../support/kubernetes/cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { openConnection } from "./open-connection.ts";
 
@@ -28,36 +27,26 @@ const PODS_OF_NODE_A: Selection<SeenPod> = {
   }),
 };
 
-let cluster: TestCluster;
-let proxy: FaultProxy;
-let connection: ApiConnection;
-let informers: Informers;
-let pods: ResourceCache<SeenPod>;
 let changes: CacheChange<SeenPod>[];
 let problems: string[];
 
-beforeAll(async () => {
-  cluster = await startCluster();
-});
-afterAll(() => cluster[Symbol.asyncDispose]());
-
-beforeEach(async () => {
-  await cluster.reset();
-  proxy = await cluster.proxy();
-  connection = await openConnection(proxy, "agent");
+const cluster = shared(startCluster);
+beforeEach(() => cluster.reset());
+const proxy = fresh(() => cluster.proxy());
+const connection = fresh(() => openConnection(proxy, "agent"));
+beforeEach(() => {
   problems = [];
   changes = [];
-  informers = new Informers(connection, { onProblem: (message) => problems.push(message) });
+});
+const informers = fresh(() => new Informers(connection, { onProblem: (message) => problems.push(message) }));
+beforeEach(async () => {
   await cluster.createPod("web", { node: "node-a", labels: { step: "1" } });
   await cluster.createPod("foreign", { node: "node-b" });
-  pods = informers.watch(PODS_OF_NODE_A);
+});
+const pods = fresh(() => informers.watch(PODS_OF_NODE_A));
+beforeEach(async () => {
   await pods.untilSynced();
   pods.onChange((change) => changes.push(change));
-});
-afterEach(async () => {
-  await informers[Symbol.asyncDispose]();
-  connection.close();
-  await proxy[Symbol.asyncDispose]();
 });
 
 const names = () =>

@@ -4,29 +4,18 @@
  */
 import { ClusterAddresses } from "../../support/cluster-addresses.ts";
 import { ControllerTerm } from "../../support/controller-term.ts";
-import { LEGACY, startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
-import type { Fault, FaultProxy } from "../../support/kubernetes/fault-proxy.ts";
+import { fresh, shared } from "../../support/fixtures.ts";
+import { LEGACY, startCluster } from "../../support/kubernetes/cluster.ts";
+import type { Fault } from "../../support/kubernetes/fault-proxy.ts";
 
-const LIMIT_MS = 240_000;
-
-let cluster: TestCluster;
-let addresses: ClusterAddresses;
-let proxy: FaultProxy;
-beforeAll(async () => {
-  cluster = await startCluster();
-  addresses = await ClusterAddresses.open(cluster);
-}, LIMIT_MS);
-afterAll(async () => {
-  await addresses[Symbol.asyncDispose]();
-  await cluster[Symbol.asyncDispose]();
-}, LIMIT_MS);
+const cluster = shared(startCluster);
+const addresses = shared(() => ClusterAddresses.open(cluster));
 beforeEach(async () => {
   await addresses.clear(["node1", "node2"]);
   await cluster.createPool("pool", { cidr: "10.60.0.0/24", blockSize: 29 });
   await cluster.createPool("going", { cidr: "10.61.0.0/29", blockSize: 29, nodeSelector: "!all()" });
-  proxy = await cluster.proxy();
-}, LIMIT_MS);
-afterEach(() => proxy[Symbol.asyncDispose](), LIMIT_MS);
+});
+const proxy = fresh(() => cluster.proxy());
 
 const answer = (status: number, headers: Readonly<Record<string, string>> = {}): Fault => ({ kind: "answer", status, headers });
 /** The network's time is real; so short limits, of a client that is otherwise the controller's. */
@@ -42,60 +31,52 @@ describe("while the API server fails, nothing in use is released; afterwards the
     ["connections that break before the server hears", { kind: "cut" }],
     ["answers that are lost", { kind: "lose-answer" }],
     ["no answer at all", { kind: "hang" }],
-  ])(
-    "%s",
-    async (_, fault) => {
-      await addresses.take("node1", "gone");
-      await addresses.takeTunnel("node1");
-      const used = await addresses.addPod("node2", "used");
-      await addresses.take("node2", "leaked");
-      await using controller = await ControllerTerm.begin(proxy, {}, { limits: HASTY });
-      await controller.minutes(1);
-      await cluster.remove("v1", "nodes", "node1");
-      await cluster.api("DELETE", `/apis/${LEGACY}/ippools/going`);
-      await controller.sees("the node gone", (view) => !view.hasNode("node1"));
-      await controller.sees("the deletion", (view) => view.pools.some(({ pool: { deleting } }) => deleting));
+  ])("%s", async (_, fault) => {
+    await addresses.take("node1", "gone");
+    await addresses.takeTunnel("node1");
+    const used = await addresses.addPod("node2", "used");
+    await addresses.take("node2", "leaked");
+    await using controller = await ControllerTerm.begin(proxy, {}, { limits: HASTY });
+    await controller.minutes(1);
+    await cluster.remove("v1", "nodes", "node1");
+    await cluster.api("DELETE", `/apis/${LEGACY}/ippools/going`);
+    await controller.sees("the node gone", (view) => !view.hasNode("node1"));
+    await controller.sees("the deletion", (view) => view.pools.some(({ pool: { deleting } }) => deleting));
 
-      proxy.on({ path: NOT_WATCHES, times: Infinity }, fault);
-      await controller.minutes(10);
-      expect((await addresses.of("node2")).addresses).toContain(used);
-      expect(await addresses.damage()).toEqual([]);
+    proxy.on({ path: NOT_WATCHES, times: Infinity }, fault);
+    await controller.minutes(10);
+    expect((await addresses.of("node2")).addresses).toContain(used);
+    expect(await addresses.damage()).toEqual([]);
 
-      proxy.clear();
-      await controller.followed();
-      await controller.minutes(20);
-      expect(await addresses.of("node1")).toEqual({ addresses: [], blocks: [], affinities: [] });
-      expect((await addresses.of("node2")).addresses).toEqual([used]);
-      expect((await addresses.datastore.handles.list()).map(({ value }) => value.id)).toEqual(["net1.used-c"]);
-      expect(await cluster.get(LEGACY, "ippools", "going")).toBeUndefined();
-      expect(await addresses.damage()).toEqual([]);
-    },
-    LIMIT_MS,
-  );
+    proxy.clear();
+    await controller.followed();
+    await controller.minutes(20);
+    expect(await addresses.of("node1")).toEqual({ addresses: [], blocks: [], affinities: [] });
+    expect((await addresses.of("node2")).addresses).toEqual([used]);
+    expect((await addresses.datastore.handles.list()).map(({ value }) => value.id)).toEqual(["net1.used-c"]);
+    expect(await cluster.get(LEGACY, "ippools", "going")).toBeUndefined();
+    expect(await addresses.damage()).toEqual([]);
+  });
 
-  it(
-    "each of its writes refused or lost once, one after the other",
-    async () => {
-      for (const fault of [answer(500), answer(409), { kind: "lose-answer" } as const]) {
-        let isDone = false;
-        for (let nth = 1; !isDone; nth++) {
-          await addresses.take("node1", "gone");
-          const used = await addresses.addPod("node2", `used${fault.kind}${nth}`);
-          await using controller = await ControllerTerm.begin(proxy, { "pool-finalizer": "false" });
-          proxy.clear();
-          proxy.on({ method: "PUT", nth }, fault).on({ method: "DELETE", nth }, fault);
-          await cluster.remove("v1", "nodes", "node1");
-          await controller.sees("the node gone", (view) => !view.hasNode("node1"));
-          await controller.minutes(12);
-          expect({ nth, left: await addresses.of("node1") }).toEqual({ nth, left: { addresses: [], blocks: [], affinities: [] } });
-          expect((await addresses.of("node2")).addresses).toContain(used);
-          expect(await addresses.damage()).toEqual([]);
-          isDone = ["PUT", "DELETE"].every((method) => proxy.requests.filter((request) => request.method === method).length < nth);
-          await cluster.createNode("node1");
-          expect(nth).toBeLessThan(20);
-        }
+  it("each of its writes refused or lost once, one after the other", async () => {
+    for (const fault of [answer(500), answer(409), { kind: "lose-answer" } as const]) {
+      let isDone = false;
+      for (let nth = 1; !isDone; nth++) {
+        await addresses.take("node1", "gone");
+        const used = await addresses.addPod("node2", `used${fault.kind}${nth}`);
+        await using controller = await ControllerTerm.begin(proxy, { "pool-finalizer": "false" });
+        proxy.clear();
+        proxy.on({ method: "PUT", nth }, fault).on({ method: "DELETE", nth }, fault);
+        await cluster.remove("v1", "nodes", "node1");
+        await controller.sees("the node gone", (view) => !view.hasNode("node1"));
+        await controller.minutes(12);
+        expect({ nth, left: await addresses.of("node1") }).toEqual({ nth, left: { addresses: [], blocks: [], affinities: [] } });
+        expect((await addresses.of("node2")).addresses).toContain(used);
+        expect(await addresses.damage()).toEqual([]);
+        isDone = ["PUT", "DELETE"].every((method) => proxy.requests.filter((request) => request.method === method).length < nth);
+        await cluster.createNode("node1");
+        expect(nth).toBeLessThan(20);
       }
-    },
-    LIMIT_MS,
-  );
+    }
+  });
 });

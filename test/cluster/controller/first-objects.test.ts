@@ -1,21 +1,17 @@
 /** What the controller makes in a new cluster, on a real API server with its own role; its minutes are the test's. */
 import { ControllerTerm } from "../../support/controller-term.ts";
-import { type CalicoGroup, LEGACY, startCluster, type TestCluster, V3 } from "../../support/kubernetes/cluster.ts";
+import { shared } from "../../support/fixtures.ts";
+import { type CalicoGroup, LEGACY, startCluster, V3 } from "../../support/kubernetes/cluster.ts";
 import { newClusterAccess } from "../../support/kubernetes/manifests.ts";
 import { granted, usedBy } from "../../support/kubernetes/rights.ts";
 
-const LIMIT_MS = 120_000;
 const AUTO = { "ipv4-pool": "auto", "ipv6-pool": "auto", "cluster-information": "true" };
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await startCluster();
-}, LIMIT_MS);
-afterAll(() => cluster[Symbol.asyncDispose](), LIMIT_MS);
+const cluster = shared(startCluster);
 beforeEach(async () => {
   await cluster.reset();
   await cluster.remove("v1", "configmaps", KUBEADM.name, KUBEADM.namespace);
-}, LIMIT_MS);
+});
 
 const KUBEADM = { name: "kubeadm-config", namespace: "kube-system" };
 const MERGE = "application/merge-patch+json";
@@ -55,92 +51,75 @@ describe("a new cluster", () => {
       expect(refused).toEqual([]);
       expect([...granted(newClusterAccess())].filter((right) => !used.has(right))).toEqual([]);
     },
-    LIMIT_MS,
   );
 
-  it(
-    "keeps what its administrator has changed, and gets back nothing that was deleted in the same term but the last pool",
-    async () => {
-      await storeKubeadm({ podSubnet: "10.244.0.0/16" });
-      await cluster.createNode("node1");
-      await using controller = await ControllerTerm.begin(cluster, { ...AUTO, "ipv6-pool": "none", "pool-finalizer": "false" });
-      await controller.minutes(1);
-      await controller.sees("the pool", ({ pools }) => pools.length === 1);
-      await cluster.api("PATCH", `/apis/${LEGACY}/ippools/default-ipv4`, { spec: { natOutgoing: false } }, MERGE);
-      await cluster.api("PATCH", `/apis/${LEGACY}/clusterinformations/default`, { spec: { datastoreReady: false } }, MERGE);
-      await controller.minutes(2);
-      expect((await cluster.get(LEGACY, "ippools", "default-ipv4"))?.spec).toMatchObject({ natOutgoing: false });
-      expect((await information())?.spec).toMatchObject({ datastoreReady: false });
+  it("keeps what its administrator has changed, and gets back nothing that was deleted in the same term but the last pool", async () => {
+    await storeKubeadm({ podSubnet: "10.244.0.0/16" });
+    await cluster.createNode("node1");
+    await using controller = await ControllerTerm.begin(cluster, { ...AUTO, "ipv6-pool": "none", "pool-finalizer": "false" });
+    await controller.minutes(1);
+    await controller.sees("the pool", ({ pools }) => pools.length === 1);
+    await cluster.api("PATCH", `/apis/${LEGACY}/ippools/default-ipv4`, { spec: { natOutgoing: false } }, MERGE);
+    await cluster.api("PATCH", `/apis/${LEGACY}/clusterinformations/default`, { spec: { datastoreReady: false } }, MERGE);
+    await controller.minutes(2);
+    expect((await cluster.get(LEGACY, "ippools", "default-ipv4"))?.spec).toMatchObject({ natOutgoing: false });
+    expect((await information())?.spec).toMatchObject({ datastoreReady: false });
 
-      // Another pool of the same family is there when the first one goes.
-      await cluster.createPool("theirs", { cidr: "10.60.0.0/24" });
-      await cluster.api("DELETE", `/apis/${LEGACY}/ippools/default-ipv4`);
-      await cluster.api("DELETE", `/apis/${LEGACY}/clusterinformations/default`);
-      await controller.sees("the other pool alone", ({ pools }) => pools.map(({ pool }) => pool.name).join() === "theirs");
-      await controller.minutes(2);
-      expect(await poolsOf()).toEqual([["theirs", "10.60.0.0/24"]]);
-      expect(await information()).toBeUndefined();
-    },
-    LIMIT_MS,
-  );
+    // Another pool of the same family is there when the first one goes.
+    await cluster.createPool("theirs", { cidr: "10.60.0.0/24" });
+    await cluster.api("DELETE", `/apis/${LEGACY}/ippools/default-ipv4`);
+    await cluster.api("DELETE", `/apis/${LEGACY}/clusterinformations/default`);
+    await controller.sees("the other pool alone", ({ pools }) => pools.map(({ pool }) => pool.name).join() === "theirs");
+    await controller.minutes(2);
+    expect(await poolsOf()).toEqual([["theirs", "10.60.0.0/24"]]);
+    expect(await information()).toBeUndefined();
+  });
 
-  it(
-    "without kubeadm gets pools of exactly its nodes' ranges, and more when nodes come",
-    async () => {
-      await cluster.createNode("node1", {}, { podCIDRs: ["10.42.0.0/24"] });
-      await cluster.createNode("node2", {}, { podCIDRs: ["10.42.1.0/24"] });
+  it("without kubeadm gets pools of exactly its nodes' ranges, and more when nodes come", async () => {
+    await cluster.createNode("node1", {}, { podCIDRs: ["10.42.0.0/24"] });
+    await cluster.createNode("node2", {}, { podCIDRs: ["10.42.1.0/24"] });
+    await using controller = await ControllerTerm.begin(cluster, { "ipv4-pool": "auto" });
+    await controller.minutes(1);
+    await controller.sees("the pool", ({ pools }) => pools.length === 1);
+    expect(await poolsOf()).toEqual([["nodes-10-42-0-0-23", "10.42.0.0/23"]]);
+
+    await cluster.createNode("node3", {}, { podCIDRs: ["10.42.7.0/24"] });
+    await controller.sees("the node", (view) => view.hasNode("node3"));
+    await controller.minutes(1);
+    await controller.sees("the second pool", ({ pools }) => pools.length === 2);
+    expect(await poolsOf()).toEqual([
+      ["nodes-10-42-0-0-23", "10.42.0.0/23"],
+      ["nodes-10-42-7-0-24", "10.42.7.0/24"],
+    ]);
+    expect(await information()).toBeUndefined();
+  });
+
+  it("that says nothing of its range gets no pool, and hears what to set; with the option's range it gets that one", async () => {
+    await cluster.createNode("node1");
+    await storeKubeadm({ serviceSubnet: "10.96.0.0/12" });
+    {
       await using controller = await ControllerTerm.begin(cluster, { "ipv4-pool": "auto" });
-      await controller.minutes(1);
-      await controller.sees("the pool", ({ pools }) => pools.length === 1);
-      expect(await poolsOf()).toEqual([["nodes-10-42-0-0-23", "10.42.0.0/23"]]);
-
-      await cluster.createNode("node3", {}, { podCIDRs: ["10.42.7.0/24"] });
-      await controller.sees("the node", (view) => view.hasNode("node3"));
-      await controller.minutes(1);
-      await controller.sees("the second pool", ({ pools }) => pools.length === 2);
-      expect(await poolsOf()).toEqual([
-        ["nodes-10-42-0-0-23", "10.42.0.0/23"],
-        ["nodes-10-42-7-0-24", "10.42.7.0/24"],
-      ]);
-      expect(await information()).toBeUndefined();
-    },
-    LIMIT_MS,
-  );
-
-  it(
-    "that says nothing of its range gets no pool, and hears what to set; with the option's range it gets that one",
-    async () => {
-      await cluster.createNode("node1");
-      await storeKubeadm({ serviceSubnet: "10.96.0.0/12" });
-      {
-        await using controller = await ControllerTerm.begin(cluster, { "ipv4-pool": "auto" });
-        await controller.minutes(3);
-        expect(controller.term.poolRefusals).toEqual([expect.stringContaining("set --ipv4-pool=CIDR")]);
-        expect(controller.log.filter((line) => line.includes("set --ipv4-pool=CIDR"))).toHaveLength(1);
-        expect(await poolsOf()).toEqual([]);
-      }
-      await using controller = await ControllerTerm.begin(cluster, { "ipv4-pool": "10.70.0.0/16" });
-      await controller.minutes(1);
-      await controller.sees("the pool", ({ pools }) => pools.length === 1);
-      expect(await poolsOf()).toEqual([["default-ipv4", "10.70.0.0/16"]]);
-    },
-    LIMIT_MS,
-  );
-
-  it(
-    "whose range holds an address of a node gets no pool",
-    async () => {
-      await storeKubeadm({ podSubnet: "10.244.0.0/16" });
-      await cluster.createNode("node1");
-      const status = { addresses: [{ type: "InternalIP", address: "10.244.9.9" }] };
-      await cluster.api("PATCH", "/api/v1/nodes/node1/status", { status }, MERGE);
-      await using controller = await ControllerTerm.begin(cluster, { "ipv4-pool": "auto" });
-      await controller.minutes(1);
-      expect(controller.term.poolRefusals).toEqual([expect.stringContaining("10.244.9.9 inside is an address of node node1")]);
+      await controller.minutes(3);
+      expect(controller.term.poolRefusals).toEqual([expect.stringContaining("set --ipv4-pool=CIDR")]);
+      expect(controller.log.filter((line) => line.includes("set --ipv4-pool=CIDR"))).toHaveLength(1);
       expect(await poolsOf()).toEqual([]);
-    },
-    LIMIT_MS,
-  );
+    }
+    await using controller = await ControllerTerm.begin(cluster, { "ipv4-pool": "10.70.0.0/16" });
+    await controller.minutes(1);
+    await controller.sees("the pool", ({ pools }) => pools.length === 1);
+    expect(await poolsOf()).toEqual([["default-ipv4", "10.70.0.0/16"]]);
+  });
+
+  it("whose range holds an address of a node gets no pool", async () => {
+    await storeKubeadm({ podSubnet: "10.244.0.0/16" });
+    await cluster.createNode("node1");
+    const status = { addresses: [{ type: "InternalIP", address: "10.244.9.9" }] };
+    await cluster.api("PATCH", "/api/v1/nodes/node1/status", { status }, MERGE);
+    await using controller = await ControllerTerm.begin(cluster, { "ipv4-pool": "auto" });
+    await controller.minutes(1);
+    expect(controller.term.poolRefusals).toEqual([expect.stringContaining("10.244.9.9 inside is an address of node node1")]);
+    expect(await poolsOf()).toEqual([]);
+  });
 });
 
 function specOf(cidr: string, blockSize: number): object {

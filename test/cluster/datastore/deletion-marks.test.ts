@@ -1,14 +1,11 @@
 /** Objects that somebody marked as deleted and did not remove (I§2.10): Calico's way of deleting, cut off in the middle. */
 import type { KubernetesDatastore } from "../../../lib/datastore/kubernetes/kubernetes-datastore.ts";
-import { type CalicoGroup, type Fields, LEGACY, startCluster, type TestCluster, V3 } from "../../support/kubernetes/cluster.ts";
+import { shared } from "../../support/fixtures.ts";
+import { type CalicoGroup, type Fields, LEGACY, startCluster, V3 } from "../../support/kubernetes/cluster.ts";
 import { emptyBlock, sampleAffinity } from "../../support/samples.ts";
 import { openDatastoreOf } from "./open-datastore.ts";
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await startCluster();
-});
-afterAll(() => cluster[Symbol.asyncDispose]());
+const cluster = shared(startCluster);
 
 const CIDR = "10.40.0.8/31";
 const ROW = sampleAffinity("worker-1", CIDR);

@@ -1,22 +1,16 @@
 /** Lists that are long, and lists in which something is wrong. */
 import type { DatastoreError } from "../../../lib/datastore/errors.ts";
-import type { KubernetesDatastore } from "../../../lib/datastore/kubernetes/kubernetes-datastore.ts";
-import { type Fields, LEGACY, startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { fresh, shared } from "../../support/fixtures.ts";
+import { type Fields, LEGACY, startCluster } from "../../support/kubernetes/cluster.ts";
 import { openDatastoreOf } from "./open-datastore.ts";
 
-let cluster: TestCluster;
-let store: KubernetesDatastore;
 const damaged: DatastoreError[] = [];
-beforeAll(async () => {
-  cluster = await startCluster();
-});
-afterAll(() => cluster[Symbol.asyncDispose]());
+const cluster = shared(startCluster);
 beforeEach(async () => {
   await cluster.reset();
   damaged.length = 0;
-  store = await openDatastoreOf(cluster, { group: LEGACY, onDamaged: (error) => damaged.push(error) });
 });
-afterEach(() => store[Symbol.asyncDispose]());
+const store = fresh(() => openDatastoreOf(cluster, { group: LEGACY, onDamaged: (error) => damaged.push(error) }));
 
 const put = (kind: string, name: string, spec: Fields) => cluster.apply({ apiVersion: LEGACY, kind, metadata: { name }, spec });
 

@@ -1,24 +1,16 @@
 /** Writes that the server carries out and whose answer nobody gets, and what an API server that ends in between leaves. */
-import type { KubernetesDatastore } from "../../../lib/datastore/kubernetes/kubernetes-datastore.ts";
-import { LEGACY, startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
-import type { FaultProxy } from "../../support/kubernetes/fault-proxy.ts";
+import { fresh, shared } from "../../support/fixtures.ts";
+import { LEGACY, startCluster } from "../../support/kubernetes/cluster.ts";
 import { emptyBlock, sampleAffinity, sampleBlock } from "../../support/samples.ts";
 import { openDatastoreOf } from "./open-datastore.ts";
 
-let cluster: TestCluster;
-let proxy: FaultProxy;
-let store: KubernetesDatastore;
-beforeAll(async () => {
-  cluster = await startCluster();
-  proxy = await cluster.proxy();
-});
-afterAll(() => cluster[Symbol.asyncDispose]());
+const cluster = shared(startCluster);
+const proxy = shared(() => cluster.proxy());
 beforeEach(async () => {
   await cluster.reset();
   proxy.clear();
-  store = await openDatastoreOf(proxy, { group: LEGACY });
 });
-afterEach(() => store[Symbol.asyncDispose]());
+const store = fresh(() => openDatastoreOf(proxy, { group: LEGACY }));
 
 const HANDLE = { id: "net.c1", blocks: { "10.40.0.8/29": 1 } };
 const handles = async () => (await cluster.list(LEGACY, "ipamhandles")).map(({ spec }) => spec?.block);

@@ -1,7 +1,6 @@
 /** Pods, namespaces and nodes of a real API server, and pods as workload endpoints (C§7.5, C§7.6), with no more rights than the plugins have. */
-import type { KubernetesDatastore } from "../../../lib/datastore/kubernetes/kubernetes-datastore.ts";
+import { fresh, shared } from "../../support/fixtures.ts";
 import { LEGACY, startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
-import type { FaultProxy } from "../../support/kubernetes/fault-proxy.ts";
 import { sampleEndpoint } from "../../support/samples.ts";
 import { openDatastoreOf } from "./open-datastore.ts";
 
@@ -20,20 +19,13 @@ function write(uid: string, record: typeof RECORD | { containerID: string; ipNet
   return store.records.write(sampleEndpoint(ENDPOINT.namespace, ENDPOINT.name, record), { podUid: uid });
 }
 
-let cluster: TestCluster;
-let proxy: FaultProxy;
-let store: KubernetesDatastore;
-beforeAll(async () => {
-  cluster = await startCluster();
-  proxy = await cluster.proxy();
-});
-afterAll(() => cluster[Symbol.asyncDispose]());
+const cluster = shared(startCluster);
+const proxy = shared(() => cluster.proxy());
 beforeEach(async () => {
   await cluster.reset();
   proxy.clear();
-  store = await openDatastoreOf(proxy, { group: LEGACY });
 });
-afterEach(() => store[Symbol.asyncDispose]());
+const store = fresh(() => openDatastoreOf(proxy, { group: LEGACY }));
 
 const annotations = async (name = "web") => (await cluster.get("v1", "pods", name))?.metadata.annotations;
 const asked = () => proxy.requests.map(({ method, path }) => `${method} ${path}`);

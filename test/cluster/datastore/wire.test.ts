@@ -4,15 +4,12 @@
  */
 import type { KubernetesDatastore } from "../../../lib/datastore/kubernetes/kubernetes-datastore.ts";
 import type { Block } from "../../../lib/datastore/resources.ts";
-import { type CalicoGroup, type Fields, LEGACY, startCluster, type TestCluster, V3 } from "../../support/kubernetes/cluster.ts";
+import { shared } from "../../support/fixtures.ts";
+import { type CalicoGroup, type Fields, LEGACY, startCluster, V3 } from "../../support/kubernetes/cluster.ts";
 import { samplePool } from "../../support/samples.ts";
 import { openDatastoreOf } from "./open-datastore.ts";
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await startCluster();
-});
-afterAll(() => cluster[Symbol.asyncDispose]());
+const cluster = shared(startCluster);
 
 const OWNER = { type: "host", name: "worker-1" } as const;
 

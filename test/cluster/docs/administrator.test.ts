@@ -2,7 +2,8 @@
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { shared } from "../../support/fixtures.ts";
+import { startCluster } from "../../support/kubernetes/cluster.ts";
 import { connectNode } from "../../support/kubernetes/connect-node.ts";
 import { endProcess, startProcess } from "../../support/kubernetes/process.ts";
 import { until } from "../../support/kubernetes/until.ts";
@@ -12,21 +13,19 @@ import { PageHost, type PageHostOptions } from "../../support/page-host.ts";
 const LIMIT_MS = 120_000;
 const POOL = "administrators-pool";
 
-let cluster: TestCluster;
 let programs: string;
 let dir: string;
+afterAll(async () => {
+  rmSync(dir, { recursive: true, force: true });
+});
+const cluster = shared(startCluster);
 beforeAll(async () => {
-  cluster = await startCluster();
   await cluster.reset();
   await cluster.setReady(true);
   await cluster.createPool(POOL, { cidr: "10.90.0.0/24" });
   programs = execFileSync("bash", [resolve("scripts/cluster-servers"), "control-plane"], { encoding: "utf8" }).trim();
   dir = join(cluster.dir, "administrator");
   mkdirSync(dir);
-}, 600_000);
-afterAll(async () => {
-  rmSync(dir, { recursive: true, force: true });
-  await cluster?.[Symbol.asyncDispose]();
 });
 
 /** Where kubectl and our programs reach the API server. */
@@ -36,30 +35,26 @@ async function administrator(options: PageHostOptions = {}): Promise<PageHost> {
   return host;
 }
 
-it(
-  "docs/reference/controller.md: the Deployment is taken by the API server, and the program by itself leads with a kubeconfig",
-  async () => {
-    await using host = await administrator();
-    const [apply = "", start = "", ...others] = commandsOf("reference/controller.md", "## Run it").join("").trim().split("\n");
-    expect(others).toEqual([]);
+it("docs/reference/controller.md: the Deployment is taken by the API server, and the program by itself leads with a kubeconfig", async () => {
+  await using host = await administrator();
+  const [apply = "", start = "", ...others] = commandsOf("reference/controller.md", "## Run it").join("").trim().split("\n");
+  expect(others).toEqual([]);
 
-    expect(await host.run(apply)).toContain("deployment.apps/tortie-controller created");
+  expect(await host.run(apply)).toContain("deployment.apps/tortie-controller created");
 
-    const kubeconfig = await cluster.kubeconfigFor("controller");
-    await host.run(`mkdir -p /etc/tortie && cp ${kubeconfig} /etc/tortie/kubeconfig`);
-    const controller = startProcess(host.commandLine(`exec ${start}`), join(dir, "controller.log"));
-    try {
-      const holder = async () => (await cluster.get("coordination.k8s.io/v1", "leases", "tortie-controller", "kube-system"))?.spec;
-      await until("a leader", async () => Boolean((await holder())?.holderIdentity), LIMIT_MS);
-      await until("readiness", async () => (await host.run("curl -s http://127.0.0.1:9880/readyz || true")) === "ok\n", LIMIT_MS);
-    } finally {
-      await endProcess(controller);
-    }
-    await host.run("kubectl delete -f manifests/controller/deployment.yaml");
-    await cluster.remove("coordination.k8s.io/v1", "leases", "tortie-controller", "kube-system");
-  },
-  LIMIT_MS,
-);
+  const kubeconfig = await cluster.kubeconfigFor("controller");
+  await host.run(`mkdir -p /etc/tortie && cp ${kubeconfig} /etc/tortie/kubeconfig`);
+  const controller = startProcess(host.commandLine(`exec ${start}`), join(dir, "controller.log"));
+  try {
+    const holder = async () => (await cluster.get("coordination.k8s.io/v1", "leases", "tortie-controller", "kube-system"))?.spec;
+    await until("a leader", async () => Boolean((await holder())?.holderIdentity), LIMIT_MS);
+    await until("readiness", async () => (await host.run("curl -s http://127.0.0.1:9880/readyz || true")) === "ok\n", LIMIT_MS);
+  } finally {
+    await endProcess(controller);
+  }
+  await host.run("kubectl delete -f manifests/controller/deployment.yaml");
+  await cluster.remove("coordination.k8s.io/v1", "leases", "tortie-controller", "kube-system");
+});
 
 it("docs/reference/controller.md: the program prints the schema of its configuration", async () => {
   await using host = await administrator();
@@ -87,24 +82,20 @@ describe("docs/how-to", () => {
     expect(await cluster.get("v1", "nodes", "leaving")).toBeUndefined();
   });
 
-  it(
-    "removes what is Tortie's beside Calico, and leaves Calico's definitions and pools",
-    async () => {
-      await using own = await startCluster({ own: true });
-      await own.setReady(true);
-      await own.createPool(POOL, { cidr: "10.90.0.0/24" });
-      await using host = await PageHost.create({ kubeconfig: own.adminKubeconfig, programs: [programs] });
-      await connectNode(host.node, own);
-      await host.run("bash scripts/render-manifests beside-calico | kubectl apply --server-side --force-conflicts -f -");
-      expect(await host.run("kubectl -n kube-system get daemonset -o name")).toContain("daemonset.apps/tortie-node");
+  it("removes what is Tortie's beside Calico, and leaves Calico's definitions and pools", async () => {
+    await using own = await startCluster({ own: true });
+    await own.setReady(true);
+    await own.createPool(POOL, { cidr: "10.90.0.0/24" });
+    await using host = await PageHost.create({ kubeconfig: own.adminKubeconfig, programs: [programs] });
+    await connectNode(host.node, own);
+    await host.run("bash scripts/render-manifests beside-calico | kubectl apply --server-side --force-conflicts -f -");
+    expect(await host.run("kubectl -n kube-system get daemonset -o name")).toContain("daemonset.apps/tortie-node");
 
-      await host.run("bash scripts/render-manifests beside-calico | kubectl delete -f -");
+    await host.run("bash scripts/render-manifests beside-calico | kubectl delete -f -");
 
-      expect(await host.run("kubectl -n kube-system get daemonset,deployment -o name")).toBe("");
-      expect(await host.run("kubectl get ippools.crd.projectcalico.org -o name")).toBe(`ippool.crd.projectcalico.org/${POOL}\n`);
-    },
-    LIMIT_MS,
-  );
+    expect(await host.run("kubectl -n kube-system get daemonset,deployment -o name")).toBe("");
+    expect(await host.run("kubectl get ippools.crd.projectcalico.org -o name")).toBe(`ippool.crd.projectcalico.org/${POOL}\n`);
+  });
 
   it("backs up pools, reservations and configuration as a file that the API server takes back", async () => {
     await using host = await administrator({ cwd: dir });

@@ -1,5 +1,6 @@
 /** The commands of docs/reference/routes.md and docs/how-to/connect-nodes.md on a node whose agent holds its routes, with a real API server. */
-import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { shared } from "../../support/fixtures.ts";
+import { startCluster } from "../../support/kubernetes/cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { commandsOf } from "../../support/page.ts";
 import { PageHost } from "../../support/page-host.ts";
@@ -7,26 +8,20 @@ import { type Machine, ThreeNodes } from "../../support/three-nodes.ts";
 
 const LIMIT_MS = 60_000;
 
-let cluster: TestCluster;
-let world: ThreeNodes;
 let machine: Machine;
-let host: PageHost;
+const cluster = shared(startCluster);
+const world = shared(() => ThreeNodes.create(cluster));
 beforeAll(async () => {
-  cluster = await startCluster();
-  world = await ThreeNodes.create(cluster);
   await world.pool("pool4", "10.71.0.0/24", { vxlanMode: "Always" });
   await world.pool("pool6", "fd71::/112", { vxlanMode: "Always" });
   [machine] = world.three;
   await Promise.all(world.machines.map((one) => one.startAgent()));
-  host = await PageHost.create({ env: { TORTIE_SOCK: machine.agent.socket } }, machine.host);
+});
+const host = shared(() => PageHost.create({ env: { TORTIE_SOCK: machine.agent.socket } }, machine.host));
+beforeAll(async () => {
   for (const one of world.machines) await world.addPod(one, `pod-${one.name}`);
   await until("the routes to the other nodes", async () => (await tunnels()).every((count) => count === 2), LIMIT_MS);
-}, 240_000);
-afterAll(async () => {
-  await host?.[Symbol.asyncDispose]();
-  await world?.[Symbol.asyncDispose]();
-  await cluster?.[Symbol.asyncDispose]();
-}, 120_000);
+});
 
 /** How many blocks are reached through the tunnel, each family. */
 const tunnels = () =>

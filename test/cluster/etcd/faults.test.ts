@@ -12,8 +12,6 @@ import { emptyBlock, samplePool } from "../../support/samples.ts";
 import { TestAuthority } from "../../support/tls-server-certificates.ts";
 import { openDatastoreAt, openWith } from "./open-datastore.ts";
 
-jest.setTimeout(180_000);
-
 const HANDLE = { id: "net.c1", blocks: { "10.60.0.0/26": 1 } };
 
 describe("etcd with stored values that nobody can read", () => {

@@ -2,26 +2,17 @@
  * The connection to etcd breaks at each request of an ADD, of its DEL and of a block claim, before etcd has done it and after: the call
  * succeeds all the same, nothing is taken twice, and nothing stays.
  */
-import { startEtcd, type TestEtcd } from "../../support/etcd/etcd.ts";
+import { startEtcd } from "../../support/etcd/etcd.ts";
 import { EtcdNode } from "../../support/etcd/etcd-node.ts";
 import { EtcdFaultProxy, type Fault } from "../../support/etcd/fault-proxy.ts";
+import { shared } from "../../support/fixtures.ts";
 import { openDatastoreAt } from "./open-datastore.ts";
-
-jest.setTimeout(180_000);
 
 /** More than an ADD that claims a block asks. */
 const MOST_REQUESTS = 30;
 
-let etcd: TestEtcd;
-let proxy: EtcdFaultProxy;
-beforeAll(async () => {
-  etcd = await startEtcd();
-  proxy = await EtcdFaultProxy.start(etcd);
-});
-afterAll(async () => {
-  await proxy[Symbol.asyncDispose]();
-  await etcd[Symbol.asyncDispose]();
-});
+const etcd = shared(startEtcd);
+const proxy = shared(() => EtcdFaultProxy.start(etcd));
 
 describe.each<Fault>(["cut", "lose-answer"])("A connection to etcd that breaks (%s)", (fault) => {
   it("costs an ADD that claims a block, and its DEL, nothing but a repetition, at whichever request", async () => {

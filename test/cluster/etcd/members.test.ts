@@ -12,8 +12,6 @@ import { Islands } from "../../support/etcd/islands.ts";
 import { samplePool } from "../../support/samples.ts";
 import { openDatastoreAt, openWith } from "./open-datastore.ts";
 
-jest.setTimeout(180_000);
-
 /** Addresses that one node takes, one after the other; a failed one is asked for again, as a runtime does. */
 async function take(
   datastore: Datastore,

@@ -1,23 +1,14 @@
 /** Containers that no Kubernetes knows, with everything in etcd: the rows N of C§11.1, by the executables and judged by iproute2. */
-import { startEtcd, type TestEtcd } from "../../support/etcd/etcd.ts";
+import { startEtcd } from "../../support/etcd/etcd.ts";
 import { EtcdNode } from "../../support/etcd/etcd-node.ts";
-
-jest.setTimeout(180_000);
+import { fresh, shared } from "../../support/fixtures.ts";
 
 const PROFILE = "/calico/resources/v3/projectcalico.org/profiles/net1";
 const HANDLE = "/calico/ipam/v2/handle/net1.cid1";
 const HOST_LOCAL = { ipam: { type: "host-local", subnet: "10.0.0.0/8" } };
 
-let etcd: TestEtcd;
-let world: EtcdNode;
-beforeAll(async () => {
-  etcd = await startEtcd();
-});
-afterAll(() => etcd[Symbol.asyncDispose]());
-beforeEach(async () => {
-  world = await EtcdNode.create(etcd);
-});
-afterEach(() => world[Symbol.asyncDispose]());
+const etcd = shared(startEtcd);
+const world = fresh(() => EtcdNode.create(etcd));
 
 async function added(call: Parameters<EtcdNode["call"]>[2] = {}) {
   const pod = await world.node.addPod();
@@ -51,7 +42,7 @@ describe("A container of a runtime without Kubernetes", () => {
     });
     expect((await world.call("DEL", pod, { keys: HOST_LOCAL })).exit).toBe(0);
     expect(await world.endpoint()).toBeUndefined();
-    expect(await world.node.leftovers()).toEqual({ links: [], routes: [] });
+    await world.node.expectClean();
     expect((await etcd.contents()).has(PROFILE)).toBe(true);
   });
 
@@ -79,7 +70,7 @@ describe("A container of a runtime without Kubernetes", () => {
     const [after] = await world.node.ip("-j", "link", "show", "calicid1");
     expect(after?.ifindex).not.toBe(before?.ifindex);
     expect((await world.call("DEL", pod)).exit).toBe(0);
-    expect(await world.node.leftovers()).toEqual({ links: [], routes: [] });
+    await world.node.expectClean();
     expect(await world.keys("ipam/v2/handle/")).toEqual([]);
   });
 
@@ -95,7 +86,7 @@ describe("A container of a runtime without Kubernetes", () => {
     const { exit, json } = await world.call("ADD", pod, { keys: { dataplane_options: { type: "bogus" } } });
     expect({ exit, json }).toMatchObject({ exit: 1, json: { msg: expect.stringContaining("bogus") } });
     expect(await world.keys("ipam/v2/")).toEqual([]);
-    expect(await world.node.leftovers()).toEqual({ links: [], routes: [] });
+    await world.node.expectClean();
   });
 
   it("N20: is answered a second time when its host end has another name by now, and its handle stays", async () => {

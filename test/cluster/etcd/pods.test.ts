@@ -1,13 +1,12 @@
 /** Pods with their endpoints in etcd, read from a real API server: both servers at once. */
 
-import { startEtcd, type TestEtcd } from "../../support/etcd/etcd.ts";
+import { startEtcd } from "../../support/etcd/etcd.ts";
 import { type EtcdCall, EtcdNode } from "../../support/etcd/etcd-node.ts";
 import { EtcdFaultProxy } from "../../support/etcd/fault-proxy.ts";
-import { type ApiObject, startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { fresh, shared } from "../../support/fixtures.ts";
+import { type ApiObject, startCluster } from "../../support/kubernetes/cluster.ts";
 import { connectNode } from "../../support/kubernetes/connect-node.ts";
 import type { Pod } from "../../support/node.ts";
-
-jest.setTimeout(180_000);
 
 const ENDPOINT = "/calico/resources/v3/projectcalico.org/workloadendpoints/test/node1-k8s-web-eth0";
 
@@ -16,26 +15,18 @@ const ATTEMPTS = 10;
 
 const KUBEVIRT = "kubevirt.io/v1";
 
-let cluster: TestCluster;
-let etcd: TestEtcd;
-let world: EtcdNode;
 let kubeconfig: string;
+const cluster = shared(startCluster);
+const etcd = shared(startEtcd);
 beforeAll(async () => {
-  cluster = await startCluster();
-  etcd = await startEtcd();
   kubeconfig = await cluster.kubeconfigFor("cni");
-});
-afterAll(async () => {
-  await etcd[Symbol.asyncDispose]();
-  await cluster[Symbol.asyncDispose]();
 });
 beforeEach(async () => {
   await cluster.reset();
   await cluster.createNamespace("test");
-  world = await EtcdNode.create(etcd);
-  await connectNode(world.node, cluster);
 });
-afterEach(() => world[Symbol.asyncDispose]());
+const world = fresh(() => EtcdNode.create(etcd));
+beforeEach(() => connectNode(world.node, cluster));
 
 function call(command: string, pod: Pod | undefined, { keys, ...options }: EtcdCall = {}) {
   const args = "K8S_POD_NAME=web;K8S_POD_NAMESPACE=test;K8S_POD_INFRA_CONTAINER_ID=x";
@@ -205,6 +196,6 @@ describe("A pod whose endpoint a controller writes between the read of a DEL and
     expect(await call("DEL", pod, { keys })).toMatchObject({ exit: 0 });
     expect(await stored()).toBeUndefined();
     expect(await world.keys("ipam/v2/handle/")).toEqual([]);
-    expect(await world.node.leftovers()).toEqual({ links: [], routes: [] });
+    await world.node.expectClean();
   });
 });

@@ -1,19 +1,10 @@
 /** What an operation costs etcd, by its own metrics: reads (Range), and transactions, which are writes or many reads at once (Txn). */
-import { startEtcd, type TestEtcd } from "../../support/etcd/etcd.ts";
+import { startEtcd } from "../../support/etcd/etcd.ts";
 import { EtcdNode } from "../../support/etcd/etcd-node.ts";
+import { shared } from "../../support/fixtures.ts";
 
-jest.setTimeout(120_000);
-
-let etcd: TestEtcd;
-let world: EtcdNode;
-beforeAll(async () => {
-  etcd = await startEtcd();
-  world = await EtcdNode.create(etcd);
-});
-afterAll(async () => {
-  await world[Symbol.asyncDispose]();
-  await etcd[Symbol.asyncDispose]();
-});
+const etcd = shared(startEtcd);
+const world = shared(() => EtcdNode.create(etcd));
 
 async function requestsOf(operation: () => Promise<{ readonly exit: number | null; readonly stdout: string }>): Promise<unknown> {
   const before = await etcd.requests();

@@ -1,26 +1,26 @@
 /** The password and the token of etcd's user, as a member, or a proxy before it, repeats them: no output of an executable shows them. */
 import { readFileSync } from "node:fs";
-import { createServer, type Server } from "node:http";
-import { startEtcd, type TestEtcd } from "../../support/etcd/etcd.ts";
+import { createServer } from "node:http";
+import { startEtcd } from "../../support/etcd/etcd.ts";
 import { EtcdNode } from "../../support/etcd/etcd-node.ts";
+import { shared } from "../../support/fixtures.ts";
 import { connectNode } from "../../support/kubernetes/connect-node.ts";
-
-jest.setTimeout(120_000);
 
 const PASSWORD = "correct-horse-battery-staple";
 const TOKEN = "KFLqwTzUaPqvNkdB.1234567";
 const USER = { ETCD_USERNAME: "plugins", ETCD_PASSWORD: PASSWORD };
 
-let etcd: TestEtcd;
-let world: EtcdNode;
-let member: Server;
 let endpoint: string;
 let givesTokens: boolean;
 
-beforeAll(async () => {
-  etcd = await startEtcd();
-  world = await EtcdNode.create(etcd);
-  member = createServer((request, response) => {
+afterAll(async () => {
+  member.closeAllConnections();
+  member.close();
+});
+const etcd = shared(startEtcd);
+const world = shared(() => EtcdNode.create(etcd));
+const member = shared(() =>
+  createServer((request, response) => {
     const parts: Buffer[] = [];
     request.on("data", (part: Buffer) => parts.push(part));
     request.on("end", () => {
@@ -32,18 +32,14 @@ beforeAll(async () => {
       response.writeHead(403);
       response.end(JSON.stringify({ code: 7, message, error: message }));
     });
-  });
+  }),
+);
+beforeAll(async () => {
   await new Promise<void>((done) => member.listen(0, "127.0.0.1", done));
   const address = member.address();
   if (typeof address !== "object" || address === null) throw new Error("the member does not listen");
   endpoint = `http://127.0.0.1:${address.port}`;
   await connectNode(world.node, { port: address.port, dir: etcd.dir });
-});
-afterAll(async () => {
-  await world[Symbol.asyncDispose]();
-  await etcd[Symbol.asyncDispose]();
-  member.closeAllConnections();
-  member.close();
 });
 
 describe.each([

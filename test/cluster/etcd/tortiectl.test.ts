@@ -1,22 +1,15 @@
 /** `tortiectl ipam` on a real etcd, reached by the words of the command line, by the environment or by a network configuration. */
-import { startEtcd, type TestEtcd } from "../../support/etcd/etcd.ts";
+import { startEtcd } from "../../support/etcd/etcd.ts";
 import { EtcdNode } from "../../support/etcd/etcd-node.ts";
+import { shared } from "../../support/fixtures.ts";
 
-jest.setTimeout(180_000);
-
-let etcd: TestEtcd;
-let world: EtcdNode;
+const etcd = shared(startEtcd);
+const world = shared(() => EtcdNode.create(etcd));
 beforeAll(async () => {
-  etcd = await startEtcd();
-  world = await EtcdNode.create(etcd);
   for (const containerId of ["c1", "c2", "c3"]) {
     const { exit, stdout } = await world.call("ADD", await world.node.addPod(), { containerId });
     if (exit !== 0) throw new Error(stdout);
   }
-});
-afterAll(async () => {
-  await world[Symbol.asyncDispose]();
-  await etcd[Symbol.asyncDispose]();
 });
 
 function tortiectl(...args: readonly string[]) {

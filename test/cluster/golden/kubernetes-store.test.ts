@@ -15,7 +15,7 @@ describe("the API server as a replay store", () => {
   let cluster: ReplayCluster;
   beforeAll(async () => {
     cluster = await ReplayCluster.start();
-  }, 120_000);
+  });
   afterAll(async () => {
     await cluster[Symbol.asyncDispose]();
   });

@@ -1,14 +1,11 @@
 /** The plugins' service account may do what C§8.2 says, and nothing more. The server's authorizer is asked, then the server itself. */
-import { LEGACY, startCluster, type TestCluster, V3 } from "../../support/kubernetes/cluster.ts";
+import { shared } from "../../support/fixtures.ts";
+import { LEGACY, startCluster, V3 } from "../../support/kubernetes/cluster.ts";
 import { memberAt } from "../../support/kubernetes/json.ts";
 import { pathOf } from "../../support/kubernetes/resources.ts";
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await startCluster();
-});
+const cluster = shared(startCluster);
 beforeEach(() => cluster.reset());
-afterAll(() => cluster[Symbol.asyncDispose]());
 
 const VERBS = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
 const CALICO = [

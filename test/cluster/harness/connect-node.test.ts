@@ -1,14 +1,11 @@
 /** The API server inside a pretend node's namespace: reachable, and nothing more there than before. */
 import { readdirSync, readFileSync } from "node:fs";
-import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { shared } from "../../support/fixtures.ts";
+import { startCluster } from "../../support/kubernetes/cluster.ts";
 import { connectNode } from "../../support/kubernetes/connect-node.ts";
 import { Node } from "../../support/node.ts";
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await startCluster();
-});
-afterAll(() => cluster[Symbol.asyncDispose]());
+const cluster = shared(startCluster);
 
 const ask = (node: Node, server: string) =>
   node.run(["/usr/bin/curl", "--silent", "--cacert", cluster.caPath, "--max-time", "10", `${server}/version`]);

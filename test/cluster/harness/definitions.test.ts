@@ -1,13 +1,10 @@
 /** The CustomResourceDefinitions of manifests/: they take what Calico's programs write (I§2), and refuse what nobody could read. */
-import { type CalicoGroup, type Fields, LEGACY, startCluster, type TestCluster, V3 } from "../../support/kubernetes/cluster.ts";
+import { shared } from "../../support/fixtures.ts";
+import { type CalicoGroup, type Fields, LEGACY, startCluster, V3 } from "../../support/kubernetes/cluster.ts";
 import { pathOf } from "../../support/kubernetes/resources.ts";
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await startCluster();
-});
+const cluster = shared(startCluster);
 beforeEach(() => cluster.reset());
-afterAll(() => cluster[Symbol.asyncDispose]());
 
 const PLURALS: Readonly<Record<string, string>> = {
   IPPool: "ippools",

@@ -1,22 +1,17 @@
 /** The faults that tests put between a plugin and the API server; curl is the caller. */
 import { execFile } from "node:child_process";
-import { LEGACY, startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
-import type { FaultProxy } from "../../support/kubernetes/fault-proxy.ts";
+import { shared } from "../../support/fixtures.ts";
+import { LEGACY, startCluster } from "../../support/kubernetes/cluster.ts";
 import { pathOf } from "../../support/kubernetes/resources.ts";
 
-let cluster: TestCluster;
-let proxy: FaultProxy;
 let token: string;
-beforeAll(async () => {
-  cluster = await startCluster();
-  proxy = await cluster.proxy();
-});
+const cluster = shared(startCluster);
+const proxy = shared(() => cluster.proxy());
 beforeEach(async () => {
   token = await cluster.tokenFor("cni");
   proxy.clear();
   await cluster.reset();
 });
-afterAll(() => cluster[Symbol.asyncDispose]());
 
 const HANDLES = pathOf(LEGACY, "ipamhandles");
 const handle = JSON.stringify({ apiVersion: LEGACY, kind: "IPAMHandle", metadata: { name: "h" }, spec: { handleID: "h", block: {} } });

@@ -1,11 +1,8 @@
 /** A machine whose addresses are in a server's store is judged by that store when its test is over (test/support/judge). */
+import { shared } from "../../support/fixtures.ts";
 import { BOTH_STORES, PodStores } from "../../support/kubernetes/pod-stores.ts";
 
-let stores: PodStores;
-beforeAll(async () => {
-  stores = await PodStores.start();
-}, 60_000);
-afterAll(() => stores?.[Symbol.asyncDispose]());
+const stores = shared(PodStores.start);
 
 describe.each(BOTH_STORES)("A machine with addresses of %s", (store) => {
   it("passes with a pod that runs, and fails its test when the address of one was released meanwhile", async () => {

@@ -1,13 +1,10 @@
 /** What the tests learn of the requests that a plugin made: the audit log, and the server's own counters. */
-import { countsBetween, LEGACY, startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { shared } from "../../support/fixtures.ts";
+import { countsBetween, LEGACY, startCluster } from "../../support/kubernetes/cluster.ts";
 import { pathOf } from "../../support/kubernetes/resources.ts";
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await startCluster();
-});
+const cluster = shared(startCluster);
 beforeEach(() => cluster.reset());
-afterAll(() => cluster[Symbol.asyncDispose]());
 
 const asPlugin = { headers: { "User-Agent": "plugin/1" } };
 

@@ -1,17 +1,14 @@
 /** The plugins' kubeconfig, with a token that a real API server has given (C§9.5; C§11.4, I23 to I25). */
 import { readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { shared } from "../../support/fixtures.ts";
 import { Installation } from "../../support/installation.ts";
-import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { startCluster } from "../../support/kubernetes/cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { BIN_DIR } from "../../support/node.ts";
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await startCluster();
-  await cluster.reset();
-});
-afterAll(() => cluster[Symbol.asyncDispose]());
+const cluster = shared(startCluster);
+beforeAll(() => cluster.reset());
 
 async function inPod(identity: "admin" | "stranger"): Promise<{ host: Installation; env: Record<string, string> }> {
   const host = new Installation();
@@ -89,5 +86,5 @@ describe("The installer in a pod", () => {
 
     running.stop();
     expect(await running.ended).toMatchObject({ exit: 0 });
-  }, 180_000);
+  });
 });

@@ -1,15 +1,12 @@
 /** Many processes at once against a real API server, which is all that keeps their addresses apart: no two share a lock. */
+import { shared } from "../../support/fixtures.ts";
 import { LEGACY, V3 } from "../../support/kubernetes/cluster.ts";
 import { type Call, World } from "./world.ts";
 
 const DUAL = { assign_ipv6: "true" };
 const PROCESSES = 16;
 
-let world: World;
-beforeAll(async () => {
-  world = await World.create();
-});
-afterAll(() => world[Symbol.asyncDispose]());
+const world = shared(World.create);
 
 /** Of two nodes in turn, each process with a lock of its own; an answer may take long on a busy machine. */
 function callOf(n: number): Call {
@@ -41,7 +38,6 @@ describe.each([LEGACY, V3] as const)("ADDs of two nodes at once, group %s", (gro
 
     const done = await Promise.all(calls.map((call) => world.del(call)));
     expect(done.filter(({ exit }) => exit !== 0)).toEqual([]);
-    expect(await world.handles()).toEqual([]);
-    expect((await world.blocks()).flatMap(({ attributes }) => attributes)).toEqual([]);
-  }, 120_000);
+    await world.expectNothingHeld();
+  });
 });

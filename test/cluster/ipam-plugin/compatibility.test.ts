@@ -1,18 +1,16 @@
 /** What Calico's components have written is honoured, in both groups. Names of scenarios in brackets are recordings of Calico. */
+import { NODE } from "../../support/calico-cases.ts";
+import { shared } from "../../support/fixtures.ts";
 import { LEGACY, V3 } from "../../support/kubernetes/cluster.ts";
 import { nameOf, ordinals, putAffinity, putBlock, putHandle, secondsAgo } from "./calico-objects.ts";
-import { NODE, World } from "./world.ts";
+import { World } from "./world.ts";
 
 const CIDR = "10.40.0.0/26";
 const DONE = { exit: 0, addresses: [], routes: [], msg: "" };
 /** One block, so that everything happens in it. */
 const ONE_BLOCK = { p4: { cidr: CIDR } };
 
-let world: World;
-beforeAll(async () => {
-  world = await World.create();
-});
-afterAll(() => world[Symbol.asyncDispose]());
+const world = shared(World.create);
 
 describe.each([LEGACY, V3] as const)("what Calico has written, group %s", (group) => {
   const owner = { node: NODE, pod: "old-0", namespace: "default" };

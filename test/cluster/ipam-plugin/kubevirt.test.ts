@@ -1,4 +1,5 @@
 /** What a virtual machine's pods see of its addresses, row by row of I§8.2, against a real API server in both groups. */
+import { shared } from "../../support/fixtures.ts";
 import { LEGACY, V3 } from "../../support/kubernetes/cluster.ts";
 import { HANDLE, NEXT, SOURCE, TARGET, VirtualMachine } from "./virtual-machine.ts";
 import { World } from "./world.ts";
@@ -6,11 +7,7 @@ import { World } from "./world.ts";
 const MIGRATION = { "vmim-uid": "job-1" };
 const DONE = { exit: 0, addresses: [], routes: [], msg: "" };
 
-let world: World;
-beforeAll(async () => {
-  world = await World.create();
-});
-afterAll(() => world[Symbol.asyncDispose]());
+const world = shared(World.create);
 
 function single(addresses: readonly string[]): readonly string[] {
   return addresses.map((address) => `${address}/${address.includes(":") ? 128 : 32}`);
@@ -29,11 +26,6 @@ async function running(hasMachine = true): Promise<{ readonly machine: VirtualMa
   const addresses = answer.addresses.map((address) => address.replace(/\/\d+$/, ""));
   expect(await machine.held()).toEqual(machine.ownedBy(addresses, { active: machine.owner(SOURCE) }));
   return { machine, addresses };
-}
-
-async function expectReleased(): Promise<void> {
-  expect(await world.handles()).toEqual([]);
-  expect((await world.blocks()).flatMap(({ attributes }) => attributes)).toEqual([]);
 }
 
 describe.each([LEGACY, V3] as const)("the addresses of a virtual machine, group %s", (group) => {
@@ -92,7 +84,7 @@ describe.each([LEGACY, V3] as const)("the addresses of a virtual machine, group 
     const { machine } = await running();
     await machine.deleting("virtualmachines");
     expect(await machine.del(SOURCE)).toEqual(DONE);
-    await expectReleased();
+    await world.expectNothingHeld();
   });
 
   it.each([
@@ -106,7 +98,7 @@ describe.each([LEGACY, V3] as const)("the addresses of a virtual machine, group 
     expect(await machine.del(first)).toEqual(DONE);
     expect(await machine.addresses()).toEqual(addresses);
     expect(await machine.del(second)).toEqual(DONE);
-    await expectReleased();
+    await world.expectNothingHeld();
   });
 
   it("K9: are left alone by the DEL of a pod that is gone already", async () => {
@@ -120,7 +112,7 @@ describe.each([LEGACY, V3] as const)("the addresses of a virtual machine, group 
     const { machine } = await running(false);
     await machine.deleting("virtualmachineinstances");
     expect(await machine.del(SOURCE)).toEqual(DONE);
-    await expectReleased();
+    await world.expectNothingHeld();
   });
 
   it("K11: are refused to a pod whose instance is missing", async () => {
@@ -130,7 +122,7 @@ describe.each([LEGACY, V3] as const)("the addresses of a virtual machine, group 
     const { exit, msg } = await machine.add(SOURCE);
     expect(exit).toBe(1);
     expect(msg).toContain("failed to get VMI info");
-    await expectReleased();
+    await world.expectNothingHeld();
   });
 
   it("K12: are refused to the target of a migration when machines keep no addresses", async () => {
@@ -155,6 +147,6 @@ describe.each([LEGACY, V3] as const)("the addresses of a virtual machine, group 
     expect(await machine.del(SOURCE, "c1")).toEqual(DONE);
     expect(await world.handles()).toEqual(["net1.c2"]);
     expect(await machine.del(NEXT, "c2")).toEqual(DONE);
-    await expectReleased();
+    await world.expectNothingHeld();
   });
 });

@@ -2,17 +2,15 @@
  * Names that CNI allows and Kubernetes does not: refused before anything is touched, or stored under another name that is legal. Calico
  * finds out after 90 seconds and 500 requests, or crashes (recordings handle-underscore, long-container, vm-long-name).
  */
+import type { Answer } from "../../support/calico-cases.ts";
+import { shared } from "../../support/fixtures.ts";
 import { LEGACY } from "../../support/kubernetes/cluster.ts";
 import { SOURCE, VirtualMachine } from "./virtual-machine.ts";
-import { type Answer, type Call, World } from "./world.ts";
+import { type Call, World } from "./world.ts";
 
 const DONE = { exit: 0, addresses: [], routes: [], msg: "" };
 
-let world: World;
-beforeAll(async () => {
-  world = await World.create();
-});
-afterAll(() => world[Symbol.asyncDispose]());
+const world = shared(World.create);
 beforeEach(() => world.reset(LEGACY));
 
 describe("an ADD on Kubernetes", () => {

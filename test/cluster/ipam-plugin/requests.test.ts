@@ -1,4 +1,5 @@
 /** What the executable asks of a real API server, by the server's own audit log: the budget of I§6's rows, with nothing beside it. */
+import { shared } from "../../support/fixtures.ts";
 import { LEGACY, V3 } from "../../support/kubernetes/cluster.ts";
 import { SOURCE, TARGET, VirtualMachine } from "./virtual-machine.ts";
 import { World } from "./world.ts";
@@ -6,11 +7,7 @@ import { World } from "./world.ts";
 const WARM = ["list ippools", "list blockaffinities", "list ipreservations", "get ipamblocks", "create ipamhandles", "update ipamblocks"];
 const DUAL = { assign_ipv6: "true" };
 
-let world: World;
-beforeAll(async () => {
-  world = await World.create();
-});
-afterAll(() => world[Symbol.asyncDispose]());
+const world = shared(World.create);
 
 describe.each([
   [LEGACY, "ipamconfigs"],

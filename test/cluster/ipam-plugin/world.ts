@@ -5,38 +5,28 @@
 import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { addressAt, formatAddress, parsePrefix } from "../../../lib/addresses/address.ts";
+import {
+  type Answer,
+  type CalicoSuite,
+  callIpam,
+  type HeldOwners,
+  type IpamCall,
+  NODE,
+  POOL4,
+  POOL6,
+  timeless,
+} from "../../support/calico-cases.ts";
 import { type CalicoGroup, type Fields, type StoredObject, startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
 import { connectNode } from "../../support/kubernetes/connect-node.ts";
 import { Node } from "../../support/node.ts";
 
-export const NODE = "node-a";
-export const POOL4 = "192.168.0.0/16";
-export const POOL6 = "fd80:24e2:f998:72d6::/64";
-
-/** The patience of Calico's suite. */
-const SUITE_LIMIT_MS = 5000;
 const MARKER_DIRECTORY = "/var/run/calico";
 
-export interface Call {
-  readonly container?: string;
-  /** CNI_ARGS besides the pod's. */
-  readonly args?: string;
-  /** Name of a pod in the namespace `default`. */
+export interface Call extends IpamCall {
+  /** Name of a pod in the namespace `default`, before the other CNI_ARGS. */
   readonly pod?: string;
-  /** Over the `ipam` section. */
-  readonly ipam?: Fields;
   /** Over the network configuration. */
   readonly conf?: Fields;
-  /** The patience of Calico's suite when absent. */
-  readonly timeoutMs?: number;
-}
-
-/** What Calico's suite parses. */
-export interface Answer {
-  readonly exit: number | null;
-  readonly addresses: readonly string[];
-  readonly routes: readonly string[];
-  readonly msg: string;
 }
 
 /** `spec` of an IPAMBlock (I§2.4). */
@@ -55,13 +45,7 @@ export interface BlockSpec {
   readonly sequenceNumberForAllocation: Readonly<Record<string, bigint>>;
 }
 
-export interface HeldOwners {
-  readonly address: string;
-  readonly active: Readonly<Record<string, string>>;
-  readonly alternate: Readonly<Record<string, string>>;
-}
-
-export class World implements AsyncDisposable {
+export class World implements AsyncDisposable, CalicoSuite {
   readonly cluster: TestCluster;
   readonly node: Node;
   readonly #kubeconfig: string;
@@ -102,6 +86,14 @@ export class World implements AsyncDisposable {
 
   async createPool(name: string, pool: Fields): Promise<void> {
     await this.cluster.createPool(name, { group: this.#group, ...pool });
+  }
+
+  disablePool(name: string): Promise<void> {
+    return this.change("ippools", name, { disabled: true });
+  }
+
+  removePool(name: string): Promise<void> {
+    return this.cluster.remove(this.#group, "ippools", name);
   }
 
   /** Replaces fields of an object's spec. */
@@ -173,6 +165,15 @@ export class World implements AsyncDisposable {
     return held.toSorted((a, b) => Number(a.address.includes(":")) - Number(b.address.includes(":")));
   }
 
+  async ownerOf(cidr: string): Promise<string | undefined> {
+    return (await this.block(cidr.replaceAll(/[./]/g, "-")))?.affinity;
+  }
+
+  async expectNothingHeld(): Promise<void> {
+    expect(await this.handles()).toEqual([]);
+    expect((await this.blocks()).flatMap(({ attributes }) => attributes)).toEqual([]);
+  }
+
   /** "get ipamblocks", in order, as the server saw them from us. */
   async requestsOf(work: () => Promise<unknown>): Promise<readonly string[]> {
     const mark = await this.cluster.mark();
@@ -186,53 +187,24 @@ export class World implements AsyncDisposable {
     await this.cluster[Symbol.asyncDispose]();
   }
 
-  async #call(command: string, { container = "cid1", args, pod, ipam, conf, timeoutMs = SUITE_LIMIT_MS }: Call): Promise<Answer> {
+  #call(command: string, { pod, args, ipam, conf, ...rest }: Call): Promise<Answer> {
     const podArgs = pod === undefined ? undefined : `IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=${pod}`;
-    const netconf = {
+    const call = { ...rest, args: [podArgs, args].filter((part) => part !== undefined).join(";") };
+    return callIpam(this.node, command, call, {
       cniVersion: "1.0.0",
-      name: "net1",
-      type: "calico",
-      log_level: "debug",
-      nodename: NODE,
       datastore_type: "kubernetes",
       calico_api_group: this.#group,
       kubernetes: { kubeconfig: this.#kubeconfig },
       ipam_lock_file: `${this.node.dir}/ipam.lock`,
       ...conf,
       ipam: { type: "calico-ipam", ...ipam },
-    };
-    const run = await this.node.cni(command, {
-      plugin: "calico-ipam",
-      containerId: container,
-      netns: "b",
-      ifname: "c",
-      path: "d",
-      args: [podArgs, args].filter((part) => part !== undefined).join(";"),
-      conf: `${JSON.stringify(netconf)}\n`,
-      timeoutMs,
     });
-    const answer = (run.json ?? {}) as {
-      readonly ips?: readonly { readonly address: string }[];
-      readonly routes?: readonly { readonly dst: string }[];
-      readonly msg?: string;
-    };
-    return {
-      exit: run.exit,
-      addresses: (answer.ips ?? []).map(({ address }) => address),
-      routes: (answer.routes ?? []).map(({ dst }) => dst),
-      msg: answer.msg ?? "",
-    };
   }
 }
 
 /** The server has checked it against the schema. */
 function blockSpecOf({ spec }: StoredObject): BlockSpec {
   return spec as unknown as BlockSpec;
-}
-
-function timeless(attributes: Readonly<Record<string, string>> = {}): Readonly<Record<string, string>> {
-  const { timestamp: _time, ...rest } = attributes;
-  return rest;
 }
 
 /** "ipamblocks" of /apis/crd.projectcalico.org/v1/ipamblocks/10-0-0-0-26?limit=500, "pods" of a pod's path. */

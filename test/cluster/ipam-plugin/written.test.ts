@@ -1,15 +1,12 @@
 /** What we write is what Calico's components would have written, and keeps to what they have, in both groups (I§2.11). */
+import { shared } from "../../support/fixtures.ts";
 import { LEGACY, V3 } from "../../support/kubernetes/cluster.ts";
 import { nameOf, putAffinity, putBlock, putHandle, secondsAgo } from "./calico-objects.ts";
 import { World } from "./world.ts";
 
 const DONE = { exit: 0, addresses: [], routes: [], msg: "" };
 
-let world: World;
-beforeAll(async () => {
-  world = await World.create();
-});
-afterAll(() => world[Symbol.asyncDispose]());
+const world = shared(World.create);
 
 describe.each([LEGACY, V3] as const)("what we write, group %s", (group) => {
   const EDGE = { "edge-v4": { cidr: "10.40.0.0/24", blockSize: 29, vxlanMode: "CrossSubnet", nodeSelector: "zone == 'edge'" } };

@@ -2,7 +2,7 @@
  * What pods ask for by annotations: rows K22 to K29, K41 and K42 of C§11.2, and what the recordings show beside them, wherever
  * Calico's objects are.
  */
-import type { TestCluster } from "../../support/kubernetes/cluster.ts";
+import { fresh, shared } from "../../support/fixtures.ts";
 import type { PodNode } from "../../support/kubernetes/pod-node.ts";
 import { ALL_STORES, BOTH_STORES, PodStores } from "../../support/kubernetes/pod-stores.ts";
 
@@ -10,13 +10,7 @@ const PREFIX = "cni.projectcalico.org/";
 const FLOATING = { feature_control: { floating_ips: true } };
 const WITHOUT_IPAM = { feature_control: { ip_addrs_no_ipam: true } };
 
-let stores: PodStores;
-let cluster: TestCluster;
-beforeAll(async () => {
-  stores = await PodStores.start();
-  cluster = stores.cluster;
-});
-afterAll(() => stores[Symbol.asyncDispose]());
+const stores = shared(PodStores.start);
 
 async function podWith(node: PodNode, annotations: Readonly<Record<string, unknown>>, name = "pod"): Promise<void> {
   const texts = Object.entries(annotations).map(([key, value]) => [
@@ -76,9 +70,10 @@ describe.each(ALL_STORES)("Addresses that a pod asks for, %s", (store) => {
 });
 
 describe.each(BOTH_STORES)("Addresses and whose they are, %s", (store) => {
+  const node = fresh(() => stores.node(store));
+  beforeEach(() => node.pool("pool4", "10.60.0.0/26"));
+
   it("keep the annotation's order, and each has its host route", async () => {
-    await using node = await stores.node(store);
-    await node.pool("pool4", "10.60.0.0/26");
     await node.pool("pool6", "fd60::/122");
     await podWith(node, { ipAddrs: ["fd60::9", "10.60.0.9"] });
 
@@ -91,8 +86,6 @@ describe.each(BOTH_STORES)("Addresses and whose they are, %s", (store) => {
   });
 
   it("are all given back when one of them cannot be had", async () => {
-    await using node = await stores.node(store);
-    await node.pool("pool4", "10.60.0.0/26");
     await podWith(node, { ipAddrs: ["10.60.0.9", "fd99::1"] });
 
     expect(await node.refusal("ADD")).toContain("The provided IP address is not in a configured pool");
@@ -100,8 +93,6 @@ describe.each(BOTH_STORES)("Addresses and whose they are, %s", (store) => {
   });
 
   it("beat an IP= of the runtime, and its ips capability", async () => {
-    await using node = await stores.node(store);
-    await node.pool("pool4", "10.60.0.0/26");
     await podWith(node, { ipAddrs: ["10.60.0.9"] });
 
     const { ips } = await node.add({ args: ";IP=10.60.0.10", conf: { runtimeConfig: { ips: ["10.60.0.11/26"] } } });
@@ -110,8 +101,6 @@ describe.each(BOTH_STORES)("Addresses and whose they are, %s", (store) => {
   });
 
   it("stay with the container when its ADD is repeated, even if that fails", async () => {
-    await using node = await stores.node(store);
-    await node.pool("pool4", "10.60.0.0/26");
     await podWith(node, { ipAddrs: ["10.60.0.9"] });
     await node.add();
 
@@ -125,8 +114,6 @@ describe.each(BOTH_STORES)("Addresses and whose they are, %s", (store) => {
   });
 
   it("go over to the pod's new sandbox, and to no other pod", async () => {
-    await using node = await stores.node(store);
-    await node.pool("pool4", "10.60.0.0/26");
     await podWith(node, { ipAddrs: ["10.60.0.9"] });
     await podWith(node, { ipAddrs: ["10.60.0.9"] }, "rival");
     await node.add({ container: "old" });
@@ -142,8 +129,6 @@ describe.each(BOTH_STORES)("Addresses and whose they are, %s", (store) => {
   });
 
   it("are not taken from another pod whose record this one pretends to have", async () => {
-    await using node = await stores.node(store);
-    await node.pool("pool4", "10.60.0.0/26");
     await podWith(node, { ipAddrs: ["10.60.0.9"] });
     await node.add();
     await podWith(node, { ipAddrs: ["10.60.0.9"], containerID: "c1", podIPs: "10.60.0.9/32" }, "forger");
@@ -155,8 +140,6 @@ describe.each(BOTH_STORES)("Addresses and whose they are, %s", (store) => {
   });
 
   it("K25: past IPAM are taken as they are", async () => {
-    await using node = await stores.node(store);
-    await node.pool("pool4", "10.60.0.0/26");
     await podWith(node, { ipAddrsNoIpam: ["10.0.0.1", "fd99::1"] });
     const sandbox = await node.sandbox();
 
@@ -186,14 +169,12 @@ describe.each(BOTH_STORES)("Addresses and whose they are, %s", (store) => {
     ["K42: hardware, and none at all", { hwAddr: "ca:fe:ca:fe" }, {}, "failed to parse MAC address ca:fe:ca:fe"],
     ["sources that are no CIDRs", { allowedSourcePrefixes: [""] }, {}, "allowedSourcePrefixes"],
   ])("%s: fail the ADD before anything is taken", async (_, annotations, conf, message) => {
-    await using node = await stores.node(store);
-    await node.pool("pool4", "10.60.0.0/26");
     await podWith(node, annotations);
-    const mark = await cluster.mark();
+    const mark = await stores.cluster.mark();
 
     expect(await node.refusal("ADD", { conf })).toContain(message);
 
-    const requests = await cluster.requests(mark);
+    const requests = await stores.cluster.requests(mark);
     expect(requests.filter(({ verb }) => verb !== "get")).toEqual([]);
     expect(requests.length).toBeLessThanOrEqual(3);
     await node.expectNothingLeft("pod");
@@ -202,9 +183,10 @@ describe.each(BOTH_STORES)("Addresses and whose they are, %s", (store) => {
 });
 
 describe.each(BOTH_STORES)("Other annotations of a pod, %s", (store) => {
+  const node = fresh(() => stores.node(store));
+  beforeEach(() => node.pool("pool4", "10.60.0.0/26"));
+
   it("K22: allowed source prefixes are shown to readers of endpoints, without host bits", async () => {
-    await using node = await stores.node(store);
-    await node.pool("pool4", "10.60.0.0/26");
     await podWith(node, { allowedSourcePrefixes: ["1.1.1.7/24", "8.8.8.8/32"] });
     await node.add();
 
@@ -212,8 +194,6 @@ describe.each(BOTH_STORES)("Other annotations of a pod, %s", (store) => {
   });
 
   it("K23: a floating address is translated to the pod's own, also after a second ADD", async () => {
-    await using node = await stores.node(store);
-    await node.pool("pool4", "10.60.0.0/26");
     await podWith(node, { floatingIPs: ["1.1.1.1"] });
     await node.add({ conf: FLOATING });
     const second = await node.add({ conf: FLOATING, container: "c2" });
@@ -223,8 +203,6 @@ describe.each(BOTH_STORES)("Other annotations of a pod, %s", (store) => {
   });
 
   it("K41: a hardware address is that of the pod's end", async () => {
-    await using node = await stores.node(store);
-    await node.pool("pool4", "10.60.0.0/26");
     await podWith(node, { hwAddr: "CA-FE-CA-FE-CA-FE" });
 
     const { interfaces } = await node.add();

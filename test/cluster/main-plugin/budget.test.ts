@@ -1,14 +1,9 @@
 /** What an operation costs the API server: requests by its audit log, connections by a proxy on the way (the issue's "Cost"). */
-import { LEGACY, startCluster, type TestCluster, V3 } from "../../support/kubernetes/cluster.ts";
+import { fresh, shared } from "../../support/fixtures.ts";
+import { LEGACY, startCluster, V3 } from "../../support/kubernetes/cluster.ts";
 import { NAMESPACE, PodNode } from "../../support/kubernetes/pod-node.ts";
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await startCluster();
-});
-afterAll(async () => {
-  await cluster[Symbol.asyncDispose]();
-});
+const cluster = shared(startCluster);
 
 /** Verb and path of what `operation` asks, without the servers' roots. */
 async function requestsOf(operation: () => Promise<unknown>): Promise<string[]> {
@@ -22,8 +17,9 @@ async function requestsOf(operation: () => Promise<unknown>): Promise<string[]> 
 const configurationsOf = (group: typeof LEGACY | typeof V3) => (group === LEGACY ? "ipamconfigs" : "ipamconfigurations");
 
 describe.each([LEGACY, V3] as const)("Requests of one operation, %s", (group) => {
+  const node = fresh(() => PodNode.create(cluster, { group }));
+
   it("are ten for the ADD of an ordinary pod on a node that has a block", async () => {
-    await using node = await PodNode.create(cluster, { group });
     await node.pool("pool4", "10.60.0.0/26");
     await node.pod("first");
     await node.add({ pod: "first", container: "c0" });
@@ -47,7 +43,6 @@ describe.each([LEGACY, V3] as const)("Requests of one operation, %s", (group) =>
   });
 
   it("are eighteen for the first ADD of a node, which claims a block: three of them make sure of pools, node and reservations", async () => {
-    await using node = await PodNode.create(cluster, { group });
     await node.pool("pool4", "10.60.0.0/26");
     await node.pod("pod");
     await node.sandbox();
@@ -78,7 +73,6 @@ describe.each([LEGACY, V3] as const)("Requests of one operation, %s", (group) =>
   });
 
   it("are no more for the handle where the node's only block turns out to be full", async () => {
-    await using node = await PodNode.create(cluster, { group });
     await node.pool("pool4", "10.60.0.0/29", { blockSize: 30 });
     for (const name of ["a", "b", "c", "d"]) {
       await node.pod(name);
@@ -95,7 +89,6 @@ describe.each([LEGACY, V3] as const)("Requests of one operation, %s", (group) =>
   });
 
   it("are ten for a pod that chooses its family, whatever the configuration has on: nothing is listed that it does not want", async () => {
-    await using node = await PodNode.create(cluster, { group });
     await node.pool("pool4", "10.60.0.0/26");
     await node.pool("pool6", "fd60::/122");
     const annotations = { "cni.projectcalico.org/ipFamilies": '["IPv6"]' };
@@ -115,7 +108,6 @@ describe.each([LEGACY, V3] as const)("Requests of one operation, %s", (group) =>
   });
 
   it("are eight for its DEL, and four for a DEL that finds nothing left", async () => {
-    await using node = await PodNode.create(cluster, { group });
     await node.pool("pool4", "10.60.0.0/26");
     await node.pod("pod");
     await node.add();

@@ -1,17 +1,10 @@
 /** F2: a pod's address is free only when nobody reads of it any more: link, then annotations, then address. */
-import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
-import type { FaultProxy } from "../../support/kubernetes/fault-proxy.ts";
+import { fresh, shared } from "../../support/fixtures.ts";
+import { startCluster } from "../../support/kubernetes/cluster.ts";
 import { NAMESPACE, PodNode } from "../../support/kubernetes/pod-node.ts";
 
-let cluster: TestCluster;
-let proxy: FaultProxy;
-beforeAll(async () => {
-  cluster = await startCluster();
-  proxy = await cluster.proxy();
-});
-afterAll(async () => {
-  await cluster[Symbol.asyncDispose]();
-});
+const cluster = shared(startCluster);
+const proxy = shared(() => cluster.proxy());
 
 async function added(): Promise<PodNode> {
   proxy.clear();
@@ -30,9 +23,10 @@ function refusePatches(): void {
 
 const COLLECT = { container: "", conf: { cniVersion: "1.1.0", "cni.dev/valid-attachments": [] } };
 
+const node = fresh(() => added());
+
 describe("DEL of a pod", () => {
   it("F2: takes its link, then its announcement, then its address", async () => {
-    await using node = await added();
     const seen: unknown[] = [];
     proxy.on(
       { method: "PATCH" },
@@ -50,13 +44,12 @@ describe("DEL of a pod", () => {
     ["DEL", {}],
     ["GC", COLLECT],
   ])("F2, R5: by %s keeps the address while the pod announces it, and says why", async (command, call) => {
-    await using node = await added();
     const announced = await node.annotations();
     refusePatches();
 
     expect(await node.refusal(command, call)).toContain("no patches today");
 
-    expect(await node.node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.node.expectClean();
     expect(Object.keys(await node.held())).toEqual(["net1.c1"]);
     expect(await node.annotations()).toEqual(announced);
 
@@ -66,7 +59,6 @@ describe("DEL of a pod", () => {
   });
 
   it("F2: releases the address of a pod that is gone, and of one that is another container's by now", async () => {
-    await using node = await added();
     await cluster.remove("v1", "pods", "pod", NAMESPACE);
     await node.del();
     await node.expectNothingLeft();

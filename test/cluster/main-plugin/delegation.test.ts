@@ -1,16 +1,11 @@
 /** The IPAM plugin as a process of its own, which is what other main plugins call, and what ours does where it is told to. */
-import { LEGACY, startCluster, type TestCluster, V3 } from "../../support/kubernetes/cluster.ts";
+import { shared } from "../../support/fixtures.ts";
+import { LEGACY, startCluster, V3 } from "../../support/kubernetes/cluster.ts";
 import { PodNode } from "../../support/kubernetes/pod-node.ts";
 
 const PREFIX = "cni.projectcalico.org/";
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await startCluster();
-});
-afterAll(async () => {
-  await cluster[Symbol.asyncDispose]();
-});
+const cluster = shared(startCluster);
 
 describe.each([LEGACY, V3] as const)("An executed IPAM plugin, %s", (group) => {
   it("gives and takes what the one in the process would", async () => {

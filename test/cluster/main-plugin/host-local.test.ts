@@ -1,4 +1,5 @@
 /** Pods whose addresses come from host-local: rows K1 to K14 of C§11.2, wherever Calico's objects are. */
+import { fresh, shared } from "../../support/fixtures.ts";
 import type { CniOutput, PodNode } from "../../support/kubernetes/pod-node.ts";
 import { ALL_STORES, BOTH_STORES, PodStores } from "../../support/kubernetes/pod-stores.ts";
 
@@ -6,11 +7,7 @@ import { ALL_STORES, BOTH_STORES, PodStores } from "../../support/kubernetes/pod
 const HOST_END = `cali${new Bun.CryptoHasher("sha1").update("test.pod").digest("hex").slice(0, 11)}`;
 const GATEWAY6 = "fe80::ecee:eeff:feee:eeee";
 
-let stores: PodStores;
-beforeAll(async () => {
-  stores = await PodStores.start();
-});
-afterAll(() => stores[Symbol.asyncDispose]());
+const stores = shared(PodStores.start);
 
 function hostLocal(node: PodNode, section: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return { type: "host-local", dataDir: `${node.node.dir}/host-local`, ...section };
@@ -108,8 +105,9 @@ async function expectStableAddress(node: PodNode, conf: Readonly<Record<string, 
 }
 
 describe.each(BOTH_STORES)("A pod with host-local as the IPAM plugin, %s", (store) => {
+  const node = fresh(() => stores.node(store));
+
   it("K2: shows its named port to readers of endpoints", async () => {
-    await using node = await stores.node(store);
     await node.pod("pod", { ports: [{ name: "anamedport", containerPort: 555 }] });
     await node.add({ conf: { ipam: hostLocal(node, { subnet: "10.0.0.0/8" }) } });
 
@@ -117,7 +115,6 @@ describe.each(BOTH_STORES)("A pod with host-local as the IPAM plugin, %s", (stor
   });
 
   it("K3: replaces a host link that is in the way", async () => {
-    await using node = await stores.node(store);
     await node.pod("pod");
     await node.node.ip("link", "add", HOST_END, "type", "veth", "peer", "name", "peer");
     const conf = { ipam: hostLocal(node, { subnet: "10.0.0.0/8" }) };
@@ -139,7 +136,6 @@ describe.each(BOTH_STORES)("A pod with host-local as the IPAM plugin, %s", (stor
   });
 
   it("K5: takes its MTU from the configuration", async () => {
-    await using node = await stores.node(store);
     const ipam = hostLocal(node, { subnet: "10.0.0.0/8" });
     for (const mtu of [3000, 4000]) {
       await node.pod(`pod${mtu}`);
@@ -153,7 +149,6 @@ describe.each(BOTH_STORES)("A pod with host-local as the IPAM plugin, %s", (stor
     ["K6, one pod CIDR", ["10.0.0.0/24"], "10.0.0.42"],
     ["K10, two pod CIDRs", ["10.10.0.0/24", "dead:beef::/96"], "10.10.0.42"],
   ])("%s: gets the address it asks for in the inline subnet", async (_, cidrs, ip) => {
-    await using node = await stores.node(store);
     await node.podCidrs(...cidrs);
     await expectStableAddress(node, { ipam: hostLocal(node, { subnet: "usePodCidr" }) }, ip);
 
@@ -166,7 +161,6 @@ describe.each(BOTH_STORES)("A pod with host-local as the IPAM plugin, %s", (stor
     ["K11, two pod CIDRs and one keyword", ["10.10.0.0/24", "dead:beef::/96"], "dead:beef::/96", "10.10.0.42"],
     ["K14, two pod CIDRs and two keywords", ["10.10.0.0/24", "dead:beef::/96"], "usePodCidrIPv6", "10.10.0.42"],
   ])("%s: gets an address of each family", async (_, cidrs, subnet6, ip) => {
-    await using node = await stores.node(store);
     await node.podCidrs(...cidrs);
     const ipam = hostLocal(node, { ranges: [[{ subnet: "usePodCidr" }], [{ subnet: subnet6 }]] });
     await expectStableAddress(node, { cniVersion: "0.3.1", ipam }, ip);
@@ -182,7 +176,6 @@ describe.each(BOTH_STORES)("A pod with host-local as the IPAM plugin, %s", (stor
     ["K12, two pod CIDRs", ["10.10.0.0/24", "dead:beef::/96"], "10.10.0.42", false],
     ["K13, two pod CIDRs and the default routes", ["10.10.0.0/24", "dead:beef::/96"], "10.10.0.42", true],
   ])("%s: gets the configured routes", async (_, cidrs, ip, withDefaults) => {
-    await using node = await stores.node(store);
     await node.podCidrs(...cidrs);
     const ipam = hostLocal(node, {
       ranges: [[{ subnet: "usePodCidr" }], [{ subnet: "10.123.0.0/24" }], [{ subnet: "dead:beef::/96" }]],
@@ -205,7 +198,6 @@ describe.each(BOTH_STORES)("A pod with host-local as the IPAM plugin, %s", (stor
   });
 
   it("is refused by name when the node has no pod CIDR", async () => {
-    await using node = await stores.node(store);
     await node.pod("pod");
     const conf = { ipam: hostLocal(node, { subnet: "usePodCidr" }) };
 

@@ -1,14 +1,9 @@
 /** A plugin that is killed half-way: the next operation of its container takes away what it left (design, invariant 5). */
-import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { fresh, shared } from "../../support/fixtures.ts";
+import { startCluster } from "../../support/kubernetes/cluster.ts";
 import { PodNode } from "../../support/kubernetes/pod-node.ts";
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await startCluster();
-});
-afterAll(async () => {
-  await cluster[Symbol.asyncDispose]();
-});
+const cluster = shared(startCluster);
 
 /** A node whose first ADD hangs at the given request until it is killed. */
 async function killedAt(method: string): Promise<PodNode> {
@@ -26,14 +21,14 @@ async function killedAt(method: string): Promise<PodNode> {
 }
 
 describe.each(["PUT", "PATCH"])("An ADD that was killed at its %s", (method) => {
+  const node = fresh(() => killedAt(method));
+
   it("is undone by the DEL of its container", async () => {
-    await using node = await killedAt(method);
     await node.del();
     await node.expectNothingLeft("pod");
   });
 
   it("is undone by the next ADD of its container", async () => {
-    await using node = await killedAt(method);
     const { ips } = await node.add();
     expect((await node.held())["net1.c1"]).toHaveLength(1);
     expect(await node.podAddresses()).toEqual([ips[0]?.address]);
@@ -42,7 +37,6 @@ describe.each(["PUT", "PATCH"])("An ADD that was killed at its %s", (method) => 
   });
 
   it("is undone by GC", async () => {
-    await using node = await killedAt(method);
     const conf = { cniVersion: "1.1.0", "cni.dev/valid-attachments": [] };
     expect(await node.call("GC", { container: "", conf })).toMatchObject({ exit: 0, stdout: "" });
     await node.expectNothingLeft("pod");

@@ -1,5 +1,6 @@
 /** Many calls at once in one process on one Node, on a real API server. */
-import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { shared } from "../../support/fixtures.ts";
+import { startCluster } from "../../support/kubernetes/cluster.ts";
 import { NAMESPACE, PodNode } from "../../support/kubernetes/pod-node.ts";
 import { descriptors, hostEnds, OneProcess } from "../../support/one-process.ts";
 
@@ -8,13 +9,7 @@ const firstHalf = Array.from({ length: CALLS }, (_, i) => i);
 const secondHalf = Array.from({ length: CALLS }, (_, i) => CALLS + i);
 const podName = (index: number) => `pod${index}`;
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await startCluster();
-});
-afterAll(async () => {
-  await cluster[Symbol.asyncDispose]();
-});
+const cluster = shared(startCluster);
 
 describe(`${2 * CALLS} ADDs and DELs at once in one process`, () => {
   it("give every pod an address of its own, and leave nothing behind", async () => {
@@ -67,5 +62,5 @@ describe(`${2 * CALLS} ADDs and DELs at once in one process`, () => {
     expect(hostEnds()).toEqual([]);
     expect(await world.held()).toEqual({});
     expect(await descriptors()).toBe(before);
-  }, 180_000);
+  });
 });

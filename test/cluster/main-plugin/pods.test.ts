@@ -2,22 +2,18 @@
  * Pods as the API server knows them: rows K35 and K36 of C§11.2, and the states a pod can be in, wherever Calico's
  * objects are.
  */
-import { LEGACY, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { fresh, shared } from "../../support/fixtures.ts";
+import { LEGACY } from "../../support/kubernetes/cluster.ts";
 import { NAMESPACE } from "../../support/kubernetes/pod-node.ts";
 import { BOTH_STORES, PodStores } from "../../support/kubernetes/pod-stores.ts";
 
-let stores: PodStores;
-let cluster: TestCluster;
-beforeAll(async () => {
-  stores = await PodStores.start();
-  cluster = stores.cluster;
-});
-afterAll(() => stores[Symbol.asyncDispose]());
+const stores = shared(PodStores.start);
 
 describe.each(BOTH_STORES)("A pod, %s", (store) => {
+  const node = fresh(() => stores.node(store));
+  beforeEach(() => node.pool("pool4", "10.60.0.0/26"));
+
   it("K35: with a service account has its profile and label, and its named port", async () => {
-    await using node = await stores.node(store);
-    await node.pool("pool4", "10.60.0.0/26");
     await node.pod("pod", { serviceAccountName: "testserviceaccount", ports: [{ name: "anamedport", containerPort: 555 }] });
     await node.add();
 
@@ -31,8 +27,6 @@ describe.each(BOTH_STORES)("A pod, %s", (store) => {
   });
 
   it("K36: with a generated name shows what it was generated from", async () => {
-    await using node = await stores.node(store);
-    await node.pool("pool4", "10.60.0.0/26");
     await node.pod("pod-x2x8q", { generateName: "pod-" });
     await node.add({ pod: "pod-x2x8q" });
 
@@ -40,8 +34,6 @@ describe.each(BOTH_STORES)("A pod, %s", (store) => {
   });
 
   it("that is not there, or whose namespace is not, is named by the ADD; DEL succeeds", async () => {
-    await using node = await stores.node(store);
-    await node.pool("pool4", "10.60.0.0/26");
     expect(await node.refusal("ADD")).toContain('pods "pod" not found in namespace test');
     const args = ";K8S_POD_NAMESPACE=absent";
     expect(await node.refusal("ADD", { args })).toContain('namespaces "absent" not found');
@@ -50,10 +42,8 @@ describe.each(BOTH_STORES)("A pod, %s", (store) => {
   });
 
   it("that is being deleted is added and taken away as any other", async () => {
-    await using node = await stores.node(store);
-    await node.pool("pool4", "10.60.0.0/26");
     await node.pod("pod", { finalizers: ["example.com/hold"] });
-    await cluster.api("DELETE", `/api/v1/namespaces/${NAMESPACE}/pods/pod`, { gracePeriodSeconds: 30 });
+    await stores.cluster.api("DELETE", `/api/v1/namespaces/${NAMESPACE}/pods/pod`, { gracePeriodSeconds: 30 });
 
     await node.add();
     await node.del();
@@ -63,9 +53,7 @@ describe.each(BOTH_STORES)("A pod, %s", (store) => {
   });
 
   it("of another node, or of the host's network, is announced, and withdrawn by DEL (Calico leaves it there)", async () => {
-    await using node = await stores.node(store);
-    await node.pool("pool4", "10.60.0.0/26");
-    await cluster.createNode("node2");
+    await stores.cluster.createNode("node2");
     await node.pod("pod", { node: "node2" });
     const { ips } = await node.add();
     expect(await node.record()).toMatchObject({ podIP: ips[0]?.address });
@@ -76,28 +64,24 @@ describe.each(BOTH_STORES)("A pod, %s", (store) => {
   });
 
   it.each([["other"], [""]])("under the policy type %j needs no namespace, and its annotations are inert", async (type) => {
-    await using node = await stores.node(store);
-    await node.pool("pool4", "10.60.0.0/26");
     await node.pod("pod", { annotations: { "cni.projectcalico.org/hwAddr": "nonsense" } });
     const conf = { policy: { type } };
-    const mark = await cluster.mark();
+    const mark = await stores.cluster.mark();
 
     await node.add({ conf });
 
-    expect((await cluster.requests(mark)).map(({ uri }) => uri)).not.toContain(`/api/v1/namespaces/${NAMESPACE}`);
+    expect((await stores.cluster.requests(mark)).map(({ uri }) => uri)).not.toContain(`/api/v1/namespaces/${NAMESPACE}`);
     await node.del({ conf });
     await node.expectNothingLeft("pod");
   });
 
   it("whose container id no handle can be named after is refused before anything is asked", async () => {
-    await using node = await stores.node(store);
-    await node.pool("pool4", "10.60.0.0/26");
     await node.pod("pod");
-    const mark = await cluster.mark();
+    const mark = await stores.cluster.mark();
 
     expect(await node.refusal("ADD", { container: "a_b.c" })).toContain("a_b.c");
 
-    expect(await cluster.requests(mark)).toEqual([]);
+    expect(await stores.cluster.requests(mark)).toEqual([]);
     await node.del({ container: "a_b.c" });
   });
 });
@@ -107,7 +91,7 @@ describe("A pod on the API server", () => {
   it("that no node has cannot be added, and can be deleted", async () => {
     await using node = await stores.node(LEGACY);
     await node.pool("pool4", "10.60.0.0/26");
-    await cluster.apply({
+    await stores.cluster.apply({
       apiVersion: "v1",
       kind: "Pod",
       metadata: { name: "pod", namespace: NAMESPACE },
@@ -130,6 +114,6 @@ describe("A pod on the API server", () => {
     await node.del({ env });
 
     expect(await node.held()).toEqual({});
-    expect(await node.node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.node.expectClean();
   });
 });

@@ -1,15 +1,12 @@
 /** Which pool a pod's address comes from: rows K15 to K21, K43 and K44 of C§11.2, wherever Calico's objects are. */
+import { fresh, shared } from "../../support/fixtures.ts";
 import { NAMESPACE } from "../../support/kubernetes/pod-node.ts";
 import { ALL_STORES, BOTH_STORES, PodStores } from "../../support/kubernetes/pod-stores.ts";
 
 const IPV4_POOLS = "cni.projectcalico.org/ipv4pools";
 const IPV6_POOLS = "cni.projectcalico.org/ipv6pools";
 
-let stores: PodStores;
-beforeAll(async () => {
-  stores = await PodStores.start();
-});
-afterAll(() => stores[Symbol.asyncDispose]());
+const stores = shared(PodStores.start);
 
 async function annotateNamespace(annotations: Readonly<Record<string, string>>): Promise<void> {
   await stores.cluster.createNamespace(NAMESPACE, annotations);
@@ -30,8 +27,9 @@ describe.each(ALL_STORES)("Pool annotations, %s", (store) => {
 });
 
 describe.each(BOTH_STORES)("Annotations that list pools, %s", (store) => {
+  const node = fresh(() => stores.node(store));
+
   it("K15: of the namespace choose the pool", async () => {
-    await using node = await stores.node(store);
     await node.pool("pool1", "50.60.0.0/28", { blockSize: 28 });
     await node.pool("pool2", "60.70.0.0/28", { blockSize: 28 });
     await annotateNamespace({ [IPV4_POOLS]: '["50.60.0.0/28"]' });
@@ -41,7 +39,6 @@ describe.each(BOTH_STORES)("Annotations that list pools, %s", (store) => {
   });
 
   it("K16: that name no pool fail the ADD, and DEL runs", async () => {
-    await using node = await stores.node(store);
     await node.pool("pool1", "50.60.0.0/28", { blockSize: 28 });
     await annotateNamespace({ [IPV4_POOLS]: '["100.0.0.0/16"]' });
     await node.pod("pod");
@@ -52,7 +49,6 @@ describe.each(BOTH_STORES)("Annotations that list pools, %s", (store) => {
   });
 
   it("K17, K18: a full pool fails the ADD, and is passed over where a second one is listed", async () => {
-    await using node = await stores.node(store);
     await node.pool("pool1", "50.60.0.0/30", { blockSize: 30 });
     await node.pool("pool2", "60.70.0.0/30", { blockSize: 30 });
     await annotateNamespace({ [IPV4_POOLS]: '["50.60.0.0/30"]' });
@@ -73,7 +69,6 @@ describe.each(BOTH_STORES)("Annotations that list pools, %s", (store) => {
     ["K20: by CIDR", "172.16.0.0/16"],
     ["K21: by name", "pool2"],
   ])("%s choose the pod's pool", async (_, entry) => {
-    await using node = await stores.node(store);
     await node.pool("pool1", "50.60.0.0/28", { blockSize: 28 });
     await node.pool("pool2", "172.16.0.0/16");
     await node.pod("pod", { annotations: { [IPV4_POOLS]: JSON.stringify([entry]) } });

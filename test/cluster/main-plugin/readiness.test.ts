@@ -1,18 +1,13 @@
 /** When nothing may be changed, or nobody answers: rows K37 to K40 of C§11.2, the ready flag, `-t`, STATUS, and a server that fails. */
 import { join } from "node:path";
-import { LEGACY, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { fresh, shared } from "../../support/fixtures.ts";
+import { LEGACY } from "../../support/kubernetes/cluster.ts";
 import { connectNode } from "../../support/kubernetes/connect-node.ts";
 import type { PodNode, PodNodeOptions } from "../../support/kubernetes/pod-node.ts";
 import { BOTH_STORES, ETCD, PodStores, type Store } from "../../support/kubernetes/pod-stores.ts";
 import { BIN_DIR, type RunResult } from "../../support/node.ts";
 
-let stores: PodStores;
-let cluster: TestCluster;
-beforeAll(async () => {
-  stores = await PodStores.start();
-  cluster = stores.cluster;
-});
-afterAll(() => stores[Symbol.asyncDispose]());
+const stores = shared(PodStores.start);
 
 /** What the ADD of the pod "second" and the DEL of the first one ask before they know whether the cluster is ready. */
 const TOGETHER = [
@@ -52,7 +47,7 @@ describe.each(BOTH_STORES)("Readiness gates, %s", (store) => {
       },
     });
     await using node = await pooled({}, store);
-    await connectNode(node.node, { port: Number(gate.port), dir: cluster.dir });
+    await connectNode(node.node, { port: Number(gate.port), dir: stores.cluster.dir });
     const started = performance.now();
 
     await node.add({ conf: { readiness_gates: [`http://127.0.0.1:${gate.port}/one`, `http://127.0.0.1:${gate.port}/two`] } });
@@ -66,22 +61,23 @@ describe.each(BOTH_STORES)("Readiness gates, %s", (store) => {
 describe("STATUS", () => {
   const conf = { cniVersion: "1.1.0" };
 
+  const node = fresh(() => pooled());
+
   it("is silent on a cluster that serves", async () => {
-    await using node = await pooled();
     expect(await node.call("STATUS", { conf })).toMatchObject({ exit: 0, stdout: "" });
   });
 
   it("F3: succeeds while the cluster is paused, a gate is closed or the server does not answer, and logs it", async () => {
-    await using proxy = await cluster.proxy();
+    await using proxy = await stores.cluster.proxy();
     await using node = await pooled({ via: proxy });
 
     const gated = await node.call("STATUS", { conf: { ...conf, readiness_gates: ["http://127.0.0.1:9/ready"] } });
     expect(gated).toMatchObject({ exit: 0, stdout: "", stderr: expect.stringContaining("http://127.0.0.1:9/ready") });
 
-    await cluster.setReady(false);
+    await stores.cluster.setReady(false);
     const paused = await node.call("STATUS", { conf });
     expect(paused).toMatchObject({ exit: 0, stdout: "", stderr: expect.stringContaining("Calico is currently not ready") });
-    await cluster.setReady(true);
+    await stores.cluster.setReady(true);
 
     proxy.on({ times: Number.POSITIVE_INFINITY }, { kind: "hang" });
     const silent = await node.call("STATUS", { conf });
@@ -94,8 +90,7 @@ describe("STATUS", () => {
   });
 
   it("F3: shows in tortiectl cni status what is in the way", async () => {
-    await using node = await pooled();
-    await cluster.setReady(false);
+    await stores.cluster.setReady(false);
     const { type, ...plugin } = node.conf();
     const conflist = join(node.node.dir, "list.conflist");
     await Bun.write(conflist, JSON.stringify({ cniVersion: "1.1.0", name: "net1", plugins: [{ ...plugin, type: "tortie" }] }));
@@ -115,8 +110,7 @@ describe("STATUS", () => {
     ["the node agent's file is not there", { nodename_file_optional: false, nodename_file: "/absent/nodename" }, "/absent/nodename"],
     ["a value makes no sense", { policy_setup_timeout_seconds: -1 }, "-1"],
   ])("F3: fails with code 50 where %s, whatever the cluster says", async (_, change, part) => {
-    await using node = await pooled();
-    await cluster.setReady(false);
+    await stores.cluster.setReady(false);
     expect(await node.call("STATUS", { conf: { ...conf, ...change } })).toMatchObject({
       exit: 1,
       json: { code: 50, msg: expect.stringContaining(part) },
@@ -144,23 +138,23 @@ describe("The wait for policy", () => {
 describe("The node agent's file", () => {
   it("must be there for ADD and DEL, which ask nothing before", async () => {
     await using node = await pooled();
-    const mark = await cluster.mark();
+    const mark = await stores.cluster.mark();
     const conf = { nodename_file_optional: false, nodename_file: `${node.node.dir}/absent` };
     for (const command of ["ADD", "DEL"]) {
       expect(await node.refusal(command, { conf })).toContain("check that the calico/node container is running");
     }
-    expect(await cluster.requests(mark)).toEqual([]);
+    expect(await stores.cluster.requests(mark)).toEqual([]);
   });
 });
 
 describe.each(BOTH_STORES)("The probe of -t, %s", (store) => {
   it("K39: succeeds without a word, and asks for the cluster's state and the API server's version", async () => {
     await using node = await pooled({}, store);
-    const mark = await cluster.mark();
+    const mark = await stores.cluster.mark();
 
     expect(await probe(node)).toMatchObject({ exit: 0, stdout: "" });
 
-    expect((await cluster.requests(mark)).map(({ uri }) => uri.replace(/\?.*/, ""))).toEqual([
+    expect((await stores.cluster.requests(mark)).map(({ uri }) => uri.replace(/\?.*/, ""))).toEqual([
       ...(store === ETCD ? [] : [`/apis/${LEGACY}/clusterinformations/default`]),
       "/version",
     ]);
@@ -184,7 +178,7 @@ describe.each(BOTH_STORES)("The probe of -t, %s", (store) => {
 
 describe("The probe of -t on the API server", () => {
   it("gives up after two seconds on a server that says nothing", async () => {
-    await using proxy = await cluster.proxy();
+    await using proxy = await stores.cluster.proxy();
     await using node = await pooled({ via: proxy });
     proxy.on({ times: Number.POSITIVE_INFINITY }, { kind: "hang" });
     const started = performance.now();
@@ -197,27 +191,28 @@ describe("The probe of -t on the API server", () => {
 
   it("fails when the cluster is not ready, and when it does not say", async () => {
     await using node = await pooled();
-    await cluster.setReady(false);
+    await stores.cluster.setReady(false);
     expect(await probe(node)).toMatchObject({
       exit: 1,
       stdout: expect.stringContaining("Calico is currently not ready to process requests"),
     });
-    await cluster.remove(LEGACY, "clusterinformations", "default");
+    await stores.cluster.remove(LEGACY, "clusterinformations", "default");
     expect(await probe(node)).toMatchObject({ exit: 1, stdout: expect.stringContaining("error getting ClusterInformation") });
   });
 });
 
 describe("A cluster that is not ready", () => {
   it.each([
-    ["says so", () => cluster.setReady(false), "Calico is currently not ready to process requests"],
+    ["says so", () => stores.cluster.setReady(false), "Calico is currently not ready to process requests"],
     [
       "lacks its ClusterInformation",
-      () => cluster.remove(LEGACY, "clusterinformations", "default"),
+      () => stores.cluster.remove(LEGACY, "clusterinformations", "default"),
       "error getting ClusterInformation: resource does not exist",
     ],
     [
       "has a ClusterInformation that does not say",
-      () => cluster.apply({ apiVersion: LEGACY, kind: "ClusterInformation", metadata: { name: "default" }, spec: { clusterGUID: "g" } }),
+      () =>
+        stores.cluster.apply({ apiVersion: LEGACY, kind: "ClusterInformation", metadata: { name: "default" }, spec: { clusterGUID: "g" } }),
       "Calico is currently not ready to process requests: datastoreReady",
     ],
   ])("and %s: ADD and DEL fail with what they asked together, and the address waits", async (_, arrange, message) => {
@@ -226,20 +221,20 @@ describe("A cluster that is not ready", () => {
     await node.add();
     const announced = await node.annotations();
     await arrange();
-    const mark = await cluster.mark();
+    const mark = await stores.cluster.mark();
 
     expect(await node.refusal("ADD", { pod: "second", container: "c2", sandbox: await node.sandbox("second") })).toContain(message);
     expect(await node.refusal("DEL")).toContain(message);
 
-    const asked = (await cluster.requests(mark)).map(({ verb, uri }) => `${verb} ${uri.replace(/^\/apis?\/.*v1\//, "")}`);
+    const asked = (await stores.cluster.requests(mark)).map(({ verb, uri }) => `${verb} ${uri.replace(/^\/apis?\/.*v1\//, "")}`);
     expect(asked.filter((question) => !TOGETHER.includes(question))).toEqual([]);
     expect(asked.filter((question) => question === TOGETHER[0])).toHaveLength(2);
     expect(new Set(asked).size + 1).toBe(asked.length);
     expect(Object.keys(await node.held())).toEqual(["net1.c1"]);
     expect(await node.annotations()).toEqual(announced);
-    expect(await node.node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.node.expectClean();
 
-    await cluster.setReady(true);
+    await stores.cluster.setReady(true);
     await node.del();
     await node.expectNothingLeft("pod");
   });
@@ -256,7 +251,7 @@ describe("Who may not ask", () => {
   });
 
   it("may be everything but patching pods: ADD leaves nothing, DEL removes the link and keeps the address that the pod still announces", async () => {
-    await using proxy = await cluster.proxy();
+    await using proxy = await stores.cluster.proxy();
     await using node = await pooled({ via: proxy });
     const forbidden = { kind: "answer", status: 403, message: 'pods "pod" is forbidden: cannot patch resource "pods/status"' } as const;
     proxy.on({ method: "PATCH" }, forbidden);
@@ -269,13 +264,14 @@ describe("Who may not ask", () => {
     proxy.on({ method: "PATCH" }, forbidden);
     expect(await node.refusal("DEL")).toContain("pods/status");
     expect(Object.keys(await node.held())).toEqual(["net1.c1"]);
-    expect(await node.node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.node.expectClean();
   });
 });
 
 describe("A server that fails on the way", () => {
+  const proxy = fresh(() => stores.cluster.proxy());
+
   it("loses the answer to an announcement: the ADD succeeds, once", async () => {
-    await using proxy = await cluster.proxy();
     await using node = await pooled({ via: proxy });
     proxy.on({ method: "PATCH" }, { kind: "lose-answer" });
 
@@ -286,7 +282,6 @@ describe("A server that fails on the way", () => {
   });
 
   it.each(["POST", "PUT"])("loses the answer to a %s: nothing is doubled", async (method) => {
-    await using proxy = await cluster.proxy();
     await using node = await pooled({ via: proxy });
     await node.pod("first");
     await node.add({ pod: "first", container: "c0", sandbox: await node.sandbox("first") });
@@ -302,13 +297,12 @@ describe("A server that fails on the way", () => {
   });
 
   it("cannot be reached: DEL removes the link and says so", async () => {
-    await using proxy = await cluster.proxy();
     await using node = await pooled({ via: proxy });
     await node.add();
     proxy.refuse();
 
     expect(await node.refusal("DEL")).toContain("error getting ClusterInformation");
-    expect(await node.node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.node.expectClean();
     expect(Object.keys(await node.held())).toEqual(["net1.c1"]);
 
     proxy.accept();
@@ -317,7 +311,6 @@ describe("A server that fails on the way", () => {
   });
 
   it("does not know a token any more: the credentials are read again, and the ADD goes on", async () => {
-    await using proxy = await cluster.proxy();
     await using node = await pooled({ via: proxy });
     proxy.on({ method: "GET", path: "/pods/" }, { kind: "answer", status: 401, message: "Unauthorized" });
 

@@ -1,15 +1,10 @@
 /** Sandboxes of one pod that come and go: rows K30 to K34 of C§11.2, and what design invariants 5 and 7 ask beside them. */
-import { LEGACY, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { fresh, shared } from "../../support/fixtures.ts";
+import { LEGACY } from "../../support/kubernetes/cluster.ts";
 import { NAMESPACE } from "../../support/kubernetes/pod-node.ts";
 import { ALL_STORES, BOTH_STORES, ETCD, PodStores } from "../../support/kubernetes/pod-stores.ts";
 
-let stores: PodStores;
-let cluster: TestCluster;
-beforeAll(async () => {
-  stores = await PodStores.start();
-  cluster = stores.cluster;
-});
-afterAll(() => stores[Symbol.asyncDispose]());
+const stores = shared(PodStores.start);
 
 describe.each(ALL_STORES)("Sandboxes of a pod, %s", (store) => {
   it("K30: a late DEL of the old one leaves the endpoint of the new one", async () => {
@@ -57,9 +52,10 @@ describe.each(ALL_STORES)("Sandboxes of a pod, %s", (store) => {
 });
 
 describe.each(BOTH_STORES)("More sandboxes of a pod, %s", (store) => {
+  const node = fresh(() => stores.node(store));
+  beforeEach(() => node.pool("pool4", "10.60.0.0/26"));
+
   it("in network namespaces of their own: the old one's DEL touches nothing of the new one", async () => {
-    await using node = await stores.node(store);
-    await node.pool("pool4", "10.60.0.0/26");
     await node.pod("pod");
     const old = await node.sandbox("old");
     const fresh = await node.sandbox("fresh");
@@ -75,8 +71,6 @@ describe.each(BOTH_STORES)("More sandboxes of a pod, %s", (store) => {
   });
 
   it("K33: a second ADD that fails leaves the first one's address alone, whichever container it is for", async () => {
-    await using node = await stores.node(store);
-    await node.pool("pool4", "10.60.0.0/26");
     await node.pod("pod");
     const { interfaces, ips } = await node.add({ container: "x" });
     const name = String(interfaces[0]?.name);
@@ -90,8 +84,6 @@ describe.each(BOTH_STORES)("More sandboxes of a pod, %s", (store) => {
   });
 
   it("K34: a second interface, and a pod of a similar name, are endpoints of their own pods", async () => {
-    await using node = await stores.node(store);
-    await node.pool("pool4", "10.60.0.0/26");
     await node.pod("pod");
     await node.pod("pod-1");
     await node.add();
@@ -109,8 +101,6 @@ describe.each(BOTH_STORES)("More sandboxes of a pod, %s", (store) => {
   });
 
   it("twice the same: every ADD of a pod takes an address, and one DEL frees them all", async () => {
-    await using node = await stores.node(store);
-    await node.pool("pool4", "10.60.0.0/26");
     await node.pool("pool6", "fd60::/122");
     await node.pod("pod");
     const conf = { ipam: { type: "calico-ipam", assign_ipv6: "true" } };
@@ -124,11 +114,9 @@ describe.each(BOTH_STORES)("More sandboxes of a pod, %s", (store) => {
   });
 
   it("of a pod that was deleted and made again under its name: the old container's DEL leaves the new pod alone", async () => {
-    await using node = await stores.node(store);
-    await node.pool("pool4", "10.60.0.0/26");
     await node.pod("pod");
     await node.add({ container: "x", sandbox: await node.sandbox("old") });
-    await cluster.remove("v1", "pods", "pod", NAMESPACE);
+    await stores.cluster.remove("v1", "pods", "pod", NAMESPACE);
     await node.pod("pod");
 
     await node.del({ container: "x", sandbox: await node.sandbox("old") });
@@ -143,7 +131,7 @@ describe.each(BOTH_STORES)("More sandboxes of a pod, %s", (store) => {
 
 describe("Sandboxes of a pod on the API server", () => {
   it("whose pod was replaced while the ADD was on its way: nothing is announced on the new pod, and nothing stays", async () => {
-    await using proxy = await cluster.proxy();
+    await using proxy = await stores.cluster.proxy();
     await using node = await stores.node(LEGACY, { via: proxy });
     await node.pool("pool4", "10.60.0.0/26");
     await node.pod("pod");
@@ -152,7 +140,7 @@ describe("Sandboxes of a pod on the API server", () => {
       {
         kind: "before",
         action: async () => {
-          await cluster.remove("v1", "pods", "pod", NAMESPACE);
+          await stores.cluster.remove("v1", "pods", "pod", NAMESPACE);
           await node.pod("pod");
         },
       },
@@ -166,8 +154,9 @@ describe("Sandboxes of a pod on the API server", () => {
 });
 
 describe("A DEL", () => {
+  const node = fresh(() => stores.node(LEGACY));
+
   it("without any ADD succeeds, with and without the namespace, and writes nothing on the pod", async () => {
-    await using node = await stores.node(LEGACY);
     await node.pod("pod");
     await node.del();
     await node.del({ netns: "/run/netns/no-such-sandbox" });
@@ -176,7 +165,6 @@ describe("A DEL", () => {
   });
 
   it("removes the host end and the address when the sandbox is gone already", async () => {
-    await using node = await stores.node(LEGACY);
     await node.pool("pool4", "10.60.0.0/26");
     await node.pod("pod");
     await node.add();
@@ -187,7 +175,6 @@ describe("A DEL", () => {
   });
 
   it("succeeds for a pod that is gone, and for one whose annotations nobody can read", async () => {
-    await using node = await stores.node(LEGACY);
     await node.pool("pool4", "10.60.0.0/26");
     await node.pod("pod");
     await node.add();
@@ -203,7 +190,7 @@ describe("A DEL", () => {
     await node.pod("gone");
     const call = { pod: "gone", container: "c2", sandbox: await node.sandbox("gone") };
     await node.add(call);
-    await cluster.remove("v1", "pods", "gone", NAMESPACE);
+    await stores.cluster.remove("v1", "pods", "gone", NAMESPACE);
     await node.del(call);
     await node.expectNothingLeft();
   });

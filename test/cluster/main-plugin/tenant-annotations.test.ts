@@ -3,7 +3,8 @@
  * have, junk without end. No other pod loses anything by it, the tenant's own DEL and GC take all that is his, and what is printed about it
  * stays short and without control characters.
  */
-import { LEGACY, startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { fresh, shared } from "../../support/fixtures.ts";
+import { LEGACY, startCluster } from "../../support/kubernetes/cluster.ts";
 import { PodNode } from "../../support/kubernetes/pod-node.ts";
 import type { CniRun } from "../../support/node.ts";
 
@@ -16,13 +17,7 @@ const LONGEST_ERROR = 4096;
 
 type Annotations = Readonly<Record<string, string>>;
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await startCluster();
-});
-afterAll(async () => {
-  await cluster[Symbol.asyncDispose]();
-});
+const cluster = shared(startCluster);
 
 /** A node with the pod `victim`, which container v1 serves, an address of a tunnel, and the tenant's pod, which has no ADD yet. */
 class Scene implements AsyncDisposable {
@@ -137,9 +132,10 @@ const RECORDS: readonly [string, (victim: string) => Annotations][] = [
   ["no container, and the other's addresses", (ip) => ({ containerID: "", podIP: ip, podIPs: `${ip},${TUNNEL}` })],
 ];
 
+const scene = fresh(Scene.create);
+
 describe("A tenant's pod whose record is forged", () => {
   it.each(RECORDS)("before its ADD, with %s, gets an address of its own", async (_, forged) => {
-    await using scene = await Scene.create();
     await scene.annotate(forged(scene.address));
 
     const { ips } = await scene.node.add();
@@ -153,7 +149,6 @@ describe("A tenant's pod whose record is forged", () => {
 
   describe.each(RECORDS)("after its ADD, with %s", (_, forged) => {
     it.each(["DEL", "GC"])("loses what it had, and nobody else does, by CHECK and %s", async (command) => {
-      await using scene = await Scene.create();
       const result = await scene.node.add();
       await scene.annotate(forged(scene.address));
 
@@ -212,7 +207,6 @@ const CLAIMS: readonly [string, (victim: string) => Annotations, Readonly<Record
 
 describe("A tenant's pod that asks for", () => {
   it.each(CLAIMS)("%s takes nothing from it, before its ADD and after", async (_, claims, conf, refusal) => {
-    await using scene = await Scene.create();
     await scene.annotate(claims(scene.address));
 
     const added = await scene.call("ADD", conf);
@@ -250,7 +244,6 @@ const HOSTILE: readonly [string, string][] = [
 
 describe("A flood of annotations", () => {
   it.each(HOSTILE)("with %s: is served or refused in few words, and all verbs end", async (_, value) => {
-    await using scene = await Scene.create();
     for (const name of [...READ, "hwAddr", "allowedSourcePrefixes"]) {
       await scene.annotate({ [name]: value });
       const added = await scene.call("ADD", FEATURES);
@@ -270,7 +263,6 @@ describe("A flood of annotations", () => {
   });
 
   it("of 200 is served, and stays as it is", async () => {
-    await using scene = await Scene.create();
     const flood = Object.fromEntries(Array.from({ length: 200 }, (_, index) => [`junk-${index}`, `\u009b${"[".repeat(1200)}`]));
     await scene.annotate(flood);
 
@@ -287,7 +279,6 @@ describe("A flood of annotations", () => {
   });
 
   it("that leaves no room for a record is refused, with all that was taken given back", async () => {
-    await using scene = await Scene.create();
     await scene.annotate({ junk: "x".repeat(256 * 1024 - `${PREFIX}junk`.length) });
 
     const added = await scene.call("ADD");

@@ -1,18 +1,13 @@
 /** CHECK and GC of pods on a real server (CNI 1.1.0), with nothing but the plugins' own role. */
-import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { fresh, shared } from "../../support/fixtures.ts";
+import { startCluster } from "../../support/kubernetes/cluster.ts";
 import type { FaultProxy } from "../../support/kubernetes/fault-proxy.ts";
 import { PodNode } from "../../support/kubernetes/pod-node.ts";
 import { REFERENCE_PLUGINS_DIR } from "../../support/node.ts";
 
 const CONF = { cniVersion: "1.1.0" };
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await startCluster();
-});
-afterAll(async () => {
-  await cluster[Symbol.asyncDispose]();
-});
+const cluster = shared(startCluster);
 
 async function pooled(): Promise<PodNode> {
   const node = await PodNode.create(cluster);
@@ -21,9 +16,10 @@ async function pooled(): Promise<PodNode> {
   return node;
 }
 
+const node = fresh(() => pooled());
+
 describe("CHECK of a pod", () => {
   it("finds everything in its place after ADD, and names what was changed behind its back", async () => {
-    await using node = await pooled();
     const prevResult = await node.add({ conf: CONF });
     const conf = { ...CONF, prevResult };
     expect(await node.call("CHECK", { conf })).toMatchObject({ exit: 0, stdout: "" });
@@ -37,7 +33,6 @@ describe("CHECK of a pod", () => {
   });
 
   it("knows the addresses of annotations, whose result has no routes", async () => {
-    await using node = await pooled();
     await node.pod("fixed", { annotations: { "cni.projectcalico.org/ipAddrs": '["10.60.0.9"]' } });
     await node.pod("own", { annotations: { "cni.projectcalico.org/ipAddrsNoIpam": '["10.99.0.9"]' } });
     for (const pod of ["fixed", "own"]) {
@@ -55,7 +50,6 @@ describe("CHECK as CRI-O calls it", () => {
   const calico = { cniVersion: "1.0.0" };
 
   it("F4: accepts the interface of a pod that Calico's plugin attached, as its recordings have it", async () => {
-    await using node = await pooled();
     const prevResult = await node.add({ conf: calico });
     const host = String(prevResult.interfaces[0]?.name);
     const address = String(prevResult.ips[0]?.address);
@@ -81,7 +75,6 @@ describe("CHECK as CRI-O calls it", () => {
   });
 
   it("F4: accepts the MAC, the MTU and the settings that the plugin tuning gave the pod", async () => {
-    await using node = await pooled();
     const prevResult = await node.add({ conf: calico });
     const sandbox = await node.sandbox();
     const sysctl = { "net.ipv4.ip_forward": "1", "net.ipv4.conf.eth0.rp_filter": "2" };
@@ -117,7 +110,6 @@ describe("CHECK as CRI-O calls it", () => {
 
 describe("GC on a node of a cluster", () => {
   it("removes links and addresses of containers that the runtime does not list, and nothing else", async () => {
-    await using node = await pooled();
     await node.pod("lost");
     await node.pod("elsewhere", { node: "node2" });
     await node.add();
@@ -141,7 +133,6 @@ describe("GC on a node of a cluster", () => {
   });
 
   it("F2: blanks the annotations of what it collects, and those of a pod that has a newer container stay", async () => {
-    await using node = await pooled();
     await node.pod("lost");
     await node.add();
     await node.add({ pod: "lost", container: "c2", sandbox: await node.sandbox("lost") });
@@ -156,7 +147,6 @@ describe("GC on a node of a cluster", () => {
   });
 
   it("leaves addresses of other nodes alone, without a question for each of them", async () => {
-    await using node = await pooled();
     await cluster.createNode("node2");
     await node.add({ container: "c3", conf: { nodename: "node2" } });
     await node.node.ip("link", "del", String((await node.node.leftovers()).links[0]));
@@ -172,7 +162,6 @@ describe("GC on a node of a cluster", () => {
 
 describe("M1: DEL of a pod whose namespace and name spell another one's handle", () => {
   it("leaves the address of that other pod where it is", async () => {
-    await using node = await pooled();
     // A network that is called like a namespace of tenants.
     const conf = { name: "test" };
     await node.add({ conf });

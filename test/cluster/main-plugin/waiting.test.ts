@@ -1,18 +1,13 @@
 /** F1: what decides about an address is read when the node's lock is had, whatever changes while others hold it. */
 import { readFileSync } from "node:fs";
-import { LEGACY, startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { fresh, shared } from "../../support/fixtures.ts";
+import { LEGACY, startCluster } from "../../support/kubernetes/cluster.ts";
 import { PodNode } from "../../support/kubernetes/pod-node.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { holdLock } from "../../support/lock-holder-process.ts";
 import type { CniRun } from "../../support/node.ts";
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await startCluster();
-});
-afterAll(async () => {
-  await cluster[Symbol.asyncDispose]();
-});
+const cluster = shared(startCluster);
 
 /** A node with a block of the pool 10.60.0.0/24, and a pod that is to be added. */
 async function pooled(): Promise<PodNode> {
@@ -43,10 +38,10 @@ async function isKnown(plural: string, what: (spec: Readonly<Record<string, unkn
   });
 }
 
+const node = fresh(() => pooled());
+
 describe("F1: an ADD that waits for the node's lock", () => {
   it("gets nothing from a pool that is disabled meanwhile", async () => {
-    await using node = await pooled();
-
     const run = await addWhile(node, async () => {
       await node.pool("pool4", "10.60.0.0/24", { disabled: true });
       await isKnown("ippools", ({ disabled }) => disabled === true);
@@ -57,8 +52,6 @@ describe("F1: an ADD that waits for the node's lock", () => {
   });
 
   it("gets no address that is reserved meanwhile", async () => {
-    await using node = await pooled();
-
     const run = await addWhile(node, async () => {
       const spec = { reservedCIDRs: ["10.60.0.0/24"] };
       await cluster.apply({ apiVersion: LEGACY, kind: "IPReservation", metadata: { name: "all" }, spec });
@@ -70,7 +63,6 @@ describe("F1: an ADD that waits for the node's lock", () => {
   });
 
   it("gets a block of the size that the pool has by now, so that no two blocks overlap", async () => {
-    await using node = await pooled();
     await node.del({ pod: "earlier", container: "c0", sandbox: await node.sandbox("earlier") });
 
     const run = await addWhile(node, async () => {

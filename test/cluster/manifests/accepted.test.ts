@@ -2,14 +2,11 @@
 import { readdirSync } from "node:fs";
 import { resolve } from "node:path";
 import { renderFolder } from "../../../scripts/manifests/kustomization.ts";
-import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { shared } from "../../support/fixtures.ts";
+import { startCluster } from "../../support/kubernetes/cluster.ts";
 import { memberAt } from "../../support/kubernetes/json.ts";
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await startCluster();
-});
-afterAll(() => cluster[Symbol.asyncDispose]());
+const cluster = shared(startCluster);
 
 /** Plural, and whether objects live in a namespace. */
 const KINDS: Readonly<Record<string, readonly [string, boolean]>> = {

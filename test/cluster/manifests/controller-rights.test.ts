@@ -12,8 +12,6 @@ import { granted, usedBy } from "../../support/kubernetes/rights.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { BIN_DIR } from "../../support/node.ts";
 
-const LIMIT_MS = 180_000;
-
 /** What the controller may do and these duties do not need. */
 const ELSEWHERE = new Set([
   // A virtual machine's addresses: KubeVirt is not in this cluster.
@@ -33,59 +31,55 @@ describe.each<CalicoGroup>([LEGACY, V3])("the controller's account, with objects
   beforeAll(async () => {
     cluster = await startCluster({ groups: [group] });
     addresses = await ClusterAddresses.open(cluster, group);
-  }, LIMIT_MS);
+  });
   afterAll(async () => {
     controller?.kill("SIGKILL");
     await addresses[Symbol.asyncDispose]();
     await cluster[Symbol.asyncDispose]();
-  }, LIMIT_MS);
+  });
 
-  it(
-    "has every right that its duties need, and needs what it has",
-    async () => {
-      await addresses.clear(["node1", "node2"]);
-      await cluster.createPool("pool", { group, cidr: "10.60.0.0/24", blockSize: 29 });
-      await addresses.addPod("node1", "ended");
-      await cluster.api("PATCH", `/api/v1/namespaces/${NAMESPACE}/pods/ended/status`, { status: { phase: "Succeeded" } }, MERGE);
-      await addresses.take("node1", "gone");
-      await addresses.take("node2", "leaked");
-      await addresses.addPod("node2", "used");
-      await cluster.apply({
-        apiVersion: "tortie.dev/v1alpha1",
-        kind: "TortieEndpoint",
-        metadata: { name: "gone", namespace: NAMESPACE },
-        spec: { id: 7, node: "node1", podUID: "u", containerID: "c", addresses: [] },
-      });
-      const since = await cluster.mark();
-      controller = await startController(cluster);
-      const ended = once(controller, "exit");
-      await until("the finalizer", async () => {
-        const pool = await cluster.get(group, "ippools", "pool");
-        return (pool?.metadata.finalizers ?? []).length > 0 && pool?.status !== undefined;
-      });
-      await cluster.remove("v1", "nodes", "node1");
-      await until("the node's data to go", async () => (await addresses.of("node1")).affinities.length === 0);
-      const endpoint = () => cluster.get("tortie.dev/v1alpha1", "tortieendpoints", "gone", NAMESPACE);
-      await until("its endpoint object to go", async () => (await endpoint()) === undefined);
-      const pod = async () => (await cluster.get("v1", "pods", "ended", NAMESPACE))?.metadata.annotations ?? {};
-      await until("the ended pod's annotation to go", async () => !(await pod())["cni.projectcalico.org/podIP"]);
-      await until("the leak to go", async () => (await addresses.of("node2")).addresses.length === 1);
-      await addresses.allocator.releaseByHandle("net1.used-c");
-      await cluster.remove("v1", "pods", "used", NAMESPACE);
-      await cluster.api("DELETE", `/apis/${group}/ippools/pool`);
-      await until("the pool to go", async () => (await cluster.get(group, "ippools", "pool")) === undefined);
-      // A watch is in the audit log when it ends.
-      controller.kill("SIGTERM");
-      expect((await ended)[0]).toBe(0);
+  it("has every right that its duties need, and needs what it has", async () => {
+    await addresses.clear(["node1", "node2"]);
+    await cluster.createPool("pool", { group, cidr: "10.60.0.0/24", blockSize: 29 });
+    await addresses.addPod("node1", "ended");
+    await cluster.api("PATCH", `/api/v1/namespaces/${NAMESPACE}/pods/ended/status`, { status: { phase: "Succeeded" } }, MERGE);
+    await addresses.take("node1", "gone");
+    await addresses.take("node2", "leaked");
+    await addresses.addPod("node2", "used");
+    await cluster.apply({
+      apiVersion: "tortie.dev/v1alpha1",
+      kind: "TortieEndpoint",
+      metadata: { name: "gone", namespace: NAMESPACE },
+      spec: { id: 7, node: "node1", podUID: "u", containerID: "c", addresses: [] },
+    });
+    const since = await cluster.mark();
+    controller = await startController(cluster);
+    const ended = once(controller, "exit");
+    await until("the finalizer", async () => {
+      const pool = await cluster.get(group, "ippools", "pool");
+      return (pool?.metadata.finalizers ?? []).length > 0 && pool?.status !== undefined;
+    });
+    await cluster.remove("v1", "nodes", "node1");
+    await until("the node's data to go", async () => (await addresses.of("node1")).affinities.length === 0);
+    const endpoint = () => cluster.get("tortie.dev/v1alpha1", "tortieendpoints", "gone", NAMESPACE);
+    await until("its endpoint object to go", async () => (await endpoint()) === undefined);
+    const pod = async () => (await cluster.get("v1", "pods", "ended", NAMESPACE))?.metadata.annotations ?? {};
+    await until("the ended pod's annotation to go", async () => !(await pod())["cni.projectcalico.org/podIP"]);
+    await until("the leak to go", async () => (await addresses.of("node2")).addresses.length === 1);
+    await addresses.allocator.releaseByHandle("net1.used-c");
+    await cluster.remove("v1", "pods", "used", NAMESPACE);
+    await cluster.api("DELETE", `/apis/${group}/ippools/pool`);
+    await until("the pool to go", async () => (await cluster.get(group, "ippools", "pool")) === undefined);
+    // A watch is in the audit log when it ends.
+    controller.kill("SIGTERM");
+    expect((await ended)[0]).toBe(0);
 
-      const { used, refused } = await usedBy(cluster, "tortie-controller", since);
-      expect(refused).toEqual([]);
-      const rights = granted(controllerAccess(), ofGroup(group));
-      expect([...used].filter((right) => !rights.has(right))).toEqual([]);
-      expect([...rights].filter((right) => !used.has(right) && !ELSEWHERE.has(right))).toEqual([]);
-    },
-    LIMIT_MS,
-  );
+    const { used, refused } = await usedBy(cluster, "tortie-controller", since);
+    expect(refused).toEqual([]);
+    const rights = granted(controllerAccess(), ofGroup(group));
+    expect([...used].filter((right) => !rights.has(right))).toEqual([]);
+    expect([...rights].filter((right) => !used.has(right) && !ELSEWHERE.has(right))).toEqual([]);
+  });
 });
 
 const MERGE = "application/merge-patch+json";

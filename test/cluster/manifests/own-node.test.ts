@@ -4,24 +4,23 @@
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { shared } from "../../support/fixtures.ts";
 import { Installation } from "../../support/installation.ts";
-import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { startCluster } from "../../support/kubernetes/cluster.ts";
 import { memberAt } from "../../support/kubernetes/json.ts";
 import { ownNodePolicy } from "../../support/kubernetes/manifests.ts";
 import { pathOf } from "../../support/kubernetes/resources.ts";
 import { until } from "../../support/kubernetes/until.ts";
 
-const LIMIT_MS = 180_000;
 const MERGE = { contentType: "application/merge-patch+json" };
 const ANNOTATION = { metadata: { annotations: { seen: "yes" } } };
 const TOKENS = "/api/v1/namespaces/kube-system/serviceaccounts";
 const ENDPOINT_KIND = "tortie.dev/v1alpha1";
 
-let cluster: TestCluster;
 /** Of the agents' pods, by their nodes. */
 const agents = new Map<string, string>();
+const cluster = shared(() => startCluster({ own: true }));
 beforeAll(async () => {
-  cluster = await startCluster({ own: true });
   for (const object of ownNodePolicy()) await cluster.apply(object);
   for (const node of ["good", "evil"]) {
     await cluster.createNode(node);
@@ -32,8 +31,7 @@ beforeAll(async () => {
   }
   // The policy has effect a moment after it was stored.
   await until("the policy", async () => (await writesNode(agentOf("evil"), "good")).status === 403);
-}, LIMIT_MS);
-afterAll(() => cluster[Symbol.asyncDispose]());
+});
 
 function agentOf(node: string): string {
   const token = agents.get(node);
@@ -128,44 +126,36 @@ describe("a token without a node", () => {
 });
 
 describe("the plugins' token of the installer", () => {
-  it(
-    "S5: is bound to the node, announces addresses there alone, and ends with the Node object",
-    async () => {
-      using host = new Installation();
-      await cluster.createNode("leaving");
-      await cluster.createPod("agent-leaving", { namespace: "kube-system", node: "leaving", serviceAccountName: "tortie-node" });
-      await cluster.createPod("web-leaving", { node: "leaving" });
-      const agent = await tokenOf("tortie-node", { kind: "Pod", apiVersion: "v1", name: "agent-leaving" });
-      host.addServiceAccount(agent, readFileSync(cluster.caPath, "utf8"));
+  it("S5: is bound to the node, announces addresses there alone, and ends with the Node object", async () => {
+    using host = new Installation();
+    await cluster.createNode("leaving");
+    await cluster.createPod("agent-leaving", { namespace: "kube-system", node: "leaving", serviceAccountName: "tortie-node" });
+    await cluster.createPod("web-leaving", { node: "leaving" });
+    const agent = await tokenOf("tortie-node", { kind: "Pod", apiVersion: "v1", name: "agent-leaving" });
+    host.addServiceAccount(agent, readFileSync(cluster.caPath, "utf8"));
 
-      const run = await host.install({ ...inCluster(), KUBERNETES_NODE_NAME: "leaving" });
+    const run = await host.install({ ...inCluster(), KUBERNETES_NODE_NAME: "leaving" });
 
-      expect(run).toMatchObject({ exit: 0 });
-      expect(run.log).not.toContain("not bound");
-      const token = tokenIn(host);
-      expect(memberAt(claimsOf(token), "kubernetes.io", "node", "name")).toBe("leaving");
-      expect(Number(memberAt(claimsOf(token), "exp")) - Number(memberAt(claimsOf(token), "iat"))).toBe(86_400);
-      expect((await writesPod(token, "leaving")).status).toBe(200);
-      expect((await writesPod(token, "good")).status).toBe(403);
-      await cluster.remove("v1", "nodes", "leaving");
-      await until("the end of the token", async () => (await cluster.apiAs(token, "GET", "/api/v1/nodes/none")).status === 401);
-    },
-    LIMIT_MS,
-  );
+    expect(run).toMatchObject({ exit: 0 });
+    expect(run.log).not.toContain("not bound");
+    const token = tokenIn(host);
+    expect(memberAt(claimsOf(token), "kubernetes.io", "node", "name")).toBe("leaving");
+    expect(Number(memberAt(claimsOf(token), "exp")) - Number(memberAt(claimsOf(token), "iat"))).toBe(86_400);
+    expect((await writesPod(token, "leaving")).status).toBe(200);
+    expect((await writesPod(token, "good")).status).toBe(403);
+    await cluster.remove("v1", "nodes", "leaving");
+    await until("the end of the token", async () => (await cluster.apiAs(token, "GET", "/api/v1/nodes/none")).status === 401);
+  });
 
-  it(
-    "S5: is not bound where the server cannot do it, and the log says so",
-    async () => {
-      using host = new Installation();
-      host.addServiceAccount(await cluster.tokenFor("admin"), readFileSync(cluster.caPath, "utf8"));
+  it("S5: is not bound where the server cannot do it, and the log says so", async () => {
+    using host = new Installation();
+    host.addServiceAccount(await cluster.tokenFor("admin"), readFileSync(cluster.caPath, "utf8"));
 
-      const run = await host.install({ ...inCluster(), KUBERNETES_NODE_NAME: "nobody" });
+    const run = await host.install({ ...inCluster(), KUBERNETES_NODE_NAME: "nobody" });
 
-      expect(run).toMatchObject({ exit: 0, log: expect.stringContaining("the plugins' token is not bound to node nobody") });
-      expect(memberAt(claimsOf(tokenIn(host)), "kubernetes.io", "node")).toBeUndefined();
-    },
-    LIMIT_MS,
-  );
+    expect(run).toMatchObject({ exit: 0, log: expect.stringContaining("the plugins' token is not bound to node nobody") });
+    expect(memberAt(claimsOf(tokenIn(host)), "kubernetes.io", "node")).toBeUndefined();
+  });
 });
 
 function inCluster(): Record<string, string> {

@@ -6,16 +6,13 @@
 import { resolve } from "node:path";
 import { renderFolder } from "../../../scripts/manifests/kustomization.ts";
 import { Agent } from "../../support/agent.ts";
-import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { shared } from "../../support/fixtures.ts";
+import { startCluster } from "../../support/kubernetes/cluster.ts";
 import { agentAccess, apiObjects, pluginAccess } from "../../support/kubernetes/manifests.ts";
 import { NAMESPACE, PodNode } from "../../support/kubernetes/pod-node.ts";
 import { granted, usedBy } from "../../support/kubernetes/rights.ts";
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await startCluster();
-});
-afterAll(() => cluster[Symbol.asyncDispose]());
+const cluster = shared(startCluster);
 
 const OUTSIDE_OF_CALICO = /^(|tortie\.dev|kubevirt\.io)$/;
 

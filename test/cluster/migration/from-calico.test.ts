@@ -1,7 +1,8 @@
 /** From Calico's plugins to Tortie and back while pods run, come and go, and the commands of docs/how-to/migrate-from-calico.md on the way. */
 import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { LEGACY, startCluster, type TestCluster, V3 } from "../../support/kubernetes/cluster.ts";
+import { shared } from "../../support/fixtures.ts";
+import { LEGACY, startCluster, V3 } from "../../support/kubernetes/cluster.ts";
 import { PodNode } from "../../support/kubernetes/pod-node.ts";
 import { BIN_DIR, type Pod } from "../../support/node.ts";
 import {
@@ -16,8 +17,6 @@ import {
   POOL,
 } from "./calico-node.ts";
 
-jest.setTimeout(300_000);
-
 const COUNT = 6;
 /** Tortie's configuration under the name of Calico's network, as the manifests have it. */
 const CONF = { name: CALICO_NETWORK };
@@ -25,13 +24,7 @@ const COMMANDS = [...readFileSync(resolve("docs/how-to/migrate-from-calico.md"),
   ([, rest = ""]) => rest,
 );
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await startCluster();
-});
-afterAll(async () => {
-  await cluster[Symbol.asyncDispose]();
-});
+const cluster = shared(startCluster);
 
 const numbers = Array.from({ length: COUNT }, (_, number) => number);
 

@@ -16,8 +16,6 @@ import { samplePool } from "../../support/samples.ts";
 import { openDatastoreAt } from "../etcd/open-datastore.ts";
 import { endpointValues, fill, forgetPod, ipamValues, NODES, nodeOf, podName, recordValues, removePod } from "./stores.ts";
 
-jest.setTimeout(300_000);
-
 type Place = "local" | "etcdv3" | "kubernetes";
 
 const PODS = 40;

@@ -6,6 +6,7 @@ import { readDocuments } from "../../../scripts/manifests/kustomization.ts";
 import { memberAt } from "../../support/kubernetes/json.ts";
 
 const BUILD_LIMIT_MS = 1_200_000;
+jest.setTimeout(BUILD_LIMIT_MS);
 /** One file an alert: series, and what it comes to (https://prometheus.io/docs/prometheus/latest/configuration/unit_testing_rules). */
 const TESTS = resolve("test/cluster/monitoring/alerts");
 
@@ -17,7 +18,7 @@ let folder: string;
 beforeAll(() => {
   programs = execFileSync("bash", [resolve("scripts/cluster-servers"), "promtool"], { encoding: "utf8" }).trim();
   folder = mkdtempSync("/run/alerts-");
-}, BUILD_LIMIT_MS);
+});
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 function listOf(value: unknown): readonly unknown[] {

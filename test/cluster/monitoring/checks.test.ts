@@ -1,16 +1,15 @@
 /** Checks that alerts ask for, and that only an agent in a cluster has. */
 import { readFileSync } from "node:fs";
 import { Agent } from "../../support/agent.ts";
-import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { shared } from "../../support/fixtures.ts";
+import { startCluster } from "../../support/kubernetes/cluster.ts";
 import { PodNode } from "../../support/kubernetes/pod-node.ts";
 
-let cluster: TestCluster;
+const cluster = shared(startCluster);
 beforeAll(async () => {
-  cluster = await startCluster();
   await cluster.reset();
   await cluster.setReady(true);
-}, 600_000);
-afterAll(() => cluster?.[Symbol.asyncDispose]());
+});
 
 it("an agent that makes routes to other nodes says how they are, as the alert TortieRoutesInDoubt reads it", async () => {
   await using node = await PodNode.create(cluster);

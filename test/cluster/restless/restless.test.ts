@@ -1,15 +1,12 @@
 /** The restless world of a node in a cluster (test/support/restless): addresses and records are in a real API server. */
-import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { shared } from "../../support/fixtures.ts";
+import { startCluster } from "../../support/kubernetes/cluster.ts";
 import { EPISODES } from "../../support/restless/episodes.ts";
 import { testRestless } from "../../support/restless/suite.ts";
 import { CLUSTER_EPISODES } from "./episodes.ts";
 import { ClusterWorld } from "./world.ts";
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await startCluster();
-}, 120_000);
-afterAll(() => cluster[Symbol.asyncDispose]());
+const cluster = shared(startCluster);
 
 describe("A restless node in a cluster", () => {
   testRestless({

@@ -1,23 +1,17 @@
 /** `tortiectl cni` with the list that the README shows, on a node of a real cluster: what a runtime would do to one pod. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { shared } from "../../support/fixtures.ts";
+import { startCluster } from "../../support/kubernetes/cluster.ts";
 import { connectNode } from "../../support/kubernetes/connect-node.ts";
 import { BIN_DIR, Node, REFERENCE_PLUGINS_DIR, type RunResult } from "../../support/node.ts";
 
-let cluster: TestCluster;
-
-beforeAll(async () => {
-  cluster = await startCluster();
-});
+const cluster = shared(startCluster);
 beforeEach(async () => {
   await cluster.reset();
   await cluster.setReady(true);
   await cluster.createNode("worker-1");
   await cluster.createPool("pods", { cidr: "10.60.0.0/24" });
-});
-afterAll(async () => {
-  await cluster[Symbol.asyncDispose]();
 });
 
 /** The list of manifests/, with files of the test in place of the node's. */

@@ -3,7 +3,8 @@ import { execFile } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type CalicoGroup, type Fields, LEGACY, startCluster, type TestCluster, V3 } from "../../support/kubernetes/cluster.ts";
+import { shared } from "../../support/fixtures.ts";
+import { type CalicoGroup, type Fields, LEGACY, startCluster, V3 } from "../../support/kubernetes/cluster.ts";
 import { BIN_DIR } from "../../support/node.ts";
 
 const GROUPS: readonly CalicoGroup[] = [LEGACY, V3];
@@ -13,22 +14,20 @@ const HOST_HASH = "CPU5J3TPSNHFA66J45DG4Z5C3PSJAZ36LD46JZLYEGZSTAWBUCUA";
 const BLOCK = "10-60-0-8-29";
 const POD_IP = "cni.projectcalico.org/podIP";
 
-let cluster: TestCluster;
 let admin: string;
 let directory: string;
 
+afterAll(async () => {
+  rmSync(directory, { recursive: true, force: true });
+});
+const cluster = shared(startCluster);
 beforeAll(async () => {
-  cluster = await startCluster();
   admin = await cluster.kubeconfigFor("admin");
   directory = mkdtempSync(join(tmpdir(), "tortie-tortiectl-"));
 });
 beforeEach(async () => {
   await cluster.reset();
   await cluster.setReady(true);
-});
-afterAll(async () => {
-  rmSync(directory, { recursive: true, force: true });
-  await cluster[Symbol.asyncDispose]();
 });
 
 interface Run {

@@ -4,8 +4,9 @@ import { once } from "node:events";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { shared } from "../../support/fixtures.ts";
 import { addToHostLocal, directoryOf, type HostLocalNetwork } from "../../support/host-local.ts";
-import { type CalicoGroup, type Fields, LEGACY, startCluster, type TestCluster, V3 } from "../../support/kubernetes/cluster.ts";
+import { type CalicoGroup, type Fields, LEGACY, startCluster, V3 } from "../../support/kubernetes/cluster.ts";
 import { writeKubeconfig } from "../../support/kubernetes/credentials.ts";
 import { pause } from "../../support/kubernetes/process.ts";
 import { BIN_DIR } from "../../support/node.ts";
@@ -15,20 +16,13 @@ const TUNNEL_ANNOTATION = "projectcalico.org/IPv4IPIPTunnelAddr";
 const LIMIT_MS = 30_000;
 const GROUPS: readonly CalicoGroup[] = [LEGACY, V3];
 
-let cluster: TestCluster;
-
-beforeAll(async () => {
-  cluster = await startCluster();
-  await allowNodeAgent();
-});
+const cluster = shared(startCluster);
+beforeAll(() => allowNodeAgent());
 beforeEach(async () => {
   await cluster.reset();
   await cluster.setReady(true);
   await cluster.createNode(NODE, {}, { podCIDR: "10.65.0.0/24", podCIDRs: ["10.65.0.0/24"] });
   await cluster.createNode("worker-2");
-});
-afterAll(async () => {
-  await cluster[Symbol.asyncDispose]();
 });
 
 /** The files of a node, and the upgrade running on it. */

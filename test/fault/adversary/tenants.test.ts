@@ -3,6 +3,7 @@
  * replaced, and what is refused leaves nothing behind.
  */
 import { localConf, podArgs } from "../../support/conf.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { type CniRun, Node, type Pod } from "../../support/node.ts";
 import { readStore } from "../../support/store.ts";
 
@@ -38,9 +39,10 @@ async function withVictim(node: Node): Promise<Pod> {
   return sandbox;
 }
 
+const node = fresh(Node.create);
+
 describe("A pod whose interface has the name of another pod's (M2)", () => {
   it("M2: is refused, naming both, and the other keeps its interface, route, address and record", async () => {
-    await using node = await Node.create();
     const victim = await withVictim(node);
     const before = await stateOf(node, victim);
     const sandbox = await node.addPod("attacker");
@@ -56,7 +58,6 @@ describe("A pod whose interface has the name of another pod's (M2)", () => {
   });
 
   it("M2: a new sandbox of the same pod still replaces the link of the old one", async () => {
-    await using node = await Node.create();
     const old = await withVictim(node);
     const sandbox = await node.addPod("newer");
 
@@ -69,7 +70,6 @@ describe("A pod whose interface has the name of another pod's (M2)", () => {
   });
 
   it("M2: replaces a link that Calico's plugin left, which has no owner", async () => {
-    await using node = await Node.create();
     await node.ip("link", "add", HOST_END, "type", "veth", "peer", "name", "calico-pod");
     const sandbox = await node.addPod("pod");
     expect(await call(node, "ADD", VICTIM, "c1", sandbox)).toMatchObject({ exit: 0 });
@@ -82,7 +82,6 @@ describe("A pod whose name is another's handle (M1)", () => {
     ["the network as its namespace and the other's container as its name", { namespace: "net1", pod: "victim" }],
     ["the other's own names", VICTIM],
   ])("M1: with %s frees nothing of the other when it is deleted", async (_, name) => {
-    await using node = await Node.create();
     const victim = await withVictim(node);
     const before = await stateOf(node, victim);
     await call(node, "DEL", name, "attacker");
@@ -106,7 +105,6 @@ const HOSTILE: readonly [string, Name][] = [
 
 describe("Names of a hostile tenant", () => {
   it.each(HOSTILE)("that %s: are served or refused, leave nothing, and nothing of others is touched", async (_, name) => {
-    await using node = await Node.create();
     const victim = await withVictim(node);
     const before = await stateOf(node, victim);
     const sandbox = await node.addPod("attacker");

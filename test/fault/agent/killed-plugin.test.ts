@@ -50,23 +50,19 @@ async function isClean({ node, agent, pod }: Stage): Promise<boolean> {
 }
 
 describe("a plugin that is killed while an agent serves its ADD", () => {
-  it.each(CALLS)(
-    "A-A06: leaves nothing after the runtime's DEL, killed at each of %s",
-    async (calls, stride) => {
-      await using node = await Node.create();
-      await using agent = await Agent.start(node);
-      const conf = localConf(node, { cniVersion: "1.1.0", ipam: dualIpam("46"), ...agent.netconf });
-      const stage = { node, agent, pod: await node.addPod(), conf };
-      let kills = 0;
-      for (let when = 1, wasKilled = true; wasKilled && when < MANY; when += stride) {
-        wasKilled = await addKilled(stage, calls, when);
-        if (wasKilled) kills++;
-        expect(await node.cni("DEL", { pod: stage.pod, conf })).toMatchObject({ exit: 0, stdout: "" });
-        await until(`a clean node after ${calls} ${when}`, () => isClean(stage));
-      }
-      expect(kills).toBeGreaterThan(0);
-      expect(agent.isRunning).toBe(true);
-    },
-    120_000,
-  );
+  it.each(CALLS)("A-A06: leaves nothing after the runtime's DEL, killed at each of %s", async (calls, stride) => {
+    await using node = await Node.create();
+    await using agent = await Agent.start(node);
+    const conf = localConf(node, { cniVersion: "1.1.0", ipam: dualIpam("46"), ...agent.netconf });
+    const stage = { node, agent, pod: await node.addPod(), conf };
+    let kills = 0;
+    for (let when = 1, wasKilled = true; wasKilled && when < MANY; when += stride) {
+      wasKilled = await addKilled(stage, calls, when);
+      if (wasKilled) kills++;
+      expect(await node.cni("DEL", { pod: stage.pod, conf })).toMatchObject({ exit: 0, stdout: "" });
+      await until(`a clean node after ${calls} ${when}`, () => isClean(stage));
+    }
+    expect(kills).toBeGreaterThan(0);
+    expect(agent.isRunning).toBe(true);
+  });
 });

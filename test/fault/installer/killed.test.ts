@@ -8,6 +8,8 @@ import type { Installation } from "../../support/installation.ts";
 import { ByHand, type Configuration, InPod } from "./configurations.ts";
 import { meeting, metIn, operationsIn, pathsIn, recorded } from "./file-operations.ts";
 
+jest.setTimeout(600_000);
+
 /** The host as it is before the installation that is killed. */
 async function hostFor(configuration: Configuration, which: "first" | "second"): Promise<Installation> {
   const host = configuration.prepare();
@@ -58,6 +60,5 @@ describe.each([
       process.stdout.write(`${_how}, ${which} installation: killed at all of its ${operations.length} operations (${calls})\n`);
       expect(operations.length).toBeGreaterThan(20);
     },
-    600_000,
   );
 });

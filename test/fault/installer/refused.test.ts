@@ -5,6 +5,8 @@
 import { ByHand, type Configuration, InPod } from "./configurations.ts";
 import { type FileOperation, meeting, metIn, operationsIn, pathsIn, recorded } from "./file-operations.ts";
 
+jest.setTimeout(600_000);
+
 /** A full disk is what allocation meets, and a broken one what everything meets. */
 const ALLOCATING = /^(openat|write|copy_file_range|ftruncate|mkdir|rename|renameat2|link)$/;
 const errorsOf = ({ call }: FileOperation) => (ALLOCATING.test(call) ? (["ENOSPC", "EIO"] as const) : (["EIO"] as const));
@@ -39,7 +41,7 @@ describe.each([
     expect(passed.filter(({ operation: { call } }) => !NEEDLESS.test(call))).toEqual([]);
     const named = [...new Set(passed.map(({ operation: { call, path } }) => `${call} ${path.split("/").at(-1)}`))].sort().join(", ");
     process.stdout.write(`${how}: ${refusals.length} refusals, of which ${passed.length} did not matter (${named})\n`);
-  }, 600_000);
+  });
 });
 
 /** @returns whether the installation succeeded all the same */

@@ -6,6 +6,8 @@ import type { Installation, InstallRun } from "../../support/installation.ts";
 import { ByHand, type Configuration, InPod } from "./configurations.ts";
 import { type FileOperation, meeting, metIn, operationsIn, pathsIn, recorded } from "./file-operations.ts";
 
+jest.setTimeout(600_000);
+
 const FAULTS = {
   "signal=SIGKILL": { met: / (?:= \?|<unfinished \.\.\.>)$/, isExpected: ({ signal }: InstallRun) => signal === "SIGKILL" },
   "error=EIO": {
@@ -37,7 +39,6 @@ describe.each([
       process.stdout.write(`${how}, ${fault}: at all ${operations.length} operations\n`);
       expect(operations.length).toBeGreaterThan(10);
     },
-    600_000,
   );
 });
 

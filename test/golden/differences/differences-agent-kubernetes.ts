@@ -4,7 +4,7 @@
  */
 import { AGENT_DIFFERENCES } from "./differences-agent.ts";
 import { KUBERNETES_DIFFERENCES, KUBERNETES_GENERAL } from "./differences-kubernetes.ts";
-import type { DeliberateDifference, Expectations, GeneralDifference, Outcome } from "./expected-difference.ts";
+import { type DeliberateDifference, differs, type Expectations, type GeneralDifference, type Outcome } from "./expected-difference.ts";
 import { ABSENT, LOCK, PRESENT } from "./outcomes.ts";
 
 const REPEATED = "A§11.4: a repeated ADD is answered from the record, after a look at the link";
@@ -43,7 +43,7 @@ function refused(matches: RegExp): Expectations {
 function besides(name: string, reason: string, more: Expectations): Readonly<Record<string, DeliberateDifference>> {
   const base = ALONE[name];
   const expect = base !== undefined && "expect" in base ? base.expect : {};
-  return { [name]: { reason: base === undefined ? reason : `${base.reason}; ${reason}`, expect: { ...expect, ...more } } };
+  return { [name]: differs(base === undefined ? reason : `${base.reason}; ${reason}`, { ...expect, ...more }) };
 }
 
 /** Nor of the lock, which the general difference speaks of. */
@@ -80,7 +80,7 @@ const HANDLE: Outcome = {
 /** By scenario, "suite/name". */
 export const AGENT_KUBERNETES_DIFFERENCES: Readonly<Record<string, DeliberateDifference>> = {
   ...ALONE,
-  "main/add-twice-same-id": { reason: REPEATED, expect: firstStays() },
+  "main/add-twice-same-id": differs(REPEATED, firstStays()),
   ...besides("main/hostlink-renamed", REPEATED, {
     "call 1 > objects > handles > net1.cid1": HANDLE,
     "call 2 > objects > handles > net1.cid1": HANDLE,

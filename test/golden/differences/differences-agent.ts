@@ -1,6 +1,6 @@
 /** What differs on purpose when the main plugin hands its calls to an agent, beyond what differs without one. */
 import { FIRST_KEEPS_ITS_ADDRESS } from "./differences-main.ts";
-import type { DeliberateDifference, Expectations } from "./expected-difference.ts";
+import { type DeliberateDifference, differs, type Expectations } from "./expected-difference.ts";
 import { ABSENT, PRESENT } from "./outcomes.ts";
 
 const REPEATED = "A§11.4: a repeated ADD is answered from the record, after a look at the link";
@@ -38,23 +38,19 @@ const FIRST_STAYS: Expectations = {
 
 /** By scenario, "suite/name". */
 export const AGENT_DIFFERENCES: Readonly<Record<string, DeliberateDifference>> = {
-  "main/add-twice-same-id": { reason: REPEATED, expect: FIRST_STAYS },
-  "main/etcd-ipam": {
-    reason: `${REPEATED}; with the routes of its first one`,
-    expect: { "call 1 > stdout > value > routes": { is: [{ dst: "10.60.0.0/26" }, { dst: "fd60::/122" }] } },
-  },
-  "main/hostlink-renamed": {
-    reason: "a repeated ADD takes no further address, so a failing one has none to give back",
-    expect: {
-      ...FIRST_KEEPS_ITS_ADDRESS,
-      [`call 1 > ${BLOCK} > unallocated`]: { is: "1..63" },
-      [`call 1 > ${BLOCK} > sequenceNumber`]: { is: "T1+1" },
-      [`call 2 > ${BLOCK} > unallocated`]: { is: "2..63 1" },
-      [`call 2 > ${BLOCK} > sequenceNumber`]: { is: "T1+3" },
-      [`call 3 > ${BLOCK} > unallocated`]: { is: "2..63 1" },
-      [`call 3 > ${BLOCK} > sequenceNumber`]: { is: "T1+3" },
-      [`call 4 > ${BLOCK} > unallocated`]: { is: "2..63 1 0" },
-      [`call 4 > ${BLOCK} > sequenceNumber`]: { is: "T1+4" },
-    },
-  },
+  "main/add-twice-same-id": differs(REPEATED, FIRST_STAYS),
+  "main/etcd-ipam": differs(`${REPEATED}; with the routes of its first one`, {
+    "call 1 > stdout > value > routes": { is: [{ dst: "10.60.0.0/26" }, { dst: "fd60::/122" }] },
+  }),
+  "main/hostlink-renamed": differs("a repeated ADD takes no further address, so a failing one has none to give back", {
+    ...FIRST_KEEPS_ITS_ADDRESS,
+    [`call 1 > ${BLOCK} > unallocated`]: { is: "1..63" },
+    [`call 1 > ${BLOCK} > sequenceNumber`]: { is: "T1+1" },
+    [`call 2 > ${BLOCK} > unallocated`]: { is: "2..63 1" },
+    [`call 2 > ${BLOCK} > sequenceNumber`]: { is: "T1+3" },
+    [`call 3 > ${BLOCK} > unallocated`]: { is: "2..63 1" },
+    [`call 3 > ${BLOCK} > sequenceNumber`]: { is: "T1+3" },
+    [`call 4 > ${BLOCK} > unallocated`]: { is: "2..63 1 0" },
+    [`call 4 > ${BLOCK} > sequenceNumber`]: { is: "T1+4" },
+  }),
 };

@@ -1,7 +1,7 @@
 /** What differs on purpose when the recordings made on etcd are played on a real one. */
 import { HOST_LOCAL_LINES } from "./differences.ts";
 import { IPAM_DIFFERENCES } from "./differences-ipam.ts";
-import type { DeliberateDifference, Expectations, GeneralDifference } from "./expected-difference.ts";
+import { type DeliberateDifference, differs, type Expectations, type GeneralDifference } from "./expected-difference.ts";
 import { ABSENT, attachmentStays, noAttachment, nothingClaimed, PRESENT, SANDBOX_UNTOUCHED } from "./outcomes.ts";
 import { differenceOf } from "./shared-differences.ts";
 
@@ -56,25 +56,21 @@ const SECOND_SANDBOX_WORKS: Expectations = {
 /** By scenario, "suite/name". */
 export const ETCD_DIFFERENCES: Readonly<Record<string, DeliberateDifference>> = {
   ...Object.fromEntries(SHARED.map((name) => [name, differenceOf(IPAM_DIFFERENCES, name)])),
-  "ipam-etcd/node-selector-changed": { reason: GIVEN_UP_LATER, expect: leftEmpty("call 1", "10.40.0.64/26") },
-  "ipam-etcd/selector-gone-del": { reason: GIVEN_UP_LATER, expect: leftEmpty("call 0", "10.40.0.0/26") },
-  "main/etcd-down": { reason: "design §8: etcd down never comes back; every wait has a limit", expect: FAILS_IN_TIME },
-  "main/etcd-k8s-eth1": {
-    reason: "docs/project/decisions.md: a pod's endpoint goes with its container, whatever interface a DEL names",
-    expect: { "call 2 > objects > endpoints > pod1": ABSENT },
-  },
-  "main/etcd-k8s-stale-del": { reason: "design §8: floating IPs are replaced at a repeated ADD", expect: SECOND_SANDBOX_WORKS },
-  "main/etcd-mesos-namespace": {
-    reason: "C§12.2: DEL finds the endpoint in the namespace of the Mesos label",
-    expect: { "call 1 > objects > endpoints > cid1": ABSENT, "call 2 > objects > endpoints > cid1": ABSENT },
-  },
-  "main/etcd-upper-ifname": {
-    reason: "design §8: names that the store cannot hold are refused before anything is touched",
-    expect: {
-      "call 0 > error > msg": { is: "endpoint 'Eth0' cannot be stored: lower-case letters, digits, '-' and '.' are allowed" },
-      ...nothingClaimed("call 0", "call 1"),
-      ...SANDBOX_UNTOUCHED,
-      ...noAttachment("call 0"),
-    },
-  },
+  "ipam-etcd/node-selector-changed": differs(GIVEN_UP_LATER, leftEmpty("call 1", "10.40.0.64/26")),
+  "ipam-etcd/selector-gone-del": differs(GIVEN_UP_LATER, leftEmpty("call 0", "10.40.0.0/26")),
+  "main/etcd-down": differs("design §8: etcd down never comes back; every wait has a limit", FAILS_IN_TIME),
+  "main/etcd-k8s-eth1": differs("docs/project/decisions.md: a pod's endpoint goes with its container, whatever interface a DEL names", {
+    "call 2 > objects > endpoints > pod1": ABSENT,
+  }),
+  "main/etcd-k8s-stale-del": differs("design §8: floating IPs are replaced at a repeated ADD", SECOND_SANDBOX_WORKS),
+  "main/etcd-mesos-namespace": differs("C§12.2: DEL finds the endpoint in the namespace of the Mesos label", {
+    "call 1 > objects > endpoints > cid1": ABSENT,
+    "call 2 > objects > endpoints > cid1": ABSENT,
+  }),
+  "main/etcd-upper-ifname": differs("design §8: names that the store cannot hold are refused before anything is touched", {
+    "call 0 > error > msg": { is: "endpoint 'Eth0' cannot be stored: lower-case letters, digits, '-' and '.' are allowed" },
+    ...nothingClaimed("call 0", "call 1"),
+    ...SANDBOX_UNTOUCHED,
+    ...noAttachment("call 0"),
+  }),
 };

@@ -1,7 +1,7 @@
 /** What differs on purpose in scenarios of the IPAM plugin on a real API server, with the outcome we want. */
 
 import { IPAM_DIFFERENCES } from "./differences-ipam.ts";
-import type { DeliberateDifference, Expectations } from "./expected-difference.ts";
+import { type DeliberateDifference, differs, type Expectations, endsAs } from "./expected-difference.ts";
 import { ABSENT, IMPOSSIBLE_NAME, PRESENT, requests } from "./outcomes.ts";
 import { differenceOf, withExpectations } from "./shared-differences.ts";
 
@@ -117,91 +117,67 @@ export const KUBERNETES_IPAM_DIFFERENCES: Readonly<Record<string, DeliberateDiff
       withExpectations(differenceOf(IPAM_DIFFERENCES, name), requests(limits)),
     ]),
   ),
-  "ipam-kdd/affinity-deleted-mark-claim": {
-    reason: MARK,
-    expect: {
-      ...bothAddsSucceed(BLOCK, { [`call 0 > objects > blocks > ${BLOCK}`]: PRESENT }, { sequence: "T1+2", granted: "T1+1" }),
-      ...requests({ 0: 17 }),
-    },
-  },
-  "ipam-kdd/affinity-deleted-mark-claim-block": {
-    reason: MARK,
-    expect: {
-      ...bothAddsSucceed(
-        BLOCK,
-        {
-          [`call 0 > objects > blocks > ${BLOCK} > allocations > 0`]: { is: 0 },
-          [`call 0 > objects > blocks > ${BLOCK} > unallocated`]: { is: "1..3" },
-          [`call 0 > objects > blocks > ${BLOCK} > attributes > 0`]: PRESENT,
-          [`call 0 > objects > blocks > ${BLOCK} > sequenceNumber`]: { is: "1002" },
-          [`call 0 > objects > blocks > ${BLOCK} > sequenceNumberForAllocation > 0`]: { is: "1001" },
-        },
-        { sequence: "1003", granted: "1002" },
-      ),
-      ...requests({ 0: 18 }),
-    },
-  },
-  "ipam-kdd/affinity-no-labels-ip": {
-    reason: "design §8: affinities without their labels are repaired, and a type that is not written means host (I§2.3)",
-    expect: {
+  "ipam-kdd/affinity-deleted-mark-claim": differs(MARK, {
+    ...bothAddsSucceed(BLOCK, { [`call 0 > objects > blocks > ${BLOCK}`]: PRESENT }, { sequence: "T1+2", granted: "T1+1" }),
+    ...requests({ 0: 17 }),
+  }),
+  "ipam-kdd/affinity-deleted-mark-claim-block": differs(MARK, {
+    ...bothAddsSucceed(
+      BLOCK,
+      {
+        [`call 0 > objects > blocks > ${BLOCK} > allocations > 0`]: { is: 0 },
+        [`call 0 > objects > blocks > ${BLOCK} > unallocated`]: { is: "1..3" },
+        [`call 0 > objects > blocks > ${BLOCK} > attributes > 0`]: PRESENT,
+        [`call 0 > objects > blocks > ${BLOCK} > sequenceNumber`]: { is: "1002" },
+        [`call 0 > objects > blocks > ${BLOCK} > sequenceNumberForAllocation > 0`]: { is: "1001" },
+      },
+      { sequence: "1003", granted: "1002" },
+    ),
+    ...requests({ 0: 18 }),
+  }),
+  "ipam-kdd/affinity-no-labels-ip": differs(
+    "design §8: affinities without their labels are repaired, and a type that is not written means host (I§2.3)",
+    {
       "* > objects > affinities > node-a 10.40.0.64/26 > labels > projectcalico.org/affinity-type": { is: "host" },
       "* > objects > affinities > node-a 10.40.0.64/26 > wire > labels > projectcalico.org/affinity-type": { is: "host" },
       "* > objects > affinities > node-a 10.40.0.64/26 > wire > spec > type": { is: "host" },
     },
-  },
-  "ipam-kdd/affinity-no-labels-only": {
-    reason: LABELS,
-    expect: {
-      ...labelled(`call 0 > objects > affinities > node-a ${BLOCK} > labels`),
-      ...labelled(`call 0 > objects > affinities > node-a ${BLOCK} > wire > labels`),
-      ...requests({ 0: 16 }),
+  ),
+  "ipam-kdd/affinity-no-labels-only": differs(LABELS, {
+    ...labelled(`call 0 > objects > affinities > node-a ${BLOCK} > labels`),
+    ...labelled(`call 0 > objects > affinities > node-a ${BLOCK} > wire > labels`),
+    ...requests({ 0: 16 }),
+  }),
+  "ipam-kdd/api-forbidden": differs("the first list that is refused is another one; DEL tries every step (invariant 4)", {
+    "call 0 > error > msg": {
+      matches: /^connection is unauthorized: ippools\.crd\.projectcalico\.org is forbidden: User "plugin" cannot list resource "ippools"/,
     },
-  },
-  "ipam-kdd/api-forbidden": {
-    reason: "the first list that is refused is another one; DEL tries every step (invariant 4)",
-    expect: {
-      "call 0 > error > msg": {
-        matches: /^connection is unauthorized: ippools\.crd\.projectcalico\.org is forbidden: User "plugin" cannot list resource "ippools"/,
-      },
-      [`call 0 > files > ${LOCK}`]: { is: "100600" },
-      ...requests({ 1: 2 }),
+    [`call 0 > files > ${LOCK}`]: { is: "100600" },
+    ...requests({ 1: 2 }),
+  }),
+  "ipam-kdd/foreign-fields": differs("docs/project/decisions.md: what others put on IPAM objects stays", {
+    "* > objects > affinities > * > labels > x.org/l": { is: "1" },
+    "* > objects > affinities > * > wire > labels > x.org/l": { is: "1" },
+    "* > objects > affinities > * > wire > annotations > x.org/a": { is: "1" },
+    "* > objects > handles > * > wire > annotations > x.org/a": { is: "1" },
+    "* > objects > blocks > * > wire > labels > x.org/l": { is: "1" },
+    "* > objects > blocks > * > wire > annotations > x.org/a": { is: "1" },
+  }),
+  "ipam-kdd/handle-underscore": differs("design §8: a name that Kubernetes cannot store is refused at once, before anything is touched", {
+    "call 0 > error > msg": {
+      is: "network name and container id 'net1, ab_1' cannot be stored: \"net1.ab_1\" is no name that Kubernetes takes",
     },
-  },
-  "ipam-kdd/foreign-fields": {
-    reason: "docs/project/decisions.md: what others put on IPAM objects stays",
-    expect: {
-      "* > objects > affinities > * > labels > x.org/l": { is: "1" },
-      "* > objects > affinities > * > wire > labels > x.org/l": { is: "1" },
-      "* > objects > affinities > * > wire > annotations > x.org/a": { is: "1" },
-      "* > objects > handles > * > wire > annotations > x.org/a": { is: "1" },
-      "* > objects > blocks > * > wire > labels > x.org/l": { is: "1" },
-      "* > objects > blocks > * > wire > annotations > x.org/a": { is: "1" },
-    },
-  },
-  "ipam-kdd/handle-underscore": {
-    reason: "design §8: a name that Kubernetes cannot store is refused at once, before anything is touched",
-    expect: {
-      "call 0 > error > msg": {
-        is: "network name and container id 'net1, ab_1' cannot be stored: \"net1.ab_1\" is no name that Kubernetes takes",
-      },
-      "* > objects > blocks > *": ABSENT,
-      "* > objects > affinities > *": ABSENT,
-      [`call 0 > files > ${LOCK}`]: ABSENT,
-    },
-  },
+    "* > objects > blocks > *": ABSENT,
+    "* > objects > affinities > *": ABSENT,
+    [`call 0 > files > ${LOCK}`]: ABSENT,
+  }),
   "ipam-kdd/legacy-handle": withExpectations(differenceOf(IPAM_DIFFERENCES, "ipam-kdd/legacy-handle"), handleStays("shop.web-0")),
   "ipam-kdd/legacy-handle-cni": withExpectations(differenceOf(IPAM_DIFFERENCES, "ipam-kdd/legacy-handle-cni"), handleStays("c1")),
-  "ipam-kdd/long-node-260": { reason: IMPOSSIBLE_NAME, expect: { [`call 0 > files > ${LOCK}`]: ABSENT } },
-  "ipam-kdd/namespace-missing": { reason: UNASKED, instead: { of: "ipam-kdd/k8s-pod", replace: { shop: "nowhere", "web-0": "x" } } },
-  "ipam-kdd/node-name-capital": { reason: IMPOSSIBLE_NAME, expect: { [`call 0 > files > ${LOCK}`]: ABSENT } },
-  "ipam-kdd/node-selector-changed": {
-    reason: GIVEN_UP_LATER,
-    expect: leftEmpty("call 1", "10.40.0.64/26", "10-40-0-64-26"),
-  },
-  "ipam-kdd/selector-gone-del": {
-    reason: GIVEN_UP_LATER,
-    expect: leftEmpty("call 0", "10.40.0.0/26", "10-40-0-0-26"),
-  },
-  "ipam-kdd/second-family-later": { reason: BEFORE_A_CLAIM, expect: requests({ 1: 17 }) },
-  "ipam-kdd/vm-pod-gone": { reason: FOUND_BY_NAME, expect: requests({ 1: 3 }) },
+  "ipam-kdd/long-node-260": differs(IMPOSSIBLE_NAME, { [`call 0 > files > ${LOCK}`]: ABSENT }),
+  "ipam-kdd/namespace-missing": endsAs("ipam-kdd/k8s-pod", UNASKED, { shop: "nowhere", "web-0": "x" }),
+  "ipam-kdd/node-name-capital": differs(IMPOSSIBLE_NAME, { [`call 0 > files > ${LOCK}`]: ABSENT }),
+  "ipam-kdd/node-selector-changed": differs(GIVEN_UP_LATER, leftEmpty("call 1", "10.40.0.64/26", "10-40-0-64-26")),
+  "ipam-kdd/selector-gone-del": differs(GIVEN_UP_LATER, leftEmpty("call 0", "10.40.0.0/26", "10-40-0-0-26")),
+  "ipam-kdd/second-family-later": differs(BEFORE_A_CLAIM, requests({ 1: 17 })),
+  "ipam-kdd/vm-pod-gone": differs(FOUND_BY_NAME, requests({ 1: 3 })),
 };

@@ -1,7 +1,7 @@
 /** What differs on purpose in scenarios of the main plugin on a real API server, with the outcome we want. */
 
 import { MAIN_DIFFERENCES } from "./differences-main.ts";
-import type { DeliberateDifference, Expectations, Outcome } from "./expected-difference.ts";
+import { type DeliberateDifference, differs, type Expectations, endsAs, type Outcome } from "./expected-difference.ts";
 import {
   ABSENT,
   attachmentStays,
@@ -144,94 +144,70 @@ const FLOATING_IPS_MOVE_ON: Expectations = {
 export const KUBERNETES_MAIN_DIFFERENCES: Readonly<Record<string, DeliberateDifference>> = {
   ...Object.fromEntries(AS_ON_THE_LOCAL_STORE.map((name) => [name, differenceOf(MAIN_DIFFERENCES, name)])),
   "main/check-after-damage": withExpectations(differenceOf(MAIN_DIFFERENCES, "main/check-after-damage"), requests({ 1: 2, 2: 2 })),
-  "main/cluster-missing": {
-    reason: LINK_WITHOUT_CLUSTER,
-    expect: noAttachment("call 3"),
-  },
-  "main/cluster-not-ready": {
-    reason: LINK_WITHOUT_CLUSTER,
-    expect: noAttachment("call 3"),
-  },
-  "main/cluster-ready-null": {
-    reason: NO_PANIC,
-    expect: {
-      "* > error > msg": {
-        is: "Calico is currently not ready to process requests: datastoreReady of ClusterInformation default is not set",
-      },
+  "main/cluster-missing": differs(LINK_WITHOUT_CLUSTER, noAttachment("call 3")),
+  "main/cluster-not-ready": differs(LINK_WITHOUT_CLUSTER, noAttachment("call 3")),
+  "main/cluster-ready-null": differs(NO_PANIC, {
+    "* > error > msg": {
+      is: "Calico is currently not ready to process requests: datastoreReady of ClusterInformation default is not set",
     },
-  },
-  "main/del-bad-allowedsourceprefixes": { reason: DEL_IN_SPITE_OF_ANNOTATIONS, expect: DEL_DONE },
-  "main/del-bad-floatingips": { reason: DEL_IN_SPITE_OF_ANNOTATIONS, expect: DEL_DONE },
-  "main/del-kubeconfig-down": { reason: LINK_WITHOUT_CLUSTER, expect: noAttachment("call 1") },
-  "main/del-kubeconfig-noroles": {
-    reason: LINK_WITHOUT_CLUSTER,
-    expect: noAttachment("call 1"),
-  },
-  "main/env-no-args": {
-    reason: `${DEL_IN_SPITE_OF_ANNOTATIONS}: a container that is no pod has its link and its handle and no annotations`,
-    expect: succeedsSilently("call 1"),
-  },
-  "main/floating-bad-ip": {
-    reason: `${NO_PANIC}; ${ANNOTATIONS_FIRST}`,
-    expect: {
-      "call 0 > error > msg": { matches: /^floating IP "nonsense" is not an IP address \(annotation .* of pod rec\/pod1: / },
-      ...REFUSED_BEFORE_THE_LINKS,
-      ...NO_HANDLE,
-    },
-  },
-  "main/floating-bad-json": { reason: ANNOTATIONS_FIRST, expect: REFUSED_BEFORE_THE_LINKS },
-  "main/floating-family-absent": {
-    reason: `${NO_PANIC}; ${ANNOTATIONS_FIRST}`,
-    expect: {
-      "call 0 > error > msg": { matches: /^floating IP 2001:647f::21 needs an IPv6 address, .* \(annotation .* of pod rec\/pod1: / },
-      ...REFUSED_BEFORE_THE_LINKS,
-      ...NO_HANDLE,
-    },
-  },
-  "main/floating-off": { reason: ANNOTATIONS_FIRST, expect: REFUSED_BEFORE_THE_LINKS },
-  "main/floating-twice": { reason: "design §8: floating IPs are replaced at a repeated ADD", expect: FLOATING_IPS_MOVE_ON },
+  }),
+  "main/del-bad-allowedsourceprefixes": differs(DEL_IN_SPITE_OF_ANNOTATIONS, DEL_DONE),
+  "main/del-bad-floatingips": differs(DEL_IN_SPITE_OF_ANNOTATIONS, DEL_DONE),
+  "main/del-kubeconfig-down": differs(LINK_WITHOUT_CLUSTER, noAttachment("call 1")),
+  "main/del-kubeconfig-noroles": differs(LINK_WITHOUT_CLUSTER, noAttachment("call 1")),
+  "main/env-no-args": differs(
+    `${DEL_IN_SPITE_OF_ANNOTATIONS}: a container that is no pod has its link and its handle and no annotations`,
+    succeedsSilently("call 1"),
+  ),
+  "main/floating-bad-ip": differs(`${NO_PANIC}; ${ANNOTATIONS_FIRST}`, {
+    "call 0 > error > msg": { matches: /^floating IP "nonsense" is not an IP address \(annotation .* of pod rec\/pod1: / },
+    ...REFUSED_BEFORE_THE_LINKS,
+    ...NO_HANDLE,
+  }),
+  "main/floating-bad-json": differs(ANNOTATIONS_FIRST, REFUSED_BEFORE_THE_LINKS),
+  "main/floating-family-absent": differs(`${NO_PANIC}; ${ANNOTATIONS_FIRST}`, {
+    "call 0 > error > msg": { matches: /^floating IP 2001:647f::21 needs an IPv6 address, .* \(annotation .* of pod rec\/pod1: / },
+    ...REFUSED_BEFORE_THE_LINKS,
+    ...NO_HANDLE,
+  }),
+  "main/floating-off": differs(ANNOTATIONS_FIRST, REFUSED_BEFORE_THE_LINKS),
+  "main/floating-twice": differs("design §8: floating IPs are replaced at a repeated ADD", FLOATING_IPS_MOVE_ON),
   "main/hostlink-renamed": withExpectations(differenceOf(MAIN_DIFFERENCES, "main/hostlink-renamed"), {
     ...Object.fromEntries(["call 1", "call 2", "call 3"].map((call) => [`${call} > objects > handles > net1.cid1`, handle("net1.cid1")])),
     ...requests({ 4: 8 }),
   }),
-  "main/hwaddr-empty": { reason: ANNOTATIONS_FIRST, expect: { ...REFUSED_BEFORE_THE_CLAIM, ...noAttachment("call 0") } },
-  "main/hwaddr-eui64": {
-    reason: "docs/project/decisions.md: a MAC address has six octets",
-    expect: {
-      "call 0 > exit": { is: 1 },
-      "call 0 > stdout": ABSENT,
-      "call 0 > error": {
-        is: {
-          code: 999,
-          msg:
-            "failed to parse MAC address ca:fe:ca:fe:ca:fe:ca:fe provided via cni.projectcalico.org/hwAddr: " +
-            "address ca:fe:ca:fe:ca:fe:ca:fe: invalid MAC address: 8 octets instead of 6 " +
-            '(annotation cni.projectcalico.org/hwAddr of pod rec/pod1: "ca:fe:ca:fe:ca:fe:ca:fe")',
-          layout: "indented by 4",
-        },
+  "main/hwaddr-empty": differs(ANNOTATIONS_FIRST, { ...REFUSED_BEFORE_THE_CLAIM, ...noAttachment("call 0") }),
+  "main/hwaddr-eui64": differs("docs/project/decisions.md: a MAC address has six octets", {
+    "call 0 > exit": { is: 1 },
+    "call 0 > stdout": ABSENT,
+    "call 0 > error": {
+      is: {
+        code: 999,
+        msg:
+          "failed to parse MAC address ca:fe:ca:fe:ca:fe:ca:fe provided via cni.projectcalico.org/hwAddr: " +
+          "address ca:fe:ca:fe:ca:fe:ca:fe: invalid MAC address: 8 octets instead of 6 " +
+          '(annotation cni.projectcalico.org/hwAddr of pod rec/pod1: "ca:fe:ca:fe:ca:fe:ca:fe")',
+        layout: "indented by 4",
       },
-      ...REFUSED_BEFORE_THE_LINKS,
-      ...NO_HANDLE,
-      ...NO_ANNOUNCEMENT,
     },
-  },
-  "main/hwaddr-invalid": { reason: ANNOTATIONS_FIRST, expect: { ...REFUSED_BEFORE_THE_CLAIM, ...noAttachment("call 0") } },
-  "main/id-legal-but-not-calico": {
-    reason: NO_SUCH_NAME,
-    expect: {
-      "call 0 > error > msg": {
-        is: `network name and container id 'net1, a_b.c' cannot be stored: "net1.a_b.c" is no name that Kubernetes takes`,
-      },
-      ...nothingClaimed("call 0", "call 1"),
+    ...REFUSED_BEFORE_THE_LINKS,
+    ...NO_HANDLE,
+    ...NO_ANNOUNCEMENT,
+  }),
+  "main/hwaddr-invalid": differs(ANNOTATIONS_FIRST, { ...REFUSED_BEFORE_THE_CLAIM, ...noAttachment("call 0") }),
+  "main/id-legal-but-not-calico": differs(NO_SUCH_NAME, {
+    "call 0 > error > msg": {
+      is: `network name and container id 'net1, a_b.c' cannot be stored: "net1.a_b.c" is no name that Kubernetes takes`,
     },
-  },
-  "main/ifname-upper": { reason: BY_CONTAINER_ID, expect: addresses("", "call 1") },
-  "main/ipaddrs": { reason: ROUTES_FOR_ALL, expect: hostRoute("10.60.0.9", "call 0") },
-  "main/ipaddrs-dual": { reason: ROUTES_FOR_ALL, expect: { ...hostRoute("10.60.0.9", "call 0"), ...hostRoute("fd60::9", "call 0") } },
-  "main/ipaddrs-taken": { reason: ROUTES_FOR_ALL, expect: hostRoute("10.60.0.9", "call 0", "call 1", "call 2") },
-  "main/ipaddrs-twice": {
-    reason: `${ROUTES_FOR_ALL}; docs/project/decisions.md: a repeated ADD keeps the addresses of ipAddrs; design §8, invariant 7: the newer sandbox's link stays`,
-    expect: {
+    ...nothingClaimed("call 0", "call 1"),
+  }),
+  "main/ifname-upper": differs(BY_CONTAINER_ID, addresses("", "call 1")),
+  "main/ipaddrs": differs(ROUTES_FOR_ALL, hostRoute("10.60.0.9", "call 0")),
+  "main/ipaddrs-dual": differs(ROUTES_FOR_ALL, { ...hostRoute("10.60.0.9", "call 0"), ...hostRoute("fd60::9", "call 0") }),
+  "main/ipaddrs-taken": differs(ROUTES_FOR_ALL, hostRoute("10.60.0.9", "call 0", "call 1", "call 2")),
+  "main/ipaddrs-twice": differs(
+    `${ROUTES_FOR_ALL}; docs/project/decisions.md: a repeated ADD keeps the addresses of ipAddrs; design §8, invariant 7: the newer sandbox's link stays`,
+    {
       ...hostRoute("10.60.0.9", "call 0", "call 1", "call 2"),
       ...attachmentStays("call 3"),
       ...Object.fromEntries(
@@ -243,55 +219,45 @@ export const KUBERNETES_MAIN_DIFFERENCES: Readonly<Record<string, DeliberateDiff
       ),
       [`call 4 > objects > blocks > ${BLOCK} > sequenceNumber`]: { is: "T1+4" },
     },
-  },
-  "main/ipfamilies-empty": {
-    reason: "docs/project/decisions.md: an ADD that asks for no address takes no lock",
-    expect: { [`call 0 > files > ${LOCK}`]: ABSENT },
-  },
-  "main/kubeconfig-nopatch": {
-    reason: `${LEAVES_NOTHING}; docs/project/decisions.md: DEL takes the link away first, and keeps the address while the annotations stay`,
-    expect: { ...noAttachment("call 0"), ...noAttachment("call 1"), ...noAttachment("call 2") },
-  },
-  "main/name-dots": {
-    reason: NO_SUCH_NAME,
-    expect: {
-      "call 0 > error > msg": {
-        is: `network name and container id 'a.b_c-d, cid1' cannot be stored: "a.b_c-d.cid1" is no name that Kubernetes takes`,
-      },
-      ...REFUSED_BEFORE_THE_CLAIM,
+  ),
+  "main/ipfamilies-empty": differs("docs/project/decisions.md: an ADD that asks for no address takes no lock", {
+    [`call 0 > files > ${LOCK}`]: ABSENT,
+  }),
+  "main/kubeconfig-nopatch": differs(
+    `${LEAVES_NOTHING}; docs/project/decisions.md: DEL takes the link away first, and keeps the address while the annotations stay`,
+    { ...noAttachment("call 0"), ...noAttachment("call 1"), ...noAttachment("call 2") },
+  ),
+  "main/name-dots": differs(NO_SUCH_NAME, {
+    "call 0 > error > msg": {
+      is: `network name and container id 'a.b_c-d, cid1' cannot be stored: "a.b_c-d.cid1" is no name that Kubernetes takes`,
     },
-  },
-  "main/no-policy": { reason: NO_PLACE_FOR_PROFILES, instead: { of: "main/policy-type-other" } },
-  "main/nodename-uppercase": {
-    reason: IMPOSSIBLE_NAME,
-    expect: { [`call 0 > files > ${LOCK}`]: ABSENT },
-  },
-  "main/noipam": { reason: ROUTES_FOR_ALL, expect: { ...hostRoute("10.99.0.1", "call 0"), ...hostRoute("fd99::1", "call 0") } },
-  "main/noipam-outside-pools": { reason: ROUTES_FOR_ALL, expect: hostRoute("10.99.0.1", "call 0") },
-  "main/pod-other-node": { reason: BY_CONTAINER_ID, expect: addresses("", "call 1", "call 2") },
-  "main/policy-timeout--1": {
-    reason: CONFIGURATION_FIRST,
-    expect: { ...REFUSED_BEFORE_THE_LINKS, ...NO_HANDLE, ...NO_ANNOUNCEMENT },
-  },
-  "main/pools-unknown-name": {
-    reason: `${POOLS_UNDER_THE_LOCK}, where a list that may be old is made again before the ADD is refused`,
-    expect: { [`call 0 > files > ${LOCK}`]: { is: "" }, ...requests({ 0: 6 }) },
-  },
-  "main/pools-wrong-family": { reason: POOLS_UNDER_THE_LOCK, expect: { [`call 0 > files > ${LOCK}`]: { is: "" } } },
-  "main/spoof-empty-entry": {
-    reason: DEL_IN_SPITE_OF_ANNOTATIONS,
-    expect: { ...delOfNothing("call 1"), ...delOfNothing("call 2"), ...requests({ 1: 4, 2: 4 }) },
-  },
-  "main/spoof-no-mask": {
-    reason: DEL_IN_SPITE_OF_ANNOTATIONS,
-    expect: { ...delOfNothing("call 1"), ...delOfNothing("call 2"), ...requests({ 1: 4, 2: 4 }) },
-  },
-  "main/spy-annotations": {
-    reason: "design §8: numbers in a forwarded netconf keep their digits",
-    expect: { "* > files > {{run}}/spy/ADD/stdin > unknown > big": { is: "12345678901234567890" } },
-  },
-  "main/spy-hostlocal": {
-    reason: "design §8: DEL of usePodCidr gives host-local a configuration that it accepts",
-    expect: { "* > files > {{run}}/spy/DEL/stdin > ipam > ranges > 1": ABSENT },
-  },
+    ...REFUSED_BEFORE_THE_CLAIM,
+  }),
+  "main/no-policy": endsAs("main/policy-type-other", NO_PLACE_FOR_PROFILES),
+  "main/nodename-uppercase": differs(IMPOSSIBLE_NAME, { [`call 0 > files > ${LOCK}`]: ABSENT }),
+  "main/noipam": differs(ROUTES_FOR_ALL, { ...hostRoute("10.99.0.1", "call 0"), ...hostRoute("fd99::1", "call 0") }),
+  "main/noipam-outside-pools": differs(ROUTES_FOR_ALL, hostRoute("10.99.0.1", "call 0")),
+  "main/pod-other-node": differs(BY_CONTAINER_ID, addresses("", "call 1", "call 2")),
+  "main/policy-timeout--1": differs(CONFIGURATION_FIRST, { ...REFUSED_BEFORE_THE_LINKS, ...NO_HANDLE, ...NO_ANNOUNCEMENT }),
+  "main/pools-unknown-name": differs(`${POOLS_UNDER_THE_LOCK}, where a list that may be old is made again before the ADD is refused`, {
+    [`call 0 > files > ${LOCK}`]: { is: "" },
+    ...requests({ 0: 6 }),
+  }),
+  "main/pools-wrong-family": differs(POOLS_UNDER_THE_LOCK, { [`call 0 > files > ${LOCK}`]: { is: "" } }),
+  "main/spoof-empty-entry": differs(DEL_IN_SPITE_OF_ANNOTATIONS, {
+    ...delOfNothing("call 1"),
+    ...delOfNothing("call 2"),
+    ...requests({ 1: 4, 2: 4 }),
+  }),
+  "main/spoof-no-mask": differs(DEL_IN_SPITE_OF_ANNOTATIONS, {
+    ...delOfNothing("call 1"),
+    ...delOfNothing("call 2"),
+    ...requests({ 1: 4, 2: 4 }),
+  }),
+  "main/spy-annotations": differs("design §8: numbers in a forwarded netconf keep their digits", {
+    "* > files > {{run}}/spy/ADD/stdin > unknown > big": { is: "12345678901234567890" },
+  }),
+  "main/spy-hostlocal": differs("design §8: DEL of usePodCidr gives host-local a configuration that it accepts", {
+    "* > files > {{run}}/spy/DEL/stdin > ipam > ranges > 1": ABSENT,
+  }),
 };

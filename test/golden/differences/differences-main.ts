@@ -1,5 +1,5 @@
 /** What differs on purpose in scenarios of the main plugin, with the outcome we want. */
-import type { DeliberateDifference, Expectations } from "./expected-difference.ts";
+import { type DeliberateDifference, differs, type Expectations, endsAs } from "./expected-difference.ts";
 import { ABSENT, attachmentStays, LEAVES_NOTHING, LOCK, noAttachment, nothingClaimed, PRESENT, sandboxSettings } from "./outcomes.ts";
 
 const NETNS_FIRST = "design §8: the sandbox is looked at first, before a block is claimed or a lock is taken";
@@ -43,123 +43,93 @@ export const FIRST_KEEPS_ITS_ADDRESS: Expectations = {
 
 /** By scenario, "suite/name". */
 export const MAIN_DIFFERENCES: Readonly<Record<string, DeliberateDifference>> = {
-  "main/add-pod-default-route-exists": {
-    reason: LEAVES_NOTHING,
-    expect: { ...noAttachment("call 0"), ...sandboxSettings("ipv4/ip_forward", "ipv4/conf/x0/forwarding", "ipv4/conf/net1/forwarding") },
-  },
-  "main/add-twice-new-id": { reason: NEWER_SANDBOX, expect: attachmentStays("call 2") },
-  "main/cluster-not-ready": {
-    reason: "the local store is paused by a migration alone, and says so; the link goes all the same (docs/project/decisions.md)",
-    expect: {
+  "main/add-pod-default-route-exists": differs(LEAVES_NOTHING, {
+    ...noAttachment("call 0"),
+    ...sandboxSettings("ipv4/ip_forward", "ipv4/conf/x0/forwarding", "ipv4/conf/net1/forwarding"),
+  }),
+  "main/add-twice-new-id": differs(NEWER_SANDBOX, attachmentStays("call 2")),
+  "main/cluster-not-ready": differs(
+    "the local store is paused by a migration alone, and says so; the link goes all the same (docs/project/decisions.md)",
+    {
       "* > error > msg": { is: "the local datastore is not ready to process requests: it is being migrated" },
       ...noAttachment("call 3"),
     },
-  },
-  "main/del-foreign-id": { reason: NEWER_SANDBOX, expect: attachmentStays("call 1") },
-  "main/check-after-damage": {
-    reason: `${VERBS}; the recorded prevResult names no address, so the first CHECK fails too`,
-    expect: {
-      "* > stdout": ABSENT,
-      "* > exit": { is: 1 },
-      "call 1 > error": PRESENT,
-      "call 2 > error": PRESENT,
-    },
-  },
-  "main/dataplane-grpc": {
-    reason: "gRPC's library for JavaScript words it otherwise",
-    expect: { "* > error > msg": { matches: /^rpc error: code = Unavailable desc = .*ENOENT/ } },
-  },
-  "main/del-empty-netns": { reason: LINK_FIRST, expect: { ...noAttachment("call 1"), ...noAttachment("call 2") } },
-  "main/del-missing-netns": { reason: LINK_FIRST, expect: noAttachment("call 1") },
-  "main/del-netns-file": { reason: `${LINK_FIRST}; the error is reported all the same`, expect: noAttachment("call 1") },
-  "main/delegate-exit-silent": { reason: "design §8: a stable code instead of 0", expect: { "* > error > code": { is: 999 } } },
-  "main/dual-host-addrgen-none": {
-    reason: "design §8: hosts with another address generation mode work",
-    instead: { of: "main/dual-1.0.0" },
-  },
-  "main/dual-host-addrgen-random": {
-    reason: "design §8: hosts with another address generation mode work",
-    instead: { of: "main/dual-1.0.0" },
-  },
-  "main/env-no-command": { reason: "our text about ourselves goes to standard error", expect: { "* > stdout > text": { is: "" } } },
-  "main/etcd-mesos-namespace": {
-    reason: "C§12.2: DEL finds the endpoint in the namespace of the Mesos label",
-    expect: { "call 1 > objects > endpoints > cid1": ABSENT, "call 2 > objects > endpoints > cid1": ABSENT },
-  },
-  "main/etcd-upper-ifname": {
-    reason: "names of interfaces need not be names of Kubernetes objects on the local store (C§12.2)",
-    expect: {
-      ...served("call 0", "net1.cid1"),
-      "call 0 > stdout": PRESENT,
-      "call 0 > objects > endpoints > cid1 Eth0": { is: { containerID: "cid1", ips: ["10.60.0.0/32"] } },
-      "call 1 > objects > blocks > 10.60.0.0/26 > sequenceNumber": { is: "T1+2" },
-    },
-  },
-  "main/hostlink-renamed": {
-    reason: "design §8: a failed repetition gives back only what it took itself, the running container keeps its address",
-    expect: FIRST_KEEPS_ITS_ADDRESS,
-  },
-  "main/hostlocal-routes-not-objects": {
-    reason: "design §8: an error instead of a panic",
-    expect: { "call 0 > error > msg": { is: "failed to parse host-local IPAM routes section; was expecting a dict, not: 10.0.0.0/8" } },
-  },
-  "main/id-legal-but-not-calico": {
-    reason: "design §8: a legal container id is served; the local store has no rule against '_'",
-    instead: { of: "main/version-1.0.0", replace: { cid1: "a_b.c" } },
-  },
-  "main/name-dots": {
-    reason: "design §8: a legal network name is served; the local store has no rule against '_'",
-    instead: { of: "main/version-1.0.0", replace: { net1: "a.b_c-d" } },
-  },
-  "main/ifname-upper": {
-    reason: "the local store has an endpoint an interface, as etcd has, and DEL of Eth0 removes that of Eth0",
-    expect: {
-      "call 0 > objects > endpoints > pod1": ABSENT,
-      "call 0 > objects > endpoints > pod1 Eth0": { is: { containerID: "cid1", ips: ["10.60.0.0/32"] } },
-      "call 1 > objects > endpoints > pod1": ABSENT,
-    },
-  },
-  "main/mtu-1279": {
-    reason: LEAVES_NOTHING,
-    expect: {
-      "call 0 > error > msg": { is: "mtu 1279 is too small for IPv6 on eth0, which needs at least 1280" },
-      ...noAttachment("call 0"),
-    },
-  },
-  "main/netns-file": { reason: NETNS_FIRST, expect: nothingClaimed("call 0", "call 1") },
-  "main/netns-missing": { reason: NETNS_FIRST, expect: nothingClaimed("call 0", "call 1") },
-  "main/netns-own": {
-    reason: `design §8: one error with a stable code; ${NETNS_FIRST}`,
-    expect: {
-      "call 0 > error > code": { is: 8 },
-      "call 0 > error > msg": { is: "plugin's netns and netns from CNI_NETNS should not be the same" },
-      ...nothingClaimed("call 0", "call 1"),
-      [`call 1 > files > ${LOCK}`]: ABSENT,
-      "call 0 > objects > handles > net1.cid1": ABSENT,
-    },
-  },
-  "main/netns-own-override": {
-    reason: "the sandbox is the host itself: its ip_forward 0 is written last and holds for every link",
-    expect: { "call 0 > kernel > host > sysctls > ipv4/conf/calif3c3d6a083e/forwarding": { is: "0" } },
-  },
-  "main/nodename-file-missing": { reason: "issue 3: no nodename file is needed on the local store", instead: { of: "main/version-1.0.0" } },
-  "main/nodename-newline": { reason: "design §8: the newline of the nodename file is trimmed", instead: { of: "main/version-1.0.0" } },
-  "main/prefix-long": {
-    reason: "a prefix that leaves too few characters is refused while the names are made, before anything is claimed",
-    expect: {
-      "call 0 > error > msg": { matches: /^FELIX_INTERFACEPREFIX: "longpref" / },
-      ...nothingClaimed("call 0", "call 1", "call 2"),
-    },
-  },
+  ),
+  "main/del-foreign-id": differs(NEWER_SANDBOX, attachmentStays("call 1")),
+  "main/check-after-damage": differs(`${VERBS}; the recorded prevResult names no address, so the first CHECK fails too`, {
+    "* > stdout": ABSENT,
+    "* > exit": { is: 1 },
+    "call 1 > error": PRESENT,
+    "call 2 > error": PRESENT,
+  }),
+  "main/dataplane-grpc": differs("gRPC's library for JavaScript words it otherwise", {
+    "* > error > msg": { matches: /^rpc error: code = Unavailable desc = .*ENOENT/ },
+  }),
+  "main/del-empty-netns": differs(LINK_FIRST, { ...noAttachment("call 1"), ...noAttachment("call 2") }),
+  "main/del-missing-netns": differs(LINK_FIRST, noAttachment("call 1")),
+  "main/del-netns-file": differs(`${LINK_FIRST}; the error is reported all the same`, noAttachment("call 1")),
+  "main/delegate-exit-silent": differs("design §8: a stable code instead of 0", { "* > error > code": { is: 999 } }),
+  "main/dual-host-addrgen-none": endsAs("main/dual-1.0.0", "design §8: hosts with another address generation mode work"),
+  "main/dual-host-addrgen-random": endsAs("main/dual-1.0.0", "design §8: hosts with another address generation mode work"),
+  "main/env-no-command": differs("our text about ourselves goes to standard error", { "* > stdout > text": { is: "" } }),
+  "main/etcd-mesos-namespace": differs("C§12.2: DEL finds the endpoint in the namespace of the Mesos label", {
+    "call 1 > objects > endpoints > cid1": ABSENT,
+    "call 2 > objects > endpoints > cid1": ABSENT,
+  }),
+  "main/etcd-upper-ifname": differs("names of interfaces need not be names of Kubernetes objects on the local store (C§12.2)", {
+    ...served("call 0", "net1.cid1"),
+    "call 0 > stdout": PRESENT,
+    "call 0 > objects > endpoints > cid1 Eth0": { is: { containerID: "cid1", ips: ["10.60.0.0/32"] } },
+    "call 1 > objects > blocks > 10.60.0.0/26 > sequenceNumber": { is: "T1+2" },
+  }),
+  "main/hostlink-renamed": differs(
+    "design §8: a failed repetition gives back only what it took itself, the running container keeps its address",
+    FIRST_KEEPS_ITS_ADDRESS,
+  ),
+  "main/hostlocal-routes-not-objects": differs("design §8: an error instead of a panic", {
+    "call 0 > error > msg": { is: "failed to parse host-local IPAM routes section; was expecting a dict, not: 10.0.0.0/8" },
+  }),
+  "main/id-legal-but-not-calico": endsAs(
+    "main/version-1.0.0",
+    "design §8: a legal container id is served; the local store has no rule against '_'",
+    { cid1: "a_b.c" },
+  ),
+  "main/name-dots": endsAs("main/version-1.0.0", "design §8: a legal network name is served; the local store has no rule against '_'", {
+    net1: "a.b_c-d",
+  }),
+  "main/ifname-upper": differs("the local store has an endpoint an interface, as etcd has, and DEL of Eth0 removes that of Eth0", {
+    "call 0 > objects > endpoints > pod1": ABSENT,
+    "call 0 > objects > endpoints > pod1 Eth0": { is: { containerID: "cid1", ips: ["10.60.0.0/32"] } },
+    "call 1 > objects > endpoints > pod1": ABSENT,
+  }),
+  "main/mtu-1279": differs(LEAVES_NOTHING, {
+    "call 0 > error > msg": { is: "mtu 1279 is too small for IPv6 on eth0, which needs at least 1280" },
+    ...noAttachment("call 0"),
+  }),
+  "main/netns-file": differs(NETNS_FIRST, nothingClaimed("call 0", "call 1")),
+  "main/netns-missing": differs(NETNS_FIRST, nothingClaimed("call 0", "call 1")),
+  "main/netns-own": differs(`design §8: one error with a stable code; ${NETNS_FIRST}`, {
+    "call 0 > error > code": { is: 8 },
+    "call 0 > error > msg": { is: "plugin's netns and netns from CNI_NETNS should not be the same" },
+    ...nothingClaimed("call 0", "call 1"),
+    [`call 1 > files > ${LOCK}`]: ABSENT,
+    "call 0 > objects > handles > net1.cid1": ABSENT,
+  }),
+  "main/netns-own-override": differs("the sandbox is the host itself: its ip_forward 0 is written last and holds for every link", {
+    "call 0 > kernel > host > sysctls > ipv4/conf/calif3c3d6a083e/forwarding": { is: "0" },
+  }),
+  "main/nodename-file-missing": endsAs("main/version-1.0.0", "issue 3: no nodename file is needed on the local store"),
+  "main/nodename-newline": endsAs("main/version-1.0.0", "design §8: the newline of the nodename file is trimmed"),
+  "main/prefix-long": differs("a prefix that leaves too few characters is refused while the names are made, before anything is claimed", {
+    "call 0 > error > msg": { matches: /^FELIX_INTERFACEPREFIX: "longpref" / },
+    ...nothingClaimed("call 0", "call 1", "call 2"),
+  }),
   "main/route-same-dev-race": { reason: RACE, expect: {}, races: OUR_ROUTE },
   "main/route-same-dev-race-dual": {
     reason: `design §8: each route for itself; ${RACE}`,
     races: OUR_ROUTE,
     expect: { "call 0 > kernel > host > routes6 > fd60:: dev calif3c3d6a083e": PRESENT },
   },
-  "main/route6-other-dev": { reason: LEAVES_NOTHING, expect: noAttachment("call 0") },
-  "main/version-1.1.0": {
-    reason: "design §8: 1.1.0 is spoken; the outcome is that of 1.0.0",
-    instead: { of: "main/version-1.0.0", replace: { "1.0.0": "1.1.0" } },
-  },
+  "main/route6-other-dev": differs(LEAVES_NOTHING, noAttachment("call 0")),
+  "main/version-1.1.0": endsAs("main/version-1.0.0", "design §8: 1.1.0 is spoken; the outcome is that of 1.0.0", { "1.0.0": "1.1.0" }),
 };

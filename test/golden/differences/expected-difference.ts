@@ -41,6 +41,15 @@ export type DeliberateDifference = { readonly reason: string } & (
   | { readonly instead: Instead }
 );
 
+export function differs(reason: string, expect: Expectations): DeliberateDifference {
+  return { reason, expect };
+}
+
+/** @param of "suite/name" */
+export function endsAs(of: string, reason: string, replace?: Readonly<Record<string, string>>): DeliberateDifference {
+  return { reason, instead: { of, replace } };
+}
+
 export interface GeneralDifference {
   readonly name: string;
   /** Suites in which it must occur somewhere. */

@@ -228,7 +228,7 @@ export class PodNode implements AsyncDisposable {
   /** Nothing of any pod is left: no link, no route, no address, no announcement. */
   async expectNothingLeft(...pods: readonly string[]): Promise<void> {
     expect(await this.held()).toEqual({});
-    expect(await this.node.leftovers()).toEqual({ links: [], routes: [] });
+    await this.node.expectClean();
     for (const pod of pods) expect((await this.record(pod)).podIPs ?? "").toBe("");
   }
 

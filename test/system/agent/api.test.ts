@@ -6,6 +6,7 @@ import Ajv from "ajv/dist/2020.js";
 import { Agent, type AgentAnswer, cniCallBody } from "../../support/agent.ts";
 import { exchangeRaw, statusAs } from "../../support/agent-as-user.ts";
 import { dualIpam, localConf, podArgs } from "../../support/conf.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { Node } from "../../support/node.ts";
 
 /** In a user namespace of one user nobody can become another. */
@@ -25,6 +26,9 @@ async function withEndpoint(
   const { ips } = added.json as { ips: { address: string }[] };
   return { conf, addresses: ips.map(({ address }) => address.split("/")[0] ?? "") };
 }
+
+const node = fresh(Node.create);
+const agent = fresh(() => Agent.start(node));
 
 describe("The API of the agent", () => {
   (hasOtherUsers ? it : it.skip)(
@@ -62,8 +66,6 @@ describe("The API of the agent", () => {
   );
 
   it("A-P02: finds one endpoint by each of its names, and says what is wrong with others", async () => {
-    await using node = await Node.create();
-    await using agent = await Agent.start(node);
     const { addresses } = await withEndpoint(node, agent);
     const [list] = (await agent.request("GET", "/endpoint")).json as [{ id: number }];
     const names = [
@@ -96,8 +98,6 @@ describe("The API of the agent", () => {
   });
 
   it("A-P08: takes the same endpoint twice, and refuses another MAC and another container with its address", async () => {
-    await using node = await Node.create();
-    await using agent = await Agent.start(node);
     const body = {
       attachment: { network: "net1", "container-id": "cid1", ifname: "eth0" },
       mac: "02:00:00:00:00:01",
@@ -124,8 +124,6 @@ describe("The API of the agent", () => {
   });
 
   it("A-P09: answers bad MACs, addresses, labels, huge, cut and nested bodies with 400 or 413, and goes on", async () => {
-    await using node = await Node.create();
-    await using agent = await Agent.start(node);
     const put = (body: unknown) => agent.request("PUT", "/endpoint/0", body);
     const good = { "container-id": "cid1" };
     const bad: readonly unknown[] = [
@@ -167,8 +165,6 @@ describe("The API of the agent", () => {
   });
 
   it("A-P11: is what its OpenAPI document says, in requests and in answers", async () => {
-    await using node = await Node.create();
-    await using agent = await Agent.start(node);
     const document = (await agent.request("GET", "/openapi.json")).json as OpenApi;
     expect(document.openapi).toBe("3.1.0");
     const judge = judgeOf(document);
@@ -219,7 +215,7 @@ describe("The API of the agent", () => {
     );
     const tried = new Set(asked.map(([method, , template]) => `${method} ${template}`));
     expect(described.filter((operation) => !tried.has(operation))).toEqual([]);
-    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.expectClean();
   });
 });
 

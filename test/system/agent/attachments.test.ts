@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { Agent } from "../../support/agent.ts";
 import { type CallOptions, callAgent, callBody, lookAt, recordsOf } from "../../support/agent-calls.ts";
 import { dualIpam, localConf, podArgs } from "../../support/conf.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { holdLock } from "../../support/lock-holder-process.ts";
 import { Node, type Pod } from "../../support/node.ts";
 import { readStore } from "../../support/store.ts";
@@ -84,6 +85,8 @@ async function waitingAdd(stage: Scene, options: CallOptions) {
 }
 
 describe("An attachment in the agent", () => {
+  const stage = fresh(() => scene());
+
   it("A-A01: gets the result of direct mode, byte for byte, and leaves nothing", async () => {
     await using stage = await scene({ runtimeConfig: { mac: MAC }, capabilities: { mac: true } });
     await using other = await Node.create();
@@ -103,7 +106,6 @@ describe("An attachment in the agent", () => {
   });
 
   it("A-A02: is one, however often its ADD comes", async () => {
-    await using stage = await scene();
     const pod = await stage.node.addPod();
 
     const [first, ...joined] = await Promise.all(Array.from({ length: 5 }, () => add(stage, { pod })));
@@ -120,7 +122,6 @@ describe("An attachment in the agent", () => {
   });
 
   it("A-A03: is built again with its addresses when the sandbox was replaced under its container id", async () => {
-    await using stage = await scene();
     const first = await add(stage, { pod: await stage.node.addPod("a") });
     const gone = { name: `${stage.node.name}-a`, netnsPath: `/run/netns/${stage.node.name}-a` };
     await stage.node.removePod(gone);
@@ -138,7 +139,6 @@ describe("An attachment in the agent", () => {
   });
 
   it("A-D07: keeps its addresses while the kernel does not let its interface go; removed by itself as soon as it does", async () => {
-    await using stage = await scene();
     const { node, agent } = stage;
     const pod = await node.addPod();
     const { addresses } = await add(stage, { pod });
@@ -165,7 +165,6 @@ describe("An attachment in the agent", () => {
   });
 
   it("A-A03: is built again when its link was taken away", async () => {
-    await using stage = await scene();
     const pod = await stage.node.addPod();
     const first = await add(stage, { pod });
     await stage.node.podIp(pod, "link", "del", "eth0");
@@ -200,7 +199,6 @@ describe("An attachment in the agent", () => {
   });
 
   it("A-A05: of a pod's new sandbox survives the DEL of the old one", async () => {
-    await using stage = await scene();
     const [old, pod] = [await stage.node.addPod(), await stage.node.addPod()];
     await add(stage, { pod: old, containerId: "old", args: podArgs("web", "default", "old") });
     const { addresses, id } = await add(stage, { pod, containerId: "new", args: podArgs("web", "default", "new") });
@@ -218,7 +216,6 @@ describe("An attachment in the agent", () => {
   });
 
   it("A-A09: is not there after a DEL that came while it was added", async () => {
-    await using stage = await scene();
     const pod = await stage.node.addPod();
     const adding = await waitingAdd(stage, { pod });
 
@@ -231,7 +228,6 @@ describe("An attachment in the agent", () => {
   });
 
   it("A-A09: is there after an ADD that came behind a DEL", async () => {
-    await using stage = await scene();
     const pod = await stage.node.addPod();
     await add(stage, { pod });
 
@@ -357,8 +353,9 @@ describe("The caller of an ADD", () => {
 });
 
 describe("The sandbox of a call", () => {
+  const stage = fresh(() => scene());
+
   it("A-A15: is reached through its caller where the agent does not see the path", async () => {
-    await using stage = await scene();
     const pod = await stage.node.addPod();
     const fd = openSync(pod.netnsPath, "r");
     try {
@@ -375,7 +372,6 @@ describe("The sandbox of a call", () => {
   });
 
   it("A-A15: that cannot be reached at all gets nothing", async () => {
-    await using stage = await scene();
     const netns = { ...lookAt(await stage.node.addPod()), path: "/run/netns/of-another-mount-namespace" };
 
     expect((await callAgent(stage.agent, "add", stage.conf, { netns })).text).toContain("netns-unreachable");
@@ -384,7 +380,6 @@ describe("The sandbox of a call", () => {
   });
 
   it("A-A15: is not taken for the one that the caller's descriptor leads to by now", async () => {
-    await using stage = await scene();
     const [meant, other] = [await stage.node.addPod(), await stage.node.addPod()];
     await stage.node.podIp(other, "link", "add", "eth0", "type", "bridge");
     const before = await linkIndex(stage.node, other);
@@ -403,7 +398,6 @@ describe("The sandbox of a call", () => {
   });
 
   it("A-A16: whose path leads to another one by now gets nothing, and its DEL leaves the other alone", async () => {
-    await using stage = await scene();
     const [meant, other] = [await stage.node.addPod(), await stage.node.addPod()];
     await stage.node.podIp(other, "link", "add", "eth0", "type", "bridge");
     const netns = { ...lookAt(meant), path: other.netnsPath };
@@ -417,8 +411,9 @@ describe("The sandbox of a call", () => {
 });
 
 describe("GC in the agent", () => {
+  const stage = fresh(() => scene());
+
   it("A-G03: removes the attachments of its network that the runtime does not list, and no others", async () => {
-    await using stage = await scene();
     const pods = await Promise.all(Array.from({ length: 5 }, () => stage.node.addPod()));
     for (const [index, pod] of pods.entries()) await add(stage, { pod, containerId: `cid${index}` });
     const other = { ...stage, conf: { ...stage.conf, name: "net2" } };
@@ -440,7 +435,6 @@ describe("GC in the agent", () => {
   });
 
   it("G7: holds up no ADD, and keeps what was added since it began", async () => {
-    await using stage = await scene();
     const { node, agent, conf } = stage;
     const [slow, repeated, fresh] = [await node.addPod(), await node.addPod(), await node.addPod()];
     await add(stage, { pod: slow, containerId: "slow" });
@@ -467,7 +461,6 @@ describe("GC in the agent", () => {
   });
 
   it("G7: ends with its caller's time, while what it began goes on", async () => {
-    await using stage = await scene();
     const { node, agent, conf } = stage;
     await add(stage, { pod: await node.addPod() });
     const holder = await holdLock(String(conf.ipam_lock_file), 300);

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { Agent } from "../../support/agent.ts";
 import { localConf } from "../../support/conf.ts";
 import { BIN_DIR, Node } from "../../support/node.ts";
-import { readStore } from "../../support/store.ts";
+import { expectNothingLeft, readStore } from "../../support/store.ts";
 
 /** In a user namespace of one user nobody can become another. */
 const hasOtherUsers = Number(readFileSync("/proc/self/uid_map", "utf8").trim().split(/\s+/)[2]) > 65_000;
@@ -74,8 +74,7 @@ describe("The call socket", () => {
     expect(await ask(agent, { command: "CHECK", conf: check, flags: ownIpam, sandbox })).toEqual(["200", ""]);
 
     expect(await ask(agent, { command: "DEL", conf, flags: ownIpam, sandbox })).toEqual(["200", ""]);
-    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
-    expect(await readStore(node)).toMatchObject({ allocated: [], handles: [], endpoints: [] });
+    await expectNothingLeft(node);
   });
 
   it("hands a call back that its caller must serve, and does nothing", async () => {
@@ -93,7 +92,7 @@ describe("The call socket", () => {
     }
     expect(await ask(agent, { command: "MAKE", conf, sandbox })).toEqual(["421", ""]);
     expect(await ask(agent, { command: "ADD", conf: [], sandbox })).toEqual(["421", ""]);
-    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.expectClean();
     expect((await agent.request("GET", "/endpoint")).json).toEqual([]);
   });
 

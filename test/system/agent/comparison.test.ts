@@ -6,10 +6,9 @@ import { parseAddress } from "../../../lib/addresses/address.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import { Agent } from "../../support/agent.ts";
 import { localConf } from "../../support/conf.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { Node } from "../../support/node.ts";
 import { readStore } from "../../support/store.ts";
-
-jest.setTimeout(240_000);
 
 /** Every background task looks each second here. */
 const OFTEN = ["--max-controller-interval", "1"];
@@ -62,9 +61,10 @@ async function looks(agent: Agent, name: string, count: number): Promise<void> {
 
 const routesOf = async (node: Node) => (await node.ip("-j", "route", "show")).map(({ dst }) => String(dst));
 
+const node = fresh(Node.create);
+
 describe("G21: an address that was released while its container runs", () => {
   it("is a finding that says what to do, is a conflict when another container has it, and ends with the container", async () => {
-    await using node = await Node.create();
     await using agent = await Agent.start(node, { args: OFTEN });
     const conf = localConf(node, { cniVersion: "1.1.0", ...agent.netconf });
     const [lost, kept] = await addresses(agent, conf, ["lost", "kept"]);
@@ -96,7 +96,6 @@ describe("G21: an address that was released while its container runs", () => {
   });
 
   it("is found by an agent that starts, which mends nothing of its link", async () => {
-    await using node = await Node.create();
     node.excuse("the address is released while its container runs", "not-granted");
     await using agent = await Agent.start(node);
     const conf = localConf(node, { cniVersion: "1.1.0", ...agent.netconf });
@@ -115,7 +114,6 @@ describe("G21: an address that was released while its container runs", () => {
   });
 
   it("is found in the grant files of the host scope, and is over when the file is back", async () => {
-    await using node = await Node.create();
     await using agent = await Agent.start(node, { args: [...RANGE, ...OFTEN] });
     const conf = localConf(node, { ipam: { type: "tortie-host-scope" }, cniVersion: "1.1.0", ...agent.netconf });
     const [lost] = await addresses(agent, conf, ["lost"]);

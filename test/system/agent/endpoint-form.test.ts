@@ -126,6 +126,6 @@ describe("a link of form endpoint", () => {
     const conf = localConf(node, { link_form: "endpoint", agent: "off" });
     const run = await node.cni("ADD", { pod, conf, env: { TORTIE_SOCK: `${node.dir}/none/tortie.sock` } });
     expect(run).toMatchObject({ exit: 1, json: { msg: expect.stringContaining("names no router address") } });
-    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.expectClean();
   });
 });

@@ -3,9 +3,8 @@ import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Agent, type AgentOptions } from "../../support/agent.ts";
 import { localConf } from "../../support/conf.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { Node } from "../../support/node.ts";
-
-jest.setTimeout(240_000);
 
 const RANGE = ["--ipam", "host-scope", "--ipv4-range", "10.62.0.0/24", "--enable-ipv6", "false"];
 
@@ -47,9 +46,10 @@ async function addEth1(node: Node, address: string): Promise<void> {
   for (const link of ["wire", "eth1"]) await node.ip("link", "set", link, "up");
 }
 
+const node = fresh(Node.create);
+
 describe("an agent with ranges of its own", () => {
   it("A-A01: gives a pod an address, keeps it over a restart, and releases it", async () => {
-    await using node = await Node.create();
     await using agent = await start(node);
     await hasRecord(agent, ({ ipv4 }) => ipv4?.cidr === "10.62.0.0/24" && ipv4.source === "flag");
     const conf = confFor(node, agent);
@@ -67,7 +67,6 @@ describe("an agent with ranges of its own", () => {
   });
 
   it("gives addresses of them to a network that names no IPAM plugin", async () => {
-    await using node = await Node.create();
     await using agent = await start(node);
     const { ipam: _, ...conf } = confFor(node, agent);
     const pod = await node.addPod();
@@ -83,7 +82,6 @@ describe("an agent with ranges of its own", () => {
   });
 
   it("A-C07: leaves its ranges to plugins that work without it", async () => {
-    await using node = await Node.create();
     await using agent = await start(node);
     await hasRecord(agent, ({ ipv4 }) => ipv4 !== undefined);
     await agent.kill();
@@ -101,7 +99,6 @@ describe("an agent with ranges of its own", () => {
   });
 
   it("grants a restored pod its address again when the file is lost, and reports one that somebody else has by now", async () => {
-    await using node = await Node.create();
     await using agent = await start(node);
     await hasRecord(agent, ({ ipv4 }) => ipv4 !== undefined);
     const conf = confFor(node, agent);
@@ -134,7 +131,6 @@ describe("an agent with ranges of its own", () => {
   });
 
   it("A-I05: shares its range with plugins that work beside it: no address twice", async () => {
-    await using node = await Node.create();
     await using agent = await start(node);
     await hasRecord(agent, ({ ipv4 }) => ipv4 !== undefined);
     const pods = await Promise.all(Array.from({ length: 16 }, () => node.addPod()));
@@ -150,7 +146,6 @@ describe("an agent with ranges of its own", () => {
   });
 
   it("A-I04: excludes half of its range while the host routes it elsewhere; a wider route excludes nothing, and is reported", async () => {
-    await using node = await Node.create();
     await addEth1(node, "192.0.2.1/24");
     await node.ip("route", "add", "10.62.0.0/25", "via", "192.0.2.2");
     await node.ip("route", "add", "10.0.0.0/8", "via", "192.0.2.2");
@@ -163,7 +158,6 @@ describe("an agent with ranges of its own", () => {
   });
 
   it("S1: excludes nothing for a route that an agent made to another node, whatever that node said", async () => {
-    await using node = await Node.create();
     await addEth1(node, "192.0.2.1/24");
     for (const claimed of ["10.62.0.0/25", "10.62.0.0/24", "10.0.0.0/8"]) {
       await node.ip("route", "add", claimed, "via", "192.0.2.66", "proto", "84");
@@ -176,7 +170,6 @@ describe("an agent with ranges of its own", () => {
   });
 
   it("makes a range of the host's address where there is no cluster", async () => {
-    await using node = await Node.create();
     await addEth1(node, "192.0.2.77/24");
     await using agent = await start(node, ["--ipam", "host-scope"]);
     await hasRecord(agent, ({ ipv4 }) => ipv4 !== undefined);
@@ -187,7 +180,6 @@ describe("an agent with ranges of its own", () => {
   });
 
   it("A-C05: does not start with a range that is none, and names it", async () => {
-    await using node = await Node.create();
     for (const bad of ["10.0.0.0/33", "atuo"]) {
       await using agent = await start(node, ["--ipv4-range", bad], { until: "none", runDir: `run-${bad.length}` });
       expect(await agent.ended).toBe(1);
@@ -196,7 +188,6 @@ describe("an agent with ranges of its own", () => {
   });
 
   it("A-P03, A-P05, A-P06, A-P07: serves IPAM over its API, and keeps grants over a restart", async () => {
-    await using node = await Node.create();
     await using agent = await start(node, ["--ipam", "host-scope", "--ipv4-range", "10.62.0.0/29", "--ipv6-range", "fd62::/64"]);
     await hasRecord(agent, ({ ipv4 }) => ipv4 !== undefined);
     const post = (path: string, headers?: Record<string, string>) => agent.request("POST", path, undefined, headers);
@@ -240,7 +231,6 @@ describe("an agent with ranges of its own", () => {
   });
 
   it("G14: confirms the grant of an endpoint that is registered: the attachment's, without a time limit", async () => {
-    await using node = await Node.create();
     await using agent = await start(node, ["--ipam", "host-scope", "--ipv4-range", "10.62.0.0/29"]);
     await hasRecord(agent, ({ ipv4 }) => ipv4 !== undefined);
     const granted = await agent.request("POST", "/ipam?owner=client&family=ipv4", undefined, { expiration: "true" });
@@ -259,14 +249,12 @@ describe("an agent with ranges of its own", () => {
   });
 
   it("A-P04: answers 501 for a family that it does not have", async () => {
-    await using node = await Node.create();
     await using agent = await start(node);
     await hasRecord(agent, ({ ipv4 }) => ipv4 !== undefined);
     expect(await agent.request("POST", "/ipam?owner=X&family=ipv6")).toMatchObject({ status: 501, json: { word: "family-disabled" } });
   });
 
   it("leaves no range behind where addresses come from blocks", async () => {
-    await using node = await Node.create();
     await using agent = await Agent.start(node);
     const conf = localConf(node, agent.netconf);
     expect(await node.cni("ADD", { pod: await node.addPod(), conf })).toMatchObject({ exit: 0 });

@@ -3,11 +3,13 @@ import { chmodSync, copyFileSync, existsSync, mkdirSync, readdirSync, readFileSy
 import { join } from "node:path";
 import { Agent, cniCallBody } from "../../support/agent.ts";
 import { localConf, podArgs } from "../../support/conf.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { BIN_DIR, Node } from "../../support/node.ts";
+
+const node = fresh(Node.create);
 
 describe("The agent's process", () => {
   it("is the only one of its run directory: a second one ends at once, naming the first", async () => {
-    await using node = await Node.create();
     await using agent = await Agent.start(node);
     const second = await node.run([join(BIN_DIR, "tortie-node"), "--run-dir", agent.runDir, "--health-port", "0"], { env: {} });
     expect(second).toMatchObject({
@@ -18,7 +20,6 @@ describe("The agent's process", () => {
   });
 
   it("ends with status 0 at SIGTERM: the socket goes, agent.json says so and stays", async () => {
-    await using node = await Node.create();
     await using agent = await Agent.start(node);
     expect(await agent.stop()).toBe(0);
     expect(existsSync(agent.socket)).toBe(false);
@@ -26,7 +27,6 @@ describe("The agent's process", () => {
   });
 
   it("answers calls that run when SIGTERM comes, before it ends", async () => {
-    await using node = await Node.create();
     await using agent = await Agent.start(node);
     const pods = await Promise.all(Array.from({ length: 8 }, () => node.addPod()));
     const conf = localConf(node);
@@ -48,7 +48,6 @@ describe("The agent's process", () => {
   });
 
   it("reads its configuration and opens its log file anew at SIGHUP, and keeps the old one where the new is wrong", async () => {
-    await using node = await Node.create();
     const file = join(node.dir, "agent.json");
     const logFile = join(node.dir, "agent.log");
     writeFileSync(file, JSON.stringify({ "log-level": "error", "log-file": logFile }));
@@ -68,7 +67,6 @@ describe("The agent's process", () => {
   });
 
   it("drops the state of an earlier boot, and keeps that of this one", async () => {
-    await using node = await Node.create();
     await using agent = await Agent.start(node);
     const conf = localConf(node);
     const pod = await node.addPod();
@@ -93,7 +91,6 @@ describe("The agent's process", () => {
     [["--bogus"], 2, /there is no option --bogus/],
     [["--config", "/absent.json"], 1, /--config \/absent\.json/],
   ])("ends at once where %j makes no sense", async (args, exit, message) => {
-    await using node = await Node.create();
     const run = await node.run([join(BIN_DIR, "tortie-node"), "--run-dir", join(node.dir, "run"), ...args], { env: {} });
     expect(run).toMatchObject({ exit, stderr: expect.stringMatching(message) });
   });
@@ -103,7 +100,6 @@ describe("The agent's process", () => {
     ["root without CAP_NET_ADMIN", ["--bounding-set=-net_admin", "--inh-caps=-all"], "user 0 without CAP_NET_ADMIN:"],
     ["root without CAP_SYS_ADMIN", ["--bounding-set=-sys_admin", "--inh-caps=-all"], "user 0 without CAP_SYS_ADMIN:"],
   ])("W3: started as %s it ends before it touches anything, and says what it lacks", async (_, drop, message) => {
-    await using node = await Node.create();
     const runDir = join(node.dir, "run");
     mkdirSync(runDir);
     chmodSync(node.dir, 0o755);
@@ -122,7 +118,6 @@ describe("The agent's process", () => {
   });
 
   it("prints its options, its version and the schema of its file", async () => {
-    await using node = await Node.create();
     const run = (flag: string) => node.run([join(BIN_DIR, "tortie-node"), flag], { env: {} });
     expect((await run("--help")).stdout).toMatch(/--run-dir .*TORTIE_RUN_DIR/);
     expect((await run("--version")).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
@@ -135,7 +130,6 @@ describe("The agent's process", () => {
 
 describe("tortiectl node", () => {
   it("shows status, endpoints, one endpoint, configuration and figures, as tables and as JSON", async () => {
-    await using node = await Node.create();
     await using agent = await Agent.start(node);
     const pod = await node.addPod();
     await agent.call("add", cniCallBody(localConf(node), { netns: pod.netnsPath, args: podArgs("web") }));

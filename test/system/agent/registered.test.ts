@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { Agent } from "../../support/agent.ts";
 import { callAgent, recordsOf } from "../../support/agent-calls.ts";
 import { localConf } from "../../support/conf.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { Node } from "../../support/node.ts";
 
 const RANGE = ["--ipam", "host-scope", "--ipv4-range", "10.62.0.0/24", "--enable-ipv6", "false", "--ipam-strategy", "contiguous"];
@@ -39,10 +40,11 @@ async function restartInPhase(agent: Agent, phase: string): Promise<void> {
   await agent.restart();
 }
 
+const node = fresh(Node.create);
+const agent = fresh(() => registered(node));
+
 describe("G13: a registered endpoint", () => {
   it("is removed by a GC of its network, with the address that is the agent's", async () => {
-    await using node = await Node.create();
-    await using agent = await registered(node);
     const conf = localConf(node, { name: "net1", cniVersion: "1.1.0", ipam: { type: "tortie-host-scope" } });
 
     expect(await callAgent(agent, "gc", { ...conf, "cni.dev/valid-attachments": [] })).toMatchObject({ status: 200, text: "" });
@@ -52,16 +54,12 @@ describe("G13: a registered endpoint", () => {
   });
 
   it("whose removal was interrupted is gone after a restart", async () => {
-    await using node = await Node.create();
-    await using agent = await registered(node);
     await restartInPhase(agent, "deleting:begun");
     await agent.until("the end of the removal", () => recordsOf(agent).length === 0);
     expect(granted(agent)).not.toContain(GRANTED);
   });
 
   it("whose registration was interrupted is gone after a restart, and its address is still its client's", async () => {
-    await using node = await Node.create();
-    await using agent = await registered(node);
     await restartInPhase(agent, "creating");
     await agent.until("the end of the removal", () => recordsOf(agent).length === 0);
     expect(granted(agent)).toContain(GRANTED);

@@ -2,7 +2,7 @@
 import { Agent, cniCallBody } from "../../support/agent.ts";
 import { dualIpam, localConf } from "../../support/conf.ts";
 import { Node } from "../../support/node.ts";
-import { readStore } from "../../support/store.ts";
+import { expectNothingLeft } from "../../support/store.ts";
 
 describe("A resident agent on the local store", () => {
   it("serves ADD, CHECK, STATUS, GC and DEL, and leaves nothing", async () => {
@@ -39,8 +39,7 @@ describe("A resident agent on the local store", () => {
       status: 200,
       text: "",
     });
-    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
-    expect(await readStore(node)).toEqual({ allocated: [], handles: [], endpoints: [] });
+    await expectNothingLeft(node);
     expect(await agent.stop()).toBe(0);
   });
 });

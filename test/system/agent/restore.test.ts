@@ -3,6 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 
 import { join } from "node:path";
 import { Agent, cniCallBody } from "../../support/agent.ts";
 import { localConf } from "../../support/conf.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { Node, type Pod } from "../../support/node.ts";
 import { readStore } from "../../support/store.ts";
 
@@ -44,10 +45,11 @@ async function restartKilled(agent: Agent): Promise<void> {
   await agent.until("its endpoints are built", () => / restored\b(?!:)/.test(agent.log.slice(before)));
 }
 
+const node = fresh(Node.create);
+const agent = fresh(() => Agent.start(node));
+
 describe("An agent that is started again", () => {
   it("A-R01: has every endpoint again, with its id and its address, builds all, and says how many", async () => {
-    await using node = await Node.create();
-    await using agent = await Agent.start(node);
     const added = await addMany(agent, 20);
     const before = added.map(({ endpoint }) => recordOf(agent, endpoint));
 
@@ -61,8 +63,6 @@ describe("An agent that is started again", () => {
   });
 
   it("A-R02: gives a new container no address of a restored one, from the first instant", async () => {
-    await using node = await Node.create();
-    await using agent = await Agent.start(node);
     const added = await addMany(agent, 5);
     await agent.kill();
     await agent.restart("local");
@@ -74,8 +74,6 @@ describe("An agent that is started again", () => {
   });
 
   it("A-R03: finds the last complete state, whichever rename of a build it was killed between", async () => {
-    await using node = await Node.create();
-    await using agent = await Agent.start(node);
     const [first, second, third] = await addMany(agent, 3);
     if (first === undefined || second === undefined || third === undefined) throw new Error("three were added");
     const wanted = [first, second, third].map(({ endpoint }) => recordOf(agent, endpoint).result);
@@ -94,8 +92,6 @@ describe("An agent that is started again", () => {
   });
 
   it("A-R04: keeps records that it cannot read aside, and their addresses granted", async () => {
-    await using node = await Node.create();
-    await using agent = await Agent.start(node);
     const added = await addMany(agent, 4);
     const ids = added.map(({ endpoint }) => endpoint);
     await agent.kill();
@@ -117,8 +113,6 @@ describe("An agent that is started again", () => {
   });
 
   it("A-R08: takes its own link over by alias, and touches nothing foreign", async () => {
-    await using node = await Node.create();
-    await using agent = await Agent.start(node);
     const [renamed, moved] = await addMany(agent, 2);
     if (renamed === undefined || moved === undefined) throw new Error("two were added");
     const nameOf = ({ endpoint }: Added): string => recordOf(agent, endpoint).hostInterface.name;
@@ -145,8 +139,6 @@ describe("An agent that is started again", () => {
   });
 
   it("A-R09: drops the state of an earlier boot", async () => {
-    await using node = await Node.create();
-    await using agent = await Agent.start(node);
     const added = await addMany(agent, 2);
     await agent.stop();
     for (const { pod } of added) await node.removePod(pod);
@@ -159,8 +151,6 @@ describe("An agent that is started again", () => {
   });
 
   it("A-R10: keeps an endpoint whose build fails, tries again, and builds the others", async () => {
-    await using node = await Node.create();
-    await using agent = await Agent.start(node);
     const [broken, whole] = await addMany(agent, 2);
     if (broken === undefined || whole === undefined) throw new Error("two were added");
     const [route] = await node.ip("-j", "route", "show", broken.address);
@@ -181,8 +171,6 @@ describe("An agent that is started again", () => {
   });
 
   it("finishes a DEL and takes an ADD back that the kill interrupted", async () => {
-    await using node = await Node.create();
-    await using agent = await Agent.start(node);
     const [adding, deleting, kept] = await addMany(agent, 3);
     if (adding === undefined || deleting === undefined || kept === undefined) throw new Error("three were added");
     await agent.kill();

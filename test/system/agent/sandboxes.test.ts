@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { Agent } from "../../support/agent.ts";
 import { callAgent, lookAt, recordsOf } from "../../support/agent-calls.ts";
 import { dualIpam, localConf } from "../../support/conf.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { BIN_DIR, Node, type Pod, REFERENCE_PLUGINS_DIR } from "../../support/node.ts";
 import { readStore } from "../../support/store.ts";
 
@@ -78,9 +79,10 @@ function reusePath({ netnsPath }: Pod, target: string): void {
   }
 }
 
+const stage = fresh(() => scene());
+
 describe("G1: a sandbox that the agent reached by its caller's descriptor alone", () => {
   it("is recorded by the path of the request, and no later look or build works in another container's", async () => {
-    await using stage = await scene();
     const { node } = stage;
     const [first, second] = [await node.addPod(), await node.addPod()];
     const descriptors = [openSync(first.netnsPath, "r"), openSync(second.netnsPath, "r")];
@@ -107,7 +109,6 @@ describe("G1: a sandbox that the agent reached by its caller's descriptor alone"
   });
 
   it("survives a restart as an endpoint that is left alone, not as one that cannot be built for ever", async () => {
-    await using stage = await scene();
     const { node, agent } = stage;
     const pod = await node.addPod();
     const fd = openSync(pod.netnsPath, "r");
@@ -130,7 +131,6 @@ describe("G1: a sandbox that the agent reached by its caller's descriptor alone"
 
 describe("G2: a sandbox whose path leads to another one", () => {
   it.each(["while the agent runs", "while it is away"])("gets nothing in the other's namespace, used again %s", async (when) => {
-    await using stage = await scene();
     const { node, agent } = stage;
     const [first, second] = [await node.addPod(), await node.addPod()];
     await add(stage, { pod: first });
@@ -147,7 +147,6 @@ describe("G2: a sandbox whose path leads to another one", () => {
   });
 
   it("gets nothing in the host, whose namespace the path leads to after a process id was used again", async () => {
-    await using stage = await scene();
     const { node, agent } = stage;
     const pod = await node.addPod();
     await add(stage, { pod });
@@ -169,7 +168,6 @@ describe("G2: a sandbox whose path leads to another one", () => {
 
 describe("G3: a link that is gone, of an endpoint whose address was released beside the agent", () => {
   it("is not made again with an address that is free, and the endpoint says so", async () => {
-    await using stage = await scene();
     const { node, agent, conf } = stage;
     node.excuse("the address is released beside the agent", "not-released");
     const pod = await node.addPod();
@@ -189,7 +187,6 @@ describe("G3: a link that is gone, of an endpoint whose address was released bes
   });
 
   it("is made again with the address of another IPAM plugin, which says in its CHECK that it still holds it", async () => {
-    await using stage = await scene();
     const { node, agent } = stage;
     const pod = await node.addPod();
     const ipam = { type: "host-local", ranges: [[{ subnet: "10.88.0.0/24" }]], dataDir: `${node.dir}/host-local` };
@@ -206,7 +203,6 @@ describe("G3: a link that is gone, of an endpoint whose address was released bes
 
 describe("G6: what was changed inside a pod on purpose", () => {
   it("stays as it is, and the endpoint stays ready, however often the agent looks and is started", async () => {
-    await using stage = await scene();
     const { node, agent } = stage;
     const pod = await node.addPod();
     await add(stage, { pod });
@@ -229,7 +225,6 @@ describe("G6: what was changed inside a pod on purpose", () => {
 
 describe("G8: a DEL whose caller found no sandbox", () => {
   it("takes nothing from a container that the path leads to when it is carried out", async () => {
-    await using stage = await scene();
     const { node, agent, conf } = stage;
     const [first, second] = [await node.addPod(), await node.addPod()];
     await add(stage, { pod: first, containerId: "cid1" });
@@ -245,7 +240,6 @@ describe("G8: a DEL whose caller found no sandbox", () => {
   });
 
   it("takes nothing from it either when the caller saw the container that uses the path now", async () => {
-    await using stage = await scene();
     const { node, agent, conf } = stage;
     const [first, second] = [await node.addPod(), await node.addPod()];
     await add(stage, { pod: first, containerId: "cid1" });
@@ -274,7 +268,6 @@ describe("G8: a sandbox whose inode is that of one that is gone", () => {
   }
 
   it("is not taken for it: nothing is made in it, and nothing taken away", async () => {
-    await using stage = await scene();
     const { node, agent, conf } = stage;
     const first = await node.addPod();
     await add(stage, { pod: first, containerId: "cid1" });
@@ -299,7 +292,6 @@ describe("G8: a sandbox whose inode is that of one that is gone", () => {
 
 describe("G20: a link that was removed by hand and made again", () => {
   it("is in its record with the index that it has now", async () => {
-    await using stage = await scene();
     const { node, agent } = stage;
     const pod = await node.addPod();
     const hostInterface = await add(stage, { pod });

@@ -17,9 +17,8 @@ import { nodeName } from "../../../lib/config/node-name.ts";
 import { Agent } from "../../support/agent.ts";
 import { localConf } from "../../support/conf.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { Node, type Pod } from "../../support/node.ts";
-
-jest.setTimeout(240_000);
 
 const RANGE = ["--ipam", "host-scope", "--ipv4-range", "10.62.0.0/24", "--enable-ipv6", "false", "--ipam-strategy", "contiguous"];
 const SILENT = { error: () => undefined, info: () => undefined, writeNow: () => undefined };
@@ -97,9 +96,10 @@ async function removePods(node: Node, pods: ReadonlyMap<string, Pod>, ...contain
   }
 }
 
+const node = fresh(Node.create);
+
 describe("the sweep of a node on which plugins also work without the agent", () => {
   it("takes back the grant of a killed runtime after two looks, and leaves every other one alone", async () => {
-    await using node = await Node.create();
     await using agent = await Agent.start(node, { args: RANGE });
     await agent.until("the node's own addresses", () => granted(agent).length === 2);
     await addAll(node, confOf(agent, "auto"), ["of-agent"]);
@@ -130,7 +130,6 @@ describe("the sweep of a node on which plugins also work without the agent", () 
   });
 
   it("takes back the address of a killed runtime in a local store, with its endpoint", async () => {
-    await using node = await Node.create();
     await using agent = await Agent.start(node);
     const conf = { ...localConf(node), ...agent.netconf, agent: "off" };
     const pods = await addAll(node, conf, ["recorded", "linked", "gone-recorded", "gone"]);
@@ -164,7 +163,6 @@ describe("the sweep of a node on which plugins also work without the agent", () 
   });
 
   it("is made by the agent itself, which counts and logs it", async () => {
-    await using node = await Node.create();
     await using agent = await Agent.start(node, { args: [...RANGE, "--max-controller-interval", "1"] });
     await agent.until("the node's own addresses", () => granted(agent).length === 2);
     await agent.kill();
@@ -187,7 +185,6 @@ describe("the sweep of a node on which plugins also work without the agent", () 
   });
 
   it("is made by the agent itself in the stores of the networks that it serves", async () => {
-    await using node = await Node.create();
     await using agent = await Agent.start(node, { args: ["--max-controller-interval", "1"] });
     await agent.kill();
     const conf = { ...localConf(node), ...agent.netconf, agent: "off" };

@@ -1,6 +1,7 @@
 /** What a real agent mends while its pods run, judged by the kernel. */
 import { Agent, cniCallBody } from "../../support/agent.ts";
 import { localConf } from "../../support/conf.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { Node, type Pod } from "../../support/node.ts";
 
 /** Drift is looked for every second here. */
@@ -17,10 +18,11 @@ async function add(agent: Agent): Promise<{ readonly pod: Pod; readonly address:
 
 const routesTo = (node: Node, address: string) => node.ip("-j", "route", "show", address);
 
+const node = fresh(Node.create);
+const agent = fresh(() => Agent.start(node, OFTEN));
+
 describe("An agent whose pods' links are changed by hand", () => {
   it("A-G02: puts a route and a setting back, and counts it", async () => {
-    await using node = await Node.create();
-    await using agent = await Agent.start(node, OFTEN);
     const { address, hostInterface } = await add(agent);
     const setting = `net/ipv4/conf/${hostInterface}/forwarding`;
     const before = await node.sysctl(setting);
@@ -35,8 +37,6 @@ describe("An agent whose pods' links are changed by hand", () => {
   });
 
   it("A-G02: leaves a route alone that is taken away a fourth time, and says so", async () => {
-    await using node = await Node.create();
-    await using agent = await Agent.start(node, OFTEN);
     const { address } = await add(agent);
     for (let time = 0; time < 3; time++) {
       await node.ip("route", "del", address);
@@ -48,8 +48,6 @@ describe("An agent whose pods' links are changed by hand", () => {
   });
 
   it("A-G01: makes the link of a pod that lives again, with its address", async () => {
-    await using node = await Node.create();
-    await using agent = await Agent.start(node, OFTEN);
     const { pod, address, hostInterface } = await add(agent);
     const [before] = await node.podIp(pod, "-j", "address", "show", "eth0");
 

@@ -1,6 +1,7 @@
 /** Traces of a real agent, as a receiver of OTLP/HTTP gets them. */
 import { Agent } from "../../support/agent.ts";
 import { localConf } from "../../support/conf.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { Node } from "../../support/node.ts";
 import { type Behaviour, OtlpReceiver } from "../../support/otlp-receiver.ts";
 
@@ -8,9 +9,10 @@ const TRACE = "0af7651916cd43dd8448eb211c80319c";
 const SPAN = "b7ad6b7169203331";
 const TRACEPARENT = `00-${TRACE}-${SPAN}-01`;
 
+const node = fresh(Node.create);
+
 describe("the trace of a call", () => {
   it("leads from the runtime's span through steps to the kernel, and the log names it", async () => {
-    await using node = await Node.create();
     using receiver = await OtlpReceiver.start(node);
     await using agent = await Agent.start(node, { env: { OTEL_EXPORTER_OTLP_ENDPOINT: receiver.endpoint } });
     const conf = localConf(node, { ...agent.netconf, log_level: "info" });
@@ -40,7 +42,6 @@ describe("the trace of a call", () => {
   });
 
   it("begins with the agent where the runtime says nothing that makes sense, and says which call failed", async () => {
-    await using node = await Node.create();
     using receiver = await OtlpReceiver.start(node);
     await using agent = await Agent.start(node, { args: ["--otlp-endpoint", receiver.endpoint] });
     const conf = localConf(node, { ...agent.netconf, runtimeConfig: { traceparent: 7 } });
@@ -55,7 +56,6 @@ describe("the trace of a call", () => {
   });
 
   it.each<Behaviour>(["refuses", "hangs", "is away"])("disturbs nothing when the receiver %s", async (fault) => {
-    await using node = await Node.create();
     using receiver = await OtlpReceiver.start(node, fault);
     await using agent = await Agent.start(node, { env: { OTEL_EXPORTER_OTLP_ENDPOINT: receiver.endpoint } });
     const conf = localConf(node, agent.netconf);
@@ -64,7 +64,7 @@ describe("the trace of a call", () => {
     if (fault !== "is away") await agent.until("the spans to be sent", () => receiver.requests > 0);
     if (fault === "refuses") await agent.until("a word in the log", () => agent.log.includes("traces do not arrive"));
     expect(await node.cni("DEL", { pod, conf, env: { TRACEPARENT } })).toMatchObject({ exit: 0 });
-    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.expectClean();
     expect(await agent.stop()).toBe(0);
   });
 });

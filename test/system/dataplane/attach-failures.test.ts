@@ -2,6 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { apply } from "../../support/dataplane-probe.ts";
 import { desiredFor, HOST_INTERFACE } from "../../support/desired-state.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { kernelView } from "../../support/kernel-view.ts";
 import { Node, type Pod } from "../../support/node.ts";
 
@@ -9,15 +10,15 @@ const BOTH = ["10.60.0.0/32", "fd60::/128"];
 
 /** Nothing of an attachment may be left on either side. */
 async function expectNothingLeft(node: Node, pod: Pod): Promise<void> {
-  expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+  await node.expectClean();
   expect((await node.podIp(pod, "-j", "link", "show")).map(({ ifname }) => ifname)).toEqual(["lo"]);
 }
 
+const node = fresh(Node.create);
+const pod = fresh(() => node.addPod());
+
 describe("attaching that fails", () => {
   it("leaves nothing behind when something fails after it", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
-
     const answer = await apply(node, desiredFor(pod, { addresses: BOTH }), { thenFail: true });
 
     expect(answer.error?.message).toBe("something later failed");
@@ -25,14 +26,12 @@ describe("attaching that fails", () => {
   });
 
   it("names an interface that the pod already has, and touches neither it nor the host", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     await node.podIp(pod, "link", "add", "eth0", "type", "veth", "peer", "name", "x0");
 
     const { error } = await apply(node, desiredFor(pod));
 
     expect(error).toEqual({ word: "interface-exists", message: `file exists: sandbox ${pod.netnsPath} already has an interface eth0` });
-    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.expectClean();
     expect((await node.podIp(pod, "-j", "link", "show")).map(({ ifname }) => ifname).sort()).toEqual(["eth0", "lo", "x0"]);
   });
 
@@ -40,8 +39,6 @@ describe("attaching that fails", () => {
     ["a veth whose peer is elsewhere", ["type", "veth", "peer", "name", "x0"]],
     ["a bridge", ["type", "bridge"]],
   ])("replaces a host link of the wanted name: %s", async (_name, kind) => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     await node.ip("link", "add", HOST_INTERFACE, ...kind);
 
     expect((await apply(node, desiredFor(pod))).error).toBeUndefined();
@@ -51,8 +48,6 @@ describe("attaching that fails", () => {
   });
 
   it("replaces the pair of the same container, both ends, when it is added again", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     const first = await apply(node, desiredFor(pod));
     const second = await apply(node, desiredFor(pod));
 
@@ -62,7 +57,6 @@ describe("attaching that fails", () => {
   });
 
   it("does not take a host link that another attachment owns, where the name is not this workload's alone", async () => {
-    await using node = await Node.create();
     const [pod, other] = [await node.addPod(), await node.addPod()];
     await apply(node, desiredFor(other, { owner: { containerId: "other" } }));
 
@@ -74,8 +68,6 @@ describe("attaching that fails", () => {
   });
 
   it("names both routes when a host route is in the way, and leaves that one alone (recording route6-other-dev)", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     await node.ip("link", "add", "other0", "type", "veth", "peer", "name", "other1");
     for (const name of ["other0", "other1"]) await node.ip("link", "set", name, "up");
     await node.ip("-6", "route", "add", "fd60::/128", "dev", "other0");
@@ -95,8 +87,6 @@ describe("attaching that fails", () => {
   });
 
   it("is not disturbed by a shorter host route with the same network address (recording route-other-dev-shorter)", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     await node.ip("link", "add", "other0", "type", "veth", "peer", "name", "other1");
     await node.ip("link", "set", "other0", "up");
     await node.ip("route", "add", "10.60.0.0/26", "dev", "other0");
@@ -108,8 +98,6 @@ describe("attaching that fails", () => {
   });
 
   it("counts a route of its own that somebody else was quicker to add, in each family (recordings route-same-dev-race, route6-same-dev-race)", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     // The same route wanted twice is the same as somebody else adding it in between.
     const desired = desiredFor(pod, { addresses: BOTH });
     const routes = [...desired.host.routes, ...desired.host.routes];
@@ -123,8 +111,6 @@ describe("attaching that fails", () => {
   });
 
   it("names the default route that the pod already has (recording add-pod-default-route-exists)", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     await node.podIp(pod, "link", "add", "net1", "type", "veth", "peer", "name", "x0");
     await node.podIp(pod, "link", "set", "x0", "up");
     await node.podIp(pod, "link", "set", "net1", "up");
@@ -137,14 +123,11 @@ describe("attaching that fails", () => {
     expect(error?.message).toMatch(
       /^failed to add IPv4 route for 0\.0\.0\.0\/0 via 169\.254\.1\.1: file exists: .*Via: 10\.9\.9\.1.*Iface: net1/,
     );
-    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.expectClean();
     expect((await node.podIp(pod, "-j", "route", "show", "default"))[0]).toMatchObject({ dev: "net1", gateway: "10.9.9.1" });
   });
 
   it("names the file when /proc/sys is read-only", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
-
     const { error } = await apply(node, desiredFor(pod), {
       before: "mount -o bind /proc/sys /proc/sys && mount -o remount,ro,bind /proc/sys",
     });
@@ -155,8 +138,6 @@ describe("attaching that fails", () => {
   });
 
   it("goes on with a warning when a setting that is not required cannot be made", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     const desired = desiredFor(pod);
     const missing = { path: "net/ipv4/no_such_setting", value: "1", required: false };
 
@@ -185,22 +166,16 @@ describe("attaching that fails", () => {
       /failed to add IP addr 10\.60\.0\.0\/32 to eth0: file exists/,
     ],
   ])("says what is wrong with %s", async (_name, options, word, message) => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
-
     expect((await apply(node, desiredFor(pod, options))).error).toEqual({ word, message: expect.stringMatching(message) });
     await expectNothingLeft(node, pod);
   });
 
   it("takes the smallest MTU the kernel has, for IPv4", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     expect((await apply(node, desiredFor(pod, { mtu: 68 }))).error).toBeUndefined();
     expect((await node.podIp(pod, "-j", "link", "show", "eth0"))[0]?.mtu).toBe(68);
   });
 
   it("looks at the sandbox before it makes anything", async () => {
-    await using node = await Node.create();
     const file = join(node.dir, "file");
     writeFileSync(file, "x");
     const at = (netnsPath: string) => apply(node, desiredFor({ name: "x", netnsPath }));
@@ -210,19 +185,15 @@ describe("attaching that fails", () => {
       message: expect.stringContaining("failed to Statfs"),
     });
     expect((await at(file)).error).toMatchObject({ word: "netns-invalid", message: expect.stringContaining("unknown FS magic") });
-    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.expectClean();
   });
 
   it("takes the smallest MTU that IPv6 has", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     expect((await apply(node, desiredFor(pod, { mtu: 1280, addresses: BOTH }))).error).toBeUndefined();
     expect((await kernelView(node, "eth0", pod)).link).toMatchObject({ mtu: 1280 });
   });
 
   it("leaves nothing when the host end does not keep its MAC", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     const desired = desiredFor(pod);
 
     // The kernel never shows a MAC in capitals, so this one is never there.

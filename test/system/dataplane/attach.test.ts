@@ -1,6 +1,7 @@
 import { NO_NODE_STATE } from "../../../dataplane/node-state.ts";
 import { apply, expressionOf, probe } from "../../support/dataplane-probe.ts";
 import { desiredFor, HOST_INTERFACE } from "../../support/desired-state.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { kernelView } from "../../support/kernel-view.ts";
 import type { Pod } from "../../support/node.ts";
 import { Node } from "../../support/node.ts";
@@ -50,11 +51,11 @@ const POD_ROUTES6 = [
 const HOST_ROUTE4 = { ...unicast, dst: "10.60.0.0", dev: HOST_INTERFACE, protocol: "boot", scope: "link" };
 const HOST_ROUTE6 = { ...unicast, dst: "fd60::", dev: HOST_INTERFACE, protocol: "boot", scope: "global", metric: 1024, pref: "medium" };
 
+const node = fresh(Node.create);
+const pod = fresh(() => node.addPod());
+
 describe("attaching a pod", () => {
   it("makes an IPv4 pod as Calico makes it, field by field (recording version-1.0.0)", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
-
     const applied = await apply(node, desiredFor(pod));
 
     expect(applied.error).toBeUndefined();
@@ -84,9 +85,6 @@ describe("attaching a pod", () => {
   });
 
   it("makes a dual stack pod as Calico makes it, field by field (recording dual-1.0.0)", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
-
     expect((await apply(node, desiredFor(pod, { addresses: BOTH }))).error).toBeUndefined();
 
     expect(await views(node, pod)).toEqual({
@@ -111,9 +109,6 @@ describe("attaching a pod", () => {
   });
 
   it("makes an IPv6 pod without anything of IPv4 (recording v6only)", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
-
     expect((await apply(node, desiredFor(pod, { addresses: ["fd60::/128"] }))).error).toBeUndefined();
 
     const { host, pod: inside } = await views(node, pod);
@@ -127,8 +122,6 @@ describe("attaching a pod", () => {
     ["stable privacy", "2"],
     ["random", "3"],
   ])("gives the host end its one link-local address on a host whose address generation is %s", async (_name, mode) => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     const secret = mode === "2" ? " && echo 2001:db8::1 > /proc/sys/net/ipv6/conf/default/stable_secret" : "";
     const before = `echo ${mode} > /proc/sys/net/ipv6/conf/default/addr_gen_mode${secret}`;
 
@@ -141,8 +134,6 @@ describe("attaching a pod", () => {
   });
 
   it("gets the host end's link-local address back after the link was down", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     await apply(node, desiredFor(pod, { addresses: BOTH }), { before: "echo 1 > /proc/sys/net/ipv6/conf/default/addr_gen_mode" });
 
     await node.ip("link", "set", HOST_INTERFACE, "down");
@@ -152,8 +143,6 @@ describe("attaching a pod", () => {
   });
 
   it("has usable IPv6 addresses at once, also where duplicate address detection is forced on", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     const force = "echo 1 > /proc/sys/net/ipv6/conf/all/accept_dad";
     await node.run(["/bin/sh", "-c", force], {}, pod);
 
@@ -168,8 +157,6 @@ describe("attaching a pod", () => {
   });
 
   it("A14: goes by the container's own setting of duplicate detection, not by the host's", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     await node.run([
       "/bin/sh",
       "-c",
@@ -184,8 +171,6 @@ describe("attaching a pod", () => {
   });
 
   it("repairs IPv6 that is disabled by default on the host and in the pod", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     const disable = "for i in all default lo; do echo 1 > /proc/sys/net/ipv6/conf/$i/disable_ipv6; done";
     await node.run(["/bin/sh", "-c", disable], {}, pod);
     const before = "echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6";
@@ -196,9 +181,6 @@ describe("attaching a pod", () => {
   });
 
   it("sets MTU and queues on both ends, and a MAC that was asked for", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
-
     const applied = await apply(node, desiredFor(pod, { mtu: 1400, queues: 4, mac: "ca:fe:ca:fe:ca:fe" }));
 
     expect(applied.value?.podMac).toBe("ca:fe:ca:fe:ca:fe");
@@ -209,9 +191,6 @@ describe("attaching a pod", () => {
   });
 
   it("makes a veth where the kernel has no netkit, without a word (recording device-netkit)", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
-
     const applied = await apply(node, desiredFor(pod, { kind: "netkit", addresses: BOTH }));
 
     const kind = (await kernelView(node, HOST_INTERFACE)).link?.kind;
@@ -220,8 +199,6 @@ describe("attaching a pod", () => {
   });
 
   it("connects the pod: ARP and neighbour discovery are answered by the host, and pings of both families come back", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     expect((await apply(node, desiredFor(pod, { addresses: BOTH }))).error).toBeUndefined();
     // The host answers for 169.254.1.1 only while it has some route to it through another interface (net/ipv4/arp.c, arp_process).
     await node.ip("link", "add", "uplink", "type", "veth", "peer", "name", "elsewhere");
@@ -239,7 +216,6 @@ describe("attaching a pod", () => {
 
 describe("applying a node's state", () => {
   it("sets the node's own settings, and does not need to write one that is right already", async () => {
-    await using node = await Node.create();
     const state = { ...NO_NODE_STATE, forwardedFamilies: [4 as const] };
 
     expect(await probe(node, `dataplane.applyNode(${expressionOf(state)})`, { before: "echo 0 > /proc/sys/net/ipv4/ip_forward" })).toEqual(

@@ -1,5 +1,6 @@
 import { apply, expressionOf, list, probe, remove } from "../../support/dataplane-probe.ts";
 import { desiredFor, HOST_INTERFACE, OWNER } from "../../support/desired-state.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { Node, type Pod } from "../../support/node.ts";
 
 const BOTH = ["10.60.0.0/32", "fd60::/128"];
@@ -10,22 +11,21 @@ const WAYS = [
   ["joined", `new (await import("${process.cwd()}/dataplane/linux/joined-deletions.ts")).JoinedDeletions(host)`],
 ] as const;
 
+const node = fresh(Node.create);
+const pod = fresh(() => node.addPod());
+
 describe("detaching a pod", () => {
   it("removes both ends and their routes, and may be repeated", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     await apply(node, desiredFor(pod, { addresses: BOTH }));
     expect((await node.leftovers()).links).toEqual([HOST_INTERFACE]);
 
     for (let times = 0; times < 3; times++) expect((await remove(node, attachmentOf(pod))).error).toBeUndefined();
 
-    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.expectClean();
     expect((await node.podIp(pod, "-j", "link", "show")).map(({ ifname }) => ifname)).toEqual(["lo"]);
   });
 
   it("removes an interface of any type that has the name", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     await node.podIp(pod, "link", "add", "eth0", "type", "bridge");
 
     expect((await remove(node, attachmentOf(pod))).error).toBeUndefined();
@@ -36,8 +36,6 @@ describe("detaching a pod", () => {
   it.each(WAYS)(
     "removes the interface of the name too that the container made beside its own, which it renamed (%s)",
     async (_, deletions) => {
-      await using node = await Node.create();
-      const pod = await node.addPod();
       await apply(node, desiredFor(pod, { addresses: BOTH }));
       await node.podIp(pod, "link", "set", "eth0", "down");
       await node.podIp(pod, "link", "set", "eth0", "name", "hidden");
@@ -47,14 +45,12 @@ describe("detaching a pod", () => {
       const removal = await probe(node, `(async () => byPath(new LinuxDataplane(host, ${deletions})).remove(${link}))()`);
 
       expect(removal).toEqual({ value: {} });
-      expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+      await node.expectClean();
       expect((await node.podIp(pod, "-j", "link", "show")).map(({ ifname }) => ifname)).toEqual(["lo"]);
     },
   );
 
   it.each(WAYS)("asks nothing more when the pair is gone, and does not enter the sandbox (%s)", async (way, deletions) => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     await apply(node, desiredFor(pod, { addresses: BOTH }));
 
     const { value, error } = await probe<number[]>(
@@ -75,21 +71,18 @@ describe("detaching a pod", () => {
 
     // The host end, the sandbox's number, its interface; joined deletions look once more, when it is their turn.
     expect({ value, error }).toEqual({ value: [way === "joined" ? 4 : 3, 1], error: undefined });
-    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.expectClean();
   });
 
   it("removes the host end by itself when the sandbox is not known any more", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     await apply(node, desiredFor(pod));
 
     expect((await remove(node, attachmentOf())).error).toBeUndefined();
 
-    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.expectClean();
   });
 
   it("leaves the host end of the pod's next sandbox alone, which has the same name", async () => {
-    await using node = await Node.create();
     const [first, second] = [await node.addPod(), await node.addPod()];
     await apply(node, desiredFor(first, { owner: { workload: "default/web" } }));
     await apply(node, desiredFor(second, { owner: { containerId: "cid2", workload: "default/web" } }));
@@ -101,8 +94,6 @@ describe("detaching a pod", () => {
   });
 
   it("leaves both ends alone when the sandbox that it names is the newer container's as well", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     await apply(node, desiredFor(pod, { owner: { workload: "default/web" } }));
     await apply(node, desiredFor(pod, { owner: { containerId: "cid2", workload: "default/web" } }));
 
@@ -113,19 +104,14 @@ describe("detaching a pod", () => {
   });
 
   it("succeeds when the sandbox is gone", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     await apply(node, desiredFor(pod));
     await node.removePod(pod);
 
     expect((await remove(node, attachmentOf(pod))).error).toBeUndefined();
-    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.expectClean();
   });
 
   it("names an interface that the kernel does not let go", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
-
     const { error } = await remove(node, { ...attachmentOf(pod), podInterface: "lo" });
 
     expect(error?.word).toBe("link-failed");
@@ -133,9 +119,6 @@ describe("detaching a pod", () => {
   });
 
   it("gives up when the kernel takes longer than the limit", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
-
     // No limit at all is still enough for a kernel that is quick just then: the deletion takes half a millisecond on its thread.
     // Without the owner's name on its host end, the pair is deleted from the sandbox.
     const { error } = await probe(
@@ -161,7 +144,6 @@ describe("detaching a pod", () => {
 
 describe("the links of a host", () => {
   it("are listed with their owners, and removed only while they still are what they were", async () => {
-    await using node = await Node.create();
     for (const name of ["cali1", "cali2", "cali3"]) {
       await apply(
         node,
@@ -187,7 +169,6 @@ describe("the links of a host", () => {
     ["somebody's by its alias", ["alias", "somebody"]],
     ["out of the group", ["group", "0"]],
   ])("L5: is left alone when nobody finished it and it is %s by the time it is removed", async (_, change) => {
-    await using node = await Node.create();
     await node.ip("link", "add", "cali1", "type", "veth", "peer", "name", "peer1");
     await node.ip("link", "set", "cali1", "group", String(0x544f5254));
     const { value: [found] = [] } = await list(node);

@@ -1,5 +1,6 @@
 import { apply, inspect } from "../../support/dataplane-probe.ts";
 import { desiredFor, HOST_INTERFACE } from "../../support/desired-state.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { Node, type Pod } from "../../support/node.ts";
 
 const BOTH = ["10.60.0.0/32", "fd60::/128"];
@@ -10,10 +11,11 @@ const set =
   (node, pod) =>
     node.run(["/bin/sh", "-c", `echo ${value} > /proc/sys/${path}`], {}, inPod ? pod : undefined);
 
+const node = fresh(Node.create);
+const pod = fresh(() => node.addPod());
+
 describe("inspecting an attachment", () => {
   it("finds nothing to say about one that was just made", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     const desired = desiredFor(pod, { addresses: BOTH, mtu: 1400, queues: 2, mac: "ca:fe:ca:fe:ca:fe" });
     await apply(node, desired);
     expect(await inspect(node, desired, { mac: "ca:fe:ca:fe:ca:fe", mtu: 1400 })).toEqual({ value: [] });
@@ -28,8 +30,6 @@ describe("inspecting an attachment", () => {
     ["the alias, which Calico does not write", (node) => node.run(["/bin/sh", "-c", `echo > /sys/class/net/${HOST_INTERFACE}/ifalias`])],
     ["the alias by that of an older version", (node) => node.ip("link", "set", HOST_INTERFACE, "alias", "tortie:net1/cid1/eth0")],
   ])("F4: says nothing when an administrator, another plugin or another version changed %s", async (_name, change) => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     const desired = desiredFor(pod, { addresses: BOTH, mac: "ca:fe:ca:fe:ca:fe", owner: { workload: "default/web" } });
     await apply(node, desired);
 
@@ -39,8 +39,6 @@ describe("inspecting an attachment", () => {
   });
 
   it("F4: names an MTU and a MAC that are not what the result of the chain says", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     const desired = desiredFor(pod, { mac: "ca:fe:ca:fe:ca:fe" });
     await apply(node, desired);
 
@@ -99,8 +97,6 @@ describe("inspecting an attachment", () => {
       { side: "host", object: `link ${HOST_INTERFACE} alias`, wanted: "tortie:net1/cid1/eth0", found: "tortie:net1/cid2/eth0" },
     ],
   ])("names %s when somebody changed it, and nothing else", async (_name, damage, difference) => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     const desired = desiredFor(pod, { addresses: BOTH, neighbours: [{ address: "169.254.1.1", mac: "ee:ee:ee:ee:ee:ee" }] });
     await apply(node, desired);
 
@@ -110,8 +106,6 @@ describe("inspecting an attachment", () => {
   });
 
   it("names an address that is not usable yet", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     const desired = desiredFor(pod, { addresses: BOTH });
     await apply(node, desired);
     await set("net/ipv6/conf/eth0/accept_dad", "1", true)(node, pod);
@@ -125,8 +119,6 @@ describe("inspecting an attachment", () => {
   });
 
   it("A16: reads an address with another end by its own side", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     const desired = desiredFor(pod, { addresses: ["10.60.0.0/32"] });
     await apply(node, desired);
     // The kernel removes the routes of an interface with its last IPv4 address.
@@ -138,8 +130,6 @@ describe("inspecting an attachment", () => {
   });
 
   it("P2: waits for an address that is still checked for duplicates", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     const desired = desiredFor(pod, { addresses: BOTH });
     await apply(node, desired);
     await set("net/ipv6/conf/eth0/accept_dad", "1", true)(node, pod);
@@ -155,8 +145,6 @@ describe("inspecting an attachment", () => {
     ["50,000 routes", (index) => `route add 10.${100 + (index >> 16)}.${(index >> 8) & 255}.${index & 255}/32 dev eth0`],
     ["5,000 addresses", (index) => `addr add 10.99.${index >> 8}.${index & 255}/32 dev eth0`],
   ])("S4: ends its look at a sandbox with %s, and reads no more of them", async (name, line) => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     const desired = desiredFor(pod, { addresses: BOTH, neighbours: [{ address: "169.254.1.1", mac: "ee:ee:ee:ee:ee:ee" }] });
     await apply(node, desired);
     const count = Number.parseInt(name.replace(",", ""), 10);
@@ -170,7 +158,6 @@ describe("inspecting an attachment", () => {
   });
 
   it("names an address that another host has as well", async () => {
-    await using node = await Node.create();
     node.excuse("the test gives the address to the host too", "doubled");
     const pod = await node.addPod();
     const desired = desiredFor(pod, { addresses: BOTH });
@@ -192,8 +179,6 @@ describe("inspecting an attachment", () => {
   });
 
   it("names a link that is down, and a link that is gone", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     const desired = desiredFor(pod);
     await apply(node, desired);
 
@@ -207,9 +192,7 @@ describe("inspecting an attachment", () => {
   });
 
   it("changes nothing", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     await inspect(node, desiredFor(pod, { addresses: BOTH }));
-    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.expectClean();
   });
 });

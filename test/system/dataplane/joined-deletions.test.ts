@@ -1,5 +1,6 @@
 import { expressionOf, probe } from "../../support/dataplane-probe.ts";
 import { desiredFor, OWNER } from "../../support/desired-state.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { Node, type Pod } from "../../support/node.ts";
 
 /** Evaluates an expression in which `joined` is a dataplane that joins deletions, and `requests` counts requests of a group's deletion. */
@@ -18,9 +19,10 @@ function attachmentOf(pod: Pod, host: string, containerId: string) {
   return { sandbox: pod.netnsPath, podInterface: "eth0", hostInterface: host, owner: { ...OWNER, containerId } };
 }
 
+const node = fresh(Node.create);
+
 describe("deletions that come together", () => {
   it("remove every link with its routes and its pod end, and no other", async () => {
-    await using node = await Node.create();
     const pods = await Promise.all(Array.from({ length: 12 }, () => node.addPod()));
     const states = pods.map((pod, index) =>
       desiredFor(pod, {
@@ -51,7 +53,6 @@ describe("deletions that come together", () => {
   });
 
   it("remove an interface of another type, and one whose host end has lost its owner's name", async () => {
-    await using node = await Node.create();
     const [bridged, bare] = [await node.addPod(), await node.addPod()];
     await node.podIp(bridged, "link", "add", "eth0", "type", "bridge");
     await node.ip("link", "add", "cali1", "type", "veth", "peer", "name", "eth0", "netns", bare.name);
@@ -62,12 +63,11 @@ describe("deletions that come together", () => {
     );
 
     expect(error).toBeUndefined();
-    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.expectClean();
     for (const pod of [bridged, bare]) expect((await node.podIp(pod, "-j", "link", "show")).map(({ ifname }) => ifname)).toEqual(["lo"]);
   });
 
   it("each say whether they have removed their link, or found it gone or another's", async () => {
-    await using node = await Node.create();
     for (const name of ["cali0", "cali1", "cali2"]) await node.ip("link", "add", name, "type", "bridge");
 
     const { value, error } = await probe(
@@ -87,7 +87,6 @@ describe("deletions that come together", () => {
   });
 
   it("leave no link in a group, whoever comes first", async () => {
-    await using node = await Node.create();
     const pods = await Promise.all(Array.from({ length: 8 }, () => node.addPod()));
     const states = pods.map((pod, index) =>
       desiredFor(pod, { host: `cali${index}`, owner: { containerId: `cid${index}` }, addresses: [`10.60.0.${index}/32`] }),
@@ -109,11 +108,10 @@ describe("deletions that come together", () => {
     );
 
     expect(error).toBeUndefined();
-    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.expectClean();
   });
 
   it("A10: leave a link alone that is another's when its batch begins", async () => {
-    await using node = await Node.create();
     for (const name of ["cali0", "cali1"]) await node.ip("link", "add", name, "type", "bridge");
 
     const { error } = await probe(
@@ -133,7 +131,6 @@ describe("deletions that come together", () => {
   });
 
   it("seven:6: leave an unfinished link findable when its batch ended before it was deleted", async () => {
-    await using node = await Node.create();
     await node.ip("link", "add", "cali0", "type", "veth", "peer", "name", "cali0p");
     await node.ip("link", "add", "cali1", "type", "veth", "peer", "name", "cali1p");
     // What a batch has done when its process is killed, or when the kernel refuses the group and the link by itself.

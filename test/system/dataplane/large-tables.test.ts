@@ -4,6 +4,7 @@
  */
 import { type Answer, apply, drift, expressionOf, inspect, probe, remove } from "../../support/dataplane-probe.ts";
 import { desiredFor, HOST_INTERFACE } from "../../support/desired-state.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { Node, type Pod } from "../../support/node.ts";
 
 const BOTH = ["10.60.0.0/32", "fd60::/128"];
@@ -46,34 +47,31 @@ const routes = (count: number, device: string) =>
 
 const other = ["link add other0 type bridge", "link set other0 up"];
 
+const node = fresh(Node.create);
+const pod = fresh(() => node.addPod());
+
 describe("A table that others have filled", () => {
   it("S4: names the route of a sandbox with 50,000 that is in the way of a new link, and reads at most a part of them", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     await batch(node, [...other, ...routes(50_000, "other0"), "route add 169.254.1.1 dev other0"], pod);
 
     const { value } = await counted(node, `apply(${expressionOf(desiredFor(pod, { addresses: BOTH }))}, false)`);
 
     expect(value?.outcome).toContain("Dst: 169.254.1.1/32, Scope: link, Iface: other0");
     expect(value?.read).toBeLessThan(100);
-    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.expectClean();
   });
 
   it("S4: does not look for a default route among more than 4,096 others", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     await batch(node, [...other, ...routes(50_000, "other0"), "route add default dev other0"], pod);
 
     const { value } = await counted(node, `apply(${expressionOf(desiredFor(pod, { addresses: BOTH }))}, false)`);
 
     expect(value?.outcome).toContain("one of more than 4096");
     expect(value?.read).toBeLessThan(MOST_READ + 100);
-    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.expectClean();
   });
 
   it("S4: compares and mends a host end without reading the host's routes", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     const desired = desiredFor(pod, { addresses: BOTH });
     await apply(node, desired);
     await batch(node, [
@@ -99,8 +97,6 @@ describe("A table that others have filled", () => {
   });
 
   it("S4: reads at most 4,096 entries of a sandbox for one comparison, over all of its lists", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     const desired = desiredFor(pod, { addresses: BOTH });
     await apply(node, desired);
     const addresses = Array.from({ length: 2500 }, (_, index) => `addr add 10.99.${index >> 8}.${index & 255}/32 dev eth0`);
@@ -113,8 +109,6 @@ describe("A table that others have filled", () => {
   });
 
   it("S4: finds a neighbour among 10,000 without reading them", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     const desired = desiredFor(pod, { addresses: BOTH, neighbours: [{ address: "169.254.1.1", mac: "ee:ee:ee:ee:ee:ee" }] });
     await apply(node, desired);
     const neighbours = Array.from(
@@ -130,8 +124,6 @@ describe("A table that others have filled", () => {
   });
 
   it("S4: compares, mends and removes a link to which the container has given hundreds of names", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     const desired = desiredFor(pod, { addresses: BOTH });
     await apply(node, desired);
     // 50 KiB of names: the kernel's answer about the link is larger than most others.
@@ -142,6 +134,6 @@ describe("A table that others have filled", () => {
     expect(await drift(node, desired)).toEqual({ value: [] });
     const link = { hostInterface: HOST_INTERFACE, podInterface: "eth0", owner: desired.host.owner, sandbox: pod.netnsPath };
     expect((await remove(node, link)).error).toBeUndefined();
-    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.expectClean();
   });
 });

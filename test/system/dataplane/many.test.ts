@@ -41,7 +41,7 @@ describe("many attachments in one process", () => {
     expect(value?.fds).toHaveLength(51);
     expect(value?.fds.at(-1)).toBeLessThanOrEqual(value?.fds[0] ?? 0);
     expect(new Set(value?.namespaces).size).toBe(1);
-    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.expectClean();
   });
 
   it("may be made by many processes at once", async () => {

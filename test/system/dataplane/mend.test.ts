@@ -1,6 +1,7 @@
 /** Mending a host end: what somebody took from it comes back, and nothing else is touched, least of all inside the sandbox. */
 import { apply, drift, mend } from "../../support/dataplane-probe.ts";
 import { desiredFor, HOST_INTERFACE } from "../../support/desired-state.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { Node, type Pod } from "../../support/node.ts";
 
 const DUAL_STACK = ["10.60.0.0/32", "fd60::/128"];
@@ -29,10 +30,11 @@ async function indexOf(node: Node): Promise<number> {
   return Number(link?.ifindex);
 }
 
+const node = fresh(Node.create);
+const pod = fresh(() => node.addPod());
+
 describe("mending an attachment", () => {
   it("touches nothing that is as it should be", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     const desired = desiredFor(pod, { addresses: DUAL_STACK });
     await apply(node, desired);
 
@@ -41,8 +43,6 @@ describe("mending an attachment", () => {
   });
 
   it("puts back host routes, settings, and an end that is down", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     const desired = desiredFor(pod, { addresses: DUAL_STACK });
     await apply(node, desired);
     const before = await node.ip("-j", "route", "show");
@@ -62,8 +62,6 @@ describe("mending an attachment", () => {
   });
 
   it("seven 1: sets a host MAC that somebody changed, and says so only of what it did", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     const desired = desiredFor(pod, { neighbours: [{ address: "169.254.1.1", mac: "ee:ee:ee:ee:ee:ee" }] });
     await apply(node, desired);
     await node.ip("link", "set", HOST_INTERFACE, "address", "02:00:00:00:00:99");
@@ -75,8 +73,6 @@ describe("mending an attachment", () => {
   });
 
   it("seven 1: writes an alias again that was cleared, where the index proves whose the link is", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     const desired = desiredFor(pod);
     await apply(node, desired);
     const [before] = await node.ip("-j", "-d", "link", "show", HOST_INTERFACE);
@@ -95,8 +91,6 @@ describe("mending an attachment", () => {
     ["an end that was set down on purpose", ["link", "set", "eth0", "down"]],
     ["a default route of another interface", ["route", "replace", "default", "dev", "lo"]],
   ])("G6: leaves %s to the container, and finds no difference", async (_, change) => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     const desired = desiredFor(pod, { addresses: DUAL_STACK });
     await apply(node, desired);
     await node.podIp(pod, ...change);
@@ -109,8 +103,6 @@ describe("mending an attachment", () => {
   });
 
   it("names a pair that is gone by both its ends, and leaves making it to an ADD or a build, which prove its addresses", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     const desired = desiredFor(pod);
     await apply(node, desired);
     await node.ip("link", "del", HOST_INTERFACE);
@@ -121,11 +113,10 @@ describe("mending an attachment", () => {
     ];
     expect(await drift(node, desired)).toEqual({ value: gone });
     expect(await mend(node, desired)).toEqual({ value: { mended: [], left: gone } });
-    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.expectClean();
   });
 
   it("leaves the link of the pod's newer sandbox alone, whose name is the same", async () => {
-    await using node = await Node.create();
     const older = await node.addPod();
     const newer = await node.addPod();
     const workload = "default/web";
@@ -143,8 +134,6 @@ describe("mending an attachment", () => {
   });
 
   it("does not make a second pair when somebody renamed the end inside the sandbox", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     const desired = desiredFor(pod);
     await apply(node, desired);
     await node.podIp(pod, "link", "set", "eth0", "down");

@@ -1,6 +1,7 @@
 import { NO_NODE_STATE } from "../../../dataplane/node-state.ts";
 import { apply, applyNode, expressionOf, probe } from "../../support/dataplane-probe.ts";
 import { desiredFor, prefix } from "../../support/desired-state.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { type JsonRecord, Node, type Pod } from "../../support/node.ts";
 
 const ensure = (node: Node, outgoing: string[], pools: string[], store = "one") =>
@@ -20,10 +21,10 @@ async function objects(node: Node, kind: string): Promise<unknown[]> {
 /** The set of that kind of the store "one". */
 const like = (kind: string): unknown => expect.stringMatching(new RegExp(`^@${kind}-one-`));
 
+const node = fresh(Node.create);
+
 describe("masquerading", () => {
   it("is one table whose rules say: from these pools, to anywhere but the pools", async () => {
-    await using node = await Node.create();
-
     expect(await ensure(node, ["10.244.0.0/16", "fd00:10::/64"], ["10.244.0.0/16", "fd00:10::/64", "10.250.0.0/24"])).toEqual({});
 
     const element = (addr: string, len: number) => ({ prefix: { addr, len } });
@@ -52,7 +53,6 @@ describe("masquerading", () => {
   });
 
   it("P1: writes nothing when it is right already, and replaces the sets of the store whose pools changed", async () => {
-    await using node = await Node.create();
     const handles = async () => (await objects(node, "set")).map((set) => JSON.parse(JSON.stringify(set)).handle);
     await ensure(node, ["10.244.0.0/16"], ["10.244.0.0/16"]);
     const first = await handles();
@@ -67,7 +67,6 @@ describe("masquerading", () => {
   });
 
   it("P1: keeps what each store has, and takes away what a store has no more", async () => {
-    await using node = await Node.create();
     const sets = async () => (await objects(node, "set")).map((set) => JSON.parse(JSON.stringify(set)));
     const elements = async () => (await sets()).map(({ name, elem }) => `${name.slice(0, -17)} ${elem[0].prefix.addr}`).sort();
     await ensure(node, ["10.71.0.0/16"], ["10.71.0.0/16"], "one");
@@ -86,7 +85,6 @@ describe("masquerading", () => {
   });
 
   it("P1: survives processes of several stores that write at once", async () => {
-    await using node = await Node.create();
     const stores = Array.from({ length: 12 }, (_, index) => `s${index}`);
     const answers = await Promise.all(stores.map((store, index) => ensure(node, [`10.${index}.0.0/16`], [`10.${index}.0.0/16`], store)));
     expect(answers).toEqual(answers.map(() => ({})));
@@ -95,7 +93,6 @@ describe("masquerading", () => {
   });
 
   it("leaves other tables alone, and is removed on request, once and again, and when no pool wants it", async () => {
-    await using node = await Node.create();
     await node.run(["/usr/sbin/nft", "add table inet mine; add chain inet mine c"]);
     const names = async () => (await objects(node, "table")).map((table) => JSON.parse(JSON.stringify(table)).name).sort();
 
@@ -110,7 +107,6 @@ describe("masquerading", () => {
   });
 
   it("holds many pools, nested ones too", async () => {
-    await using node = await Node.create();
     // Every second /24, so that nothing merges, and one /25 inside the first.
     const pools = Array.from({ length: 2500 }, (_, index) => `10.${(2 * index) >> 8}.${(2 * index) & 255}.0/24`);
 
@@ -121,7 +117,6 @@ describe("masquerading", () => {
   });
 
   it("is two tables on a kernel that has no NAT for both families in one", async () => {
-    await using node = await Node.create();
     const made = await probe(
       node,
       `(async () => {
@@ -147,7 +142,6 @@ describe("masquerading", () => {
   });
 
   it("checks where containers send from, unless the kernel's rules cannot look up a source; then its comment says so", async () => {
-    await using node = await Node.create();
     const state = expressionOf({ ...NO_NODE_STATE, guardedPrefixes: ["cali"] });
     const comment = async () => (await node.run(["/usr/sbin/nft", "list", "table", "inet", "tortie"])).stdout.match(/comment "(.*)"/)?.[1];
     const drops = { drop: null };
@@ -189,7 +183,6 @@ describe("masquerading", () => {
   });
 
   it("survives many processes that make it at once", async () => {
-    await using node = await Node.create();
     const answers = await Promise.all(Array.from({ length: 16 }, () => ensure(node, ["10.244.0.0/16"], ["10.244.0.0/16"])));
     expect(answers).toEqual(answers.map(() => ({})));
     expect(await objects(node, "table")).toHaveLength(1);
@@ -197,7 +190,6 @@ describe("masquerading", () => {
   });
 
   it("lets a pod reach the outside, which has no way back to the pool, and keeps addresses between pods (both families)", async () => {
-    await using node = await Node.create();
     const [pod, other, outside] = [await node.addPod(), await node.addPod(), await node.addPod("outside")];
     await connect(node, pod, "cali1", ["10.244.0.1/32", "fd00:10::1/128"]);
     await connect(node, other, "cali2", ["10.244.0.2/32", "fd00:10::2/128"]);

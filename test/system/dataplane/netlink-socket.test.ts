@@ -1,5 +1,6 @@
 import { expressionOf, probe } from "../../support/dataplane-probe.ts";
 import { desiredFor } from "../../support/desired-state.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { Node } from "../../support/node.ts";
 
 /** Evaluates with a socket of the route family called `socket`, in the node's namespace. */
@@ -15,9 +16,10 @@ const withSocket = <T>(node: Node, expression: string, before?: string) =>
     before === undefined ? {} : { before },
   );
 
+const node = fresh(Node.create);
+
 describe("a conversation with the kernel", () => {
   it("lists more links than one datagram holds", async () => {
-    await using node = await Node.create();
     const batch = Array.from({ length: 100 }, (_, index) => `link add many${index} type bridge\n`).join("");
     expect(await node.run(["/usr/sbin/ip", "-batch", "-"], { stdin: batch })).toMatchObject({ exit: 0 });
 
@@ -28,7 +30,6 @@ describe("a conversation with the kernel", () => {
   });
 
   it("gives the kernel's own words with a refusal", async () => {
-    await using node = await Node.create();
     // An RTM_NEWLINK that creates a kind which does not exist: struct ifinfomsg, then IFLA_LINKINFO with IFLA_INFO_KIND "nokind".
     const request = `{ type: 16, flags: 0x600, payload: Uint8Array.of(...new Array(16).fill(0), 16, 0, 18, 128, 11, 0, 1, 0, ...Buffer.from("nokind\\0"), 0) }`;
 
@@ -38,13 +39,11 @@ describe("a conversation with the kernel", () => {
   });
 
   it("tells a link that is not there from other failures", async () => {
-    await using node = await Node.create();
     expect(await withSocket(node, `getLink(socket, { name: "absent" }) ?? "none"`)).toEqual({ value: "none" });
     expect((await withSocket(node, `getLink(socket, { name: "a name that is far too long" })`)).error?.message).toMatch(/ERANGE/);
   });
 
   it("goes on when there was more news than the socket holds, which is lost", async () => {
-    await using node = await Node.create();
     const lines = Array.from({ length: 400 }, (_, index) => `link set dev lo mtu ${60_000 + index}\\n`).join("");
     const work = `(() => {
       using monitor = NetlinkSocket.open(NETLINK_ROUTE, 1);
@@ -58,7 +57,6 @@ describe("a conversation with the kernel", () => {
   });
 
   it("S4: reads a bounded part of the news at a look, whoever sends it, and goes on there at the next", async () => {
-    await using node = await Node.create();
     // More forged news than a look reads, before the kernel's own.
     const forge = `
 import socket, struct
@@ -76,7 +74,6 @@ for _ in range(100):
   });
 
   it("L2: has the kernel's answers and news only, whoever else sends some", async () => {
-    await using node = await Node.create();
     // struct nlmsghdr with an acknowledgement of success, and one with the news that link 1 was deleted, which both say what they are asked to.
     const forge = `
 import socket, struct, sys
@@ -106,7 +103,6 @@ forger.sendto(struct.pack("=IHHII", 32, 17, 0, 0, 0) + link, (0, 1))`;
   });
 
   it("seven:3: cannot be filled by another program, and gets its answer while one tries", async () => {
-    await using node = await Node.create();
     // Sends a message of 1 KiB again and again, until the socket takes no more.
     const flood = `
 import socket, struct, sys
@@ -137,7 +133,6 @@ print(sent)`;
 
 describe("the sockets of the host", () => {
   it("are the host's, whatever sandbox the thread is in when they are used, and are not opened there", async () => {
-    await using node = await Node.create();
     const pod = await node.addPod();
     await node.ip("link", "add", "outside", "type", "bridge");
     await node.podIp(pod, "link", "add", "inside", "type", "bridge");
@@ -162,7 +157,6 @@ describe("the sockets of the host", () => {
   });
 
   it("are two for a process that adds a pod and looks at it, and none is left behind", async () => {
-    await using node = await Node.create();
     const pod = await node.addPod();
     const desired = desiredFor(pod, { addresses: ["10.60.0.1/32"] });
 

@@ -1,6 +1,7 @@
 /** What joins nodes, judged by `ip` and `bridge`: VXLAN devices with their peers, routes of the node's own, and what stays alone. */
 import type { NodeNetwork } from "../../../dataplane/node-network.ts";
 import type { Family } from "../../../lib/addresses/address.ts";
+import { fresh } from "../../support/fixtures.ts";
 import type { Node } from "../../support/node.ts";
 import {
   address,
@@ -29,12 +30,12 @@ async function neighbours(node: Node, family: Family): Promise<string[]> {
   return found.map(({ dst, lladdr }) => `${dst} ${lladdr}`).sort();
 }
 
+const node = fresh(() => host());
+
 describe.each([4, 6] as const)("The network between nodes, IPv%d", (family) => {
   const { device, mtu, bits, address: own, peers, block } = FAMILIES[family];
 
   it("has a VXLAN device as Calico makes it, its peers, and routes of our own protocol", async () => {
-    await using node = await host();
-
     expect((await apply(node, networkOf(family))).failed).toEqual([]);
 
     const [link] = await node.ip("-j", "-d", "link", "show", device);
@@ -52,7 +53,6 @@ describe.each([4, 6] as const)("The network between nodes, IPv%d", (family) => {
   });
 
   it("changes nothing where all is right, and repairs exactly what differs", async () => {
-    await using node = await host();
     await apply(node, networkOf(family));
     expect(await apply(node, networkOf(family))).toEqual({ changed: [], failed: [] });
 
@@ -79,7 +79,6 @@ describe.each([4, 6] as const)("The network between nodes, IPv%d", (family) => {
   });
 
   it("makes the device again when it was set down, deleted, or made with other settings", async () => {
-    await using node = await host();
     await apply(node, networkOf(family));
     for (const harm of [
       ["link", "set", device, "down"],
@@ -98,7 +97,6 @@ describe.each([4, 6] as const)("The network between nodes, IPv%d", (family) => {
   });
 
   it("follows a peer that has another MAC, node and address, and removes one that is gone", async () => {
-    await using node = await host();
     await apply(node, networkOf(family));
     const moved = family === 4 ? "172.20.7.7" : "fd20:7::7";
     const [first] = peersOf(family);
@@ -111,7 +109,6 @@ describe.each([4, 6] as const)("The network between nodes, IPv%d", (family) => {
   });
 
   it("leaves the routes of others alone, and lets a pod's own route win", async () => {
-    await using node = await host();
     const foreign = [
       [family === 4 ? "10.77.0.0/16" : "fd77::/64", "proto", "80"],
       [family === 4 ? "10.78.0.0/16" : "fd78::/64", "proto", "static"],
@@ -130,7 +127,6 @@ describe.each([4, 6] as const)("The network between nodes, IPv%d", (family) => {
   });
 
   it("leaves a device of another program alone, and makes the other routes all the same", async () => {
-    await using node = await host();
     const local = ["local", FAMILIES[family].local, "dstport", "4789", "dev", "eth0"];
     await node.ip("link", "add", device, "type", "vxlan", "id", "4096", ...local);
     const before = await node.ip("-j", "-d", "link", "show", device);
@@ -145,7 +141,6 @@ describe.each([4, 6] as const)("The network between nodes, IPv%d", (family) => {
   });
 
   it("takes over the device of a process that was killed before it had named it", async () => {
-    await using node = await host();
     const local = ["local", FAMILIES[family].local, "dstport", "4789", "dev", "eth0"];
     // The number that a link of ours has until its alias is written.
     await node.ip("link", "add", device, "group", String(0x544f5254), "type", "vxlan", "id", "4096", ...local);
@@ -156,7 +151,6 @@ describe.each([4, 6] as const)("The network between nodes, IPv%d", (family) => {
   });
 
   it("removes routes and device, and says what it cannot have", async () => {
-    await using node = await host();
     await apply(node, networkOf(family));
     await apply(node, EMPTY);
     expect(await routes(node, family)).toEqual([]);

@@ -1,5 +1,6 @@
 /** The commands of docs/how-to/install-host.md, docs/how-to/uninstall.md and docs/how-to/migrate-from-calico.md for one host, as they stand, on a host whose /etc and /opt are its own. */
 
+import { fresh } from "../../support/fixtures.ts";
 import { HAS_FORWARDER } from "../../support/node.ts";
 import { commandsOf } from "../../support/page.ts";
 import { PageHost } from "../../support/page-host.ts";
@@ -37,9 +38,10 @@ const ADD = [
 
 const stateOf = (host: PageHost) => [host.made("/opt/cni/bin"), host.made("/etc/cni/net.d")];
 
+const host = fresh(PageHost.create);
+
 describe("One host, by hand", () => {
   it("is installed and left as it was by the three commands of docs/how-to/install-host.md", async () => {
-    await using host = await PageHost.create();
     // What every host with a runtime has, and the kubeconfig that the page names.
     await host.run("mkdir -p /opt/cni/bin /etc/cni/net.d; echo '{}' > /etc/cni/net.d/calico-kubeconfig");
     const [dry = "", install = "", uninstall = "", ...others] = BY_HAND.trim().split("\n");
@@ -56,7 +58,6 @@ describe("One host, by hand", () => {
   });
 
   it("is left by the tortiectl that the installation has put there, as docs/how-to/uninstall.md says", async () => {
-    await using host = await PageHost.create();
     await host.run("mkdir -p /opt/cni/bin /etc/cni/net.d; echo '{}' > /etc/cni/net.d/calico-kubeconfig");
     await host.run("tortiectl install");
     expect(stateOf(host)).toEqual(INSTALLED);
@@ -67,7 +68,6 @@ describe("One host, by hand", () => {
   });
 
   it("W2: gets nothing where there is no cluster, and with the list of docs/how-to/install-host.md a network that pods can be attached to", async () => {
-    await using host = await PageHost.create();
     await host.run("mkdir -p /opt/cni/bin /etc/cni/net.d");
     expect(await host.run("if tortiectl install; then exit 9; fi")).toContain("/etc/cni/net.d/calico-kubeconfig is not there");
     expect(stateOf(host)).toEqual([[], []]);
@@ -78,7 +78,6 @@ describe("One host, by hand", () => {
   });
 
   it("W2: keeps a working list for another network, says what would differ, and a pod is attached afterwards", async () => {
-    await using host = await PageHost.create();
     await host.run(`mkdir -p /opt/cni/bin /etc/cni/net.d; echo '${BY_SOMEBODY}' > /etc/cni/net.d/10-tortie.conflist`);
 
     const said = await host.run("tortiectl install");
@@ -93,7 +92,6 @@ describe("One host, by hand", () => {
   });
 
   it("is moved from Calico's plugins by the commands of docs/how-to/migrate-from-calico.md, whose list comes before Calico's", async () => {
-    await using host = await PageHost.create();
     await host.run("mkdir -p /opt/cni/bin /etc/cni/net.d; echo '{}' > /etc/cni/net.d/10-calico.conflist");
 
     await host.run(MOVE);

@@ -7,8 +7,6 @@ import { openHostScope } from "../../../ipam-plugin/host-scope/open.ts";
 import { formatAddress } from "../../../lib/addresses/address.ts";
 import { writeNodeRecordFor } from "../../support/host-scope-node.ts";
 
-jest.setTimeout(180_000);
-
 const PROGRAM = join(__dirname, "../../support/programs/grant-client.ts");
 const PROCESSES = 20;
 const EACH = 10;

@@ -5,8 +5,6 @@ import { localConf } from "../../support/conf.ts";
 import { type NodeRecordOptions, writeNodeRecordFor } from "../../support/host-scope-node.ts";
 import { Node } from "../../support/node.ts";
 
-jest.setTimeout(180_000);
-
 const HOST_SCOPE = { ipam: { type: "tortie-host-scope" }, cniVersion: "1.1.0" };
 const DUAL: NodeRecordOptions = { ipv4: "10.62.0.0/24", ipv6: "fd62::/64" };
 

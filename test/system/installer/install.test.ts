@@ -2,6 +2,7 @@
 import { execFileSync, spawn } from "node:child_process";
 import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { fresh } from "../../support/fixtures.ts";
 import { Installation } from "../../support/installation.ts";
 import { BIN_DIR, HAS_FORWARDER, REFERENCE_PLUGINS_DIR } from "../../support/node.ts";
 
@@ -39,9 +40,10 @@ function makeReadOnly(directory: string): Disposable {
   return { [Symbol.dispose]: () => void execFileSync("/usr/bin/umount", [directory]) };
 }
 
+const host = fresh(() => new Installation());
+
 describe("calico component cni install", () => {
   it("S8: keeps the key of etcd to root, whatever modes the secret and an earlier installation have", async () => {
-    using host = new Installation();
     const directory = join(host.netDir, "calico-tls");
     const modes = () => [directory, join(directory, "etcd-key")].map((path) => (statSync(path).mode & 0o7777).toString(8));
     for (const name of ["etcd-ca", "etcd-cert", "etcd-key"]) writeFileSync(join(host.secrets, name), name, { mode: 0o644 });
@@ -58,8 +60,6 @@ describe("calico component cni install", () => {
   });
 
   it("I1, I2: puts executables and the default conflist in place", async () => {
-    using host = new Installation();
-
     expect(await host.install()).toMatchObject({ exit: 0 });
 
     for (const directory of [host.binDir, host.secondaryDir]) expect(host.names(directory)).toEqual(CALICO_FILES);
@@ -69,7 +69,6 @@ describe("calico component cni install", () => {
   });
 
   it("I3, I5: fails where no directory for executables can be written", async () => {
-    using host = new Installation();
     using _one = makeReadOnly(host.binDir);
     using _other = makeReadOnly(host.secondaryDir);
 
@@ -81,7 +80,6 @@ describe("calico component cni install", () => {
   });
 
   it("I4: is content with one of two directories", async () => {
-    using host = new Installation();
     using _ = makeReadOnly(host.binDir);
 
     expect(await host.install()).toMatchObject({ exit: 0 });
@@ -94,7 +92,6 @@ describe("calico component cni install", () => {
     ["I6: succeeds with both executables there", ["calico", "calico-ipam"], 0],
     ["I7: fails with only one of them", ["calico"], 1],
   ])("read-only directories and UPDATE_CNI_BINARIES=false: %s", async (_, there, exit) => {
-    using host = new Installation();
     for (const name of there) copyFileSync("/bin/true", join(host.binDir, name));
     using _one = makeReadOnly(host.binDir);
     using _other = makeReadOnly(host.secondaryDir);
@@ -103,7 +100,6 @@ describe("calico component cni install", () => {
   });
 
   it("I8: writes the conflist under the name it is given, and removes the one of the former name", async () => {
-    using host = new Installation();
     writeFileSync(join(host.netDir, "10-calico.conflist"), "{}");
 
     expect(await host.install({ CNI_CONF_NAME: "20-calico.conflist" })).toMatchObject({ exit: 0 });
@@ -113,7 +109,6 @@ describe("calico component cni install", () => {
   });
 
   it("I9, I11: takes a template from the environment, and rather from a file", async () => {
-    using host = new Installation();
     expect(await host.install({ CNI_NETWORK_CONFIG: "{}" })).toMatchObject({ exit: 0 });
     expect(host.conflist()).toBe("{}");
 
@@ -124,7 +119,6 @@ describe("calico component cni install", () => {
   });
 
   it.each(["{ not json", "[]", "7", ""])("I10: refuses the template %j, writes no conflist and quotes nothing of it", async (template) => {
-    using host = new Installation();
     const file = join(host.root, "template");
     writeFileSync(file, template === "" ? '{"secret": "s3cr3t"' : template);
 
@@ -136,7 +130,6 @@ describe("calico component cni install", () => {
   });
 
   it("I12: replaces a plugin that is executed all the time", async () => {
-    using host = new Installation();
     copyFileSync(`${REFERENCE_PLUGINS_DIR}/portmap`, join(host.pluginSource, "portmap"));
     expect(await host.install()).toMatchObject({ exit: 0 });
     const portmap = join(host.binDir, "portmap");
@@ -161,7 +154,6 @@ describe("calico component cni install", () => {
   });
 
   it("I13: copies nothing of a secret that holds a hidden file only", async () => {
-    using host = new Installation();
     writeFileSync(join(host.secrets, ".hidden"), "secret");
 
     expect(await host.install()).toMatchObject({ exit: 0 });
@@ -170,7 +162,6 @@ describe("calico component cni install", () => {
   });
 
   it("I14: copies etcd's certificate and says where it is; takes it away when it is not given any more", async () => {
-    using host = new Installation();
     writeFileSync(join(host.secrets, "etcd-cert"), "certificate");
     const env = { CNI_NETWORK_CONFIG: '{"cert": "__ETCD_CERT_FILE__", "key": "__ETCD_KEY_FILE__"}' };
 
@@ -183,7 +174,6 @@ describe("calico component cni install", () => {
   });
 
   it("takes away a key that is not given any more after the conflist that named it, and changes the others together", async () => {
-    using host = new Installation();
     const tls = (name: string) => join(host.netDir, "calico-tls", name);
     for (const name of ["etcd-ca", "etcd-cert", "etcd-key"]) writeFileSync(join(host.secrets, name), "first");
     expect(await host.install()).toMatchObject({ exit: 0 });
@@ -201,7 +191,6 @@ describe("calico component cni install", () => {
   });
 
   it("puts etcd's files one by one into a directory that something is mounted on", async () => {
-    using host = new Installation();
     mkdirSync(join(host.netDir, "calico-tls"));
     writeFileSync(join(host.netDir, "calico-tls/etcd-ca"), "not given");
     execFileSync("/usr/bin/mount", ["--bind", join(host.netDir, "calico-tls"), join(host.netDir, "calico-tls")]);
@@ -215,7 +204,6 @@ describe("calico component cni install", () => {
   });
 
   it("copies staged plugins, but not those it is told to leave, nor another installer", async () => {
-    using host = new Installation();
     for (const name of ["portmap", "flannel", "install", "calico"]) {
       writeFileSync(join(host.pluginSource, name), name);
       chmodSync(join(host.pluginSource, name), 0o755);
@@ -231,8 +219,6 @@ describe("calico component cni install", () => {
     [["component", "cni", "remove"], 2],
     [["component"], 2],
   ])("knows no other component: %j", async (argv, exit) => {
-    using host = new Installation();
-
     expect(await host.run([join(BIN_DIR, "calico"), ...argv])).toMatchObject({
       exit,
       log: expect.stringContaining("component cni install"),
@@ -240,7 +226,6 @@ describe("calico component cni install", () => {
   });
 
   it("keeps a plugin that another tool has put into the installed chain, and logs it", async () => {
-    using host = new Installation();
     await host.install();
     const list = JSON.parse(host.conflist());
     list.plugins.push({ type: "istio-cni" });
@@ -264,7 +249,6 @@ describe("tortiectl install and uninstall", () => {
   };
 
   it("installs under our own names, says first what it would do, and undoes exactly that", async () => {
-    using host = new Installation();
     writeFileSync(join(host.binDir, "portmap"), "", { mode: 0o755 });
     writeFileSync(join(host.binDir, "tortie"), "somebody else's", { mode: 0o755 });
     writeFileSync(join(host.netDir, "10-calico.conflist"), '{"calico": "before"}');
@@ -290,7 +274,6 @@ describe("tortiectl install and uninstall", () => {
   });
 
   it("puts tortiectl beside the plugins, as one more name of their file, and is uninstalled by it", async () => {
-    using host = new Installation();
     expect(await command(host, "install", "--force")).toMatchObject({ exit: 0 });
     expect(host.names(host.binDir)).toEqual(["tortie", "tortie-ipam", ...(HAS_FORWARDER ? ["tortie-main"] : []), "tortiectl"]);
     const programs = host.names(host.binDir).filter((name) => name !== "tortie");
@@ -303,7 +286,6 @@ describe("tortiectl install and uninstall", () => {
   });
 
   it("is content with both plugins in a read-only directory, without tortiectl", async () => {
-    using host = new Installation();
     for (const name of ["tortie", "tortie-ipam"]) copyFileSync("/bin/true", join(host.binDir, name));
     using _ = makeReadOnly(host.binDir);
     const argv = ["install", "--force", "--net-dir", host.netDir, "--bin-dir", host.binDir];
@@ -312,8 +294,6 @@ describe("tortiectl install and uninstall", () => {
   });
 
   it("prints JSON", async () => {
-    using host = new Installation();
-
     const run = await command(host, "install", "--force", "--json");
 
     expect(JSON.parse(run.log)).toMatchObject({ findings: expect.arrayContaining([expect.objectContaining({ subject: "libc" })]) });
@@ -322,7 +302,6 @@ describe("tortiectl install and uninstall", () => {
 
 describe("tortiectl install --watch", () => {
   it("puts back a conflist that somebody removed, tells its health, and ends when it is asked to", async () => {
-    using host = new Installation();
     const argv = ["install", "--watch", "--force", "--net-dir", host.netDir, "--bin-dir", host.binDir, "--health-port", "9913"];
     const running = host.start([join(BIN_DIR, "tortiectl"), ...argv]);
     const list = join(host.netDir, "10-tortie.conflist");
@@ -334,7 +313,7 @@ describe("tortiectl install --watch", () => {
 
     running.stop();
     expect(await running.ended).toMatchObject({ exit: 0 });
-  }, 180_000);
+  });
 });
 
 async function until(condition: () => boolean | Promise<boolean>): Promise<void> {

@@ -10,6 +10,7 @@ import type { PodOfNode, UpgradeCluster, UpgradePorts } from "../../../ipam-plug
 import { upgrade, upgradeUntilDone } from "../../../ipam-plugin/import-host-local/upgrade.ts";
 import { formatAddress, parseAddress } from "../../../lib/addresses/address.ts";
 import { DatastoreError } from "../../../lib/datastore/errors.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { addToHostLocal, directoryOf, type HostLocalNetwork, hostLocalCall } from "../../support/host-local.ts";
 import { MemoryStore } from "../../support/memory-datastore.ts";
 import { samplePool } from "../../support/samples.ts";
@@ -136,9 +137,10 @@ function podOwner(pod: string) {
 
 const TUNNEL_OWNER = [TUNNEL_HANDLE, { node: "node-a", type: "ipipTunnelAddress" }] as const;
 
+const world = fresh(() => new World());
+
 describe("The upgrade from host-local", () => {
   it("makes the addresses of running pods theirs, and drops those of pods that are gone", async () => {
-    using world = new World();
     await world.addPool();
     const [web = ""] = world.addPod("web");
     const [api = ""] = world.addPod("api");
@@ -164,7 +166,6 @@ describe("The upgrade from host-local", () => {
   });
 
   it("has nothing to do without a directory, and only removes one that is empty", async () => {
-    using world = new World();
     expect(await upgrade(world.ports())).toEqual({ moved: [], dropped: [], contested: [] });
     expect(world.deeds).toEqual([]);
     await world.addPool();
@@ -180,7 +181,6 @@ describe("The upgrade from host-local", () => {
     ["has a pod CIDR of IPv6", { podCidr: "fd65::/64" }],
     ["has no pod CIDR", { podCidr: undefined }],
   ])("leaves the tunnel of a node alone that %s", async (_what, facts) => {
-    using world = new World();
     await world.addPool();
     Object.assign(world, facts);
     const [web = ""] = world.addPod("web");
@@ -189,7 +189,6 @@ describe("The upgrade from host-local", () => {
   });
 
   it("repeats writes of cluster objects on conflict, five times at most", async () => {
-    using world = new World();
     await world.addPool();
     world.addPod("web");
     world.conflicts = 4;
@@ -204,7 +203,6 @@ describe("The upgrade from host-local", () => {
   });
 
   it("says which address belongs to another by now, and goes on", async () => {
-    using world = new World();
     await world.addPool();
     const [web = ""] = world.addPod("web");
     const [api = ""] = world.addPod("api");
@@ -221,7 +219,6 @@ describe("The upgrade from host-local", () => {
     ["a file that host-local did not make", "notes.txt", "upgrade-directory"],
     ["a pod's address outside every pool", undefined, "address-outside-pools"],
   ])("stops no cluster for %s", async (_what, file, word) => {
-    using world = new World();
     if (file !== undefined) await world.addPool();
     world.podCidr = undefined;
     world.addPod("web");
@@ -232,7 +229,6 @@ describe("The upgrade from host-local", () => {
   });
 
   it("tries every second until it is done", async () => {
-    using world = new World();
     const [web = ""] = world.addPod("web");
     world.podCidr = undefined;
     const sleep = async (milliseconds: number) => {
@@ -244,7 +240,6 @@ describe("The upgrade from host-local", () => {
   });
 
   it("L17: gives up in the end, loudly, and lets the cluster go on", async () => {
-    using world = new World();
     await world.addPool();
     world.addPod("web");
     const failing = Object.assign(world.allocator(), { assignIp: () => Promise.reject(new Error("no quota left")) });
@@ -255,14 +250,12 @@ describe("The upgrade from host-local", () => {
   });
 
   it("L17: gives up without touching the readiness of a cluster that it has not paused", async () => {
-    using world = new World();
     world.addPod("web");
     await expect(upgradeUntilDone(world.ports(), 0)).rejects.toMatchObject({ word: "upgrade-unfinished" });
     expect(world.deeds).toEqual([]);
   });
 
   it("works without a cluster: containers keep what host-local says they have", async () => {
-    using world = new World();
     await world.addPool();
     const [web = ""] = addToHostLocal(world.network, "c1");
     writeFileSync(join(world.path, "10.65.0.99"), "");
@@ -275,7 +268,6 @@ describe("The upgrade from host-local", () => {
 
 describe("host-local's lock", () => {
   it("keeps host-local waiting while the upgrade holds it", async () => {
-    using world = new World();
     addToHostLocal(world.network, "c1");
     const held = openHostLocalDirectory(world.path).lock();
     const { command, input, env } = hostLocalCall(world.network, "ADD", "c2");

@@ -4,6 +4,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Readable, Writable } from "node:stream";
 import { localConf } from "../../support/conf.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { holdLock } from "../../support/lock-holder-process.ts";
 import { BIN_DIR, Node } from "../../support/node.ts";
 import { readStore } from "../../support/store.ts";
@@ -45,8 +46,9 @@ async function contentWith(text: string, path: string): Promise<string> {
 }
 
 describe("M4: a call that waits for the lock of its node", () => {
+  const node = fresh(Node.create);
+
   it("says so at once on standard error and in the log, with the process that holds it", async () => {
-    await using node = await Node.create();
     const lock = join(node.dir, "ipam.lock");
     const log = join(node.dir, "cni.log");
     const holder = await holdLock(lock, 60);
@@ -63,7 +65,6 @@ describe("M4: a call that waits for the lock of its node", () => {
   });
 
   it("leaves that line behind when its runtime kills it", async () => {
-    await using node = await Node.create();
     const log = join(node.dir, "cni.log");
     const holder = await holdLock(join(node.dir, "ipam.lock"), 60);
     const waiting = begin(node, { log_file_path: log });
@@ -75,7 +76,6 @@ describe("M4: a call that waits for the lock of its node", () => {
   });
 
   it("ends with a word of its own before its runtime would kill it, and has taken nothing", async () => {
-    await using node = await Node.create();
     const holder = await holdLock(join(node.dir, "ipam.lock"), 60);
     const { exit, stdout } = await begin(node, { ipam_lock_timeout_seconds: 1 }).ended;
     expect(exit).toBe(1);
@@ -86,7 +86,6 @@ describe("M4: a call that waits for the lock of its node", () => {
   });
 
   it("says nothing when the lock is free", async () => {
-    await using node = await Node.create();
     const { exit, stderr } = await begin(node, {}).ended;
     expect(exit).toBe(0);
     expect(stderr).not.toContain("waiting for");

@@ -1,6 +1,7 @@
 /** `tortie-ipam -upgrade` by hand, on a node that goes over from ptp and host-local to tortie on the local datastore (I§7). */
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { fresh } from "../../support/fixtures.ts";
 import { addToHostLocal, directoryOf } from "../../support/host-local.ts";
 import { BIN_DIR, Node } from "../../support/node.ts";
 import { readStore } from "../../support/store.ts";
@@ -25,9 +26,10 @@ function conflist(node: Node): Record<string, unknown> {
   };
 }
 
+const node = fresh(Node.create);
+
 describe("tortie-ipam -upgrade", () => {
   it("says which variable it misses, in a cluster and elsewhere", async () => {
-    await using node = await Node.create();
     const run = await node.run([IPAM, "-upgrade"], { env: { DATASTORE_TYPE: "kubernetes" } });
     expect(run).toMatchObject({ exit: 1, stdout: "" });
     expect(run.stderr).toContain("KUBERNETES_NODE_NAME is not set");
@@ -35,7 +37,6 @@ describe("tortie-ipam -upgrade", () => {
   });
 
   it("gives running containers their addresses in the local datastore, which their DEL releases", async () => {
-    await using node = await Node.create();
     const file = join(node.dir, "10-tortie.conflist");
     writeFileSync(file, JSON.stringify(conflist(node)));
     const network = { dataDir: node.dir, name: "old-net", cidrs: ["10.65.0.0/24"] };
@@ -72,7 +73,6 @@ describe("tortie-ipam -upgrade", () => {
       "address-outside-pools",
     ],
   ])("leaves everything as it was for %s", async (_what, path, change, word) => {
-    await using node = await Node.create();
     const file = path ?? join(node.dir, "net.conf");
     const plugin = { type: "tortie", name: "net1", cniVersion: "1.0.0", datastore_path: node.datastorePath, ipam: { type: "tortie-ipam" } };
     if (path === undefined) writeFileSync(file, JSON.stringify({ ...plugin, ...change }));

@@ -5,8 +5,9 @@
 import { chownSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { dualIpam, localConf, podArgs } from "../../support/conf.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { type CniRun, Node } from "../../support/node.ts";
-import { readStore } from "../../support/store.ts";
+import { expectNothingLeft, readStore } from "../../support/store.ts";
 
 interface CniError {
   readonly code: number;
@@ -24,12 +25,9 @@ function errorOf(run: CniRun): CniError {
   return error;
 }
 
-async function expectNothingLeft(node: Node): Promise<void> {
-  expect(await node.leftovers()).toEqual({ links: [], routes: [] });
-  expect(await readStore(node)).toMatchObject({ allocated: [], handles: [], endpoints: [] });
-}
-
 const bytes = (...values: number[]) => String.fromCharCode(...values);
+
+const node = fresh(Node.create);
 
 describe("Standard input", () => {
   it.each<[string, string, number, RegExp]>([
@@ -45,14 +43,12 @@ describe("Standard input", () => {
     ["has an unknown version", '{"name":"net1","cniVersion":"9.9"}', 1, /version-unsupported/],
     ["has a number as version", '{"name":"net1","cniVersion":1}', 6, /netconf-not-json/],
   ])("that %s is refused with a stable code", async (_, conf, code, details) => {
-    await using node = await Node.create();
     const error = errorOf(await node.cni("ADD", { pod: await node.addPod(), conf }));
     expect(error).toMatchObject({ code, details: expect.stringMatching(details) });
-    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.expectClean();
   });
 
   it("of 10 MB with an unknown key is accepted, and DEL takes the same", async () => {
-    await using node = await Node.create();
     const conf = localConf(node, { filler: "x".repeat(10_000_000) });
     const pod = await node.addPod();
     expect(await node.cni("ADD", { pod, conf })).toMatchObject({ exit: 0 });
@@ -61,14 +57,12 @@ describe("Standard input", () => {
   });
 
   it("with a key given twice takes the last one", async () => {
-    await using node = await Node.create();
     const conf = JSON.stringify(localConf(node)).replace(/}$/, ',"mtu":1300,"mtu":1400}');
     const pod = await node.addPod();
     expect(await node.cni("ADD", { pod, conf })).toMatchObject({ exit: 0, json: { interfaces: [{}, { mtu: 1400 }] } });
   });
 
   it("with invalid UTF-8 in an unknown key is accepted as Go does", async () => {
-    await using node = await Node.create();
     const file = join(node.dir, "conf.json");
     const text = JSON.stringify(localConf(node, { note: "@@" }));
     writeFileSync(file, Buffer.from(Buffer.from(text).map((byte) => (byte === 0x40 ? 0xff : byte))));
@@ -104,7 +98,6 @@ describe("A key of the wrong type or value", () => {
     ["mtu out of the kernel's range", { mtu: 70_000 }, /70000/],
     ["num_queues out of the kernel's range", { num_queues: 5000 }, /5000/],
   ])("%s is named in the error, and nothing stays", async (_, change, message) => {
-    await using node = await Node.create();
     const error = errorOf(await node.cni("ADD", { pod: await node.addPod(), conf: localConf(node, change), path: node.binDir }));
     expect(error.code).toBe(999);
     expect(error.msg).toMatch(message);
@@ -124,7 +117,6 @@ describe("The environment", () => {
     ["with an interface name of two dots", { CNI_IFNAME: ".." }, /interface name is \. or \.\./],
     ["with an unknown command", { CNI_COMMAND: "BOGUS" }, /unknown CNI_COMMAND: BOGUS/],
   ])("%s is refused with code 4", async (_, env, message) => {
-    await using node = await Node.create();
     const error = errorOf(await node.cni("ADD", { pod: await node.addPod(), conf: localConf(node), env }));
     expect(error).toMatchObject({ code: 4, msg: expect.stringMatching(message) });
   });
@@ -135,7 +127,6 @@ describe("The environment", () => {
     ["a bad address", "IP=10.244.0.300", /10\.244\.0\.300/],
     ["a bad MAC", "MAC=01:00:5e:00:00:01", /01:00:5e:00:00:01/],
   ])("with %s in CNI_ARGS is refused", async (_, args, message) => {
-    await using node = await Node.create();
     const error = errorOf(await node.cni("ADD", { pod: await node.addPod(), conf: localConf(node), args }));
     expect(error).toMatchObject({ code: 999, msg: expect.stringMatching(message) });
     await expectNothingLeft(node);
@@ -144,7 +135,6 @@ describe("The environment", () => {
 
 describe("The sandbox", () => {
   it("that does not exist is named before anything is touched, and DEL accepts it", async () => {
-    await using node = await Node.create();
     const call = { netns: "/run/netns/absent", conf: localConf(node) };
     expect(errorOf(await node.cni("ADD", call))).toMatchObject({ code: 999, msg: expect.stringContaining("/run/netns/absent") });
     expect(await node.cni("DEL", call)).toMatchObject({ exit: 0, stdout: "" });
@@ -152,7 +142,6 @@ describe("The sandbox", () => {
   });
 
   it("that is a regular file is named as such", async () => {
-    await using node = await Node.create();
     const file = join(node.dir, "file");
     writeFileSync(file, "");
     expect(errorOf(await node.cni("ADD", { netns: file, conf: localConf(node) }))).toMatchObject({ msg: expect.stringContaining(file) });
@@ -160,7 +149,6 @@ describe("The sandbox", () => {
   });
 
   it("that is the plugin's own namespace is refused with code 8, unless the caller insists", async () => {
-    await using node = await Node.create();
     const call = { netns: node.netnsPath, conf: localConf(node), ifname: "own0" };
     expect(errorOf(await node.cni("ADD", call))).toMatchObject({ code: 8, details: expect.stringContaining("netns-own") });
     await expectNothingLeft(node);
@@ -173,7 +161,6 @@ describe("The sandbox", () => {
   });
 
   it("that has an interface of that name already is left as it was", async () => {
-    await using node = await Node.create();
     const pod = await node.addPod();
     await node.podIp(pod, "link", "add", "eth0", "type", "veth", "peer", "name", "x0");
     const before = await node.podIp(pod, "-j", "address");
@@ -185,7 +172,6 @@ describe("The sandbox", () => {
   });
 
   it("that has a conflicting route leaves nothing behind and names the route", async () => {
-    await using node = await Node.create();
     await node.ip("link", "add", "other", "type", "veth", "peer", "name", "other-peer");
     await node.ip("link", "set", "other", "up");
     await node.ip("route", "add", "10.244.7.7/32", "dev", "other");
@@ -202,7 +188,6 @@ describe("The sandbox", () => {
 
 describe("The surroundings", () => {
   it("without a free address give an error that names the pool", async () => {
-    await using node = await Node.create();
     const conf = localConf(node, { ipam: { type: "tortie-ipam", pools: [{ cidr: "10.244.0.0/31", blockSize: 32 }] } });
     for (const containerId of ["one", "two"]) {
       expect(await node.cni("ADD", { pod: await node.addPod(), containerId, conf })).toMatchObject({ exit: 0 });
@@ -213,7 +198,6 @@ describe("The surroundings", () => {
   });
 
   it("with one family exhausted give neither", async () => {
-    await using node = await Node.create();
     const pools = [{ cidr: "10.244.0.0/24" }, { cidr: "fd44::/128", blockSize: 128 }];
     const conf = localConf(node, { ipam: dualIpam("46", { pools }) });
     expect(await node.cni("ADD", { pod: await node.addPod(), containerId: "one", conf })).toMatchObject({ exit: 0 });
@@ -222,7 +206,6 @@ describe("The surroundings", () => {
   });
 
   it("with a datastore that is damaged leave the file as it is", async () => {
-    await using node = await Node.create();
     writeFileSync(node.datastorePath, "this is no database");
     const error = errorOf(await node.cni("ADD", { pod: await node.addPod(), conf: localConf(node) }));
     expect(error).toMatchObject({
@@ -230,11 +213,10 @@ describe("The surroundings", () => {
       details: expect.stringMatching(/datastore-(damaged|foreign)/),
     });
     expect((await node.run(["/bin/cat", node.datastorePath])).stdout).toBe("this is no database");
-    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.expectClean();
   });
 
   it("with a datastore on a full disk say so", async () => {
-    await using node = await Node.create();
     const conf = localConf(node, { datastore_path: join(node.dir, "full", "tortie.db") });
     const script = `mkdir -p ${node.dir}/full && mount -t tmpfs -o size=4k tmpfs ${node.dir}/full && exec ${node.binDir}/tortie`;
     const pod = await node.addPod();
@@ -252,11 +234,10 @@ describe("The surroundings", () => {
       msg: expect.stringContaining("full/tortie.db"),
       details: expect.stringContaining("datastore-unavailable"),
     });
-    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.expectClean();
   });
 
   it("with a read-only /proc/sys name the file and undo everything", async () => {
-    await using node = await Node.create();
     const pod = await node.addPod();
     const env = {
       CNI_COMMAND: "ADD",
@@ -279,7 +260,6 @@ describe("The surroundings", () => {
 
 describe("DEL", () => {
   it("does not depend on what only ADD needs", async () => {
-    await using node = await Node.create();
     const pod = await node.addPod();
     const call = { pod, args: podArgs("podA") };
     expect(await node.cni("ADD", { ...call, conf: localConf(node) })).toMatchObject({ exit: 0 });
@@ -289,12 +269,11 @@ describe("DEL", () => {
   });
 
   it("removes the link even when the datastore cannot be opened, and reports the datastore", async () => {
-    await using node = await Node.create();
     const pod = await node.addPod();
     expect(await node.cni("ADD", { pod, conf: localConf(node) })).toMatchObject({ exit: 0 });
     const error = errorOf(await node.cni("DEL", { pod, conf: localConf(node, { datastore_path: "/proc/absent.db" }) }));
     expect(error.msg).toContain("/proc/absent.db");
-    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.expectClean();
     expect(await node.cni("DEL", { pod, conf: localConf(node) })).toMatchObject({ exit: 0, stdout: "" });
     await expectNothingLeft(node);
   });
@@ -302,7 +281,6 @@ describe("DEL", () => {
 
 describe("A sandbox that may not be looked at", () => {
   it.each(["ADD", "CHECK", "DEL"])("L15: is named by %s as such, whatever stands in the way", async (command) => {
-    await using node = await Node.create();
     const closed = join(node.dir, "closed");
     mkdirSync(closed, { mode: 0o700 });
     chownSync(closed, 65534, 65534);

@@ -3,6 +3,7 @@
  * from the network configuration here, from annotations there.
  */
 import { dualIpam, localConf, podArgs } from "../../support/conf.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { type CniRun, type JsonRecord, Node } from "../../support/node.ts";
 import { readStore } from "../../support/store.ts";
 
@@ -26,16 +27,16 @@ async function fill(node: Node, ipam: object, count: number): Promise<void> {
   }
 }
 
+const node = fresh(Node.create);
+
 describe("A pod on our IPAM plugin", () => {
   it("gets its address from the pool that is listed", async () => {
-    await using node = await Node.create();
     const conf = localConf(node, { ipam: pools([LARGE], [SMALL, LARGE]) });
     const run = await node.cni("ADD", { pod: await node.addPod(), conf, args: podArgs("podA") });
     expect(resultOf(run).addresses).toEqual([expect.stringMatching(/^10\.245\.0\.\d+\/32$/)]);
   });
 
   it("is refused an unknown pool, and its DEL succeeds", async () => {
-    await using node = await Node.create();
     const pod = await node.addPod();
     const conf = localConf(node, { ipam: pools(["10.99.0.0/24"], [SMALL]) });
     const run = await node.cni("ADD", { pod, conf, args: podArgs("podA") });
@@ -44,7 +45,6 @@ describe("A pod on our IPAM plugin", () => {
   });
 
   it("is refused when its pool is full, and its DEL succeeds", async () => {
-    await using node = await Node.create();
     const ipam = pools([SMALL], [SMALL, LARGE]);
     await fill(node, ipam, 4);
     const pod = await node.addPod();
@@ -52,11 +52,10 @@ describe("A pod on our IPAM plugin", () => {
     const run = await node.cni("ADD", { pod, conf, args: podArgs("podA") });
     expect(run).toMatchObject({ exit: 1, json: { msg: expect.stringContaining(`No IPs available in pools: [${SMALL}]`) } });
     expect(await node.cni("DEL", { pod, conf, args: podArgs("podA") })).toMatchObject({ exit: 0, stdout: "" });
-    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.expectClean();
   });
 
   it("gets its address from the second of two pools when the first is full", async () => {
-    await using node = await Node.create();
     await fill(node, pools([SMALL], [SMALL, LARGE]), 4);
     const conf = localConf(node, { ipam: pools([SMALL, LARGE]) });
     const run = await node.cni("ADD", { pod: await node.addPod(), conf, args: podArgs("podA") });
@@ -64,7 +63,6 @@ describe("A pod on our IPAM plugin", () => {
   });
 
   it("has the address of its result, with one route to it, in its endpoint and under its handle", async () => {
-    await using node = await Node.create();
     const run = await node.cni("ADD", { pod: await node.addPod(), conf: localConf(node), args: podArgs("podA") });
     const { addresses, routes } = resultOf(run);
     expect(addresses.length).toBe(1);
@@ -77,7 +75,6 @@ describe("A pod on our IPAM plugin", () => {
   });
 
   it("has two addresses and two routes on both families, both in its endpoint", async () => {
-    await using node = await Node.create();
     const run = await node.cni("ADD", { pod: await node.addPod(), conf: localConf(node, { ipam: dualIpam("46") }), args: podArgs("podA") });
     const { addresses, routes } = resultOf(run);
     expect([addresses.length, routes.length]).toEqual([2, 2]);
@@ -85,7 +82,6 @@ describe("A pod on our IPAM plugin", () => {
   });
 
   it("gets a new address when the same container is added again", async () => {
-    await using node = await Node.create();
     const pod = await node.addPod();
     const call = { pod, conf: localConf(node), args: podArgs("podA") };
     const first = resultOf(await node.cni("ADD", call)).addresses;
@@ -96,7 +92,6 @@ describe("A pod on our IPAM plugin", () => {
   });
 
   it("keeps its address when it is added again and the network cannot be built", async () => {
-    await using node = await Node.create();
     const pod = await node.addPod();
     const call = { pod, conf: localConf(node), args: podArgs("podA") };
     const [address = ""] = resultOf(await node.cni("ADD", call)).addresses;
@@ -112,7 +107,6 @@ describe("A pod on our IPAM plugin", () => {
 
 describe("A plain container on our IPAM plugin", () => {
   it("gets the same result when it is added again, and no other address", async () => {
-    await using node = await Node.create();
     const pod = await node.addPod();
     const call = { pod, conf: localConf(node) };
     const first = resultOf(await node.cni("ADD", call)).addresses;

@@ -2,6 +2,7 @@
 import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { localConf, podArgs } from "../../support/conf.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { kernelView } from "../../support/kernel-view.ts";
 import { BIN_DIR, type CniRun, type JsonRecord, Node } from "../../support/node.ts";
 import { RecordingPlugins } from "../../support/recording-plugins.ts";
@@ -27,8 +28,9 @@ async function callsOf(node: Node, file: string): Promise<string[]> {
 }
 
 describe("host-local as the IPAM plugin", () => {
+  const node = fresh(Node.create);
+
   it("gives addresses of both families, which DEL releases", async () => {
-    await using node = await Node.create();
     const pod = await node.addPod();
     const conf = localConf(node, { ipam: { ...HOST_LOCAL, dataDir: join(node.dir, "host-local") } });
     const run = await node.cni("ADD", { pod, conf });
@@ -44,7 +46,6 @@ describe("host-local as the IPAM plugin", () => {
   });
 
   it("puts its configured routes into the pod instead of the defaults, or after them when they are included", async () => {
-    await using node = await Node.create();
     const routes = [{ dst: "10.123.0.0/16", gw: "10.80.0.1" }, { dst: "fd99::/64" }];
     const ipam = { ...HOST_LOCAL, routes, dataDir: join(node.dir, "host-local") };
     const [one, two] = [await node.addPod(), await node.addPod()];
@@ -60,7 +61,6 @@ describe("host-local as the IPAM plugin", () => {
   });
 
   it("refuses usePodCidr, which only an API server could answer", async () => {
-    await using node = await Node.create();
     const conf = localConf(node, { ipam: { type: "host-local", subnet: "usePodCidr" } });
     const run = await node.cni("ADD", { pod: await node.addPod(), conf });
     expect(run.json).toMatchObject({
@@ -104,7 +104,7 @@ describe("Our own IPAM plugin", () => {
       const conf = localConf(node, { ipam: { type: "tortie-ipam", ...ipam, in_process } });
       const run = await node.cni("ADD", { pod: await node.addPod(), conf, args });
       errors.push({ exit: run.exit, json: JSON.parse(JSON.stringify(run.json).replaceAll(node.dir, "DIR")) });
-      expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+      await node.expectClean();
     }
     expect(errors[1]).toEqual(errors[0]);
     expect(errors[0]).toMatchObject({ exit: 1, json: { code: expect.any(Number), msg: expect.any(String) } });
@@ -112,6 +112,8 @@ describe("Our own IPAM plugin", () => {
 });
 
 describe("A delegate that misbehaves", () => {
+  const node = fresh(Node.create);
+
   it.each([
     ["prints garbage", "cat >/dev/null; echo hello", "delegate-output"],
     ["prints nothing", "cat >/dev/null", "delegate-output"],
@@ -120,7 +122,6 @@ describe("A delegate that misbehaves", () => {
     ["prints 100 MB", "cat >/dev/null; head -c 100000000 /dev/zero", "delegate-output"],
     ["gives no address", `cat >/dev/null; echo '{"cniVersion":"1.0.0"}'`, "ipam-no-addresses"],
   ])("and %s is named in the error, gets a DEL, and nothing stays", async (_, script, word) => {
-    await using node = await Node.create();
     const { path, calls } = scriptedIpam(node, `[ "$CNI_COMMAND" = DEL ] && exit 0\n${script}`);
     const pod = await node.addPod();
     const run = await node.cni("ADD", { pod, path, conf: localConf(node, { ipam: { type: "scripted" } }) });
@@ -130,13 +131,12 @@ describe("A delegate that misbehaves", () => {
       json: { code: 999, msg: expect.stringContaining("scripted"), details: expect.stringContaining(word) },
     });
     expect(await callsOf(node, calls)).toEqual(["ADD", "DEL"]);
-    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.expectClean();
     expect(await node.podIp(pod, "-j", "link")).toHaveLength(1);
     expect((await readStore(node)).endpoints).toEqual([]);
   });
 
   it("and reports an error of its own has that error passed on unchanged", async () => {
-    await using node = await Node.create();
     const error = { code: 117, msg: "no more leases", details: "ask the DHCP server" };
     const { path } = scriptedIpam(node, `cat >/dev/null; echo '${JSON.stringify(error)}'; exit 1`);
     const run = await node.cni("ADD", { pod: await node.addPod(), path, conf: localConf(node, { ipam: { type: "scripted" } }) });
@@ -144,7 +144,6 @@ describe("A delegate that misbehaves", () => {
   });
 
   it("and cannot release fails the DEL, which a later one completes", async () => {
-    await using node = await Node.create();
     const error = { code: 117, msg: "no way to the server", details: "try again" };
     const failing = `[ "$CNI_COMMAND" = DEL ] && [ ! -e ${node.dir}/up ] && { echo '${JSON.stringify(error)}'; exit 1; }`;
     const { path, calls } = scriptedIpam(node, `cat >/dev/null; ${failing}; [ "$CNI_COMMAND" = DEL ] || echo '${ANSWER}'`);
@@ -157,7 +156,6 @@ describe("A delegate that misbehaves", () => {
   });
 
   it("is released when a later step fails", async () => {
-    await using node = await Node.create();
     const { path, calls } = scriptedIpam(node, `cat >/dev/null; [ "$CNI_COMMAND" = DEL ] || echo '${ANSWER}'`);
     const pod = await node.addPod();
     await node.podIp(pod, "link", "add", "eth0", "type", "veth", "peer", "name", "x0");
@@ -165,11 +163,10 @@ describe("A delegate that misbehaves", () => {
 
     expect(run).toMatchObject({ exit: 1, json: { msg: expect.stringMatching(/eth0.*exists|file exists.*eth0/s) } });
     expect(await callsOf(node, calls)).toEqual(["ADD", "DEL"]);
-    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.expectClean();
   });
 
   it("is not asked to release what a container still uses when its repeated ADD fails", async () => {
-    await using node = await Node.create();
     const { path, calls } = scriptedIpam(node, `cat >/dev/null; [ "$CNI_COMMAND" = DEL ] || echo '${ANSWER}'`);
     const pod = await node.addPod();
     const call = { pod, path, conf: localConf(node, { ipam: { type: "scripted" } }), args: "K8S_POD_NAME=a;K8S_POD_NAMESPACE=b" };

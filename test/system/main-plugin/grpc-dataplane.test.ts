@@ -3,10 +3,9 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { localConf, podArgs } from "../../support/conf.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { type JsonRecord, Node, type Pod } from "../../support/node.ts";
 import { readStore } from "../../support/store.ts";
-
-jest.setTimeout(180_000);
 
 /** Of the operating system: in a test `node` may be Bun by another name. */
 const NODE_PROGRAM = ["/usr/local/bin/node", "/usr/bin/node"].find(existsSync) ?? "node";
@@ -75,9 +74,10 @@ class Sandbox implements AsyncDisposable {
   }
 }
 
+const sandbox = fresh(Sandbox.create);
+
 describe("the gRPC dataplane", () => {
   it("N10: is told of namespace, addresses, workload and options, and its names go into result and record", async () => {
-    await using sandbox = await Sandbox.create();
     await sandbox.startServer();
     const added = await sandbox.cni("ADD");
     expect(added).toMatchObject({ exit: 0 });
@@ -128,7 +128,6 @@ describe("the gRPC dataplane", () => {
   });
 
   it("N10: fails the ADD that the server refuses, and keeps nothing", async () => {
-    await using sandbox = await Sandbox.create();
     await sandbox.startServer();
     expect(await sandbox.cni("ADD", { answer: "refuse" })).toMatchObject({
       exit: 1,
@@ -138,7 +137,6 @@ describe("the gRPC dataplane", () => {
   });
 
   it("N9: fails ADD and DEL when nothing listens at the socket", async () => {
-    await using sandbox = await Sandbox.create();
     for (const verb of ["ADD", "DEL"] as const) {
       expect(await sandbox.cni(verb)).toMatchObject({
         exit: 1,
@@ -157,7 +155,6 @@ describe("the gRPC dataplane", () => {
     ["bytes that are no message", "garbage", "dataplane-answer-invalid", "rpc error"],
     ["nothing", "hang", "dataplane-timeout", "DeadlineExceeded"],
   ])("gives addresses back and sends Del when the server answers %s", async (_, answer, word, text) => {
-    await using sandbox = await Sandbox.create();
     await sandbox.startServer();
     const refused = await sandbox.cni("ADD", { answer });
     expect(refused).toMatchObject({ exit: 1, stdout: expect.stringContaining(`${word}: `) });
@@ -168,7 +165,6 @@ describe("the gRPC dataplane", () => {
   });
 
   it("names gRPC's own refusals", async () => {
-    await using sandbox = await Sandbox.create();
     await sandbox.startServer();
     expect(await sandbox.cni("ADD", { answer: "error" })).toMatchObject({
       exit: 1,
@@ -177,14 +173,12 @@ describe("the gRPC dataplane", () => {
   });
 
   it("keeps the name that was desired when the server gives none", async () => {
-    await using sandbox = await Sandbox.create();
     await sandbox.startServer();
     const { json } = await sandbox.cni("ADD", { answer: "plain" });
     expect(json).toMatchObject({ interfaces: [{ name: sandbox.requests()[0]?.request.desired_host_interface_name }, { name: "eth0" }] });
   });
 
   it("is refused without a socket before anything is taken", async () => {
-    await using sandbox = await Sandbox.create();
     const conf = { dataplane_options: { type: "grpc" } };
     expect(await sandbox.cni("ADD", {}, conf)).toMatchObject({ exit: 1, stdout: expect.stringContaining("dataplane_options.socket") });
   });

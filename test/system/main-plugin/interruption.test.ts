@@ -2,6 +2,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { localConf } from "../../support/conf.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { holdLock } from "../../support/lock-holder-process.ts";
 import { BIN_DIR, Node, type Pod, type RunResult } from "../../support/node.ts";
 import { readStore } from "../../support/store.ts";
@@ -33,13 +34,14 @@ async function expectInterrupted(node: Node, pod: Pod, run: RunResult): Promise<
   ]);
   expect(run.stderr).toContain("asked to end");
   expect(run.stderr).toContain("ADD failed");
-  expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+  await node.expectClean();
   expect(await node.podIp(pod, "-j", "link", "show")).toHaveLength(1);
 }
 
+const node = fresh(Node.create);
+
 describe("M4: an ADD that gets SIGTERM", () => {
   it("while it waits for the node's lock has taken nothing", async () => {
-    await using node = await Node.create();
     const pod = await node.addPod();
     const conf = localConf(node, { log_file_path: join(node.dir, "cni.log") });
     expect(await node.cni("ADD", { containerId: "other", pod: await node.addPod(), conf })).toMatchObject({ exit: 0 });
@@ -58,7 +60,6 @@ describe("M4: an ADD that gets SIGTERM", () => {
   });
 
   it("while its IPAM plugin takes its time gives back what that had taken", async () => {
-    await using node = await Node.create();
     const pod = await node.addPod();
     const conf = localConf(node, { ipam: { type: "slow-ipam", pools: [{ cidr: "10.244.0.0/16" }] } });
     const slow = `#!/bin/sh
@@ -75,7 +76,6 @@ echo "$taken"
   });
 
   it("and any other operation ends at once, with its log written", async () => {
-    await using node = await Node.create();
     const conf = localConf(node, { log_file_path: join(node.dir, "cni.log") });
     expect(await node.cni("ADD", { containerId: "c1", pod: await node.addPod(), conf })).toMatchObject({ exit: 0 });
     const log = String(conf.log_file_path);

@@ -1,5 +1,6 @@
 /** What an ADD leaves in the kernel, field by field (C§4.2-4.4), as iproute2 and /proc show it on both sides. */
 import { dualIpam, localConf, podArgs } from "../../support/conf.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { type JsonRecord, Node, type Pod } from "../../support/node.ts";
 
 /** SHA-1 of "default.podA" gives this name (C§4.1). */
@@ -19,10 +20,11 @@ function addressesOf(result: JsonRecord): string[] {
 
 const bare = (address: string) => address.replace(/\/.*/, "");
 
+const node = fresh(Node.create);
+const pod = fresh(() => node.addPod());
+
 describe("The host end of an attachment", () => {
   it("is a veth named after the pod, with Calico's MAC, an alias that tells its owner, and both ends up", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     await added(node, pod, "4");
 
     const [link] = await node.ip("-j", "-d", "link", "show", HOST_END);
@@ -43,8 +45,6 @@ describe("The host end of an attachment", () => {
   });
 
   it("has one link-scope host route to the IPv4 address and the sysctls of proxy ARP", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     const [address = ""] = addressesOf(await added(node, pod, "4"));
 
     expect(await node.ip("-j", "-d", "-4", "route", "show", "table", "main")).toEqual([
@@ -56,8 +56,6 @@ describe("The host end of an attachment", () => {
   });
 
   it("has one host route and the sysctls of proxy NDP for an IPv6-only pod", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     const [address = ""] = addressesOf(await added(node, pod, "6"));
 
     expect(await node.ip("-j", "-4", "route", "show", "table", "main")).toEqual([]);
@@ -77,8 +75,6 @@ describe("The host end of an attachment", () => {
 
 describe("The pod end of an attachment", () => {
   it("has its IPv4 address as /32 and reaches everything through 169.254.1.1", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     const [address = ""] = addressesOf(await added(node, pod, "4"));
 
     expect(address).toMatch(/\/32$/);
@@ -94,8 +90,6 @@ describe("The pod end of an attachment", () => {
   });
 
   it("has its IPv6 address as /128, never tentative, and reaches everything through the host's link-local address", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     const [address = ""] = addressesOf(await added(node, pod, "6"));
 
     expect(address).toMatch(/\/128$/);
@@ -112,8 +106,6 @@ describe("The pod end of an attachment", () => {
   });
 
   it("has both families, IPv4 first, and each its host route", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     const [four = "", six = ""] = addressesOf(await added(node, pod, "46"));
 
     expect([four, six]).toEqual([expect.stringMatching(/^10\.244\..*\/32$/), expect.stringMatching(/^fd44:.*\/128$/)]);
@@ -125,8 +117,6 @@ describe("The pod end of an attachment", () => {
   });
 
   it("forwards when the configuration allows it, has the MTU and the queues asked for, and tells the MTU in the result", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     const result = await added(node, pod, "46", { container_settings: { allow_ip_forwarding: true }, mtu: 1400, num_queues: 4 });
 
     expect(await node.sysctl("net/ipv4/ip_forward", pod)).toBe("1");
@@ -141,8 +131,6 @@ describe("The pod end of an attachment", () => {
     ["the runtime's mac capability", { runtimeConfig: { mac: "CA-FE-CA-FE-CA-FE" } }, ""],
     ["CNI_ARGS", {}, ";MAC=ca:fe:ca:fe:ca:fe"],
   ])("gets the MAC that %s asks for", async (_, change, args) => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     const run = await node.cni("ADD", { pod, conf: localConf(node, change), args: podArgs("podA") + args });
 
     expect(run.json).toMatchObject({ interfaces: [{}, { mac: "ca:fe:ca:fe:ca:fe" }] });
@@ -153,8 +141,6 @@ describe("The pod end of an attachment", () => {
     ["the runtime's ips capability", { runtimeConfig: { ips: ["10.244.9.9/16"] } }, ""],
     ["CNI_ARGS", {}, ";IP=10.244.9.9"],
   ])("gets the address that %s asks for", async (_, change, args) => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     const run = await node.cni("ADD", { pod, conf: localConf(node, change), args: podArgs("podA") + args });
 
     expect(run.json).toMatchObject({ ips: [{ address: "10.244.9.9/32" }] });
@@ -164,29 +150,24 @@ describe("The pod end of an attachment", () => {
 
 describe("DEL", () => {
   it("leaves no link, route or address, and repeating it succeeds silently", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     await added(node, pod, "46");
     for (let i = 0; i < 3; i++) {
       const run = await node.cni("DEL", { pod, conf: localConf(node, { ipam: dualIpam("46") }), args: podArgs("podA") });
       expect(run).toMatchObject({ exit: 0, stdout: "" });
     }
-    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.expectClean();
     expect(await node.podIp(pod, "-j", "link", "show")).toHaveLength(1);
   });
 
   it("removes the host end even when the sandbox is not named any more", async () => {
-    await using node = await Node.create();
-    const pod = await node.addPod();
     await added(node, pod, "4");
     const run = await node.cni("DEL", { netns: "", conf: localConf(node), args: podArgs("podA") });
 
     expect(run).toMatchObject({ exit: 0, stdout: "" });
-    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.expectClean();
   });
 
   it("of an old sandbox leaves the link, the address and the record of the pod's new sandbox alone", async () => {
-    await using node = await Node.create();
     const [first, second] = [await node.addPod(), await node.addPod()];
     const conf = localConf(node);
     await node.cni("ADD", { pod: first, containerId: "old", conf, args: podArgs("podA") });

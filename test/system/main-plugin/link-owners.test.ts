@@ -1,5 +1,6 @@
 /** Whose a link is, and who may replace it: a name alone proves nothing (design, invariant 11). */
 import { localConf, podArgs } from "../../support/conf.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { type CniRun, Node } from "../../support/node.ts";
 
 /** Two pods whose names have the same first 44 bits of SHA-1. */
@@ -9,9 +10,10 @@ const SHARED = "calif2241e1b22d";
 
 const addressOf = ({ json }: CniRun) => (json as { ips: { address: string }[] }).ips[0]?.address.replace(/\/.*/, "") ?? "";
 
+const node = fresh(Node.create);
+
 describe("Two pods whose names make one interface name", () => {
   it("M2: do not take each other's link: the second ADD is refused and names both", async () => {
-    await using node = await Node.create();
     const [first, second] = [await node.addPod(), await node.addPod()];
     const conf = localConf(node, { cniVersion: "1.1.0" });
     const added = await node.cni("ADD", { pod: first, conf, ...VICTIM });
@@ -40,7 +42,6 @@ describe("The link of a pod's older sandbox", () => {
     ["is of a version that named no pod", "tortie:net1/victim/eth0"],
     ["is Calico's, which writes no owner", ""],
   ])("M2: is replaced by its newer sandbox when it %s", async (_, alias) => {
-    await using node = await Node.create();
     const [older, newer] = [await node.addPod(), await node.addPod()];
     const conf = localConf(node);
     await node.cni("ADD", { pod: older, conf, ...VICTIM });
@@ -54,7 +55,6 @@ describe("The link of a pod's older sandbox", () => {
   });
 
   it("M2: is not replaced when it names no pod and a container that the pod's record does not know", async () => {
-    await using node = await Node.create();
     node.excuse("the link gets another alias", "not-granted", "unasked", "not-released");
     const [older, newer] = [await node.addPod(), await node.addPod()];
     const conf = localConf(node);
@@ -73,7 +73,6 @@ describe("GC", () => {
   const gc = (node: Node) => node.cni("GC", { conf: localConf(node, { cniVersion: "1.1.0", "cni.dev/valid-attachments": [] }) });
 
   it("L5: removes what an ADD that was killed left, and no link that somebody else made, up or down", async () => {
-    await using node = await Node.create();
     node.excuse("the test makes a link as an ADD that is killed", "unasked");
     const pod = await node.addPod();
     const calico = async (name: string, peer: string) => {

@@ -1,6 +1,7 @@
 /** What a node offers to itself alone stays out of containers' reach, where no kubelet sees to it (CVE-2020-8558). */
 import { resolve } from "node:path";
 import { dualIpam, localConf, podArgs } from "../../support/conf.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { type JsonRecord, Node, type Pod } from "../../support/node.ts";
 
 const ATTACKER = resolve("test/support/programs/raw-tcp-client.py");
@@ -21,12 +22,13 @@ async function attack(node: Node, pod: Pod, own: string, target: string): Promis
   return run.stdout.trim();
 }
 
+const node = fresh(Node.create);
+
 describe("The loopback of a node on the local datastore", () => {
   it.each<[string, JsonRecord]>([
     ["", {}],
     ["with no pool that is masqueraded, ", { ipam: { type: "tortie-ipam", pools: [{ cidr: "10.244.0.0/16", natOutgoing: false }] } }],
   ])("H1: %sis not reached by a container that makes its own frames", async (_, change) => {
-    await using node = await Node.create();
     const pod = await node.addPod();
     const run = await node.cni("ADD", { pod, conf: localConf(node, change) });
     const [own = ""] = addressesOf(run.json);
@@ -53,7 +55,6 @@ describe("The loopback of a node on the local datastore", () => {
 
 describe("A container of the local datastore", () => {
   it("L13: sends from its own addresses only, of both families, on a distribution that checks sources loosely too", async () => {
-    await using node = await Node.create();
     node.excuse("a pod takes the addresses of another", "doubled", "not-granted");
     const [pod, other] = [await node.addPod(), await node.addPod()];
     const conf = localConf(node, { ipam: dualIpam("46") });
@@ -85,7 +86,6 @@ describe("A container of the local datastore", () => {
   });
 
   it("L13: is not held against a node whose administrator wants it otherwise", async () => {
-    await using node = await Node.create();
     const pod = await node.addPod();
     const conf = localConf(node, { cniVersion: "1.1.0" });
     const { json } = await node.cni("ADD", { pod, conf });

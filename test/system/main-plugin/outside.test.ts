@@ -1,5 +1,6 @@
 /** Without Felix beside us: pods reach each other, their node and the outside, in both families (issue: pods must work without it). */
 import { dualIpam, localConf } from "../../support/conf.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { type JsonRecord, Node, type Pod } from "../../support/node.ts";
 
 /** A third namespace that plays the outside: joined to the node by a veth, with no route back to any pool. */
@@ -24,9 +25,10 @@ function addressesOf(json: unknown): string[] {
   return ((json as JsonRecord).ips as { address: string }[]).map(({ address }) => address.replace(/\/.*/, ""));
 }
 
+const node = fresh(Node.create);
+
 describe("A pod of the local datastore", () => {
   it("reaches another pod of the node and the outside, by IPv4 and IPv6", async () => {
-    await using node = await Node.create();
     const outside = await addOutside(node);
     const conf = localConf(node, { ipam: dualIpam("46") });
     const [one, two] = [await node.addPod(), await node.addPod()];
@@ -43,7 +45,6 @@ describe("A pod of the local datastore", () => {
   });
 
   it("does not reach the outside when its pool says natOutgoing false", async () => {
-    await using node = await Node.create();
     await addOutside(node);
     const pools = [{ cidr: "10.244.0.0/16", natOutgoing: false }];
     const pod = await node.addPod();
@@ -54,7 +55,6 @@ describe("A pod of the local datastore", () => {
   });
 
   it("shares one nftables table with all pods, which tortiectl removes on request", async () => {
-    await using node = await Node.create();
     const conf = localConf(node, { ipam: dualIpam("46") });
     await node.cni("ADD", { pod: await node.addPod(), containerId: "one", conf });
     const first = await nftRuleset(node);

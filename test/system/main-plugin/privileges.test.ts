@@ -3,6 +3,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { localConf } from "../../support/conf.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { type CniRun, Node } from "../../support/node.ts";
 
 /** CAP_DAC_OVERRIDE, CAP_NET_ADMIN, CAP_SYS_PTRACE, CAP_SYS_ADMIN (capabilities(7)). */
@@ -11,11 +12,12 @@ const KEPT = (1n << 1n) | (1n << 12n) | (1n << 19n) | (1n << 21n);
 /** Begun by the engine before the program: they free memory and compile, and make no system calls for it. */
 const ENGINE_THREADS = ["JSCWarmUp", "mi-scavenger"];
 
+const node = fresh(Node.create);
+
 describe("Hardening: while it works, a plugin", () => {
   it.each(["tortie", "tortie-ipam"])(
     "%s has only the capabilities it needs, in each thread that runs the program, and no way to get more",
     async (plugin) => {
-      await using node = await Node.create();
       await using waiting = await Waiting.start(node, { plugin });
       const threads = waiting.threads().filter(({ Name = "" }) => !ENGINE_THREADS.includes(Name));
       for (const status of threads) {
@@ -29,7 +31,6 @@ describe("Hardening: while it works, a plugin", () => {
   );
 
   it("keeps what it has when drop_privileges is false", async () => {
-    await using node = await Node.create();
     await using waiting = await Waiting.start(node, { conf: { drop_privileges: false } });
     const own = statusOf("/proc/self/status");
     for (const status of waiting.threads()) expect(status).toMatchObject({ NoNewPrivs: own.NoNewPrivs, CapEff: own.CapEff });
@@ -37,7 +38,6 @@ describe("Hardening: while it works, a plugin", () => {
   });
 
   it("hands all it has to an IPAM plugin that is a program of its own", async () => {
-    await using node = await Node.create();
     const seen = join(node.dir, "status");
     const plugin = join(node.dir, "foreign-ipam");
     writeFileSync(plugin, `#!/bin/sh\ncat /proc/self/status >${seen}\necho '{"code":100,"msg":"seen"}'\nexit 1\n`);
@@ -49,7 +49,6 @@ describe("Hardening: while it works, a plugin", () => {
   });
 
   it("leaves no core file with its memory when it is aborted", async () => {
-    await using node = await Node.create();
     const cores = join(node.dir, "cores");
     mkdirSync(cores);
     await using waiting = await Waiting.start(node, { cwd: cores });
@@ -68,7 +67,6 @@ describe("Hardening: the log of an ADD warns of", () => {
     ["a kubeconfig that others may write", { kubernetes: { kubeconfig: "FILE" } }, 0o620, "may be written by others than its owner"],
     ["a datastore that others may write", { datastore_path: "FILE" }, 0o666, "may be written by others than its owner"],
   ])("%s", async (_, change, mode, warning) => {
-    await using node = await Node.create();
     const file = join(node.dir, "trusted");
     writeFileSync(file, "");
     chmodSync(file, mode);
@@ -80,7 +78,6 @@ describe("Hardening: the log of an ADD warns of", () => {
   });
 
   it("the directory of the plugins, when others may write there", async () => {
-    await using node = await Node.create();
     const directory = join(node.dir, "bin");
     mkdirSync(directory);
     chmodSync(directory, 0o777);

@@ -4,11 +4,14 @@ import { once } from "node:events";
 import { mkdtempSync, rmSync, statSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fresh } from "../../support/fixtures.ts";
 import { BIN_DIR, Node } from "../../support/node.ts";
 
 /** Nothing here takes so long; this only ends what waits for standard input. */
 const LONG_MS = 10_000;
 const VERSION_LINE = /^\d+\.\d+\.\d+\n$/;
+
+const node = fresh(Node.create);
 
 describe("The executables", () => {
   it("are hard links to one file, and the main plugin to another before it", () => {
@@ -22,7 +25,6 @@ describe("The executables", () => {
   it.each(["tortie", "tortie-ipam", "calico", "calico-ipam"])(
     "called %s print their version with -v, even with CNI_COMMAND set",
     async (name) => {
-      await using node = await Node.create();
       const run = await node.run([join(BIN_DIR, name), "-v"], { env: { CNI_COMMAND: "ADD" } });
       expect(run).toMatchObject({ exit: 0, stdout: expect.stringMatching(VERSION_LINE) });
     },
@@ -57,7 +59,6 @@ describe("The executables", () => {
   });
 
   it("refuse an unknown flag with status 2 and the usage on stderr", async () => {
-    await using node = await Node.create();
     const run = await node.run([join(BIN_DIR, "tortie"), "-x"], { env: { CNI_COMMAND: "ADD" } });
     expect(run).toMatchObject({
       exit: 2,
@@ -67,14 +68,12 @@ describe("The executables", () => {
   });
 
   it.each(["tortie", "tortie-ipam"])("%s says its version for --version as for -v", async (name) => {
-    await using node = await Node.create();
     const [short, long] = [await node.run([join(BIN_DIR, name), "-v"]), await node.run([join(BIN_DIR, name), "--version"])];
     expect(short).toMatchObject({ exit: 0, stdout: expect.stringMatching(/^\d+\.\d+\.\d+/) });
     expect(long).toEqual(short);
   });
 
   it("ignore positional arguments, which some callers pass", async () => {
-    await using node = await Node.create();
     const run = await node.run([join(BIN_DIR, "tortie"), '{"name":"net1"}'], { env: { CNI_COMMAND: "VERSION" } });
     expect(run.exit).toBe(0);
     expect(JSON.parse(run.stdout)).toMatchObject({ supportedVersions: ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"] });
@@ -92,7 +91,6 @@ describe("The executables", () => {
   });
 
   it("test the datastore with -t: silent when it answers, code 100 with the reason when it does not", async () => {
-    await using node = await Node.create();
     const probe = (path: string) =>
       node.run([join(BIN_DIR, "tortie"), "-t"], {
         env: { CNI_COMMAND: "VERSION" },
@@ -109,7 +107,6 @@ describe("The executables", () => {
   });
 
   it("are not changed by stray files of the working directory", async () => {
-    await using node = await Node.create();
     const { writeFileSync } = await import("node:fs");
     writeFileSync(join(node.dir, ".env"), "CNI_COMMAND=BOGUS\n");
     writeFileSync(join(node.dir, "bunfig.toml"), 'preload = ["./absent.ts"]\n');

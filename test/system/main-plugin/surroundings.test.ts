@@ -3,7 +3,10 @@ import { spawn } from "node:child_process";
 import { closeSync, constants, existsSync, openSync, readFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { localConf } from "../../support/conf.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { BIN_DIR, Node } from "../../support/node.ts";
+
+const node = fresh(Node.create);
 
 describe("L10: a variable that changes the JavaScript runtime", () => {
   it.each([
@@ -11,19 +14,17 @@ describe("L10: a variable that changes the JavaScript runtime", () => {
     ["BUN_JSC_useConcurrentGC", "0"],
     ["BUN_CONFIG_VERBOSE_FETCH", "1"],
   ])("%s is refused by the plugins, and nothing is touched", async (name, value) => {
-    await using node = await Node.create();
     const pod = await node.addPod();
     for (const plugin of ["tortie", "tortie-ipam"]) {
       const run = await node.cni("ADD", { plugin, pod, conf: localConf(node), env: { [name]: value } });
       expect(run).toMatchObject({ exit: 1, json: { code: 999, details: expect.stringMatching(/^runtime-variable: /) } });
       expect(run.json).toMatchObject({ msg: expect.stringContaining(name) });
     }
-    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.expectClean();
     expect(existsSync(node.datastorePath)).toBe(false);
   });
 
   it("is refused by tortiectl", async () => {
-    await using node = await Node.create();
     const run = await node.run([join(BIN_DIR, "tortiectl"), "ipam", "show"], { env: { BUN_OPTIONS: "--smol" } });
     expect(run).toMatchObject({ exit: 1, stdout: "", stderr: expect.stringContaining("BUN_OPTIONS") });
   });
@@ -33,13 +34,11 @@ describe("L14: a runtime that denies memory which is written and executed", () =
   const denied = (program: string) => [process.execPath, "test/support/programs/deny-write-execute.ts", join(BIN_DIR, program)];
 
   it.each(["tortie", "tortie-ipam"])("gets the version of %s", async (program) => {
-    await using node = await Node.create();
     const run = await node.run([...denied(program), "-v"]);
     expect(run).toMatchObject({ exit: 0, stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/), stderr: "" });
   });
 
   it.each(["tortie", "tortie-ipam"])("gets one error object from %s that says what is missing", async (program) => {
-    await using node = await Node.create();
     const pod = await node.addPod();
     const env = { CNI_COMMAND: "ADD", CNI_CONTAINERID: "cid1", CNI_NETNS: pod.netnsPath, CNI_IFNAME: "eth0", CNI_PATH: BIN_DIR };
     const run = await node.run(denied(program), { env, stdin: JSON.stringify(localConf(node)) });
@@ -52,7 +51,6 @@ describe("L14: a runtime that denies memory which is written and executed", () =
 
 describe("M4, an operation that is killed", () => {
   it("has left a line that it began, in the log file and on standard error", async () => {
-    await using node = await Node.create();
     const log = join(node.dir, "cni.log");
     const conf = localConf(node, { log_file_path: log });
     const lock = `${node.dir}/ipam.lock`;
@@ -74,7 +72,6 @@ describe("M4, an operation that is killed", () => {
 
 describe("L9: a log file that is a FIFO whose reader has stopped", () => {
   it("does not hold an operation up, and standard error says that lines are dropped", async () => {
-    await using node = await Node.create();
     const path = join(node.dir, "fifo");
     await node.run(["mkfifo", path]);
     const fd = openSync(path, constants.O_RDWR | constants.O_NONBLOCK);

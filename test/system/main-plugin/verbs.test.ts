@@ -2,8 +2,9 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { dualIpam, localConf } from "../../support/conf.ts";
+import { fresh } from "../../support/fixtures.ts";
 import { BIN_DIR, type JsonRecord, Node, type Pod, REFERENCE_PLUGINS_DIR } from "../../support/node.ts";
-import { readStore } from "../../support/store.ts";
+import { expectNothingLeft, readStore } from "../../support/store.ts";
 
 async function attached(node: Node): Promise<{ pod: Pod; conf: Record<string, unknown>; host: string }> {
   const pod = await node.addPod();
@@ -14,9 +15,10 @@ async function attached(node: Node): Promise<{ pod: Pod; conf: Record<string, un
   return { pod, conf: { ...conf, prevResult: run.json }, host: host?.name ?? "" };
 }
 
+const node = fresh(Node.create);
+
 describe("CHECK", () => {
   it("is silent when everything is as ADD left it", async () => {
-    await using node = await Node.create();
     const { pod, conf } = await attached(node);
     expect(await node.cni("CHECK", { pod, conf })).toMatchObject({ exit: 0, stdout: "" });
   });
@@ -38,7 +40,6 @@ describe("CHECK", () => {
       (node, pod) => node.podIp(pod, "neigh", "del", "169.254.1.1", "dev", "eth0"),
     ],
   ])("names the difference when %s", async (_, difference, damage) => {
-    await using node = await Node.create();
     const { pod, conf, host } = await attached(node);
     await damage(node, pod, host);
     const run = await node.cni("CHECK", { pod, conf });
@@ -47,7 +48,6 @@ describe("CHECK", () => {
   });
 
   it("F4: accepts what the plugin tuning changed after it", async () => {
-    await using node = await Node.create();
     const pod = await node.addPod();
     const conf = localConf(node);
     const added = await node.cni("ADD", { pod, conf });
@@ -68,14 +68,12 @@ describe("CHECK", () => {
   });
 
   it("F4: accepts a pod that was added before the list got another MTU and number of queues", async () => {
-    await using node = await Node.create();
     const { pod, conf } = await attached(node);
     const changed = { ...conf, mtu: 1380, num_queues: 2 };
     expect(await node.cni("CHECK", { pod, conf: changed })).toMatchObject({ exit: 0, stdout: "" });
   });
 
   it("F4: accepts settings that somebody changed on purpose", async () => {
-    await using node = await Node.create();
     const { pod, conf, host } = await attached(node);
     await node.run(["/bin/sh", "-c", `echo 0 > /proc/sys/net/ipv4/conf/${host}/proxy_arp`]);
     await node.run(["/bin/sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"], {}, pod);
@@ -84,7 +82,6 @@ describe("CHECK", () => {
   });
 
   it("fails when the addresses were released behind the container's back", async () => {
-    await using node = await Node.create();
     node.excuse("its addresses are released behind its back", "not-granted", "not-released");
     const { pod, conf } = await attached(node);
     await node.cni("DEL", { plugin: "tortie-ipam", pod, conf });
@@ -92,7 +89,6 @@ describe("CHECK", () => {
   });
 
   it("fails for a container that was never added", async () => {
-    await using node = await Node.create();
     const conf = localConf(node, { cniVersion: "1.1.0" });
     const run = await node.cni("CHECK", { pod: await node.addPod(), conf });
     expect(run).toMatchObject({ exit: 1, json: { code: 3, msg: expect.stringContaining("cid1") } });
@@ -101,13 +97,11 @@ describe("CHECK", () => {
 
 describe("STATUS", () => {
   it("is silent when an ADD could be served", async () => {
-    await using node = await Node.create();
     const conf = localConf(node, { cniVersion: "1.1.0" });
     expect(await node.cni("STATUS", { conf })).toMatchObject({ exit: 0, stdout: "" });
   });
 
   it("F3: succeeds when no address is left, with a line in the log; tortiectl cni status names the pools", async () => {
-    await using node = await Node.create();
     const conf = localConf(node, { cniVersion: "1.1.0", ipam: { type: "tortie-ipam", pools: [{ cidr: "10.244.0.0/32", blockSize: 32 }] } });
     expect(await node.cni("ADD", { pod: await node.addPod(), conf })).toMatchObject({ exit: 0 });
     const run = await node.cni("STATUS", { conf });
@@ -121,7 +115,6 @@ describe("STATUS", () => {
   });
 
   it("answers code 50 naming the file when the datastore cannot be opened", async () => {
-    await using node = await Node.create();
     const conf = localConf(node, { cniVersion: "1.1.0", datastore_path: "/proc/tortie.db" });
     expect(await node.cni("STATUS", { conf })).toMatchObject({
       exit: 1,
@@ -132,7 +125,6 @@ describe("STATUS", () => {
 
 describe("GC", () => {
   it("removes links, addresses and records of this network's unlisted attachments, and nothing else", async () => {
-    await using node = await Node.create();
     const conf = localConf(node, { cniVersion: "1.1.0" });
     const other = { ...conf, name: "net2" };
     for (const [containerId, network] of [
@@ -153,7 +145,6 @@ describe("GC", () => {
   });
 
   it("collects an address whose ADD was killed before it made a link", async () => {
-    await using node = await Node.create();
     const conf = localConf(node, { cniVersion: "1.1.0" });
     await node.cni("ADD", { plugin: "tortie-ipam", containerId: "killed", pod: await node.addPod(), conf });
     await node.cni("GC", { conf: { ...conf, "cni.dev/valid-attachments": [] } });
@@ -161,13 +152,11 @@ describe("GC", () => {
   });
 
   it("refuses to run without the list of valid attachments", async () => {
-    await using node = await Node.create();
     const run = await node.cni("GC", { conf: localConf(node, { cniVersion: "1.1.0" }) });
     expect(run).toMatchObject({ exit: 1, json: { code: 7, msg: expect.stringContaining("cni.dev/valid-attachments") } });
   });
 
   it("F5: takes null for the empty list, as libcni sends it for a node without containers", async () => {
-    await using node = await Node.create();
     const conf = localConf(node, { cniVersion: "1.1.0" });
     await node.cni("ADD", { pod: await node.addPod(), containerId: "lost", conf });
     const run = await node.cni("GC", { conf: { ...conf, "cni.dev/valid-attachments": null, "cni.dev/attachments": null } });
@@ -181,13 +170,11 @@ describe("DEL", () => {
     ["no alias, as Calico leaves it", ""],
     ["the alias of another program", "somebody's own"],
   ])("removes a link with %s", async (_, alias) => {
-    await using node = await Node.create();
     const { pod, conf, host } = await attached(node);
     await node.run(["/bin/sh", "-c", `echo "${alias}" > /sys/class/net/${host}/ifalias`]);
 
     expect(await node.cni("DEL", { pod, conf })).toMatchObject({ exit: 0 });
 
-    expect(await node.leftovers()).toEqual({ links: [], routes: [] });
-    expect(await readStore(node)).toMatchObject({ allocated: [], handles: [], endpoints: [] });
+    await expectNothingLeft(node);
   });
 });

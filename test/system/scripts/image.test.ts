@@ -10,7 +10,7 @@ beforeAll(() => {
   folder = mkdtempSync(resolve(".cache", "image-"));
   root = join(folder, "root");
   execFileSync("bash", ["scripts/image/rootfs", root]);
-}, 120_000);
+});
 afterAll(() => {
   rmSync(folder, { recursive: true, force: true });
 });

@@ -1,17 +1,11 @@
 /** A server that is too busy, restarting or out of order for a moment, at each request of an operation in turn. */
-import { startCluster, type TestCluster } from "../../../support/kubernetes/cluster.ts";
-import type { Fault, FaultProxy } from "../../../support/kubernetes/fault-proxy.ts";
+import { fresh, shared } from "../../../support/fixtures.ts";
+import { startCluster } from "../../../support/kubernetes/cluster.ts";
+import type { Fault } from "../../../support/kubernetes/fault-proxy.ts";
 import { PodNode } from "../../../support/kubernetes/pod-node.ts";
 
-let cluster: TestCluster;
-let proxy: FaultProxy;
-beforeAll(async () => {
-  cluster = await startCluster();
-  proxy = await cluster.proxy();
-});
-afterAll(async () => {
-  await cluster[Symbol.asyncDispose]();
-});
+const cluster = shared(startCluster);
+const proxy = shared(() => cluster.proxy());
 beforeEach(() => proxy.clear());
 
 const ADD = [
@@ -66,9 +60,10 @@ async function warm(): Promise<PodNode> {
   return node;
 }
 
+const node = fresh(() => warm());
+
 describe.each(Object.entries(FAULTS))("Each request that is answered once by %s", (_, fault) => {
   it("is asked once more, by ADD and by DEL, and both succeed", async () => {
-    await using node = await warm();
     for (const kind of ADD) proxy.on(matcherOf(kind), fault);
 
     const { ips } = await node.add();
@@ -88,7 +83,6 @@ describe.each(Object.entries(FAULTS))("Each request that is answered once by %s"
 
 describe("A server that is too busy", () => {
   it("and names a time is not asked again before", async () => {
-    await using node = await warm();
     const arrivals: number[] = [];
     proxy.on({ method: "PUT" }, { kind: "answer", status: 429, headers: { "retry-after": "1" } });
     proxy.on({ method: "PUT", nth: 2 }, { kind: "before", action: () => arrivals.push(performance.now()) });
@@ -100,7 +94,6 @@ describe("A server that is too busy", () => {
   });
 
   it("and names a time beyond all patience fails the ADD at once, which leaves nothing", async () => {
-    await using node = await warm();
     const fault = { kind: "answer", status: 429, headers: { "retry-after": "3600" }, message: "too many requests" } as const;
     proxy.on({ method: "PATCH", times: Number.POSITIVE_INFINITY }, fault);
 

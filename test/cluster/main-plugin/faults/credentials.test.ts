@@ -1,21 +1,14 @@
 /** Tokens that expire, between two requests and between two operations, and tokens that nobody renews. */
 import { readFileSync, writeFileSync } from "node:fs";
-import { startCluster, type TestCluster } from "../../../support/kubernetes/cluster.ts";
-import type { FaultProxy } from "../../../support/kubernetes/fault-proxy.ts";
+import { shared } from "../../../support/fixtures.ts";
+import { startCluster } from "../../../support/kubernetes/cluster.ts";
 import { PodNode } from "../../../support/kubernetes/pod-node.ts";
 
 const FOREVER = Number.POSITIVE_INFINITY;
 const UNAUTHORIZED = { kind: "answer", status: 401, message: "Unauthorized" } as const;
 
-let cluster: TestCluster;
-let proxy: FaultProxy;
-beforeAll(async () => {
-  cluster = await startCluster();
-  proxy = await cluster.proxy();
-});
-afterAll(async () => {
-  await cluster[Symbol.asyncDispose]();
-});
+const cluster = shared(startCluster);
+const proxy = shared(() => cluster.proxy());
 beforeEach(() => proxy.clear());
 
 /** A node whose plugins use the kubeconfig at `path`, into which `renew` writes a token. */
@@ -103,7 +96,7 @@ describe("A token that the server does not know", () => {
 
     expect(refusal).toContain("connection is unauthorized");
     expect(refusal).toContain(path);
-    expect(await node.node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.node.expectClean();
     proxy.clear();
     await node.del(call);
     await node.expectNothingLeft("pod");

@@ -1,18 +1,11 @@
 /** M5: a node behind something that refuses what it is asked and shows the request: no part of the token reaches the pod's events or a log. */
 import { readFileSync } from "node:fs";
-import { startCluster, type TestCluster } from "../../../support/kubernetes/cluster.ts";
-import type { FaultProxy } from "../../../support/kubernetes/fault-proxy.ts";
+import { shared } from "../../../support/fixtures.ts";
+import { startCluster } from "../../../support/kubernetes/cluster.ts";
 import { PodNode } from "../../../support/kubernetes/pod-node.ts";
 
-let cluster: TestCluster;
-let proxy: FaultProxy;
-beforeAll(async () => {
-  cluster = await startCluster();
-  proxy = await cluster.proxy();
-});
-afterAll(async () => {
-  await cluster[Symbol.asyncDispose]();
-});
+const cluster = shared(startCluster);
+const proxy = shared(() => cluster.proxy());
 
 const status = (message: string) => JSON.stringify({ kind: "Status", apiVersion: "v1", status: "Failure", reason: "Forbidden", message });
 const FORMS: readonly (readonly [number, string, (head: string) => string])[] = [

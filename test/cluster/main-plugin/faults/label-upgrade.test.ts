@@ -1,6 +1,7 @@
 /** R1: the first ADD of a certain address since the boot, which looks at the labels of the node's affinities, while the server goes away. */
 import { existsSync, rmSync } from "node:fs";
-import { startCluster, type TestCluster } from "../../../support/kubernetes/cluster.ts";
+import { shared } from "../../../support/fixtures.ts";
+import { startCluster } from "../../../support/kubernetes/cluster.ts";
 import { type PodCall, PodNode } from "../../../support/kubernetes/pod-node.ts";
 import type { CniRun } from "../../../support/node.ts";
 import { Way } from "./way.ts";
@@ -8,13 +9,7 @@ import { Way } from "./way.ts";
 /** Calico's, too: the labels were looked at since the boot. */
 const MARKER = "/var/run/calico/cni/ipam_upgraded";
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await startCluster();
-});
-afterAll(async () => {
-  await cluster[Symbol.asyncDispose]();
-});
+const cluster = shared(startCluster);
 
 describe("R1: an ADD of a certain address whose server goes away before the labels are looked at", () => {
   it("fails when the client has tried, and keeps no other ADD of the node waiting", async () => {

@@ -1,17 +1,10 @@
 /** Writes that the server carries out and whose answer never arrives, seen from outside: what the plugins make of it is there once. */
-import { LEGACY, startCluster, type TestCluster, V3 } from "../../../support/kubernetes/cluster.ts";
-import type { FaultProxy } from "../../../support/kubernetes/fault-proxy.ts";
+import { shared } from "../../../support/fixtures.ts";
+import { LEGACY, startCluster, V3 } from "../../../support/kubernetes/cluster.ts";
 import { PodNode } from "../../../support/kubernetes/pod-node.ts";
 
-let cluster: TestCluster;
-let proxy: FaultProxy;
-beforeAll(async () => {
-  cluster = await startCluster();
-  proxy = await cluster.proxy();
-});
-afterAll(async () => {
-  await cluster[Symbol.asyncDispose]();
-});
+const cluster = shared(startCluster);
+const proxy = shared(() => cluster.proxy());
 beforeEach(() => proxy.clear());
 
 async function pooled(group: typeof LEGACY | typeof V3 = LEGACY): Promise<PodNode> {
@@ -94,7 +87,7 @@ describe("A block whose write was carried out unanswered and that somebody else 
     expect(await node.annotations()).toMatchObject({ podIP: ips[0]?.address });
     expect(await node.call(command, call)).toMatchObject({ exit: 0 });
     expect(await node.held()).toEqual({});
-    expect(await node.node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.node.expectClean();
   });
 
   it("is left alone by the DEL that freed its address, and so is the neighbour's", async () => {

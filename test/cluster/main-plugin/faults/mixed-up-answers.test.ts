@@ -1,19 +1,12 @@
 /** L3: something between node and API server that mixes answers up: no pod gets what another one's object says. */
-import { LEGACY, startCluster, type TestCluster } from "../../../support/kubernetes/cluster.ts";
-import type { FaultProxy } from "../../../support/kubernetes/fault-proxy.ts";
+import { shared } from "../../../support/fixtures.ts";
+import { LEGACY, startCluster } from "../../../support/kubernetes/cluster.ts";
 import { NAMESPACE, PodNode } from "../../../support/kubernetes/pod-node.ts";
 
 const FIXED = "10.60.0.40";
 
-let cluster: TestCluster;
-let proxy: FaultProxy;
-beforeAll(async () => {
-  cluster = await startCluster();
-  proxy = await cluster.proxy();
-});
-afterAll(async () => {
-  await cluster[Symbol.asyncDispose]();
-});
+const cluster = shared(startCluster);
+const proxy = shared(() => cluster.proxy());
 
 /** Pod "other", of a fixed address, has been added; "pod" is to be. */
 async function withOther(): Promise<PodNode> {

@@ -2,21 +2,14 @@
  * A pod that is deleted and made again under its name while the runtime still deletes its old sandbox: wherever that DEL meets the new
  * sandbox's ADD, the new one is what it would have been without it.
  */
-import { LEGACY, startCluster, type TestCluster, V3 } from "../../../support/kubernetes/cluster.ts";
+import { shared } from "../../../support/fixtures.ts";
+import { LEGACY, startCluster, V3 } from "../../../support/kubernetes/cluster.ts";
 import { connectNode } from "../../../support/kubernetes/connect-node.ts";
-import type { FaultProxy } from "../../../support/kubernetes/fault-proxy.ts";
 import { NAMESPACE, PodNode } from "../../../support/kubernetes/pod-node.ts";
 import type { Pod as Sandbox } from "../../../support/node.ts";
 
-let cluster: TestCluster;
-let proxy: FaultProxy;
-beforeAll(async () => {
-  cluster = await startCluster();
-  proxy = await cluster.proxy();
-});
-afterAll(async () => {
-  await cluster[Symbol.asyncDispose]();
-});
+const cluster = shared(startCluster);
+const proxy = shared(() => cluster.proxy());
 beforeEach(() => proxy.clear());
 
 /** The pod's first incarnation has been added as container "old"; the second one, of another uid, is to be added. */

@@ -1,22 +1,17 @@
 /** What an ADD that cannot succeed says on standard output: the object, what is wrong with it, and what to do. Nothing is left behind. */
 import { writeFileSync } from "node:fs";
-import { LEGACY, startCluster, type TestCluster, V3 } from "../../../support/kubernetes/cluster.ts";
+import { shared } from "../../../support/fixtures.ts";
+import { LEGACY, startCluster, V3 } from "../../../support/kubernetes/cluster.ts";
 import { NAMESPACE, type PodCall, PodNode } from "../../../support/kubernetes/pod-node.ts";
 
 const PREFIX = "cni.projectcalico.org/";
 
-let cluster: TestCluster;
-let node: PodNode;
+const cluster = shared(startCluster);
+const node = shared(() => PodNode.create(cluster));
 beforeAll(async () => {
-  cluster = await startCluster();
-  node = await PodNode.create(cluster);
   await node.pool("pool4", "10.60.0.0/26");
   await node.pool("disabled", "10.61.0.0/26", { disabled: true });
   await node.pool("tunnels", "10.62.0.0/26", { allowedUses: ["Tunnel"] });
-});
-afterAll(async () => {
-  await node[Symbol.asyncDispose]();
-  await cluster[Symbol.asyncDispose]();
 });
 
 /** The ADD's error, which must be all that there is. */
@@ -68,6 +63,8 @@ describe("An annotation of the namespace", () => {
 });
 
 describe("The network configuration", () => {
+  beforeEach(() => node.pod("pod"));
+
   it.each<[string, PodCall, readonly string[], string]>([
     ["an unknown pool", withIpam({ ipv4_pools: ["absent"] }), ["absent"], "pool-entry-invalid"],
     ["no pool of a family that is switched on", withIpam({ assign_ipv6: "true" }), ["no IPv6 pool is enabled"], "pool-none"],
@@ -90,7 +87,6 @@ describe("The network configuration", () => {
       "datastore-unavailable",
     ],
   ])("with %s: it is named, with what to do", async (_, call, parts, word) => {
-    await node.pod("pod");
     const { kubernetes, ...conf } = (call.conf ?? {}) as Record<string, object>;
     const whole = kubernetes === undefined ? {} : { kubernetes: { kubeconfig: node.kubeconfig, ...kubernetes } };
     await expectError({ conf: { ...conf, ...whole } }, parts, word);
@@ -106,14 +102,12 @@ describe("The network configuration", () => {
       "kubeconfig-invalid",
     ],
   ])("whose kubeconfig %s: file and key are named", async (_, content, part, word) => {
-    await node.pod("pod");
     const kubeconfig = `${node.node.dir}/kubeconfig`;
     writeFileSync(kubeconfig, typeof content === "string" ? content : JSON.stringify(content));
     await expectError({ conf: { kubernetes: { kubeconfig } } }, [kubeconfig, part], word);
   });
 
   it("whose kubeconfig trusts another authority: server and certificate are named, at the first try", async () => {
-    await node.pod("pod");
     const kubeconfig = `${node.node.dir}/kubeconfig`;
     const { clusters: _, ...template } = JSON.parse(await Bun.file(node.kubeconfig).text());
     writeFileSync(kubeconfig, JSON.stringify({ ...template, clusters: [{ name: "local", cluster: { server: cluster.server } }] }));

@@ -1,16 +1,11 @@
 /** An API server that stops at any request of an operation: each operation is a pod on a node name of its own, and all of them run at once. */
-import { startCluster, type TestCluster, V3 } from "../../../support/kubernetes/cluster.ts";
+import { shared } from "../../../support/fixtures.ts";
+import { startCluster, V3 } from "../../../support/kubernetes/cluster.ts";
 import { type PodCall, PodNode } from "../../../support/kubernetes/pod-node.ts";
 import type { CniRun } from "../../../support/node.ts";
 import { type Stop, Way } from "./way.ts";
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await startCluster();
-});
-afterAll(async () => {
-  await cluster[Symbol.asyncDispose]();
-});
+const cluster = shared(startCluster);
 
 /** The request that announces the pod, in an ADD that claims its node's first block: which request is which is in ../budget.test.ts. */
 const LAST = 18;
@@ -121,7 +116,7 @@ describe("An API server that stops at any request", () => {
 
     expect(await runAll(node, "DEL", trials)).toEqual(trials.map(unreachable));
 
-    expect(await node.node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.node.expectClean();
     await Promise.all(trials.map(({ call }) => node.del({ ...call, netns: "" })));
     await node.expectNothingLeft();
     await expectUnannounced(node, trials);
@@ -154,7 +149,7 @@ describe("An API server that stops at any request", () => {
 
     expect(await runAll(node, "ADD", trials)).toEqual(trials.map(unreachable));
 
-    expect(await node.node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.node.expectClean();
     await Promise.all(trials.map(({ call }) => node.add(call)));
     const held = await node.held();
     // What was announced counts as added, and every ADD of a pod takes an address.
@@ -197,7 +192,7 @@ describe("An API server whose process is killed", () => {
     await cluster.startApiServer();
 
     expect(runs.map((run) => saidOf(added, run))).toEqual([unreachable(added), unreachable(added)]);
-    expect(await node.node.leftovers()).toEqual({ links: [], routes: [] });
+    await node.node.expectClean();
     await Promise.all([node.del(added.call), node.del({ ...deleted.call, netns: "" })]);
     await node.expectNothingLeft();
     await expectUnannounced(node, [added, deleted]);

@@ -4,21 +4,21 @@ import { join } from "node:path";
 import { attachmentKey } from "../../../../agent/run-directory/attachment-key.ts";
 import { Agent } from "../../../support/agent.ts";
 import { localConf, podArgs } from "../../../support/conf.ts";
+import { fresh } from "../../../support/fixtures.ts";
 import { until } from "../../../support/kubernetes/until.ts";
 import { holdLock } from "../../../support/lock-holder-process.ts";
 import { BIN_DIR, type CniRun, Node } from "../../../support/node.ts";
-import { readStore } from "../../../support/store.ts";
+import { expectNothingLeft, readStore } from "../../../support/store.ts";
 
 function confOf(node: Node, agent: Agent, change: Readonly<Record<string, unknown>> = {}): Record<string, unknown> {
   return localConf(node, { cniVersion: "1.1.0", ...agent.netconf, ...change });
 }
 
 const ATTACHMENT = { network: "net1", "container-id": "cid1", ifname: "eth0" };
-const CLEAN = { links: [], routes: [] };
+const node = fresh(Node.create);
 
 describe("a call on a node with an agent", () => {
   it("A-A01: is served by the agent, with the answer of direct mode byte for byte", async () => {
-    await using node = await Node.create();
     await using agent = await Agent.start(node);
     const conf = confOf(node, agent);
     const pod = await node.addPod();
@@ -27,7 +27,7 @@ describe("a call on a node with an agent", () => {
     expect(await node.cni("CHECK", { pod, conf: { ...conf, prevResult: added.json }, args: podArgs("web") })).toMatchObject({ exit: 0 });
     expect(await node.cni("STATUS", { conf })).toMatchObject({ exit: 0, stdout: "" });
     expect(await node.cni("DEL", { pod, conf, args: podArgs("web") })).toMatchObject({ exit: 0, stdout: "", stderr: "" });
-    expect(await node.leftovers()).toEqual(CLEAN);
+    await node.expectClean();
     expect(agent.log).toContain("command=ADD");
 
     await agent.stop();
@@ -36,7 +36,6 @@ describe("a call on a node with an agent", () => {
   });
 
   it("gets its addresses from the agent whichever copy of the executable that runs from: it need not see the plugins' directory", async () => {
-    await using node = await Node.create();
     // As in a container: another file than the plugins', which are not to be seen.
     const [image, nothing] = [join(node.dir, "image"), join(node.dir, "nothing")];
     for (const directory of [image, nothing]) mkdirSync(directory);
@@ -59,7 +58,6 @@ describe("a call on a node with an agent", () => {
   });
 
   it("goes on after GC in the agent", async () => {
-    await using node = await Node.create();
     await using agent = await Agent.start(node);
     const conf = confOf(node, agent);
     for (const containerId of ["kept", "lost"]) {
@@ -71,7 +69,6 @@ describe("a call on a node with an agent", () => {
   });
 
   it("fails with the agent's error, unchanged", async () => {
-    await using node = await Node.create();
     await using agent = await Agent.start(node);
     const run = await node.cni("ADD", { pod: await node.addPod(), conf: confOf(node, agent, { device_type: "bogus" }) });
     expect(run).toMatchObject({ exit: 1, stderr: "", json: { code: 999, msg: expect.stringContaining("unknown device_type") } });
@@ -80,7 +77,6 @@ describe("a call on a node with an agent", () => {
 
 describe("a call on a node whose agent is away", () => {
   it("A-A13: does not wait where no agent was ever installed, nor with agent off", async () => {
-    await using node = await Node.create();
     const conf = localConf(node, { agent_socket: join(node.dir, "run/tortie.sock"), agent_wait_seconds: 200 });
     expect(await node.cni("ADD", { pod: await node.addPod(), conf })).toMatchObject({
       exit: 0,
@@ -91,7 +87,6 @@ describe("a call on a node whose agent is away", () => {
   });
 
   it("A-A12: fails an ADD that requires it with code 11, naming the wait, and STATUS with code 50", async () => {
-    await using node = await Node.create();
     const conf = localConf(node, {
       cniVersion: "1.1.0",
       agent: "require",
@@ -106,11 +101,10 @@ describe("a call on a node whose agent is away", () => {
       exit: 1,
       json: { code: 50, details: expect.stringContaining("agent-unreachable") },
     });
-    expect(await node.leftovers()).toEqual(CLEAN);
+    await node.expectClean();
   });
 
   it("A-A10: waits for an agent that restarts, and is served by it", async () => {
-    await using node = await Node.create();
     await using agent = await Agent.start(node);
     await agent.stop();
     const adding = node.cni("ADD", { pod: await node.addPod(), conf: confOf(node, agent) });
@@ -120,7 +114,6 @@ describe("a call on a node whose agent is away", () => {
   });
 
   it("A-A11: is served in direct mode after a short wait, recorded for the agent", async () => {
-    await using node = await Node.create();
     await using agent = await Agent.start(node);
     const conf = confOf(node, agent, { agent: "auto", agent_wait_seconds: 1 });
     await agent.stop();
@@ -138,12 +131,10 @@ describe("a call on a node whose agent is away", () => {
     expect(await node.cni("ADD", { pod, conf })).toMatchObject({ exit: 0, stdout: added.stdout });
     expect(await node.cni("DEL", { pod, conf })).toMatchObject({ exit: 0 });
     expect(await endpointsOf(agent)).toEqual([]);
-    expect(await node.leftovers()).toEqual(CLEAN);
-    expect(await readStore(node)).toMatchObject({ allocated: [], handles: [], endpoints: [] });
+    await expectNothingLeft(node);
   });
 
   it("X3: is not served in direct mode while another process works on its attachment", async () => {
-    await using node = await Node.create();
     await using agent = await Agent.start(node);
     await agent.stop();
     const log = join(node.dir, "cni.log");
@@ -159,7 +150,7 @@ describe("a call on a node whose agent is away", () => {
       const isWaiting = () => existsSync(log) && readFileSync(log, "utf8").includes("waiting for the attachment's lock");
       await until("the ADD waits for the lock, or ends", () => isDone || isWaiting());
       expect(isDone).toBe(false);
-      expect(await node.leftovers()).toEqual(CLEAN);
+      await node.expectClean();
       holder.kill("SIGKILL");
       expect(await adding).toMatchObject({ exit: 0 });
     } finally {
@@ -168,7 +159,6 @@ describe("a call on a node whose agent is away", () => {
   });
 
   it("leaves no record of what direct mode added and deleted", async () => {
-    await using node = await Node.create();
     await using agent = await Agent.start(node);
     const conf = confOf(node, agent, { agent: "off" });
     await agent.stop();
@@ -176,12 +166,11 @@ describe("a call on a node whose agent is away", () => {
     expect(await node.cni("ADD", { pod, conf })).toMatchObject({ exit: 0 });
     expect(await node.cni("DEL", { pod, conf })).toMatchObject({ exit: 0 });
     expect(readdirSync(join(agent.runDir, "direct"))).toEqual([]);
-    expect(await node.leftovers()).toEqual(CLEAN);
+    await node.expectClean();
     expect(await readStore(node)).toMatchObject({ allocated: [], handles: [] });
   });
 
   it("leaves no record of an ADD that failed", async () => {
-    await using node = await Node.create();
     await using agent = await Agent.start(node);
     await agent.stop();
     const run = await node.cni("ADD", { pod: await node.addPod(), conf: confOf(node, agent, { agent: "off", mtu: 10 }) });
@@ -190,7 +179,6 @@ describe("a call on a node whose agent is away", () => {
   });
 
   it("does without it where the file it left is of another boot", async () => {
-    await using node = await Node.create();
     await using agent = await Agent.start(node);
     await agent.kill();
     writeFileSync(join(agent.runDir, "agent.json"), JSON.stringify({ ...agent.file(), bootId: "another" }));
@@ -200,15 +188,15 @@ describe("a call on a node whose agent is away", () => {
 });
 
 describe("DEL while the agent is away", () => {
+  const agent = fresh(() => Agent.start(node));
+
   it("A-D01: removes the link at once, and leaves one queue file however often it comes", async () => {
-    await using node = await Node.create();
-    await using agent = await Agent.start(node);
     const conf = confOf(node, agent, { agent_wait_seconds: 0 });
     const pod = await node.addPod();
     expect(await node.cni("ADD", { pod, conf: { ...conf, agent_wait_seconds: 60 } })).toMatchObject({ exit: 0 });
     await agent.kill();
     for (let time = 0; time < 5; time++) expect(await node.cni("DEL", { pod, conf })).toMatchObject({ exit: 0, stdout: "" });
-    expect(await node.leftovers()).toEqual(CLEAN);
+    await node.expectClean();
     expect((await readStore(node)).allocated).toHaveLength(1);
     expect(queueOf(agent)).toEqual([expect.stringMatching(/^[0-9a-f]{64}\.json$/)]);
 
@@ -218,8 +206,6 @@ describe("DEL while the agent is away", () => {
   });
 
   it("A-D04: is carried out before the ADD of the same attachment, which is whole", async () => {
-    await using node = await Node.create();
-    await using agent = await Agent.start(node);
     const conf = confOf(node, agent);
     const first = await node.addPod();
     expect(await node.cni("ADD", { pod: first, conf })).toMatchObject({ exit: 0 });
@@ -234,14 +220,10 @@ describe("DEL while the agent is away", () => {
   });
 
   it("A-D06: of an attachment that nobody knows, without a sandbox, is a success and leaves nothing", async () => {
-    await using node = await Node.create();
-    await using agent = await Agent.start(node);
     expect(await node.cni("DEL", { conf: confOf(node, agent), containerId: "never" })).toMatchObject({ exit: 0, stdout: "" });
   });
 
   it("is served in direct mode when the queue cannot be written", async () => {
-    await using node = await Node.create();
-    await using agent = await Agent.start(node);
     const conf = confOf(node, agent, { agent_wait_seconds: 0 });
     const pod = await node.addPod();
     expect(await node.cni("ADD", { pod, conf: { ...conf, agent_wait_seconds: 60 } })).toMatchObject({ exit: 0 });
@@ -249,8 +231,7 @@ describe("DEL while the agent is away", () => {
     rmSync(join(agent.runDir, "deletequeue"), { recursive: true });
     writeFileSync(join(agent.runDir, "deletequeue"), "no directory");
     expect(await node.cni("DEL", { pod, conf })).toMatchObject({ exit: 0, stderr: expect.stringContaining("cannot be written") });
-    expect(await node.leftovers()).toEqual(CLEAN);
-    expect(await readStore(node)).toMatchObject({ allocated: [], handles: [], endpoints: [] });
+    await expectNothingLeft(node);
   });
 });
 

@@ -1,14 +1,16 @@
 /** Calls to an agent that stands still: the forwarder gives their answers to the program to wait for (docs/project/forwarder.md). */
 import { Agent } from "../../../support/agent.ts";
 import { localConf } from "../../../support/conf.ts";
+import { fresh } from "../../../support/fixtures.ts";
 import { Node } from "../../../support/node.ts";
 import { readStore } from "../../../support/store.ts";
 
+const node = fresh(Node.create);
+const agent = fresh(() => Agent.start(node));
+const pod = fresh(() => node.addPod());
+
 describe("A call to an agent that stands still", () => {
   it("is answered when the agent goes on, and was made once", async () => {
-    await using node = await Node.create();
-    await using agent = await Agent.start(node);
-    const pod = await node.addPod();
     agent.signal("SIGSTOP");
     const adding = node.cni("ADD", { pod, conf: { ...localConf(node), ...agent.netconf } });
     await Bun.sleep(3_000);
@@ -19,9 +21,6 @@ describe("A call to an agent that stands still", () => {
   });
 
   it("fails after agent_timeout_seconds, and leaves nothing once the agent goes on", async () => {
-    await using node = await Node.create();
-    await using agent = await Agent.start(node);
-    const pod = await node.addPod();
     agent.signal("SIGSTOP");
     const { exit, json } = await node.cni("ADD", { pod, conf: { ...localConf(node), ...agent.netconf, agent_timeout_seconds: 4 } });
     expect({ exit, json }).toEqual({
@@ -36,9 +35,6 @@ describe("A call to an agent that stands still", () => {
     ["the forwarder", 1_000],
     ["the program that waits after it", 3_500],
   ])("is taken back when the runtime kills %s", async (_, timeoutMs) => {
-    await using node = await Node.create();
-    await using agent = await Agent.start(node);
-    const pod = await node.addPod();
     agent.signal("SIGSTOP");
     const { signal } = await node.cni("ADD", { pod, conf: { ...localConf(node), ...agent.netconf }, timeoutMs });
     expect(signal).toBe("SIGKILL");
@@ -47,9 +43,6 @@ describe("A call to an agent that stands still", () => {
   });
 
   it("is served without it where the configuration says so", async () => {
-    await using node = await Node.create();
-    await using agent = await Agent.start(node);
-    const pod = await node.addPod();
     agent.signal("SIGSTOP");
     const { exit } = await node.cni("ADD", { pod, conf: { ...localConf(node), agent_socket: agent.socket, agent: "off" } });
     expect(exit).toBe(0);
@@ -64,6 +57,6 @@ async function expectNothingOfTheCall(agent: Agent): Promise<void> {
   await agent.until("it has nothing to do with the call", async () => (await agent.request("GET", "/endpoint")).text === "[]");
   await Bun.sleep(500);
   expect((await agent.request("GET", "/endpoint")).text).toBe("[]");
-  expect(await node.leftovers()).toEqual({ links: [], routes: [] });
+  await node.expectClean();
   expect((await readStore(node)).allocated).toEqual([]);
 }

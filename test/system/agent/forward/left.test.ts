@@ -3,12 +3,12 @@ import { readdirSync, utimesSync } from "node:fs";
 import { join } from "node:path";
 import { Agent } from "../../../support/agent.ts";
 import { localConf } from "../../../support/conf.ts";
+import { fresh } from "../../../support/fixtures.ts";
 import { until } from "../../../support/kubernetes/until.ts";
 import { holdLock } from "../../../support/lock-holder-process.ts";
 import { Node, type Pod } from "../../../support/node.ts";
 import { readStore } from "../../../support/store.ts";
 
-const CLEAN = { links: [], routes: [] };
 const FREE = { allocated: [], handles: [], endpoints: [] };
 /** Longer than an agent may be away before its plugins do without it. */
 const LONG_SECONDS = 310;
@@ -53,27 +53,27 @@ async function restartedClean({ node, agent }: World, pods: readonly Pod[]): Pro
   await agent.restart();
   await until("the queue is empty", () => queueOf(agent).length === 0);
   await until("the agent has no endpoints", async () => JSON.stringify((await agent.request("GET", "/endpoint")).json) === "[]");
-  expect(await node.leftovers()).toEqual(CLEAN);
+  await node.expectClean();
   for (const pod of pods) expect(await linksOf(node, pod)).toEqual(["lo"]);
   expect(await readStore(node)).toMatchObject(FREE);
 }
 
+const here = fresh(() => world());
+
 describe("A DEL after the agent was stopped", () => {
   it("G11, W5: is carried out at once, as a whole, and its successor is told", async () => {
-    await using here = await world();
     const { node, agent, conf, add } = here;
     const pod = await add("one");
     await agent.stop();
 
     expect(await node.cni("DEL", { pod, containerId: "one", conf })).toMatchObject({ exit: 0, stdout: "" });
-    expect(await node.leftovers()).toEqual(CLEAN);
+    await node.expectClean();
     expect(await readStore(node)).toMatchObject(FREE);
     expect(queueOf(agent)).toHaveLength(1);
     await restartedClean(here, [pod]);
   });
 
   it("G11: is not undone by an agent that starts while it releases the addresses", async () => {
-    await using here = await world();
     const { node, agent, conf, add } = here;
     const pod = await add("one");
     await agent.stop();
@@ -97,7 +97,6 @@ describe("DELs that were queued for an agent that does not come back", () => {
   it.each(["DEL", "GC"])(
     "G11: are carried out by the next %s, and an agent that comes back after all forgets their containers",
     async (command) => {
-      await using here = await world();
       const { node, agent, conf, add } = here;
       const [one, two, last] = [await add("one"), await add("two"), await add("last")];
       await agent.kill();
@@ -111,13 +110,12 @@ describe("DELs that were queued for an agent that does not come back", () => {
         command === "DEL" ? { pod: last, containerId: "last", conf: keys } : { conf: { ...keys, "cni.dev/valid-attachments": [] } };
       expect(await node.cni(command, call)).toMatchObject({ exit: 0, stdout: "" });
       expect(await readStore(node)).toMatchObject(FREE);
-      expect(await node.leftovers()).toEqual(CLEAN);
+      await node.expectClean();
       await restartedClean(here, [one, two, last]);
     },
   );
 
   it("G11: leave alone a container that was added anew beside the agent", async () => {
-    await using here = await world();
     const { node, agent, conf, add } = here;
     const pod = await add("one");
     await agent.kill();

@@ -4,9 +4,7 @@ import { join } from "node:path";
 import { Agent } from "../../../support/agent.ts";
 import { localConf } from "../../../support/conf.ts";
 import { Node } from "../../../support/node.ts";
-import { readStore } from "../../../support/store.ts";
-
-const CLEAN = { links: [], routes: [] };
+import { expectNothingLeft, readStore } from "../../../support/store.ts";
 
 function queueOf(agent: Agent): string[] {
   return readdirSync(join(agent.runDir, "deletequeue")).filter((name) => name.endsWith(".json"));
@@ -38,8 +36,7 @@ describe("an agent that was away", () => {
     expect(queueOf(agent)).toHaveLength(1);
     await restart(agent);
 
-    expect(await node.leftovers()).toEqual(CLEAN);
-    expect(await readStore(node)).toMatchObject({ allocated: [], handles: [], endpoints: [] });
+    await expectNothingLeft(node);
     expect((await agent.request("GET", "/endpoint")).json).toEqual([]);
   });
 

@@ -44,5 +44,5 @@ describe("a runtime's calls while the agent is replaced", () => {
       const { links, routes } = await node.leftovers();
       return [allocated, handles, endpoints, known, links, routes].every((list) => Array.isArray(list) && list.length === 0);
     });
-  }, 120_000);
+  });
 });

@@ -2,13 +2,15 @@ import { readdirSync, readlinkSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { TortieError } from "../../../../lib/errors/errors.ts";
 import { inNamespace, isOwnNamespace, openNamespace, verifyNamespacePath } from "../../../../lib/system/netns.ts";
+import { fresh } from "../../../support/fixtures.ts";
 import { Node } from "../../../support/node.ts";
 
 const home = () => readlinkSync("/proc/thread-self/ns/net");
 
+const node = fresh(Node.create);
+
 describe("looking at a namespace path", () => {
   it("accepts a bound namespace and one below /proc, and knows which is our own", async () => {
-    await using node = await Node.create();
     expect(() => verifyNamespacePath(node.netnsPath)).not.toThrow();
     expect(() => verifyNamespacePath("/proc/self/ns/net")).not.toThrow();
     expect(isOwnNamespace(node.netnsPath)).toBe(false);
@@ -17,7 +19,6 @@ describe("looking at a namespace path", () => {
   });
 
   it("tells a missing path from something that is no namespace, in Calico's words", async () => {
-    await using node = await Node.create();
     const file = join(node.dir, "file");
     writeFileSync(file, "x");
     const magic = Bun.spawnSync(["/usr/bin/stat", "-f", "-c", "%t", file]).stdout.toString().trim();
@@ -33,7 +34,6 @@ describe("looking at a namespace path", () => {
 
 describe("working inside a namespace", () => {
   it("sees that namespace's links, and is back afterwards", async () => {
-    await using node = await Node.create();
     await node.ip("link", "add", "inside0", "type", "veth", "peer", "name", "inside1");
     const before = home();
     using namespace = openNamespace(node.netnsPath);
@@ -47,7 +47,6 @@ describe("working inside a namespace", () => {
   });
 
   it("comes back when the work throws", async () => {
-    await using node = await Node.create();
     const before = home();
     using namespace = openNamespace(node.netnsPath);
     expect(() =>
@@ -68,7 +67,6 @@ describe("working inside a namespace", () => {
   });
 
   it("aborts the process rather than going on in the wrong namespace", async () => {
-    await using node = await Node.create();
     // The way back is closed by taking away the descriptor that leads home, which only this test does.
     const script = `
       import { closeSync, readdirSync, readlinkSync } from "node:fs";
@@ -90,7 +88,6 @@ describe("working inside a namespace", () => {
   });
 
   it("seven:5: aborts the process when nobody reads its standard error", async () => {
-    await using node = await Node.create();
     // The way back is closed by taking away the descriptor that leads home, which only this test does.
     const script = `
       import { closeSync, readdirSync, readlinkSync } from "node:fs";
