@@ -6,7 +6,6 @@ import { readStandardInput } from "../lib/cni/request.ts";
 import { decodeNetworkConfig } from "../lib/config/decode.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
 import type { Datastore } from "../lib/datastore/datastore.ts";
-import { coreOf } from "../lib/datastore/kubernetes/core/core.ts";
 import { openDatastore } from "../lib/datastore/open.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { parseJson } from "../lib/json/parse.ts";
@@ -53,7 +52,7 @@ async function askDatastore(datastore: Datastore, config: NetworkConfig): Promis
     return;
   }
   await answered("ClusterInformation", datastore, assertClusterReady(datastore, { datastore: async () => datastore }));
-  const core = coreOf(datastore);
+  const core = datastore.core;
   if (config.kubernetes.kubeconfig === undefined || core === undefined) return;
   await answered("the version of the API server", datastore, core.serverVersion(TIME_LIMIT_MS));
 }

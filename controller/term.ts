@@ -4,10 +4,10 @@
  */
 import type { Clock as AllocatorClock } from "../ipam-plugin/allocator/allocator.ts";
 import { Allocator } from "../ipam-plugin/allocator/allocator.ts";
-import { type ApiGroup, LEGACY_GROUP, servedGroup, V3_GROUP } from "../lib/datastore/kubernetes/group.ts";
+import { type ApiGroup, LEGACY_GROUP, servedGroup, V3_GROUP } from "../lib/datastore/calico/group.ts";
 import { kubernetesDatastore } from "../lib/datastore/kubernetes/kubernetes-datastore.ts";
 import { type ApiClient, ApiError } from "../lib/kubernetes/api-client.ts";
-import type { ApiConnection } from "../lib/kubernetes/watch/connection.ts";
+import type { ApiConnection } from "../lib/kubernetes/client/connection.ts";
 import { Informers } from "../lib/kubernetes/watch/informers.ts";
 import { Controllers } from "../lib/resident/controllers.ts";
 import { SECOND_MS } from "../lib/resident/option-entry.ts";

@@ -7,8 +7,7 @@ import { isNumber, optional, parseObject, section, text } from "../lib/json/deco
 import { type ApiClient, ApiError } from "../lib/kubernetes/api-client.ts";
 import { createApiClient } from "../lib/kubernetes/client/client.ts";
 import type { ApiConfig } from "../lib/kubernetes/config/api-config.ts";
-import { readInCluster } from "../lib/kubernetes/config/in-cluster.ts";
-import { resolveApiConfig } from "../lib/kubernetes/config/resolve.ts";
+import { readInCluster, resolveApiConfig } from "../lib/kubernetes/config/resolve.ts";
 import { isThere, readText } from "../lib/system/files.ts";
 import type { InstallSettings } from "./settings.ts";
 

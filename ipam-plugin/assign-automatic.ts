@@ -3,8 +3,8 @@
 import { DatastoreError, isRefusal } from "../lib/datastore/errors.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import type { Assignment, AssignmentRequest } from "./add.ts";
-import { type AssignedAddress, type AutoAssignResult, type FamilyAssignment, HandleExistsError } from "./allocator/allocator.ts";
 import { shortageText } from "./allocator/auto-assign.ts";
+import { type AssignedAddress, type AutoAssignResult, type FamilyAssignment, HandleExistsError } from "./allocator/types.ts";
 import type { IpamCall } from "./call.ts";
 import type { IpamNode } from "./node.ts";
 import { withNodeLock } from "./node-lock.ts";

@@ -1,11 +1,12 @@
 /** Addresses asked for by name: `IP=` of CNI_ARGS, or the `ips` capability (I§1.6 step 5). */
+
 import { type Address, hostPrefix } from "../lib/addresses/address.ts";
 import { isDatastoreFailure } from "../lib/datastore/errors.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { closeFile, directoryOf, makeDirectories, O_CREAT, O_WRONLY, openFile, statusOf } from "../lib/system/files.ts";
 import type { Assignment, AssignmentRequest } from "./add.ts";
-import type { ReleaseOptions } from "./allocator/allocator.ts";
 import { isGone } from "./allocator/release-ips.ts";
+import type { ReleaseOptions } from "./allocator/types.ts";
 import type { IpamCall } from "./call.ts";
 import type { IpamNode } from "./node.ts";
 import { withNodeLock } from "./node-lock.ts";

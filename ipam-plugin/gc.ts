@@ -3,12 +3,13 @@
  * Addresses of virtual machines, tunnels and legacy handles have other guardians and are never touched. Blocks that stand empty in a pool
  * that is not for this node any more are given up.
  */
+
 import { attachmentsToKeep } from "../lib/config/valid-attachments.ts";
 import type { Block, Handle } from "../lib/datastore/resources.ts";
 import type { NamespacedName } from "../lib/kubernetes/objects.ts";
 import { workloadHandleId } from "../lib/workload/identity.ts";
-import type { HeldAddress } from "./allocator/allocator.ts";
 import { isReadable } from "./allocator/block.ts";
+import type { HeldAddress } from "./allocator/types.ts";
 import type { IpamCall } from "./call.ts";
 import { LONE_COLLECTION } from "./collection.ts";
 import type { IpamNode } from "./node.ts";

@@ -1,4 +1,6 @@
 /** The verbs of the IPAM plugin (I§1), each served with an open datastore: by its own executable, or inside the main plugin. */
+export { HandleExistsError } from "./allocator/types.ts";
+
 import type { CniCommand } from "../lib/cni/protocol.ts";
 import type { IpamCall } from "./call.ts";
 import { ipamCheck } from "./check.ts";
@@ -8,7 +10,6 @@ import type { IpamNode } from "./node.ts";
 import { ipamStatus } from "./status.ts";
 
 export { ipamAdd, ipamResultOf, printedRoutes } from "./add.ts";
-export { HandleExistsError } from "./allocator/allocator.ts";
 
 /**
  * The verbs that return nothing.

@@ -18,7 +18,7 @@ export async function ensurePools(config: Pick<NetworkConfig, "ipam">, datastore
   const wanted = config.ipam.pools;
   const stored = (await datastore.pools.list()).map(({ value }) => value);
   if (stored.length === 0 && wanted.length === 0) throw noPools(datastore);
-  if (poolChanges(stored, wanted).length > 0) await datastore.pools.reconcile((now) => poolChanges(now, wanted));
+  if (poolChanges(stored, wanted).length > 0) await datastore.pools.reconcile?.((now) => poolChanges(now, wanted));
 }
 
 /** What is wrong with the key whatever is stored. @throws TortieError `netconf-value` */

@@ -1,8 +1,9 @@
 /** Whose addresses they are: identity from CNI_ARGS, handle ids, and the attributes every address carries (I§1.4, I§1.6). */
+
 import { parseCniArgs } from "../lib/workload/cni-args.ts";
 import { workloadEndpointName } from "../lib/workload/endpoint-name.ts";
 import { identifyWorkload, legacyHandleId, type WorkloadIdentity, workloadHandleId } from "../lib/workload/identity.ts";
-import type { OwnerAttributes, OwnerPreconditions } from "./allocator/allocator.ts";
+import type { OwnerAttributes, OwnerPreconditions } from "./allocator/types.ts";
 import type { IpamCall } from "./call.ts";
 
 export interface Workload {

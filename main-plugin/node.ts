@@ -12,8 +12,7 @@ import { createIpamNode, type IpamNode } from "../ipam-plugin/node.ts";
 import { type Address, formatPrefix, type Prefix } from "../lib/addresses/address.ts";
 import type { Environment } from "../lib/cni/environment.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
-import type { Datastore } from "../lib/datastore/datastore.ts";
-import { coreOf, type KubernetesCore } from "../lib/datastore/kubernetes/core/core.ts";
+import type { Datastore, KubernetesCore } from "../lib/datastore/datastore.ts";
 import { openDatastore } from "../lib/datastore/open.ts";
 import type { Logger } from "../lib/log/logger.ts";
 import { directoryOf, isThere } from "../lib/system/files.ts";
@@ -78,7 +77,7 @@ export function createNode(config: NetworkConfig, env: Environment, log: Pick<Lo
   return {
     dataplane: parts.dataplane ?? new LinuxDataplane(host),
     datastore,
-    core: async () => coreOf(await datastore()),
+    core: async () => (await datastore()).core,
     ipam: async () => makeIpamNode({ datastore: await datastore(), log }),
     hostScope,
     async routers() {

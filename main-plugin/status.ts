@@ -6,8 +6,7 @@
  * paused or does not answer, and a readiness gate that is closed, pass by themselves and do not concern the pods that run: they are lines
  * of the log, which `tortiectl cni status` shows (invariant 12).
  */
-import { DatastoreError } from "../lib/datastore/errors.ts";
-import { inTime } from "../lib/datastore/in-time.ts";
+import { DatastoreError, inTime } from "../lib/datastore/errors.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { assertAddPossible, type NetworkCall } from "./call.ts";
 import { assertClusterReady, assertReadinessGates } from "./gates.ts";

@@ -6,8 +6,8 @@
  */
 import { formatPrefix } from "../lib/addresses/address.ts";
 import { isCalicoIpam } from "../lib/config/ipam-section.ts";
+import type { KubernetesCore } from "../lib/datastore/datastore.ts";
 import type { EndpointRecord } from "../lib/datastore/endpoint-records.ts";
-import type { KubernetesCore } from "../lib/datastore/kubernetes/core/core.ts";
 import { endpointPorts } from "../lib/datastore/kubernetes/pod-endpoint.ts";
 import { recordOfPod } from "../lib/datastore/kubernetes/pod-record.ts";
 import { TortieError } from "../lib/errors/errors.ts";

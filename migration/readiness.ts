@@ -1,7 +1,8 @@
 /** ClusterInformation's `datastoreReady`, by which plugins on every node refuse to add and to delete pods (C§2.1 step 8). */
+
+import { keepsForeignFields } from "../lib/datastore/calico/stored-kind.ts";
 import type { Datastore, Versioned } from "../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../lib/datastore/errors.ts";
-import { keepsForeignFields } from "../lib/datastore/foreign-fields.ts";
 import type { ClusterInformation } from "../lib/datastore/resources.ts";
 
 /** The readiness before the migration: `absent` where there was no such object. */

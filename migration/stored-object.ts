@@ -1,6 +1,7 @@
 /** One object of a store, ready to be written to another one: the kinds differ in their keys and values only. */
+
+import { type ForeignFields, keepsForeignFields } from "../lib/datastore/calico/stored-kind.ts";
 import type { Collection, Datastore, Versioned } from "../lib/datastore/datastore.ts";
-import { type ForeignFields, keepsForeignFields } from "../lib/datastore/foreign-fields.ts";
 import type { Traits } from "../lib/datastore/traits.ts";
 import { canonicalText } from "./carried-value.ts";
 

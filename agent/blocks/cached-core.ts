@@ -2,11 +2,12 @@
  * Pods, namespaces and nodes from their watches, and from the server what a watch does not have (A§11.4 step 4). A pod whose record this
  * process has written is read from the server until the watch tells of it.
  */
+
+import type { KubernetesCore, PodReadOptions } from "../../lib/datastore/datastore.ts";
 import type { EndpointRecord, EndpointRecords } from "../../lib/datastore/endpoint-records.ts";
-import type { KubernetesCore, PodReadOptions } from "../../lib/datastore/kubernetes/core/core.ts";
 import { podOf, recordOfPod } from "../../lib/datastore/kubernetes/pod-record.ts";
 import type { NamespacedName, Pod } from "../../lib/kubernetes/objects.ts";
-import { isPodOfUid } from "../../lib/kubernetes/pod-uids.ts";
+import { isPodOfUid } from "../../lib/kubernetes/objects.ts";
 import type { EndpointKey, WorkloadEndpoint } from "../../lib/workload/workload-endpoint.ts";
 import { fromCopy } from "./copies.ts";
 import type { CoreCopies } from "./kubernetes-copies.ts";

@@ -7,13 +7,12 @@ import type {
   Collection,
   Datastore,
   Handles,
+  KubernetesCore,
   ListOptions,
-  Pools,
   Reader,
   ReadOptions,
   Versioned,
 } from "../../lib/datastore/datastore.ts";
-import type { KubernetesCore } from "../../lib/datastore/kubernetes/core/core.ts";
 import type { Block, ClusterInformation, Handle } from "../../lib/datastore/resources.ts";
 import { allFromCopy, type Copies, type Copy, type FollowedCopy, fromCopy } from "./copies.ts";
 import { LastKnown } from "./last-known.ts";
@@ -39,10 +38,7 @@ export function cachedDatastore(
       return inner.description;
     },
     traits: { ...inner.traits, listsFromMemory: true },
-    pools: {
-      ...listed(pools, copies.pools),
-      reconcile: (decide: Parameters<Pools["reconcile"]>[0]) => pools.reconcile(decide),
-    },
+    pools: listed(pools, copies.pools),
     reservations: listed(reservations, copies.reservations),
     ipamConfiguration: {
       ...remembered(inner.ipamConfiguration, copies.configuration),
@@ -75,12 +71,10 @@ export function cachedDatastore(
 
 class KnownBlocks extends LastKnown<string, Block> implements Blocks {
   readonly list: Blocks["list"];
-  readonly listWithRoom: Blocks["listWithRoom"];
 
   constructor(inner: Blocks) {
     super(inner);
     this.list = () => inner.list();
-    this.listWithRoom = (owner, family) => inner.listWithRoom(owner, family);
   }
 }
 

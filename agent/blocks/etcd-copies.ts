@@ -1,10 +1,17 @@
 /** The watches behind the copies, on etcd (A§11.7): own affinities, the own node, and what decides about addresses. */
-import { resourcePrefix } from "../../lib/datastore/etcd/codec.ts";
-import { AFFINITIES, affinityCodec, configurationCodec, isAffinityKey } from "../../lib/datastore/etcd/ipam-codecs.ts";
-import { clusterInformationResource, nodeResource, poolResource, reservationResource } from "../../lib/datastore/etcd/resource-codecs.ts";
-import { EtcdFeed, type EtcdSource } from "../../lib/datastore/etcd/watch/etcd-feed.ts";
-import { allBelow, etcdSelection, only } from "../../lib/datastore/etcd/watch/selections.ts";
-import type { Watches } from "../../lib/kubernetes/watch/watches.ts";
+import {
+  AFFINITIES,
+  affinityCodec,
+  clusterInformationResource,
+  configurationCodec,
+  isAffinityKey,
+  nodeResource,
+  poolResource,
+  reservationResource,
+  resourcePrefix,
+} from "../../lib/datastore/etcd/codecs.ts";
+import { allBelow, EtcdFeed, type EtcdSource, etcdSelection, only } from "../../lib/datastore/etcd/etcd-feed.ts";
+import type { Watches } from "../../lib/kubernetes/watch/informers.ts";
 import type { Copies } from "./copies.ts";
 
 export interface EtcdCopies extends Copies {

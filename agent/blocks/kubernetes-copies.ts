@@ -1,15 +1,15 @@
 /**
  * The watches behind the copies, on a Kubernetes API server (A§11.7): own pods, own node, own affinities, and what decides about addresses.
  */
-import { affinityCodec, affinitySelector } from "../../lib/datastore/kubernetes/codecs/affinity-codec.ts";
-import { clusterInformationCodec, configurationCodec, reservationCodec } from "../../lib/datastore/kubernetes/codecs/cluster-codecs.ts";
-import type { Codec } from "../../lib/datastore/kubernetes/codecs/codec.ts";
-import { poolCodec } from "../../lib/datastore/kubernetes/codecs/pool-codec.ts";
-import { decodeNamespace, decodeNode, decodePod } from "../../lib/datastore/kubernetes/core/decode-objects.ts";
-import type { ApiGroup } from "../../lib/datastore/kubernetes/group.ts";
+import { affinityCodec, affinitySelector } from "../../lib/datastore/calico/affinity.ts";
+import { clusterInformationCodec, configurationCodec, reservationCodec } from "../../lib/datastore/calico/cluster.ts";
+import type { Codec } from "../../lib/datastore/calico/codec.ts";
+import type { ApiGroup } from "../../lib/datastore/calico/group.ts";
+import { poolCodec } from "../../lib/datastore/calico/pool.ts";
 import { coreSelection, resourceSelection, type Watched } from "../../lib/datastore/kubernetes/selections.ts";
 import type { Fields } from "../../lib/json/decode.ts";
 import type { ClusterNode, Namespace, Pod } from "../../lib/kubernetes/objects.ts";
+import { decodeNamespace, decodeNode, decodePod } from "../../lib/kubernetes/objects.ts";
 import type { Informers } from "../../lib/kubernetes/watch/informers.ts";
 import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
 import type { Copies } from "./copies.ts";

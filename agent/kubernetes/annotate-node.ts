@@ -1,6 +1,6 @@
 /** Annotations of a Node object, merged into those that it has. */
-import { statusError } from "../../lib/kubernetes/client/status-error.ts";
-import type { ApiConnection } from "../../lib/kubernetes/watch/connection.ts";
+import { statusError } from "../../lib/kubernetes/client/answers.ts";
+import type { ApiConnection } from "../../lib/kubernetes/client/connection.ts";
 
 /** @param annotations `null` removes one @throws ApiError; TransportError */
 export async function annotateNode(

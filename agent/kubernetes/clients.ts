@@ -6,7 +6,7 @@ import { createConfiguration } from "@kubernetes/client-node/dist/gen/configurat
 import type { PromiseMiddleware } from "@kubernetes/client-node/dist/gen/middleware.js";
 import { ServerConfiguration } from "@kubernetes/client-node/dist/gen/servers.js";
 import { ObjectCoreV1Api, ObjectCustomObjectsApi } from "@kubernetes/client-node/dist/gen/types/ObjectParamAPI.js";
-import type { ApiConnection } from "../../lib/kubernetes/watch/connection.ts";
+import type { ApiConnection } from "../../lib/kubernetes/client/connection.ts";
 import { ANY_SERVER, httpLibrary } from "./http-library.ts";
 
 export interface KubernetesClients {

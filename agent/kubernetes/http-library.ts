@@ -9,8 +9,8 @@ import {
   ResponseContext,
   wrapHttpLibrary,
 } from "@kubernetes/client-node/dist/gen/http/http.js";
-import type { HttpMethod } from "../../lib/kubernetes/api-client.ts";
-import type { ApiCall, ApiConnection } from "../../lib/kubernetes/watch/connection.ts";
+import type { ApiCall, HttpMethod } from "../../lib/kubernetes/api-client.ts";
+import type { ApiConnection } from "../../lib/kubernetes/client/connection.ts";
 
 /** The host of the URLs that the generated clients make; only path and query of them are used. */
 export const ANY_SERVER = "http://server";

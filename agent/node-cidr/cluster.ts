@@ -1,7 +1,7 @@
 /** Node objects of an API server: this node by a watch, the others by one list, annotations by a merge PATCH (A§1.7). */
 import { objects, parseObject } from "../../lib/json/decode.ts";
-import { statusError } from "../../lib/kubernetes/client/status-error.ts";
-import type { ApiConnection } from "../../lib/kubernetes/watch/connection.ts";
+import { statusError } from "../../lib/kubernetes/client/answers.ts";
+import type { ApiConnection } from "../../lib/kubernetes/client/connection.ts";
 import type { Informers } from "../../lib/kubernetes/watch/informers.ts";
 import { annotateNode } from "../kubernetes/annotate-node.ts";
 import type { NodeObjects } from "./node-cidr.ts";

@@ -10,9 +10,9 @@ import {
   parsePrefix,
 } from "../../lib/addresses/address.ts";
 import { Claimed } from "../../lib/claims/claimed.ts";
-import { decodeNode } from "../../lib/datastore/kubernetes/core/decode-objects.ts";
 import type { Block, IPPool } from "../../lib/datastore/resources.ts";
 import { type Fields, field, has, isText, listOf, objects, section, text, texts } from "../../lib/json/decode.ts";
+import { decodeNode } from "../../lib/kubernetes/objects.ts";
 import { rangeAnnotation } from "../node-cidr/annotations.ts";
 import { type ByFamily, FAMILIES, type Mode, type RoutedBlock, type RoutedNode, type RoutedPool, type TunnelEnd } from "./model.ts";
 import { NODE_ANNOTATIONS } from "./own-node.ts";

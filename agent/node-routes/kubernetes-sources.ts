@@ -1,10 +1,10 @@
 /** Nodes, blocks and pools from the watches of a Kubernetes API server. */
-import { blockCodec } from "../../lib/datastore/kubernetes/codecs/block-codec.ts";
-import { poolCodec } from "../../lib/datastore/kubernetes/codecs/pool-codec.ts";
-import { metadataOf } from "../../lib/datastore/kubernetes/core/metadata.ts";
-import { type ApiGroup, discoverGroup } from "../../lib/datastore/kubernetes/group.ts";
+import { blockCodec } from "../../lib/datastore/calico/block.ts";
+import { type ApiGroup, discoverGroup } from "../../lib/datastore/calico/group.ts";
+import { poolCodec } from "../../lib/datastore/calico/pool.ts";
 import { type Fields, flag, section } from "../../lib/json/decode.ts";
-import type { ApiConnection } from "../../lib/kubernetes/watch/connection.ts";
+import type { ApiConnection } from "../../lib/kubernetes/client/connection.ts";
+import { metadataOf } from "../../lib/kubernetes/objects.ts";
 import type { Informers } from "../../lib/kubernetes/watch/informers.ts";
 import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
 import { annotateNode } from "../kubernetes/annotate-node.ts";

@@ -1,6 +1,7 @@
 /** The agent's health and figures (A§8.2, A§8.3). */
+
 import { messageOf } from "../../lib/errors/errors.ts";
-import type { OnAnswer } from "../../lib/kubernetes/watch/connection.ts";
+import type { OnAnswer } from "../../lib/kubernetes/client/connection.ts";
 import type { CacheState } from "../../lib/kubernetes/watch/resource-cache.ts";
 import type { AgentLog } from "../../lib/resident/agent-log.ts";
 import { apiServerCheck, CredentialsCheck, controllersCheck, KernelCheck, LoopCheck, watchesCheck } from "../../lib/resident/checks.ts";

@@ -1,4 +1,5 @@
 /** Starts routes between nodes. Loaded only where `--node-routes` asks for them. */
+
 import { hasFelixChains } from "../../dataplane/linux/felix-chains.ts";
 import { type NetworkFacts, readNetworkFacts } from "../../dataplane/linux/network-facts.ts";
 import { NO_NODE_STATE, type NodeState } from "../../dataplane/node-state.ts";
@@ -9,7 +10,7 @@ import type { Environment } from "../../lib/cni/environment.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import { MTU_FILE } from "../../lib/config/mtu.ts";
 import type { NetworkConfig } from "../../lib/config/network-config.ts";
-import { configuredGroup } from "../../lib/datastore/kubernetes/group.ts";
+import { configuredGroup } from "../../lib/datastore/calico/group.ts";
 import { openDatastore } from "../../lib/datastore/open.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
 import type { AgentLog } from "../../lib/resident/agent-log.ts";

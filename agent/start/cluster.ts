@@ -1,12 +1,13 @@
 /** The agent's one connection to the API server. With etcd as the datastore it is used for pods only. */
+
 import type { Environment } from "../../lib/cni/environment.ts";
 import { chooseDatastore, isKubernetesConfigured } from "../../lib/config/datastore-choice.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
-import { decodePod } from "../../lib/datastore/kubernetes/core/decode-objects.ts";
 import { parseObject } from "../../lib/json/decode.ts";
+import { ApiConnection, type OnAnswer } from "../../lib/kubernetes/client/connection.ts";
 import { resolveApiConfig } from "../../lib/kubernetes/config/resolve.ts";
 import type { Pod } from "../../lib/kubernetes/objects.ts";
-import { ApiConnection, type OnAnswer } from "../../lib/kubernetes/watch/connection.ts";
+import { decodePod } from "../../lib/kubernetes/objects.ts";
 import { Informers } from "../../lib/kubernetes/watch/informers.ts";
 import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
 import type { AgentLog } from "../../lib/resident/agent-log.ts";

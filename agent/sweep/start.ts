@@ -1,4 +1,5 @@
 /** Starts sweep and drift (A§8.1). */
+
 import { hostLinks } from "../../dataplane/linux/host-links.ts";
 import { enumerate } from "../../doctor/problem.ts";
 import type { HostScope } from "../../ipam-plugin/host-scope/host-scope.ts";
@@ -6,7 +7,7 @@ import { chooseDatastore } from "../../lib/config/datastore-choice.ts";
 import { isCalicoIpam } from "../../lib/config/ipam-section.ts";
 import { nodeName } from "../../lib/config/node-name.ts";
 import type { Pod } from "../../lib/kubernetes/objects.ts";
-import { uidsOfPod } from "../../lib/kubernetes/pod-uids.ts";
+import { uidsOfPod } from "../../lib/kubernetes/objects.ts";
 import { SYSTEM_CLOCK } from "../../lib/system/clock.ts";
 import { DirectRecords } from "../direct-records/direct-records.ts";
 import { linkDrift } from "../endpoints/build/mend-link.ts";

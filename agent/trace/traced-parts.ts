@@ -1,6 +1,6 @@
 /** What a call asks of the kernel, of the API server and of etcd, as parts of its trace. */
 import type { Dataplane } from "../../dataplane/dataplane.ts";
-import type { EtcdClientOptions } from "../../lib/datastore/etcd/client/etcd-client.ts";
+import type { EtcdClientOptions } from "../../lib/datastore/etcd/etcd-client.ts";
 import type { ApiClient } from "../../lib/kubernetes/api-client.ts";
 import type { Tracing } from "./tracing.ts";
 

@@ -2,7 +2,7 @@
  * ClusterInformation `default` of a new cluster, which says that plugins may work. One that is there stays as it is: an upgrade or a
  * migration may have paused the cluster with it. The only item is `default`.
  */
-import type { ApiGroup } from "../../lib/datastore/kubernetes/group.ts";
+import type { ApiGroup } from "../../lib/datastore/calico/group.ts";
 import { ApiError } from "../../lib/kubernetes/api-client.ts";
 import type { Duty, DutyContext } from "./duty.ts";
 import { MADE_BY, US } from "./first-pools.ts";

@@ -3,7 +3,7 @@
  * or deleted: once made it is the administrator's. Items are `pool <name>`.
  */
 import type { Family } from "../../lib/addresses/address.ts";
-import type { ApiGroup } from "../../lib/datastore/kubernetes/group.ts";
+import type { ApiGroup } from "../../lib/datastore/calico/group.ts";
 import { ApiError } from "../../lib/kubernetes/api-client.ts";
 import { type PlannedPool, type PoolPlan, planPools } from "../judge/first-pools.ts";
 import type { ControllerOptions } from "../options.ts";

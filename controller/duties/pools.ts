@@ -4,9 +4,9 @@
  */
 import { isEmpty } from "../../ipam-plugin/allocator/block.ts";
 import { Operation } from "../../ipam-plugin/allocator/operation.ts";
+import { type ApiGroup, V3_GROUP } from "../../lib/datastore/calico/group.ts";
 import type { Versioned } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
-import { type ApiGroup, V3_GROUP } from "../../lib/datastore/kubernetes/group.ts";
 import type { Block } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { Fields } from "../../lib/json/decode.ts";

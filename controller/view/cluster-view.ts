@@ -1,9 +1,9 @@
 /** The cluster as the watches have it, for one term of the leader. Decisions begin here; each is looked at again before it is written. */
+
+import { affinityCodec } from "../../lib/datastore/calico/affinity.ts";
+import { blockCodec, handleCodec } from "../../lib/datastore/calico/block.ts";
+import type { ApiGroup } from "../../lib/datastore/calico/group.ts";
 import type { Versioned } from "../../lib/datastore/datastore.ts";
-import { affinityCodec } from "../../lib/datastore/kubernetes/codecs/affinity-codec.ts";
-import { blockCodec } from "../../lib/datastore/kubernetes/codecs/block-codec.ts";
-import { handleCodec } from "../../lib/datastore/kubernetes/codecs/handle-codec.ts";
-import type { ApiGroup } from "../../lib/datastore/kubernetes/group.ts";
 import { coreSelection, resourceSelection, type Watched } from "../../lib/datastore/kubernetes/selections.ts";
 import type { Block, BlockAffinity, Handle } from "../../lib/datastore/resources.ts";
 import { section, text } from "../../lib/json/decode.ts";

@@ -2,10 +2,10 @@
 
 import { keyOf } from "../../doctor/snapshot.ts";
 import { Claimed } from "../../lib/claims/claimed.ts";
-import { decodePod } from "../../lib/datastore/kubernetes/core/decode-objects.ts";
 import { CONTAINER_ID } from "../../lib/datastore/kubernetes/pod-record.ts";
 import type { Fields } from "../../lib/json/decode.ts";
 import type { Pod } from "../../lib/kubernetes/objects.ts";
+import { decodePod } from "../../lib/kubernetes/objects.ts";
 import { namedAddresses } from "../../lib/workload/annotations/named-addresses.ts";
 import { isFinished, POD_IP, POD_IPS } from "../../lib/workload/annotations/pod-addresses.ts";
 

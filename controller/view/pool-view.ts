@@ -1,9 +1,10 @@
 /** A pool with what the datastore's model leaves out: labels, finalizers, conditions, and the version that a patch is made from. */
-import { poolCodec } from "../../lib/datastore/kubernetes/codecs/pool-codec.ts";
-import { metadataOf } from "../../lib/datastore/kubernetes/core/metadata.ts";
-import type { ApiGroup } from "../../lib/datastore/kubernetes/group.ts";
+
+import type { ApiGroup } from "../../lib/datastore/calico/group.ts";
+import { poolCodec } from "../../lib/datastore/calico/pool.ts";
 import type { IPPool } from "../../lib/datastore/resources.ts";
 import { type Fields, objects, section } from "../../lib/json/decode.ts";
+import { metadataOf } from "../../lib/kubernetes/objects.ts";
 import type { Selection } from "../../lib/kubernetes/watch/kubernetes-feed.ts";
 
 export interface PoolView {

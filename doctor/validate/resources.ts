@@ -1,18 +1,17 @@
 /** Objects of Kubernetes and Calico: decoded by the codecs of the datastore, and their values judged as the allocator reads them. */
 import { parseAddress, parsePrefix } from "../../lib/addresses/address.ts";
 import { checkPoolRange } from "../../lib/config/local-pools.ts";
-import { affinityCodec } from "../../lib/datastore/kubernetes/codecs/affinity-codec.ts";
-import { blockCodec } from "../../lib/datastore/kubernetes/codecs/block-codec.ts";
-import { clusterInformationCodec, configurationCodec, reservationCodec } from "../../lib/datastore/kubernetes/codecs/cluster-codecs.ts";
-import type { Codec } from "../../lib/datastore/kubernetes/codecs/codec.ts";
-import { handleCodec } from "../../lib/datastore/kubernetes/codecs/handle-codec.ts";
-import { poolCodec } from "../../lib/datastore/kubernetes/codecs/pool-codec.ts";
-import { metadataOf } from "../../lib/datastore/kubernetes/core/metadata.ts";
-import { type ApiGroup, LEGACY_GROUP, V3_GROUP } from "../../lib/datastore/kubernetes/group.ts";
+import { affinityCodec } from "../../lib/datastore/calico/affinity.ts";
+import { blockCodec, handleCodec } from "../../lib/datastore/calico/block.ts";
+import { clusterInformationCodec, configurationCodec, reservationCodec } from "../../lib/datastore/calico/cluster.ts";
+import type { Codec } from "../../lib/datastore/calico/codec.ts";
+import { type ApiGroup, LEGACY_GROUP, V3_GROUP } from "../../lib/datastore/calico/group.ts";
+import { poolCodec } from "../../lib/datastore/calico/pool.ts";
 import type { IPPool, IPReservation } from "../../lib/datastore/resources.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
 import { type Fields, isObject, section, text } from "../../lib/json/decode.ts";
 import type { Step } from "../../lib/json/position.ts";
+import { metadataOf } from "../../lib/kubernetes/objects.ts";
 import { parseSelector } from "../../lib/selector/parser.ts";
 import { judgeNamespaceAnnotations, judgePodAnnotations } from "./annotations.ts";
 import { type Judgement, judged, warning } from "./finding.ts";

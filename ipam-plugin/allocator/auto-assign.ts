@@ -105,7 +105,7 @@ function familyRequest(operation: Operation, request: AutoAssignRequest, family:
     use: request.use,
     blockLimit: request.perRequestBlockLimit ?? 0,
     reserve: request.reserve,
-    withRoom: traits.findsRoom ? once(() => blocks.listWithRoom(request.owner, family)) : undefined,
+    withRoom: traits.findsRoom ? once(async () => (await blocks.listWithRoom?.(request.owner, family)) ?? []) : undefined,
   };
 }
 

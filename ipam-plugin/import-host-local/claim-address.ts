@@ -1,8 +1,9 @@
 /** Allocates an address in the datastore to the container or tunnel that uses it already (I§7). */
+
 import { type Address, addressAt, formatAddress, maskPrefix, parsePrefix, sizeOf } from "../../lib/addresses/address.ts";
 import { isDatastoreFailure, isRefusal } from "../../lib/datastore/errors.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
-import type { OwnerAttributes } from "../allocator/allocator.ts";
+import type { OwnerAttributes } from "../allocator/types.ts";
 import type { UpgradeCluster, UpgradePorts } from "./ports.ts";
 
 export interface Claimant {

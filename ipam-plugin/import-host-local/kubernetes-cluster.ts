@@ -5,14 +5,13 @@
 
 import { rmSync } from "node:fs";
 import { join } from "node:path";
+import type { ApiGroup } from "../../lib/datastore/calico/group.ts";
 import { failureOf } from "../../lib/datastore/kubernetes/as-datastore-error.ts";
-import { decodePod } from "../../lib/datastore/kubernetes/core/decode-objects.ts";
-import { listPages } from "../../lib/datastore/kubernetes/core/list-pages.ts";
-import { metadataOf, parseKubernetesObject } from "../../lib/datastore/kubernetes/core/metadata.ts";
-import type { ApiGroup } from "../../lib/datastore/kubernetes/group.ts";
-import { type Fields, section, text } from "../../lib/json/decode.ts";
+import { listPages } from "../../lib/datastore/kubernetes/resource-api.ts";
+import { type Fields, parseObject, section, text } from "../../lib/json/decode.ts";
 import type { ApiClient, ApiRequest } from "../../lib/kubernetes/api-client.ts";
 import type { Pod } from "../../lib/kubernetes/objects.ts";
+import { decodePod, metadataOf } from "../../lib/kubernetes/objects.ts";
 import { isFinished } from "../../lib/workload/annotations/pod-addresses.ts";
 import type { UpgradeCluster } from "./ports.ts";
 
@@ -119,7 +118,7 @@ async function podsOf(client: ApiClient, node: string): Promise<readonly Pod[]> 
 
 async function send(client: ApiClient, request: ApiRequest, what: string): Promise<Fields> {
   try {
-    return parseKubernetesObject(await client.request(request));
+    return parseObject(await client.request(request));
   } catch (error) {
     throw failureOf(error, what);
   }

@@ -5,7 +5,7 @@
 
 import type { Environment } from "../../lib/cni/environment.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
-import { configuredGroup, discoverGroup } from "../../lib/datastore/kubernetes/group.ts";
+import { configuredGroup, discoverGroup } from "../../lib/datastore/calico/group.ts";
 import { kubernetesDatastore } from "../../lib/datastore/kubernetes/kubernetes-datastore.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { openApiClient } from "../../lib/kubernetes/client/client.ts";

@@ -2,10 +2,11 @@
  * ADD of a pod that carries a virtual machine (I§1.9): the machine's addresses, which outlive its pods. The first pod takes them from the
  * pools, every later one takes them over; the target of a live migration stands by as alternate owner, without routes.
  */
+
 import { type Address, type Family, formatAddress, hostPrefix } from "../../lib/addresses/address.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { Assign, Assignment } from "../add.ts";
-import { HandleExistsError, type HeldAddress } from "../allocator/allocator.ts";
+import { HandleExistsError, type HeldAddress } from "../allocator/types.ts";
 import type { IpamCall } from "../call.ts";
 import type { IpamNode } from "../node.ts";
 import { withNodeLock } from "../node-lock.ts";

@@ -1,11 +1,12 @@
 /** Which virtual machine a launcher pod carries (I§1.9). ADD must know for certain; DEL makes do with what is still there. */
+
 import type { VirtualMachines } from "../../lib/datastore/datastore.ts";
 import { DatastoreError, isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { IpamConfiguration, OwnedObject } from "../../lib/datastore/resources.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { NamespacedName, OwnerReference } from "../../lib/kubernetes/objects.ts";
 import type { Logger } from "../../lib/log/logger.ts";
-import type { OwnerAttributes } from "../allocator/allocator.ts";
+import type { OwnerAttributes } from "../allocator/types.ts";
 
 const API_VERSION = "kubevirt.io/v1";
 /** Pods that a live migration starts carry the migration's UID. */

@@ -1,7 +1,9 @@
 /** The owners of a machine's addresses: the pod it runs in, and the pod it is about to move to (I§1.9). */
+
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { WorkloadIdentity } from "../../lib/workload/identity.ts";
-import type { Allocator, HeldAddress, Operation, OwnerAttributes } from "../allocator/allocator.ts";
+import type { Allocator, Operation } from "../allocator/allocator.ts";
+import type { HeldAddress, OwnerAttributes } from "../allocator/types.ts";
 
 export type OwnerKind = "active" | "alternate";
 

@@ -2,10 +2,9 @@
  * The datastore port (design §6): typed collections, compare-and-swap on an opaque revision, a closed set of failures.
  * The allocator is written once on this port and never asks which driver it has.
  */
-import type { NamespacedName } from "../kubernetes/objects.ts";
+import type { ClusterNode, Namespace, NamespacedName, Pod } from "../kubernetes/objects.ts";
 import type { EndpointKey, WorkloadEndpoint } from "../workload/workload-endpoint.ts";
 import type { EndpointRecords } from "./endpoint-records.ts";
-import type { Profiles } from "./profiles.ts";
 import type {
   Block,
   BlockAffinity,
@@ -85,10 +84,10 @@ export interface Blocks extends Collection<string, Block> {
   /** Every block of the cluster, in key order. */
   list(): Promise<readonly Versioned<Block>[]>;
   /**
-   * Those of one owner and family that list a free ordinal, or have one in cooldown, in key order; all others of the owner are full.
-   * Cheap only where `Traits.findsRoom` says so.
+   * Those of one owner and family that list a free ordinal, or have one in cooldown, in key order; all others of the owner are full. Only
+   * where `Traits.findsRoom` says so.
    */
-  listWithRoom(owner: BlockOwner, family: 4 | 6): Promise<readonly Versioned<Block>[]>;
+  listWithRoom?(owner: BlockOwner, family: 4 | 6): Promise<readonly Versioned<Block>[]>;
 }
 
 export interface Handles extends Collection<string, Handle> {
@@ -105,10 +104,10 @@ export interface Pools extends Collection<string, IPPool> {
   /** In name order (I§2.7). */
   list(options?: ListOptions): Promise<readonly Versioned<IPPool>[]>;
   /**
-   * Reads every pool, and stores those that `decide` returns, new or changed, all in one transaction where the store has transactions.
-   * What `decide` throws stores nothing. Meant for pools that come from the network configuration (`Traits.poolsFrom`).
+   * Reads every pool, and stores those that `decide` returns, new or changed, all in one transaction. What `decide` throws stores nothing.
+   * Only where pools come from the network configuration (`Traits.poolsFrom`).
    */
-  reconcile(decide: (stored: readonly IPPool[]) => readonly IPPool[]): Promise<void>;
+  reconcile?(decide: (stored: readonly IPPool[]) => readonly IPPool[]): Promise<void>;
 }
 
 export interface Reservations extends Collection<string, IPReservation> {
@@ -145,4 +144,44 @@ export interface Datastore extends AsyncDisposable {
   readonly clusterInformation: Collection<"default", ClusterInformation>;
   /** Empty where `traits.hasVirtualMachines` is false. */
   readonly virtualMachines: VirtualMachines;
+  /** The objects of Kubernetes itself, where the datastore or what is configured beside it is an API server. */
+  readonly core?: KubernetesCore;
+}
+
+/** Profiles of networks (C§2.7): what an endpoint may receive and send where no policy selects it. */
+
+export interface Profile {
+  /** The network's. Its label goes to every endpoint that has the profile. */
+  readonly name: string;
+  /** Who may send to the profile's endpoints; empty: any sender. */
+  readonly ingressSelector: string;
+}
+
+export interface Profiles {
+  /**
+   * Makes the profile where there is none of its name; one that is there stays as it is.
+   * @returns whether it is there now: not every store keeps profiles
+   * @throws DatastoreError
+   */
+  ensure(profile: Profile): Promise<boolean>;
+}
+
+/** For stores without profiles: without a cluster no program reads them, and in Kubernetes they follow from the pods. */
+export const NO_PROFILES: Profiles = { ensure: async () => false };
+
+export interface PodReadOptions extends ReadOptions {
+  /** The K8S_POD_UID of the call: what is known of another pod of that name does not count. */
+  readonly uid?: string | undefined;
+}
+
+/** The port to the objects of Kubernetes itself: pods, namespaces, nodes. Failures are the datastore port's (DatastoreError). */
+export interface KubernetesCore {
+  /** Read afresh at every call, unless it may be old. `undefined` when there is no such pod. */
+  pod(key: NamespacedName, options?: PodReadOptions): Promise<Pod | undefined>;
+  /** Read once for all requests within a second; `undefined` when there is none. */
+  namespace(name: string): Promise<Namespace | undefined>;
+  /** As `namespace`. */
+  node(name: string): Promise<ClusterNode | undefined>;
+  /** `gitVersion` of GET /version. */
+  serverVersion(timeoutMs: number): Promise<string>;
 }

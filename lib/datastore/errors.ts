@@ -1,5 +1,6 @@
 /** The errors of datastores: a closed set of failures (design §6), each with the word that the runtime and a person are told. */
 import { type ErrorWord, TortieError } from "../errors/errors.ts";
+import { inTime as within } from "../system/waiting.ts";
 
 export type DatastoreFailure = "not-found" | "already-exists" | "conflict" | "unauthorized" | "unavailable" | "invalid";
 
@@ -32,4 +33,15 @@ export function isDatastoreFailure(error: unknown, ...failures: readonly Datasto
 /** Whether `error` is a decision of Tortie's own, and not the failure of a datastore that could not be asked or written. */
 export function isRefusal(error: unknown): error is TortieError {
   return error instanceof TortieError && !(error instanceof DatastoreError);
+}
+
+/** kubelet takes a node for broken whose runtime says nothing about itself for 30 s. */
+const ANSWER_LIMIT_MS = 2_000;
+
+/**
+ * For questions whose answer is not worth waiting for as long as the datastore's client would.
+ * @throws DatastoreError `unavailable` when there is no answer in time
+ */
+export function inTime<T>(answer: Promise<T>): Promise<T> {
+  return within(ANSWER_LIMIT_MS, new DatastoreError("unavailable", `no answer within ${ANSWER_LIMIT_MS / 1000} s`), answer);
 }

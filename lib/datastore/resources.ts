@@ -65,6 +65,11 @@ export interface Block {
   readonly sequenceNumberForAllocation: Readonly<Record<number, bigint>>;
 }
 
+/** Lists a free ordinal, or one in cooldown, which becomes free by the passing of time alone. */
+export function hasRoom({ unallocated, attributes }: Pick<Block, "unallocated" | "attributes">): boolean {
+  return unallocated.length > 0 || attributes.some(({ releasedAt }) => releasedAt !== undefined);
+}
+
 export type AffinityState = "pending" | "confirmed" | "pendingDeletion";
 
 /** I§2.3. An empty stored state is read as "confirmed". */

@@ -15,7 +15,7 @@ export interface Traits extends NameRules {
   readonly nodesAreObjects: boolean;
   /** Handle ids that differ in case only are one object, which has the id of the first writer (I§2.2). */
   readonly foldsHandleCase: boolean;
-  /** `Blocks.listWithRoom` costs no more than reading the blocks it returns. */
+  /** There is an index of the blocks that have room: `Blocks.listWithRoom`. */
   readonly findsRoom: boolean;
   /** Lists with `mayBeOld` cost less than others, and so may reads. */
   readonly listsFromMemory: boolean;

@@ -55,6 +55,7 @@ export function optional<K extends string, T>(object: Fields, name: K, guard: Gu
 const NOTHING: Fields = {};
 const isTexts = mapOf(isText);
 const isObjects = listOf(isObject);
+const isTextList = listOf(isText);
 
 /** An object's member that is an object itself. @throws Error when it is something else */
 export function section(object: Fields, name: string): Fields {
@@ -69,6 +70,14 @@ export function flag(object: Fields, name: string): boolean {
   return has(object, name) ? field(object, name, isBoolean) : false;
 }
 
+export function number(object: Fields, name: string): number {
+  return has(object, name) ? field(object, name, isNumber) : 0;
+}
+
+export function textList(object: Fields, name: string): readonly string[] {
+  return has(object, name) ? field(object, name, isTextList) : [];
+}
+
 export function texts(object: Fields, name: string): Readonly<Record<string, string>> {
   return has(object, name) ? field(object, name, isTexts) : {};
 }
@@ -80,4 +89,35 @@ export function objects(object: Fields, name: string): readonly Fields[] {
 /** Whether the member is there and not null. */
 export function has(object: Fields, name: string): boolean {
   return object[name] !== undefined && object[name] !== null;
+}
+
+/** Reads the field of a name. @throws Error naming the field */
+export type Reader<T> = (object: Fields, name: string) => T;
+
+/** How each member of `T` is read from the field of its own name. */
+export type Readers<T> = { readonly [K in keyof T]-?: Reader<T[K]> };
+
+/** Reads a field that must be there. */
+export function must<T>(guard: Guard<T>): Reader<T> {
+  return (object, name) => field(object, name, guard);
+}
+
+/** Reads a field that may be absent. */
+export function may<T>(guard: Guard<T>): Reader<T | undefined> {
+  return (object, name) => (object[name] === undefined ? undefined : field(object, name, guard));
+}
+
+/** Reads a list of objects that must be there. */
+export function mustList<T>(readers: Readers<T>): Reader<readonly T[]> {
+  return (object, name) => field(object, name, isObjects).map((one) => readAll(readers, one));
+}
+
+/** The members in the order of `readers`, without those that are absent. @throws Error naming the field that is not what it must be */
+export function readAll<T>(readers: Readers<T>, object: Fields): T {
+  const read: Partial<T> = {};
+  for (const name in readers) {
+    const value = readers[name](object, name);
+    if (value !== undefined) read[name] = value;
+  }
+  return read as T; // the loop has filled in every member of T with its own reader, but for those that may be undefined
 }

@@ -5,7 +5,7 @@
 
 export type HttpMethod = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
-export interface ApiRequest {
+export interface ApiCall {
   readonly method: HttpMethod;
   /** Path and query below the server's root, escaped: "/api/v1/namespaces/default/pods/a". */
   readonly path: string;
@@ -13,6 +13,9 @@ export interface ApiRequest {
   readonly body?: string;
   /** Of the body; "application/json" when absent. */
   readonly contentType?: string;
+}
+
+export interface ApiRequest extends ApiCall {
   /** Limit for this request and its repetitions together, in milliseconds; the client's own when absent. */
   readonly timeoutMs?: number;
 }
@@ -58,18 +61,10 @@ export class ApiError extends Error {
   }
 }
 
+export type ApiErrorFacts = Partial<Pick<ApiError, "status" | "reason" | "causes" | "isRepetition" | "explanation" | "identity" | "cause">>;
+
 export interface ApiErrorCause {
   readonly reason: string;
   readonly field: string;
   readonly message: string;
-}
-
-export interface ApiErrorFacts {
-  readonly status?: number;
-  readonly reason?: string;
-  readonly causes?: readonly ApiErrorCause[];
-  readonly isRepetition?: boolean;
-  readonly explanation?: string;
-  readonly identity?: string;
-  readonly cause?: unknown;
 }

@@ -1,4 +1,21 @@
-/** The Kubernetes objects that are not Calico's, as far as Tortie reads them. */
+/**
+ * The Kubernetes objects that are not Calico's, as far as Tortie reads them. Absent, null and empty mean the same to the API, and so they
+ * do here.
+ */
+import {
+  type Fields,
+  flag,
+  isObject,
+  isText,
+  mapOf,
+  number,
+  objects,
+  parseObject,
+  section,
+  text,
+  textList,
+  texts,
+} from "../json/decode.ts";
 
 export interface NamespacedName {
   readonly namespace: string;
@@ -62,4 +79,134 @@ export interface ClusterNode {
   readonly labels: Readonly<Record<string, string>>;
   /** `spec.podCIDRs`. */
   readonly podCIDRs: readonly string[];
+}
+
+/**
+ * A static pod goes by the digest of its file at the runtime; its mirror at the API server says which (kubelet, kubetypes). The mirror's
+ * own UID is another one each time that it is made.
+ */
+const RUNTIME_UIDS = ["kubernetes.io/config.hash", "kubernetes.io/config.mirror"];
+
+/** Every UID that stands for the pod. */
+export function uidsOfPod({ uid, annotations }: Pick<Pod, "uid" | "annotations">): readonly string[] {
+  return [uid, ...RUNTIME_UIDS.flatMap((name) => annotations[name] ?? [])];
+}
+
+/** Whether the runtime means this pod by a K8S_POD_UID: another pod of the same name has none of its UIDs. */
+export function isPodOfUid(pod: Pick<Pod, "uid" | "annotations">, podUid: string): boolean {
+  return uidsOfPod(pod).includes(podUid);
+}
+
+/** The part that every Kubernetes object has. */
+export interface Metadata {
+  readonly name: string;
+  /** Empty for cluster-scoped objects. */
+  readonly namespace: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
+  readonly owners: readonly OwnerReference[];
+  readonly generateName: string;
+  readonly creationTimestamp: string;
+  readonly isDeleting: boolean;
+}
+
+/** @throws Error naming the field that is of the wrong type */
+export function metadataOf(object: Fields): Metadata {
+  const metadata = section(object, "metadata");
+  return {
+    name: text(metadata, "name"),
+    namespace: text(metadata, "namespace"),
+    uid: text(metadata, "uid"),
+    resourceVersion: text(metadata, "resourceVersion"),
+    labels: texts(metadata, "labels"),
+    annotations: texts(metadata, "annotations"),
+    owners: objects(metadata, "ownerReferences").map((owner) => ({
+      apiVersion: text(owner, "apiVersion"),
+      kind: text(owner, "kind"),
+      name: text(owner, "name"),
+      uid: text(owner, "uid"),
+      isController: flag(owner, "controller"),
+    })),
+    generateName: text(metadata, "generateName"),
+    creationTimestamp: text(metadata, "creationTimestamp"),
+    isDeleting: text(metadata, "deletionTimestamp") !== "",
+  };
+}
+
+/** What names a state of an object: "<uid>/<resourceVersion>". @throws Error when the object has none */
+export function revisionOf({ uid, resourceVersion }: Pick<Metadata, "uid" | "resourceVersion">): string {
+  if (uid === "" || resourceVersion === "") throw new Error("metadata.uid or metadata.resourceVersion is missing");
+  return `${uid}/${resourceVersion}`;
+}
+
+/** The two preconditions that a revision stands for. */
+export function preconditionsOf(revision: string): { readonly uid: string; readonly resourceVersion: string } {
+  const slash = revision.indexOf("/");
+  return { uid: revision.slice(0, slash), resourceVersion: revision.slice(slash + 1) };
+}
+
+/** @throws Error naming the field that is of the wrong type */
+export function decodePod(object: Fields): Pod {
+  const spec = section(object, "spec");
+  const status = section(object, "status");
+  const containers = [...objects(spec, "containers"), ...objects(spec, "initContainers")];
+  return {
+    ...metadataOf(object),
+    nodeName: text(spec, "nodeName"),
+    serviceAccountName: text(spec, "serviceAccountName"),
+    isHostNetwork: flag(spec, "hostNetwork"),
+    ports: decodePorts(containers),
+    phase: text(status, "phase"),
+    podIP: text(status, "podIP"),
+    podIPs: objects(status, "podIPs").map((entry) => text(entry, "ip")),
+  };
+}
+
+/** A loop: every ADD comes here (docs/project/benchmarks.md, first use). */
+function decodePorts(containers: readonly Fields[]): readonly ContainerPort[] {
+  const ports: ContainerPort[] = [];
+  for (const container of containers) {
+    for (const port of objects(container, "ports")) ports.push(decodePort(port));
+  }
+  return ports;
+}
+
+function decodePort(port: Fields): ContainerPort {
+  return {
+    name: text(port, "name"),
+    protocol: text(port, "protocol"),
+    containerPort: number(port, "containerPort"),
+    hostPort: number(port, "hostPort"),
+    hostIP: text(port, "hostIP"),
+  };
+}
+
+/** Labels that Calico keeps for a node beside Kubernetes' own (I§3.1). */
+const LABELS_ANNOTATION = "projectcalico.org/labels";
+
+export function decodeNamespace(object: Fields): Namespace {
+  const { name, labels, annotations } = metadataOf(object);
+  return { name, labels, annotations };
+}
+
+export function decodeNode(object: Fields): ClusterNode {
+  const { name, labels, annotations } = metadataOf(object);
+  const spec = section(object, "spec");
+  return {
+    name,
+    labels: { ...labelsIn(annotations[LABELS_ANNOTATION] ?? ""), ...labels },
+    podCIDRs: textList(spec, "podCIDRs"),
+  };
+}
+
+/** Whatever else the annotation holds counts as no labels: a node must not lose its addresses for a slip in an annotation. */
+function labelsIn(annotation: string): Readonly<Record<string, string>> {
+  try {
+    const parsed = parseObject(annotation);
+    return isObject(parsed) && mapOf(isText)(parsed) ? parsed : {};
+  } catch {
+    return {};
+  }
 }

@@ -1,6 +1,6 @@
 /** What the checks of the agent's health decide by (A§8.3). */
 
-import type { ApiCall } from "../kubernetes/watch/connection.ts";
+import type { ApiCall } from "../kubernetes/api-client.ts";
 import type { CacheState } from "../kubernetes/watch/resource-cache.ts";
 import type { Clock } from "../system/clock.ts";
 import type { Check, CheckResult } from "./health.ts";

@@ -1,13 +1,7 @@
 /** A cluster in memory for tests of the allocator: pools, nodes, a clock that stands still, and a count of the calls to the store. */
 
-import {
-  Allocator,
-  type AssignIpRequest,
-  type AutoAssignRequest,
-  type AutoAssignResult,
-  type FamilyAssignment,
-  type Within,
-} from "../../ipam-plugin/allocator/allocator.ts";
+import { Allocator, type Within } from "../../ipam-plugin/allocator/allocator.ts";
+import type { AssignIpRequest, AutoAssignRequest, AutoAssignResult, FamilyAssignment } from "../../ipam-plugin/allocator/types.ts";
 import { type Address, formatPrefix, parseAddress } from "../../lib/addresses/address.ts";
 import type { BlockOwner, Datastore } from "../../lib/datastore/datastore.ts";
 import type { Block, BlockAffinity, IPPool, IpamConfiguration } from "../../lib/datastore/resources.ts";

@@ -261,10 +261,12 @@ function describeBlocks(subject: ConformanceSubject): void {
     });
 
     it("is found by its owner while it has room", async () => {
-      const { affinities, blocks } = subject.datastore;
+      const { affinities, blocks, traits } = subject.datastore;
+      expect(blocks.listWithRoom !== undefined).toBe(traits.findsRoom);
+      if (!traits.findsRoom) return;
       const owner = { type: "host", name: "worker-1" } as const;
       const find = async (family: 4 | 6): Promise<readonly string[]> =>
-        valuesOf(await subject.other.blocks.listWithRoom(owner, family)).map(({ cidr }) => cidr);
+        valuesOf((await subject.other.blocks.listWithRoom?.(owner, family)) ?? []).map(({ cidr }) => cidr);
       for (const cidr of ["10.42.0.0/26", "10.40.0.8/29", "fd80::/122"])
         await affinities.create({ owner, cidr }, sampleAffinity("worker-1", cidr));
       const full = fullBlock("10.42.0.0/26", "worker-1");
@@ -279,7 +281,7 @@ function describeBlocks(subject: ConformanceSubject): void {
       const cooling = { ...full, attributes: [...full.attributes.slice(0, 63), { releasedAt: "2026-08-22T13:41:07Z" }] };
       const updated = await blocks.update(full.cidr, cooling, made.revision);
       expect(await find(4)).toEqual(["10.40.0.8/29", "10.42.0.0/26"]);
-      const [, found] = await subject.other.blocks.listWithRoom(owner, 4);
+      const [, found] = (await subject.other.blocks.listWithRoom?.(owner, 4)) ?? [];
       expect(found).toEqual({ value: cooling, revision: updated.revision });
       const { affinity: _owner, ...ownerless } = cooling;
       await blocks.update(full.cidr, ownerless, updated.revision);
@@ -420,18 +422,20 @@ function describeLists(subject: ConformanceSubject): void {
 
     it("give the pools that a look at all of them has decided on", async () => {
       const { datastore, other } = subject;
+      expect(datastore.pools.reconcile !== undefined).toBe(datastore.traits.poolsFrom === "netconf");
+      if (datastore.traits.poolsFrom !== "netconf") return;
       const pools = [samplePool("a", "10.41.0.0/16"), samplePool("b", "10.42.0.0/16"), samplePool("c", "10.43.0.0/16")] as const;
       const [a, b, c] = pools;
       await datastore.pools.create(a.name, a);
       await datastore.pools.create(b.name, b);
-      await datastore.pools.reconcile((stored) => {
+      await datastore.pools.reconcile?.((stored) => {
         expect(stored).toEqual([a, b]);
         return [{ ...b, natOutgoing: !b.natOutgoing }, c];
       });
       expect(valuesOf(await other.pools.list())).toEqual([a, { ...b, natOutgoing: !b.natOutgoing }, c]);
       const refusal = new Error("the pools contradict each other");
       await expect(
-        other.pools.reconcile(() => {
+        other.pools.reconcile?.(() => {
           throw refusal;
         }),
       ).rejects.toBe(refusal);

@@ -16,9 +16,9 @@ import type {
   Versioned,
   WorkloadEndpoints,
 } from "../../lib/datastore/datastore.ts";
+import { NO_PROFILES } from "../../lib/datastore/datastore.ts";
 import { ObjectRecords } from "../../lib/datastore/endpoint-records.ts";
 import { DatastoreError } from "../../lib/datastore/errors.ts";
-import { NO_PROFILES } from "../../lib/datastore/profiles.ts";
 import type {
   Block,
   BlockAffinity,
@@ -30,7 +30,7 @@ import type {
   LabelledObject,
   OwnedObject,
 } from "../../lib/datastore/resources.ts";
-import { hasRoom } from "../../lib/datastore/room.ts";
+import { hasRoom } from "../../lib/datastore/resources.ts";
 import { LOCAL_TRAITS, type Traits } from "../../lib/datastore/traits.ts";
 import type { NamespacedName } from "../../lib/kubernetes/objects.ts";
 import type { EndpointKey, WorkloadEndpoint } from "../../lib/workload/workload-endpoint.ts";

@@ -1,8 +1,10 @@
 /** How full pools and blocks are, address by address: what each one is, and sums of that. */
-import { Allocator, type BlockUtilisation, type PoolUtilisation } from "../../../ipam-plugin/allocator/allocator.ts";
+
+import { Allocator } from "../../../ipam-plugin/allocator/allocator.ts";
 import { holderOf, isFree } from "../../../ipam-plugin/allocator/block.ts";
 import { allows } from "../../../ipam-plugin/allocator/pools.ts";
 import { Reservations } from "../../../ipam-plugin/allocator/reservations.ts";
+import type { BlockUtilisation, PoolUtilisation } from "../../../ipam-plugin/allocator/types.ts";
 import { systemClock } from "../../../ipam-plugin/node.ts";
 import { type Address, addressAt, parsePrefix } from "../../../lib/addresses/address.ts";
 import type { BlockOwner, Datastore } from "../../../lib/datastore/datastore.ts";

@@ -1,7 +1,8 @@
 /** `tortiectl ipam release`: gives addresses back at once, and says whose they were. */
 
 import { keyOf } from "../../../doctor/snapshot.ts";
-import { Allocator, type HeldAddress } from "../../../ipam-plugin/allocator/allocator.ts";
+import { Allocator } from "../../../ipam-plugin/allocator/allocator.ts";
+import type { HeldAddress } from "../../../ipam-plugin/allocator/types.ts";
 import { systemClock } from "../../../ipam-plugin/node.ts";
 import { type Address, formatAddress } from "../../../lib/addresses/address.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";

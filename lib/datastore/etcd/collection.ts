@@ -4,14 +4,18 @@
  * and where the comparison fails then, the key is looked at: what was sent is what was written.
  */
 import { type Fields, parseObject, section } from "../../json/decode.ts";
+import {
+  type ForeignFields,
+  foreignFieldsOf,
+  type KeepsForeignFields,
+  type Kept,
+  type OnDamaged,
+  StoredKind,
+} from "../calico/stored-kind.ts";
 import type { Collection, Versioned } from "../datastore.ts";
-import { DatastoreError, isDatastoreFailure } from "../errors.ts";
-import { type ForeignFields, foreignFieldsOf, type KeepsForeignFields } from "../foreign-fields.ts";
-import { damaged } from "../kubernetes/codecs/codec.ts";
-import { type Kept, KeptFields } from "../kubernetes/codecs/kept-fields.ts";
-import type { OnDamaged } from "../kubernetes/resource-collection.ts";
-import { asDatastoreError } from "./as-datastore-error.ts";
-import { type EtcdCodec, parseStored } from "./codec.ts";
+import { DatastoreError } from "../errors.ts";
+import { type EtcdCodec, parseStored } from "./codecs.ts";
+import { asDatastoreError } from "./etcd-error.ts";
 import type { KeyValue, KeyValueStore, Outcome } from "./key-value-store.ts";
 
 /** In etcd all of an object's metadata is its writers', uid and time of creation included; only the revision is etcd's. */
@@ -40,14 +44,14 @@ export class EtcdCollection<K, T> implements Collection<K, T>, KeepsForeignField
   readonly #access: EtcdAccess;
   readonly #codec: EtcdCodec<K, T>;
   readonly #prefix: string;
-  readonly #kept: KeptFields;
+  readonly #kind: StoredKind<T>;
 
   /** @param prefix of all keys of the kind */
   constructor(access: EtcdAccess, codec: EtcdCodec<K, T>, prefix: string) {
     this.#access = access;
     this.#codec = codec;
     this.#prefix = prefix;
-    this.#kept = new KeptFields(codec.known, METADATA);
+    this.#kind = new StoredKind(codec, access.onDamaged, METADATA);
   }
 
   async get(key: K): Promise<Versioned<T> | undefined> {
@@ -80,7 +84,7 @@ export class EtcdCollection<K, T> implements Collection<K, T>, KeepsForeignField
   }
 
   foreignFields(key: K, revision: string): ForeignFields | undefined {
-    const kept = this.#kept.at(this.#codec.keyOf(key), revision);
+    const kept = this.#kind.keptAt(this.#codec.keyOf(key), revision);
     return kept && foreignFieldsOf(kept);
   }
 
@@ -93,13 +97,13 @@ export class EtcdCollection<K, T> implements Collection<K, T>, KeepsForeignField
       text,
       value,
       outcome,
-      () => new DatastoreError("already-exists", `resource already exists: ${this.#describe(path)}`),
+      () => new DatastoreError("already-exists", `resource already exists: ${this.#kind.describe(path)}`),
     );
   }
 
   async update(key: K, value: T, revision: string): Promise<Versioned<T>> {
     const path = this.#codec.keyOf(key);
-    const kept = this.#kept.at(path, revision) ?? (await this.#readKept(path, revision));
+    const kept = this.#kind.keptAt(path, revision) ?? (await this.#readKept(path, revision));
     const text = JSON.stringify(this.#codec.encode(value, kept));
     const outcome = await this.#named(path, () => this.#access.store.update(path, text, revision));
     return this.#written(path, text, value, outcome, (there) => this.#notAt(path, revision, there));
@@ -115,45 +119,18 @@ export class EtcdCollection<K, T> implements Collection<K, T>, KeepsForeignField
   /** Every object below a prefix of keys, in key order; what cannot be decoded is left out. */
   protected async listBelow(prefix: string, isWanted: (key: string) => boolean = () => true): Promise<readonly Versioned<T>[]> {
     const pairs = await this.#named(prefix, () => this.#access.store.list(prefix));
-    return this.#decodeAll(pairs.filter(({ key }) => isWanted(key)));
+    return this.#kind.decodeAll(
+      pairs.filter(({ key }) => isWanted(key)),
+      (pair) => this.#decode(pair, "lazily"),
+    );
   }
 
-  /** Those of the keys that are there; what cannot be decoded is left out. */
-  protected async getAll(keys: readonly K[]): Promise<readonly Versioned<T>[]> {
-    const paths = keys.map(this.#codec.keyOf);
-    const pairs = await this.#named(this.#prefix, () => this.#access.store.getAll(paths));
-    return this.#decodeAll(pairs);
-  }
-
-  #decodeAll(pairs: readonly KeyValue[]): readonly Versioned<T>[] {
-    return pairs.flatMap((pair) => {
-      try {
-        return [this.#decode(pair, "lazily")];
-      } catch (error) {
-        if (!isDatastoreFailure(error, "invalid")) throw error;
-        this.#access.onDamaged(error);
-        return [];
-      }
-    });
-  }
-
-  /** @param when `lazily`: what the codec leaves for later is not looked at */
-  #decode(pair: KeyValue, when: "at once" | "lazily" = "at once"): Versioned<T> {
-    const { key, modRevision } = pair;
-    try {
+  #decode(pair: KeyValue, when?: "lazily"): Versioned<T> {
+    const read = () => {
       const { stored, value } = parseStored(this.#codec, pair);
-      if (when === "at once") this.#codec.verify?.(value);
-      const oddity = this.#codec.oddityOf?.(value);
-      if (oddity !== undefined) this.#access.onDamaged(new DatastoreError("invalid", `${this.#describe(key)}: ${oddity}`));
-      this.#note(key, modRevision, stored);
-      return { value, revision: modRevision };
-    } catch (error) {
-      throw damaged(this.#describe(key), error);
-    }
-  }
-
-  #note(path: string, revision: string, stored: Fields): void {
-    this.#kept.note(path, revision, this.#codec.partsOf(stored));
+      return { value, revision: pair.modRevision, object: this.#codec.partsOf(stored) };
+    };
+    return this.#kind.decode(pair.key, read, when);
   }
 
   /** Of an object that another client has read, or that was forgotten since. @throws DatastoreError `conflict`, `not-found` */
@@ -161,14 +138,14 @@ export class EtcdCollection<K, T> implements Collection<K, T>, KeepsForeignField
     const pair = await this.#named(path, () => this.#access.store.get(path));
     if (pair?.modRevision !== revision) throw this.#notAt(path, revision, pair);
     this.#decode(pair);
-    const kept = this.#kept.at(path, revision);
+    const kept = this.#kind.keptAt(path, revision);
     if (kept === undefined) throw this.#notAt(path, revision, pair);
     return kept;
   }
 
   #written(path: string, text: string, value: T, outcome: Outcome, failure: (there: KeyValue | undefined) => DatastoreError): Versioned<T> {
     if (outcome.isDone) {
-      this.#note(path, outcome.modRevision, parseObject(text));
+      this.#kind.note(path, outcome.modRevision, this.#codec.partsOf(parseObject(text)));
       return { value, revision: outcome.modRevision };
     }
     if (outcome.isRepetition && outcome.there?.value === text) return this.#decode(outcome.there);
@@ -176,8 +153,11 @@ export class EtcdCollection<K, T> implements Collection<K, T>, KeepsForeignField
   }
 
   #notAt(path: string, revision: string, there: KeyValue | undefined): DatastoreError {
-    if (there === undefined) return new DatastoreError("not-found", `resource does not exist: ${this.#describe(path)}`);
-    return new DatastoreError("conflict", `update conflict: ${this.#describe(path)} is at revision ${there.modRevision}, not ${revision}`);
+    if (there === undefined) return new DatastoreError("not-found", `resource does not exist: ${this.#kind.describe(path)}`);
+    return new DatastoreError(
+      "conflict",
+      `update conflict: ${this.#kind.describe(path)} is at revision ${there.modRevision}, not ${revision}`,
+    );
   }
 
   /** @throws DatastoreError naming the key */
@@ -185,12 +165,8 @@ export class EtcdCollection<K, T> implements Collection<K, T>, KeepsForeignField
     try {
       return await ask();
     } catch (error) {
-      throw asDatastoreError(error, this.#describe(path), this.#access.user);
+      throw asDatastoreError(error, this.#kind.describe(path), this.#access.user);
     }
-  }
-
-  #describe(path: string): string {
-    return `${this.#codec.title}(${path})`;
   }
 }
 

@@ -9,54 +9,49 @@ import type { ApiClient } from "../../kubernetes/api-client.ts";
 import { openApiClient } from "../../kubernetes/client/client.ts";
 import type { NamespacedName } from "../../kubernetes/objects.ts";
 import { once } from "../../system/once.ts";
+import { matchesEndpointName, parseWorkloadEndpointName } from "../../workload/endpoint-name.ts";
 import type { EndpointKey, WorkloadEndpoint } from "../../workload/workload-endpoint.ts";
+import type { OnDamaged } from "../calico/stored-kind.ts";
 import type {
   AffinityKey,
   BlockAffinities,
   BlockOwner,
-  Blocks,
   Datastore,
-  Pools,
+  KubernetesCore,
+  Profile,
+  Profiles,
   Reader,
   Versioned,
   WorkloadEndpoints,
 } from "../datastore.ts";
+import { type Clearing, ObjectRecords, type WorkloadAsRead } from "../endpoint-records.ts";
 import { isDatastoreFailure } from "../errors.ts";
-import { ApiCore } from "../kubernetes/core/api-core.ts";
-import type { KubernetesCore } from "../kubernetes/core/core.ts";
-import type { OnDamaged } from "../kubernetes/resource-collection.ts";
-import { kubernetesVirtualMachines } from "../kubernetes/virtual-machines.ts";
-import type { Profile, Profiles } from "../profiles.ts";
-import { reconcilePools } from "../reconcile-pools.ts";
-import type { Block, BlockAffinity, IPPool, LabelledObject, OwnedObject } from "../resources.ts";
-import { hasRoom } from "../room.ts";
+import { ApiCore, kubernetesVirtualMachines } from "../kubernetes/api-core.ts";
+import type { BlockAffinity, LabelledObject, OwnedObject } from "../resources.ts";
 import { ETCD_TRAITS } from "../traits.ts";
-import { EtcdClient, type EtcdClientOptions } from "./client/etcd-client.ts";
-import { MEMBER_MEMORY, memberMemory } from "./client/member-memory.ts";
-import { type EtcdSettings, resolveEtcdSettings } from "./client/settings.ts";
-import { resourcePrefix } from "./codec.ts";
-import { type EtcdAccess, EtcdCollection } from "./collection.ts";
 import {
   AFFINITIES,
   affinityCodec,
   affinityPrefix,
   BLOCKS,
   blockCodec,
+  clusterInformationResource,
   configurationCodec,
+  endpointResource,
   HANDLES,
   handleCodec,
   isAffinityKey,
-} from "./ipam-codecs.ts";
-import { KeyValueStore } from "./key-value-store.ts";
-import { EtcdRecords } from "./records.ts";
-import {
-  clusterInformationResource,
-  endpointResource,
   nodeResource,
   poolResource,
   profileResource,
   reservationResource,
-} from "./resource-codecs.ts";
+  resourcePrefix,
+} from "./codecs.ts";
+import { type EtcdAccess, EtcdCollection } from "./collection.ts";
+import { EtcdClient, type EtcdClientOptions } from "./etcd-client.ts";
+import { KeyValueStore } from "./key-value-store.ts";
+import { MEMBER_MEMORY, memberMemory } from "./members.ts";
+import { type EtcdSettings, resolveEtcdSettings } from "./settings.ts";
 
 export interface EtcdOptions extends EtcdClientOptions {
   /** Told of each object that a list leaves out because it cannot be read. */
@@ -91,7 +86,6 @@ export function etcdDatastore(settings: EtcdSettings, options: EtcdOptions = {})
   const { onDamaged = () => {}, openKubernetes } = options;
   const client = new EtcdClient(settings, options);
   const access: EtcdAccess = { store: new KeyValueStore(client), onDamaged, user: client.user };
-  const affinities = new Affinities(access, affinityCodec, AFFINITIES.host);
   const endpoints = new Endpoints(access, endpointResource, ENDPOINTS);
   let api: ApiClient | undefined;
   const core =
@@ -106,11 +100,11 @@ export function etcdDatastore(settings: EtcdSettings, options: EtcdOptions = {})
     get core() {
       return core?.();
     },
-    pools: new PoolObjects(access, poolResource, resourcePrefix("ippools")),
+    pools: new EtcdCollection(access, poolResource, resourcePrefix("ippools")),
     reservations: new EtcdCollection(access, reservationResource, resourcePrefix("ipreservations")),
     ipamConfiguration: new EtcdCollection(access, configurationCodec, configurationCodec.keyOf("default")),
-    blocks: new BlockObjects(access, affinities),
-    affinities,
+    blocks: new EtcdCollection(access, blockCodec, BLOCKS),
+    affinities: new Affinities(access, affinityCodec, AFFINITIES.host),
     handles: new EtcdCollection(access, handleCodec, HANDLES),
     endpoints,
     records: new EtcdRecords(endpoints),
@@ -137,30 +131,7 @@ const NO_MACHINES = { pods: NOTHING, instances: NOTHING, machines: NOTHING };
 /** Without an API server namespaces have no labels, and every one exists. */
 async function readNamespace(core: ApiCore | undefined, name: string): Promise<Versioned<LabelledObject> | undefined> {
   if (core === undefined) return { value: { name, labels: {} }, revision: "0" };
-  const found = await core.versionedNamespace(name);
-  return found && { value: { name: found.value.name, labels: found.value.labels }, revision: found.revision };
-}
-
-class PoolObjects extends EtcdCollection<string, IPPool> implements Pools {
-  async reconcile(decide: (stored: readonly IPPool[]) => readonly IPPool[]): Promise<void> {
-    await reconcilePools(this, decide);
-  }
-}
-
-class BlockObjects extends EtcdCollection<string, Block> implements Blocks {
-  readonly #affinities: BlockAffinities;
-
-  constructor(access: EtcdAccess, affinities: BlockAffinities) {
-    super(access, blockCodec, BLOCKS);
-    this.#affinities = affinities;
-  }
-
-  /** Two requests, however many blocks the owner has. */
-  async listWithRoom(owner: BlockOwner, family: 4 | 6): Promise<readonly Versioned<Block>[]> {
-    const owned = await this.#affinities.listByOwner(owner, family);
-    const blocks = await this.getAll(owned.map(({ value }) => value.cidr));
-    return blocks.filter(({ value }) => value.affinity?.type === owner.type && value.affinity.name === owner.name && hasRoom(value));
-  }
+  return core.versionedNamespace(name);
 }
 
 class Affinities extends EtcdCollection<AffinityKey, BlockAffinity> implements BlockAffinities {
@@ -198,5 +169,44 @@ class ProfileObjects extends EtcdCollection<string, Profile> implements Profiles
       if (!isDatastoreFailure(error, "already-exists")) throw error;
     }
     return true;
+  }
+}
+
+/** Endpoint records in etcd. A pod has one record for all its interfaces, under the name that its first ADD gave it (C§2.1 step 13). */
+const POD = "k8s";
+
+export class EtcdRecords extends ObjectRecords {
+  readonly #endpoints: WorkloadEndpoints;
+
+  constructor(endpoints: WorkloadEndpoints) {
+    super(endpoints);
+    this.#endpoints = endpoints;
+  }
+
+  /** Where the ADD has read that there is no record, it is made without another look. */
+  override async write(endpoint: WorkloadEndpoint, workload?: WorkloadAsRead): Promise<void> {
+    if (workload !== undefined && workload.containerID === undefined) {
+      try {
+        await this.#endpoints.create({ namespace: endpoint.namespace, name: endpoint.name }, endpoint);
+        return;
+      } catch (error) {
+        if (!isDatastoreFailure(error, "already-exists")) throw error;
+      }
+    }
+    await super.write(endpoint);
+  }
+
+  /** A pod's record has its addresses whatever interface a DEL names: all of them are released (C§6.2). */
+  override async clear(key: EndpointKey, containerId: string): Promise<Clearing> {
+    const clearing = await super.clear(key, containerId);
+    const parts = parseWorkloadEndpointName(key.name);
+    if (clearing !== "gone" || parts?.orchestrator !== POD) return clearing;
+    const { node, orchestrator, workload: pod } = parts;
+    const identifiers = { node, orchestrator, pod, containerId: "", endpoint: "" };
+    const prefix = key.name.slice(0, key.name.length - parts.endpoint.replaceAll("-", "--").length);
+    for (const { value } of await this.#endpoints.listByPrefix(key.namespace, prefix)) {
+      if (matchesEndpointName(value.name, identifiers)) return super.clear({ namespace: key.namespace, name: value.name }, containerId);
+    }
+    return clearing;
   }
 }

@@ -1,11 +1,11 @@
 /** etcd as a map of texts: reads, prefixes, and writes that compare revisions in the transaction that carries them out. */
 
-import { type Fields, flag, objects, section, text } from "../../json/decode.ts";
-import { decisionOf, type KeyValue, pairsOf, revisionOf, toBase64 } from "./client/answers.ts";
-import type { EtcdClient } from "./client/etcd-client.ts";
-import { isCompacted } from "./client/etcd-error.ts";
+import { type Fields, flag, objects, text } from "../../json/decode.ts";
+import { decisionOf, type KeyValue, pairsOf, revisionOf, toBase64 } from "./answers.ts";
+import type { EtcdClient } from "./etcd-client.ts";
+import { isCompacted } from "./etcd-error.ts";
 
-export type { KeyValue } from "./client/answers.ts";
+export type { KeyValue } from "./answers.ts";
 
 const RANGE = "/v3/kv/range";
 const TXN = "/v3/kv/txn";
@@ -14,8 +14,6 @@ const TXN = "/v3/kv/txn";
 const PAGE = "500";
 /** A list whose pages took longer than etcd keeps old revisions is read anew. */
 const MOST_ATTEMPTS = 3;
-/** Below etcd's own limit of operations in a transaction (--max-txn-ops, 128). */
-const MOST_OPERATIONS = 100;
 
 /** What a write with a comparison came to. */
 export type Outcome =
@@ -49,23 +47,6 @@ export class KeyValueStore {
       return pairsOf(answer, (there) => there === key)[0];
     };
     return (await this.#client.ask(RANGE, { key: toBase64(key) }, read)).value;
-  }
-
-  /** Those of the keys that are there, as of one moment for each hundred. */
-  async getAll(keys: readonly string[]): Promise<readonly KeyValue[]> {
-    const found: KeyValue[] = [];
-    for (let from = 0; from < keys.length; from += MOST_OPERATIONS) {
-      const asked = keys.slice(from, from + MOST_OPERATIONS);
-      const success = asked.map((key) => ({ requestRange: { key: toBase64(key) } }));
-      const read = (answer: Fields) => {
-        revisionOf(answer);
-        const responses = objects(answer, "responses");
-        if (responses.length !== asked.length) throw new Error(`it has ${responses.length} answers to ${asked.length} questions`);
-        return responses.flatMap((response, index) => pairsOf(section(response, "response_range"), (key) => key === asked[index]));
-      };
-      found.push(...(await this.#client.ask(TXN, { success }, read)).value);
-    }
-    return found;
   }
 
   /** Every pair whose key begins with `prefix`, in key order, as of one moment. */

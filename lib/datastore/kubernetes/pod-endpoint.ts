@@ -3,7 +3,8 @@
  * pod. Exactly one a pod, always called `eth0`, without a MAC, which the annotations do not hold.
  */
 import { TortieError } from "../../errors/errors.ts";
-import type { ContainerPort, Pod } from "../../kubernetes/objects.ts";
+import { parseObject } from "../../json/decode.ts";
+import { type ContainerPort, decodePod, type NamespacedName, type Pod, preconditionsOf, revisionOf } from "../../kubernetes/objects.ts";
 import { presentNats } from "../../workload/annotations/floating-ips.ts";
 import { addressesOfPod } from "../../workload/annotations/pod-addresses.ts";
 import { annotatedSourcePrefixes } from "../../workload/annotations/source-prefixes.ts";
@@ -11,8 +12,12 @@ import { endpointLabels, podProfiles } from "../../workload/endpoint.ts";
 import { POD_ENDPOINT, workloadEndpointName } from "../../workload/endpoint-name.ts";
 import { hostInterfaceNameIfAny } from "../../workload/interface-names.ts";
 import { qosControlsOf } from "../../workload/qos-controls.ts";
-import type { EndpointPort, QosControls, WorkloadEndpoint } from "../../workload/workload-endpoint.ts";
-import { CONTAINER_ID } from "./pod-record.ts";
+import type { EndpointKey, EndpointPort, QosControls, WorkloadEndpoint } from "../../workload/workload-endpoint.ts";
+import type { OnDamaged } from "../calico/stored-kind.ts";
+import type { Versioned, WorkloadEndpoints } from "../datastore.ts";
+import { DatastoreError } from "../errors.ts";
+import type { ApiCore } from "./api-core.ts";
+import { annotatingPatch, blankingPatch, CONTAINER_ID, patchPod, podOf } from "./pod-record.ts";
 
 const ORCHESTRATOR = "k8s";
 /** Written by Multus; passed on as it is (C§3.1). */
@@ -95,4 +100,77 @@ function readable<T>(read: () => readonly T[]): { readonly value: readonly T[]; 
     if (error instanceof TortieError) return { value: [], problems: [error] };
     throw error;
   }
+}
+
+/** Workload endpoints, which in Kubernetes are a view of pods (C§7.5, C§7.6): annotations are all that is written of them. */
+export class PodEndpoints implements WorkloadEndpoints {
+  readonly #core: ApiCore;
+  readonly #onDamaged: OnDamaged;
+  readonly #interfacePrefix: string | undefined;
+
+  /** @param interfacePrefix of host interfaces, `cali` when absent (C§4.1) */
+  constructor(core: ApiCore, onDamaged: OnDamaged = () => {}, interfacePrefix?: string) {
+    this.#core = core;
+    this.#onDamaged = onDamaged;
+    this.#interfacePrefix = interfacePrefix;
+  }
+
+  async get(key: EndpointKey): Promise<Versioned<WorkloadEndpoint> | undefined> {
+    const [found] = await this.listByPrefix(key.namespace, key.name);
+    return found?.value.name === key.name ? found : undefined;
+  }
+
+  /** One GET of the pod that the prefix names: the plugin's role may not list pods (C§8.2). */
+  async listByPrefix(namespace: string, namePrefix: string): Promise<readonly Versioned<WorkloadEndpoint>[]> {
+    const pod = podOf({ namespace, name: namePrefix });
+    const found = pod && (await this.#core.pod(pod));
+    if (found === undefined || !isEndpointPod(found)) return [];
+    const endpoint = this.#endpointOf(found);
+    return endpoint.value.name.startsWith(namePrefix) ? [endpoint] : [];
+  }
+
+  /** All pods that have networking of their own. Needs the right to list pods, which the plugin's role lacks. */
+  async list(): Promise<readonly Versioned<WorkloadEndpoint>[]> {
+    return (await this.#core.listPods()).filter(isEndpointPod).map((pod) => this.#endpointOf(pod));
+  }
+
+  /** Writes the addresses; the pod must be there, whatever its annotations say so far. */
+  async create(key: EndpointKey, value: WorkloadEndpoint): Promise<Versioned<WorkloadEndpoint>> {
+    const pod = podOf(key);
+    const there = pod && (await this.#core.pod(pod));
+    if (there === undefined)
+      throw new DatastoreError("not-found", `resource does not exist: WorkloadEndpoint(${key.namespace}/${key.name})`);
+    return this.#annotate(there, there.uid, value);
+  }
+
+  /** As `create`; the revision says which pod is meant, not which state of it: kubelet writes to the pod at the same time (C§7.6). */
+  async update(key: EndpointKey, value: WorkloadEndpoint, revision: string): Promise<Versioned<WorkloadEndpoint>> {
+    return this.#annotate(mustBePod(key), preconditionsOf(revision).uid, value);
+  }
+
+  /** Blanks the addresses if the pod still is at `revision`. */
+  async delete(key: EndpointKey, revision: string): Promise<void> {
+    await patchPod(this.#core, mustBePod(key), blankingPatch(preconditionsOf(revision)));
+  }
+
+  async #annotate(pod: NamespacedName, uid: string, value: WorkloadEndpoint): Promise<Versioned<WorkloadEndpoint>> {
+    const answer = await patchPod(this.#core, pod, annotatingPatch({ uid }, value));
+    return this.#endpointOf(decodePod(parseObject(answer)));
+  }
+
+  /**
+   * Reads as much of the pod's annotations as can be read. A mistake in one must not hide the pod from a list: a comparison of
+   * addresses with endpoints would then release those of a running pod.
+   */
+  #endpointOf(pod: Pod): Versioned<WorkloadEndpoint> {
+    const { endpoint, problems } = convertPod(pod, this.#interfacePrefix);
+    for (const problem of problems) this.#onDamaged(new DatastoreError("invalid", problem.message, problem));
+    return { value: endpoint, revision: revisionOf(pod) };
+  }
+}
+
+function mustBePod(key: EndpointKey): NamespacedName {
+  const pod = podOf(key);
+  if (pod !== undefined) return pod;
+  throw new DatastoreError("not-found", `resource does not exist: WorkloadEndpoint(${key.namespace}/${key.name}) is no Kubernetes pod's`);
 }

@@ -12,8 +12,8 @@ import { parseWorkloadEndpointName } from "../../workload/endpoint-name.ts";
 import type { EndpointKey, WorkloadEndpoint } from "../../workload/workload-endpoint.ts";
 import type { Clearing, EndpointRecord, EndpointRecords, WorkloadAsRead } from "../endpoint-records.ts";
 import { DatastoreError, isDatastoreFailure } from "../errors.ts";
+import type { ApiCore, Patch } from "./api-core.ts";
 import { failureOf, hasStatus } from "./as-datastore-error.ts";
-import type { ApiCore, Patch } from "./core/api-core.ts";
 
 const NOT_FOUND = 404;
 const UNPROCESSABLE = 422;

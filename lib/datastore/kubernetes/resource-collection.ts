@@ -5,16 +5,21 @@
  * - An object marked `deleted` is one whose deletion another client has begun (I§2.10): it counts as absent, and its deletion is finished.
  * - A write whose answer was lost may have been carried out: the object is read again, and if it is what was sent, it was.
  */
-
-import { type Fields, isObject, section } from "../../json/decode.ts";
+import { type Fields, isObject, parseObject, section } from "../../json/decode.ts";
+import { metadataOf, preconditionsOf, revisionOf } from "../../kubernetes/objects.ts";
 import { once } from "../../system/once.ts";
+import { type Codec, damaged, resourceOf, type Spec } from "../calico/codec.ts";
+import {
+  type ForeignFields,
+  foreignFieldsOf,
+  type KeepsForeignFields,
+  type Kept,
+  type OnDamaged,
+  StoredKind,
+} from "../calico/stored-kind.ts";
 import type { Collection, ListOptions, Versioned } from "../datastore.ts";
 import { DatastoreError, isDatastoreFailure } from "../errors.ts";
-import { type ForeignFields, foreignFieldsOf, type KeepsForeignFields } from "../foreign-fields.ts";
 import { failureOf, hasStatus, isAnswerLost } from "./as-datastore-error.ts";
-import { type Codec, damaged, type Spec } from "./codecs/codec.ts";
-import { type Kept, KeptFields } from "./codecs/kept-fields.ts";
-import { metadataOf, parseKubernetesObject, preconditionsOf, revisionOf } from "./core/metadata.ts";
 import type { ResourceApi } from "./resource-api.ts";
 
 const NOT_FOUND = 404;
@@ -23,20 +28,15 @@ const CONFLICT = 409;
 /** How often an object marked `deleted` may turn up in the place of one that is created. */
 const MOST_CREATES = 3;
 
-/** Told of an object that a list had to leave out, or of a part of one that is taken for something else, because it cannot be read. */
-export type OnDamaged = (error: DatastoreError) => void;
-
 export class ResourceCollection<K, T> implements Collection<K, T>, KeepsForeignFields<K, T> {
   readonly #api: ResourceApi;
   readonly #codec: Codec<K, T>;
-  readonly #onDamaged: OnDamaged;
-  readonly #kept: KeptFields;
+  readonly #kind: StoredKind<T>;
 
   constructor(api: ResourceApi, codec: Codec<K, T>, onDamaged: OnDamaged = () => {}) {
     this.#api = api;
     this.#codec = codec;
-    this.#onDamaged = onDamaged;
-    this.#kept = new KeptFields(codec.members);
+    this.#kind = new StoredKind(codec, onDamaged);
   }
 
   async get(key: K): Promise<Versioned<T> | undefined> {
@@ -64,7 +64,7 @@ export class ResourceCollection<K, T> implements Collection<K, T>, KeepsForeignF
 
   foreignFields(key: K, revision: string): ForeignFields | undefined {
     const name = this.#codec.nameOf(key);
-    const kept = name === undefined ? undefined : this.#kept.at(name, revision);
+    const kept = name === undefined ? undefined : this.#kind.keptAt(name, revision);
     return kept && foreignFieldsOf(kept);
   }
 
@@ -120,16 +120,10 @@ export class ResourceCollection<K, T> implements Collection<K, T>, KeepsForeignF
         : "";
       throw failureOf(error, `list of ${plural}${hint}`);
     }
-    const found: Versioned<T>[] = [];
-    for (const item of items) {
-      try {
-        if (!isMarked(item)) found.push(this.#decode(item, "lazily"));
-      } catch (error) {
-        if (!isDatastoreFailure(error, "invalid")) throw error;
-        this.#onDamaged(error);
-      }
-    }
-    return found;
+    return this.#kind.decodeAll(
+      items.filter((item) => !isMarked(item)),
+      (item) => this.#decode(item, "lazily"),
+    );
   }
 
   async #plural(): Promise<string> {
@@ -167,7 +161,7 @@ export class ResourceCollection<K, T> implements Collection<K, T>, KeepsForeignF
     const spec = this.#codec.encode(value, group);
     const head = { apiVersion: group, kind: this.#codec.kind(group) };
     const labels = this.#codec.labels?.(value);
-    const kept = this.#kept.at(name, revision) ?? (await this.#readKept(name, revision));
+    const kept = this.#kind.keptAt(name, revision) ?? (await this.#readKept(name, revision));
     const allLabels = labels && { ...section(kept.metadata, "labels"), ...labels };
     return {
       ...kept.others,
@@ -180,11 +174,11 @@ export class ResourceCollection<K, T> implements Collection<K, T>, KeepsForeignF
   /** Of an object that another client has read, or that was forgotten since. @throws DatastoreError `conflict`, `not-found` */
   async #readKept(name: string, revision: string): Promise<Kept> {
     const stored = await this.#read(name, (plural) => this.#api.get(plural, name));
-    if (stored === undefined) throw new DatastoreError("not-found", `resource does not exist: ${this.#describe(name)}`);
+    if (stored === undefined) throw new DatastoreError("not-found", `resource does not exist: ${this.#kind.describe(name)}`);
     const { revision: now } = this.#decode(stored);
-    const kept = this.#kept.at(name, revision);
+    const kept = this.#kind.keptAt(name, revision);
     if (kept !== undefined) return kept;
-    throw new DatastoreError("conflict", `update conflict: ${this.#describe(name)} is at revision ${now}, not ${revision}`);
+    throw new DatastoreError("conflict", `update conflict: ${this.#kind.describe(name)} is at revision ${now}, not ${revision}`);
   }
 
   /** @returns `undefined` on 404 @throws DatastoreError */
@@ -228,37 +222,23 @@ export class ResourceCollection<K, T> implements Collection<K, T>, KeepsForeignF
 
   #parse(name: string, text: string): Fields {
     try {
-      return parseKubernetesObject((this.#codec.prepare ?? asItIs)(text));
+      return parseObject((this.#codec.prepare ?? asItIs)(text));
     } catch (error) {
-      throw damaged(this.#describe(name), error);
+      throw damaged(this.#kind.describe(name), error);
     }
   }
 
-  /** @param when `lazily`: what the codec leaves for later is not looked at */
-  #decode(object: Fields, when: "at once" | "lazily" = "at once"): Versioned<T> {
-    const name = String(section(object, "metadata").name);
-    try {
-      const metadata = metadataOf(object);
-      const revision = revisionOf(metadata);
-      const value = this.#codec.decode({ metadata, spec: section(object, "spec"), status: section(object, "status") });
-      if (when === "at once") this.#codec.verify?.(value);
-      const oddity = this.#codec.oddityOf?.(value);
-      if (oddity !== undefined) this.#onDamaged(new DatastoreError("invalid", `${this.#describe(name)}: ${oddity}`));
-      this.#kept.note(name, revision, object);
-      return { value, revision };
-    } catch (error) {
-      throw damaged(this.#describe(name), error);
-    }
+  #decode(object: Fields, when?: "lazily"): Versioned<T> {
+    const read = () => {
+      const resource = resourceOf(object);
+      return { revision: revisionOf(resource.metadata), value: this.#codec.decode(resource), object };
+    };
+    return this.#kind.decode(String(section(object, "metadata").name), read, when);
   }
 
-  /** The answer to a write, which repeats what was sent: it is decoded only when it is needed. */
-  #decodeText(text: string): Versioned<T> {
-    return this.#decode(this.#parse("", text), "lazily");
-  }
-
-  /** The answer to a write that most callers need not look into. Decoding reports what cannot be read. */
+  /** The answer to a write, which repeats what was sent: most callers need not look into it. Decoding reports what cannot be read. */
   #decodedLate(text: string): Versioned<T> {
-    const decoded = once(() => this.#decodeText(text));
+    const decoded = once(() => this.#decode(this.#parse("", text), "lazily"));
     return {
       get value() {
         return decoded().value;
@@ -271,13 +251,9 @@ export class ResourceCollection<K, T> implements Collection<K, T>, KeepsForeignF
 
   /** Another uid under the same name is a conflict here: the object that the caller knew is not the one that is there. */
   #failure(name: string, error: unknown): unknown {
-    const failure = failureOf(error, this.#describe(name));
+    const failure = failureOf(error, this.#kind.describe(name));
     const isOther = hasStatus(error, CONFLICT) && isDatastoreFailure(failure, "not-found");
-    return isOther ? new DatastoreError("conflict", `update conflict: ${this.#describe(name)}: ${error.explanation}`, error) : failure;
-  }
-
-  #describe(name: string): string {
-    return `${this.#codec.title}(${name})`;
+    return isOther ? new DatastoreError("conflict", `update conflict: ${this.#kind.describe(name)}: ${error.explanation}`, error) : failure;
   }
 }
 

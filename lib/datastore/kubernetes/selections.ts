@@ -1,10 +1,10 @@
 /** What is watched of a kind (lib/kubernetes/watch), decoded as the datastore's driver decodes it. */
 import { type Fields, section } from "../../json/decode.ts";
+import { metadataOf, revisionOf } from "../../kubernetes/objects.ts";
 import type { Selection } from "../../kubernetes/watch/kubernetes-feed.ts";
+import { type Codec, resourceOf } from "../calico/codec.ts";
+import type { ApiGroup } from "../calico/group.ts";
 import type { Versioned } from "../datastore.ts";
-import type { Codec } from "./codecs/codec.ts";
-import { metadataOf, revisionOf } from "./core/metadata.ts";
-import type { ApiGroup } from "./group.ts";
 
 /** One object as a watch has it. */
 export interface Watched<T> {
@@ -20,19 +20,18 @@ export function resourceSelection<K, T>(codec: Codec<K, T>, group: ApiGroup): Se
     name: codec.plural(group),
     path: `/apis/${group}/${codec.plural(group)}`,
     prepare: codec.prepare,
-    decode: (object) => watched(object, (fields) => resourceOf(codec, fields)),
+    decode: (object) =>
+      watched(object, (fields) => {
+        const value = codec.decode(resourceOf(fields));
+        codec.verify?.(value);
+        return value;
+      }),
   };
 }
 
 /** All objects of one of Kubernetes' own kinds. */
 export function coreSelection<T>(plural: string, decode: (object: Fields) => T): Selection<Watched<T>> {
   return { name: plural, path: `/api/v1/${plural}`, decode: (object) => watched(object, decode) };
-}
-
-function resourceOf<K, T>(codec: Codec<K, T>, object: Fields): T {
-  const value = codec.decode({ metadata: metadataOf(object), spec: section(object, "spec"), status: section(object, "status") });
-  codec.verify?.(value);
-  return value;
 }
 
 function watched<T>(object: Fields, decode: (object: Fields) => T): Watched<T> {

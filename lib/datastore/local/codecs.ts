@@ -1,150 +1,214 @@
-/** The other objects: each is one JSON text with the model's own names, checked field by field when it is read. */
-
-import { field, isBoolean, isNumber, isObject, isText, listOf, mapOf, oneOf, optional, parseObject } from "../../json/decode.ts";
-import type { NamespacedName } from "../../kubernetes/objects.ts";
-import type { EndpointPort, WorkloadEndpoint } from "../../workload/workload-endpoint.ts";
+/**
+ * What each kind of object is in the local store: its key, and its text to a value of the model and back. But for blocks it is one JSON
+ * text with the model's own names, checked field by field when it is read.
+ */
+import {
+  isBoolean,
+  isNumber,
+  isObject,
+  isText,
+  listOf,
+  mapOf,
+  may,
+  must,
+  mustList,
+  oneOf,
+  parseObject,
+  type Reader,
+  type Readers,
+  readAll,
+} from "../../json/decode.ts";
+import type { NamespacedName, OwnerReference } from "../../kubernetes/objects.ts";
+import type { EndpointKey, EndpointPort, WorkloadEndpoint } from "../../workload/workload-endpoint.ts";
+import { lateBlock } from "../calico/block.ts";
 import type { AffinityKey, BlockOwner } from "../datastore.ts";
 import {
+  type AllocationAttribute,
+  type Block,
   type BlockAffinity,
   type ClusterInformation,
   cidrKey,
   type Handle,
+  hasRoom,
   type IPPool,
   type IPReservation,
   type IpamConfiguration,
   type LabelledObject,
   type OwnedObject,
 } from "../resources.ts";
+import type { Kind, StoredObject, StoredText } from "./object-store.ts";
 
-const isTexts = listOf(isText);
-const isLabels = mapOf(isText);
-const isCounts = mapOf(isNumber);
-const isOwnerType = oneOf("host", "virtual");
+export interface LocalCodec<K, T> {
+  readonly kind: Kind;
+  readonly keyOf: (key: K) => string;
+  readonly encode: (value: T) => StoredText;
+  /** `refuse` is for what is decoded late; what it throws at once is refused by the collection. */
+  readonly decode: (text: StoredObject, refuse: (cause: unknown) => never) => T;
+}
+
+const text = must(isText);
+const flag = must(isBoolean);
+const number = must(isNumber);
+const texts = must(listOf(isText));
+const labels = must(mapOf(isText));
 
 /** Start of the keys of one owner's affinities in one family, and the mark of their blocks that have room. */
 export function ownerPrefix(owner: BlockOwner, family: 4 | 6): string {
   return `${owner.type}/${owner.name}/${family}/`;
 }
 
-export function affinityKey(key: AffinityKey): string {
-  return ownerPrefix(key.owner, key.cidr.includes(":") ? 6 : 4) + cidrKey(key.cidr);
-}
-
 export function namespacedKey(key: NamespacedName): string {
   return `${key.namespace}/${key.name}`;
 }
 
-export function decodeAffinity(text: string): BlockAffinity {
-  const stored = parseObject(text);
-  const owner = field(stored, "owner", isObject);
+/** @param readers of a value's members, in the order in which a value that was read has them */
+function plain<K, T>(kind: Kind, keyOf: (key: K) => string, readers: Readers<T>): LocalCodec<K, T> {
   return {
-    owner: { type: field(owner, "type", isOwnerType), name: field(owner, "name", isText) },
-    cidr: field(stored, "cidr", isText),
-    state: field(stored, "state", oneOf("pending", "confirmed", "pendingDeletion")),
+    kind,
+    keyOf,
+    encode: (value) => ({ value: JSON.stringify(value), detail: null, room: null }),
+    decode: ({ value }) => readAll(readers, parseObject(value)),
+  };
+}
+
+const OWNER: Readers<BlockOwner> = { type: must(oneOf("host", "virtual")), name: text };
+
+export const affinityCodec = plain<AffinityKey, BlockAffinity>(
+  "affinity",
+  ({ owner, cidr }) => ownerPrefix(owner, cidr.includes(":") ? 6 : 4) + cidrKey(cidr),
+  {
+    owner: (stored, name) => readAll(OWNER, must(isObject)(stored, name)),
+    cidr: text,
+    state: must(oneOf("pending", "confirmed", "pendingDeletion")),
     // Look-ups here go by the key, so there are no labels that could be missing.
-    labelled: true,
-  };
+    labelled: () => true,
+  },
+);
+
+export const handleCodec = plain<string, Handle>("handle", String, { id: text, blocks: must(mapOf(isNumber)) });
+
+export const poolCodec = plain<string, IPPool>("pool", String, {
+  name: text,
+  cidr: text,
+  blockSize: number,
+  disabled: flag,
+  nodeSelector: text,
+  namespaceSelector: text,
+  allowedUses: texts,
+  assignmentMode: text,
+  natOutgoing: flag,
+  deleting: flag,
+  allocatable: may(isBoolean),
+});
+
+export const reservationCodec = plain<string, IPReservation>("reservation", String, { name: text, reservedCIDRs: texts });
+
+export const configurationCodec = plain<"default", IpamConfiguration>("ipam-configuration", String, {
+  strictAffinity: flag,
+  autoAllocateBlocks: flag,
+  maxBlocksPerHost: number,
+  kubeVirtVMAddressPersistence: text,
+  ipCooldownSeconds: number,
+});
+
+export const clusterInformationCodec = plain<"default", ClusterInformation>("cluster-information", String, {
+  datastoreReady: may(isBoolean),
+});
+
+/** A node or a namespace. */
+export function labelledCodec(kind: "node" | "namespace"): LocalCodec<string, LabelledObject> {
+  return plain<string, LabelledObject>(kind, String, { name: text, labels });
 }
 
-export function decodeHandle(text: string): Handle {
-  const stored = parseObject(text);
-  return { id: field(stored, "id", isText), blocks: field(stored, "blocks", isCounts) };
+export const OWNED_KINDS = ["pod", "virtual-machine-instance", "virtual-machine"] as const;
+
+const REFERENCE: Readers<OwnerReference> = { apiVersion: text, kind: text, name: text, uid: text, isController: flag };
+
+/** A pod or an object of KubeVirt. */
+export function ownedCodec(kind: (typeof OWNED_KINDS)[number]): LocalCodec<NamespacedName, OwnedObject> {
+  const readers = { namespace: text, name: text, uid: text, labels, owners: mustList(REFERENCE), isDeleting: flag };
+  return plain<NamespacedName, OwnedObject>(kind, namespacedKey, readers);
 }
 
-export function decodePool(text: string): IPPool {
-  const stored = parseObject(text);
+const PORT: Readers<EndpointPort> = { name: text, protocol: text, port: number, hostPort: number, hostIP: text };
+
+const absent: Reader<undefined> = () => undefined;
+
+export const endpointCodec = plain<EndpointKey, WorkloadEndpoint>("endpoint", namespacedKey, {
+  name: text,
+  namespace: text,
+  labels,
+  orchestrator: text,
+  node: text,
+  containerID: text,
+  pod: text,
+  endpoint: text,
+  serviceAccountName: text,
+  generateName: text,
+  ipNetworks: texts,
+  ipNATs: mustList({ internalIP: text, externalIP: text }),
+  profiles: texts,
+  interfaceName: text,
+  mac: text,
+  ports: mustList(PORT),
+  allowSpoofedSourcePrefixes: texts,
+  // What only a view of a pod has.
+  isClaimed: absent,
+  annotations: absent,
+  qosControls: absent,
+});
+
+const ATTRIBUTE: Readers<{ handle_id?: string; secondary?: Words; alternateOwnerAttrs?: Words; releasedAt?: string }> = {
+  handle_id: may(isText),
+  secondary: may(mapOf(isText)),
+  alternateOwnerAttrs: may(mapOf(isText)),
+  releasedAt: may(isText),
+};
+
+type Words = Readonly<Record<string, string>>;
+
+/**
+ * A block is two texts: what choosing a block needs (owner, free ordinals, sequence number), and the record of every address. A list of
+ * blocks decodes the second text only of the blocks whose allocations are used. Sequence numbers are decimal text, because they pass 2^53
+ * (I§2.4); the names are those of Calico's objects.
+ */
+export const blockCodec: LocalCodec<string, Block> = {
+  kind: "block",
+  keyOf: cidrKey,
+  encode: (block) => ({
+    value: JSON.stringify({
+      cidr: block.cidr,
+      affinity: block.affinity && `${block.affinity.type}:${block.affinity.name}`,
+      affinityClaimTime: block.affinityClaimTime,
+      unallocated: block.unallocated,
+      sequenceNumber: String(block.sequenceNumber),
+    }),
+    detail: JSON.stringify({
+      allocations: block.allocations,
+      attributes: block.attributes.map(encodeAttribute),
+      sequenceNumberForAllocation: asTexts(block.sequenceNumberForAllocation),
+    }),
+    room: hasRoom(block) && block.affinity !== undefined ? ownerPrefix(block.affinity, block.cidr.includes(":") ? 6 : 4) : null,
+  }),
+  decode: ({ value, detail }, refuse) =>
+    lateBlock(parseObject(value), { details: () => parseObject(detail ?? ""), attribute: decodeAttribute, refuse }),
+};
+
+function asTexts(numbers: Readonly<Record<number, bigint>>): Words {
+  return Object.fromEntries(Object.entries(numbers).map(([ordinal, number]) => [ordinal, String(number)]));
+}
+
+/** An owner without attributes is kept here, where Calico's objects leave it out. */
+function encodeAttribute(attribute: AllocationAttribute): Record<string, unknown> {
   return {
-    name: field(stored, "name", isText),
-    cidr: field(stored, "cidr", isText),
-    blockSize: field(stored, "blockSize", isNumber),
-    disabled: field(stored, "disabled", isBoolean),
-    nodeSelector: field(stored, "nodeSelector", isText),
-    namespaceSelector: field(stored, "namespaceSelector", isText),
-    allowedUses: field(stored, "allowedUses", isTexts),
-    assignmentMode: field(stored, "assignmentMode", isText),
-    natOutgoing: field(stored, "natOutgoing", isBoolean),
-    deleting: field(stored, "deleting", isBoolean),
-    ...optional(stored, "allocatable", isBoolean),
+    handle_id: attribute.handleId,
+    secondary: attribute.activeOwner,
+    alternateOwnerAttrs: attribute.alternateOwner,
+    releasedAt: attribute.releasedAt,
   };
 }
 
-export function decodeReservation(text: string): IPReservation {
-  const stored = parseObject(text);
-  return { name: field(stored, "name", isText), reservedCIDRs: field(stored, "reservedCIDRs", isTexts) };
-}
-
-export function decodeIpamConfiguration(text: string): IpamConfiguration {
-  const stored = parseObject(text);
-  return {
-    strictAffinity: field(stored, "strictAffinity", isBoolean),
-    autoAllocateBlocks: field(stored, "autoAllocateBlocks", isBoolean),
-    maxBlocksPerHost: field(stored, "maxBlocksPerHost", isNumber),
-    kubeVirtVMAddressPersistence: field(stored, "kubeVirtVMAddressPersistence", isText),
-    ipCooldownSeconds: field(stored, "ipCooldownSeconds", isNumber),
-  };
-}
-
-export function decodeLabelled(text: string): LabelledObject {
-  const stored = parseObject(text);
-  return { name: field(stored, "name", isText), labels: field(stored, "labels", isLabels) };
-}
-
-export function decodeOwned(text: string): OwnedObject {
-  const stored = parseObject(text);
-  return {
-    namespace: field(stored, "namespace", isText),
-    name: field(stored, "name", isText),
-    uid: field(stored, "uid", isText),
-    labels: field(stored, "labels", isLabels),
-    owners: field(stored, "owners", isObjects).map((owner) => ({
-      apiVersion: field(owner, "apiVersion", isText),
-      kind: field(owner, "kind", isText),
-      name: field(owner, "name", isText),
-      uid: field(owner, "uid", isText),
-      isController: field(owner, "isController", isBoolean),
-    })),
-    isDeleting: field(stored, "isDeleting", isBoolean),
-  };
-}
-
-export function decodeClusterInformation(text: string): ClusterInformation {
-  return { datastoreReady: optional(parseObject(text), "datastoreReady", isBoolean).datastoreReady };
-}
-
-export function decodeEndpoint(text: string): WorkloadEndpoint {
-  const stored = parseObject(text);
-  return {
-    name: field(stored, "name", isText),
-    namespace: field(stored, "namespace", isText),
-    labels: field(stored, "labels", isLabels),
-    orchestrator: field(stored, "orchestrator", isText),
-    node: field(stored, "node", isText),
-    containerID: field(stored, "containerID", isText),
-    pod: field(stored, "pod", isText),
-    endpoint: field(stored, "endpoint", isText),
-    serviceAccountName: field(stored, "serviceAccountName", isText),
-    generateName: field(stored, "generateName", isText),
-    ipNetworks: field(stored, "ipNetworks", isTexts),
-    ipNATs: field(stored, "ipNATs", isObjects).map((nat) => ({
-      internalIP: field(nat, "internalIP", isText),
-      externalIP: field(nat, "externalIP", isText),
-    })),
-    profiles: field(stored, "profiles", isTexts),
-    interfaceName: field(stored, "interfaceName", isText),
-    mac: field(stored, "mac", isText),
-    ports: field(stored, "ports", isObjects).map(decodePort),
-    allowSpoofedSourcePrefixes: field(stored, "allowSpoofedSourcePrefixes", isTexts),
-  };
-}
-
-const isObjects = listOf(isObject);
-
-function decodePort(port: Readonly<Record<string, unknown>>): EndpointPort {
-  return {
-    name: field(port, "name", isText),
-    protocol: field(port, "protocol", isText),
-    port: field(port, "port", isNumber),
-    hostPort: field(port, "hostPort", isNumber),
-    hostIP: field(port, "hostIP", isText),
-  };
+function decodeAttribute(stored: Readonly<Record<string, unknown>>): AllocationAttribute {
+  const { handle_id, secondary, alternateOwnerAttrs, releasedAt } = readAll(ATTRIBUTE, stored);
+  return { handleId: handle_id, activeOwner: secondary, alternateOwner: alternateOwnerAttrs, releasedAt };
 }

@@ -1,28 +1,22 @@
 /** One kind of object as a collection of the port: keys and values to texts and back. */
+import { RecentMap } from "../../system/recent-map.ts";
 import type { Collection, Versioned } from "../datastore.ts";
-import type { Kind, ObjectStore, StoredObject, StoredText } from "./object-store.ts";
-
-export interface Codec<K, T> {
-  readonly kind: Kind;
-  readonly keyOf: (key: K) => string;
-  readonly encode: (value: T) => StoredText;
-  /** `refuse` is for what is decoded late; what it throws at once is refused by the collection. */
-  readonly decode: (text: StoredObject, refuse: (cause: unknown) => never) => T;
-}
+import type { LocalCodec } from "./codecs.ts";
+import type { ObjectStore, StoredObject, StoredText } from "./object-store.ts";
 
 /** Lists that are remembered: of a node's own blocks in both families, of everything, and a few more. */
 const MOST_LISTS = 16;
 
 export class LocalCollection<K, T> implements Collection<K, T> {
   protected readonly store: ObjectStore;
-  readonly #codec: Codec<K, T>;
+  readonly #codec: LocalCodec<K, T>;
   /**
    * The last list of each prefix, from the second time it is asked for: one call of a plugin lists once, an agent again and again. The
    * prefix that was asked for longest ago is forgotten first.
    */
-  readonly #lists = new Map<string, { readonly stamp: string; readonly rows: readonly Versioned<T>[] } | undefined>();
+  readonly #lists = new RecentMap<string, { readonly stamp: string; readonly rows: readonly Versioned<T>[] } | undefined>(MOST_LISTS);
 
-  constructor(store: ObjectStore, codec: Codec<K, T>) {
+  constructor(store: ObjectStore, codec: LocalCodec<K, T>) {
     this.store = store;
     this.#codec = codec;
   }
@@ -60,7 +54,7 @@ export class LocalCollection<K, T> implements Collection<K, T> {
   protected readPrefix(prefix: string): readonly Versioned<T>[] {
     const { kind } = this.#codec;
     if (!this.#lists.has(prefix)) {
-      this.#remember(prefix, undefined);
+      this.#lists.set(prefix, undefined);
       return this.store.list(kind, prefix).map((stored) => this.decode(stored));
     }
     // The stamp is taken first: what changes meanwhile only costs another read.
@@ -68,16 +62,8 @@ export class LocalCollection<K, T> implements Collection<K, T> {
     const last = this.#lists.get(prefix);
     if (last?.stamp === stamp) return last.rows;
     const rows = last === undefined ? this.store.list(kind, prefix).map((stored) => this.decode(stored)) : this.#refresh(prefix, last.rows);
-    this.#remember(prefix, { stamp, rows });
+    this.#lists.set(prefix, { stamp, rows });
     return rows;
-  }
-
-  #remember(prefix: string, list: { readonly stamp: string; readonly rows: readonly Versioned<T>[] } | undefined): void {
-    // A map keeps the order of insertion.
-    this.#lists.delete(prefix);
-    this.#lists.set(prefix, list);
-    const [oldest] = this.#lists.keys();
-    if (this.#lists.size > MOST_LISTS && oldest !== undefined) this.#lists.delete(oldest);
   }
 
   /** A revision never stands for two states of the store, so that an object at a known one need not be read again. */

@@ -13,38 +13,27 @@ import type {
   Versioned,
   WorkloadEndpoints,
 } from "../datastore.ts";
+import { NO_PROFILES } from "../datastore.ts";
 import { ObjectRecords } from "../endpoint-records.ts";
-import { NO_PROFILES } from "../profiles.ts";
-import {
-  type Block,
-  type BlockAffinity,
-  type ClusterInformation,
-  cidrKey,
-  type Handle,
-  type IPPool,
-  type IPReservation,
-  type IpamConfiguration,
-  type LabelledObject,
-  type OwnedObject,
-} from "../resources.ts";
+import type { Block, BlockAffinity, ClusterInformation, IPPool, LabelledObject, OwnedObject } from "../resources.ts";
 import { LOCAL_TRAITS } from "../traits.ts";
-import { decodeBlock, encodeBlock } from "./block-codec.ts";
 import {
-  affinityKey,
-  decodeAffinity,
-  decodeClusterInformation,
-  decodeEndpoint,
-  decodeHandle,
-  decodeIpamConfiguration,
-  decodeLabelled,
-  decodeOwned,
-  decodePool,
-  decodeReservation,
+  affinityCodec,
+  blockCodec,
+  clusterInformationCodec,
+  configurationCodec,
+  endpointCodec,
+  handleCodec,
+  labelledCodec,
   namespacedKey,
+  OWNED_KINDS,
+  ownedCodec,
   ownerPrefix,
+  poolCodec,
+  reservationCodec,
 } from "./codecs.ts";
 import type { ConnectionOptions } from "./connection.ts";
-import { describeFile } from "./failures.ts";
+import { describeFile } from "./file.ts";
 import { LocalCollection } from "./local-collection.ts";
 import { ObjectStore } from "./object-store.ts";
 
@@ -60,8 +49,6 @@ export interface LocalDatastore extends Datastore {
   };
 }
 
-const OWNED_KINDS = ["pod", "virtual-machine-instance", "virtual-machine"] as const;
-
 /**
  * Opens the local datastore at `path`, made at first use.
  * An absent node, namespace or ClusterInformation counts as there, without labels, and ready: no server says otherwise.
@@ -71,13 +58,8 @@ const OWNED_KINDS = ["pod", "virtual-machine-instance", "virtual-machine"] as co
  */
 export function openLocalDatastore(path: string, options: ConnectionOptions = {}): LocalDatastore {
   const store = new ObjectStore(path, options);
-  const plain = <T>(decode: (text: string) => T) => ({
-    encode: (value: T) => ({ value: JSON.stringify(value), detail: null, room: null }),
-    decode: (text: { readonly value: string }) => decode(text.value),
-  });
-  const owned = (kind: (typeof OWNED_KINDS)[number]) =>
-    new LocalCollection<NamespacedName, OwnedObject>(store, { kind, keyOf: namespacedKey, ...plain(decodeOwned) });
-  const endpoints = new LocalEndpoints(store, { kind: "endpoint", keyOf: namespacedKey, ...plain(decodeEndpoint) });
+  const owned = (kind: (typeof OWNED_KINDS)[number]) => new LocalCollection(store, ownedCodec(kind));
+  const endpoints = new LocalEndpoints(store, endpointCodec);
   return {
     description: describeFile(path),
     traits: {
@@ -87,26 +69,18 @@ export function openLocalDatastore(path: string, options: ConnectionOptions = {}
         return OWNED_KINDS.some((kind) => store.listRevisions(kind, "").length > 0);
       },
     },
-    pools: new LocalPools(store, { kind: "pool", keyOf: String, ...plain(decodePool) }),
-    reservations: new LocalCollection<string, IPReservation>(store, { kind: "reservation", keyOf: String, ...plain(decodeReservation) }),
-    ipamConfiguration: new LocalCollection<"default", IpamConfiguration>(store, {
-      kind: "ipam-configuration",
-      keyOf: String,
-      ...plain(decodeIpamConfiguration),
-    }),
-    blocks: new LocalBlocks(store, { kind: "block", keyOf: cidrKey, encode: encodeBlock, decode: decodeBlock }),
-    affinities: new LocalAffinities(store, { kind: "affinity", keyOf: affinityKey, ...plain(decodeAffinity) }),
-    handles: new LocalCollection<string, Handle>(store, { kind: "handle", keyOf: String, ...plain(decodeHandle) }),
+    pools: new LocalPools(store, poolCodec),
+    reservations: new LocalCollection(store, reservationCodec),
+    ipamConfiguration: new LocalCollection(store, configurationCodec),
+    blocks: new LocalBlocks(store, blockCodec),
+    affinities: new LocalAffinities(store, affinityCodec),
+    handles: new LocalCollection(store, handleCodec),
     endpoints,
     records: new ObjectRecords(endpoints),
     profiles: NO_PROFILES,
-    nodes: new LocalCollection<string, LabelledObject>(store, { kind: "node", keyOf: String, ...plain(decodeLabelled) }),
-    namespaces: new LocalCollection<string, LabelledObject>(store, { kind: "namespace", keyOf: String, ...plain(decodeLabelled) }),
-    clusterInformation: new LocalCollection<"default", ClusterInformation>(store, {
-      kind: "cluster-information",
-      keyOf: String,
-      ...plain(decodeClusterInformation),
-    }),
+    nodes: new LocalCollection(store, labelledCodec("node")),
+    namespaces: new LocalCollection(store, labelledCodec("namespace")),
+    clusterInformation: new LocalCollection(store, clusterInformationCodec),
     virtualMachines: {
       pods: owned("pod"),
       instances: owned("virtual-machine-instance"),

@@ -5,7 +5,7 @@
 import type { Database, Statement } from "bun:sqlite";
 import { DatastoreError } from "../errors.ts";
 import { type Connection, type ConnectionOptions, openConnection } from "./connection.ts";
-import { damaged, failureOf, isSqliteError } from "./failures.ts";
+import { damaged, failureOf, isSqliteError } from "./file.ts";
 
 export type Kind =
   | "affinity"

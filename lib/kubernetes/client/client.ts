@@ -3,13 +3,21 @@ import type { Environment } from "../../cni/environment.ts";
 import { type ApiClient, ApiError, type ApiRequest } from "../api-client.ts";
 import type { ApiConfig } from "../config/api-config.ts";
 import { type KubernetesSettings, resolveApiConfig } from "../config/resolve.ts";
-import { isAbout } from "./asked-object.ts";
-import { type ClientLimits, DEFAULT_LIMITS, Patience, Slots, TokenBucket } from "./limits.ts";
-import { type FailedTry, isSafeToRepeat, mayHaveBeenDone, pauseBeforeRepeating } from "./repetition.ts";
-import type { Session } from "./session.ts";
-import { Sessions } from "./sessions.ts";
-import { foreignAnswerError, isJsonAnswer, statusError } from "./status-error.ts";
-import type { WireAnswer, WireRequest } from "./transport.ts";
+import { foreignAnswerError, isAbout, isJsonAnswer, statusError } from "./answers.ts";
+import { ApiConnection } from "./connection.ts";
+import {
+  type ClientLimits,
+  DEFAULT_LIMITS,
+  type FailedTry,
+  isSafeToRepeat,
+  mayHaveBeenDone,
+  Patience,
+  pauseBeforeRepeating,
+  Slots,
+  TokenBucket,
+} from "./limits.ts";
+import { type Session, wireRequest } from "./sessions.ts";
+import type { WireAnswer } from "./transport.ts";
 import { TransportError } from "./transport-error.ts";
 
 /**
@@ -43,17 +51,14 @@ interface Course {
   hasNewCredentials: boolean;
 }
 
-class HttpApiClient implements ApiClient {
-  readonly server: string;
+class HttpApiClient extends ApiConnection implements ApiClient {
   readonly #limits: ClientLimits;
   readonly #slots: Slots;
   readonly #bucket: TokenBucket;
-  readonly #sessions: Sessions;
   readonly #patience: Patience;
 
   constructor(config: ApiConfig, limits: ClientLimits) {
-    this.server = config.server.url;
-    this.#sessions = new Sessions(config);
+    super(config);
     this.#limits = limits;
     this.#slots = new Slots(limits.connections);
     this.#patience = new Patience(limits.patience, performance.now());
@@ -62,10 +67,6 @@ class HttpApiClient implements ApiClient {
 
   request(request: ApiRequest): Promise<string> {
     return this.#slots.run(() => this.#untilDone(request));
-  }
-
-  close(): void {
-    this.#sessions.close();
   }
 
   async #untilDone(request: ApiRequest): Promise<string> {
@@ -82,8 +83,8 @@ class HttpApiClient implements ApiClient {
       hasNewCredentials: false,
     };
     for (;;) {
-      if (this.#sessions.isClosed) throw this.#failure(request, course, new TransportError("not-connected", "the client is closed"));
-      const session = await this.#sessions.current();
+      if (this.sessions.isClosed) throw this.#failure(request, course, new TransportError("not-connected", "the client is closed"));
+      const session = await this.sessions.current();
       const began = performance.now();
       const outcome = await this.#try(request, session, course);
       if (!(outcome instanceof TransportError) && isSuccess(outcome)) {
@@ -92,7 +93,7 @@ class HttpApiClient implements ApiClient {
       }
       if (!(outcome instanceof TransportError) && outcome.status === 401 && !course.hasNewCredentials) {
         course.hasNewCredentials = true;
-        await this.#sessions.renew(session);
+        await this.sessions.renew(session);
         continue;
       }
       await this.#pause(request, course, outcome, began);
@@ -106,7 +107,7 @@ class HttpApiClient implements ApiClient {
     const now = performance.now();
     if (failed instanceof TransportError && failed.failure === "not-connected") course.refusedSince ??= now;
     const refusedFor = course.refusedSince === undefined ? 0 : now - course.refusedSince;
-    const pause = this.#sessions.isClosed
+    const pause = this.sessions.isClosed
       ? undefined
       : pauseBeforeRepeating(request, failed, { failures: course.failures, refusedFor }, this.#limits);
     this.#patience.spend(began, now + (pause ?? 0), now);
@@ -120,7 +121,10 @@ class HttpApiClient implements ApiClient {
     const left = course.deadline - performance.now();
     if (left <= 0) return new TransportError("timeout", `the limit of requests a second left no time for it`);
     try {
-      const answer = await session.transport.exchange(wireRequest(request, session), Math.min(left, this.#limits.try));
+      const answer = await session.transport.exchange(
+        wireRequest(request, session, isSafeToRepeat(request)),
+        Math.min(left, this.#limits.try),
+      );
       if (answer.mayBeSecond) course.isRepetition = true;
       if (!isSuccess(answer) || !isJsonAnswer(answer) || isAbout(request, answer.body)) return answer;
       // Whatever comes next over this connection cannot be trusted either.
@@ -135,9 +139,9 @@ class HttpApiClient implements ApiClient {
   #failure(request: ApiRequest, course: Course, failed: FailedTry): ApiError {
     const what = this.#nameOf(request);
     if (!(failed instanceof TransportError))
-      return statusError(what, this.#redacted(failed), course.isRepetition, this.#sessions.config.identity.description);
+      return statusError(what, this.#redacted(failed), course.isRepetition, this.sessions.config.identity.description);
     const times = course.failures > 1 ? ` (tried ${course.failures} times)` : "";
-    const explanation = `${this.#sessions.secrets.redact(failed.message)}${times}`;
+    const explanation = `${this.redact(failed.message)}${times}`;
     return new ApiError(`${what}: ${explanation}`, {
       isRepetition: course.isRepetition,
       explanation: `${what}: ${explanation}`,
@@ -149,8 +153,8 @@ class HttpApiClient implements ApiClient {
   #redacted({ contentType, body, ...answer }: WireAnswer): WireAnswer {
     return {
       ...answer,
-      contentType: this.#sessions.secrets.redact(contentType),
-      body: this.#sessions.secrets.redact(body.slice(0, MOST_OF_A_REFUSAL)),
+      contentType: this.redact(contentType),
+      body: this.redact(body.slice(0, MOST_OF_A_REFUSAL)),
     };
   }
 
@@ -166,15 +170,4 @@ function isPath(path: string): boolean {
 
 function isSuccess({ status }: WireAnswer): boolean {
   return status >= 200 && status < 300;
-}
-
-function wireRequest(request: ApiRequest, { config, headers }: Session): WireRequest {
-  const { method, path, body, contentType = "application/json" } = request;
-  return {
-    method,
-    target: config.server.basePath + path,
-    headers: body === undefined ? headers : [...headers, ["Content-Type", contentType]],
-    body,
-    isRepeatable: isSafeToRepeat(request),
-  };
 }

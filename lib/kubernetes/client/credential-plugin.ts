@@ -8,7 +8,7 @@ import { TortieError } from "../../errors/errors.ts";
 import { isObject } from "../../json/decode.ts";
 import { ProgramError, runProgram } from "../../system/run-program.ts";
 import type { ClientCertificate, CredentialPlugin } from "../config/api-config.ts";
-import { bearer, checkPem } from "../config/material.ts";
+import { bearer, checkPem } from "../config/settings.ts";
 
 /** Milliseconds; clouds' plugins ask a server and take a second or two. */
 const LIMIT = 30_000;
@@ -48,11 +48,7 @@ export async function runCredentialPlugin(plugin: CredentialPlugin, owner: strin
 type Failed = (reason: string, cause?: unknown) => TortieError;
 
 async function run(plugin: CredentialPlugin, limitMs: number, failed: Failed): Promise<string> {
-  const info = {
-    apiVersion: plugin.apiVersion,
-    kind: "ExecCredential",
-    spec: { interactive: false, ...(plugin.cluster === undefined ? {} : { cluster: plugin.cluster }) },
-  };
+  const info = { apiVersion: plugin.apiVersion, kind: "ExecCredential", spec: { interactive: false, cluster: plugin.cluster } };
   const env = { ...process.env, ...plugin.env, KUBERNETES_EXEC_INFO: JSON.stringify(info) };
   const run = {
     command: [plugin.command, ...plugin.args],

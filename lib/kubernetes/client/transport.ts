@@ -61,10 +61,7 @@ export class Transport {
     this.#root = `${server.isTls ? "https" : "http"}://${server.authority}`;
     this.#maxBody = maxBody;
     this.#tls = server.isTls ? tlsMaterial(trust, certificate, () => this.#handshakes++) : undefined;
-    this.#session = new Bun.FetchSession({
-      ...(this.#tls === undefined ? {} : { tls: this.#tls }),
-      proxy: proxyOption(proxy),
-    });
+    this.#session = new Bun.FetchSession({ tls: this.#tls, proxy: proxyOption(proxy) });
   }
 
   /**
@@ -111,7 +108,7 @@ export class Transport {
       return await this.#session.fetch(this.#root + request.target, {
         method: request.method,
         headers: [...request.headers.map(([name, value]): [string, string] => [name, value]), ["Accept-Encoding", "identity"]],
-        ...(request.body === undefined ? {} : { body: request.body }),
+        body: request.body,
         redirect: "manual",
         signal: ended,
         // The runtime would end a connection that is silent for five minutes.
@@ -159,7 +156,7 @@ export class Transport {
       redirect: "manual",
       decompress: false,
       signal,
-      ...(body === undefined ? {} : { body: typeof body === "string" ? body : body.stream() }),
+      body: body instanceof CountedBody ? body.stream() : body,
     });
     const encoding = response.headers.get("content-encoding") ?? "identity";
     if (encoding.toLowerCase() !== "identity") throw notUnderstood(`its body has the encoding ${JSON.stringify(encoding)}`);

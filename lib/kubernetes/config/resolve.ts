@@ -9,13 +9,10 @@ import type { Environment } from "../../cni/environment.ts";
 import type { NetworkConfig } from "../../config/network-config.ts";
 import { TortieError } from "../../errors/errors.ts";
 import { isThere } from "../../system/files.ts";
-import type { ApiConfig, ApiServer, Identity, ServerTrust } from "./api-config.ts";
-import { readInCluster } from "./in-cluster.ts";
+import { type ApiConfig, type ApiServer, cutApiPath, type Identity, parseServer, type ServerTrust } from "./api-config.ts";
 import { readKubeconfig, type Selection } from "./kubeconfig.ts";
-import { bearer, checkPem, type PemKind, readNamedFile } from "./material.ts";
 import { proxyFor } from "./proxy.ts";
-import { cutApiPath, parseServer } from "./server-address.ts";
-import { booleanSetting, numberSetting, type Setting, settingOf } from "./settings.ts";
+import { bearer, booleanSetting, checkPem, numberSetting, type PemKind, readNamedFile, type Setting, settingOf } from "./settings.ts";
 import { identityOf, pemOf } from "./user.ts";
 
 /** Defaults of Calico's client (C§1.4). */
@@ -172,4 +169,43 @@ export function withSystemAuthorities(trust: ServerTrust, env: Environment): Ser
   const path = env.SSL_CERT_FILE ? env.SSL_CERT_FILE : BUNDLES.find(isThere);
   if (path === undefined) return trust;
   return { ...trust, certificateAuthority: readNamedFile(path, "the authorities this machine trusts") };
+}
+
+export const SERVICE_ACCOUNT_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+export interface InCluster {
+  readonly server: ApiServer;
+  readonly trust: ServerTrust;
+  readonly identity: Identity;
+}
+
+/**
+ * @returns `undefined` outside of a pod
+ * @throws TortieError `kubeconfig-unreadable`, `kubeconfig-invalid` when the mounted files are no good
+ */
+export function readInCluster(env: Environment, folder = SERVICE_ACCOUNT_FOLDER): InCluster | undefined {
+  const host = env.KUBERNETES_SERVICE_HOST;
+  const port = env.KUBERNETES_SERVICE_PORT;
+  const tokenFile = `${folder}/token`;
+  if (!host || !port || !isThere(tokenFile)) return undefined;
+  const authority = `${folder}/ca.crt`;
+  return {
+    server: parseServer(
+      `https://${host.includes(":") ? `[${host}]` : host}:${port}`,
+      "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT",
+    ),
+    trust: {
+      // The API server's own certificate may be one that the system trusts anyway; then there is no such file.
+      certificateAuthority: isThere(authority) ? checkPem(readNamedFile(authority, authority), "CERTIFICATE", authority) : undefined,
+      serverName: undefined,
+      skipVerify: false,
+    },
+    identity: {
+      description: `the service account in ${folder}`,
+      certificate: undefined,
+      authorization: bearer(readNamedFile(tokenFile, tokenFile), tokenFile),
+      headers: [],
+      plugin: undefined,
+    },
+  };
 }

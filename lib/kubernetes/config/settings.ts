@@ -3,7 +3,8 @@
  * the plain variable. Empty counts as not given.
  */
 import type { Environment } from "../../cni/environment.ts";
-import { TortieError } from "../../errors/errors.ts";
+import { messageOf, TortieError } from "../../errors/errors.ts";
+import { readText } from "../../system/files.ts";
 
 /** A value and where it was found, for messages. */
 export interface Setting {
@@ -40,4 +41,48 @@ export function booleanSetting(env: Environment, variable: string): boolean | un
 
 function badSetting(setting: Setting, wanted: string): TortieError {
   return new TortieError("netconf-value", `${setting.source} is ${JSON.stringify(setting.value)}, which is not ${wanted}`);
+}
+
+export type PemKind = "CERTIFICATE" | "PRIVATE KEY";
+
+/** @param place where the path was given: `key certificate-authority of cluster "c" in FILE` @throws TortieError `kubeconfig-unreadable` */
+export function readNamedFile(path: string, place: string): string {
+  try {
+    return readText(path);
+  } catch (cause) {
+    throw new TortieError("kubeconfig-unreadable", `unable to read ${place}: ${messageOf(cause)}`, { cause });
+  }
+}
+
+/** @throws TortieError `kubeconfig-invalid` when `text` has no such block */
+export function checkPem(text: string, kind: PemKind, place: string): string {
+  // Keys are of several kinds: "RSA PRIVATE KEY", "EC PRIVATE KEY", "PRIVATE KEY".
+  const begin = text.indexOf("-----BEGIN ");
+  if (begin < 0 || !text.includes(`${kind}-----`, begin)) {
+    throw new TortieError("kubeconfig-invalid", `${place} holds no PEM block of kind ${kind}`);
+  }
+  return text;
+}
+
+/** @throws TortieError `kubeconfig-invalid` */
+export function decodeBase64(text: string, place: string): string {
+  try {
+    return atob(text);
+  } catch (cause) {
+    throw new TortieError("kubeconfig-invalid", `${place} is not base64`, { cause });
+  }
+}
+
+/**
+ * A bearer token as it may stand in a header.
+ *
+ * @throws TortieError `kubeconfig-invalid` when it is empty or would break the header
+ */
+export function bearer(text: string, place: string): string {
+  const token = text.trim();
+  if (token === "") throw new TortieError("kubeconfig-invalid", `${place} is empty`);
+  if (!/^[!-~]*$/.test(token)) {
+    throw new TortieError("kubeconfig-invalid", `${place} holds white space or characters that no token has`);
+  }
+  return `Bearer ${token}`;
 }

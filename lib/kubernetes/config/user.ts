@@ -1,9 +1,9 @@
 /** Who we are, as the user entry of a kubeconfig says. */
 import { TortieError } from "../../errors/errors.ts";
 import type { ClientCertificate, CredentialPlugin, Identity } from "./api-config.ts";
-import type { Fields } from "./fields.ts";
+import type { Fields } from "./kubeconfig.ts";
 import { type Entry, resolvePath } from "./kubeconfig.ts";
-import { bearer, checkPem, decodeBase64, type PemKind, readNamedFile } from "./material.ts";
+import { bearer, checkPem, decodeBase64, type PemKind, readNamedFile } from "./settings.ts";
 
 /**
  * Of two ways to give the same thing, the one inside the file beats a path, except that `tokenFile` beats `token`, as in kubectl.

@@ -1,12 +1,11 @@
 /** All watches of the agent on one connection to the API server. */
-
-import { SYSTEM_CLOCK } from "../../system/clock.ts";
-import { statusError } from "../client/status-error.ts";
-import type { ApiConnection } from "./connection.ts";
-import { WatchError } from "./feed.ts";
+import { type Clock, SYSTEM_CLOCK } from "../../system/clock.ts";
+import { statusError } from "../client/answers.ts";
+import type { ApiConnection } from "../client/connection.ts";
+import { type Feed, WatchError } from "./feed.ts";
 import { KubernetesFeed, type Selection, type WatchSource } from "./kubernetes-feed.ts";
 import type { CacheState, ResourceCache } from "./resource-cache.ts";
-import { Watches, type WatchesOptions } from "./watches.ts";
+import { ResourceWatcher } from "./resource-watcher.ts";
 
 /** A list of ten thousand blocks takes longer than one object. */
 const LIST_LIMIT_MS = 60_000;
@@ -55,4 +54,45 @@ function connectionSource(connection: ApiConnection): WatchSource {
         : statusError(`watch ${connection.server}${path}`, refusal, false);
     },
   };
+}
+
+export interface WatchesOptions {
+  readonly clock?: Clock;
+  /** Told of what cannot be read, and of each failure to list or watch. */
+  readonly onProblem?: (message: string) => void;
+}
+
+export class Watches implements AsyncDisposable {
+  readonly #clock: Clock;
+  readonly #onProblem: (message: string) => void;
+  readonly #watchers: Pick<ResourceWatcher<unknown>, "state" | "reconnect" | "stop">[] = [];
+
+  constructor({ clock = SYSTEM_CLOCK, onProblem = () => {} }: WatchesOptions = {}) {
+    this.#clock = clock;
+    this.#onProblem = onProblem;
+  }
+
+  /** Begins to list and watch; the cache is empty until `untilSynced`. */
+  begin<T>(feed: Feed<T>): ResourceCache<T> {
+    const watcher = new ResourceWatcher(feed, {
+      clock: this.#clock,
+      onProblem: this.#onProblem,
+      onSilence: () => this.#reconnectOthers(watcher),
+    });
+    this.#watchers.push(watcher);
+    watcher.start();
+    return watcher;
+  }
+
+  states(): readonly CacheState[] {
+    return this.#watchers.map(({ state }) => state);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.#watchers.splice(0).map((watcher) => watcher.stop()));
+  }
+
+  #reconnectOthers(silent: unknown): void {
+    for (const watcher of this.#watchers) if (watcher !== silent) watcher.reconnect();
+  }
 }

@@ -1,12 +1,10 @@
 /** A list and a watch of the Kubernetes API: pages of a list, then events from its resourceVersion on (Kubernetes API concepts). */
-import { type Fields, objects, section, text } from "../../json/decode.ts";
+import { type Fields, isObject, section, text } from "../../json/decode.ts";
 import type { Clock } from "../../system/clock.ts";
+import { pagesOf, parsePage, type Selectors, selectorTerms } from "../pages.ts";
 import { type Feed, GoneError, type Sink, WatchError } from "./feed.ts";
-import { unlessSilent } from "./unless-silent.ts";
-import { watchEvents } from "./watch-events.ts";
+import { lines, unlessSilent } from "./streams.ts";
 
-/** Objects a page of a list. */
-const PAGE = 500;
 const GONE = 410;
 /** How long the server is asked to keep a watch: between this and twice this, so that restarted servers are not met by all at once. */
 const WATCH_SECONDS = 300;
@@ -14,13 +12,11 @@ const WATCH_SECONDS = 300;
 const PATIENCE_SECONDS = 15;
 
 /** Which objects, and what is kept of them. */
-export interface Selection<T> {
+export interface Selection<T> extends Selectors {
   /** For messages: "pods of node a". */
   readonly name: string;
   /** Path of the collection: "/api/v1/pods". */
   readonly path: string;
-  readonly fieldSelector?: string | undefined;
-  readonly labelSelector?: string | undefined;
   /** Text of a list or an event before it is parsed, for numbers that JSON.parse would round. */
   readonly prepare?: ((json: string) => string) | undefined;
   /** @throws Error when the object cannot be read: it is left out and reported */
@@ -56,23 +52,23 @@ export class KubernetesFeed<T> implements Feed<T> {
   }
 
   async list(sink: Pick<Sink<T>, "put">, mayBeOld: boolean, signal: AbortSignal): Promise<string> {
-    const { prepare = asItIs } = this.#selection;
-    const begin = mayBeOld ? "resourceVersion=0" : `limit=${PAGE}`;
-    for (let next = ""; ; ) {
-      const query = this.#query(next === "" ? [begin] : [begin, `continue=${encodeURIComponent(next)}`]);
-      const page = await unlessGone(async () => parsePage(prepare(await this.#source.list(query, signal))));
+    const { path, prepare = asItIs } = this.#selection;
+    const ask = (query: string) => unlessGone(async () => parsePage(prepare(await this.#source.list(path + query, signal))));
+    let version = "";
+    for await (const page of pagesOf(ask, this.#selection, mayBeOld)) {
       for (const item of page.items) this.#put(sink, item);
-      next = page.next;
-      if (next === "") return page.version;
+      version = page.version;
     }
+    return version;
   }
 
   async follow(version: string, sink: Sink<T>, begun: () => void, signal: AbortSignal): Promise<void> {
-    const { prepare = asItIs } = this.#selection;
+    const { path, prepare = asItIs } = this.#selection;
     const seconds = this.#watchSeconds();
-    const query = ["watch=true", "allowWatchBookmarks=true", `timeoutSeconds=${seconds}`, `resourceVersion=${version}`];
+    const terms = ["watch=true", "allowWatchBookmarks=true", `timeoutSeconds=${seconds}`, `resourceVersion=${version}`];
+    const target = `${path}?${[...selectorTerms(this.#selection), ...terms].join("&")}`;
     const open = async (ended: AbortSignal) => {
-      const body = await unlessGone(() => this.#source.watch(this.#query(query), ended));
+      const body = await unlessGone(() => this.#source.watch(target, ended));
       begun();
       return watchEvents(body, prepare);
     };
@@ -95,13 +91,6 @@ export class KubernetesFeed<T> implements Feed<T> {
   #put(sink: Pick<Sink<T>, "put">, object: Fields): void {
     sink.put(keyOf(object), versionOf(object), () => this.#selection.decode(object));
   }
-
-  #query(parts: readonly string[]): string {
-    const { path, fieldSelector = "", labelSelector = "" } = this.#selection;
-    const fields = fieldSelector === "" ? [] : [`fieldSelector=${encodeURIComponent(fieldSelector)}`];
-    const labels = labelSelector === "" ? [] : [`labelSelector=${encodeURIComponent(labelSelector)}`];
-    return `${path}?${[...labels, ...fields, ...parts].join("&")}`;
-  }
 }
 
 async function unlessGone<R>(ask: () => Promise<R>): Promise<R> {
@@ -111,12 +100,6 @@ async function unlessGone<R>(ask: () => Promise<R>): Promise<R> {
     if (error instanceof Error && "status" in error && error.status === GONE) throw new GoneError(error.message, { cause: error });
     throw error;
   }
-}
-
-function parsePage(json: string): { readonly items: readonly Fields[]; readonly next: string; readonly version: string } {
-  const page: Fields = JSON.parse(json);
-  const metadata = section(page, "metadata");
-  return { items: objects(page, "items"), next: text(metadata, "continue"), version: text(metadata, "resourceVersion") };
 }
 
 function keyOf(object: Fields): string {
@@ -131,4 +114,35 @@ function versionOf(object: Fields): string {
 
 function asItIs(json: string): string {
   return json;
+}
+
+export type WatchEvent =
+  | { readonly type: "ADDED" | "MODIFIED" | "DELETED"; readonly object: Fields }
+  | { readonly type: "BOOKMARK"; readonly resourceVersion: string }
+  | { readonly type: "ERROR"; readonly code: number; readonly message: string };
+
+/**
+ * @param prepare the text of an event before it is parsed
+ * @throws Error when the body ends in an error, or a line is no event
+ */
+export async function* watchEvents(body: AsyncIterable<Uint8Array>, prepare: (json: string) => string): AsyncGenerator<WatchEvent> {
+  for await (const line of lines(body)) yield decodeEvent(JSON.parse(prepare(line)));
+}
+
+function decodeEvent(event: unknown): WatchEvent {
+  if (!isObject(event)) throw new Error("the watch sent something that is no event");
+  const type = text(event, "type");
+  const object = section(event, "object");
+  switch (type) {
+    case "ADDED":
+    case "MODIFIED":
+    case "DELETED":
+      return { type, object };
+    case "BOOKMARK":
+      return { type, resourceVersion: text(section(object, "metadata"), "resourceVersion") };
+    case "ERROR":
+      return { type, code: typeof object.code === "number" ? object.code : 0, message: text(object, "message") };
+    default:
+      throw new Error(`the watch sent an event of the type ${JSON.stringify(type)}`);
+  }
 }

@@ -6,6 +6,7 @@
 import { messageOf } from "../../errors/errors.ts";
 import { type BackOff, type Clock, pauseAfter } from "../../system/clock.ts";
 import { systemErrorCode } from "../../system/errno.ts";
+import { NEVER, untilAborted } from "../../system/waiting.ts";
 import { type Feed, GoneError, SilenceError, type Sink, WatchError } from "./feed.ts";
 import { type CacheChange, type CacheState, type ResourceCache, ResourceStore } from "./resource-cache.ts";
 
@@ -75,16 +76,9 @@ export class ResourceWatcher<T> implements ResourceCache<T> {
     return this.#store.onChange(listener);
   }
 
-  async untilSynced(signal?: AbortSignal): Promise<void> {
-    signal?.throwIfAborted();
-    const aborted = Promise.withResolvers<void>();
-    const abort = () => aborted.reject(signal?.reason);
-    signal?.addEventListener("abort", abort);
-    try {
-      await Promise.race([this.#synced.promise, aborted.promise]);
-    } finally {
-      signal?.removeEventListener("abort", abort);
-    }
+  async untilSynced(signal = NEVER): Promise<void> {
+    signal.throwIfAborted();
+    await untilAborted(this.#synced.promise, signal);
   }
 
   start(): void {

@@ -2,12 +2,12 @@
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
-import { EtcdClient, type EtcdClientOptions } from "../../../lib/datastore/etcd/client/etcd-client.ts";
-import { resolveEtcdSettings } from "../../../lib/datastore/etcd/client/settings.ts";
+import { EtcdClient, type EtcdClientOptions } from "../../../lib/datastore/etcd/etcd-client.ts";
+import { EtcdFeed, type EtcdSource, type KeySelection } from "../../../lib/datastore/etcd/etcd-feed.ts";
 import { KeyValueStore } from "../../../lib/datastore/etcd/key-value-store.ts";
-import { EtcdFeed, type EtcdSource, type KeySelection } from "../../../lib/datastore/etcd/watch/etcd-feed.ts";
+import { resolveEtcdSettings } from "../../../lib/datastore/etcd/settings.ts";
+import { Watches } from "../../../lib/kubernetes/watch/informers.ts";
 import type { CacheChange, ResourceCache } from "../../../lib/kubernetes/watch/resource-cache.ts";
-import { Watches } from "../../../lib/kubernetes/watch/watches.ts";
 import { startEtcd, type TestEtcd } from "../../support/etcd/etcd.ts";
 import { StreamProxy } from "../../support/etcd/stream-proxy.ts";
 import { until } from "../../support/kubernetes/until.ts";

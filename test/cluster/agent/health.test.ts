@@ -1,7 +1,7 @@
 /** The agent's health while a real API server is away (A§8.3): the watches say so, and the clock of the test passes the time. */
 
 import { checkStatus } from "../../../agent/health/status.ts";
-import { decodePod } from "../../../lib/datastore/kubernetes/core/decode-objects.ts";
+import { decodePod } from "../../../lib/kubernetes/objects.ts";
 import { Informers } from "../../../lib/kubernetes/watch/informers.ts";
 import { apiServerCheck, CredentialsCheck } from "../../../lib/resident/checks.ts";
 import { Health } from "../../../lib/resident/health.ts";

@@ -6,7 +6,7 @@ import { ANNOTATING, NodeCidr } from "../../../agent/node-cidr/node-cidr.ts";
 import { type NodeCidrFlags, nodeCidrOptions } from "../../../agent/node-cidr/options.ts";
 import { hostScopeFiles } from "../../../ipam-plugin/host-scope/files.ts";
 import { formatAddress, formatPrefix, parseAddress } from "../../../lib/addresses/address.ts";
-import type { ApiConnection } from "../../../lib/kubernetes/watch/connection.ts";
+import type { ApiConnection } from "../../../lib/kubernetes/client/connection.ts";
 import { Informers } from "../../../lib/kubernetes/watch/informers.ts";
 import { Controllers } from "../../../lib/resident/controllers.ts";
 import { SYSTEM_CLOCK } from "../../../lib/system/clock.ts";

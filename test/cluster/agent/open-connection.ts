@@ -1,8 +1,8 @@
 /** The agent's connection to a cluster of tests, or to a fault proxy before one. */
 
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
+import { ApiConnection, type OnAnswer } from "../../../lib/kubernetes/client/connection.ts";
 import { resolveApiConfig } from "../../../lib/kubernetes/config/resolve.ts";
-import { ApiConnection, type OnAnswer } from "../../../lib/kubernetes/watch/connection.ts";
 import type { Identity } from "../../support/kubernetes/cluster.ts";
 
 interface Reachable {

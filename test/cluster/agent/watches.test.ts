@@ -1,7 +1,7 @@
 /** The agent's caches on a real API server: what they show, and what becomes of them when watches break, servers end, history is lost. */
 
-import { metadataOf } from "../../../lib/datastore/kubernetes/core/metadata.ts";
 import { section, text } from "../../../lib/json/decode.ts";
+import { metadataOf } from "../../../lib/kubernetes/objects.ts";
 import { Informers } from "../../../lib/kubernetes/watch/informers.ts";
 import type { Selection } from "../../../lib/kubernetes/watch/kubernetes-feed.ts";
 import type { CacheChange } from "../../../lib/kubernetes/watch/resource-cache.ts";

@@ -6,7 +6,7 @@ import { Allocator } from "../../../ipam-plugin/allocator/allocator.ts";
 import { systemClock } from "../../../ipam-plugin/node.ts";
 import { formatPrefix } from "../../../lib/addresses/address.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
-import { memberMemory } from "../../../lib/datastore/etcd/client/member-memory.ts";
+import { memberMemory } from "../../../lib/datastore/etcd/members.ts";
 import { startEtcd, type TestEtcd } from "../../support/etcd/etcd.ts";
 import { Islands } from "../../support/etcd/islands.ts";
 import { samplePool } from "../../support/samples.ts";

@@ -2,8 +2,8 @@
 import type { Environment } from "../../../lib/cni/environment.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import type { DatastoreError } from "../../../lib/datastore/errors.ts";
-import { resolveEtcdSettings } from "../../../lib/datastore/etcd/client/settings.ts";
 import { type EtcdDatastore, type EtcdOptions, etcdDatastore, openEtcdDatastore } from "../../../lib/datastore/etcd/etcd-datastore.ts";
+import { resolveEtcdSettings } from "../../../lib/datastore/etcd/settings.ts";
 import type { JsonObject } from "../../../lib/json/value.ts";
 
 export function openDatastoreAt(

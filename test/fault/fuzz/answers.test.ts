@@ -1,9 +1,8 @@
 /** What an API server, or something before it, may answer: nothing of it throws what has no word, is taken for something else, or betrays a secret. */
 import { asDatastoreError } from "../../../lib/datastore/kubernetes/as-datastore-error.ts";
 import { ApiError } from "../../../lib/kubernetes/api-client.ts";
-import { isAbout } from "../../../lib/kubernetes/client/asked-object.ts";
-import { retryAfterOf } from "../../../lib/kubernetes/client/repetition.ts";
-import { statusError } from "../../../lib/kubernetes/client/status-error.ts";
+import { isAbout, statusError } from "../../../lib/kubernetes/client/answers.ts";
+import { retryAfterOf } from "../../../lib/kubernetes/client/limits.ts";
 import { isNamed } from "../../../lib/kubernetes/client/tls.ts";
 import { Secrets } from "../../../lib/log/secrets.ts";
 import { corpus, fuzz } from "./fuzz.ts";

@@ -6,19 +6,18 @@ import { join } from "node:path";
 import { readCall } from "../../../lib/cni/request.ts";
 import { parseResult, renderResult } from "../../../lib/cni/result.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
-import { affinityCodec } from "../../../lib/datastore/kubernetes/codecs/affinity-codec.ts";
-import { blockCodec } from "../../../lib/datastore/kubernetes/codecs/block-codec.ts";
-import { clusterInformationCodec, configurationCodec, reservationCodec } from "../../../lib/datastore/kubernetes/codecs/cluster-codecs.ts";
-import { type Codec, damaged } from "../../../lib/datastore/kubernetes/codecs/codec.ts";
-import { handleCodec } from "../../../lib/datastore/kubernetes/codecs/handle-codec.ts";
-import { poolCodec } from "../../../lib/datastore/kubernetes/codecs/pool-codec.ts";
-import { metadataOf, parseKubernetesObject } from "../../../lib/datastore/kubernetes/core/metadata.ts";
-import { LEGACY_GROUP } from "../../../lib/datastore/kubernetes/group.ts";
+import { affinityCodec } from "../../../lib/datastore/calico/affinity.ts";
+import { blockCodec, handleCodec } from "../../../lib/datastore/calico/block.ts";
+import { clusterInformationCodec, configurationCodec, reservationCodec } from "../../../lib/datastore/calico/cluster.ts";
+import { type Codec, damaged } from "../../../lib/datastore/calico/codec.ts";
+import { LEGACY_GROUP } from "../../../lib/datastore/calico/group.ts";
+import { poolCodec } from "../../../lib/datastore/calico/pool.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
-import { section } from "../../../lib/json/decode.ts";
+import { parseObject, section } from "../../../lib/json/decode.ts";
 import { parseJson } from "../../../lib/json/parse.ts";
 import { isJsonObject, type JsonObject } from "../../../lib/json/value.ts";
 import { resolveApiConfig } from "../../../lib/kubernetes/config/resolve.ts";
+import { metadataOf } from "../../../lib/kubernetes/objects.ts";
 import { podRequests } from "../../../lib/workload/annotations/requests.ts";
 import { corpus, fuzz } from "./fuzz.ts";
 import { mutateJson, mutateText, type Random } from "./mutate.ts";
@@ -99,7 +98,7 @@ interface Stored {
 /** Reads the text as the store does, and writes what it says. */
 function readerOf<K, T>(codec: Codec<K, T>): (text: string) => void {
   return (text) => {
-    const parsed = plain(() => parseKubernetesObject((codec.prepare ?? String)(text)));
+    const parsed = plain(() => parseObject((codec.prepare ?? String)(text)));
     const value = plain(() =>
       codec.decode({ metadata: metadataOf(parsed), spec: section(parsed, "spec"), status: section(parsed, "status") }),
     );

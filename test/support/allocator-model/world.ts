@@ -2,8 +2,9 @@
 
 import { cachedDatastore } from "../../../agent/blocks/cached-datastore.ts";
 import { LanedWrites } from "../../../agent/blocks/shared-writes.ts";
-import { Allocator, type AutoAssignResult, type Clock } from "../../../ipam-plugin/allocator/allocator.ts";
+import { Allocator, type Clock } from "../../../ipam-plugin/allocator/allocator.ts";
 import { isGone } from "../../../ipam-plugin/allocator/release-ips.ts";
+import type { AutoAssignResult } from "../../../ipam-plugin/allocator/types.ts";
 import {
   type Address,
   addressAt,

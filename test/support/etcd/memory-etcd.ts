@@ -3,8 +3,8 @@
  * suite holds the same promises against etcd itself; here a member refuses, forgets and falls silent on demand.
  */
 import { createServer, type IncomingMessage } from "node:http";
-import { resolveEtcdSettings } from "../../../lib/datastore/etcd/client/settings.ts";
 import { type EtcdDatastore, type EtcdOptions, etcdDatastore } from "../../../lib/datastore/etcd/etcd-datastore.ts";
+import { resolveEtcdSettings } from "../../../lib/datastore/etcd/settings.ts";
 import { type Fields, isObject, objects, parseObject, section, text } from "../../../lib/json/decode.ts";
 import { NO_ETCD } from "./no-etcd.ts";
 

@@ -1,5 +1,5 @@
 import { Allocator } from "../../../ipam-plugin/allocator/allocator.ts";
-import { decodeBlock } from "../../../lib/datastore/kubernetes/codecs/block-codec.ts";
+import { decodeBlock } from "../../../lib/datastore/calico/block.ts";
 import type { AllocationAttribute } from "../../../lib/datastore/resources.ts";
 import { IpamNode } from "../../support/ipam-node.ts";
 import { emptyBlock } from "../../support/samples.ts";

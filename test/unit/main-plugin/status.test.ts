@@ -1,6 +1,5 @@
 /** CNI STATUS: what makes a node NotReady, and what is only a line of the log (F3). */
-import { DatastoreError } from "../../../lib/datastore/errors.ts";
-import { inTime } from "../../../lib/datastore/in-time.ts";
+import { DatastoreError, inTime } from "../../../lib/datastore/errors.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
 import { type PodCall, PodNode } from "../../support/pod-node.ts";
 

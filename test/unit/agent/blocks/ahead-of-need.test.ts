@@ -1,7 +1,9 @@
 /** The next block of a node, claimed by a process that lives on before the last one is full (A§11.7), on the datastore in memory. */
+
 import { cachedDatastore } from "../../../../agent/blocks/cached-datastore.ts";
 import { LanedWrites } from "../../../../agent/blocks/shared-writes.ts";
-import { Allocator, type AutoAssignResult } from "../../../../ipam-plugin/allocator/allocator.ts";
+import { Allocator } from "../../../../ipam-plugin/allocator/allocator.ts";
+import type { AutoAssignResult } from "../../../../ipam-plugin/allocator/types.ts";
 import { addressesOf, Cluster, type ClusterSetup, host } from "../../../support/cluster.ts";
 import { emptyBlock } from "../../../support/samples.ts";
 

@@ -1,6 +1,6 @@
 /** Which pod an ADD sees: the copy's, or the server's where the runtime's call names another one (A§11.4). */
 import { CachedCore } from "../../../../agent/blocks/cached-core.ts";
-import type { KubernetesCore } from "../../../../lib/datastore/kubernetes/core/core.ts";
+import type { KubernetesCore } from "../../../../lib/datastore/datastore.ts";
 import type { Pod } from "../../../../lib/kubernetes/objects.ts";
 import { podOf } from "../../../support/pods.ts";
 import { sampleEndpoint } from "../../../support/samples.ts";

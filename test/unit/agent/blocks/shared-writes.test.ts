@@ -1,7 +1,9 @@
 /** Grants and releases of one block by many operations of one process (A§11.7), on the datastore in memory. */
+
 import { cachedDatastore } from "../../../../agent/blocks/cached-datastore.ts";
 import { LanedWrites } from "../../../../agent/blocks/shared-writes.ts";
-import { Allocator, type AutoAssignResult } from "../../../../ipam-plugin/allocator/allocator.ts";
+import { Allocator } from "../../../../ipam-plugin/allocator/allocator.ts";
+import type { AutoAssignResult } from "../../../../ipam-plugin/allocator/types.ts";
 import { addressesOf, Cluster, host } from "../../../support/cluster.ts";
 
 const NODE = "node-a";

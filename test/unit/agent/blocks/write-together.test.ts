@@ -2,9 +2,11 @@
  * What becomes of each part of a write that several operations of one process share (A§11.7): where their wishes meet, where what the
  * process remembers of a block is old, and where the store fails half-way. On the datastore in memory.
  */
+
 import { cachedDatastore } from "../../../../agent/blocks/cached-datastore.ts";
 import { LanedWrites } from "../../../../agent/blocks/shared-writes.ts";
-import { Allocator, type AutoAssignResult } from "../../../../ipam-plugin/allocator/allocator.ts";
+import { Allocator } from "../../../../ipam-plugin/allocator/allocator.ts";
+import type { AutoAssignResult } from "../../../../ipam-plugin/allocator/types.ts";
 import { address, addressesOf, Cluster, type ClusterSetup, host } from "../../../support/cluster.ts";
 
 const NODE = "node-a";

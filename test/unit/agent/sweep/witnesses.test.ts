@@ -2,7 +2,7 @@
 import { type Holder, Witnesses, type WitnessParts } from "../../../../agent/sweep/witnesses.ts";
 import { attachmentAlias } from "../../../../dataplane/alias.ts";
 import { type Address, parseAddress } from "../../../../lib/addresses/address.ts";
-import { decodePod } from "../../../../lib/datastore/kubernetes/core/decode-objects.ts";
+import { decodePod } from "../../../../lib/kubernetes/objects.ts";
 
 const address = (text: string): Address => parseAddress(text) ?? { family: 4, value: 0n };
 const HOLDER: Holder = { network: "net", containerId: "c1", addresses: [address("10.62.0.3"), address("fd00::3")] };

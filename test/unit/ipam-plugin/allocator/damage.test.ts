@@ -1,6 +1,7 @@
 /** Objects that cannot be read or make no sense: they stop nothing but themselves. */
+
+import { decodeBlock } from "../../../../lib/datastore/calico/block.ts";
 import { DatastoreError } from "../../../../lib/datastore/errors.ts";
-import { decodeBlock } from "../../../../lib/datastore/kubernetes/codecs/block-codec.ts";
 import { address, Cluster, host } from "../../../support/cluster.ts";
 import { emptyBlock, sampleAffinity } from "../../../support/samples.ts";
 

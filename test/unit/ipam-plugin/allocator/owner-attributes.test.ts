@@ -1,4 +1,4 @@
-import type { OwnerPreconditions, OwnerUpdates } from "../../../../ipam-plugin/allocator/allocator.ts";
+import type { OwnerPreconditions, OwnerUpdates } from "../../../../ipam-plugin/allocator/types.ts";
 import { address, Cluster, host } from "../../../support/cluster.ts";
 
 const IP = address("10.0.0.9");

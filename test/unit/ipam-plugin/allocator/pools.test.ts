@@ -1,5 +1,5 @@
-import type { PoolUse } from "../../../../ipam-plugin/allocator/allocator.ts";
 import { choosePools } from "../../../../ipam-plugin/allocator/pools.ts";
+import type { PoolUse } from "../../../../ipam-plugin/allocator/types.ts";
 import { Cluster, type ClusterSetup, host } from "../../../support/cluster.ts";
 
 interface Wish {

@@ -1,7 +1,7 @@
 /** SRV discovery, asked of a small name server that answers as real ones do. */
 import { createSocket, type Socket } from "node:dgram";
 import { promises } from "node:dns";
-import { discoverMembers, type LookUp } from "../../../../../lib/datastore/etcd/client/discovery.ts";
+import { discoverMembers, type LookUp } from "../../../../../lib/datastore/etcd/settings.ts";
 
 interface Record {
   readonly port: number;

@@ -1,8 +1,8 @@
 /** A member, or something before it, that repeats the request in its answer: nobody reads the password, the token or the key there. */
 import { createServer, type IncomingMessage, type Server } from "node:http";
 import { renderError } from "../../../../../lib/cni/error-output.ts";
-import { resolveEtcdSettings } from "../../../../../lib/datastore/etcd/client/settings.ts";
 import { etcdDatastore } from "../../../../../lib/datastore/etcd/etcd-datastore.ts";
+import { resolveEtcdSettings } from "../../../../../lib/datastore/etcd/settings.ts";
 import { formatFields } from "../../../../../lib/log/format.ts";
 import { NO_ETCD } from "../../../../support/etcd/no-etcd.ts";
 

@@ -1,7 +1,7 @@
 /** A write that a member refuses for a moment may have been carried out all the same: its repetition is not taken for a conflict. */
 import { createServer } from "node:http";
-import { resolveEtcdSettings } from "../../../../../lib/datastore/etcd/client/settings.ts";
 import { etcdDatastore } from "../../../../../lib/datastore/etcd/etcd-datastore.ts";
+import { resolveEtcdSettings } from "../../../../../lib/datastore/etcd/settings.ts";
 import { NO_ETCD } from "../../../../support/etcd/no-etcd.ts";
 
 const HANDLE = { id: "net.c1", blocks: { "10.0.0.0/26": 1 } };

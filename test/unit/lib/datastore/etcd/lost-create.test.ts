@@ -1,6 +1,7 @@
 /** A create that finds the same text there: its own, if an earlier try may have been carried out, and somebody else's otherwise. */
+
+import { handleCodec } from "../../../../../lib/datastore/etcd/codecs.ts";
 import { EtcdCollection } from "../../../../../lib/datastore/etcd/collection.ts";
-import { handleCodec } from "../../../../../lib/datastore/etcd/ipam-codecs.ts";
 import { KeyValueStore } from "../../../../../lib/datastore/etcd/key-value-store.ts";
 import { field, isObject, objects, section, text } from "../../../../../lib/json/decode.ts";
 

@@ -1,7 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { memberMemory } from "../../../../../lib/datastore/etcd/client/member-memory.ts";
+import { memberMemory } from "../../../../../lib/datastore/etcd/members.ts";
 
 let directory: string;
 let path: string;

@@ -1,4 +1,4 @@
-import { Members } from "../../../../../lib/datastore/etcd/client/members.ts";
+import { Members } from "../../../../../lib/datastore/etcd/members.ts";
 
 const NAMES = ["a", "b", "c"];
 

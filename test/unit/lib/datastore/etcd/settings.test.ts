@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { Environment } from "../../../../../lib/cni/environment.ts";
 import { decodeNetworkConfig } from "../../../../../lib/config/decode.ts";
 import { exportedSettings } from "../../../../../lib/config/exported-settings.ts";
-import { resolveEtcdSettings } from "../../../../../lib/datastore/etcd/client/settings.ts";
+import { resolveEtcdSettings } from "../../../../../lib/datastore/etcd/settings.ts";
 import type { JsonObject } from "../../../../../lib/json/value.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "tortie-etcd-settings-"));

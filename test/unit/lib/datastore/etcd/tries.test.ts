@@ -1,7 +1,7 @@
 /** Whether a request to etcd is tried again, by which member, and what is said when it is not: members refuse here when told to. */
-import { EtcdClient } from "../../../../../lib/datastore/etcd/client/etcd-client.ts";
-import { resolveEtcdSettings } from "../../../../../lib/datastore/etcd/client/settings.ts";
+import { EtcdClient } from "../../../../../lib/datastore/etcd/etcd-client.ts";
 import { KeyValueStore } from "../../../../../lib/datastore/etcd/key-value-store.ts";
+import { resolveEtcdSettings } from "../../../../../lib/datastore/etcd/settings.ts";
 import { type Asked, MemoryEtcd, type Reply } from "../../../../support/etcd/memory-etcd.ts";
 import { NO_ETCD } from "../../../../support/etcd/no-etcd.ts";
 

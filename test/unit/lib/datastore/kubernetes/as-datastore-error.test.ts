@@ -1,6 +1,6 @@
 import { asDatastoreError } from "../../../../../lib/datastore/kubernetes/as-datastore-error.ts";
 import { ApiError, type ApiErrorCause } from "../../../../../lib/kubernetes/api-client.ts";
-import { statusError } from "../../../../../lib/kubernetes/client/status-error.ts";
+import { statusError } from "../../../../../lib/kubernetes/client/answers.ts";
 
 const cause = (field: string): ApiErrorCause => ({ reason: "FieldValueInvalid", field, message: "field is immutable" });
 

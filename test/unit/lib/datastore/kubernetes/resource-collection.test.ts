@@ -1,8 +1,7 @@
+import { blockCodec, handleCodec } from "../../../../../lib/datastore/calico/block.ts";
+import { configurationCodec } from "../../../../../lib/datastore/calico/cluster.ts";
+import { LEGACY_GROUP } from "../../../../../lib/datastore/calico/group.ts";
 import type { DatastoreError } from "../../../../../lib/datastore/errors.ts";
-import { blockCodec } from "../../../../../lib/datastore/kubernetes/codecs/block-codec.ts";
-import { configurationCodec } from "../../../../../lib/datastore/kubernetes/codecs/cluster-codecs.ts";
-import { handleCodec } from "../../../../../lib/datastore/kubernetes/codecs/handle-codec.ts";
-import { LEGACY_GROUP } from "../../../../../lib/datastore/kubernetes/group.ts";
 import { ResourceApi } from "../../../../../lib/datastore/kubernetes/resource-api.ts";
 import { ResourceCollection } from "../../../../../lib/datastore/kubernetes/resource-collection.ts";
 import type { Handle } from "../../../../../lib/datastore/resources.ts";

@@ -1,6 +1,5 @@
 /** Pods and KubeVirt's objects, as the allocator asks for them. */
-import { ApiCore } from "../../../../../lib/datastore/kubernetes/core/api-core.ts";
-import { kubernetesVirtualMachines } from "../../../../../lib/datastore/kubernetes/virtual-machines.ts";
+import { ApiCore, kubernetesVirtualMachines } from "../../../../../lib/datastore/kubernetes/api-core.ts";
 import { type Exchange, ScriptedClient } from "../../../../support/scripted-api-client.ts";
 
 const KEY = { namespace: "vms", name: "web" };

@@ -1,7 +1,6 @@
 /** How long a client waits before it asks again, as a function of what has failed so far. */
 import type { ApiRequest } from "../../../../../lib/kubernetes/api-client.ts";
-import { DEFAULT_LIMITS } from "../../../../../lib/kubernetes/client/limits.ts";
-import { type FailedTry, pauseBeforeRepeating } from "../../../../../lib/kubernetes/client/repetition.ts";
+import { DEFAULT_LIMITS, type FailedTry, pauseBeforeRepeating } from "../../../../../lib/kubernetes/client/limits.ts";
 import { TransportError } from "../../../../../lib/kubernetes/client/transport-error.ts";
 
 const GET: ApiRequest = { method: "GET", path: "/a" };

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { readInCluster } from "../../../../../lib/kubernetes/config/in-cluster.ts";
+import { readInCluster } from "../../../../../lib/kubernetes/config/resolve.ts";
 
 const CA = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n";
 

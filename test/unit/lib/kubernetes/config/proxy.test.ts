@@ -1,5 +1,5 @@
+import { parseServer } from "../../../../../lib/kubernetes/config/api-config.ts";
 import { proxyFor } from "../../../../../lib/kubernetes/config/proxy.ts";
-import { parseServer } from "../../../../../lib/kubernetes/config/server-address.ts";
 
 const PROXY = "http://proxy:3128";
 const through = (server: string, env: Readonly<Record<string, string>>) => proxyFor(parseServer(server, "test"), env, undefined, "");

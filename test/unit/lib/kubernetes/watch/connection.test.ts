@@ -1,6 +1,7 @@
 /** The agent's connection to an API server: credentials that are refused, what it tells of each request, streams and their end. */
+
+import { ApiConnection } from "../../../../../lib/kubernetes/client/connection.ts";
 import type { ApiConfig } from "../../../../../lib/kubernetes/config/api-config.ts";
-import { ApiConnection } from "../../../../../lib/kubernetes/watch/connection.ts";
 import { type Answering, TlsServer } from "../../../../support/tls-server.ts";
 import { TestAuthority } from "../../../../support/tls-server-certificates.ts";
 import { apiConfigFor } from "../../../../support/tls-server-config.ts";
@@ -75,17 +76,6 @@ describe("the agent's connection to an API server", () => {
     const { connection } = connect(server, ["second"]);
     expect(await connection.exchange({ method: "GET", path: "/a" })).toMatchObject({ status: 403, body: '{"reason":"Forbidden"}' });
     expect(server.requests.length).toBe(1);
-  });
-
-  it("reads credentials again when it is told to, without a refusal", async () => {
-    const server = serve(() => ({ status: 200 }));
-    const { connection } = connect(server, ["second"]);
-    await connection.exchange({ method: "GET", path: "/a" });
-    await connection.renewCredentials();
-    await connection.exchange({ method: "GET", path: "/a" });
-    expect(tokens(server)).toEqual(["Bearer first", "Bearer second"]);
-    expect(server.connections).toBe(1);
-    expect([connection.redact("a second"), connection.redact("a third")]).toEqual(["a [hidden]", "a third"]);
   });
 
   it("sends method, path behind the server's, body and its type; a request without a body has none", async () => {

@@ -1,6 +1,6 @@
 /** Watches over a connection: how lists and watches are asked for, and what becomes of a server's refusals. */
 import { text } from "../../../../../lib/json/decode.ts";
-import { ApiConnection } from "../../../../../lib/kubernetes/watch/connection.ts";
+import { ApiConnection } from "../../../../../lib/kubernetes/client/connection.ts";
 import { Informers } from "../../../../../lib/kubernetes/watch/informers.ts";
 import { FakeClock, settled } from "../../../../support/fake-clock.ts";
 import { type Answering, TlsServer } from "../../../../support/tls-server.ts";

@@ -1,6 +1,6 @@
 /** Several watches of one server: their states, what the silence of one does to the others, and their common end. */
 import { type Feed, SilenceError } from "../../../../../lib/kubernetes/watch/feed.ts";
-import { Watches } from "../../../../../lib/kubernetes/watch/watches.ts";
+import { Watches } from "../../../../../lib/kubernetes/watch/informers.ts";
 import { FakeClock, settled } from "../../../../support/fake-clock.ts";
 
 /** Lists nothing, and is followed until it is ended. */
