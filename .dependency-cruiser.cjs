@@ -28,23 +28,10 @@ const TOP = [["lib"], ["dataplane", "ipam-plugin"], ["main-plugin", "doctor", "i
  * imported by cmd/ alone.
  */
 const AGENT = [
-  ["run-directory", "kubernetes", "metrics", "trace", "node", "api"],
+  ["run-directory", "metrics", "trace", "node", "api"],
   ["observe"],
   ["start"],
-  [
-    "endpoints",
-    "blocks",
-    "node-cidr",
-    "node-routes",
-    "routes",
-    "objects",
-    "sweep",
-    "comparison",
-    "restore",
-    "forward",
-    "direct-records",
-    "delete-queue",
-  ],
+  ["endpoints", "blocks", "node-cidr", "routes", "objects", "sweep", "restore", "forward", "direct-records", "delete-queue"],
   ["attachments", "registration", "ipam-service", "health", "ranges"],
   ["server", "direct-mode"],
 ];

@@ -3,8 +3,7 @@
  * plugin; any other call loads what serves it.
  */
 
-import { CNI_VERSIONS, type CniRequest } from "../lib/cni/protocol.ts";
-import { renderVersions } from "../lib/cni/render-versions.ts";
+import { CNI_VERSIONS, type CniRequest, renderVersions } from "../lib/cni/protocol.ts";
 import type { Environment } from "../lib/cni/variables.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
 import type { Logger } from "../lib/log/logger.ts";

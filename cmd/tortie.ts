@@ -5,7 +5,7 @@
 import { forward, type SentCall, type Way } from "../agent/forward/forward.ts";
 import type { Environment } from "../lib/cni/variables.ts";
 import { readToEnd, writeAll } from "../lib/system/files.ts";
-import { once } from "../lib/system/once.ts";
+import { once } from "../lib/system/waiting.ts";
 import { VERSION } from "./version.ts";
 
 /** How the forwarder hands over a call whose answer it no longer waits for, and how long it has waited (forwarder/forwarder.c). */

@@ -8,7 +8,7 @@ import { isFree, prefixOf } from "../ipam-plugin/allocator/block.ts";
 import { covers } from "../lib/addresses/address.ts";
 import type { Block } from "../lib/datastore/resources.ts";
 import { CHECK_VALUES, type CheckState } from "../lib/resident/health.ts";
-import type { ControllerRun } from "../lib/resident/parameters.ts";
+import type { TaskRun } from "../lib/resident/tasks.ts";
 import type { ClusterView } from "./view/cluster-view.ts";
 
 const PREFIX = "tortie_controller_";
@@ -100,7 +100,7 @@ export class ControllerMetrics {
     this.#requests.inc({ method, status: String(status) });
   }
 
-  ran({ name, outcome, seconds }: ControllerRun): void {
+  ran({ name, outcome, seconds }: TaskRun): void {
     this.#runs.inc({ name, status: outcome });
     this.#seconds.observe({ name }, seconds);
   }
@@ -139,7 +139,7 @@ export class ControllerMetrics {
     });
   }
 
-  /** Asked anew at each reading. */
+  /** Registers a gauge that is computed at each reading. */
   #sampled<L extends string>(name: string, help: string, labelNames: readonly L[], sample: (gauge: Gauge<L>) => void): void {
     const collect = function (this: Gauge<L>) {
       this.reset();

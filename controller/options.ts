@@ -1,5 +1,5 @@
 /** The options of `tortie-controller`: one table, from which flags, variables, the JSON Schema of the file and the page for users come. */
-import { METRICS_ADDRESS_OPTION } from "../lib/resident/metrics-address.ts";
+import { METRICS_ADDRESS_OPTION } from "../lib/resident/health-server.ts";
 import { ABSOLUTE, type OptionTable, type OptionValues } from "../lib/resident/option-entry.ts";
 import type { Configurable } from "../lib/resident/options.ts";
 

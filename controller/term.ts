@@ -2,68 +2,74 @@
  * One term of the leader: the watches begin, each duty looks at them in its own background task, and one queue does what is due. All of
  * it ends with the term's signal, and nothing of it is remembered by the next.
  */
-import type { Clock as AllocatorClock } from "../ipam-plugin/allocator/allocator.ts";
 import { Allocator } from "../ipam-plugin/allocator/allocator.ts";
 import { type ApiGroup, LEGACY_GROUP, servedGroup, V3_GROUP } from "../lib/datastore/calico/group.ts";
 import { kubernetesDatastore } from "../lib/datastore/kubernetes/kubernetes-datastore.ts";
-import { type ApiClient, ApiError } from "../lib/kubernetes/api-client.ts";
 import type { ApiConnection } from "../lib/kubernetes/client/connection.ts";
 import { Informers } from "../lib/kubernetes/watch/informers.ts";
-import { Controllers } from "../lib/resident/controllers.ts";
 import { SECOND_MS } from "../lib/resident/option-entry.ts";
-import type { ControllerRun, ControllerStatus } from "../lib/resident/parameters.ts";
+import { type TaskRun, type TaskStatus, Tasks } from "../lib/resident/tasks.ts";
 import type { Clock } from "../lib/system/clock.ts";
 import { Addresses } from "./duties/addresses.ts";
-import { Annotations } from "./duties/annotations.ts";
-import { ClusterInformationMark } from "./duties/cluster-information.ts";
-import type { Duty, DutyContext } from "./duties/duty.ts";
-import { EndpointObjects } from "./duties/endpoint-objects.ts";
-import { FirstPools } from "./duties/first-pools.ts";
-import { KubeControllers } from "./duties/kube-controllers.ts";
-import { Leftovers } from "./duties/leftovers.ts";
-import { LiveCluster } from "./duties/live-cluster.ts";
+import { type Duty, type DutyContext, newObserved, type Observed } from "./duties/duty.ts";
+import { KubeControllers, LiveCluster } from "./duties/live-cluster.ts";
+import { ClusterInformationMark, FirstPools } from "./duties/new-cluster.ts";
+import { ANNOTATIONS, ENDPOINT_OBJECTS, LEFTOVERS, removalOf } from "./duties/orphans.ts";
 import { Pools } from "./duties/pools.ts";
-import { Observations } from "./judge/observations.ts";
 import type { ControllerOptions } from "./options.ts";
-import { type QueueStatus, WorkQueue } from "./queue/work-queue.ts";
 import { ClusterView, ENDPOINT_PATH } from "./view/cluster-view.ts";
+import { type QueueStatus, WorkQueue } from "./work-queue.ts";
 
-export interface TermOptions {
+export interface TermOptions extends Pick<DutyContext, "client" | "clock" | "allocatorClock" | "log" | "onReleased"> {
   readonly options: ControllerOptions;
   /** For watches. */
   readonly connection: ApiConnection;
-  /** Its writes stop with the lease. */
-  readonly client: ApiClient;
   /** Absent: the server is asked. */
   readonly group: ApiGroup | undefined;
-  readonly clock: Clock;
   /** Of the watches and their limits: `now` is that of `clock`. */
   readonly watchClock: Clock;
-  readonly allocatorClock: AllocatorClock;
-  readonly log: DutyContext["log"];
-  readonly onRun: (run: ControllerRun) => void;
-  readonly onReleased: DutyContext["onReleased"];
+  readonly onRun: (run: TaskRun) => void;
+}
+
+/** What the options make of the leader's work; each duty may look and work by itself. */
+export class Duties {
+  readonly addresses: Addresses;
+  readonly firstPools: FirstPools;
+  readonly all: readonly Duty[];
+
+  constructor(context: DutyContext, settings: ControllerOptions, hasEndpointObjects: boolean) {
+    this.addresses = new Addresses(context);
+    this.firstPools = new FirstPools(context, settings);
+    this.all = [
+      // First: in a new cluster everything else waits for what they make.
+      ...(settings["cluster-information"] ? [new ClusterInformationMark(context)] : []),
+      this.firstPools,
+      this.addresses,
+      removalOf(context, LEFTOVERS),
+      removalOf(context, ANNOTATIONS),
+      new Pools(context, settings["pool-finalizer"]),
+      ...(hasEndpointObjects ? [removalOf(context, ENDPOINT_OBJECTS)] : []),
+    ];
+  }
 }
 
 export class Term {
   readonly view: ClusterView;
-  readonly #observations = new Observations();
+  readonly #observed: Observed;
   readonly #queue: WorkQueue;
   readonly #kubeControllers: KubeControllers;
   readonly #informers: Informers;
-  readonly #controllers: Controllers;
-  readonly #addresses: Addresses;
-  readonly #firstPools: FirstPools;
-  readonly #duties: readonly Duty[];
+  readonly #tasks: Tasks;
+  readonly #duties: Duties;
   readonly #options: TermOptions;
 
-  private constructor(options: TermOptions, group: ApiGroup, hasEndpointObjects: boolean) {
-    const { clock, watchClock, client, connection, allocatorClock, log, onReleased, onRun } = options;
-    const settings = options.options;
+  private constructor(options: TermOptions, group: ApiGroup, live: LiveCluster, hasEndpointObjects: boolean) {
+    const { clock, watchClock, client, connection, allocatorClock, log, onReleased, onRun, options: settings } = options;
     this.#options = options;
     this.#queue = new WorkQueue(clock);
     this.#informers = new Informers(connection, { clock: watchClock, onProblem: (message) => log.error(message) });
-    this.#controllers = new Controllers({ clock, onRun });
+    this.#tasks = new Tasks({ clock, onRun });
+    this.#observed = newObserved(clock);
     this.view = new ClusterView(this.#informers, group, hasEndpointObjects);
     let unreadable = 0;
     const onDamaged = ({ message }: Error) => {
@@ -74,32 +80,22 @@ export class Term {
     this.#kubeControllers = new KubeControllers(settings, client, this.view);
     const context: DutyContext = {
       view: this.view,
-      live: new LiveCluster(client),
+      live,
+      group,
       datastore,
       unreadable: () => unreadable,
       allocator: new Allocator({ datastore, clock: allocatorClock, log: (message) => log.error(message) }),
       client,
       clock,
       allocatorClock,
-      observations: this.#observations,
+      observed: this.#observed,
       kubeControllers: this.#kubeControllers,
       nodeGraceMs: settings["node-grace"] * SECOND_MS,
       leakGraceMs: settings["leak-grace"] * SECOND_MS,
       log,
       onReleased,
     };
-    this.#addresses = new Addresses(context);
-    this.#firstPools = new FirstPools(context, group, settings);
-    this.#duties = [
-      // First: in a new cluster everything else waits for what they make.
-      ...(settings["cluster-information"] ? [new ClusterInformationMark(context, group)] : []),
-      this.#firstPools,
-      this.#addresses,
-      new Leftovers(context),
-      new Annotations(context),
-      new Pools(context, group, settings["pool-finalizer"]),
-      ...(hasEndpointObjects ? [new EndpointObjects(context)] : []),
-    ];
+    this.#duties = new Duties(context, settings, hasEndpointObjects);
   }
 
   /** Finds out what the cluster has, and begins the watches. @throws ApiError; Error where Calico's definitions are not there yet */
@@ -107,8 +103,8 @@ export class Term {
     const group = options.group ?? (await servedGroup(options.client));
     // A term keeps to one group: to guess it, as a plugin may for its one call, would watch what is not there.
     if (group === undefined) throw new Error(`the API server serves neither ${LEGACY_GROUP} nor ${V3_GROUP}`);
-    const hasObjects = options.options["endpoint-objects"] && (await isServed(options.client, ENDPOINT_PATH));
-    return new Term(options, group, hasObjects);
+    const live = new LiveCluster(options.client);
+    return new Term(options, group, live, options.options["endpoint-objects"] && (await live.hasApi(ENDPOINT_PATH)));
   }
 
   /** Works until the signal ends it. */
@@ -122,23 +118,23 @@ export class Term {
         signal,
         (item, message) => log.error(`${item}: ${message}; it will be tried again`),
       );
-      for (const duty of this.#duties) {
+      for (const duty of this.#duties.all) {
         const run = async (within: AbortSignal) => {
-          this.#observations.forgetBefore(this.view.followedSince);
+          this.#forgetUnfollowed();
           for (const item of await duty.look(within)) this.#queue.add(`${duty.name} ${item}`);
         };
         const intervalMs = Math.min(options["scan-interval"] * SECOND_MS, duty.mostMs ?? Number.POSITIVE_INFINITY);
-        this.#controllers.update(duty.name, { run, intervalMs, quiet: true });
+        this.#tasks.update(duty.name, { run, intervalMs, quiet: true });
       }
       await queued;
     } finally {
-      await this.#controllers[Symbol.asyncDispose]();
+      await this.#tasks[Symbol.asyncDispose]();
       await this.#informers[Symbol.asyncDispose]();
     }
   }
 
-  get statuses(): readonly ControllerStatus[] {
-    return this.#controllers.statuses();
+  get statuses(): readonly TaskStatus[] {
+    return this.#tasks.statuses();
   }
 
   get queue(): QueueStatus {
@@ -152,31 +148,25 @@ export class Term {
 
   /** Pods whose annotations were not read to their end at the last look. */
   get unreadPods(): readonly string[] {
-    return this.#addresses.unread;
+    return this.#duties.addresses.unread;
   }
 
   /** Why pools that the options ask for were not made at the last look. */
   get poolRefusals(): readonly string[] {
-    return this.#firstPools.refusals;
+    return this.#duties.firstPools.refusals;
   }
 
   get candidates(): number {
-    return this.#observations.count("leak") + this.#observations.count("departed");
+    return this.#observed.leak.size + this.#observed.departed.size;
   }
 
   async #work(queued: string, signal: AbortSignal): Promise<void> {
-    const duty = this.#duties.find(({ name }) => queued.startsWith(`${name} `));
-    this.#observations.forgetBefore(this.view.followedSince);
+    const duty = this.#duties.all.find(({ name }) => queued.startsWith(`${name} `));
+    this.#forgetUnfollowed();
     await duty?.work(queued.slice(duty.name.length + 1), signal);
   }
-}
 
-async function isServed(client: ApiClient, path: string): Promise<boolean> {
-  try {
-    await client.request({ method: "GET", path });
-    return true;
-  } catch (error) {
-    if (error instanceof ApiError && error.status === 404) return false;
-    throw error;
+  #forgetUnfollowed(): void {
+    for (const seen of Object.values(this.#observed)) seen.forgetBefore(this.view.followedSince);
   }
 }

@@ -6,9 +6,7 @@
 import type { Sandbox } from "../lib/system/sandbox.ts";
 import type { AttachmentName } from "./alias.ts";
 import type { DesiredState, Difference } from "./desired-state.ts";
-import type { ExternalAttachment } from "./external-attachment.ts";
-import type { NetworkReport } from "./node-network.ts";
-import type { NodeState } from "./node-state.ts";
+import type { NetworkReport, NodeState } from "./node-state.ts";
 
 export interface Dataplane {
   /**
@@ -99,4 +97,35 @@ export interface AttachedLink {
 export interface Removal {
   /** The present owner by the link's alias, when the link belongs to another attachment and was left alone. */
   readonly keptFor?: string;
+}
+
+interface ExternalPort {
+  readonly name: string;
+  readonly protocol: string;
+  readonly port: number;
+  readonly hostPort: number;
+  readonly hostIP: string;
+}
+
+/** Who the attachment is for, under the names that others know. */
+interface ExternalWorkload {
+  readonly name: string;
+  readonly namespace: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
+  readonly endpoint: string;
+  readonly node: string;
+  readonly orchestrator: string;
+  readonly pod: string;
+  readonly ports: readonly ExternalPort[];
+}
+
+/** What a dataplane outside of this program is told beyond the state of the kernel: it enforces policy and routes by itself (C§4.6). */
+export interface ExternalAttachment {
+  readonly workload: ExternalWorkload;
+  /** As the IPAM plugin gave them, with its mask. */
+  readonly addresses: readonly { readonly address: string; readonly gateway?: string | undefined }[];
+  /** Destinations, as text. */
+  readonly routes: readonly string[];
+  readonly allowIpForwarding: boolean;
 }

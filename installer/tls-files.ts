@@ -2,8 +2,8 @@
 import { chmodSync, linkSync, mkdirSync, readdirSync, renameSync, rmdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { systemErrorCode } from "../lib/system/errno.ts";
-import { exchangeNames } from "../lib/system/exchange-names.ts";
 import { directoryOf, isThere, statusOf } from "../lib/system/files.ts";
+import { exchangeNames } from "../lib/system/write-whole.ts";
 import { areEqual, copyWhole, PERMISSIONS, removeWhole, syncPath } from "./files.ts";
 import type { InstallSettings } from "./settings.ts";
 import { TLS_FILES } from "./template.ts";

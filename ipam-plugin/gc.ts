@@ -4,7 +4,7 @@
  * that is not for this node any more are given up.
  */
 
-import { attachmentsToKeep } from "../lib/config/valid-attachments.ts";
+import { attachmentsToKeep } from "../lib/config/decode.ts";
 import type { Block, Handle } from "../lib/datastore/resources.ts";
 import type { NamespacedName } from "../lib/kubernetes/objects.ts";
 import { workloadHandleId } from "../lib/workload/identity.ts";

@@ -5,7 +5,7 @@
  * Calls of one process queue up in the order in which they came. The first of them tries the flock(2) of the file, again and again while
  * another process holds it: a call that blocks would stop the whole process, and with it the call that has to give the lock back.
  */
-import { ipamLockTimeoutMs } from "../lib/config/ipam-lock-limits.ts";
+import { ipamLockTimeoutMs } from "../lib/config/limits.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import type { Logger } from "../lib/log/logger.ts";
 import { lockHolder, tryLockFile } from "../lib/system/flock.ts";

@@ -1,6 +1,6 @@
 /** `ipam.pools` of the network configuration against the pools of the local datastore: made at first use, never bent silently. */
 import { covers, parsePrefix } from "../lib/addresses/address.ts";
-import { checkLocalPools } from "../lib/config/local-pools.ts";
+import { checkLocalPools } from "../lib/config/ipam-section.ts";
 import type { LocalPool, NetworkConfig } from "../lib/config/network-config.ts";
 import type { Datastore } from "../lib/datastore/datastore.ts";
 import type { IPPool } from "../lib/datastore/resources.ts";

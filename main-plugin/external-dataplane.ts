@@ -1,5 +1,5 @@
 /** Which dataplane a call has: this program's own, or another program that `dataplane_options` names (C§4.6). */
-import type { ExternalAttachment } from "../dataplane/external-attachment.ts";
+import type { ExternalAttachment } from "../dataplane/dataplane.ts";
 import { formatPrefix } from "../lib/addresses/address.ts";
 import { grpcServerOf } from "../lib/config/add-checks.ts";
 import { endpointPorts } from "../lib/datastore/kubernetes/pod-endpoint.ts";

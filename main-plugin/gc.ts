@@ -8,7 +8,7 @@
 import type { AttachedLink } from "../dataplane/dataplane.ts";
 import { LONE_COLLECTION } from "../ipam-plugin/collection.ts";
 import type { ValidAttachment } from "../lib/cni/protocol.ts";
-import { attachmentsToKeep } from "../lib/config/valid-attachments.ts";
+import { attachmentsToKeep } from "../lib/config/decode.ts";
 import { isDatastoreFailure } from "../lib/datastore/errors.ts";
 import { SYSTEM_CLOCK } from "../lib/system/clock.ts";
 import type { WorkloadEndpoint } from "../lib/workload/workload-endpoint.ts";

@@ -6,11 +6,10 @@
 import type { IpamCall } from "../ipam-plugin/call.ts";
 import { HandleExistsError, ipamAdd, ipamRun, printedRoutes } from "../ipam-plugin/ipam-plugin.ts";
 import { type Address, formatAddress, formatPrefix, hostPrefix, type Prefix, parsePrefix } from "../lib/addresses/address.ts";
-import { type DelegateCall, delegateAdd, runDelegate } from "../lib/cni/delegate.ts";
-import { findPlugin } from "../lib/cni/find-plugin.ts";
+import { type DelegateCall, delegateAdd, findPlugin, runDelegate } from "../lib/cni/delegate.ts";
 import { isRunningExecutable } from "../lib/cni/plugin-file.ts";
 import type { CniCommand, CniDns, CniRequest, CniRoute } from "../lib/cni/protocol.ts";
-import { exportedSettings } from "../lib/config/exported-settings.ts";
+import { exportedSettings } from "../lib/config/datastore-choice.ts";
 import { HOST_SCOPE } from "../lib/config/ipam-section.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
 import { TortieError } from "../lib/errors/errors.ts";

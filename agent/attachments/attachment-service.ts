@@ -3,7 +3,6 @@
  * node kept from call to call.
  */
 
-import type { TortieError } from "../../lib/errors/errors.ts";
 import { SYSTEM_CLOCK } from "../../lib/system/clock.ts";
 import type { SandboxOptions } from "../../lib/system/sandbox.ts";
 import { NEVER } from "../../lib/system/waiting.ts";
@@ -50,8 +49,6 @@ export interface AttachmentParts extends Surroundings {
   readonly forgetRegistered: (record: EndpointRecord) => Promise<void>;
   /** The agent's own judgement of its health, which STATUS gives too (A§8.3). @throws TortieError `status-unavailable` */
   readonly assertReady?: () => void;
-  /** Why no ADD that makes links is served on this node, as long as this process lives. */
-  readonly refusal?: TortieError | undefined;
 }
 
 export class AttachmentService {
@@ -132,7 +129,6 @@ export class AttachmentService {
     if (verb === "add") this.#collections.addCame(attachment);
     switch (verb) {
       case "add":
-        if (this.#parts.refusal !== undefined && !isChained(call)) throw this.#parts.refusal;
         // Before the queue is asked, which compares the ADD that a plugin did with the DEL that waits; its turn comes later.
         await this.#parts.takeOver?.(attachment, caller);
         await this.#parts.queuedDelete?.(attachment);

@@ -2,7 +2,7 @@
  * GC in the agent (A§11.5): the attachments of this network that the runtime does not list are removed by their records, each in its own
  * turn, and then the flow of `main-plugin/gc.ts` collects what has no record. What is in use now, or added since, is kept.
  */
-import { attachmentsToKeep } from "../../lib/config/valid-attachments.ts";
+import { attachmentsToKeep } from "../../lib/config/decode.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { type Clock, SYSTEM_CLOCK } from "../../lib/system/clock.ts";
 import { withLimit } from "../../lib/system/waiting.ts";

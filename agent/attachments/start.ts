@@ -14,7 +14,6 @@ import type { AgentContext } from "../start/context.ts";
 import { AgentAway } from "./agent-away.ts";
 import { AttachmentService } from "./attachment-service.ts";
 import { StoreWitness } from "./grant-witness.ts";
-import { linkModeCheck, refusedLinkMode } from "./link-mode.ts";
 import { NewCluster } from "./new-cluster.ts";
 
 /** What is there before there are endpoints. */
@@ -55,11 +54,6 @@ export async function startAttachments(
   ranges: NodeRanges,
 ): Promise<Attachments> {
   const { options, health, log, run, tracing } = context;
-  const refusal = refusedLinkMode(options["datapath-mode"]);
-  if (refusal !== undefined) {
-    log.error(`no pod can be added: ${refusal.word}: ${refusal.message}`);
-    health.health.add(linkModeCheck(refusal));
-  }
   const away: AgentAway = new AgentAway({
     run,
     locks,
@@ -78,7 +72,6 @@ export async function startAttachments(
     ...ipamTypeOf(context),
     forgetRegistered: (record) => forgetRegistered(record, { endpoints: manager, release: ranges.release }),
     assertReady: () => checkStatus(health.health),
-    refusal,
     tracing,
   });
   // Before what an earlier agent left undone is removed: a plugin may have made it once more meanwhile.

@@ -2,13 +2,14 @@
  * The etcd datastore of a process that lives on: watches keep copies of what decides about addresses, over connections of their own.
  * Where pods come from an API server, it is watched for them.
  */
+
 import { EtcdClient } from "../../lib/datastore/etcd/etcd-client.ts";
 import { openEtcdDatastore } from "../../lib/datastore/etcd/etcd-datastore.ts";
 import { KeyValueStore } from "../../lib/datastore/etcd/key-value-store.ts";
 import { resolveEtcdSettings } from "../../lib/datastore/etcd/settings.ts";
 import { ApiConnection } from "../../lib/kubernetes/client/connection.ts";
 import { Informers, Watches } from "../../lib/kubernetes/watch/informers.ts";
-import { once } from "../../lib/system/once.ts";
+import { once } from "../../lib/system/waiting.ts";
 import { tracedClient, tracedEtcd } from "../trace/traced-parts.ts";
 import { CachedCore } from "./cached-core.ts";
 import { type CachedDatastore, cachedDatastore } from "./cached-datastore.ts";

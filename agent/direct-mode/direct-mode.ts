@@ -4,7 +4,7 @@
  */
 import { statSync } from "node:fs";
 import { ABSENT_VERSION_OF_MAIN_RESULT } from "../../lib/cni/version.ts";
-import { attachmentsToKeep } from "../../lib/config/valid-attachments.ts";
+import { attachmentsToKeep } from "../../lib/config/decode.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { bootTimeMs } from "../../lib/system/boot-time.ts";
 import { withCookie } from "../../lib/system/sandbox.ts";

@@ -1,6 +1,6 @@
 /** What the manager of endpoints is made with. */
 
-import type { Controllers } from "../../lib/resident/controllers.ts";
+import type { Tasks } from "../../lib/resident/tasks.ts";
 import type { Clock } from "../../lib/system/clock.ts";
 import type { BuildEndpointParts } from "./build/build-endpoint.ts";
 import type { BuildReport } from "./build/builds.ts";
@@ -18,7 +18,7 @@ export interface EndpointManagerOptions {
   readonly bootId: string;
   readonly maxEndpoints?: number;
   readonly clock: Clock;
-  readonly controllers: Pick<Controllers, "update" | "remove">;
+  readonly controllers: Pick<Tasks, "update" | "remove">;
   readonly dataplane: BuildEndpointParts["dataplane"];
   readonly grants: BuildEndpointParts["grants"];
   readonly hold: BuildEndpointParts["hold"];

@@ -9,7 +9,7 @@ import {
   DEFAULT_AGENT_TIMEOUT_SECONDS,
   DEFAULT_AGENT_WAIT_SECONDS,
   problemOfAgentLimits,
-} from "../../lib/config/agent-limits.ts";
+} from "../../lib/config/limits.ts";
 
 export interface ForwardSettings {
   readonly mode: AgentMode;

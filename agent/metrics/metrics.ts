@@ -1,7 +1,7 @@
 /** The agent's figures for Prometheus (A§8.2). Parts of the agent count with these functions, or are asked when the metrics are read. */
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import { CHECK_VALUES, type CheckState } from "../../lib/resident/health.ts";
-import type { ControllerRun } from "../../lib/resident/parameters.ts";
+import type { TaskRun } from "../../lib/resident/tasks.ts";
 
 const PREFIX = "tortie_";
 /** From what an answer out of memory takes to what a waiting ADD takes. */
@@ -100,7 +100,7 @@ export class AgentMetrics {
     });
   }
 
-  controllerRan({ outcome, seconds }: ControllerRun): void {
+  controllerRan({ outcome, seconds }: TaskRun): void {
     this.#controllerRuns.inc({ status: outcome });
     this.#controllerSeconds.observe({ status: outcome }, seconds);
   }

@@ -3,7 +3,7 @@ import { objects, parseObject } from "../../lib/json/decode.ts";
 import { statusError } from "../../lib/kubernetes/client/answers.ts";
 import type { ApiConnection } from "../../lib/kubernetes/client/connection.ts";
 import type { Informers } from "../../lib/kubernetes/watch/informers.ts";
-import { annotateNode } from "../kubernetes/annotate-node.ts";
+import { annotateNode } from "./annotate-node.ts";
 import type { NodeObjects } from "./node-cidr.ts";
 import { type NodeFacts, nodeFacts } from "./node-facts.ts";
 

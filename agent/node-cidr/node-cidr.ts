@@ -11,7 +11,7 @@ import { hostScopeWith } from "../../ipam-plugin/host-scope/open.ts";
 import { hostRange } from "../../ipam-plugin/host-scope/range.ts";
 import { type Address, type Family, formatAddress, parseAddress } from "../../lib/addresses/address.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
-import type { Controllers } from "../../lib/resident/controllers.ts";
+import type { Tasks } from "../../lib/resident/tasks.ts";
 import type { Clock } from "../../lib/system/clock.ts";
 import { writeWhole } from "../../lib/system/write-whole.ts";
 import { annotationPatch, healthAnnotation, routerAnnotation } from "./annotations.ts";
@@ -64,7 +64,7 @@ export interface NodeCidrParts {
   /** Begins to watch the node object; `undefined` outside Kubernetes. */
   readonly cluster: (() => NodeObjects) | undefined;
   readonly readHost: () => HostFacts;
-  readonly controllers: Controllers;
+  readonly controllers: Tasks;
   readonly clock: Clock;
   readonly log: { info(message: string): void; error(message: string): void };
   /** `--node-wait-fatal`: told when nothing is known after so long. */

@@ -13,18 +13,18 @@ import { isRefused, type ObjectApi, type ObjectKey } from "./object-api.ts";
 
 const MOST_JOBS = 4096;
 
-export interface DeleteJob extends ObjectKey {
+interface DeleteJob extends ObjectKey {
   readonly uid: string;
   readonly resourceVersion?: string;
 }
 
-export interface DeleteJobsOptions {
+interface DeleteJobsOptions {
   /** `<state>/jobs`. */
   readonly directory: string;
   readonly api: ObjectApi;
   /** A job is there that was not before: the controller that calls `runAll` is to run. */
   readonly onAdded: () => void;
-  /** Told of files that are no jobs, and of jobs that had to go. */
+  /** Called for files that are not jobs, and for jobs that had to go. */
   readonly onProblem: (message: string) => void;
 }
 
@@ -83,7 +83,7 @@ export class DeleteJobs {
       if (isRefused(error, "not-found")) return;
       if (!isRefused(error, "conflict")) throw error;
     }
-    // The object was changed, or is another one by now.
+    // The object was changed, or replaced by another one.
     const there = await this.#options.api.get(job).catch((error: unknown) => {
       if (isRefused(error, "not-found")) return undefined;
       throw error;

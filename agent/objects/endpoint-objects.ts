@@ -1,24 +1,33 @@
 /** Endpoint objects as one part of the agent: watch, controllers, deletions and leftovers, plugged together. */
-
 import type { Informers } from "../../lib/kubernetes/watch/informers.ts";
-import type { Controllers } from "../../lib/resident/controllers.ts";
+import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
+import { Observations } from "../../lib/resident/observations.ts";
+import type { Tasks } from "../../lib/resident/tasks.ts";
 import { type Clock, SYSTEM_CLOCK } from "../../lib/system/clock.ts";
-import type { KubernetesClients } from "../kubernetes/clients.ts";
 import { DeleteJobs } from "./delete-jobs.ts";
-import { decodeStored, GROUP, NODE_LABEL, type NodeFacts, nodeLabel, type ObjectEndpoint, PLURAL, VERSION } from "./endpoint-object.ts";
-import { Leftovers } from "./leftovers.ts";
-import { ObjectApi } from "./object-api.ts";
+import {
+  decodeStored,
+  GROUP,
+  NODE_LABEL,
+  type NodeFacts,
+  nodeLabel,
+  type ObjectEndpoint,
+  PLURAL,
+  type StoredEndpoint,
+  VERSION,
+} from "./endpoint-object.ts";
+import { type KubernetesClients, ObjectApi } from "./object-api.ts";
 import { type ObjectSource, ObjectSync } from "./object-sync.ts";
 
 const LEFTOVERS_INTERVAL_MS = 60_000;
 
-export interface EndpointObjectsOptions {
+interface EndpointObjectsOptions {
   readonly node: NodeFacts;
   /** `<state>/jobs`. */
   readonly jobsDirectory: string;
   readonly clients: Pick<KubernetesClients, "custom">;
   readonly informers: Informers;
-  readonly controllers: Controllers;
+  readonly controllers: Tasks;
   readonly source: ObjectSource;
   /** `--object-qps`. */
   readonly qps: number;
@@ -71,4 +80,52 @@ export function endpointObjects(options: EndpointObjectsOptions): EndpointObject
       return jobs.count;
     },
   };
+}
+
+const LEAST_BETWEEN_LOOKS_MS = 60_000;
+
+interface LeftoversOptions {
+  readonly node: string;
+  readonly cache: ResourceCache<StoredEndpoint>;
+  readonly source: Pick<ObjectSource, "endpoints">;
+  readonly jobs: Pick<DeleteJobs, "add">;
+  readonly clock: Clock;
+  /** The cluster part of restore has ended: every endpoint that there is, is known. */
+  readonly isRestored: () => boolean;
+}
+
+/**
+ * Objects of this node that no endpoint stands behind any more (A§6.4): an agent was killed between its last word and its job, or its
+ * state was lost. They go after two looks at least a minute apart, and only while the watch has no gap.
+ */
+export class Leftovers {
+  readonly #options: LeftoversOptions;
+  /** By uid. */
+  readonly #seen: Observations;
+
+  constructor(options: LeftoversOptions) {
+    this.#options = options;
+    this.#seen = new Observations(options.clock);
+  }
+
+  /** @returns how many are to be deleted now */
+  look(): number {
+    const { node, cache, jobs, isRestored } = this.#options;
+    const { isSynced, followedSince } = cache.state;
+    const isComplete = isRestored() && isSynced && followedSince !== undefined;
+    let count = 0;
+    if (!isComplete) this.#seen.forget();
+    for (const object of isComplete ? cache.list() : []) {
+      const { namespace, name, uid, resourceVersion, spec, isDeleting } = object;
+      if (spec.node !== node || isDeleting || this.#isOwned(object) || !this.#seen.see(uid, LEAST_BETWEEN_LOOKS_MS)) continue;
+      jobs.add({ namespace, name, uid, resourceVersion });
+      count++;
+    }
+    this.#seen.endLook();
+    return count;
+  }
+
+  #isOwned({ namespace, name, spec }: StoredEndpoint): boolean {
+    return this.#options.source.endpoints().some(({ pod, podUID }) => pod === `${namespace}/${name}` && podUID === spec.podUID);
+  }
 }

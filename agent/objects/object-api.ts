@@ -1,9 +1,21 @@
 /** Requests for endpoint objects: typed, within one rate for all of them, and refusals as what they mean (A§6.3, item 6). */
 
+import { createConfiguration } from "@kubernetes/client-node/dist/gen/configuration.js";
+import {
+  type HttpLibrary,
+  type PromiseHttpLibrary,
+  type RequestContext,
+  ResponseContext,
+  wrapHttpLibrary,
+} from "@kubernetes/client-node/dist/gen/http/http.js";
+import type { PromiseMiddleware } from "@kubernetes/client-node/dist/gen/middleware.js";
+import { ServerConfiguration } from "@kubernetes/client-node/dist/gen/servers.js";
+import { ObjectCoreV1Api, ObjectCustomObjectsApi } from "@kubernetes/client-node/dist/gen/types/ObjectParamAPI.js";
 import { type Fields, isObject } from "../../lib/json/decode.ts";
+import type { ApiCall, HttpMethod } from "../../lib/kubernetes/api-client.ts";
+import type { ApiConnection } from "../../lib/kubernetes/client/connection.ts";
 import { TokenBucket } from "../../lib/kubernetes/client/limits.ts";
 import type { Clock } from "../../lib/system/clock.ts";
-import { type KubernetesClients, statusOfRefusal } from "../kubernetes/clients.ts";
 import { decodeStored, GROUP, PLURAL, type StoredEndpoint, VERSION } from "./endpoint-object.ts";
 
 export interface ObjectKey {
@@ -12,12 +24,12 @@ export interface ObjectKey {
 }
 
 /** What must still be so when the server deletes. */
-export interface Preconditions {
+interface Preconditions {
   readonly uid: string;
   readonly resourceVersion?: string | undefined;
 }
 
-export type Refusal = "not-found" | "already-exists" | "conflict";
+type Refusal = "not-found" | "already-exists" | "conflict";
 
 /** A refusal that says something about the object, not about the request. */
 class ObjectRefused extends Error {
@@ -30,7 +42,7 @@ class ObjectRefused extends Error {
   }
 }
 
-export interface ObjectApiOptions {
+interface ObjectApiOptions {
   readonly clock: Clock;
   /** `--object-qps`; four times as many may go out at once. */
   readonly qps: number;
@@ -64,7 +76,7 @@ export class ObjectApi {
     return this.#ask(() => this.#custom.getNamespacedCustomObject({ ...WHERE, ...key }));
   }
 
-  /** @throws ObjectRefused `already-exists`, `not-found` where the namespace is none */
+  /** @throws ObjectRefused `already-exists`, `not-found` where the namespace does not exist */
   create({ namespace }: ObjectKey, object: Fields): Promise<StoredEndpoint> {
     return this.#ask(() => this.#custom.createNamespacedCustomObject({ ...WHERE, namespace, body: object }), "already-exists");
   }
@@ -79,10 +91,12 @@ export class ObjectApi {
     return this.#ask(() => this.#custom.patchNamespacedCustomObjectStatus({ ...WHERE, ...key, body: patch }));
   }
 
-  /** @throws ObjectRefused `conflict` when the object is another one by now, `not-found` */
+  /** @throws ObjectRefused `conflict` when the object has been replaced or changed, `not-found` */
   async delete(key: ObjectKey, { uid, resourceVersion }: Preconditions): Promise<void> {
-    const preconditions = { uid, ...(resourceVersion !== undefined && { resourceVersion }) };
-    await this.#send(() => this.#custom.deleteNamespacedCustomObject({ ...WHERE, ...key, body: { preconditions } }), "conflict");
+    await this.#send(
+      () => this.#custom.deleteNamespacedCustomObject({ ...WHERE, ...key, body: { preconditions: { uid, resourceVersion } } }),
+      "conflict",
+    );
   }
 
   async #ask(send: () => Promise<unknown>, conflict: Refusal = "conflict"): Promise<StoredEndpoint> {
@@ -107,4 +121,78 @@ export class ObjectApi {
 
 export function isRefused(error: unknown, refusal: Refusal): boolean {
   return error instanceof ObjectRefused && error.refusal === refusal;
+}
+
+export interface KubernetesClients {
+  readonly core: ObjectCoreV1Api;
+  readonly custom: ObjectCustomObjectsApi;
+}
+
+/**
+ * Typed clients of the API server. Only the generated part of @kubernetes/client-node is loaded: with the rest of the package (exec,
+ * websockets, OpenID) the agent would need 18 MiB more.
+ */
+export function kubernetesClients(connection: ApiConnection): KubernetesClients {
+  const configuration = createConfiguration({
+    baseServer: new ServerConfiguration(ANY_SERVER, {}),
+    httpApi: httpLibrary(connection),
+    promiseMiddleware: [patchesAreMerged],
+  });
+  return { core: new ObjectCoreV1Api(configuration), custom: new ObjectCustomObjectsApi(configuration) };
+}
+
+/** The generated code names the first kind of patch that the server takes, a list of operations; ours are objects to be merged. */
+const patchesAreMerged: PromiseMiddleware = {
+  async pre(request) {
+    if (request.getHttpMethod() === "PATCH") request.setHeaderParam("Content-Type", "application/merge-patch+json");
+    return request;
+  },
+  post: async (response) => response,
+};
+
+/** HTTP status of a generated client's refusal; 0 for any other error. */
+function statusOfRefusal(error: unknown): number {
+  return error instanceof Error && "code" in error && typeof error.code === "number" ? error.code : 0;
+}
+
+/** The host of the URLs that the generated clients make; only path and query of them are used. */
+const ANY_SERVER = "http://server";
+
+/**
+ * The generated clients of @kubernetes/client-node on our own connection. Their own HTTP library hands TLS material to undici's
+ * dispatcher, which Bun's fetch does not look at (design §4).
+ */
+function httpLibrary(connection: ApiConnection): HttpLibrary {
+  const library: PromiseHttpLibrary = {
+    async send(request) {
+      const answer = await connection.exchange(callOf(request));
+      const body = answer.status < 300 ? answer.body : connection.redact(answer.body);
+      return new ResponseContext(
+        answer.status,
+        { "content-type": answer.contentType },
+        {
+          text: async () => body,
+          binary: async () => Buffer.from(body),
+          stream: () => new Blob([body]).stream(),
+        },
+      );
+    },
+  };
+  return wrapHttpLibrary(library);
+}
+
+function callOf(request: RequestContext): ApiCall {
+  const { pathname, search } = new URL(request.getUrl());
+  const body = request.getBody();
+  if (body !== undefined && typeof body !== "string") throw new TypeError("the API server is sent JSON only");
+  const contentType = Object.entries(request.getHeaders()).find(([name]) => name.toLowerCase() === "content-type")?.[1];
+  return { method: methodOf(request.getHttpMethod()), path: pathname + search, body, contentType };
+}
+
+const METHODS: readonly HttpMethod[] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
+
+function methodOf(name: string): HttpMethod {
+  const method = METHODS.find((known) => known === name);
+  if (method === undefined) throw new TypeError(`the API server is not asked with ${name}`);
+  return method;
 }

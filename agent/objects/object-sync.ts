@@ -4,7 +4,7 @@
  */
 import type { Pod } from "../../lib/kubernetes/objects.ts";
 import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
-import type { Controllers } from "../../lib/resident/controllers.ts";
+import type { Tasks } from "../../lib/resident/tasks.ts";
 import type { Clock } from "../../lib/system/clock.ts";
 import type { RecordedObject } from "../endpoints/record/endpoint-record.ts";
 import type { DeleteJobs } from "./delete-jobs.ts";
@@ -37,16 +37,16 @@ export interface ObjectSource {
   remember(id: number, object: RecordedObject): void;
 }
 
-export interface ObjectSyncOptions {
+interface ObjectSyncOptions {
   readonly node: NodeFacts;
   readonly api: ObjectApi;
   readonly jobs: DeleteJobs;
   readonly source: ObjectSource;
   /** The objects of this node. */
   readonly cache: ResourceCache<StoredEndpoint>;
-  readonly controllers: Controllers;
+  readonly controllers: Tasks;
   readonly clock: Clock;
-  /** Told of an object that another node has made for a pod of this one; `undefined` when that is over. */
+  /** Called for an object that another node has made for a pod of this one; `undefined` when that is over. */
   readonly onForeign: (pod: string, node: string | undefined) => void;
 }
 
@@ -105,7 +105,7 @@ export class ObjectSync {
     if (endpoint === undefined) return;
     if (shownEndpoint(all.filter((other) => isOfSamePod(other, endpoint)))?.id !== id) return;
     const pod = source.pod(endpoint.pod);
-    // A pod that is gone, or made anew, has no object of ours.
+    // A pod that is gone, or was made again, has no object of ours.
     if (pod?.uid !== endpoint.podUID) return;
     const content = contentOf(endpoint, node, pod);
     const there = await this.#localCopy(endpoint);

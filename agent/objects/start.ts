@@ -2,11 +2,11 @@
 
 import type { Endpoint } from "../endpoints/endpoint.ts";
 import { isCommitted } from "../endpoints/record/endpoint-record.ts";
-import { kubernetesClients } from "../kubernetes/clients.ts";
 import type { RestoredEndpoints } from "../restore/start.ts";
 import type { AgentContext } from "../start/context.ts";
 import { type ObjectEndpoint, withPresentMirror } from "./endpoint-object.ts";
 import { endpointObjects } from "./endpoint-objects.ts";
+import { kubernetesClients } from "./object-api.ts";
 
 export function startEndpointObjects(context: AgentContext, { manager, isRestored }: RestoredEndpoints): void {
   const { options, node, state, cluster, controllers, health, log } = context;

@@ -4,11 +4,17 @@ import { messageOf } from "../../lib/errors/errors.ts";
 import type { OnAnswer } from "../../lib/kubernetes/client/connection.ts";
 import type { CacheState } from "../../lib/kubernetes/watch/resource-cache.ts";
 import type { AgentLog } from "../../lib/resident/agent-log.ts";
-import { apiServerCheck, CredentialsCheck, controllersCheck, KernelCheck, LoopCheck, watchesCheck } from "../../lib/resident/checks.ts";
-import { Health } from "../../lib/resident/health.ts";
-import { keepHealthServed } from "../../lib/resident/health-server.ts";
-import { serveMetrics } from "../../lib/resident/metrics-address.ts";
-import type { ControllerRun, ControllerStatus } from "../../lib/resident/parameters.ts";
+import {
+  apiServerCheck,
+  CredentialsCheck,
+  controllersCheck,
+  Health,
+  KernelCheck,
+  LoopCheck,
+  watchesCheck,
+} from "../../lib/resident/health.ts";
+import { keepHealthServed, serveMetrics } from "../../lib/resident/health-server.ts";
+import type { TaskRun, TaskStatus } from "../../lib/resident/tasks.ts";
 import { type Clock, SYSTEM_CLOCK } from "../../lib/system/clock.ts";
 import { AgentMetrics } from "../metrics/metrics.ts";
 import { Standstill } from "../metrics/standstill.ts";
@@ -21,7 +27,7 @@ export interface AgentHealthOptions {
   /** `--metrics-address`. */
   readonly metricsAddress?: string;
   readonly log: Pick<AgentLog, "debug" | "info" | "error">;
-  readonly controllers: () => readonly ControllerStatus[];
+  readonly controllers: () => readonly TaskStatus[];
   readonly clock?: Clock;
 }
 
@@ -63,7 +69,7 @@ export class AgentHealth implements AsyncDisposable {
     this.#servers.defer(() => clearInterval(timer));
   }
 
-  controllerRan(run: ControllerRun): void {
+  controllerRan(run: TaskRun): void {
     const { log } = this.#options;
     this.metrics.controllerRan(run);
     if (run.outcome === "failure") log.error(`controller ${run.name}: ${run.message ?? "failed"}`);

@@ -2,7 +2,7 @@
  * The local part of a restore (A§7.3): the steps that need no network and wait for no other process, before the socket is there. Nothing is
  * removed here on the strength of one look; what an ADD or DEL left half done is finished behind, by its record.
  */
-import type { HostLink } from "../../dataplane/linux/host-links.ts";
+import type { HostLink } from "../../dataplane/linux/host-facts.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
 import type { Clock } from "../../lib/system/clock.ts";
 import type { Endpoint } from "../endpoints/endpoint.ts";

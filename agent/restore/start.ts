@@ -1,5 +1,5 @@
 /** Starts the endpoints: their manager, and what this boot's records say of them. */
-import { hostLinks } from "../../dataplane/linux/host-links.ts";
+import { hostLinks } from "../../dataplane/linux/host-facts.ts";
 import { SYSTEM_CLOCK } from "../../lib/system/clock.ts";
 import { levelName } from "../endpoints/build/levels.ts";
 import { countAddresses } from "../endpoints/count-addresses.ts";

@@ -1,15 +1,14 @@
 /** Starts routes between nodes. Loaded only where `--node-routes` asks for them. */
 
-import { hasFelixChains } from "../../dataplane/linux/felix-chains.ts";
-import { type NetworkFacts, readNetworkFacts } from "../../dataplane/linux/network-facts.ts";
+import { hasFelixChains, type NetworkFacts, readNetworkFacts } from "../../dataplane/linux/host-facts.ts";
 import { NO_NODE_STATE, type NodeState } from "../../dataplane/node-state.ts";
 import { familyOf, type NodeRecord } from "../../ipam-plugin/host-scope/node-record.ts";
 import { createIpamNode } from "../../ipam-plugin/node.ts";
 import { bitsOf, type Family, formatPrefix, maskPrefix, type Prefix } from "../../lib/addresses/address.ts";
 import type { Environment } from "../../lib/cni/environment.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
-import { MTU_FILE } from "../../lib/config/mtu.ts";
 import type { NetworkConfig } from "../../lib/config/network-config.ts";
+import { MTU_FILE } from "../../lib/config/node-name.ts";
 import { configuredGroup } from "../../lib/datastore/calico/group.ts";
 import { openDatastore } from "../../lib/datastore/open.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
@@ -23,15 +22,14 @@ import { nodeStateOf, storeName } from "../../main-plugin/plan-node.ts";
 import type { Nodes } from "../node/nodes.ts";
 import type { NodeCidr } from "../node-cidr/node-cidr.ts";
 import { clusterCidrsOf } from "../node-cidr/options.ts";
-import { FELIX_DEVICES, FELIX_ROUTE_PROTOCOL } from "../node-routes/felix.ts";
-import { KubernetesSources } from "../node-routes/kubernetes-sources.ts";
-import { type ByFamily, type ClusterView, FAMILIES, type TunnelEnd } from "../node-routes/model.ts";
-import { NodeRoutes, type NodeRoutesParts } from "../node-routes/node-routes.ts";
-import { OwnTunnels } from "../node-routes/own-tunnels.ts";
-import { proveByBlocks, proveByRanges } from "../node-routes/proofs/prove-view.ts";
-import type { RoutesStatus } from "../node-routes/status.ts";
 import { datastoreKeys } from "../start/configuration.ts";
 import type { AgentContext } from "../start/context.ts";
+import { KubernetesSources } from "./kubernetes-sources.ts";
+import { type ByFamily, type ClusterView, FAMILIES, type TunnelEnd } from "./model.ts";
+import type { RoutesStatus } from "./node-routes.ts";
+import { FELIX_DEVICES, FELIX_ROUTE_PROTOCOL, NodeRoutes, type NodeRoutesParts } from "./node-routes.ts";
+import { OwnTunnels } from "./own-tunnels.ts";
+import { proveByBlocks, proveByRanges } from "./proofs.ts";
 
 const NAME = "node-routes";
 /** For what others change in the kernel (A§8.1). */

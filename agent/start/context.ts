@@ -2,16 +2,16 @@
  * What every part of the agent is given: who this agent is, its log, its health, its background tasks, the kernel and the cluster. Parts
  * are started by agent/agent.ts, which hands each of them this and the few other parts that it needs.
  */
+
 import type { Dataplane } from "../../dataplane/dataplane.ts";
-import { JoinedDeletions } from "../../dataplane/linux/joined-deletions.ts";
+import { JoinedDeletions } from "../../dataplane/linux/deletions.ts";
 import { LinuxDataplane } from "../../dataplane/linux/linux-dataplane.ts";
 import { HostSockets } from "../../dataplane/netlink/host-sockets.ts";
 import type { Environment } from "../../lib/cni/environment.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
-import { type AgentLog, createAgentLog } from "../../lib/resident/agent-log.ts";
-import { Controllers } from "../../lib/resident/controllers.ts";
+import { type AgentLog, createAgentLog, watchSignals } from "../../lib/resident/agent-log.ts";
 import { SECOND_MS } from "../../lib/resident/option-entry.ts";
-import { watchSignals } from "../../lib/resident/signals.ts";
+import { Tasks } from "../../lib/resident/tasks.ts";
 import { exitNow } from "../../lib/system/exit.ts";
 import { makeDirectories } from "../../lib/system/files.ts";
 import { missingCapabilities } from "../../lib/system/privileges.ts";
@@ -45,7 +45,7 @@ export interface AgentContext extends AsyncDisposable, Omit<AgentInput, "reread"
   readonly phase: PhaseFile;
   readonly configuration: Configuration;
   readonly health: AgentHealth;
-  readonly controllers: Controllers;
+  readonly controllers: Tasks;
   readonly host: HostSockets;
   readonly dataplane: Dataplane;
   readonly tracing: Tracing | undefined;
@@ -105,7 +105,7 @@ export async function openContext({ options, env, version, reread }: AgentInput)
     health.watchCluster(() => cluster.informers.states());
   }
   const controllers = stack.use(
-    new Controllers({ maxIntervalMs: options["max-controller-interval"] * SECOND_MS, onRun: (run) => health.controllerRan(run) }),
+    new Tasks({ maxIntervalMs: options["max-controller-interval"] * SECOND_MS, onRun: (run) => health.controllerRan(run) }),
   );
 
   function reload(): void {

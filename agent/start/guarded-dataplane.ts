@@ -2,6 +2,7 @@
  * The dataplane of a process that serves many calls: looks for the namespace before each part, and keeps a GC from taking the
  * half-made link of an ADD of this very process for what a killed one left.
  */
+
 import type {
   AppliedLink,
   AttachedLink,
@@ -13,8 +14,7 @@ import type {
   Removal,
 } from "../../dataplane/dataplane.ts";
 import type { DesiredState, Difference } from "../../dataplane/desired-state.ts";
-import type { NetworkReport } from "../../dataplane/node-network.ts";
-import type { NodeState } from "../../dataplane/node-state.ts";
+import type { NetworkReport, NodeState } from "../../dataplane/node-state.ts";
 import { statusOf } from "../../lib/system/files.ts";
 import type { Sandbox } from "../../lib/system/sandbox.ts";
 

@@ -5,7 +5,7 @@
 
 import type { Environment } from "../../lib/cni/environment.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
-import { METRICS_ADDRESS_OPTION } from "../../lib/resident/metrics-address.ts";
+import { METRICS_ADDRESS_OPTION } from "../../lib/resident/health-server.ts";
 import { ABSOLUTE, type OptionTable, type OptionValues } from "../../lib/resident/option-entry.ts";
 import { type Configurable, checkOption as checkOne, resolveOptions as resolve } from "../../lib/resident/options.ts";
 
@@ -182,14 +182,6 @@ export const OPTION_TABLE = {
     minimum: 0,
     maximum: LARGEST,
     description: "Seconds that cap the pause of every controller; 0 is no cap",
-  },
-  "datapath-mode": {
-    group: "Endpoints",
-    type: "string",
-    default: "veth",
-    choices: ["veth", "ipvlan"],
-    description:
-      "Kind of the pods' links, by Cilium's words: pairs (device_type says of which kind); ipvlan is refused, at the start and by every ADD",
   },
   "max-endpoints": { group: "Endpoints", type: "integer", default: 4095, minimum: 1, maximum: 65535, description: "Highest endpoint id" },
 } as const satisfies OptionTable;

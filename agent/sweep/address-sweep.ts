@@ -3,8 +3,9 @@
  * find nothing that stands for them, and neither does a third one under the attachment's lock. A look that fails says nothing.
  */
 import { formatAddress } from "../../lib/addresses/address.ts";
+import { Observations } from "../../lib/resident/observations.ts";
 import type { Clock } from "../../lib/system/clock.ts";
-import { LEAST_BETWEEN_MS, Observations } from "./observations.ts";
+import { LEAST_BETWEEN_MS } from "./sweep.ts";
 import { type Holder, isHeldByPod, Witnesses, type WitnessParts } from "./witnesses.ts";
 
 /** Younger ones may belong to an ADD that is under way (A§8.1). */
@@ -34,9 +35,9 @@ export interface AddressSweepOptions {
   readonly witnesses: WitnessParts;
   /** @returns `undefined` while a plugin works on the container */
   readonly tryLock: (holder: Holder) => Disposable | undefined;
-  /** Told of what was released. */
+  /** Called for what was released. */
   readonly onReleased: (kind: SweptStore["kind"], what: string, count: number) => void;
-  /** Told, at the end of each look, of pods whose annotations were not read to their end: what was given to them is kept. */
+  /** Called at the end of each look with the pods whose annotations were not read to their end: what was given to them is kept. */
   readonly onUnread: (kind: SweptStore["kind"], pods: readonly string[]) => void;
 }
 

@@ -10,7 +10,7 @@ import { isUnproven } from "../endpoints/recorded-sandbox.ts";
 const MOST_MENDS = 3;
 const WINDOW_MS = 600_000;
 
-export interface DriftOptions {
+interface DriftOptions {
   readonly clock: Pick<Clock, "now">;
   /** Those that are ready: no build or removal is under way. */
   readonly endpoints: () => readonly number[];
@@ -22,7 +22,7 @@ export interface DriftOptions {
   readonly onUnproven: (what: string | undefined) => void;
   /** Of an endpoint: what is left alone; `undefined` when nothing is. */
   readonly onContested: (id: number, what: string | undefined) => void;
-  /** Told of each difference that is to be mended. */
+  /** Called for each difference that is to be mended. */
   readonly onFound: (difference: Difference) => void;
 }
 

@@ -1,13 +1,13 @@
 /** Starts the comparison of endpoints with what the stores have granted (A§7.3). */
+
 import type { GrantFiles } from "../../ipam-plugin/host-scope/grant-files.ts";
 import type { IpamNode } from "../../ipam-plugin/node.ts";
-import { AddressComparison } from "../comparison/comparison.ts";
-import { GrantLook } from "../comparison/grant-look.ts";
 import type { GrantWitness } from "../endpoints/granted-addresses.ts";
 import type { EndpointRecord } from "../endpoints/record/endpoint-record.ts";
 import { addressFinding } from "../observe/health.ts";
 import type { RestoredEndpoints } from "../restore/start.ts";
 import type { AgentContext } from "../start/context.ts";
+import { AddressComparison, GrantLook } from "./comparison.ts";
 
 const NAME = "compare-addresses";
 const INTERVAL_MS = 600_000;

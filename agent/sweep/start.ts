@@ -1,6 +1,6 @@
 /** Starts sweep and drift (A§8.1). */
 
-import { hostLinks } from "../../dataplane/linux/host-links.ts";
+import { hostLinks } from "../../dataplane/linux/host-facts.ts";
 import { enumerate } from "../../doctor/problem.ts";
 import type { HostScope } from "../../ipam-plugin/host-scope/host-scope.ts";
 import { chooseDatastore } from "../../lib/config/datastore-choice.ts";
@@ -19,9 +19,8 @@ import type { AttachmentLocks } from "../run-directory/attachment-locks.ts";
 import type { AgentCluster } from "../start/cluster.ts";
 import type { AgentContext } from "../start/context.ts";
 import { AddressSweep, type SweptStore } from "./address-sweep.ts";
-import { sweptBlocks } from "./blocks.ts";
 import { Drift } from "./drift.ts";
-import { sweptGrants } from "./grants.ts";
+import { sweptBlocks, sweptGrants } from "./stores.ts";
 import { Sweep, type SweptPods } from "./sweep.ts";
 import type { Holder, WitnessPods } from "./witnesses.ts";
 

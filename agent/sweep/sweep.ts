@@ -3,16 +3,18 @@
  * apart, before anything is done, and whatever cannot be found out is taken for alive.
  */
 import type { AttachedLink, Dataplane } from "../../dataplane/dataplane.ts";
-import type { HostLink } from "../../dataplane/linux/host-links.ts";
+import type { HostLink } from "../../dataplane/linux/host-facts.ts";
+import { Observations } from "../../lib/resident/observations.ts";
 import type { Clock } from "../../lib/system/clock.ts";
 import { type Attachment, type EndpointRecord, isCommitted, isOfStaticPod } from "../endpoints/record/endpoint-record.ts";
 import { isSandboxGone } from "../endpoints/recorded-sandbox.ts";
-import { LEAST_BETWEEN_MS, Observations } from "./observations.ts";
 
+/** Between the first look and the one that counts (A§8.1). */
+export const LEAST_BETWEEN_MS = 60_000;
 /** For so long a runtime may take to send the DEL of a pod that is gone. */
 const RUNTIME_MS = 600_000;
 
-export type FindingKind = "endpoint-without-link" | "endpoint-without-pod" | "link-without-endpoint" | "unfinished-link";
+type FindingKind = "endpoint-without-link" | "endpoint-without-pod" | "link-without-endpoint" | "unfinished-link";
 
 /** The pods of this node, where there is a cluster. */
 export interface SweptPods {
@@ -42,7 +44,7 @@ export interface SweepOptions {
   /** Removes an endpoint as its DEL would. @throws Error: it is tried again at the next sweep */
   readonly remove: (record: EndpointRecord) => Promise<void>;
   /**
-   * Told of what is removed, and of what is only reported.
+   * Called for what is removed, and for what is only reported.
    * @param isNew the last whole look did not find it
    */
   readonly onFound: (kind: FindingKind, what: string, isNew: boolean) => void;
@@ -95,7 +97,7 @@ export class Sweep {
     const link = hasLinkOfOwn(record) ? linkOf(record, links) : undefined;
     // A link that was made again has another index.
     if (link !== undefined && link.index !== record.hostInterface?.index) await this.#options.takeOver(record, link);
-    const lacksLink = hasLinkOfOwn(record) && link === undefined && this.#seen.see(`link ${record.id}`);
+    const lacksLink = hasLinkOfOwn(record) && link === undefined && this.#seen.see(`link ${record.id}`, LEAST_BETWEEN_MS);
     if (lacksLink && (isSandboxGone(record) || (await this.#isPodGone(record)))) {
       return this.#remove("endpoint-without-link", record);
     }
@@ -148,7 +150,7 @@ export class Sweep {
     const { dataplane } = this.#options;
     const what = `${link.hostInterface}, index ${link.index}`;
     if (link.owner === undefined) {
-      if (!this.#seen.see(`unfinished ${link.index}`)) return;
+      if (!this.#seen.see(`unfinished ${link.index}`, LEAST_BETWEEN_MS)) return;
       this.#tell("unfinished-link", what);
       await this.#attempt(() => dataplane.remove(link));
       return;

@@ -3,13 +3,14 @@
  * addresses that look like forgotten ones. Each of their traces counts, and a trace that cannot be read fails the look.
  */
 import { isAttachmentAlias, namesAttachment, parseAttachmentAlias } from "../../dataplane/alias.ts";
-import type { HostLink } from "../../dataplane/linux/host-links.ts";
+import type { HostLink } from "../../dataplane/linux/host-facts.ts";
 import { type Address, formatAddress } from "../../lib/addresses/address.ts";
 import type { Pod } from "../../lib/kubernetes/objects.ts";
+import { Claimed } from "../../lib/system/claimed.ts";
+import { namedAddresses, POD_IP, POD_IPS } from "../../lib/workload/annotations/pod-addresses.ts";
 import { containerHostInterfaceName, podHostInterfaceName } from "../../lib/workload/interface-names.ts";
 import type { FoundRecords } from "../direct-records/direct-records.ts";
 import type { Attachment, EndpointRecord } from "../endpoints/record/endpoint-record.ts";
-import { PodWitnesses } from "./pod-witnesses.ts";
 
 /** Addresses that were given to one attachment, or to one container of a network. */
 export interface Holder {
@@ -102,3 +103,71 @@ function isNamedFor(name: string, containerId: string, pod: string | undefined):
 }
 
 const CALI = "cali";
+
+interface Annotated {
+  /** The addresses that any annotation mentions: Calico's, those of Multus, and whatever else there is. */
+  readonly named: Claimed<ReadonlySet<string>>;
+  /** They were read to their end. */
+  readonly isWhole: boolean;
+}
+
+/**
+ * Which addresses the pods of this node speak for. A status counts for every address: kubelet writes it. An annotation is a claim of whoever
+ * may patch the pod, and counts for addresses that the store gave to that very pod; where the store names no pod, any pod of this node may
+ * speak. The annotations of a pod are taken apart once, when an address asks for them, and only so much of them (lib/workload/annotations).
+ */
+class PodWitnesses {
+  readonly #pods: ReadonlyMap<string, Pod>;
+  /** Addresses of all statuses. */
+  readonly #statuses: ReadonlySet<string>;
+  readonly #annotated = new Map<Pod, Annotated>();
+
+  constructor(pods: readonly Pod[]) {
+    this.#pods = new Map(pods.map((pod) => [keyOf(pod), pod]));
+    this.#statuses = new Set(pods.flatMap(statusOf));
+  }
+
+  /** Pods whose annotations were asked for and not read to their end, as `<namespace>/<name>`. */
+  get unread(): readonly string[] {
+    return [...this.#annotated].flatMap(([pod, { isWhole }]) => (isWhole ? [] : keyOf(pod)));
+  }
+
+  /**
+   * Whether a pod names one of the addresses and may do so, or the pod that they were given to has named none so far, or names more than is
+   * read.
+   */
+  mayUse(holder: Holder): boolean {
+    const texts = holder.addresses.map(formatAddress);
+    if (texts.some((text) => this.#statuses.has(text))) return true;
+    if (holder.pod === undefined) return [...this.#pods.values()].some((pod) => this.#isAnnotated(pod, texts));
+    const pod = this.#pods.get(holder.pod);
+    if (pod === undefined) return false;
+    const { named, isWhole } = this.#annotatedOf(pod);
+    const hasNamedNone = statusOf(pod).length === 0 && named.prove(({ size }) => size === 0);
+    return !isWhole || hasNamedNone || this.#isAnnotated(pod, texts);
+  }
+
+  #isAnnotated(pod: Pod, texts: readonly string[]): boolean {
+    return this.#annotatedOf(pod).named.prove((named) => texts.some((text) => named.has(text)));
+  }
+
+  #annotatedOf(pod: Pod): Annotated {
+    const known = this.#annotated.get(pod) ?? annotatedOf(pod);
+    this.#annotated.set(pod, known);
+    return known;
+  }
+}
+
+function annotatedOf({ annotations }: Pod): Annotated {
+  const { [POD_IPS]: podIps = "", [POD_IP]: podIp = "", ...others } = annotations;
+  const { addresses, isWhole } = namedAddresses([podIps, podIp, ...Object.values(others)]);
+  return { named: new Claimed(new Set(addresses.map(formatAddress))), isWhole };
+}
+
+function statusOf({ podIP, podIPs }: Pod): readonly string[] {
+  return namedAddresses([podIP, ...podIPs]).addresses.map(formatAddress);
+}
+
+function keyOf({ namespace, name }: Pod): string {
+  return `${namespace}/${name}`;
+}

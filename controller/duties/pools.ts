@@ -2,31 +2,31 @@
  * Pools: a finalizer keeps one that is being deleted until its addresses are free, and a condition says how full it is. Every patch
  * carries the resourceVersion that it was made from. Items are `pool <name>`.
  */
-import { isEmpty } from "../../ipam-plugin/allocator/block.ts";
+
+import { placedBlocks } from "../../doctor/snapshot.ts";
+import { isEmpty, isFree, prefixOf } from "../../ipam-plugin/allocator/block.ts";
 import { Operation } from "../../ipam-plugin/allocator/operation.ts";
-import { type ApiGroup, V3_GROUP } from "../../lib/datastore/calico/group.ts";
+import { covers, maskPrefix, parsePrefix, sizeOf } from "../../lib/addresses/address.ts";
+import { V3_GROUP } from "../../lib/datastore/calico/group.ts";
 import type { Versioned } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
-import type { Block } from "../../lib/datastore/resources.ts";
+import type { Block, IPPool } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
-import type { Fields } from "../../lib/json/decode.ts";
-import { ApiError } from "../../lib/kubernetes/api-client.ts";
-import { conditionOf, isInside, usageOf, withCondition } from "../judge/pool-usage.ts";
-import type { PoolView } from "../view/pool-view.ts";
+import { type Fields, text } from "../../lib/json/decode.ts";
+import type { PoolView } from "../view/cluster-view.ts";
 import type { Duty, DutyContext } from "./duty.ts";
+import { answerUnless } from "./live-cluster.ts";
 
 export const FINALIZER = "tortie.dev/pool-addresses";
 
 export class Pools implements Duty {
   readonly name = "pools";
   readonly #context: DutyContext;
-  readonly #group: ApiGroup;
   readonly #hasFinalizer: boolean;
 
   /** @param hasFinalizer `--pool-finalizer`; without it one that is there is taken away */
-  constructor(context: DutyContext, group: ApiGroup, hasFinalizer: boolean) {
+  constructor(context: DutyContext, hasFinalizer: boolean) {
     this.#context = context;
-    this.#group = group;
     this.#hasFinalizer = hasFinalizer;
   }
 
@@ -71,7 +71,7 @@ export class Pools implements Duty {
     const isElsewhere = this.#context.view.pools.some(
       (other) => other.pool.name !== pool.name && !other.pool.deleting && other.pool.cidr === pool.cidr,
     );
-    // Addresses of a pool that was made anew under another name stay with that one.
+    // Addresses of a pool that was made again under another name stay with that one.
     if (!isElsewhere) {
       if (inside.some(({ value }) => !isEmpty(value))) return;
       const affinities = (await datastore.affinities.listAll()).filter(({ value }) => isInside(pool, value.cidr));
@@ -111,18 +111,14 @@ export class Pools implements Duty {
   /** The group v3 has a sub-resource for it; the other one takes it with the pool (manifests/crds). */
   async #putCondition(view: PoolView): Promise<void> {
     const conditions = this.#conditions(view);
-    if (conditions !== undefined) await this.#patch(view, this.#group === V3_GROUP ? "/status" : "", { status: { conditions } });
+    if (conditions !== undefined) await this.#patch(view, this.#context.group === V3_GROUP ? "/status" : "", { status: { conditions } });
   }
 
   async #patch({ pool, resourceVersion }: PoolView, rest: string, { metadata = {}, ...patch }: { metadata?: Fields; status?: Fields }) {
     const body = JSON.stringify({ ...patch, metadata: { ...metadata, resourceVersion } });
-    const path = `/apis/${this.#group}/ippools/${encodeURIComponent(pool.name)}${rest}`;
-    try {
-      await this.#context.client.request({ method: "PATCH", path, body, contentType: "application/merge-patch+json" });
-    } catch (error) {
-      // The pool was changed or deleted meanwhile; the next look sees that.
-      if (!(error instanceof ApiError && (error.status === 409 || error.status === 404))) throw error;
-    }
+    const path = `/apis/${this.#context.group}/ippools/${encodeURIComponent(pool.name)}${rest}`;
+    // A pool that was changed or deleted meanwhile is for the next look.
+    await answerUnless([404, 409], this.#context.client, { method: "PATCH", path, body, contentType: "application/merge-patch+json" });
   }
 }
 
@@ -130,4 +126,61 @@ export class Pools implements Duty {
 async function cooledInside(operation: Operation, pool: PoolView["pool"]): Promise<readonly Versioned<Block>[]> {
   const inside = (await operation.datastore.blocks.list()).filter(({ value }) => isInside(pool, value.cidr));
   return Promise.all(inside.map(async ({ value, revision }) => ({ value: await operation.cooled(value), revision })));
+}
+
+interface PoolUsage {
+  /** One at least. */
+  readonly size: bigint;
+  /** Cooling down included. */
+  readonly inUse: bigint;
+}
+
+/** @returns `undefined` for a pool whose CIDR cannot be read */
+export function usageOf({ cidr }: Pick<IPPool, "cidr">, blocks: readonly Versioned<Block>[]): PoolUsage | undefined {
+  const parsed = parsePrefix(cidr);
+  if (parsed === undefined) return undefined;
+  const pool = maskPrefix(parsed);
+  const inside = placedBlocks(blocks).filter(({ prefix }) => covers(pool, prefix));
+  const taken = inside.map(({ block }) => block.allocations.filter((_, ordinal) => !isFree(block, ordinal)).length);
+  return { size: sizeOf(pool), inUse: BigInt(taken.reduce((sum, count) => sum + count, 0)) };
+}
+
+/** Blocks inside a pool's CIDR, by text that the datastore has made. */
+export function isInside({ cidr }: Pick<IPPool, "cidr">, block: string): boolean {
+  const parsed = parsePrefix(cidr);
+  return parsed !== undefined && covers(maskPrefix(parsed), prefixOf(block));
+}
+
+/** Type of the condition; Calico's own conditions of a pool stay as they are. */
+export const CONDITION = "tortie.dev/AddressesAvailable";
+
+/** Per cent from which a pool counts as nearly full. */
+const NEARLY_FULL = 90;
+/** Per cent; a change that is smaller is not worth a write. */
+const STEP = 10;
+
+interface Condition {
+  readonly type: string;
+  readonly status: "True" | "False";
+  readonly reason: "Available" | "NearlyFull" | "Full";
+  readonly message: string;
+}
+
+export function conditionOf({ size, inUse }: PoolUsage): Condition {
+  const percent = Number((inUse * 100n) / size);
+  const isFull = inUse >= size;
+  const reason = isFull ? "Full" : percent >= NEARLY_FULL ? "NearlyFull" : "Available";
+  const step = Math.floor(percent / STEP) * STEP;
+  const message = isFull ? `all ${size} addresses are in use` : `${step} % or more of ${size} addresses are in use`;
+  return { type: CONDITION, status: isFull ? "False" : "True", reason, message };
+}
+
+/** All conditions as they should be; `undefined` when they are so already. @param now RFC 3339 */
+export function withCondition(conditions: readonly Fields[], wanted: Condition, now: string): readonly Fields[] | undefined {
+  const before = conditions.find((condition) => text(condition, "type") === CONDITION);
+  const isSame = before !== undefined && (["status", "reason", "message"] as const).every((member) => before[member] === wanted[member]);
+  if (isSame) return undefined;
+  const since = before !== undefined && before.status === wanted.status ? text(before, "lastTransitionTime") : "";
+  const condition = { ...wanted, lastTransitionTime: since === "" ? now : since };
+  return [...conditions.filter((other) => other !== before), condition];
 }

@@ -38,7 +38,7 @@ export interface JudgedAllocation {
   readonly key: string;
 }
 
-export interface PodOwner {
+interface PodOwner {
   readonly namespace: string;
   readonly name: string;
   readonly node: string;
@@ -54,7 +54,7 @@ const TUNNELS: ReadonlySet<string> = new Set([
 ]);
 
 /** What the judgement looks at. */
-export interface Holders {
+interface Holders {
   readonly nodes: ReadonlySet<string>;
   readonly pods: readonly PodView[];
   readonly pod: (namespace: string, name: string) => PodView | undefined;

@@ -14,7 +14,7 @@ import {
   type Prefix,
   parsePrefix,
 } from "../../lib/addresses/address.ts";
-import type { NodeView } from "../view/node-view.ts";
+import type { NodeView } from "../view/cluster-view.ts";
 
 /** A pool that is there, whoever made it. */
 export interface ExistingPool {
@@ -44,7 +44,7 @@ export interface PlannedPool {
   readonly source: string;
 }
 
-export interface PoolPlan {
+interface PoolPlan {
   readonly pools: readonly PlannedPool[];
   /** Why a pool that is asked for is not made, and what to set. */
   readonly refusal?: string;

@@ -6,10 +6,11 @@
 import { messageOf } from "../../lib/errors/errors.ts";
 import { parseObject } from "../../lib/json/decode.ts";
 import { type ApiClient, ApiError } from "../../lib/kubernetes/api-client.ts";
+import { Slots } from "../../lib/kubernetes/client/limits.ts";
 import { type Clock, pauseAfter } from "../../lib/system/clock.ts";
 import { decodeLease, isSameTenure, type Lease, leaseObject, nextStep } from "./lease.ts";
 
-export interface ElectorOptions {
+interface ElectorOptions {
   /** For the lease alone, so that no long list stands before a renewal. */
   readonly client: ApiClient;
   readonly clock: Clock;
@@ -55,7 +56,7 @@ export class Elector {
   }
 
   /**
-   * Tries for the lease until the signal ends it; each time that it is had, `lead` runs until its own signal is aborted, and the next try
+   * Tries for the lease until the signal ends it; each time that it is ours, `lead` runs until its own signal is aborted, and the next try
    * waits for its end. A lease that is held when the signal comes is given back, and so is one whose `lead` fails: another controller may
    * have more luck.
    */
@@ -175,4 +176,32 @@ export class Elector {
     const { namespace, name } = this.#options;
     return `/apis/coordination.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/leases/${encodeURIComponent(name)}`;
   }
+}
+
+interface Fence {
+  /** Whether a write may begin now. */
+  readonly mayWrite: boolean;
+  /** How long one may take. */
+  readonly writeLimitMs: number;
+}
+
+/**
+ * A client whose writes stop with the lease: the last look before each of them is here, whatever asked for it.
+ * @param connections of `client`: the wait for one of them comes before the look at the lease
+ */
+export function fencedClient(client: ApiClient, fence: Fence, connections: number): ApiClient {
+  const slots = new Slots(connections);
+  return {
+    get server() {
+      return client.server;
+    },
+    request(request) {
+      return slots.run(async () => {
+        if (request.method === "GET") return client.request(request);
+        if (!fence.mayWrite) throw new ApiError(`${request.method} ${request.path}: not sent, this controller does not lead any more`);
+        return client.request({ ...request, timeoutMs: Math.min(request.timeoutMs ?? fence.writeLimitMs, fence.writeLimitMs) });
+      });
+    },
+    close: () => client.close(),
+  };
 }

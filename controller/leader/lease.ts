@@ -28,7 +28,7 @@ export function decodeLease(object: Fields): Lease {
   };
 }
 
-export type Step = "create" | "renew" | "take" | "wait";
+type Step = "create" | "renew" | "take" | "wait";
 
 /**
  * What to do about the lease as it was read. Clocks of two machines are never compared: a lease is over when it has been seen unchanged
@@ -48,7 +48,7 @@ export function isSameTenure(a: Lease, b: Lease): boolean {
   return a.holder === b.holder && a.renewTime === b.renewTime && a.acquireTime === b.acquireTime && a.transitions === b.transitions;
 }
 
-export interface LeaseWrite {
+interface LeaseWrite {
   readonly namespace: string;
   readonly name: string;
   /** Empty gives the lease back. */

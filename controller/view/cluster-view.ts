@@ -1,19 +1,21 @@
 /** The cluster as the watches have it, for one term of the leader. Decisions begin here; each is looked at again before it is written. */
 
+import { type Address, parseAddress } from "../../lib/addresses/address.ts";
 import { affinityCodec } from "../../lib/datastore/calico/affinity.ts";
 import { blockCodec, handleCodec } from "../../lib/datastore/calico/block.ts";
 import type { ApiGroup } from "../../lib/datastore/calico/group.ts";
+import { poolCodec } from "../../lib/datastore/calico/pool.ts";
 import type { Versioned } from "../../lib/datastore/datastore.ts";
 import { coreSelection, resourceSelection, type Watched } from "../../lib/datastore/kubernetes/selections.ts";
-import type { Block, BlockAffinity, Handle } from "../../lib/datastore/resources.ts";
-import { section, text } from "../../lib/json/decode.ts";
+import type { Block, BlockAffinity, Handle, IPPool } from "../../lib/datastore/resources.ts";
+import { type Fields, field, has, isText, listOf, objects, section, text } from "../../lib/json/decode.ts";
+import { metadataOf } from "../../lib/kubernetes/objects.ts";
 import type { Informers } from "../../lib/kubernetes/watch/informers.ts";
+import type { Selection } from "../../lib/kubernetes/watch/kubernetes-feed.ts";
 import type { CacheState, ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
-import { decodeNodeView, type NodeView } from "./node-view.ts";
 import { decodePodView, type PodView } from "./pod-view.ts";
-import { type PoolView, poolSelection } from "./pool-view.ts";
 
-/** How often a watch is requested anew: the longest time for which a dead connection stays unnoticed. */
+/** How often a watch is requested again: the longest time for which a dead connection stays unnoticed. */
 const HEARTBEAT_SECONDS = 30;
 
 /** A TortieEndpoint, as far as its removal depends on it. */
@@ -144,3 +146,47 @@ const ENDPOINT_OBJECTS = {
     };
   },
 };
+
+/** A pool with what the datastore's model leaves out: labels, finalizers, conditions, and the version that a patch is made from. */
+export interface PoolView {
+  readonly pool: IPPool;
+  readonly resourceVersion: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly finalizers: readonly string[];
+  /** `status.conditions`, Calico's own included. */
+  readonly conditions: readonly Fields[];
+}
+
+function poolSelection(group: ApiGroup): Selection<PoolView> {
+  return { name: "ippools", path: `/apis/${group}/ippools`, decode: decodePoolView };
+}
+
+function decodePoolView(object: Fields): PoolView {
+  const metadata = metadataOf(object);
+  const status = section(object, "status");
+  const { finalizers } = section(object, "metadata");
+  return {
+    pool: poolCodec.decode({ metadata, spec: section(object, "spec"), status }),
+    resourceVersion: metadata.resourceVersion,
+    labels: metadata.labels,
+    finalizers: Array.isArray(finalizers) ? finalizers.filter((name) => typeof name === "string") : [],
+    conditions: objects(status, "conditions"),
+  };
+}
+
+/** A node, as far as the first pools depend on it. */
+export interface NodeView {
+  /** `spec.podCIDRs`, which the cluster gives and the API server judges. */
+  readonly ranges: readonly string[];
+  /** `status.addresses`: what the node's kubelet says of itself. It can keep a pool from being made, and nothing else. */
+  readonly addresses: readonly Address[];
+}
+
+/** @throws Error naming the field that is of the wrong type */
+function decodeNodeView(object: Fields): NodeView {
+  const spec = section(object, "spec");
+  return {
+    ranges: has(spec, "podCIDRs") ? field(spec, "podCIDRs", listOf(isText)) : [],
+    addresses: objects(section(object, "status"), "addresses").flatMap((entry) => parseAddress(text(entry, "address")) ?? []),
+  };
+}

@@ -1,13 +1,12 @@
 /** A pod as far as addresses depend on it. Decoding takes whatever can be read: a pod that is left out would hold nothing. */
 
 import { keyOf } from "../../doctor/snapshot.ts";
-import { Claimed } from "../../lib/claims/claimed.ts";
 import { CONTAINER_ID } from "../../lib/datastore/kubernetes/pod-record.ts";
 import type { Fields } from "../../lib/json/decode.ts";
 import type { Pod } from "../../lib/kubernetes/objects.ts";
 import { decodePod } from "../../lib/kubernetes/objects.ts";
-import { namedAddresses } from "../../lib/workload/annotations/named-addresses.ts";
-import { isFinished, POD_IP, POD_IPS } from "../../lib/workload/annotations/pod-addresses.ts";
+import { Claimed } from "../../lib/system/claimed.ts";
+import { isFinished, namedAddresses, POD_IP, POD_IPS } from "../../lib/workload/annotations/pod-addresses.ts";
 
 /** What Multus records of every interface of a pod. */
 const NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status";
@@ -34,7 +33,7 @@ export interface PodView {
   readonly containerId: string;
   /** The annotations that name addresses are not blank. */
   readonly isAnnotated: boolean;
-  /** By label and account, and it has not ended. Whether it may say so in its namespace is another question (duties/kube-controllers.ts). */
+  /** By label and account, and it has not ended. Whether it may say so in its namespace is another question (duties/live-cluster.ts). */
   readonly isKubeControllers: boolean;
 }
 

@@ -5,12 +5,10 @@
 import { formatPrefix } from "../../lib/addresses/address.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { Sandbox } from "../../lib/system/sandbox.ts";
-import type { AppliedLink, AttachedLink, Dataplane, LinkOfAttachment, Mending, Removal } from "../dataplane.ts";
+import type { AppliedLink, AttachedLink, Dataplane, ExternalAttachment, LinkOfAttachment, Mending, Removal } from "../dataplane.ts";
 import type { DesiredState, Difference } from "../desired-state.ts";
-import type { ExternalAttachment } from "../external-attachment.ts";
-import type { NetworkReport } from "../node-network.ts";
-import { callServer } from "./call-server.ts";
-import { ADD, DEL, type Reply } from "./protocol.ts";
+import type { NetworkReport } from "../node-state.ts";
+import { ADD, callServer, DEL, type Reply } from "./protocol.ts";
 
 /** Go prints an IP address that is not there like this, and servers have learned to read it. */
 const NO_GATEWAY = "<nil>";
@@ -20,7 +18,7 @@ const INTERFACE_NAME = /^(?!\.{1,2}$)[\x21-\x2e\x30-\x39\x3b-\x7e]{1,15}$/;
 const MAC = /^[0-9a-f][02468ace](?::[0-9a-f]{2}){5}$/;
 const NO_MAC = "00:00:00:00:00:00";
 
-export interface GrpcOptions {
+interface GrpcOptions {
   /** As gRPC names servers: "unix:///run/dataplane.sock". */
   readonly socket: string;
   /** Passed on with each request. */

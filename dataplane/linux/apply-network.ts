@@ -4,11 +4,19 @@
  *
  * A step that fails does not stop the others: one peer with a bad address must not cost the others their traffic.
  */
-import { messageOf } from "../../lib/errors/errors.ts";
+
+import { type Address, formatAddress, formatPrefix, hostPrefix } from "../../lib/addresses/address.ts";
+import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { HostSockets } from "../netlink/host-sockets.ts";
-import type { NetworkReport, NodeNetwork } from "../node-network.ts";
-import { applyNodeRoutes } from "./apply-node-routes.ts";
-import { applyTunnel, removeOtherTunnels } from "./apply-tunnel.ts";
+import type { Netlink } from "../netlink/socket.ts";
+import { type NetworkReport, type NodeNetwork, type NodeRoute, TUNNEL_ALIAS, type VxlanTunnel } from "../node-state.ts";
+import { addAddress, listAddresses, removeAddress } from "../rtnetlink/address.ts";
+import { type Link, listLinks, setLinkAlias, setLinkMac, setLinkMtu, setLinkUp, UNFINISHED_GROUP } from "../rtnetlink/link.ts";
+import { listPeers, type PeerEntry, type PeerTable, removePeer, setPeer } from "../rtnetlink/neighbour.ts";
+import { addNodeRoute, deleteNodeRoute, listNodeRoutes, type NodeKernelRoute, replaceNodeRoute } from "../rtnetlink/node-route.ts";
+import { getVxlan, type VxlanLink, type VxlanSettings, vxlanRequest } from "../rtnetlink/vxlan.ts";
+import { deleteHostLink } from "./deletions.ts";
+import { addressesOfHost } from "./host-facts.ts";
 
 export async function applyNetwork({ route }: HostSockets, network: NodeNetwork): Promise<NetworkReport> {
   const report = new Report();
@@ -26,7 +34,7 @@ export async function applyNetwork({ route }: HostSockets, network: NodeNetwork)
 }
 
 /** What the steps have done so far. */
-export class Report {
+class Report {
   readonly changed: string[] = [];
   readonly failed: string[] = [];
 
@@ -41,4 +49,183 @@ export class Report {
       return false;
     }
   }
+}
+
+/** Indexes of the tunnel devices that are there, by name. */
+type Devices = ReadonlyMap<string, number>;
+
+/**
+ * Compares what the kernel has of our routes with what it shall have. Routes of others are never looked at.
+ *
+ * A route that goes another way than it should is replaced in one step: no packet meets a moment without it. What is not wanted goes
+ * last, since a route that is about to change may lead through it.
+ */
+function applyNodeRoutes(socket: Netlink, routes: readonly NodeRoute[], devices: Devices, report: Report): void {
+  const missing = new Map(wantedRoutes(routes, devices).map((route) => [keyOf(route), route]));
+  const others: NodeKernelRoute[] = [];
+  for (const found of presentRoutes(socket)) {
+    const wanted = missing.get(keyOf(found));
+    if (wanted !== undefined && isSame(found, wanted)) missing.delete(keyOf(found));
+    else others.push(found);
+  }
+  const outdated = new Map(others.map((route) => [keyOf(route), route]));
+  for (const [key, route] of missing) {
+    const before = outdated.get(key);
+    if (before === undefined) report.try(`route ${describe(route)} added`, () => addNodeRoute(socket, route));
+    else if (report.try(`route ${describe(before)} replaced by ${describe(route)}`, () => replaceNodeRoute(socket, route)))
+      others.splice(others.indexOf(before), 1);
+  }
+  for (const route of others) report.try(`route ${describe(route)} removed`, () => deleteNodeRoute(socket, route));
+}
+
+function presentRoutes(socket: Netlink): readonly NodeKernelRoute[] {
+  return [...listNodeRoutes(socket, 4), ...listNodeRoutes(socket, 6)];
+}
+
+/** A route through a tunnel that could not be made is left out: the failure of the tunnel says why. */
+function wantedRoutes(routes: readonly NodeRoute[], devices: Devices): readonly NodeKernelRoute[] {
+  return routes.flatMap((route): NodeKernelRoute[] => {
+    const { destination } = route;
+    if (route.kind === "blackhole") return [{ destination, isOnLink: false }];
+    if (route.kind === "direct") return [{ destination, gateway: route.gateway, isOnLink: false }];
+    const { gateway } = route;
+    const index = devices.get(route.device);
+    if (index === undefined) return [];
+    return [gateway === undefined ? { destination, index, isOnLink: false } : { destination, gateway, index, isOnLink: true }];
+  });
+}
+
+/** The kernel has chosen the link of a route that names none but a gateway. */
+function isSame(found: NodeKernelRoute, wanted: NodeKernelRoute): boolean {
+  if (!isEqual(found.gateway, wanted.gateway) || found.isOnLink !== wanted.isOnLink) return false;
+  return wanted.index === found.index || (wanted.index === undefined && wanted.gateway !== undefined);
+}
+
+function isEqual(one: Address | undefined, other: Address | undefined): boolean {
+  return one?.family === other?.family && one?.value === other?.value;
+}
+
+/** Cheaper than the text of a prefix: a large cluster has thousands. */
+function keyOf({ destination: { address, length } }: NodeKernelRoute): string {
+  return `${address.family} ${address.value} ${length}`;
+}
+
+function describe({ destination, gateway, index, isOnLink }: NodeKernelRoute): string {
+  const via = gateway === undefined ? "" : ` via ${formatAddress(gateway)}`;
+  const way = gateway === undefined && index === undefined ? " to nowhere" : via;
+  return `${formatPrefix(destination)}${way}${isOnLink ? " through the tunnel" : ""}`;
+}
+
+/** RT_SCOPE_LINK: link-local addresses, which the kernel makes by itself. */
+const SCOPE_LINK = 253;
+
+/**
+ * One VXLAN device with its address and its peers. A device of the same name that is not ours is left alone: it is usually Felix's,
+ * and two programs that manage one device would undo each other's work.
+ *
+ * @returns index of the device @throws TortieError `tunnel-failed`; NetlinkError
+ */
+async function applyTunnel(socket: Netlink, tunnel: VxlanTunnel, report: Report): Promise<number> {
+  const settings = settingsOf(socket, tunnel);
+  const link = (await usableDevice(socket, tunnel, settings, report)) ?? createDevice(socket, tunnel, settings, report);
+  const { index } = link;
+  if (link.mac !== tunnel.mac) report.try(`MAC of ${tunnel.name} set to ${tunnel.mac}`, () => setLinkMac(socket, index, tunnel.mac));
+  if (link.mtu !== tunnel.mtu) report.try(`MTU of ${tunnel.name} set to ${tunnel.mtu}`, () => setLinkMtu(socket, index, tunnel.mtu));
+  applyAddress(socket, index, tunnel, report);
+  if (!link.isUp) report.try(`${tunnel.name} set up`, () => setLinkUp(socket, index));
+  const { peers } = tunnel;
+  applyPeers(
+    socket,
+    index,
+    "forwarding",
+    tunnel,
+    peers.map(({ node, mac }) => ({ address: node, mac })),
+    report,
+  );
+  applyPeers(socket, index, "neighbours", tunnel, peers, report);
+  return index;
+}
+
+/** Removes the devices that bear our alias and are not wanted. */
+async function removeOtherTunnels(socket: Netlink, wanted: ReadonlySet<string>, report: Report): Promise<void> {
+  for (const link of listLinks(socket)) {
+    if (link.alias !== TUNNEL_ALIAS || wanted.has(link.name)) continue;
+    await deleteHostLink(link);
+    report.changed.push(`${link.name} removed`);
+  }
+}
+
+function settingsOf(socket: Netlink, { name, vni, port, local }: VxlanTunnel): VxlanSettings {
+  const wanted = formatAddress(local);
+  const carrier = addressesOfHost(socket).find(({ address }) => formatAddress(address) === wanted);
+  if (carrier === undefined) throw new TortieError("tunnel-failed", `no interface of this host has ${wanted}, which ${name} sends from`);
+  return { vni, port, local, parent: carrier.index };
+}
+
+/** Ours, and made with these settings; one of ours with others is removed. @throws TortieError `tunnel-failed` for one that is not ours */
+async function usableDevice(socket: Netlink, tunnel: VxlanTunnel, settings: VxlanSettings, report: Report) {
+  const link = getVxlan(socket, tunnel.name);
+  if (link === undefined) return undefined;
+  if (link.alias !== TUNNEL_ALIAS && !isUnfinished(link)) {
+    throw new TortieError("tunnel-failed", `there is an interface ${tunnel.name} that another program made; it is left alone`);
+  }
+  if (link.alias === TUNNEL_ALIAS && hasSettings(link, settings)) return link;
+  await deleteHostLink(link);
+  report.changed.push(`${tunnel.name} with other settings removed`);
+  return undefined;
+}
+
+/** A process was killed between making the device and writing its alias. */
+function isUnfinished({ group, alias, isUp, kind }: Link): boolean {
+  return group === UNFINISHED_GROUP && alias === "" && !isUp && kind === "vxlan";
+}
+
+function hasSettings({ settings: found }: VxlanLink, { vni, port, parent, local }: VxlanSettings): boolean {
+  if (found?.local === undefined || found.learns) return false;
+  return found.vni === vni && found.port === port && found.parent === parent && formatAddress(found.local) === formatAddress(local);
+}
+
+function createDevice(socket: Netlink, { name, mac, mtu }: VxlanTunnel, settings: VxlanSettings, report: Report): VxlanLink {
+  socket.request(vxlanRequest(name, mac, mtu, settings));
+  const link = getVxlan(socket, name);
+  if (link === undefined) throw new TortieError("tunnel-failed", `interface ${name} was removed by somebody else while it was set up`);
+  setLinkAlias(socket, link.index, TUNNEL_ALIAS);
+  report.changed.push(`${name} made`);
+  return link;
+}
+
+/** Exactly one address besides the link-local one: the kernel would send from a second one too. */
+function applyAddress(socket: Netlink, index: number, { name, address }: VxlanTunnel, report: Report): void {
+  const wanted = hostPrefix(address);
+  const there = listAddresses(socket, index).filter(({ scope }) => scope !== SCOPE_LINK);
+  for (const { prefix } of there) {
+    if (formatPrefix(prefix) === formatPrefix(wanted)) continue;
+    report.try(`address ${formatPrefix(prefix)} of ${name} removed`, () => removeAddress(socket, index, prefix));
+  }
+  if (there.some(({ prefix }) => formatPrefix(prefix) === formatPrefix(wanted))) return;
+  report.try(`address ${formatPrefix(wanted)} of ${name} added`, () => addAddress(socket, index, wanted, true));
+}
+
+function applyPeers(
+  socket: Netlink,
+  index: number,
+  table: PeerTable,
+  { name, local }: { readonly name: string; readonly local: Address },
+  wanted: readonly PeerEntry[],
+  report: Report,
+): void {
+  const present = listPeers(socket, index, table, local.family);
+  const there = new Set(present.map(entryKeyOf));
+  const wantedKeys = new Set(wanted.map(entryKeyOf));
+  const words = (entry: PeerEntry) => `${table === "forwarding" ? "forwarding" : "neighbour"} entry ${entryKeyOf(entry)} of ${name}`;
+  for (const entry of present) {
+    if (!wantedKeys.has(entryKeyOf(entry))) report.try(`${words(entry)} removed`, () => removePeer(socket, index, table, entry));
+  }
+  for (const entry of wanted) {
+    if (!there.has(entryKeyOf(entry))) report.try(`${words(entry)} added`, () => setPeer(socket, index, table, entry));
+  }
+}
+
+function entryKeyOf({ address, mac }: PeerEntry): string {
+  return `${formatAddress(address)} ${mac}`;
 }

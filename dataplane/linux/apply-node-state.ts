@@ -8,22 +8,18 @@
 import type { Family } from "../../lib/addresses/address.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { Sysctl } from "../desired-state.ts";
-import { attributeMap } from "../netlink/attribute.ts";
 import type { HostSockets } from "../netlink/host-sockets.ts";
-import type { Message } from "../netlink/message.ts";
-import { type Netlink, NetlinkError, type Request } from "../netlink/socket.ts";
+import { attributeMap, type Message, NetlinkError } from "../netlink/message.ts";
+import type { Netlink, Request } from "../netlink/socket.ts";
 import {
-  chainWithin,
-  deleteTable,
-  getChain,
+  ask,
   getGeneration,
-  getSet,
-  getTable,
   NFGENMSG_BYTES,
   NFTA_TABLE_USERDATA,
+  nameWithin,
   newTable,
   parseGeneration,
-  setWithin,
+  remove,
   type TableFamily,
   transaction,
 } from "../nftables/message.ts";
@@ -117,16 +113,16 @@ function hasAll(socket: Netlink, families: readonly TableFamily[], parts: TableP
   return families.every((family) => {
     const { sets, chains } = changeOf(family, parts, NOTHING, true);
     const [set] = sets;
-    if (set === undefined ? parts.masquerading !== undefined : !isThere(getSet(family, TABLE, set.name))) return false;
-    return chains.every(({ name }) => isThere(getChain(family, TABLE, name)));
+    if (set === undefined ? parts.masquerading !== undefined : !isThere(ask("set", family, TABLE, set.name))) return false;
+    return chains.every(({ name }) => isThere(ask("chain", family, TABLE, name)));
   });
 }
 
 /** What is in our table. A dump of chains has those of all tables. */
 function namesIn(socket: Netlink, family: TableFamily): Names {
   return {
-    chains: socket.dump(getChain(family, TABLE)).flatMap((found) => chainWithin(family, TABLE, found) ?? []),
-    sets: socket.dump(getSet(family, TABLE)).flatMap((found) => setWithin(family, TABLE, found) ?? []),
+    chains: socket.dump(ask("chain", family, TABLE)).flatMap((found) => nameWithin("chain", family, TABLE, found) ?? []),
+    sets: socket.dump(ask("set", family, TABLE)).flatMap((found) => nameWithin("set", family, TABLE, found) ?? []),
   };
 }
 
@@ -176,12 +172,12 @@ function create(socket: Netlink, parts: TableParts, generation: number | undefin
 
 /** Deletes a table, there or not: created first, so that the deletion cannot fail, all in the same transaction. */
 function emptying(family: TableFamily) {
-  return [newTable(family, TABLE), deleteTable(family, TABLE)];
+  return [newTable(family, TABLE), remove("table", family, TABLE)];
 }
 
 /** The comment of our table; "" when it has none, `undefined` when there is no table. */
 function commentOf(socket: Netlink, family: TableFamily): string | undefined {
-  const message = answerTo(socket, getTable(family, TABLE));
+  const message = answerTo(socket, ask("table", family, TABLE));
   if (message === undefined) return undefined;
   const data = attributeMap(message.payload.subarray(NFGENMSG_BYTES)).get(NFTA_TABLE_USERDATA);
   return data === undefined ? "" : new TextDecoder().decode(data.subarray(2, -1));

@@ -5,14 +5,13 @@ import type { Sandbox } from "../../lib/system/sandbox.ts";
 import { isAttachmentAlias, namesAttachment, parseAttachmentAlias } from "../alias.ts";
 import type { AttachedLink, LinkOfAttachment, Removal } from "../dataplane.ts";
 import type { HostSockets } from "../netlink/host-sockets.ts";
-import { type Netlink, NetlinkError } from "../netlink/socket.ts";
-import { getLink, type Link, type LinkKey } from "../rtnetlink/link.ts";
-import { namespaceIdOf } from "../rtnetlink/namespace-id.ts";
-import { deleteHostLink, deleteLink, openDeletion } from "./delete-link.ts";
-import type { JoinedDeletions } from "./joined-deletions.ts";
-import { isDeviceKind, isUnfinished, mayReplace } from "./ownership.ts";
+import { NetlinkError } from "../netlink/message.ts";
+import type { Netlink } from "../netlink/socket.ts";
+import { getLink, type Link, type LinkKey, namespaceIdOf } from "../rtnetlink/link.ts";
+import { deleteHostLink, deleteLink, type JoinedDeletions, openDeletion } from "./deletions.ts";
+import { isDeviceKind, isUnfinished, mayReplace } from "./ends.ts";
 
-export interface DetachOptions {
+interface DetachOptions {
   /** How long the kernel may take for the link in the sandbox. */
   readonly limitMs?: number;
   /** Where host ends are deleted together with others. */
@@ -24,7 +23,7 @@ export interface DetachOptions {
  * other with it. Otherwise deletes the link in the sandbox, whatever its type, and then the host end if it is still there and still of this
  * attachment. Both are tried, whatever happens to the first.
  *
- * Neither is touched when the host end, whose name is the workload's own, says that it belongs to another container by now: the ADD of
+ * Neither is touched when the host end, whose name is the workload's own, says that it belongs to another container: the ADD of
  * that one has replaced the link of this one, and the interface that a sandbox both share has under this name is the newer one's
  * (design, invariant 7; Calico takes it away, recordings add-twice-new-id, del-foreign-id).
  * @throws TortieError `netns-invalid`, `link-delete-timeout`, `link-failed`

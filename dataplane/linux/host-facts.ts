@@ -1,23 +1,24 @@
 /**
- * What the host itself has in the kernel, apart from any attachment: addresses of all links, and routes of the main table, without those
- * to other nodes that an agent made by what the cluster said (review, S1: they must not decide about this node's own addresses).
+ * What the host itself has in the kernel, apart from any attachment: links, addresses, routes, and signs of Felix. Routes are those of the
+ * main table, without those to other nodes that an agent made by what the cluster said (review, S1: they must not decide about this node's
+ * own addresses).
  */
-import { type Address, bitsOf, type Prefix } from "../../lib/addresses/address.ts";
-import { attributeMap } from "../netlink/attribute.ts";
+import type { Address, Prefix } from "../../lib/addresses/address.ts";
 import type { HostSockets } from "../netlink/host-sockets.ts";
 import type { Netlink } from "../netlink/socket.ts";
+import { ask, chainName } from "../nftables/message.ts";
+import { TUNNEL_ALIAS } from "../node-state.ts";
+import { listAddresses } from "../rtnetlink/address.ts";
 import { type Link, listLinks } from "../rtnetlink/link.ts";
-import { NODE_ROUTE_PROTOCOL } from "../rtnetlink/node-route.ts";
+import { countRoutesOf, NODE_ROUTE_PROTOCOL } from "../rtnetlink/node-route.ts";
 import { listRoutes } from "../rtnetlink/route.ts";
-import { addressOf, familyOf } from "../rtnetlink/wire.ts";
 
-const RTM_GETADDR = 22;
-const IFA_ADDRESS = 1;
-const IFA_LOCAL = 2;
-/** struct ifaddrmsg (include/uapi/linux/if_addr.h). */
-const ADDRESS_HEADER = 8;
+/** Felix' chains in nftables, its own and those of iptables-nft, begin so, and after it has gone they check sources still. */
+const FELIX_CHAIN = /^(filter-|raw-)?cali-/;
 
-export interface HostLinkAddress {
+export type HostLink = Pick<Link, "index" | "name" | "alias" | "isUp" | "kind">;
+
+interface HostLinkAddress {
   readonly address: Address;
   /** Prefix length. */
   readonly length: number;
@@ -30,11 +31,25 @@ export interface HostLinkAddress {
   readonly scope: number;
 }
 
-export interface HostRoute {
+interface HostRoute {
   readonly destination: Prefix;
   readonly link: string;
   /** It has a gateway or a preferred source, as routes of pods' addresses do not. */
   readonly leadsElsewhere: boolean;
+}
+
+/** What decides about routes to other nodes: the host's own addresses, and signs of another program that makes such routes. */
+export interface NetworkFacts {
+  readonly addresses: readonly HostLinkAddress[];
+  /** How many routes of the main table have the protocol number that was asked for. */
+  readonly foreignRoutes: number;
+  /** Those of the interfaces asked for that are there and not ours. */
+  readonly foreignDevices: readonly string[];
+}
+
+/** Every link of the host in one dump, to be compared with records (A§7.3). @throws NetlinkError */
+export function hostLinks({ route }: HostSockets): readonly HostLink[] {
+  return listLinks(route);
 }
 
 /** @throws NetlinkError */
@@ -42,30 +57,39 @@ export function readHostFacts({ route: socket }: HostSockets): {
   readonly addresses: readonly HostLinkAddress[];
   readonly routes: readonly HostRoute[];
 } {
-  const links = new Map(listLinks(socket).map((link) => [link.index, link]));
+  const links = listLinks(socket);
+  const names = new Map(links.map(({ index, name }) => [index, name]));
   const found = [...listRoutes(socket, 4), ...listRoutes(socket, 6)].filter(({ protocol }) => protocol !== NODE_ROUTE_PROTOCOL);
   const routes = found.map(({ destination, index, gateway, hasSource }) => ({
     destination,
-    link: links.get(index)?.name ?? "",
+    link: names.get(index) ?? "",
     leadsElsewhere: gateway !== undefined || hasSource,
   }));
   return { addresses: addressesOfHost(socket, links), routes };
 }
 
 /** Every address of every link. @throws NetlinkError */
-export function addressesOfHost(
-  socket: Netlink,
-  links: ReadonlyMap<number, Link> = new Map(listLinks(socket).map((link) => [link.index, link])),
-): readonly HostLinkAddress[] {
-  return socket.dump({ type: RTM_GETADDR, payload: new Uint8Array(ADDRESS_HEADER) }).flatMap(({ payload }) => {
-    const view = new DataView(payload.buffer, payload.byteOffset, payload.length);
-    const family = familyOf(view.getUint8(0));
-    const attributes = attributeMap(payload.subarray(ADDRESS_HEADER));
-    const octets = attributes.get(IFA_LOCAL) ?? attributes.get(IFA_ADDRESS);
-    if (family === undefined || octets === undefined || octets.length * 8 !== bitsOf(family)) return [];
-    const index = view.getUint32(4, true);
-    const { name: link = "", isUp = false, mtu = 0 } = links.get(index) ?? {};
-    const address = addressOf(family, octets);
-    return [{ address, length: view.getUint8(1), index, link, mtu, isUp, scope: view.getUint8(3) }];
+export function addressesOfHost(socket: Netlink, links: readonly Link[] = listLinks(socket)): readonly HostLinkAddress[] {
+  const byIndex = new Map(links.map((link) => [link.index, link]));
+  return listAddresses(socket, 0).map(({ prefix: { address, length }, index, scope }) => {
+    const { name: link = "", isUp = false, mtu = 0 } = byIndex.get(index) ?? {};
+    return { address, length, index, link, mtu, isUp, scope };
   });
+}
+
+/** @throws NetlinkError */
+export function readNetworkFacts({ route }: HostSockets, protocol: number, devices: readonly string[]): NetworkFacts {
+  const links = listLinks(route);
+  return {
+    addresses: addressesOfHost(route, links),
+    foreignRoutes: countRoutesOf(route, protocol),
+    foreignDevices: links.filter(({ name, alias }) => devices.includes(name) && alias !== TUNNEL_ALIAS).map(({ name }) => name),
+  };
+}
+
+/** Whether Felix' own rules are in the kernel: they check where pods send from, as ours do. @throws NetlinkError */
+export function hasFelixChains({ netfilter }: HostSockets): boolean {
+  return (["inet", "ip", "ip6"] as const).some((family) =>
+    netfilter.dump(ask("chain", family)).some((found) => FELIX_CHAIN.test(chainName(found) ?? "")),
+  );
 }

@@ -7,18 +7,15 @@ import { parseAttachmentAlias } from "../alias.ts";
 import type { AppliedLink, AttachedLink, Dataplane, LinkOfAttachment, Mending, RecordedLink, RecordedPair, Removal } from "../dataplane.ts";
 import type { DesiredState, Difference } from "../desired-state.ts";
 import type { HostSockets } from "../netlink/host-sockets.ts";
-import { NetlinkError } from "../netlink/socket.ts";
-import type { NetworkReport } from "../node-network.ts";
-import type { NodeState } from "../node-state.ts";
+import { NetlinkError } from "../netlink/message.ts";
+import type { NetworkReport, NodeState } from "../node-state.ts";
 import { listLinks } from "../rtnetlink/link.ts";
 import { applyNodeState } from "./apply-node-state.ts";
 import { attach } from "./attach.ts";
+import type { JoinedDeletions } from "./deletions.ts";
 import { detach, detachFound } from "./detach.ts";
-import { inspect } from "./inspect.ts";
-import type { JoinedDeletions } from "./joined-deletions.ts";
-import { drift, mend } from "./mend.ts";
-import { isUnfinished } from "./ownership.ts";
-import { settled } from "./settled.ts";
+import { isUnfinished } from "./ends.ts";
+import { drift, inspect, mend, settled } from "./inspect.ts";
 
 export class LinuxDataplane implements Dataplane {
   readonly #host: HostSockets;

@@ -1,7 +1,139 @@
-/** Netlink messages and acknowledgements (include/uapi/linux/netlink.h, struct nlmsghdr and nlmsgerr). */
-import { aligned, attributeMap, NetlinkFormatError, readText } from "./attribute.ts";
+/**
+ * Netlink messages, acknowledgements and attributes as bytes (include/uapi/linux/netlink.h, struct nlmsghdr, nlmsgerr and nlattr).
+ * Numbers are in the machine's own order, which is little-endian on everything Bun runs on; those that are in network order say so.
+ */
 
-const HEADER = 16;
+import type { Address, Family } from "../../lib/addresses/address.ts";
+import { errnoName, errnoText } from "../../lib/system/errno.ts";
+
+const ATTRIBUTE_HEADER = 4;
+const NLA_F_NESTED = 0x8000;
+/** NLA_F_NESTED and NLA_F_NET_BYTEORDER are not part of the type. */
+const NLA_TYPE_MASK = 0x3fff;
+const MAX_LENGTH = 0xffff;
+
+/** 16 bit length, 16 bit type, payload, padded to four bytes. */
+export interface Attribute {
+  readonly type: number;
+  readonly payload: Uint8Array;
+}
+
+/** Bytes that cannot be what the kernel sends, or a request that does not fit into a message. */
+export class NetlinkFormatError extends Error {
+  override readonly name = "NetlinkFormatError";
+}
+
+export function bytes(type: number, payload: Uint8Array): Attribute {
+  return { type, payload };
+}
+
+export function u8(type: number, value: number): Attribute {
+  return { type, payload: new Uint8Array([value]) };
+}
+
+export function u32(type: number, value: number): Attribute {
+  return { type, payload: words(4, (view) => view.setUint32(0, value, true)) };
+}
+
+/** Network byte order, as nf_tables wants its numbers. */
+export function u32be(type: number, value: number): Attribute {
+  return { type, payload: words(4, (view) => view.setUint32(0, value, false)) };
+}
+
+/** A string with its terminating zero. */
+export function text(type: number, value: string): Attribute {
+  return { type, payload: new TextEncoder().encode(`${value}\0`) };
+}
+
+export function nest(type: number, children: readonly Attribute[]): Attribute {
+  return { type: type | NLA_F_NESTED, payload: encodeAttributes(children) };
+}
+
+/** @throws NetlinkFormatError when a payload is longer than an attribute can be */
+export function encodeAttributes(attributes: readonly Attribute[]): Uint8Array {
+  let total = 0;
+  for (const { payload } of attributes) total += ATTRIBUTE_HEADER + aligned(payload.length);
+  const result = new Uint8Array(total);
+  const view = new DataView(result.buffer);
+  let at = 0;
+  for (const { type, payload } of attributes) {
+    const length = ATTRIBUTE_HEADER + payload.length;
+    if (length > MAX_LENGTH) throw new NetlinkFormatError(`netlink attribute ${type & NLA_TYPE_MASK} is too long: ${payload.length} bytes`);
+    view.setUint16(at, length, true);
+    view.setUint16(at + 2, type, true);
+    result.set(payload, at + ATTRIBUTE_HEADER);
+    at += aligned(length);
+  }
+  return result;
+}
+
+/**
+ * The attributes one after the other, flags taken off their types; payloads are views into `data`.
+ * @throws NetlinkFormatError when a length is shorter than a header or longer than what is there
+ */
+export function parseAttributes(data: Uint8Array): Attribute[] {
+  const view = new DataView(data.buffer, data.byteOffset, data.length);
+  const result: Attribute[] = [];
+  for (let at = 0; at < data.length; ) {
+    const length = data.length - at < ATTRIBUTE_HEADER ? 0 : view.getUint16(at, true);
+    if (length < ATTRIBUTE_HEADER || length > data.length - at) {
+      throw new NetlinkFormatError(`netlink attribute at ${at} of ${data.length} bytes has length ${length}`);
+    }
+    result.push({ type: view.getUint16(at + 2, true) & NLA_TYPE_MASK, payload: data.subarray(at + ATTRIBUTE_HEADER, at + length) });
+    at += aligned(length);
+  }
+  return result;
+}
+
+/** The attributes by type; of several with the same type the last one counts, as in the kernel. */
+export function attributeMap(data: Uint8Array): ReadonlyMap<number, Uint8Array> {
+  return new Map(parseAttributes(data).map(({ type, payload }) => [type, payload]));
+}
+
+/** Number of four bytes in the machine's order; `undefined` for an absent attribute. */
+export function readU32(payload: Uint8Array | undefined): number | undefined {
+  if (payload === undefined) return undefined;
+  if (payload.length < 4) throw new NetlinkFormatError(`netlink number has ${payload.length} bytes`);
+  return new DataView(payload.buffer, payload.byteOffset, payload.length).getUint32(0, true);
+}
+
+/** Text up to its terminating zero; `undefined` for an absent attribute. */
+export function readText(payload: Uint8Array | undefined): string | undefined {
+  if (payload === undefined) return undefined;
+  const end = payload.indexOf(0);
+  return new TextDecoder().decode(end < 0 ? payload : payload.subarray(0, end));
+}
+
+/**
+ * A structure of fixed length, which every message begins with, and attributes.
+ * @param fill writes what is not zero
+ */
+export function structure(length: number, fill: (view: DataView) => void, attributes: readonly Attribute[] = []): Uint8Array {
+  const tail = encodeAttributes(attributes);
+  const result = new Uint8Array(length + tail.length);
+  fill(new DataView(result.buffer));
+  result.set(tail, length);
+  return result;
+}
+
+/** A message that begins with a structure of this length. @throws NetlinkFormatError */
+export function parseStructure({ payload }: Message, length: number) {
+  return { view: new DataView(payload.buffer, payload.byteOffset, payload.length), attributes: attributeMap(payload.subarray(length)) };
+}
+
+/** Length rounded up to the four bytes that messages and attributes are padded to. */
+function aligned(length: number): number {
+  // Not with bit operations: a hostile length may have the sign bit set.
+  return Math.ceil(length / 4) * 4;
+}
+
+function words(length: number, fill: (view: DataView) => void): Uint8Array {
+  const view = new DataView(new ArrayBuffer(length));
+  fill(view);
+  return new Uint8Array(view.buffer);
+}
+
+const MESSAGE_HEADER = 16;
 
 export const NLMSG_ERROR = 2;
 export const NLMSG_DONE = 3;
@@ -29,13 +161,13 @@ export interface Message {
 
 /** One message as bytes, padded; the port is left to the kernel. */
 export function encodeMessage(message: Message): Uint8Array {
-  const result = new Uint8Array(HEADER + aligned(message.payload.length));
+  const result = new Uint8Array(MESSAGE_HEADER + aligned(message.payload.length));
   const view = new DataView(result.buffer);
-  view.setUint32(0, HEADER + message.payload.length, true);
+  view.setUint32(0, MESSAGE_HEADER + message.payload.length, true);
   view.setUint16(4, message.type, true);
   view.setUint16(6, message.flags, true);
   view.setUint32(8, message.sequence, true);
-  result.set(message.payload, HEADER);
+  result.set(message.payload, MESSAGE_HEADER);
   return result;
 }
 
@@ -47,22 +179,22 @@ export function parseMessages(data: Uint8Array): Message[] {
   const view = new DataView(data.buffer, data.byteOffset, data.length);
   const result: Message[] = [];
   for (let at = 0; at < data.length; ) {
-    const length = data.length - at < HEADER ? 0 : view.getUint32(at, true);
-    if (length < HEADER || length > data.length - at) {
+    const length = data.length - at < MESSAGE_HEADER ? 0 : view.getUint32(at, true);
+    if (length < MESSAGE_HEADER || length > data.length - at) {
       throw new NetlinkFormatError(`netlink message at ${at} of ${data.length} bytes has length ${length}`);
     }
     result.push({
       type: view.getUint16(at + 4, true),
       flags: view.getUint16(at + 6, true),
       sequence: view.getUint32(at + 8, true),
-      payload: data.subarray(at + HEADER, at + length),
+      payload: data.subarray(at + MESSAGE_HEADER, at + length),
     });
     at += aligned(length);
   }
   return result;
 }
 
-export interface Acknowledgement {
+interface Acknowledgement {
   /** 0: the request was carried out. */
   readonly errno: number;
   /** What the kernel says about it in words (NETLINK_EXT_ACK); often empty. */
@@ -73,13 +205,55 @@ export interface Acknowledgement {
 export function parseAcknowledgement(message: Message): Acknowledgement {
   const { payload } = message;
   if (message.type === NLMSG_DONE && payload.length < 4) return { errno: 0, detail: "" };
-  if (payload.length < (message.type === NLMSG_DONE ? 4 : 4 + HEADER)) {
+  if (payload.length < (message.type === NLMSG_DONE ? 4 : 4 + MESSAGE_HEADER)) {
     throw new NetlinkFormatError(`netlink acknowledgement has ${payload.length} bytes`);
   }
   const view = new DataView(payload.buffer, payload.byteOffset, payload.length);
   const errno = Math.abs(view.getInt32(0, true));
   if ((message.flags & NLM_F_ACK_TLVS) === 0) return { errno, detail: "" };
-  const request = message.type === NLMSG_DONE ? 0 : (message.flags & NLM_F_CAPPED) !== 0 ? HEADER : aligned(view.getUint32(4, true));
+  const request =
+    message.type === NLMSG_DONE ? 0 : (message.flags & NLM_F_CAPPED) !== 0 ? MESSAGE_HEADER : aligned(view.getUint32(4, true));
   const attributes = attributeMap(payload.subarray(Math.min(4 + request, payload.length)));
   return { errno, detail: readText(attributes.get(NLMSGERR_ATTR_MSG)) ?? "" };
+}
+
+/** The kernel refused a request. */
+export class NetlinkError extends Error {
+  override readonly name = "NetlinkError";
+  readonly errno: number;
+  /** What the kernel says about it in words; often empty. */
+  readonly detail: string;
+
+  constructor(errno: number, detail = "") {
+    super(`${errnoText(errno)} (${errnoName(errno)})${detail === "" ? "" : `: ${detail}`}`);
+    this.errno = errno;
+    this.detail = detail;
+  }
+}
+
+/** A list has more entries than its reader wants to spend time on. */
+export class DumpTooLargeError extends Error {
+  override readonly name = "DumpTooLargeError";
+
+  constructor(most: number) {
+    super(`the list has more than ${most} entries, or changed while they were read`);
+  }
+}
+
+/** include/linux/socket.h */
+const AF_INET = 2;
+const AF_INET6 = 10;
+
+/** Addresses as the kernel writes them: the numbers of their families, and bytes in network order. */
+export function numberOf(family: Family): number {
+  return family === 4 ? AF_INET : AF_INET6;
+}
+
+/** `undefined` for any other family than these two. */
+export function familyOf(number: number): Family | undefined {
+  return number === AF_INET ? 4 : number === AF_INET6 ? 6 : undefined;
+}
+
+export function addressOf(family: Family, octets: Uint8Array): Address {
+  return { family, value: octets.reduce((value, octet) => (value << 8n) | BigInt(octet), 0n) };
 }

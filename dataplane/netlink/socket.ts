@@ -12,8 +12,10 @@
 import { closeFile } from "../../lib/system/files.ts";
 import { lastErrno, libc } from "../../lib/system/libc.ts";
 import {
+  DumpTooLargeError,
   encodeMessage,
   type Message,
+  NetlinkError,
   NLM_F_ACK,
   NLM_F_DUMP,
   NLM_F_DUMP_INTR,
@@ -23,19 +25,9 @@ import {
   parseAcknowledgement,
   parseMessages,
 } from "./message.ts";
-import { DumpTooLargeError, NetlinkError } from "./netlink-error.ts";
-
-export { DumpTooLargeError, NetlinkError } from "./netlink-error.ts";
+import { openKernelSocket, SOCKADDR_BYTES } from "./open-socket.ts";
 
 /** include/linux/socket.h, include/uapi/linux/netlink.h, include/uapi/asm-generic/socket.h */
-const AF_NETLINK = 16;
-const SOCK_RAW_CLOEXEC = 3 | 0o2000000;
-const SOL_NETLINK = 270;
-const NETLINK_CAP_ACK = 10;
-const NETLINK_EXT_ACK = 11;
-const NETLINK_GET_STRICT_CHK = 12;
-const SOL_SOCKET = 1;
-const SO_RCVTIMEO = 20;
 const MSG_TRUNC = 0x20;
 const MSG_DONTWAIT = 0x40;
 const EINTR = 4;
@@ -43,7 +35,6 @@ const EAGAIN = 11;
 const EMSGSIZE = 90;
 const ENOBUFS = 105;
 const ECANCELED = 125;
-const SOCKADDR_BYTES = 12;
 /** struct sockaddr_nl as words: nl_pid is the second. */
 const SENDER_PORT = 1;
 /** Half of all numbers are left to count up from the first, which is random. */
@@ -125,22 +116,7 @@ export class NetlinkSocket implements Netlink, Disposable {
    * @throws NetlinkError
    */
   static open(protocol: number, groups = 0): NetlinkSocket {
-    const fd = libc().socket(AF_NETLINK, SOCK_RAW_CLOEXEC, protocol);
-    if (fd < 0) throw new NetlinkError(lastErrno());
-    // A kernel without one of these answers all the same, only with fewer words.
-    for (const option of [NETLINK_CAP_ACK, NETLINK_EXT_ACK, NETLINK_GET_STRICT_CHK]) {
-      libc().setsockopt(fd, SOL_NETLINK, option, Int32Array.of(1), 4);
-    }
-    libc().setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, BigInt64Array.of(BigInt(ANSWER_LIMIT_SECONDS), 0n), 16);
-    // A connected socket refuses what other programs send to it (net/netlink/af_netlink.c, netlink_getsockbyportid). Without that, a
-    // process with CAP_NET_ADMIN in the namespace could fill its buffer, and the kernel's answers would be lost (ENOBUFS).
-    const isBound = groups === 0 || libc().bind(fd, socketAddress(groups), SOCKADDR_BYTES) === 0;
-    if (!isBound || libc().connect(fd, socketAddress(0), SOCKADDR_BYTES) !== 0) {
-      const errno = lastErrno();
-      closeFile(fd);
-      throw new NetlinkError(errno);
-    }
-    return new NetlinkSocket(fd);
+    return new NetlinkSocket(openKernelSocket(protocol, groups, ANSWER_LIMIT_SECONDS));
   }
 
   /** For calls that go around this class, such as a write on another thread. */
@@ -166,8 +142,7 @@ export class NetlinkSocket implements Netlink, Disposable {
     for (let messages = this.#receive(MSG_DONTWAIT); messages !== undefined; messages = this.#receive(MSG_DONTWAIT)) {
       for (const message of messages) {
         if (message.sequence !== this.#sequence || message.type !== NLMSG_ERROR) continue;
-        const { errno, detail } = parseAcknowledgement(message);
-        if (errno !== 0) throw new NetlinkError(errno, detail);
+        assertDone(message);
         return true;
       }
     }
@@ -266,8 +241,7 @@ export class NetlinkSocket implements Netlink, Disposable {
           continue;
         }
         this.#isSettled = true;
-        const { errno, detail } = parseAcknowledgement(message);
-        if (errno !== 0) throw new NetlinkError(errno, detail);
+        assertDone(message);
         return result;
       }
     }
@@ -318,10 +292,8 @@ export class NetlinkSocket implements Netlink, Disposable {
   }
 }
 
-/** struct sockaddr_nl; the kernel chooses the port. */
-function socketAddress(groups: number): Uint8Array {
-  const view = new DataView(new ArrayBuffer(SOCKADDR_BYTES));
-  view.setUint16(0, AF_NETLINK, true);
-  view.setUint32(8, groups, true);
-  return new Uint8Array(view.buffer);
+/** @throws NetlinkError when an acknowledgement is a refusal */
+function assertDone(acknowledgement: Message): void {
+  const { errno, detail } = parseAcknowledgement(acknowledgement);
+  if (errno !== 0) throw new NetlinkError(errno, detail);
 }

@@ -5,21 +5,10 @@
  */
 import { formatPrefix, hostPrefix, type Prefix } from "../../lib/addresses/address.ts";
 import type { Request } from "../netlink/socket.ts";
-import type { VxlanTunnel } from "../node-network.ts";
-import type { Masquerading } from "../node-state.ts";
+import type { Masquerading, VxlanTunnel } from "../node-state.ts";
 import * as rule from "./expressions.ts";
-import { setRequests } from "./intervals.ts";
-import {
-  type BaseChain,
-  deleteChain,
-  deleteSet,
-  type Expression,
-  emptyChain,
-  newChain,
-  newPlainChain,
-  newRule,
-  type TableFamily,
-} from "./message.ts";
+import { setRequests } from "./expressions.ts";
+import { type BaseChain, type Expression, newChain, newPlainChain, newRule, remove, type TableFamily } from "./message.ts";
 
 export const TABLE = "tortie";
 /**
@@ -56,7 +45,7 @@ interface Part {
 }
 
 /** What a table must come to have, and what goes. */
-export interface TableChange {
+interface TableChange {
   readonly sets: readonly Part[];
   readonly chains: readonly Part[];
   /** Names that will be there when the change is made. */
@@ -107,9 +96,9 @@ export function leavesNothing({ result }: TableChange): boolean {
 export function changeRequests(table: TableFamily, change: TableChange): Request[] {
   const { result, obsolete } = change;
   return [
-    ...BASE_CHAINS.flatMap((chain) => [newChain(table, TABLE, chain), emptyChain(table, TABLE, chain.name)]),
-    ...obsolete.chains.flatMap((name) => [emptyChain(table, TABLE, name), deleteChain(table, TABLE, name)]),
-    ...obsolete.sets.map((name) => deleteSet(table, TABLE, name)),
+    ...BASE_CHAINS.flatMap((chain) => [newChain(table, TABLE, chain), remove("rule", table, TABLE, chain.name)]),
+    ...obsolete.chains.flatMap((name) => [remove("rule", table, TABLE, name), remove("chain", table, TABLE, name)]),
+    ...obsolete.sets.map((name) => remove("set", table, TABLE, name)),
     ...change.sets.flatMap(({ requests }) => requests),
     ...change.chains.flatMap(({ requests }) => requests),
     ...baseRules(table, result).map(([chain, expressions]) => newRule(table, TABLE, chain.name, expressions)),

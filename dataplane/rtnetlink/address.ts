@@ -1,9 +1,19 @@
-/** Addresses of an interface by rtnetlink (include/uapi/linux/if_addr.h). */
-import { bytesOf, formatPrefix, type Prefix } from "../../lib/addresses/address.ts";
-import { attributeMap, bytes, encodeAttributes, readU32, u32 } from "../netlink/attribute.ts";
-import { NLM_F_CREATE, NLM_F_EXCL } from "../netlink/message.ts";
+/** Addresses of interfaces by rtnetlink (include/uapi/linux/if_addr.h). */
+import { bitsOf, bytesOf, formatPrefix, type Prefix } from "../../lib/addresses/address.ts";
+import {
+  type Attribute,
+  addressOf,
+  bytes,
+  familyOf,
+  NLM_F_CREATE,
+  NLM_F_EXCL,
+  numberOf,
+  parseStructure,
+  readU32,
+  structure,
+  u32,
+} from "../netlink/message.ts";
 import type { Netlink } from "../netlink/socket.ts";
-import { addressOf, familyOf, numberOf } from "./wire.ts";
 
 const RTM_NEWADDR = 20;
 const RTM_DELADDR = 21;
@@ -14,9 +24,12 @@ const IFA_FLAGS = 8;
 const IFA_F_NODAD = 0x02;
 export const IFA_F_DADFAILED = 0x08;
 export const IFA_F_TENTATIVE = 0x40;
+const IFADDRMSG_BYTES = 8;
 
-export interface InterfaceAddress {
+interface InterfaceAddress {
   readonly prefix: Prefix;
+  /** Of the link. */
+  readonly index: number;
   /** IFA_F_* */
   readonly flags: number;
   /** RT_SCOPE_*: 0 is global. */
@@ -31,32 +44,31 @@ export interface InterfaceAddress {
 export function addAddress(socket: Netlink, index: number, prefix: Prefix, isDadSkipped: boolean): void {
   const address = bytesOf(prefix.address);
   const attributes = [bytes(IFA_LOCAL, address), bytes(IFA_ADDRESS, address), ...(isDadSkipped ? [u32(IFA_FLAGS, IFA_F_NODAD)] : [])];
-  const payload = addressPayload(numberOf(prefix.address.family), prefix.length, index, encodeAttributes(attributes));
-  socket.request({ type: RTM_NEWADDR, flags: NLM_F_CREATE | NLM_F_EXCL, payload });
+  socket.request({ type: RTM_NEWADDR, flags: NLM_F_CREATE | NLM_F_EXCL, payload: addressPayload(index, prefix, attributes) });
 }
 
 /** @throws NetlinkError; EADDRNOTAVAIL when the interface does not have it */
 export function removeAddress(socket: Netlink, index: number, prefix: Prefix): void {
-  const attributes = encodeAttributes([bytes(IFA_LOCAL, bytesOf(prefix.address))]);
-  socket.request({ type: RTM_DELADDR, payload: addressPayload(numberOf(prefix.address.family), prefix.length, index, attributes) });
+  socket.request({ type: RTM_DELADDR, payload: addressPayload(index, prefix, [bytes(IFA_LOCAL, bytesOf(prefix.address))]) });
 }
 
 /**
- * Every address of an interface, both families.
+ * Every address of an interface, both families; of every interface when `index` is 0.
  * @param most number of addresses that are read at most
  * @throws DumpTooLargeError, NetlinkError
  */
 export function listAddresses(socket: Netlink, index: number, most?: number): InterfaceAddress[] {
-  const messages = socket.dump({ type: RTM_GETADDR, payload: addressPayload(0, 0, index, new Uint8Array()) }, most);
-  return messages.flatMap(({ payload }) => {
-    const view = new DataView(payload.buffer, payload.byteOffset, payload.length);
+  const payload = structure(IFADDRMSG_BYTES, (view) => view.setUint32(4, index, true));
+  return socket.dump({ type: RTM_GETADDR, payload }, most).flatMap((message) => {
+    const { view, attributes } = parseStructure(message, IFADDRMSG_BYTES);
     const family = familyOf(view.getUint8(0));
-    const attributes = attributeMap(payload.subarray(8));
     // IFA_ADDRESS is the other end's address where there is one; only IFA_LOCAL is always ours, but IPv6 may leave it out.
     const local = attributes.get(IFA_LOCAL) ?? attributes.get(IFA_ADDRESS);
-    if (family === undefined || local === undefined || view.getUint32(4, true) !== index) return [];
+    const found = view.getUint32(4, true);
+    if (family === undefined || local === undefined || local.length * 8 !== bitsOf(family) || (index !== 0 && found !== index)) return [];
     const flags = readU32(attributes.get(IFA_FLAGS)) ?? view.getUint8(2);
-    return [{ prefix: { address: addressOf(family, local), length: view.getUint8(1) }, flags, scope: view.getUint8(3) }];
+    const prefix = { address: addressOf(family, local), length: view.getUint8(1) };
+    return [{ prefix, index: found, flags, scope: view.getUint8(3) }];
   });
 }
 
@@ -65,12 +77,12 @@ export function findAddress(addresses: readonly InterfaceAddress[], prefix: Pref
   return addresses.find((address) => formatPrefix(address.prefix) === formatPrefix(prefix));
 }
 
-function addressPayload(family: number, length: number, index: number, attributes: Uint8Array): Uint8Array {
-  const result = new Uint8Array(8 + attributes.length);
-  const view = new DataView(result.buffer);
-  view.setUint8(0, family);
-  view.setUint8(1, length);
-  view.setUint32(4, index, true);
-  result.set(attributes, 8);
-  return result;
+/** struct ifaddrmsg and attributes. */
+function addressPayload(index: number, { address, length }: Prefix, attributes: readonly Attribute[]): Uint8Array {
+  const fill = (view: DataView) => {
+    view.setUint8(0, numberOf(address.family));
+    view.setUint8(1, length);
+    view.setUint32(4, index, true);
+  };
+  return structure(IFADDRMSG_BYTES, fill, attributes);
 }

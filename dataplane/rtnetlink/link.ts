@@ -1,23 +1,38 @@
 /** Network interfaces by rtnetlink: create a pair, look at one, change it, delete it (rtnetlink(7), include/uapi/linux/if_link.h). */
-import { type Attribute, attributeMap, bytes, encodeAttributes, nest, readText, readU32, text, u8, u32 } from "../netlink/attribute.ts";
-import { type Message, NLM_F_CREATE, NLM_F_EXCL } from "../netlink/message.ts";
-import { type Netlink, NetlinkError, type Request } from "../netlink/socket.ts";
+import {
+  type Attribute,
+  attributeMap,
+  bytes,
+  type Message,
+  NetlinkError,
+  NLM_F_CREATE,
+  NLM_F_EXCL,
+  nest,
+  parseStructure,
+  readText,
+  readU32,
+  structure,
+  text,
+  u8,
+  u32,
+} from "../netlink/message.ts";
+import type { Netlink, Request } from "../netlink/socket.ts";
 
-const RTM_NEWLINK = 16;
+export const RTM_NEWLINK = 16;
 const RTM_DELLINK = 17;
 const RTM_GETLINK = 18;
 const RTM_SETLINK = 19;
 
-const IFLA_ADDRESS = 1;
-const IFLA_IFNAME = 3;
-const IFLA_MTU = 4;
+export const IFLA_ADDRESS = 1;
+export const IFLA_IFNAME = 3;
+export const IFLA_MTU = 4;
 const IFLA_LINK = 5;
 const IFLA_TXQLEN = 13;
-const IFLA_LINKINFO = 18;
+export const IFLA_LINKINFO = 18;
 const IFLA_IFALIAS = 20;
 const IFLA_AF_SPEC = 26;
 const IFLA_NET_NS_FD = 28;
-const IFLA_GROUP = 27;
+export const IFLA_GROUP = 27;
 const IFLA_EXT_MASK = 29;
 const IFLA_NUM_TX_QUEUES = 31;
 const IFLA_LINK_NETNSID = 37;
@@ -27,8 +42,8 @@ const IFLA_GRO_MAX_SIZE = 58;
 const IFLA_GSO_IPV4_MAX_SIZE = 63;
 const IFLA_GRO_IPV4_MAX_SIZE = 64;
 const IFLA_NUM_RX_QUEUES = 32;
-const IFLA_INFO_KIND = 1;
-const IFLA_INFO_DATA = 2;
+export const IFLA_INFO_KIND = 1;
+export const IFLA_INFO_DATA = 2;
 const VETH_INFO_PEER = 1;
 const IFLA_NETKIT_PEER_INFO = 1;
 const IFLA_NETKIT_POLICY = 3;
@@ -44,6 +59,7 @@ const IN6_ADDR_GEN_MODE_NONE = 1;
 const RTEXT_FILTER_SKIP_STATS = 8;
 const AF_INET6 = 10;
 const IFF_UP = 1;
+export const IFINFOMSG_BYTES = 16;
 const ENODEV = 19;
 
 /**
@@ -126,9 +142,14 @@ export function pairRequest(pair: Pair): Request {
 
 /** @returns `undefined` when there is no such link. @throws NetlinkError */
 export function getLink(socket: Netlink, key: LinkKey): Link | undefined {
+  const message = askForLink(socket, key);
+  return message && parseLink(message);
+}
+
+/** The kernel's answer about one link. @throws NetlinkError */
+export function askForLink(socket: Netlink, key: LinkKey): Message | undefined {
   try {
-    const [message] = socket.request({ type: RTM_GETLINK, payload: keyPayload(key, 0, [u32(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS)]) });
-    return message === undefined ? undefined : parseLink(message);
+    return socket.request({ type: RTM_GETLINK, payload: keyPayload(key, [u32(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS)]) })[0];
   } catch (error) {
     if (error instanceof NetlinkError && error.errno === ENODEV) return undefined;
     throw error;
@@ -141,16 +162,20 @@ export function listLinks(socket: Netlink): Link[] {
   return socket.dump({ type: RTM_GETLINK, payload }).map(parseLink);
 }
 
+function change(socket: Netlink, index: number, attributes: readonly Attribute[]): void {
+  socket.request({ type: RTM_SETLINK, payload: linkPayload(index, 0, attributes) });
+}
+
 export function setLinkUp(socket: Netlink, index: number): void {
   socket.request({ type: RTM_SETLINK, payload: linkPayload(index, IFF_UP, []) });
 }
 
 export function setLinkMtu(socket: Netlink, index: number, mtu: number): void {
-  socket.request({ type: RTM_SETLINK, payload: linkPayload(index, 0, [u32(IFLA_MTU, mtu)]) });
+  change(socket, index, [u32(IFLA_MTU, mtu)]);
 }
 
 export function setLinkMac(socket: Netlink, index: number, mac: string): void {
-  socket.request({ type: RTM_SETLINK, payload: linkPayload(index, 0, [bytes(IFLA_ADDRESS, macBytes(mac))]) });
+  change(socket, index, [bytes(IFLA_ADDRESS, macBytes(mac))]);
 }
 
 /** Largest packets of offload, in bytes; 0 leaves the kernel's. @throws NetlinkError where the kernel or the device does not take them */
@@ -159,24 +184,24 @@ export function setLinkOffload(socket: Netlink, index: number, { gro, gso }: { r
     ...(gro > 0 ? [u32(IFLA_GRO_MAX_SIZE, gro), u32(IFLA_GRO_IPV4_MAX_SIZE, gro)] : []),
     ...(gso > 0 ? [u32(IFLA_GSO_MAX_SIZE, gso), u32(IFLA_GSO_IPV4_MAX_SIZE, gso)] : []),
   ];
-  if (attributes.length > 0) socket.request({ type: RTM_SETLINK, payload: linkPayload(index, 0, attributes) });
+  if (attributes.length > 0) change(socket, index, attributes);
 }
 
 /** Says on a link whose it is, and takes away the mark of an unfinished one. */
 export function setLinkAlias(socket: Netlink, index: number, alias: string): void {
   const attributes = [text(IFLA_IFALIAS, alias), u32(IFLA_GROUP, DEFAULT_GROUP)];
-  socket.request({ type: RTM_SETLINK, payload: linkPayload(index, 0, attributes) });
+  change(socket, index, attributes);
 }
 
 /** Whether the kernel derives the link's IPv6 link-local address from its MAC when the link goes up. @throws NetlinkError */
 export function setLinkLocalSource(socket: Netlink, index: number, source: "mac" | "none"): void {
   const mode = u8(IFLA_INET6_ADDR_GEN_MODE, source === "mac" ? IN6_ADDR_GEN_MODE_EUI64 : IN6_ADDR_GEN_MODE_NONE);
-  socket.request({ type: RTM_SETLINK, payload: linkPayload(index, 0, [nest(IFLA_AF_SPEC, [nest(AF_INET6, [mode])])]) });
+  change(socket, index, [nest(IFLA_AF_SPEC, [nest(AF_INET6, [mode])])]);
 }
 
 /** The request that deletes a link of any type, with its peer, its addresses and its routes. */
 export function deleteRequest(key: LinkKey): Request {
-  return { type: RTM_DELLINK, payload: keyPayload(key, 0, []) };
+  return { type: RTM_DELLINK, payload: keyPayload(key) };
 }
 
 /** Whether a joined deletion gave a link this group. */
@@ -197,7 +222,7 @@ export function deleteGroupRequest(group: number): Request {
 
 /** @throws NetlinkError */
 export function setLinkGroup(socket: Netlink, index: number, group: number): void {
-  socket.request({ type: RTM_SETLINK, payload: linkPayload(index, 0, [u32(IFLA_GROUP, group)]) });
+  change(socket, index, [u32(IFLA_GROUP, group)]);
 }
 
 /** Whether a message that a monitoring socket got says that this link is gone from its namespace. */
@@ -219,28 +244,24 @@ export function macBytes(mac: string): Uint8Array {
 }
 
 /** A question about one link. */
-export function keyPayload(key: LinkKey, flags: number, attributes: readonly Attribute[]): Uint8Array {
-  if ("index" in key) return linkPayload(key.index, flags, attributes);
+function keyPayload(key: LinkKey, attributes: readonly Attribute[] = []): Uint8Array {
+  if ("index" in key) return linkPayload(key.index, 0, attributes);
   const elsewhere = key.namespaceId === undefined ? [] : [u32(IFLA_TARGET_NETNSID, key.namespaceId)];
-  return linkPayload(0, flags, [text(IFLA_IFNAME, key.name), ...elsewhere, ...attributes]);
+  return linkPayload(0, 0, [text(IFLA_IFNAME, key.name), ...elsewhere, ...attributes]);
 }
 
 /** struct ifinfomsg and attributes; `flags` are both the value and the mask of what changes. */
 export function linkPayload(index: number, flags: number, attributes: readonly Attribute[]): Uint8Array {
-  const tail = encodeAttributes(attributes);
-  const result = new Uint8Array(16 + tail.length);
-  const view = new DataView(result.buffer);
-  view.setInt32(4, index, true);
-  view.setUint32(8, flags, true);
-  view.setUint32(12, flags, true);
-  result.set(tail, 16);
-  return result;
+  const fill = (view: DataView) => {
+    view.setInt32(4, index, true);
+    view.setUint32(8, flags, true);
+    view.setUint32(12, flags, true);
+  };
+  return structure(IFINFOMSG_BYTES, fill, attributes);
 }
 
 export function parseLink(message: Message): Link {
-  const { payload } = message;
-  const view = new DataView(payload.buffer, payload.byteOffset, payload.length);
-  const attributes = attributeMap(payload.subarray(16));
+  const { view, attributes } = parseStructure(message, IFINFOMSG_BYTES);
   const info = attributes.get(IFLA_LINKINFO);
   const [peer, namespaceId] = [readU32(attributes.get(IFLA_LINK)), readU32(attributes.get(IFLA_LINK_NETNSID))];
   return {
@@ -252,6 +273,25 @@ export function parseLink(message: Message): Link {
     alias: readText(attributes.get(IFLA_IFALIAS)) ?? "",
     group: readU32(attributes.get(IFLA_GROUP)) ?? 0,
     kind: info === undefined ? "" : (readText(attributeMap(info).get(IFLA_INFO_KIND)) ?? ""),
-    ...(peer === undefined || namespaceId === undefined ? {} : { peer: { index: peer, namespaceId } }),
+    peer: peer === undefined || namespaceId === undefined ? undefined : { index: peer, namespaceId },
   };
+}
+
+const RTM_GETNSID = 90;
+const NETNSA_NSID = 1;
+const NETNSA_FD = 3;
+/** struct rtgenmsg, padded. */
+const RTGENMSG_BYTES = 4;
+/** NETNSA_NSID_NOT_ASSIGNED, -1. */
+const NONE = 0xffff_ffff;
+
+/**
+ * The number by which a network namespace knows another (rtnetlink(7), include/uapi/linux/net_namespace.h).
+ * @param fd of a namespace @returns its number in the socket's namespace; `undefined` where it has none @throws NetlinkError
+ */
+export function namespaceIdOf(socket: Netlink, fd: number): number | undefined {
+  const payload = structure(RTGENMSG_BYTES, () => undefined, [u32(NETNSA_FD, fd)]);
+  const [answer] = socket.request({ type: RTM_GETNSID, payload });
+  const id = answer && readU32(parseStructure(answer, RTGENMSG_BYTES).attributes.get(NETNSA_NSID));
+  return id === NONE ? undefined : id;
 }

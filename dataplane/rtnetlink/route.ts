@@ -2,17 +2,30 @@
 import { type Address, bitsOf, bytesOf, type Family, formatAddress, formatPrefix, type Prefix } from "../../lib/addresses/address.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { Route } from "../desired-state.ts";
-import { attributeMap, bytes, encodeAttributes, nest, readU32, u32 } from "../netlink/attribute.ts";
-import { type Message, NLM_F_CREATE, NLM_F_EXCL } from "../netlink/message.ts";
-import { DumpTooLargeError, type Netlink, NetlinkError, type Request } from "../netlink/socket.ts";
+import {
+  type Attribute,
+  addressOf,
+  bytes,
+  DumpTooLargeError,
+  familyOf,
+  type Message,
+  NetlinkError,
+  NLM_F_CREATE,
+  NLM_F_EXCL,
+  nest,
+  numberOf,
+  parseStructure,
+  readU32,
+  structure,
+  u32,
+} from "../netlink/message.ts";
+import type { Netlink } from "../netlink/socket.ts";
 import { getLink } from "./link.ts";
-import { addressOf, familyOf, numberOf } from "./wire.ts";
 
-const RTM_NEWROUTE = 24;
+export const RTM_NEWROUTE = 24;
 const RTM_GETROUTE = 26;
 /** Answers with the route that a lookup hits, instead of what follows from it (include/uapi/linux/rtnetlink.h). */
 const RTM_F_FIB_MATCH = 0x2000;
-const FLAGS_AT = 8;
 const RTA_DST = 1;
 const RTA_OIF = 4;
 const RTA_GATEWAY = 5;
@@ -22,7 +35,7 @@ const RTAX_MTU = 2;
 const RTA_TABLE = 15;
 const RT_TABLE_MAIN = 254;
 const RTPROT_BOOT = 3;
-const RTN_UNICAST = 1;
+export const RTN_UNICAST = 1;
 const ENOENT = 2;
 const RTMSG_BYTES = 12;
 const SCOPES = { universe: 0, link: 253 } as const;
@@ -43,14 +56,12 @@ export interface KernelRoute {
 
 /** @throws NetlinkError; EEXIST when there is a route to that destination, through whatever interface */
 function addRoute(socket: Netlink, index: number, route: Route): void {
-  const { gateway } = route;
-  const { address, length } = route.destination;
-  const attributes = encodeAttributes([
-    ...(length > 0 ? [bytes(RTA_DST, bytesOf(address))] : []),
-    ...(gateway === undefined ? [] : [bytes(RTA_GATEWAY, bytesOf(gateway))]),
-    u32(RTA_OIF, index),
-    ...(route.mtu === undefined ? [] : [nest(RTA_METRICS, [u32(RTAX_MTU, route.mtu)])]),
-  ]);
+  const { destination, gateway, mtu } = route;
+  const attributes = [
+    ...wayAttributes(destination, gateway, index),
+    ...(mtu === undefined ? [] : [nest(RTA_METRICS, [u32(RTAX_MTU, mtu)])]),
+  ];
+  const { address, length } = destination;
   const head = { family: address.family, length, protocol: RTPROT_BOOT, scope: SCOPES[route.scope], type: RTN_UNICAST };
   socket.request({ type: RTM_NEWROUTE, flags: NLM_F_CREATE | NLM_F_EXCL, payload: routePayload(head, attributes) });
 }
@@ -61,9 +72,7 @@ function addRoute(socket: Netlink, index: number, route: Route): void {
  * @throws DumpTooLargeError, NetlinkError
  */
 export function listRoutes(socket: Netlink, family: Family, index?: number, most?: number): KernelRoute[] {
-  const filter = encodeAttributes([u32(RTA_TABLE, RT_TABLE_MAIN), ...(index === undefined ? [] : [u32(RTA_OIF, index)])]);
-  const request = { type: RTM_GETROUTE, payload: routePayload({ family, length: 0, protocol: 0, scope: 0, type: RTN_UNICAST }, filter) };
-  return dumpOrNothing(socket, request, most).flatMap((message) => parseRoute(message, family));
+  return dumpMainTable(socket, { family, type: RTN_UNICAST }, index, most).flatMap((message) => unicastOf(message, family));
 }
 
 /**
@@ -74,11 +83,9 @@ export function listRoutes(socket: Netlink, family: Family, index?: number, most
 export function lookUpRoute(socket: Netlink, { destination: { address, length } }: Route): KernelRoute | undefined {
   const { family } = address;
   if (length !== bitsOf(family)) return undefined;
-  const attributes = encodeAttributes([bytes(RTA_DST, bytesOf(address))]);
-  const payload = routePayload({ family, length, protocol: 0, scope: 0, type: 0 }, attributes, 0);
-  new DataView(payload.buffer).setUint32(FLAGS_AT, RTM_F_FIB_MATCH, true);
+  const payload = routePayload({ family, length, table: 0, flags: RTM_F_FIB_MATCH }, [bytes(RTA_DST, bytesOf(address))]);
   try {
-    const found = socket.request({ type: RTM_GETROUTE, payload }).flatMap((message) => parseRoute(message, family));
+    const found = socket.request({ type: RTM_GETROUTE, payload }).flatMap((message) => unicastOf(message, family));
     return found.find(({ destination }) => destination.length === length);
   } catch (error) {
     // There is no route, or one that refuses packets.
@@ -88,26 +95,10 @@ export function lookUpRoute(socket: Netlink, { destination: { address, length } 
 }
 
 /** A unicast route of the main table, or nothing. */
-function parseRoute({ payload }: Message, family: Family): KernelRoute[] {
-  const view = new DataView(payload.buffer, payload.byteOffset, payload.length);
-  const attributes = attributeMap(payload.subarray(12));
-  const table = readU32(attributes.get(RTA_TABLE)) ?? view.getUint8(4);
-  if (familyOf(view.getUint8(0)) !== family || table !== RT_TABLE_MAIN || view.getUint8(7) !== RTN_UNICAST) return [];
-  const destination = attributes.get(RTA_DST);
-  const gateway = attributes.get(RTA_GATEWAY);
-  return [
-    {
-      destination: {
-        address: destination === undefined ? { family, value: 0n } : addressOf(family, destination),
-        length: view.getUint8(1),
-      },
-      gateway: gateway === undefined ? undefined : addressOf(family, gateway),
-      hasSource: attributes.has(RTA_PREFSRC),
-      index: readU32(attributes.get(RTA_OIF)) ?? 0,
-      scope: scopeName(view.getUint8(6)),
-      protocol: view.getUint8(5),
-    },
-  ];
+function unicastOf(message: Message, family: Family): KernelRoute[] {
+  const found = parseRouteOf(family, message);
+  if (found?.type !== RTN_UNICAST) return [];
+  return [{ ...found, index: found.index ?? 0, scope: scopeName(found.scope) }];
 }
 
 /** Whether the kernel's route goes to the same destination, address and length. */
@@ -126,11 +117,17 @@ export function isSameRoute(found: KernelRoute, route: Route, index: number): bo
   );
 }
 
-/** A namespace that never had an IPv4 route has no main table yet (net/ipv4/fib_frontend.c, inet_dump_fib). */
-function dumpOrNothing(socket: Netlink, request: Request, most?: number): Message[] {
+/**
+ * The routes of the main table that the kernel has of this kind; a kernel before 4.20 does not filter.
+ * @param most number of messages that are read at most
+ * @throws DumpTooLargeError, NetlinkError
+ */
+export function dumpMainTable(socket: Netlink, head: RouteHead, index?: number, most?: number): Message[] {
+  const filter = [u32(RTA_TABLE, RT_TABLE_MAIN), ...(index === undefined ? [] : [u32(RTA_OIF, index)])];
   try {
-    return socket.dump(request, most);
+    return socket.dump({ type: RTM_GETROUTE, payload: routePayload(head, filter) }, most);
   } catch (error) {
+    // A namespace that never had an IPv4 route has no main table yet (net/ipv4/fib_frontend.c, inet_dump_fib).
     if (error instanceof NetlinkError && error.errno === ENOENT) return [];
     throw error;
   }
@@ -140,22 +137,55 @@ function scopeName(number: number): string {
   return number === SCOPES.link ? "link" : number === SCOPES.universe ? "universe" : String(number);
 }
 
-/** struct rtmsg and attributes. */
-function routePayload(
-  head: { readonly family: Family; readonly length: number; readonly protocol: number; readonly scope: number; readonly type: number },
-  attributes: Uint8Array,
-  table = RT_TABLE_MAIN,
-): Uint8Array {
-  const result = new Uint8Array(RTMSG_BYTES + attributes.length);
-  const view = new DataView(result.buffer);
-  view.setUint8(0, numberOf(head.family));
-  view.setUint8(1, head.length);
-  view.setUint8(4, table);
-  view.setUint8(5, head.protocol);
-  view.setUint8(6, head.scope);
-  view.setUint8(7, head.type);
-  result.set(attributes, RTMSG_BYTES);
-  return result;
+/** struct rtmsg, as far as it is not zero. */
+interface RouteHead {
+  readonly family: Family;
+  readonly length?: number;
+  /** RT_TABLE_MAIN when absent. */
+  readonly table?: number;
+  readonly protocol?: number;
+  readonly scope?: number;
+  readonly type?: number;
+  readonly flags?: number;
+}
+
+export function routePayload(head: RouteHead, attributes: readonly Attribute[]): Uint8Array {
+  const { family, length = 0, table = RT_TABLE_MAIN, protocol = 0, scope = 0, type = 0, flags = 0 } = head;
+  const fill = (view: DataView) => {
+    for (const [at, value] of [numberOf(family), length, 0, 0, table, protocol, scope, type].entries()) view.setUint8(at, value);
+    view.setUint32(8, flags, true);
+  };
+  return structure(RTMSG_BYTES, fill, attributes);
+}
+
+/** What the kernel answers about one route of the main table; `undefined` for one of another table or family. */
+export function parseRouteOf(family: Family, message: Message) {
+  const { view, attributes } = parseStructure(message, RTMSG_BYTES);
+  const table = readU32(attributes.get(RTA_TABLE)) ?? view.getUint8(4);
+  if (familyOf(view.getUint8(0)) !== family || table !== RT_TABLE_MAIN) return undefined;
+  const [destination, gateway] = [attributes.get(RTA_DST), attributes.get(RTA_GATEWAY)];
+  return {
+    destination: {
+      address: destination === undefined ? { family, value: 0n } : addressOf(family, destination),
+      length: view.getUint8(1),
+    },
+    gateway: gateway === undefined ? undefined : addressOf(family, gateway),
+    index: readU32(attributes.get(RTA_OIF)),
+    hasSource: attributes.has(RTA_PREFSRC),
+    protocol: view.getUint8(5),
+    scope: view.getUint8(6),
+    type: view.getUint8(7),
+    flags: view.getUint32(8, true),
+  };
+}
+
+/** Destination, gateway and link, as far as they are given. */
+export function wayAttributes({ address, length }: Prefix, gateway: Address | undefined, index: number | undefined): Attribute[] {
+  return [
+    ...(length > 0 ? [bytes(RTA_DST, bytesOf(address))] : []),
+    ...(gateway === undefined ? [] : [bytes(RTA_GATEWAY, bytesOf(gateway))]),
+    ...(index === undefined ? [] : [u32(RTA_OIF, index)]),
+  ];
 }
 
 const EEXIST = 17;

@@ -1,27 +1,43 @@
 /** VXLAN devices by rtnetlink (include/uapi/linux/if_link.h, drivers/net/vxlan). */
 import { type Address, bytesOf } from "../../lib/addresses/address.ts";
-import { attributeMap, bytes, nest, readU32, text, u8, u32 } from "../netlink/attribute.ts";
-import { NLM_F_CREATE, NLM_F_EXCL } from "../netlink/message.ts";
-import { type Netlink, NetlinkError, type Request } from "../netlink/socket.ts";
-import { keyPayload, type Link, linkPayload, macBytes, parseLink, UNFINISHED_GROUP } from "./link.ts";
-import { addressOf } from "./wire.ts";
+import {
+  addressOf,
+  attributeMap,
+  bytes,
+  NLM_F_CREATE,
+  NLM_F_EXCL,
+  nest,
+  parseStructure,
+  readU32,
+  text,
+  u8,
+  u32,
+} from "../netlink/message.ts";
+import type { Netlink, Request } from "../netlink/socket.ts";
+import {
+  askForLink,
+  IFINFOMSG_BYTES,
+  IFLA_ADDRESS,
+  IFLA_GROUP,
+  IFLA_IFNAME,
+  IFLA_INFO_DATA,
+  IFLA_INFO_KIND,
+  IFLA_LINKINFO,
+  IFLA_MTU,
+  type Link,
+  linkPayload,
+  macBytes,
+  parseLink,
+  RTM_NEWLINK,
+  UNFINISHED_GROUP,
+} from "./link.ts";
 
-const RTM_NEWLINK = 16;
-const RTM_GETLINK = 18;
-const IFLA_ADDRESS = 1;
-const IFLA_IFNAME = 3;
-const IFLA_MTU = 4;
-const IFLA_LINKINFO = 18;
-const IFLA_GROUP = 27;
-const IFLA_INFO_KIND = 1;
-const IFLA_INFO_DATA = 2;
 const IFLA_VXLAN_ID = 1;
 const IFLA_VXLAN_LINK = 3;
 const IFLA_VXLAN_LOCAL = 4;
 const IFLA_VXLAN_LEARNING = 7;
 const IFLA_VXLAN_PORT = 15;
 const IFLA_VXLAN_LOCAL6 = 17;
-const ENODEV = 19;
 
 /** What can only be chosen when the device is made. */
 export interface VxlanSettings {
@@ -57,19 +73,14 @@ export function vxlanRequest(name: string, mac: string, mtu: number, { vni, port
   return { type: RTM_NEWLINK, flags: NLM_F_CREATE | NLM_F_EXCL, payload: linkPayload(0, 0, attributes) };
 }
 
-/** A link of whatever kind with what it says of VXLAN; `undefined` when there is none of this name. @throws NetlinkError */
+/** Reads a link of any kind with its VXLAN settings; `undefined` when there is none of this name. @throws NetlinkError */
 export function getVxlan(socket: Netlink, name: string): VxlanLink | undefined {
-  try {
-    const [message] = socket.request({ type: RTM_GETLINK, payload: keyPayload({ name }, 0, []) });
-    if (message === undefined) return undefined;
-    const link = parseLink(message);
-    const info = attributeMap(message.payload.subarray(16)).get(IFLA_LINKINFO);
-    const data = info === undefined || link.kind !== "vxlan" ? undefined : attributeMap(info).get(IFLA_INFO_DATA);
-    return { ...link, settings: data === undefined ? undefined : settingsOf(attributeMap(data)) };
-  } catch (error) {
-    if (error instanceof NetlinkError && error.errno === ENODEV) return undefined;
-    throw error;
-  }
+  const message = askForLink(socket, { name });
+  if (message === undefined) return undefined;
+  const link = parseLink(message);
+  const info = parseStructure(message, IFINFOMSG_BYTES).attributes.get(IFLA_LINKINFO);
+  const data = info === undefined || link.kind !== "vxlan" ? undefined : attributeMap(info).get(IFLA_INFO_DATA);
+  return { ...link, settings: data === undefined ? undefined : settingsOf(attributeMap(data)) };
 }
 
 function settingsOf(data: ReadonlyMap<number, Uint8Array>): VxlanLink["settings"] {

@@ -2,13 +2,16 @@
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import { CONTAINER_ID } from "../../lib/datastore/kubernetes/pod-record.ts";
 import type { Step } from "../../lib/json/position.ts";
-import { annotatedAddresses } from "../../lib/workload/annotations/addresses.ts";
 import { ANNOTATION_PREFIX, type AnnotatedPod } from "../../lib/workload/annotations/annotation.ts";
 import { annotatedFloatingIps } from "../../lib/workload/annotations/floating-ips.ts";
 import { POD_IP, POD_IPS } from "../../lib/workload/annotations/pod-addresses.ts";
-import { annotatedFamilies, annotatedPools } from "../../lib/workload/annotations/pools.ts";
-import { annotatedMac } from "../../lib/workload/annotations/requests.ts";
-import { annotatedSourcePrefixes } from "../../lib/workload/annotations/source-prefixes.ts";
+import {
+  annotatedAddresses,
+  annotatedFamilies,
+  annotatedMac,
+  annotatedPools,
+  annotatedSourcePrefixes,
+} from "../../lib/workload/annotations/requests.ts";
 import { qosControlsOf } from "../../lib/workload/qos-controls.ts";
 import { type Judgement, judged, warning } from "./finding.ts";
 import { suggestionFor } from "./suggest.ts";

@@ -5,7 +5,7 @@
 
 import { CNI_VERSIONS } from "../../lib/cni/protocol.ts";
 import type { Members } from "../../lib/config/codec.ts";
-import { NETCONF } from "../../lib/config/schema.ts";
+import { NETCONF } from "../../lib/config/decode.ts";
 import { LIST_KEYS, PLUGIN_KEYS } from "./network.ts";
 
 type Schema = Readonly<Record<string, unknown>>;

@@ -1,12 +1,11 @@
 /** A network configuration (list): judged by the reader of lists, the decoder of our plugins, and the checks of their ADD. */
 import { type Conflist, parseConflist } from "../../lib/cni/runtime/conflist.ts";
-import { networkNetconf } from "../../lib/cni/runtime/plugin-netconf.ts";
+import { networkNetconf } from "../../lib/cni/runtime/plugin-call.ts";
 import { ADD_CHECKS } from "../../lib/config/add-checks.ts";
 import { chooseDatastore } from "../../lib/config/datastore-choice.ts";
-import { decodeNetworkConfig } from "../../lib/config/decode.ts";
+import { decodeNetworkConfig, NETCONF } from "../../lib/config/decode.ts";
 import { HOST_SCOPE } from "../../lib/config/ipam-section.ts";
 import type { DatastoreType, NetworkConfig } from "../../lib/config/network-config.ts";
-import { NETCONF } from "../../lib/config/schema.ts";
 import { type Fields, isObject } from "../../lib/json/decode.ts";
 import { parseJson } from "../../lib/json/parse.ts";
 import type { Step } from "../../lib/json/position.ts";

@@ -1,6 +1,7 @@
 /** Objects of Kubernetes and Calico: decoded by the codecs of the datastore, and their values judged as the allocator reads them. */
+
 import { parseAddress, parsePrefix } from "../../lib/addresses/address.ts";
-import { checkPoolRange } from "../../lib/config/local-pools.ts";
+import { checkPoolRange } from "../../lib/config/ipam-section.ts";
 import { affinityCodec } from "../../lib/datastore/calico/affinity.ts";
 import { blockCodec, handleCodec } from "../../lib/datastore/calico/block.ts";
 import { clusterInformationCodec, configurationCodec, reservationCodec } from "../../lib/datastore/calico/cluster.ts";

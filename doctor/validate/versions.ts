@@ -1,12 +1,11 @@
 /** Version skew of a chain: the list's `cniVersion` against what each executable's own VERSION answers. */
-import { findPlugin } from "../../lib/cni/find-plugin.ts";
+import { findPlugin } from "../../lib/cni/delegate.ts";
 import type { Conflist } from "../../lib/cni/runtime/conflist.ts";
-import { supportedVersions } from "../../lib/cni/runtime/supported-versions.ts";
+import { supportedVersions } from "../../lib/cni/runtime/run-plugin.ts";
 import { HOST_SCOPE } from "../../lib/config/ipam-section.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
-import { memberOf } from "../../lib/json/members.ts";
 import type { Step } from "../../lib/json/position.ts";
-import { isJsonObject } from "../../lib/json/value.ts";
+import { isJsonObject, memberOf } from "../../lib/json/value.ts";
 import { type Judgement, warning } from "./finding.ts";
 import { IPAM_PLUGINS, MAIN_PLUGINS } from "./network.ts";
 import { suggestionFor } from "./suggest.ts";

@@ -1,7 +1,7 @@
 /** Automatic assignment of both families, taking it back, and giving an owner a block ahead of its first address (I§3.1, I§3.12). */
 import type { Family } from "../../lib/addresses/address.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
-import { once } from "../../lib/system/once.ts";
+import { once } from "../../lib/system/waiting.ts";
 import { assignFamily, type FamilyRequest } from "./auto-assign-family.ts";
 import { freeOrdinals, prefixOf } from "./block.ts";
 import { chooseBlock } from "./choose-block.ts";

@@ -10,7 +10,7 @@ import type { Block, BlockAffinity, IPPool, IpamConfiguration, LabelledObject } 
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { Labels } from "../../lib/selector/selector.ts";
 import { SYSTEM_CLOCK } from "../../lib/system/clock.ts";
-import { once } from "../../lib/system/once.ts";
+import { once } from "../../lib/system/waiting.ts";
 import { hasCooling, normalise } from "./block.ts";
 import type { SharedWrites } from "./grant.ts";
 import { Reservations } from "./reservations.ts";

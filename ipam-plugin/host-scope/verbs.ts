@@ -5,7 +5,7 @@
 import { type Address, type Family, formatAddress, hostPrefix, type Prefix, parsePrefix } from "../../lib/addresses/address.ts";
 import type { CniCommand } from "../../lib/cni/protocol.ts";
 import { parseResult } from "../../lib/cni/result.ts";
-import { attachmentsToKeep } from "../../lib/config/valid-attachments.ts";
+import { attachmentsToKeep } from "../../lib/config/decode.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { isJsonObject } from "../../lib/json/value.ts";
 import { parseCniArgs } from "../../lib/workload/cni-args.ts";

@@ -1,11 +1,11 @@
 /** Calls of an IPAM plugin, whichever executable it is: what goes in, and what comes out of its answer (C§2.5). */
 import { ForeignCniError, TortieError } from "../errors/errors.ts";
-import { memberOf } from "../json/members.ts";
 import { parseJson } from "../json/parse.ts";
 import { JsonSyntaxError } from "../json/syntax-error.ts";
-import { isJsonObject, type JsonValue } from "../json/value.ts";
+import { isJsonObject, type JsonValue, memberOf } from "../json/value.ts";
 import { ProgramError, type ProgramExit, runProgram } from "../system/run-program.ts";
 import type { Environment } from "./environment.ts";
+import { lookUpPlugin } from "./plugin-file.ts";
 import type { CniCommand, CniResult, CniVersion } from "./protocol.ts";
 import { parseResult } from "./result.ts";
 
@@ -59,7 +59,7 @@ function parseOutput(executable: string, stdout: Uint8Array): JsonValue {
   }
 }
 
-/** The error object in what a failed plugin printed; one without a code of its own is none, since code 0 would mean success. */
+/** Finds the error object in what a failed plugin printed. One without a code does not count, since code 0 would mean success. */
 function errorOf(stdout: Uint8Array): ForeignCniError | undefined {
   const object = parseOrNothing(stdout);
   if (!isJsonObject(object)) return undefined;
@@ -132,4 +132,23 @@ async function runPlugin(executable: string, run: PluginRun): Promise<ProgramExi
         throw new TortieError("delegate-output", `plugin ${executable} ${error.message}`);
     }
   }
+}
+
+/**
+ * Looks a plugin up in the directories of CNI_PATH, first come first served: a regular file, after symbolic links, that may be executed.
+ *
+ * @param name `ipam.type`
+ * @param cniPath directories joined by ":"
+ * @throws TortieError `delegate-not-found`
+ */
+export function findPlugin(name: string, cniPath: string): string {
+  if (name === "")
+    throw new TortieError("delegate-not-found", "no plugin name provided", { next: "set ipam.type in the network configuration" });
+  if (name.includes("/"))
+    throw new TortieError("delegate-not-found", `invalid plugin name: ${name}`, { next: "ipam.type is a file name, not a path" });
+  const { directories, candidates, executable } = lookUpPlugin(name, cniPath);
+  if (directories.length === 0) throw new TortieError("delegate-not-found", `no paths provided to look for plugin ${JSON.stringify(name)}`);
+  if (executable !== undefined) return executable;
+  const hint = candidates.length > 0 ? `: ${candidates.join(", ")} may not be executed` : "";
+  throw new TortieError("delegate-not-found", `failed to find plugin ${JSON.stringify(name)} in path [${directories.join(" ")}]${hint}`);
 }

@@ -7,7 +7,7 @@ import { type Environment, isNeeded, missingVariables } from "./variables.ts";
 export type { Environment } from "./variables.ts";
 export { commandOf } from "./variables.ts";
 
-export interface CniEnvironment {
+interface CniEnvironment {
   readonly containerId: string;
   readonly netns: string;
   readonly interfaceName: string;

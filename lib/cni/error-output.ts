@@ -19,7 +19,7 @@ export function renderError(error: unknown, secrets = new Secrets()): string {
   return stringifyJson({ code, msg, details }, 4);
 }
 
-export interface DescribedError {
+interface DescribedError {
   readonly code: number;
   readonly msg: string;
   readonly details: string | undefined;

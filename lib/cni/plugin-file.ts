@@ -1,7 +1,7 @@
 /** Files of CNI_PATH, and the one that is running. No errors: also part of the short way to the agent (A§3.10). */
 import { isExecutable, statusOf } from "../system/files.ts";
 
-export interface PluginFiles {
+interface PluginFiles {
   /** Of CNI_PATH, each once, without empty ones. */
   readonly directories: readonly string[];
   /** Regular files of the plugin's name, after symbolic links, in the order of the directories. */

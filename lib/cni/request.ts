@@ -3,10 +3,9 @@
  * Main and IPAM plugin are called in the same way; they differ only in the version of a result when `cniVersion` is absent (version.ts).
  */
 import { messageOf, TortieError } from "../errors/errors.ts";
-import { kindOf, memberOf } from "../json/members.ts";
 import { parseJson } from "../json/parse.ts";
 import { JsonSyntaxError } from "../json/syntax-error.ts";
-import { isJsonObject, type JsonObject, type JsonValue } from "../json/value.ts";
+import { isJsonObject, type JsonObject, type JsonValue, kindOf, memberOf } from "../json/value.ts";
 import { readToEnd } from "../system/files.ts";
 import { isOwnNamespace, OWN_REFUSED } from "../system/netns.ts";
 import { commandOf, type Environment, isCniName, readEnvironment } from "./environment.ts";

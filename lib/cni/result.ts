@@ -6,9 +6,8 @@
 import { formatAddress, formatPrefix, parseAddress, parsePrefix } from "../addresses/address.ts";
 import { TortieError } from "../errors/errors.ts";
 import { stringifyJson, type Writable } from "../json/stringify.ts";
-import type { JsonValue } from "../json/value.ts";
+import { isJsonObject, type JsonObject, type JsonValue, kindOf, memberOf } from "../json/value.ts";
 import type { CniDns, CniInterface, CniIp, CniResult, CniRoute, CniVersion } from "./protocol.ts";
-import { ResultFields } from "./result-fields.ts";
 import { ABSENT_VERSION, isAtLeast, isCniVersion } from "./version.ts";
 
 /**
@@ -47,54 +46,39 @@ function parseFamilyForm(fields: ResultFields): CniResult {
 }
 
 function parseInterface(fields: ResultFields): CniInterface {
-  const name = fields.string("name") ?? "";
-  const [mac, mtu, sandbox] = [fields.string("mac"), fields.integer("mtu"), fields.string("sandbox")];
-  const [socketPath, pciID] = [fields.string("socketPath"), fields.string("pciID")];
   return {
-    name,
-    ...(mac !== undefined && { mac }),
-    ...(mtu !== undefined && { mtu }),
-    ...(sandbox !== undefined && { sandbox }),
-    ...(socketPath !== undefined && { socketPath }),
-    ...(pciID !== undefined && { pciID }),
+    name: fields.string("name") ?? "",
+    mac: fields.string("mac"),
+    mtu: fields.integer("mtu"),
+    sandbox: fields.string("sandbox"),
+    socketPath: fields.string("socketPath"),
+    pciID: fields.string("pciID"),
   };
 }
 
 function parseIp(fields: ResultFields, addressKey: "address" | "ip"): CniIp {
-  const gateway = addressOf(fields, "gateway");
-  const index = fields.integer("interface");
-  return {
-    address: prefixOf(fields, addressKey),
-    ...(gateway !== undefined && { gateway }),
-    ...(index !== undefined && { interface: index }),
-  };
+  return { gateway: addressOf(fields, "gateway"), interface: fields.integer("interface"), address: prefixOf(fields, addressKey) };
 }
 
 function parseRoute(fields: ResultFields): CniRoute {
-  const gw = addressOf(fields, "gw");
-  const [mtu, advmss, priority] = [fields.integer("mtu"), fields.integer("advmss"), fields.integer("priority")];
-  const [table, scope] = [fields.integer("table"), fields.integer("scope")];
   return {
+    gw: addressOf(fields, "gw"),
+    mtu: fields.integer("mtu"),
+    advmss: fields.integer("advmss"),
+    priority: fields.integer("priority"),
+    table: fields.integer("table"),
+    scope: fields.integer("scope"),
     dst: prefixOf(fields, "dst"),
-    ...(gw !== undefined && { gw }),
-    ...(mtu !== undefined && { mtu }),
-    ...(advmss !== undefined && { advmss }),
-    ...(priority !== undefined && { priority }),
-    ...(table !== undefined && { table }),
-    ...(scope !== undefined && { scope }),
   };
 }
 
 function parseDns(fields: ResultFields | undefined): CniDns {
   if (fields === undefined) return {};
-  const [nameservers, search, options] = [fields.strings("nameservers"), fields.strings("search"), fields.strings("options")];
-  const domain = fields.string("domain");
-  return {
-    ...(nameservers.length > 0 && { nameservers }),
-    ...(domain !== undefined && { domain }),
-    ...(search.length > 0 && { search }),
-    ...(options.length > 0 && { options }),
+  const listed = (key: string) => {
+    const texts = fields.strings(key);
+    return texts.length === 0 ? undefined : texts;
   };
+  return { nameservers: listed("nameservers"), search: listed("search"), options: listed("options"), domain: fields.string("domain") };
 }
 
 function prefixOf(fields: ResultFields, key: string): string {
@@ -209,4 +193,80 @@ function given<T extends string | number>(value: T | undefined): T | undefined {
 
 function familyOf(address: string): "4" | "6" {
   return address.includes(":") ? "6" : "4";
+}
+
+/** A JSON object of a result and where it stands, for instance "CNI result: ips[0]". */
+class ResultFields {
+  readonly #object: JsonObject;
+  readonly #path: string;
+  readonly #separator: string;
+
+  /** @throws TortieError `result-invalid` when `value` is no object */
+  constructor(value: JsonValue, path: string, separator = ".") {
+    this.#path = path;
+    this.#separator = separator;
+    if (!isJsonObject(value)) throw this.refusal(`expected an object, found ${kindOf(value)}`);
+    this.#object = value;
+  }
+
+  /** The error that names this object, or the member `key` of it. */
+  refusal(problem: string, key?: string): TortieError {
+    return new TortieError("result-invalid", `${key === undefined ? this.#path : this.#pathOf(key)}: ${problem}`);
+  }
+
+  /** An empty string counts as absent, as everywhere in CNI results. */
+  string(key: string): string | undefined {
+    const value = this.#member(key);
+    if (value === undefined || value === "") return undefined;
+    if (typeof value !== "string") throw this.#wrongType(key, "a string", value);
+    return value;
+  }
+
+  /** Without fraction and exponent, and small enough to be exact. */
+  integer(key: string): number | undefined {
+    const value = this.#member(key);
+    if (value === undefined) return undefined;
+    if (typeof value !== "number" || !Number.isSafeInteger(value)) throw this.#wrongType(key, "an integer", value);
+    return value;
+  }
+
+  strings(key: string): string[] {
+    return this.#array(key).map((value, index) => {
+      if (typeof value !== "string") throw this.#wrongType(`${key}[${index}]`, "a string", value);
+      return value;
+    });
+  }
+
+  object(key: string): ResultFields | undefined {
+    const value = this.#member(key);
+    return value === undefined ? undefined : new ResultFields(value, this.#pathOf(key));
+  }
+
+  objects(key: string): ResultFields[] {
+    return this.#array(key).map((value, index) => new ResultFields(value, this.#pathOf(`${key}[${index}]`)));
+  }
+
+  #array(key: string): readonly JsonValue[] {
+    const value = this.#member(key);
+    if (value === undefined) return [];
+    if (!isArray(value)) throw this.#wrongType(key, "an array", value);
+    return value;
+  }
+
+  #member(key: string): JsonValue | undefined {
+    return memberOf(this.#object, key) ?? undefined;
+  }
+
+  #pathOf(key: string): string {
+    return `${this.#path}${this.#separator}${key}`;
+  }
+
+  #wrongType(key: string, expected: string, value: JsonValue): TortieError {
+    return this.refusal(`expected ${expected}, found ${kindOf(value)}`, key);
+  }
+}
+
+/** Array.isArray does not narrow readonly arrays. */
+function isArray(value: JsonValue): value is readonly JsonValue[] {
+  return Array.isArray(value);
 }

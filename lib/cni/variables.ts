@@ -14,7 +14,7 @@ const REQUIRED: Readonly<Record<string, readonly CniCommand[]>> = {
   CNI_PATH: ["ADD", "DEL", "CHECK", "STATUS", "GC"],
 };
 
-/** @returns `undefined` for a word that is no operation of CNI */
+/** @returns `undefined` for a word that CNI does not have */
 export function commandOf(text: string): CniCommand | undefined {
   return CNI_COMMANDS.find((command) => command === text);
 }

@@ -1,9 +1,8 @@
 /** Values that only ADD needs, judged before anything is touched. DEL must not call these (design, invariant 4). */
 import { TortieError } from "../errors/errors.ts";
-import { AGENT_MODES, problemOfAgentLimits } from "./agent-limits.ts";
 import { checkPolicyType } from "./datastore-choice.ts";
-import { problemOfIpamLockTimeout } from "./ipam-lock-limits.ts";
-import { checkLocalPools } from "./local-pools.ts";
+import { checkLocalPools } from "./ipam-section.ts";
+import { AGENT_MODES, problemOfAgentLimits, problemOfIpamLockTimeout } from "./limits.ts";
 import type { DatastoreType, NetworkConfig } from "./network-config.ts";
 
 /**
@@ -80,7 +79,7 @@ export function checkDataplaneType(config: Pick<NetworkConfig, "dataplaneOptions
 }
 
 /** The server of a gRPC dataplane, and every text among the options, which it is sent. */
-export interface GrpcServer {
+interface GrpcServer {
   readonly socket: string;
   readonly options: Readonly<Record<string, string>>;
 }

@@ -1,6 +1,6 @@
 /** The network configuration that a list of plugins gives to ours. */
 import { readConflist } from "../cni/runtime/conflist.ts";
-import { networkNetconf } from "../cni/runtime/plugin-netconf.ts";
+import { networkNetconf } from "../cni/runtime/plugin-call.ts";
 import { TortieError } from "../errors/errors.ts";
 import { decodeNetworkConfig } from "./decode.ts";
 import type { NetworkConfig } from "./network-config.ts";

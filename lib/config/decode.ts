@@ -2,26 +2,125 @@
  * The network configuration, decoded: types are judged here, for every operation alike (C§1.1). Values that only ADD needs are judged
  * by `checkForAdd`, so that DEL never depends on them. Keys that Tortie does not know are not looked at; a delegate gets the raw bytes.
  */
-import { CNI_VERSIONS } from "../cni/protocol.ts";
+import { CNI_VERSIONS, type ValidAttachment } from "../cni/protocol.ts";
+import { TortieError } from "../errors/errors.ts";
 import { isJsonObject, type JsonObject } from "../json/value.ts";
-import { decodeObject } from "./codec.ts";
-import { DEFAULT_IPAM_LOCK_TIMEOUT_SECONDS } from "./ipam-lock-limits.ts";
-import { ipamConfig } from "./ipam-section.ts";
-import type { NetworkConfig } from "./network-config.ts";
-import { NETCONF } from "./schema.ts";
-import { agentConfig, featureControl, kubernetesConfig, logConfig, mesosLabels, policyConfig, runtimeConfig } from "./sections.ts";
-import { validAttachments } from "./valid-attachments.ts";
+import {
+  anyObject,
+  anything,
+  boolean,
+  type Codec,
+  type Decoded,
+  decodeObject,
+  integer,
+  list,
+  natural,
+  record,
+  text,
+  texts,
+} from "./codec.ts";
+import { ipamConfig, ipamSchema } from "./ipam-section.ts";
+import { DEFAULT_IPAM_LOCK_TIMEOUT_SECONDS } from "./limits.ts";
+import {
+  agentConfig,
+  agentMembers,
+  argsSchema,
+  containerSchema,
+  etcdConfig,
+  etcdMembers,
+  featureControl,
+  featureSchema,
+  kubernetesConfig,
+  kubernetesSchema,
+  logConfig,
+  logMembers,
+  mesosLabels,
+  policyConfig,
+  policySchema,
+  runtimeConfig,
+  runtimeSchema,
+} from "./sections.ts";
 
 export const DEFAULT_NODENAME_FILE = "/var/lib/calico/nodename";
 export const DEFAULT_IPAM_LOCK_FILE = "/var/run/calico/ipam.lock";
 export const DEFAULT_DATASTORE_PATH = "/var/lib/tortie/tortie.db";
 export const DEFAULT_ENDPOINT_STATUS_DIR = "/var/run/calico/endpoint-status";
 
+const attachment = record({ containerID: text, ifname: text });
+
+const attachments = list(attachment, "a list of objects", { containerID: undefined, ifname: undefined });
+
+/**
+ * The attachments that a runtime still knows when it calls GC. The specification and libcni's early versions name the key differently,
+ * so libcni writes both; and its list of a node without containers is `null` (containernetworking/cni #1101, #1103). A key that is there
+ * with `null` is an empty list: a codec is only asked about keys that are there.
+ */
+const attachmentsSchema: Codec<readonly Decoded<typeof attachment>[]> = {
+  ...attachments,
+  decode: (found) => attachments.decode(found) ?? [],
+};
+
+/** Every key that Tortie knows, with its type: those of Calico's plugins (C§1.2), of the specification, and its own. */
+export const NETCONF = {
+  cniVersion: text,
+  name: text,
+  type: text,
+  ipam: ipamSchema,
+  args: argsSchema,
+  mtu: integer,
+  num_queues: integer,
+  device_type: text,
+  link_form: text,
+  chain: text,
+  gro_max_size: natural,
+  gso_max_size: natural,
+  nodename: text,
+  nodename_file: text,
+  nodename_file_optional: boolean,
+  hostname: text,
+  ipam_lock_file: text,
+  ipam_lock_timeout_seconds: integer,
+  drop_privileges: boolean,
+  datastore_type: text,
+  datastore_path: text,
+  ...etcdMembers,
+  ...agentMembers,
+  ...logMembers,
+  policy: policySchema,
+  kubernetes: kubernetesSchema,
+  calico_api_group: text,
+  qps: integer,
+  burst: integer,
+  feature_control: featureSchema,
+  container_settings: containerSchema,
+  include_default_routes: boolean,
+  dataplane_options: anyObject,
+  readiness_gates: texts,
+  policy_setup_timeout_seconds: integer,
+  endpoint_status_dir: text,
+  require_mtu_file: boolean,
+  runtimeConfig: runtimeSchema,
+  // Calico never reads it, whatever its type (recording type-prevResult).
+  prevResult: anything,
+  "cni.dev/valid-attachments": attachmentsSchema,
+  "cni.dev/attachments": attachmentsSchema,
+
+  // Without effect on Linux, but a wrong type is refused as Calico refuses it.
+  mode: text,
+  vxlan_mac_prefix: text,
+  vxlan_vni: natural,
+  windows_use_single_network: boolean,
+  windows_disable_default_deny_all_policy: boolean,
+  windows_disable_host_subnet_nat_exclusion: boolean,
+  windows_loopback_DSR: boolean,
+  windows_pod_deletion_timestamp_timeout: integer,
+};
+
 /**
  * @param netconf parsed standard input; `name` and `cniVersion` have been judged by the request layer
  * @throws TortieError `netconf-type`: "failed to load netconf: <path> must be <type>, not <value>"
  */
-export function decodeNetworkConfig(netconf: JsonObject): NetworkConfig {
+export function decodeNetworkConfig(netconf: JsonObject) {
   const given = decodeObject(NETCONF, netconf);
   const prevResult = given.prevResult;
   return {
@@ -30,10 +129,15 @@ export function decodeNetworkConfig(netconf: JsonObject): NetworkConfig {
     type: given.type ?? "",
     ipam: ipamConfig(given.ipam),
     mtu: given.mtu ?? 0,
+    /** Values of zero and below are 1 (C§1.2). */
     numQueues: Math.max(1, given.num_queues ?? 1),
+    /** As given; ADD refuses anything but "", "veth" and "netkit". */
     deviceType: given.device_type ?? "",
+    /** As given; ADD refuses anything but "", "routed" and "endpoint". */
     linkForm: given.link_form ?? "",
+    /** As given; "attach": the interface is another plugin's, and only an endpoint is registered over it (A§3.8). */
     chain: given.chain ?? "",
+    /** 0: the kernel's default, as with the next one. */
     groMaxSize: given.gro_max_size ?? 0,
     gsoMaxSize: given.gso_max_size ?? 0,
     nodename: given.nodename || undefined,
@@ -42,18 +146,12 @@ export function decodeNetworkConfig(netconf: JsonObject): NetworkConfig {
     hostname: given.hostname || undefined,
     ipamLockFile: given.ipam_lock_file || DEFAULT_IPAM_LOCK_FILE,
     ipamLockTimeoutSeconds: given.ipam_lock_timeout_seconds || DEFAULT_IPAM_LOCK_TIMEOUT_SECONDS,
+    /** false keeps root's capabilities for the whole call. */
     dropPrivileges: given.drop_privileges ?? true,
+    /** As given; `undefined` when absent: see `chooseDatastore`. */
     datastoreType: given.datastore_type || undefined,
     datastorePath: given.datastore_path || DEFAULT_DATASTORE_PATH,
-    etcd: {
-      endpoints: given.etcd_endpoints || undefined,
-      discoverySrv: given.etcd_discovery_srv || undefined,
-      keyFile: given.etcd_key_file || undefined,
-      certFile: given.etcd_cert_file || undefined,
-      caCertFile: given.etcd_ca_cert_file || undefined,
-      authority: given.etcd_authority || undefined,
-      scheme: given.etcd_scheme || undefined,
-    },
+    etcd: etcdConfig(given),
     agent: agentConfig(given),
     log: logConfig(given),
     policy: policyConfig(given.policy),
@@ -64,6 +162,7 @@ export function decodeNetworkConfig(netconf: JsonObject): NetworkConfig {
     featureControl: featureControl(given.feature_control),
     containerSettings: { allowIpForwarding: given.container_settings?.allow_ip_forwarding ?? false },
     includeDefaultRoutes: given.include_default_routes ?? false,
+    /** `undefined` when absent; `type` and `socket` are checked by ADD and DEL. */
     dataplaneOptions: given.dataplane_options,
     readinessGates: given.readiness_gates ?? [],
     policySetupTimeoutSeconds: given.policy_setup_timeout_seconds ?? 0,
@@ -71,9 +170,38 @@ export function decodeNetworkConfig(netconf: JsonObject): NetworkConfig {
     requireMtuFile: given.require_mtu_file ?? false,
     windowsUseSingleNetwork: given.windows_use_single_network ?? false,
     runtimeConfig: runtimeConfig(given.runtimeConfig),
+    /** `args."org.apache.mesos".network_info.labels.labels`, raw (C§2.6). */
     mesosLabels: mesosLabels(given.args),
-    // A string here is accepted and ignored (recording type-prevResult).
+    // As it came; CHECK and DEL of CNI 0.4.0 and later carry it. A string here is accepted and ignored (recording type-prevResult).
     prevResult: isJsonObject(prevResult) ? prevResult : undefined,
+    /** What `cni.dev/valid-attachments` and `cni.dev/attachments` list; `undefined` when neither is there. */
     validAttachments: validAttachments(given["cni.dev/valid-attachments"], given["cni.dev/attachments"]),
   };
+}
+
+type Attachments = Decoded<typeof attachmentsSchema> | undefined;
+
+/** What either key lists; `undefined` when neither is there. */
+function validAttachments(...given: readonly Attachments[]): readonly ValidAttachment[] | undefined {
+  if (given.every((listed) => listed === undefined)) return undefined;
+  return given
+    .flatMap((listed) => listed ?? [])
+    .map(({ containerID, ifname }) => ({ containerID: containerID ?? "", ifname: ifname ?? "" }));
+}
+
+/**
+ * The attachments that GC leaves alone.
+ *
+ * @throws TortieError `attachments-missing`: an absent list is no empty one, it would cost every container its network
+ */
+export function attachmentsToKeep({
+  validAttachments: listed,
+}: {
+  readonly validAttachments: readonly ValidAttachment[] | undefined;
+}): readonly ValidAttachment[] {
+  if (listed !== undefined) return listed;
+  throw new TortieError(
+    "attachments-missing",
+    'GC needs the key "cni.dev/valid-attachments" or "cni.dev/attachments": without them every container would lose its network and addresses',
+  );
 }

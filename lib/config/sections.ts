@@ -1,9 +1,8 @@
 /** The small sections of a network configuration: `policy`, `kubernetes`, `runtimeConfig`, `log_*`, features, Mesos labels (C§1.2). */
 
 import type { LogConfig } from "../log/file.ts";
-import { DEFAULT_AGENT_TIMEOUT_SECONDS, DEFAULT_AGENT_WAIT_SECONDS } from "./agent-limits.ts";
 import { boolean, type Decoded, integer, list, record, secret, text, texts } from "./codec.ts";
-import type { AgentConfig, KubernetesConfig, MesosLabel, NetworkConfig, PolicyConfig, RuntimeConfig } from "./network-config.ts";
+import { DEFAULT_AGENT_TIMEOUT_SECONDS, DEFAULT_AGENT_WAIT_SECONDS } from "./limits.ts";
 
 export const policySchema = record({
   type: text,
@@ -14,7 +13,7 @@ export const policySchema = record({
   k8s_certificate_authority: text,
 });
 
-export function policyConfig(given: Decoded<typeof policySchema> | undefined): PolicyConfig {
+export function policyConfig(given: Decoded<typeof policySchema> | undefined) {
   return {
     type: given?.type ?? "",
     k8sApiRoot: given?.k8s_api_root || undefined,
@@ -27,7 +26,7 @@ export function policyConfig(given: Decoded<typeof policySchema> | undefined): P
 
 export const kubernetesSchema = record({ kubeconfig: text, k8s_api_root: text, node_name: text });
 
-export function kubernetesConfig(given: Decoded<typeof kubernetesSchema> | undefined): KubernetesConfig {
+export function kubernetesConfig(given: Decoded<typeof kubernetesSchema> | undefined) {
   return {
     kubeconfig: given?.kubeconfig || undefined,
     k8sApiRoot: given?.k8s_api_root || undefined,
@@ -37,7 +36,7 @@ export function kubernetesConfig(given: Decoded<typeof kubernetesSchema> | undef
 
 export const featureSchema = record({ ip_addrs_no_ipam: boolean, floating_ips: boolean });
 
-export function featureControl(given: Decoded<typeof featureSchema> | undefined): NetworkConfig["featureControl"] {
+export function featureControl(given: Decoded<typeof featureSchema> | undefined) {
   return { ipAddrsNoIpam: given?.ip_addrs_no_ipam ?? false, floatingIps: given?.floating_ips ?? false };
 }
 
@@ -48,7 +47,8 @@ const dnsSchema = record({ servers: texts, domain: text, searches: texts, option
 
 export const runtimeSchema = record({ mac: text, ips: texts, dns: dnsSchema });
 
-export function runtimeConfig(given: Decoded<typeof runtimeSchema> | undefined): RuntimeConfig {
+/** `mac` and `ips` capabilities; addresses come with or without prefix length. */
+export function runtimeConfig(given: Decoded<typeof runtimeSchema> | undefined) {
   return { mac: given?.mac || undefined, ips: given?.ips ?? [] };
 }
 
@@ -58,7 +58,7 @@ const labels = record({ labels: list(label, "a list of objects", { key: undefine
 export const argsSchema = record({ "org.apache.mesos": record({ network_info: record({ name: text, labels }) }) });
 
 /** The labels in their order, raw. */
-export function mesosLabels(given: Decoded<typeof argsSchema> | undefined): readonly MesosLabel[] {
+export function mesosLabels(given: Decoded<typeof argsSchema> | undefined) {
   const found = given?.["org.apache.mesos"]?.network_info?.labels?.labels ?? [];
   return found.map(({ key, value }) => ({ key: key ?? "", value: value ?? "" }));
 }
@@ -66,14 +66,40 @@ export function mesosLabels(given: Decoded<typeof argsSchema> | undefined): read
 /** agent/forward/settings.ts reads them too, before this decoder is loaded. */
 export const agentMembers = { agent: text, agent_socket: text, agent_wait_seconds: integer, agent_timeout_seconds: integer };
 
-type GivenAgent = { readonly [K in keyof typeof agentMembers]: Decoded<(typeof agentMembers)[K]> | undefined };
-
-export function agentConfig(given: GivenAgent): AgentConfig {
+export function agentConfig(given: Members<typeof agentMembers>) {
   return {
+    /** As given: `auto`, `require` or `off`; ADD refuses anything else. */
     mode: given.agent || "auto",
+    /** `undefined`: where the agent's run directory is by default. */
     socket: given.agent_socket || undefined,
+    /** As given, both; ADD refuses what is out of range. */
     waitSeconds: given.agent_wait_seconds ?? DEFAULT_AGENT_WAIT_SECONDS,
     timeoutSeconds: given.agent_timeout_seconds ?? DEFAULT_AGENT_TIMEOUT_SECONDS,
+  };
+}
+
+export const etcdMembers = {
+  etcd_endpoints: text,
+  etcd_discovery_srv: text,
+  etcd_key_file: text,
+  etcd_cert_file: text,
+  etcd_ca_cert_file: text,
+  etcd_authority: text,
+  etcd_scheme: text,
+};
+
+type Members<M> = { readonly [K in keyof M]: Decoded<M[K]> | undefined };
+
+export function etcdConfig(given: Members<typeof etcdMembers>) {
+  return {
+    endpoints: given.etcd_endpoints || undefined,
+    discoverySrv: given.etcd_discovery_srv || undefined,
+    keyFile: given.etcd_key_file || undefined,
+    certFile: given.etcd_cert_file || undefined,
+    caCertFile: given.etcd_ca_cert_file || undefined,
+    /** Host and port of one member, and its scheme: used where nothing else says where etcd is. */
+    authority: given.etcd_authority || undefined,
+    scheme: given.etcd_scheme || undefined,
   };
 }
 
@@ -89,9 +115,7 @@ export const logMembers = {
   log_file_max_count: integer,
 };
 
-type Given = { readonly [K in keyof typeof logMembers]: Decoded<(typeof logMembers)[K]> | undefined };
-
-export function logConfig(given: Given): LogConfig {
+export function logConfig(given: Members<typeof logMembers>): LogConfig {
   return {
     level: levelOf(given.log_level ?? ""),
     filePath: given.log_file_path || undefined,
@@ -107,6 +131,6 @@ function levelOf(word: string): LogConfig["level"] {
   return level === "debug" || level === "error" ? level : "info";
 }
 
-export function positiveOr(standard: number, given: number | undefined): number {
+function positiveOr(standard: number, given: number | undefined): number {
   return given === undefined || given <= 0 ? standard : given;
 }

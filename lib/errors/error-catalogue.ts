@@ -116,7 +116,6 @@ export const ERROR_CATALOGUE = {
     code: 999,
     next: "look for processes in state D and kernel messages about unregister_netdevice, then repeat the operation",
   },
-  "link-mode-unsupported": { code: 999, next: "start tortie-node without --datapath-mode, or with veth" },
   "address-failed": { code: 999, next: "check the message of the kernel; IPv6 needs an MTU of at least 1280 and a kernel with IPv6" },
   "route-conflict": { code: 999, next: "find out who owns the conflicting route, and remove it or the pool that overlaps with it" },
   "route-failed": { code: 999, next: "check the message of the kernel and the routes of both sides with: ip route" },

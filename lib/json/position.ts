@@ -1,6 +1,5 @@
 /** Where the member that a path leads to stands in a JSON text. */
-import { skipSpace } from "./parse.ts";
-import { scanString } from "./scan.ts";
+import { scanString, skipSpace } from "./parse.ts";
 import { type Place, placeOf } from "./syntax-error.ts";
 
 /** A key of an object, or the index of an element. */

@@ -12,7 +12,7 @@ import { Secrets } from "./secrets.ts";
 type LogLevel = LogConfig["level"];
 
 /** Whose operation it is; a `CniRequest` is one. */
-export interface OperationIdentity {
+interface OperationIdentity {
   readonly command: string;
   readonly network: string;
   readonly containerId: string;
@@ -56,8 +56,6 @@ const WRITE_LIMIT_MS = 1_000;
 
 export function createLogger(config: LogConfig, operation: OperationIdentity, options: LoggerOptions = {}): Logger {
   const { now = () => new Date(), clock = () => performance.now(), spentMs = 0 } = options;
-  const { standardError = STANDARD_ERROR, secrets = new Secrets() } = options;
-  const begin = clock();
   const identity = formatFields({
     command: operation.command,
     network: operation.network,
@@ -66,62 +64,91 @@ export function createLogger(config: LogConfig, operation: OperationIdentity, op
     trace: operation.traceId,
     pid: process.pid,
   });
+  const lines = new Lines(config, options, (level, message, fields = {}) => formatLine(now(), level, message, identity, fields));
+  const begin = clock();
   const steps = new Map<string, number>();
-  let lines: string[] = [];
   let lastStep = begin;
-
-  const record = (level: LogLevel, message: string, fields: LogFields = {}) => {
-    if (SEVERITY[level] < SEVERITY[config.level]) return;
-    lines.push(formatLine(now(), level, message, identity, fields));
-  };
-
-  /** Takes the collected lines, and writes them to standard error. @returns them as bytes for the file; `undefined` when there are none */
-  const writeCollected = (): Uint8Array | undefined => {
-    if (lines.length === 0) return undefined;
-    const text = secrets.redact(lines.join("\n"));
-    lines = [];
-    const bytes = encode(`${text}\n`);
-    const dropped = writeQuietly(standardError, bytes);
-    if (dropped === undefined) return bytes;
-    return encode(`${text}\n${formatLine(now(), "error", `standard error takes nothing: ${dropped}`, identity, {})}\n`);
-  };
-  // A file that refused lines once gets no more of this operation, which would wait for it again.
-  let filePath = config.filePath;
-  const complain = (problem: string | undefined) => {
-    if (problem === undefined) return;
-    filePath = undefined;
-    writeQuietly(standardError, encode(`${formatLine(now(), "error", problem, identity, {})}\n`));
-  };
-  const flushNow = () => {
-    const bytes = writeCollected();
-    if (bytes !== undefined && filePath !== undefined) complain(appendToLogFileNow(filePath, bytes));
-  };
-
   return {
-    debug: (message, fields) => record("debug", message, fields),
-    info: (message, fields) => record("info", message, fields),
-    error: (message, fields) => record("error", message, fields),
+    debug: (message, fields) => lines.record("debug", message, fields),
+    info: (message, fields) => lines.record("info", message, fields),
+    error: (message, fields) => lines.record("error", message, fields),
     writeNow(level, message, fields) {
-      record(level, message, fields);
-      flushNow();
+      lines.record(level, message, fields);
+      lines.writeNow();
     },
     step(name) {
       const at = clock();
       steps.set(name, (steps.get(name) ?? 0) + at - lastStep);
       lastStep = at;
     },
-    async flush() {
+    flush() {
       const times = timesOf(steps, spentMs + clock() - begin);
-      if (lines.length === 0 && steps.size > 0) record("info", "served");
+      if (lines.isEmpty && steps.size > 0) lines.record("info", "served");
       steps.clear();
-      const last = lines.pop();
-      if (last === undefined) return;
-      lines.push(`${last} ${times}`);
-      const bytes = writeCollected();
-      if (bytes !== undefined && filePath !== undefined) complain(await appendToLogFile(config, filePath, bytes));
+      return lines.write(times);
     },
-    flushNow,
+    flushNow: () => lines.writeNow(),
   };
+}
+
+type Format = (level: LogLevel, message: string, fields?: LogFields) => string;
+
+/** The lines of one operation that are not written yet. */
+class Lines {
+  readonly #config: LogConfig;
+  readonly #secrets: Secrets;
+  readonly #standardError: number;
+  readonly #format: Format;
+  /** A file that refused lines once gets no more of this operation, which would wait for it again. */
+  #filePath: string | undefined;
+  #lines: string[] = [];
+
+  constructor(config: LogConfig, { standardError = STANDARD_ERROR, secrets = new Secrets() }: LoggerOptions, format: Format) {
+    this.#config = config;
+    this.#filePath = config.filePath;
+    this.#secrets = secrets;
+    this.#standardError = standardError;
+    this.#format = format;
+  }
+
+  get isEmpty(): boolean {
+    return this.#lines.length === 0;
+  }
+
+  record(level: LogLevel, message: string, fields?: LogFields): void {
+    if (SEVERITY[level] >= SEVERITY[this.#config.level]) this.#lines.push(this.#format(level, message, fields));
+  }
+
+  writeNow(): void {
+    const bytes = this.#toStandardError();
+    if (bytes !== undefined && this.#filePath !== undefined) this.#complain(appendToLogFileNow(this.#filePath, bytes));
+  }
+
+  /** @param end goes behind the last line */
+  async write(end: string): Promise<void> {
+    const last = this.#lines.pop();
+    if (last === undefined) return;
+    this.#lines.push(`${last} ${end}`);
+    const bytes = this.#toStandardError();
+    if (bytes !== undefined && this.#filePath !== undefined) this.#complain(await appendToLogFile(this.#config, this.#filePath, bytes));
+  }
+
+  /** Takes the lines, and writes them to standard error. @returns them as bytes for the file; `undefined` when there are none */
+  #toStandardError(): Uint8Array | undefined {
+    if (this.isEmpty) return undefined;
+    const text = this.#secrets.redact(this.#lines.join("\n"));
+    this.#lines = [];
+    const bytes = encode(`${text}\n`);
+    const dropped = writeQuietly(this.#standardError, bytes);
+    if (dropped === undefined) return bytes;
+    return encode(`${text}\n${this.#format("error", `standard error takes nothing: ${dropped}`)}\n`);
+  }
+
+  #complain(problem: string | undefined): void {
+    if (problem === undefined) return;
+    this.#filePath = undefined;
+    writeQuietly(this.#standardError, encode(`${this.#format("error", problem)}\n`));
+  }
 }
 
 /** `steps="plan=0.4 ipam=2.1" total_ms=9.8`, in milliseconds. */

@@ -9,7 +9,7 @@ export interface AgentLog {
   error(message: string, fields?: Readonly<Record<string, unknown>>): void;
   /** SIGHUP may change it. */
   setLevel(level: "debug" | "info" | "error"): void;
-  /** Opens the file anew, after it was moved away. */
+  /** Opens the file again after it was moved away. */
   reopen(): void;
   close(): Promise<void>;
 }
@@ -51,4 +51,18 @@ export function createAgentLog(level: "debug" | "info" | "error", file: string |
 
 function isFields(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null;
+}
+
+interface Signals {
+  /** Resolves with the name of the first signal that ends the process. */
+  readonly ended: Promise<string>;
+}
+
+/** What the process is told by signals: SIGTERM and SIGINT end it, SIGHUP has it read its configuration again. */
+export function watchSignals(onReload: () => void): Signals {
+  process.on("SIGHUP", onReload);
+  const ended = new Promise<string>((done) => {
+    for (const name of ["SIGTERM", "SIGINT"] as const) process.once(name, () => done(name));
+  });
+  return { ended };
 }

@@ -4,6 +4,7 @@
  */
 import { createServer, type ServerResponse } from "node:http";
 import { createServer as createAcceptor, type Server } from "node:net";
+import { messageOf } from "../errors/errors.ts";
 import { limitConnections } from "./connections.ts";
 import type { Health } from "./health.ts";
 
@@ -15,7 +16,7 @@ const MOST_CONNECTIONS = 64;
 /** Between two tries of a port that somebody else has. */
 const RETRY_MS = 5_000;
 
-export interface HealthServerOptions {
+interface HealthServerOptions {
   /** Where it listens; default: the loopback. */
   readonly host?: string | undefined;
   /** 0 takes any free port; a caller that wants no server does not start one. */
@@ -25,7 +26,7 @@ export interface HealthServerOptions {
   readonly metrics: { readonly contentType: string; text(): Promise<string> };
 }
 
-export interface HealthServer extends AsyncDisposable {
+interface HealthServer extends AsyncDisposable {
   readonly port: number;
 }
 
@@ -68,7 +69,7 @@ export async function startHealthServer({ host = LOOPBACK, port, health, metrics
 }
 
 /** What becomes of a port that may be somebody else's. */
-export interface PortListener {
+interface PortListener {
   onServed(port: number): void;
   /** Told once, however often the port is tried after that. */
   onTaken(error: unknown): void;
@@ -119,4 +120,45 @@ function listen(server: Server, port: number, host: string): Promise<void> {
       resolve();
     });
   });
+}
+
+/** For the table of options: an IPv4 address, or an IPv6 address in brackets, and a port. */
+export const METRICS_ADDRESS_OPTION = {
+  group: "Process",
+  type: "string",
+  pattern: "^(\\d{1,3}(\\.\\d{1,3}){3}|\\[[0-9a-fA-F:.]+\\]):\\d{1,5}$",
+  description:
+    "Address and port of /metrics for a Prometheus elsewhere, for instance 0.0.0.0:9881 or [::]:9881: figures alone, without TLS, for " +
+    "whoever reaches it; default: none, and /metrics is on the health port",
+} as const;
+
+/** What the finding and the log are about. */
+interface Told {
+  /** `undefined`: it is served. */
+  finding(text: string | undefined): void;
+  info(message: string, fields: Readonly<Record<string, unknown>>): void;
+  error(message: string): void;
+}
+
+/** Serves the figures there, as soon as the address is there and the port free. @param address as the option has it; `undefined`: nothing is served */
+export async function serveMetrics(
+  address: string | undefined,
+  metrics: HealthServerOptions["metrics"],
+  told: Told,
+): Promise<AsyncDisposable | undefined> {
+  if (address === undefined) return undefined;
+  const colon = address.lastIndexOf(":");
+  const [host, port] = [address.slice(0, colon).replaceAll(/[[\]]/g, ""), Number(address.slice(colon + 1))];
+  const listener: PortListener = {
+    onServed(opened) {
+      told.finding(undefined);
+      told.info("figures are served", { address: host, port: opened });
+    },
+    onTaken(error) {
+      const finding = `${address} for /metrics cannot be opened, and is tried again: ${messageOf(error)}`;
+      told.finding(finding);
+      told.error(finding);
+    },
+  };
+  return keepHealthServed({ host, port, metrics }, listener);
 }

@@ -4,7 +4,7 @@ import { type FileStatus, statusOf } from "./files.ts";
 const GROUP_OR_OTHERS_WRITE = 0o022;
 const OTHERS_READ = 0o004;
 
-export interface Trusted {
+interface Trusted {
   readonly path: string;
   /** It holds credentials or addresses of others. */
   readonly isSecret: boolean;

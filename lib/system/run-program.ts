@@ -4,9 +4,11 @@
  */
 import type { ReadableStreamDefaultReader } from "node:stream/web";
 import { messageOf } from "../errors/errors.ts";
+import { SYSTEM_CLOCK } from "./clock.ts";
 import { systemErrorCode } from "./errno.ts";
+import { endsWithin } from "./waiting.ts";
 
-export interface ProgramRun {
+interface ProgramRun {
   /** The program and its arguments. */
   readonly command: readonly [string, ...string[]];
   readonly stdin: Uint8Array;
@@ -71,11 +73,11 @@ export async function runProgram(run: ProgramRun): Promise<ProgramExit> {
     const output = new Output(child.stdout, run.maxOutput);
     const tooMuch = () => stop(new ProgramError("too-much-output", `printed more than ${run.maxOutput} bytes and was stopped`));
     const reading = output.read(tooMuch);
-    await Promise.race([reading, child.exited.then(() => upTo(AFTER_EXIT, reading))]);
+    await Promise.race([reading, child.exited.then(() => endsWithin(SYSTEM_CLOCK, AFTER_EXIT, reading))]);
     output.close();
     if (stopped === undefined) await child.exited;
     if (stopped === undefined) return { stdout: output.bytes(), failure: failureOf(child) };
-    await upTo(AFTER_KILL, child.exited);
+    await endsWithin(SYSTEM_CLOCK, AFTER_KILL, child.exited);
     throw stopped;
   } finally {
     clearTimeout(timer);
@@ -114,13 +116,6 @@ function killGroup(child: Child): void {
 function failureOf(child: Child): string | undefined {
   if (child.signalCode !== null) return `signal: ${child.signalCode}`;
   return child.exitCode === 0 ? undefined : `exit status ${child.exitCode}`;
-}
-
-/** Waits for `promise`, but not longer than so many milliseconds. */
-async function upTo(milliseconds: number, promise: Promise<unknown>): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  await Promise.race([promise, new Promise((resolve) => (timer = setTimeout(resolve, milliseconds)))]);
-  clearTimeout(timer);
 }
 
 /** What a program prints, collected up to a limit. */

@@ -91,7 +91,7 @@ export class Sandbox implements OpenNamespace {
     if (wanted === undefined) {
       throw new TortieError("netns-unproven", `nobody saw which namespace ${seen.path} led to: nothing is done in it`);
     }
-    // The path may lead here by now: what was seen is another sandbox then, and whoever removes it has nothing to refuse.
+    // The path may have come to lead here: what was seen is another sandbox then, and whoever removes it has nothing to refuse.
     const wantsOwn = isOwnIdentity(wanted);
     const sandbox = Sandbox.named(seen.path, wantsOwn ? options : { ...options, allowsOwn: true });
     if (sandbox.is(seen)) return sandbox;

@@ -19,7 +19,7 @@ export async function endsWithin(clock: Clock, limitMs: number, work: Promise<un
   }
 }
 
-export interface Limit {
+interface Limit {
   readonly limitMs: number;
   /** Thrown when the time is over. */
   readonly late: Error;
@@ -76,4 +76,13 @@ export async function failureOf(work: () => Promise<void>): Promise<unknown> {
   } catch (error) {
     return error ?? new Error("unknown failure");
   }
+}
+
+/** Makes what is asked for when it is first asked for, and only then. */
+export function once<T>(make: () => T): () => T {
+  let made: { readonly result: T } | undefined;
+  return () => {
+    made ??= { result: make() };
+    return made.result;
+  };
 }

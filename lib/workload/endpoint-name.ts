@@ -16,7 +16,7 @@ export interface EndpointIdentifiers {
 }
 
 /** The four segments of a full name; a prefix has fewer. `workload` is a pod, a container id or what the orchestrator calls its own. */
-export interface EndpointNameParts {
+interface EndpointNameParts {
   readonly node: string;
   readonly orchestrator: string;
   readonly workload: string;

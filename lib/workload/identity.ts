@@ -15,7 +15,7 @@ export interface WorkloadIdentity {
   readonly endpoint: string;
 }
 
-export interface IdentityFacts {
+interface IdentityFacts {
   readonly containerId: string;
   readonly interfaceName: string;
   readonly args: CniArgs;

@@ -86,7 +86,7 @@ export function endpointHostInterfaceName(containerId: string, interfaceName: st
 
 /**
  * MAC of one end of a link of form `endpoint` (A§3.3): locally administered, and the same whenever the link is made again, so that
- * neighbours need not learn it anew.
+ * neighbours need not learn it again.
  */
 export function endpointMac(containerId: string, interfaceName: string, end: "host" | "pod"): string {
   const digits = sha256(`${containerId}:${interfaceName}:${end}`).slice(0, 12);

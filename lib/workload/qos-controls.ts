@@ -3,7 +3,7 @@
  * them on, so that nothing in them is ever an error.
  */
 
-import type { QosControls } from "./workload-endpoint.ts";
+import type { QosControls, QosLimit } from "./workload-endpoint.ts";
 
 const PREFIX = "qos.projectcalico.org/";
 const KUBERNETES_BANDWIDTH = { ingress: "kubernetes.io/ingress-bandwidth", egress: "kubernetes.io/egress-bandwidth" } as const;
@@ -16,9 +16,9 @@ const LIMITS = {
   PacketRate: { min: 1, max: 10_000 },
   PacketBurst: { min: 1, max: 10_000 },
   MaxConnections: { min: 1, max: 4_294_967_295 },
-} as const;
+} as const satisfies Record<QosLimit, unknown>;
 
-type Stem = keyof typeof LIMITS;
+type Stem = QosLimit;
 type Direction = "ingress" | "egress";
 
 /** Bits: 4Gi. */
@@ -26,7 +26,7 @@ const DEFAULT_BURST = 4_294_967_296;
 /** Packets. */
 const DEFAULT_PACKET_BURST = 5;
 
-export interface ReadQosControls {
+interface ReadQosControls {
   /** `undefined` when no limit is left. */
   readonly controls: QosControls | undefined;
   /** One for each value that was changed or dropped. */

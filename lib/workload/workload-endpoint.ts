@@ -18,24 +18,15 @@ export interface EndpointPort {
  * Limits that Felix enforces on an endpoint (C§3.4). Bandwidth and peak rate are in bit/s, burst in bits, minburst in bytes, packet rate in
  * packets/s; a limit that is not set is absent.
  */
-export interface QosControls {
-  readonly ingressBandwidth?: number;
-  readonly egressBandwidth?: number;
-  readonly ingressBurst?: number;
-  readonly egressBurst?: number;
-  readonly ingressPeakrate?: number;
-  readonly egressPeakrate?: number;
-  readonly ingressMinburst?: number;
-  readonly egressMinburst?: number;
-  readonly ingressPacketRate?: number;
-  readonly egressPacketRate?: number;
-  readonly ingressPacketBurst?: number;
-  readonly egressPacketBurst?: number;
-  readonly ingressMaxConnections?: number;
-  readonly egressMaxConnections?: number;
+export type QosControls = {
+  readonly [limit in `${"ingress" | "egress"}${QosLimit}`]?: number;
+} & {
   /** 0 to 63, or a name such as "AF11", upper case. */
   readonly dscp?: number | string;
-}
+};
+
+/** What is limited in each direction. */
+export type QosLimit = "Bandwidth" | "Burst" | "Peakrate" | "Minburst" | "PacketRate" | "PacketBurst" | "MaxConnections";
 
 /** C§7.1, with the part of the metadata that is ours to write. Empty strings and lists are left out on the wire. */
 export interface WorkloadEndpoint {

@@ -1,5 +1,5 @@
 /** One term of the controller in the test's own process, on a real API server, with minutes that pass when the test says so. */
-import { fencedClient } from "../../controller/leader/fenced-client.ts";
+import { fencedClient } from "../../controller/leader/elector.ts";
 import { CONTROLLER, type ControllerOptions } from "../../controller/options.ts";
 import { Term } from "../../controller/term.ts";
 import { systemClock } from "../../ipam-plugin/node.ts";

@@ -1,16 +1,8 @@
 /** The controller's duties at work on an API server in memory: minutes pass when a test says so, each with a look of every duty. */
-import { Addresses } from "../../controller/duties/addresses.ts";
-import { Annotations } from "../../controller/duties/annotations.ts";
-import { ClusterInformationMark } from "../../controller/duties/cluster-information.ts";
-import type { Duty, DutyContext } from "../../controller/duties/duty.ts";
-import { EndpointObjects } from "../../controller/duties/endpoint-objects.ts";
-import { FirstPools } from "../../controller/duties/first-pools.ts";
-import { KubeControllers } from "../../controller/duties/kube-controllers.ts";
-import { Leftovers } from "../../controller/duties/leftovers.ts";
-import { LiveCluster } from "../../controller/duties/live-cluster.ts";
-import { Pools } from "../../controller/duties/pools.ts";
-import { Observations } from "../../controller/judge/observations.ts";
+import { type DutyContext, newObserved } from "../../controller/duties/duty.ts";
+import { KubeControllers, LiveCluster } from "../../controller/duties/live-cluster.ts";
 import { CONTROLLER } from "../../controller/options.ts";
+import { Duties } from "../../controller/term.ts";
 import { ClusterView } from "../../controller/view/cluster-view.ts";
 import { Allocator } from "../../ipam-plugin/allocator/allocator.ts";
 import { type Family, formatAddress } from "../../lib/addresses/address.ts";
@@ -44,9 +36,7 @@ export class ControllerWorld {
   readonly datastore: KubernetesDatastore;
   /** Of the plugins on the nodes. */
   readonly allocator: Allocator;
-  readonly addresses: Addresses;
-  readonly firstPools: FirstPools;
-  readonly #duties: readonly Duty[];
+  readonly duties: Duties;
   readonly #signal = new AbortController().signal;
 
   /** @param given options of the controller @param nodes that exist */
@@ -61,30 +51,21 @@ export class ControllerWorld {
     this.context = {
       view,
       live: new LiveCluster(api),
+      group: LEGACY_GROUP,
       datastore: this.datastore,
       unreadable: () => unreadable,
       allocator: this.allocator,
       client: api,
       clock,
       allocatorClock,
-      observations: new Observations(),
+      observed: newObserved(clock),
       kubeControllers: new KubeControllers(settings, api, view),
       nodeGraceMs: settings["node-grace"] * 1000,
       leakGraceMs: settings["leak-grace"] * 1000,
       log: { info: (message) => log.push(message), error: (message) => log.push(message) },
       onReleased: (reason, addresses) => this.released.push(`${reason} ${addresses}`),
     };
-    this.addresses = new Addresses(this.context);
-    this.firstPools = new FirstPools(this.context, LEGACY_GROUP, settings);
-    this.#duties = [
-      ...(settings["cluster-information"] ? [new ClusterInformationMark(this.context, LEGACY_GROUP)] : []),
-      this.firstPools,
-      this.addresses,
-      new Leftovers(this.context),
-      new Annotations(this.context),
-      new Pools(this.context, LEGACY_GROUP, settings["pool-finalizer"]),
-      new EndpointObjects(this.context),
-    ];
+    this.duties = new Duties(this.context, settings, true);
     for (const node of nodes) this.addNode(node);
     if (!settings["cluster-information"]) this.setReady(true);
   }
@@ -105,21 +86,21 @@ export class ControllerWorld {
   }
 
   async look(): Promise<void> {
-    const { observations, view } = this.context;
-    for (const duty of this.#duties) {
-      observations.forgetBefore(view.followedSince);
+    const { observed, view } = this.context;
+    for (const duty of this.duties.all) {
+      for (const seen of Object.values(observed)) seen.forgetBefore(view.followedSince);
       for (const item of await duty.look(this.#signal)) await duty.work(item, this.#signal);
     }
   }
 
   /** What a duty finds due now. */
   async due(name: string): Promise<readonly string[]> {
-    return (await this.#duties.find((duty) => duty.name === name)?.look(this.#signal)) ?? [];
+    return (await this.duties.all.find((duty) => duty.name === name)?.look(this.#signal)) ?? [];
   }
 
   /** @param queued a duty's name, and its item */
   async work(queued: string): Promise<void> {
-    const duty = this.#duties.find(({ name }) => queued.startsWith(`${name} `));
+    const duty = this.duties.all.find(({ name }) => queued.startsWith(`${name} `));
     await duty?.work(queued.slice(duty.name.length + 1), this.#signal);
   }
 

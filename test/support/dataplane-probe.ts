@@ -4,8 +4,7 @@
  */
 import type { AttachedLink, Mending, RecordedLink, Removal } from "../../dataplane/dataplane.ts";
 import type { Difference } from "../../dataplane/desired-state.ts";
-import type { NetworkReport } from "../../dataplane/node-network.ts";
-import type { NodeState } from "../../dataplane/node-state.ts";
+import type { NetworkReport, NodeState } from "../../dataplane/node-state.ts";
 import { addressesAsText } from "./addresses-as-text.ts";
 import type { Node } from "./node.ts";
 import type { LinkInSandbox, StateInSandbox } from "./programs/dataplane-by-path.ts";

@@ -1,6 +1,6 @@
 /** The keys of a network configuration, as the decoder's table has them: what pages and tests are compared with. */
 import type { Members } from "../../lib/config/codec.ts";
-import { NETCONF } from "../../lib/config/schema.ts";
+import { NETCONF } from "../../lib/config/decode.ts";
 
 interface KnownKey {
   /** "ipam.assign_ipv4"; a member of a list's elements is "ipam.pools[].cidr". */

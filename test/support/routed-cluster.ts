@@ -1,9 +1,9 @@
 /** Values of the routes' model, from texts. */
 
-import type { OwnNode, ProvenNode, RoutedBlock, RoutedPool, TunnelEnd } from "../../agent/node-routes/model.ts";
-import type { NodeNetwork } from "../../dataplane/node-network.ts";
+import type { OwnNode, ProvenNode, RoutedBlock, RoutedPool, TunnelEnd } from "../../agent/routes/model.ts";
+import type { NodeNetwork } from "../../dataplane/node-state.ts";
 import { type Address, formatAddress, formatPrefix, parseAddress } from "../../lib/addresses/address.ts";
-import { Claimed } from "../../lib/claims/claimed.ts";
+import { Claimed } from "../../lib/system/claimed.ts";
 import { prefix } from "./desired-state.ts";
 
 export function address(text: string): Address {

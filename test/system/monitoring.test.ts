@@ -1,6 +1,6 @@
 /** The Grafana dashboard and the alerts of manifests/monitoring against what a running agent and the controller's figures really have. */
 import { readFileSync } from "node:fs";
-import { annotationsCheck, kubeControllersCheck } from "../../controller/checks.ts";
+import { annotationsCheck, kubeControllersCheck } from "../../controller/health.ts";
 import { ControllerMetrics } from "../../controller/metrics.ts";
 import { readDocuments } from "../../scripts/manifests/kustomization.ts";
 import { Agent } from "../support/agent.ts";

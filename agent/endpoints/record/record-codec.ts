@@ -1,5 +1,5 @@
 /** The text of `endpoint.json` (A§5.7). Members that this version does not know survive a rewrite. */
-import { decodeDesiredState, encodeDesiredState } from "../../../dataplane/desired-state-json.ts";
+import { decodeDesiredState, encodeDesiredState } from "../../../dataplane/desired-state.ts";
 import { type Fields, field, isBoolean, isNumber, isObject, isText, listOf, oneOf, optional } from "../../../lib/json/decode.ts";
 import { parseJson } from "../../../lib/json/parse.ts";
 import { stringifyJson, type Writable } from "../../../lib/json/stringify.ts";

@@ -6,13 +6,19 @@ import { suggestionFor } from "../../../doctor/validate/suggest.ts";
 import { validateText } from "../../../doctor/validate/validate.ts";
 import { lookUpPlugin } from "../../../lib/cni/plugin-file.ts";
 import type { ValidAttachment } from "../../../lib/cni/protocol.ts";
-import { type Attachment, checkAttachment, defaultContainerId, netnsPath, sandboxExists } from "../../../lib/cni/runtime/attachment.ts";
 import { ResultCache } from "../../../lib/cni/runtime/cache.ts";
 import { capabilityArgs } from "../../../lib/cni/runtime/capabilities.ts";
 import { add, check, del, gc, type Runtime, status } from "../../../lib/cni/runtime/chain.ts";
 import { type Conflist, readConflist } from "../../../lib/cni/runtime/conflist.ts";
-import { PluginFailure } from "../../../lib/cni/runtime/plugin-call.ts";
-import { undeclaredCapabilities } from "../../../lib/cni/runtime/plugin-netconf.ts";
+import {
+  type Attachment,
+  checkAttachment,
+  defaultContainerId,
+  netnsPath,
+  PluginFailure,
+  sandboxExists,
+  undeclaredCapabilities,
+} from "../../../lib/cni/runtime/plugin-call.ts";
 import { defaultPluginPath, pluginRunner, versionAsker } from "../../../lib/cni/runtime/run-plugin.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
 import { reportError, type Terminal } from "../terminal.ts";

@@ -7,7 +7,7 @@ import { ipamFindings } from "../../../ipam-plugin/findings.ts";
 import { createIpamNode } from "../../../ipam-plugin/node.ts";
 import type { Environment } from "../../../lib/cni/environment.ts";
 import type { Conflist, PluginConf } from "../../../lib/cni/runtime/conflist.ts";
-import { networkNetconf } from "../../../lib/cni/runtime/plugin-netconf.ts";
+import { networkNetconf } from "../../../lib/cni/runtime/plugin-call.ts";
 import { chooseDatastore } from "../../../lib/config/datastore-choice.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import type { NetworkConfig } from "../../../lib/config/network-config.ts";

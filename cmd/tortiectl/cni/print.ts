@@ -2,10 +2,9 @@
 import { contains, parsePrefix } from "../../../lib/addresses/address.ts";
 import type { CniResult } from "../../../lib/cni/protocol.ts";
 import { parseResult } from "../../../lib/cni/result.ts";
-import type { Attachment } from "../../../lib/cni/runtime/attachment.ts";
 import type { GcOutcome, PluginAnswer } from "../../../lib/cni/runtime/chain.ts";
 import type { Conflist } from "../../../lib/cni/runtime/conflist.ts";
-import type { PluginFailure } from "../../../lib/cni/runtime/plugin-call.ts";
+import type { Attachment, PluginFailure } from "../../../lib/cni/runtime/plugin-call.ts";
 import { stringifyJson } from "../../../lib/json/stringify.ts";
 import type { JsonObject } from "../../../lib/json/value.ts";
 import { columns, type Terminal } from "../terminal.ts";

@@ -2,14 +2,15 @@
  * Results kept between ADD and the later operations, one file an attachment, in libcni's own format ("cniCacheV1",
  * libcni/api.go), so that what a runtime attached can be checked and removed by hand, and the other way round.
  */
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { messageOf, TortieError } from "../../errors/errors.ts";
 import { parseJson } from "../../json/parse.ts";
 import { stringifyJson } from "../../json/stringify.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../json/value.ts";
-import type { Attachment } from "./attachment.ts";
+import { writeWhole } from "../../system/write-whole.ts";
 import type { Conflist } from "./conflist.ts";
+import type { Attachment } from "./plugin-call.ts";
 
 const KIND = "cniCacheV1";
 
@@ -67,8 +68,7 @@ export class ResultCache {
     };
     try {
       mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
-      writeFileSync(`${file}.tmp`, stringifyJson(record), { mode: 0o600, flush: true });
-      renameSync(`${file}.tmp`, file);
+      writeWhole(file, stringifyJson(record), 0o600);
     } catch (error) {
       throw new TortieError("cache-unwritable", `the result cannot be kept in ${file}: ${messageOf(error)}`, { cause: error });
     }

@@ -18,11 +18,17 @@ import { isJsonObject, type JsonObject } from "../../json/value.ts";
 import type { CniCommand, CniVersion, ValidAttachment } from "../protocol.ts";
 import { parseResult, renderResult } from "../result.ts";
 import { isAtLeast } from "../version.ts";
-import { type Attachment, sandboxExists } from "./attachment.ts";
 import type { CachedAttachment, ResultCache } from "./cache.ts";
 import type { Conflist, PluginConf } from "./conflist.ts";
-import { PluginFailure, type PluginRunner } from "./plugin-call.ts";
-import { attachmentNetconf, gcNetconf, networkNetconf } from "./plugin-netconf.ts";
+import {
+  type Attachment,
+  attachmentNetconf,
+  gcNetconf,
+  networkNetconf,
+  PluginFailure,
+  type PluginRunner,
+  sandboxExists,
+} from "./plugin-call.ts";
 
 export interface Runtime {
   readonly run: PluginRunner;
@@ -155,7 +161,7 @@ export async function gc(runtime: Runtime, list: Conflist, given: readonly Valid
   const stale: { attachment: Attachment; failure?: PluginFailure }[] = [];
   for (const attachment of cached.filter((one) => !isValid(one))) {
     const failure = await failureOf(() => del(runtime, list, attachment));
-    stale.push({ attachment, ...(failure === undefined ? {} : { failure }) });
+    stale.push({ attachment, failure });
   }
   if (!isAtLeast(list.cniVersion, "1.1.0")) return { valid, stale, answers: [] };
   const answers = await askAll(list, async (plugin) => {
@@ -169,7 +175,7 @@ async function askAll(list: Conflist, ask: (plugin: PluginConf) => Promise<unkno
   const answers: PluginAnswer[] = [];
   for (const plugin of list.plugins) {
     const failure = await failureOf(() => ask(plugin));
-    answers.push({ plugin, ...(failure === undefined ? {} : { failure }) });
+    answers.push({ plugin, failure });
   }
   return answers;
 }

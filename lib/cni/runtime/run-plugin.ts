@@ -3,19 +3,17 @@ import { randomUUID } from "node:crypto";
 import { closeSync, fstatSync, openSync, readSync, unlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { TortieError } from "../../errors/errors.ts";
+import { messageOf, TortieError } from "../../errors/errors.ts";
+import { isText, listOf, parseObject } from "../../json/decode.ts";
 import { parseJson } from "../../json/parse.ts";
 import { stringifyJson } from "../../json/stringify.ts";
 import { isJsonObject, type JsonObject } from "../../json/value.ts";
-import { runDelegate } from "../delegate.ts";
+import { findPlugin, runDelegate } from "../delegate.ts";
 import type { Environment } from "../environment.ts";
-import { findPlugin } from "../find-plugin.ts";
 import { lookUpPlugin } from "../plugin-file.ts";
-import type { Attachment } from "./attachment.ts";
-import type { PluginRunner } from "./plugin-call.ts";
-import { supportedVersions } from "./supported-versions.ts";
+import type { Attachment, PluginRunner } from "./plugin-call.ts";
 
-export interface RunnerSettings {
+interface RunnerSettings {
   /** Folders of plugins joined by ":". */
   readonly pluginPath: string;
   readonly timeoutSeconds: number;
@@ -30,7 +28,7 @@ export function defaultPluginPath(env: Environment): string {
 }
 
 /** What one plugin wrote on its standard error, in one call. */
-export type PluginLog = (type: string, text: string) => void;
+type PluginLog = (type: string, text: string) => void;
 
 export function pluginRunner(settings: RunnerSettings, log: PluginLog): PluginRunner {
   return async (type, command, attachment, netconf) => {
@@ -112,5 +110,26 @@ function printedObject(stdout: Uint8Array): JsonObject | undefined {
     return isJsonObject(value) ? value : undefined;
   } catch {
     return undefined;
+  }
+}
+
+/** A plugin has to answer at once: VERSION does nothing. */
+const LONGEST_ANSWER_MS = 30_000;
+
+const isTexts = listOf(isText);
+
+/**
+ * VERSION of one executable.
+ * @param cniVersion the version that the answer shall have
+ * @returns the versions, or why they are unknown
+ */
+export async function supportedVersions(executable: string, cniVersion: string): Promise<readonly string[] | string> {
+  try {
+    const stdin = Buffer.from(JSON.stringify({ cniVersion }));
+    const stdout = await runDelegate(executable, { command: "VERSION", stdin, env: {}, timeoutMs: LONGEST_ANSWER_MS });
+    const answer = parseObject(new TextDecoder().decode(stdout)).supportedVersions;
+    return isTexts(answer) ? answer : "its answer has no supportedVersions";
+  } catch (error) {
+    return messageOf(error);
   }
 }

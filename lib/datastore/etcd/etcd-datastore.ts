@@ -2,13 +2,14 @@
  * The etcd driver of the datastore port: Calico's keys in etcd v3 (I§2.9, C§7.4), over the members' JSON gateways. Pods, namespaces and
  * virtual machines are read from a Kubernetes API server where one is configured beside it.
  */
+
 import type { Environment } from "../../cni/environment.ts";
 import { isKubernetesConfigured } from "../../config/datastore-choice.ts";
 import type { NetworkConfig } from "../../config/network-config.ts";
 import type { ApiClient } from "../../kubernetes/api-client.ts";
 import { openApiClient } from "../../kubernetes/client/client.ts";
 import type { NamespacedName } from "../../kubernetes/objects.ts";
-import { once } from "../../system/once.ts";
+import { once } from "../../system/waiting.ts";
 import { matchesEndpointName, parseWorkloadEndpointName } from "../../workload/endpoint-name.ts";
 import type { EndpointKey, WorkloadEndpoint } from "../../workload/workload-endpoint.ts";
 import type { OnDamaged } from "../calico/stored-kind.ts";

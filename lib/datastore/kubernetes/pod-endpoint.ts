@@ -7,7 +7,7 @@ import { parseObject } from "../../json/decode.ts";
 import { type ContainerPort, decodePod, type NamespacedName, type Pod, preconditionsOf, revisionOf } from "../../kubernetes/objects.ts";
 import { presentNats } from "../../workload/annotations/floating-ips.ts";
 import { addressesOfPod } from "../../workload/annotations/pod-addresses.ts";
-import { annotatedSourcePrefixes } from "../../workload/annotations/source-prefixes.ts";
+import { annotatedSourcePrefixes } from "../../workload/annotations/requests.ts";
 import { endpointLabels, podProfiles } from "../../workload/endpoint.ts";
 import { POD_ENDPOINT, workloadEndpointName } from "../../workload/endpoint-name.ts";
 import { hostInterfaceNameIfAny } from "../../workload/interface-names.ts";

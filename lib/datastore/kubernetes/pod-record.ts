@@ -6,8 +6,7 @@ import { formatPrefix, hostPrefix, parsePrefix } from "../../addresses/address.t
 import type { NamespacedName, Pod } from "../../kubernetes/objects.ts";
 import { isSubdomain } from "../../system/subdomain.ts";
 import { ANNOTATION_PREFIX } from "../../workload/annotations/annotation.ts";
-import { listedAddresses } from "../../workload/annotations/named-addresses.ts";
-import { POD_IP, POD_IPS } from "../../workload/annotations/pod-addresses.ts";
+import { listedAddresses, POD_IP, POD_IPS } from "../../workload/annotations/pod-addresses.ts";
 import { parseWorkloadEndpointName } from "../../workload/endpoint-name.ts";
 import type { EndpointKey, WorkloadEndpoint } from "../../workload/workload-endpoint.ts";
 import type { Clearing, EndpointRecord, EndpointRecords, WorkloadAsRead } from "../endpoint-records.ts";

@@ -5,9 +5,10 @@
  * - An object marked `deleted` is one whose deletion another client has begun (I§2.10): it counts as absent, and its deletion is finished.
  * - A write whose answer was lost may have been carried out: the object is read again, and if it is what was sent, it was.
  */
+
 import { type Fields, isObject, parseObject, section } from "../../json/decode.ts";
 import { metadataOf, preconditionsOf, revisionOf } from "../../kubernetes/objects.ts";
-import { once } from "../../system/once.ts";
+import { once } from "../../system/waiting.ts";
 import { type Codec, damaged, resourceOf, type Spec } from "../calico/codec.ts";
 import {
   type ForeignFields,

@@ -3,9 +3,8 @@
  * `cni.projectcalico.org/` (C§3.1).
  */
 import { messageOf, TortieError } from "../../errors/errors.ts";
-import { kindOf } from "../../json/members.ts";
 import { parseJson } from "../../json/parse.ts";
-import type { JsonValue } from "../../json/value.ts";
+import { type JsonValue, kindOf } from "../../json/value.ts";
 import type { Namespace, Pod } from "../../kubernetes/objects.ts";
 import { excerpt } from "../../log/format.ts";
 

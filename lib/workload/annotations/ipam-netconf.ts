@@ -2,8 +2,7 @@
  * What a pod's annotations change in the configuration that the IPAM plugin gets (C§2.3 S6): as JSON, and decoded. The two say the same.
  */
 import type { NetworkConfig } from "../../config/network-config.ts";
-import { memberOf, withMember } from "../../json/members.ts";
-import { isJsonObject, type JsonObject, type JsonValue } from "../../json/value.ts";
+import { isJsonObject, type JsonObject, type JsonValue, memberOf, withMember } from "../../json/value.ts";
 import type { PodRequests } from "./requests.ts";
 
 type IpamRequests = Pick<PodRequests, "pools" | "families" | "addresses">;

@@ -9,16 +9,24 @@
  * Annotations are inert unless `policy.type` is `k8s` (C§2.3 S5). An ADD reads them before it takes an address, so that a bad one
  * leaves nothing behind; DEL never reads them (design §8).
  */
-import type { Address, Family } from "../../addresses/address.ts";
+import { type Address, type Family, formatPrefix, maskPrefix, parseAddress, parsePrefix } from "../../addresses/address.ts";
 import { isCalicoIpam } from "../../config/ipam-section.ts";
 import type { NetworkConfig } from "../../config/network-config.ts";
-import { isAssignableMac, type MacAddress, parseMac, UNASSIGNABLE_MAC } from "../mac.ts";
-import type { Requested } from "../requested.ts";
-import { type AnnotatedAddresses, annotatedAddresses } from "./addresses.ts";
-import { type AnnotatedNamespace, type AnnotatedPod, annotationInvalid, podAnnotation } from "./annotation.ts";
+import { isAssignableMac, type MacAddress, parseMac, type Requested, UNASSIGNABLE_MAC } from "../requested.ts";
+import {
+  type AnnotatedNamespace,
+  type AnnotatedPod,
+  type Annotation,
+  annotationInvalid,
+  featureDisabled,
+  inheritedAnnotation,
+  notJson,
+  podAnnotation,
+  podAnnotationIfAny,
+  shortened,
+  stringsOf,
+} from "./annotation.ts";
 import { annotatedFloatingIps } from "./floating-ips.ts";
-import { type AnnotatedPools, annotatedFamilies, annotatedPools, type Families } from "./pools.ts";
-import { annotatedSourcePrefixes } from "./source-prefixes.ts";
 
 export interface PodRequests {
   /** Of the annotations alone: `undefined` leaves the netconf as it is. */
@@ -76,7 +84,7 @@ function expectedFamilies(
 }
 
 /**
- * Present but empty is an error (recording hwaddr-empty), and so are eight octets (lib/workload/mac.ts says why).
+ * Present but empty is an error (recording hwaddr-empty), and so are eight octets (lib/workload/requested.ts says why).
  *
  * @returns canonical text
  * @throws TortieError `annotation-invalid`
@@ -105,4 +113,98 @@ export function withoutAnnotations({ mac }: Pick<Requested, "mac">): PodRequests
     floatingIps: [],
     allowedSourcePrefixes: [],
   };
+}
+
+/** Names or CIDRs. `undefined`: no annotation; empty: any pool will do (recording pools-empty-list). */
+interface AnnotatedPools {
+  readonly ipv4: readonly string[] | undefined;
+  readonly ipv6: readonly string[] | undefined;
+}
+
+/** `ipv4pools`, `ipv6pools` and `ipFamilies`: of the pod, or else of its namespace, each key for itself, nothing merged (C§3.2). */
+interface Families {
+  readonly ipv4: boolean;
+  readonly ipv6: boolean;
+}
+
+/** Whether the pools exist and are of the right family is the IPAM plugin's to say. @throws TortieError `annotation-invalid` */
+export function annotatedPools(pod: AnnotatedPod, namespace: AnnotatedNamespace | undefined): AnnotatedPools {
+  const poolsOf = (name: string) => {
+    const annotation = inheritedAnnotation(pod, namespace, name);
+    return annotation === undefined ? undefined : stringsOf(annotation);
+  };
+  return { ipv4: poolsOf("ipv4pools"), ipv6: poolsOf("ipv6pools") };
+}
+
+/**
+ * A family that is not listed is switched off, so that the empty list leaves none (recording ipfamilies-empty).
+ * @throws TortieError `annotation-invalid`; the words count in exactly this case (recording ipfamilies-bogus)
+ */
+export function annotatedFamilies(pod: AnnotatedPod, namespace: AnnotatedNamespace | undefined): Families | undefined {
+  const annotation = inheritedAnnotation(pod, namespace, "ipFamilies");
+  if (annotation === undefined) return undefined;
+  const problem = `error parsing ipFamilies: ${shortened(annotation.value)}`;
+  const families = stringsOf(annotation, (reason) => `${reason}: ${problem}`);
+  if (!families.every((family) => family === "IPv4" || family === "IPv6")) throw annotationInvalid(annotation, problem);
+  return { ipv4: families.includes("IPv4"), ipv6: families.includes("IPv6") };
+}
+
+/**
+ * Where the addresses come from: what the IPAM plugin chooses, or is asked for by `runtimeConfig.ips` or CNI_ARGS; or the pod's own
+ * list in the pod's own order, at most one of each family, taken through the IPAM plugin ("requested") or past it ("without-ipam").
+ */
+type AnnotatedAddresses =
+  | { readonly kind: "ipam" }
+  | { readonly kind: "requested" | "without-ipam"; readonly addresses: readonly Address[] };
+
+/** `ipAddrs` and `ipAddrsNoIpam` (C§2.5). @throws TortieError `annotation-invalid`, `feature-disabled` */
+export function annotatedAddresses(pod: AnnotatedPod, config: Pick<NetworkConfig, "ipam" | "featureControl">): AnnotatedAddresses {
+  const requested = podAnnotationIfAny(pod, "ipAddrs");
+  const withoutIpam = podAnnotationIfAny(pod, "ipAddrsNoIpam");
+  if (requested !== undefined && withoutIpam !== undefined) {
+    throw annotationInvalid(requested, "can't have both annotations, ipAddrs and ipAddrsNoIpam, at the same time");
+  }
+  const annotation = requested ?? withoutIpam;
+  if (annotation === undefined) return { kind: "ipam" };
+
+  const { type } = config.ipam;
+  if (!isCalicoIpam(type)) {
+    const name = requested === undefined ? "ipAddrsNoIpam" : "ipAddrs";
+    throw annotationInvalid(annotation, `${name} is not compatible with configured IPAM: ${type}`);
+  }
+  if (withoutIpam !== undefined && !config.featureControl.ipAddrsNoIpam) throw featureDisabled(withoutIpam, "ip_addrs_no_ipam");
+  return { kind: requested === undefined ? "without-ipam" : "requested", addresses: addressesOf(annotation) };
+}
+
+/** Without prefix length (recording ipaddrs-cidr). */
+function addressesOf(annotation: Annotation): readonly Address[] {
+  const wording = notJson(annotation);
+  const { key, value } = annotation;
+  const texts = stringsOf(annotation, (reason) => `failed to parse IPs ${shortened(value)} for annotation "${key}": ${wording(reason)}`);
+  if (texts.length === 0) throw annotationInvalid(annotation, `annotation "${key}" specified but empty`);
+  const families = new Set<Family>();
+  return texts.map((text) => {
+    const address = parseAddress(text);
+    if (address === undefined) throw annotationInvalid(annotation, `invalid IP format: ${text}`);
+    if (families.has(address.family)) {
+      throw annotationInvalid(annotation, `cannot have more than one IPv${address.family} address for "${key}" annotation`);
+    }
+    families.add(address.family);
+    return address;
+  });
+}
+
+/**
+ * `allowedSourcePrefixes`: what else a pod may send from (C§3.1).
+ * @returns canonical CIDRs without host bits (recording spoof-valid)
+ * @throws TortieError `annotation-invalid`
+ */
+export function annotatedSourcePrefixes(pod: AnnotatedPod): readonly string[] {
+  const annotation = podAnnotationIfAny(pod, "allowedSourcePrefixes");
+  if (annotation === undefined) return [];
+  return stringsOf(annotation, notJson(annotation)).map((text) => {
+    const prefix = parsePrefix(text);
+    if (prefix === undefined) throw annotationInvalid(annotation, `failed to parse '${text}' as a CIDR: invalid CIDR address: ${text}`);
+    return formatPrefix(maskPrefix(prefix));
+  });
 }

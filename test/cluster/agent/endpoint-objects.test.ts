@@ -1,15 +1,16 @@
 /** Endpoint objects on a real API server, as the agent's own account: made once, mended, replaced by UID, never another's (A§6.3, A§6.4). */
+
 import { readdirSync } from "node:fs";
-import { kubernetesClients } from "../../../agent/kubernetes/clients.ts";
 import { type ObjectEndpoint, PLURAL } from "../../../agent/objects/endpoint-object.ts";
 import { type EndpointObjects, endpointObjects } from "../../../agent/objects/endpoint-objects.ts";
+import { kubernetesClients } from "../../../agent/objects/object-api.ts";
 import type { ApiConnection } from "../../../lib/kubernetes/client/connection.ts";
 import type { Pod } from "../../../lib/kubernetes/objects.ts";
 import { decodePod } from "../../../lib/kubernetes/objects.ts";
 import { Informers } from "../../../lib/kubernetes/watch/informers.ts";
 import type { Selection } from "../../../lib/kubernetes/watch/kubernetes-feed.ts";
 import type { ResourceCache } from "../../../lib/kubernetes/watch/resource-cache.ts";
-import { Controllers } from "../../../lib/resident/controllers.ts";
+import { Tasks } from "../../../lib/resident/tasks.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { ending, fresh, shared, TemporaryDirectory } from "../../support/fixtures.ts";
 import { type Fields, type StoredObject, startCluster } from "../../support/kubernetes/cluster.ts";
@@ -39,7 +40,7 @@ class Agent implements AsyncDisposable {
   readonly findings = new Map<string, string>();
   readonly objects: EndpointObjects;
   readonly pods: ResourceCache<Pod>;
-  readonly #controllers = new Controllers({ clock: this.clock });
+  readonly #controllers = new Tasks({ clock: this.clock });
   readonly #informers: KeptInformers;
 
   constructor(connection: ApiConnection, jobsDirectory: string) {

@@ -3,8 +3,7 @@
 import { checkStatus } from "../../../agent/health/status.ts";
 import { decodePod } from "../../../lib/kubernetes/objects.ts";
 import { Informers } from "../../../lib/kubernetes/watch/informers.ts";
-import { apiServerCheck, CredentialsCheck } from "../../../lib/resident/checks.ts";
-import { Health } from "../../../lib/resident/health.ts";
+import { apiServerCheck, CredentialsCheck, Health } from "../../../lib/resident/health.ts";
 import { startHealthServer } from "../../../lib/resident/health-server.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { shared } from "../../support/fixtures.ts";

@@ -8,7 +8,7 @@ import { hostScopeFiles } from "../../../ipam-plugin/host-scope/files.ts";
 import { formatAddress, formatPrefix, parseAddress } from "../../../lib/addresses/address.ts";
 import type { ApiConnection } from "../../../lib/kubernetes/client/connection.ts";
 import { Informers } from "../../../lib/kubernetes/watch/informers.ts";
-import { Controllers } from "../../../lib/resident/controllers.ts";
+import { Tasks } from "../../../lib/resident/tasks.ts";
 import { SYSTEM_CLOCK } from "../../../lib/system/clock.ts";
 import { Agent } from "../../support/agent.ts";
 import { localConf } from "../../support/conf.ts";
@@ -40,7 +40,7 @@ const FLAGS: NodeCidrFlags = {
 class RangesOfNode implements AsyncDisposable {
   readonly log: string[] = [];
   readonly nodeCidr: NodeCidr;
-  readonly controllers = new Controllers();
+  readonly controllers = new Tasks();
   readonly #informers: Informers;
 
   constructor(name: string, connection: ApiConnection, run: string, flags: Partial<NodeCidrFlags>) {

@@ -1,8 +1,8 @@
 /** What killed runtimes left in a real etcd, beside containers that plugins attached without an agent. Its minutes are the test's. */
 import { Nodes } from "../../../agent/node/nodes.ts";
 import { AddressSweep } from "../../../agent/sweep/address-sweep.ts";
-import { sweptBlocks } from "../../../agent/sweep/blocks.ts";
-import type { HostLink } from "../../../dataplane/linux/host-links.ts";
+import { sweptBlocks } from "../../../agent/sweep/stores.ts";
+import type { HostLink } from "../../../dataplane/linux/host-facts.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import { startEtcd } from "../../support/etcd/etcd.ts";
 import { EtcdNode } from "../../support/etcd/etcd-node.ts";

@@ -1,7 +1,6 @@
 /** Pools under the controller, on a real API server with its own role. Its minutes are the test's. */
 
-import { FINALIZER } from "../../../controller/duties/pools.ts";
-import { CONDITION } from "../../../controller/judge/pool-usage.ts";
+import { CONDITION, FINALIZER } from "../../../controller/duties/pools.ts";
 import { rfc3339 } from "../../../ipam-plugin/allocator/block.ts";
 import { DEFAULT_CONFIGURATION } from "../../../ipam-plugin/allocator/operation.ts";
 import { ClusterAddresses } from "../../support/cluster-addresses.ts";

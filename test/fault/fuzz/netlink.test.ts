@@ -1,16 +1,18 @@
 /** Datagrams that are almost the kernel's. */
 import {
   encodeAttributes,
+  encodeMessage,
   NetlinkFormatError,
   nest,
+  parseAcknowledgement,
   parseAttributes,
+  parseMessages,
   readText,
   readU32,
   text,
   u8,
   u32,
-} from "../../../dataplane/netlink/attribute.ts";
-import { encodeMessage, parseAcknowledgement, parseMessages } from "../../../dataplane/netlink/message.ts";
+} from "../../../dataplane/netlink/message.ts";
 import { fuzz } from "./fuzz.ts";
 import { mutateBytes } from "./mutate.ts";
 

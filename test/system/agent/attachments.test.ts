@@ -1,5 +1,5 @@
 /** ADD and DEL in the agent (A§11.4, A§11.5): the real agent on the local store, judged by the kernel, the store and the records on disk. */
-import { closeSync, openSync, writeFileSync } from "node:fs";
+import { closeSync, openSync } from "node:fs";
 import { join } from "node:path";
 import { Agent } from "../../support/agent.ts";
 import { type CallOptions, callAgent, callBody, lookAt, recordsOf } from "../../support/agent-calls.ts";
@@ -240,33 +240,6 @@ describe("An attachment in the agent", () => {
     expect(recordsOf(stage.agent)).toMatchObject([{ phase: "ready" }]);
     await del(stage, { pod });
     await expectClean(stage);
-  });
-});
-
-describe("An agent that is asked for links of ipvlan", () => {
-  it("A-A18: says once at its start that it has none, and refuses every ADD; what is there can go", async () => {
-    await using node = await Node.create();
-    const file = join(node.dir, "agent.json");
-    writeFileSync(file, "{}");
-    await using agent = await Agent.start(node, { args: ["--config", file] });
-    const conf = localConf(node, { cniVersion: "1.1.0" });
-    const place = { node, agent, conf };
-    const pod = await node.addPod();
-    await add(place, { pod });
-    writeFileSync(file, '{"datapath-mode": "ipvlan"}');
-    await agent.restart();
-
-    for (const containerId of ["cid1", "cid2"]) {
-      const refused = await callAgent(agent, "add", conf, { pod, containerId });
-      expect(refused.json).toMatchObject({ code: 999, details: expect.stringContaining("link-mode-unsupported") });
-    }
-    const status = await agent.request("GET", "/cni/status");
-    expect(status.json).toMatchObject({ code: 50, msg: expect.stringContaining("--datapath-mode") });
-    expect(agent.log.match(/no pod can be added: link-mode-unsupported/g)).toHaveLength(1);
-    expect(recordsOf(agent)).toHaveLength(1);
-
-    await del(place, { pod });
-    await expectClean(place);
   });
 });
 

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { EndpointManager } from "../../../agent/endpoints/manager.ts";
 import { RecordStore } from "../../../agent/endpoints/record/record-store.ts";
-import { Controllers } from "../../../lib/resident/controllers.ts";
+import { Tasks } from "../../../lib/resident/tasks.ts";
 import { desiredFor } from "../../support/desired-state.ts";
 import { recordOf } from "../../support/endpoint-record.ts";
 import { FakeClock, settled } from "../../support/fake-clock.ts";
@@ -21,7 +21,7 @@ describe("an endpoint whose build does not end", () => {
       store: new RecordStore(directory),
       bootId: "boot-1",
       clock,
-      controllers: new Controllers({ clock }),
+      controllers: new Tasks({ clock }),
       grants: { isGranted: async () => true },
       hold: async () => ({ [Symbol.dispose]: () => {} }),
       dataplane: {

@@ -8,7 +8,7 @@ const attachmentOf = (pod?: Pod) => ({ sandbox: pod?.netnsPath ?? "", podInterfa
 
 const WAYS = [
   ["one by one", "undefined"],
-  ["joined", `new (await import("${process.cwd()}/dataplane/linux/joined-deletions.ts")).JoinedDeletions(host)`],
+  ["joined", `new (await import("${process.cwd()}/dataplane/linux/deletions.ts")).JoinedDeletions(host)`],
 ] as const;
 
 const node = fresh(Node.create);

@@ -8,7 +8,7 @@ function joining<T>(node: Node, expression: string) {
   return probe<T>(
     node,
     `(async () => {
-      const { JoinedDeletions } = await import("${process.cwd()}/dataplane/linux/joined-deletions.ts");
+      const { JoinedDeletions } = await import("${process.cwd()}/dataplane/linux/deletions.ts");
       const joined = byPath(new LinuxDataplane(host, new JoinedDeletions(host)));
       ${expression}
     })()`,
@@ -73,7 +73,7 @@ describe("deletions that come together", () => {
     const { value, error } = await probe(
       node,
       `(async () => {
-        const { JoinedDeletions } = await import("${process.cwd()}/dataplane/linux/joined-deletions.ts");
+        const { JoinedDeletions } = await import("${process.cwd()}/dataplane/linux/deletions.ts");
         const { getLink } = await import("${process.cwd()}/dataplane/rtnetlink/link.ts");
         const joined = new JoinedDeletions(host);
         const links = ["cali0", "cali1", "cali2"].map((name) => getLink(host.route, { name }));
@@ -117,7 +117,7 @@ describe("deletions that come together", () => {
     const { error } = await probe(
       node,
       `(async () => {
-        const { JoinedDeletions } = await import("${process.cwd()}/dataplane/linux/joined-deletions.ts");
+        const { JoinedDeletions } = await import("${process.cwd()}/dataplane/linux/deletions.ts");
         const { readFileSync } = await import("node:fs");
         const link = (name) => ({ name, index: Number(readFileSync("/sys/class/net/" + name + "/ifindex", "utf8")) });
         const deletions = new JoinedDeletions(host);

@@ -162,7 +162,8 @@ describe("masquerading", () => {
     // A kernel without nft_fib refuses the whole batch (WSL 2; net/netfilter/nf_tables_api.c answers ENOENT). This one has it.
     await applyNode(node, NO_NODE_STATE);
     const withoutFib = `(async () => {
-      const { NetlinkError, NetlinkSocket } = await import("${process.cwd()}/dataplane/netlink/socket.ts");
+      const { NetlinkSocket } = await import("${process.cwd()}/dataplane/netlink/socket.ts");
+      const { NetlinkError } = await import("${process.cwd()}/dataplane/netlink/message.ts");
       const batch = NetlinkSocket.prototype.batch;
       let refused = 0;
       NetlinkSocket.prototype.batch = function (requests) {

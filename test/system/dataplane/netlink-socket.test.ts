@@ -8,7 +8,8 @@ const withSocket = <T>(node: Node, expression: string, before?: string) =>
   probe<T>(
     node,
     `(async () => {
-      const { NetlinkSocket, NetlinkError, NETLINK_ROUTE } = await import("${process.cwd()}/dataplane/netlink/socket.ts");
+      const { NetlinkSocket, NETLINK_ROUTE } = await import("${process.cwd()}/dataplane/netlink/socket.ts");
+      const { NetlinkError } = await import("${process.cwd()}/dataplane/netlink/message.ts");
       const { getLink, listLinks } = await import("${process.cwd()}/dataplane/rtnetlink/link.ts");
       using socket = NetlinkSocket.open(NETLINK_ROUTE);
       return ${expression};

@@ -1,5 +1,5 @@
 import { aggregate, type ExistingPool, type PoolFacts, planPools } from "../../../controller/judge/first-pools.ts";
-import type { NodeView } from "../../../controller/view/node-view.ts";
+import type { NodeView } from "../../../controller/view/cluster-view.ts";
 import { formatPrefix, parseAddress, parsePrefix } from "../../../lib/addresses/address.ts";
 
 function node(ranges: readonly string[], address?: string): NodeView {

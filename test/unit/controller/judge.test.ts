@@ -1,11 +1,10 @@
+import { conditionOf, isInside, usageOf, withCondition } from "../../../controller/duties/pools.ts";
 import { departedNodes, judgeAllocations, mayStillUse, type Verdict } from "../../../controller/judge/allocations.ts";
-import { Observations } from "../../../controller/judge/observations.ts";
-import { conditionOf, isInside, usageOf, withCondition } from "../../../controller/judge/pool-usage.ts";
-import { WorkQueue } from "../../../controller/queue/work-queue.ts";
 import type { PodView } from "../../../controller/view/pod-view.ts";
+import { WorkQueue } from "../../../controller/work-queue.ts";
 import { placedBlocks } from "../../../doctor/snapshot.ts";
-import { Claimed } from "../../../lib/claims/claimed.ts";
 import type { Block } from "../../../lib/datastore/resources.ts";
+import { Claimed } from "../../../lib/system/claimed.ts";
 import { address } from "../../support/cluster.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 
@@ -139,39 +138,6 @@ describe("the nodes that are gone", () => {
     expect(departedNodes(judgeAllocations(placedBlocks([{ value: blockOf({}), revision: "r" }]), holders), [], holders.nodes)).toEqual(
       new Set(),
     );
-  });
-});
-
-describe("observations", () => {
-  it("are none any more when all are forgotten", () => {
-    const seen = new Observations();
-    seen.look("leak", ["a"], 0);
-    seen.look("leak", ["a"], 1);
-    seen.forgetAll();
-    seen.look("leak", ["a"], 2);
-    expect(seen.isConfirmed("leak", "a", 0, 2)).toBe(false);
-  });
-
-  it("G16: begin again when their lists were not followed in between", () => {
-    const seen = new Observations();
-    for (const now of [0, 100]) seen.look("leak", ["a"], now);
-    seen.forgetBefore(150);
-    seen.look("leak", ["a"], 1_000);
-    expect(seen.isConfirmed("leak", "a", 500, 1_000)).toBe(false);
-    seen.look("leak", ["a"], 1_500);
-    seen.forgetBefore(150);
-    expect([seen.isConfirmed("leak", "a", 500, 1_499), seen.isConfirmed("leak", "a", 500, 1_500)]).toEqual([false, true]);
-  });
-
-  it("confirm after two looks and the grace period, and forget what one look does not find", () => {
-    const seen = new Observations();
-    seen.look("leak", ["a", "b"], 0);
-    expect(seen.isConfirmed("leak", "a", 0, 1_000)).toBe(false);
-    seen.look("leak", ["a"], 900);
-    expect([seen.isConfirmed("leak", "a", 1_000, 999), seen.isConfirmed("leak", "a", 1_000, 1_000)]).toEqual([false, true]);
-    seen.look("leak", ["a", "b"], 1_800);
-    expect([seen.isConfirmed("leak", "b", 0, 1_800), seen.isConfirmed("node", "a", 0, 1_800)]).toEqual([false, false]);
-    expect(seen.count("leak")).toBe(2);
   });
 });
 

@@ -1,6 +1,7 @@
 /** Who counts as Calico's kube-controllers: whoever runs in its namespaces under its account, not whoever carries its label. */
-import { kubeControllersCheck } from "../../../controller/checks.ts";
-import { KubeControllers } from "../../../controller/duties/kube-controllers.ts";
+
+import { KubeControllers } from "../../../controller/duties/live-cluster.ts";
+import { kubeControllersCheck } from "../../../controller/health.ts";
 import { ControllerMetrics } from "../../../controller/metrics.ts";
 import { CONTROLLER } from "../../../controller/options.ts";
 import { decodePodView, type PodView } from "../../../controller/view/pod-view.ts";

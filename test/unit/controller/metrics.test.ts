@@ -1,5 +1,5 @@
 /** The controller's figures: what a reading says of pools, blocks and addresses. */
-import { firstPoolsCheck, leaseCheck, queueCheck } from "../../../controller/checks.ts";
+import { firstPoolsCheck, leaseCheck, queueCheck } from "../../../controller/health.ts";
 import { ControllerMetrics } from "../../../controller/metrics.ts";
 import { address } from "../../support/cluster.ts";
 import { ControllerWorld } from "../../support/controller-world.ts";

@@ -1,5 +1,5 @@
 /** What the controller reads of a pod: addresses of its status, and those that its annotations name, within limits. */
-import { annotationsCheck } from "../../../controller/checks.ts";
+import { annotationsCheck } from "../../../controller/health.ts";
 import { decodePodView, type PodView } from "../../../controller/view/pod-view.ts";
 
 const PREFIX = "cni.projectcalico.org/";

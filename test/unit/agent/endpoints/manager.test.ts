@@ -6,7 +6,7 @@ import { NO_SEAMS } from "../../../../agent/endpoints/build/seams.ts";
 import { EndpointManager } from "../../../../agent/endpoints/manager.ts";
 import type { EndpointRecord } from "../../../../agent/endpoints/record/endpoint-record.ts";
 import { RecordStore } from "../../../../agent/endpoints/record/record-store.ts";
-import { Controllers } from "../../../../lib/resident/controllers.ts";
+import { Tasks } from "../../../../lib/resident/tasks.ts";
 import { recordOf } from "../../../support/endpoint-record.ts";
 import { FakeClock, settled } from "../../../support/fake-clock.ts";
 
@@ -27,7 +27,7 @@ function managerOf(datapath: Partial<DatapathSeam> = {}, identity: Partial<Seams
     bootId: "boot-1",
     ...(maxEndpoints === undefined ? {} : { maxEndpoints }),
     clock,
-    controllers: new Controllers({ clock }),
+    controllers: new Tasks({ clock }),
     grants: { isGranted: async () => true },
     hold: async () => ({ [Symbol.dispose]: () => {} }),
     dataplane: {

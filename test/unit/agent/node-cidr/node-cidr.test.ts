@@ -8,7 +8,7 @@ import type { NodeFacts } from "../../../../agent/node-cidr/node-facts.ts";
 import { type NodeCidrFlags, nodeCidrOptions } from "../../../../agent/node-cidr/options.ts";
 import { hostScopeFiles } from "../../../../ipam-plugin/host-scope/files.ts";
 import { formatAddress, parseAddress } from "../../../../lib/addresses/address.ts";
-import { Controllers } from "../../../../lib/resident/controllers.ts";
+import { Tasks } from "../../../../lib/resident/tasks.ts";
 import { prefix } from "../../../support/desired-state.ts";
 import { FakeClock, settled } from "../../../support/fake-clock.ts";
 
@@ -58,13 +58,13 @@ class World implements AsyncDisposable {
   readonly run = mkdtempSync(join(tmpdir(), "tortie-node-cidr-"));
   readonly files = hostScopeFiles(this.run);
   host: HostFacts = { addresses: [], routes: [] };
-  #controllers = new Controllers({ clock: this.clock });
+  #controllers = new Tasks({ clock: this.clock });
 
   constructor() {
     mkdirSync(join(this.run, "state"));
   }
 
-  get controllers(): Controllers {
+  get controllers(): Tasks {
     return this.#controllers;
   }
 
@@ -73,7 +73,7 @@ class World implements AsyncDisposable {
     const ending = this.#controllers[Symbol.asyncDispose]();
     await this.clock.advance(0);
     await ending;
-    this.#controllers = new Controllers({ clock: this.clock });
+    this.#controllers = new Tasks({ clock: this.clock });
     const started = new NodeCidr({
       options: nodeCidrOptions({
         "enable-ipv4": true,

@@ -5,12 +5,12 @@ import { join } from "node:path";
 import type { RecordedObject } from "../../../../agent/endpoints/record/endpoint-record.ts";
 import { DeleteJobs } from "../../../../agent/objects/delete-jobs.ts";
 import { decodeStored, type ObjectEndpoint } from "../../../../agent/objects/endpoint-object.ts";
-import { Leftovers } from "../../../../agent/objects/leftovers.ts";
+import { Leftovers } from "../../../../agent/objects/endpoint-objects.ts";
 import { ObjectApi } from "../../../../agent/objects/object-api.ts";
 import { ObjectSync } from "../../../../agent/objects/object-sync.ts";
 import { ApiError, type HttpMethod } from "../../../../lib/kubernetes/api-client.ts";
 import type { Pod } from "../../../../lib/kubernetes/objects.ts";
-import { Controllers } from "../../../../lib/resident/controllers.ts";
+import { Tasks } from "../../../../lib/resident/tasks.ts";
 import { ApiInMemory } from "../../../support/api-in-memory.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 
@@ -27,7 +27,7 @@ class World implements AsyncDisposable {
   readonly directory = mkdtempSync(join(tmpdir(), "tortie-objects-"));
   readonly api = new ApiInMemory();
   readonly clock = new FakeClock();
-  readonly controllers = new Controllers({ clock: this.clock });
+  readonly controllers = new Tasks({ clock: this.clock });
   readonly endpoints: ObjectEndpoint[] = [];
   readonly pods = new Map<string, Pick<Pod, "uid" | "ports">>([["shop/web", { uid: "pod-1", ports: [] }]]);
   readonly remembered: (readonly [number, RecordedObject])[] = [];

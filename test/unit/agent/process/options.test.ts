@@ -82,6 +82,11 @@ describe("The options of tortie-node", () => {
     withFile(content, (file) => expect(() => resolveOptions({}, {}, file)).toThrow(message));
   });
 
+  it("A-A18: have no --datapath-mode, which would have to be refused", () => {
+    const file = '{"datapath-mode": "ipvlan"}';
+    withFile(file, (path) => expect(() => resolveOptions({}, {}, path)).toThrow(/agent\.json: datapath-mode: there is no such option/));
+  });
+
   it("are each read somewhere", () => {
     const files = new Bun.Glob("**/*.ts").scanSync(AGENT);
     const source = [...files].filter((file) => file !== "process/option-table.ts").map((file) => readFileSync(join(AGENT, file), "utf8"));

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { EndpointRecord } from "../../../../agent/endpoints/record/endpoint-record.ts";
 import { Sweep, type SweepOptions } from "../../../../agent/sweep/sweep.ts";
 import type { AttachedLink } from "../../../../dataplane/dataplane.ts";
-import type { HostLink } from "../../../../dataplane/linux/host-links.ts";
+import type { HostLink } from "../../../../dataplane/linux/host-facts.ts";
 import { recordOf } from "../../../support/endpoint-record.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 

@@ -50,7 +50,7 @@ describe("A leaked address", () => {
     arrange(world);
     await world.minutes(40);
     expect(await world.held()).toHaveProperty(["net1.never-was-c"]);
-    expect(world.context.observations.count("leak")).toBe(0);
+    expect(world.context.observed.leak.size).toBe(0);
   });
 
   it("is not counted as seen while Calico's kube-controllers ran", async () => {
@@ -128,10 +128,10 @@ describe("A leaked address", () => {
     const long = Array.from({ length: 65 }, (_, index) => `10.99.0.${index}/32`).join(",");
     world.addPod("web", { containerId: "web-c", annotations: { "cni.projectcalico.org/podIPs": long } });
     await world.minutes(20);
-    expect([world.released, world.addresses.unread]).toEqual([[], [`${NAMESPACE}/web`]]);
+    expect([world.released, world.duties.addresses.unread]).toEqual([[], [`${NAMESPACE}/web`]]);
     world.addPod("web", { phase: "Failed", containerId: "web-c", annotations: { "cni.projectcalico.org/podIPs": long } });
     await world.minutes(17);
-    expect([world.released, world.addresses.unread]).toEqual([["leak 1"], []]);
+    expect([world.released, world.duties.addresses.unread]).toEqual([["leak 1"], []]);
   });
 });
 
@@ -144,7 +144,7 @@ describe("A look at the cluster", () => {
     const world = ControllerWorld.withPool();
     arrange(world);
     await expect(world.look()).rejects.toThrow(message);
-    await expect(world.addresses.work("handle x", new AbortController().signal)).rejects.toThrow(message);
+    await expect(world.duties.addresses.work("handle x", new AbortController().signal)).rejects.toThrow(message);
   });
 
   it("that comes after a gap begins the times anew", async () => {
@@ -288,13 +288,13 @@ describe("A node that is gone", () => {
   it("is no matter of an item that is not due any more", async () => {
     const world = await withNode2();
     const { signal } = new AbortController();
-    await world.addresses.work("node node1", signal);
+    await world.duties.addresses.work("node node1", signal);
     world.removeNode("node2");
     await world.minutes(3);
-    await world.addresses.work("node node2", signal);
-    await world.addresses.work("handle net1.far-c", signal);
+    await world.duties.addresses.work("node node2", signal);
+    await world.duties.addresses.work("handle net1.far-c", signal);
     world.setReady(false);
-    await world.addresses.work("handle net1.far-c", signal);
+    await world.duties.addresses.work("handle net1.far-c", signal);
     expect(world.released).toEqual([]);
   });
 });

@@ -43,7 +43,7 @@ describe("The annotations of a pod", () => {
     world.removeNode("node2");
     await world.minutes(20);
     expect(podIpOf(world, "web")).toBe("10.60.0.1/32");
-    expect(world.context.observations.count("pod")).toBe(0);
+    expect(world.context.observed.pod.size).toBe(0);
   });
 
   it("stay when the server itself has the node, or says that the pod has not ended or is another's", async () => {

@@ -39,7 +39,7 @@ describe("A handle that no block knows", () => {
     arrange(world);
     await world.minutes(20);
     expect(await world.datastore.handles.list()).toHaveLength(1);
-    expect(world.context.observations.count("problem")).toBe(0);
+    expect(world.context.observed.problem.size).toBe(0);
   });
 
   it("is no matter of an item that is not confirmed, or not allowed any more", async () => {
@@ -51,7 +51,7 @@ describe("A handle that no block knows", () => {
     world.setReady(false);
     await world.work(`leftovers ${item}`);
     world.setReady(true);
-    world.context.observations.forgetAll();
+    for (const seen of Object.values(world.context.observed)) seen.forget();
     await world.work(`leftovers ${item}`);
     expect(await world.datastore.handles.list()).toHaveLength(1);
   });

@@ -75,7 +75,7 @@ describe("The first pools", () => {
     await made({});
     expect(asked).not.toContain(KUBEADM);
     await expect(made({ "ipv4-pool": "auto" }, "nonsense")).rejects.toThrow("has no ClusterConfiguration that can be read");
-    expect((await made({ "ipv4-pool": "auto" }, "networking: {}")).firstPools.refusals).toEqual([
+    expect((await made({ "ipv4-pool": "auto" }, "networking: {}")).duties.firstPools.refusals).toEqual([
       expect.stringContaining("set --ipv4-pool"),
     ]);
   });
@@ -84,13 +84,13 @@ describe("The first pools", () => {
     const world = new ControllerWorld({ "ipv4-pool": "auto" });
     await world.minutes(3);
     const refusal = expect.stringContaining("no IPv4 pool is made");
-    expect([world.log, world.firstPools.refusals]).toEqual([[refusal], [refusal]]);
+    expect([world.log, world.duties.firstPools.refusals]).toEqual([[refusal], [refusal]]);
     world.addNode("node1", { podCIDRs: ["10.3.0.0/24"] });
     await world.minutes(1);
     world.addNode("node2", { podCIDRs: ["10.3.8.0/24"] });
     await world.minutes(1);
     expect([world.pool("nodes-10-3-0-0-24"), world.pool("nodes-10-3-8-0-24")]).toEqual([expect.anything(), expect.anything()]);
-    expect(world.firstPools.refusals).toEqual([]);
+    expect(world.duties.firstPools.refusals).toEqual([]);
   });
 
   it("are none of the controller's where somebody else has made one", async () => {

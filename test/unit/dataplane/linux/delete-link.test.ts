@@ -1,6 +1,6 @@
 /** A deletion that the kernel never carries out: the other side of the sockets is silent. */
-import { deleteLink } from "../../../../dataplane/linux/delete-link.ts";
-import { encodeAttributes, text } from "../../../../dataplane/netlink/attribute.ts";
+import { deleteLink } from "../../../../dataplane/linux/deletions.ts";
+import { encodeAttributes, text } from "../../../../dataplane/netlink/message.ts";
 import { Peer } from "../../../support/netlink-peer.ts";
 
 const [RTM_NEWLINK, IFLA_IFNAME] = [16, 3];

@@ -1,6 +1,6 @@
 /** Links that go, or cannot be asked for, while their deletion is prepared: the other side of the socket is a peer. */
-import { JoinedDeletions } from "../../../../dataplane/linux/joined-deletions.ts";
-import { encodeAttributes, text } from "../../../../dataplane/netlink/attribute.ts";
+import { JoinedDeletions } from "../../../../dataplane/linux/deletions.ts";
+import { encodeAttributes, text } from "../../../../dataplane/netlink/message.ts";
 import { Peer } from "../../../support/netlink-peer.ts";
 
 const [RTM_NEWLINK, IFLA_IFNAME] = [16, 3];

@@ -1,6 +1,6 @@
 /** Whose host end may be taken: what is written on it decides, and nothing else (M2). */
 import { attachmentAlias } from "../../../../dataplane/alias.ts";
-import { mayReplace } from "../../../../dataplane/linux/ownership.ts";
+import { mayReplace } from "../../../../dataplane/linux/ends.ts";
 
 const CART = { network: "net1", containerId: "new", interfaceName: "eth0", workload: "shop/cart" };
 const PLAIN = { network: "net1", containerId: "new", interfaceName: "eth0" };

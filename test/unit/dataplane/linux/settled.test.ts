@@ -1,6 +1,6 @@
 /** How long a comparison waits for addresses that the kernel is still preparing. */
 import type { Difference } from "../../../../dataplane/desired-state.ts";
-import { settled, TENTATIVE } from "../../../../dataplane/linux/settled.ts";
+import { settled, TENTATIVE } from "../../../../dataplane/linux/inspect.ts";
 
 const difference = (found: string): Difference => ({ side: "pod", object: "address fd80::9/128", wanted: "present", found });
 

@@ -11,7 +11,7 @@ import {
   u8,
   u32,
   u32be,
-} from "../../../../dataplane/netlink/attribute.ts";
+} from "../../../../dataplane/netlink/message.ts";
 
 const hex = (data: Uint8Array) => Buffer.from(data).toString("hex");
 const unhex = (data: string) => new Uint8Array(Buffer.from(data.replaceAll(" ", ""), "hex"));

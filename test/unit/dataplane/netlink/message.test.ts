@@ -1,5 +1,4 @@
-import { NetlinkFormatError } from "../../../../dataplane/netlink/attribute.ts";
-import { encodeMessage, parseAcknowledgement, parseMessages } from "../../../../dataplane/netlink/message.ts";
+import { encodeMessage, NetlinkFormatError, parseAcknowledgement, parseMessages } from "../../../../dataplane/netlink/message.ts";
 
 const hex = (data: Uint8Array) => Buffer.from(data).toString("hex");
 const unhex = (data: string) => new Uint8Array(Buffer.from(data.replaceAll(" ", ""), "hex"));

@@ -1,7 +1,6 @@
 /** A conversation whose other side is scripted: what the kernel does not do on demand. */
 import { dlopen } from "bun:ffi";
-import { encodeMessage, NLM_F_DUMP_INTR, NLMSG_DONE, NLMSG_ERROR } from "../../../../dataplane/netlink/message.ts";
-import { DumpTooLargeError } from "../../../../dataplane/netlink/netlink-error.ts";
+import { DumpTooLargeError, encodeMessage, NLM_F_DUMP_INTR, NLMSG_DONE, NLMSG_ERROR } from "../../../../dataplane/netlink/message.ts";
 import { NETLINK_ROUTE, NetlinkSocket } from "../../../../dataplane/netlink/socket.ts";
 import { Peer, REQUEST } from "../../../support/netlink-peer.ts";
 

@@ -1,4 +1,4 @@
-import { edgesOf } from "../../../../dataplane/nftables/intervals.ts";
+import { edgesOf } from "../../../../dataplane/nftables/expressions.ts";
 import { type Family, formatAddress, type Prefix, parsePrefix } from "../../../../lib/addresses/address.ts";
 
 function prefixes(...texts: string[]): Prefix[] {

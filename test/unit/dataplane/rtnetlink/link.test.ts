@@ -1,4 +1,4 @@
-import { attributeMap, parseAttributes, readText, readU32 } from "../../../../dataplane/netlink/attribute.ts";
+import { attributeMap, parseAttributes, readText, readU32 } from "../../../../dataplane/netlink/message.ts";
 import { formatMac, pairRequest } from "../../../../dataplane/rtnetlink/link.ts";
 
 const PAIR = {

@@ -1,5 +1,5 @@
-import { encodeAttributes, u32 } from "../../../../dataplane/netlink/attribute.ts";
-import { namespaceIdOf } from "../../../../dataplane/rtnetlink/namespace-id.ts";
+import { encodeAttributes, u32 } from "../../../../dataplane/netlink/message.ts";
+import { namespaceIdOf } from "../../../../dataplane/rtnetlink/link.ts";
 import { Peer } from "../../../support/netlink-peer.ts";
 
 const [RTM_NEWNSID, NETNSA_NSID] = [88, 1];

@@ -2,8 +2,7 @@ import { closeSync, copyFileSync, mkdtempSync, openSync, readFileSync, rmSync, w
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execaSync } from "execa";
-import { delegateAdd, runDelegate } from "../../../../lib/cni/delegate.ts";
-import { findPlugin } from "../../../../lib/cni/find-plugin.ts";
+import { delegateAdd, findPlugin, runDelegate } from "../../../../lib/cni/delegate.ts";
 import { ForeignCniError, TortieError } from "../../../../lib/errors/errors.ts";
 
 let base: string;

@@ -1,7 +1,7 @@
 import { chmodSync, copyFileSync, linkSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { findPlugin } from "../../../../lib/cni/find-plugin.ts";
+import { findPlugin } from "../../../../lib/cni/delegate.ts";
 import { isRunningExecutable } from "../../../../lib/cni/plugin-file.ts";
 
 let base: string;

@@ -1,4 +1,4 @@
-import { renderVersions } from "../../../../lib/cni/render-versions.ts";
+import { renderVersions } from "../../../../lib/cni/protocol.ts";
 import { isAtLeast } from "../../../../lib/cni/version.ts";
 
 describe("the answer to VERSION", () => {

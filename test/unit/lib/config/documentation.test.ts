@@ -6,7 +6,7 @@ import {
   DEFAULT_IPAM_LOCK_FILE,
   DEFAULT_NODENAME_FILE,
 } from "../../../../lib/config/decode.ts";
-import { MTU_FILE } from "../../../../lib/config/mtu.ts";
+import { MTU_FILE } from "../../../../lib/config/node-name.ts";
 import { ERROR_CATALOGUE } from "../../../../lib/errors/error-catalogue.ts";
 import { knownKeys } from "../../../support/known-keys.ts";
 

@@ -1,5 +1,5 @@
+import { exportedSettings } from "../../../../lib/config/datastore-choice.ts";
 import { decodeNetworkConfig } from "../../../../lib/config/decode.ts";
-import { exportedSettings } from "../../../../lib/config/exported-settings.ts";
 
 describe("Settings for an executed IPAM plugin", () => {
   it("are those of the network configuration, as recorded of Calico (spy-plain)", () => {

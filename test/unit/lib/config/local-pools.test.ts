@@ -1,5 +1,5 @@
 import { decodeNetworkConfig } from "../../../../lib/config/decode.ts";
-import { checkLocalPools } from "../../../../lib/config/local-pools.ts";
+import { checkLocalPools } from "../../../../lib/config/ipam-section.ts";
 import type { JsonValue } from "../../../../lib/json/value.ts";
 
 describe("ipam.pools", () => {

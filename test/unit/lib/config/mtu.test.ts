@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { MTU_FILE, resolveMtu } from "../../../../lib/config/mtu.ts";
+import { MTU_FILE, resolveMtu } from "../../../../lib/config/node-name.ts";
 
 let directory: string;
 beforeEach(() => {

@@ -1,7 +1,6 @@
-import { memberOf, withMember } from "../../../../lib/json/members.ts";
 import { parseJson } from "../../../../lib/json/parse.ts";
 import { stringifyJson } from "../../../../lib/json/stringify.ts";
-import { isJsonObject, type JsonObject } from "../../../../lib/json/value.ts";
+import { isJsonObject, type JsonObject, memberOf, withMember } from "../../../../lib/json/value.ts";
 
 function object(text: string): JsonObject {
   const value = parseJson(text);

@@ -7,11 +7,11 @@ import {
   apiServerCheck,
   CredentialsCheck,
   controllersCheck,
+  Health,
   KernelCheck,
   LoopCheck,
   watchesCheck,
-} from "../../../../lib/resident/checks.ts";
-import { Health } from "../../../../lib/resident/health.ts";
+} from "../../../../lib/resident/health.ts";
 import { keepHealthServed, startHealthServer } from "../../../../lib/resident/health-server.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 

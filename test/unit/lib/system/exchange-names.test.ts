@@ -2,8 +2,8 @@
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { exchangeNames } from "../../../../lib/system/exchange-names.ts";
 import { SystemError } from "../../../../lib/system/files.ts";
+import { exchangeNames } from "../../../../lib/system/write-whole.ts";
 
 let directory = "";
 const at = (name: string) => join(directory, name);

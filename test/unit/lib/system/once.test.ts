@@ -1,4 +1,4 @@
-import { once } from "../../../../lib/system/once.ts";
+import { once } from "../../../../lib/system/waiting.ts";
 
 describe("once", () => {
   it.each(["a value", undefined])("makes %p when it is first asked for, and never again", (result) => {

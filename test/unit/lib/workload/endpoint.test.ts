@@ -1,6 +1,13 @@
-import { buildEndpoint, endpointKey, findOwnEndpoint, withEndpointOf, withProfile } from "../../../../lib/workload/endpoint.ts";
+import {
+  buildEndpoint,
+  endpointKey,
+  findOwnEndpoint,
+  mesosMetadata,
+  sanitizeLabel,
+  withEndpointOf,
+  withProfile,
+} from "../../../../lib/workload/endpoint.ts";
 import type { WorkloadIdentity } from "../../../../lib/workload/identity.ts";
-import { mesosMetadata, sanitizeLabel } from "../../../../lib/workload/mesos-labels.ts";
 
 const PLAIN: WorkloadIdentity = {
   orchestrator: "cni",

@@ -1,4 +1,4 @@
-import { isAssignableMac, parseMac } from "../../../../lib/workload/mac.ts";
+import { isAssignableMac, parseMac } from "../../../../lib/workload/requested.ts";
 
 describe("parseMac", () => {
   it.each(["ca:fe:ca:fe:ca:fe", "CA-FE-CA-FE-CA-FE", "cafe.cafe.CAFE"])("reads %s (recordings hwaddr, hwaddr-uppercase-dashes)", (text) => {

@@ -1,4 +1,4 @@
-import { checkAttachment, defaultContainerId, netnsPath, sandboxExists } from "../../../../../lib/cni/runtime/attachment.ts";
+import { checkAttachment, defaultContainerId, netnsPath, sandboxExists } from "../../../../../lib/cni/runtime/plugin-call.ts";
 import { containerHostInterfaceName } from "../../../../../lib/workload/interface-names.ts";
 
 const GOOD = { containerId: "cid-1", netns: "/run/netns/a", interfaceName: "eth0", args: undefined, capabilityArgs: undefined };

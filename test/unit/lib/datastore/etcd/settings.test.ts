@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Environment } from "../../../../../lib/cni/environment.ts";
+import { exportedSettings } from "../../../../../lib/config/datastore-choice.ts";
 import { decodeNetworkConfig } from "../../../../../lib/config/decode.ts";
-import { exportedSettings } from "../../../../../lib/config/exported-settings.ts";
 import { resolveEtcdSettings } from "../../../../../lib/datastore/etcd/settings.ts";
 import type { JsonObject } from "../../../../../lib/json/value.ts";
 

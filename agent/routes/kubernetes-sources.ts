@@ -1,0 +1,233 @@
+/**
+ * Nodes, blocks and pools from the watches of a Kubernetes API server, as routes need them: little of each, since an agent keeps those of
+ * the whole cluster.
+ */
+
+import {
+  type Address,
+  addressAt,
+  bitsOf,
+  type Family,
+  maskPrefix,
+  type Prefix,
+  parseAddress,
+  parsePrefix,
+} from "../../lib/addresses/address.ts";
+import { blockCodec } from "../../lib/datastore/calico/block.ts";
+import { type ApiGroup, discoverGroup } from "../../lib/datastore/calico/group.ts";
+import { poolCodec } from "../../lib/datastore/calico/pool.ts";
+import type { Block, IPPool } from "../../lib/datastore/resources.ts";
+import { type Fields, field, flag, has, isText, listOf, objects, section, text, texts } from "../../lib/json/decode.ts";
+import type { ApiConnection } from "../../lib/kubernetes/client/connection.ts";
+import { decodeNode, metadataOf } from "../../lib/kubernetes/objects.ts";
+import type { Informers } from "../../lib/kubernetes/watch/informers.ts";
+import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
+import { Claimed } from "../../lib/system/claimed.ts";
+import { annotateNode } from "../node-cidr/annotate-node.ts";
+import { rangeAnnotation } from "../node-cidr/annotations.ts";
+import {
+  type ByFamily,
+  type ClusterClaims,
+  FAMILIES,
+  type Mode,
+  type RoutedBlock,
+  type RoutedNode,
+  type RoutedPool,
+  type RouteSources,
+  type TunnelEnd,
+  VXLAN,
+} from "./model.ts";
+import { NODE_ANNOTATIONS } from "./own-node.ts";
+
+interface KubernetesSourcesInput {
+  readonly connection: ApiConnection;
+  readonly informers: Pick<Informers, "watch">;
+  readonly node: string;
+  /** Where addresses come from: blocks of pools, or the nodes' own ranges (host scope). */
+  readonly addressing: "blocks" | "ranges";
+  /** As configured; `undefined`: the server is asked. */
+  readonly group: ApiGroup | undefined;
+}
+
+export class KubernetesSources implements RouteSources {
+  readonly #input: KubernetesSourcesInput;
+  readonly #listeners: (() => void)[] = [];
+  #nodes: ResourceCache<RoutedNode> | undefined;
+  #blocks: ResourceCache<RoutedBlock | undefined> | undefined;
+  #pools: ResourceCache<RoutedPool | undefined> | undefined;
+
+  constructor(input: KubernetesSourcesInput) {
+    this.#input = input;
+  }
+
+  async start(): Promise<void> {
+    if (this.#nodes !== undefined) return;
+    const group = this.#usesBlocks ? (this.#input.group ?? (await this.#discover())) : undefined;
+    this.#nodes = this.#watch("nodes", "/api/v1/nodes", decodeRoutedNode);
+    if (group === undefined) return;
+    this.#blocks = this.#watch("ipamblocks", `/apis/${group}/ipamblocks`, decodeBlock, blockCodec.prepare);
+    this.#pools = this.#watch("ippools", `/apis/${group}/ippools`, decodePool);
+  }
+
+  get gap(): string | undefined {
+    for (const cache of this.#usesBlocks ? [this.#nodes, this.#blocks, this.#pools] : [this.#nodes]) {
+      if (cache === undefined) return "nothing is watched yet";
+      const { name, isSynced, followedSince, problem } = cache.state;
+      const cause = problem === undefined ? "" : `: ${problem}`;
+      if (!isSynced) return `${name} have not been read yet${cause}`;
+      if (followedSince === undefined) return `changes of ${name} are not being heard of${cause}`;
+    }
+    return undefined;
+  }
+
+  get claims(): ClusterClaims {
+    const given = <T>(cache: ResourceCache<T | undefined> | undefined): readonly T[] =>
+      (cache?.list() ?? []).filter((value) => value !== undefined);
+    return { nodes: given(this.#nodes), blocks: given(this.#blocks), pools: given(this.#pools) };
+  }
+
+  onChange(listener: () => void): void {
+    this.#listeners.push(listener);
+  }
+
+  annotate(annotations: Readonly<Record<string, string | null>>): Promise<void> {
+    return annotateNode(this.#input.connection, this.#input.node, annotations);
+  }
+
+  get #usesBlocks(): boolean {
+    return this.#input.addressing === "blocks";
+  }
+
+  #watch<T>(name: string, path: string, decode: (object: Fields) => T, prepare?: (json: string) => string): ResourceCache<T> {
+    const cache = this.#input.informers.watch<T>({ name: `${name} of all nodes`, path, decode, prepare });
+    const tell = () => {
+      for (const listener of this.#listeners) listener();
+    };
+    // A block changes with each of its addresses, and kubelet writes its Node object every few minutes: seldom is that news for routes.
+    cache.onChange(({ before, after }) => {
+      if (!Bun.deepEquals(before, after)) tell();
+    });
+    void cache.untilSynced().then(tell, () => undefined);
+    return cache;
+  }
+
+  /** Where the server is away nothing is concluded about its groups. */
+  async #discover(): Promise<ApiGroup> {
+    const { connection } = this.#input;
+    const answer = await connection.exchange({ method: "GET", path: "/apis" });
+    if (answer.status !== 200) throw new Error(`the API server answered ${answer.status} when it was asked for its groups`);
+    return discoverGroup({ request: async () => answer.body });
+  }
+}
+
+/** Leaves out a block that is marked as deleted (I§2.4). */
+function decodeBlock(object: Fields): RoutedBlock | undefined {
+  const [metadata, spec] = [metadataOf(object), section(object, "spec")];
+  if (flag(spec, "deleted")) return undefined;
+  return routedBlock(blockCodec.decode({ metadata, spec, status: {} }));
+}
+
+function decodePool(object: Fields): RoutedPool | undefined {
+  const [metadata, spec, status] = [metadataOf(object), section(object, "spec"), section(object, "status")];
+  return routedPool(poolCodec.decode({ metadata, spec, status }), spec);
+}
+
+const MAC = /^([0-9a-f]{2}:){5}[0-9a-f]{2}$/;
+
+/** A Node object of Kubernetes. What an annotation says amiss counts as not said. @throws Error naming the field */
+export function decodeRoutedNode(object: Fields): RoutedNode {
+  const metadata = section(object, "metadata");
+  const annotations = texts(metadata, "annotations");
+  const internal = objects(section(object, "status"), "addresses")
+    .filter((one) => text(one, "type") === "InternalIP")
+    .flatMap((one) => parseAddress(text(one, "address")) ?? []);
+  return {
+    name: text(metadata, "name"),
+    createdAt: text(metadata, "creationTimestamp"),
+    recorded: byFamily((family) => ofFamily(prefixOrAddress(annotations[NODE_ANNOTATIONS.address[family]] ?? ""), family)),
+    internal: byFamily((family) => internal.find((address) => address.family === family)),
+    labels: decodeNode(object).labels,
+    given: givenRanges(section(object, "spec")),
+    claims: {
+      tunnels: byFamily((family) => claimed(tunnelEnd(annotations, family))),
+      ranges: byFamily((family) => claimed(annotatedRange(annotations, family))),
+    },
+  };
+}
+
+function tunnelEnd(annotations: Readonly<Record<string, string>>, family: Family): TunnelEnd | undefined {
+  const address = parseAddress(annotations[NODE_ANNOTATIONS.tunnelAddress[family]] ?? "");
+  if (address?.family !== family) return undefined;
+  const mac = annotations[NODE_ANNOTATIONS.tunnelMac[family]]?.toLowerCase() ?? "";
+  return MAC.test(mac) ? { address, mac } : { address };
+}
+
+function givenRanges(spec: Fields): readonly Prefix[] {
+  const texts = has(spec, "podCIDRs") ? field(spec, "podCIDRs", listOf(isText)) : [];
+  return texts.flatMap((one) => parsePrefix(one) ?? []).map(maskPrefix);
+}
+
+function annotatedRange(annotations: Readonly<Record<string, string>>, family: Family): Prefix | undefined {
+  const range = ofFamily(parsePrefix(annotations[rangeAnnotation(family)] ?? ""), family);
+  return range && maskPrefix(range);
+}
+
+function claimed<T>(value: T | undefined): Claimed<T> | undefined {
+  return value === undefined ? undefined : new Claimed(value);
+}
+
+/** Leaves out a block whose CIDR cannot be read. @throws DatastoreError `invalid` */
+export function routedBlock({ cidr: text, affinity, allocations, attributes }: Block): RoutedBlock | undefined {
+  const cidr = parsePrefix(text);
+  if (cidr === undefined) return undefined;
+  // Addresses of Services belong to no node (I§0).
+  const owner = affinity?.type === "host" ? affinity.name : undefined;
+  const borrowed: { readonly address: Address; readonly node: string }[] = [];
+  const tunnelEnds: { readonly address: Address; readonly node: string }[] = [];
+  const tunnelType = VXLAN[cidr.address.family].attributeType;
+  for (const [ordinal, index] of allocations.entries()) {
+    const user = index === null ? undefined : attributes[index]?.activeOwner;
+    if (user?.node === undefined) continue;
+    const used = { address: addressAt(cidr, ordinal), node: user.node };
+    if (user.node !== owner) borrowed.push(used);
+    if (user.type === tunnelType) tunnelEnds.push(used);
+  }
+  return { cidr, ...(owner === undefined ? {} : { owner }), borrowed, tunnelEnds };
+}
+
+/** Leaves out a pool whose CIDR cannot be read. @param spec of the stored object, for what addresses do not depend on */
+export function routedPool(pool: IPPool, spec: Fields): RoutedPool | undefined {
+  const cidr = parsePrefix(pool.cidr);
+  if (cidr === undefined) return undefined;
+  return {
+    name: pool.name,
+    cidr,
+    vxlanMode: modeOf(text(spec, "vxlanMode")),
+    ipipMode: modeOf(text(spec, "ipipMode")),
+    natOutgoing: pool.natOutgoing,
+    servesTunnels: !pool.disabled && !pool.deleting && pool.allowedUses.includes("Tunnel"),
+    nodeSelector: pool.nodeSelector,
+  };
+}
+
+function modeOf(word: string): Mode {
+  return word === "Always" || word === "CrossSubnet" ? word : "Never";
+}
+
+function prefixOrAddress(text: string): Prefix | undefined {
+  const address = parseAddress(text);
+  return address === undefined ? parsePrefix(text) : { address, length: bitsOf(address.family) };
+}
+
+function ofFamily(prefix: Prefix | undefined, family: Family): Prefix | undefined {
+  return prefix?.address.family === family ? prefix : undefined;
+}
+
+function byFamily<T>(find: (family: Family) => T | undefined): ByFamily<T> {
+  const found: Partial<Record<Family, T>> = {};
+  for (const family of FAMILIES) {
+    const value = find(family);
+    if (value !== undefined) found[family] = value;
+  }
+  return found;
+}

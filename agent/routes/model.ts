@@ -1,0 +1,155 @@
+/** What routes between nodes are decided by, whatever store it comes from. */
+import type { Address, Family, Prefix } from "../../lib/addresses/address.ts";
+import type { Claimed } from "../../lib/system/claimed.ts";
+
+/** One value a family, where there is one. */
+export type ByFamily<T> = Readonly<Partial<Record<Family, T>>>;
+
+export const FAMILIES = [4, 6] as const satisfies readonly Family[];
+
+/** The inner end of a node's VXLAN device. */
+export interface TunnelEnd {
+  readonly address: Address;
+  /** Absent: the one that follows from the node's name. */
+  readonly mac?: string;
+}
+
+/** A node as its object describes it. What its own programs write there is a claim (design, invariant 17). */
+export interface RoutedNode {
+  readonly name: string;
+  /** When the API server made the object: RFC 3339 in UTC, to be compared as text. */
+  readonly createdAt: string;
+  /** As it is recorded for Calico, with the prefix length of its subnet. */
+  readonly recorded: ByFamily<Prefix>;
+  /** As kubelet has found it. */
+  readonly internal: ByFamily<Address>;
+  readonly labels: Readonly<Record<string, string>>;
+  /** `spec.podCIDRs`, which no node may write. */
+  readonly given: readonly Prefix[];
+  readonly claims: {
+    /** Proof: a block that allocates the address to the node, or the node's proven range (`proofs.ts`). */
+    readonly tunnels: ByFamily<Claimed<TunnelEnd>>;
+    /** Proof: the range that the cluster gave the node, or disjointness from everything known (`proofs.ts`). */
+    readonly ranges: ByFamily<Claimed<Prefix>>;
+  };
+}
+
+/** A node with those of its claims that hold. */
+export interface ProvenNode extends RoutedNode {
+  readonly tunnels: ByFamily<TunnelEnd>;
+  /** The node's own ranges (host scope). */
+  readonly ranges: readonly Prefix[];
+}
+
+/** Where a node is reached. */
+export function addressOf({ recorded, internal }: RoutedNode, family: Family): Address | undefined {
+  return recorded[family]?.address ?? internal[family];
+}
+
+/** Addresses that lead to one node, all but those that are in use elsewhere. */
+export interface RoutedBlock {
+  readonly cidr: Prefix;
+  /** Name of the node; absent: only its single addresses lead anywhere. */
+  readonly owner?: string;
+  /** Addresses that another node than the owner uses. */
+  readonly borrowed: readonly { readonly address: Address; readonly node: string }[];
+  /** Addresses that are allocated as some node's end of a tunnel. */
+  readonly tunnelEnds: readonly { readonly address: Address; readonly node: string }[];
+}
+
+/** Which packets between nodes are put into others (I§2.7). */
+export type Mode = "Always" | "CrossSubnet" | "Never";
+
+export interface RoutedPool {
+  readonly name: string;
+  readonly cidr: Prefix;
+  readonly vxlanMode: Mode;
+  readonly ipipMode: Mode;
+  readonly natOutgoing: boolean;
+  /** New tunnel addresses may come from it. */
+  readonly servesTunnels: boolean;
+  readonly nodeSelector: string;
+}
+
+/** This node, as its kernel and its tunnels are. */
+export interface OwnNode {
+  readonly name: string;
+  /** Its address with its subnet's prefix length, and the MTU of the link that has it. */
+  readonly underlay: ByFamily<{ readonly address: Prefix; readonly mtu: number }>;
+  /** Present: there is a VXLAN device of this family. */
+  readonly tunnels: ByFamily<TunnelEnd>;
+}
+
+/** Everything that the cluster's store says at one moment. */
+export interface ClusterClaims {
+  readonly nodes: readonly RoutedNode[];
+  /** Empty where addresses come from the nodes' ranges; so are the pools. */
+  readonly blocks: readonly RoutedBlock[];
+  readonly pools: readonly RoutedPool[];
+}
+
+/** What of it holds. */
+export interface ClusterView extends ClusterClaims {
+  readonly nodes: readonly ProvenNode[];
+  /** Claims that were not believed, one sentence each. */
+  readonly refused: readonly string[];
+}
+
+/** Defaults of FelixConfiguration `vxlanVNI` and `vxlanPort`. */
+export const VNI = 4096;
+export const PORT = 4789;
+
+interface FamilyFacts {
+  readonly device: string;
+  /** Bytes around a packet: outer IP, UDP, VXLAN and inner Ethernet headers. */
+  readonly overhead: number;
+  /** Handle of the tunnel address and attribute `type` of it (I§2.4, I§2.5). */
+  readonly handlePrefix: string;
+  readonly attributeType: string;
+  readonly macSuffix: string;
+}
+
+/**
+ * VXLAN as Calico has it, so that nodes of either kind reach each other: names, numbers and MACs are not negotiated, both sides must
+ * arrive at the same.
+ */
+export const VXLAN: Readonly<Record<Family, FamilyFacts>> = {
+  4: {
+    device: "vxlan.calico",
+    overhead: 50,
+    handlePrefix: "vxlan-tunnel-addr-",
+    attributeType: "vxlanTunnelAddress",
+    macSuffix: "",
+  },
+  6: {
+    device: "vxlan-v6.calico",
+    overhead: 70,
+    handlePrefix: "vxlan-v6-tunnel-addr-",
+    attributeType: "vxlanV6TunnelAddress",
+    macSuffix: "-v6",
+  },
+};
+
+/** First octet, "f" in ASCII: a MAC of local administration (IEEE 802, bit 0x02). */
+const FIRST_OCTET = "66";
+const OCTETS_OF_DIGEST = 5;
+
+/** MAC of a node's VXLAN device unless its Node object names another: "f" and five octets of the SHA-1 of the name. */
+export function tunnelMac(node: string, family: Family): string {
+  const digest = new Bun.CryptoHasher("sha1").update(node + VXLAN[family].macSuffix).digest("hex");
+  const octets = Array.from({ length: OCTETS_OF_DIGEST }, (_, index) => digest.slice(2 * index, 2 * index + 2));
+  return [FIRST_OCTET, ...octets].join(":");
+}
+
+/** Where the view of the cluster comes from: the port between the routes and the store that they are decided by. */
+export interface RouteSources {
+  /** Begins to follow; resolves when it has begun. @throws Error when the store cannot be asked; it may be called again */
+  start(): Promise<void>;
+  /** Why the claims must not be used: a list is incomplete, or changes are not being heard of. `undefined`: it may (design, invariant 14). */
+  readonly gap: string | undefined;
+  readonly claims: ClusterClaims;
+  /** Calls the listener after changes that can make a difference to routes. */
+  onChange(listener: () => void): void;
+  /** Merges annotations into this node's object; `null` removes one. @throws Error */
+  annotate(annotations: Readonly<Record<string, string | null>>): Promise<void>;
+}

@@ -1,0 +1,154 @@
+/**
+ * The controller's health: its checks besides those that it shares with the agent (lib/resident/health.ts), and where it is served.
+ */
+import { count, enumerate } from "../doctor/problem.ts";
+import { messageOf } from "../lib/errors/errors.ts";
+import type { AgentLog } from "../lib/resident/agent-log.ts";
+import { type Check, controllersCheck, type Health, LoopCheck, watchesCheck } from "../lib/resident/health.ts";
+import { keepHealthServed, serveMetrics } from "../lib/resident/health-server.ts";
+import { SYSTEM_CLOCK } from "../lib/system/clock.ts";
+import type { Elector } from "./leader/elector.ts";
+import type { ControllerMetrics } from "./metrics.ts";
+import type { ControllerOptions } from "./options.ts";
+import type { Term } from "./term.ts";
+import type { QueueStatus } from "./work-queue.ts";
+
+interface HealthInput {
+  readonly health: Health;
+  readonly options: ControllerOptions;
+  readonly elector: Elector;
+  readonly term: () => Term | undefined;
+  readonly metrics: ControllerMetrics;
+  readonly log: AgentLog;
+}
+
+/**
+ * Alive while the event loop turns; ready while the lease can be read, even by a controller that does not lead. A port that is taken is a
+ * finding.
+ */
+export async function serveHealth({ health, options, elector, term, metrics, log }: HealthInput): Promise<AsyncDisposable> {
+  const loop = new LoopCheck(SYSTEM_CLOCK);
+  const checks = [
+    loop.check,
+    leaseCheck(elector),
+    watchesCheck(() => term()?.view.states() ?? []),
+    controllersCheck(() => term()?.statuses ?? []),
+    queueCheck(() => term()?.queue),
+    kubeControllersCheck(options["calico-kube-controllers"], () => term()?.kubeControllers),
+    annotationsCheck(() => term()?.unreadPods ?? []),
+    firstPoolsCheck(() => term()?.poolRefusals ?? []),
+  ];
+  for (const check of checks) health.add(check);
+  const timer = setInterval(() => {
+    loop.turn();
+    health.look();
+  }, LoopCheck.TURN_MS);
+  timer.unref();
+  const port = options["health-port"];
+  const server =
+    port === 0
+      ? undefined
+      : await keepHealthServed(
+          { port, health, metrics },
+          {
+            onServed: (opened) => log.info("health is served", { port: opened }),
+            onTaken: (error) =>
+              log.error(`port ${port} for /livez, /readyz and /metrics cannot be opened, and is tried again: ${messageOf(error)}`),
+          },
+        );
+  const figures = await serveMetrics(options["metrics-address"], metrics, {
+    finding: (text) => health.find("metrics-address", text),
+    info: log.info,
+    error: log.error,
+  });
+  return {
+    async [Symbol.asyncDispose]() {
+      clearInterval(timer);
+      await figures?.[Symbol.asyncDispose]();
+      await server?.[Symbol.asyncDispose]();
+    },
+  };
+}
+
+export function leaseCheck(elector: Pick<Elector, "problem" | "description">): Check {
+  return {
+    name: "lease",
+    decides: "ready",
+    look: () =>
+      elector.problem === undefined
+        ? { state: "ok", message: elector.description }
+        : { state: "failure", message: elector.problem, next: "compare the controller's rights with manifests/controller/rbac.yaml" },
+  };
+}
+
+/** @param status `undefined` while this controller does not lead */
+export function queueCheck(status: () => QueueStatus | undefined): Check {
+  return {
+    name: "queue",
+    decides: "shown",
+    look() {
+      const { length, failing } = status() ?? { length: 0, failing: [] };
+      if (failing.length === 0) return { state: "ok", message: `${length} items wait` };
+      const words = failing.map(({ key, failures, message }) => `${key} (${failures} times): ${message}`);
+      return { state: "warning", message: words.join("; "), next: "they are repeated; their messages say what stands in the way" };
+    },
+  };
+}
+
+/**
+ * Whether addresses are left to Calico's kube-controllers. That stops this program's main duty, so it is a warning unless the options ask
+ * for it.
+ *
+ * @param found why kube-controllers counted as present at the last look
+ */
+export function kubeControllersCheck(setting: ControllerOptions["calico-kube-controllers"], found: () => string | undefined): Check {
+  return {
+    name: "calico-kube-controllers",
+    decides: "shown",
+    look() {
+      const why = found();
+      if (why === undefined) return { state: "ok", message: "addresses are not left to Calico's kube-controllers" };
+      const message = `nothing is released here: addresses are left to Calico's kube-controllers: ${why}`;
+      if (setting === "present") return { state: "ok", message };
+      return {
+        state: "warning",
+        message,
+        next: "--calico-kube-controllers=present says that this is intended; =absent that Calico's kube-controllers does not run",
+      };
+    },
+  };
+}
+
+/** @param unread pods whose annotations were not read to their end */
+export function annotationsCheck(unread: () => readonly string[]): Check {
+  return {
+    name: "annotations",
+    decides: "shown",
+    look() {
+      const pods = unread();
+      if (pods.length === 0) return { state: "ok", message: "every pod's annotations are read to their end" };
+      return {
+        state: "warning",
+        message: `${count(pods.length, "pod")} with too much text or too many addresses in annotations: ${enumerate(pods)}`,
+        next: "shorten the annotations of these pods; until then addresses that were allocated to them are kept, even unused ones",
+      };
+    },
+  };
+}
+
+/** @param refusals why pools that the options ask for were not made */
+export function firstPoolsCheck(refusals: () => readonly string[]): Check {
+  return {
+    name: "first-pools",
+    decides: "shown",
+    look() {
+      const reasons = refusals();
+      if (reasons.length === 0) return { state: "ok", message: "every pool that the options ask for is there" };
+      return {
+        state: "warning",
+        message: reasons.join("; "),
+        next: "set what the message says, or create an IPPool; until then no pod gets an address",
+      };
+    },
+  };
+}

@@ -1,0 +1,48 @@
+/** Defaults and limits of the keys `agent*` (A§3.10), apart from the decoder: the way to the agent does not load that. */
+
+export const AGENT_MODES = ["auto", "require", "off"] as const;
+export type AgentMode = (typeof AGENT_MODES)[number];
+
+/** The longest wait for an agent that is known to be restarting. */
+export const DEFAULT_AGENT_WAIT_SECONDS = 60;
+/** With the limit of the call itself it stays below the four minutes after which kubelet gives a sandbox up. */
+const MAX_AGENT_WAIT_SECONDS = 200;
+/** For the agent's answer. */
+export const DEFAULT_AGENT_TIMEOUT_SECONDS = 90;
+/** The agent ends a call a second before that, and needs some time for it. */
+const MIN_AGENT_TIMEOUT_SECONDS = 2;
+/** Container runtimes kill a plugin after 120 s, and a killed plugin cannot say what it waited for. */
+const MAX_AGENT_TIMEOUT_SECONDS = 115;
+
+interface AgentLimits {
+  readonly waitSeconds: number;
+  readonly timeoutSeconds: number;
+}
+
+/** @returns what is wrong with a value, `undefined` when nothing is */
+export function problemOfAgentLimits({ waitSeconds, timeoutSeconds }: AgentLimits): string | undefined {
+  if (waitSeconds < 0 || waitSeconds > MAX_AGENT_WAIT_SECONDS) {
+    return `agent_wait_seconds must be 0 to ${MAX_AGENT_WAIT_SECONDS}, not ${waitSeconds}`;
+  }
+  if (timeoutSeconds < MIN_AGENT_TIMEOUT_SECONDS || timeoutSeconds > MAX_AGENT_TIMEOUT_SECONDS) {
+    return `agent_timeout_seconds must be ${MIN_AGENT_TIMEOUT_SECONDS} to ${MAX_AGENT_TIMEOUT_SECONDS}, not ${timeoutSeconds}`;
+  }
+  return undefined;
+}
+
+/** Default and limits of `ipam_lock_timeout_seconds`, the longest wait for the node's lock (I§1.8). */
+export const DEFAULT_IPAM_LOCK_TIMEOUT_SECONDS = 90;
+const MIN_SECONDS = 1;
+/** Container runtimes kill a plugin after 120 s, and a killed plugin cannot say what it waited for. */
+const MAX_SECONDS = 115;
+
+/** @returns what is wrong with the value, `undefined` when nothing is */
+export function problemOfIpamLockTimeout(seconds: number): string | undefined {
+  if (seconds >= MIN_SECONDS && seconds <= MAX_SECONDS) return undefined;
+  return `ipam_lock_timeout_seconds must be ${MIN_SECONDS} to ${MAX_SECONDS}, not ${seconds}`;
+}
+
+/** For operations that refuse no value: a DEL must not fail over what only an ADD needs (design, invariant 4). */
+export function ipamLockTimeoutMs(seconds: number): number {
+  return Math.min(Math.max(seconds, MIN_SECONDS), MAX_SECONDS) * 1000;
+}
