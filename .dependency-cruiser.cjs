@@ -31,8 +31,8 @@ const AGENT = [
   ["run-directory", "metrics", "trace", "node", "api"],
   ["observe"],
   ["start"],
-  ["endpoints", "blocks", "node-cidr", "routes", "objects", "sweep", "restore", "forward", "direct-records", "delete-queue"],
-  ["attachments", "registration", "ipam-service", "health", "ranges"],
+  ["endpoints", "addresses", "ranges", "routes", "objects", "sweep", "restore", "forward", "direct-records", "delete-queue"],
+  ["attachments", "registration", "ipam-service", "health"],
   ["server", "direct-mode"],
 ];
 /** dataplane/ knows neither CNI nor Calico nor Kubernetes. */

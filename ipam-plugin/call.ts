@@ -1,15 +1,13 @@
 /** What one call of the IPAM plugin asks for: resolved by its executable, or by the main plugin that serves it in the same process. */
-
 import type { Address } from "../lib/addresses/address.ts";
 import type { Environment } from "../lib/cni/environment.ts";
-import type { CniRequest } from "../lib/cni/protocol.ts";
+import type { CniRequest, ValidAttachment } from "../lib/cni/protocol.ts";
 import { chooseDatastore } from "../lib/config/datastore-choice.ts";
 import type { DatastoreType, NetworkConfig } from "../lib/config/network-config.ts";
 import { nodeName } from "../lib/config/node-name.ts";
 import type { Logger } from "../lib/log/logger.ts";
 import { NEVER } from "../lib/system/waiting.ts";
 import type { WorkloadIdentity } from "../lib/workload/identity.ts";
-import type { Collection } from "./collection.ts";
 
 export interface IpamCall {
   readonly request: CniRequest;
@@ -37,3 +35,30 @@ export function resolveIpamCall(
 ): IpamCall {
   return { request, config, datastore: chooseDatastore(config, env), nodeName: nodeName(config), log, signal };
 }
+
+/** Whose link or addresses a GC is about to remove. */
+export interface CollectedOwner {
+  readonly containerId: string;
+  /** Absent: all interfaces of the container. */
+  readonly interfaceName?: string;
+}
+
+/** What a process that serves many calls adds to a GC: others are added while it runs, which the specification of CNI leaves to runtimes. */
+export interface Collection {
+  /** Attachments of the network that have an operation under way now, or whose ADD has come since the GC began. */
+  inUse(): readonly ValidAttachment[];
+  /**
+   * Removes something of an attachment that is not in use. An ADD of the container that comes meanwhile waits for it.
+   * @returns false: it is in use, and nothing was done @throws what `work` throws
+   */
+  remove(owner: CollectedOwner, work: () => Promise<void>): Promise<boolean>;
+}
+
+/** Of a process that serves one call: nothing else is under way that it could know of. */
+export const LONE_COLLECTION: Collection = {
+  inUse: () => [],
+  remove: async (_, work) => {
+    await work();
+    return true;
+  },
+};

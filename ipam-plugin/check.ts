@@ -13,24 +13,25 @@ import { isLauncherPod, type Workload, workloadOf } from "./workload.ts";
  * address that is not its own
  */
 export async function ipamCheck(call: IpamCall, node: IpamNode): Promise<void> {
-  const { request, config } = call;
   const workload = workloadOf(call);
-  const handles = await handlesOf(workload, request.network, node);
-  const held = await heldBy(handles, node);
+  const handles = await handlesOf(workload, call.request.network, node);
+  refuseMissing(call, await heldBy(handles, node), `allocated to handle ${handles[0]} any more`);
+}
+
+/**
+ * @param held addresses of the container, as canonical text
+ * @param where the end of the message "… not <where>"
+ * @throws TortieError as `ipamCheck`
+ */
+export function refuseMissing({ request, config }: Pick<IpamCall, "request" | "config">, held: ReadonlySet<string>, where: string): void {
+  const { containerId, network } = request;
   if (config.prevResult === undefined) {
     if (held.size > 0) return;
-    throw new TortieError(
-      "container-unknown",
-      `container ${request.containerId} has no prevResult and holds no address in network ${request.network}`,
-    );
+    throw new TortieError("container-unknown", `container ${containerId} has no prevResult and holds no address in network ${network}`);
   }
   const { ips } = parseResult(config.prevResult, request.cniVersion ?? "0.1.0");
   const missing = ips.map(({ address }) => address).filter((text) => !held.has(canonical(text)));
-  if (missing.length === 0) return;
-  throw new TortieError(
-    "check-failed",
-    `container ${request.containerId}: ${missing.join(", ")} not allocated to handle ${handles[0]} any more`,
-  );
+  if (missing.length > 0) throw new TortieError("check-failed", `container ${containerId}: ${missing.join(", ")} not ${where}`);
 }
 
 /** Where the container's addresses may be, the likeliest first: its virtual machine's handle, and both forms of its own. */
@@ -51,7 +52,7 @@ async function heldBy(handles: readonly string[], { allocator }: IpamNode): Prom
   return new Set(addresses.map(formatAddress));
 }
 
-/** The address without its prefix length; text that is none has no holder. */
+/** The address without its prefix length; text that is no address has no holder. */
 function canonical(text: string): string {
   const prefix = parsePrefix(text);
   return prefix === undefined ? text : formatAddress(prefix.address);

@@ -39,7 +39,7 @@ export async function ipamDel(call: IpamCall, node: IpamNode): Promise<void> {
       steps.push(() => allocator.releaseByHandle(legacyHandle, { keepDeselected, isTheirs }, operation));
     }
     if (isLauncherPod(identity)) {
-      const { leaveMachine } = await import("./kubevirt/del.ts");
+      const { leaveMachine } = await import("./kubevirt/owners.ts");
       steps.push(() => leaveMachine(workload, release, call, node));
     }
     const errors: unknown[] = [];

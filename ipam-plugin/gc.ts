@@ -11,7 +11,7 @@ import { workloadHandleId } from "../lib/workload/identity.ts";
 import { isReadable } from "./allocator/block.ts";
 import type { HeldAddress } from "./allocator/types.ts";
 import type { IpamCall } from "./call.ts";
-import { LONE_COLLECTION } from "./collection.ts";
+import { LONE_COLLECTION } from "./call.ts";
 import type { IpamNode } from "./node.ts";
 import { withNodeLock } from "./node-lock.ts";
 

@@ -6,7 +6,7 @@
  * plugin may not list pods (C§8.2).
  */
 import type { AttachedLink } from "../dataplane/dataplane.ts";
-import { LONE_COLLECTION } from "../ipam-plugin/collection.ts";
+import { LONE_COLLECTION } from "../ipam-plugin/call.ts";
 import type { ValidAttachment } from "../lib/cni/protocol.ts";
 import { attachmentsToKeep } from "../lib/config/decode.ts";
 import { isDatastoreFailure } from "../lib/datastore/errors.ts";

@@ -4,7 +4,7 @@
  */
 import type { AppliedLink } from "../dataplane/dataplane.ts";
 import type { DesiredState } from "../dataplane/desired-state.ts";
-import type { Collection } from "../ipam-plugin/collection.ts";
+import type { Collection } from "../ipam-plugin/call.ts";
 import type { Prefix } from "../lib/addresses/address.ts";
 import type { CniDns, CniResult, CniRoute } from "../lib/cni/protocol.ts";
 import type { Sandbox } from "../lib/system/sandbox.ts";

@@ -2,7 +2,7 @@
  * What a GC and the calls that come meanwhile know of each other (A§11.5). A GC never holds up the ADDs of its network: it asks before each
  * removal whether the attachment is in use, and only an ADD of the very container that it removes something of waits, for that removal.
  */
-import type { CollectedOwner, Collection } from "../../ipam-plugin/collection.ts";
+import type { CollectedOwner, Collection } from "../../ipam-plugin/call.ts";
 import type { ValidAttachment } from "../../lib/cni/protocol.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { Clock } from "../../lib/system/clock.ts";

@@ -1,5 +1,5 @@
 /** Asks whoever granted an address whether it still is the endpoint's: the block, the grant file, or the IPAM plugin's own CHECK. */
-import { isSameOwner } from "../../ipam-plugin/host-scope/grant.ts";
+import { isSameOwner } from "../../ipam-plugin/host-scope/grant-directory.ts";
 import type { GrantFiles } from "../../ipam-plugin/host-scope/grant-files.ts";
 import type { IpamNode } from "../../ipam-plugin/node.ts";
 import { type Address, parseAddress } from "../../lib/addresses/address.ts";

@@ -4,7 +4,7 @@
  * more; who waits in vain learns why from the ADD itself.
  */
 
-import { wantedFamilies } from "../../ipam-plugin/findings.ts";
+import { wantedFamilies } from "../../ipam-plugin/status.ts";
 import { parsePrefix } from "../../lib/addresses/address.ts";
 import type { Logger } from "../../lib/log/logger.ts";
 import type { Health } from "../../lib/resident/health.ts";

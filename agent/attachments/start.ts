@@ -1,9 +1,10 @@
 /** Starts what serves attachments: the datastores behind their networks, the CNI verbs, and what plugins did while the agent was away. */
+
 import { HOST_SCOPE } from "../../lib/config/ipam-section.ts";
 import { SECOND_MS } from "../../lib/resident/option-entry.ts";
 import { SYSTEM_CLOCK } from "../../lib/system/clock.ts";
 import type { NodeParts } from "../../main-plugin/node.ts";
-import { type BlocksOptions, blocksParts } from "../blocks/blocks-parts.ts";
+import { type BlocksOptions, blocksParts } from "../addresses/blocks-parts.ts";
 import type { EndpointManager } from "../endpoints/manager.ts";
 import { checkStatus } from "../health/status.ts";
 import { Nodes } from "../node/nodes.ts";

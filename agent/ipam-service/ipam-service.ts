@@ -4,7 +4,7 @@
  */
 
 import { dumpOf } from "../../ipam-plugin/host-scope/dump.ts";
-import { type Grant, type NamedOwner, type Owner, ownerKey } from "../../ipam-plugin/host-scope/grant.ts";
+import { type GrantFile, type NamedOwner, type Owner, ownerKey } from "../../ipam-plugin/host-scope/grant-directory.ts";
 import type { Granted, HostScope } from "../../ipam-plugin/host-scope/host-scope.ts";
 import { familyOf, type NodeRecord } from "../../ipam-plugin/host-scope/node-record.ts";
 import { type Address, type Family, formatAddress, formatPrefix, parseAddress } from "../../lib/addresses/address.ts";
@@ -144,7 +144,7 @@ function ownerOf(name: string): NamedOwner {
   return { kind: "name", name };
 }
 
-function isProved(grant: Grant, { owner, token }: Proof): boolean {
+function isProved(grant: GrantFile, { owner, token }: Proof): boolean {
   return (token !== undefined && token === grant.token) || (owner !== undefined && owner === ownerKey(grant.owner));
 }
 

@@ -1,8 +1,8 @@
 /** Starts host scope in the agent: who finds out about the node's ranges, and what gives their addresses (A§1, A§4). */
+
 import { readHostFacts } from "../../dataplane/linux/host-facts.ts";
 import { type HostScopeFiles, hostScopeFiles } from "../../ipam-plugin/host-scope/files.ts";
-import { ownerKey } from "../../ipam-plugin/host-scope/grant.ts";
-import { readGrant } from "../../ipam-plugin/host-scope/grant-directory.ts";
+import { ownerKey, readGrant } from "../../ipam-plugin/host-scope/grant-directory.ts";
 import type { GrantFiles } from "../../ipam-plugin/host-scope/grant-files.ts";
 import { type Address, formatAddress, parseAddress } from "../../lib/addresses/address.ts";
 import type { AgentLog } from "../../lib/resident/agent-log.ts";
@@ -13,12 +13,12 @@ import type { NodeParts } from "../../main-plugin/node.ts";
 import type { EndpointManager } from "../endpoints/manager.ts";
 import type { Attachment } from "../endpoints/record/endpoint-record.ts";
 import { IpamService } from "../ipam-service/ipam-service.ts";
-import { nodeObjects } from "../node-cidr/cluster.ts";
-import { NodeCidr } from "../node-cidr/node-cidr.ts";
-import { nodeCidrOptions } from "../node-cidr/options.ts";
 import { type AgentHealth, addressFinding } from "../observe/health.ts";
 import { regrant } from "../restore/regrant.ts";
 import type { AgentContext } from "../start/context.ts";
+import { NodeCidr } from "./node-cidr.ts";
+import { nodeObjects } from "./node-object.ts";
+import { nodeCidrOptions } from "./options.ts";
 
 export interface NodeRanges {
   readonly nodeCidr: NodeCidr;

@@ -2,7 +2,7 @@
  * Addresses of the host scope that restored endpoints have and no file grants (A§7.3 step 7): a lost file is written again before
  * addresses can be requested. An address that has another holder by now stays with that one and is reported while the endpoint exists.
  */
-import { type AttachmentOwner, type Grant, isSameOwner, ownerKey } from "../../ipam-plugin/host-scope/grant.ts";
+import { type AttachmentOwner, type GrantFile, isSameOwner, ownerKey } from "../../ipam-plugin/host-scope/grant-directory.ts";
 import type { GrantFiles } from "../../ipam-plugin/host-scope/grant-files.ts";
 import { parseAddress } from "../../lib/addresses/address.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
@@ -35,7 +35,7 @@ export async function regrant({ records, files, nowMs, onRegranted, onConflict }
 interface Outcome {
   readonly isNew: boolean;
   /** Somebody else. */
-  readonly holder: Grant | undefined;
+  readonly holder: GrantFile | undefined;
 }
 
 /** @throws Error */
@@ -51,7 +51,7 @@ async function regrantOne(
   const pod = record.pod === undefined ? {} : { pod: record.pod };
   const owner: AttachmentOwner = { kind: "attachment", network, containerId, interfaceName: ifname, ...pod };
   // A registered endpoint's address is released by its token, a container's by the attachment.
-  const made: Grant = { owner, token: token ?? crypto.randomUUID(), grantedAtMs, endpoint: record.id };
+  const made: GrantFile = { owner, token: token ?? crypto.randomUUID(), grantedAtMs, endpoint: record.id };
   if (await files.create(address, made)) return { isNew: true, holder: undefined };
   // A file that cannot be read keeps the address granted, to an unknown holder.
   const found = (await files.read(address))?.grant;

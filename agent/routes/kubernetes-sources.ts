@@ -23,8 +23,8 @@ import { decodeNode, metadataOf } from "../../lib/kubernetes/objects.ts";
 import type { Informers } from "../../lib/kubernetes/watch/informers.ts";
 import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
 import { Claimed } from "../../lib/system/claimed.ts";
-import { annotateNode } from "../node-cidr/annotate-node.ts";
-import { rangeAnnotation } from "../node-cidr/annotations.ts";
+import { annotateNode } from "../ranges/annotate-node.ts";
+import { rangeAnnotation } from "../ranges/annotations.ts";
 import {
   type ByFamily,
   type ClusterClaims,

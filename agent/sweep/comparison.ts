@@ -8,7 +8,7 @@ import { heldAt } from "../../ipam-plugin/allocator/lookup.ts";
 import type { Operation } from "../../ipam-plugin/allocator/operation.ts";
 import { blockPrefixOf, poolOf, usable } from "../../ipam-plugin/allocator/pools.ts";
 import type { HeldAddress } from "../../ipam-plugin/allocator/types.ts";
-import { ownerKey } from "../../ipam-plugin/host-scope/grant.ts";
+import { ownerKey } from "../../ipam-plugin/host-scope/grant-directory.ts";
 import type { GrantFiles } from "../../ipam-plugin/host-scope/grant-files.ts";
 import type { IpamNode } from "../../ipam-plugin/node.ts";
 import { type Address, formatAddress, formatPrefix, parseAddress } from "../../lib/addresses/address.ts";

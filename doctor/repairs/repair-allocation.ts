@@ -3,7 +3,8 @@
 import { isOwnedBy, sanitised, sequenceOf } from "../../ipam-plugin/allocator/block.ts";
 import { claimBlock, NOT_OURS } from "../../ipam-plugin/allocator/claim-block.ts";
 import { settle } from "../../ipam-plugin/allocator/handle.ts";
-import { releaseOrdinals } from "../../ipam-plugin/allocator/release-by-handle.ts";
+import { AGAIN } from "../../ipam-plugin/allocator/operation.ts";
+import { ReleasePart } from "../../ipam-plugin/allocator/release-by-handle.ts";
 import { parseAddress } from "../../lib/addresses/address.ts";
 import type { Subject } from "../problem.ts";
 import { ofBlock } from "../rules/affinity-rules.ts";
@@ -20,7 +21,7 @@ const LONGEST_ADD_MS = 5 * 60 * 1000;
 export async function releaseUnused(
   { operation, nowMs }: Repair,
   subject: Extract<Subject, { type: "allocation" }>,
-): Promise<RepairOutcome> {
+): Promise<RepairOutcome | typeof AGAIN> {
   const { blocks, endpoints } = operation.datastore;
   const stored = await blocks.get(subject.cidr);
   const placed = stored === undefined ? undefined : placedBlock(stored);
@@ -37,7 +38,8 @@ export async function releaseUnused(
   if ((ageMs(allocation, nowMs) ?? LONGEST_ADD_MS) < LONGEST_ADD_MS)
     return refused("it is younger than five minutes: its ADD may be under way");
 
-  await releaseOrdinals(operation, stored, { ordinals: [ordinal], newSequence: stored.value.sequenceNumber });
+  const choose = () => ({ ordinals: [ordinal], newSequence: stored.value.sequenceNumber });
+  if ((await operation.writer.write(new ReleasePart(operation, subject.cidr, { choose }), stored)) === AGAIN) return AGAIN;
   if (subject.handle !== undefined) await settle(operation, sanitised(subject.handle), subject.cidr);
   return MENDED;
 }

@@ -1,8 +1,7 @@
 /** An endpoint uses an address that is not allocated: allocates it under the handle that the endpoint's DEL releases. */
 
-import { allocate, isFree, withOrdinalAttribute } from "../../ipam-plugin/allocator/block.ts";
 import { claimBlock, NOT_OURS } from "../../ipam-plugin/allocator/claim-block.ts";
-import { type Grant, writeGrant } from "../../ipam-plugin/allocator/grant.ts";
+import { GrantPart, type GrantRequest } from "../../ipam-plugin/allocator/grant.ts";
 import { AGAIN } from "../../ipam-plugin/allocator/operation.ts";
 import { blockPrefixOf, usable } from "../../ipam-plugin/allocator/pools.ts";
 import { type Address, contains, formatPrefix, parseAddress } from "../../lib/addresses/address.ts";
@@ -35,10 +34,11 @@ export async function allocateToEndpoint(
   const stored = holding === undefined ? await newBlockFor(work, value, address) : { value: holding.block, revision: holding.revision };
   if (stored === undefined) return refused("its block belongs to another node");
   const handle = handleOf(value);
-  const grant: Grant = { handle, attribute: attributeOf(value, handle), limit: 0, known: undefined, mustBeNew: false };
-  const { changed, ordinal } = allocated(stored, address, grant.attribute);
-  const outcome = await writeGrant(operation, stored, changed, [ordinal], grant);
-  return outcome === undefined ? MENDED : AGAIN;
+  const grant: GrantRequest = { handle, attribute: attributeOf(value, handle), limit: 0, known: undefined, mustBeNew: false };
+  const ordinal = Number(address.value - (placedBlock(stored)?.prefix.address.value ?? address.value));
+  // Also out of its cooldown: who uses an address keeps it.
+  const part = new GrantPart(operation, { cidr: stored.value.cidr, count: 1, from: () => [ordinal] }, grant);
+  return (await operation.writer.write(part, stored)) === AGAIN ? AGAIN : MENDED;
 }
 
 /** The block of the address, owned by the endpoint's node. */
@@ -48,19 +48,6 @@ async function newBlockFor({ operation }: Repair, endpoint: WorkloadEndpoint, ad
   const owner = { type: "host", name: endpoint.node } as const;
   const claimed = await claimBlock(operation, { owner, cidr: formatPrefix(blockPrefixOf(pool, address)), expectBlock: false });
   return claimed === NOT_OURS ? undefined : claimed;
-}
-
-/** Also out of its cooldown: who uses an address keeps it. */
-function allocated(
-  stored: Versioned<Block>,
-  address: Address,
-  attribute: AllocationAttribute,
-): { readonly changed: Block; readonly ordinal: number } {
-  const block = stored.value;
-  const ordinal = Number(address.value - (placedBlock(stored)?.prefix.address.value ?? address.value));
-  if (isFree(block, ordinal)) return { changed: allocate(block, [ordinal], attribute), ordinal };
-  const sequenceNumberForAllocation = { ...block.sequenceNumberForAllocation, [ordinal]: block.sequenceNumber };
-  return { changed: { ...withOrdinalAttribute(block, ordinal, attribute), sequenceNumberForAllocation }, ordinal };
 }
 
 /** Where profiles do not name the network (Kubernetes policy), the legacy handle is the one a DEL finds as well (I§1.7). */

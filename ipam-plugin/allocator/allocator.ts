@@ -5,16 +5,13 @@
  * Every call is safe while others of whatever process are under way: the only grants are compare-and-swaps of blocks
  * (design, invariant 2). Failures of the store come out as the DatastoreError they are, refusals as TortieError.
  */
-import type { Address, Family } from "../../lib/addresses/address.ts";
+import type { Address } from "../../lib/addresses/address.ts";
 import type { BlockOwner } from "../../lib/datastore/datastore.ts";
-import { assignIp } from "./assign-ip.ts";
-import { autoAssign, ensureBlock, giveBack } from "./auto-assign.ts";
-import { claimAffinity, upgradeHost } from "./claim-block.ts";
-import { addressesByHandle, attributesOf } from "./lookup.ts";
+import { assignIp, autoAssign, giveBack } from "./assign.ts";
+import { upgradeHost } from "./claim-block.ts";
+import { addressesByHandle, attributesOf, setOwnerAttributes } from "./lookup.ts";
 import { type AllocatorServices, Operation, type OperationOptions } from "./operation.ts";
-import { setOwnerAttributes } from "./owners.ts";
-import { resolvePools } from "./pools.ts";
-import { releaseAffinity, releaseDeselected, releaseHostAffinities, releasePoolAffinities } from "./release-affinity.ts";
+import { releaseAffinity, releaseDeselected } from "./release-affinity.ts";
 import { releaseByHandle } from "./release-by-handle.ts";
 import { releaseIps } from "./release-ips.ts";
 import type {
@@ -22,8 +19,6 @@ import type {
   AssignIpRequest,
   AutoAssignRequest,
   AutoAssignResult,
-  ClaimAffinityResult,
-  EnsureBlockRequest,
   GiveBackOptions,
   HandleReleaseOptions,
   HeldAddress,
@@ -50,14 +45,6 @@ export class Allocator {
   /** A new operation, which has read nothing yet, or the one it is given. A caller begins one itself when several calls share it. */
   begin(within: Operation | OperationOptions = {}): Operation {
     return within instanceof Operation ? within : new Operation(this.#services, within);
-  }
-
-  /**
-   * CIDRs of pools given as CIDR or by name, for one family (I§3.2.1).
-   * @throws TortieError `pool-entry-invalid`, `pool-family`
-   */
-  resolvePools(entries: readonly string[], family: Family, within?: Within): Promise<readonly string[]> {
-    return resolvePools(this.begin(within), entries, family);
   }
 
   /**
@@ -98,30 +85,9 @@ export class Allocator {
     await releaseAffinity(this.begin(within), { owner, cidr, mustBeEmpty });
   }
 
-  /** Every block of an owner, both families; goes on after failures and throws the last. */
-  releaseHostAffinities(owner: BlockOwner, options: ReleaseAffinityOptions, within?: Within): Promise<void> {
-    return releaseHostAffinities(this.begin(within), owner, options);
-  }
-
-  /** Every block inside a pool's CIDR, of any owner, empty or not. */
-  releasePoolAffinities(cidr: string, within?: Within): Promise<void> {
-    return releasePoolAffinities(this.begin(within), cidr);
-  }
-
   /** The owner's blocks that are empty and in a pool whose node selector does not select it any more, both families (I§4.1.4). */
   releaseDeselected(owner: BlockOwner, within?: Within): Promise<void> {
     return releaseDeselected(this.begin(within), owner);
-  }
-
-  /** Every block of a CIDR inside one enabled pool. @throws TortieError `claim-too-small`, `address-outside-pools` */
-  claimAffinity(cidr: string, owner: BlockOwner, within?: Within): Promise<ClaimAffinityResult> {
-    return claimAffinity(this.begin(within), cidr, owner);
-  }
-
-  /** Makes sure the owner has a block with room in each family asked for; returns their CIDRs. */
-  ensureBlock(request: EnsureBlockRequest, { signal }: Pick<OperationOptions, "signal"> = {}): Promise<readonly string[]> {
-    const { owner, namespace } = request;
-    return ensureBlock(this.begin({ owner, namespace, signal }), request);
   }
 
   /** `undefined`: no such handle. Addresses in cooldown have no holder. */

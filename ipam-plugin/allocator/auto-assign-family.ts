@@ -7,13 +7,13 @@ import { TortieError } from "../../lib/errors/errors.ts";
 import { freeOrdinals, isOwnedBy, isWhollyReserved, prefixOf } from "./block.ts";
 import { blocksWithRoom, chooseBlock, effectiveLimit, sample } from "./choose-block.ts";
 import { type Claim, claimBlock, isReady, NOT_OURS } from "./claim-block.ts";
-import { assignFromBlock, type Grant } from "./grant.ts";
+import { assignFromBlock, type GrantRequest } from "./grant.ts";
 import { AT_LIMIT } from "./handle.ts";
 import { reusable } from "./lookup.ts";
 import { AGAIN, type Operation } from "./operation.ts";
 import { areSamePools, choosePools, enabledPools, isInside, type UsablePool } from "./pools.ts";
 import { releaseIfDeselected } from "./release-affinity.ts";
-import type { AssignedAddress, FamilyAssignment, HostReserve, PoolUse } from "./types.ts";
+import type { AssignedAddress, FamilyAssignment, PoolUse } from "./types.ts";
 
 /** How many chosen blocks may be lost to other nodes before the request fails (I§3.4). */
 const MOST_LOSSES = 100;
@@ -29,18 +29,17 @@ export interface FamilyRequest {
   readonly use: PoolUse;
   /** 0 for none of its own. */
   readonly blockLimit: number;
-  readonly reserve: HostReserve | undefined;
   /** Lists the owner's blocks that are not full, where the store finds them without looking at the others. */
   readonly withRoom: (() => Promise<readonly Versioned<Block>[]>) | undefined;
 }
 
 /** Never rejects: what went wrong is in the result, with what was assigned before. */
-export async function assignFamily(operation: Operation, request: FamilyRequest, grant: Grant): Promise<FamilyAssignment> {
+export async function assignFamily(operation: Operation, request: FamilyRequest, grant: GrantRequest): Promise<FamilyAssignment> {
   const assignment = new Assignment(operation, request, grant);
   try {
     await assignment.run();
     const result = assignment.result();
-    operation.shared?.granted(operation, request, result.addresses);
+    operation.onAssigned?.(operation, request, result.addresses);
     return result;
   } catch (error) {
     return assignment.result(error instanceof Error ? error : new Error(String(error)));
@@ -50,13 +49,13 @@ export async function assignFamily(operation: Operation, request: FamilyRequest,
 class Assignment {
   readonly #operation: Operation;
   readonly #request: FamilyRequest;
-  readonly #grant: Grant;
+  readonly #grant: GrantRequest;
   readonly #addresses: AssignedAddress[] = [];
   readonly #messages: string[] = [];
   /** Blocks that this assignment has found full. */
   readonly #exhausted = new Set<string>();
 
-  constructor(operation: Operation, request: FamilyRequest, grant: Grant) {
+  constructor(operation: Operation, request: FamilyRequest, grant: GrantRequest) {
     this.#operation = operation;
     this.#request = request;
     this.#grant = grant;
@@ -75,15 +74,13 @@ class Assignment {
     if (this.#isShort()) await this.#inTurn(pools);
   }
 
-  /** Operations that share their writes look for another block one at a time: what one of them has claimed has room for the others. */
   async #inTurn(pools: readonly UsablePool[]): Promise<void> {
-    const { shared } = this.#operation;
+    const { writer } = this.#operation;
     const work = (): Promise<void> => {
       this.#operation.refresh("affinities", "configuration");
       return this.#fromAnyBlocks(pools);
     };
-    if (shared === undefined) return work();
-    while (!(await shared.inTurn(this.#request.family, work))) {
+    while (!(await writer.inTurn(this.#request.family, work))) {
       this.#operation.forgetAffinities();
       this.#exhausted.clear();
       await this.#fromKnownBlocks(pools);
@@ -106,8 +103,8 @@ class Assignment {
   }
 
   #choosePools(): Promise<readonly UsablePool[]> {
-    const { family, owner, requestedPools, use, reserve } = this.#request;
-    return choosePools(this.#operation, { family, requested: requestedPools, use, host: owner.name, reserve });
+    const { family, owner, requestedPools, use } = this.#request;
+    return choosePools(this.#operation, { family, requested: requestedPools, use, host: owner.name });
   }
 
   /**
@@ -125,11 +122,11 @@ class Assignment {
     for (const { cidr } of usable) {
       if (!this.#isShort()) return;
       await this.#skipUnwritable(async () => {
-        const block = await this.#operation.datastore.blocks.get(cidr, { mayBeOld: this.#operation.shared !== undefined });
+        const block = await this.#operation.datastore.blocks.get(cidr, { mayBeOld: this.#operation.writer.isShared });
         if (block === undefined || !isOwnedBy(block.value, owner)) return;
         await this.#take(cidr, owner, block);
         // What is remembered of a block may be old: it is looked at again before another one is claimed.
-        if (this.#isShort() && this.#operation.shared === undefined) this.#exhausted.add(cidr);
+        if (this.#isShort() && !this.#operation.writer.isShared) this.#exhausted.add(cidr);
       });
     }
   }
@@ -261,8 +258,8 @@ class Assignment {
 
   /** false: the block turned out to be another's. */
   async #claimAndTake(claim: Pick<Claim, "cidr" | "affinity" | "expectBlock">): Promise<boolean> {
-    const { owner, reserve } = this.#request;
-    const block = await claimBlock(this.#operation, { ...claim, owner, reserve });
+    const { owner } = this.#request;
+    const block = await claimBlock(this.#operation, { ...claim, owner });
     if (block === NOT_OURS) return false;
     await this.#take(claim.cidr, owner, block);
     return true;

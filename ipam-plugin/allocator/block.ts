@@ -11,9 +11,8 @@ import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { AllocationAttribute, Block } from "../../lib/datastore/resources.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { Reservations } from "./reservations.ts";
-import type { HostReserve } from "./types.ts";
 
-/** Handle of the ordinals that Windows keeps for itself: they do not make a block non-empty (I§3.7). */
+/** Handle of the ordinals that Calico on Windows keeps for the host: they do not make a block non-empty (I§3.7). */
 const WINDOWS_RESERVED_HANDLE = "windows-reserved-ipam-handle";
 
 /** Beyond this the Kubernetes schema refuses the number (int64; recording sequence-max). */
@@ -26,38 +25,22 @@ export function prefixOf(cidr: string): Prefix {
   return prefix;
 }
 
-/** A new block: every ordinal free, in order, but for those the host reserves (I§3.6, I§3.10). */
-export function newBlock(cidr: string, owner: BlockOwner, nowMs: number, nowNs: bigint, reserve?: HostReserve): Block {
-  const prefix = prefixOf(cidr);
-  const size = Number(sizeOf(prefix));
-  const isReserved = (ordinal: number) =>
-    reserve !== undefined && prefix.address.family === 4 && (ordinal < reserve.start || ordinal >= size - reserve.end);
-  const ordinals = Array.from({ length: size }, (_, ordinal) => ordinal);
-  const kept = ordinals.filter(isReserved);
+/** A new block: every ordinal free, in order (I§3.6). */
+export function newBlock(cidr: string, owner: BlockOwner, nowMs: number, nowNs: bigint): Block {
+  const unallocated = Array.from({ length: Number(sizeOf(prefixOf(cidr))) }, (_, ordinal) => ordinal);
   return {
     cidr,
     affinity: owner,
     affinityClaimTime: rfc3339(nowMs),
-    allocations: ordinals.map((ordinal) => (isReserved(ordinal) ? 0 : null)),
-    unallocated: ordinals.filter((ordinal) => !isReserved(ordinal)),
-    attributes: reserve === undefined || kept.length === 0 ? [] : [{ handleId: reserve.handle, activeOwner: { note: reserve.note } }],
+    allocations: unallocated.map(() => null),
+    unallocated,
+    attributes: [],
     sequenceNumber: nowNs,
-    sequenceNumberForAllocation: Object.fromEntries(kept.map((ordinal) => [ordinal, nowNs])),
+    sequenceNumberForAllocation: {},
   };
 }
 
-export interface Taken {
-  readonly block: Block;
-  readonly ordinals: readonly number[];
-}
-
-/** Takes up to `count` free ordinals from the head of the queue; reserved ones keep their place in it (I§3.4). */
-export function take(block: Block, count: number, attribute: AllocationAttribute, reservations: Reservations): Taken {
-  const free = freeOrdinals(block, reservations).slice(0, count);
-  return { block: allocate(block, free, attribute), ordinals: free };
-}
-
-/** Takes one ordinal wherever it stands in the queue (I§3.11). The caller has seen that it is free. */
+/** Takes ordinals wherever they stand in the queue (I§3.4, I§3.11). The caller has seen that they are free. */
 export function allocate(block: Block, ordinals: readonly number[], attribute: AllocationAttribute): Block {
   const { attributes, index } = withAttribute(block.attributes, attribute);
   const allocations = [...block.allocations];

@@ -8,15 +8,11 @@
  *
  * Writing the block once more is what stops a releaser that has seen the block empty and is about to delete it.
  */
-import { contains, type Prefix } from "../../lib/addresses/address.ts";
 import type { BlockOwner, Versioned } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { AffinityState, Block, BlockAffinity } from "../../lib/datastore/resources.ts";
-import { TortieError } from "../../lib/errors/errors.ts";
 import { isOwnedBy, newBlock, nextSequence } from "./block.ts";
 import { AGAIN, type Operation, type Try } from "./operation.ts";
-import { blockAt, enabledPools, indexOf, maskedCidr, type UsablePool } from "./pools.ts";
-import type { ClaimAffinityResult, HostReserve } from "./types.ts";
 
 /** The block belongs to another owner, or to none: our affinity was wrong and has been removed. */
 export const NOT_OURS = "not-ours";
@@ -28,7 +24,6 @@ export interface Claim {
   readonly affinity?: Versioned<BlockAffinity> | undefined;
   /** The block was listed a moment ago, or was not there: what is tried first. */
   readonly expectBlock: boolean;
-  readonly reserve?: HostReserve | undefined;
 }
 
 /** The owner's block, its affinity confirmed. Safe against any other claim or release at the same time. */
@@ -76,7 +71,7 @@ async function attempt(
 async function createBlock(operation: Operation, claim: Claim, affinity: Versioned<BlockAffinity>): Promise<Try<Versioned<Block>>> {
   const pending = await asPending(operation, affinity);
   const { clock } = operation;
-  const fresh = newBlock(claim.cidr, claim.owner, clock.nowMs(), clock.nowNs(), claim.reserve);
+  const fresh = newBlock(claim.cidr, claim.owner, clock.nowMs(), clock.nowNs());
   // When it exists by now, the next try finds out whose it is.
   const written = await operation.datastore.blocks.create(claim.cidr, fresh);
   return (await confirm(operation, pending)) ? { result: written } : AGAIN;
@@ -133,23 +128,6 @@ export async function removeAffinity(operation: Operation, affinity: Versioned<B
   }
 }
 
-/** Claims every block of a CIDR. @throws TortieError `claim-too-small`, `address-outside-pools`, `pool-entry-invalid` */
-export async function claimAffinity(operation: Operation, cidr: string, owner: BlockOwner): Promise<ClaimAffinityResult> {
-  const prefix = maskedCidr(cidr);
-  const pool = (await enabledPools(operation, prefix.address.family)).find((candidate) => contains(candidate.prefix, prefix.address));
-  if (pool === undefined)
-    throw new TortieError("address-outside-pools", `The requested CIDR (${cidr}) is not within any configured pools.`);
-  if (prefix.length > pool.pool.blockSize)
-    throw new TortieError("claim-too-small", `The requested CIDR (${cidr}) is smaller than the minimum.`);
-  const claimed: string[] = [];
-  const failed: string[] = [];
-  for (const block of blocksIn(pool, prefix)) {
-    const outcome = await claimBlock(operation, { owner, cidr: block, expectBlock: true });
-    (outcome === NOT_OURS ? failed : claimed).push(block);
-  }
-  return { claimed, failed };
-}
-
 /** Writes the look-up labels on affinities that lack them (I§1.8). */
 export async function upgradeHost(operation: Operation, owner: BlockOwner): Promise<number> {
   const { affinities } = operation.datastore;
@@ -173,11 +151,4 @@ export async function upgradeHost(operation: Operation, owner: BlockOwner): Prom
     });
   }
   return mended;
-}
-
-function* blocksIn(pool: UsablePool, prefix: Prefix): Generator<string> {
-  const first = prefix.length <= pool.prefix.length ? pool.prefix : prefix;
-  const count = 1n << BigInt(pool.pool.blockSize - first.length);
-  const start = indexOf(pool, first.address.value);
-  for (let step = 0n; step < count; step++) yield blockAt(pool, start + step).cidr;
 }

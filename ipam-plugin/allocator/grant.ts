@@ -1,146 +1,127 @@
 /**
- * Grants addresses of one block: the block is read, the handle's count is raised, the block is written. Nothing else
- * grants (design, invariant 2; I§3.4).
+ * Grants addresses of one block: the handle's count is raised, then the block is written (block-write.ts; I§3.4). A write that failed is
+ * looked after, so that the handle counts no less than the block records.
  */
-import { addressAt, type Family } from "../../lib/addresses/address.ts";
+import { addressAt } from "../../lib/addresses/address.ts";
 import type { BlockOwner, Versioned } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { AllocationAttribute, Block } from "../../lib/datastore/resources.ts";
-import type { FamilyRequest } from "./auto-assign-family.ts";
-import { holderOf, isOwnedBy, isSameHolder, nextSequence, prefixOf, sequenceOf, take } from "./block.ts";
+import { allocate, freeOrdinals, holderOf, isOwnedBy, isSameHolder, prefixOf, sequenceOf } from "./block.ts";
+import { BlockPart, type Choice, type Choosing, type FailedWrite } from "./block-part.ts";
 import { AT_LIMIT, type Hold, type Holder, hold, settle, undoHold } from "./handle.ts";
-import { AGAIN, type Operation, type Try } from "./operation.ts";
-import type { BlockRelease, ReleasedIn } from "./release-by-handle.ts";
+import { AGAIN, type Operation } from "./operation.ts";
 import type { AssignedAddress } from "./types.ts";
 
-export interface Grant extends Holder {
+/** On whose behalf addresses are taken, and what the block says of them. */
+export interface GrantRequest extends Holder {
   readonly attribute: AllocationAttribute;
 }
 
 /** `at-limit`: the handle holds as many as it may. */
 export type Granted = readonly AssignedAddress[] | typeof AT_LIMIT;
 
-export interface BlockRequest {
+/** What is to be granted of one block. */
+interface Wanted {
   readonly cidr: string;
+  /** The most; fewer are granted when there are no more. */
   readonly count: number;
-  /** Only while this owner has the block; absent when borrowing. */
-  readonly owner: BlockOwner | undefined;
-  /** The block as read a moment ago. */
-  readonly block: Versioned<Block> | undefined;
-}
-
-/**
- * What operations that are under way together in one process do together: many grants and releases of one block become one
- * compare-and-swap. Absent, each operation writes by itself, under the node's lock.
- */
-export interface SharedWrites {
-  grant(operation: Operation, request: BlockRequest, grant: Grant): Promise<Try<Granted>>;
-  release(operation: Operation, cidr: string, release: BlockRelease): Promise<Try<ReleasedIn>>;
-  /**
-   * Runs `work`, which looks for another block, unless an operation of the same family does so already.
-   * @returns false after that one has ended, without having run `work`: there may be room by now
-   */
-  inTurn(family: Family, work: () => Promise<void>): Promise<boolean>;
-  /** Told of what an operation has been given of one family: time to do what the next one would have to wait for. */
-  granted(operation: Operation, request: FamilyRequest, addresses: readonly AssignedAddress[]): void;
+  /** The ordinals to take, in order of preference; decided by the block that is about to be written. */
+  readonly from: (block: Block) => readonly number[];
 }
 
 /** Up to `count` addresses of a block; none when it has gone, is full or has another owner. */
-export function assignFromBlock(operation: Operation, request: BlockRequest, grant: Grant): Promise<Granted> {
-  const { shared } = operation;
+export async function assignFromBlock(
+  operation: Operation,
+  /** `owner`: only while it has the block; absent when borrowing. `block`: as it was read a moment ago. */
+  request: { readonly cidr: string; readonly count: number; readonly owner?: BlockOwner; readonly block?: Versioned<Block> },
+  grant: GrantRequest,
+): Promise<Granted> {
+  const { cidr, count, owner } = request;
+  const reservations = await operation.reservations();
+  const from = (block: Block) => (owner === undefined || isOwnedBy(block, owner) ? freeOrdinals(block, reservations) : []);
   let read = request.block;
-  return operation.retry<Granted>(`block ${request.cidr}`, async (): Promise<Try<Granted>> => {
-    if (shared !== undefined) return shared.grant(operation, request, grant);
-    const stored = read ?? (await operation.datastore.blocks.get(request.cidr));
+  return operation.retry<Granted>(`block ${cidr}`, () => {
+    const stored = read;
     read = undefined;
-    if (stored === undefined || (request.owner !== undefined && !isOwnedBy(stored.value, request.owner))) return { result: [] };
-    const current = await operation.normalised(stored.value);
-    const taken = take(current, request.count, grant.attribute, await operation.reservations());
-    if (taken.ordinals.length === 0) return { result: [] };
-    const outcome = await writeGrant(operation, stored, taken.block, taken.ordinals, grant);
-    if (outcome === AGAIN) return AGAIN;
-    if (outcome === AT_LIMIT) return { result: AT_LIMIT };
-    return { result: grantedIn(taken.block, taken.ordinals) };
+    return operation.writer.write(new GrantPart(operation, { cidr, count, from }, grant), stored);
   });
 }
 
-/** Raises the handle, then writes the block at the revision it was read; the handle is lowered again when the block has moved on. */
-export async function writeGrant(
-  operation: Operation,
-  stored: Versioned<Block>,
-  changed: Block,
-  ordinals: readonly number[],
-  grant: Grant,
-): Promise<typeof AGAIN | typeof AT_LIMIT | undefined> {
-  const held = await hold(operation, grant, changed.cidr, ordinals.length);
-  if (held === AT_LIMIT) return AT_LIMIT;
-  try {
-    await operation.datastore.blocks.update(changed.cidr, nextSequence(changed, operation.clock.nowNs()), stored.revision);
-    return undefined;
-  } catch (error) {
-    const now = await blockAfter(operation, stored, changed.cidr, error);
-    return afterFailure(operation, { now, changed, ordinals, held, grant, error });
+/** Answers with what was granted: nothing when the block has gone, or has none of the ordinals wanted. */
+export class GrantPart extends BlockPart<Granted> {
+  readonly kind = "grant";
+  readonly #wanted: Wanted;
+  readonly #grant: GrantRequest;
+  #held: Hold | undefined;
+
+  constructor(operation: Operation, wanted: Wanted, grant: GrantRequest) {
+    super(operation, wanted.cidr);
+    this.#wanted = wanted;
+    this.#grant = grant;
   }
-}
 
-/** The addresses as they were granted, by the block that was written. */
-export function grantedIn(block: Block, ordinals: readonly number[]): readonly AssignedAddress[] {
-  const prefix = prefixOf(block.cidr);
-  return ordinals.map((ordinal) => ({
-    prefix: { address: addressAt(prefix, ordinal), length: prefix.length },
-    block: block.cidr,
-    sequenceNumber: sequenceOf(block, ordinal),
-    isReused: false,
-  }));
-}
+  choose({ block, chosen, mayBeOld }: Choosing): Choice {
+    const { from, count } = this.#wanted;
+    const free = block === undefined ? [] : from(block).filter((ordinal) => !chosen.has(ordinal));
+    this.ordinals = free.slice(0, count);
+    if (this.ordinals.length > 0) return "write";
+    // While the list of blocks may be old, nothing is concluded from one without room but to try the next.
+    if (mayBeOld && !this.operation.mayBeOld("affinities")) return "fresh";
+    this.answer({ result: [] });
+    return "nothing";
+  }
 
-interface FailedGrant {
-  /** The block as it is now. */
-  readonly now: Block | undefined;
-  /** As it would be, had it been written. */
-  readonly changed: Block;
-  readonly ordinals: readonly number[];
-  readonly held: Hold;
-  readonly grant: Grant;
-  readonly error: unknown;
-}
+  async prepare(): Promise<boolean> {
+    const held = await hold(this.operation, this.#grant, this.cidr, this.ordinals.length);
+    if (held === AT_LIMIT) {
+      this.answer({ result: AT_LIMIT });
+      return false;
+    }
+    this.#held = held;
+    return true;
+  }
 
-/** @returns `undefined`: the addresses are there after all; else the count is set right @throws `error`, when the block has not moved on */
-export async function afterFailure(operation: Operation, failed: FailedGrant): Promise<typeof AGAIN | undefined> {
-  const { grant, held, error } = failed;
-  grant.known = undefined;
-  const traces = tracesIn(failed);
-  if (traces === "ours") return undefined;
-  if (traces === "none") await undoHold(operation, held);
-  else await settle(operation, held.handle, held.cidr);
-  if (isDatastoreFailure(error, "conflict", "not-found")) return AGAIN;
-  throw error;
-}
+  apply(block: Block): Block {
+    return allocate(block, this.ordinals, this.#grant.attribute);
+  }
 
-/**
- * The block after a write that failed: it may have happened after all, because only its answer was lost. A conflict may mean
- * that as well: the write was repeated after another process had written the block. When it cannot be told the error goes on, and the
- * handle keeps its count: too high does no harm, and the DEL of this attachment sets it right.
- *
- * @returns `undefined`: certainly not written, or gone
- */
-export async function blockAfter(operation: Operation, stored: Versioned<Block>, cidr: string, error: unknown): Promise<Block | undefined> {
-  if (isDatastoreFailure(error, "not-found", "invalid", "unauthorized")) return undefined;
-  const now = await operation.datastore.blocks.get(cidr);
-  if (now === undefined) return undefined;
-  if (now.revision !== stored.revision) return now.value;
-  if (isDatastoreFailure(error, "conflict")) return undefined;
-  throw error;
+  done(written: Block): void {
+    const prefix = prefixOf(written.cidr);
+    const addresses = this.ordinals.map((ordinal) => ({
+      prefix: { address: addressAt(prefix, ordinal), length: prefix.length },
+      block: written.cidr,
+      sequenceNumber: sequenceOf(written, ordinal),
+      isReused: false,
+    }));
+    this.answer({ result: addresses });
+  }
+
+  /** The addresses may be there after all; else the count is set right. */
+  async failed(write: FailedWrite): Promise<void> {
+    const held = this.#held;
+    if (held === undefined) return this.fail(write.error);
+    this.#grant.known = undefined;
+    try {
+      const traces = tracesOf(held.handle, this.ordinals, write);
+      if (traces === "ours") return this.done(write.changed);
+      if (traces === "none") await undoHold(this.operation, held);
+      else await settle(this.operation, held.handle, held.cidr);
+      if (isDatastoreFailure(write.error, "conflict", "not-found")) this.answer(AGAIN);
+      else this.fail(write.error);
+    } catch (failure) {
+      this.fail(failure);
+    }
+  }
 }
 
 /**
  * What a write that failed has left of a grant. Two nodes that grant to one handle from the same state of a block write the same
  * numbers; only the owners tell them apart. `doubtful`: the handle has the addresses, under owners that are not ours (or not any more).
  */
-function tracesIn({ now, changed, ordinals, held }: FailedGrant): "ours" | "doubtful" | "none" {
+function tracesOf(handle: string, ordinals: readonly number[], { now, changed }: FailedWrite): "ours" | "doubtful" | "none" {
   if (now === undefined) return "none";
   const isHeld = (ordinal: number): boolean =>
-    holderOf(now, ordinal)?.handleId === held.handle && sequenceOf(now, ordinal) === sequenceOf(changed, ordinal);
+    holderOf(now, ordinal)?.handleId === handle && sequenceOf(now, ordinal) === sequenceOf(changed, ordinal);
   if (!ordinals.some(isHeld)) return "none";
   const isOurs = (ordinal: number): boolean => isHeld(ordinal) && isSameHolder(holderOf(now, ordinal), holderOf(changed, ordinal));
   return ordinals.every(isOurs) ? "ours" : "doubtful";

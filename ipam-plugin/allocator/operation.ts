@@ -3,6 +3,7 @@
  * ends it, the clock, randomness, and how often it tries. Every function of the allocator that asks the store or
  * the clock takes it as its first parameter.
  */
+
 import type { Family } from "../../lib/addresses/address.ts";
 import type { BlockOwner, Datastore, Versioned } from "../../lib/datastore/datastore.ts";
 import { DatastoreError, type DatastoreFailure, isDatastoreFailure } from "../../lib/datastore/errors.ts";
@@ -11,9 +12,11 @@ import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { Labels } from "../../lib/selector/selector.ts";
 import { SYSTEM_CLOCK } from "../../lib/system/clock.ts";
 import { once } from "../../lib/system/waiting.ts";
+import type { FamilyRequest } from "./auto-assign-family.ts";
 import { hasCooling, normalise } from "./block.ts";
-import type { SharedWrites } from "./grant.ts";
+import { type BlockWriter, WRITES_ALONE } from "./block-write.ts";
 import { Reservations } from "./reservations.ts";
+import type { AssignedAddress } from "./types.ts";
 
 export interface Clock {
   /** Milliseconds since 1970. */
@@ -31,7 +34,10 @@ export interface AllocatorServices {
   readonly log?: (message: string) => void;
   /** Waits between tries. Default: a timer that an abort ends early. */
   readonly sleep?: (milliseconds: number, signal: AbortSignal | undefined) => Promise<void>;
-  readonly shared?: SharedWrites;
+  /** Writes blocks for all operations of the process. Default: each operation by itself. */
+  readonly writer?: BlockWriter;
+  /** Called after addresses of one family were assigned: time to do what the next operation would have to wait for. */
+  readonly onAssigned?: (operation: Operation, request: FamilyRequest, addresses: readonly AssignedAddress[]) => void;
 }
 
 /** The defaults without a stored configuration (I§2.6). */
@@ -83,7 +89,8 @@ export class Operation {
   /** What does not stop the operation, and a person should know. */
   readonly log: (message: string) => void;
   readonly signal: AbortSignal | undefined;
-  readonly shared: SharedWrites | undefined;
+  readonly writer: BlockWriter;
+  readonly onAssigned: AllocatorServices["onAssigned"];
   /** Read when a pool has a namespace selector. @throws DatastoreError "failed to get namespace …" (I§1.6) */
   readonly namespaceLabels: () => Promise<Labels>;
   readonly #services: AllocatorServices;
@@ -104,7 +111,8 @@ export class Operation {
     this.random = random;
     this.log = log;
     this.signal = options.signal;
-    this.shared = services.shared;
+    this.writer = services.writer ?? WRITES_ALONE;
+    this.onAssigned = services.onAssigned;
     this.#services = services;
     this.#options = options;
     this.#old = new Set(options.mayBeOld === true && datastore.traits.listsFromMemory ? REMEMBERED : []);

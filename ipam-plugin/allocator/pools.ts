@@ -18,7 +18,7 @@ import { TortieError } from "../../lib/errors/errors.ts";
 import { excerpt } from "../../lib/log/format.ts";
 import { type Labels, selects } from "../../lib/selector/selector.ts";
 import type { Operation } from "./operation.ts";
-import type { HostReserve, PoolUse } from "./types.ts";
+import type { PoolUse } from "./types.ts";
 
 /** Entries come from annotations too, which may have 256 KiB; no name or CIDR is longer than this. */
 const SHOWN_OF_ENTRY = 253;
@@ -39,7 +39,6 @@ interface PoolRequest {
   readonly use: PoolUse;
   /** For the message. */
   readonly host: string;
-  readonly reserve?: HostReserve | undefined;
 }
 
 /**
@@ -60,13 +59,11 @@ export async function choosePools(operation: Operation, request: PoolRequest): P
 
 async function choose(operation: Operation, request: PoolRequest): Promise<readonly UsablePool[]> {
   const enabled = await enabledPools(operation, request.family);
-  const roomy = enabled.filter((pool) => hasRoomFor(pool, request.reserve));
-  if (roomy.length === 0) {
-    const details = enabled.length === 0 ? `no IPv${request.family} pool is enabled` : `${namesOf(enabled)}: too small`;
-    throw new TortieError("pool-none", "cannot find a qualified ippool", { details });
+  if (enabled.length === 0) {
+    throw new TortieError("pool-none", "cannot find a qualified ippool", { details: `no IPv${request.family} pool is enabled` });
   }
   const candidates =
-    request.requested.length > 0 ? await asRequested(operation, roomy, request) : await bySelectors(operation, enabled, request.host);
+    request.requested.length > 0 ? await asRequested(operation, enabled, request) : await bySelectors(operation, enabled, request.host);
   const allowed = candidates.filter(({ pool }) => allows(pool, request.use));
   if (allowed.length === 0) {
     throw new TortieError("pool-use", `cannot find a qualified ippool, no pools match the required use (${request.use})`, {
@@ -192,13 +189,6 @@ async function bySelectors(operation: Operation, enabled: readonly UsablePool[],
   return selected;
 }
 
-/** Windows: a block must have more addresses than the host keeps for itself (I§3.10). */
-function hasRoomFor({ pool, prefix }: UsablePool, reserve: HostReserve | undefined): boolean {
-  if (reserve === undefined) return true;
-  const kept = reserve.start + reserve.end;
-  return pool.blockSize <= bitsOf(prefix.address.family) - kept.toString(2).length;
-}
-
 /** How many blocks a pool has; none when its blocks are larger than itself. */
 export function blockCount({ pool, prefix }: UsablePool): bigint {
   const bits = pool.blockSize - prefix.length;
@@ -217,11 +207,4 @@ export function indexOf({ pool, prefix }: UsablePool, address: bigint): bigint {
 
 function hostBits(blockSize: number, prefix: Prefix): bigint {
   return BigInt(bitsOf(prefix.address.family) - blockSize);
-}
-
-/** @throws TortieError `pool-entry-invalid` */
-export function maskedCidr(text: string): Prefix {
-  const prefix = parsePrefix(text);
-  if (prefix === undefined) throw new TortieError("pool-entry-invalid", `invalid CIDR address: ${text}`);
-  return maskPrefix(prefix);
 }

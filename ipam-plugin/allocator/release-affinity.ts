@@ -10,8 +10,7 @@ import { TortieError } from "../../lib/errors/errors.ts";
 import { familyOf, isEmpty, isOwnedBy, nextSequence, prefixOf, withoutOwner } from "./block.ts";
 import { putState, removeAffinity } from "./claim-block.ts";
 import { AGAIN, type Operation, type Try } from "./operation.ts";
-import { enabledPools, maskedCidr, selectsNode } from "./pools.ts";
-import type { ReleaseAffinityOptions } from "./types.ts";
+import { enabledPools, selectsNode } from "./pools.ts";
 
 interface AffinityRelease {
   readonly owner: BlockOwner;
@@ -136,74 +135,4 @@ async function isDeselected(operation: Operation, owner: BlockOwner, cidr: strin
   const pool = (await enabledPools(operation, familyOf(cidr))).find((candidate) => covers(candidate.prefix, prefix));
   if (pool === undefined) return false;
   return !(await selectsNode(pool.pool, () => operation.nodeLabels(owner)));
-}
-
-/** Gives up every block of an owner; goes on after failures and throws the last. */
-export async function releaseHostAffinities(
-  operation: Operation,
-  owner: BlockOwner,
-  { mustBeEmpty }: ReleaseAffinityOptions,
-): Promise<void> {
-  const listed = [
-    ...(await operation.datastore.affinities.listByOwner(owner, 4)),
-    ...(await operation.datastore.affinities.listByOwner(owner, 6)),
-  ];
-  await releaseAll(
-    operation,
-    listed.map(({ value }) => ({ owner, cidr: value.cidr })),
-    mustBeEmpty,
-  );
-}
-
-/** Takes every block inside a CIDR from its owner, affinities without block and blocks without affinity included. */
-export async function releasePoolAffinities(operation: Operation, cidr: string): Promise<void> {
-  const prefix = maskedCidr(cidr);
-  const affinities = (await operation.datastore.affinities.listAll()).map(({ value }) => value);
-  await releaseAll(
-    operation,
-    affinities.filter((affinity) => covers(prefix, prefixOf(affinity.cidr))),
-    false,
-  );
-  for (const { value } of await operation.datastore.blocks.list()) {
-    if (value.affinity !== undefined && covers(prefix, prefixOf(value.cidr))) await disown(operation, value.cidr, value.affinity);
-  }
-}
-
-async function releaseAll(
-  operation: Operation,
-  affinities: readonly { readonly owner: BlockOwner; readonly cidr: string }[],
-  mustBeEmpty: boolean,
-): Promise<void> {
-  let last: unknown;
-  let hasFailed = false;
-  for (const { owner, cidr } of affinities) {
-    try {
-      await releaseAffinity(operation, { owner, cidr, mustBeEmpty });
-    } catch (error) {
-      operation.signal?.throwIfAborted();
-      // Another owner's block by now: nothing of this owner is left to release.
-      if (error instanceof TortieError && error.word === "block-claimed") continue;
-      last = error;
-      hasFailed = true;
-    }
-  }
-  if (hasFailed) throw last;
-}
-
-/** A block whose affinity object is missing loses its owner all the same. */
-function disown(operation: Operation, cidr: string, owner: BlockOwner): Promise<void> {
-  return operation.retry(`block ${cidr}`, async () => {
-    const stored = await operation.datastore.blocks.get(cidr);
-    if (stored === undefined || !isOwnedBy(stored.value, owner)) return { result: undefined };
-    if ((await operation.datastore.affinities.get({ owner, cidr })) !== undefined) return { result: undefined };
-    try {
-      if (isEmpty(stored.value)) await operation.datastore.blocks.delete(cidr, stored.revision);
-      else
-        await operation.datastore.blocks.update(cidr, nextSequence(withoutOwner(stored.value), operation.clock.nowNs()), stored.revision);
-      return { result: undefined };
-    } catch (error) {
-      if (isDatastoreFailure(error, "conflict", "not-found")) return AGAIN;
-      throw error;
-    }
-  });
 }

@@ -6,13 +6,13 @@
  * under way fail on the block (handle.ts). When the handle has changed meanwhile, all of it is done again.
  */
 import { type Address, addressAt } from "../../lib/addresses/address.ts";
-import type { Versioned } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { Block } from "../../lib/datastore/resources.ts";
-import { holderOf, isEmpty, nextSequence, normalise, ordinalsOf, prefixOf, release, sequenceOf } from "./block.ts";
+import { holderOf, isEmpty, ordinalsOf, prefixOf, release, sequenceOf } from "./block.ts";
+import { BlockPart, type Choice, type Choosing, type FailedWrite } from "./block-part.ts";
 import { countedIn, putCounts } from "./handle.ts";
-import { AGAIN, type Operation, type Try } from "./operation.ts";
-import { hasOwners, unexpectedOwner } from "./owners.ts";
+import { hasOwners, unexpectedOwner } from "./lookup.ts";
+import { AGAIN, type Operation } from "./operation.ts";
 import { releaseIfDeselected } from "./release-affinity.ts";
 import type { HandleReleaseOptions, ReleaseByHandleResult } from "./types.ts";
 
@@ -94,11 +94,16 @@ function wantedOf(block: Block, { handle, sequenceNumber, owners, isTheirs }: Ha
 export interface BlockRelease {
   /** Decides by the block as it was read; may throw a refusal. */
   choose(block: Block): ChosenRelease;
-  /** Done after the block was read and before it is written. */
+  /** Runs after the block was read and before it is written. */
   prepare?(block: Block, ordinals: readonly number[]): Promise<void>;
 }
 
-export interface ChosenRelease extends OrdinalRelease {
+export interface ChosenRelease {
+  readonly ordinals: readonly number[];
+  /** Sequence number that they get while they cool down. */
+  readonly newSequence?: bigint;
+  /** The addresses were never in use: they need no cooldown. */
+  readonly neverUsed?: boolean;
   /** Even if there is nothing to release. */
   readonly mustWrite?: boolean;
 }
@@ -107,72 +112,69 @@ export interface ReleasedIn {
   /** The block as it was read; absent: there is none. */
   readonly read?: Block;
   readonly ordinals: readonly number[];
-  /** As it is now; absent: it was not written. */
+  /** As it is now; absent: nothing was released. */
   readonly now?: Block;
 }
 
-/** Chooses and releases in one compare-and-swap of the block, and again when the block has moved on. */
+/** Chooses and releases in one write of the block, and again when the block has moved on. */
 export function releaseFrom(operation: Operation, cidr: string, request: BlockRelease): Promise<ReleasedIn> {
-  const { shared } = operation;
-  return operation.retry(`block ${cidr}`, () =>
-    shared === undefined ? releaseAlone(operation, cidr, request) : shared.release(operation, cidr, request),
-  );
-}
-
-async function releaseAlone(operation: Operation, cidr: string, request: BlockRelease): Promise<Try<ReleasedIn>> {
-  const { blocks } = operation.datastore;
-  const stored = await blocks.get(cidr);
-  if (stored === undefined) return { result: { ordinals: [] } };
-  const read = stored.value;
-  const { mustWrite = false, ...chosen } = request.choose(read);
-  const { ordinals } = chosen;
-  try {
-    if (ordinals.length > 0) {
-      await request.prepare?.(read, ordinals);
-      return { result: { read, ordinals, now: await releaseOrdinals(operation, stored, chosen) } };
-    }
-    if (mustWrite) await blocks.update(cidr, nextSequence(read, operation.clock.nowNs()), stored.revision);
-    return { result: { read, ordinals } };
-  } catch (error) {
-    if (isDatastoreFailure(error, "conflict", "not-found")) return AGAIN;
-    throw error;
-  }
-}
-
-/** How ordinals are released. */
-export interface OrdinalRelease {
-  readonly ordinals: readonly number[];
-  /** Sequence number that they get while they cool down. */
-  readonly newSequence?: bigint;
-  /** The addresses were never in use: they need no cooldown. */
-  readonly neverUsed?: boolean;
+  return operation.retry(`block ${cidr}`, () => operation.writer.write(new ReleasePart(operation, cidr, request)));
 }
 
 /** A release that long ago is over, whatever the cooldown. */
 const LONG_AGO_MS = 0;
 
-/** The block with ordinals in cooldown; who normalises it sets free those whose cooldown is over. */
-export function withoutOrdinals(block: Block, { ordinals, newSequence, neverUsed = false }: OrdinalRelease, nowMs: number): Block {
-  return release(block, ordinals, neverUsed ? LONG_AGO_MS : nowMs, newSequence);
-}
+/** Puts ordinals into cooldown; the write itself sets free those whose cooldown is over. */
+export class ReleasePart extends BlockPart<ReleasedIn> {
+  readonly kind = "release";
+  readonly #request: BlockRelease;
+  #read: Block | undefined;
+  #choice: ChosenRelease = { ordinals: [] };
 
-/**
- * Releases ordinals and writes the block at the revision it was read; an empty block without owner goes.
- * @returns the block as it is now
- * @throws DatastoreError `conflict`, `not-found`: nothing was released
- */
-export async function releaseOrdinals(
-  operation: Operation,
-  { value, revision }: Versioned<Block>,
-  ordinals: OrdinalRelease,
-): Promise<Block> {
-  const { blocks } = operation.datastore;
-  const cooldown = await operation.cooldownForRelease();
-  const now = operation.clock.nowMs();
-  const changed = normalise(withoutOrdinals(value, ordinals, now), cooldown, now);
-  if (changed.affinity === undefined && isEmpty(changed)) {
-    await blocks.delete(value.cidr, revision);
-    return changed;
+  constructor(operation: Operation, cidr: string, request: BlockRelease) {
+    super(operation, cidr);
+    this.#request = request;
   }
-  return (await blocks.update(value.cidr, nextSequence(changed, operation.clock.nowNs()), revision)).value;
+
+  choose({ stored, chosen, mayBeOld }: Choosing): Choice {
+    this.#read = stored;
+    try {
+      this.#choice = stored === undefined ? { ordinals: [] } : this.#request.choose(stored);
+    } catch (error) {
+      if (mayBeOld) return "fresh";
+      this.fail(error);
+      return "nothing";
+    }
+    const { ordinals, mustWrite = false } = this.#choice;
+    this.ordinals = ordinals;
+    // Two that release the same: the second finds it done.
+    if (ordinals.some((ordinal) => chosen.has(ordinal))) {
+      this.answer(AGAIN);
+      return "nothing";
+    }
+    if (ordinals.length > 0 || mustWrite) return "write";
+    if (mayBeOld) return "fresh";
+    this.answer({ result: { read: stored, ordinals } });
+    return "nothing";
+  }
+
+  async prepare(): Promise<boolean> {
+    if (this.#read !== undefined && this.ordinals.length > 0) await this.#request.prepare?.(this.#read, this.ordinals);
+    return true;
+  }
+
+  apply(block: Block, nowMs: number): Block {
+    const { ordinals, newSequence, neverUsed = false } = this.#choice;
+    return ordinals.length === 0 ? block : release(block, ordinals, neverUsed ? LONG_AGO_MS : nowMs, newSequence);
+  }
+
+  done(written: Block): void {
+    const { ordinals } = this;
+    this.answer({ result: { read: this.#read, ordinals, now: ordinals.length > 0 ? written : undefined } });
+  }
+
+  async failed({ error }: FailedWrite): Promise<void> {
+    if (isDatastoreFailure(error, "conflict", "not-found")) this.answer(AGAIN);
+    else this.fail(error);
+  }
 }

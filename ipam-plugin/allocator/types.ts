@@ -29,16 +29,6 @@ export interface AutoAssignRequest {
   readonly perHandleLimit?: number;
   /** Refuse, with HandleExistsError and before an address is taken, when there is such a handle already. */
   readonly mustBeNew?: boolean;
-  /** Ordinals kept from use in new IPv4 blocks, Windows only (I§3.10). */
-  readonly reserve?: HostReserve;
-}
-
-/** Windows: so many ordinals at the start and end of a new block are the host's (I§3.10). */
-export interface HostReserve {
-  readonly start: number;
-  readonly end: number;
-  readonly handle: string;
-  readonly note: string;
 }
 
 export interface AssignedAddress {
@@ -126,23 +116,6 @@ export interface ReleaseByHandleResult {
 export interface ReleaseAffinityOptions {
   /** Refuse, with an error, a block that still has addresses. */
   readonly mustBeEmpty: boolean;
-}
-
-export interface ClaimAffinityResult {
-  readonly claimed: readonly string[];
-  /** Blocks that others own. */
-  readonly failed: readonly string[];
-}
-
-export interface EnsureBlockRequest {
-  readonly owner: BlockOwner;
-  readonly ipv4: boolean;
-  readonly ipv6: boolean;
-  readonly ipv4Pools?: readonly string[];
-  readonly ipv6Pools?: readonly string[];
-  readonly use: PoolUse;
-  readonly namespace?: string;
-  readonly reserve?: HostReserve;
 }
 
 export interface HeldAddress {

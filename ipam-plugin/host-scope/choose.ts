@@ -1,6 +1,5 @@
 /** Which free offset of a range the next grant tries (A§4.2). Pure: whether it is still free is for link(2) to say. */
-import type { Bitmap } from "./bitmap.ts";
-import { type Interval, intervalAt } from "./range.ts";
+import { type Bitmap, type Interval, intervalAt } from "./range.ts";
 
 export const STRATEGIES = ["random", "contiguous", "next"] as const;
 export type Strategy = (typeof STRATEGIES)[number];

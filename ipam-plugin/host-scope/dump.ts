@@ -1,6 +1,6 @@
 /** What the ranges of a node look like: figures of each, and every grant (A§4.6). */
 import { type Family, formatAddress } from "../../lib/addresses/address.ts";
-import { ownerKey } from "./grant.ts";
+import { ownerKey } from "./grant-directory.ts";
 import type { Holding } from "./grant-files.ts";
 import type { HostScope } from "./host-scope.ts";
 import { formatRange, type HostRange, intervalAt, offsetOf } from "./range.ts";

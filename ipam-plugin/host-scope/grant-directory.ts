@@ -3,13 +3,14 @@
  * allocator makes on it. The allocator's correctness rests on two of them: link(2) fails with EEXIST when the name is taken, and
  * rename(2) is made under the lock.
  */
+
 import { linkSync, readdirSync, renameSync, unlinkSync, writeFileSync } from "node:fs";
 import { type Family, formatAddress, parseAddress } from "../../lib/addresses/address.ts";
+import { type Fields, field, has, isNumber, isText, optional, parseObject, section } from "../../lib/json/decode.ts";
 import { systemErrorCode } from "../../lib/system/errno.ts";
 import { makeDirectories, readText } from "../../lib/system/files.ts";
 import { takeNodeLock } from "../node-lock.ts";
 import type { HostScopeFiles } from "./files.ts";
-import { decodeGrant, type Grant } from "./grant.ts";
 
 /** Every method is one step that another process may come between. */
 export interface GrantDirectory {
@@ -76,7 +77,7 @@ export function openGrantDirectory(root: string): GrantDirectory {
 }
 
 /** The grant of an address, read synchronously. @returns `undefined` when the address is not granted */
-export function readGrant({ grants }: Pick<HostScopeFiles, "grants">, text: string): Grant | undefined {
+export function readGrant({ grants }: Pick<HostScopeFiles, "grants">, text: string): GrantFile | undefined {
   const address = parseAddress(text);
   if (address === undefined) return undefined;
   const found = unlessMissing(() => readText(`${grants}/v${address.family}/${formatAddress(address)}`));
@@ -92,4 +93,98 @@ function unlessMissing<T>(work: () => T): T | undefined {
     if (systemErrorCode(error) === "ENOENT") return undefined;
     throw error;
   }
+}
+
+/** What CNI adds and deletes: (network, container id, interface name), and the pod as `<namespace>/<name>` where there is one. */
+export interface AttachmentOwner {
+  readonly kind: "attachment";
+  readonly network: string;
+  readonly containerId: string;
+  readonly interfaceName: string;
+  readonly pod?: string;
+}
+
+/** A name: of a client of the REST API, or one of the node's own, `node/router`. */
+export interface NamedOwner {
+  readonly kind: "name";
+  readonly name: string;
+}
+
+export type Owner = AttachmentOwner | NamedOwner;
+
+/** What a grant file says (A§4.4): who holds the address, and the token that proves it. One line of JSON. */
+export interface GrantFile {
+  readonly owner: Owner;
+  /** Whoever knows it may release the address (A§2.5). */
+  readonly token: string;
+  readonly grantedAtMs: number;
+  /** Absent: the grant was confirmed, or was never meant to expire. */
+  readonly expiresAtMs?: number;
+  readonly endpoint?: number;
+}
+
+/** Two owners are the same one; a pod's name proves nothing (design, invariant 7). */
+export function isSameOwner(one: Owner, other: Owner): boolean {
+  return ownerKey(one) === ownerKey(other);
+}
+
+/** The owner as one text, for messages and for comparing. */
+export function ownerKey(owner: Owner): string {
+  return owner.kind === "name" ? owner.name : `${owner.network}:${owner.containerId}:${owner.interfaceName}`;
+}
+
+export function encodeGrant({ owner, token, grantedAtMs, expiresAtMs, endpoint }: GrantFile): string {
+  const whose =
+    owner.kind === "name"
+      ? { owner: owner.name }
+      : {
+          attachment: { network: owner.network, "container-id": owner.containerId, ifname: owner.interfaceName },
+          pod: owner.pod,
+        };
+  const line = {
+    ...whose,
+    "endpoint-id": endpoint,
+    token,
+    "granted-at": timestamp(grantedAtMs),
+    "expires-at": expiresAtMs === undefined ? undefined : timestamp(expiresAtMs),
+  };
+  return `${JSON.stringify(line)}\n`;
+}
+
+/** @returns `undefined` for text that no version of ours has written: the address counts as granted, to an unknown owner */
+export function decodeGrant(text: string): GrantFile | undefined {
+  try {
+    const found = parseObject(text);
+    return {
+      owner: ownerOf(found),
+      token: field(found, "token", isText),
+      grantedAtMs: timeOf(found, "granted-at"),
+      expiresAtMs: has(found, "expires-at") ? timeOf(found, "expires-at") : undefined,
+      endpoint: optional(found, "endpoint-id", isNumber)["endpoint-id"],
+    };
+  } catch {
+    return undefined;
+  }
+}
+
+function ownerOf(found: Fields): Owner {
+  if (!has(found, "attachment")) return { kind: "name", name: field(found, "owner", isText) };
+  const attachment = section(found, "attachment");
+  return {
+    kind: "attachment",
+    network: field(attachment, "network", isText),
+    containerId: field(attachment, "container-id", isText),
+    interfaceName: field(attachment, "ifname", isText),
+    ...optional(found, "pod", isText),
+  };
+}
+
+function timestamp(milliseconds: number): string {
+  return new Date(milliseconds).toISOString();
+}
+
+function timeOf(found: Fields, name: string): number {
+  const time = Date.parse(field(found, name, isText));
+  if (Number.isNaN(time)) throw new Error(`${name} is no time`);
+  return time;
 }

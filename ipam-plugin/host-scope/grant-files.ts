@@ -3,14 +3,13 @@
  * grant away or changes it happens under the lock and looks at the grant again first (A§4.4).
  */
 import { type Address, type Family, formatAddress, parseAddress } from "../../lib/addresses/address.ts";
-import { decodeGrant, encodeGrant, type Grant, type Owner } from "./grant.ts";
-import { draftTime, type GrantDirectory } from "./grant-directory.ts";
+import { decodeGrant, draftTime, encodeGrant, type GrantDirectory, type GrantFile, type Owner } from "./grant-directory.ts";
 
 /** An address that is granted. */
 export interface Holding {
   readonly address: Address;
   /** `undefined` when the file cannot be read: the address stays granted. */
-  readonly grant: Grant | undefined;
+  readonly grant: GrantFile | undefined;
 }
 
 /** What the names in the directory say; no file is opened for it. */
@@ -74,7 +73,7 @@ export class GrantFiles {
   }
 
   /** The compare-and-swap of host scope. @returns whether the address is this grant's now */
-  async create(address: Address, grant: Grant): Promise<boolean> {
+  async create(address: Address, grant: GrantFile): Promise<boolean> {
     const { family } = address;
     const draft = this.#directory.draftName();
     await this.#directory.write(family, draft, encodeGrant(grant));
@@ -107,7 +106,7 @@ export class GrantFiles {
    * @param cools false for an address that cannot have been used yet: it is free at once
    * @returns the addresses that are free now
    */
-  async release(addresses: readonly Address[], isMeant: (grant: Grant) => boolean, cools = true): Promise<readonly Address[]> {
+  async release(addresses: readonly Address[], isMeant: (grant: GrantFile) => boolean, cools = true): Promise<readonly Address[]> {
     if (addresses.length === 0) return [];
     const freed: Address[] = [];
     using _lock = await this.#directory.lock();

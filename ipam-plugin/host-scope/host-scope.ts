@@ -4,12 +4,10 @@
  */
 import { type Address, contains, type Family, formatAddress, type Prefix } from "../../lib/addresses/address.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
-import { Bitmap } from "./bitmap.ts";
 import { chooseOffset, type Occupancy, type Strategy } from "./choose.ts";
-import { type Grant, isSameOwner, type Owner, ownerKey } from "./grant.ts";
-import type { GrantDirectory } from "./grant-directory.ts";
+import { type GrantDirectory, type GrantFile, isSameOwner, type Owner, ownerKey } from "./grant-directory.ts";
 import { GrantFiles, type Holding, type Listing } from "./grant-files.ts";
-import { addressOf, formatRange, type HostRange, intervalsWithin, offsetOf } from "./range.ts";
+import { addressOf, Bitmap, formatRange, type HostRange, intervalsWithin, offsetOf } from "./range.ts";
 
 /** Addresses inside a range that are never given out (A§4.5). */
 export interface Exclusion {
@@ -35,7 +33,7 @@ export interface HostScopeParts {
   readonly newToken: () => string;
 }
 
-export interface GrantRequest {
+export interface HostScopeRequest {
   readonly owner: Owner;
   /** An address of each of these; absent: of each family that the node has a range of. */
   readonly families?: readonly Family[];
@@ -50,7 +48,7 @@ export interface GrantRequest {
 /** An address with the proof that it is ours. */
 export interface Granted {
   readonly address: Address;
-  readonly grant: Grant;
+  readonly grant: GrantFile;
 }
 
 export class HostScope {
@@ -82,7 +80,7 @@ export class HostScope {
    * @throws TortieError `node-cidr-missing`, `family-disabled`, `addresses-exhausted`, `address-outside-pools`, `address-excluded`,
    * `address-taken`
    */
-  async grant(request: GrantRequest): Promise<readonly Granted[]> {
+  async grant(request: HostScopeRequest): Promise<readonly Granted[]> {
     const granted: Granted[] = [];
     try {
       if (request.addresses === undefined) {
@@ -113,7 +111,7 @@ export class HostScope {
   }
 
   /** Releases every grant that `isMeant` names; what cannot be read stays. @returns the addresses that are free now */
-  async releaseAll(isMeant: (grant: Grant) => boolean): Promise<readonly Address[]> {
+  async releaseAll(isMeant: (grant: GrantFile) => boolean): Promise<readonly Address[]> {
     const candidates = (await this.holdings()).filter(({ grant }) => grant !== undefined && isMeant(grant));
     return this.files.release(
       candidates.map(({ address }) => address),
@@ -128,7 +126,7 @@ export class HostScope {
    */
   async expire(isUsed: (address: Address) => boolean = () => false): Promise<readonly Address[]> {
     const now = this.#parts.nowMs();
-    const isOver = ({ expiresAtMs }: Grant) => expiresAtMs !== undefined && expiresAtMs <= now;
+    const isOver = ({ expiresAtMs }: GrantFile) => expiresAtMs !== undefined && expiresAtMs <= now;
     const over = (await this.holdings()).filter(({ address, grant }) => grant !== undefined && isOver(grant) && !isUsed(address));
     const freed = await this.files.release(
       over.map(({ address }) => address),
@@ -157,7 +155,7 @@ export class HostScope {
       });
   }
 
-  async #grantAny(range: HostRange, request: GrantRequest): Promise<Granted> {
+  async #grantAny(range: HostRange, request: HostScopeRequest): Promise<Granted> {
     const { strategy, random } = this.#parts;
     const occupancy = await this.occupancy(range);
     const latest = strategy === "next" ? await this.#latest(range) : undefined;
@@ -171,13 +169,13 @@ export class HostScope {
     }
   }
 
-  async #grantThis(address: Address, request: GrantRequest): Promise<Granted> {
+  async #grantThis(address: Address, request: HostScopeRequest): Promise<Granted> {
     if (request.mayBeForeign !== true) this.#assertGrantable(address);
     const granted = await this.#link(address, request);
     if (granted !== undefined) return granted;
     const holder = (await this.files.read(address))?.grant;
     throw new TortieError("address-taken", `${formatAddress(address)} is already allocated`, {
-      ...(holder === undefined ? {} : { details: `held by ${ownerKey(holder.owner)}` }),
+      details: holder && `held by ${ownerKey(holder.owner)}`,
     });
   }
 
@@ -195,14 +193,14 @@ export class HostScope {
     if (excluded !== undefined) throw new TortieError("address-excluded", `${formatAddress(address)} is excluded: ${excluded.reason}`);
   }
 
-  async #link(address: Address, { owner, lifeMs, endpoint }: GrantRequest): Promise<Granted | undefined> {
+  async #link(address: Address, { owner, lifeMs, endpoint }: HostScopeRequest): Promise<Granted | undefined> {
     const grantedAtMs = this.#parts.nowMs();
-    const grant: Grant = {
+    const grant: GrantFile = {
       owner,
       token: this.#parts.newToken(),
       grantedAtMs,
-      ...(lifeMs === undefined ? {} : { expiresAtMs: grantedAtMs + lifeMs }),
-      ...(endpoint === undefined ? {} : { endpoint }),
+      expiresAtMs: lifeMs === undefined ? undefined : grantedAtMs + lifeMs,
+      endpoint,
     };
     return (await this.files.create(address, grant)) ? { address, grant } : undefined;
   }

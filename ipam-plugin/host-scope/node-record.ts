@@ -70,8 +70,8 @@ export function encodeNodeRecord({ node, bootId, ipv4, ipv6, exclusions, strateg
     format: FORMAT,
     node,
     "boot-id": bootId,
-    ...(ipv4 === undefined ? {} : { ipv4: encodeFamily(ipv4) }),
-    ...(ipv6 === undefined ? {} : { ipv6: encodeFamily(ipv6) }),
+    ipv4: ipv4 && encodeFamily(ipv4),
+    ipv6: ipv6 && encodeFamily(ipv6),
     exclusions: exclusions.map(({ prefix, reason }) => ({ cidr: formatPrefix(prefix), reason })),
     strategy,
     "cooldown-ms": cooldownMs,
@@ -97,8 +97,8 @@ function decodeNodeRecord(text: string): NodeRecord {
   return {
     node: field(found, "node", isText),
     bootId: field(found, "boot-id", isText),
-    ...(has(found, "ipv4") ? { ipv4: decodeFamily(section(found, "ipv4")) } : {}),
-    ...(has(found, "ipv6") ? { ipv6: decodeFamily(section(found, "ipv6")) } : {}),
+    ipv4: has(found, "ipv4") ? decodeFamily(section(found, "ipv4")) : undefined,
+    ipv6: has(found, "ipv6") ? decodeFamily(section(found, "ipv6")) : undefined,
     exclusions: field(found, "exclusions", listOf(isObject)).map((one) => ({
       prefix: prefixOf(one, "cidr"),
       reason: field(one, "reason", isText),
@@ -109,20 +109,15 @@ function decodeNodeRecord(text: string): NodeRecord {
 }
 
 function encodeFamily({ cidr, source, router, health }: FamilyRecord): Fields {
-  return {
-    cidr: formatPrefix(cidr),
-    source,
-    ...(router === undefined ? {} : { router: formatAddress(router) }),
-    ...(health === undefined ? {} : { health: formatAddress(health) }),
-  };
+  return { cidr: formatPrefix(cidr), source, router: router && formatAddress(router), health: health && formatAddress(health) };
 }
 
 function decodeFamily(found: Fields): FamilyRecord {
   return {
     cidr: prefixOf(found, "cidr"),
     source: field(found, "source", oneOf(...SOURCES)),
-    ...(has(found, "router") ? { router: addressIn(found, "router") } : {}),
-    ...(has(found, "health") ? { health: addressIn(found, "health") } : {}),
+    router: has(found, "router") ? addressIn(found, "router") : undefined,
+    health: has(found, "health") ? addressIn(found, "health") : undefined,
   };
 }
 

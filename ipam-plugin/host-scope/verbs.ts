@@ -2,17 +2,17 @@
  * `ipam.type: tortie-host-scope`: the verbs of IPAM on the node's own ranges (A§4, A§11.1). They run inside the main plugin or the agent;
  * there is no executable of that name. Apart from ADD and STATUS none of them needs to know the ranges.
  */
-import { type Address, type Family, formatAddress, hostPrefix, type Prefix, parsePrefix } from "../../lib/addresses/address.ts";
+import { type Address, type Family, formatAddress, hostPrefix, type Prefix } from "../../lib/addresses/address.ts";
 import type { CniCommand } from "../../lib/cni/protocol.ts";
-import { parseResult } from "../../lib/cni/result.ts";
 import { attachmentsToKeep } from "../../lib/config/decode.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { isJsonObject } from "../../lib/json/value.ts";
 import { parseCniArgs } from "../../lib/workload/cni-args.ts";
 import { requestedAddresses } from "../../lib/workload/requested.ts";
 import type { IpamCall } from "../call.ts";
+import { refuseMissing } from "../check.ts";
 import { chooseOffset } from "./choose.ts";
-import { type AttachmentOwner, type Grant, isSameOwner } from "./grant.ts";
+import { type AttachmentOwner, type GrantFile, isSameOwner } from "./grant-directory.ts";
 import type { HostScope } from "./host-scope.ts";
 import { formatRange } from "./range.ts";
 
@@ -46,7 +46,7 @@ export async function holdsAddresses(call: HostScopeCall, hostScope: HostScope):
   return (await hostScope.heldBy(attachmentOf(call))).length > 0;
 }
 
-/** The verbs that return nothing. */
+/** The verbs that return nothing. @throws TortieError of CHECK `container-unknown`, `check-failed` */
 export async function hostScopeRun(
   command: Exclude<CniCommand, "ADD" | "VERSION">,
   call: HostScopeCall,
@@ -58,8 +58,11 @@ export async function hostScopeRun(
       await hostScope.releaseAll((grant) => isSameOwner(grant.owner, owner));
       return;
     }
-    case "CHECK":
-      return check(call, hostScope);
+    case "CHECK": {
+      // Changes nothing and takes no lock.
+      const held = await hostScope.heldBy(attachmentOf(call));
+      return refuseMissing(call, new Set(held.map(({ address }) => formatAddress(address))), "granted to it any more");
+    }
     case "STATUS":
       return status(call, hostScope);
     case "GC":
@@ -81,23 +84,6 @@ function familiesFor({ request }: HostScopeCall, hostScope: HostScope): readonly
   const wanted = families.filter(isWanted);
   if (wanted.length > 0) return wanted;
   throw new TortieError("family-disabled", "this node has no range of a family that the configuration switches on");
-}
-
-/** CHECK changes nothing and takes no lock. @throws TortieError `container-unknown`, `check-failed` */
-async function check(call: HostScopeCall, hostScope: HostScope): Promise<void> {
-  const { request, config } = call;
-  const held = (await hostScope.heldBy(attachmentOf(call))).map(({ address }) => formatAddress(address));
-  if (config.prevResult === undefined) {
-    if (held.length > 0) return;
-    throw new TortieError(
-      "container-unknown",
-      `container ${request.containerId} has no prevResult and holds no address in network ${request.network}`,
-    );
-  }
-  const { ips } = parseResult(config.prevResult, request.cniVersion ?? "0.1.0");
-  const missing = ips.map(({ address }) => address).filter((text) => !held.includes(canonical(text)));
-  if (missing.length === 0) return;
-  throw new TortieError("check-failed", `container ${request.containerId}: ${missing.join(", ")} not granted to it any more`);
 }
 
 /**
@@ -124,16 +110,11 @@ async function gc({ request, config, log, residence }: HostScopeCall, hostScope:
   // Asked once more under the lock of the grants: an ADD that came meanwhile has its own grant only after that.
   const isInUse = ({ containerId, interfaceName }: AttachmentOwner) =>
     residence?.collection?.inUse().some((one) => one.containerID === containerId && one.ifname === interfaceName) ?? false;
-  const isOrphan = ({ owner }: Grant) =>
+  const isOrphan = ({ owner }: GrantFile) =>
     owner.kind === "attachment" &&
     owner.network === request.network &&
     !kept.has(`${owner.containerId} ${owner.interfaceName}`) &&
     !isInUse(owner);
   const freed: readonly Address[] = await hostScope.releaseAll(isOrphan);
   if (freed.length > 0) log.info(`released ${freed.map(formatAddress).join(", ")}, which the runtime does not know any more`);
-}
-
-function canonical(text: string): string {
-  const prefix = parsePrefix(text);
-  return prefix === undefined ? text : formatAddress(prefix.address);
 }

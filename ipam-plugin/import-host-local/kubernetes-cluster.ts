@@ -13,14 +13,14 @@ import type { ApiClient, ApiRequest } from "../../lib/kubernetes/api-client.ts";
 import type { Pod } from "../../lib/kubernetes/objects.ts";
 import { decodePod, metadataOf } from "../../lib/kubernetes/objects.ts";
 import { isFinished } from "../../lib/workload/annotations/pod-addresses.ts";
-import type { UpgradeCluster } from "./ports.ts";
+import type { UpgradeCluster } from "./upgrade.ts";
 
 /** Where calico-node keeps the address of the IPIP tunnel: an annotation of the Kubernetes node, in both groups. */
 const TUNNEL_ADDRESS = "projectcalico.org/IPv4IPIPTunnelAddr";
-/** Plugins that give out host-local's addresses, or ask host-local for them (I§7 step 4). */
 /** Annotation of ClusterInformation: names of the nodes that move addresses, so that the first to end does not let the cluster go on. */
 const PAUSING_NODES = "tortie-upgrading-nodes";
 const CLUSTER_INFORMATION = "ClusterInformation(default)";
+/** Plugins that give out host-local's addresses, or ask host-local for them (I§7 step 4). */
 const PLUGINS = ["calico", "host-local"];
 
 export interface ClusterAccess {

@@ -1,21 +1,24 @@
 /**
  * `tortie-ipam -upgrade` (I§7). Where TORTIE_UPGRADE_CONFLIST names a network configuration (list) with the local datastore, the
- * containers that host-local gave addresses on this node get them in its pools. Without it a Kubernetes node is meant, as in Calico
- * (upgrade-node.ts).
+ * containers that host-local gave addresses on this node get them in its pools. Without it a Kubernetes node is meant, as in Calico.
  */
 
 import type { Environment } from "../../lib/cni/environment.ts";
 import { configOfConflist } from "../../lib/config/conflist.ts";
 import { chooseDatastore } from "../../lib/config/datastore-choice.ts";
+import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import { nodeName } from "../../lib/config/node-name.ts";
+import { configuredGroup, discoverGroup } from "../../lib/datastore/calico/group.ts";
+import { kubernetesDatastore } from "../../lib/datastore/kubernetes/kubernetes-datastore.ts";
 import { openDatastore } from "../../lib/datastore/open.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
+import { openApiClient } from "../../lib/kubernetes/client/client.ts";
 import { Allocator } from "../allocator/allocator.ts";
 import { systemClock } from "../node.ts";
 import { ensurePools } from "../pools-from-config.ts";
 import { openHostLocalDirectory } from "./host-local-directory.ts";
-import { type Upgraded, upgrade } from "./upgrade.ts";
-import { type UpgradedNode, upgradeNode } from "./upgrade-node.ts";
+import { kubernetesCluster } from "./kubernetes-cluster.ts";
+import { type Upgraded, upgrade, upgradeUntilDone } from "./upgrade.ts";
 
 /** Where host-local keeps its networks unless its `dataDir` says otherwise. */
 const HOST_LOCAL_NETWORKS = "/var/lib/cni/networks";
@@ -62,4 +65,48 @@ function report({ moved, dropped, contested }: Upgraded, path: string, datastore
     ...(contested.length === 0 ? [] : [`belong to others in the datastore, look at standard error: ${contested.join(", ")}`]),
   ];
   return `${lines.join("\n")}\n`;
+}
+
+/** First part of the handles, whatever the network was called (I§7). */
+const NETWORK = "k8s-pod-network";
+const HOST_LOCAL_DIRECTORY = `/var/lib/cni/networks/${NETWORK}`;
+const PLUGIN_DIRECTORY = "/host/opt/cni/bin";
+
+export interface UpgradedNode {
+  readonly done: Upgraded;
+  readonly directory: string;
+  readonly datastore: string;
+}
+
+/**
+ * On a Kubernetes node an init container with the node's directories does it. All it is told comes from the environment:
+ * KUBERNETES_NODE_NAME, and where the API server is (C§1.4).
+ *
+ * Comes back when it is done, however often it has to try: `tell` gets each failure.
+ *
+ * @throws TortieError `environment-missing`, and what a configuration that leads to no API server throws
+ */
+export async function upgradeNode(environment: Environment, tell: (message: string) => void): Promise<UpgradedNode> {
+  const node = environment.KUBERNETES_NODE_NAME ?? "";
+  if (node === "") {
+    throw new TortieError("environment-missing", "KUBERNETES_NODE_NAME is not set, nor is TORTIE_UPGRADE_CONFLIST", {
+      next: "in a cluster set KUBERNETES_NODE_NAME to the name of the node; elsewhere TORTIE_UPGRADE_CONFLIST to the network configuration",
+    });
+  }
+  const directory = openHostLocalDirectory(environment.TORTIE_HOST_LOCAL_DIR || HOST_LOCAL_DIRECTORY);
+  const env = { ...environment, CALICO_DATASTORE_TYPE: "kubernetes" };
+  const config = decodeNetworkConfig({ datastore_type: "kubernetes" });
+  const client = openApiClient(config, env);
+  const group = configuredGroup(config, env) ?? (await discoverGroup(client));
+  await using datastore = kubernetesDatastore(client, { group });
+  const done = await upgradeUntilDone({
+    node,
+    network: NETWORK,
+    allocator: new Allocator({ datastore, clock: systemClock }),
+    directory,
+    cluster: kubernetesCluster({ client, group, node, pluginDirectory: environment.TORTIE_CNI_BIN_DIR || PLUGIN_DIRECTORY }),
+    sleep: Bun.sleep,
+    log: { info: tell, error: tell },
+  });
+  return { done, directory: directory.path, datastore: datastore.description };
 }

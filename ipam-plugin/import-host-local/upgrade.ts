@@ -3,13 +3,16 @@
  * host-local's directory goes. Killed at any moment and started again it goes on: a file is removed only after its address is safe, the
  * cluster is ready again before the directory goes, and a directory that is there is worked through from the beginning.
  */
-import { type Address, formatAddress, parseAddress } from "../../lib/addresses/address.ts";
+
+import { type Address, addressAt, formatAddress, maskPrefix, parseAddress, parsePrefix, sizeOf } from "../../lib/addresses/address.ts";
+import { isDatastoreFailure, isRefusal } from "../../lib/datastore/errors.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
+import type { Logger } from "../../lib/log/logger.ts";
 import { workloadHandleId } from "../../lib/workload/identity.ts";
+import type { Allocator } from "../allocator/allocator.ts";
+import type { OwnerAttributes } from "../allocator/types.ts";
 import { FROM_HOST_LOCAL } from "../workload.ts";
-import { type Claimant, claimAddress, ensureTunnelAddress, named, persistently } from "./claim-address.ts";
-import { isBookkeeping, isCursor } from "./host-local-directory.ts";
-import type { PodOfNode, UpgradeCluster, UpgradePorts } from "./ports.ts";
+import { type HostLocalDirectory, isBookkeeping, isCursor } from "./host-local-directory.ts";
 
 /** For calls that were under way when the plugins were removed (I§7 step 4). */
 const SETTLING_TIME_MS = 5000;
@@ -163,4 +166,112 @@ async function claimantsOf({ node, network, cluster }: UpgradePorts): Promise<Cl
     const handle = containerId === "" ? `${namespace}.${name}` : workloadHandleId(network, containerId);
     return { handle, attributes: { node, pod: name, namespace } };
   };
+}
+
+/** What the upgrade works on: the allocator, host-local's directory, and in a cluster what only its API knows. */
+export interface UpgradePorts {
+  readonly node: string;
+  /** First part of the handles; `k8s-pod-network` in a cluster. */
+  readonly network: string;
+  readonly allocator: Pick<Allocator, "assignIp" | "attributesOf">;
+  readonly directory: HostLocalDirectory;
+  /** Absent on a node without a cluster: every container that host-local knows keeps its address, and no other node has to wait. */
+  readonly cluster?: UpgradeCluster;
+  readonly sleep: (milliseconds: number) => Promise<void>;
+  readonly log: Pick<Logger, "info" | "error">;
+}
+
+/** Writes may throw DatastoreError `conflict`: they are tried again. */
+export interface UpgradeCluster {
+  /** Pods of this node. */
+  pods(): Promise<readonly PodOfNode[]>;
+  /** `spec.podCIDR` of this node. */
+  podCidr(): Promise<string | undefined>;
+  /** IPIP tunnel address of this node, as Calico's node resource has it. */
+  tunnelAddress(): Promise<string | undefined>;
+  setTunnelAddress(address: string): Promise<void>;
+  /**
+   * Makes `datastoreReady` of ClusterInformation false, so that no CNI plugin of Calico, on any node, gives out an address, and marks it
+   * with this node's name.
+   */
+  pause(): Promise<void>;
+  /** Whether the mark of this node is there, be it from an upgrade that was killed. */
+  isPausing(): Promise<boolean>;
+  /** Takes this node's mark away, and makes the cluster ready unless another node has marked it. */
+  resume(): Promise<void>;
+  /** Removes the CNI plugins that would go on giving out host-local's addresses; succeeds for those that do not exist. */
+  removePlugins(): Promise<void>;
+}
+
+export interface PodOfNode {
+  readonly namespace: string;
+  readonly name: string;
+  /** `status.podIPs`. */
+  readonly addresses: readonly string[];
+}
+
+export interface Claimant {
+  readonly handle: string;
+  readonly attributes: OwnerAttributes;
+}
+
+/**
+ * Allocates an address in the datastore to the container or tunnel that uses it already. Harmless to repeat: an address that the claimant has already is fine.
+ *
+ * @returns false when the datastore says that it is another's, which cannot be mended here
+ * @throws TortieError `address-outside-pools`, `affinity-strict`; DatastoreError
+ */
+export async function claimAddress(
+  { allocator, node, log }: Pick<UpgradePorts, "allocator" | "node" | "log">,
+  address: Address,
+  { handle, attributes }: Claimant,
+): Promise<boolean> {
+  try {
+    await allocator.assignIp({ address, handle, attributes, owner: { type: "host", name: node } });
+    return true;
+  } catch (error) {
+    if (!(error instanceof TortieError && error.word === "address-taken")) throw named(error, address);
+    const holder = await allocator.attributesOf(address);
+    if (holder?.handle === handle) return true;
+    const whose = holder?.handle === undefined ? "nobody yet, it is cooling down" : `handle ${holder.handle}`;
+    log.error(`${formatAddress(address)} is in use by handle ${handle}, but the datastore says it belongs to ${whose}: remove one of them`);
+    return false;
+  }
+}
+
+/** The allocator's errors in Calico's words name no address; here many are worked through, and one of them is wrong. */
+export function named(error: unknown, address: Address): unknown {
+  if (!isRefusal(error)) return error;
+  const { word, next, message } = error;
+  return new TortieError(word, `${formatAddress(address)}: ${message.trim()}`, { cause: error, next });
+}
+
+const MOST_TRIES = 5;
+const PAUSE_MS = 1000;
+
+/** Safe to repeat because a write that conflicted has changed nothing. @throws what the last try threw */
+export async function persistently({ sleep }: Pick<UpgradePorts, "sleep">, write: () => Promise<void>): Promise<void> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await write();
+    } catch (error) {
+      if (!isDatastoreFailure(error, "conflict") || tries === MOST_TRIES) throw error;
+      await sleep(PAUSE_MS);
+    }
+  }
+}
+
+/**
+ * Nothing to do for a node that has one, and for IPv6. The address is claimed before the node names it, so that a node killed in
+ * between claims it again. One that a pod has by mistake is not named: the node agent finds another at its start.
+ */
+export async function ensureTunnelAddress(ports: UpgradePorts, cluster: UpgradeCluster): Promise<void> {
+  const { node } = ports;
+  if (((await cluster.tunnelAddress()) ?? "") !== "") return;
+  const podCidr = parsePrefix((await cluster.podCidr()) ?? "");
+  if (podCidr === undefined || podCidr.address.family === 6 || sizeOf(podCidr) < 2n) return;
+  const address = addressAt(maskPrefix(podCidr), 1);
+  const claimant = { handle: `ipip-tunnel-addr-${node}`, attributes: { node, type: "ipipTunnelAddress" } };
+  if (!(await claimAddress(ports, address, claimant))) return;
+  await persistently(ports, () => cluster.setTunnelAddress(formatAddress(address)));
 }

@@ -163,7 +163,6 @@ export const ERROR_CATALOGUE = {
   "block-unavailable": { code: 999, next: "set autoAllocateBlocks to true, or give this node a block" },
   "block-not-empty": { code: 999, next: "release the addresses of the block first; tortiectl ipam show --blocks lists them" },
   "block-claimed": { code: 999, next: "try again: another node has taken the block meanwhile" },
-  "claim-too-small": { code: 999, next: "give a CIDR that holds at least one block of its pool" },
   "address-outside-pools": { code: 999, next: "ask for an address inside an enabled pool; tortiectl ipam show lists them" },
   "address-taken": { code: 999, next: "ask for another address, or release this one; after a release its cooldown must pass" },
   "address-excluded": { code: 999, next: "ask for another address; the message says what this one is kept for" },

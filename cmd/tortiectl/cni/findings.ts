@@ -3,8 +3,8 @@
  * change of the configuration, but people want to know about them.
  */
 import { existsSync } from "node:fs";
-import { ipamFindings } from "../../../ipam-plugin/findings.ts";
 import { createIpamNode } from "../../../ipam-plugin/node.ts";
+import { ipamFindings } from "../../../ipam-plugin/status.ts";
 import type { Environment } from "../../../lib/cni/environment.ts";
 import type { Conflist, PluginConf } from "../../../lib/cni/runtime/conflist.ts";
 import { networkNetconf } from "../../../lib/cni/runtime/plugin-call.ts";

@@ -2,9 +2,11 @@
  * `npm run bench -- --controller`: a whole tortie-controller on a real API server with the objects of 500 simulated nodes: how long until
  * it has seen all, what a fiftieth of the nodes costs that go at once, and what it holds meanwhile. Reported, not judged.
  */
+
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
+import { claim } from "../../support/blocks.ts";
 import { ClusterAddresses, NAMESPACE } from "../../support/cluster-addresses.ts";
 import { startCluster } from "../../support/kubernetes/cluster.ts";
 
@@ -41,7 +43,7 @@ await eachOf(names, async (node) => {
   // Blocks by hand: 500 nodes that look for a free one together would measure the allocator.
   const index = Number(node.slice("node-".length));
   const block = `10.96.${Math.floor(index / 32)}.${(index % 32) * 8}/29`;
-  await addresses.allocator.claimAffinity(block, { type: "host", name: node });
+  await claim(addresses.allocator, block, { type: "host", name: node });
   for (let pod = 0; pod < PODS_PER_NODE; pod++) await addresses.addPod(node, `${node}-${pod}`);
 });
 console.log(`${NODES} nodes with ${PODS_PER_NODE} pod each, made in ${seconds(made)}`);

@@ -1,6 +1,6 @@
 /** Blocks mode of a resident process on a real API server: what it asks of the server, by the server's audit log (A§11.7). */
-import { blocksParts } from "../../../agent/blocks/blocks-parts.ts";
-import type { CachedKubernetes } from "../../../agent/blocks/cached-kubernetes.ts";
+import { blocksParts } from "../../../agent/addresses/blocks-parts.ts";
+import type { CachedKubernetes } from "../../../agent/addresses/cached-kubernetes.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
 import type { Node } from "../../../main-plugin/node.ts";
 import { shared } from "../../support/fixtures.ts";

@@ -168,7 +168,7 @@ export class ClusterWorld extends RestlessWorld {
 
   /**
    * After a conflict nobody can tell whether the count of a handle was raised by the write that is repeated: it is raised once more. Too high
-   * does no harm as long as the container lives, and its DEL sets it right (ipam-plugin/allocator/grant.ts); too low would.
+   * does no harm as long as the container lives, and its DEL sets it right (ipam-plugin/allocator/block-write.ts); too low would.
    */
   #counted({ grants, handles }: SeenStore): ReadonlyMap<string, number> {
     const living = new Set([...this.containers].map(({ id }) => `${NETWORK}.${id}`));

@@ -1,6 +1,8 @@
 /** One run of a world under a seed, and what to do after clients have died in it. */
+
 import { DatastoreError } from "../../../lib/datastore/errors.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
+import { giveUpBlocks } from "../blocks.ts";
 import { Scheduler, type SchedulerOptions } from "../scheduler.ts";
 import { World, type WorldOptions } from "./world.ts";
 
@@ -98,7 +100,7 @@ export async function recover({ world, scheduler: before }: Run, seed: number): 
           await allocator.releaseByHandle(name);
         }
         world.model.observe();
-        for (const { owner } of world.nodes) await allocator.releaseHostAffinities(owner, { mustBeEmpty: false });
+        for (const { owner } of world.nodes) await giveUpBlocks(allocator, owner, { mustBeEmpty: false });
       },
     ]);
     if (ending?.state === "failed") throw ending.error;

@@ -1,7 +1,7 @@
 /** A small cluster made from a seed: pools of a few blocks, a configuration, nodes that each do a few random things. */
 
-import { cachedDatastore } from "../../../agent/blocks/cached-datastore.ts";
-import { LanedWrites } from "../../../agent/blocks/shared-writes.ts";
+import { cachedDatastore } from "../../../agent/addresses/cached-datastore.ts";
+import { sharedServices } from "../../../agent/addresses/claim-ahead.ts";
 import { Allocator, type Clock } from "../../../ipam-plugin/allocator/allocator.ts";
 import { isGone } from "../../../ipam-plugin/allocator/release-ips.ts";
 import type { AutoAssignResult } from "../../../ipam-plugin/allocator/types.ts";
@@ -16,6 +16,7 @@ import {
 } from "../../../lib/addresses/address.ts";
 import type { BlockOwner } from "../../../lib/datastore/datastore.ts";
 import type { IpamConfiguration } from "../../../lib/datastore/resources.ts";
+import { claim, giveUpBlocks } from "../blocks.ts";
 import { withoutIndexOfRoom } from "../cluster.ts";
 import { LaggingMemory, MemoryStore, type Recollection } from "../memory-datastore.ts";
 import { type Scheduler, seededRandom } from "../scheduler.ts";
@@ -31,7 +32,7 @@ export interface WorldOptions {
   readonly operationsPerNode: number;
   /** Calls fail now and then: an operation may be refused although it was carried out. */
   readonly hasFaults?: boolean;
-  /** The first nodes, so many, have an agent: it does everything of its node at once, and writes together (agent/blocks/). */
+  /** The first nodes, so many, have an agent: it does everything of its node at once, and writes together (agent/addresses/). */
   readonly agents?: number;
 }
 
@@ -132,7 +133,7 @@ export class World {
       clock: scheduler.clock,
       random: scheduler.random,
       sleep: scheduler.sleep,
-      ...(isAgent === true ? { shared: new LanedWrites() } : {}),
+      ...(isAgent === true ? sharedServices() : {}),
     });
   }
 
@@ -347,7 +348,7 @@ export class World {
     const mustBeEmpty = this.#chance(0.7);
     return {
       name: `release ${mustBeEmpty ? "empty" : "all"} blocks of ${owner.name}`,
-      run: (allocator) => allocator.releaseHostAffinities(owner, { mustBeEmpty }),
+      run: (allocator) => giveUpBlocks(allocator, owner, { mustBeEmpty }),
     };
   }
 
@@ -356,7 +357,7 @@ export class World {
     return {
       name: `claim ${cidr}`,
       run: async (allocator, { owner }) => {
-        await this.#beyondLimit(owner, () => allocator.claimAffinity(cidr, owner));
+        await this.#beyondLimit(owner, () => claim(allocator, cidr, owner));
       },
     };
   }

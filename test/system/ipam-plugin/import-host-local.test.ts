@@ -6,8 +6,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Allocator } from "../../../ipam-plugin/allocator/allocator.ts";
 import { type HostLocalDirectory, openHostLocalDirectory } from "../../../ipam-plugin/import-host-local/host-local-directory.ts";
-import type { PodOfNode, UpgradeCluster, UpgradePorts } from "../../../ipam-plugin/import-host-local/ports.ts";
-import { upgrade, upgradeUntilDone } from "../../../ipam-plugin/import-host-local/upgrade.ts";
+import {
+  type PodOfNode,
+  type UpgradeCluster,
+  type UpgradePorts,
+  upgrade,
+  upgradeUntilDone,
+} from "../../../ipam-plugin/import-host-local/upgrade.ts";
 import { formatAddress, parseAddress } from "../../../lib/addresses/address.ts";
 import { DatastoreError } from "../../../lib/datastore/errors.ts";
 import { fresh } from "../../support/fixtures.ts";

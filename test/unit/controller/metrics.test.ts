@@ -1,6 +1,7 @@
 /** The controller's figures: what a reading says of pools, blocks and addresses. */
 import { firstPoolsCheck, leaseCheck, queueCheck } from "../../../controller/health.ts";
 import { ControllerMetrics } from "../../../controller/metrics.ts";
+import { giveUpBlocks } from "../../support/blocks.ts";
 import { address } from "../../support/cluster.ts";
 import { ControllerWorld } from "../../support/controller-world.ts";
 
@@ -55,7 +56,7 @@ describe("The figures of a cluster", () => {
   it("name what is in no pool and of nobody", async () => {
     const world = ControllerWorld.withPool();
     await world.take("node1", "a");
-    await world.allocator.releaseHostAffinities({ type: "host", name: "node1" }, { mustBeEmpty: false });
+    await giveUpBlocks(world.allocator, { type: "host", name: "node1" }, { mustBeEmpty: false });
     world.api.remove("/apis/crd.projectcalico.org/v1/ippools/pool");
     expect(await figuresOf(metricsOf(world))).toMatchObject({ 'ipam_blocks{ippool="no_ippool",node="no_affinity"}': 1 });
   });

@@ -1,5 +1,5 @@
 /** Addresses that are asked for by name: all of them, or what the call took is given back, and nothing else. */
-import { assignRequested } from "../../../ipam-plugin/assign-requested.ts";
+import { assignRequested } from "../../../ipam-plugin/assign.ts";
 import { ownerAttributes, workloadOf } from "../../../ipam-plugin/workload.ts";
 import { address } from "../../support/cluster.ts";
 import { IpamNode } from "../../support/ipam-node.ts";

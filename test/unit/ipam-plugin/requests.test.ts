@@ -4,6 +4,7 @@
  * after it on DEL (I§5.2).
  */
 import type { Block } from "../../../lib/datastore/resources.ts";
+import { giveUpBlocks } from "../../support/blocks.ts";
 import { host } from "../../support/cluster.ts";
 import { emptyBlock, fullBlock, sampleAffinity } from "../../support/samples.ts";
 import { ServerNode } from "./server-node.ts";
@@ -206,7 +207,7 @@ const ROWS: readonly Row[] = [
     setup: async () => {
       const node = await ServerNode.create();
       await node.add();
-      await node.cluster.allocator.releasePoolAffinities("10.0.0.0/24");
+      await giveUpBlocks(node.cluster.allocator, host("node-a"), { mustBeEmpty: false });
       return node;
     },
     run: (node) => node.del(),

@@ -1,4 +1,4 @@
-import { ipamFindings } from "../../../ipam-plugin/findings.ts";
+import { ipamFindings } from "../../../ipam-plugin/status.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import { DatastoreError } from "../../../lib/datastore/errors.ts";
 import { IpamNode } from "../../support/ipam-node.ts";

@@ -10,7 +10,7 @@ import type { WitnessParts } from "../../../../agent/sweep/witnesses.ts";
 import { attachmentAlias } from "../../../../dataplane/alias.ts";
 import type { HostLink } from "../../../../dataplane/linux/host-facts.ts";
 import { hostScopeFiles } from "../../../../ipam-plugin/host-scope/files.ts";
-import type { Owner } from "../../../../ipam-plugin/host-scope/grant.ts";
+import type { Owner } from "../../../../ipam-plugin/host-scope/grant-directory.ts";
 import type { HostScope } from "../../../../ipam-plugin/host-scope/host-scope.ts";
 import { hostScopeWith } from "../../../../ipam-plugin/host-scope/open.ts";
 import { type Address, formatAddress, parseAddress } from "../../../../lib/addresses/address.ts";

@@ -1,4 +1,5 @@
 /** What interrupted operations leave in the data: mended when it has been the same for the grace period. */
+import { giveUpBlocks } from "../../../support/blocks.ts";
 import { ControllerWorld } from "../../../support/controller-world.ts";
 import { emptyBlock } from "../../../support/samples.ts";
 
@@ -85,7 +86,7 @@ describe("A block of nobody", () => {
     world.api.put("/apis/crd.projectcalico.org/v1/ipamconfigs/default", { spec: { autoAllocateBlocks: true, ipCooldownSeconds: 120 } });
     await world.addPodWithAddress("web");
     await world.take("node2", "short");
-    for (const name of ["node1", "node2"]) await world.allocator.releaseHostAffinities({ type: "host", name }, { mustBeEmpty: false });
+    for (const name of ["node1", "node2"]) await giveUpBlocks(world.allocator, { type: "host", name }, { mustBeEmpty: false });
     await world.allocator.releaseByHandle("net1.short-c");
     const empty = emptyBlock("10.60.0.240/29", 8);
     await world.datastore.blocks.create(empty.cidr, empty);

@@ -1,5 +1,7 @@
 /** Pools on an API server in memory: their finalizer, their deletion, and the condition that says how full they are. */
+
 import { ApiError } from "../../../../lib/kubernetes/api-client.ts";
+import { giveUpBlocks } from "../../../support/blocks.ts";
 import { ControllerWorld } from "../../../support/controller-world.ts";
 import { emptyBlock } from "../../../support/samples.ts";
 
@@ -93,7 +95,7 @@ describe("A pool that is deleted", () => {
     const world = await deleted(async (it) => {
       it.api.put("/apis/crd.projectcalico.org/v1/ipamconfigs/default", { spec: { autoAllocateBlocks: true, ipCooldownSeconds: 300 } });
       await it.take("node1", "short");
-      await it.allocator.releaseHostAffinities({ type: "host", name: "node1" }, { mustBeEmpty: false });
+      await giveUpBlocks(it.allocator, { type: "host", name: "node1" }, { mustBeEmpty: false });
       await it.allocator.releaseByHandle("net1.short-c");
     });
     await world.minutes(3);

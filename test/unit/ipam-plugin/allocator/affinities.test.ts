@@ -1,27 +1,22 @@
+import { giveUpBlocks } from "../../../support/blocks.ts";
 import { Cluster, host } from "../../../support/cluster.ts";
 import { emptyBlock, sampleAffinity } from "../../../support/samples.ts";
 
 const POOL = { "10.0.0.0/28": { blockSize: 30 } };
 
 describe("releasing the blocks of a host", () => {
-  it("of an unknown host does nothing", async () => {
-    const cluster = await Cluster.create();
-    await cluster.allocator.releaseHostAffinities(host("nobody"), { mustBeEmpty: true });
-    expect(await cluster.affinities()).toEqual([]);
-  });
-
   it("only if empty keeps the one with an address, with its owner, and tells so", async () => {
     const cluster = await Cluster.create({ pools: POOL });
     await cluster.assign("node-a", "c1", 12);
     await cluster.allocator.releaseByHandle("c1");
     await cluster.assign("node-a", "c2");
-    await expect(cluster.allocator.releaseHostAffinities(host("node-a"), { mustBeEmpty: true })).rejects.toMatchObject({
+    await expect(giveUpBlocks(cluster.allocator, host("node-a"), { mustBeEmpty: true })).rejects.toMatchObject({
       word: "block-not-empty",
     });
     expect(await cluster.affinities()).toHaveLength(1);
     expect((await cluster.blocks()).map(({ affinity }) => affinity)).toEqual([host("node-a")]);
     await cluster.allocator.releaseByHandle("c2");
-    await cluster.allocator.releaseHostAffinities(host("node-a"), { mustBeEmpty: true });
+    await giveUpBlocks(cluster.allocator, host("node-a"), { mustBeEmpty: true });
     expect([await cluster.affinities(), await cluster.blocks()]).toEqual([[], []]);
   });
 
@@ -30,7 +25,7 @@ describe("releasing the blocks of a host", () => {
     await cluster.assign("node-a", "c1", 12);
     await cluster.autoAssign("node-a", "c1", { count6: 1 });
     await cluster.removePool("p0");
-    await cluster.allocator.releaseHostAffinities(host("node-a"), { mustBeEmpty: false });
+    await giveUpBlocks(cluster.allocator, host("node-a"), { mustBeEmpty: false });
     expect(await cluster.affinities()).toEqual([]);
     const blocks = await cluster.blocks();
     expect(blocks).toHaveLength(4);
@@ -44,7 +39,7 @@ describe("releasing the blocks of a host", () => {
       affinities: [sampleAffinity("node-a", "10.0.0.0/26"), sampleAffinity("node-a", "10.0.0.64/26")],
       blocks: [emptyBlock("10.0.0.0/26", 64, { affinity: host("node-b") }), emptyBlock("10.0.0.64/26", 64, { affinity: host("node-a") })],
     });
-    await cluster.allocator.releaseHostAffinities(host("node-a"), { mustBeEmpty: true });
+    await giveUpBlocks(cluster.allocator, host("node-a"), { mustBeEmpty: true });
     expect(await cluster.affinities()).toEqual([]);
     expect((await cluster.blocks()).map(({ cidr }) => cidr)).toEqual(["10.0.0.0/26"]);
   });
@@ -55,7 +50,7 @@ describe("releasing the blocks of a host", () => {
       blocks: [emptyBlock("10.0.0.0/26", 64, { affinity: virtual })],
       affinities: [sampleAffinity("node-a", "10.0.0.0/26", { owner: virtual })],
     });
-    await cluster.allocator.releaseHostAffinities(host("node-a"), { mustBeEmpty: false });
+    await giveUpBlocks(cluster.allocator, host("node-a"), { mustBeEmpty: false });
     expect(await cluster.affinities()).toEqual(["node-a 10.0.0.0/26 confirmed"]);
   });
 });
@@ -136,105 +131,6 @@ describe("releasing one block", () => {
     });
     expect(await cluster.affinities()).toEqual(["node-a 10.0.0.0/26 confirmed"]);
     expect(await cluster.handles()).toEqual({ c1: { "10.0.0.0/26": 1 } });
-  });
-});
-
-describe("releasing the blocks of a pool", () => {
-  it("takes them from everybody, affinities without block and blocks without affinity included", async () => {
-    const cluster = await Cluster.create({
-      affinities: [
-        sampleAffinity("node-a", "10.0.0.0/26"),
-        sampleAffinity("node-b", "10.0.0.64/26"),
-        sampleAffinity("node-b", "10.9.0.0/26"),
-      ],
-      blocks: [
-        emptyBlock("10.0.0.0/26", 64, { affinity: host("node-a") }),
-        emptyBlock("10.0.0.128/26", 64, { affinity: host("node-c") }),
-        emptyBlock("10.9.0.0/26", 64, { affinity: host("node-b") }),
-      ],
-    });
-    await cluster.allocator.releasePoolAffinities("10.0.0.0/24");
-    expect(await cluster.affinities()).toEqual(["node-b 10.9.0.0/26 confirmed"]);
-    expect((await cluster.blocks()).map(({ cidr }) => cidr)).toEqual(["10.9.0.0/26"]);
-  });
-});
-
-describe("claiming blocks on request (ClaimAffinity table)", () => {
-  it.each([
-    ["one block", "10.0.0.64/26", ["10.0.0.64/26"]],
-    ["several", "10.0.0.0/25", ["10.0.0.0/26", "10.0.0.64/26"]],
-    ["the whole pool", "10.0.0.0/24", ["10.0.0.0/26", "10.0.0.64/26", "10.0.0.128/26", "10.0.0.192/26"]],
-  ])("claims %s", async (_title, cidr, claimed) => {
-    const cluster = await Cluster.create();
-    expect(await cluster.allocator.claimAffinity(cidr, host("node-a"))).toEqual({ claimed, failed: [] });
-    expect(await cluster.affinities()).toHaveLength(claimed.length);
-    // Again: they are the host's already.
-    expect(await cluster.allocator.claimAffinity(cidr, host("node-a"))).toEqual({ claimed, failed: [] });
-    expect(await cluster.allocator.claimAffinity(cidr, host("node-b"))).toEqual({ claimed: [], failed: claimed });
-    expect((await cluster.affinities()).every((affinity) => affinity.startsWith("node-a"))).toBe(true);
-  });
-
-  it("names what it got and what not", async () => {
-    const cluster = await Cluster.create({ blocks: [emptyBlock("10.0.0.64/26", 64, { affinity: host("node-b") })] });
-    expect(await cluster.allocator.claimAffinity("10.0.0.0/25", host("node-a"))).toEqual({
-      claimed: ["10.0.0.0/26"],
-      failed: ["10.0.0.64/26"],
-    });
-  });
-
-  it("refuses less than a block, and what lies in no pool", async () => {
-    const cluster = await Cluster.create();
-    await expect(cluster.allocator.claimAffinity("10.0.0.0/27", host("node-a"))).rejects.toMatchObject({
-      word: "claim-too-small",
-      message: "The requested CIDR (10.0.0.0/27) is smaller than the minimum.",
-    });
-    await expect(cluster.allocator.claimAffinity("192.168.0.0/24", host("node-a"))).rejects.toMatchObject({
-      word: "address-outside-pools",
-    });
-  });
-});
-
-describe("making sure of a block (EnsureBlock)", () => {
-  const wish = { owner: host("node-a"), ipv4: true, ipv6: false, use: "Workload" } as const;
-
-  it("makes one, once, in each family", async () => {
-    const cluster = await Cluster.create({ pools: { "10.0.0.0/24": {}, "fd00::/116": {} } });
-    const both = { ...wish, ipv6: true };
-    expect(await cluster.allocator.ensureBlock(both)).toEqual(["10.0.0.128/26", "fd00::e80/122"]);
-    expect(await cluster.allocator.ensureBlock(both)).toEqual(["10.0.0.128/26", "fd00::e80/122"]);
-    expect(await cluster.affinities()).toHaveLength(2);
-    expect(await cluster.handles()).toEqual({});
-  });
-
-  it("takes the first of the requested pools, and no block limit", async () => {
-    const cluster = await Cluster.create({
-      pools: { "10.0.0.0/26": {}, "10.1.0.0/26": {} },
-      configuration: { maxBlocksPerHost: 1 },
-    });
-    await cluster.allocator.ensureBlock(wish);
-    expect(await cluster.allocator.ensureBlock({ ...wish, ipv4Pools: ["10.1.0.0/26"] })).toEqual(["10.1.0.0/26"]);
-  });
-
-  it("passes over full and reserved blocks of the host", async () => {
-    const cluster = await Cluster.create({ pools: { "10.0.0.0/28": { blockSize: 30 } }, reserved: ["10.0.0.12/30"] });
-    await cluster.assign("node-a", "c1", 4);
-    expect(await cluster.allocator.ensureBlock(wish)).toEqual(["10.0.0.0/30"]);
-  });
-
-  it.each([
-    ["without a pool", { pools: {} }, "cannot find a qualified ippool"],
-    ["without leave to claim", { configuration: { autoAllocateBlocks: false } }, "failed to find or claim a block"],
-    [
-      "without a block left",
-      {
-        pools: { "10.0.0.0/26": {} },
-        blocks: [emptyBlock("10.0.0.0/26", 64, { affinity: host("node-b"), affinityClaimTime: "2026-08-22T13:33:00Z" })],
-      },
-      "failed to find or claim a block: no free blocks",
-    ],
-  ])("fails %s", async (_title, setup, message) => {
-    const cluster = await Cluster.create(setup);
-    await expect(cluster.allocator.ensureBlock(wish)).rejects.toThrow(message);
   });
 });
 

@@ -1,4 +1,4 @@
-import { shortageText } from "../../../../ipam-plugin/allocator/auto-assign.ts";
+import { shortageText } from "../../../../ipam-plugin/allocator/assign.ts";
 import { formatPrefix } from "../../../../lib/addresses/address.ts";
 import { addressesOf, Cluster, host } from "../../../support/cluster.ts";
 import { emptyBlock, fullBlock, sampleAffinity } from "../../../support/samples.ts";
@@ -179,13 +179,6 @@ describe.each([
         reserved: ["10.0.0.1/32", "10.0.0.32/30", "10.0.0.17/32", "192.168.0.0/16"],
       });
       expect(await cluster.assign("node-a", "c1", 64)).toHaveLength(58);
-    });
-
-    it("leave out what is reserved and what Windows keeps", async () => {
-      const cluster = await Cluster.create({ pools: { "10.0.0.0/26": {} }, reserved: ["10.0.0.5/32", "10.0.0.32/30"] });
-      const reserve = { start: 3, end: 1, handle: "windows-reserved-ipam-handle", note: "windows host rsvd" };
-      expect(await cluster.assign("node-a", "c1", 64, { reserve })).toHaveLength(64 - 4 - 5);
-      expect(await cluster.handles()).toEqual({ c1: { "10.0.0.0/26": 55 } });
     });
   });
 
@@ -404,14 +397,12 @@ describe.each([
     const short = { family: 4, requested: 3, addresses: [], messages: [] } as const;
 
     it.each([
-      ["Assigned 0 out of 3 requested IPv4 addresses", short, undefined],
-      ["Assigned 0 out of 3 requested IPv6 addresses", { ...short, family: 6 as const }, undefined],
-      ["Assigned 0 out of 3 requested IPv4 addresses; one", { ...short, messages: ["one"] }, undefined],
-      ["Assigned 0 out of 3 requested IPv4 addresses; one; two", { ...short, messages: ["one", "two"] }, undefined],
-      ["Assigned 0 out of 3 requested IPv4 addresses; HostReservedAttr: reserved", short, "reserved"],
-      ["Assigned 0 out of 3 requested IPv4 addresses; one; HostReservedAttr: reserved", { ...short, messages: ["one"] }, "reserved"],
-    ])("%s", (text, assignment, reserveHandle) => {
-      expect(shortageText(assignment, reserveHandle)).toBe(text);
+      ["Assigned 0 out of 3 requested IPv4 addresses", short],
+      ["Assigned 0 out of 3 requested IPv6 addresses", { ...short, family: 6 as const }],
+      ["Assigned 0 out of 3 requested IPv4 addresses; one", { ...short, messages: ["one"] }],
+      ["Assigned 0 out of 3 requested IPv4 addresses; one; two", { ...short, messages: ["one", "two"] }],
+    ])("%s", (text, assignment) => {
+      expect(shortageText(assignment)).toBe(text);
     });
   });
 

@@ -7,15 +7,20 @@ import {
   normalise,
   ordinalsOf,
   release,
-  take,
   withOrdinalAttribute,
   withoutOwner,
 } from "../../../../ipam-plugin/allocator/block.ts";
 import { Reservations } from "../../../../ipam-plugin/allocator/reservations.ts";
+import type { AllocationAttribute, Block } from "../../../../lib/datastore/resources.ts";
 import { emptyBlock, sampleBlock } from "../../../support/samples.ts";
 
 const NONE = new Reservations([]);
 const NOW = Date.parse("2026-08-22T14:00:00.250Z");
+/** As a grant of up to `count` addresses does. */
+function take(block: Block, count: number, attribute: AllocationAttribute, reservations: Reservations) {
+  const ordinals = freeOrdinals(block, reservations).slice(0, count);
+  return { block: allocate(block, ordinals, attribute), ordinals };
+}
 const attribute = { handleId: "net1.c1", activeOwner: { node: "node-a" } };
 
 describe("a new block", () => {
@@ -30,16 +35,6 @@ describe("a new block", () => {
       sequenceNumber: 17n,
       sequenceNumberForAllocation: {},
     });
-  });
-
-  it("keeps what Windows reserves allocated, IPv4 only", () => {
-    const reserve = { start: 3, end: 1, handle: "windows-reserved-ipam-handle", note: "windows host rsvd" };
-    const block = newBlock("10.0.0.0/29", { type: "host", name: "node-a" }, NOW, 17n, reserve);
-    expect(block.allocations).toEqual([0, 0, 0, null, null, null, null, 0]);
-    expect(block.unallocated).toEqual([3, 4, 5, 6]);
-    expect(block.attributes).toEqual([{ handleId: "windows-reserved-ipam-handle", activeOwner: { note: "windows host rsvd" } }]);
-    expect(isEmpty(block)).toBe(true);
-    expect(newBlock("fd00::/125", { type: "host", name: "node-a" }, NOW, 17n, reserve).unallocated).toHaveLength(8);
   });
 });
 

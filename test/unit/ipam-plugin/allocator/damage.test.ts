@@ -2,6 +2,7 @@
 
 import { decodeBlock } from "../../../../lib/datastore/calico/block.ts";
 import { DatastoreError } from "../../../../lib/datastore/errors.ts";
+import { giveUpBlocks } from "../../../support/blocks.ts";
 import { address, Cluster, host } from "../../../support/cluster.ts";
 import { emptyBlock, sampleAffinity } from "../../../support/samples.ts";
 
@@ -43,7 +44,7 @@ describe("F9: a configuration that cannot be decoded", () => {
     await cluster.assign("node-a", "c1");
     await cluster.allocator.releaseByHandle("c1");
     damage(cluster, CONFIGURATION);
-    await cluster.allocator.releaseHostAffinities(host("node-a"), { mustBeEmpty: true });
+    await giveUpBlocks(cluster.allocator, host("node-a"), { mustBeEmpty: true });
     expect(await cluster.blocks()).toEqual([]);
   });
 

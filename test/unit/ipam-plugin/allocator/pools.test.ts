@@ -1,4 +1,4 @@
-import { choosePools } from "../../../../ipam-plugin/allocator/pools.ts";
+import { choosePools, resolvePools } from "../../../../ipam-plugin/allocator/pools.ts";
 import type { PoolUse } from "../../../../ipam-plugin/allocator/types.ts";
 import { Cluster, type ClusterSetup, host } from "../../../support/cluster.ts";
 
@@ -179,15 +179,6 @@ describe("the choice of pools", () => {
     await expect(refused(4)).rejects.toMatchObject({ word: "pool-use", details: `allowedUses of p0 (${A}), p1 (${B})` });
     await expect(refused(6)).rejects.toMatchObject({ word: "pool-none", details: "no IPv6 pool is enabled" });
   });
-
-  it("leaves out pools whose blocks are too small for what Windows reserves", async () => {
-    const { allocator } = await Cluster.create({ pools: { [A]: { blockSize: 30 }, [B]: { blockSize: 29 } } });
-    const reserve = { start: 3, end: 1, handle: "windows-reserved-ipam-handle", note: "" };
-    const request = { family: 4, use: "Workload", host: "node-a", reserve } as const;
-    const operation = allocator.begin({ owner: host("node-a") });
-    expect((await choosePools(operation, { ...request, requested: [B] })).map(({ cidr }) => cidr)).toEqual([B]);
-    await expect(choosePools(operation, { ...request, requested: [A] })).rejects.toThrow("the given pool (10.1.0.0/24) does not exist");
-  });
 });
 
 describe("entries of a network configuration", () => {
@@ -203,13 +194,13 @@ describe("entries of a network configuration", () => {
     ["a CIDR of the other family", [A], 6, '"10.1.0.0" isn\'t a IPv6 address'],
   ])("resolve %s", async (_title, entries, family, expected) => {
     const { allocator } = await Cluster.create({ pools: { [A]: {}, [B]: {}, [C6]: {} } });
-    const resolved = await allocator.resolvePools(entries, family).catch((error: Error) => error.message);
+    const resolved = await resolvePools(allocator.begin(), entries, family).catch((error: Error) => error.message);
     expect(resolved).toEqual(expected);
   });
 
   it("need no look at the pools when all are CIDRs", async () => {
     const cluster = await Cluster.create();
-    await cluster.allocator.resolvePools([A, B], 4);
+    await resolvePools(cluster.allocator.begin(), [A, B], 4);
     expect(cluster.calls).toEqual([]);
   });
 });

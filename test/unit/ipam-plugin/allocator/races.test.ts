@@ -1,7 +1,9 @@
 /** The races of Calico's block reader-writer suite (I§8.4): many hosts or processes at once, at many interleavings. */
+
 import { Allocator } from "../../../../ipam-plugin/allocator/allocator.ts";
 import { formatPrefix } from "../../../../lib/addresses/address.ts";
 import { TortieError } from "../../../../lib/errors/errors.ts";
+import { claim } from "../../../support/blocks.ts";
 import { host } from "../../../support/cluster.ts";
 import { type MemoryDatastore, MemoryStore } from "../../../support/memory-datastore.ts";
 import { samplePool } from "../../../support/samples.ts";
@@ -91,7 +93,7 @@ describe("hosts at once", () => {
   it("that claim and release one CIDR leave it claimed as a whole, or not at all", async () => {
     for (const seed of SEEDS) {
       const race = await Race.create(seed, "10.0.0.0/24", 26);
-      const claim = (node: string) => () => race.allocator(node).claimAffinity("10.0.0.0/26", host(node));
+      const claimed = (node: string) => () => claim(race.allocator(node), "10.0.0.0/26", host(node));
       const release = (node: string) => async () => {
         try {
           await race.allocator(node).releaseAffinity("10.0.0.0/26", host(node), { mustBeEmpty: true });
@@ -102,10 +104,10 @@ describe("hosts at once", () => {
         return undefined;
       };
       const endings = await race.scheduler.run<unknown>([
-        claim("node-a"),
-        claim("node-b"),
+        claimed("node-a"),
+        claimed("node-b"),
         release("node-a"),
-        claim("node-a"),
+        claimed("node-a"),
         release("node-b"),
       ]);
       valuesOf(endings, seed);

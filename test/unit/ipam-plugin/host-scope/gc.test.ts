@@ -1,6 +1,6 @@
 /** GC of the node's own ranges: what is kept though the runtime does not list it. */
 
-import { LONE_COLLECTION } from "../../../../ipam-plugin/collection.ts";
+import { LONE_COLLECTION } from "../../../../ipam-plugin/call.ts";
 import { hostScopeAdd, hostScopeRun } from "../../../../ipam-plugin/host-scope/verbs.ts";
 import { hostScopeOf } from "../../../support/grant-directories.ts";
 import { PodNode } from "../../../support/pod-node.ts";

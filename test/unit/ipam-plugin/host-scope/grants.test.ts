@@ -3,9 +3,8 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:f
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { dumpOf } from "../../../../ipam-plugin/host-scope/dump.ts";
-import { decodeGrant, encodeGrant, type Owner } from "../../../../ipam-plugin/host-scope/grant.ts";
-import { openGrantDirectory } from "../../../../ipam-plugin/host-scope/grant-directory.ts";
-import type { GrantRequest, HostScope } from "../../../../ipam-plugin/host-scope/host-scope.ts";
+import { decodeGrant, encodeGrant, type Owner, openGrantDirectory } from "../../../../ipam-plugin/host-scope/grant-directory.ts";
+import type { HostScope, HostScopeRequest } from "../../../../ipam-plugin/host-scope/host-scope.ts";
 import { type Address, formatAddress, parseAddress } from "../../../../lib/addresses/address.ts";
 import { GrantFileSystem, hostScopeOf } from "../../../support/grant-directories.ts";
 import { seededRandom } from "../../../support/scheduler.ts";
@@ -22,7 +21,7 @@ function address(text: string): Address {
   return parsed;
 }
 
-async function take(hostScope: HostScope, owner: Owner, rest: Omit<GrantRequest, "owner"> = {}): Promise<string[]> {
+async function take(hostScope: HostScope, owner: Owner, rest: Omit<HostScopeRequest, "owner"> = {}): Promise<string[]> {
   return (await hostScope.grant({ owner, ...rest })).map((one) => formatAddress(one.address));
 }
 

@@ -2,8 +2,7 @@
  * A-I05 as a model: every order in which the system calls of several processes can come. A file is watched from its link to its removal,
  * so that an address which changes hands without a release shows at once.
  */
-import type { Owner } from "../../../../ipam-plugin/host-scope/grant.ts";
-import { decodeGrant, ownerKey } from "../../../../ipam-plugin/host-scope/grant.ts";
+import { decodeGrant, type Owner, ownerKey } from "../../../../ipam-plugin/host-scope/grant-directory.ts";
 import type { HostScope } from "../../../../ipam-plugin/host-scope/host-scope.ts";
 import { formatAddress } from "../../../../lib/addresses/address.ts";
 import { everyOrder, GrantFileSystem, hostScopeOf, someOrders, type Turn } from "../../../support/grant-directories.ts";

@@ -3,8 +3,7 @@ import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openHostLocalDirectory } from "../../../../ipam-plugin/import-host-local/host-local-directory.ts";
-import type { UpgradeCluster, UpgradePorts } from "../../../../ipam-plugin/import-host-local/ports.ts";
-import { upgrade } from "../../../../ipam-plugin/import-host-local/upgrade.ts";
+import { type UpgradeCluster, type UpgradePorts, upgrade } from "../../../../ipam-plugin/import-host-local/upgrade.ts";
 import { upgradeFromHostLocal } from "../../../../ipam-plugin/import-host-local/upgrade-from-host-local.ts";
 import { DatastoreError } from "../../../../lib/datastore/errors.ts";
 import { Cluster } from "../../../support/cluster.ts";

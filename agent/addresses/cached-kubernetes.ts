@@ -1,0 +1,191 @@
+/**
+ * The Kubernetes datastore of a long-running process: watches keep copies of what decides about addresses (A§11.7), over a connection of
+ * their own.
+ */
+
+import type { Environment } from "../../lib/cni/environment.ts";
+import { decodeNetworkConfig } from "../../lib/config/decode.ts";
+import type { NetworkConfig } from "../../lib/config/network-config.ts";
+import { affinityCodec, affinitySelector } from "../../lib/datastore/calico/affinity.ts";
+import { clusterInformationCodec, configurationCodec, reservationCodec } from "../../lib/datastore/calico/cluster.ts";
+import type { Codec } from "../../lib/datastore/calico/codec.ts";
+import { type ApiGroup, configuredGroup, discoverGroup } from "../../lib/datastore/calico/group.ts";
+import { poolCodec } from "../../lib/datastore/calico/pool.ts";
+import type { KubernetesCore } from "../../lib/datastore/datastore.ts";
+import type { DatastoreError } from "../../lib/datastore/errors.ts";
+import { failureOf } from "../../lib/datastore/kubernetes/as-datastore-error.ts";
+import { kubernetesDatastore } from "../../lib/datastore/kubernetes/kubernetes-datastore.ts";
+import { coreSelection, resourceSelection, type Watched } from "../../lib/datastore/kubernetes/selections.ts";
+import type { Fields } from "../../lib/json/decode.ts";
+import { type ApiClient, ApiError } from "../../lib/kubernetes/api-client.ts";
+import { openApiClient } from "../../lib/kubernetes/client/client.ts";
+import { ApiConnection } from "../../lib/kubernetes/client/connection.ts";
+import type { ApiConfig } from "../../lib/kubernetes/config/api-config.ts";
+import { readInCluster, resolveApiConfig } from "../../lib/kubernetes/config/resolve.ts";
+import { type ClusterNode, decodeNamespace, decodeNode, decodePod, type Namespace, type Pod } from "../../lib/kubernetes/objects.ts";
+import { Informers } from "../../lib/kubernetes/watch/informers.ts";
+import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
+import type { Logger } from "../../lib/log/logger.ts";
+import { tracedClient } from "../trace/traced-parts.ts";
+import type { Tracing } from "../trace/tracing.ts";
+import { CachedCore } from "./cached-core.ts";
+import { type CachedDatastore, cachedDatastore } from "./cached-datastore.ts";
+import type { Copies } from "./read-your-writes.ts";
+
+/** For one call at a time there is a limit of requests a second; what many calls share has its own. */
+const NO_LIMIT = -1;
+
+/**
+ * Requests of a burst that are under way together. With one, as a plugin has it, the server did nothing for a quarter of a burst's time; 64
+ * are no faster than 16 (docs/project/benchmarks.md).
+ */
+const CONNECTIONS = 16;
+
+export interface CachedStoreInput {
+  readonly config: NetworkConfig;
+  readonly env: Environment;
+  readonly nodeName: string;
+  readonly onDamaged?: ((error: DatastoreError) => void) | undefined;
+  /** Of an account that may watch. */
+  readonly kubeconfig?: string | undefined;
+  /** Of the agent, whose pod has an account that may watch. */
+  readonly agentEnv?: Environment | undefined;
+  readonly log: Pick<Logger, "error">;
+  readonly tracing?: Pick<Tracing, "during"> | undefined;
+  /** Whether this node claims blocks; default true. */
+  readonly hasOwnBlocks?: boolean;
+}
+
+export interface CachedKubernetes extends CachedDatastore {
+  readonly core: KubernetesCore;
+  /** Waits until every copy is complete. */
+  untilSynced(signal: AbortSignal): Promise<void>;
+}
+
+/**
+ * Does not wait for the copies: until they are complete the server is asked.
+ * @throws TortieError when the configuration leads to no API server; DatastoreError when the server cannot say which group it has
+ */
+export async function openCachedKubernetes(input: CachedStoreInput): Promise<CachedKubernetes> {
+  const { config, env, nodeName, onDamaged, log, tracing, hasOwnBlocks = true } = input;
+  const client = tracedClient(openApiClient({ ...config, qps: NO_LIMIT }, env, { connections: CONNECTIONS }), tracing);
+  try {
+    const group = configuredGroup(config, env) ?? (await groupOf(client));
+    const interfacePrefix = env.FELIX_INTERFACEPREFIX?.split(",")[0] || undefined;
+    const store = kubernetesDatastore(client, { group, interfacePrefix, ...(onDamaged && { onDamaged }) });
+    const connection = new ApiConnection(watchingConfig(input));
+    const informers = new Informers(connection, { onProblem: (message) => log.error(message) });
+    const copies = watchKubernetes(informers, group, nodeName, hasOwnBlocks);
+    const core = new CachedCore(store.core, copies);
+    return {
+      ...cachedDatastore({ ...store, records: core.noting(store.records) }, copies),
+      description: store.description,
+      core,
+      untilSynced: (signal) => copies.untilSynced(signal),
+      async [Symbol.asyncDispose]() {
+        await informers[Symbol.asyncDispose]();
+        connection.close();
+        client.close();
+      },
+    };
+  } catch (error) {
+    client.close();
+    throw error;
+  }
+}
+
+/** The agent's own account, where it is for the same server: the plugins' account may not watch. */
+export function watchingConfig({ config, env, kubeconfig, agentEnv = {} }: CachedStoreInput): ApiConfig {
+  const asCaller = resolveApiConfig(config, env);
+  const own = kubeconfig === undefined ? accountOfPod(agentEnv) : resolveApiConfig(decodeNetworkConfig({ kubernetes: { kubeconfig } }), {});
+  return own?.server.url === asCaller.server.url ? own : asCaller;
+}
+
+/** @returns `undefined` outside of a pod */
+function accountOfPod({ KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT }: Environment): ApiConfig | undefined {
+  const server = { KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT };
+  return readInCluster(server) === undefined ? undefined : resolveApiConfig(decodeNetworkConfig({}), server);
+}
+
+/** A process that lives on must not take a server that is away for one of the older group. */
+async function groupOf(client: ApiClient): Promise<ApiGroup> {
+  try {
+    await client.request({ method: "GET", path: "/version" });
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 0) throw failureOf(error, "group of Calico's resources");
+  }
+  return discoverGroup(client);
+}
+
+/** How often one watch of each connection is requested anew; other watches are given up when that is not answered. */
+const HEARTBEAT_SECONDS = 30;
+
+/** Of Kubernetes' own objects. */
+export interface CoreCopies {
+  readonly pods: ResourceCache<Watched<Pod>>;
+  readonly nodes: ResourceCache<Watched<ClusterNode>>;
+  readonly namespaces: ResourceCache<Watched<Namespace>>;
+}
+
+export interface KubernetesCopies extends Omit<Copies, keyof CoreCopies>, CoreCopies {
+  /** Waits for the first complete list of each. */
+  untilSynced(signal: AbortSignal): Promise<void>;
+}
+
+/** Begins the watches; that of the node's affinities only where it has blocks. */
+export function watchKubernetes(
+  informers: Pick<Informers, "watch">,
+  group: ApiGroup,
+  nodeName: string,
+  hasOwnBlocks: boolean,
+): KubernetesCopies {
+  const owner = { type: "host", name: nodeName } as const;
+  const resource = <K, T>(codec: Codec<K, T>, labelSelector?: string): ResourceCache<Watched<T>> =>
+    informers.watch({ ...resourceSelection(codec, group), labelSelector });
+  const affinities = hasOwnBlocks ? resource(affinityCodec, withoutFamily(affinitySelector(owner, 4))) : undefined;
+  const copies = {
+    pools: resource(poolCodec),
+    reservations: resource(reservationCodec),
+    configuration: resource(configurationCodec),
+    // The heartbeat of this connection: one object, by which a cluster is paused.
+    clusterInformation: informers.watch({
+      ...resourceSelection(clusterInformationCodec, group),
+      heartbeatSeconds: HEARTBEAT_SECONDS,
+    }),
+    ...watchCore(informers, nodeName, {}),
+  };
+  return {
+    ...copies,
+    affinities: affinities && { owner, copy: affinities },
+    async untilSynced(signal) {
+      const all = [...Object.values(copies), ...(affinities === undefined ? [] : [affinities])];
+      await Promise.all(all.map((cache) => cache.untilSynced(signal)));
+    },
+  };
+}
+
+/**
+ * Begins the watches of own pods, own node and all namespaces.
+ * @param ownNode what else is asked of the watch of the own node: it is the heartbeat of a connection that has no other
+ */
+export function watchCore(
+  informers: Pick<Informers, "watch">,
+  nodeName: string,
+  ownNode: { readonly heartbeatSeconds?: number } = { heartbeatSeconds: HEARTBEAT_SECONDS },
+): CoreCopies {
+  const core = <T>(plural: string, decode: (object: Fields) => T, fieldSelector?: string): ResourceCache<Watched<T>> =>
+    informers.watch({ ...coreSelection(plural, decode), fieldSelector });
+  return {
+    nodes: informers.watch({ ...coreSelection("nodes", decodeNode), fieldSelector: `metadata.name=${nodeName}`, ...ownNode }),
+    namespaces: core("namespaces", decodeNamespace),
+    pods: core("pods", decodePod, `spec.nodeName=${nodeName}`),
+  };
+}
+
+/** Both families of one owner: all labels of the selector but that of the family. */
+function withoutFamily(selector: string): string {
+  return selector
+    .split(",")
+    .filter((label) => !label.startsWith("projectcalico.org/ip-version="))
+    .join(",");
+}

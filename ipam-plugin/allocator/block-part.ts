@@ -1,0 +1,60 @@
+/** What one operation does in a write of a block, which it may share with others (block-write.ts). */
+import type { Block } from "../../lib/datastore/resources.ts";
+import type { Operation, Try } from "./operation.ts";
+
+/** `write`: it takes part. `nothing`: it has its answer without a write. `fresh`: the answer must not rest on a block that may be old. */
+export type Choice = "write" | "nothing" | "fresh";
+
+/** What there is to choose from. */
+export interface Choosing {
+  /** The block as it was read; absent: there is none. */
+  readonly stored: Block | undefined;
+  /** The same with cooled ordinals free. */
+  readonly block: Block | undefined;
+  /** Ordinals that other parts of the write take. */
+  readonly chosen: ReadonlySet<number>;
+  readonly mayBeOld: boolean;
+}
+
+export interface FailedWrite {
+  readonly error: unknown;
+  /** The block as it is now, which a part that grants needs to know. */
+  readonly now: Block | undefined;
+  /** The block as it would be, had it been written. */
+  readonly changed: Block;
+}
+
+/** Its steps, in their order: choose, prepare, apply, then done or failed. */
+export abstract class BlockPart<T> {
+  abstract readonly kind: "grant" | "release";
+  readonly operation: Operation;
+  readonly cidr: string;
+  /** Those that it has chosen. */
+  ordinals: readonly number[] = [];
+  readonly #answered = Promise.withResolvers<Try<T>>();
+
+  constructor(operation: Operation, cidr: string) {
+    this.operation = operation;
+    this.cidr = cidr;
+  }
+
+  get outcome(): Promise<Try<T>> {
+    return this.#answered.promise;
+  }
+
+  answer(outcome: Try<T>): void {
+    this.#answered.resolve(outcome);
+  }
+
+  /** Nothing was prepared, or it has been undone. */
+  fail(error: unknown): void {
+    this.#answered.reject(error);
+  }
+
+  abstract choose(from: Choosing): Choice;
+  /** @returns false: it takes no part after all, and has its answer */
+  abstract prepare(): Promise<boolean>;
+  abstract apply(block: Block, nowMs: number): Block;
+  abstract done(written: Block): void;
+  abstract failed(write: FailedWrite): Promise<void>;
+}

@@ -1,0 +1,24 @@
+/** What a test does to the blocks of an owner as a whole: the product claims and gives them up one by one. */
+import type { Allocator } from "../../ipam-plugin/allocator/allocator.ts";
+import { claimBlock } from "../../ipam-plugin/allocator/claim-block.ts";
+import type { BlockOwner } from "../../lib/datastore/datastore.ts";
+import { TortieError } from "../../lib/errors/errors.ts";
+
+/** Makes the owner's a block that need not exist yet; does nothing when another owner has it. */
+export async function claim(allocator: Allocator, cidr: string, owner: BlockOwner): Promise<void> {
+  await claimBlock(allocator.begin(), { owner, cidr, expectBlock: true });
+}
+
+/** Gives up every block of an owner; goes on after failures and throws the last. One that is another's by then is passed over. */
+export async function giveUpBlocks(allocator: Allocator, owner: BlockOwner, options: { readonly mustBeEmpty: boolean }): Promise<void> {
+  const operation = allocator.begin({ owner });
+  let failure: unknown;
+  for (const { value } of [...(await operation.affinities(4)), ...(await operation.affinities(6))]) {
+    try {
+      await allocator.releaseAffinity(value.cidr, owner, options, operation);
+    } catch (error) {
+      if (!(error instanceof TortieError && error.word === "block-claimed")) failure = error;
+    }
+  }
+  if (failure !== undefined) throw failure;
+}
