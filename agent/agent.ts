@@ -3,9 +3,9 @@
  * the socket ends the process.
  */
 
+import { DeleteQueueFiles } from "../handover/left-files.ts";
 import { holdAttachment } from "./attachments/agent-away.ts";
 import { openNetworks, startAttachments } from "./attachments/start.ts";
-import { QueueFiles } from "./delete-queue/queue-files.ts";
 import { startRanges } from "./ranges/start.ts";
 import { type RestoredEndpoints, startEndpoints } from "./restore/start.ts";
 import type { AgentRoutes } from "./routes/start.ts";
@@ -28,7 +28,7 @@ export async function runAgent(input: AgentInput): Promise<number> {
   const ranges = startRanges(context);
   const networks = openNetworks(context, ranges, () => [...ranges.parts.knownRanges(), ...(routes?.ranges() ?? [])]);
   await using _networks = networks.nodes;
-  const queue = new QueueFiles(run.deleteQueue);
+  const queue = new DeleteQueueFiles(run.deleteQueue);
   const endpoints = startEndpoints(context, {
     grants: networks.witness,
     hold: (attachment, signal) => holdAttachment(networks.locks, queue, attachment, signal),
@@ -38,7 +38,7 @@ export async function runAgent(input: AgentInput): Promise<number> {
   const { service, away } = await startAttachments(context, networks, manager, ranges);
   health.watchEndpoints({
     endpointStates: () => manager.endpoints().map(({ shownState }) => shownState),
-    queueLength: () => away.queueLength,
+    queueLength: () => away.deletes.size,
   });
 
   const api = await startApi(context, { manager, service, ranges });

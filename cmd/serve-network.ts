@@ -1,10 +1,11 @@
 /** One call of the main plugin, served in this process: as where there was never an agent, or beside one (A§11.6). */
-import type { Way } from "../agent/forward/forward.ts";
+
 import type { Environment } from "../lib/cni/environment.ts";
 import { type NetworkCall, resolveNetworkCall } from "../main-plugin/call.ts";
 import { executesIpam } from "../main-plugin/ipam-source.ts";
 import { createNode, type Node } from "../main-plugin/node.ts";
 import { serve } from "../main-plugin/serve.ts";
+import type { Way } from "../main-plugin/to-agent/fork.ts";
 import { takeLeastPrivilege } from "./least-privilege.ts";
 import type { Plugin } from "./plugin.ts";
 
@@ -23,7 +24,7 @@ export function serveNetwork(
 
 async function serveBy(way: WayHere, call: NetworkCall, node: Node): Promise<string | undefined> {
   // The agent keeps no endpoints that another program builds.
-  if (way.kind === "direct" || call.config.dataplaneOptions?.type === "grpc") return serve(call, node);
-  const { serveBeside, unplugAndQueue } = await import("../agent/direct-mode/direct-mode.ts");
-  return way.kind === "queue" ? unplugAndQueue(call, node, way) : serveBeside(call, node, way);
+  if (way.kind === "no-agent" || call.config.dataplaneOptions?.type === "grpc") return serve(call, node);
+  const { serveWithRecord, unplugAndQueueDelete } = await import("../main-plugin/to-agent/agent-away.ts");
+  return way.kind === "agent-away-del" ? unplugAndQueueDelete(call, node, way) : serveWithRecord(call, node, way);
 }

@@ -1,6 +1,7 @@
 /** The main plugin where it serves its call itself: flags, then the verb that CNI_COMMAND names (C§0.1). */
-import type { Way } from "../agent/forward/forward.ts";
+
 import type { Environment } from "../lib/cni/variables.ts";
+import type { Way } from "../main-plugin/to-agent/fork.ts";
 import { print, printError } from "./output.ts";
 import { type Plugin, runPlugin } from "./plugin.ts";
 import { readFlags } from "./plugin-flags.ts";
@@ -9,7 +10,7 @@ import { VERSION } from "./version.ts";
 const FLAGS = { v: "Display version", t: "Test the connection to the datastore; the network configuration is read from standard input" };
 
 /** @returns the exit status, unless a call was served, which ends the process */
-export async function serveHere(
+export async function serveInProcess(
   argv: readonly string[],
   env: Environment,
   readStdin: () => Uint8Array,

@@ -2,10 +2,11 @@
  * The main plugin, `tortie` or `calico`: hands its call to the agent, or serves it (A§3.10). What the way to the agent does not need is
  * loaded when it is known that the plugin serves the call itself.
  */
-import { forward, type SentCall, type Way } from "../agent/forward/forward.ts";
+
 import type { Environment } from "../lib/cni/variables.ts";
 import { readToEnd, writeAll } from "../lib/system/files.ts";
 import { once } from "../lib/system/waiting.ts";
+import { type ForwardedCall, forward, NO_AGENT, type Way } from "../main-plugin/to-agent/fork.ts";
 import { VERSION } from "./version.ts";
 
 /** How the forwarder hands over a call whose answer it no longer waits for, and how long it has waited (forwarder/forwarder.c). */
@@ -17,13 +18,13 @@ export async function tortie(argv: readonly string[], env: Environment): Promise
   const sent = sentCall(argv);
   const flags = sent === undefined ? argv : [];
   // Flags are for people; runtimes give none.
-  const way: Way = flags.length > 0 ? { kind: "direct" } : await forward(env, VERSION, readStdin, sent);
+  const way: Way = flags.length > 0 ? NO_AGENT : await forward(env, VERSION, readStdin, sent);
   if (way.kind === "answered") return printAnswer(way.output, way.exit);
-  const { serveHere } = await import("./tortie-here.ts");
-  return serveHere(flags, env, readStdin, way);
+  const { serveInProcess } = await import("./tortie-here.ts");
+  return serveInProcess(flags, env, readStdin, way);
 }
 
-function sentCall([option = "", ...more]: readonly string[]): SentCall | undefined {
+function sentCall([option = "", ...more]: readonly string[]): ForwardedCall | undefined {
   const fd = SENT_CALL.exec(option)?.[1];
   return fd === undefined || more.length > 0 ? undefined : { fd: Number(fd), waitedMs: FORWARDER_WAITED_MS };
 }

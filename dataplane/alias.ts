@@ -10,7 +10,7 @@
 export interface AttachmentName {
   readonly network: string;
   readonly containerId: string;
-  readonly interfaceName: string;
+  readonly ifname: string;
   /** `<namespace>/<pod>`, of which the host end's name is made; absent for a plain container, and in aliases of older versions. */
   readonly workload?: string;
 }
@@ -46,9 +46,9 @@ export function attachmentAlias(attachment: AttachmentName): string {
 export function parseAttachmentAlias(alias: string): AttachmentName | undefined {
   const parts = READABLE.exec(alias);
   if (parts === null) return undefined;
-  const [, network = "", containerId = "", interfaceName = "", workload] = parts;
+  const [, network = "", containerId = "", ifname = "", workload] = parts;
   const isNamed = workload !== undefined && !workload.startsWith(DIGEST_MARK);
-  return { network, containerId, interfaceName, ...(isNamed ? { workload } : {}) };
+  return { network, containerId, ifname, ...(isNamed ? { workload } : {}) };
 }
 
 /** Whether Tortie wrote this alias, for any attachment. */
@@ -79,8 +79,8 @@ function podOf(alias: string): string | undefined {
   return parts === null ? READABLE.exec(alias)?.[4] : parts[2];
 }
 
-function identityOf({ network, containerId, interfaceName }: AttachmentName): string {
-  return `${network}/${containerId}/${interfaceName}`;
+function identityOf({ network, containerId, ifname }: AttachmentName): string {
+  return `${network}/${containerId}/${ifname}`;
 }
 
 function isReadable(workload: string): boolean {

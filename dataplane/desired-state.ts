@@ -121,7 +121,7 @@ export function encodeDesiredState({ device, host, pod }: DesiredState): { reado
     host: {
       name: host.name,
       mac: host.mac,
-      owner: { ...owner },
+      owner: { network: owner.network, containerId: owner.containerId, interfaceName: owner.ifname, workload: owner.workload },
       predecessors: host.predecessors,
       sysctls: host.sysctls.map((one) => ({ ...one })),
       addresses: host.addresses.map(formatPrefix),
@@ -183,7 +183,7 @@ function decodeOwner(stored: Fields): AttachmentName {
   return {
     network: field(stored, "network", isText),
     containerId: field(stored, "containerId", isText),
-    interfaceName: field(stored, "interfaceName", isText),
+    ifname: field(stored, "interfaceName", isText),
     ...optional(stored, "workload", isText),
   };
 }

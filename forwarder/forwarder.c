@@ -27,7 +27,7 @@
 /* How the installer knows the file, and of which version it is (installer/forwarder.ts). */
 __attribute__((used)) static const char MARK[] = "TORTIE-FORWARDER " VERSION;
 
-/* Calls and answers as in agent/forward/call-frame.ts. */
+/* Calls and answers as in handover/call-frame.ts. */
 enum { MAGIC = 0x494e4354, FRAME_VERSION = 1, CALL_LIMIT = 1 << 20, OUTPUT_LIMIT = 1 << 20 };
 enum { OWN_TORTIE_IPAM = 4, OWN_CALICO_IPAM = 8 };
 enum { DONE = 200, DO_IT_YOURSELF = 421, BUSY = 503 };

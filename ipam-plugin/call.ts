@@ -17,8 +17,8 @@ export interface IpamCall {
   readonly log: Pick<Logger, "info" | "error" | "writeNow">;
   /** Aborts when the caller has given up; what was taken is given back all the same. */
   readonly signal: AbortSignal;
-  /** In a process that lives on, of a GC. */
-  readonly residence?: { readonly collection?: Collection };
+  /** Of a GC: what must be kept although the runtime does not list it. Absent: nothing. */
+  readonly collection?: Collection;
   /** Absent: as the request says. */
   readonly identity?: WorkloadIdentity;
   /** Absent: as the request says. */
@@ -40,7 +40,7 @@ export function resolveIpamCall(
 export interface CollectedOwner {
   readonly containerId: string;
   /** Absent: all interfaces of the container. */
-  readonly interfaceName?: string;
+  readonly ifname?: string;
 }
 
 /** What a process that serves many calls adds to a GC: others are added while it runs, which the specification of CNI leaves to runtimes. */

@@ -24,8 +24,7 @@ const NO_ALLOCATION = -1n;
  * @throws TortieError `attachments-missing`
  */
 export async function ipamGc(call: IpamCall, node: IpamNode): Promise<void> {
-  const { request, config, nodeName, residence } = call;
-  const collection = residence?.collection ?? LONE_COLLECTION;
+  const { request, config, nodeName, collection = LONE_COLLECTION } = call;
   const validAttachments = attachmentsToKeep(config);
   const isValid = new Set(validAttachments.map(({ containerID }) => containerID));
   const errors: unknown[] = [];

@@ -3,23 +3,23 @@
  * The record is written last. A failure before that, or an abort by the caller (`call.signal`), undoes
  * everything in reverse order.
  */
+import type { ExternalAttachment } from "../dataplane/dataplane.ts";
 import { type DesiredState, lacksPodEnd } from "../dataplane/desired-state.ts";
 import { formatPrefix } from "../lib/addresses/address.ts";
 import type { CniInterface, CniResult } from "../lib/cni/protocol.ts";
+import { grpcServerOf } from "../lib/config/add-checks.ts";
+import { endpointPorts } from "../lib/datastore/kubernetes/pod-endpoint.ts";
 import { withProfile } from "../lib/workload/endpoint.ts";
 import { type Lease, takeAddresses } from "./addresses.ts";
-import type { AddCall } from "./call.ts";
-import { externalAttachment } from "./external-dataplane.ts";
+import { type AddCall, openSandbox } from "./call.ts";
 import { policyReady, readyForPods } from "./gates.ts";
 import type { Node } from "./node.ts";
-import { desiredStateOf, planAttachment } from "./plan.ts";
+import { type AttachmentPlan, desiredStateOf, planAttachment } from "./plan.ts";
 import { endpointResult, routersFor } from "./plan-endpoint-form.ts";
-import { openSandbox } from "./sandbox.ts";
 import { endpointOf, ensureProfile, readWorkload, type Workload, writeRecord } from "./workload.ts";
 
 export async function add(call: AddCall, node: Node): Promise<CniResult> {
-  const { log, signal } = call;
-  const journal = call.residence?.journal;
+  const { journal, log, signal } = call;
   using sandbox = openSandbox(call);
   await using undo = new AsyncDisposableStack();
   const stillReady = await readyForPods(call, node);
@@ -27,7 +27,7 @@ export async function add(call: AddCall, node: Node): Promise<CniResult> {
   const plan = planAttachment(call, workload, await routersFor(call, node));
   log.step("datastore");
   await stillReady();
-  await journal?.addresses(workload);
+  await journal.addresses(workload);
   const lease = undo.use(await takeAddresses(call, workload, node));
   log.step("ipam");
   signal.throwIfAborted();
@@ -35,7 +35,7 @@ export async function add(call: AddCall, node: Node): Promise<CniResult> {
   if (lease.isKept && !lacksPodEnd(await node.dataplane.inspect(sandbox, desired), desired))
     return keepAttachment(call, workload, lease, desired, node);
 
-  await journal?.link(lease, desired);
+  await journal.link(lease, desired);
   // The node first: its guard must be there before the container can send.
   if (call.forwardsOnNode) await node.dataplane.applyNode(await node.state(call, lease.addresses));
   log.step("node");
@@ -45,12 +45,12 @@ export async function add(call: AddCall, node: Node): Promise<CniResult> {
   log.step("dataplane");
   signal.throwIfAborted();
   const endpoint = endpointOf(made, workload, lease, link.podMac);
-  await journal?.endpoint(link, endpoint);
+  await journal.endpoint(link);
   await ensureProfile(call, node);
   await writeRecord(endpoint, workload, node);
   log.step("endpoint");
   const result = resultOf(made, lease, link.podMac, desired);
-  await journal?.commit(result);
+  await journal.commit(result);
   undo.move(); // success: keep everything
   await policyReady(call, endpoint);
   return result;
@@ -62,8 +62,40 @@ async function keepAttachment(call: AddCall, workload: Workload, lease: Lease, d
   await ensureProfile(call, node);
   if (record !== undefined) await writeRecord(withProfile(record, call.request.network), workload, node);
   const result = resultOf(call, lease, record?.mac, desired);
-  await call.residence?.journal?.commit(result);
+  await call.journal.commit(result);
   return result;
+}
+
+/** What another program must be told that is the dataplane of this call (C§4.6); `undefined` where this one does the work. */
+async function externalAttachment(
+  call: AddCall,
+  workload: Workload,
+  plan: AttachmentPlan,
+  lease: Lease,
+  node: Node,
+): Promise<ExternalAttachment | undefined> {
+  if (grpcServerOf(call.config) === undefined) return undefined;
+  const endpoint = endpointOf(call, workload, lease, "");
+  const { namespace, name, node: nodeName, orchestrator } = endpoint;
+  // A pod's record has neither its labels nor its ports where it is annotations.
+  const core = orchestrator === "k8s" ? await node.core() : undefined;
+  const pod = await core?.pod({ namespace, name: endpoint.pod }, { mayBeOld: true });
+  return {
+    workload: {
+      name,
+      namespace,
+      labels: { ...pod?.labels, ...endpoint.labels },
+      annotations: pod?.annotations ?? {},
+      endpoint: endpoint.endpoint,
+      node: nodeName,
+      orchestrator,
+      pod: endpoint.pod,
+      ports: pod === undefined ? endpoint.ports : endpointPorts(pod.ports),
+    },
+    addresses: lease.given ?? lease.addresses.map((prefix) => ({ address: formatPrefix(prefix) })),
+    routes: plan.destinations.map(formatPrefix),
+    allowIpForwarding: plan.allowIpForwarding,
+  };
 }
 
 /** C§5.1: the two ends of the link, the addresses without gateway, IPAM's routes and DNS as they came. A§3.6: form `endpoint`. */
@@ -71,7 +103,7 @@ function resultOf(call: AddCall, { addresses, routes, dns }: Lease, mac: string 
   const { request, hostInterface, mtu } = call;
   const podEnd: CniInterface = {
     name: request.interfaceName,
-    ...(mac === undefined ? {} : { mac }),
+    mac,
     ...(mtu === 0 ? {} : { mtu }),
     sandbox: request.netns,
   };

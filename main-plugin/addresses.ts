@@ -4,14 +4,14 @@
  */
 import { type Address, formatAddress, formatPrefix, hostPrefix, type Prefix } from "../lib/addresses/address.ts";
 import type { CniDns, CniRoute } from "../lib/cni/protocol.ts";
+import { recordOfPod } from "../lib/datastore/kubernetes/pod-record.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { workloadHandleId } from "../lib/workload/identity.ts";
 import type { AddCall } from "./call.ts";
 import { withContext } from "./gates.ts";
-import { takeAfterInterruption } from "./interrupted-add.ts";
-import { connectIpam, type Grant, type IpamSource, ipamInputForAdd, narrowAddress } from "./ipam-source.ts";
+import { connectIpam, type Grant, HOLDS_ADDRESSES, type IpamSource, ipamInputForAdd, narrowAddress } from "./ipam-source.ts";
 import type { Node } from "./node.ts";
-import { isRepeated, type Workload } from "./workload.ts";
+import { hasSibling, isRepeated, type Workload } from "./workload.ts";
 
 /** The addresses of one attachment; disposing gives back what was taken, and nothing that the container held before. */
 export interface Lease extends AsyncDisposable {
@@ -30,9 +30,12 @@ export interface Lease extends AsyncDisposable {
   readonly dns: CniDns;
 }
 
+/** The part of a lease that a record keeps. */
+export type HeldAddresses = Pick<Lease, "addresses" | "hostRoutes" | "routes" | "dns">;
+
 /** @throws TortieError `ipam-no-addresses`, `result-invalid`, and what the IPAM plugin says */
 export async function takeAddresses(call: AddCall, workload: Workload, node: Node): Promise<Lease> {
-  const held = call.residence?.held;
+  const held = call.held;
   if (held !== undefined) return leaseOf(held.addresses, held);
   const recorded = addressesToKeep(call, workload);
   if (recorded !== undefined) {
@@ -112,6 +115,37 @@ async function takeRequested(
 /** The first ADD of the plugin for this attachment: an earlier ADD that died may have left something behind. */
 function take(address: Address | undefined, ipam: IpamSource, call: AddCall, workload: Workload, node: Node) {
   return isRepeated(workload, call.identity.containerId) ? ipam.add(address) : takeAfterInterruption(address, ipam, call, node);
+}
+
+/**
+ * ADD of the IPAM plugin for an attachment that has no record. An ADD that was killed half-way is undone by the next ADD of its attachment,
+ * as by its DEL or by GC (design, invariant 5). Only a container that turns out to hold addresses is looked into, so
+ * that the others pay no request for it.
+ */
+async function takeAfterInterruption(address: Address | undefined, ipam: IpamSource, call: AddCall, node: Node): Promise<Grant> {
+  const first = await ipam.addFirst(address);
+  if (first !== HOLDS_ADDRESSES) return first;
+  if (!(await hasSibling(call, node)) && !(await isRecordedByNow(call, node))) await undoInterruptedAdd(ipam, call, node);
+  return ipam.add(address);
+}
+
+/** A pod's record may have been read from memory: what a container uses must not be taken for what an interrupted ADD left. */
+async function isRecordedByNow({ identity, request }: AddCall, node: Node): Promise<boolean> {
+  const pod = await (await node.core())?.pod({ namespace: identity.namespace, name: identity.pod });
+  return pod !== undefined && isRepeated({ recorded: recordOfPod(pod) }, request.containerId);
+}
+
+/**
+ * Addresses that the container of an attachment without record holds are what an interrupted ADD took, unless another interface of the
+ * container has a record: then they may be that one's, and its DEL frees them.
+ *
+ * The link of the interrupted ADD goes first: it may carry the addresses (design, invariant 3).
+ */
+async function undoInterruptedAdd(ipam: IpamSource, call: AddCall, { dataplane }: Node): Promise<void> {
+  const { log, podInterface, hostInterface, owner } = call;
+  log.info("an earlier ADD of this attachment was interrupted: what it took is given back first");
+  await dataplane.remove({ podInterface, hostInterface, owner });
+  await ipam.run("DEL");
 }
 
 function isRecorded(address: Address, { recorded }: Workload): boolean {

@@ -7,6 +7,9 @@
  */
 
 import type { AttachmentName } from "../dataplane/alias.ts";
+import type { AddJournal } from "../handover/add-journal.ts";
+import { type Collection, LONE_COLLECTION } from "../ipam-plugin/call.ts";
+import { attachmentOf } from "../lib/cni/attachment-id.ts";
 import type { Environment } from "../lib/cni/environment.ts";
 import type { CniRequest } from "../lib/cni/protocol.ts";
 import { refuseOwnNamespace } from "../lib/cni/request.ts";
@@ -18,6 +21,7 @@ import { type Traits, traitsOf } from "../lib/datastore/traits.ts";
 import { TortieError } from "../lib/errors/errors.ts";
 import type { Logger } from "../lib/log/logger.ts";
 import { verifyNamespacePath } from "../lib/system/netns.ts";
+import { Sandbox } from "../lib/system/sandbox.ts";
 import { NEVER } from "../lib/system/waiting.ts";
 import { type CniArgs, parseCniArgs, withIgnoreUnknown } from "../lib/workload/cni-args.ts";
 import { endpointKey } from "../lib/workload/endpoint.ts";
@@ -25,9 +29,9 @@ import { checkIdentity, identifyWorkload, type WorkloadIdentity } from "../lib/w
 import { endpointHostInterfaceName, hostInterfaceName, hostInterfaceNameIfAny } from "../lib/workload/interface-names.ts";
 import { type Requested, requestedOf } from "../lib/workload/requested.ts";
 import type { EndpointKey } from "../lib/workload/workload-endpoint.ts";
+import type { HeldAddresses } from "./addresses.ts";
 import { type IpamSection, readIpamSection } from "./delegates/host-local.ts";
 import { findIpam, type IpamPlugin } from "./ipam-source.ts";
-import type { Residence } from "./residence.ts";
 
 /** A call that is about one network of one node: STATUS and GC. */
 export interface NetworkCall {
@@ -43,8 +47,17 @@ export interface NetworkCall {
   /** No Felix runs beside us: the node itself forwards and masquerades. */
   readonly forwardsOnNode: boolean;
   readonly nodeName: string;
-  /** Only in a process that lives on. */
-  readonly residence?: Residence;
+  /** Told of each part of an ADD; where nobody records them, it does nothing. */
+  readonly journal: AddJournal;
+  /**
+   * Proven by whoever serves the call, and closed by him; "gone": no sandbox is provably that of the attachment. Absent: the one that the
+   * request names now.
+   */
+  readonly sandbox?: Sandbox | "gone";
+  /** What a record says that the attachment holds already: an ADD keeps it, and a failed one does not give it back. */
+  readonly held?: HeldAddresses;
+  /** Of a GC: what must be kept although the runtime does not list it. */
+  readonly collection: Collection;
 }
 
 /** A call that is about one attachment: DEL. */
@@ -69,6 +82,8 @@ export interface AddCall extends AttachmentCall {
   readonly ipamSection: IpamSection;
 }
 
+const NO_JOURNAL: AddJournal = { addresses: async () => {}, link: async () => {}, endpoint: async () => {}, commit: async () => {} };
+
 /** @throws TortieError `netconf-value` */
 export function resolveNetworkCall(
   request: CniRequest,
@@ -92,13 +107,19 @@ export function resolveNetworkCall(
     // Nor does Felix know links of form `endpoint`.
     forwardsOnNode: traits.poolsFrom === "netconf" || config.linkForm === "endpoint",
     nodeName: nodeName(config),
+    journal: NO_JOURNAL,
+    collection: LONE_COLLECTION,
   };
 }
 
-/** @throws TortieError `arguments-invalid`, `identity-invalid` */
-export function resolveAttachmentCall(call: NetworkCall): AttachmentCall {
+/**
+ * Once a call: one that is resolved already stays as it is.
+ * @throws TortieError `arguments-invalid`, `identity-invalid`
+ */
+export function resolveAttachmentCall(call: NetworkCall | AttachmentCall): AttachmentCall {
+  if ("identity" in call) return call;
   const { request, config, env } = call;
-  const { containerId, interfaceName, network } = request;
+  const { containerId, interfaceName } = request;
   const args = parseCniArgs(request.args);
   const identity = identifyWorkload({ containerId, interfaceName, args, node: call.nodeName });
   return {
@@ -111,7 +132,7 @@ export function resolveAttachmentCall(call: NetworkCall): AttachmentCall {
         ? endpointHostInterfaceName(containerId, interfaceName)
         : hostInterfaceNameIfAny(identity, env.FELIX_INTERFACEPREFIX),
     podInterface: interfaceName,
-    owner: { network, containerId, interfaceName, ...(identity.pod === "" ? {} : { workload: `${identity.namespace}/${identity.pod}` }) },
+    owner: { ...attachmentOf(request), workload: identity.pod === "" ? undefined : `${identity.namespace}/${identity.pod}` },
   };
 }
 
@@ -121,7 +142,7 @@ export function resolveAttachmentCall(call: NetworkCall): AttachmentCall {
  * @throws TortieError as `resolveAttachmentCall`, `assertAddPossible` and `findIpam`, and `mac-invalid`, `addresses-requested-invalid`,
  * `interface-prefix-invalid`, `netns-missing`, `netns-invalid`, `netns-own`, `netconf-type`, `pod-cidr-missing`
  */
-export function resolveAddCall(networkCall: NetworkCall): AddCall {
+export function resolveAddCall(networkCall: NetworkCall | AttachmentCall): AddCall {
   const mtu = assertAddPossible(networkCall);
   const call = resolveAttachmentCall(networkCall);
   const { request, config, identity, args } = call;
@@ -133,7 +154,7 @@ export function resolveAddCall(networkCall: NetworkCall): AddCall {
   const requested = requestedOf(config, args);
   const hostInterface = config.linkForm === "endpoint" ? call.hostInterface : hostInterfaceName(identity, call.env.FELIX_INTERFACEPREFIX);
   // A sandbox that the serving process has proven needs no look at the path, which may lead elsewhere in its view of the file system.
-  if (call.residence?.sandbox === undefined) {
+  if (call.sandbox === undefined) {
     verifyNamespacePath(request.netns);
     refuseOwnNamespace(request);
   }
@@ -161,4 +182,33 @@ function podMissing({ containerId }: WorkloadIdentity): TortieError {
     "arguments-invalid",
     `container ${containerId}: CNI_ARGS lacks K8S_POD_NAME or K8S_POD_NAMESPACE, and the Kubernetes datastore keeps endpoints of pods only: unable to determine Pod name`,
   );
+}
+
+type SandboxCall = Pick<AttachmentCall, "request" | "sandbox">;
+
+/**
+ * The sandbox of a call, to be closed by the caller.
+ * @throws TortieError `netns-missing`, `netns-invalid`, `netns-own`
+ */
+export function openSandbox({ request, sandbox: proven }: SandboxCall): Sandbox {
+  if (proven === undefined || proven === "gone") return Sandbox.named(request.netns, { allowsOwn: request.netnsOverride });
+  return proven.borrowed();
+}
+
+/**
+ * For DEL, which also ends what is no longer in any sandbox.
+ * @returns `undefined` when the sandbox is gone
+ * @throws TortieError `netns-invalid`, `netns-own`
+ */
+export function openSandboxToRemove(call: SandboxCall): Sandbox | undefined {
+  const { request, sandbox } = call;
+  if (sandbox === "gone" || (sandbox === undefined && request.netns === "")) return undefined;
+  try {
+    return openSandbox(call);
+  } catch (error) {
+    if (!(error instanceof TortieError)) throw error;
+    if (error.word === "netns-missing") return undefined;
+    if (error.word === "netns-invalid") throw new TortieError(error.word, `failed to enter netns: ${error.message}`, { cause: error });
+    throw error;
+  }
 }

@@ -11,12 +11,11 @@ import { parseResult } from "../lib/cni/result.ts";
 import { inTime, isDatastoreFailure } from "../lib/datastore/errors.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { excerpt } from "../lib/log/format.ts";
-import type { AddCall } from "./call.ts";
+import { type AddCall, openSandbox } from "./call.ts";
 import { connectIpam, ipamInput, narrowAddress, wantsHostRoutes } from "./ipam-source.ts";
 import type { Node } from "./node.ts";
 import { desiredStateOf, planAttachment } from "./plan.ts";
 import { routersFor } from "./plan-endpoint-form.ts";
-import { openSandbox } from "./sandbox.ts";
 import { type RecordedAddresses, readWorkload } from "./workload.ts";
 
 /** A record that is annotations says what the pod's owner likes, in up to 256 KiB. */

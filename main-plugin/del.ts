@@ -11,13 +11,12 @@
 import { checkDataplaneType } from "../lib/config/add-checks.ts";
 import { checkNodenameFile } from "../lib/config/node-name.ts";
 import { TortieError } from "../lib/errors/errors.ts";
+import type { Logger } from "../lib/log/logger.ts";
 import type { Sandbox } from "../lib/system/sandbox.ts";
-import { Teardown } from "./attachment/teardown.ts";
-import type { AttachmentCall } from "./call.ts";
+import { type AttachmentCall, openSandboxToRemove } from "./call.ts";
 import { assertClusterReady } from "./gates.ts";
 import { connectIpam, findIpam, ipamInput } from "./ipam-source.ts";
 import type { Node } from "./node.ts";
-import { openSandboxToRemove } from "./sandbox.ts";
 
 export async function del(call: AttachmentCall, node: Node): Promise<void> {
   const { request, config, log } = call;
@@ -62,5 +61,32 @@ export async function unplug(call: AttachmentCall, { dataplane }: Pick<Node, "da
   } catch (error) {
     if (error instanceof TortieError && error.word === "netns-invalid") await removeLink(undefined);
     throw error;
+  }
+}
+
+/** Work that goes on after an error: each step is tried, each failure logged, the first one reported at the end (design, invariant 4). */
+export class Teardown {
+  readonly #log: Logger;
+  #first: { readonly error: unknown } | undefined;
+
+  constructor(log: Logger) {
+    this.#log = log;
+  }
+
+  /** @returns whether the step succeeded */
+  async attempt(what: string, step: () => Promise<unknown>): Promise<boolean> {
+    try {
+      await step();
+      return true;
+    } catch (error) {
+      this.#log.error(`could not ${what}`, { error });
+      this.#first ??= { error };
+      return false;
+    }
+  }
+
+  /** Throws the first failure, if there was one. */
+  report(): void {
+    if (this.#first !== undefined) throw this.#first.error;
   }
 }

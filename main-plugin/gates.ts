@@ -50,12 +50,10 @@ export async function readyForPods(
 }
 
 /** Only for pods whose policy Felix programs. The ADD succeeds even if Felix is late. */
-export async function policyReady({ config, log, signal, residence }: NetworkCall, endpoint: WorkloadEndpoint): Promise<void> {
+export async function policyReady({ config, log, signal }: NetworkCall, endpoint: WorkloadEndpoint): Promise<void> {
   if (config.policySetupTimeoutSeconds <= 0 || endpoint.orchestrator !== "k8s") return;
   const timeoutMs = config.policySetupTimeoutSeconds * 1_000;
-  // In a process that lives on, the attachment's next operation waits behind this one.
-  const isGivenUp = () => residence !== undefined && signal.aborted;
-  const warning = await awaitPolicy({ endpoint, directory: config.endpointStatusDir, timeoutMs, isGivenUp });
+  const warning = await awaitPolicy({ endpoint, directory: config.endpointStatusDir, timeoutMs, isGivenUp: () => signal.aborted });
   if (warning !== undefined) log.error(warning);
 }
 
@@ -259,6 +257,6 @@ export async function withContext<T>(what: string, work: () => Promise<T>): Prom
     if (error instanceof ForeignCniError) throw new ForeignCniError(error.code, `${what}: ${error.message}`, error.details);
     if (!(error instanceof TortieError)) throw error;
     const { word, next, details } = error;
-    throw new TortieError(word, `${what}: ${error.message}`, { cause: error, next, ...(details === undefined ? {} : { details }) });
+    throw new TortieError(word, `${what}: ${error.message}`, { cause: error, next, details });
   }
 }

@@ -6,14 +6,14 @@
  * plugin may not list pods (C§8.2).
  */
 import type { AttachedLink } from "../dataplane/dataplane.ts";
-import { LONE_COLLECTION } from "../ipam-plugin/call.ts";
+import { isListed } from "../lib/cni/attachment-id.ts";
 import type { ValidAttachment } from "../lib/cni/protocol.ts";
 import { attachmentsToKeep } from "../lib/config/decode.ts";
 import { isDatastoreFailure } from "../lib/datastore/errors.ts";
 import { SYSTEM_CLOCK } from "../lib/system/clock.ts";
 import type { WorkloadEndpoint } from "../lib/workload/workload-endpoint.ts";
-import { Teardown } from "./attachment/teardown.ts";
 import type { NetworkCall } from "./call.ts";
+import { Teardown } from "./del.ts";
 import { encode } from "./delegates/host-local.ts";
 import { assertClusterReady } from "./gates.ts";
 import { connectIpam, findIpam } from "./ipam-source.ts";
@@ -23,21 +23,20 @@ import type { Node } from "./node.ts";
 const UNFINISHED_PAUSE_MS = 2_000;
 
 export async function gc(call: NetworkCall, node: Node): Promise<void> {
-  const { request, config, log } = call;
+  const { request, config, log, collection } = call;
   const validAttachments = attachmentsToKeep(config);
-  const collection = call.residence?.collection ?? LONE_COLLECTION;
   const teardown = new Teardown(log);
   const kept = [...validAttachments];
   const links = await node.dataplane.list();
   for (const link of links) {
     const { hostInterface, owner } = link;
     if (owner === undefined || owner.network !== request.network) continue;
-    if (isListed(validAttachments, owner.containerId, owner.interfaceName)) continue;
+    if (isListed(validAttachments, owner)) continue;
     let isGone = false;
     await teardown.attempt(`remove the link ${hostInterface} of container ${owner.containerId}`, async () => {
       isGone = await collection.remove(owner, async () => void (await node.dataplane.remove(link)));
     });
-    if (!isGone) kept.push({ containerID: owner.containerId, ifname: owner.interfaceName });
+    if (!isGone) kept.push({ containerID: owner.containerId, ifname: owner.ifname });
   }
   await removeUnfinished(links.filter(isUnfinished), call, node, teardown);
   log.step("dataplane");
@@ -78,18 +77,17 @@ async function collectAddresses(kept: readonly ValidAttachment[], call: NetworkC
 }
 
 async function collectEndpoints(kept: readonly ValidAttachment[], call: NetworkCall, node: Node): Promise<void> {
-  const { request, nodeName, residence } = call;
-  const collection = residence?.collection ?? LONE_COLLECTION;
+  const { request, nodeName, collection } = call;
   const { endpoints } = await node.datastore();
   const isOrphan = (endpoint: WorkloadEndpoint) =>
     endpoint.node === nodeName &&
     endpoint.profiles.length === 1 &&
     endpoint.profiles[0] === request.network &&
-    !isListed(kept, endpoint.containerID, endpoint.endpoint);
+    !isListed(kept, { containerId: endpoint.containerID, ifname: endpoint.endpoint });
   for (const { value, revision } of await endpoints.list()) {
     if (!isOrphan(value)) continue;
     try {
-      await collection.remove({ containerId: value.containerID, interfaceName: value.endpoint }, () =>
+      await collection.remove({ containerId: value.containerID, ifname: value.endpoint }, () =>
         endpoints.delete({ namespace: value.namespace, name: value.name }, revision),
       );
     } catch (error) {
@@ -97,8 +95,4 @@ async function collectEndpoints(kept: readonly ValidAttachment[], call: NetworkC
       if (!isDatastoreFailure(error, "not-found", "conflict")) throw error;
     }
   }
-}
-
-function isListed(attachments: readonly ValidAttachment[], containerId: string, interfaceName: string): boolean {
-  return attachments.some((one) => one.containerID === containerId && one.ifname === interfaceName);
 }

@@ -155,75 +155,53 @@ export function ipamInput({ request, config }: NetworkCall): IpamInput {
  */
 export function connectIpam(plugin: IpamPlugin, input: IpamInput, call: IpamCaller, node: Node, isRepeated = false): IpamSource {
   if (plugin.executable === HOST_SCOPE) return hostScopeSource(input, call, node);
-  return plugin.isInProcess ? inProcess(input, call, node) : new DelegatedIpam(plugin, input, call, isRepeated);
+  return plugin.isInProcess ? inProcess(input, call, node) : delegated(plugin, input, call, isRepeated);
 }
 
 /** A plugin that is a program of its own. */
-class DelegatedIpam implements IpamSource {
-  readonly #plugin: IpamPlugin;
-  readonly #input: IpamInput;
-  readonly #call: NetworkCall;
-  readonly #isRepeated: boolean;
-
-  constructor(plugin: IpamPlugin, input: IpamInput, call: NetworkCall, isRepeated: boolean) {
-    this.#plugin = plugin;
-    this.#input = input;
-    this.#call = call;
-    this.#isRepeated = isRepeated;
-  }
-
-  async add(address?: Address): Promise<Grant> {
-    await using undo = new AsyncDisposableStack();
-    // Before the call, as the specification advises: a plugin that fails or dies half-way may have kept an address.
-    if (!this.#isRepeated) undo.defer(() => this.#giveBack(address));
-    const delegateCall = { ...this.#delegateCall(address), signal: this.#call.signal };
-    if (this.#isAzure) delegateCall.stdin = encode(azureNetconfForAdd(this.#input.request));
-    const { ips, routes, dns } = await delegateAdd(this.#plugin.executable, delegateCall, this.#input.request.cniVersion);
-    const given = ips.map((ip) => ip.address);
-    if (this.#isAzure) rememberAzure(this.#input.request, given);
-    const addresses = given.map(narrowAddress);
-    const hostRoutes = wantsHostRoutes({ forwardsOnNode: this.#call.forwardsOnNode, ipam: this.#plugin }, routes);
-    return grantOf({ addresses, given: ips, hostRoutes, routes, dns }, undo.move());
-  }
-
-  /** ADD of CNI does not say what was there before. */
-  addFirst(address?: Address): Promise<Grant> {
-    return this.add(address);
-  }
-
-  async run(command: OtherCommand): Promise<void> {
-    if (this.#isAzure && command === "DEL") return this.#releaseOfAzure();
-    await runDelegate(this.#plugin.executable, { ...this.#delegateCall(undefined), command });
-  }
-
-  async #giveBack(address: Address | undefined): Promise<void> {
-    try {
-      if (this.#isAzure) await this.#releaseOfAzure();
-      else await runDelegate(this.#plugin.executable, { ...this.#delegateCall(address), command: "DEL" });
-    } catch (error) {
-      // The error that made ADD fail is the one to report; the runtime's own DEL comes as well.
-      this.#call.log.error("IPAM release after a failed ADD failed as well", { error });
-    }
-  }
-
-  get #isAzure(): boolean {
-    return this.#input.config.ipam.type === AZURE_IPAM;
-  }
-
-  /** An attachment that no file names was given nothing. */
-  async #releaseOfAzure(): Promise<void> {
-    const { request } = this.#input;
+function delegated({ executable, isOurs }: IpamPlugin, input: IpamInput, call: NetworkCall, isRepeated: boolean): IpamSource {
+  const { request } = input;
+  const isAzure = input.config.ipam.type === AZURE_IPAM;
+  const delegateCall = (address?: Address): DelegateCall => {
+    const { stdin, args } = requestFor(input, address);
+    const env = { ...call.env, ...exportedSettings(call.config, call.datastore) };
+    return { stdin, env, args, timeoutMs: DELEGATE_TIME_LIMIT_MS };
+  };
+  const release = async (address?: Address): Promise<void> => {
+    if (!isAzure) return void (await runDelegate(executable, { ...delegateCall(address), command: "DEL" }));
+    // An attachment that no file names was given nothing.
     for (const netconf of azureNetconfsForDel(request)) {
-      await runDelegate(this.#plugin.executable, { ...this.#delegateCall(undefined), stdin: encode(netconf), command: "DEL" });
+      await runDelegate(executable, { ...delegateCall(), stdin: encode(netconf), command: "DEL" });
     }
     forgetAzure(request);
-  }
-
-  #delegateCall(address: Address | undefined): DelegateCall {
-    const { stdin, args } = requestFor(this.#input, address);
-    const { config, env, datastore } = this.#call;
-    return { stdin, env: { ...env, ...exportedSettings(config, datastore) }, args, timeoutMs: DELEGATE_TIME_LIMIT_MS };
-  }
+  };
+  const giveBack = async (address: Address | undefined): Promise<void> => {
+    try {
+      await release(address);
+    } catch (error) {
+      // The error that made ADD fail is the one to report; the runtime's own DEL comes as well.
+      call.log.error("IPAM release after a failed ADD failed as well", { error });
+    }
+  };
+  const add = async (address?: Address): Promise<Grant> => {
+    await using undo = new AsyncDisposableStack();
+    // Before the call, as the specification advises: a plugin that fails or dies half-way may have kept an address.
+    if (!isRepeated) undo.defer(() => giveBack(address));
+    const delegateInput = { ...delegateCall(address), signal: call.signal };
+    if (isAzure) delegateInput.stdin = encode(azureNetconfForAdd(request));
+    const { ips, routes, dns } = await delegateAdd(executable, delegateInput, request.cniVersion);
+    const given = ips.map((ip) => ip.address);
+    if (isAzure) rememberAzure(request, given);
+    const addresses = given.map(narrowAddress);
+    const hostRoutes = wantsHostRoutes({ forwardsOnNode: call.forwardsOnNode, ipam: { isOurs } }, routes);
+    return grantOf({ addresses, given: ips, hostRoutes, routes, dns }, undo.move());
+  };
+  return {
+    add,
+    // ADD of CNI does not say what was there before.
+    addFirst: add,
+    run: async (command) => (command === "DEL" ? release() : void (await runDelegate(executable, { ...delegateCall(), command }))),
+  };
 }
 
 /** Our own plugin, served by this process. */

@@ -2,6 +2,7 @@
  * What this node can do for a call: its datastore, its kernel, its IPAM. An executable builds one and throws it away with its process;
  * a process that serves many calls keeps it. Nothing in here belongs to one call.
  */
+import { resolve } from "node:path";
 import type { Dataplane } from "../dataplane/dataplane.ts";
 import { LinuxDataplane } from "../dataplane/linux/linux-dataplane.ts";
 import { HostSockets } from "../dataplane/netlink/host-sockets.ts";
@@ -9,15 +10,18 @@ import type { NodeState } from "../dataplane/node-state.ts";
 import { hostScopeFiles } from "../ipam-plugin/host-scope/files.ts";
 import type { HostScope } from "../ipam-plugin/host-scope/host-scope.ts";
 import { createIpamNode, type IpamNode } from "../ipam-plugin/node.ts";
-import { type Address, formatPrefix, type Prefix } from "../lib/addresses/address.ts";
+import { type Address, formatPrefix, type Prefix, parsePrefix } from "../lib/addresses/address.ts";
 import type { Environment } from "../lib/cni/environment.ts";
+import { chooseDatastore } from "../lib/config/datastore-choice.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
 import type { Datastore, KubernetesCore } from "../lib/datastore/datastore.ts";
 import { openDatastore } from "../lib/datastore/open.ts";
+import type { IPPool } from "../lib/datastore/resources.ts";
+import { TortieError } from "../lib/errors/errors.ts";
 import type { Logger } from "../lib/log/logger.ts";
 import { directoryOf, isThere } from "../lib/system/files.ts";
+import { guardedPrefixes } from "../lib/workload/interface-names.ts";
 import type { NetworkCall } from "./call.ts";
-import { nodeStateOf, storeName } from "./plan-node.ts";
 
 export interface Node extends AsyncDisposable {
   readonly dataplane: Dataplane;
@@ -97,4 +101,50 @@ export function createNode(config: NetworkConfig, env: Environment, log: Pick<Lo
       await (await opened)?.[Symbol.asyncDispose]();
     },
   };
+}
+
+/** Of the digest in a datastore's name. */
+const DIGITS = 12;
+
+/**
+ * The node forwards the families of the addresses, masquerades as the pools' `natOutgoing` says, and keeps containers away from its
+ * loopback.
+ * @param store `storeName` of the pools' datastore
+ * @throws TortieError `nat-failed`, `interface-prefix-invalid`
+ */
+export function nodeStateOf(
+  { env }: Pick<NetworkCall, "env">,
+  store: string,
+  addresses: readonly Prefix[],
+  pools: readonly Pick<IPPool, "cidr" | "natOutgoing">[],
+): NodeState {
+  return {
+    forwardedFamilies: [...new Set(addresses.map(({ address }) => address.family))],
+    masquerading: {
+      store,
+      outgoing: pools.filter(({ natOutgoing }) => natOutgoing).map(({ cidr }) => prefixOf(cidr)),
+      pools: pools.map(({ cidr }) => prefixOf(cidr)),
+    },
+    guardedPrefixes: guardedPrefixes(env.FELIX_INTERFACEPREFIX),
+  };
+}
+
+/**
+ * The name of a datastore in the node's table: the same for each process that uses the same one, agent or plugin, and for each of
+ * two that use different ones another. A node is in one cluster, whatever the address of its API server is written like.
+ * @throws TortieError `netconf-value`
+ */
+export function storeName(config: NetworkConfig, env: Environment): string {
+  const type = chooseDatastore(config, env);
+  if (type === "kubernetes") return type;
+  const { endpoints, discoverySrv } = config.etcd;
+  const place =
+    type === "local" ? resolve(config.datastorePath) : [env.CALICO_ETCD_ENDPOINTS || endpoints || env.ETCD_ENDPOINTS, discoverySrv];
+  return type + new Bun.CryptoHasher("sha256").update(JSON.stringify(place)).digest("hex").slice(0, DIGITS);
+}
+
+function prefixOf(cidr: string): Prefix {
+  const prefix = parsePrefix(cidr);
+  if (prefix === undefined) throw new TortieError("nat-failed", `pool "${cidr}" is not a CIDR`);
+  return prefix;
 }

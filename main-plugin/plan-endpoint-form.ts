@@ -7,9 +7,9 @@ import { type Address, bitsOf, type Family, formatAddress, formatPrefix, hostPre
 import type { CniResult } from "../lib/cni/protocol.ts";
 import { TortieError } from "../lib/errors/errors.ts";
 import { endpointMac } from "../lib/workload/interface-names.ts";
-import type { AttachmentPlan } from "./attachment/attachment-plan.ts";
 import type { AddCall } from "./call.ts";
 import type { Node } from "./node.ts";
+import type { AttachmentPlan } from "./plan.ts";
 
 /** The gateways of the call's link; `undefined` for a link of form `routed`. @throws TortieError `node-cidr-missing` */
 export async function routersFor(
@@ -34,7 +34,7 @@ export function endpointState(
     device: plan.device,
     host: {
       name: plan.hostInterface,
-      mac: endpointMac(owner.containerId, owner.interfaceName, "host"),
+      mac: endpointMac(owner.containerId, owner.ifname, "host"),
       owner,
       predecessors: plan.predecessors,
       sysctls: hostSysctls(plan.hostInterface, families),
@@ -43,7 +43,7 @@ export function endpointState(
     },
     pod: {
       name: podInterface,
-      mac: plan.mac ?? endpointMac(owner.containerId, owner.interfaceName, "pod"),
+      mac: plan.mac ?? endpointMac(owner.containerId, owner.ifname, "pod"),
       sysctlsBeforeUp: families.has(6) ? [sysctl(`net/ipv6/conf/${podInterface}/accept_dad`, "0")] : [],
       sysctls: families.has(6) ? [sysctl("net/ipv6/conf/all/disable_ipv6", "0")] : [],
       addresses,
@@ -60,11 +60,11 @@ export function endpointResult({ pod }: DesiredState): Pick<CniResult, "ips" | "
   const gatewayOf = (family: Family) => pod.routes.find(({ gateway }) => gateway?.family === family)?.gateway;
   const ips = pod.addresses.map((prefix) => {
     const gateway = gatewayOf(prefix.address.family);
-    return { address: formatPrefix(prefix), ...(gateway === undefined ? {} : { gateway: formatAddress(gateway) }), interface: 1 };
+    return { address: formatPrefix(prefix), gateway: gateway && formatAddress(gateway), interface: 1 };
   });
   const routes = pod.routes.map(({ destination, gateway }) => ({
     dst: formatPrefix(destination),
-    ...(gateway === undefined ? {} : { gw: formatAddress(gateway) }),
+    gw: gateway && formatAddress(gateway),
   }));
   return { ips: ips.sort((one, other) => Number(other.address.includes(":")) - Number(one.address.includes(":"))), routes };
 }

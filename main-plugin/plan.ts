@@ -3,13 +3,31 @@
  * must hold for it (`desiredStateOf`). Values and order are those of C§4.1-4.5.
  */
 
+import type { AttachmentName } from "../dataplane/alias.ts";
 import type { DesiredState, Route, Sysctl } from "../dataplane/desired-state.ts";
 import { type Address, type Family, hostPrefix, maskPrefix, type Prefix, parseAddress, parsePrefix } from "../lib/addresses/address.ts";
 import type { NetworkConfig } from "../lib/config/network-config.ts";
-import type { AttachmentPlan } from "./attachment/attachment-plan.ts";
 import type { AddCall } from "./call.ts";
 import { endpointState } from "./plan-endpoint-form.ts";
 import type { Workload } from "./workload.ts";
+
+/** What an ADD has decided before it has addresses. */
+export interface AttachmentPlan {
+  readonly hostInterface: string;
+  readonly podInterface: string;
+  readonly owner: AttachmentName;
+  /** Containers that the workload's record names: their link may be replaced. */
+  readonly predecessors: readonly string[];
+  readonly device: DesiredState["device"];
+  readonly mac: string | undefined;
+  /** Destinations of the pod's routes, both families mixed. */
+  readonly destinations: readonly Prefix[];
+  readonly allowIpForwarding: boolean;
+  /** No Felix runs beside us: the node itself must forward. */
+  readonly forwardOnNode: boolean;
+  /** Gateways of the link form `endpoint`; absent for the form `routed`. */
+  readonly routers?: readonly Address[];
+}
 
 /** MAC of every host end (C§4.1). */
 const HOST_MAC = "ee:ee:ee:ee:ee:ee";
@@ -45,7 +63,7 @@ export function planAttachment(call: AddCall, workload: Workload | undefined, ro
     destinations: routeDestinations(config, call.ipamSection.destinations),
     allowIpForwarding: config.containerSettings.allowIpForwarding,
     forwardOnNode: call.forwardsOnNode,
-    ...(routers === undefined ? {} : { routers }),
+    routers,
   };
 }
 
@@ -84,7 +102,7 @@ export function desiredStateOf(plan: AttachmentPlan, addresses: readonly Prefix[
     },
     pod: {
       name: plan.podInterface,
-      ...(plan.mac === undefined ? {} : { mac: plan.mac }),
+      mac: plan.mac,
       sysctlsBeforeUp: families.has(6) ? [sysctl(`net/ipv6/conf/${plan.podInterface}/accept_dad`, "0")] : [],
       sysctls: podSysctls(plan, families),
       addresses,

@@ -1,15 +1,19 @@
 /** One call of the main plugin on one node: the verb that CNI_COMMAND names, for an executable and for a process that serves many calls. */
-import { renderResult } from "../lib/cni/result.ts";
+import type { CniResult } from "../lib/cni/protocol.ts";
+import { parseResult, renderResult } from "../lib/cni/result.ts";
 import { ABSENT_VERSION_OF_MAIN_RESULT } from "../lib/cni/version.ts";
+import { checkChain, grpcServerOf } from "../lib/config/add-checks.ts";
+import { stringifyJson } from "../lib/json/stringify.ts";
+import type { JsonObject } from "../lib/json/value.ts";
 import { add } from "./add.ts";
-import { isChained, serveChained } from "./attach-chained.ts";
 import { type NetworkCall, resolveAddCall, resolveAttachmentCall } from "./call.ts";
 import { check } from "./check.ts";
 import { del } from "./del.ts";
-import { nodeFor } from "./external-dataplane.ts";
 import { gc } from "./gc.ts";
 import type { Node } from "./node.ts";
 import { status } from "./status.ts";
+
+const INDENT = 4;
 
 /** Verbs that are about an attachment: those of a chained one touch nothing. */
 const CHAINED: ReadonlySet<string> = new Set(["ADD", "DEL", "CHECK"]);
@@ -35,4 +39,40 @@ export async function serve(call: NetworkCall, given: Node): Promise<string | un
       await gc(call, node);
       return undefined;
   }
+}
+
+/**
+ * The node, with the dataplane of this call: this program's own, or another program that `dataplane_options` names (C§4.6). Its code is loaded only where it is used.
+ * @throws TortieError `netconf-value`
+ */
+export async function nodeFor({ config, request }: NetworkCall, node: Node): Promise<Node> {
+  const server = grpcServerOf(config);
+  if (server === undefined) return node;
+  const { GrpcDataplane } = await import("../dataplane/grpc/grpc-dataplane.ts");
+  return { ...node, dataplane: new GrpcDataplane({ ...server, sandbox: request.netns }) };
+}
+
+export function isChained({ config }: Pick<NetworkCall, "config">): boolean {
+  return config.chain !== "";
+}
+
+/**
+ * `chain: attach` (A§3.8): the interface and its addresses are those of the plugin before this one. Nothing is made and nothing removed;
+ * with an agent, there is an endpoint for it.
+ * @returns what is to be printed: the other plugin's result, unchanged
+ * @throws TortieError `netconf-value`, `result-invalid`
+ */
+async function serveChained(call: NetworkCall): Promise<string | undefined> {
+  const { command } = call.request;
+  if (command !== "ADD") return undefined;
+  checkChain(call.config);
+  const { result, json } = chainedResult(call);
+  await call.journal.commit(result);
+  return stringifyJson(json, INDENT);
+}
+
+/** What the plugin before this one gave. @throws TortieError `result-invalid` */
+export function chainedResult({ config, request }: NetworkCall): { readonly result: CniResult; readonly json: JsonObject } {
+  const json = config.prevResult ?? {};
+  return { result: parseResult(json, request.cniVersion, "prevResult"), json };
 }

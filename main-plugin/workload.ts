@@ -74,7 +74,7 @@ export function endpointOf(call: AddCall, workload: Workload, lease: Pick<Lease,
     hostInterface: call.hostInterface,
     mac,
     mesosLabels: config.mesosLabels,
-    ...(workload.pod && { pod: workload.pod }),
+    pod: workload.pod,
     ipNATs: floatingNats(workload.requests.floatingIps, addresses),
     allowedSourcePrefixes: workload.requests.allowedSourcePrefixes,
   });

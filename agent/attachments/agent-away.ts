@@ -1,71 +1,48 @@
 /** Makes what plugins did while the agent was away the agent's: DELs that wait for it, and attachments that it takes over (A§11.5, A§11.6). */
-import { NEVER } from "../../lib/system/waiting.ts";
-import { DeleteQueue, type Moment } from "../delete-queue/delete-queue.ts";
-import { keyOf } from "../delete-queue/queue-entry.ts";
-import { QueueFiles } from "../delete-queue/queue-files.ts";
-import { Adoption } from "../direct-records/adopt.ts";
-import { DirectRecords } from "../direct-records/direct-records.ts";
+import type { AttachmentLocks } from "../../handover/attachment-locks.ts";
+import type { CniCall } from "../../handover/call.ts";
+import { DeleteQueueFiles, DirectRecords, type QueuedDelete, type QueueEntry } from "../../handover/left-files.ts";
+import type { EndpointRecord } from "../../handover/record.ts";
+import type { RunDirectory } from "../../handover/run-directory.ts";
+import { type AttachmentId, fileKey } from "../../lib/cni/attachment-id.ts";
+import { messageOf, TortieError } from "../../lib/errors/errors.ts";
+import type { AgentLog } from "../../lib/resident/agent-log.ts";
+import { type BackOff, type Clock, pauseAfter, SYSTEM_CLOCK } from "../../lib/system/clock.ts";
+import { DirectoryEvents } from "../../lib/system/directory-events.ts";
 import type { EndpointManager } from "../endpoints/manager.ts";
-import type { Attachment, EndpointRecord } from "../endpoints/record/endpoint-record.ts";
-import { attachmentKey } from "../run-directory/attachment-key.ts";
-import type { AttachmentLocks } from "../run-directory/attachment-locks.ts";
-import type { RunDirectory } from "../run-directory/run-directory.ts";
-import type { AttachmentService, CallContext } from "./attachment-service.ts";
 
-export interface AgentAwayParts {
+/** Where nothing is heard of the directory (A-D02). */
+const LOOK_EVERY_MS = 5_000;
+
+export interface AgentAwayParts extends Pick<AdoptionParts, "log">, Pick<DeleteQueueParts, "serve"> {
   readonly run: RunDirectory;
   readonly locks: AttachmentLocks;
-  readonly manager: EndpointManager;
-  /** Serves a DEL by the body of its call. */
-  readonly remove: (body: unknown, call: CallContext) => ReturnType<AttachmentService["serve"]>;
-  readonly log: { info(message: string): void; error(message: string): void };
+  readonly manager: Pick<EndpointManager, "adopt" | "find">;
 }
 
 export class AgentAway {
-  readonly #adoption: Adoption;
-  readonly #deletes: DeleteQueue;
+  readonly adoption: Adoption;
+  readonly deletes: DeleteQueue;
 
-  constructor({ run, locks, manager, remove, log }: AgentAwayParts) {
-    this.#adoption = new Adoption({ records: new DirectRecords(run.direct), locks, adopter: manager, log });
-    this.#deletes = new DeleteQueue({
-      files: new QueueFiles(run.deleteQueue),
-      // A queued DEL has no caller that could give up.
-      serve: (body) => remove(body, { peer: { pid: process.pid }, signal: NEVER }),
-      addedAt: (attachment) => addedAt(manager.find(attachment)),
-      log,
-    });
-  }
-
-  /** DELs that wait. */
-  get queueLength(): number {
-    return this.#deletes.size;
-  }
-
-  takeOver(attachment: Attachment, signal: AbortSignal): Promise<void> {
-    return this.#adoption.of(attachment, signal);
-  }
-
-  takeOverLocked(attachment: Attachment): Promise<void> {
-    return this.#adoption.locked(attachment);
-  }
-
-  takeOverAll(): Promise<void> {
-    return this.#adoption.all();
-  }
-
-  queuedDelete(attachment: Attachment): Promise<void> {
-    return this.#deletes.carryOutFor(attachment);
+  constructor({ run, locks, manager, serve, log }: AgentAwayParts) {
+    this.adoption = new Adoption({ records: new DirectRecords(run.direct), locks, adopter: manager, log });
+    const addedAt = (attachment: AttachmentId) => momentOf(manager.find(attachment));
+    this.deletes = new DeleteQueue({ files: new DeleteQueueFiles(run.deleteQueue), serve, addedAt, log });
   }
 
   /** For as long as the agent lives: a plugin may have decided to do without it just before it was there. */
   start(): void {
-    this.#adoption.start();
-    this.#deletes.start();
+    this.adoption.start();
+    this.deletes.start();
   }
 
   async stop(): Promise<void> {
-    await Promise.all([this.#adoption.stop(), this.#deletes.stop()]);
+    await Promise.all([this.adoption.stop(), this.deletes.stop()]);
   }
+}
+
+function momentOf({ committedAt, committedBootMs }: Partial<EndpointRecord> = {}): Moment | undefined {
+  return committedAt === undefined ? undefined : { wallMs: Date.parse(committedAt), bootMs: committedBootMs };
 }
 
 /**
@@ -74,17 +51,274 @@ export class AgentAway {
  */
 export async function holdAttachment(
   locks: Pick<AttachmentLocks, "take">,
-  queue: QueueFiles,
-  attachment: Attachment,
+  queue: DeleteQueueFiles,
+  attachment: AttachmentId,
   signal: AbortSignal,
 ): Promise<Disposable | undefined> {
-  const { network, containerId, ifname: interfaceName } = attachment;
-  const lock = await locks.take(attachmentKey({ network, containerId, interfaceName }), { signal });
-  if (queue.find(keyOf(attachment)) === undefined) return lock;
+  const lock = await locks.take(fileKey(attachment), { signal });
+  if (queue.find(fileKey(attachment)) === undefined) return lock;
   lock[Symbol.dispose]();
   return undefined;
 }
 
-function addedAt({ committedAt, committedBootMs }: Partial<EndpointRecord> = {}): Moment | undefined {
-  return committedAt === undefined ? undefined : { wallMs: Date.parse(committedAt), bootMs: committedBootMs };
+interface Look {
+  readonly look: () => Promise<void>;
+  readonly onError: (error: unknown) => void;
+  readonly pauseMs: () => number;
+}
+
+/** Looks at a directory now, whenever something happens in it, and after each pause, until it is stopped. */
+class DirectoryWatch {
+  readonly #events: DirectoryEvents;
+  #loop: Promise<void> = Promise.resolve();
+  isStopped = false;
+
+  constructor(directory: string) {
+    this.#events = new DirectoryEvents(directory);
+  }
+
+  start(look: Look): void {
+    this.#loop = this.#run(look);
+  }
+
+  async stop(): Promise<void> {
+    this.isStopped = true;
+    this.#events.close();
+    await this.#loop;
+  }
+
+  async #run({ look, onError, pauseMs }: Look): Promise<void> {
+    while (!this.isStopped) {
+      // Before the look: what appears between the two is seen by one of them.
+      this.#events.watch();
+      try {
+        await look();
+      } catch (error) {
+        onError(error);
+      }
+      if (!this.isStopped) await this.#events.next(pauseMs());
+    }
+  }
+}
+
+export interface AdoptionParts {
+  readonly records: DirectRecords;
+  readonly locks: Pick<AttachmentLocks, "take" | "tryTake">;
+  /**
+   * Makes the attachment an endpoint, or replaces what is known of it. What an ADD left whose plugin was killed is removed as the agent
+   * removes its own. Durable when it returns.
+   */
+  readonly adopter: Pick<EndpointManager, "adopt">;
+  readonly log: Pick<AgentLog, "info" | "error">;
+}
+
+/**
+ * How the agent takes over what plugins attached without it (A§11.6): every record at its start, and later each one that appears, by a
+ * plugin that had begun before the agent was there.
+ */
+export class Adoption {
+  readonly #parts: AdoptionParts;
+  readonly #watch: DirectoryWatch;
+
+  constructor(parts: AdoptionParts) {
+    this.#parts = parts;
+    this.#watch = new DirectoryWatch(parts.records.directory);
+  }
+
+  /** Takes over every attachment that no plugin works on just now. */
+  async all(): Promise<void> {
+    const { records, locks, log } = this.#parts;
+    const found = records.list();
+    for (const { path, reason } of found.unreadable) log.error(`a record of direct mode cannot be read and is kept as ${path}: ${reason}`);
+    for (const { attachment } of found.records) {
+      using lock = locks.tryTake(fileKey(attachment));
+      if (lock !== undefined) await this.#adopt(attachment);
+    }
+  }
+
+  /**
+   * Takes over one attachment, before the agent serves a call of it; waits for a plugin that works on it.
+   * @throws TortieError `attachment-locked`; the signal's reason
+   */
+  async of(attachment: AttachmentId, signal: AbortSignal): Promise<void> {
+    if (!this.#parts.records.has(attachment)) return;
+    using _ = await this.#parts.locks.take(fileKey(attachment), { signal });
+    await this.#adopt(attachment);
+  }
+
+  /** The same for who holds the attachment's lock. */
+  async locked(attachment: AttachmentId): Promise<void> {
+    if (this.#parts.records.has(attachment)) await this.#adopt(attachment);
+  }
+
+  /** Begins to watch, for life. */
+  start(): void {
+    const { records, log } = this.#parts;
+    records.makeDirectory();
+    const onError = (error: unknown) => log.error(`the records of direct mode cannot be read: ${messageOf(error)}`);
+    // What is under a lock is looked at again.
+    this.#watch.start({ look: () => this.all(), onError, pauseMs: () => LOOK_EVERY_MS });
+  }
+
+  stop(): Promise<void> {
+    return this.#watch.stop();
+  }
+
+  /** Under the attachment's lock: its record may have been finished or removed since the look without it. */
+  async #adopt(attachment: AttachmentId): Promise<void> {
+    const { records, adopter, log } = this.#parts;
+    try {
+      const direct = records.read(attachment);
+      if (direct === undefined) return;
+      await adopter.adopt(direct);
+      records.remove(attachment);
+      log.info(`container ${attachment.containerId}, attached in direct mode, is taken over`);
+    } catch (error) {
+      log.error(`container ${attachment.containerId}, attached in direct mode, cannot be taken over: ${messageOf(error)}`);
+    }
+  }
+}
+
+const REPETITION: BackOff = { base: 1_000, longest: 60_000 };
+/** DELs under way at once; their links go together. */
+const WIDTH = 64;
+
+/** By two clocks: the time of day may be set back between an ADD and its DEL, and the other one is not in files of earlier versions. */
+export interface Moment {
+  /** Milliseconds since 1970. */
+  readonly wallMs: number;
+  /** Milliseconds since the machine's boot. */
+  readonly bootMs: number | undefined;
+}
+
+export interface DeleteQueueParts {
+  readonly files: DeleteQueueFiles;
+  /** One DEL, as `AttachmentService.serve` does it. */
+  serve(call: CniCall): Promise<{ readonly status: number; readonly body: string }>;
+  /** When the agent added the attachment; `undefined` when it does not know it. */
+  addedAt(attachment: AttachmentId): Moment | undefined;
+  readonly log: Pick<AgentLog, "info" | "error">;
+  readonly clock?: Clock;
+}
+
+interface Failure {
+  readonly times: number;
+  /** On the clock; not tried again before. */
+  readonly until: number;
+}
+
+/**
+ * Carries out the DELs that plugins left while the agent was away (A§11.5): at the start, and as long as the agent lives, since a plugin
+ * may have decided to leave one just before the socket was there. A file goes when its DEL has succeeded, never before.
+ */
+export class DeleteQueue {
+  readonly #parts: DeleteQueueParts;
+  readonly #clock: Clock;
+  readonly #watch: DirectoryWatch;
+  readonly #failures = new Map<string, Failure>();
+  /** DELs under way, by the key of their attachment. */
+  readonly #running = new Map<string, Promise<void>>();
+
+  constructor(parts: DeleteQueueParts) {
+    this.#parts = parts;
+    this.#clock = parts.clock ?? SYSTEM_CLOCK;
+    this.#watch = new DirectoryWatch(parts.files.directory);
+  }
+
+  /** DELs that wait, those that are put off included. */
+  get size(): number {
+    return this.#parts.files.list().entries.length;
+  }
+
+  /** Begins to work and to watch, for life. */
+  start(): void {
+    const { files, log } = this.#parts;
+    files.makeDirectory();
+    const onError = (error: unknown) => log.error(`the delete queue cannot be read: ${messageOf(error)}`);
+    this.#watch.start({ look: () => this.drain(), onError, pauseMs: () => this.#pause() });
+  }
+
+  /** Waits for the DELs under way; the others stay where they are. */
+  stop(): Promise<void> {
+    return this.#watch.stop();
+  }
+
+  /** Everything that waits and is not put off, oldest first. */
+  async drain(): Promise<void> {
+    const { entries, foreign } = this.#parts.files.list();
+    for (const path of foreign) this.#parts.log.error(`a file that is none of the delete queue's is kept as ${path}`);
+    const due = entries.filter(({ key }) => this.#clock.now() >= (this.#failures.get(key)?.until ?? 0));
+    for (let at = 0; at < due.length && !this.#watch.isStopped; at += WIDTH) {
+      await Promise.all(due.slice(at, at + WIDTH).map((entry) => this.#carryOut(entry).catch(() => {})));
+    }
+    for (const key of this.#failures.keys()) if (!entries.some((entry) => entry.key === key)) this.#failures.delete(key);
+  }
+
+  /**
+   * The DEL of one attachment, now: its ADD comes next (A§11.4).
+   * @throws TortieError `queued-delete-failed`
+   */
+  async carryOutFor(attachment: AttachmentId): Promise<void> {
+    const entry = this.#parts.files.find(fileKey(attachment));
+    if (entry !== undefined) await this.#carryOut(entry);
+  }
+
+  #pause(): number {
+    const soonest = Math.min(...[...this.#failures.values()].map(({ until }) => until - this.#clock.now()), LOOK_EVERY_MS);
+    return Math.max(soonest, 1);
+  }
+
+  #carryOut(entry: QueueEntry): Promise<void> {
+    const { key } = entry;
+    const running = this.#running.get(key) ?? this.#carryOutOnce(entry).finally(() => this.#running.delete(key));
+    this.#running.set(key, running);
+    return running;
+  }
+
+  async #carryOutOnce(entry: QueueEntry): Promise<void> {
+    const { files, log } = this.#parts;
+    const found = readEntry(files, entry);
+    if (found === undefined) return;
+    if ("problem" in found) return this.#setAside(entry, found.problem);
+    const addedAt = this.#parts.addedAt(found.attachment);
+    if (addedAt !== undefined && isLater(addedAt, { wallMs: entry.queuedAt, bootMs: found.queuedBootMs })) {
+      log.info(`container ${found.attachment.containerId} was added after its queued DEL, which is dropped`);
+      return files.remove(entry);
+    }
+    const answer = await this.#parts.serve(found.call);
+    if (answer.status === 400) return this.#setAside(entry, answer.body);
+    if (answer.status !== 200) throw this.#putOff(entry, found.attachment, answer.body);
+    this.#failures.delete(entry.key);
+    await files.remove(entry);
+    log.info(`the queued DEL of container ${found.attachment.containerId} is done`);
+  }
+
+  #setAside(entry: QueueEntry, problem: string): void {
+    this.#failures.delete(entry.key);
+    const path = this.#parts.files.setAsideBad(entry);
+    this.#parts.log.error(`a queued DEL makes no sense and is kept as ${path}: ${problem}`);
+  }
+
+  #putOff({ key }: QueueEntry, { containerId }: AttachmentId, problem: string): TortieError {
+    const times = (this.#failures.get(key)?.times ?? 0) + 1;
+    const pause = pauseAfter(times, REPETITION, this.#clock);
+    this.#failures.set(key, { times, until: this.#clock.now() + pause });
+    const message = `the queued DEL of container ${containerId} failed ${times} times: ${problem.replaceAll(/\s+/g, " ")}`;
+    this.#parts.log.error(`${message}; again in ${Math.round(pause / 1000)} s`);
+    return new TortieError("queued-delete-failed", message);
+  }
+}
+
+function isLater(one: Moment, other: Moment): boolean {
+  const isByBoot = one.bootMs !== undefined && other.bootMs !== undefined;
+  return isByBoot ? one.bootMs > other.bootMs : one.wallMs > other.wallMs;
+}
+
+/** @returns `undefined` when the file is gone */
+function readEntry(files: DeleteQueueFiles, entry: QueueEntry): QueuedDelete | { readonly problem: string } | undefined {
+  try {
+    return files.read(entry);
+  } catch (error) {
+    return { problem: messageOf(error) };
+  }
 }

@@ -3,24 +3,20 @@
  * node kept from call to call.
  */
 
+import type { AttachmentLocks } from "../../handover/attachment-locks.ts";
+import type { CniCall } from "../../handover/call.ts";
+import { parseCall } from "../../handover/call-body.ts";
+import type { EndpointRecord } from "../../handover/record.ts";
+import { type AttachmentId, fileKey, lineKey } from "../../lib/cni/attachment-id.ts";
 import { SYSTEM_CLOCK } from "../../lib/system/clock.ts";
 import type { SandboxOptions } from "../../lib/system/sandbox.ts";
 import { NEVER } from "../../lib/system/waiting.ts";
-import { isChained } from "../../main-plugin/attach-chained.ts";
-import { serve } from "../../main-plugin/serve.ts";
-import { type Attachment, attachmentKey, type EndpointRecord } from "../endpoints/record/endpoint-record.ts";
-import type { CniVerb } from "../forward/protocol.ts";
-import { attachmentKey as lockKey } from "../run-directory/attachment-key.ts";
-import type { AttachmentLocks } from "../run-directory/attachment-locks.ts";
-import { addAttachment, type Outcome } from "./add-operation.ts";
-import { type Answer, answerOf, errorAnswer } from "./answer.ts";
-import { assertDelegateIsHere, prepareCall, type ServedCall, type Surroundings } from "./call.ts";
-import { decodeCallBody, environmentOf, parseCallBody, requestOf } from "./call-body.ts";
-import { Collections } from "./collections.ts";
-import { removeAttachment } from "./del-operation.ts";
-import { collectAttachments } from "./gc-operation.ts";
+import { isChained, serve } from "../../main-plugin/serve.ts";
+import type { AgentAway } from "./agent-away.ts";
+import { type Answer, answerOf, assertDelegateIsHere, errorAnswer, resolveCall, type ServedCall, type Surroundings } from "./call.ts";
+import { type AttachmentRecords, addAttachment, type Outcome, removeAttachment } from "./flows.ts";
+import { Collections, collectAttachments } from "./gc.ts";
 import type { NewCluster } from "./new-cluster.ts";
-import type { AttachmentRecords } from "./records.ts";
 import { openSandbox, openSandboxToRemove } from "./sandbox.ts";
 import { AttachmentTurns, type TurnKind } from "./turns.ts";
 
@@ -36,19 +32,15 @@ export interface CallContext {
 export interface AttachmentParts extends Surroundings {
   readonly records: AttachmentRecords;
   /** Between the agent and plugins that work without it (A§11.6). */
-  readonly locks?: Pick<AttachmentLocks, "take">;
-  /** What a plugin did of this attachment without the agent is the agent's first (A§11.6). */
-  readonly takeOver?: (attachment: Attachment, signal: AbortSignal) => Promise<void>;
-  /** The same by who holds the attachment's lock already. */
-  readonly takeOverLocked?: (attachment: Attachment) => Promise<void>;
-  /** A DEL of this attachment that waits in the queue is carried out first (A§11.4 step 2). */
-  readonly queuedDelete?: (attachment: Attachment) => Promise<void>;
+  readonly locks: Pick<AttachmentLocks, "take">;
+  /** What a plugin did of this attachment without the agent is the agent's first (A§11.4 step 2, A§11.6). */
+  readonly away: Pick<AgentAway, "adoption" | "deletes">;
   /** What an ADD waits for in a cluster that somebody has just made. */
-  readonly newCluster?: Pick<NewCluster, "untilMade">;
+  readonly newCluster: Pick<NewCluster, "untilMade">;
   /** Removes an endpoint that no ADD made. @throws Error: it is repeated behind */
   readonly forgetRegistered: (record: EndpointRecord) => Promise<void>;
   /** The agent's own judgement of its health, which STATUS gives too (A§8.3). @throws TortieError `status-unavailable` */
-  readonly assertReady?: () => void;
+  readonly assertReady: () => void;
 }
 
 export class AttachmentService {
@@ -60,13 +52,13 @@ export class AttachmentService {
     this.#parts = parts;
   }
 
-  /** Never throws. @param body of the call (A§11.3) */
-  async serve(verb: CniVerb, body: unknown, context: CallContext): Promise<Answer> {
+  /** Never throws. */
+  async serve(given: CniCall, context: CallContext): Promise<Answer> {
     let served: ServedCall | undefined;
     try {
-      const call = prepareCall(verb, decodeCallBody(body), this.#parts, context.traceparent);
+      const call = resolveCall(given, this.#parts, context.traceparent);
       served = call;
-      const { printed, endpointId } = await traced(call, () => this.#logged(verb, call, () => this.#route(verb, call, context)));
+      const { printed, endpointId } = await traced(call, () => this.#logged(call, () => this.#route(call, context)));
       return answerOf(printed, call.warnings(), endpointId);
     } catch (error) {
       return errorAnswer(error, served?.secrets);
@@ -91,24 +83,17 @@ export class AttachmentService {
         return {};
       }
       // No call of a runtime: what was traced is over.
-      const served = prepareCall("del", parseCallBody(text), { ...this.#parts, tracing: undefined });
-      return this.#logged("del", served, () => this.#remove(served, 0));
+      const served = resolveCall(parseCall(text, "DEL"), { ...this.#parts, tracing: undefined });
+      return this.#logged(served, () => this.#remove(served, 0));
     });
   }
 
-  /** Whether there is a record of the attachment that this call is about, or an operation on it. */
-  isKnown(body: unknown): boolean {
-    try {
-      const { network, containerId, interfaceName: ifname } = requestOf(environmentOf("del", decodeCallBody(body)), decodeCallBody(body));
-      const attachment = { network, containerId, ifname };
-      return this.#turns.isBusy(attachmentKey(attachment)) || this.#parts.records.find(attachment) !== undefined;
-    } catch {
-      return false;
-    }
+  /** Whether there is a record of the attachment, or an operation on it. */
+  isKnown(attachment: AttachmentId): boolean {
+    return this.#turns.isBusy(lineKey(attachment)) || this.#parts.records.find(attachment) !== undefined;
   }
 
-  async #logged(verb: CniVerb, { log }: ServedCall, work: () => Promise<Outcome>): Promise<Outcome> {
-    const command = verb.toUpperCase();
+  async #logged({ given: { command }, log }: ServedCall, work: () => Promise<Outcome>): Promise<Outcome> {
     // Written at once, so that the log also names an operation that is killed.
     log.writeNow("info", `${command} begins`);
     try {
@@ -123,43 +108,44 @@ export class AttachmentService {
     }
   }
 
-  async #route(verb: CniVerb, served: ServedCall, { peer, signal: caller }: CallContext): Promise<Outcome> {
-    const { attachment, call, node, body } = served;
+  async #route(served: ServedCall, { peer, signal: caller }: CallContext): Promise<Outcome> {
+    const { away, assertReady } = this.#parts;
+    const { attachment, call, node, given } = served;
     assertDelegateIsHere(served);
-    if (verb === "add") this.#collections.addCame(attachment);
-    switch (verb) {
-      case "add":
+    switch (given.command) {
+      case "ADD":
+        this.#collections.addCame(attachment);
         // Before the queue is asked, which compares the ADD that a plugin did with the DEL that waits; its turn comes later.
-        await this.#parts.takeOver?.(attachment, caller);
-        await this.#parts.queuedDelete?.(attachment);
+        await away.adoption.of(attachment, caller);
+        await away.deletes.carryOutFor(attachment);
         return this.#turn("add", attachment, sandboxDigest(served), caller, (signal) => this.#add(served, peer.pid, signal));
-      case "del":
+      case "DEL":
         return this.#turn("del", attachment, served.digest, caller, () => this.#remove(served, peer.pid));
-      case "check":
+      case "CHECK":
         return this.#turn("check", attachment, served.digest, caller, async (signal) => {
-          using sandbox = openSandbox(body.netns, peer.pid, optionsOf(served));
-          return { printed: await serve({ ...call, signal, residence: sandbox === undefined ? {} : { sandbox } }, node) };
+          using sandbox = openSandbox(given.netns, peer.pid, optionsOf(served));
+          return { printed: await serve({ ...call, signal, sandbox }, node) };
         });
-      case "gc":
+      case "GC":
         return this.#collect(served, caller);
-      case "status":
-        this.#parts.assertReady?.();
+      case "STATUS":
+        assertReady();
         return { printed: await serve({ ...call, signal: caller }, node) };
     }
   }
 
   async #add(served: ServedCall, peerPid: number, signal: AbortSignal): Promise<Outcome> {
     await this.#collections.untilFree(served.attachment, signal);
-    if (!isChained(served.call)) await this.#parts.newCluster?.untilMade(served, signal);
+    if (!isChained(served.call)) await this.#parts.newCluster.untilMade(served, signal);
     signal.throwIfAborted();
-    using sandbox = openSandbox(served.body.netns, peerPid, optionsOf(served));
+    using sandbox = openSandbox(served.given.netns, peerPid, optionsOf(served));
     // Awaited here: the sandbox is closed when this function returns.
-    return await addAttachment(served, sandbox, this.#parts.records, signal);
+    return await addAttachment({ served, sandbox, records: this.#parts.records }, signal);
   }
 
   async #remove(served: ServedCall, peerPid: number): Promise<Outcome> {
-    using sandbox = openSandboxToRemove(served.body.netns, peerPid, optionsOf(served));
-    await removeAttachment(served, this.#parts.records, sandbox);
+    using sandbox = openSandboxToRemove(served.given.netns, peerPid, optionsOf(served));
+    await removeAttachment({ served, sandbox, records: this.#parts.records });
     return {};
   }
 
@@ -177,17 +163,15 @@ export class AttachmentService {
   /** Runs `work` when it is the attachment's turn, in this process and among those that work without it. */
   async #turn(
     kind: TurnKind,
-    attachment: Attachment,
+    attachment: AttachmentId,
     digest: string,
     caller: AbortSignal,
     work: (signal: AbortSignal) => Promise<Outcome>,
   ): Promise<Outcome> {
-    const key = attachmentKey(attachment);
-    return this.#turns.run({ key, kind, digest, caller }, async (signal) => {
-      const { network, containerId, ifname: interfaceName } = attachment;
-      using _ = await this.#parts.locks?.take(lockKey({ network, containerId, interfaceName }), { signal });
+    return this.#turns.run({ key: lineKey(attachment), kind, digest, caller }, async (signal) => {
+      using _ = await this.#parts.locks.take(fileKey(attachment), { signal });
       // Whoever held the lock until now may have made it, or made it again.
-      await this.#parts.takeOverLocked?.(attachment);
+      await this.#parts.away.adoption.locked(attachment);
       return await work(signal);
     });
   }
@@ -202,6 +186,6 @@ function optionsOf({ call }: ServedCall): SandboxOptions {
 }
 
 /** Equal ADDs are for the same sandbox too. */
-function sandboxDigest({ digest, body: { netns } }: ServedCall): string {
+function sandboxDigest({ digest, given: { netns } }: ServedCall): string {
   return `${digest} ${netns.path} ${netns.dev} ${netns.ino}`;
 }

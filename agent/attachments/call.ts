@@ -1,25 +1,30 @@
-/** One call, decoded: what is asked for, on which node, and its log. The same steps as an executable's (cmd/serve-call.ts). */
+/**
+ * One call in the agent: what is asked for, on which node, and its log; the same steps as an executable's (cmd/serve-call.ts). And what the
+ * caller is answered: the plugin prints the body unread, and ends with 0 for 200 and 1 for the rest (A§11.3).
+ */
+import type { CniCall } from "../../handover/call.ts";
+import { digestOf, requestOf, sha256 } from "../../handover/call-body.ts";
+import { type AttachmentId, attachmentOf } from "../../lib/cni/attachment-id.ts";
+import { renderError } from "../../lib/cni/error-output.ts";
 import type { CniRequest } from "../../lib/cni/protocol.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
-import { TortieError } from "../../lib/errors/errors.ts";
+import { type ErrorWord, TortieError } from "../../lib/errors/errors.ts";
 import { isJsonObject } from "../../lib/json/value.ts";
 import { createLogger, type Logger } from "../../lib/log/logger.ts";
 import { Secrets } from "../../lib/log/secrets.ts";
 import { type NetworkCall, resolveNetworkCall } from "../../main-plugin/call.ts";
 import { findIpam } from "../../main-plugin/ipam-source.ts";
 import type { Node } from "../../main-plugin/node.ts";
-import type { Attachment } from "../endpoints/record/endpoint-record.ts";
-import type { CniVerb } from "../forward/protocol.ts";
-import type { Nodes } from "../node/nodes.ts";
+import type { Nodes } from "../../main-plugin/nodes.ts";
 import { parseTraceparent, type TraceParent } from "../trace/traceparent.ts";
 import type { CallTrace, Tracing } from "../trace/tracing.ts";
-import { type CallBody, digestOf, environmentOf, requestOf, sha256 } from "./call-body.ts";
 
 export interface ServedCall {
-  readonly body: CallBody;
+  /** As it came. */
+  readonly given: CniCall;
   readonly digest: string;
   readonly configDigest: string;
-  readonly attachment: Attachment;
+  readonly attachment: AttachmentId;
   readonly call: NetworkCall;
   readonly node: Node;
   readonly log: Logger;
@@ -44,29 +49,29 @@ export interface Surroundings {
  * @param header `traceparent` of the request; the runtime may also say it in `runtimeConfig`
  * @throws TortieError what an executable says of the same environment and standard input
  */
-export function prepareCall(verb: CniVerb, body: CallBody, { nodes, ipamType, tracing }: Surroundings, header?: string): ServedCall {
-  const env = environmentOf(verb, body);
-  const request = withIpamType(requestOf(env, body), ipamType);
+export function resolveCall(given: CniCall, { nodes, ipamType, tracing }: Surroundings, header?: string): ServedCall {
+  const request = withIpamType(requestOf(given), ipamType);
   const config = decodeNetworkConfig(request.netconf);
   const secrets = new Secrets(config.policy.k8sAuthToken);
   const { traceparent, parent } = parentOf(header, request);
-  const { network, containerId, interfaceName } = request;
-  const attributes = { "cni.network": network, "container.id": containerId, "cni.ifname": interfaceName };
+  const attachment = attachmentOf(request);
+  const { network, containerId, ifname } = attachment;
+  const attributes = { "cni.network": network, "container.id": containerId, "cni.ifname": ifname };
   const trace = tracing?.begin(`CNI ${request.command}`, attributes, parent);
   const traceId = trace?.traceId ?? parent?.traceId;
   const { log, warnings } = watched(createLogger(config.log, { ...request, traceId }, { secrets }), trace);
   return {
-    body,
-    digest: digestOf(body),
-    configDigest: sha256(body.stdin),
-    attachment: attachmentOf(request),
-    call: resolveNetworkCall(request, config, env, log),
-    node: nodes.of(config, env),
+    given,
+    digest: digestOf(given),
+    configDigest: sha256(given.text),
+    attachment,
+    call: resolveNetworkCall(request, config, given.env, log),
+    node: nodes.of(config, given.env),
     log,
     secrets,
     warnings,
-    ...(traceparent === undefined ? {} : { traceparent }),
-    ...(trace === undefined ? {} : { trace }),
+    traceparent,
+    trace,
   };
 }
 
@@ -119,6 +124,40 @@ function watched(log: Logger, trace: CallTrace | undefined): { readonly log: Log
   return { log: { ...log, error, step }, warnings: () => count };
 }
 
-function attachmentOf({ network, containerId, interfaceName }: CniRequest): Attachment {
-  return { network, containerId, ifname: interfaceName };
+export interface Answer {
+  readonly status: number;
+  /** A CNI result or a CNI error, byte for byte as direct mode prints it; empty for a verb that prints nothing. */
+  readonly body: string;
+  /** Number of the endpoint that the call was about. */
+  readonly endpoint?: number;
+  /** How many warnings the agent's log has of this call. */
+  readonly warnings?: number;
+}
+
+/** Words that are not the attachment's failure but say how the call must be made, with the status that tells so. */
+const STATUS_OF: Partial<Readonly<Record<ErrorWord, number>>> = {
+  "protocol-unsupported": 400,
+  "call-invalid": 400,
+  "delegate-elsewhere": 421,
+  "attachment-deleted": 409,
+  "caller-gone": 499,
+  "agent-timeout": 504,
+};
+
+export function answerOf(printed: string | undefined, warnings: number, endpoint: number | undefined): Answer {
+  return { status: 200, body: printed ?? "", warnings, endpoint };
+}
+
+export function errorAnswer(error: unknown, secrets?: Secrets): Answer {
+  const first = firstOf(error);
+  const word = first instanceof TortieError ? first.word : undefined;
+  return {
+    status: (word === undefined ? undefined : STATUS_OF[word]) ?? 500,
+    body: renderError(error, secrets),
+  };
+}
+
+/** What failed first; what an undo met afterwards wraps it. */
+function firstOf(error: unknown): unknown {
+  return error instanceof SuppressedError ? firstOf(error.suppressed) : error;
 }

@@ -1,4 +1,7 @@
 /** Asks whoever granted an address whether it still is the endpoint's: the block, the grant file, or the IPAM plugin's own CHECK. */
+
+import { parseCall } from "../../handover/call-body.ts";
+import type { EndpointRecord, RecordedAddress } from "../../handover/record.ts";
 import { isSameOwner } from "../../ipam-plugin/host-scope/grant-directory.ts";
 import type { GrantFiles } from "../../ipam-plugin/host-scope/grant-files.ts";
 import type { IpamNode } from "../../ipam-plugin/node.ts";
@@ -10,9 +13,7 @@ import { isJsonObject } from "../../lib/json/value.ts";
 import { encode } from "../../main-plugin/delegates/host-local.ts";
 import { connectIpam, findIpam, ipamInput } from "../../main-plugin/ipam-source.ts";
 import type { GrantWitness } from "../endpoints/granted-addresses.ts";
-import type { EndpointRecord, RecordedAddress } from "../endpoints/record/endpoint-record.ts";
-import { prepareCall, type ServedCall, type Surroundings } from "./call.ts";
-import { parseCallBody } from "./call-body.ts";
+import { resolveCall, type ServedCall, type Surroundings } from "./call.ts";
 
 export interface GrantWitnessParts extends Pick<Surroundings, "nodes" | "ipamType"> {
   readonly files: () => Pick<GrantFiles, "read">;
@@ -42,8 +43,7 @@ export class StoreWitness implements GrantWitness {
   async #isGrantedByFile({ attachment, pod }: EndpointRecord, { token }: RecordedAddress, address: Address): Promise<boolean> {
     const grant = (await this.#parts.files().read(address))?.grant;
     if (grant === undefined) return false;
-    const { network, containerId, ifname: interfaceName } = attachment;
-    const owner = { kind: "attachment", network, containerId, interfaceName, ...(pod === undefined ? {} : { pod }) } as const;
+    const owner = { kind: "attachment", ...attachment, pod } as const;
     return grant.token === token || isSameOwner(grant.owner, owner);
   }
 
@@ -81,7 +81,7 @@ export class StoreWitness implements GrantWitness {
   /** The attachment's CHECK; `undefined` for an endpoint that was registered, and has no network configuration. */
   #callOf({ request, result }: EndpointRecord): ServedCall | undefined {
     if (request?.call === undefined) return undefined;
-    const served = prepareCall("check", parseCallBody(request.call), this.#parts);
+    const served = resolveCall(parseCall(request.call, "CHECK"), this.#parts);
     const prevResult = result === undefined ? undefined : parseJson(result);
     if (!isJsonObject(prevResult)) return served;
     const netconf = { ...served.call.request.netconf, prevResult };

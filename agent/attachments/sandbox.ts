@@ -2,12 +2,13 @@
  * The sandbox of a call, proven in the agent's own mount namespace (A§11.3). A path may lead elsewhere here, or nowhere, and may have been
  * used again since the caller looked; device and inode tell. Where the path does not do, the caller's own descriptor does.
  */
+
+import type { CallerNamespace } from "../../handover/call.ts";
+import type { RecordedNamespace } from "../../handover/record.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { statusOf } from "../../lib/system/files.ts";
 import { identityOf, Sandbox, type SandboxOptions, seenOf } from "../../lib/system/sandbox.ts";
-import type { RecordedNamespace } from "../endpoints/record/endpoint-record.ts";
 import { isUnproven } from "../endpoints/recorded-sandbox.ts";
-import type { CallerNamespace } from "./call-body.ts";
 
 /**
  * For ADD and CHECK.
@@ -41,7 +42,7 @@ export function openSandboxToRemove(netns: CallerNamespace, peerPid: number, opt
 
 /** What a record keeps of the sandbox of an ADD. */
 export function recordedOf(netns: CallerNamespace, sandbox: Sandbox | undefined): RecordedNamespace {
-  if (sandbox !== undefined) return { ...seenOf(sandbox), path: netns.path, ...(sandbox.isAtPath ? { isVisible: true } : {}) };
+  if (sandbox !== undefined) return { ...seenOf(sandbox), path: netns.path, isVisible: sandbox.isAtPath || undefined };
   const { path, dev, ino } = netns;
   return dev === undefined || ino === undefined ? { path } : { path, dev, ino };
 }

@@ -1,16 +1,17 @@
 /** Starts what serves attachments: the datastores behind their networks, the CNI verbs, and what plugins did while the agent was away. */
 
+import { AttachmentLocks } from "../../handover/attachment-locks.ts";
 import { HOST_SCOPE } from "../../lib/config/ipam-section.ts";
 import { SECOND_MS } from "../../lib/resident/option-entry.ts";
 import { SYSTEM_CLOCK } from "../../lib/system/clock.ts";
+import { NEVER } from "../../lib/system/waiting.ts";
 import type { NodeParts } from "../../main-plugin/node.ts";
+import { Nodes } from "../../main-plugin/nodes.ts";
 import { type BlocksOptions, blocksParts } from "../addresses/blocks-parts.ts";
 import type { EndpointManager } from "../endpoints/manager.ts";
 import { checkStatus } from "../health/status.ts";
-import { Nodes } from "../node/nodes.ts";
 import type { NodeRanges } from "../ranges/start.ts";
 import { forgetRegistered } from "../registration/forget-registered.ts";
-import { AttachmentLocks } from "../run-directory/attachment-locks.ts";
 import type { AgentContext } from "../start/context.ts";
 import { AgentAway } from "./agent-away.ts";
 import { AttachmentService } from "./attachment-service.ts";
@@ -42,6 +43,8 @@ export function openNetworks(context: AgentContext, ranges: NodeRanges, knownRan
   return { nodes, files, witness: new StoreWitness({ nodes, files, ...ipamTypeOf(context) }), locks: new AttachmentLocks(run.attachments) };
 }
 
+const NO_CALLER = { peer: { pid: process.pid }, signal: NEVER };
+
 export interface Attachments {
   readonly service: AttachmentService;
   readonly away: AgentAway;
@@ -55,20 +58,13 @@ export async function startAttachments(
   ranges: NodeRanges,
 ): Promise<Attachments> {
   const { options, health, log, run, tracing } = context;
-  const away: AgentAway = new AgentAway({
-    run,
-    locks,
-    manager,
-    log,
-    remove: (body, call) => service.serve("del", body, call),
-  });
+  // A queued DEL has no caller that could give up.
+  const away: AgentAway = new AgentAway({ run, locks, manager, log, serve: (call) => service.serve(call, NO_CALLER) });
   const service: AttachmentService = new AttachmentService({
     nodes,
     records: manager,
     locks,
-    takeOver: (attachment, signal) => away.takeOver(attachment, signal),
-    takeOverLocked: (attachment) => away.takeOverLocked(attachment),
-    queuedDelete: (attachment) => away.queuedDelete(attachment),
+    away,
     newCluster: new NewCluster({ limitMs: options["first-pool-wait"] * SECOND_MS, clock: SYSTEM_CLOCK, health: health.health }),
     ...ipamTypeOf(context),
     forgetRegistered: (record) => forgetRegistered(record, { endpoints: manager, release: ranges.release }),
@@ -76,7 +72,7 @@ export async function startAttachments(
     tracing,
   });
   // Before what an earlier agent left undone is removed: a plugin may have made it once more meanwhile.
-  await away.takeOverAll();
+  await away.adoption.all();
   manager.finishBy((record) => service.finish(record));
   return { service, away };
 }

@@ -1,11 +1,11 @@
 /** One endpoint in the agent's memory: its record, its state, its status log and its builds. */
 import { join } from "node:path";
+import type { EndpointRecord } from "../../handover/record.ts";
 import type { Clock } from "../../lib/system/clock.ts";
 import type { Buildable, BuildParts } from "./build/builds.ts";
 import { Builds } from "./build/builds.ts";
 import type { ShownState } from "./health.ts";
 import { LOG_FILE } from "./record/directories.ts";
-import type { EndpointRecord } from "./record/endpoint-record.ts";
 import type { RecordStore } from "./record/record-store.ts";
 import { type Actor, judgeTransition, type State } from "./state/states.ts";
 import { type StatusCode, StatusLog, type StatusType } from "./state/status-log.ts";

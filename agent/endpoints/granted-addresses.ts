@@ -2,8 +2,9 @@
  * The addresses of an endpoint, proven to be granted to it (design, invariant 16). A record says what was granted once; an address may have
  * been released since by a DEL or GC beside the agent, by a controller or by hand, and be another container's by now.
  */
+
+import type { EndpointRecord, RecordedAddress } from "../../handover/record.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
-import type { EndpointRecord, RecordedAddress } from "./record/endpoint-record.ts";
 
 export interface GrantWitness {
   /** What the store, the grant file or the IPAM plugin says now. @throws Error when it cannot be asked */

@@ -4,6 +4,9 @@
  * What an ADD or a DEL does to the kernel, the addresses and the store is not decided here. They report their progress by writing the
  * record; states, builds, names and files follow.
  */
+
+import { type EndpointRecord, isCommitted, isDeleting, isUnfinishedAdd } from "../../handover/record.ts";
+import type { AttachmentId } from "../../lib/cni/attachment-id.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { bootTimeMs } from "../../lib/system/boot-time.ts";
 import { endsWithin, failureOf, withLimit } from "../../lib/system/waiting.ts";
@@ -16,7 +19,6 @@ import { NO_SEAMS, type Seams } from "./build/seams.ts";
 import { Endpoint } from "./endpoint.ts";
 import { IdPool } from "./ids.ts";
 import type { EndpointManagerOptions, NewEndpoint } from "./options.ts";
-import { type Attachment, type EndpointRecord, isCommitted, isDeleting, isUnfinishedAdd } from "./record/endpoint-record.ts";
 import { isEnded } from "./state/states.ts";
 import { EndpointTable } from "./table.ts";
 
@@ -98,7 +100,7 @@ export class EndpointManager {
     return this.#table.withAddress(family, address);
   }
 
-  find(attachment: Attachment): EndpointRecord | undefined {
+  find(attachment: AttachmentId): EndpointRecord | undefined {
     return this.#table.ofAttachment(attachment)?.record;
   }
 

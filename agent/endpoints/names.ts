@@ -2,10 +2,11 @@
  * What an endpoint can be called, `[prefix:]value` (A§2.2), and who is called so. A name points to a set of endpoints, and a removed one
  * takes out only itself: two sandboxes of one pod are two endpoints.
  */
+
+import type { EndpointRecord } from "../../handover/record.ts";
 import { formatAddress, parseAddress } from "../../lib/addresses/address.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { LARGEST_ID } from "./ids.ts";
-import type { EndpointRecord } from "./record/endpoint-record.ts";
 
 /** Cilium's word → ours. */
 const ALIASES: Readonly<Record<string, string>> = { "cilium-local": "local", "cni-attachment-id": "attachment" };

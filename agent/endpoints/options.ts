@@ -1,12 +1,12 @@
 /** What the manager of endpoints is made with. */
 
+import type { EndpointRecord } from "../../handover/record.ts";
 import type { Tasks } from "../../lib/resident/tasks.ts";
 import type { Clock } from "../../lib/system/clock.ts";
 import type { BuildEndpointParts } from "./build/build-endpoint.ts";
 import type { BuildReport } from "./build/builds.ts";
 import type { Permits } from "./build/permits.ts";
 import type { Seams } from "./build/seams.ts";
-import type { EndpointRecord } from "./record/endpoint-record.ts";
 import type { RecordStore } from "./record/record-store.ts";
 
 /** What is known of an attachment when its ADD begins. */

@@ -2,11 +2,12 @@
  * The sandbox of an endpoint, proven from its record: what a build, a comparison or a removal works in when no caller holds it open
  * (design, invariant 16).
  */
+
+import type { EndpointRecord } from "../../handover/record.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { systemErrorCode } from "../../lib/system/errno.ts";
 import { statusOf } from "../../lib/system/files.ts";
 import { identityOf, Sandbox } from "../../lib/system/sandbox.ts";
-import type { EndpointRecord } from "./record/endpoint-record.ts";
 
 type Recorded = Pick<EndpointRecord, "netns">;
 

@@ -1,8 +1,9 @@
 /** Who there is: endpoints by number, by attachment and by every other name. */
+
+import { type AttachmentId, lineKey } from "../../lib/cni/attachment-id.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { parseEndpointName, References, referencesOf } from "./names.ts";
-import { type Attachment, attachmentKey } from "./record/endpoint-record.ts";
 
 export class EndpointTable {
   readonly #endpoints = new Map<number, Endpoint>();
@@ -11,11 +12,11 @@ export class EndpointTable {
 
   add(endpoint: Endpoint): void {
     this.#endpoints.set(endpoint.id, endpoint);
-    this.#attachments.set(attachmentKey(endpoint.record.attachment), endpoint);
+    this.#attachments.set(lineKey(endpoint.record.attachment), endpoint);
   }
 
   remove(endpoint: Endpoint): void {
-    const key = attachmentKey(endpoint.record.attachment);
+    const key = lineKey(endpoint.record.attachment);
     this.#endpoints.delete(endpoint.id);
     if (this.#attachments.get(key) === endpoint) this.#attachments.delete(key);
     this.hide(endpoint);
@@ -35,8 +36,8 @@ export class EndpointTable {
     return this.#endpoints.get(id);
   }
 
-  ofAttachment(attachment: Attachment): Endpoint | undefined {
-    return this.#attachments.get(attachmentKey(attachment));
+  ofAttachment(attachment: AttachmentId): Endpoint | undefined {
+    return this.#attachments.get(lineKey(attachment));
   }
 
   /** In the order of their ids. */

@@ -3,9 +3,9 @@
  * object belongs to a pod, so of several endpoints of one pod one is shown.
  */
 import { createHash } from "node:crypto";
+import type { EndpointRecord, RecordedAddress } from "../../handover/record.ts";
 import { type Fields, section, text } from "../../lib/json/decode.ts";
 import type { Pod } from "../../lib/kubernetes/objects.ts";
-import type { EndpointRecord, RecordedAddress } from "../endpoints/record/endpoint-record.ts";
 
 export const GROUP = "tortie.dev";
 export const VERSION = "v1alpha1";

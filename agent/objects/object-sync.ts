@@ -2,11 +2,12 @@
  * Keeps the object of each pod equal to its endpoint (A§6.3): one controller an endpoint, which looks at what the watch shows and asks
  * the server only when something differs. Whose an object is, its pod's UID and its node say; a name alone proves nothing.
  */
+
+import type { RecordedObject } from "../../handover/record.ts";
 import type { Pod } from "../../lib/kubernetes/objects.ts";
 import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
 import type { Tasks } from "../../lib/resident/tasks.ts";
 import type { Clock } from "../../lib/system/clock.ts";
-import type { RecordedObject } from "../endpoints/record/endpoint-record.ts";
 import type { DeleteJobs } from "./delete-jobs.ts";
 import {
   contentOf,

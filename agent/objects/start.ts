@@ -1,7 +1,7 @@
 /** Starts endpoint objects (A§6.3). Loaded only where `--endpoint-objects` asks for them. */
 
+import { isCommitted } from "../../handover/record.ts";
 import type { Endpoint } from "../endpoints/endpoint.ts";
-import { isCommitted } from "../endpoints/record/endpoint-record.ts";
 import type { RestoredEndpoints } from "../restore/start.ts";
 import type { AgentContext } from "../start/context.ts";
 import { type ObjectEndpoint, withPresentMirror } from "./endpoint-object.ts";

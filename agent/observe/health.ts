@@ -1,5 +1,6 @@
 /** The agent's health and figures (A§8.2, A§8.3). */
 
+import type { AgentFile } from "../../handover/run-directory.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
 import type { OnAnswer } from "../../lib/kubernetes/client/connection.ts";
 import type { CacheState } from "../../lib/kubernetes/watch/resource-cache.ts";
@@ -18,7 +19,6 @@ import type { TaskRun, TaskStatus } from "../../lib/resident/tasks.ts";
 import { type Clock, SYSTEM_CLOCK } from "../../lib/system/clock.ts";
 import { AgentMetrics } from "../metrics/metrics.ts";
 import { Standstill } from "../metrics/standstill.ts";
-import type { AgentFile } from "../run-directory/agent-file.ts";
 
 export interface AgentHealthOptions {
   readonly phase: () => AgentFile["phase"];

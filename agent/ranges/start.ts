@@ -5,13 +5,13 @@ import { type HostScopeFiles, hostScopeFiles } from "../../ipam-plugin/host-scop
 import { ownerKey, readGrant } from "../../ipam-plugin/host-scope/grant-directory.ts";
 import type { GrantFiles } from "../../ipam-plugin/host-scope/grant-files.ts";
 import { type Address, formatAddress, parseAddress } from "../../lib/addresses/address.ts";
+import type { AttachmentId } from "../../lib/cni/attachment-id.ts";
 import type { AgentLog } from "../../lib/resident/agent-log.ts";
 import type { CheckResult } from "../../lib/resident/health.ts";
 import { SECOND_MS } from "../../lib/resident/option-entry.ts";
 import { SYSTEM_CLOCK } from "../../lib/system/clock.ts";
 import type { NodeParts } from "../../main-plugin/node.ts";
 import type { EndpointManager } from "../endpoints/manager.ts";
-import type { Attachment } from "../endpoints/record/endpoint-record.ts";
 import { IpamService } from "../ipam-service/ipam-service.ts";
 import { type AgentHealth, addressFinding } from "../observe/health.ts";
 import { regrant } from "../restore/regrant.ts";
@@ -31,7 +31,7 @@ export interface NodeRanges {
   /** Who holds an address of the range, and the proof of it. */
   ownerOf(address: string): { readonly owner: string; readonly token: string } | undefined;
   /** Makes a grant the attachment's for good, if it still has this token. */
-  confirm(address: string, token: string, attachment: Attachment, pod: string | undefined): Promise<boolean>;
+  confirm(address: string, token: string, attachment: AttachmentId, pod: string | undefined): Promise<boolean>;
   /** Gives an address back, if it still has this token. */
   release(address: string, token: string): Promise<void>;
   /** Learns which endpoint has an address, and grants the addresses of restored endpoints again whose files are lost. */
@@ -119,9 +119,9 @@ class RangeGrants {
     return grant && { owner: ownerKey(grant.owner), token: grant.token };
   }
 
-  async confirm(text: string, token: string, { network, containerId, ifname }: Attachment, pod: string | undefined): Promise<boolean> {
+  async confirm(text: string, token: string, { network, containerId, ifname }: AttachmentId, pod: string | undefined): Promise<boolean> {
     const address = parseAddress(text);
-    const owner = { kind: "attachment", network, containerId, interfaceName: ifname, ...(pod === undefined ? {} : { pod }) } as const;
+    const owner = { kind: "attachment", network, containerId, ifname, ...(pod === undefined ? {} : { pod }) } as const;
     return address !== undefined && (await this.#nodeCidr.hostScope.files.confirm(address, token, owner));
   }
 

@@ -1,9 +1,10 @@
 /** Endpoints as the API serves them: looked up, registered, changed, built and removed (A§2.7). */
+
+import type { EndpointRecord } from "../../handover/record.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
 import type { EndpointChangeRequest } from "../api/endpoint-models.ts";
 import type { Trigger } from "../endpoints/build/builds.ts";
 import type { Endpoint } from "../endpoints/endpoint.ts";
-import type { EndpointRecord } from "../endpoints/record/endpoint-record.ts";
 import type { RegisteredEndpoints, Registration } from "./registration.ts";
 
 /** What is needed of the endpoints' manager. */

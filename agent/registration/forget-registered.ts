@@ -1,5 +1,5 @@
 /** How an endpoint that was registered over the API goes (A§2.7): its interface is its maker's, only the record and our addresses are ours. */
-import { type EndpointRecord, isUnfinishedAdd } from "../endpoints/record/endpoint-record.ts";
+import { type EndpointRecord, isUnfinishedAdd } from "../../handover/record.ts";
 
 export interface ForgetParts {
   readonly endpoints: {

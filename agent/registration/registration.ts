@@ -2,13 +2,15 @@
  * Endpoints that are registered over the API (A§2.7): another program made the interface, and the agent keeps it as an endpoint of form
  * `attached`. Repeating a request is harmless; an attachment and its addresses never change.
  */
+
+import type { EndpointRecord, RecordedAddress } from "../../handover/record.ts";
 import { formatAddress, parseAddress } from "../../lib/addresses/address.ts";
+import type { AttachmentId } from "../../lib/cni/attachment-id.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { isText, listOf } from "../../lib/json/decode.ts";
 import { withCookie } from "../../lib/system/sandbox.ts";
 import type { EndpointChangeRequest } from "../api/endpoint-models.ts";
 import type { Endpoint } from "../endpoints/endpoint.ts";
-import type { Attachment, EndpointRecord, RecordedAddress } from "../endpoints/record/endpoint-record.ts";
 
 /** What an endpoint begins with. */
 type NewEndpoint = Pick<EndpointRecord, "attachment" | "netns" | "podInterface" | "linkForm" | "addresses"> &
@@ -17,7 +19,7 @@ type NewEndpoint = Pick<EndpointRecord, "attachment" | "netns" | "podInterface" 
 /** What is needed of the endpoints' manager. */
 export interface RegisteredEndpoints {
   get(id: number): Endpoint | undefined;
-  find(attachment: Attachment): EndpointRecord | undefined;
+  find(attachment: AttachmentId): EndpointRecord | undefined;
   withAddress(family: 4 | 6, address: string): readonly Endpoint[];
   begin(endpoint: NewEndpoint): Promise<EndpointRecord>;
   write(record: EndpointRecord): Promise<EndpointRecord>;
@@ -29,7 +31,7 @@ export interface RegistrationGrants {
   /** Who holds an address, and the token that proves it. */
   ownerOf(address: string): { readonly owner: string; readonly token: string } | undefined;
   /** Makes the grant the attachment's, without a time limit. @returns false when the token is no longer the address's */
-  confirm(address: string, token: string, attachment: Attachment, pod: string | undefined): Promise<boolean>;
+  confirm(address: string, token: string, attachment: AttachmentId, pod: string | undefined): Promise<boolean>;
 }
 
 /** Networks of endpoints whose request names none. */

@@ -3,11 +3,11 @@
  * removed here on the strength of one look; what an ADD or DEL left half done is finished behind, by its record.
  */
 import type { HostLink } from "../../dataplane/linux/host-facts.ts";
+import { type EndpointRecord, isCommitted, isUnfinishedAdd } from "../../handover/record.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
 import type { Clock } from "../../lib/system/clock.ts";
 import type { Endpoint } from "../endpoints/endpoint.ts";
 import type { EndpointManager } from "../endpoints/manager.ts";
-import { type EndpointRecord, isCommitted, isUnfinishedAdd } from "../endpoints/record/endpoint-record.ts";
 import type { RecordStore } from "../endpoints/record/record-store.ts";
 import { isSandboxGone } from "../endpoints/recorded-sandbox.ts";
 import { mendDirectories } from "./directories.ts";

@@ -2,11 +2,12 @@
  * Addresses of the host scope that restored endpoints have and no file grants (A§7.3 step 7): a lost file is written again before
  * addresses can be requested. An address that has another holder by now stays with that one and is reported while the endpoint exists.
  */
+
+import { type EndpointRecord, isCommitted, type RecordedAddress } from "../../handover/record.ts";
 import { type AttachmentOwner, type GrantFile, isSameOwner, ownerKey } from "../../ipam-plugin/host-scope/grant-directory.ts";
 import type { GrantFiles } from "../../ipam-plugin/host-scope/grant-files.ts";
 import { parseAddress } from "../../lib/addresses/address.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
-import { type EndpointRecord, isCommitted, type RecordedAddress } from "../endpoints/record/endpoint-record.ts";
 
 export interface RegrantOptions {
   readonly records: readonly EndpointRecord[];
@@ -49,7 +50,7 @@ async function regrantOne(
   if (address === undefined) throw new Error(`${text} is no address`);
   const { network, containerId, ifname } = record.attachment;
   const pod = record.pod === undefined ? {} : { pod: record.pod };
-  const owner: AttachmentOwner = { kind: "attachment", network, containerId, interfaceName: ifname, ...pod };
+  const owner: AttachmentOwner = { kind: "attachment", network, containerId, ifname, ...pod };
   // A registered endpoint's address is released by its token, a container's by the attachment.
   const made: GrantFile = { owner, token: token ?? crypto.randomUUID(), grantedAtMs, endpoint: record.id };
   if (await files.create(address, made)) return { isNew: true, holder: undefined };

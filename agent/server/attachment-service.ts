@@ -1,5 +1,6 @@
 /** What the server hands calls of plugins to (A§11.3). */
-import type { CniVerb } from "../forward/protocol.ts";
+import type { PreparedCall } from "../../handover/call.ts";
+import type { AttachmentId } from "../../lib/cni/attachment-id.ts";
 import type { Peer } from "./peer.ts";
 
 export interface AttachmentCallContext {
@@ -21,8 +22,8 @@ export interface AttachmentAnswer {
 }
 
 export interface AttachmentService {
-  /** Never throws for what the call asks for: an error is an answer too. @param body as it came, unread */
-  serve(verb: CniVerb, body: unknown, context: AttachmentCallContext): Promise<AttachmentAnswer>;
+  /** Never throws for what the call asks for: an error is an answer too. */
+  serve(call: PreparedCall, context: AttachmentCallContext): Promise<AttachmentAnswer>;
   /** The attachment is known to the agent; a DEL of an unknown one needs no place in the queue (A§2.9). */
-  isKnown(body: unknown): boolean;
+  isKnown(attachment: AttachmentId): boolean;
 }

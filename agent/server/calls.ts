@@ -4,11 +4,11 @@
  */
 import { rmSync } from "node:fs";
 import { createServer, type Socket } from "node:net";
+import type { CallCommand } from "../../handover/call.ts";
+import { DO_IT_YOURSELF } from "../../handover/call-frame.ts";
+import { callLength, decodeCall, encodeAnswer, type SentAnswer } from "../../handover/decode-frame.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { Connections } from "../../lib/resident/connections.ts";
-import { DO_IT_YOURSELF } from "../forward/call-frame.ts";
-import { callLength, decodeCall, encodeAnswer, type SentAnswer } from "../forward/decode-frame.ts";
-import type { CniVerb } from "../forward/protocol.ts";
 import type { AttachmentService } from "./attachment-service.ts";
 import { bindSocket, descriptorOf } from "./bind.ts";
 import { callOfFrame, type FramedCall } from "./call-of-frame.ts";
@@ -22,7 +22,7 @@ export interface CallServerInput {
   readonly directory: string;
   readonly service: AttachmentService;
   onError(message: string, error: unknown): void;
-  onAnswer?(verb: CniVerb, status: number, milliseconds: number): void;
+  onAnswer?(command: CallCommand, status: number, milliseconds: number): void;
 }
 
 export interface CallServer {
@@ -139,7 +139,7 @@ class Calls {
     socket.on("data", take);
   }
 
-  async #serve(socket: Socket, peer: Peer, { verb, body, limitMs, traceparent }: FramedCall): Promise<void> {
+  async #serve(socket: Socket, peer: Peer, { call, limitMs, traceparent }: FramedCall): Promise<void> {
     const { service, onAnswer, onError } = this.#input;
     const begin = performance.now();
     const gone = new AbortController();
@@ -151,7 +151,7 @@ class Calls {
       using deadline = deadlineOf(limitMs);
       const signal = AbortSignal.any([gone.signal, this.#ending.signal, deadline.signal]);
       await this.#starts.next();
-      answer = await service.serve(verb, body, { peer, signal, ...(traceparent === undefined ? {} : { traceparent }) });
+      answer = await service.serve(call, { peer, signal, ...(traceparent === undefined ? {} : { traceparent }) });
     } catch (error) {
       if (!(error instanceof TortieError) || error.word === "internal") onError("a call failed over a defect", error);
       answer = failure(error);
@@ -159,7 +159,7 @@ class Calls {
     // An answered caller that goes is not gone.
     socket.off("end", leave);
     socket.off("close", leave);
-    onAnswer?.(verb, answer.status, performance.now() - begin);
+    onAnswer?.(call.command, answer.status, performance.now() - begin);
     this.#reply(socket, answer);
   }
 

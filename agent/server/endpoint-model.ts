@@ -1,9 +1,10 @@
 /** An endpoint as the API shows it (A§2.4). */
+
+import type { EndpointRecord } from "../../handover/record.ts";
 import { isText, listOf } from "../../lib/json/decode.ts";
 import type { EndpointModel } from "../api/endpoint-models.ts";
 import type { Endpoint } from "../endpoints/endpoint.ts";
 import { healthOf } from "../endpoints/health.ts";
-import type { EndpointRecord } from "../endpoints/record/endpoint-record.ts";
 import type { StatusEntry } from "../endpoints/state/status-log.ts";
 
 const isTextList = listOf(isText);

@@ -2,8 +2,10 @@
  * How many calls of plugins run and wait (A§2.9): ADD and DEL are never refused for load but when 4096 of their lane wait already, and
  * neither lane waits for the other. First come, first served.
  */
+
+import type { PreparedCall } from "../../handover/call.ts";
+import type { AttachmentId } from "../../lib/cni/attachment-id.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
-import type { CniVerb } from "../forward/protocol.ts";
 import type { AttachmentAnswer, AttachmentCallContext, AttachmentService } from "./attachment-service.ts";
 
 /** As many as share a write of a block, and some that are not at it yet (A§11.7). */
@@ -115,14 +117,14 @@ export class LanedAttachments implements AttachmentService {
     this.#service = service;
   }
 
-  isKnown(body: unknown): boolean {
-    return this.#service.isKnown(body);
+  isKnown(attachment: AttachmentId): boolean {
+    return this.#service.isKnown(attachment);
   }
 
-  serve(verb: CniVerb, body: unknown, context: AttachmentCallContext): Promise<AttachmentAnswer> {
-    const serve = () => this.#service.serve(verb, body, context);
-    if (verb === "add") return this.#adds.run(context.signal, serve);
-    if (verb !== "del") return this.#others.run(context.signal, serve);
-    return this.#service.isKnown(body) ? this.#deletes.run(context.signal, serve) : serve();
+  serve(call: PreparedCall, context: AttachmentCallContext): Promise<AttachmentAnswer> {
+    const serve = () => this.#service.serve(call, context);
+    if (call.command === "ADD") return this.#adds.run(context.signal, serve);
+    if (call.command !== "DEL") return this.#others.run(context.signal, serve);
+    return this.#service.isKnown(call.attachment) ? this.#deletes.run(context.signal, serve) : serve();
   }
 }

@@ -1,8 +1,9 @@
 /** What the operations need of the rest of the agent; the composition root plugs it in. */
+
+import type { EndpointRecord } from "../../handover/record.ts";
 import type { EndpointChangeRequest } from "../api/endpoint-models.ts";
 import type { IpamResponse, IpamStatus } from "../api/ipam-models.ts";
 import type { ControllerModel, DaemonConfiguration, MetricModel, StatusResponse } from "../api/models.ts";
-import type { EndpointRecord } from "../endpoints/record/endpoint-record.ts";
 import type { ShownEndpoint } from "./endpoint-model.ts";
 
 export interface NodePort {

@@ -2,11 +2,11 @@
 import fastifySwagger from "@fastify/swagger";
 import Ajv, { type ValidateFunction } from "ajv";
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifySchema } from "fastify";
+import { MAX_BODY_BYTES } from "../../handover/call.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { MODELS } from "../api/model.ts";
 import type { Operation } from "../api/operation.ts";
 import { BASE_PATH, ERROR_ANSWER, OPERATION_NAMES, OPERATIONS, type OperationName } from "../api/operations.ts";
-import { MAX_BODY_BYTES } from "../forward/protocol.ts";
 import { type Access, mayCall } from "./access.ts";
 import { errorAnswer } from "./error-answer.ts";
 import type { HandlerAnswer, HandlerRequest, Handlers } from "./handler.ts";

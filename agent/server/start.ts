@@ -50,7 +50,8 @@ export async function startApi(context: AgentContext, { service, ...parts }: Ser
     directory: run.path,
     service: measured(new LanedAttachments(service), health.standstill),
     onError,
-    onAnswer(verb, status, milliseconds) {
+    onAnswer(command, status, milliseconds) {
+      const verb = command.toLowerCase();
       health.metrics.apiAnswered(`/cni/${verb}`, "CNI", status, milliseconds);
       health.metrics.cniTook(verb, "total", milliseconds);
     },
@@ -94,7 +95,7 @@ function handlersOf(
 /** The calls, timed for the longest standstill. */
 function measured(service: AttachmentPort, standstill: Standstill): AttachmentPort {
   return {
-    serve: (verb, body, context) => standstill.during(() => service.serve(verb, body, context)),
-    isKnown: (body) => service.isKnown(body),
+    serve: (call, context) => standstill.during(() => service.serve(call, context)),
+    isKnown: (attachment) => service.isKnown(attachment),
   };
 }

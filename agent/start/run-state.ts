@@ -1,10 +1,10 @@
 /** What an agent keeps of itself in its run directory: the lock of the only one, its phase, and the state of one boot (A§0.2, A§0.3). */
 import { readdirSync, renameSync, rmSync } from "node:fs";
+import type { AgentFile } from "../../handover/run-directory.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { isThere, makeDirectories, readText } from "../../lib/system/files.ts";
 import { lockHolder, tryLockFile } from "../../lib/system/flock.ts";
 import { writeWhole } from "../../lib/system/write-whole.ts";
-import type { AgentFile } from "../run-directory/agent-file.ts";
 
 /** Takes flock(2) on `agent.lock` as long as the process lives. @throws TortieError `agent-running` when another agent has it */
 export function takeInstanceLock(path: string): Disposable {

@@ -3,6 +3,8 @@
  * granted to nobody, or to somebody else, is reported with what to do; nothing is given, taken or changed for it.
  */
 
+import type { EndpointRecord } from "../../handover/record.ts";
+import { isCommitted, type RecordedAddress } from "../../handover/record.ts";
 import { ordinalOf, prefixOf } from "../../ipam-plugin/allocator/block.ts";
 import { heldAt } from "../../ipam-plugin/allocator/lookup.ts";
 import type { Operation } from "../../ipam-plugin/allocator/operation.ts";
@@ -16,7 +18,6 @@ import type { Versioned } from "../../lib/datastore/datastore.ts";
 import type { Block } from "../../lib/datastore/resources.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
 import { type GrantWitness, lostAddresses } from "../endpoints/granted-addresses.ts";
-import { type EndpointRecord, isCommitted, type RecordedAddress } from "../endpoints/record/endpoint-record.ts";
 
 /** Endpoints a look asks the stores about again, one by one: a node that lost all of its blocks must not ask for each of them at once. */
 const MOST_ASKED = 32;
@@ -158,8 +159,7 @@ export class GrantLook {
     const found = await this.#parts.files().read(address);
     if (found === undefined) return NOBODY;
     if (found.grant === undefined) return { isTheirs: false, holder: "somebody whose grant file cannot be understood" };
-    const { network, containerId, ifname: interfaceName } = attachment;
-    const own = ownerKey({ kind: "attachment", network, containerId, interfaceName });
+    const own = ownerKey({ kind: "attachment", ...attachment });
     const holder = ownerKey(found.grant.owner);
     return { isTheirs: found.grant.token === token || holder === own, holder };
   }

@@ -1,9 +1,9 @@
 /** Starts the comparison of endpoints with what the stores have granted (A§7.3). */
 
+import type { EndpointRecord } from "../../handover/record.ts";
 import type { GrantFiles } from "../../ipam-plugin/host-scope/grant-files.ts";
 import type { IpamNode } from "../../ipam-plugin/node.ts";
 import type { GrantWitness } from "../endpoints/granted-addresses.ts";
-import type { EndpointRecord } from "../endpoints/record/endpoint-record.ts";
 import { addressFinding } from "../observe/health.ts";
 import type { RestoredEndpoints } from "../restore/start.ts";
 import type { AgentContext } from "../start/context.ts";

@@ -2,20 +2,20 @@
 
 import { hostLinks } from "../../dataplane/linux/host-facts.ts";
 import { enumerate } from "../../doctor/problem.ts";
+import type { AttachmentLocks } from "../../handover/attachment-locks.ts";
+import { DirectRecords } from "../../handover/left-files.ts";
+import type { EndpointRecord } from "../../handover/record.ts";
 import type { HostScope } from "../../ipam-plugin/host-scope/host-scope.ts";
+import { fileKey } from "../../lib/cni/attachment-id.ts";
 import { chooseDatastore } from "../../lib/config/datastore-choice.ts";
 import { isCalicoIpam } from "../../lib/config/ipam-section.ts";
 import { nodeName } from "../../lib/config/node-name.ts";
 import type { Pod } from "../../lib/kubernetes/objects.ts";
 import { uidsOfPod } from "../../lib/kubernetes/objects.ts";
 import { SYSTEM_CLOCK } from "../../lib/system/clock.ts";
-import { DirectRecords } from "../direct-records/direct-records.ts";
+import type { Nodes } from "../../main-plugin/nodes.ts";
 import { linkDrift } from "../endpoints/build/mend-link.ts";
-import type { EndpointRecord } from "../endpoints/record/endpoint-record.ts";
-import type { Nodes } from "../node/nodes.ts";
 import type { RestoredEndpoints } from "../restore/start.ts";
-import { attachmentKey } from "../run-directory/attachment-key.ts";
-import type { AttachmentLocks } from "../run-directory/attachment-locks.ts";
 import type { AgentCluster } from "../start/cluster.ts";
 import type { AgentContext } from "../start/context.ts";
 import { AddressSweep, type SweptStore } from "./address-sweep.ts";
@@ -152,7 +152,7 @@ function isFollowed({ state: { isSynced, followedSince } }: AgentCluster["pods"]
 }
 
 function tryLock(locks: Pick<AttachmentLocks, "tryTake">, { network, containerId, ifname = "eth0" }: Holder): Disposable | undefined {
-  return locks.tryTake(attachmentKey({ network, containerId, interfaceName: ifname }));
+  return locks.tryTake(fileKey({ network, containerId, ifname }));
 }
 
 function uidsOf(pod: Pod | undefined): readonly string[] {

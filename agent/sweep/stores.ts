@@ -144,14 +144,14 @@ export function sweptGrants(hostScope: () => Pick<HostScope, "holdings" | "files
     (await hostScope().holdings()).flatMap(({ address, grant }): Allocated[] => {
       // One with a time limit ends by itself.
       if (grant === undefined || grant.owner.kind === "name" || grant.expiresAtMs !== undefined) return [];
-      const { network, containerId, interfaceName, pod } = grant.owner;
+      const { network, containerId, ifname, pod } = grant.owner;
       return [
         {
           key: `${formatAddress(address)} ${grant.token}`,
           sinceMs: grant.grantedAtMs,
           network,
           containerId,
-          ifname: interfaceName,
+          ifname,
           addresses: [address],
           pod,
           release: async () => (await hostScope().files.release([address], ({ token }) => token === grant.token)).length > 0,

@@ -2,11 +2,13 @@
  * What was left behind: endpoints whose link or pod is gone, and links without an endpoint (A§8.1). Each is seen twice, at least a minute
  * apart, before anything is done, and whatever cannot be found out is taken for alive.
  */
+
 import type { AttachedLink, Dataplane } from "../../dataplane/dataplane.ts";
 import type { HostLink } from "../../dataplane/linux/host-facts.ts";
+import { type EndpointRecord, isCommitted, isOfStaticPod } from "../../handover/record.ts";
+import type { AttachmentId } from "../../lib/cni/attachment-id.ts";
 import { Observations } from "../../lib/resident/observations.ts";
 import type { Clock } from "../../lib/system/clock.ts";
-import { type Attachment, type EndpointRecord, isCommitted, isOfStaticPod } from "../endpoints/record/endpoint-record.ts";
 import { isSandboxGone } from "../endpoints/recorded-sandbox.ts";
 
 /** Between the first look and the one that counts (A§8.1). */
@@ -37,7 +39,7 @@ export interface SweepOptions {
   readonly links: () => readonly HostLink[];
   readonly dataplane: Pick<Dataplane, "list" | "remove">;
   /** Whether something else than an endpoint stands for it: a record of direct mode, a queued DEL, an operation under way. */
-  readonly isClaimed: (attachment: Attachment) => boolean;
+  readonly isClaimed: (attachment: AttachmentId) => boolean;
   readonly pods: SweptPods | undefined;
   /** A link with the endpoint's alias has another index than the record says. */
   readonly takeOver: (record: EndpointRecord, link: HostLink) => Promise<void>;
@@ -155,7 +157,7 @@ export class Sweep {
       await this.#attempt(() => dataplane.remove(link));
       return;
     }
-    const { network, containerId, interfaceName: ifname, workload } = link.owner;
+    const { network, containerId, ifname, workload } = link.owner;
     if (this.#isKnown({ network, containerId, ifname }) || !this.#seen.see(`owned ${link.index}`, LEAST_BETWEEN_MS)) return;
     this.#tell("link-without-endpoint", `${what}, container ${containerId}`);
     // A plugin that worked before there was an agent has left no word of its pod: only the server can say that the pod is gone.
@@ -164,7 +166,7 @@ export class Sweep {
     if (!this.#isKnown({ network, containerId, ifname })) await this.#attempt(() => dataplane.remove(link));
   }
 
-  #isKnown(attachment: Attachment): boolean {
+  #isKnown(attachment: AttachmentId): boolean {
     const { records, isClaimed } = this.#options;
     const isOfEndpoint = records().some(
       ({ attachment: { network, containerId, ifname } }) =>

@@ -2,15 +2,17 @@
  * Who may still use an address that no endpoint of this agent has (A§8.1). Plugins that work beside the agent, and those of Calico, hold
  * addresses that look like forgotten ones. Each of their traces counts, and a trace that cannot be read fails the look.
  */
+
 import { isAttachmentAlias, namesAttachment, parseAttachmentAlias } from "../../dataplane/alias.ts";
 import type { HostLink } from "../../dataplane/linux/host-facts.ts";
+import type { FoundRecords } from "../../handover/left-files.ts";
+import type { EndpointRecord } from "../../handover/record.ts";
 import { type Address, formatAddress } from "../../lib/addresses/address.ts";
+import type { AttachmentId } from "../../lib/cni/attachment-id.ts";
 import type { Pod } from "../../lib/kubernetes/objects.ts";
 import { Claimed } from "../../lib/system/claimed.ts";
 import { namedAddresses, POD_IP, POD_IPS } from "../../lib/workload/annotations/pod-addresses.ts";
 import { containerHostInterfaceName, podHostInterfaceName } from "../../lib/workload/interface-names.ts";
-import type { FoundRecords } from "../direct-records/direct-records.ts";
-import type { Attachment, EndpointRecord } from "../endpoints/record/endpoint-record.ts";
 
 /** Addresses that were given to one attachment, or to one container of a network. */
 export interface Holder {
@@ -83,14 +85,14 @@ export async function isHeldByPod(holder: Holder, pods: WitnessPods | undefined)
   return pod !== undefined && new PodWitnesses([pod]).mayUse(holder);
 }
 
-function isOf({ network, containerId, ifname }: Attachment, holder: Holder): boolean {
+function isOf({ network, containerId, ifname }: AttachmentId, holder: Holder): boolean {
   return network === holder.network && containerId === holder.containerId && (holder.ifname ?? ifname) === ifname;
 }
 
 /** A link with the holder's name and without our alias belongs to a program that writes none, such as Calico's plugin. */
 function servesLink({ name, alias }: HostLink, { network, containerId, ifname, pod }: Holder): boolean {
   if (!isAttachmentAlias(alias)) return isNamedFor(name, containerId, pod);
-  if (ifname !== undefined) return namesAttachment(alias, { network, containerId, interfaceName: ifname });
+  if (ifname !== undefined) return namesAttachment(alias, { network, containerId, ifname });
   const found = parseAttachmentAlias(alias);
   return found === undefined || (found.network === network && found.containerId === containerId);
 }

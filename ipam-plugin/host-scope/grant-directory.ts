@@ -100,7 +100,7 @@ export interface AttachmentOwner {
   readonly kind: "attachment";
   readonly network: string;
   readonly containerId: string;
-  readonly interfaceName: string;
+  readonly ifname: string;
   readonly pod?: string;
 }
 
@@ -130,7 +130,7 @@ export function isSameOwner(one: Owner, other: Owner): boolean {
 
 /** The owner as one text, for messages and for comparing. */
 export function ownerKey(owner: Owner): string {
-  return owner.kind === "name" ? owner.name : `${owner.network}:${owner.containerId}:${owner.interfaceName}`;
+  return owner.kind === "name" ? owner.name : `${owner.network}:${owner.containerId}:${owner.ifname}`;
 }
 
 export function encodeGrant({ owner, token, grantedAtMs, expiresAtMs, endpoint }: GrantFile): string {
@@ -138,7 +138,7 @@ export function encodeGrant({ owner, token, grantedAtMs, expiresAtMs, endpoint }
     owner.kind === "name"
       ? { owner: owner.name }
       : {
-          attachment: { network: owner.network, "container-id": owner.containerId, ifname: owner.interfaceName },
+          attachment: { network: owner.network, "container-id": owner.containerId, ifname: owner.ifname },
           pod: owner.pod,
         };
   const line = {
@@ -174,7 +174,7 @@ function ownerOf(found: Fields): Owner {
     kind: "attachment",
     network: field(attachment, "network", isText),
     containerId: field(attachment, "container-id", isText),
-    interfaceName: field(attachment, "ifname", isText),
+    ifname: field(attachment, "ifname", isText),
     ...optional(found, "pod", isText),
   };
 }

@@ -16,7 +16,7 @@ import { type AttachmentOwner, type GrantFile, isSameOwner } from "./grant-direc
 import type { HostScope } from "./host-scope.ts";
 import { formatRange } from "./range.ts";
 
-type HostScopeCall = Pick<IpamCall, "request" | "config" | "log" | "identity" | "requested" | "residence">;
+type HostScopeCall = Pick<IpamCall, "request" | "config" | "log" | "identity" | "requested" | "collection">;
 
 export interface HostScopeAddition {
   /** Single hosts, IPv4 first, as in a result of the blocks mode. */
@@ -71,9 +71,9 @@ export async function hostScopeRun(
 }
 
 function attachmentOf({ request, identity }: HostScopeCall): AttachmentOwner {
-  const { network, containerId, interfaceName } = request;
+  const { network, containerId, interfaceName: ifname } = request;
   const pod = identity === undefined || identity.pod === "" ? {} : { pod: `${identity.namespace}/${identity.pod}` };
-  return { kind: "attachment", network, containerId, interfaceName, ...pod };
+  return { kind: "attachment", network, containerId, ifname, ...pod };
 }
 
 /** Every family that the node has, but for those of `ipam.assign_ipv4` and `assign_ipv6` that are "false". */
@@ -105,15 +105,15 @@ async function status({ log }: HostScopeCall, hostScope: HostScope): Promise<voi
  * Of this network only; what clients of the REST API and the node itself hold is theirs to release.
  * @throws TortieError `attachments-missing`
  */
-async function gc({ request, config, log, residence }: HostScopeCall, hostScope: HostScope): Promise<void> {
+async function gc({ request, config, log, collection }: HostScopeCall, hostScope: HostScope): Promise<void> {
   const kept = new Set(attachmentsToKeep(config).map(({ containerID, ifname }) => `${containerID} ${ifname}`));
   // Asked once more under the lock of the grants: an ADD that came meanwhile has its own grant only after that.
-  const isInUse = ({ containerId, interfaceName }: AttachmentOwner) =>
-    residence?.collection?.inUse().some((one) => one.containerID === containerId && one.ifname === interfaceName) ?? false;
+  const isInUse = ({ containerId, ifname }: AttachmentOwner) =>
+    collection?.inUse().some((one) => one.containerID === containerId && one.ifname === ifname) ?? false;
   const isOrphan = ({ owner }: GrantFile) =>
     owner.kind === "attachment" &&
     owner.network === request.network &&
-    !kept.has(`${owner.containerId} ${owner.interfaceName}`) &&
+    !kept.has(`${owner.containerId} ${owner.ifname}`) &&
     !isInUse(owner);
   const freed: readonly Address[] = await hostScope.releaseAll(isOrphan);
   if (freed.length > 0) log.info(`released ${freed.map(formatAddress).join(", ")}, which the runtime does not know any more`);

@@ -63,7 +63,7 @@ export function mesosLabels(given: Decoded<typeof argsSchema> | undefined) {
   return found.map(({ key, value }) => ({ key: key ?? "", value: value ?? "" }));
 }
 
-/** agent/forward/settings.ts reads them too, before this decoder is loaded. */
+/** handover/call.ts reads them too, before this decoder is loaded. */
 export const agentMembers = { agent: text, agent_socket: text, agent_wait_seconds: integer, agent_timeout_seconds: integer };
 
 export function agentConfig(given: Members<typeof agentMembers>) {

@@ -18,7 +18,7 @@ export function isObject(value: unknown): value is Fields {
 }
 
 /** Tells a value of one type from anything else. */
-type Guard<T> = (value: unknown) => value is T;
+export type Guard<T> = (value: unknown) => value is T;
 
 export const isText: Guard<string> = (value) => typeof value === "string";
 export const isNumber: Guard<number> = (value) => typeof value === "number";

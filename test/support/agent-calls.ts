@@ -1,10 +1,9 @@
 /** Calls of a plugin to an agent, made by the test itself: the sandbox is looked at and held open as the plugin does (A§11.3). */
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import type { CniCallBody } from "../../agent/forward/protocol.ts";
 import type { Agent } from "./agent.ts";
 import { cniCallBody } from "./agent.ts";
-import type { CallAnswer } from "./call-socket.ts";
+import type { CallAnswer, CniCallBody } from "./call-socket.ts";
 import type { Pod } from "./node.ts";
 
 export interface CallOptions {

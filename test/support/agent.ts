@@ -5,8 +5,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { CniCallBody } from "../../agent/forward/protocol.ts";
-import { type CallAnswer, callMessage, exchangeCall, parsed } from "./call-socket.ts";
+import { type CallAnswer, type CniCallBody, callMessage, exchangeCall, parsed } from "./call-socket.ts";
 import { signalProcess } from "./kubernetes/process.ts";
 import { BIN_DIR, type Node, networkOf } from "./node.ts";
 
@@ -209,7 +208,6 @@ export function cniCallBody(
   call: { containerId?: string; ifname?: string; netns?: string; args?: string; path?: string } = {},
 ): CniCallBody {
   return {
-    protocol: 1,
     plugin: "test",
     containerId: call.containerId ?? "cid1",
     ifname: call.ifname ?? "eth0",
@@ -217,7 +215,6 @@ export function cniCallBody(
     path: call.path ?? BIN_DIR,
     ...(call.netns === undefined ? {} : { netns: { path: call.netns } }),
     stdin: typeof conf === "string" ? conf : JSON.stringify(conf),
-    pluginDirs: (call.path ?? BIN_DIR).split(":"),
     env: {},
   };
 }

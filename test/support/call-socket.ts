@@ -1,7 +1,18 @@
 /** One call over an agent's call socket, made by the test itself (A§11.3). */
 import { connect } from "node:net";
-import { decodeAnswer, encodeCall, FLAGS } from "../../agent/forward/call-frame.ts";
-import type { CniCallBody } from "../../agent/forward/protocol.ts";
+import { decodeAnswer, encodeCall, FLAGS } from "../../handover/call-frame.ts";
+
+/** A call of a plugin, as tests write it. */
+export interface CniCallBody {
+  readonly plugin: string;
+  readonly containerId: string;
+  readonly ifname: string;
+  readonly args?: string;
+  readonly path?: string;
+  readonly netns?: { readonly path: string; readonly dev?: string; readonly ino?: string; readonly fd?: number };
+  readonly stdin: string;
+  readonly env?: Readonly<Record<string, string>>;
+}
 
 /** An answer to a call of a plugin. */
 export interface CallAnswer {

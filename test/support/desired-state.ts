@@ -8,7 +8,7 @@ import type { StateInSandbox } from "./programs/dataplane-by-path.ts";
 
 export const HOST_INTERFACE = "calif3c3d6a083e";
 /** A plain container's. */
-export const OWNER: AttachmentName = { network: "net1", containerId: "cid1", interfaceName: "eth0" };
+export const OWNER: AttachmentName = { network: "net1", containerId: "cid1", ifname: "eth0" };
 const HOST_LINK_LOCAL = "fe80::ecee:eeff:feee:eeee";
 
 export interface DesiredOptions {

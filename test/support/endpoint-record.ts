@@ -1,5 +1,5 @@
 /** Endpoint records written by hand, for tests of the agent. */
-import type { EndpointRecord } from "../../agent/endpoints/record/endpoint-record.ts";
+import type { EndpointRecord } from "../../handover/record.ts";
 
 /** A committed endpoint of a plain container. */
 export function recordOf(id: number, changes: Partial<EndpointRecord> = {}): EndpointRecord {

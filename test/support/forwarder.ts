@@ -3,7 +3,7 @@ import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { callLength, encodeAnswer } from "../../agent/forward/decode-frame.ts";
+import { callLength, encodeAnswer } from "../../handover/decode-frame.ts";
 
 /** Prints its options and the size of its standard input, which it keeps beside itself. */
 const PROGRAM = `#!/bin/sh

@@ -27,7 +27,6 @@ import { check } from "../../main-plugin/check.ts";
 import { del } from "../../main-plugin/del.ts";
 import { gc } from "../../main-plugin/gc.ts";
 import type { Node } from "../../main-plugin/node.ts";
-import type { Residence } from "../../main-plugin/residence.ts";
 import { status } from "../../main-plugin/status.ts";
 import { hostScopeOf } from "./grant-directories.ts";
 import { type Call, type Fate, type MemoryDatastore, MemoryStore } from "./memory-datastore.ts";
@@ -37,7 +36,7 @@ const CONTAINER_ID = "cni.projectcalico.org/containerID";
 const POD_IP = "cni.projectcalico.org/podIP";
 const POD_IPS = "cni.projectcalico.org/podIPs";
 
-export interface PodCall {
+export interface PodCall extends Partial<Pick<NetworkCall, "journal" | "sandbox" | "held" | "collection">> {
   readonly container?: string;
   readonly interfaceName?: string;
   readonly network?: string;
@@ -47,7 +46,6 @@ export interface PodCall {
   /** Keys over the node's network configuration. */
   readonly conf?: JsonObject;
   readonly signal?: AbortSignal;
-  readonly residence?: Residence;
 }
 
 export class PodNode implements AsyncDisposable {
@@ -183,7 +181,7 @@ export class PodNode implements AsyncDisposable {
       netns = "/proc/self/ns/net",
       conf = {},
       signal,
-      residence,
+      ...members
     }: PodCall,
   ): NetworkCall {
     const netconf: JsonObject = {
@@ -210,7 +208,7 @@ export class PodNode implements AsyncDisposable {
       cniVersion: "1.0.0",
     };
     const call = resolveNetworkCall(request, decodeNetworkConfig(netconf), {}, this.#log, signal);
-    return residence === undefined ? call : { ...call, residence };
+    return { ...call, ...members };
   }
 
   #storeConf(): JsonObject {

@@ -6,7 +6,7 @@ import { execaSync } from "execa";
 
 const ROOT = join(import.meta.dirname, "../..");
 const CRUISER = join(ROOT, "node_modules/dependency-cruiser/bin/dependency-cruise.mjs");
-const TOPS = ["agent", "cmd", "dataplane", "doctor", "ipam-plugin", "lib", "main-plugin"];
+const TOPS = ["agent", "cmd", "dataplane", "doctor", "handover", "ipam-plugin", "lib", "main-plugin"];
 
 function cruise(directory: string, ...args: readonly string[]) {
   const { exitCode, stdout } = execaSync(process.execPath, ["--bun", CRUISER, "--config", join(ROOT, ".dependency-cruiser.cjs"), ...args], {

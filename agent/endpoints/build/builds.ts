@@ -4,8 +4,9 @@
  * A trigger that finds a build waiting queues nothing and raises that one's level. Every trigger is followed by a build of at least its
  * level that began after it: what a build takes with it when it begins is everything that was asked for until then.
  */
+
+import type { EndpointRecord } from "../../../handover/record.ts";
 import { messageOf, TortieError } from "../../../lib/errors/errors.ts";
-import type { EndpointRecord } from "../record/endpoint-record.ts";
 import { type Actor, allowsBuild, type State } from "../state/states.ts";
 import type { StatusCode, StatusType } from "../state/status-log.ts";
 import { EventQueue } from "./event-queue.ts";

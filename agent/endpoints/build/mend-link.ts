@@ -2,13 +2,15 @@
  * The kernel's part of a build: the link of an endpoint as its record wants it (A§5.5). Nothing is done in a sandbox that is not provably
  * the recorded one, and nothing is changed inside one that has its link (design, invariant 16).
  */
+
 import type { AppliedLink, Dataplane, RecordedPair } from "../../../dataplane/dataplane.ts";
 import { type DesiredState, type Difference, lacksPair } from "../../../dataplane/desired-state.ts";
+import type { EndpointRecord } from "../../../handover/record.ts";
+import type { AttachmentId } from "../../../lib/cni/attachment-id.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
 import { SYSTEM_CLOCK } from "../../../lib/system/clock.ts";
 import type { Sandbox } from "../../../lib/system/sandbox.ts";
 import { GrantedAddresses, type GrantWitness, lostAddresses } from "../granted-addresses.ts";
-import type { Attachment, EndpointRecord } from "../record/endpoint-record.ts";
 import { isSandboxGone, isUnproven, openRecorded } from "../recorded-sandbox.ts";
 import type { Buildable } from "./builds.ts";
 
@@ -17,7 +19,7 @@ import type { Buildable } from "./builds.ts";
  * @returns what holds the attachment, once no plugin works on it; `undefined` when its DEL was served or waits: its link is not made again
  * @throws TortieError `attachment-locked`; the signal's reason
  */
-export type HoldAttachment = (attachment: Attachment, signal: AbortSignal) => Promise<Disposable | undefined>;
+export type HoldAttachment = (attachment: AttachmentId, signal: AbortSignal) => Promise<Disposable | undefined>;
 
 export interface MendingParts {
   readonly dataplane: Pick<Dataplane, "apply" | "drift" | "mend">;

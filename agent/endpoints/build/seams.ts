@@ -2,8 +2,9 @@
  * Where identities, policy and programs of the kernel will meet the endpoints (A§5.8). Until they are there, `NO_SEAMS` stands in:
  * it answers at once and does nothing, and its trait says that builds write no files.
  */
+
+import type { EndpointRecord } from "../../../handover/record.ts";
 import type { JsonValue } from "../../../lib/json/value.ts";
-import type { EndpointRecord } from "../record/endpoint-record.ts";
 import type { Level } from "./levels.ts";
 
 interface IdentitySeam {

@@ -7,7 +7,7 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, stat
 import { basename, join } from "node:path";
 import { systemErrorCode } from "../../../lib/system/errno.ts";
 
-export const RECORD_FILE = "endpoint.json";
+export { RECORD_FILE } from "../../../handover/record.ts";
 export const LOG_FILE = "log.jsonl";
 const DIRECTORY_MODE = 0o700;
 const KEPT_GONE = 256;

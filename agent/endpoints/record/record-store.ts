@@ -6,11 +6,11 @@
  */
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import type { EndpointRecord } from "../../../handover/record.ts";
+import { decodeSettled, encodeRecord } from "../../../handover/record.ts";
 import { messageOf } from "../../../lib/errors/errors.ts";
 import { systemErrorCode } from "../../../lib/system/errno.ts";
 import { EndpointDirectories, RECORD_FILE } from "./directories.ts";
-import type { EndpointRecord } from "./endpoint-record.ts";
-import { decodeSettled, encodeRecord } from "./record-codec.ts";
 
 const FILE_MODE = 0o600;
 

@@ -1,7 +1,7 @@
 /** What may come next on a command line of `tortiectl` that is being typed. */
 import { readdirSync } from "node:fs";
 import { AgentClient } from "../../../agent/api/client.ts";
-import { DEFAULT_SOCKET } from "../../../agent/run-directory/run-directory.ts";
+import { DEFAULT_SOCKET } from "../../../handover/run-directory.ts";
 import { commandNamedBy, type HelpOf, isValue, optionBefore } from "../usage/shape.ts";
 
 /** What a positional word is, by its command: what completes the first one, the second one. */

@@ -1,6 +1,6 @@
 /** The command line of `tortiectl node`; what it does is in `command.ts`, loaded when one of these is called. */
 import type { Argv, CommandModule } from "yargs";
-import { DEFAULT_SOCKET } from "../../../agent/run-directory/run-directory.ts";
+import { DEFAULT_SOCKET } from "../../../handover/run-directory.ts";
 import { OUTPUT_OPTIONS, type Output, outputOf, shown } from "../output.ts";
 import type { CommandContext } from "../terminal.ts";
 

@@ -1,6 +1,7 @@
 /** An address that was released beside a running pod, in the blocks of a real API server. */
-import { Nodes } from "../../../agent/node/nodes.ts";
+
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
+import { Nodes } from "../../../main-plugin/nodes.ts";
 import { Agent } from "../../support/agent.ts";
 import { shared } from "../../support/fixtures.ts";
 import { startCluster } from "../../support/kubernetes/cluster.ts";

@@ -1,9 +1,10 @@
 /** What killed runtimes left in a real etcd, beside containers that plugins attached without an agent. Its minutes are the test's. */
-import { Nodes } from "../../../agent/node/nodes.ts";
+
 import { AddressSweep } from "../../../agent/sweep/address-sweep.ts";
 import { sweptBlocks } from "../../../agent/sweep/stores.ts";
 import type { HostLink } from "../../../dataplane/linux/host-facts.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
+import { Nodes } from "../../../main-plugin/nodes.ts";
 import { startEtcd } from "../../support/etcd/etcd.ts";
 import { EtcdNode } from "../../support/etcd/etcd-node.ts";
 import { FakeClock } from "../../support/fake-clock.ts";

@@ -3,12 +3,12 @@
  * believed (A§7.3, A§8.1). Its minutes are the test's.
  */
 
-import type { EndpointRecord } from "../../../agent/endpoints/record/endpoint-record.ts";
 import { clusterOf } from "../../../agent/start/cluster.ts";
 import { resolveOptions } from "../../../agent/start/options.ts";
 import { AddressSweep } from "../../../agent/sweep/address-sweep.ts";
 import { sweptPods, witnessPods } from "../../../agent/sweep/start.ts";
 import { Sweep } from "../../../agent/sweep/sweep.ts";
+import type { EndpointRecord } from "../../../handover/record.ts";
 import { parseAddress } from "../../../lib/addresses/address.ts";
 import { recordOf } from "../../support/endpoint-record.ts";
 import { FakeClock } from "../../support/fake-clock.ts";

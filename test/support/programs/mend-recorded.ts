@@ -1,9 +1,9 @@
 /** Mends the link of a record by hand, in the namespace of a node, with a store that says what the test wants to hear. */
 
 import { mendLink } from "../../../agent/endpoints/build/mend-link.ts";
-import type { RecordedAddress } from "../../../agent/endpoints/record/endpoint-record.ts";
 import { LinuxDataplane } from "../../../dataplane/linux/linux-dataplane.ts";
 import { HostSockets } from "../../../dataplane/netlink/host-sockets.ts";
+import type { RecordedAddress } from "../../../handover/record.ts";
 import { formatAddress } from "../../../lib/addresses/address.ts";
 import { Sandbox, seenOf } from "../../../lib/system/sandbox.ts";
 import { recordOf } from "../endpoint-record.ts";

@@ -1,9 +1,9 @@
 /** What an agent says of addresses that its endpoints bear and that are granted to them no more: real stores, files, links and pods. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { Nodes } from "../../../agent/node/nodes.ts";
 import { parseAddress } from "../../../lib/addresses/address.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
+import { Nodes } from "../../../main-plugin/nodes.ts";
 import { Agent } from "../../support/agent.ts";
 import { localConf } from "../../support/conf.ts";
 import { fresh } from "../../support/fixtures.ts";

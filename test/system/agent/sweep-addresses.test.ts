@@ -1,18 +1,19 @@
 /** Addresses beside plugins that work without the agent: real stores, links and records; the minutes are the test's. */
+
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { DirectRecords } from "../../../agent/direct-records/direct-records.ts";
 import { RecordStore } from "../../../agent/endpoints/record/record-store.ts";
-import { Nodes } from "../../../agent/node/nodes.ts";
-import { attachmentKey } from "../../../agent/run-directory/attachment-key.ts";
-import { AttachmentLocks } from "../../../agent/run-directory/attachment-locks.ts";
 import { AddressSweep, type SweptStore } from "../../../agent/sweep/address-sweep.ts";
 import { sweptBlocks, sweptGrants } from "../../../agent/sweep/stores.ts";
 import type { HostLink } from "../../../dataplane/linux/host-facts.ts";
+import { AttachmentLocks } from "../../../handover/attachment-locks.ts";
+import { DirectRecords } from "../../../handover/left-files.ts";
 import { hostScopeFiles } from "../../../ipam-plugin/host-scope/files.ts";
 import { openHostScope } from "../../../ipam-plugin/host-scope/open.ts";
+import { fileKey } from "../../../lib/cni/attachment-id.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import { nodeName } from "../../../lib/config/node-name.ts";
+import { Nodes } from "../../../main-plugin/nodes.ts";
 import { Agent } from "../../support/agent.ts";
 import { localConf } from "../../support/conf.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
@@ -60,7 +61,7 @@ function sweepOf(agent: Agent, store: SweptStore) {
       links: () => links,
       pods: undefined,
     },
-    tryLock: ({ network, containerId, ifname = "eth0" }) => locks.tryTake(attachmentKey({ network, containerId, interfaceName: ifname })),
+    tryLock: ({ network, containerId, ifname = "eth0" }) => locks.tryTake(fileKey({ network, containerId, ifname })),
     onReleased: () => undefined,
     onUnread: () => undefined,
   });

@@ -3,7 +3,7 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { decodeCall } from "../../../agent/forward/decode-frame.ts";
+import { decodeCall } from "../../../handover/decode-frame.ts";
 import { isForwarder } from "../../../installer/forwarder.ts";
 import { answerOf, ForwarderFolder } from "../../support/forwarder.ts";
 

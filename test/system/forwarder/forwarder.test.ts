@@ -2,7 +2,7 @@
 import { closeSync, openSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import type { Socket } from "node:net";
 import { join } from "node:path";
-import { decodeCall } from "../../../agent/forward/decode-frame.ts";
+import { decodeCall } from "../../../handover/decode-frame.ts";
 import { ERROR_CATALOGUE } from "../../../lib/errors/error-catalogue.ts";
 import { answerOf, ForwarderFolder } from "../../support/forwarder.ts";
 import { BIN_DIR, HAS_FORWARDER } from "../../support/node.ts";

@@ -1,6 +1,6 @@
 import { attachmentAlias, hasWorkload, namesAttachment, namesWorkload, parseAttachmentAlias } from "../../../dataplane/alias.ts";
 
-const attachment = { network: "net1", containerId: "0123abc", interfaceName: "eth0" };
+const attachment = { network: "net1", containerId: "0123abc", ifname: "eth0" };
 
 describe("the alias of a host end", () => {
   it("names network, container and interface", () => {
@@ -9,8 +9,8 @@ describe("the alias of a host end", () => {
 
   it.each([
     attachment,
-    { network: "a.b_c-d", containerId: "x".repeat(64), interfaceName: "net:1" },
-    { ...attachment, interfaceName: "ethé" },
+    { network: "a.b_c-d", containerId: "x".repeat(64), ifname: "net:1" },
+    { ...attachment, ifname: "ethé" },
     { ...attachment, workload: "shop/cart-0.web" },
   ])("is read back: %j", (one) => {
     const alias = attachmentAlias(one);
@@ -51,7 +51,7 @@ describe("the alias of a host end", () => {
     const alias = attachmentAlias(long);
     expect(alias).toMatch(/^tortie:sha256:[0-9a-f]{64}$/);
     expect(attachmentAlias({ ...long })).toBe(alias);
-    expect(attachmentAlias({ ...long, interfaceName: "eth1" })).not.toBe(alias);
+    expect(attachmentAlias({ ...long, ifname: "eth1" })).not.toBe(alias);
     expect(parseAttachmentAlias(alias)).toBeUndefined();
   });
 

@@ -198,10 +198,10 @@ describe("ADD with a sandbox that the serving process has proven", () => {
   it("does not look at the path that the request names", async () => {
     await using node = await PodNode.create();
     using sandbox = Sandbox.named("/proc/self/ns/net", { allowsOwn: true });
-    await node.add({ netns: "/nonexistent", residence: { sandbox } });
+    await node.add({ netns: "/nonexistent", sandbox });
     expect(node.links.size).toBe(1);
     node.effects.length = 0;
-    await node.del({ netns: "", residence: { sandbox } });
+    await node.del({ netns: "", sandbox });
     expect(node.effects).toContain("remove link");
   });
 });

@@ -1,7 +1,7 @@
 /** What another program that makes the links is told of an attachment. */
 import { add } from "../../../main-plugin/add.ts";
 import { resolveAddCall } from "../../../main-plugin/call.ts";
-import { nodeFor } from "../../../main-plugin/external-dataplane.ts";
+import { nodeFor } from "../../../main-plugin/serve.ts";
 import { PodNode } from "../../support/pod-node.ts";
 
 const conf = { dataplane_options: { type: "grpc", socket: "unix:///run/dataplane.sock" } };

@@ -2,9 +2,8 @@
 import type { DesiredState } from "../../../dataplane/desired-state.ts";
 import { type Address, formatPrefix } from "../../../lib/addresses/address.ts";
 import type { JsonObject } from "../../../lib/json/value.ts";
-import type { AttachmentPlan } from "../../../main-plugin/attachment/attachment-plan.ts";
 import { resolveAddCall } from "../../../main-plugin/call.ts";
-import { desiredStateOf, planAttachment } from "../../../main-plugin/plan.ts";
+import { type AttachmentPlan, desiredStateOf, planAttachment } from "../../../main-plugin/plan.ts";
 import { endpointResult } from "../../../main-plugin/plan-endpoint-form.ts";
 import { prefix } from "../../support/desired-state.ts";
 import { PodNode } from "../../support/pod-node.ts";
@@ -12,7 +11,7 @@ import { PodNode } from "../../support/pod-node.ts";
 const PLAN: AttachmentPlan = {
   hostInterface: "cali1",
   podInterface: "eth0",
-  owner: { network: "net", containerId: "c1", interfaceName: "eth0" },
+  owner: { network: "net", containerId: "c1", ifname: "eth0" },
   predecessors: [],
   device: { kind: "veth", mtu: 1500, queues: 1 },
   mac: undefined,

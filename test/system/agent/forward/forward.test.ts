@@ -1,7 +1,7 @@
 /** Calls of the main plugin on a node with a real agent: forwarded, waited for, served beside it (A§3.10, A§11.3, A§11.6). */
 import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { attachmentKey } from "../../../../agent/run-directory/attachment-key.ts";
+import { fileKey } from "../../../../lib/cni/attachment-id.ts";
 import { Agent } from "../../../support/agent.ts";
 import { localConf, podArgs } from "../../../support/conf.ts";
 import { fresh } from "../../../support/fixtures.ts";
@@ -139,7 +139,7 @@ describe("a call on a node whose agent is away", () => {
     await agent.stop();
     const log = join(node.dir, "cni.log");
     const conf = confOf(node, agent, { agent: "off", log_file_path: log });
-    const lock = attachmentKey({ network: "net1", containerId: "cid1", interfaceName: "eth0" }).slice(0, 3);
+    const lock = fileKey({ network: "net1", containerId: "cid1", ifname: "eth0" }).slice(0, 3);
     mkdirSync(join(agent.runDir, "attachments"), { recursive: true });
     const holder = await holdLock(join(agent.runDir, "attachments", lock), 300);
     try {

@@ -1,15 +1,15 @@
 /** What a GC and the calls that come meanwhile know of each other (A§11.5). */
-import { Collections } from "../../../../agent/attachments/collections.ts";
-import { attachmentKey } from "../../../../agent/endpoints/record/endpoint-record.ts";
+import { Collections } from "../../../../agent/attachments/gc.ts";
+import { lineKey } from "../../../../lib/cni/attachment-id.ts";
 import { FakeClock, settled } from "../../../support/fake-clock.ts";
 
 const WEB = { network: "net1", containerId: "web", ifname: "eth0" };
-const OWNER = { containerId: "web", interfaceName: "eth0" };
+const OWNER = { containerId: "web", ifname: "eth0" };
 const NEVER = new AbortController().signal;
 
 function collections(...busy: readonly (typeof WEB)[]) {
   const clock = new FakeClock();
-  return { clock, all: new Collections(() => busy.map(attachmentKey), clock) };
+  return { clock, all: new Collections(() => busy.map(lineKey), clock) };
 }
 
 describe("A GC", () => {
@@ -30,11 +30,8 @@ describe("A GC", () => {
     const { all } = collections(WEB);
     using gc = all.begin("net1");
     const done: string[] = [];
-    const remove = (interfaceName?: string) =>
-      gc.remove(
-        { containerId: "web", ...(interfaceName === undefined ? {} : { interfaceName }) },
-        async () => void done.push(interfaceName ?? "all"),
-      );
+    const remove = (ifname?: string) =>
+      gc.remove({ containerId: "web", ...(ifname === undefined ? {} : { ifname }) }, async () => void done.push(ifname ?? "all"));
     expect([await remove("eth0"), await remove(), await remove("net1")]).toEqual([false, false, true]);
     expect(done).toEqual(["net1"]);
   });

@@ -1,9 +1,9 @@
 /** What becomes of the record of an ADD in the agent that fails: it goes only when nothing is left of what it names. */
-import { addAttachment } from "../../../../agent/attachments/add-operation.ts";
+
 import { assertDelegateIsHere, type ServedCall } from "../../../../agent/attachments/call.ts";
-import { decodeCallBody } from "../../../../agent/attachments/call-body.ts";
-import type { AttachmentRecords } from "../../../../agent/attachments/records.ts";
-import type { EndpointRecord } from "../../../../agent/endpoints/record/endpoint-record.ts";
+import { type AttachmentRecords, addAttachment } from "../../../../agent/attachments/flows.ts";
+import { decodeCall } from "../../../../handover/call-body.ts";
+import type { EndpointRecord } from "../../../../handover/record.ts";
 import { DatastoreError } from "../../../../lib/datastore/errors.ts";
 import type { JsonObject } from "../../../../lib/json/value.ts";
 import { Secrets } from "../../../../lib/log/secrets.ts";
@@ -41,9 +41,9 @@ class OneRecord implements AttachmentRecords {
 function servedBy(node: PodNode, signal: AbortSignal): ServedCall {
   const { call, node: parts } = node.parts({ signal });
   const { containerId, interfaceName: ifname, netns, network, stdin } = call.request;
-  const body = decodeCallBody({ protocol: 1, containerId, ifname, netns: { path: netns }, stdin: new TextDecoder().decode(stdin) });
+  const given = decodeCall({ protocol: 1, containerId, ifname, netns: { path: netns }, stdin: new TextDecoder().decode(stdin) }, "ADD");
   return {
-    body,
+    given,
     digest: "",
     configDigest: "",
     attachment: { network, containerId, ifname },
@@ -67,7 +67,7 @@ async function givenUp(node: PodNode, meanwhile: () => void): Promise<OneRecord>
     },
   };
   const { signal } = abort;
-  await expect(addAttachment(servedBy(node, signal), undefined, records, signal)).rejects.toThrow();
+  await expect(addAttachment({ served: servedBy(node, signal), sandbox: undefined, records }, signal)).rejects.toThrow();
   return records;
 }
 

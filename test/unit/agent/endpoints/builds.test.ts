@@ -2,8 +2,8 @@ import { type Buildable, type BuildReport, Builds, type BuildWork } from "../../
 import type { Level } from "../../../../agent/endpoints/build/levels.ts";
 import { defaultPermits, Permits } from "../../../../agent/endpoints/build/permits.ts";
 import { Recovery } from "../../../../agent/endpoints/build/recovery.ts";
-import type { EndpointRecord } from "../../../../agent/endpoints/record/endpoint-record.ts";
 import { type Actor, judgeTransition, type State } from "../../../../agent/endpoints/state/states.ts";
+import type { EndpointRecord } from "../../../../handover/record.ts";
 import { recordOf } from "../../../support/endpoint-record.ts";
 import { FakeClock, settled } from "../../../support/fake-clock.ts";
 import { seededRandom } from "../../../support/seeded-random.ts";

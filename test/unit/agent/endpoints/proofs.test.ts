@@ -4,11 +4,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { StoreWitness } from "../../../../agent/attachments/grant-witness.ts";
 import { GrantedAddresses, lostAddresses } from "../../../../agent/endpoints/granted-addresses.ts";
-import type { RecordedAddress } from "../../../../agent/endpoints/record/endpoint-record.ts";
 import { isSandboxGone, isUnproven, openRecorded, sandboxOfRecord } from "../../../../agent/endpoints/recorded-sandbox.ts";
-import { Nodes } from "../../../../agent/node/nodes.ts";
+import type { RecordedAddress } from "../../../../handover/record.ts";
 import { createIpamNode, type IpamNode } from "../../../../ipam-plugin/node.ts";
 import { TortieError } from "../../../../lib/errors/errors.ts";
+import { Nodes } from "../../../../main-plugin/nodes.ts";
 import { Cluster } from "../../../support/cluster.ts";
 import { recordOf } from "../../../support/endpoint-record.ts";
 

@@ -1,8 +1,8 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { decodeRecord, encodeRecord } from "../../../../agent/endpoints/record/record-codec.ts";
 import { RecordStore } from "../../../../agent/endpoints/record/record-store.ts";
+import { decodeRecord, encodeRecord } from "../../../../handover/record.ts";
 import { desiredFor } from "../../../support/desired-state.ts";
 import { recordOf } from "../../../support/endpoint-record.ts";
 

@@ -2,12 +2,12 @@
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { RecordedObject } from "../../../../agent/endpoints/record/endpoint-record.ts";
 import { DeleteJobs } from "../../../../agent/objects/delete-jobs.ts";
 import { decodeStored, type ObjectEndpoint } from "../../../../agent/objects/endpoint-object.ts";
 import { Leftovers } from "../../../../agent/objects/endpoint-objects.ts";
 import { ObjectApi } from "../../../../agent/objects/object-api.ts";
 import { ObjectSync } from "../../../../agent/objects/object-sync.ts";
+import type { RecordedObject } from "../../../../handover/record.ts";
 import { ApiError, type HttpMethod } from "../../../../lib/kubernetes/api-client.ts";
 import type { Pod } from "../../../../lib/kubernetes/objects.ts";
 import { Tasks } from "../../../../lib/resident/tasks.ts";

@@ -1,6 +1,7 @@
 /** How an endpoint that was registered over the API goes (A§2.7). */
-import type { EndpointRecord } from "../../../../agent/endpoints/record/endpoint-record.ts";
+
 import { forgetRegistered } from "../../../../agent/registration/forget-registered.ts";
+import type { EndpointRecord } from "../../../../handover/record.ts";
 import { recordOf } from "../../../support/endpoint-record.ts";
 
 const RECORD = recordOf(4, {

@@ -1,10 +1,12 @@
 /** Which lost grants a restore makes again: real grant files. */
+
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { EndpointRecord } from "../../../../agent/endpoints/record/endpoint-record.ts";
 import { regrant } from "../../../../agent/restore/regrant.ts";
-import { type Owner, openGrantDirectory } from "../../../../ipam-plugin/host-scope/grant-directory.ts";
+import type { EndpointRecord } from "../../../../handover/record.ts";
+import type { Owner } from "../../../../ipam-plugin/host-scope/grant-directory.ts";
+import { openGrantDirectory } from "../../../../ipam-plugin/host-scope/grant-directory.ts";
 import { GrantFiles } from "../../../../ipam-plugin/host-scope/grant-files.ts";
 import { parseAddress } from "../../../../lib/addresses/address.ts";
 import { recordOf } from "../../../support/endpoint-record.ts";
@@ -12,7 +14,7 @@ import { recordOf } from "../../../support/endpoint-record.ts";
 const ADDRESS = "10.62.0.3";
 const NOW_MS = 1_000_000;
 const address = parseAddress(ADDRESS) ?? { family: 4, value: 0n };
-const OWNER: Owner = { kind: "attachment", network: "net1", containerId: "cid4", interfaceName: "eth0" };
+const OWNER: Owner = { kind: "attachment", network: "net1", containerId: "cid4", ifname: "eth0" };
 
 let directory: string;
 let files: GrantFiles;

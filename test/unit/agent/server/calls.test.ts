@@ -3,9 +3,10 @@ import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { decodeAnswer, encodeCall, FLAGS } from "../../../../agent/forward/call-frame.ts";
 import type { AttachmentAnswer, AttachmentCallContext } from "../../../../agent/server/attachment-service.ts";
 import { type CallServer, serveCalls } from "../../../../agent/server/calls.ts";
+import type { PreparedCall } from "../../../../handover/call.ts";
+import { decodeAnswer, encodeCall, FLAGS } from "../../../../handover/call-frame.ts";
 
 const DONE: AttachmentAnswer = { status: 200, body: "done", endpoint: 7, warnings: 2 };
 const STDIN = '{"name": "net1", "cniVersion": "1.1.0"}';
@@ -23,13 +24,15 @@ afterEach(async () => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-async function serve(work: (context: AttachmentCallContext, body: unknown) => Promise<AttachmentAnswer> = async () => DONE): Promise<void> {
+async function serve(
+  work: (context: AttachmentCallContext, call: PreparedCall) => Promise<AttachmentAnswer> = async () => DONE,
+): Promise<void> {
   server = await serveCalls({
     socket: join(directory, "cni.sock"),
     directory,
-    service: { isKnown: () => false, serve: (_verb, body, context) => work(context, body) },
+    service: { isKnown: () => false, serve: (call, context) => work(context, call) },
     onError: () => undefined,
-    onAnswer: (verb, status) => answered.push(`${verb} ${status}`),
+    onAnswer: (command, status) => answered.push(`${command} ${status}`),
   });
 }
 
@@ -79,23 +82,20 @@ describe("The call socket", () => {
 
   it("hands a call over as it came, and answers with its output", async () => {
     let seen: unknown;
-    await serve(async ({ traceparent, peer }, body) => {
-      seen = { traceparent, pid: peer.pid, body };
+    await serve(async ({ traceparent, peer }, { attachment, text, ownIpam, env }) => {
+      seen = { traceparent, pid: peer.pid, attachment, text, ownIpam, env };
       return DONE;
     });
     expect(await ask(message({ flags: FLAGS.isJudged | FLAGS.ownIpam, env: { TRACEPARENT: "00-x", OTHER: "ü" } }))).toBe("200 done");
     expect(seen).toEqual({
       traceparent: "00-x",
       pid: process.pid,
-      body: expect.objectContaining({
-        containerId: "c1",
-        ifname: "eth0",
-        stdin: STDIN,
-        ownIpam: true,
-        env: { TRACEPARENT: "00-x", OTHER: "ü" },
-      }),
+      attachment: { network: "net1", containerId: "c1", ifname: "eth0" },
+      text: STDIN,
+      ownIpam: true,
+      env: expect.objectContaining({ TRACEPARENT: "00-x", OTHER: "ü" }),
     });
-    expect(answered).toEqual(["del 200"]);
+    expect(answered).toEqual(["DEL 200"]);
   });
 
   it.each<[string, Sent]>([
@@ -117,8 +117,8 @@ describe("The call socket", () => {
 
   it("serves a caller that has not judged it, by the facts that it says", async () => {
     const own: unknown[] = [];
-    await serve(async (_, body) => {
-      own.push((body as { ownIpam?: boolean }).ownIpam);
+    await serve(async (_, { ownIpam }) => {
+      own.push(ownIpam);
       return DONE;
     });
     const env = { TORTIE_SOCK: join(directory, "tortie.sock") };
@@ -180,7 +180,7 @@ describe("The call socket", () => {
     await begun;
     await server?.stop(50);
     expect(await answer).toMatch(/^503 .*agent-stopping.*retry-after-ms/);
-    expect(answered).toEqual(["del 503"]);
+    expect(answered).toEqual(["DEL 503"]);
   });
 
   it.each([1000, 2000])("seven:7: leaves time to work, and ends before the caller's %i ms", async (deadlineMs) => {

@@ -1,9 +1,17 @@
 import type { AttachmentAnswer, AttachmentService } from "../../../../agent/server/attachment-service.ts";
 import { errorAnswer } from "../../../../agent/server/error-answer.ts";
 import { Lane, LanedAttachments, READS, Reads, RUNNING, WAITING } from "../../../../agent/server/lanes.ts";
+import { type CallCommand, type PreparedCall, prepareCall } from "../../../../handover/call.ts";
 import { TortieError } from "../../../../lib/errors/errors.ts";
 
 const never = new AbortController().signal;
+function callOf(command: CallCommand): PreparedCall {
+  const env = { CNI_COMMAND: command, CNI_CONTAINERID: "c1", CNI_IFNAME: "eth0", CNI_NETNS: "/run/netns/a", CNI_PATH: "/a" };
+  const call = prepareCall(env, () => Buffer.from('{"name": "net1"}'));
+  if (call === undefined) throw new Error("the call is sound");
+  return call;
+}
+
 const PEER = { pid: 1, uid: 0, gid: 0, groups: [] };
 
 /** Answers when told to; `known` says which attachments there are. */
@@ -12,8 +20,8 @@ class Held implements AttachmentService {
   readonly #open = Promise.withResolvers<AttachmentAnswer>();
   known = true;
 
-  async serve(verb: string): Promise<AttachmentAnswer> {
-    this.begun.push(verb);
+  async serve({ command }: PreparedCall): Promise<AttachmentAnswer> {
+    this.begun.push(command);
     return this.#open.promise;
   }
 
@@ -32,12 +40,12 @@ describe("The lanes of calls", () => {
     const lanes = new LanedAttachments(service);
     const context = { peer: PEER, signal: never };
     const adds = Array.from({ length: 4200 }, () =>
-      lanes.serve("add", {}, context).then(
+      lanes.serve(callOf("ADD"), context).then(
         () => "served",
         (error: unknown) => error,
       ),
     );
-    const next = await lanes.serve("add", {}, context).catch((error: unknown) => error);
+    const next = await lanes.serve(callOf("ADD"), context).catch((error: unknown) => error);
 
     expect(next).toMatchObject({ word: "agent-busy", code: 11 });
     expect(errorAnswer(next)).toMatchObject({
@@ -46,8 +54,8 @@ describe("The lanes of calls", () => {
       body: { code: 11, word: "agent-busy", "retry-after-ms": expect.any(Number) },
     });
     expect(service.begun).toHaveLength(RUNNING);
-    const del = lanes.serve("del", {}, context);
-    expect(service.begun.at(-1)).toBe("del");
+    const del = lanes.serve(callOf("DEL"), context);
+    expect(service.begun.at(-1)).toBe("DEL");
 
     service.release();
     expect(await del).toEqual({ status: 200, body: "" });
@@ -59,9 +67,9 @@ describe("The lanes of calls", () => {
     const service = new Held();
     const lanes = new LanedAttachments(service);
     const context = { peer: PEER, signal: never };
-    const known = Array.from({ length: RUNNING + 5 }, () => lanes.serve("del", {}, context));
+    const known = Array.from({ length: RUNNING + 5 }, () => lanes.serve(callOf("DEL"), context));
     service.known = false;
-    const unknown = lanes.serve("del", {}, context);
+    const unknown = lanes.serve(callOf("DEL"), context);
     expect(service.begun).toHaveLength(RUNNING + 1);
     service.release();
     await Promise.all([...known, unknown]);
@@ -71,8 +79,8 @@ describe("The lanes of calls", () => {
     const service = new Held();
     const lanes = new LanedAttachments(service);
     const context = { peer: PEER, signal: never };
-    const verbs = ["add", "del", "check"] as const;
-    const calls = verbs.flatMap((verb) => Array.from({ length: RUNNING + 1 }, () => lanes.serve(verb, {}, context)));
+    const verbs = ["ADD", "DEL", "CHECK"] as const;
+    const calls = verbs.flatMap((verb) => Array.from({ length: RUNNING + 1 }, () => lanes.serve(callOf(verb), context)));
     for (const verb of verbs) expect(service.begun.filter((begun) => begun === verb)).toHaveLength(RUNNING);
     service.release();
     await Promise.all(calls);

@@ -1,14 +1,15 @@
 /** Which addresses the sweep takes back, and when: real grant files, on a clock that the test moves. */
+
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { DirectRecords } from "../../../../agent/direct-records/direct-records.ts";
-import type { EndpointRecord } from "../../../../agent/endpoints/record/endpoint-record.ts";
 import { AddressSweep, type AddressSweepOptions } from "../../../../agent/sweep/address-sweep.ts";
 import { sweptGrants } from "../../../../agent/sweep/stores.ts";
 import type { WitnessParts } from "../../../../agent/sweep/witnesses.ts";
 import { attachmentAlias } from "../../../../dataplane/alias.ts";
 import type { HostLink } from "../../../../dataplane/linux/host-facts.ts";
+import { DirectRecords } from "../../../../handover/left-files.ts";
+import type { EndpointRecord } from "../../../../handover/record.ts";
 import { hostScopeFiles } from "../../../../ipam-plugin/host-scope/files.ts";
 import type { Owner } from "../../../../ipam-plugin/host-scope/grant-directory.ts";
 import type { HostScope } from "../../../../ipam-plugin/host-scope/host-scope.ts";
@@ -22,7 +23,7 @@ import { FakeClock } from "../../../support/fake-clock.ts";
 
 const NEVER = new AbortController().signal;
 const ADDRESS = "10.62.0.3";
-const ATTACHMENT = { network: "net", containerId: "c1", interfaceName: "eth0" } as const;
+const ATTACHMENT = { network: "net", containerId: "c1", ifname: "eth0" } as const;
 const OWNER: Owner = { kind: "attachment", ...ATTACHMENT, pod: "default/web" };
 const RECORDED = { network: "net", containerId: "c1", ifname: "eth0" };
 

@@ -1,7 +1,7 @@
 /** Which endpoints are said to have lost an address, and how much is asked for it. */
 
-import type { EndpointRecord } from "../../../../agent/endpoints/record/endpoint-record.ts";
 import { AddressComparison } from "../../../../agent/sweep/comparison.ts";
+import type { EndpointRecord } from "../../../../handover/record.ts";
 import { recordOf } from "../../../support/endpoint-record.ts";
 
 const NEVER = new AbortController().signal;

@@ -1,11 +1,12 @@
 /** What sweeps remove, and when: on a clock that the test moves, with links and pods as the test says. */
+
 import { mkdtempSync, rmSync, statSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { EndpointRecord } from "../../../../agent/endpoints/record/endpoint-record.ts";
 import { Sweep, type SweepOptions } from "../../../../agent/sweep/sweep.ts";
 import type { AttachedLink } from "../../../../dataplane/dataplane.ts";
 import type { HostLink } from "../../../../dataplane/linux/host-facts.ts";
+import type { EndpointRecord } from "../../../../handover/record.ts";
 import { recordOf } from "../../../support/endpoint-record.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 
@@ -359,7 +360,7 @@ describe("an endpoint of an ordinary pod", () => {
 });
 
 describe("a link of ours without an endpoint", () => {
-  const owner = { network: "net", containerId: "c9", interfaceName: "eth0", workload: "default/old" };
+  const owner = { network: "net", containerId: "c9", ifname: "eth0", workload: "default/old" };
   beforeEach(() => {
     attached = [{ hostInterface: "cali9", index: 9, owner }];
     onServer = [];
@@ -407,10 +408,10 @@ describe("a link of ours without an endpoint", () => {
   it.each([
     ["network", { network: "other" }],
     ["container", { containerId: "c2" }],
-    ["interface", { interfaceName: "eth1" }],
+    ["interface", { ifname: "eth1" }],
   ])("is one when its endpoint differs in the %s alone", async (_, changes) => {
     onServer = ["uid-9"];
-    const { interfaceName: ifname, ...rest } = { ...owner, ...changes };
+    const { ifname, ...rest } = { ...owner, ...changes };
     records = [record({ attachment: { network: rest.network, containerId: rest.containerId, ifname } })];
     await sweeps(60);
     expect(found).toEqual(["link-without-endpoint"]);

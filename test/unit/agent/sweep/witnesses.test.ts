@@ -16,21 +16,21 @@ const linkWith = (alias: string): Partial<WitnessParts> => ({ links: () => [{ in
 
 describe("The addresses of a container, whichever its interface,", () => {
   it.each([
-    ["a link of one of its interfaces", { network: "net", containerId: "c1", interfaceName: "eth7" }, true],
-    ["a link of another container", { network: "net", containerId: "c2", interfaceName: "eth0" }, false],
-    ["a link of the container in another network", { network: "other", containerId: "c1", interfaceName: "eth0" }, false],
+    ["a link of one of its interfaces", { network: "net", containerId: "c1", ifname: "eth7" }, true],
+    ["a link of another container", { network: "net", containerId: "c2", ifname: "eth0" }, false],
+    ["a link of the container in another network", { network: "other", containerId: "c1", ifname: "eth0" }, false],
   ])("are asked of %s: %s", (_, name, expected) => {
     expect(mayUse(linkWith(attachmentAlias(name)))).toBe(expected);
   });
 
   it("are used where a link's alias is a digest, which does not say whose it is", () => {
-    const alias = attachmentAlias({ network: "n".repeat(150), containerId: "c".repeat(150), interfaceName: "eth0" });
+    const alias = attachmentAlias({ network: "n".repeat(150), containerId: "c".repeat(150), ifname: "eth0" });
     expect(alias).toContain("sha256:");
     expect(mayUse(linkWith(alias))).toBe(true);
   });
 
   it("are not used by the link of another interface where the store tells interfaces apart", () => {
-    const link = linkWith(attachmentAlias({ network: "net", containerId: "c1", interfaceName: "eth1" }));
+    const link = linkWith(attachmentAlias({ network: "net", containerId: "c1", ifname: "eth1" }));
     expect([mayUse(link, { ...HOLDER, ifname: "eth1" }), mayUse(link, { ...HOLDER, ifname: "eth0" })]).toEqual([true, false]);
   });
 

@@ -2,8 +2,8 @@
 import { attachmentAlias } from "../../../../dataplane/alias.ts";
 import { mayReplace } from "../../../../dataplane/linux/ends.ts";
 
-const CART = { network: "net1", containerId: "new", interfaceName: "eth0", workload: "shop/cart" };
-const PLAIN = { network: "net1", containerId: "new", interfaceName: "eth0" };
+const CART = { network: "net1", containerId: "new", ifname: "eth0", workload: "shop/cart" };
+const PLAIN = { network: "net1", containerId: "new", ifname: "eth0" };
 
 describe("a host end in the way of an attachment", () => {
   it.each([

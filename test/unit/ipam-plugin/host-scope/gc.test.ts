@@ -18,9 +18,9 @@ describe("GC of host scope", () => {
     await add("elsewhere", "eth0", "net2");
     const conf = { "cni.dev/valid-attachments": [{ containerID: "listed", ifname: "eth0" }] };
     const collection = { ...LONE_COLLECTION, inUse: () => [{ containerID: "busy", ifname: "net1" }] };
-    await hostScopeRun("GC", { ...node.parts({ conf }).call, residence: { collection } }, scope);
+    await hostScopeRun("GC", { ...node.parts({ conf }).call, collection }, scope);
     const held = (await scope.holdings()).flatMap(({ grant }) => (grant?.owner.kind === "attachment" ? grant.owner : []));
-    expect(held.map(({ containerId, interfaceName }) => `${containerId} ${interfaceName}`).sort()).toEqual([
+    expect(held.map(({ containerId, ifname }) => `${containerId} ${ifname}`).sort()).toEqual([
       "busy net1",
       "elsewhere eth0",
       "listed eth0",

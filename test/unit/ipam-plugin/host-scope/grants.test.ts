@@ -12,7 +12,7 @@ import { seededRandom } from "../../../support/scheduler.ts";
 const NOW = 1_787_405_600_000;
 
 function attachment(containerId: string, pod?: string): Owner {
-  return { kind: "attachment", network: "net1", containerId, interfaceName: "eth0", ...(pod === undefined ? {} : { pod }) };
+  return { kind: "attachment", network: "net1", containerId, ifname: "eth0", ...(pod === undefined ? {} : { pod }) };
 }
 
 function address(text: string): Address {
@@ -170,7 +170,7 @@ describe("releasing an address", () => {
 
   it("keeps two interfaces of one container apart", async () => {
     const hostScope = hostScopeOf();
-    const second: Owner = { kind: "attachment", network: "net1", containerId: "c1", interfaceName: "net1" };
+    const second: Owner = { kind: "attachment", network: "net1", containerId: "c1", ifname: "net1" };
     await take(hostScope, attachment("c1"));
     await take(hostScope, second);
     expect((await hostScope.heldBy(second)).map((one) => formatAddress(one.address))).toEqual(["10.60.0.2"]);

@@ -1,0 +1,185 @@
+/**
+ * ADD and DEL in the agent (A§11.4, A§5.10): the flows of `main-plugin/` with a record that is written before each effect, so that a killed
+ * agent's successor knows what there may be. A repeated ADD is answered from the record, after a look at the link.
+ */
+import { grantOf, RecordingJournal } from "../../handover/add-journal.ts";
+import { callText } from "../../handover/call-body.ts";
+import { type EndpointRecord, encodeRecord, isCommitted, type RecordedAddress } from "../../handover/record.ts";
+import { formatAddress } from "../../lib/addresses/address.ts";
+import { parseResult } from "../../lib/cni/result.ts";
+import { ABSENT_VERSION_OF_MAIN_RESULT } from "../../lib/cni/version.ts";
+import { messageOf } from "../../lib/errors/errors.ts";
+import { parseJson } from "../../lib/json/parse.ts";
+import type { Sandbox } from "../../lib/system/sandbox.ts";
+import { NEVER } from "../../lib/system/waiting.ts";
+import type { HeldAddresses } from "../../main-plugin/addresses.ts";
+import { type AttachmentCall, type NetworkCall, resolveAddCall, resolveAttachmentCall } from "../../main-plugin/call.ts";
+import { narrowAddress } from "../../main-plugin/ipam-source.ts";
+import { desiredStateOf, planAttachment } from "../../main-plugin/plan.ts";
+import { routersFor } from "../../main-plugin/plan-endpoint-form.ts";
+import { chainedResult, isChained, serve } from "../../main-plugin/serve.ts";
+import type { EndpointManager } from "../endpoints/manager.ts";
+import { sandboxOfRecord } from "../endpoints/recorded-sandbox.ts";
+import type { ServedCall } from "./call.ts";
+import { recordedOf } from "./sandbox.ts";
+
+/** The agent's endpoints. The record of each is the journal of its ADD and DEL (A§11.4). */
+export type AttachmentRecords = Pick<
+  EndpointManager,
+  "find" | "list" | "begin" | "write" | "keep" | "build" | "commit" | "discard" | "remove" | "retry"
+>;
+
+export interface Outcome {
+  /** What direct mode would print. */
+  readonly printed?: string | undefined;
+  readonly endpointId?: number;
+}
+
+/** One operation on an attachment, in its turn. */
+interface Operation {
+  readonly served: ServedCall;
+  readonly records: AttachmentRecords;
+  /** Of the call; `undefined` when it is gone or cannot be proven. */
+  readonly sandbox: Sandbox | undefined;
+}
+
+/**
+ * @param signal aborts when the ADD shall be taken back: it is, up to the commit
+ * @throws what the flow throws; nothing of a first ADD is left then, or its removal goes on behind
+ */
+export async function addAttachment(operation: Operation, signal: AbortSignal): Promise<Outcome> {
+  const { served, records, sandbox } = operation;
+  const call = { ...resolved(served.call), signal, sandbox };
+  const known = await settledRecord(operation);
+  const held = known?.request?.digest === served.digest ? heldBy(known, call) : undefined;
+  if (known !== undefined && held !== undefined && (await stillStands(known, held, operation, call))) {
+    served.log.info("the attachment is there: the result of its ADD is repeated");
+    return { printed: known.result, endpointId: known.id };
+  }
+  const attachment = newAttachment(operation, call);
+  const record = known ?? (await records.begin(attachment));
+  const journal = new RecordingJournal({
+    records,
+    record: { ...record, ...attachment, previous: known && encodeRecord(known) },
+    isBegun: known === undefined,
+    grant: grantOf(call.config),
+    cniVersion: call.request.cniVersion ?? ABSENT_VERSION_OF_MAIN_RESULT,
+    signal,
+  });
+  try {
+    const printed = await serve({ ...call, journal, held }, served.node);
+    return { printed, endpointId: record.id };
+  } catch (error) {
+    await takeBack(error, known, journal.record, operation);
+    throw error;
+  }
+}
+
+/**
+ * DEL, and the removal of what an ADD left: the record is first and last. It is carried out whatever becomes of its caller.
+ * @throws what the flow throws; the removal of a known attachment is repeated behind until nothing is left
+ */
+export async function removeAttachment({ served, records, sandbox: given }: Operation): Promise<void> {
+  const { attachment, call, node } = served;
+  const known = records.find(attachment);
+  const record = known && (await records.write({ ...known, phase: "deleting:begun" }));
+  // The record says which sandbox the attachment was in: the path of a late DEL may be another container's by now.
+  using sandbox = known === undefined ? given?.borrowed() : sandboxOfRecord(known, given);
+  try {
+    await serve({ ...call, request: { ...call.request, command: "DEL" }, signal: NEVER, sandbox: sandbox ?? "gone" }, node);
+  } catch (error) {
+    if (record !== undefined) await records.retry(record, error);
+    throw error;
+  }
+  if (record !== undefined) await records.remove(record);
+}
+
+/** Arguments that are not valid fail the flow, with its own words. */
+function resolved(call: NetworkCall): NetworkCall | AttachmentCall {
+  try {
+    return resolveAttachmentCall(call);
+  } catch {
+    return call;
+  }
+}
+
+/** What another operation of this attachment left undone goes first. @returns the record of an attachment that is there */
+async function settledRecord(operation: Operation): Promise<EndpointRecord | undefined> {
+  const { served, records } = operation;
+  const known = records.find(served.attachment);
+  if (known === undefined || isCommitted(known)) return known;
+  served.log.info("what is left of an earlier operation is removed first", { phase: known.phase });
+  await removeAttachment(operation);
+  return undefined;
+}
+
+function newAttachment({ served, sandbox }: Operation, call: NetworkCall | AttachmentCall) {
+  const { attachment, digest, configDigest, given, traceparent } = served;
+  const { namespace, pod } = "identity" in call ? call.identity : { namespace: "", pod: "" };
+  return {
+    attachment,
+    netns: recordedOf(given.netns, sandbox),
+    podInterface: attachment.ifname,
+    ...linkOf(call),
+    ...(pod === "" ? {} : { pod: `${namespace}/${pod}` }),
+    traceparent,
+    request: { digest, cniVersion: call.request.cniVersion ?? "", configDigest, call: callText(given) },
+  };
+}
+
+/** The addresses of another plugin's interface are not the agent's to give back (A§3.8). */
+function linkOf(call: NetworkCall): Pick<EndpointRecord, "linkForm"> & Partial<Pick<EndpointRecord, "addresses">> {
+  if (!isChained(call)) return { linkForm: call.config.linkForm === "endpoint" ? "endpoint" : "routed" };
+  const addresses = chainedResult(call).result.ips.map((ip): RecordedAddress => {
+    const { address } = narrowAddress(ip.address);
+    return { address: formatAddress(address), family: address.family, grant: "external" };
+  });
+  return { linkForm: "attached", addresses };
+}
+
+/** What a committed record says that the attachment holds; `undefined` when it does not say it. */
+function heldBy({ desired, result }: EndpointRecord, { request }: NetworkCall): HeldAddresses | undefined {
+  if (desired === undefined || result === undefined) return undefined;
+  const { ips, routes, dns } = parseResult(parseJson(result), request.cniVersion ?? ABSENT_VERSION_OF_MAIN_RESULT);
+  const addresses = ips.map((ip) => narrowAddress(ip.address));
+  return { addresses, hostRoutes: desired.host.routes.length > 0, routes, dns };
+}
+
+/** Whether the kernel still has what the recorded result says, in this very sandbox. */
+async function stillStands(
+  { netns, podMac }: EndpointRecord,
+  held: HeldAddresses,
+  { served: { node, log }, sandbox }: Operation,
+  call: NetworkCall,
+): Promise<boolean> {
+  if (sandbox === undefined || netns.path !== sandbox.path || !sandbox.is(netns)) return false;
+  const addCall = resolveAddCall(call);
+  const plan = planAttachment(addCall, undefined, await routersFor(addCall, node));
+  const differences = await node.dataplane.inspect(sandbox, desiredStateOf(plan, held.addresses, held.hostRoutes), { mac: podMac });
+  for (const { side, object, wanted, found } of differences) log.info(`made again: ${side} ${object}: wanted ${wanted}, found ${found}`);
+  return differences.length === 0;
+}
+
+/**
+ * The flow has taken back what it made. What it may have left, a record that others read or something that it could not take back, is
+ * removed as a DEL removes it; the record goes last. Of a repeated ADD nothing that was there before is given up.
+ */
+async function takeBack(error: unknown, known: EndpointRecord | undefined, record: EndpointRecord, operation: Operation): Promise<void> {
+  const { served, records } = operation;
+  if (isCommitted(record)) return;
+  if (known !== undefined) {
+    await records.write(known);
+    return;
+  }
+  const isClean = record.phase !== "adding:endpoint" && !(error instanceof SuppressedError);
+  if (isClean) {
+    await records.discard(record);
+    return;
+  }
+  try {
+    await removeAttachment(operation);
+  } catch (cause) {
+    served.log.error(`what the ADD left is removed later: ${messageOf(cause)}`);
+    throw new SuppressedError(cause, error, "what the ADD left could not be removed");
+  }
+}

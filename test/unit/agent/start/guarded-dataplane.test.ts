@@ -1,0 +1,70 @@
+/** The dataplane of a process that serves many calls: what waits for what, and what is looked at before each part. */
+import { GuardedDataplane } from "../../../../agent/start/guarded-dataplane.ts";
+import type { AppliedLink, Dataplane } from "../../../../dataplane/dataplane.ts";
+import { openSandbox } from "../../../../main-plugin/call.ts";
+import { settled } from "../../../support/fake-clock.ts";
+import { PodNode } from "../../../support/pod-node.ts";
+
+async function guarded(
+  work: (parts: {
+    guard: GuardedDataplane;
+    add: () => Promise<unknown>;
+    made: PromiseWithResolvers<void>[];
+    effects: string[];
+  }) => Promise<void>,
+) {
+  await using node = PodNode.forContainers();
+  await node.add();
+  const desired = node.applied;
+  if (desired === undefined) throw new Error("there is one");
+  const { call, node: parts } = node.parts();
+  const inner = parts.dataplane;
+  const made: PromiseWithResolvers<void>[] = [];
+  const effects: string[] = [];
+  const slow: Dataplane = {
+    ...inner,
+    apply: async (sandbox, state): Promise<AppliedLink> => {
+      const gate = Promise.withResolvers<void>();
+      made.push(gate);
+      await gate.promise;
+      effects.push("made");
+      return inner.apply(sandbox, state);
+    },
+    remove: async () => {
+      effects.push("removed");
+      return {};
+    },
+  };
+  const guard = new GuardedDataplane(slow, { check: () => void effects.push("looked") });
+  using sandbox = openSandbox(call);
+  await work({ guard, made, effects, add: () => guard.apply(sandbox, desired) });
+}
+
+const UNFINISHED = { hostInterface: "tmp1", index: 3 };
+const OWNED = { hostInterface: "cali1", index: 4, owner: { network: "net1", containerId: "c1", ifname: "eth0" } };
+
+describe("The removal of a link without owner", () => {
+  it("waits for every link that is being made, those that begin meanwhile included", () =>
+    guarded(async ({ guard, add, made, effects }) => {
+      const first = add();
+      const removing = guard.remove(UNFINISHED);
+      const second = add();
+      made[0]?.resolve();
+      await settled();
+      expect(effects.filter((effect) => effect !== "looked")).toEqual(["made"]);
+      made[1]?.reject(new Error("arranged"));
+      await expect(second).rejects.toThrow("arranged");
+      await Promise.all([first, removing]);
+      expect(effects.at(-1)).toBe("removed");
+    }));
+
+  it("happens at once when none is made, and so does that of a link with an owner while one is", () =>
+    guarded(async ({ guard, add, made, effects }) => {
+      await guard.remove(UNFINISHED);
+      const adding = add();
+      await guard.remove(OWNED);
+      expect(effects).toEqual(["looked", "removed", "looked", "looked", "removed"]);
+      made[0]?.resolve();
+      await adding;
+    }));
+});
