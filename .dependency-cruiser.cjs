@@ -34,14 +34,7 @@ const TOP = [
  * Folders of agent/, the leaves first; those of one entry may import each other, without circles. agent/agent.ts, the list of all parts, is
  * imported by cmd/ alone.
  */
-const AGENT = [
-  ["metrics", "trace", "api"],
-  ["observe"],
-  ["start"],
-  ["endpoints", "addresses", "ranges", "routes", "objects", "sweep", "restore", "ipam-service"],
-  ["attachments", "registration", "health"],
-  ["server"],
-];
+const AGENT = [["observe"], ["start"], ["endpoints", "addresses", "routes", "objects", "sweep"], ["ranges"], ["attachments"], ["api"]];
 /** dataplane/ knows neither CNI nor Calico nor Kubernetes. */
 const HIDDEN_FROM_DATAPLANE = ["cni", "config", "kubernetes", "resident", "resident", "workload", "datastore"];
 

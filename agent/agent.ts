@@ -4,12 +4,12 @@
  */
 
 import { DeleteQueueFiles } from "../handover/left-files.ts";
+import { startApi } from "./api/start.ts";
 import { holdAttachment } from "./attachments/agent-away.ts";
 import { openNetworks, startAttachments } from "./attachments/start.ts";
+import { type RestoredEndpoints, startEndpoints } from "./endpoints/start.ts";
 import { startRanges } from "./ranges/start.ts";
-import { type RestoredEndpoints, startEndpoints } from "./restore/start.ts";
 import type { AgentRoutes } from "./routes/start.ts";
-import { startApi } from "./server/start.ts";
 import { type AgentContext, type AgentInput, openContext } from "./start/context.ts";
 import { removeOldStates } from "./start/run-state.ts";
 import { untilReady } from "./start/until-ready.ts";

@@ -177,3 +177,7 @@ export function isDeleting({ phase }: Pick<EndpointRecord, "phase">): boolean {
 export function isOfStaticPod({ podUID, runtimePodUID }: Pick<EndpointRecord, "podUID" | "runtimePodUID">): boolean {
   return podUID !== undefined && runtimePodUID !== undefined && runtimePodUID !== podUID;
 }
+
+/** What is known of an attachment when its ADD begins, or when it is registered. */
+export type NewEndpoint = Pick<EndpointRecord, "attachment" | "netns" | "podInterface" | "linkForm"> &
+  Partial<Pick<EndpointRecord, "pod" | "podUID" | "request" | "traceparent" | "addresses">>;

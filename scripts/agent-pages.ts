@@ -3,8 +3,7 @@
  * programs themselves: `bash scripts/bun scripts/agent-pages.ts`. A unit test fails when the pages are older.
  */
 import { readFileSync, writeFileSync } from "node:fs";
-import { MODELS } from "../agent/api/model.ts";
-import type { Operation } from "../agent/api/operation.ts";
+import { isRead, MODELS, type Operation } from "../agent/api/operation.ts";
 import { BASE_PATH, OPERATION_NAMES, OPERATIONS } from "../agent/api/operations.ts";
 import { AGENT } from "../agent/start/options.ts";
 import { CONTROLLER } from "../controller/options.ts";
@@ -55,7 +54,8 @@ export function apiPage(): string {
     .concat("\n");
 }
 
-function operationRow({ method, path, summary, params, query, headers, body, answers, isRead }: Operation): string {
+function operationRow(operation: Operation): string {
+  const { method, path, summary, params, query, headers, body, answers } = operation;
   const parameters = [params, query, headers].flatMap((part) => Object.keys((part as Schema | undefined)?.properties ?? {}));
   const codes = Object.entries(answers).map(([code, schema]) => (schema === null ? code : `${code} ${typeText(schema as Schema)}`));
   const parts = [
@@ -63,7 +63,7 @@ function operationRow({ method, path, summary, params, query, headers, body, ans
     ...(body === undefined ? [] : [`Body: ${typeText(body as Schema)}.`]),
     `Answers: ${codes.join(", ")}.`,
   ];
-  return listItem(`\`${method} ${path}\` (${isRead ? "readers" : "root"}): ${summary}. ${parts.join(" ")}`);
+  return listItem(`\`${method} ${path}\` (${isRead(operation) ? "readers" : "root"}): ${summary}. ${parts.join(" ")}`);
 }
 
 function modelText(name: string, { description = "", properties = {}, required = [] }: Schema): string {

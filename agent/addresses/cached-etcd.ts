@@ -22,7 +22,7 @@ import { resolveEtcdSettings } from "../../lib/datastore/etcd/settings.ts";
 import { ApiConnection } from "../../lib/kubernetes/client/connection.ts";
 import { Informers, Watches } from "../../lib/kubernetes/watch/informers.ts";
 import { once } from "../../lib/system/waiting.ts";
-import { tracedClient, tracedEtcd } from "../trace/traced-parts.ts";
+import { tracedClient, tracedEtcd } from "../observe/tracing.ts";
 import { CachedCore } from "./cached-core.ts";
 import { type CachedDatastore, cachedDatastore } from "./cached-datastore.ts";
 import { type CachedStoreInput, type CoreCopies, watchCore, watchingConfig } from "./cached-kubernetes.ts";

@@ -26,8 +26,7 @@ import { type ClusterNode, decodeNamespace, decodeNode, decodePod, type Namespac
 import { Informers } from "../../lib/kubernetes/watch/informers.ts";
 import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
 import type { Logger } from "../../lib/log/logger.ts";
-import { tracedClient } from "../trace/traced-parts.ts";
-import type { Tracing } from "../trace/tracing.ts";
+import { type Tracing, tracedClient } from "../observe/tracing.ts";
 import { CachedCore } from "./cached-core.ts";
 import { type CachedDatastore, cachedDatastore } from "./cached-datastore.ts";
 import type { Copies } from "./read-your-writes.ts";

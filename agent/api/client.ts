@@ -1,17 +1,20 @@
-/** A client of the agent's API whose types are those of the operations: for tortiectl and for tests. */
+/** Calls the agent's API with the types of its operations: for tortiectl and for tests. */
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { systemErrorText } from "../../lib/system/errno.ts";
-import type { ErrorObject } from "./models.ts";
-import type { Operation } from "./operation.ts";
+import type { ErrorObject } from "./node.ts";
+import type { AnswerOf, Operation, Part } from "./operation.ts";
 import { BASE_PATH, OPERATIONS, type OperationName } from "./operations.ts";
-import type { AnswerOf, BodyOf, ParamsOf, QueryOf } from "./types.ts";
 
+type Of<N extends OperationName> = (typeof OPERATIONS)[N];
 type Given<K extends string, T> = T extends undefined ? { readonly [P in K]?: undefined } : { readonly [P in K]: T };
 
 /** What an operation wants; nothing where it wants nothing. */
-export type CallOptions<N extends OperationName> = Given<"params", ParamsOf<N>> &
-  (QueryOf<N> extends undefined ? { readonly query?: undefined } : { readonly query?: QueryOf<N> }) &
-  Given<"body", BodyOf<N>> & { readonly headers?: Readonly<Record<string, string>>; readonly signal?: AbortSignal };
+export type CallOptions<N extends OperationName> = Given<"params", Part<Of<N>, "params">> &
+  Given<"body", Part<Of<N>, "body">> & {
+    readonly query?: Part<Of<N>, "query">;
+    readonly headers?: Readonly<Record<string, string>>;
+    readonly signal?: AbortSignal;
+  };
 
 /** An error that the agent answered with. */
 export class AgentApiError extends Error {
@@ -37,20 +40,14 @@ export class AgentClient {
   }
 
   /** @throws AgentApiError for an answer of 400 and more; TortieError `agent-unreachable` where no agent answers */
-  async call<N extends OperationName>(name: N, options: CallOptions<N>): Promise<AnswerOf<N>> {
+  async call<N extends OperationName>(name: N, options: CallOptions<N>): Promise<AnswerOf<Of<N>>> {
     const operation: Operation = OPERATIONS[name];
     const { status, text } = await this.#send(operation, options);
     if (status >= 400) throw new AgentApiError(status, errorObject(text));
     const isText = operation.contentType === "text/plain";
     const body: unknown = text === "" ? (isText || name.startsWith("cni") ? "" : undefined) : isText ? text : JSON.parse(text);
     // The server and its tests hold answers to the schemas that these types are made from.
-    return { status, body } as unknown as AnswerOf<N>;
-  }
-
-  /** The OpenAPI document that this agent serves. */
-  async document(): Promise<unknown> {
-    const response = await this.#fetch("GET", `${BASE_PATH}/openapi.json`, {});
-    return response.json();
+    return { status, body } as unknown as AnswerOf<Of<N>>;
   }
 
   async #send(operation: Operation, options: CallOptions<OperationName>): Promise<{ readonly status: number; readonly text: string }> {
@@ -58,8 +55,8 @@ export class AgentClient {
     const path = operation.path.replaceAll(/\{([^}]+)\}/g, (_, key: string) => encodeURIComponent(member(params, key)));
     const search = queryText(query);
     const response = await this.#fetch(operation.method, `${BASE_PATH}${path}${search === "" ? "" : `?${search}`}`, {
-      headers: { ...(body === undefined ? {} : { "content-type": "application/json" }), ...headers },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      headers: body === undefined ? headers : { "content-type": "application/json", ...headers },
+      body: body === undefined ? undefined : JSON.stringify(body),
       signal: signal ?? AbortSignal.timeout(LIMIT_MS),
     });
     return { status: response.status, text: await response.text() };

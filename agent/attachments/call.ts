@@ -2,6 +2,7 @@
  * One call in the agent: what is asked for, on which node, and its log; the same steps as an executable's (cmd/serve-call.ts). And what the
  * caller is answered: the plugin prints the body unread, and ends with 0 for 200 and 1 for the rest (A§11.3).
  */
+
 import type { CniCall } from "../../handover/call.ts";
 import { digestOf, requestOf, sha256 } from "../../handover/call-body.ts";
 import { type AttachmentId, attachmentOf } from "../../lib/cni/attachment-id.ts";
@@ -16,8 +17,8 @@ import { type NetworkCall, resolveNetworkCall } from "../../main-plugin/call.ts"
 import { findIpam } from "../../main-plugin/ipam-source.ts";
 import type { Node } from "../../main-plugin/node.ts";
 import type { Nodes } from "../../main-plugin/nodes.ts";
-import { parseTraceparent, type TraceParent } from "../trace/traceparent.ts";
-import type { CallTrace, Tracing } from "../trace/tracing.ts";
+import type { CallTrace, Tracing } from "../observe/tracing.ts";
+import { parseTraceparent, type TraceParent } from "../observe/tracing.ts";
 
 export interface ServedCall {
   /** As it came. */

@@ -12,7 +12,7 @@ import { parseJson } from "../../lib/json/parse.ts";
 import { isJsonObject } from "../../lib/json/value.ts";
 import { encode } from "../../main-plugin/delegates/host-local.ts";
 import { connectIpam, findIpam, ipamInput } from "../../main-plugin/ipam-source.ts";
-import type { GrantWitness } from "../endpoints/granted-addresses.ts";
+import type { GrantWitness } from "../endpoints/mend-link.ts";
 import { resolveCall, type ServedCall, type Surroundings } from "./call.ts";
 
 export interface GrantWitnessParts extends Pick<Surroundings, "nodes" | "ipamType"> {

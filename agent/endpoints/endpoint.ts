@@ -1,39 +1,38 @@
 /** One endpoint in the agent's memory: its record, its state, its status log and its builds. */
-import { join } from "node:path";
+
 import type { EndpointRecord } from "../../handover/record.ts";
 import type { Clock } from "../../lib/system/clock.ts";
-import type { Buildable, BuildParts } from "./build/builds.ts";
-import { Builds } from "./build/builds.ts";
-import type { ShownState } from "./health.ts";
-import { LOG_FILE } from "./record/directories.ts";
-import type { RecordStore } from "./record/record-store.ts";
-import { type Actor, judgeTransition, type State } from "./state/states.ts";
-import { type StatusCode, StatusLog, type StatusType } from "./state/status-log.ts";
+import { type Mendable, Mending, type MendingParts } from "./mending.ts";
+import { type Actor, judgeTransition, type State } from "./states.ts";
+import { type StatusCode, StatusLog, type StatusType } from "./status-log.ts";
+import type { RecordStore } from "./store.ts";
 
-export interface EndpointParts {
+export type ShownState = State | "not-ready";
+
+export interface EndpointParts extends MendingParts {
   readonly clock: Clock;
   readonly store: RecordStore;
-  readonly builds: BuildParts;
-  /** Of an endpoint that an earlier agent left: its history goes on. */
-  readonly isRestored: boolean;
 }
 
-export class Endpoint implements Buildable {
+export class Endpoint implements Mendable {
   readonly id: number;
   readonly log: StatusLog;
-  readonly builds: Builds;
+  readonly mending: Mending;
   readonly #parts: EndpointParts;
   #record: EndpointRecord;
   #state: State = "none";
 
-  /** @param record is on disk already */
-  constructor(record: EndpointRecord, parts: EndpointParts) {
+  /**
+   * @param record is on disk already
+   * @param isRestored an earlier agent left it: its history goes on
+   */
+  constructor(record: EndpointRecord, parts: EndpointParts, isRestored: boolean) {
     this.id = record.id;
     this.#record = record;
     this.#parts = parts;
-    const path = join(parts.store.directories.path(record.id), LOG_FILE);
-    this.log = parts.isRestored ? StatusLog.load(path) : new StatusLog(path);
-    this.builds = new Builds(this, parts.builds);
+    const path = parts.store.logFile(record.id);
+    this.log = isRestored ? StatusLog.load(path) : new StatusLog(path);
+    this.mending = new Mending(this, parts);
   }
 
   get record(): EndpointRecord {

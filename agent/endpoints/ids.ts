@@ -1,5 +1,5 @@
 /**
- * Numbers of endpoints on this node (A§5.1). The id that has been free the longest is given first, never within 60 s of its release
+ * Gives the endpoints of this node their numbers (A§5.1). The id that has been free the longest is given first, never within 60 s of its release
  * and never while a directory of its last owner exists: a client that still knows an old number must not reach another endpoint.
  */
 import { TortieError } from "../../lib/errors/errors.ts";
@@ -12,7 +12,7 @@ const REST_MS = 60_000;
 export interface IdPoolOptions {
   readonly max?: number;
   readonly now: () => number;
-  /** Whether any directory `<id>*` exists. */
+  /** Whether the id still has a directory. */
   readonly hasDirectory: (id: number) => boolean;
 }
 
@@ -47,6 +47,17 @@ export class IdPool {
     return id;
   }
 
+  /** Takes an id for what `use` makes of it. An id for which that fails rests. @throws as `take`; what `use` throws */
+  takeFor<T>(use: (id: number) => T): T {
+    const id = this.take();
+    try {
+      return use(id);
+    } catch (error) {
+      this.release(id);
+      throw error;
+    }
+  }
+
   /**
    * Takes a certain id, that of a restored endpoint. It may be above the limit, which can have been lowered.
    * @throws Error when it is in use
@@ -61,6 +72,12 @@ export class IdPool {
   /** An id above the limit is not given again. */
   release(id: number): void {
     if (this.#inUse.delete(id) && id <= this.#max) this.#released.push({ id, at: this.#options.now() });
+  }
+
+  /** Keeps an id that nobody has from being given for a while, as a released one. @throws Error when it is in use */
+  rest(id: number): void {
+    this.reserve(id);
+    this.release(id);
   }
 
   #takeFresh(): number | undefined {

@@ -1,80 +1,69 @@
 /**
- * All endpoints of this node: which there are, under which names, and their life from the first record to the last (A§5, A§11.4).
+ * Knows all endpoints of this node: which there are, under which names, and their life from the first record to the last (A§5, A§11.4).
  *
  * What an ADD or a DEL does to the kernel, the addresses and the store is not decided here. They report their progress by writing the
  * record; states, builds, names and files follow.
  */
 
+import type { NewEndpoint } from "../../handover/record.ts";
 import { type EndpointRecord, isCommitted, isDeleting, isUnfinishedAdd } from "../../handover/record.ts";
 import type { AttachmentId } from "../../lib/cni/attachment-id.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
+import type { AgentLog } from "../../lib/resident/agent-log.ts";
+import type { Tasks } from "../../lib/resident/tasks.ts";
 import { bootTimeMs } from "../../lib/system/boot-time.ts";
-import { endsWithin, failureOf, withLimit } from "../../lib/system/waiting.ts";
-import { buildEndpoint } from "./build/build-endpoint.ts";
-import type { Trigger } from "./build/builds.ts";
-import { KernelWork } from "./build/kernel-work.ts";
-import { Permits } from "./build/permits.ts";
-import { Recovery } from "./build/recovery.ts";
-import { NO_SEAMS, type Seams } from "./build/seams.ts";
-import { Endpoint } from "./endpoint.ts";
+import { endsWithin, withLimit } from "../../lib/system/waiting.ts";
+import { Endpoint, type EndpointParts } from "./endpoint.ts";
 import { IdPool } from "./ids.ts";
-import type { EndpointManagerOptions, NewEndpoint } from "./options.ts";
-import { isEnded } from "./state/states.ts";
+import { INITIAL_BUILD, type MendingParts, mendingLane, RESTORE_BUILD } from "./mending.ts";
+import { isEnded } from "./states.ts";
+import type { RecordStore } from "./store.ts";
 import { EndpointTable } from "./table.ts";
+
+export interface EndpointManagerOptions extends Pick<MendingParts, "clock" | "mend" | "onBuilt"> {
+  readonly store: RecordStore;
+  readonly bootId: string;
+  readonly maxEndpoints?: number;
+  readonly controllers: Pick<Tasks, "update" | "remove">;
+  readonly log: Pick<AgentLog, "error">;
+}
 
 /** `ready`: committed, or changed since; `removing`: a removal has begun; `gone`: nothing is left but `gone/`. */
 export type EndpointEvent = "ready" | "removing" | "gone";
 type Listener = (event: EndpointEvent, endpoint: Endpoint) => void;
 
-/** Removes an attachment by its record. */
-type Finish = (record: EndpointRecord) => Promise<void>;
-
 /** How long a removal waits for the endpoint's running build (A§5.10). */
 const STOP_LIMIT_MS = 10_000;
 /** How long an ADD waits for its first build (A§2.8). */
 const FIRST_BUILD_LIMIT_MS = 45_000;
-/** The links have been made a moment ago. */
-const INITIAL_BUILD = { level: 3, reason: "Initial build on endpoint creation", isAwaited: true, isKernelFresh: true } as const;
-
-/** Ends a restore: whatever else was asked for meanwhile joins it. */
-export const RESTORE_BUILD = { level: 3, reason: "syncing state to host", isRestore: true } as const;
 
 export class EndpointManager {
   readonly #options: EndpointManagerOptions;
-  readonly #seams: Seams;
-  readonly #permits: Permits;
+  readonly #parts: EndpointParts;
   readonly #ids: IdPool;
   readonly #table = new EndpointTable();
   readonly #listeners = new Set<Listener>();
   readonly #retried = new Set<number>();
-  readonly #kernelWork = new KernelWork();
-  #finish: Finish | undefined;
+  #finish: Parameters<EndpointManager["finishBy"]>[0] | undefined;
 
   constructor(options: EndpointManagerOptions) {
-    const { store, maxEndpoints, clock, seams = NO_SEAMS, permits = new Permits() } = options;
+    const { store, maxEndpoints: max, clock } = options;
     this.#options = options;
-    this.#seams = seams;
-    this.#permits = permits;
-    this.#ids = new IdPool({
-      ...(maxEndpoints === undefined ? {} : { max: maxEndpoints }),
-      now: () => clock.now(),
-      hasDirectory: (id) => store.directories.has(id),
-    });
+    this.#parts = { ...options, lane: mendingLane() };
+    this.#ids = new IdPool({ max, now: () => clock.now(), hasDirectory: (id) => store.has(id) });
   }
 
   /**
    * Begins to finish what an earlier agent left half done: in line before any call that comes after this returns.
-   * @param finish is also called later, for what cannot be removed now
+   * @param finish removes an attachment by its record. It is also called later, for what cannot be removed now
    */
-  finishBy(finish: Finish): void {
+  finishBy(finish: (record: EndpointRecord) => Promise<void>): void {
     this.#finish = finish;
     for (const { record } of this.#table.list()) if (!isCommitted(record)) this.#repeat(record);
   }
 
-  /** @returns what ends it */
-  onChange(listener: Listener): () => void {
+  onChange(listener: Listener): void {
     this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
   }
 
   get(id: number): Endpoint | undefined {
@@ -110,16 +99,10 @@ export class EndpointManager {
 
   /** Takes an id and journals the attachment. @throws TortieError `endpoint-ids-exhausted` */
   async begin(attachment: NewEndpoint): Promise<EndpointRecord> {
-    const { bootId, store, clock } = this.#options;
+    const { bootId, clock, store } = this.#options;
     const at = clock.date().toISOString();
-    const id = this.#ids.take();
-    const record: EndpointRecord = { id, phase: "creating", bootId, addresses: [], createdAt: at, updatedAt: at, ...attachment };
-    try {
-      store.create(record);
-    } catch (error) {
-      this.#ids.release(id);
-      throw error;
-    }
+    const fresh = { phase: "creating", bootId, addresses: [], createdAt: at, updatedAt: at } as const;
+    const record = this.#ids.takeFor((id) => store.create({ id, ...fresh, ...attachment }));
     this.#add(record, false).transition("creating", "Attachment is being added");
     return record;
   }
@@ -135,8 +118,7 @@ export class EndpointManager {
 
   /** Keeps an id from being given for the time that a released one rests: that of a record that cannot be read. */
   rest(id: number): void {
-    this.#ids.reserve(id);
-    this.#ids.release(id);
+    this.#ids.rest(id);
   }
 
   /**
@@ -145,29 +127,20 @@ export class EndpointManager {
    */
   async adopt(found: EndpointRecord): Promise<void> {
     const known = this.#table.ofAttachment(found.attachment);
-    // The plugin's ADD was cut off, the attachment is there as before it: what is different by now, the build mends.
-    if (known !== undefined && isCommitted(known.record) && isUnfinishedAdd(found)) return known.builds.trigger(RESTORE_BUILD);
-    const id = known?.id ?? this.#ids.take();
-    const record = { ...found, id, bootId: this.#options.bootId };
-    if (known !== undefined) {
-      known.write(record);
-      if (known.state === "creating" || isEnded(known.state)) {
-        // What was being taken back, or removed, is there again.
-        await known.builds.stop();
-        this.#table.remove(known);
-        this.#enterRestored(record);
-      } else this.#table.show(known);
-    } else {
-      try {
-        this.#options.store.create(record);
-      } catch (error) {
-        this.#ids.release(id);
-        throw error;
-      }
+    // The plugin's ADD was cut off, the attachment is there as before it. What differs now is mended.
+    if (known !== undefined && isCommitted(known.record) && isUnfinishedAdd(found)) return known.mending.trigger(RESTORE_BUILD);
+    const { bootId, store } = this.#options;
+    const adopted = { ...found, bootId };
+    const record = known?.write({ ...adopted, id: known.id }) ?? this.#ids.takeFor((id) => store.create({ ...adopted, id }));
+    if (known !== undefined && known.state !== "creating" && !isEnded(known.state)) this.#table.show(known);
+    else {
+      // What was being taken back, or removed, is there again.
+      await known?.mending.stop();
+      if (known !== undefined) this.#table.remove(known);
       this.#enterRestored(record);
     }
     if (!isCommitted(record)) this.#repeat(record);
-    else this.#table.get(id)?.builds.trigger(RESTORE_BUILD);
+    else this.#table.get(record.id)?.mending.trigger(RESTORE_BUILD);
   }
 
   /**
@@ -178,9 +151,8 @@ export class EndpointManager {
     const endpoint = this.#endpointOf(record);
     const written = endpoint.write(record);
     if (!isDeleting(written)) return written;
-    await this.#beginRemoval(endpoint);
-    if (!this.#kernelWork.isRunning(record.id)) return written;
-    const error = this.#stillBuilding(record);
+    const error = await this.#beginRemoval(endpoint);
+    if (error === undefined) return written;
     await this.retry(written, error);
     throw error;
   }
@@ -191,7 +163,7 @@ export class EndpointManager {
   }
 
   /**
-   * Identity and first build (A§11.4 step 7).
+   * Makes the endpoint visible and waits for its first build (A§11.4 step 7).
    * @throws what the build threw; the signal's reason; TortieError `build-timeout`
    */
   async build(record: EndpointRecord, signal: AbortSignal): Promise<EndpointRecord> {
@@ -201,11 +173,7 @@ export class EndpointManager {
       this.#table.show(endpoint);
     }
     const late = new TortieError("build-timeout", `the first build was not done within ${FIRST_BUILD_LIMIT_MS / 1000} s`);
-    await withLimit(this.#options.clock, { limitMs: FIRST_BUILD_LIMIT_MS, late, signal }, async (ended) => {
-      const identity = await this.#seams.identity.resolve(endpoint.record, record.labels, ended);
-      if (identity !== undefined) endpoint.keep({ ...endpoint.record, identity });
-      await endpoint.builds.build(INITIAL_BUILD);
-    });
+    await withLimit(this.#options.clock, { limitMs: FIRST_BUILD_LIMIT_MS, late, signal }, () => endpoint.mending.run(INITIAL_BUILD));
     return endpoint.record;
   }
 
@@ -224,8 +192,8 @@ export class EndpointManager {
   /** An ADD was taken back: nothing of it is left. */
   async discard(record: EndpointRecord): Promise<void> {
     const endpoint = this.#endpointOf(record);
-    await this.#beginRemoval(endpoint);
-    if (this.#kernelWork.isRunning(record.id)) return this.retry(record, this.#stillBuilding(record));
+    const error = await this.#beginRemoval(endpoint);
+    if (error !== undefined) return this.retry(record, error);
     this.#options.store.discard(record.id);
     this.#forget(endpoint);
   }
@@ -234,16 +202,11 @@ export class EndpointManager {
   async remove(record: EndpointRecord): Promise<void> {
     const endpoint = this.#endpointOf(record);
     await this.#beginRemoval(endpoint);
-    const failures = [
-      await failureOf(() => this.#seams.datapath.remove(endpoint.record)),
-      await failureOf(() => this.#seams.identity.release(endpoint.record)),
-    ].filter((failure) => failure !== undefined);
-    if (failures.length > 0) return this.retry(record, failures[0]);
     const { store, clock } = this.#options;
     endpoint.transition("disconnected", "Endpoint is removed");
     // While its file is in its place.
     endpoint.log.flush();
-    store.directories.retire(record.id, clock.date().getTime());
+    store.retire(record.id, clock.date().getTime());
     this.#forget(endpoint);
   }
 
@@ -252,11 +215,6 @@ export class EndpointManager {
     this.#options.log.error(`endpoint ${record.id} is not removed yet, it is tried again: ${messageOf(error)}`);
     this.#table.get(record.id)?.note("Failure", "Other", `Removal failed: ${messageOf(error)}`);
     this.#repeat(record);
-  }
-
-  /** Asks for a build of an endpoint that is there; others are not built. */
-  trigger(id: number, trigger: Trigger): void {
-    this.#table.get(id)?.builds.trigger(trigger);
   }
 
   #enterRestored(record: EndpointRecord): Endpoint {
@@ -269,34 +227,23 @@ export class EndpointManager {
   }
 
   #add(record: EndpointRecord, isRestored: boolean): Endpoint {
-    const { store, clock, dataplane, grants, hold, onBuilt = () => {} } = this.#options;
-    const { datapath } = this.#seams;
-    const parts = { dataplane, grants, hold, directories: store.directories, datapath, kernelWork: this.#kernelWork };
-    const endpoint = new Endpoint(record, {
-      clock,
-      store,
-      isRestored,
-      builds: {
-        permits: this.#permits,
-        recovery: new Recovery(clock),
-        build: (target, work, signal) => buildEndpoint(parts, target, work, signal),
-        onBuilt,
-      },
-    });
+    const endpoint = new Endpoint(record, this.#parts, isRestored);
     this.#table.add(endpoint);
     return endpoint;
   }
 
-  async #beginRemoval(endpoint: Endpoint): Promise<void> {
-    if (isEnded(endpoint.state)) return;
-    endpoint.transition("disconnecting", "Endpoint is being removed");
-    this.#table.hide(endpoint);
-    this.#tell("removing", endpoint);
-    if (await endsWithin(this.#options.clock, STOP_LIMIT_MS, endpoint.builds.stop())) return;
-    this.#options.log.error(`endpoint ${endpoint.id}: its build does not end, and is left behind`);
-  }
-
-  #stillBuilding({ id }: EndpointRecord): TortieError {
+  /** @returns why the removal cannot go on */
+  async #beginRemoval(endpoint: Endpoint): Promise<TortieError | undefined> {
+    const { id, mending } = endpoint;
+    const { clock, log } = this.#options;
+    if (!isEnded(endpoint.state)) {
+      endpoint.transition("disconnecting", "Endpoint is being removed");
+      this.#table.hide(endpoint);
+      this.#tell("removing", endpoint);
+      const hasEnded = await endsWithin(clock, STOP_LIMIT_MS, mending.stop());
+      if (!hasEnded) log.error(`endpoint ${id}: its build does not end, and is left behind`);
+    }
+    if (!mending.isAtLink) return undefined;
     return new TortieError("link-delete-timeout", `endpoint ${id}: a build is still at its link, which it may make again`);
   }
 
@@ -315,7 +262,7 @@ export class EndpointManager {
         const known = unfinished();
         if (known === undefined) return;
         await this.#finish?.(known);
-        // `remove` leaves what a seam could not remove to this controller, without an error.
+        // `discard` leaves an endpoint whose link is being mended to this controller, without an error.
         if (unfinished() !== undefined) throw new Error(`endpoint ${id} is still there`);
       },
     });

@@ -1,5 +1,5 @@
 /**
- * The sandbox of an endpoint, proven from its record: what a build, a comparison or a removal works in when no caller holds it open
+ * Proves the sandbox of an endpoint from its record: what a build, a comparison or a removal works in when no caller holds it open
  * (design, invariant 16).
  */
 

@@ -2,7 +2,7 @@
 
 import { isCommitted } from "../../handover/record.ts";
 import type { Endpoint } from "../endpoints/endpoint.ts";
-import type { RestoredEndpoints } from "../restore/start.ts";
+import type { RestoredEndpoints } from "../endpoints/start.ts";
 import type { AgentContext } from "../start/context.ts";
 import { type ObjectEndpoint, withPresentMirror } from "./endpoint-object.ts";
 import { endpointObjects } from "./endpoint-objects.ts";

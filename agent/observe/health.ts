@@ -1,7 +1,7 @@
 /** The agent's health and figures (A§8.2, A§8.3). */
 
 import type { AgentFile } from "../../handover/run-directory.ts";
-import { messageOf } from "../../lib/errors/errors.ts";
+import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { OnAnswer } from "../../lib/kubernetes/client/connection.ts";
 import type { CacheState } from "../../lib/kubernetes/watch/resource-cache.ts";
 import type { AgentLog } from "../../lib/resident/agent-log.ts";
@@ -17,8 +17,8 @@ import {
 import { keepHealthServed, serveMetrics } from "../../lib/resident/health-server.ts";
 import type { TaskRun, TaskStatus } from "../../lib/resident/tasks.ts";
 import { type Clock, SYSTEM_CLOCK } from "../../lib/system/clock.ts";
-import { AgentMetrics } from "../metrics/metrics.ts";
-import { Standstill } from "../metrics/standstill.ts";
+import { AgentMetrics } from "./metrics.ts";
+import { Standstill } from "./standstill.ts";
 
 export interface AgentHealthOptions {
   readonly phase: () => AgentFile["phase"];
@@ -129,4 +129,13 @@ interface WatchedEndpoints {
 /** The key of what is found of an endpoint's addresses, at a restore and later: the newest word counts. */
 export function addressFinding(id: number): string {
   return `address-conflict ${id}`;
+}
+
+/**
+ * STATUS by the agent's own judgement (A§8.3, A§11.5): a node that is not ready says why, at once.
+ * @throws TortieError `status-unavailable` naming every reason
+ */
+export function checkStatus(health: Pick<Health, "notReady">): void {
+  const reasons = health.notReady();
+  if (reasons.length > 0) throw new TortieError("status-unavailable", `this node cannot add containers now: ${reasons.join("; ")}`);
 }

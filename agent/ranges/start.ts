@@ -1,9 +1,9 @@
-/** Starts host scope in the agent: who finds out about the node's ranges, and what gives their addresses (A§1, A§4). */
-
 import { readHostFacts } from "../../dataplane/linux/host-facts.ts";
 import { type HostScopeFiles, hostScopeFiles } from "../../ipam-plugin/host-scope/files.ts";
 import { ownerKey, readGrant } from "../../ipam-plugin/host-scope/grant-directory.ts";
 import type { GrantFiles } from "../../ipam-plugin/host-scope/grant-files.ts";
+import type { HostScope } from "../../ipam-plugin/host-scope/host-scope.ts";
+import type { NodeRecord } from "../../ipam-plugin/host-scope/node-record.ts";
 import { type Address, formatAddress, parseAddress } from "../../lib/addresses/address.ts";
 import type { AttachmentId } from "../../lib/cni/attachment-id.ts";
 import type { AgentLog } from "../../lib/resident/agent-log.ts";
@@ -12,13 +12,20 @@ import { SECOND_MS } from "../../lib/resident/option-entry.ts";
 import { SYSTEM_CLOCK } from "../../lib/system/clock.ts";
 import type { NodeParts } from "../../main-plugin/node.ts";
 import type { EndpointManager } from "../endpoints/manager.ts";
-import { IpamService } from "../ipam-service/ipam-service.ts";
+import { regrant } from "../endpoints/restore.ts";
 import { type AgentHealth, addressFinding } from "../observe/health.ts";
-import { regrant } from "../restore/regrant.ts";
 import type { AgentContext } from "../start/context.ts";
 import { NodeCidr } from "./node-cidr.ts";
 import { nodeObjects } from "./node-object.ts";
 import { nodeCidrOptions } from "./options.ts";
+
+/** What gives addresses to clients of the API. */
+export interface ServedRanges {
+  readonly hostScope: () => HostScope;
+  readonly record: () => NodeRecord | undefined;
+  /** The endpoint that uses an address: its grant cannot be released over the API. */
+  readonly endpointOf: (address: Address) => number | undefined;
+}
 
 export interface NodeRanges {
   readonly nodeCidr: NodeCidr;
@@ -27,10 +34,10 @@ export interface NodeRanges {
   /** For the nodes that the flows of the main plugin get. */
   readonly parts: Required<Pick<NodeParts, "hostScope" | "knownRanges" | "nodeRecord">>;
   /** For the API; `undefined` where the node's addresses come from blocks. */
-  readonly ipam: IpamService | undefined;
+  readonly ipam: ServedRanges | undefined;
   /** Who holds an address of the range, and the proof of it. */
   ownerOf(address: string): { readonly owner: string; readonly token: string } | undefined;
-  /** Makes a grant the attachment's for good, if it still has this token. */
+  /** Makes a grant the attachment's, without a time limit. @returns false when the token is no longer the address's */
   confirm(address: string, token: string, attachment: AttachmentId, pod: string | undefined): Promise<boolean>;
   /** Gives an address back, if it still has this token. */
   release(address: string, token: string): Promise<void>;
@@ -82,7 +89,7 @@ export function startRanges({ options, node, bootId, run, host, cluster, control
     rangesKnown: async () => {
       if (isHostScopeNode) await nodeCidr.untilKnown();
     },
-    ipam: isHostScopeNode ? new IpamService({ hostScope: () => nodeCidr.hostScope, record: () => nodeCidr.record, endpointOf }) : undefined,
+    ipam: isHostScopeNode ? { hostScope: () => nodeCidr.hostScope, record: () => nodeCidr.record, endpointOf } : undefined,
     ownerOf: (address) => grants.ownerOf(address),
     confirm: (address, token, attachment, pod) => grants.confirm(address, token, attachment, pod),
     release: (address, token) => grants.release(address, token),

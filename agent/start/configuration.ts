@@ -1,11 +1,11 @@
 /** How this agent runs, as `GET /v1/config` says it, and the few options that may change meanwhile (A§2.3). */
+import type { AgentFile } from "../../handover/run-directory.ts";
 import type { Environment } from "../../lib/cni/environment.ts";
 import { chooseDatastore } from "../../lib/config/datastore-choice.ts";
 import { DEFAULT_NODENAME_FILE, decodeNetworkConfig } from "../../lib/config/decode.ts";
 import { nodeName } from "../../lib/config/node-name.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import type { JsonObject } from "../../lib/json/value.ts";
-import type { DaemonConfiguration, NodeAddressing } from "../api/models.ts";
 import { type AgentOptions, checkOption, OPTION_NAMES } from "./options.ts";
 
 const KNOWN: ReadonlySet<string> = new Set(OPTION_NAMES);
@@ -17,7 +17,7 @@ export interface ConfigurationParts {
   readonly env: Environment;
   readonly version: string;
   readonly bootId: string;
-  phase(): DaemonConfiguration["status"]["phase"];
+  phase(): AgentFile["phase"];
   setLevel(level: AgentOptions["log-level"]): void;
 }
 
@@ -30,7 +30,7 @@ export class Configuration {
   }
 
   /** @param addressing of this node; `undefined` where it has no range, or none is known yet */
-  show(addressing: NodeAddressing | undefined): DaemonConfiguration {
+  show<A>(addressing: A | undefined) {
     const { options, env, version, bootId, phase } = this.#parts;
     const now: Readonly<Record<string, unknown>> = { ...options, ...this.#changed };
     return {

@@ -17,7 +17,7 @@ import { type Address, formatAddress, formatPrefix, parseAddress } from "../../l
 import type { Versioned } from "../../lib/datastore/datastore.ts";
 import type { Block } from "../../lib/datastore/resources.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
-import { type GrantWitness, lostAddresses } from "../endpoints/granted-addresses.ts";
+import { type GrantWitness, lostAddresses } from "../endpoints/mend-link.ts";
 
 /** Endpoints a look asks the stores about again, one by one: a node that lost all of its blocks must not ask for each of them at once. */
 const MOST_ASKED = 32;

@@ -3,9 +3,9 @@
 import type { EndpointRecord } from "../../handover/record.ts";
 import type { GrantFiles } from "../../ipam-plugin/host-scope/grant-files.ts";
 import type { IpamNode } from "../../ipam-plugin/node.ts";
-import type { GrantWitness } from "../endpoints/granted-addresses.ts";
+import type { GrantWitness } from "../endpoints/mend-link.ts";
+import type { RestoredEndpoints } from "../endpoints/start.ts";
 import { addressFinding } from "../observe/health.ts";
-import type { RestoredEndpoints } from "../restore/start.ts";
 import type { AgentContext } from "../start/context.ts";
 import { AddressComparison, GrantLook } from "./comparison.ts";
 

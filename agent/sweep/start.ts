@@ -14,8 +14,8 @@ import type { Pod } from "../../lib/kubernetes/objects.ts";
 import { uidsOfPod } from "../../lib/kubernetes/objects.ts";
 import { SYSTEM_CLOCK } from "../../lib/system/clock.ts";
 import type { Nodes } from "../../main-plugin/nodes.ts";
-import { linkDrift } from "../endpoints/build/mend-link.ts";
-import type { RestoredEndpoints } from "../restore/start.ts";
+import { linkDrift } from "../endpoints/mend-link.ts";
+import type { RestoredEndpoints } from "../endpoints/start.ts";
 import type { AgentCluster } from "../start/cluster.ts";
 import type { AgentContext } from "../start/context.ts";
 import { AddressSweep, type SweptStore } from "./address-sweep.ts";
@@ -79,7 +79,7 @@ function driftOf({ dataplane, health }: AgentContext, { manager }: SweptParts): 
       const record = manager.get(id)?.record;
       return record === undefined ? [] : linkDrift(record, dataplane);
     },
-    mend: (id, reason) => manager.trigger(id, { level: 1, reason }),
+    mend: (id, reason) => manager.get(id)?.mending.trigger({ level: 1, reason }),
     onUnproven: (what) => health.health.find("sandboxes", what),
     onContested: (id, what) => health.health.find(`drift ${id}`, what),
     onFound: () => health.metrics.sweepFound("drift"),

@@ -58,10 +58,10 @@ describe("the import order", () => {
       ["main-plugin/a.ts", "cmd/b.ts", "main-plugin-imports-downwards"],
       ["doctor/a.ts", "test/support/b.ts", "doctor-imports-downwards"],
       ["dataplane/linux/a.ts", "lib/config/b.ts", "dataplane-is-plain-linux"],
-      ["agent/endpoints/a.ts", "agent/server/b.ts", "agent-endpoints-imports-downwards"],
-      ["agent/health/a.ts", "agent/agent.ts", "agent-health-imports-downwards"],
+      ["agent/endpoints/a.ts", "agent/api/b.ts", "agent-endpoints-imports-downwards"],
+      ["agent/observe/a.ts", "agent/agent.ts", "agent-observe-imports-downwards"],
       ["agent/journal/a.ts", "agent/other/b.ts", "agent-folders-are-known"],
-      ["main-plugin/c.ts", "agent/health/c.ts", "main-plugin-imports-downwards"],
+      ["main-plugin/c.ts", "agent/observe/c.ts", "main-plugin-imports-downwards"],
     ];
     const files = refused.flatMap(([from, to]) => {
       const path = `${"../".repeat(from.split("/").length - 1)}${to}`;

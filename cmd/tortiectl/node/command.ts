@@ -1,6 +1,6 @@
 /** `tortiectl node …`: one function a subcommand, each one read over the typed client. */
 import { AgentApiError, AgentClient } from "../../../agent/api/client.ts";
-import type { EndpointModel } from "../../../agent/api/endpoint-models.ts";
+import type { EndpointModel } from "../../../agent/api/endpoint-schema.ts";
 import { type Output, printDocument } from "../output.ts";
 import { columns, printError, reportError, type Terminal } from "../terminal.ts";
 import { endpointNamed, isNameOfApi } from "./named-endpoint.ts";

@@ -1,5 +1,5 @@
 /** Which endpoint a person means: what the agent's API takes, or any name that is seen on a node. */
-import type { EndpointModel } from "../../../agent/api/endpoint-models.ts";
+import type { EndpointModel } from "../../../agent/api/endpoint-schema.ts";
 import { formatAddress, parseAddress } from "../../../lib/addresses/address.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
 

@@ -1,6 +1,6 @@
 /** The agent's health while a real API server is away (A§8.3): the watches say so, and the clock of the test passes the time. */
 
-import { checkStatus } from "../../../agent/health/status.ts";
+import { checkStatus } from "../../../agent/observe/health.ts";
 import { decodePod } from "../../../lib/kubernetes/objects.ts";
 import { Informers } from "../../../lib/kubernetes/watch/informers.ts";
 import { apiServerCheck, CredentialsCheck, Health } from "../../../lib/resident/health.ts";

@@ -1,6 +1,6 @@
 /** Mends the link of a record by hand, in the namespace of a node, with a store that says what the test wants to hear. */
 
-import { mendLink } from "../../../agent/endpoints/build/mend-link.ts";
+import { mendLink } from "../../../agent/endpoints/mend-link.ts";
 import { LinuxDataplane } from "../../../dataplane/linux/linux-dataplane.ts";
 import { HostSockets } from "../../../dataplane/netlink/host-sockets.ts";
 import type { RecordedAddress } from "../../../handover/record.ts";

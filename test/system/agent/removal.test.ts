@@ -1,9 +1,11 @@
 /** A removal beside a build that does not end: on a real sandbox, with a dataplane that hangs. */
+
 import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { EndpointManager } from "../../../agent/endpoints/manager.ts";
-import { RecordStore } from "../../../agent/endpoints/record/record-store.ts";
+import { mendLink } from "../../../agent/endpoints/mend-link.ts";
+import { RecordStore } from "../../../agent/endpoints/store.ts";
 import { Tasks } from "../../../lib/resident/tasks.ts";
 import { desiredFor } from "../../support/desired-state.ts";
 import { recordOf } from "../../support/endpoint-record.ts";
@@ -17,11 +19,7 @@ describe("an endpoint whose build does not end", () => {
     const directory = mkdtempSync(join(tmpdir(), "tortie-removal-"));
     const comparing = Promise.withResolvers<[]>();
     const clock = new FakeClock();
-    const manager = new EndpointManager({
-      store: new RecordStore(directory),
-      bootId: "boot-1",
-      clock,
-      controllers: new Tasks({ clock }),
+    const link = {
       grants: { isGranted: async () => true },
       hold: async () => ({ [Symbol.dispose]: () => {} }),
       dataplane: {
@@ -29,7 +27,14 @@ describe("an endpoint whose build does not end", () => {
         mend: async () => ({ mended: [], left: [] }),
         apply: () => Promise.reject(new Error("no link is made here")),
       },
-      log: { info: () => {}, error: () => {} },
+    };
+    const manager = new EndpointManager({
+      store: new RecordStore(directory),
+      bootId: "boot-1",
+      clock,
+      controllers: new Tasks({ clock }),
+      mend: (endpoint, signal) => mendLink(endpoint, link, signal),
+      log: { error: () => {} },
     });
     const finished: string[] = [];
     manager.finishBy(async (record) => {
@@ -41,7 +46,7 @@ describe("an endpoint whose build does not end", () => {
     const { attachment, podInterface, linkForm } = recordOf(1);
     const begun = await manager.begin({ attachment, podInterface, linkForm, netns });
     const record = await manager.commit({ ...begun, desired: desiredFor(pod) });
-    manager.trigger(record.id, { level: 1, reason: "by a test" });
+    manager.get(record.id)?.mending.trigger({ level: 1, reason: "by a test" });
     await settled();
 
     const removal = manager.write({ ...record, phase: "deleting:begun" }).catch((error: unknown) => error);

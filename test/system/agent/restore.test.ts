@@ -1,5 +1,5 @@
 /** What an agent that was killed finds again, judged by the kernel, the store and the files of the run directory (A§7.3). */
-import { mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Agent, cniCallBody } from "../../support/agent.ts";
 import { localConf } from "../../support/conf.ts";
@@ -71,24 +71,6 @@ describe("An agent that is started again", () => {
 
     expect(added.map(({ address }) => address)).not.toContain(late.address);
     expect(added.map(({ endpoint }) => endpoint)).not.toContain(late.endpoint);
-  });
-
-  it("A-R03: finds the last complete state, whichever rename of a build it was killed between", async () => {
-    const [first, second, third] = await addMany(agent, 3);
-    if (first === undefined || second === undefined || third === undefined) throw new Error("three were added");
-    const wanted = [first, second, third].map(({ endpoint }) => recordOf(agent, endpoint).result);
-    await agent.kill();
-    const at = (id: number, variant: string) => join(stateOf(agent), `${id}${variant}`);
-    // Before the first rename, between the two, and after them.
-    mkdirSync(at(first.endpoint, "_next"));
-    renameSync(at(second.endpoint, ""), at(second.endpoint, "_stale"));
-    mkdirSync(at(second.endpoint, "_next"));
-    mkdirSync(at(third.endpoint, "_stale"));
-
-    await restartKilled(agent);
-
-    expect([first, second, third].map(({ endpoint }) => recordOf(agent, endpoint).result)).toEqual(wanted);
-    expect(readdirSync(stateOf(agent)).filter((name) => name.includes("_"))).toEqual([]);
   });
 
   it("A-R04: keeps records that it cannot read aside, and their addresses granted", async () => {

@@ -2,7 +2,7 @@
 
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { RecordStore } from "../../../agent/endpoints/record/record-store.ts";
+import { RecordStore } from "../../../agent/endpoints/store.ts";
 import { AddressSweep, type SweptStore } from "../../../agent/sweep/address-sweep.ts";
 import { sweptBlocks, sweptGrants } from "../../../agent/sweep/stores.ts";
 import type { HostLink } from "../../../dataplane/linux/host-facts.ts";
@@ -57,7 +57,11 @@ function sweepOf(agent: Agent, store: SweptStore) {
     store,
     witnesses: {
       direct: () => new DirectRecords(join(agent.runDir, "direct")).list(),
-      records: () => records.readAll().flatMap((found) => (found.kind === "record" ? [found.record] : [])),
+      records: () =>
+        records.ids().flatMap((id) => {
+          const found = records.read(id);
+          return found.kind === "record" ? [found.record] : [];
+        }),
       links: () => links,
       pods: undefined,
     },

@@ -1,6 +1,6 @@
 /** docs/reference/api.md and docs/reference/agent.md say what the agent's own tables say. */
 import { readFileSync } from "node:fs";
-import { AgentMetrics } from "../../../agent/metrics/metrics.ts";
+import { AgentMetrics } from "../../../agent/observe/metrics.ts";
 import { AGENT } from "../../../agent/start/options.ts";
 import { CONTROLLER } from "../../../controller/options.ts";
 import { AGENT_PAGE, API_PAGE, apiPage, CONTROLLER_PAGE, withOptions } from "../../../scripts/agent-pages.ts";

@@ -1,9 +1,10 @@
 /** What an endpoint's record says is proven before it is used: its sandbox, and who granted its addresses. */
+
 import { mkdtempSync, rmSync, statSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { StoreWitness } from "../../../../agent/attachments/grant-witness.ts";
-import { GrantedAddresses, lostAddresses } from "../../../../agent/endpoints/granted-addresses.ts";
+import { GrantedAddresses, lostAddresses } from "../../../../agent/endpoints/mend-link.ts";
 import { isSandboxGone, isUnproven, openRecorded, sandboxOfRecord } from "../../../../agent/endpoints/recorded-sandbox.ts";
 import type { RecordedAddress } from "../../../../handover/record.ts";
 import { createIpamNode, type IpamNode } from "../../../../ipam-plugin/node.ts";

@@ -1,5 +1,5 @@
 /** Names by which a person may call an endpoint. */
-import type { EndpointModel } from "../../../../agent/api/endpoint-models.ts";
+import type { EndpointModel } from "../../../../agent/api/endpoint-schema.ts";
 import { endpointNamed, isNameOfApi } from "../../../../cmd/tortiectl/node/named-endpoint.ts";
 
 function endpoint(id: number, containerId: string, address: string, pod?: string): EndpointModel {

@@ -1,7 +1,7 @@
 /** What the agent says of itself, on a clock that the test moves (A§8.3). */
 
 import { connect } from "node:net";
-import { checkStatus } from "../../../../agent/health/status.ts";
+import { checkStatus } from "../../../../agent/observe/health.ts";
 import type { CacheState } from "../../../../lib/kubernetes/watch/resource-cache.ts";
 import {
   apiServerCheck,

@@ -1,0 +1,176 @@
+/**
+ * IPAM for clients of the REST API (A§2.5): addresses of the node's own ranges, granted to a named owner, and released only by who can
+ * prove to be that owner. The HTTP statuses of its errors are the server's to know.
+ */
+
+import { dumpOf, type GrantRow, type HostScopeDump } from "../../ipam-plugin/host-scope/dump.ts";
+import { type GrantFile, type NamedOwner, type Owner, ownerKey } from "../../ipam-plugin/host-scope/grant-directory.ts";
+import type { Granted } from "../../ipam-plugin/host-scope/host-scope.ts";
+import { familyOf } from "../../ipam-plugin/host-scope/node-record.ts";
+import { type Address, type Family, formatAddress, formatPrefix, parseAddress } from "../../lib/addresses/address.ts";
+import { TortieError } from "../../lib/errors/errors.ts";
+import type { ServedRanges } from "../ranges/start.ts";
+import type { IpamResponse, IpamStatus } from "./ipam.ts";
+import type { NodeAddressing } from "./node.ts";
+
+/** What `expiration` gives a client to make an endpoint of its address. */
+const EXPIRATION_MS = 600_000;
+/** Names of the node's own addresses begin so. */
+const RESERVED = "node/";
+
+/** What a client must show of a grant: one of the two. */
+export interface Proof {
+  readonly owner?: string;
+  readonly token?: string;
+}
+
+export class IpamService {
+  readonly #parts: ServedRanges;
+
+  constructor(parts: ServedRanges) {
+    this.#parts = parts;
+  }
+
+  /**
+   * POST /ipam: an address of each family that the node has, or of one; all or none.
+   * @param expires the grant ends after ten minutes unless an endpoint has the address by then
+   * @throws TortieError `call-invalid`, `family-disabled`, `addresses-exhausted`, `node-cidr-missing`
+   */
+  async grant(family: "ipv4" | "ipv6" | undefined, owner: string, expires: boolean): Promise<IpamResponse> {
+    const families = family && ([family === "ipv4" ? 4 : 6] as const);
+    const lifeMs = expires ? EXPIRATION_MS : undefined;
+    return this.#answer(await this.#parts.hostScope().grant({ owner: ownerOf(owner), families, lifeMs }), expires);
+  }
+
+  /**
+   * POST /ipam/{ip}: that address or an error.
+   * @throws TortieError `call-invalid`, `address-taken`, `address-outside-pools`, `address-excluded`, `family-disabled`
+   */
+  async grantAddress(text: string, owner: string): Promise<IpamResponse> {
+    const address = parseAddress(text);
+    if (address === undefined) throw new TortieError("call-invalid", `Invalid IP address: ${JSON.stringify(text)}`);
+    return this.#answer(await this.#parts.hostScope().grant({ owner: ownerOf(owner), addresses: [address] }), false);
+  }
+
+  /**
+   * DELETE /ipam/{ip}: the address, or every address of the owner that the text names.
+   * @throws TortieError `address-not-assigned`, `owner-conflict`, `address-taken` while an endpoint has it
+   */
+  async release(text: string, proof: Proof): Promise<void> {
+    const address = parseAddress(text);
+    const freed = address === undefined ? await this.#releaseOwner(text) : await this.#releaseAddress(address, proof);
+    if (freed.length > 0) return;
+    const what = address === undefined ? `Invalid IP address or owner name: ${JSON.stringify(text)}` : `${text} is not granted`;
+    throw new TortieError("address-not-assigned", what, { next: "look at GET /v1/ipam, which lists every grant" });
+  }
+
+  /** GET /ipam. @throws TortieError `node-cidr-missing` */
+  async dump(): Promise<IpamStatus> {
+    return ipamStatusOf(await dumpOf(this.#parts.hostScope()));
+  }
+
+  /** The ranges of the node as the API shows them. */
+  addressing(): NodeAddressing {
+    const record = this.#parts.record();
+    const of = (family: Family) => {
+      const found = record && familyOf(record, family);
+      if (found === undefined) return undefined;
+      const { cidr, source, router } = found;
+      return { enabled: true, "alloc-range": formatPrefix(cidr), source, ip: router && formatAddress(router) };
+    };
+    return { ipv4: of(4), ipv6: of(6) };
+  }
+
+  async #releaseAddress(address: Address, proof: Proof): Promise<readonly Address[]> {
+    const { files } = this.#parts.hostScope();
+    this.#assertUnused(address);
+    const freed = await files.release([address], (grant) => isProved(grant, proof) && !isReserved(grant.owner));
+    if (freed.length > 0) return freed;
+    const holder = (await files.read(address))?.grant;
+    if (holder === undefined) return [];
+    throw new TortieError("owner-conflict", `${formatAddress(address)} is granted to another owner`, {
+      details: `held by ${ownerKey(holder.owner)}`,
+      next: "give the owner of the grant, or its token",
+    });
+  }
+
+  async #releaseOwner(name: string): Promise<readonly Address[]> {
+    const hostScope = this.#parts.hostScope();
+    const held = (await hostScope.holdings()).filter(({ grant }) => grant !== undefined && ownerKey(grant.owner) === name);
+    for (const { address } of held) this.#assertUnused(address);
+    return hostScope.releaseAll(({ owner }) => ownerKey(owner) === name && !isReserved(owner));
+  }
+
+  #assertUnused(address: Address): void {
+    const endpoint = this.#parts.endpointOf(address);
+    if (endpoint === undefined) return;
+    throw new TortieError("address-taken", `${formatAddress(address)}: IP is in use by endpoint ${endpoint}`, {
+      next: "remove the endpoint, which releases its addresses",
+    });
+  }
+
+  #answer(granted: readonly Granted[], expires: boolean): IpamResponse {
+    const of = (family: Family) => granted.find(({ address }) => address.family === family);
+    const [ipv4, ipv6] = [of(4), of(6)];
+    const element = (one: Granted | undefined) =>
+      one && { ip: formatAddress(one.address), token: one.grant.token, "expiration-uuid": expires ? one.grant.token : undefined };
+    return {
+      address: {
+        ipv4: ipv4 && formatAddress(ipv4.address),
+        "ipv4-expiration-uuid": ipv4?.grant.token,
+        ipv6: ipv6 && formatAddress(ipv6.address),
+        "ipv6-expiration-uuid": ipv6?.grant.token,
+      },
+      "host-addressing": this.addressing(),
+      ipv4: element(ipv4),
+      ipv6: element(ipv6),
+    };
+  }
+}
+
+/** @throws TortieError `call-invalid` */
+function ownerOf(name: string): NamedOwner {
+  if (name === "") throw new TortieError("call-invalid", "an owner is needed: the parameter owner is missing");
+  if (name.startsWith(RESERVED)) throw new TortieError("call-invalid", `owner ${JSON.stringify(name)} is the node's own`);
+  return { kind: "name", name };
+}
+
+function isProved(grant: GrantFile, { owner, token }: Proof): boolean {
+  return (token !== undefined && token === grant.token) || (owner !== undefined && owner === ownerKey(grant.owner));
+}
+
+function isReserved(owner: Owner): boolean {
+  return owner.kind === "name" && owner.name.startsWith(RESERVED);
+}
+
+/** The dump of the node's ranges as the API shows it (A§4.6). */
+function ipamStatusOf({ ranges, grants }: HostScopeDump): IpamStatus {
+  return {
+    status: ranges.map(({ family, cidr, used, size }) => `IPv${family}: ${used}/${size} allocated from ${cidr}`).join(", "),
+    allocations: Object.fromEntries(grants.map(({ address, owner }) => [address, owner])),
+    ranges: ranges.map(({ family, ...figures }) => {
+      const own = grants.filter((grant) => grant.family === family);
+      return {
+        family: family === 4 ? "ipv4" : "ipv6",
+        ...figures,
+        foreign: own.filter(({ isForeign }) => isForeign).length,
+        grants: own.map(grantOf),
+      };
+    }),
+  };
+}
+
+function grantOf({ address, owner, pod, endpoint, grantedAtMs, expiresAtMs }: GrantRow) {
+  return {
+    address,
+    owner,
+    pod,
+    endpoint,
+    "granted-at": time(grantedAtMs ?? 0),
+    "expires-at": expiresAtMs === undefined ? undefined : time(expiresAtMs),
+  };
+}
+
+function time(milliseconds: number): string {
+  return new Date(milliseconds).toISOString();
+}
