@@ -3,11 +3,13 @@
  * the socket ends the process.
  */
 
+import { hasFelixChains } from "../dataplane/linux/host-facts.ts";
 import { DeleteQueueFiles } from "../handover/left-files.ts";
 import { startApi } from "./api/start.ts";
 import { holdAttachment } from "./attachments/agent-away.ts";
 import { openNetworks, startAttachments } from "./attachments/start.ts";
 import { type RestoredEndpoints, startEndpoints } from "./endpoints/start.ts";
+import { warnOfPolicies } from "./observe/network-policy.ts";
 import { startRanges } from "./ranges/start.ts";
 import type { AgentRoutes } from "./routes/start.ts";
 import { type AgentContext, type AgentInput, openContext } from "./start/context.ts";
@@ -75,7 +77,11 @@ export async function runAgent(input: AgentInput): Promise<number> {
 
 /** Starts what an option asks for; a node without it loads nothing of it. */
 async function startOnRequest(context: AgentContext, endpoints: RestoredEndpoints, ending: AbortSignal): Promise<void> {
-  const { options, env, health, log } = context;
+  const { options, env, host, cluster, controllers, health, log } = context;
+  if (cluster?.isDatastore && options["policy-warning"]) {
+    const { connection } = cluster;
+    warnOfPolicies({ connection, hasFelix: () => hasFelixChains(host), controllers, health: health.health, log });
+  }
   if (options["endpoint-objects"]) {
     const { startEndpointObjects } = await import("./objects/start.ts");
     startEndpointObjects(context, endpoints);

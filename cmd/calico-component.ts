@@ -1,9 +1,8 @@
 /** `calico component cni install`: the installer under the name that Calico's manifests call (C§9.1). */
-
 import { CALICO_NAMES, CONTAINER_PATHS, readInstallSettings } from "../installer/settings.ts";
+import { runInstaller } from "../installer/watch.ts";
 import type { Environment } from "../lib/cni/environment.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
-import { runInstaller } from "./installer.ts";
 import { printError } from "./output.ts";
 
 const USAGE = "calico component cni install: installs the CNI plugins on this host; settings come from environment variables";

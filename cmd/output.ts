@@ -1,4 +1,4 @@
-/** What a program says at once and whole: `process.stdout` writes to a pipe later. */
+/** What a program says at once and whole (`process.stdout` writes to a pipe later), and its version. */
 import { writeAll } from "../lib/system/files.ts";
 
 /** To standard output, before the process ends. */
@@ -10,3 +10,8 @@ export function print(text: string): void {
 export function printError(text: string): void {
   writeAll(2, new TextEncoder().encode(text));
 }
+
+/** Version of this build; `scripts/build` puts in the one of package.json. */
+declare const TORTIE_VERSION: string | undefined;
+
+export const VERSION: string = typeof TORTIE_VERSION === "string" ? TORTIE_VERSION : "0.0.0-source";

@@ -1,5 +1,4 @@
 /** `-t`: can the datastore of this configuration be reached, and is it ready? (C§0.3) It needs no CNI variable and no node file. */
-
 import type { Environment } from "../lib/cni/environment.ts";
 import { renderError } from "../lib/cni/error-output.ts";
 import { readStandardInput } from "../lib/cni/request.ts";

@@ -1,17 +1,54 @@
-/** The command line of a program that lives on, from its table of options. */
+/** The command line of a program that lives on, from its table of options, and what such a program does before it begins. */
 import yargs from "yargs";
+import type { Environment } from "../lib/cni/environment.ts";
+import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { type OptionEntry, variableOf } from "../lib/resident/option-entry.ts";
-import type { Configurable } from "../lib/resident/options.ts";
+import { type Configurable, optionsSchema } from "../lib/resident/options.ts";
+import { refuseRuntimeVariables } from "../lib/system/runtime-environment.ts";
+import { VERSION } from "./output.ts";
 import { optionWithoutValue, unknownArguments, unknownText } from "./unknown-options.ts";
-import { VERSION } from "./version.ts";
 
 /** What the command line said: text to print and end with, or the flags that it named. */
-export interface CommandLine {
+interface CommandLine {
   readonly output: string;
   readonly given: Readonly<Record<string, unknown>>;
   /** `--config`. */
   readonly file: string | undefined;
   readonly printsSchema: boolean;
+}
+
+interface ResidentProgram {
+  readonly of: Configurable;
+  /** One sentence for the help. */
+  readonly about: string;
+  /** @param line flags, and the file of options if there is one @returns the exit status @throws what ends the program */
+  readonly run: (line: Pick<CommandLine, "given" | "file">) => Promise<number>;
+}
+
+/** @returns the exit status: 0 ended by a signal, 1 failed, 2 the command line is wrong */
+export async function runResident({ of, about, run }: ResidentProgram, argv: readonly string[], env: Environment): Promise<number> {
+  // The executable is compiled for calls that are over before machine code would pay for its making (scripts/build). This process lives on.
+  Bun.unsafe.setJITPolicy(1);
+  let line: CommandLine;
+  try {
+    refuseRuntimeVariables(env);
+    line = await parseFlags(of, about, argv);
+  } catch (error) {
+    process.stderr.write(`${of.program}: ${messageOf(error)}; --help shows the options\n`);
+    return 2;
+  }
+  const output = line.printsSchema ? JSON.stringify(optionsSchema(of), undefined, 2) : line.output;
+  if (output !== "") {
+    process.stdout.write(`${output}\n`);
+    return 0;
+  }
+  try {
+    return await run({ given: line.given, file: line.file ?? env.TORTIE_CONFIG });
+  } catch (error) {
+    process.stderr.write(`${of.program}: ${messageOf(error)}\n`);
+    if (error instanceof TortieError) process.stderr.write(`  next  ${error.next} (${error.word})\n`);
+    return 1;
+  }
 }
 
 /**

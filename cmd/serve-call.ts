@@ -7,6 +7,7 @@ import { renderError } from "../lib/cni/error-output.ts";
 import type { CniRequest } from "../lib/cni/protocol.ts";
 import { readCall, readStandardInput } from "../lib/cni/request.ts";
 import { decodeNetworkConfig } from "../lib/config/decode.ts";
+import type { NetworkConfig } from "../lib/config/network-config.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { createLogger, type Logger } from "../lib/log/logger.ts";
 import { Secrets } from "../lib/log/secrets.ts";
@@ -14,7 +15,15 @@ import { exitNow } from "../lib/system/exit.ts";
 import { refuseRuntimeVariables } from "../lib/system/runtime-environment.ts";
 import { warnOfExposedFiles } from "./least-privilege.ts";
 import { print, printError } from "./output.ts";
-import type { Plugin } from "./plugin.ts";
+
+export interface Plugin {
+  readonly name: string;
+  /**
+   * Serves one request; ADD returns its result as it is to be printed, the other verbs nothing.
+   * @param signal aborts when the process shall end: an ADD takes back what it has made
+   */
+  serve(request: CniRequest, config: NetworkConfig, log: Logger, signal: AbortSignal): Promise<string | undefined>;
+}
 
 /** Ends the process: what is open then is not closed (lib/system/exit.ts). */
 export async function serveCall(...call: Parameters<typeof exitStatusOf>): Promise<never> {

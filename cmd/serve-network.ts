@@ -7,7 +7,7 @@ import { createNode, type Node } from "../main-plugin/node.ts";
 import { serve } from "../main-plugin/serve.ts";
 import type { Way } from "../main-plugin/to-agent/fork.ts";
 import { takeLeastPrivilege } from "./least-privilege.ts";
-import type { Plugin } from "./plugin.ts";
+import type { Plugin } from "./serve-call.ts";
 
 type WayHere = Exclude<Way, { kind: "answered" }>;
 

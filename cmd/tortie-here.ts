@@ -2,10 +2,9 @@
 
 import type { Environment } from "../lib/cni/variables.ts";
 import type { Way } from "../main-plugin/to-agent/fork.ts";
-import { print, printError } from "./output.ts";
-import { type Plugin, runPlugin } from "./plugin.ts";
-import { readFlags } from "./plugin-flags.ts";
-import { VERSION } from "./version.ts";
+import { print, printError, VERSION } from "./output.ts";
+import { readFlags, runPlugin } from "./plugin.ts";
+import type { Plugin } from "./serve-call.ts";
 
 const FLAGS = { v: "Display version", t: "Test the connection to the datastore; the network configuration is read from standard input" };
 

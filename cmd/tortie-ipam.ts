@@ -9,10 +9,9 @@ import { openDatastore } from "../lib/datastore/open.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { exitNow } from "../lib/system/exit.ts";
 import { takeLeastPrivilege } from "./least-privilege.ts";
-import { print, printError } from "./output.ts";
-import { type Plugin, runPlugin } from "./plugin.ts";
-import { readFlags } from "./plugin-flags.ts";
-import { VERSION } from "./version.ts";
+import { print, printError, VERSION } from "./output.ts";
+import { readFlags, runPlugin } from "./plugin.ts";
+import type { Plugin } from "./serve-call.ts";
 
 const FLAGS = { v: "Display version", upgrade: "Upgrade from host-local" };
 

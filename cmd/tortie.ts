@@ -7,7 +7,7 @@ import type { Environment } from "../lib/cni/variables.ts";
 import { readToEnd, writeAll } from "../lib/system/files.ts";
 import { once } from "../lib/system/waiting.ts";
 import { type ForwardedCall, forward, NO_AGENT, type Way } from "../main-plugin/to-agent/fork.ts";
-import { VERSION } from "./version.ts";
+import { VERSION } from "./output.ts";
 
 /** How the forwarder hands over a call whose answer it no longer waits for, and how long it has waited (forwarder/forwarder.c). */
 const SENT_CALL = /^--agent-call=(\d{1,9})$/;

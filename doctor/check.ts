@@ -1,16 +1,21 @@
-/** A whole check, and a whole repair: looking, looking again so that operations under way are left alone, mending, looking once more. */
+/**
+ * A whole check, and a whole repair: looking, looking again so that operations under way are left alone, mending, looking once more. A
+ * repair reads the objects again, applies the rule that found the problem again, and writes only if the rule still finds it, at the revisions
+ * that the rule saw. After a conflict with another writer it starts over.
+ */
+import type { Clock } from "../ipam-plugin/allocator/allocator.ts";
 import { normalise } from "../ipam-plugin/allocator/block.ts";
+import { AGAIN, Operation } from "../ipam-plugin/allocator/operation.ts";
 import type { Datastore } from "../lib/datastore/datastore.ts";
-import type { Problem } from "./problem.ts";
-import { type RepairServices, repair } from "./repair.ts";
-import type { RepairOutcome } from "./repairs/repair-outcome.ts";
-import { affinityProblems } from "./rules/affinity-rules.ts";
-import { blockProblems } from "./rules/block-rules.ts";
-import { endpointProblems } from "./rules/endpoint-rules.ts";
-import { handleProblems } from "./rules/handle-rules.ts";
-import { poolProblems } from "./rules/pool-rules.ts";
-import { unusedProblems } from "./rules/unused-rules.ts";
+import { isDatastoreFailure, isRefusal } from "../lib/datastore/errors.ts";
+import { affinityProblems, giveToOwner, leaveToOwner, repairAffinity } from "./affinities.ts";
+import { blockProblems, isOfOneBlock, mendBlock } from "./blocks.ts";
+import { allocateToEndpoint, endpointProblems } from "./endpoints.ts";
+import { handleProblems, repairHandle } from "./handles.ts";
+import { poolProblems, removeBlock } from "./pools.ts";
+import { type Problem, type Repair, type RepairOutcome, refused } from "./problem.ts";
 import { type Judgement, placedBlocks, placedPools, readSnapshot, type Snapshot } from "./snapshot.ts";
+import { releaseUnused, unusedProblems } from "./unused.ts";
 
 export interface CheckOptions extends Omit<Judgement, "nowMs"> {
   readonly nowMs: () => number;
@@ -101,4 +106,58 @@ export function findInconsistencies(snapshot: Snapshot, judgement: Judgement): r
 export function standing(first: readonly Problem[], second: readonly Problem[]): readonly Problem[] {
   const before = new Map(first.map((problem) => [problem.id, problem.evidence]));
   return second.filter(({ id, evidence }) => before.get(id) === evidence);
+}
+
+interface RepairServices {
+  readonly datastore: Datastore;
+  readonly clock: Clock;
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * Mends one problem, or says why not. Problems that build on one another need several rounds: find, repair, find again.
+ *
+ * @throws DatastoreError `unavailable`, `unauthorized`
+ */
+export async function repair(problem: Problem, services: RepairServices): Promise<RepairOutcome> {
+  const { datastore, clock, signal } = services;
+  if (!problem.isRepairable) return refused("it must be decided by hand");
+  const begin = () => new Operation({ datastore, clock }, { signal });
+  try {
+    return await begin().retry(problem.object, async () => {
+      try {
+        const outcome = await attempt({ operation: begin(), problem, nowMs: clock.nowMs() });
+        return outcome === AGAIN ? AGAIN : { result: outcome };
+      } catch (error) {
+        if (isDatastoreFailure(error, "conflict", "not-found", "already-exists")) return AGAIN;
+        throw error;
+      }
+    });
+  } catch (error) {
+    // The refusals of the allocator's own steps, which this repair is made of.
+    if (isRefusal(error)) return refused(error.message);
+    throw error;
+  }
+}
+
+async function attempt(work: Repair): Promise<RepairOutcome | typeof AGAIN> {
+  const { kind, subject } = work.problem;
+  switch (subject.type) {
+    case "block":
+      if (isOfOneBlock(kind)) return mendBlock(work, kind, subject.cidr);
+      if (kind === "affinity-missing") return giveToOwner(work, subject.cidr);
+      if (kind === "affinity-double") return leaveToOwner(work, subject.cidr);
+      return removeBlock(work, subject.cidr);
+    case "affinity":
+      return repairAffinity(work, subject.key);
+    case "handle":
+      return repairHandle(work, subject);
+    case "allocation":
+      return releaseUnused(work, subject);
+    case "endpoint":
+      return allocateToEndpoint(work, subject);
+    case "address":
+    case "place":
+      return refused("it must be decided by hand");
+  }
 }

@@ -2,6 +2,7 @@
  * What can be wrong with the addresses in a datastore: the closed list of kinds, and one finding (I§5.5).
  * Words for people are made here, so that every surface says the same.
  */
+import type { Operation } from "../ipam-plugin/allocator/operation.ts";
 import type { AffinityKey } from "../lib/datastore/datastore.ts";
 import type { EndpointKey } from "../lib/workload/workload-endpoint.ts";
 
@@ -143,4 +144,24 @@ export function enumerate(items: readonly string[]): string {
 /** "1 address", "2 addresses". */
 export function count(number: number, one: string, many = `${one}s`): string {
   return `${number} ${number === 1 ? one : many}`;
+}
+
+/**
+ * `mended`: the repair was written. `gone`: another process or another repair has solved the problem already.
+ * `refused`: mending it would take something away that is in use, or the store went on changing.
+ */
+export type RepairOutcome = { readonly outcome: "mended" | "gone" } | { readonly outcome: "refused"; readonly reason: string };
+
+export const MENDED: RepairOutcome = { outcome: "mended" };
+export const GONE: RepairOutcome = { outcome: "gone" };
+export function refused(reason: string): RepairOutcome {
+  return { outcome: "refused", reason };
+}
+
+/** What each repair works with. */
+export interface Repair {
+  /** Of this try alone: the objects are read again for the next one. */
+  readonly operation: Operation;
+  readonly problem: Problem;
+  readonly nowMs: number;
 }

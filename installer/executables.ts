@@ -1,16 +1,19 @@
-/** The executables in the runtimes' plugin directories (C§9.3, steps 5 and 6). */
-import { readdirSync } from "node:fs";
+/**
+ * The executables in the runtimes' plugin directories (C§9.3, steps 5 and 6). What a runtime calls by the main plugin's name is the forwarder
+ * (forwarder/forwarder.c). It stands in front of the program, which lies beside it under that name and "-main". A build without a C compiler
+ * has none; the main plugin's name is the program's own then.
+ */
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { directoryOf, isThere, statusOf } from "../lib/system/files.ts";
 import { areEqual, copyWhole, whyNotWritable } from "./files.ts";
-import { isForwarder, programOf, sourcesOf } from "./forwarder.ts";
 import type { InstallSettings } from "./settings.ts";
 
 type Wanted = Pick<InstallSettings, "binDirs" | "names" | "source" | "pluginSource" | "skipped" | "updates">;
 
 /** One file to be put in place. */
-export interface Executable {
+interface Executable {
   readonly from: string;
   readonly target: string;
 }
@@ -96,4 +99,33 @@ function assertComplete({ binDirs, names: { plugins }, updates }: Wanted, refusa
 /** There, and not a forwarder without its program. */
 function isWhole(plugin: string): boolean {
   return isThere(plugin) && (!isForwarder(plugin) || isThere(programOf(plugin)));
+}
+
+/** The text in the file that says what it is. */
+const MARK = "TORTIE-FORWARDER ";
+/** The program is a hundred times as large, and is not read. */
+const MOST_BYTES = 4 << 20;
+
+/** Files to install from. */
+interface Sources {
+  readonly program: string;
+  /** `undefined` where the build has none. */
+  readonly forwarder: string | undefined;
+}
+
+/** @param source the program by one of its names, or the forwarder */
+function sourcesOf(source: string): Sources {
+  if (isForwarder(source)) return { program: programOf(source), forwarder: source };
+  const beside = join(directoryOf(source), "tortie");
+  return { program: source, forwarder: isForwarder(beside) ? beside : undefined };
+}
+
+/** Where a forwarder finds its program. */
+function programOf(forwarder: string): string {
+  return `${forwarder}-main`;
+}
+
+export function isForwarder(path: string): boolean {
+  const status = statusOf(path);
+  return status?.isFile === true && status.size <= MOST_BYTES && readFileSync(path).includes(MARK);
 }

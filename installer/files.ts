@@ -71,7 +71,7 @@ function fill(fd: number, buffer: Buffer): number {
   return length;
 }
 
-export interface CopyOptions {
+interface CopyOptions {
   readonly twin?: string | undefined;
   readonly mode?: number | undefined;
 }

@@ -61,7 +61,7 @@ async function tokenOfNode(client: ApiClient, account: string, node: string, log
 
 /** @param boundObjectRef what the token ends with (authentication.k8s.io/v1, BoundObjectReference) @throws ApiError; TransportError */
 async function createToken(client: ApiClient, account: string, boundObjectRef?: Readonly<Record<string, string>>): Promise<Token> {
-  const spec = { expirationSeconds: TOKEN_SECONDS, ...(boundObjectRef === undefined ? {} : { boundObjectRef }) };
+  const spec = { expirationSeconds: TOKEN_SECONDS, boundObjectRef };
   const body = JSON.stringify({ apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest", spec });
   const status = section(parseObject(await client.request({ method: "POST", path: `${account}/token`, body })), "status");
   return { token: text(status, "token"), expiresMs: Date.parse(text(status, "expirationTimestamp")) };

@@ -5,9 +5,13 @@
 import { linkSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { field, isText, listOf, optional, parseObject } from "../lib/json/decode.ts";
+import { parseJson } from "../lib/json/parse.ts";
 import { stringifyJson } from "../lib/json/stringify.ts";
+import { isJsonObject } from "../lib/json/value.ts";
 import { isThere, readText, replaceFile, statusOf } from "../lib/system/files.ts";
 import { removeWhole, writeWhole } from "./files.ts";
+import { isOwnKubeconfig } from "./kubeconfig.ts";
+import { isKubeconfigName } from "./settings.ts";
 
 /** libcni reads *.conf, *.conflist and *.json. */
 const NAME = ".tortie-install";
@@ -45,7 +49,7 @@ export function readRecord(netDir: string): InstallRecord {
 /** Written before what it names: an installer that dies leaves nothing that the record does not know. */
 export function writeRecord(netDir: string, { files, formers, installed, conflist }: InstallRecord): void {
   const lists = { files: [...new Set(files)].sort(), formers: [...new Set(formers)].sort() };
-  const text = stringifyJson({ format: 1, ...lists, installed, ...(conflist === undefined ? {} : { conflist }) }, 2);
+  const text = stringifyJson({ format: 1, ...lists, installed, conflist }, 2);
   writeWhole(recordPath(netDir), `${text}\n`, 0o600);
 }
 
@@ -79,7 +83,7 @@ export function noteInstalled(netDir: string, paths: readonly string[]): void {
  * another number at each mount.
  * @returns `undefined` when nothing is there
  */
-export function fingerprintOf(path: string): string | undefined {
+function fingerprintOf(path: string): string | undefined {
   const status = statusOf(path);
   return status && withoutDevice(`${status.identity} ${status.size} ${status.modified}`);
 }
@@ -124,4 +128,36 @@ function isTexts(value: unknown): value is Readonly<Record<string, string>> {
 /** Neither a plugin nor a configuration for any runtime; a hard link, so that nothing is copied. */
 function formerOf(path: string): string {
   return join(dirname(path), `.${basename(path)}.before-tortie`);
+}
+
+/** @throws SystemError when a file that is there cannot be read */
+export function isStillOurs(path: string, { installed, conflist }: Pick<InstallRecord, "installed" | "conflist">): boolean {
+  if (!isThere(path)) return true;
+  if (isKubeconfigName(basename(path))) return isOwnKubeconfig(readText(path));
+  if (isConflist(path)) return conflist === undefined || isListOfOurs(readText(path), conflist);
+  const fingerprint = installed[path];
+  return fingerprint === undefined || fingerprint === fingerprintOf(path);
+}
+
+/** libcni reads these (libcni/conf.go, ConfFiles). */
+export function isConflist(path: string): boolean {
+  return /\.(conf|conflist|json)$/.test(path);
+}
+
+/** Others may have edited the list: what tells it is the main plugin. One that cannot be read is nobody else's. */
+function isListOfOurs(text: string, installed: string): boolean {
+  const [main] = typesOf(installed) ?? [];
+  const types = typesOf(text);
+  return main === undefined || types === undefined || types.includes(main);
+}
+
+function typesOf(text: string): readonly string[] | undefined {
+  try {
+    const list = parseJson(text);
+    if (!isJsonObject(list)) return undefined;
+    const plugins = Array.isArray(list.plugins) ? list.plugins : [list];
+    return plugins.flatMap((plugin) => (isJsonObject(plugin) && typeof plugin.type === "string" ? plugin.type : []));
+  } catch {
+    return undefined;
+  }
 }

@@ -1,13 +1,24 @@
 /** Undoes what an installation of this host did, and nothing else: the conflist first, so that no runtime calls what is gone. */
-import { readdirSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { isAttachmentAlias } from "../dataplane/alias.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
+import { type Clock, SYSTEM_CLOCK } from "../lib/system/clock.ts";
 import { isThere } from "../lib/system/files.ts";
 import { removeRemains, removeWhole } from "./files.ts";
 import type { Log } from "./install.ts";
 import { hasEndedToken } from "./kubeconfig.ts";
-import { isConflist, isStillOurs } from "./ownership.ts";
-import { dropFormer, hasFormer, type InstallRecord, readFormer, readRecord, recordPath, restoreFormer } from "./record.ts";
+import {
+  dropFormer,
+  hasFormer,
+  type InstallRecord,
+  isConflist,
+  isStillOurs,
+  readFormer,
+  readRecord,
+  recordPath,
+  restoreFormer,
+} from "./record.ts";
 import { removeTlsRemains } from "./tls-files.ts";
 
 /**
@@ -82,4 +93,43 @@ function undo(path: string, record: InstallRecord, log: Log): void {
     dropFormer(path);
     log(`${path} stays: the token of the one before it has ended`);
   } else if (restoreFormer(path)) log(`${path} is what it was before`);
+}
+
+const LINKS = "/sys/class/net";
+const LOOK_MS = 1_000;
+/** A line a minute says that it still waits. */
+const LOOKS_A_LINE = 60;
+
+/** Names of the host ends that bear Tortie's alias (Documentation/ABI/testing/sysfs-class-net, `ifalias`). */
+export function linksOfPods(folder = LINKS): readonly string[] {
+  return readdirSync(folder).filter((name) => isAttachmentAlias(aliasOf(join(folder, name, "ifalias"))));
+}
+
+interface Wait {
+  readonly links?: () => readonly string[];
+  readonly clock?: Pick<Clock, "sleep">;
+}
+
+/** @returns whether none is left; `false` when the signal was raised first */
+export async function untilNoPodIsLeft(
+  log: Log,
+  signal: AbortSignal,
+  { links = linksOfPods, clock = SYSTEM_CLOCK }: Wait = {},
+): Promise<boolean> {
+  for (let looks = 0; !signal.aborted; looks += 1) {
+    const { length } = links();
+    if (length === 0) return true;
+    if (looks % LOOKS_A_LINE === 0) log(`${length} pods of this host have a network of tortie's; waiting until they are gone`);
+    await clock.sleep(LOOK_MS, signal);
+  }
+  return false;
+}
+
+/** A link may go while it is looked at. */
+function aliasOf(path: string): string {
+  try {
+    return readFileSync(path, "utf8").trimEnd();
+  } catch {
+    return "";
+  }
 }

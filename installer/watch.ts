@@ -6,7 +6,7 @@ import { watch as watchDirectory } from "node:fs";
 import { join } from "node:path";
 import { messageOf } from "../lib/errors/errors.ts";
 import { isThere } from "../lib/system/files.ts";
-import { type Installed, installConflist, installKubeconfig, type Log } from "./install.ts";
+import { type Installed, install, installConflist, installKubeconfig, type Log } from "./install.ts";
 import { isInPod, kubeconfigPath, type Token } from "./kubeconfig.ts";
 import type { InstallSettings } from "./settings.ts";
 import { renderConflist } from "./template.ts";
@@ -19,7 +19,7 @@ const COALESCE_MS = 50;
 /** Beside the events of the file system, which can be lost. */
 const LOOK_MS = 30_000;
 
-export interface WatchHealth {
+interface WatchHealth {
   /** Empty when all is well. */
   readonly problems: readonly string[];
   /** Milliseconds since 1970; `undefined` where there is no token. */
@@ -151,4 +151,41 @@ export class InstallationWatch {
       signal.addEventListener("abort", done, { once: true });
     });
   }
+}
+
+interface InstallerOptions {
+  readonly log: Log;
+  /** TCP port of the loopback address for `GET /healthz` while it stays; absent: none. */
+  readonly healthPort?: number | undefined;
+}
+
+/** Returns when everything is installed or, if it stays, when the process is asked to end. @throws TortieError as `install` */
+export async function runInstaller(settings: InstallSettings, { log, healthPort }: InstallerOptions): Promise<void> {
+  const installed = await install(settings, log);
+  log("done");
+  if (!settings.stays) return;
+  const end = new AbortController();
+  for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => end.abort());
+  const watch = new InstallationWatch(settings, installed, log);
+  const server = healthPort === undefined ? undefined : serveHealth(watch, healthPort);
+  try {
+    await watch.run(end.signal);
+  } finally {
+    await server?.stop(true);
+  }
+}
+
+/** 200 while nothing is wrong, else 503; the body says what. */
+function serveHealth(watch: InstallationWatch, port: number) {
+  return Bun.serve({
+    hostname: "127.0.0.1",
+    port,
+    routes: {
+      "/healthz": () => {
+        const health = watch.health();
+        return Response.json(health, { status: health.problems.length === 0 ? 200 : 503 });
+      },
+    },
+    fetch: () => new Response("the only page is /healthz\n", { status: 404 }),
+  });
 }

@@ -3,8 +3,16 @@ import type { Datastore, Versioned } from "../lib/datastore/datastore.ts";
 import type { IpamConfiguration } from "../lib/datastore/resources.ts";
 import { podEndpointKey } from "../lib/workload/endpoint.ts";
 import type { EndpointKey, WorkloadEndpoint } from "../lib/workload/workload-endpoint.ts";
-import { carriedAffinity, carriedBlock, carriedEndpoint, carriedPool, recordOfEndpoint } from "./carried-value.ts";
-import { type KindOfObject, kindOfObject, type Sides } from "./stored-object.ts";
+import {
+  carriedAffinity,
+  carriedBlock,
+  carriedEndpoint,
+  carriedPool,
+  type KindOfObject,
+  kindOfObject,
+  recordOfEndpoint,
+  type Sides,
+} from "./stored-object.ts";
 
 const pools = kindOfObject({
   name: "pools",

@@ -6,12 +6,10 @@
 import type { Datastore } from "../lib/datastore/datastore.ts";
 import { LOCAL_TRAITS } from "../lib/datastore/traits.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
-import { differenceOf, isEqual, isForeign, type KindDifference } from "./difference.ts";
+import { differenceOf, isEqual, isForeign, type KindDifference, writeDifference, writesOf } from "./difference.ts";
 import { KINDS } from "./kinds.ts";
-import { pause, type Readiness, readReadiness, say } from "./readiness.ts";
+import { awaitRunningAdds, pause, type Readiness, readReadiness, say } from "./readiness.ts";
 import { type MigrationRecord, readRecord, removeRecord, writeRecord } from "./record.ts";
-import { awaitRunningAdds } from "./running-adds.ts";
-import { writeDifference, writesOf } from "./write-difference.ts";
 
 /** A store, and words for it that stay the same from one start to the next. */
 export interface Side {
@@ -21,7 +19,7 @@ export interface Side {
   readonly unreadable: ReadonlySet<string>;
 }
 
-export interface MigrationOptions {
+interface MigrationOptions {
   /** What the target has that differs from the source is replaced or removed. */
   readonly overwrite: boolean;
   readonly recordPath: string;
@@ -38,7 +36,7 @@ export interface MigrationOptions {
   readonly onProgress: (kind: string, done: number, all: number) => void;
 }
 
-export interface MigrationReport {
+interface MigrationReport {
   /** Of the last comparison: nothing is missing or differs. */
   readonly kinds: readonly KindDifference[];
   /** Objects written or removed, by the name of the kind. */

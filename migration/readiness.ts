@@ -1,9 +1,12 @@
 /** ClusterInformation's `datastoreReady`, by which plugins on every node refuse to add and to delete pods (C§2.1 step 8). */
 
+import { findInconsistencies } from "../doctor/check.ts";
+import { readSnapshot } from "../doctor/snapshot.ts";
 import { keepsForeignFields } from "../lib/datastore/calico/stored-kind.ts";
 import type { Datastore, Versioned } from "../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../lib/datastore/errors.ts";
 import type { ClusterInformation } from "../lib/datastore/resources.ts";
+import { TortieError } from "../lib/errors/errors.ts";
 
 /** The readiness before the migration: `absent` where there was no such object. */
 export type Readiness = boolean | "unsaid" | "absent";
@@ -57,4 +60,32 @@ async function create({ clusterInformation: to }: Datastore, value: ClusterInfor
       : undefined;
   if (foreign !== undefined && keepsForeignFields<"default", ClusterInformation>(to)) await to.createWith("default", value, foreign);
   else await to.create("default", value);
+}
+
+/** No ADD takes longer: the runtime's own limit is two to four minutes, ours 90 s for the addresses. */
+const LONGEST_ADD_MS = 120_000;
+const LOOK_EVERY_MS = 500;
+
+interface Patience {
+  readonly nowMs: () => number;
+  /** How long an ADD may go on. */
+  readonly waitMs: number;
+  readonly signal: AbortSignal;
+}
+
+/** Waits for ADDs that began before the stores were paused. @throws TortieError `migration-add-running`; DatastoreError */
+export async function awaitRunningAdds(store: Datastore, { nowMs, waitMs, signal }: Patience): Promise<void> {
+  const end = performance.now() + waitMs;
+  for (;;) {
+    const judgement = { nowMs: nowMs(), graceMs: LONGEST_ADD_MS, isStrict: false };
+    const [running] = findInconsistencies(await readSnapshot(store), judgement).filter(
+      ({ kind, severity }) => kind === "address-unused" && severity === "note",
+    );
+    if (running === undefined) return;
+    if (performance.now() >= end) {
+      throw new TortieError("migration-add-running", `a pod is being added: ${running.object} ${running.message}`);
+    }
+    signal.throwIfAborted();
+    await Bun.sleep(LOOK_EVERY_MS);
+  }
 }

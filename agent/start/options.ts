@@ -160,6 +160,12 @@ export const OPTION_TABLE = {
     choices: ["off", "direct", "vxlan"],
     description: "Routes to other nodes' pods where no Felix makes them: within the subnet only, or through VXLAN where pools ask for it",
   },
+  "policy-warning": {
+    group: "Cluster",
+    type: "boolean",
+    default: true,
+    description: "Warn where NetworkPolicy objects exist and no Felix enforces them; false where another program does",
+  },
   "manage-cni": {
     group: "Cluster",
     type: "boolean",

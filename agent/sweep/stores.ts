@@ -3,8 +3,8 @@
  * controller releases what leaked, and the agent does not. Only networks that this agent serves are looked at: which program attached a
  * container of another network, and which traces it leaves, is unknown here.
  */
-import { belongsToWorkload } from "../../doctor/rules/unused-rules.ts";
 import { type Allocation, addressesOf, allocationsOf, keyOf, placedBlocks, textAt } from "../../doctor/snapshot.ts";
+import { belongsToWorkload } from "../../doctor/unused.ts";
 import { sequenceOf } from "../../ipam-plugin/allocator/block.ts";
 import type { HostScope } from "../../ipam-plugin/host-scope/host-scope.ts";
 import type { IpamNode } from "../../ipam-plugin/node.ts";

@@ -3,17 +3,26 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import yargs from "yargs";
 import { refuseRuntimeVariables } from "../../lib/system/runtime-environment.ts";
-import { VERSION } from "../version.ts";
-import { cniCommand } from "./cni/options.ts";
-import { ASKS } from "./completion/script.ts";
-import { datastoreCommand } from "./datastore/options.ts";
-import { installCommand, uninstallCommand } from "./install/options.ts";
-import { ipamCommand } from "./ipam/options.ts";
-import { nodeCommand } from "./node/options.ts";
-import { type CommandContext, NO_COLORS, processTerminal, reportError, type Terminal, UsageError } from "./terminal.ts";
-import { explainUsage } from "./usage/explain.ts";
-import { validateCommand } from "./validate/options.ts";
-import { STANDARD_INPUT } from "./validate/standard-input.ts";
+import { VERSION } from "../output.ts";
+import { cniCommand } from "./cni/command.ts";
+import { ASKS, complete, completionCommand } from "./completion.ts";
+import { datastoreCommand } from "./datastore/command.ts";
+import { installCommand, uninstallCommand } from "./install/command.ts";
+import { ipamCommand } from "./ipam/command.ts";
+import { natCommand, routesCommand } from "./kernel.ts";
+import { nodeCommand } from "./node/command.ts";
+import {
+  type CommandContext,
+  JSON_OUTPUT,
+  NO_COLORS,
+  processTerminal,
+  reportError,
+  STANDARD_INPUT,
+  type Terminal,
+  UsageError,
+} from "./terminal.ts";
+import { explainUsage } from "./usage.ts";
+import { validateCommand } from "./validate/command.ts";
 
 /**
  * Runs one command line.
@@ -77,7 +86,6 @@ async function helpOf(path: readonly string[]): Promise<string> {
 }
 
 async function printCompletions(words: readonly string[], terminal: Terminal): Promise<number> {
-  const { complete } = await import("./completion/complete.ts");
   const found = await complete(words, helpOf);
   if (found.length > 0) terminal.out(found.join("\n"));
   return 0;
@@ -96,45 +104,15 @@ function parserOf(line: readonly string[], context: CommandContext) {
     .command(installCommand(context))
     .command(uninstallCommand(context))
     .command(validateCommand(context))
-    .command("nat", "Masquerading of the traffic that leaves the pools", (nat) =>
-      nat
-        .command(
-          "remove",
-          "Remove tortie's nftables table; the next ADD that needs it makes it again",
-          (command) => command.option("json", JSON_OUTPUT),
-          async ({ json }) => context.finish((await import("./nat-remove.ts")).natRemove(terminal, json)),
-        )
-        .demandCommand(1),
-    )
-    .command("routes", "Routes to other nodes", (routes) =>
-      routes
-        .command(
-          "remove",
-          "Remove the routes and VXLAN devices that an agent has made; one that runs with --node-routes makes them again",
-          (command) => command.option("json", JSON_OUTPUT),
-          async ({ json }) => context.finish(await (await import("./routes-remove.ts")).routesRemove(terminal, json)),
-        )
-        .demandCommand(1),
-    )
+    .command(natCommand(context))
+    .command(routesCommand(context))
     .command(
       "version",
       "Print the version",
       (command) => command.option("json", JSON_OUTPUT),
       ({ json }) => terminal.out(json ? JSON.stringify({ version: VERSION }) : VERSION),
     )
-    .command(
-      "completion [shell]",
-      "Print a script that completes commands, options, files, namespaces and endpoints",
-      (command) =>
-        command.positional("shell", { choices: ["bash", "zsh", "fish"] as const, describe: "Default: as SHELL says" }).example([
-          ["source <($0 completion bash)", "In ~/.bashrc"],
-          ["$0 completion fish | source", "In ~/.config/fish/config.fish"],
-        ]),
-      async ({ shell }) => {
-        const { SHELLS, shellOf } = await import("./completion/script.ts");
-        terminal.out(SHELLS[shell ?? shellOf(process.env.SHELL)]);
-      },
-    )
+    .command(completionCommand(context))
     .demandCommand(1)
     .strict()
     .version(VERSION)
@@ -146,8 +124,6 @@ function parserOf(line: readonly string[], context: CommandContext) {
       throw error ?? new UsageError(message);
     });
 }
-
-const JSON_OUTPUT = { type: "boolean", default: false, describe: "Print JSON" } as const;
 
 /** yargs throws its own class, named YError, for what it finds wrong while a command is parsed. */
 function isUsageError(error: unknown): error is Error {

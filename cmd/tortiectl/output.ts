@@ -1,6 +1,6 @@
 /** Forms of what a command shows: words, wide, JSON, YAML; once, or again whenever it changes. */
 import { SYSTEM_CLOCK } from "../../lib/system/clock.ts";
-import type { Terminal } from "./terminal.ts";
+import { reportError, type Terminal } from "./terminal.ts";
 
 /** Options of a command that shows a list. */
 export const OUTPUT_OPTIONS = {
@@ -39,7 +39,8 @@ export async function shown(terminal: Terminal, watches: boolean, show: (termina
   while (!end.signal.aborted) {
     const lines: string[] = [];
     const collect = (line: string) => void lines.push(line);
-    status = await show({ ...terminal, out: collect, err: collect });
+    const on = { ...terminal, out: collect, err: collect };
+    status = await show(on).catch((error: unknown) => reportError(on, error));
     const now = lines.join("\n");
     if (now !== before) {
       terminal.clear?.();

@@ -1,5 +1,7 @@
 /** Output for people: plain text, coloured only on a terminal and unless NO_COLOR is set. */
 import picocolors from "picocolors";
+import type { CommandModule } from "yargs";
+import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import { type ErrorWord, messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { namingPrivilege } from "../../lib/errors/privilege.ts";
 import { escapeControlsInLines } from "../../lib/log/format.ts";
@@ -84,12 +86,17 @@ export interface CommandContext {
   finish(status: number): void;
 }
 
+/** Gives a command the types of the options that its builder declares. */
+export function command<T>(module: CommandModule<object, T>): CommandModule<object, T> {
+  return module;
+}
+
 /** Words that say that the command line is at fault, not what it was about. */
 const USAGE_WORDS: readonly ErrorWord[] = ["subcommand-unknown", "argument-missing", "option-invalid"];
 
 /** @returns the exit status: 2 for what is wrong with the command line, else 1 */
 export function reportError(terminal: Terminal, thrown: unknown): number {
-  const error = namingPrivilege(thrown);
+  const error = namingPrivilege(isDatastoreFailure(thrown, "unauthorized") ? unauthorized(thrown) : thrown);
   const [word, next] = error instanceof TortieError ? [error.word, error.next] : [];
   if (terminal.json === true) printError(terminal, { word: word ?? null, message: messageOf(error), next: next ?? null });
   else {
@@ -101,8 +108,16 @@ export function reportError(terminal: Terminal, thrown: unknown): number {
   return word !== undefined && USAGE_WORDS.includes(word) ? 2 : 1;
 }
 
+/** The caller may choose another account, which a plugin cannot. */
+function unauthorized(error: Error): TortieError {
+  return new TortieError("datastore-unauthorized", error.message, {
+    cause: error,
+    next: "give a --kubeconfig whose account has that right; docs/reference/rights.md lists what each command needs",
+  });
+}
+
 /** An error as a program reads it; a word or a next step that is not known is null. */
-export interface ErrorAsJson {
+interface ErrorAsJson {
   readonly word: string | null;
   readonly message: string;
   readonly next: string | null;
@@ -115,3 +130,15 @@ export function printError(terminal: Terminal, error: ErrorAsJson): void {
 
 /** The command line itself is wrong: exit status 2. */
 export class UsageError extends Error {}
+
+/** Of an option that is given in seconds. @throws TortieError `option-invalid` */
+export function milliseconds(option: string, seconds: number): number {
+  if (Number.isFinite(seconds) && seconds >= 0) return seconds * 1000;
+  throw new TortieError("option-invalid", `--${option} wants a number of seconds`);
+}
+
+/** What standard input is called in findings; a list from there has no folder of further plugins beside it. */
+export const STANDARD_INPUT = "/dev/stdin";
+
+/** The option of every command that prints something. */
+export const JSON_OUTPUT = { type: "boolean", default: false, describe: "Print JSON" } as const;

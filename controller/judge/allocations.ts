@@ -3,7 +3,7 @@
  * kube-controllers (I§5.4); where Tortie is stricter it keeps an address that kube-controllers would release.
  */
 
-import { WINDOWS_RESERVED_HANDLE } from "../../doctor/rules/handle-rules.ts";
+import { WINDOWS_RESERVED_HANDLE } from "../../doctor/handles.ts";
 import { type Allocation, allocationsOf, keyOf, type PlacedBlock, textAt } from "../../doctor/snapshot.ts";
 import { sanitised, sequenceOf } from "../../ipam-plugin/allocator/block.ts";
 import { FROM_HOST_LOCAL } from "../../ipam-plugin/workload.ts";

@@ -1,7 +1,7 @@
 /** What `tortiectl validate` says about a document: the codes, and one finding. */
 import { type ErrorWord, KeyError, messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { Step } from "../../lib/json/position.ts";
-import { stepsOf } from "./paths.ts";
+import type { Place } from "../../lib/json/syntax-error.ts";
 
 /** `error`: the plugins would refuse it, or not do it; `warning`: they would ignore it. */
 type Severity = "error" | "warning";
@@ -16,7 +16,7 @@ export const FINDING_CODES = {
   "plugin-version": "the plugin does not speak the cniVersion of the list, or does not say",
 } as const;
 
-export type FindingCode = keyof typeof FINDING_CODES | ErrorWord;
+type FindingCode = keyof typeof FINDING_CODES | ErrorWord;
 
 /** A finding about a document, wherever that stands. */
 export interface Judgement {
@@ -65,4 +65,60 @@ export function lineOf({ file, document, line, column, severity, code, path, mes
   const where = [...(document === undefined ? [] : [`document ${document}`]), ...(path === "" ? [] : [path])].join(", ");
   const hint = suggestion === undefined ? "" : ` (did you mean ${suggestion}?)`;
   return `${place}: ${severity} ${code}${where === "" ? "" : ` ${where}`}: ${message}${hint}`;
+}
+
+/** `plugins[0].ipam.type`; a key with other characters stands in brackets, `annotations["a.b/c"]`. */
+export function formatPath(path: readonly Step[]): string {
+  let text = "";
+  for (const step of path) {
+    if (typeof step === "number") text += `[${step}]`;
+    else if (!/^[\w-]+$/.test(step)) text += `[${JSON.stringify(step)}]`;
+    else text += text === "" ? step : `.${step}`;
+  }
+  return text;
+}
+
+/**
+ * The steps of a path as errors of lib/config name it, "ipam.pools[0].cidr". A key may hold dots itself, so that the value decides where
+ * one ends; of a part that is not in the value nothing is said.
+ */
+function stepsOf(value: unknown, path: string): readonly Step[] {
+  const steps: Step[] = [];
+  let inside = value;
+  let rest = path;
+  while (rest !== "") {
+    const index = /^\[(\d+)\]\.?/.exec(rest);
+    if (index !== null && Array.isArray(inside)) {
+      const at = Number(index[1]);
+      steps.push(at);
+      inside = inside[at];
+      rest = rest.slice(index[0].length);
+      continue;
+    }
+    if (typeof inside !== "object" || inside === null) break;
+    const entry = Object.entries(inside).find(([key]) => rest === key || rest.startsWith(`${key}.`) || rest.startsWith(`${key}[`));
+    if (entry === undefined) break;
+    steps.push(entry[0]);
+    inside = entry[1];
+    rest = rest.slice(entry[0].length).replace(/^\./, "");
+  }
+  return steps;
+}
+
+/** What is judged: one of the documents of a file. */
+export interface Document {
+  /** Plain JavaScript values, as JSON.parse gives them. */
+  readonly value: unknown;
+  /** JSON text of the value; that of the file itself where the file is JSON. */
+  readonly json: string;
+  /** Counted from 1; `undefined` where it is the only one. */
+  readonly number: number | undefined;
+  /** Where a path of the value stands. */
+  placeOf(path: readonly Step[]): Partial<Place>;
+}
+
+/** Why a text holds no document. */
+export interface Unreadable extends Partial<Place> {
+  readonly number: number | undefined;
+  readonly problem: string;
 }

@@ -2,7 +2,6 @@
  * JSON Schema of a network configuration (list), made from the decoder's own table of keys, for editors. It is the stricter of the two:
  * the decoder takes keys in any letter case, a schema knows one.
  */
-
 import { CNI_VERSIONS } from "../../lib/cni/protocol.ts";
 import type { Members } from "../../lib/config/codec.ts";
 import { NETCONF } from "../../lib/config/decode.ts";

@@ -2,6 +2,7 @@
 import { type Conflist, parseConflist } from "../../lib/cni/runtime/conflist.ts";
 import { networkNetconf } from "../../lib/cni/runtime/plugin-call.ts";
 import { ADD_CHECKS } from "../../lib/config/add-checks.ts";
+import { type Members, memberName } from "../../lib/config/codec.ts";
 import { chooseDatastore } from "../../lib/config/datastore-choice.ts";
 import { decodeNetworkConfig, NETCONF } from "../../lib/config/decode.ts";
 import { HOST_SCOPE } from "../../lib/config/ipam-section.ts";
@@ -10,8 +11,8 @@ import { type Fields, isObject } from "../../lib/json/decode.ts";
 import { parseJson } from "../../lib/json/parse.ts";
 import type { Step } from "../../lib/json/position.ts";
 import { isJsonObject, type JsonObject } from "../../lib/json/value.ts";
-import { type Judgement, judged } from "./finding.ts";
-import { unknownKey, unknownKeys } from "./unknown-keys.ts";
+import { type Judgement, judged, warning } from "./finding.ts";
+import { suggestionFor } from "./suggest.ts";
 
 export const MAIN_PLUGINS = ["tortie", "calico"];
 export const IPAM_PLUGINS = ["tortie-ipam", "calico-ipam"];
@@ -27,7 +28,7 @@ export function isNetwork(value: unknown): value is Fields {
   return "plugins" in value || "cniVersion" in value || "type" in value;
 }
 
-export interface JudgedNetwork {
+interface JudgedNetwork {
   readonly judgements: readonly Judgement[];
   /** `undefined` when a runtime would not load it. */
   readonly list: Conflist | undefined;
@@ -112,4 +113,26 @@ function judgeForAdd(
 ): readonly Judgement[] {
   const checks = ADD_CHECKS.filter(([key]) => isMain || key === "ipam");
   return checks.flatMap(([key, check]) => judged(() => check(config, datastore), root, entry, [key]));
+}
+
+/**
+ * Every unknown key of an object and of the known objects and lists in it.
+ * @param others keys that other programs read, with everything in them
+ */
+function unknownKeys(members: Members, value: unknown, root: readonly Step[], others: readonly string[] = []): readonly Judgement[] {
+  if (Array.isArray(value)) return value.flatMap((item, index) => unknownKeys(members, item, [...root, index]));
+  if (!isObject(value)) return [];
+  return Object.entries(value).flatMap(([key, inside]) => {
+    // A key that begins with an underscore is a comment, by custom.
+    if (others.includes(key) || key.startsWith("_")) return [];
+    const path = [...root, key];
+    const name = memberName(members, key);
+    const codec = name === undefined ? undefined : members[name];
+    if (codec !== undefined) return codec.members === undefined ? [] : unknownKeys(codec.members, inside, path);
+    return [unknownKey(key, path, [...Object.keys(members), ...others])];
+  });
+}
+
+export function unknownKey(key: string, path: readonly Step[], known: readonly string[]): Judgement {
+  return warning("key-unknown", path, `the key ${JSON.stringify(key)} is not known, and ignored`, suggestionFor(key, known));
 }

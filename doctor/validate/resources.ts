@@ -16,7 +16,7 @@ import { metadataOf } from "../../lib/kubernetes/objects.ts";
 import { parseSelector } from "../../lib/selector/parser.ts";
 import { judgeNamespaceAnnotations, judgePodAnnotations } from "./annotations.ts";
 import { type Judgement, judged, warning } from "./finding.ts";
-import { unknownKey } from "./unknown-keys.ts";
+import { unknownKey } from "./network.ts";
 
 type Judge = (object: Fields, root: readonly Step[], group: ApiGroup) => readonly Judgement[];
 

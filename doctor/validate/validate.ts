@@ -1,9 +1,11 @@
-/** A file's documents, each judged by the code that would read it. */
+/** The documents of a file, one JSON text or any number of YAML documents, each judged by the code that would read it. */
+import { messageOf } from "../../lib/errors/errors.ts";
 import { isObject } from "../../lib/json/decode.ts";
-import { type Document, documentsOf, isReadable } from "./documents.ts";
-import type { Finding, Judgement } from "./finding.ts";
+import { parseJson } from "../../lib/json/parse.ts";
+import { positionOf, type Step } from "../../lib/json/position.ts";
+import { JsonSyntaxError, type Place } from "../../lib/json/syntax-error.ts";
+import { type Document, type Finding, formatPath, type Judgement, type Unreadable } from "./finding.ts";
 import { isNetwork, judgeNetwork } from "./network.ts";
-import { formatPath } from "./paths.ts";
 import { judgeObject } from "./resources.ts";
 import { judgeVersions } from "./versions.ts";
 
@@ -23,7 +25,7 @@ export async function validateText(file: string, text: string, binDir: string): 
     }
     const { number, problem, ...place } = document;
     const message = `neither JSON nor YAML: ${problem}`;
-    findings.push({ file, ...numbered(number), ...place, severity: "error", code: "document-unreadable", path: "", message });
+    findings.push({ file, document: number, ...place, severity: "error", code: "document-unreadable", path: "", message });
   }
   return passingOver(findings, documents.length);
 }
@@ -50,14 +52,55 @@ async function judge(file: string, { value, json }: Document, binDir: string): P
 function findingOf(file: string, document: Document, { path, suggestion, ...rest }: Judgement): Finding {
   return {
     file,
-    ...numbered(document.number),
+    document: document.number,
     ...document.placeOf(path),
     ...rest,
     path: formatPath(path),
-    ...(suggestion === undefined ? {} : { suggestion }),
+    suggestion,
   };
 }
 
-function numbered(number: number | undefined): { readonly document?: number } {
-  return number === undefined ? {} : { document: number };
+/** Nothing of a file may be left out silently: what cannot be parsed is in the answer as well. */
+async function documentsOf(file: string, text: string): Promise<readonly (Document | Unreadable)[]> {
+  if (isJson(file, text)) return [jsonDocument(text)];
+  // Its library is large, and most files are JSON.
+  const { yamlDocuments } = await import("./yaml-documents.ts");
+  return yamlDocuments(text);
+}
+
+/** Runtimes read these names as JSON and nothing else. Elsewhere the first character tells. */
+function isJson(file: string, text: string): boolean {
+  if (/\.(conf|conflist|json)$/.test(file)) return true;
+  return !/\.ya?ml$/.test(file) && /^\s*[{[]/.test(text);
+}
+
+function jsonDocument(text: string): Document | Unreadable {
+  try {
+    // The stricter of the two, with the plugins' own words; JSON.parse then keeps the digits that codecs need as text.
+    parseJson(text);
+    return { value: JSON.parse(quoteLongNumbers(text)), json: text, number: undefined, placeOf: (path) => nearestPlace(text, path) };
+  } catch (error) {
+    const { line, column } = error instanceof JsonSyntaxError ? error : {};
+    return { number: undefined, problem: messageOf(error), line, column };
+  }
+}
+
+/** The place of the longest part of the path that exists: a missing key is reported where it should stand. */
+function nearestPlace(text: string, path: readonly Step[]): Partial<Place> {
+  for (let length = path.length; length >= 0; length--) {
+    const place = positionOf(text, path.slice(0, length));
+    if (place !== undefined) return place;
+  }
+  return {};
+}
+
+/** Sequence numbers of blocks are beyond what JavaScript holds; the codecs take them as text too. */
+const LONG_NUMBER = /("(?:sequenceNumber|\d{1,5})":\s*)(\d{16,})(?=\s*(?:[,}]|$))/g;
+
+function quoteLongNumbers(text: string): string {
+  return text.replace(LONG_NUMBER, '$1"$2"');
+}
+
+function isReadable(document: Document | Unreadable): document is Document {
+  return "json" in document;
 }

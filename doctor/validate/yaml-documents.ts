@@ -18,7 +18,7 @@ import {
 import { messageOf } from "../../lib/errors/errors.ts";
 import type { Step } from "../../lib/json/position.ts";
 import type { Place } from "../../lib/json/syntax-error.ts";
-import type { Document, Unreadable } from "./documents.ts";
+import type { Document, Unreadable } from "./finding.ts";
 
 /** YAML 1.1 is what kubectl's library (go-yaml) resolves scalars by, save for times of day and dates, which stay text. */
 const AS_KUBECTL: SchemaOptions & ParseOptions = {

@@ -219,6 +219,36 @@ describe("tortiectl", () => {
     expect(run).toMatchObject({ exit: 0, stderr: "", stdout: "release\netcdv3\nkubernetes\nlocal\nREADME.md\n" });
   });
 
+  it("completes commands, values and files in zsh", async () => {
+    await using node = await Node.create();
+    // zsh completes in its line editor only: a shell on a terminal of its own gets the keys, and writes down what each line became.
+    // The first of them is that of the empty line, with which it says that it takes keys.
+    const rc = `PS1=; autoload -Uz compinit; compinit -u -D; source <(tortiectl completion zsh)
+      note() { print -r -- "$BUFFER" >>lines; BUFFER= }; zle -N note; bindkey "^X" note; zle -N zle-line-init note`;
+    const script = `zmodload zsh/zpty && zpty -b shell zsh -d -i
+      await() { for ((look = 0; look < 500; look++)); do
+        zpty -r -t shell output
+        [[ "$(cat lines 2>/dev/null | wc -l)" -lt $1 ]] || break
+        sleep 0.02
+      done }
+      await 1; count=1
+      for line in "tortiectl ipam rel" "tortiectl datastore migrate --from e" "tortiectl validate READ"; do
+        zpty -w -n shell "$line"$'\\t\\x18'
+        await $((++count))
+      done
+      cat lines`;
+    writeFileSync(join(node.dir, ".zshrc"), rc);
+    writeFileSync(join(node.dir, "README.md"), "");
+
+    const run = await node.run(["/usr/bin/zsh", "-f", "-c", script], {
+      env: { PATH: `${BIN_DIR}:/usr/bin:/bin`, HOME: node.dir },
+      cwd: node.dir,
+    });
+
+    const stdout = "\ntortiectl ipam release \ntortiectl datastore migrate --from etcdv3 \ntortiectl validate README.md \n";
+    expect(run).toMatchObject({ exit: 0, stderr: "", stdout });
+  });
+
   it("is a plugin of kubectl by its name, and then about the cluster that kubectl means", async () => {
     await using node = await Node.create();
     const plugin = (env: Readonly<Record<string, string>>) => node.run([join(BIN_DIR, "kubectl-tortie"), "ipam", "show"], { env });

@@ -159,9 +159,7 @@ function printAnswers(
 export function reportPluginFailure(terminal: Terminal, failure: PluginFailure, jsonVersion: string | undefined): void {
   const { code, message, details } = failure.failure;
   if (jsonVersion !== undefined) {
-    terminal.out(
-      stringifyJson({ cniVersion: jsonVersion, code, msg: message, ...(details === "" ? {} : { details }), plugin: failure.plugin }, 2),
-    );
+    terminal.out(stringifyJson({ cniVersion: jsonVersion, code, msg: message, details: details || undefined, plugin: failure.plugin }, 2));
     return;
   }
   const { bold, red, dim } = terminal.colors;
@@ -175,17 +173,14 @@ export function reportPluginFailure(terminal: Terminal, failure: PluginFailure, 
   for (const left of failure.undo) terminal.err(`  ${dim("undo")}     ${red("failed")} in ${left.plugin}: ${left.failure.message}`);
 }
 
-function answerJson(answer: PluginAnswer): JsonObject {
+function answerJson(answer: PluginAnswer) {
   return { type: answer.plugin.type, ...failureJson(answer.failure) };
 }
 
-function failureJson(failure: PluginFailure | undefined): JsonObject {
+function failureJson(failure: PluginFailure | undefined) {
   if (failure === undefined) return {};
-  return {
-    code: failure.failure.code,
-    msg: failure.failure.message,
-    ...(failure.failure.details === "" ? {} : { details: failure.failure.details }),
-  };
+  const { code, message, details } = failure.failure;
+  return { code, msg: message, details: details || undefined };
 }
 
 function headline(terminal: Terminal, text: string): void {

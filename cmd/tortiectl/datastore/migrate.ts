@@ -5,11 +5,8 @@ import { TortieError } from "../../../lib/errors/errors.ts";
 import { isForeign, type KindDifference } from "../../../migration/difference.ts";
 import { compareStores, migrate, type Side } from "../../../migration/migrate.ts";
 import { openStore, type Store } from "../ipam/store.ts";
-import { reporting } from "../reporting.ts";
-import type { Terminal } from "../terminal.ts";
-import type { MigrateOptions, StoreType } from "./options.ts";
-import { progressOn } from "./progress.ts";
-import { printReport } from "./report.ts";
+import { milliseconds, type Terminal } from "../terminal.ts";
+import { printReport, progressOn } from "./report.ts";
 
 /** As the configuration's own default. */
 const LOCAL_FILE = "/var/lib/tortie/tortie.db";
@@ -20,30 +17,44 @@ const LOCAL_FILE = "/var/lib/tortie/tortie.db";
  */
 const IN_A_HURRY = { K8S_CLIENT_QPS: "1000", K8S_CLIENT_BURST: "1000" };
 
+export type StoreType = "local" | "kubernetes" | "etcdv3";
+
+interface MigrateOptions {
+  readonly from: StoreType;
+  readonly to: StoreType;
+  readonly datastore: string | undefined;
+  readonly kubeconfig: string | undefined;
+  readonly overwrite: boolean;
+  readonly dryRun: boolean;
+  /** Seconds. */
+  readonly wait: number;
+  readonly settle: number;
+  readonly record: string;
+  readonly json: boolean;
+}
+
 /** @returns exit status: 1 when nothing was migrated, or would not be (--dry-run) */
-export function migrateStore(options: MigrateOptions, terminal: Terminal): Promise<number> {
-  return reporting(terminal, async () => {
-    const { from, to } = options;
-    if (from === to) throw new TortieError("option-invalid", `--from and --to are both ${from}`);
-    const [waitMs, settleMs] = [milliseconds("wait", options.wait), milliseconds("settle", options.settle)];
-    await using source = await open(from, options, false);
-    if (options.dryRun) return await compare(source, options, terminal);
-    await using target = await open(to, options, true);
-    const [ours, theirs] = [sideOf(source, from, options), sideOf(target, to, options)];
-    using interruption = new Interruption();
-    const progress = progressOn(terminal, options.json);
-    const report = await migrate(ours, theirs, {
-      overwrite: options.overwrite,
-      recordPath: options.record,
-      waitMs,
-      settleMs,
-      nowMs: Date.now,
-      signal: interruption.signal,
-      onProgress: progress.show,
-    }).finally(progress.end);
-    printReport(terminal, options, { from: ours, to: theirs, ...report });
-    return 0;
-  });
+export async function migrateStore(options: MigrateOptions, terminal: Terminal): Promise<number> {
+  const { from, to } = options;
+  if (from === to) throw new TortieError("option-invalid", `--from and --to are both ${from}`);
+  const [waitMs, settleMs] = [milliseconds("wait", options.wait), milliseconds("settle", options.settle)];
+  await using source = await open(from, options, false);
+  if (options.dryRun) return await compare(source, options, terminal);
+  await using target = await open(to, options, true);
+  const [ours, theirs] = [sideOf(source, from, options), sideOf(target, to, options)];
+  using interruption = new Interruption();
+  const progress = progressOn(terminal, options.json);
+  const report = await migrate(ours, theirs, {
+    overwrite: options.overwrite,
+    recordPath: options.record,
+    waitMs,
+    settleMs,
+    nowMs: Date.now,
+    signal: interruption.signal,
+    onProgress: progress.show,
+  }).finally(progress.end);
+  printReport(terminal, options, { from: ours, to: theirs, ...report });
+  return 0;
 }
 
 async function compare(source: Store, options: MigrateOptions, terminal: Terminal): Promise<number> {
@@ -69,11 +80,6 @@ function sideOf({ datastore, unreadable }: Store, type: StoreType, options: Migr
   const { description } = datastore;
   const identity = type === "local" ? `local ${resolve(options.datastore ?? LOCAL_FILE)}` : description.replace(/, group .*$/, "");
   return { datastore, identity, unreadable };
-}
-
-function milliseconds(option: string, seconds: number): number {
-  if (Number.isFinite(seconds) && seconds >= 0) return seconds * 1000;
-  throw new TortieError("option-invalid", `--${option} wants a number of seconds`);
 }
 
 /** A first SIGINT or SIGTERM ends the work before the next object, so that the stores become ready again. */

@@ -1,9 +1,8 @@
-/** What a migration did, or would do, for people and as JSON. */
+/** What a migration does, did, or would do, for people and as JSON. */
 import { stringifyJson } from "../../../lib/json/stringify.ts";
 import type { KindDifference } from "../../../migration/difference.ts";
 import type { Side } from "../../../migration/migrate.ts";
 import { columns, type Terminal } from "../terminal.ts";
-import type { MigrateOptions } from "./options.ts";
 
 interface Outcome {
   readonly from: Side;
@@ -16,8 +15,11 @@ interface Outcome {
 /** Names in a sentence; the JSON has all. */
 const MOST_NAMED = 5;
 
-export function printReport(terminal: Terminal, options: MigrateOptions, { from, to, kinds, written }: Outcome): void {
-  const { dryRun, json } = options;
+export function printReport(
+  terminal: Terminal,
+  { dryRun, json }: { readonly dryRun: boolean; readonly json: boolean },
+  { from, to, kinds, written }: Outcome,
+): void {
   const [source, target] = [from.datastore.description, to?.datastore.description ?? "a new local datastore"];
   if (json) {
     const rows = kinds.map((one) => ({
@@ -59,4 +61,42 @@ function rowOf({ kind, missing, differing, extra, same }: KindDifference, writte
 function named(names: readonly string[]): string {
   const first = names.slice(0, MOST_NAMED).join(", ");
   return names.length > MOST_NAMED ? `${first} and ${names.length - MOST_NAMED} more` : first;
+}
+
+const WIDTH = 40;
+const LINE_EVERY = 1000;
+
+interface Progress {
+  readonly show: (kind: string, done: number, all: number) => void;
+  /** Takes the bar away. */
+  readonly end: () => void;
+}
+
+/** A bar that is redrawn in place on a terminal, otherwise a line for every thousand objects. */
+export function progressOn({ redraw, err, colors }: Terminal, isJson: boolean): Progress {
+  if (redraw !== undefined) {
+    let last = "";
+    return {
+      show: (kind, done, all) => {
+        const line = `${kind}  ${bar(done, all)}  ${done.toLocaleString("en")} of ${all.toLocaleString("en")}`;
+        if (line !== last) redraw(colors.dim(line));
+        last = line;
+      },
+      end: () => redraw(""),
+    };
+  }
+  return {
+    show: (kind, done, all) => {
+      if (!isJson && (done === all || done % LINE_EVERY === 0)) {
+        err(`${kind}  ${done.toLocaleString("en")} of ${all.toLocaleString("en")}`);
+      }
+    },
+    end: () => undefined,
+  };
+}
+
+/** A share as a bar; its last sign appears only when everything is done. */
+function bar(done: number, all: number): string {
+  const full = all === 0 ? WIDTH : Math.floor((done * WIDTH) / all);
+  return "█".repeat(full) + "·".repeat(WIDTH - full);
 }

@@ -1,86 +1,50 @@
-/** `tortiectl install` and `tortiectl uninstall`: preflight, then the installer; what was done, for people or as JSON. */
-import { listToBe, planInstallation } from "../../../installer/dry-run.ts";
-import { needsOfList } from "../../../installer/list-needs.ts";
-import { untilNoPodIsLeft } from "../../../installer/pods-of-host.ts";
-import { type Finding, preflight } from "../../../installer/preflight.ts";
-import { CONTAINER_PATHS, readInstallSettings, TORTIE_NAMES } from "../../../installer/settings.ts";
-import { uninstall, uninstallConflist } from "../../../installer/uninstall.ts";
-import { SYSTEM_CLOCK } from "../../../lib/system/clock.ts";
-import { runInstaller } from "../../installer.ts";
-import { reportError, type Terminal } from "../terminal.ts";
-import type { InstallOptions } from "./options.ts";
+/** `tortiectl install` and `tortiectl uninstall`. What they do is loaded when one of them is called. */
+import type { Argv } from "yargs";
+import { type CommandContext, command, JSON_OUTPUT } from "../terminal.ts";
 
-/** @returns exit status: 1 when the host lacks something (unless --force), or the installation fails */
-export async function installHere(options: InstallOptions, terminal: Terminal): Promise<number> {
-  const lines: string[] = [];
-  const log = (line: string) => {
-    lines.push(line);
-    if (!options.json) terminal.out(line);
-  };
-  try {
-    const paths = {
-      ...CONTAINER_PATHS,
-      source: options.source,
-      pluginSource: options.plugins ?? "",
-      binDirs: options.binDir,
-      netDir: options.netDir,
-    };
-    const env = { ...process.env, CNI_NET_DIR: process.env.CNI_NET_DIR ?? options.netDir, SLEEP: String(options.watch) };
-    const read = readInstallSettings(env, paths, TORTIE_NAMES, options.conflist);
-    const settings = { ...read, keepsLists: read.keepsLists && !options.force };
-    const findings = [...preflight(settings), ...needsOfList(listToBe(settings), settings)];
-    for (const finding of findings) log(sentence(finding, terminal));
-    const isLacking = findings.some(({ severity }) => severity === "missing");
-    if (isLacking && !options.force) log("nothing was installed: the host lacks what is marked above (--force installs all the same)");
-    else if (options.dryRun) for (const line of planInstallation(settings)) log(line);
-    else await runInstaller(settings, { log, healthPort: options.healthPort });
-    if (options.json) terminal.out(JSON.stringify({ findings, lines }, undefined, 2));
-    return isLacking && !options.force ? 1 : 0;
-  } catch (error) {
-    return reportError(terminal, error);
-  }
+const NET_DIR = { type: "string", default: "/etc/cni/net.d", describe: "Directory of network configurations", requiresArg: true } as const;
+const DRY_RUN = { type: "boolean", default: false, describe: "Say what would be done, and do nothing" } as const;
+
+export function installCommand(context: CommandContext) {
+  return command({
+    command: "install",
+    describe: "Put plugins, kubeconfig and network configuration on this host",
+    builder: installOptions,
+    handler: async (given) => context.finish(await (await import("./run.ts")).installHere(given, context.terminal)),
+  });
 }
 
-/** Between two wakes of a process that only stays. */
-const STAY_MS = 3_600_000;
-
-export interface UninstallOptions {
-  readonly netDir: string;
-  readonly dryRun: boolean;
-  /** Executables stay until no pod of this host has a network of Tortie's. */
-  readonly wait: boolean;
-  /** Do not end when it is done: a DaemonSet would start it again. */
-  readonly stay: boolean;
-  readonly json: boolean;
+export function uninstallCommand(context: CommandContext) {
+  return command({
+    command: "uninstall",
+    describe: "Undo exactly what the installation of this host did",
+    builder: (argv) =>
+      argv
+        .option("net-dir", NET_DIR)
+        .option("dry-run", DRY_RUN)
+        .option("wait", { type: "boolean", default: false, describe: "Leave what pods need until none of this host has Tortie's network" })
+        .option("stay", { type: "boolean", default: false, describe: "Do not end when it is done, as a DaemonSet needs it" })
+        .option("json", JSON_OUTPUT)
+        .example("$0 uninstall --wait", "Once no pod of this host has Tortie's network"),
+    handler: async (given) => context.finish(await (await import("./run.ts")).uninstallHere(given, context.terminal)),
+  });
 }
 
-/** @returns exit status: 1 when it was asked to end before it was done, or something fails */
-export async function uninstallHere({ netDir, dryRun, wait, stay, json }: UninstallOptions, terminal: Terminal): Promise<number> {
-  const log = (line: string) => (json ? undefined : terminal.out(line));
-  try {
-    const end = endOfProcess(wait || stay);
-    if (wait && !dryRun) {
-      uninstallConflist(netDir, log);
-      if (!(await untilNoPodIsLeft(log, end))) return 1;
-    }
-    const undone = uninstall(netDir, dryRun, log);
-    if (json) terminal.out(JSON.stringify({ files: undone, dryRun }, undefined, 2));
-    else if (undone.length === 0) terminal.out(`nothing was installed by tortie: ${netDir} has no record of it`);
-    while (stay && !end.aborted) await SYSTEM_CLOCK.sleep(STAY_MS, end);
-    return 0;
-  } catch (error) {
-    return reportError(terminal, error);
-  }
-}
-
-/** @returns a signal that is raised when the process is asked to end, for commands that listen to it */
-function endOfProcess(isAwaited: boolean): AbortSignal {
-  const end = new AbortController();
-  if (isAwaited) for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => end.abort());
-  return end.signal;
-}
-
-function sentence({ severity, subject, message }: Finding, { colors }: Terminal): string {
-  const mark = severity === "missing" ? colors.red("missing") : severity === "warning" ? colors.yellow("warning") : colors.green("ok");
-  return `${mark}  ${subject}: ${message}`;
+function installOptions(argv: Argv) {
+  return argv
+    .option("bin-dir", { type: "array", string: true, default: ["/opt/cni/bin"], describe: "Directory of plugins; may be given twice" })
+    .option("net-dir", NET_DIR)
+    .option("source", { type: "string", default: process.execPath, describe: "The executable to install", requiresArg: true })
+    .option("plugins", { type: "string", describe: "Directory of further plugins to install, such as portmap", requiresArg: true })
+    .option("conflist", { type: "string", default: "10-tortie.conflist", describe: "Name of the configuration's file", requiresArg: true })
+    .option("dry-run", DRY_RUN)
+    .option("watch", { type: "boolean", default: false, describe: "Stay: renew the token, put back what was removed" })
+    .option("health-port", { type: "number", describe: "With --watch: serve GET /healthz on this port of 127.0.0.1", requiresArg: true })
+    .option("force", { type: "boolean", default: false, describe: "Install even where the preflight finds something missing" })
+    .option("json", JSON_OUTPUT)
+    .example([
+      ["$0 install --dry-run", "What this host lacks, and what would be done"],
+      ["$0 install --plugins /opt/tortie/plugins", "With portmap and its like from there"],
+    ])
+    .epilogue("Further settings come from the environment, as for Calico's installer: docs/reference/installer.md");
 }

@@ -2,11 +2,18 @@
 import { type CheckOptions as Checking, check, type Repaired, repairAll } from "../../../doctor/check.ts";
 import { count, nextStep, type Problem, repairText } from "../../../doctor/problem.ts";
 import { systemClock } from "../../../ipam-plugin/node.ts";
-import { TortieError } from "../../../lib/errors/errors.ts";
 import { stringifyJson, type Writable } from "../../../lib/json/stringify.ts";
-import type { Terminal } from "../terminal.ts";
-import type { CheckOptions } from "./options.ts";
-import { openStore, underLock } from "./store.ts";
+import { milliseconds, type Terminal } from "../terminal.ts";
+import { openStore, type StoreOptions, underLock } from "./store.ts";
+
+export interface CheckOptions extends StoreOptions {
+  readonly repair: boolean;
+  readonly strict: boolean;
+  /** Seconds. */
+  readonly grace: number;
+  readonly settle: number;
+  readonly lockFile: string | undefined;
+}
 
 /** @returns exit status: 1 when a problem stands, notes do not count */
 export async function checkStore(options: CheckOptions, terminal: Terminal): Promise<number> {
@@ -40,11 +47,6 @@ export async function checkStore(options: CheckOptions, terminal: Terminal): Pro
   if (options.json) terminal.out(stringifyJson(reportJson(outcome), 2));
   else printReport(terminal, outcome);
   return problems.length + outcome.unreadable.length === 0 ? 0 : 1;
-}
-
-function milliseconds(option: string, seconds: number): number {
-  if (Number.isFinite(seconds) && seconds >= 0) return seconds * 1000;
-  throw new TortieError("option-invalid", `--${option} wants a number of seconds`);
 }
 
 interface Outcome {

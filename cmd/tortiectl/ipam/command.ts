@@ -1,27 +1,118 @@
-/** `tortiectl ipam …`: one function a subcommand. */
-import { reporting } from "../reporting.ts";
-import type { Terminal } from "../terminal.ts";
-import { checkStore } from "./check.ts";
-import { configureStore } from "./configure.ts";
-import type { CheckOptions, ConfigureOptions, ReleaseOptions, ShowOptions } from "./options.ts";
-import { releaseAddresses } from "./release.ts";
-import { showPools } from "./show.ts";
-import { showAddress } from "./show-address.ts";
+/** `tortiectl ipam`: the addresses of a datastore. What a verb does is loaded when it is called. */
+import type { Argv, CommandModule } from "yargs";
+import { OUTPUT_OPTIONS, outputOf, shown } from "../output.ts";
+import type { CommandContext } from "../terminal.ts";
 
-/** @returns exit status */
-export function show(options: ShowOptions, terminal: Terminal): Promise<number> {
-  const { ip } = options;
-  return reporting(terminal, () => (ip === undefined ? showPools(options, terminal) : showAddress(ip, options, terminal)));
+export function ipamCommand(context: CommandContext): CommandModule {
+  return {
+    command: "ipam",
+    describe: "Show, check and change the addresses that a datastore holds",
+    builder: (argv) => {
+      addShow(argv, context);
+      addCheck(argv, context);
+      addRelease(argv, context);
+      addConfigure(argv, context);
+      return argv.demandCommand(1);
+    },
+    handler: () => undefined,
+  };
 }
 
-export function check(options: CheckOptions, terminal: Terminal): Promise<number> {
-  return reporting(terminal, () => checkStore(options, terminal));
+function addShow(argv: Argv, context: CommandContext): void {
+  argv.command({
+    command: "show",
+    describe: "How full the pools are, and who holds an address",
+    builder: (command) =>
+      storeOptions(command)
+        .options(OUTPUT_OPTIONS)
+        .option("blocks", { type: "boolean", default: false, describe: "Each block with its owner and a map of its addresses" })
+        .option("ip", { type: "string", requiresArg: true, describe: "Who has this address" })
+        .example([
+          ["$0 ipam show --blocks --kubeconfig ~/.kube/config", "How full a cluster's pools and blocks are"],
+          ["$0 ipam show --ip 10.244.9.3", "Who has an address of the local datastore"],
+        ]),
+    handler: async (given) => {
+      const { show } = await import("./show.ts");
+      const options = { ...given, output: outputOf(given), blocks: given.blocks || given.output === "wide" };
+      context.finish(await shown(context.terminal, given.watch, (on) => show(options, on)));
+    },
+  });
 }
 
-export function release(options: ReleaseOptions, terminal: Terminal): Promise<number> {
-  return reporting(terminal, () => releaseAddresses(options, terminal));
+function addCheck(argv: Argv, context: CommandContext): void {
+  argv.command({
+    command: "check",
+    describe: "Name every inconsistency between blocks, affinities, handles and endpoints; exit status 1 when there is one",
+    builder: (command) =>
+      lockOption(storeOptions(command))
+        .option("repair", { type: "boolean", default: false, describe: "Mend what can be mended; without it nothing is changed" })
+        .option("grace", {
+          type: "number",
+          requiresArg: true,
+          default: 900,
+          describe: "Seconds for which an address may have no endpoint yet",
+        })
+        .option("strict", { type: "boolean", default: false, describe: "Also judge addresses of nodes that record no endpoint at all" })
+        .option("settle", {
+          type: "number",
+          requiresArg: true,
+          default: 1,
+          describe: "Seconds before the second look, for operations under way to end",
+        })
+        .example("$0 ipam check --repair --kubeconfig ~/.kube/config", "Mend what contradicts itself"),
+    handler: async (given) => context.finish(await (await import("./check.ts")).checkStore(given, context.terminal)),
+  });
 }
 
-export function configure(options: ConfigureOptions, terminal: Terminal): Promise<number> {
-  return reporting(terminal, () => configureStore(options, terminal));
+function addRelease(argv: Argv, context: CommandContext): void {
+  argv.command({
+    command: "release",
+    describe: "Release addresses at once, whoever holds them",
+    builder: (command) =>
+      lockOption(storeOptions(command))
+        .option("ip", { type: "string", array: true, nargs: 1, describe: "This address, may be repeated" })
+        .option("handle", { type: "string", array: true, nargs: 1, describe: "All addresses of this handle, may be repeated" })
+        .option("container", { type: "string", array: true, nargs: 1, describe: "All addresses of this container id, in any network" })
+        .example("$0 ipam release --ip 10.244.9.3 --ip 10.244.9.4", "Two addresses of containers that are gone"),
+    handler: async (given) => context.finish(await (await import("./release.ts")).releaseAddresses(given, context.terminal)),
+  });
+}
+
+function addConfigure(argv: Argv, context: CommandContext): void {
+  argv.command({
+    command: "configure",
+    describe: "Show or change how addresses are given out, in the whole cluster",
+    builder: (command) =>
+      storeOptions(command)
+        .option("strict-affinity", { type: "boolean", describe: "Nodes take addresses from their own blocks only" })
+        .option("auto-allocate-blocks", { type: "boolean", describe: "Nodes claim blocks when they need them" })
+        .option("max-blocks-per-host", {
+          type: "number",
+          requiresArg: true,
+          describe: "Blocks of each family that a node may own; 0 is the default of 20",
+        })
+        .option("ip-cooldown-seconds", { type: "number", requiresArg: true, describe: "How long a released address rests, 0 to 1200" })
+        .example("$0 ipam configure --strict-affinity --max-blocks-per-host 4", "No node borrows, and none owns more than four blocks"),
+    handler: async (given) => context.finish(await (await import("./configure.ts")).configureStore(given, context.terminal)),
+  });
+}
+
+function storeOptions(command: Argv) {
+  return command
+    .option("datastore", {
+      type: "string",
+      requiresArg: true,
+      describe: "File of a local datastore, default /var/lib/tortie/tortie.db; or etcdv3, which ETCD_ENDPOINTS leads to",
+    })
+    .option("conf", { type: "string", requiresArg: true, describe: "Network configuration (list) whose datastore is meant" })
+    .option("kubeconfig", { type: "string", requiresArg: true, describe: "Kubernetes cluster that this file leads to" })
+    .option("json", { type: "boolean", default: false, describe: "Print JSON" })
+    .conflicts({ datastore: ["conf", "kubeconfig"], kubeconfig: "conf" });
+}
+
+function lockOption<T>(command: Argv<T>) {
+  return command.option("lock-file", {
+    type: "string",
+    describe: "Lock that the plugins of this node take turns by; default: that of the configuration, /var/run/calico/ipam.lock",
+  });
 }

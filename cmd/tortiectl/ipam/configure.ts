@@ -6,11 +6,17 @@ import type { IpamConfiguration } from "../../../lib/datastore/resources.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
 import { stringifyJson } from "../../../lib/json/stringify.ts";
 import { columns, type Terminal } from "../terminal.ts";
-import type { ConfigureOptions } from "./options.ts";
-import { openStore } from "./store.ts";
+import { openStore, type StoreOptions } from "./store.ts";
 
 /** Only people change the configuration, so a few tries are enough. */
 const TRIES = 5;
+
+interface ConfigureOptions extends StoreOptions {
+  readonly strictAffinity: boolean | undefined;
+  readonly autoAllocateBlocks: boolean | undefined;
+  readonly maxBlocksPerHost: number | undefined;
+  readonly ipCooldownSeconds: number | undefined;
+}
 
 interface Change {
   readonly before: IpamConfiguration;

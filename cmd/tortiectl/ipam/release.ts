@@ -1,5 +1,4 @@
 /** `tortiectl ipam release`: gives addresses back at once, and says whose they were. */
-
 import { keyOf } from "../../../doctor/snapshot.ts";
 import { Allocator } from "../../../ipam-plugin/allocator/allocator.ts";
 import type { HeldAddress } from "../../../ipam-plugin/allocator/types.ts";
@@ -9,10 +8,15 @@ import type { Datastore } from "../../../lib/datastore/datastore.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
 import { stringifyJson } from "../../../lib/json/stringify.ts";
 import type { Terminal } from "../terminal.ts";
-import { endpointNames } from "./endpoint-names.ts";
-import type { ReleaseOptions } from "./options.ts";
 import { parseIp } from "./show-address.ts";
-import { openStore, underLock } from "./store.ts";
+import { endpointNames, openStore, type StoreOptions, underLock } from "./store.ts";
+
+interface ReleaseOptions extends StoreOptions {
+  readonly ip: readonly string[] | undefined;
+  readonly handle: readonly string[] | undefined;
+  readonly container: readonly string[] | undefined;
+  readonly lockFile: string | undefined;
+}
 
 /** What was given back, and what it was. */
 interface Released {
@@ -58,7 +62,7 @@ async function releaseAddress(allocator: Allocator, address: Address): Promise<R
   const held = await allocator.attributesOf(address);
   if (held === undefined) return undefined;
   const { handle, sequenceNumber } = held;
-  const { unallocated, error } = await allocator.releaseIps([{ address, sequenceNumber, ...(handle === undefined ? {} : { handle }) }]);
+  const { unallocated, error } = await allocator.releaseIps([{ address, sequenceNumber, handle }]);
   if (error !== undefined) throw error;
   return unallocated.length > 0 ? undefined : releasedOf(held);
 }

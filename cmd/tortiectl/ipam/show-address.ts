@@ -1,6 +1,5 @@
 /** `tortiectl ipam show --ip`: who has an address, and since when. */
-
-import { ownerText } from "../../../doctor/rules/affinity-rules.ts";
+import { ownerText } from "../../../doctor/affinities.ts";
 import { BlockIndex, keyOf, type PlacedBlock, placedBlocks, placedPools } from "../../../doctor/snapshot.ts";
 import { holderOf, isFree } from "../../../ipam-plugin/allocator/block.ts";
 import { DEFAULT_CONFIGURATION } from "../../../ipam-plugin/allocator/operation.ts";
@@ -11,9 +10,7 @@ import { TortieError } from "../../../lib/errors/errors.ts";
 import { stringifyJson } from "../../../lib/json/stringify.ts";
 import { printDocument } from "../output.ts";
 import { columns, type Terminal } from "../terminal.ts";
-import { endpointNames } from "./endpoint-names.ts";
-import type { ShowOptions } from "./options.ts";
-import { noteUnreadable, openStore } from "./store.ts";
+import { endpointNames, noteUnreadable, openStore, type ShowOptions } from "./store.ts";
 
 /** Facts by name, in the order to print them; what is not known is left out. */
 type Facts = Readonly<Record<string, string | undefined>>;

@@ -1,13 +1,13 @@
 /** `tortiectl ipam show`: how full each pool is, and with --blocks each block. */
-import { ownerText } from "../../../doctor/rules/affinity-rules.ts";
+import { ownerText } from "../../../doctor/affinities.ts";
+import { count } from "../../../doctor/problem.ts";
 import { addressAt, formatAddress, parsePrefix } from "../../../lib/addresses/address.ts";
 import { stringifyJson, type Writable } from "../../../lib/json/stringify.ts";
 import { printDocument } from "../output.ts";
 import type { Terminal } from "../terminal.ts";
-import { cells, legend, paint, type Shares, STANDINGS } from "./bar.ts";
-import { type BlockView, type PoolView, readPools } from "./figures.ts";
-import type { ShowOptions } from "./options.ts";
-import { noteUnreadable, openStore } from "./store.ts";
+import { type BlockView, cells, legend, type PoolView, paint, readPools, type Shares, STANDINGS } from "./figures.ts";
+import { showAddress } from "./show-address.ts";
+import { noteUnreadable, openStore, type ShowOptions } from "./store.ts";
 
 const BAR_WIDTH = 64;
 /** A map has one sign an address, in lines of so many; larger blocks get a bar. */
@@ -15,7 +15,11 @@ const LINE = 64;
 const LARGEST_MAP = 512;
 
 /** @returns exit status */
-export async function showPools(options: ShowOptions, terminal: Terminal): Promise<number> {
+export function show(options: ShowOptions, terminal: Terminal): Promise<number> {
+  return options.ip === undefined ? showPools(options, terminal) : showAddress(options.ip, options, terminal);
+}
+
+async function showPools(options: ShowOptions, terminal: Terminal): Promise<number> {
   await using store = await openStore(options);
   const pools = await readPools(store.datastore);
   noteUnreadable({ unreadable: new Set([...store.unreadable, ...pools.flatMap(({ pool }) => pool.unreadable)]) }, terminal);
@@ -37,7 +41,7 @@ function printPool({ pool, limits, blocks, capacity, shares }: PoolView, withBlo
   const { bold, dim, yellow } = terminal.colors;
   const nodes = new Set(blocks.flatMap(({ owner }) => (owner === undefined ? [] : [ownerText(owner)])));
   terminal.out("");
-  terminal.out(`${bold(pool.cidr)}  pool ${pool.name}  ${dim(`${counts(blocks.length, "block")}, ${counts(nodes.size, "owner")}`)}`);
+  terminal.out(`${bold(pool.cidr)}  pool ${pool.name}  ${dim(`${count(blocks.length, "block")}, ${count(nodes.size, "owner")}`)}`);
   if (limits.length > 0) terminal.out(`  ${yellow(limits.join("; "))}`);
   terminal.out(`  ${paint(cells(shares, BAR_WIDTH), terminal.colors)}  ${percent(capacity - shares.free, capacity)}`);
   terminal.out(`  ${figuresText(shares, capacity)}`);
@@ -78,10 +82,6 @@ function percent(part: bigint, whole: bigint): string {
   if (whole === 0n || part === 0n) return "0 %";
   const tenths = Number((part * 1000n) / whole);
   return tenths === 0 ? "<0.1 %" : `${(tenths / 10).toFixed(1)} %`;
-}
-
-function counts(number: number, one: string): string {
-  return `${number} ${number === 1 ? one : `${one}s`}`;
 }
 
 function poolJson({ pool, limits, blocks, capacity, shares }: PoolView, withBlocks: boolean): Writable {

@@ -1,16 +1,33 @@
 /** Which datastore a command is about: a local file, a cluster, the one that a network configuration names, or the default. */
 import { existsSync } from "node:fs";
+import { addressesOf, keyOf } from "../../../doctor/snapshot.ts";
+import type { Address } from "../../../lib/addresses/address.ts";
 import type { Environment } from "../../../lib/cni/environment.ts";
 import { configOfConflist } from "../../../lib/config/conflist.ts";
 import { chooseDatastore } from "../../../lib/config/datastore-choice.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import type { NetworkConfig } from "../../../lib/config/network-config.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
+import { isDatastoreFailure } from "../../../lib/datastore/errors.ts";
 import { openDatastore } from "../../../lib/datastore/open.ts";
 import { messageOf, TortieError } from "../../../lib/errors/errors.ts";
 import { lockFile } from "../../../lib/system/flock.ts";
+import type { Output } from "../output.ts";
 import type { Terminal } from "../terminal.ts";
-import type { StoreOptions } from "./options.ts";
+
+/** What every command takes that is about a datastore. */
+export interface StoreOptions {
+  readonly datastore: string | undefined;
+  readonly conf: string | undefined;
+  readonly kubeconfig: string | undefined;
+  readonly json: boolean;
+}
+
+export interface ShowOptions extends StoreOptions {
+  readonly output: Output;
+  readonly blocks: boolean;
+  readonly ip: string | undefined;
+}
 
 export interface Store extends AsyncDisposable {
   readonly datastore: Datastore;
@@ -89,4 +106,29 @@ function takeLock(path: string, terminal: Terminal): Disposable | undefined {
     terminal.err(`${terminal.colors.yellow("note:")} going on without the lock of this node: ${messageOf(error)}`);
     return undefined;
   }
+}
+
+/**
+ * Names of the endpoints that use each of the addresses, by `keyOf`; unused addresses are left out. In a cluster this needs the right to
+ * list pods, which the plugins' account lacks.
+ *
+ * @returns `undefined` when the account may not list endpoints
+ */
+export async function endpointNames(
+  { endpoints }: Datastore,
+  addresses: readonly Address[],
+): Promise<ReadonlyMap<string, readonly string[]> | undefined> {
+  const wanted = new Set(addresses.map(keyOf));
+  const names = new Map<string, string[]>();
+  try {
+    for (const { value } of await endpoints.list()) {
+      for (const key of new Set(addressesOf(value).map(keyOf))) {
+        if (wanted.has(key)) names.set(key, [...(names.get(key) ?? []), `${value.namespace}/${value.name}`]);
+      }
+    }
+  } catch (error) {
+    if (isDatastoreFailure(error, "unauthorized")) return undefined;
+    throw error;
+  }
+  return names;
 }

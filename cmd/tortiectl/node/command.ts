@@ -1,186 +1,106 @@
-/** `tortiectl node …`: one function a subcommand, each one read over the typed client. */
-import { AgentApiError, AgentClient } from "../../../agent/api/client.ts";
-import type { EndpointModel } from "../../../agent/api/endpoint-schema.ts";
-import { type Output, printDocument } from "../output.ts";
-import { columns, printError, reportError, type Terminal } from "../terminal.ts";
-import { endpointNamed, isNameOfApi } from "./named-endpoint.ts";
-import type { EndpointOptions, HealthOptions, LevelOptions, ListOptions, NodeOptions } from "./options.ts";
+import type { Argv, CommandModule } from "yargs";
+import { DEFAULT_SOCKET } from "../../../handover/run-directory.ts";
+import { OUTPUT_OPTIONS, outputOf, shown } from "../output.ts";
+import type { CommandContext } from "../terminal.ts";
+import type { NodeOptions } from "./run.ts";
 
-/** How much of an endpoint's history is shown. */
-const HISTORY = 20;
+export function nodeCommand(context: CommandContext): CommandModule {
+  return {
+    command: "node",
+    describe: "Ask the agent of this node, tortie-node",
+    builder: (argv) => {
+      argv.option("socket", {
+        type: "string",
+        describe: `The agent's socket; default: TORTIE_SOCK, else ${DEFAULT_SOCKET}`,
+        requiresArg: true,
+      });
+      argv.option("json", { type: "boolean", default: false, describe: "Print the agent's answer as JSON" });
+      addShown(argv, context, "status", "What the agent does, waits for and has found", "Follow it, for instance through an upgrade");
+      addHealth(argv, context);
+      addShown(argv, context, "endpoints", "The endpoints of this node", "Follow pods that come and go");
+      addEndpoint(argv, context);
+      addPlain(argv, context, "config", "How the agent runs");
+      addPlain(argv, context, "metrics", "The agent's figures, as Prometheus reads them");
+      addLogLevel(argv, context);
+      return argv.demandCommand(1);
+    },
+    handler: () => undefined,
+  };
+}
 
-/** @returns exit status: 0, and 1 when the agent is not ready or cannot be asked */
-export function status(options: ListOptions, terminal: Terminal): Promise<number> {
-  return asking(options, terminal, async (client) => {
-    const { body: health } = await client.call("getHealthz", {});
-    if (isDocument(options.output)) await printDocument(terminal, options.output, json(health));
-    else {
-      const { bold, green, yellow, red } = terminal.colors;
-      const paint = { ok: green, warning: yellow, failure: red, disabled: (text: string) => text };
-      terminal.out(
-        `${bold("tortie-node")} is ${paint[health.state](health.state)}, phase ${health.phase}${health.ready ? "" : ", not ready"}`,
-      );
-      for (const line of columns(health.checks.map(({ name, state, message, since }) => [state, name, message, `since ${since}`])))
-        terminal.out(line);
-      for (const { what, since } of health.waits) terminal.out(`  ${yellow("waits")} for ${what}, since ${since}`);
-      for (const finding of health.findings) terminal.out(`  ${yellow("found")} ${finding}`);
-      for (const { name, next } of health.checks)
-        if (next !== undefined) terminal.out(`  ${terminal.colors.dim("next")}  ${name}: ${next}`);
-    }
-    return health.ready ? 0 : 1;
+function addShown(
+  argv: Argv,
+  { terminal, finish }: CommandContext,
+  name: "status" | "endpoints",
+  describe: string,
+  followed: string,
+): void {
+  argv.command({
+    command: name,
+    describe,
+    builder: (command) => command.options(OUTPUT_OPTIONS).example(`$0 node ${name} --watch`, followed),
+    handler: async (given) => {
+      const commands = await import("./run.ts");
+      const options = { ...optionsOf(given), output: outputOf(given), watch: given.watch };
+      finish(await shown(terminal, options.watch, (on) => commands[name](options, on)));
+    },
   });
 }
 
-/** For probes: one word, and the reasons against it. @returns exit status: 1 when the agent is not what is asked for, or does not answer */
-export function health(options: HealthOptions, terminal: Terminal): Promise<number> {
-  return asking(options, terminal, async (client) => {
-    const { body } = await client.call("getHealthz", {});
-    const [word, isIt] = options.live ? (["live", body.live] as const) : (["ready", body.ready] as const);
-    if (options.json) terminal.out(json({ [word]: isIt, state: body.state, phase: body.phase }));
-    else terminal.out(isIt ? word : `not ${word}: phase ${body.phase}`);
-    for (const { name, state, message } of isIt || options.json ? [] : body.checks)
-      if (state === "failure") terminal.out(`${name}: ${message}`);
-    return isIt ? 0 : 1;
+function addHealth(argv: Argv, { terminal, finish }: CommandContext): void {
+  argv.command({
+    command: "health",
+    describe: "Whether the agent is ready, or with --live alive: for probes",
+    builder: (command) =>
+      command
+        .option("live", { type: "boolean", default: false, describe: "Ask whether the process is alive" })
+        .example("$0 node health --live", "As a liveness probe asks"),
+    handler: async (given) => finish(await (await import("./run.ts")).health({ ...optionsOf(given), live: given.live }, terminal)),
   });
 }
 
-export function endpoints(options: ListOptions, terminal: Terminal): Promise<number> {
-  return asking(options, terminal, async (client) => {
-    const { body: list } = await client.call("listEndpoints", {});
-    if (isDocument(options.output)) await printDocument(terminal, options.output, json(list));
-    else {
-      const isWide = options.output === "wide";
-      const head = ["ID", "STATE", "ADDRESSES", "INTERFACE", "WORKLOAD", "CONTAINER", ...(isWide ? WIDE_COLUMNS : [])];
-      const rows = list.map((one) => [...row(one), ...(isWide ? wideCells(one) : [])]);
-      for (const line of columns([head, ...rows], "")) terminal.out(line);
-      if (list.length === 0) terminal.err("no endpoints");
-    }
-    return 0;
+function addEndpoint(argv: Argv, { terminal, finish }: CommandContext): void {
+  argv.command({
+    command: "endpoint <id>",
+    describe: "One endpoint with its history",
+    builder: (command) =>
+      command
+        .positional("id", {
+          type: "string",
+          demandOption: true,
+          describe:
+            "Number, address, NAMESPACE/POD or POD, container id or how it alone begins, host interface; or a name of docs/reference/api.md",
+        })
+        .example([
+          ["$0 node endpoint default/web", "A pod of this node"],
+          ["$0 node endpoint 10.244.9.3 --json", "Who has the address here"],
+        ]),
+    handler: async (given) => finish(await (await import("./run.ts")).endpoint({ ...optionsOf(given), id: given.id }, terminal)),
   });
 }
 
-export function endpoint(options: EndpointOptions, terminal: Terminal): Promise<number> {
-  return asking(options, terminal, async (client) => {
-    const params = { id: await nameFor(options.id, client) };
-    const { body: found } = await client.call("getEndpoint", { params });
-    const { body: log } = await client.call("getEndpointLog", { params });
-    if (options.json) {
-      terminal.out(json({ ...found, log }));
-      return 0;
-    }
-    for (const line of columns(facts(found), "")) terminal.out(line);
-    terminal.out(terminal.colors.bold("history"));
-    for (const line of columns(log.slice(0, HISTORY).map((one) => [one.timestamp, one.code, one.state, one.message]))) terminal.out(line);
-    return 0;
+function addPlain(argv: Argv, { terminal, finish }: CommandContext, name: "config" | "metrics", describe: string): void {
+  argv.command({
+    command: name,
+    describe,
+    handler: async (given) => finish(await (await import("./run.ts"))[name](optionsOf(given), terminal)),
   });
 }
 
-export function config(options: NodeOptions, terminal: Terminal): Promise<number> {
-  return asking(options, terminal, async (client) => {
-    const { body: found } = await client.call("getConfig", {});
-    if (options.json) {
-      terminal.out(json(found));
-      return 0;
-    }
-    const { addressing, ...rest } = found.status;
-    const facts = Object.entries(rest).map(([name, value]) => [name, String(value)]);
-    const ranges = Object.entries(addressing ?? {}).map(([family, range]) => [
-      `range ${family}`,
-      `${range["alloc-range"]} (${range.source})`,
-    ]);
-    for (const line of columns([...facts, ...ranges], "")) terminal.out(line);
-    terminal.out(terminal.colors.bold("options"));
-    for (const line of columns(Object.entries(found.spec.options).map(([name, value]) => [name, value === "" ? "-" : value])))
-      terminal.out(line);
-    return 0;
+function addLogLevel(argv: Argv, { terminal, finish }: CommandContext): void {
+  argv.command({
+    command: "log-level [level]",
+    describe: "Show how much the agent logs, or change it until it ends",
+    builder: (command) =>
+      command
+        .positional("level", { choices: ["debug", "info", "error"] as const, describe: "Default: show it" })
+        .example("$0 node log-level debug", "More, until the agent ends"),
+    handler: async (given) => finish(await (await import("./run.ts")).logLevel({ ...optionsOf(given), level: given.level }, terminal)),
   });
 }
 
-export function logLevel(options: LevelOptions, terminal: Terminal): Promise<number> {
-  return asking(options, terminal, async (client) => {
-    const { level } = options;
-    const { body } = await (level === undefined
-      ? client.call("getConfig", {})
-      : client.call("patchConfig", { body: { options: { "log-level": level } } }));
-    const now = body.spec.options["log-level"] ?? "";
-    terminal.out(options.json ? json({ "log-level": now }) : now);
-    return 0;
-  });
-}
-
-export function metrics(options: NodeOptions, terminal: Terminal): Promise<number> {
-  return asking(options, terminal, async (client) => {
-    if (options.json) terminal.out(json((await client.call("getMetrics", {})).body));
-    else terminal.out((await client.call("getMetricsText", {})).body.trimEnd());
-    return 0;
-  });
-}
-
-/** A name of the agent's own goes to it as it is; any other is looked for among the endpoints. */
-async function nameFor(text: string, client: AgentClient): Promise<string> {
-  if (isNameOfApi(text)) return text;
-  const { body } = await client.call("listEndpoints", {});
-  return String(endpointNamed(text, body).id);
-}
-
-function isDocument(output: Output): output is "json" | "yaml" {
-  return output === "json" || output === "yaml";
-}
-
-async function asking({ socket }: NodeOptions, terminal: Terminal, work: (client: AgentClient) => Promise<number>): Promise<number> {
-  try {
-    return await work(new AgentClient(socket));
-  } catch (error) {
-    if (!(error instanceof AgentApiError)) return reportError(terminal, error);
-    if (terminal.json === true) {
-      // "endpoint-unknown: list the endpoints" (docs/reference/api.md)
-      const [, word = null, next = null] = /^([a-z-]+): (.*)$/s.exec(error.answer.details ?? "") ?? [];
-      printError(terminal, { word, message: error.answer.msg, next });
-      return 1;
-    }
-    const { bold, red, dim } = terminal.colors;
-    terminal.err(`${red("tortiectl:")} ${bold(error.answer.msg)}`);
-    if (error.answer.details !== undefined) terminal.err(`  ${dim(error.answer.details)}`);
-    return 1;
-  }
-}
-
-function row({ id, status: { state, networking, "external-identifiers": names } }: EndpointModel): string[] {
-  const pod = names["k8s-pod-name"];
-  return [
-    String(id),
-    state,
-    networking.addresses.map(({ address }) => address).join(",") || "-",
-    networking["interface-name"] ?? "-",
-    pod === undefined ? "-" : `${names["k8s-namespace"]}/${pod}`,
-    names["cni-attachment-id"],
-  ];
-}
-
-const WIDE_COLUMNS = ["NETWORK", "MAC", "SANDBOX", "ADDED"];
-
-function wideCells({ status: { attachment, networking, "committed-at": added } }: EndpointModel): string[] {
-  return [attachment.network, networking.mac ?? "-", networking.netns || "-", added ?? "not yet"];
-}
-
-function facts(found: EndpointModel): string[][] {
-  const { status } = found;
-  const { networking, attachment, health } = status;
-  const pod = status["external-identifiers"]["k8s-pod-name"];
-  return [
-    ["endpoint", String(found.id)],
-    ["state", `${status.state}, ${health.overallHealth}`],
-    ["network", attachment.network],
-    ["container", attachment["container-id"]],
-    ["workload", pod === undefined ? "-" : `${status["external-identifiers"]["k8s-namespace"]}/${pod}`],
-    ["addresses", networking.addresses.map(({ address, grant }) => `${address} (${grant})`).join(", ") || "-"],
-    ["host end", [networking["interface-name"], networking["host-mac"]].filter((one) => one !== undefined).join(" ") || "-"],
-    ["pod end", [networking["container-interface-name"], networking.mac].filter((one) => one !== undefined).join(" ")],
-    ["sandbox", networking.netns || "-"],
-    ["added", status["committed-at"] ?? "not yet"],
-  ];
-}
-
-function json(value: unknown): string {
-  return JSON.stringify(value, undefined, 2);
+/** yargs has judged the types. */
+function optionsOf(given: Readonly<Record<string, unknown>>): NodeOptions {
+  const socket = typeof given.socket === "string" && given.socket !== "" ? given.socket : process.env.TORTIE_SOCK || DEFAULT_SOCKET;
+  return { socket, json: given.json === true };
 }

@@ -1,44 +1,33 @@
-/** `tortiectl validate`: reads the files and prints what doctor/validate finds. */
-import { readFileSync } from "node:fs";
-import { type Finding, lineOf } from "../../../doctor/validate/finding.ts";
-import { networkSchema } from "../../../doctor/validate/json-schema.ts";
-import { validateText } from "../../../doctor/validate/validate.ts";
-import { defaultPluginPath } from "../../../lib/cni/runtime/run-plugin.ts";
-import { messageOf } from "../../../lib/errors/errors.ts";
-import type { Terminal } from "../terminal.ts";
-import type { ValidateOptions } from "./options.ts";
-import { STANDARD_INPUT } from "./standard-input.ts";
+/** `tortiectl validate`. What it does is loaded when it is called. */
+import { TortieError } from "../../../lib/errors/errors.ts";
+import { type CommandContext, command, JSON_OUTPUT } from "../terminal.ts";
 
-/** @returns exit status: 1 when there is an error */
-export async function validate({ files, cniBinDir, printSchema, json }: ValidateOptions, terminal: Terminal): Promise<number> {
-  if (printSchema) {
-    terminal.out(JSON.stringify(networkSchema(), undefined, 2));
-    return 0;
-  }
-  const findings: Finding[] = [];
-  for (const file of files) findings.push(...(await findingsIn(file, cniBinDir ?? defaultPluginPath(process.env))));
-  const errors = findings.filter(({ severity }) => severity === "error").length;
-  const warnings = findings.length - errors;
-  if (json) terminal.out(JSON.stringify({ errors, warnings, findings }, undefined, 2));
-  else {
-    const { red, yellow } = terminal.colors;
-    for (const finding of findings)
-      terminal.out(lineOf(finding).replace(/: (error|warning) /, (words) => (words.includes("error") ? red : yellow)(words)));
-    terminal.out(`${count(files.length, "file")}: ${count(errors, "error")}, ${count(warnings, "warning")}`);
-  }
-  return errors === 0 ? 0 : 1;
-}
-
-async function findingsIn(file: string, cniBinDir: string): Promise<readonly Finding[]> {
-  let text: string;
-  try {
-    text = file === STANDARD_INPUT ? await Bun.stdin.text() : readFileSync(file, "utf8");
-  } catch (error) {
-    return [{ file, severity: "error", code: "document-unreadable", path: "", message: `cannot be read: ${messageOf(error)}` }];
-  }
-  return validateText(file, text, cniBinDir);
-}
-
-function count(number: number, noun: string): string {
-  return `${number} ${noun}${number === 1 ? "" : "s"}`;
+export function validateCommand(context: CommandContext) {
+  return command({
+    command: "validate [files..]",
+    describe: "Judge network configurations, Calico's IPAM objects and pods' annotations before anything uses them",
+    builder: (argv) =>
+      argv
+        .positional("files", { type: "string", array: true, describe: 'JSON or YAML; "-" is standard input' })
+        .option("cni-bin-dir", {
+          type: "string",
+          requiresArg: true,
+          describe:
+            "Folders of plugins, separated by ':', whose executables are asked for their versions; '' asks none; default: as for tortiectl cni",
+        })
+        .option("print-schema", { type: "boolean", default: false, describe: "Print the JSON Schema of a network configuration" })
+        .option("json", JSON_OUTPUT)
+        .example([
+          ["$0 validate 10-pods.conflist pools.yaml", "Before a runtime or a cluster meets them"],
+          ["kubectl get ippools.crd.projectcalico.org -o yaml | $0 validate -", "What a cluster has already"],
+        ])
+        .check(({ files, printSchema }) => {
+          const isAnyGiven = Array.isArray(files) && files.length > 0;
+          if (isAnyGiven === (printSchema === true))
+            throw new TortieError("argument-missing", "validate: which files? (or --print-schema alone)");
+          return true;
+        }),
+    handler: async (given) =>
+      context.finish(await (await import("./run.ts")).validate({ ...given, files: given.files ?? [] }, context.terminal)),
+  });
 }

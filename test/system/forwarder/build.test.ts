@@ -1,10 +1,11 @@
 /** How the forwarder is built: the same bytes each time, for both architectures, or not at all (scripts/build-forwarder). */
+
 import { execFileSync, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { decodeCall } from "../../../handover/decode-frame.ts";
-import { isForwarder } from "../../../installer/forwarder.ts";
+import { isForwarder } from "../../../installer/executables.ts";
 import { answerOf, ForwarderFolder } from "../../support/forwarder.ts";
 
 const has = (command: string) => spawnSync("/bin/sh", ["-c", `command -v ${command}`]).status === 0;

@@ -1,6 +1,5 @@
-import { standing } from "../../../doctor/check.ts";
+import { repair, standing } from "../../../doctor/check.ts";
 import type { Problem } from "../../../doctor/problem.ts";
-import { repair } from "../../../doctor/repair.ts";
 import { Allocator } from "../../../ipam-plugin/allocator/allocator.ts";
 import { FROM_HOST_LOCAL } from "../../../ipam-plugin/workload.ts";
 import type { Call, Fate } from "../../support/memory-datastore.ts";

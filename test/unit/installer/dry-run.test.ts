@@ -1,8 +1,7 @@
 /** What a dry run says, and that it is what an installation then does. */
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { listToBe, planInstallation } from "../../../installer/dry-run.ts";
-import { install } from "../../../installer/install.ts";
+import { install, listToBe, planInstallation } from "../../../installer/install.ts";
 import { InstallDirectories } from "../../support/install-directories.ts";
 
 let host: InstallDirectories;

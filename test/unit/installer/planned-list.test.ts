@@ -2,8 +2,8 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { needsOfList } from "../../../installer/list-needs.ts";
-import { plannedList } from "../../../installer/planned-list.ts";
+import { plannedList } from "../../../installer/merge.ts";
+import { needsOfList } from "../../../installer/preflight.ts";
 import { writeRecord } from "../../../installer/record.ts";
 
 let netDir = "";

@@ -3,10 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { writeWhole } from "../../../installer/files.ts";
 import { install } from "../../../installer/install.ts";
-import { linksOfPods, untilNoPodIsLeft } from "../../../installer/pods-of-host.ts";
 import { noteInstalled, readRecord, remember, writeRecord } from "../../../installer/record.ts";
 import { type InstallSettings, readInstallSettings, TORTIE_NAMES } from "../../../installer/settings.ts";
-import { uninstall, uninstallConflist } from "../../../installer/uninstall.ts";
+import { linksOfPods, uninstall, uninstallConflist, untilNoPodIsLeft } from "../../../installer/uninstall.ts";
 
 let directory: string;
 beforeEach(() => {

@@ -1,7 +1,7 @@
 /** What holds for all commands of tortiectl: each has --json, and examples that are right. */
 import picocolors from "picocolors";
 import { tortiectl } from "../../../../cmd/tortiectl/main.ts";
-import { commandNamedBy, neededWords, shapeOf } from "../../../../cmd/tortiectl/usage/shape.ts";
+import { commandNamedBy, neededWords, shapeOf } from "../../../../cmd/tortiectl/usage.ts";
 
 async function output(argv: readonly string[], columns?: number): Promise<string> {
   const lines: string[] = [];

@@ -1,6 +1,7 @@
 /** Names by which a person may call an endpoint. */
+
 import type { EndpointModel } from "../../../../agent/api/endpoint-schema.ts";
-import { endpointNamed, isNameOfApi } from "../../../../cmd/tortiectl/node/named-endpoint.ts";
+import { endpointNamed, isNameOfApi } from "../../../../cmd/tortiectl/node/run.ts";
 
 function endpoint(id: number, containerId: string, address: string, pod?: string): EndpointModel {
   const [namespace, name] = pod?.split("/") ?? [];

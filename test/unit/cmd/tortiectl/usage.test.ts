@@ -1,7 +1,7 @@
 /** What a wrong command line gets, and what may come next on one that is being typed. */
 import picocolors from "picocolors";
 import { tortiectl } from "../../../../cmd/tortiectl/main.ts";
-import { commandNamedBy, shapeOf } from "../../../../cmd/tortiectl/usage/shape.ts";
+import { commandNamedBy, shapeOf } from "../../../../cmd/tortiectl/usage.ts";
 
 async function run(...argv: string[]) {
   const [out, err]: [string[], string[]] = [[], []];

@@ -1,13 +1,38 @@
 /** Allocations against endpoints: an address that is taken for a workload is used by one (invariant 1 of I§5.5). */
 
-import { sequenceOf } from "../../ipam-plugin/allocator/block.ts";
-import { FROM_HOST_LOCAL, parseGoTimestamp } from "../../ipam-plugin/workload.ts";
-import type { Versioned } from "../../lib/datastore/datastore.ts";
-import { isMachineHandle } from "../../lib/workload/identity.ts";
-import type { WorkloadEndpoint } from "../../lib/workload/workload-endpoint.ts";
-import { count, enumerate, type Problem, problem } from "../problem.ts";
-import { type Allocation, addressesOf, allocationsOf, type Judgement, keyOf, type PlacedBlock, textAt } from "../snapshot.ts";
-import { WINDOWS_RESERVED_HANDLE } from "./handle-rules.ts";
+import { sanitised, sequenceOf } from "../ipam-plugin/allocator/block.ts";
+import { settle } from "../ipam-plugin/allocator/handle.ts";
+import { AGAIN } from "../ipam-plugin/allocator/operation.ts";
+import { ReleasePart } from "../ipam-plugin/allocator/release-by-handle.ts";
+import { FROM_HOST_LOCAL, parseGoTimestamp } from "../ipam-plugin/workload.ts";
+import { parseAddress } from "../lib/addresses/address.ts";
+import type { Versioned } from "../lib/datastore/datastore.ts";
+import { isMachineHandle } from "../lib/workload/identity.ts";
+import type { WorkloadEndpoint } from "../lib/workload/workload-endpoint.ts";
+import { WINDOWS_RESERVED_HANDLE } from "./handles.ts";
+import {
+  count,
+  enumerate,
+  GONE,
+  MENDED,
+  type Problem,
+  problem,
+  type Repair,
+  type RepairOutcome,
+  refused,
+  type Subject,
+} from "./problem.ts";
+import {
+  type Allocation,
+  addressesOf,
+  allocationAt,
+  allocationsOf,
+  type Judgement,
+  keyOf,
+  type PlacedBlock,
+  placedBlock,
+  textAt,
+} from "./snapshot.ts";
 
 export function unusedProblems(
   blocks: readonly PlacedBlock[],
@@ -102,7 +127,7 @@ function unjudgedIn([place, allocations]: readonly [string, readonly Allocation[
 }
 
 /** By the attribute `timestamp` (I§1.6); `undefined` when there is none to read. */
-export function ageMs({ attribute }: Allocation, nowMs: number): number | undefined {
+function ageMs({ attribute }: Allocation, nowMs: number): number | undefined {
   const then = parseGoTimestamp(attribute.activeOwner?.timestamp);
   return then === undefined ? undefined : nowMs - then;
 }
@@ -110,4 +135,37 @@ export function ageMs({ attribute }: Allocation, nowMs: number): number | undefi
 function addressKey({ placed, ordinal }: Allocation): string {
   const { family, value } = placed.prefix.address;
   return keyOf({ family, value: value + BigInt(ordinal) });
+}
+
+/**
+ * No ADD takes so long: 90 s for the addresses (I§1.8), a minute for the rest. Its endpoint is written last, so that a younger address
+ * may get one the next moment, whatever grace the check was given.
+ */
+const LONGEST_ADD_MS = 5 * 60 * 1000;
+
+/** Releases an address that no endpoint uses, unless its ADD may be under way. */
+export async function releaseUnused(
+  { operation, nowMs }: Repair,
+  subject: Extract<Subject, { type: "allocation" }>,
+): Promise<RepairOutcome | typeof AGAIN> {
+  const { blocks, endpoints } = operation.datastore;
+  const stored = await blocks.get(subject.cidr);
+  const placed = stored === undefined ? undefined : placedBlock(stored);
+  const address = parseAddress(subject.address);
+  if (stored === undefined || placed === undefined || address === undefined) return GONE;
+  const ordinal = Number(address.value - placed.prefix.address.value);
+  const allocation = allocationAt(placed, ordinal);
+  if (allocation === undefined || !belongsToWorkload(allocation)) return GONE;
+  if (allocation.attribute.handleId !== subject.handle || sequenceOf(stored.value, ordinal) !== subject.sequenceNumber) return GONE;
+
+  // Read after the block: an endpoint that is written from here on belongs to an ADD that had the address all the time.
+  const used = (await endpoints.list()).some(({ value }) => addressesOf(value).some((other) => keyOf(other) === keyOf(address)));
+  if (used) return GONE;
+  if ((ageMs(allocation, nowMs) ?? LONGEST_ADD_MS) < LONGEST_ADD_MS)
+    return refused("it is younger than five minutes: its ADD may be under way");
+
+  const choose = () => ({ ordinals: [ordinal], newSequence: stored.value.sequenceNumber });
+  if ((await operation.writer.write(new ReleasePart(operation, subject.cidr, { choose }), stored)) === AGAIN) return AGAIN;
+  if (subject.handle !== undefined) await settle(operation, sanitised(subject.handle), subject.cidr);
+  return MENDED;
 }

@@ -1,9 +1,24 @@
-/** What one block alone can have wrong (I§2.4, invariants 6 to 10 of I§5.5). */
-
-import type { Versioned } from "../../lib/datastore/datastore.ts";
-import type { Block } from "../../lib/datastore/resources.ts";
-import { count, enumerate, type Problem, type ProblemFacts, type ProblemKind, problem } from "../problem.ts";
-import { type PlacedBlock, placedBlock, textAt } from "../snapshot.ts";
+/**
+ * What one block alone can have wrong (I§2.4, invariants 6 to 10 of I§5.5). Mending it is a pure change of the block, written at the revision
+ * that was judged.
+ */
+import { compacted, freeOrdinals, nextSequence, rfc3339 } from "../ipam-plugin/allocator/block.ts";
+import { Reservations } from "../ipam-plugin/allocator/reservations.ts";
+import type { Versioned } from "../lib/datastore/datastore.ts";
+import type { Block } from "../lib/datastore/resources.ts";
+import {
+  count,
+  enumerate,
+  GONE,
+  MENDED,
+  type Problem,
+  type ProblemFacts,
+  type ProblemKind,
+  problem,
+  type Repair,
+  type RepairOutcome,
+} from "./problem.ts";
+import { type PlacedBlock, placedBlock, textAt } from "./snapshot.ts";
 
 /** Smaller differences between the clocks of nodes are ignored, since releases are stored in whole seconds. */
 const CLOCK_SKEW_MS = 60_000;
@@ -94,10 +109,66 @@ function isOrdinal(ordinal: number, size: number): boolean {
   return Number.isInteger(ordinal) && ordinal >= 0 && ordinal < size;
 }
 
-export function isInFuture(releasedAt: string | undefined, nowMs: number): boolean {
+function isInFuture(releasedAt: string | undefined, nowMs: number): boolean {
   return releasedAt !== undefined && Date.parse(releasedAt) > nowMs + CLOCK_SKEW_MS;
 }
 
 function named(placed: PlacedBlock, ordinals: readonly number[]): string {
   return `${enumerate(ordinals.map((ordinal) => textAt(placed, ordinal)))} ${ordinals.length === 1 ? "is" : "are"}`;
+}
+
+const NONE = new Reservations([]);
+
+/** The queue without what must not be in it. */
+const sound = (block: Block): Block => ({ ...block, unallocated: freeOrdinals(block, NONE) });
+
+/** Allocations always win: nothing here frees an address. */
+const FIXES = {
+  "block-length": withLength,
+  "allocation-without-attribute": compacted,
+  "attribute-unreferenced": compacted,
+  "release-in-future": releasedNow,
+  "free-out-of-range": sound,
+  "free-duplicate": sound,
+  "free-allocated": sound,
+  "free-lost": withLost,
+} as const satisfies Partial<Record<ProblemKind, (block: Block, nowMs: number) => Block>>;
+
+type OneBlockKind = keyof typeof FIXES;
+
+export function isOfOneBlock(kind: ProblemKind): kind is OneBlockKind {
+  return kind in FIXES;
+}
+
+export async function mendBlock({ operation, problem, nowMs }: Repair, kind: OneBlockKind, cidr: string): Promise<RepairOutcome> {
+  const { blocks } = operation.datastore;
+  const stored = await blocks.get(cidr);
+  const stands = stored !== undefined && blockProblems(stored, nowMs).some(({ id, isRepairable }) => id === problem.id && isRepairable);
+  if (!stands) return GONE;
+  await blocks.update(cidr, nextSequence(FIXES[kind](stored.value, nowMs), operation.clock.nowNs()), stored.revision);
+  return MENDED;
+}
+
+function withLength(block: Block): Block {
+  const size = placedBlock({ value: block, revision: "" })?.size ?? block.allocations.length;
+  const missing = Array.from({ length: Math.max(size - block.allocations.length, 0) }, (_, place) => block.allocations.length + place);
+  return {
+    ...block,
+    allocations: [...block.allocations.slice(0, size), ...missing.map(() => null)],
+    unallocated: [...block.unallocated.filter((ordinal) => ordinal < size && !missing.includes(ordinal)), ...missing],
+  };
+}
+
+function releasedNow(block: Block, nowMs: number): Block {
+  const attributes = block.attributes.map((attribute) =>
+    isInFuture(attribute.releasedAt, nowMs) ? { ...attribute, releasedAt: rfc3339(nowMs) } : attribute,
+  );
+  return { ...block, attributes };
+}
+
+function withLost(block: Block): Block {
+  const { unallocated } = sound(block);
+  const listed = new Set(unallocated);
+  const lost = block.allocations.flatMap((index, ordinal) => (index === null && !listed.has(ordinal) ? [ordinal] : []));
+  return { ...block, unallocated: [...unallocated, ...lost] };
 }

@@ -1,9 +1,19 @@
 /** Affinities against blocks: the block says who owns it, and its owner has exactly one affinity that says so (I§3.6). */
-
-import { isOwnedBy } from "../../ipam-plugin/allocator/block.ts";
-import type { BlockOwner, Versioned } from "../../lib/datastore/datastore.ts";
-import type { Block, BlockAffinity } from "../../lib/datastore/resources.ts";
-import { enumerate, type Problem, type ProblemKind, problem, type Severity } from "../problem.ts";
+import { isOwnedBy } from "../ipam-plugin/allocator/block.ts";
+import { claimBlock, NOT_OURS, putState } from "../ipam-plugin/allocator/claim-block.ts";
+import type { AffinityKey, BlockOwner, Versioned } from "../lib/datastore/datastore.ts";
+import type { Block, BlockAffinity } from "../lib/datastore/resources.ts";
+import {
+  enumerate,
+  GONE,
+  MENDED,
+  type Problem,
+  type ProblemKind,
+  problem,
+  type Repair,
+  type RepairOutcome,
+  type Severity,
+} from "./problem.ts";
 
 type StoredAffinity = Versioned<BlockAffinity>;
 
@@ -18,7 +28,7 @@ export function affinityProblems(blocks: readonly Versioned<Block>[], affinities
 }
 
 /** One block with all its affinities. */
-export function ofBlock({ value: block }: Versioned<Block>, affinities: readonly StoredAffinity[]): Problem[] {
+function ofBlock({ value: block }: Versioned<Block>, affinities: readonly StoredAffinity[]): Problem[] {
   const own = affinities.filter(({ value }) => isOwnedBy(block, value.owner));
   const foreign = affinities.filter(({ value }) => !isOwnedBy(block, value.owner));
   const problems: Problem[] = [];
@@ -43,12 +53,12 @@ export function ofBlock({ value: block }: Versioned<Block>, affinities: readonly
   return problems;
 }
 
-export function withoutBlock(affinity: StoredAffinity): Problem {
+function withoutBlock(affinity: StoredAffinity): Problem {
   if (affinity.value.state === "pending") return unfinished(affinity, "its block is not there");
   return found("affinity-without-block", affinity, "the block does not exist");
 }
 
-export function unlabelled(affinity: StoredAffinity): Problem {
+function unlabelled(affinity: StoredAffinity): Problem {
   return found("affinity-unlabelled", affinity, "the labels that look-ups go by are missing or wrong");
 }
 
@@ -72,4 +82,48 @@ function found(kind: ProblemKind, { value, revision }: StoredAffinity, message: 
 /** "host worker-1". */
 export function ownerText({ type, name }: BlockOwner): string {
   return `${type} ${name}`;
+}
+
+/** Mends one affinity that is wrong, unfinished or unlabelled. */
+export async function repairAffinity({ operation, problem }: Repair, key: AffinityKey): Promise<RepairOutcome> {
+  const { affinities, blocks } = operation.datastore;
+  // The affinity first: a claim writes it, then the block, so that a block which is missing afterwards was never made for it.
+  const affinity = await affinities.get(key);
+  if (affinity === undefined) return GONE;
+  const block = await blocks.get(key.cidr);
+  const now = block === undefined ? [withoutBlock(affinity)] : ofBlock(block, [affinity]);
+  if (!affinity.value.labelled) now.push(unlabelled(affinity));
+  if (!now.some(({ id }) => id === problem.id)) return GONE;
+
+  switch (problem.kind) {
+    case "affinity-unlabelled":
+      await putState(operation, affinity, affinity.value.state);
+      return MENDED;
+    case "affinity-unfinished":
+      if (block === undefined) break;
+      return (await claimBlock(operation, { ...key, affinity, expectBlock: true })) === NOT_OURS ? GONE : MENDED;
+  }
+  await affinities.delete(key, affinity.revision);
+  return MENDED;
+}
+
+/** Writes the affinity that the block's owner lacks, in the order of a claim, so that a release at the same time is noticed. */
+export async function giveToOwner({ operation }: Repair, cidr: string): Promise<RepairOutcome> {
+  const { affinities, blocks } = operation.datastore;
+  const owner = (await blocks.get(cidr))?.value.affinity;
+  if (owner === undefined || (await affinities.get({ owner, cidr })) !== undefined) return GONE;
+  return (await claimBlock(operation, { owner, cidr, expectBlock: true })) === NOT_OURS ? GONE : MENDED;
+}
+
+/** Removes the confirmed affinities of all who do not own the block. */
+export async function leaveToOwner({ operation, problem }: Repair, cidr: string): Promise<RepairOutcome> {
+  const { affinities, blocks } = operation.datastore;
+  const all = (await affinities.listAll()).filter(({ value }) => value.cidr === cidr);
+  const block = await blocks.get(cidr);
+  if (block === undefined || !ofBlock(block, all).some(({ id }) => id === problem.id)) return GONE;
+  for (const affinity of all) {
+    if (affinity.value.state !== "confirmed" || isOwnedBy(block.value, affinity.value.owner)) continue;
+    await affinities.delete(affinity.value, affinity.revision);
+  }
+  return MENDED;
 }

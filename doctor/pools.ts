@@ -1,9 +1,9 @@
 /** Blocks against pools and against each other: every block is an aligned part of one pool, of the pool's block size. */
-
-import { isEmpty } from "../../ipam-plugin/allocator/block.ts";
-import { covers, formatPrefix } from "../../lib/addresses/address.ts";
-import { type Problem, problem } from "../problem.ts";
-import type { PlacedBlock, PlacedPool } from "../snapshot.ts";
+import { isEmpty } from "../ipam-plugin/allocator/block.ts";
+import { releaseAffinity } from "../ipam-plugin/allocator/release-affinity.ts";
+import { covers, formatPrefix } from "../lib/addresses/address.ts";
+import { GONE, MENDED, type Problem, problem, type Repair, type RepairOutcome } from "./problem.ts";
+import { type PlacedBlock, type PlacedPool, placedBlocks, placedPools } from "./snapshot.ts";
 
 export function poolProblems(blocks: readonly PlacedBlock[], pools: readonly PlacedPool[]): readonly Problem[] {
   return [
@@ -72,4 +72,20 @@ function found(kind: "block-outside-pools" | "block-size" | "blocks-overlap", { 
     isRepairable: isEmpty(block),
     subject: { type: "block", cidr: block.cidr },
   });
+}
+
+/** Removes a block that is empty and should not be, with its affinity. */
+export async function removeBlock({ operation, problem }: Repair, cidr: string): Promise<RepairOutcome> {
+  const { blocks } = operation.datastore;
+  const listed = await operation.blocks();
+  const all = await Promise.all(listed.map(async ({ value, revision }) => ({ value: await operation.cooled(value), revision })));
+  const now = poolProblems(placedBlocks(all), placedPools(await operation.pools()));
+  const block = all.find(({ value }) => value.cidr === cidr);
+  if (block === undefined || !isEmpty(block.value) || !now.some(({ id, isRepairable }) => id === problem.id && isRepairable)) return GONE;
+
+  const { affinity: owner, sequenceNumber } = block.value;
+  const release = owner && { owner, cidr, mustBeEmpty: true, sequenceNumber };
+  const isReleased = release !== undefined && (await releaseAffinity(operation, release));
+  if (!isReleased) await blocks.delete(cidr, block.revision);
+  return MENDED;
 }

@@ -1,12 +1,12 @@
-import { findInconsistencies } from "../../../../doctor/check.ts";
-import { readSnapshot } from "../../../../doctor/snapshot.ts";
-import { withoutOwner } from "../../../../ipam-plugin/allocator/block.ts";
-import { DEFAULT_CONFIGURATION } from "../../../../ipam-plugin/allocator/operation.ts";
-import type { Versioned } from "../../../../lib/datastore/datastore.ts";
-import type { Block, Handle } from "../../../../lib/datastore/resources.ts";
-import type { WorkloadEndpoint } from "../../../../lib/workload/workload-endpoint.ts";
-import { emptyBlock, sampleAffinity, sampleEndpoint, samplePool } from "../../../support/samples.ts";
-import { allocate, createWorld, holderOf, NOW, SETTINGS, type World, wanted } from "../world.ts";
+import { findInconsistencies } from "../../../doctor/check.ts";
+import { readSnapshot } from "../../../doctor/snapshot.ts";
+import { withoutOwner } from "../../../ipam-plugin/allocator/block.ts";
+import { DEFAULT_CONFIGURATION } from "../../../ipam-plugin/allocator/operation.ts";
+import type { Versioned } from "../../../lib/datastore/datastore.ts";
+import type { Block, Handle } from "../../../lib/datastore/resources.ts";
+import type { WorkloadEndpoint } from "../../../lib/workload/workload-endpoint.ts";
+import { emptyBlock, sampleAffinity, sampleEndpoint, samplePool } from "../../support/samples.ts";
+import { allocate, createWorld, holderOf, NOW, SETTINGS, type World, wanted } from "./world.ts";
 
 const WORKER_1 = { type: "host", name: "worker-1" } as const;
 const WORKER_2 = { type: "host", name: "worker-2" } as const;

@@ -1,10 +1,13 @@
-/** Handles against blocks: a handle counts, for each block, the addresses that the block records for it (I§2.5, I§5.2). */
-
-import { sanitised } from "../../ipam-plugin/allocator/block.ts";
-import type { Versioned } from "../../lib/datastore/datastore.ts";
-import type { Handle } from "../../lib/datastore/resources.ts";
-import { count, type Problem, type ProblemKind, problem } from "../problem.ts";
-import { allocationsOf, type PlacedBlock, textAt } from "../snapshot.ts";
+/**
+ * Handles against blocks: a handle counts, for each block, the addresses that the block records for it (I§2.5, I§5.2). Where they differ, the
+ * blocks decide.
+ */
+import { sanitised } from "../ipam-plugin/allocator/block.ts";
+import { settle } from "../ipam-plugin/allocator/handle.ts";
+import type { Versioned } from "../lib/datastore/datastore.ts";
+import type { Handle } from "../lib/datastore/resources.ts";
+import { count, GONE, MENDED, type Problem, type ProblemKind, problem, type Repair, type RepairOutcome, type Subject } from "./problem.ts";
+import { allocationsOf, type PlacedBlock, placedBlocks, textAt } from "./snapshot.ts";
 
 /** Handle that Windows nodes keep ordinals under: there is never an object for it (I§2.5). */
 export const WINDOWS_RESERVED_HANDLE = "windows-reserved-ipam-handle";
@@ -68,4 +71,23 @@ function missing(id: string, held: Held): Problem {
     addresses,
     subject: { type: "handle", id, blocks: [...held.keys()] },
   });
+}
+
+export async function repairHandle(
+  { operation, problem }: Repair,
+  { id, blocks: seen }: Extract<Subject, { type: "handle" }>,
+): Promise<RepairOutcome> {
+  const { handles, blocks } = operation.datastore;
+  // The handle is read first: a grant raises it before it writes the block, so every later grant changes its revision.
+  const stored = await handles.get(id);
+  const cidrs = [...new Set([...seen, ...Object.keys(stored?.value.blocks ?? {})])];
+  const read = (await Promise.all(cidrs.map((cidr) => blocks.get(cidr)))).flatMap((block) => block ?? []);
+  const now = handleProblems(placedBlocks(read), stored === undefined ? [] : [stored]);
+  if (!now.some((other) => other.id === problem.id)) return GONE;
+
+  for (const cidr of cidrs) await settle(operation, id, cidr);
+  const settled = await handles.get(id);
+  // A handle that counts nothing, or only zeros, stays behind when counts agree (recording handle-zero-in-block).
+  if (settled !== undefined && Object.values(settled.value.blocks).every((count) => count <= 0)) await handles.delete(id, settled.revision);
+  return MENDED;
 }

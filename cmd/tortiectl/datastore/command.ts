@@ -1,26 +1,10 @@
-/** The command line of `tortiectl datastore`; what it does is in `migrate.ts`, loaded when it is called. */
+/** `tortiectl datastore`: a datastore as a whole. What it does is loaded when it is called. */
 import type { Argv, CommandModule } from "yargs";
-import type { CommandContext } from "../terminal.ts";
+import { type CommandContext, JSON_OUTPUT } from "../terminal.ts";
+import type { StoreType } from "./migrate.ts";
 
-const STORE_TYPES = ["local", "kubernetes", "etcdv3"] as const;
+const STORE_TYPES: readonly StoreType[] = ["local", "kubernetes", "etcdv3"];
 
-export type StoreType = (typeof STORE_TYPES)[number];
-
-export interface MigrateOptions {
-  readonly from: StoreType;
-  readonly to: StoreType;
-  readonly datastore: string | undefined;
-  readonly kubeconfig: string | undefined;
-  readonly overwrite: boolean;
-  readonly dryRun: boolean;
-  /** Seconds. */
-  readonly wait: number;
-  readonly settle: number;
-  readonly record: string;
-  readonly json: boolean;
-}
-
-/** `tortiectl datastore <verb>`: a datastore as a whole. */
 export function datastoreCommand(context: CommandContext): CommandModule {
   return {
     command: "datastore",
@@ -34,10 +18,10 @@ export function datastoreCommand(context: CommandContext): CommandModule {
 }
 
 function addMigrate(argv: Argv, context: CommandContext): void {
-  argv.command(
-    "migrate",
-    "Copy pools, addresses and endpoints from one datastore to another while no pod is added, and compare them",
-    (command) =>
+  argv.command({
+    command: "migrate",
+    describe: "Copy pools, addresses and endpoints from one datastore to another while no pod is added, and compare them",
+    builder: (command) =>
       command
         .option("from", { choices: STORE_TYPES, demandOption: true, describe: "The source" })
         .option("to", { choices: STORE_TYPES, demandOption: true, describe: "The target; ETCD_ENDPOINTS leads to etcdv3" })
@@ -53,8 +37,8 @@ function addMigrate(argv: Argv, context: CommandContext): void {
           default: "/var/lib/tortie/migration.json",
           describe: "File that remembers a migration under way",
         })
-        .option("json", { type: "boolean", default: false, describe: "Print JSON" })
+        .option("json", JSON_OUTPUT)
         .example("$0 datastore migrate --from local --to kubernetes --dry-run", "What would change"),
-    async (given) => context.finish(await (await import("./migrate.ts")).migrateStore(given, context.terminal)),
-  );
+    handler: async (given) => context.finish(await (await import("./migrate.ts")).migrateStore(given, context.terminal)),
+  });
 }

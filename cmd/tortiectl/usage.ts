@@ -1,0 +1,179 @@
+/**
+ * What is wrong with a command line, in words, with what would be right. What a command of `tortiectl` takes is read from its own help text:
+ * the one description that every command has. Suggestions and the completion of command lines are made of it, so that neither can name what
+ * is not there.
+ */
+import { suggestionFor } from "../../doctor/validate/suggest.ts";
+import { TortieError } from "../../lib/errors/errors.ts";
+import { optionWithoutValue, unknownArguments, unknownText } from "../unknown-options.ts";
+
+/**
+ * @param message what yargs found, or a command's own check
+ * @returns `subcommand-unknown`, `argument-missing` or `option-invalid`
+ */
+export async function explainUsage(message: string, argv: readonly string[], helpOf: HelpOf): Promise<TortieError> {
+  const command = await commandNamedBy(argv, helpOf);
+  const { path, shape, words } = command;
+  const [word] = words;
+  if (shape.commands.length > 0) return word === undefined ? commandMissing(command) : unknownCommand(word, command, helpOf);
+  const next = `${["tortiectl", ...path].join(" ")} --help shows every option`;
+  const unknown = unknownArguments(message, argv);
+  if (unknown !== undefined) return new TortieError("option-invalid", unknownText(unknown, argv, [...shape.options.keys()]), { next });
+  return missing(message, command, next) ?? new TortieError("option-invalid", valueText(message, shape), { next });
+}
+
+/** Something that must be given is not there: a word of the command, an option, or an option's value. */
+function missing(message: string, { shape, words }: NamedCommand, next: string): TortieError | undefined {
+  const [, options] = /^Missing required arguments?: (.*)$/.exec(message) ?? [];
+  if (options !== undefined)
+    return absent(
+      options.split(", ").map((name) => `--${name}`),
+      next,
+    );
+  const option = optionWithoutValue(message);
+  if (option !== undefined) return absent([`the value of --${option}`], next);
+  if (!message.startsWith("Not enough non-option arguments")) return undefined;
+  const usage = shape.usage.replaceAll(/<([a-z-]+)>/g, (_, name: string) => name.toUpperCase());
+  return absent(
+    neededWords(shape)
+      .slice(words.length)
+      .map((name) => name.toUpperCase()),
+    usage,
+  );
+}
+
+function absent(what: readonly string[], next: string): TortieError {
+  return new TortieError("argument-missing", `${what.join(" and ")} ${what.length === 1 ? "is" : "are"} missing`, { next });
+}
+
+function commandMissing({ path, shape }: NamedCommand): TortieError {
+  return new TortieError("argument-missing", `${path.join(" ")}: which command? (${shape.commands.join(", ")})`);
+}
+
+async function unknownCommand(word: string, { path, shape }: NamedCommand, helpOf: HelpOf): Promise<TortieError> {
+  const near = suggestionFor(word, shape.commands);
+  const meant = near === undefined ? await elsewhere(word, helpOf) : [[...path, near].join(" ")];
+  const of = path.length === 0 ? "" : ` of ${path.join(" ")}`;
+  const question = meant.length === 0 ? "" : `: did you mean ${orList(meant.map((one) => `tortiectl ${one}`))}?`;
+  const next = `the commands${of} are ${shape.commands.join(", ")}; ${["tortiectl", ...path].join(" ")} --help says what each does`;
+  return new TortieError("subcommand-unknown", `there is no command ${JSON.stringify(word)}${of}${question}`, { next });
+}
+
+/** Commands of other groups that have this very name: people who come from other networks type `tortiectl status` first. */
+async function elsewhere(word: string, helpOf: HelpOf): Promise<readonly string[]> {
+  const groups = shapeOf(await helpOf([])).commands;
+  const found: string[] = [];
+  for (const group of groups) {
+    if (shapeOf(await helpOf([group])).commands.includes(word)) found.push(`${group} ${word}`);
+  }
+  return found;
+}
+
+function orList(texts: readonly string[]): string {
+  return texts.length < 2 ? texts.join("") : `${texts.slice(0, -1).join(", ")} or ${texts.at(-1)}`;
+}
+
+/** yargs lists over several lines what a value may be. */
+function valueText(message: string, { options }: CommandShape): string {
+  const [, name, given, choices] = /^Invalid values:\n +Argument: (\S+), Given: (.*), Choices: (.*)$/.exec(message) ?? [];
+  if (name === undefined) return message.replaceAll(/\s*\n\s*/g, " ");
+  return `${options.has(name) ? `--${name}` : name.toUpperCase()} ${given}: one of ${choices} is wanted`;
+}
+
+/**
+ * What a command of `tortiectl` takes, read from its own help text: the one description that every command has. Suggestions and the
+ * completion of command lines are made of it, so that neither can name what is not there.
+ */
+
+interface CommandShape {
+  /** "tortiectl cni add <conflist> <netns>" */
+  readonly usage: string;
+  /** Subcommands; empty for a command that does something. */
+  readonly commands: readonly string[];
+  /** By their long names. */
+  readonly options: ReadonlyMap<string, OptionShape>;
+}
+
+interface OptionShape {
+  /** The next word is the option's value. */
+  readonly takesValue: boolean;
+  /** Empty when any value may be given. */
+  readonly choices: readonly string[];
+}
+
+/** @returns the help text of the command that these words name */
+export type HelpOf = (path: readonly string[]) => Promise<string>;
+
+/** @param help as yargs prints it without wrapping: one row a command, one row an option */
+export function shapeOf(help: string): CommandShape {
+  const usage = help.split("\n", 1)[0] ?? "";
+  const words = /^[a-z ]+[a-z]/.exec(usage)?.[0] ?? "";
+  const rows = sectionsOf(help);
+  return {
+    usage,
+    commands: (rows.get("Commands") ?? []).flatMap((row) => new RegExp(`^  ${words} ([a-z-]+)`).exec(row)?.[1] ?? []),
+    options: new Map((rows.get("Options") ?? []).flatMap((row) => optionOf(row))),
+  };
+}
+
+/** Positional words that must be given, as the usage names them. */
+export function neededWords({ usage }: CommandShape): readonly string[] {
+  return [...usage.matchAll(/<([a-z-]+)>/g)].map(([, name = ""]) => name);
+}
+
+/** The command that a line of words names, as far as it names one. */
+interface NamedCommand {
+  readonly path: readonly string[];
+  readonly shape: CommandShape;
+  /** Words behind the command that are no options and no values of options. */
+  readonly words: readonly string[];
+}
+
+/** @param argv without the program's name */
+export async function commandNamedBy(argv: readonly string[], helpOf: HelpOf): Promise<NamedCommand> {
+  const path: string[] = [];
+  const words: string[] = [];
+  let shape = shapeOf(await helpOf(path));
+  for (const [index, token] of argv.entries()) {
+    if (token.startsWith("-") || isValue(argv[index - 1], shape)) continue;
+    if (words.length === 0 && shape.commands.includes(token)) {
+      path.push(token);
+      shape = shapeOf(await helpOf(path));
+    } else words.push(token);
+  }
+  return { path, shape, words };
+}
+
+/** Whether the word behind this token is a value and not a word of its own. */
+export function isValue(before: string | undefined, shape: CommandShape): boolean {
+  return optionBefore(before, shape)?.takesValue === true;
+}
+
+/** The option that a token names, when the value is not in the token itself. */
+export function optionBefore(before: string | undefined, { options }: CommandShape): OptionShape | undefined {
+  const [, name] = /^--([a-z-]+)$/.exec(before ?? "") ?? [];
+  return name === undefined ? undefined : options.get(name);
+}
+
+function sectionsOf(help: string): ReadonlyMap<string, readonly string[]> {
+  const sections = new Map<string, string[]>();
+  let rows: string[] = [];
+  for (const line of help.split("\n")) {
+    const [, name] = /^([A-Z][a-z]+):$/.exec(line) ?? [];
+    if (name === undefined) rows.push(line);
+    else {
+      rows = [];
+      sections.set(name, rows);
+    }
+  }
+  return sections;
+}
+
+/** "  -h, --help     Show help  [boolean]" */
+function optionOf(row: string): [string, OptionShape][] {
+  const [, name] = /^ +(?:-[a-zA-Z], )?--([a-z-]+) /.exec(row) ?? [];
+  if (name === undefined) return [];
+  const choices = /\[choices: ([^\]]*)\]/.exec(row)?.[1] ?? "";
+  const values = [...choices.matchAll(/"([^"]*)"/g)].map(([, choice = ""]) => choice);
+  return [[name, { takesValue: !/\[(?:boolean|count)\]/.test(row), choices: values }]];
+}
