@@ -1,6 +1,6 @@
 /**
- * What the pages api.md, agent.md and controller.md of docs/reference say of operations, models and options, from the tables of the
- * programs themselves: `bash scripts/bun scripts/agent-pages.ts`. A unit test fails when the pages are older.
+ * Writes operations, models and options into api.md, agent.md and controller.md of docs/reference, from the tables of the programs
+ * themselves: `bash scripts/bun scripts/agent-pages.ts`. A unit test fails when the pages are older.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { isRead, MODELS, type Operation } from "../agent/api/operation.ts";
@@ -85,7 +85,7 @@ function typeText(schema: Schema): string {
 
 const MARK = "<!-- options -->";
 
-/** The page with its list of options, between the mark and the table of signals. */
+/** Returns the page with its list of options between the mark and the table of signals. */
 export function withOptions({ table: options }: Configurable, page: string): string {
   const [before = "", after = ""] = page.split(MARK);
   const rest = after.slice(after.indexOf("\n| Signal"));

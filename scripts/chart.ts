@@ -1,6 +1,6 @@
 /**
- * The Helm chart as a folder, or packaged: `bash scripts/chart FOLDER|ARCHIVE.tgz [REPOSITORY]`; templates from the overlays, the rest from manifests/chart. With a
- * repository (`registry.example/tortie`) the chart's image is that one by default.
+ * Makes the Helm chart as a folder or packaged: `bash scripts/chart FOLDER|ARCHIVE.tgz [REPOSITORY]`; templates come from the overlays, the
+ * rest from manifests/chart. A repository (`registry.example/tortie`) becomes the default of the chart's image.
  */
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -12,7 +12,7 @@ import { readDocuments, renderFolder } from "./manifests/kustomization.ts";
 
 const IMAGE = "tortie";
 
-/** @param folder is made anew */
+/** @param folder is replaced */
 export function makeChart(folder: string, repository = IMAGE): void {
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
@@ -29,7 +29,7 @@ export function makeChart(folder: string, repository = IMAGE): void {
   for (const [name, text] of chartTemplates(source)) writeFileSync(join(folder, "templates", name), text);
 }
 
-/** As `helm package`, but the same tree gives the same bytes. */
+/** Does `helm package`, but the same tree gives the same bytes. */
 export function packageChart(archive: string, repository?: string): void {
   const parts = `${archive}.parts`;
   makeChart(join(parts, "tortie"), repository);
@@ -38,7 +38,7 @@ export function packageChart(archive: string, repository?: string): void {
   rmSync(parts, { recursive: true });
 }
 
-/** `policy` needs Kubernetes 1.31 (docs/how-to/install-cluster.md). */
+/** Demands Kubernetes 1.31 for `policy` (docs/how-to/install-cluster.md). */
 const CHART = `apiVersion: v2
 name: tortie
 description: A routed container network for Kubernetes, a drop-in for Calico's CNI plugins

@@ -1,4 +1,4 @@
-/** A node with two pods, built and looked at from outside; every claim that is printed was computed from what a command answered. */
+/** Builds a node with two pods and looks at it from outside; computes every claim that it prints from a command's answer. */
 import { DemoFailure, Screen } from "./demonstration/screen.ts";
 import { showAgent } from "./demonstration/show-agent.ts";
 import { showAddresses, showArp, showPings, showRoutes } from "./demonstration/show-kernel.ts";

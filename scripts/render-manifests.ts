@@ -1,6 +1,6 @@
 /**
- * One file for `kubectl apply`: `bash scripts/render-manifests` writes manifests/tortie.yaml, with the name of an overlay it prints that, with
- * that of a registry too (`bash scripts/render-manifests alone registry.example`) as nodes pull the image from there.
+ * Makes one file for `kubectl apply`: `bash scripts/render-manifests` writes manifests/tortie.yaml; with an overlay's name it prints that,
+ * with a registry's too (`bash scripts/render-manifests alone registry.example`) as nodes pull the image from there.
  */
 import { writeFileSync } from "node:fs";
 import { resolve } from "node:path";
@@ -8,7 +8,7 @@ import { renderFolder } from "./manifests/kustomization.ts";
 
 export const RENDERED = "manifests/tortie.yaml";
 
-/** @param overlay a folder below manifests/overlays @param registry without it the image has no place to be pulled from */
+/** @param overlay a folder below manifests/overlays @param registry absent: the image has no registry */
 export function renderOverlay(overlay: string, registry?: string): string {
   const documents = renderFolder(resolve("manifests/overlays", overlay)).map((object) => Bun.YAML.stringify(object, undefined, 2));
   const head = `# Made by scripts/render-manifests from manifests/overlays/${overlay}; change that, not this.\n`;

@@ -7,30 +7,30 @@ import { join } from "node:path";
 import { listItem } from "./wrapped.ts";
 
 interface Table {
-  /** Of the mark `<!-- NAME -->` in the page. */
+  /** Names the mark `<!-- NAME -->` in the page. */
   readonly name: string;
-  /** The numbers of its cases, in order. */
+  /** Lists the numbers of its cases, in order. */
   readonly cases: readonly string[];
   readonly files: (file: string) => boolean;
-  /** Whether a case may stand there without a test. */
+  /** Allows a case without a test. */
   readonly mayLack?: true;
 }
 
-/** Calico's: I1, I2 … */
+/** Counts Calico's cases: I1, I2 … */
 function counted(letter: string, count: number): string[] {
   return Array.from({ length: count }, (_, index) => `${letter}${index + 1}`);
 }
 
-/** The agent's: A-C01, A-C02 … */
+/** Counts the agent's cases: A-C01, A-C02 … */
 function agentTable(name: string, letter: string, count: number): Table {
   const cases = Array.from({ length: count }, (_, index) => `A-${letter}${String(index + 1).padStart(2, "0")}`);
   return { name, cases, files: () => true, mayLack: true };
 }
 
-/** The installer's cases have the letter of the IPAM plugin's. */
+/** Tells the installer's cases from the IPAM plugin's, which have the same letter. */
 const isInstaller = (file: string) => file.includes("/installer/");
 
-/** The numbers are those of the contract's tables (I§11, C§11.1, C§11.2, C§11.4, A§10). */
+/** Has the numbers of the contract's tables (I§11, C§11.1, C§11.2, C§11.4, A§10). */
 export const TABLES: readonly Table[] = [
   { name: "executable", cases: counted("I", 18), files: (file) => !isInstaller(file) },
   { name: "installer", cases: counted("I", 25), files: isInstaller },
@@ -49,9 +49,9 @@ export const TABLES: readonly Table[] = [
 ];
 
 /**
- * The page with its tables as the tests of the working directory say them.
+ * Returns the page with its tables as the tests of the working directory give them.
  *
- * @throws Error for a case that no test shows, but the agent's
+ * @throws Error for a case without a test, unless it is the agent's
  */
 export function testMap(page: string): string {
   const titles = readdirSync("test", { recursive: true, encoding: "utf8" })
@@ -80,7 +80,7 @@ function titlesOf(file: string): Title[] {
   }));
 }
 
-/** One item of the list: every title, with every file that has it. */
+/** Writes one item of the list: every title, with every file that has it. */
 function rowOf(name: string, table: Table, titles: readonly Title[]): string {
   const files = new Map<string, string[]>();
   for (const { file, cases, text } of titles) {

@@ -1,9 +1,9 @@
-/** Paragraphs of the pages that scripts write: no line is longer than the pages' prose. */
+/** Wraps paragraphs of the pages that scripts write to the width of the pages' prose. */
 
 const WIDTH = 118;
 
 /**
- * One item of a list, in lines of at most 118 characters, unless a single word is longer.
+ * Writes one item of a list in lines of at most 118 characters, unless a single word is longer.
  *
  * @param indent blanks before the item's mark
  */

@@ -1,8 +1,8 @@
-/** The demo's output: coloured on a terminal, plain elsewhere. A claim that does not hold ends the demo. */
+/** Prints the demo's output: coloured on a terminal, plain elsewhere. A false claim ends the demo. */
 import picocolors from "picocolors";
 import { wantsColor } from "../../cmd/tortiectl/terminal.ts";
 
-/** A claim that did not hold, or a command that failed. */
+/** Reports a false claim or a failed command. */
 export class DemoFailure extends Error {}
 
 export class Screen {
@@ -11,12 +11,12 @@ export class Screen {
   #part = 0;
   #claims = 0;
 
-  /** @param parts how many sections there will be */
+  /** @param parts number of sections to come */
   constructor(parts: number) {
     this.#parts = parts;
   }
 
-  /** How many claims have held so far. */
+  /** Counts the claims held so far. */
   get claims(): number {
     return this.#claims;
   }
@@ -30,7 +30,7 @@ export class Screen {
     this.#line(`\n${this.colors.dim(`${this.#part} of ${this.#parts}`)}  ${this.colors.bold(text)}`);
   }
 
-  /** A command a person could type to see the same. */
+  /** Prints a command that shows a person the same. */
   command(text: string): void {
     this.#line(`  ${this.colors.dim(`$ ${text}`)}`);
   }
@@ -41,7 +41,7 @@ export class Screen {
 
   /**
    * Says `claim` when `holds`.
-   * @throws DemoFailure with what was found instead
+   * @throws DemoFailure with what it found instead
    */
   claim(claim: string, holds: boolean, found: unknown): void {
     if (!holds) throw new DemoFailure(`not true: ${claim}\nfound: ${typeof found === "string" ? found : JSON.stringify(found, null, 2)}`);
@@ -49,7 +49,7 @@ export class Screen {
     this.#line(`  ${this.colors.green("✓")} ${claim}`);
   }
 
-  /** @throws DemoFailure when more or fewer sections were shown than it said at each */
+  /** @throws DemoFailure if the number of sections differs from what each announced */
   end(text: string, next: readonly string[]): void {
     if (this.#part !== this.#parts) throw new DemoFailure(`${this.#part} sections were shown, not ${this.#parts}`);
     this.#line(`\n${this.colors.bold(this.colors.green(text))}`);

@@ -1,4 +1,4 @@
-/** Thirty pods at once with the agent; the agent is killed in the middle, comes back, and nothing is lost or left. */
+/** Shows thirty pods at once with the agent, which is killed in the middle and comes back: nothing is lost or left. */
 import { join } from "node:path";
 import { Agent } from "../../test/support/agent.ts";
 import { localConf } from "../../test/support/conf.ts";
@@ -53,11 +53,11 @@ async function showEndpoints(node: Node, agent: Agent, screen: Screen): Promise<
   screen.text(`… and ${Math.max(0, table.length - SHOWN_ROWS)} more`);
 }
 
-/** Of the table of endpoints, its head included. */
+/** Counts lines of the table of endpoints, its head included. */
 const SHOWN_ROWS = 4;
 
 interface Burst {
-  /** What the calls that failed have said. */
+  /** Collects messages of failed calls. */
   readonly failed: readonly string[];
 }
 

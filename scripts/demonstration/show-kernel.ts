@@ -1,13 +1,13 @@
-/** Links, addresses, routes and neighbours, as iproute2 and arping see them. */
+/** Shows links, addresses, routes and neighbours as iproute2 and arping see them. */
 import type { Pod } from "../../test/support/node.ts";
 import type { Screen } from "./screen.ts";
 import type { DemoPod, World } from "./world.ts";
 
-/** MAC of every host end (C§4.1). */
+/** Names the MAC of every host end (C§4.1). */
 const HOST_MAC = "ee:ee:ee:ee:ee:ee";
 const GATEWAY = "169.254.1.1";
 
-/** Global addresses of a link with their prefix lengths. */
+/** Lists global addresses of a link with prefix lengths. */
 export async function addressesOf(world: World, where: Pod | undefined, link: string): Promise<string[]> {
   const [record] = await world.ip(["addr", "show", "dev", link], where);
   const infos = (record?.addr_info ?? []) as { local: string; prefixlen: number; scope: string }[];
@@ -81,7 +81,7 @@ export async function showPings(world: World, screen: Screen): Promise<void> {
   }
 }
 
-/** The host end of a pod: the link with the index that eth0 names as its peer. */
+/** Finds a pod's host end: the link with the index that eth0 names as its peer. */
 async function hostEndOf(world: World, pod: DemoPod): Promise<{ name: string; address: string; alias: string }> {
   const [inPod] = await world.ip(["link", "show", "eth0"], pod.sandbox);
   const links = await world.ip(["link", "show"]);

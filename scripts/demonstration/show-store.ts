@@ -1,4 +1,4 @@
-/** What the datastore holds about the pods. */
+/** Shows what the datastore holds about the pods. */
 import { addressAt, formatAddress, parsePrefix } from "../../lib/addresses/address.ts";
 import type { Block } from "../../lib/datastore/resources.ts";
 import { DemoFailure, type Screen } from "./screen.ts";
@@ -20,7 +20,7 @@ export async function showEndpoint(world: World, screen: Screen): Promise<void> 
   screen.claim("its MAC and addresses are those of eth0 inside the pod", agrees, { mac, ipNetworks, link: link?.address, addresses });
 }
 
-/** Ordinals in one line of the map. */
+/** Counts ordinals in one line of the map. */
 const WIDTH = 32;
 
 export async function showBlocks(world: World, screen: Screen): Promise<void> {
@@ -47,7 +47,7 @@ export async function showBlocks(world: World, screen: Screen): Promise<void> {
   });
 }
 
-/** Ordinal → address. */
+/** Maps ordinals to addresses. */
 function usedOrdinals(block: Block): ReadonlyMap<number, string> {
   const prefix = parsePrefix(block.cidr);
   if (prefix === undefined) throw new DemoFailure(`block ${block.cidr} has no CIDR`);

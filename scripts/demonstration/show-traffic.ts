@@ -1,4 +1,4 @@
-/** Real traffic: through the host port, to the outside, and against the rate limit. */
+/** Shows real traffic: through the host port, to the outside, and against the rate limit. */
 import type { Pod } from "../../test/support/node.ts";
 import type { Screen } from "./screen.ts";
 import { addressesOf } from "./show-kernel.ts";
@@ -54,14 +54,14 @@ export async function showRate(world: World, screen: Screen): Promise<void> {
     const bar = "█".repeat(Math.max(1, Math.min(longest, Math.round((rate / Math.max(limited, free)) * longest))));
     screen.text(`${title}  ${screen.colors.cyan(bar)} ${rate.toFixed(rate < 100 ? 1 : 0)} Mbit/s`);
   }
-  // The transfer's first megabit is the burst, headers take some percent.
+  // Allows for the first megabit, which is the burst, and some percent for headers.
   screen.claim(`${limited.toFixed(1)} Mbit/s into web: its limit of ${wanted} holds`, limited > wanted * 0.8 && limited < wanted * 1.1, {
     limited,
   });
   screen.claim(`${Math.round(free / wanted)} times as much the other way`, free > wanted * 2, { free });
 }
 
-/** Megabits a second of payload in one transfer of the big file. */
+/** Measures megabits of payload a second in one transfer of the big file. */
 async function rateOf(world: World, server: Pod, receiver: Pod): Promise<number> {
   const [prefix = ""] = await addressesOf(world, server, "eth0");
   const url = `http://${prefix.split("/")[0]}/big`;

@@ -1,4 +1,4 @@
-/** The node's datastore, read through its port. */
+/** Reads the node's datastore through its port. */
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import { openDatastore } from "../../lib/datastore/open.ts";
 import type { Block, Handle } from "../../lib/datastore/resources.ts";

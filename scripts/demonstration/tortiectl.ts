@@ -1,10 +1,10 @@
-/** ADD and DEL, through the same command an operator would use. */
+/** Does ADD and DEL by the command that an operator uses. */
 import { join } from "node:path";
 import type { Screen } from "./screen.ts";
 import { readDemoStore } from "./store.ts";
 import type { DemoPod, World } from "./world.ts";
 
-/** Bits a second that may flow into the pod "web". */
+/** Limits the bits a second into the pod "web". */
 export const WEB_RATE = 40e6;
 export const HOST_PORT = 8080;
 

@@ -1,10 +1,10 @@
-/** What the demo runs on: a node, two pods, and a host outside, each a network namespace. */
+/** Makes what the demo runs on: a node, two pods, and a host outside, each a network namespace. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type JsonRecord, Node, type Pod, REFERENCE_PLUGINS_DIR, type RunResult } from "../../test/support/node.ts";
 import { DemoFailure } from "./screen.ts";
 
-/** Addresses of the link between node and outside; documentation ranges (RFC 5737, RFC 3849). */
+/** Gives the link between node and outside addresses of documentation ranges (RFC 5737, RFC 3849). */
 export const NODE4 = "192.0.2.1";
 export const NODE6 = "2001:db8::1";
 export const OUTSIDE4 = "192.0.2.2";
@@ -14,7 +14,7 @@ export const POOLS = ["10.244.0.0/16", "fd44:244::/48"];
 
 const PATH = "/usr/sbin:/usr/bin:/sbin:/bin";
 
-/** A pod of the demo, once it is attached. */
+/** Describes an attached pod of the demo. */
 export interface DemoPod {
   readonly name: string;
   readonly sandbox: Pod;
@@ -25,7 +25,7 @@ export class World implements AsyncDisposable {
   readonly web: DemoPod;
   readonly client: DemoPod;
   readonly outside: Pod;
-  /** The network configuration list that a runtime would read. */
+  /** Holds the network configuration list that a runtime would read. */
   readonly conflist: Record<string, unknown>;
   readonly conflistFile: string;
 
@@ -61,7 +61,7 @@ export class World implements AsyncDisposable {
     return world;
   }
 
-  /** Runs a command on the node, or in the given namespace, and returns what it printed. @throws DemoFailure when it fails */
+  /** Runs a command on the node, or in the given namespace, and returns its output. @throws DemoFailure if it fails */
   async run(argv: readonly string[], where?: Pod): Promise<string> {
     const result = await this.attempt(argv, where);
     if (result.exit === 0) return result.stdout;
@@ -72,7 +72,7 @@ export class World implements AsyncDisposable {
     return this.node.run(argv, { env: { PATH, CNI_PATH: `${this.node.binDir}:${REFERENCE_PLUGINS_DIR}` }, timeoutMs: 30_000 }, where);
   }
 
-  /** `ip -j …` parsed. */
+  /** Parses `ip -j …`. */
   async ip(args: readonly string[], where?: Pod): Promise<JsonRecord[]> {
     const text = await this.run(["ip", "-j", ...args], where);
     return text.trim() === "" ? [] : JSON.parse(text);
@@ -101,7 +101,7 @@ export class World implements AsyncDisposable {
       await this.run(["ip", "addr", "add", `${address6}/64`, "dev", link, "nodad"], where);
       await this.run(["ip", "link", "set", link, "up"], where);
     }
-    // Proxy ARP answers only for what the node could reach by another link (net/ipv4/arp.c, arp_process): a node has a default route.
+    // Adds a default route: proxy ARP answers only for what the node can reach by another link (net/ipv4/arp.c, arp_process).
     await this.run(["ip", "route", "add", "default", "via", OUTSIDE4]);
     await this.run(["ip", "route", "add", "default", "via", OUTSIDE6]);
   }

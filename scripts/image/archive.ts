@@ -1,5 +1,5 @@
 /**
- * An image without a daemon, in the format of `docker save`, which docker, podman and `ctr images import` read:
+ * Makes an image without a daemon, in the format of `docker save`, which docker, podman and `ctr images import` read:
  * `bash scripts/bun scripts/image/archive.ts LAYER.tar FOLDER amd64|arm64`. The same layer gives the same bytes.
  */
 import { createHash } from "node:crypto";
@@ -10,7 +10,7 @@ import { VERSION_OF_PACKAGE } from "./version.ts";
 
 export const REPRODUCIBLE = ["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner", "--format=gnu"];
 
-/** The image's configuration (image-spec, config.md). @param diffId digest of its only layer, uncompressed */
+/** Returns the image's configuration (image-spec, config.md). @param diffId digest of its only layer, uncompressed */
 export function imageConfiguration(architecture: string, diffId: string): object {
   return {
     architecture,

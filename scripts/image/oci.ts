@@ -1,5 +1,5 @@
 /**
- * One image for several architectures as an OCI image layout in an archive (image-spec 1.1, image-layout.md), which skopeo, podman and
+ * Makes one image for several architectures as an OCI image layout in an archive (image-spec 1.1, image-layout.md), which skopeo, podman and
  * `ctr images import` read: `bash scripts/bun scripts/image/oci.ts ARCHIVE amd64=LAYER.tar arm64=LAYER.tar`. The same layers give the same
  * bytes.
  */
@@ -31,7 +31,7 @@ export function archiveIndex(archive: string, layers: Readonly<Record<string, st
   };
   const manifests = Object.entries(layers).map(([architecture, layer]) => {
     const diffId = `sha256:${createHash("sha256").update(readFileSync(layer)).digest("hex")}`;
-    // Without name and time of the file, which gzip would write too.
+    // Omits the file's name and time, which gzip would write.
     const { stdout } = execaSync("gzip", ["--no-name", "--stdout", layer], { encoding: "buffer", maxBuffer: Number.MAX_SAFE_INTEGER });
     const compressed = Buffer.from(stdout);
     const manifest = {

@@ -1,5 +1,5 @@
 /**
- * What is inside a release, as CycloneDX 1.5: npm packages that are bundled, Bun and the libraries that Bun says it contains, and of the
+ * Lists the contents of a release as CycloneDX 1.5: bundled npm packages, Bun and the libraries that Bun says it contains, and for the
  * image the Debian packages, installed ones or those in a folder: `bash scripts/bun scripts/image/sbom.ts [FOLDER]`. The same tree and
  * packages give the same bytes.
  */
@@ -19,20 +19,20 @@ interface Component {
   readonly components?: readonly Component[];
 }
 
-/** Names by which vulnerabilities are known, where Bun's own word is another one. */
+/** Maps Bun's own words to the names by which vulnerabilities are known. */
 const KNOWN_AS: Readonly<Record<string, string>> = { webkit: "webkit (JavaScriptCore)", ares: "c-ares", uv: "libuv", lolhtml: "lol-html" };
-/** What process.versions says of other runtimes' interfaces that Bun stands in for, or of tools outside of the executable. */
+/** Lists entries of process.versions for interfaces of other runtimes, or for tools outside the executable. */
 const INTERFACES = new Set(["bun", "node", "v8", "modules", "napi", "openssl", "typescript", "unicode"]);
-/** Debian packages whose files are in the image. */
+/** Lists Debian packages with files in the image. */
 const DEBIAN = ["libc6", "containernetworking-plugins"];
-/** Whose C library the forwarder is linked with, where it is there (scripts/build-forwarder); else, and for another architecture, libc6. */
+/** Names the forwarder's C library if it is there (scripts/build-forwarder); else, and for another architecture, it is libc6. */
 const MUSL = "musl-dev";
 
-/** @param packages folder of the `.deb` files that the image is made of; those that are installed when absent */
+/** @param packages folder of the image's `.deb` files; absent: the installed packages */
 export function sbom(packages?: string): Fields {
   const debian = packages === undefined && isInstalled(MUSL) ? [...DEBIAN, MUSL] : DEBIAN;
   const all = [...npmComponents(), bunComponent(), ...debian.map((name) => debianComponent(name, versionOf(name, packages)))];
-  // npm may place one version of a package several times.
+  // Joins copies: npm may place one version several times.
   const components = new Map(all.map((component) => [`${component.name}@${component.version}`, component]));
   return {
     bomFormat: "CycloneDX",
@@ -43,7 +43,7 @@ export function sbom(packages?: string): Fields {
   };
 }
 
-/** The packages of `dependencies`, and what they need in turn: a superset of what the bundler keeps. */
+/** Returns `dependencies` and what they need in turn: a superset of what the bundler keeps. */
 function npmComponents(): readonly Component[] {
   const packages = section(parseObject(readFileSync("package-lock.json", "utf8")), "packages");
   const found = new Map<string, Component>();
@@ -58,7 +58,7 @@ function npmComponents(): readonly Component[] {
   return [...found.values()].toSorted((a, b) => (`${a.name}@${a.version}` < `${b.name}@${b.version}` ? -1 : 1));
 }
 
-/** Where Node looks: beside the one that asks, then further up. */
+/** Looks where Node does: beside the importer, then further up. */
 function placeOf(packages: Fields, name: string, from: string): string | undefined {
   for (let folder = from; ; folder = folder.slice(0, Math.max(0, folder.lastIndexOf("/node_modules/")))) {
     const place = folder === "" ? `node_modules/${name}` : `${folder}/node_modules/${name}`;

@@ -1,4 +1,4 @@
-/** The version that package.json says. */
+/** Reads the version in package.json. */
 import { readFileSync } from "node:fs";
 import { field, isText, parseObject } from "../../lib/json/decode.ts";
 

@@ -1,6 +1,6 @@
 /**
- * Templates of the Helm chart, made from the overlays: each object stands there once for all overlays in which it is the same, behind a
- * condition, with the places that values decide as expressions. What the values say by default comes to the overlay itself.
+ * Makes the Helm chart's templates from the overlays. Each object stands there once for all overlays in which it is the same, behind a
+ * condition, with expressions where values decide. The default values give the overlay itself.
  */
 import type { YamlMap } from "./patch.ts";
 
@@ -9,15 +9,15 @@ export interface Overlay {
   readonly objects: readonly YamlMap[];
 }
 
-/** What manifests name the image, and what every container has in its place. */
+/** Pairs the image's name in the manifests with the expression that replaces it. */
 export interface ChartSource {
   readonly image: string;
   readonly overlays: readonly Overlay[];
-  /** What the Prometheus operator reads, in no overlay. */
+  /** Holds what the Prometheus operator reads, from no overlay. */
   readonly monitoring: readonly YamlMap[];
 }
 
-/** File name below templates/ → text. @throws Error where an object holds what Helm would take for a template */
+/** Maps file names below templates/ to texts. @throws Error if an object holds what Helm would take for a template */
 export function chartTemplates({ image, overlays, monitoring }: ChartSource): ReadonlyMap<string, string> {
   const files = new Map<string, string[]>();
   const add = (object: YamlMap, text: string) => {
@@ -45,12 +45,12 @@ export function chartTemplates({ image, overlays, monitoring }: ChartSource): Re
 
 const GENERATED = "{{- /* Made by scripts/chart from manifests/overlays; change those, not this. */ -}}\n";
 
-/** The rules that hold only where Calico's kube-controllers does not run. */
+/** Names the rules for clusters without Calico's kube-controllers. */
 const WITHOUT_CALICO = "tortie-without-calico";
 
 interface Variant {
   readonly object: YamlMap;
-  /** Overlays that hold exactly this object. */
+  /** Lists overlays that hold exactly this object. */
   readonly names: readonly string[];
 }
 
@@ -67,7 +67,7 @@ function variantsOf(overlays: readonly Overlay[]): readonly Variant[] {
   return [...variants.values()];
 }
 
-/** @param condition of Helm, for the object to be there @param placed the object with expressions where values decide */
+/** @param condition Helm's, for the object to exist @param placed the object with expressions where values decide */
 function templateOf(object: YamlMap, condition: string, placed: (place: Place) => YamlMap): string {
   if (JSON.stringify(object).includes("{{")) throw new Error(`${object.kind} ${nameOf(object)} holds "{{", which Helm would evaluate`);
   const expressions: string[] = [];
@@ -84,9 +84,9 @@ const MARK = "tortie-chart-value-";
 
 type Place = (expression: string) => string;
 
-/** Where the overlays' objects are; the chart's are in the release's namespace. */
+/** Names the overlays' namespace; the chart's objects are in the release's. */
 const NAMESPACE = "kube-system";
-/** Its account reads what kubeadm has left in kube-system. */
+/** Reads, by its account, what kubeadm left in kube-system. */
 const OF_KUBEADM = "tortie-pools";
 
 function inNamespace(object: YamlMap, place: Place): YamlMap {
@@ -100,7 +100,7 @@ function inNamespace(object: YamlMap, place: Place): YamlMap {
   return Object.fromEntries(Object.entries(object).map(([key, value]) => [key, stays(key) ? value : replaced(value)]));
 }
 
-/** Prometheus' objects are found by labels of the administrator's choice. */
+/** Adds the administrator's labels, by which Prometheus finds its objects. */
 function withMonitoring(object: YamlMap, place: Place): YamlMap {
   const metadata = mapAt(object, "metadata");
   const labels = Object.entries(mapAt(metadata, "labels"))
@@ -159,7 +159,7 @@ function withPlaces(object: YamlMap, image: string, place: Place): YamlMap {
   };
 }
 
-/** Deleting a definition deletes every pool and every address: `helm uninstall` leaves them. */
+/** Makes `helm uninstall` leave definitions: their deletion would delete every pool and address. */
 function kept(object: YamlMap): YamlMap {
   const metadata = mapAt(object, "metadata");
   const annotations = { ...mapAt(metadata, "annotations"), "helm.sh/resource-policy": "keep" };
@@ -171,7 +171,7 @@ function withImage(container: YamlMap, image: string, place: Place): YamlMap {
   return { ...container, image: place('include "tortie.image" . | quote') };
 }
 
-/** Options that have a value of their own. */
+/** Lists options with a value of their own. */
 const OPTIONS: Readonly<Record<string, string>> = {
   "--node-routes": ".Values.routes",
   "--ipv4-pool": ".Values.pools.ipv4",
@@ -197,7 +197,7 @@ function withSettings(container: YamlMap, { values, port }: Program, place: Plac
   };
 }
 
-/** The container's ports as expressions of Helm. */
+/** Writes the container's ports as expressions of Helm. */
 function portsOf(container: YamlMap, port: number, own: string): string {
   const ports = Array.isArray(container.ports) ? container.ports.filter(isMap) : [];
   const wordOf = (value: unknown) => (value === port ? `(int ${own})` : JSON.stringify(value));
@@ -205,13 +205,13 @@ function portsOf(container: YamlMap, port: number, own: string): string {
   return ports.map((one) => `(dict ${dictOf(one).join(" ")})`).join(" ");
 }
 
-/** The port that PodMonitors name, where figures are served to others. */
+/** Writes the port that PodMonitors name, which serves figures to others. */
 function metricsPort(address: string): string {
   const port = `(regexFind "[0-9]+$" ${address} | int)`;
   return `(ternary (list) (list (dict "name" "metrics" "containerPort" ${port} "hostPort" ${port})) (empty ${address}))`;
 }
 
-/** Each number that is the port: of the container, of the host, and of probes. */
+/** Replaces each number of the port: container's, host's, probes'. */
 function withPort(container: YamlMap, port: number, expression: string): YamlMap {
   const replaced = (value: unknown): unknown => {
     if (value === port) return expression;

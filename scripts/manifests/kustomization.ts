@@ -1,6 +1,6 @@
 /**
- * The part of Kustomize that this project's manifests use: resources (files and folders) and patches (JSON 6902, and merges of maps).
- * Anything else in a kustomization is refused, so that `kubectl kustomize` and this come to the same.
+ * Does the part of Kustomize that this project's manifests use: resources (files and folders) and patches (JSON 6902, and merges of maps).
+ * Refuses anything else in a kustomization, so `kubectl kustomize` gives the same result.
  */
 import { readFileSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -8,7 +8,7 @@ import { applyOperations, mergeMaps, type Patch, type YamlMap } from "./patch.ts
 
 const KEYS = new Set(["apiVersion", "kind", "resources", "patches"]);
 
-/** The objects of a folder with a kustomization, in the order of its resources. @throws Error naming the file and what is wrong in it */
+/** Returns the objects of a folder with a kustomization, in the order of its resources. @throws Error naming the file and what is wrong in it */
 export function renderFolder(folder: string): readonly YamlMap[] {
   const path = join(folder, "kustomization.yaml");
   const [kustomization, ...others] = readDocuments(path);
@@ -24,7 +24,7 @@ export function renderFolder(folder: string): readonly YamlMap[] {
   return objects;
 }
 
-/** The documents of a YAML file. */
+/** Reads the documents of a YAML file. */
 export function readDocuments(path: string): readonly YamlMap[] {
   return documentsOf(readFileSync(path, "utf8"), path);
 }
@@ -32,7 +32,7 @@ export function readDocuments(path: string): readonly YamlMap[] {
 function documentsOf(text: string, path: string): readonly YamlMap[] {
   const parsed: unknown = Bun.YAML.parse(text);
   return (Array.isArray(parsed) ? parsed : [parsed]).map((document) => {
-    if (!isMap(document)) throw new Error(`${path} holds a document that is no map`);
+    if (!isMap(document)) throw new Error(`${path} holds a document that is not a map`);
     return document;
   });
 }

@@ -1,4 +1,4 @@
-/** What a patch of a kustomization does to one object; objects are never changed in place. */
+/** Applies a patch of a kustomization to one object; never changes an object in place. */
 
 export interface YamlMap {
   readonly [key: string]: unknown;
@@ -13,7 +13,7 @@ export type Patch =
   | { readonly target: Target; readonly merge: YamlMap }
   | { readonly target: Target; readonly operations: readonly YamlMap[] };
 
-/** Maps are merged, everything else is replaced. @throws Error for a list: Kustomize merges some of them by key, this does not */
+/** Merges maps, replaces everything else. @throws Error for a list: Kustomize merges some of them by key, this does not */
 export function mergeMaps(base: YamlMap, patch: YamlMap): YamlMap {
   const merged: Record<string, unknown> = { ...base };
   for (const [key, value] of Object.entries(patch)) {
@@ -24,7 +24,7 @@ export function mergeMaps(base: YamlMap, patch: YamlMap): YamlMap {
   return merged;
 }
 
-/** `add`, `replace` and `remove` of RFC 6902. @throws Error for any other operation, and for a path that does not exist */
+/** Does `add`, `replace` and `remove` of RFC 6902. @throws Error for any other operation, and for a path that does not exist */
 export function applyOperations(object: YamlMap, operations: readonly YamlMap[]): YamlMap {
   return operations.reduce<YamlMap>((result, { op, path, value }) => {
     if ((op !== "add" && op !== "replace" && op !== "remove") || typeof path !== "string")
