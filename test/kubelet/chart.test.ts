@@ -9,7 +9,7 @@ import { ControlPlane } from "../support/kubelet/control-plane.ts";
 import { KubeletNode } from "../support/kubelet/kubelet-node.ts";
 import { Registry } from "../support/kubelet/registry.ts";
 import { tryPod } from "../support/kubelet/try-pod.ts";
-import { startCluster } from "../support/kubernetes/cluster.ts";
+import { startCluster } from "../support/kubernetes/test-cluster.ts";
 import { commandsOf } from "../support/page.ts";
 
 const cluster = shared(() => startCluster({ isBare: true }));

@@ -12,9 +12,9 @@ import { KubeletNode } from "../support/kubelet/kubelet-node.ts";
 import { NODE, NODE_ADDRESS } from "../support/kubelet/pretend-host.ts";
 import { Registry } from "../support/kubelet/registry.ts";
 import { tryPod } from "../support/kubelet/try-pod.ts";
-import { LEGACY, startCluster } from "../support/kubernetes/cluster.ts";
 import { memberAt } from "../support/kubernetes/json.ts";
 import type { ApiObject } from "../support/kubernetes/resources.ts";
+import { LEGACY, startCluster } from "../support/kubernetes/test-cluster.ts";
 import { commandsOf } from "../support/page.ts";
 
 const IPV6_RANGE = "fd44:244::/48";

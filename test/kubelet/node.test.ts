@@ -9,8 +9,8 @@ import { shared } from "../support/fixtures.ts";
 import { InstalledPlugins } from "../support/kubelet/installed-plugins.ts";
 import { KubeletNode } from "../support/kubelet/kubelet-node.ts";
 import { NODE, NODE_ADDRESS } from "../support/kubelet/pretend-host.ts";
-import { type StoredObject, startCluster } from "../support/kubernetes/cluster.ts";
 import { memberAt } from "../support/kubernetes/json.ts";
+import { type StoredObject, startCluster } from "../support/kubernetes/test-cluster.ts";
 import { BIN_DIR } from "../support/node.ts";
 
 const PREFIX = "cni.projectcalico.org/";

@@ -6,7 +6,7 @@ import { systemClock } from "../../ipam-plugin/node.ts";
 import { type Family, formatAddress } from "../../lib/addresses/address.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import { type KubernetesDatastore, openKubernetesDatastore } from "../../lib/datastore/kubernetes/kubernetes-datastore.ts";
-import { type CalicoGroup, LEGACY, type TestCluster } from "./kubernetes/cluster.ts";
+import { type CalicoGroup, LEGACY, type TestCluster } from "./kubernetes/test-cluster.ts";
 
 export const NAMESPACE = "test";
 

@@ -12,7 +12,7 @@ import { resolveApiConfig } from "../../lib/kubernetes/config/resolve.ts";
 import { resolveOptions } from "../../lib/resident/options.ts";
 import { SYSTEM_CLOCK } from "../../lib/system/clock.ts";
 import { FakeClock } from "./fake-clock.ts";
-import type { Identity } from "./kubernetes/cluster.ts";
+import type { Identity } from "./kubernetes/test-cluster.ts";
 import { until } from "./kubernetes/until.ts";
 
 const CONNECTIONS = 4;

@@ -3,9 +3,9 @@
  * pods. Each has its own agent, its own files and its own plugin; all have one API server.
  */
 import { Agent, type AgentOptions } from "./agent.ts";
-import { LEGACY, type TestCluster } from "./kubernetes/cluster.ts";
 import { connectNode } from "./kubernetes/connect-node.ts";
 import { startProcess } from "./kubernetes/process.ts";
+import { LEGACY, type TestCluster } from "./kubernetes/test-cluster.ts";
 import { type JsonRecord, Node, type Pod as Sandbox } from "./node.ts";
 
 export const NAMESPACE = "test";

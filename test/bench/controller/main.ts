@@ -8,7 +8,7 @@ import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { claim } from "../../support/blocks.ts";
 import { ClusterAddresses, NAMESPACE } from "../../support/cluster-addresses.ts";
-import { startCluster } from "../../support/kubernetes/cluster.ts";
+import { startCluster } from "../../support/kubernetes/test-cluster.ts";
 
 const NODES = 500;
 const PODS_PER_NODE = 1;

@@ -2,9 +2,10 @@
  * Recorded requests made good for one more time: what a write says of the object's revision is what the object has now. Everything
  * else stays as the operation sent it, so that the server does the same work.
  */
-import type { TestCluster } from "../../support/kubernetes/cluster.ts";
+
 import type { SeenRequest } from "../../support/kubernetes/fault-proxy.ts";
 import { parseLossless, printLossless } from "../../support/kubernetes/json.ts";
+import type { TestCluster } from "../../support/kubernetes/test-cluster.ts";
 import type { FloorRequest } from "./floor-program.ts";
 
 interface Metadata {

@@ -1,5 +1,5 @@
 /** One operation at a time, tortie's and the floor's in turn. */
-import { LEGACY, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { LEGACY, type TestCluster } from "../../support/kubernetes/test-cluster.ts";
 import { type Contender, measure, type Sample } from "../contender.ts";
 import type { Copies } from "../copies.ts";
 import type { Stage } from "../kubernetes/stage.ts";

@@ -1,6 +1,6 @@
 /** What operations cost the API server: requests by its own metrics and by its audit log, and connections by the kernel. */
 import { readFileSync } from "node:fs";
-import { countsBetween } from "../../support/kubernetes/cluster.ts";
+import { countsBetween } from "../../support/kubernetes/test-cluster.ts";
 import { type Contender, measure } from "../contender.ts";
 import type { Stage } from "./stage.ts";
 

@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { LEGACY, startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { LEGACY, startCluster, type TestCluster } from "../../support/kubernetes/test-cluster.ts";
 import type { Call, Contender } from "../contender.ts";
 
 const NAMESPACE = "default";

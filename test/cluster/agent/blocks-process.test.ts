@@ -1,8 +1,8 @@
 /** The agent's own process in blocks mode, asked by the plugin on a pretend machine, with a real API server that comes and goes. */
 import { Agent } from "../../support/agent.ts";
 import { shared } from "../../support/fixtures.ts";
-import { startCluster } from "../../support/kubernetes/cluster.ts";
-import { type PodCall, PodNode } from "../../support/kubernetes/pod-node.ts";
+import { ApiServerNode, type PodCall } from "../../support/kubernetes/api-server-node.ts";
+import { startCluster } from "../../support/kubernetes/test-cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { OtlpReceiver } from "../../support/otlp-receiver.ts";
 
@@ -12,7 +12,7 @@ const cluster = shared(startCluster);
 
 describe("An agent in blocks mode", () => {
   it("gives pods that come at once addresses of their own, and takes all back", async () => {
-    await using world = await PodNode.create(cluster);
+    await using world = await ApiServerNode.create(cluster);
     await world.pool("pool4", "10.67.0.0/24");
     for (const name of NAMES) await world.pod(name);
     for (const name of NAMES) await world.sandbox(name);
@@ -33,7 +33,7 @@ describe("An agent in blocks mode", () => {
   });
 
   it("sends a trace with the requests that a call makes to the API server, and no others", async () => {
-    await using world = await PodNode.create(cluster);
+    await using world = await ApiServerNode.create(cluster);
     using receiver = await OtlpReceiver.start(world.node);
     await world.pool("pool4", "10.67.0.0/24");
     await world.pod("pod");
@@ -57,7 +57,7 @@ describe("An agent in blocks mode", () => {
   });
 
   it("asks the API server for nothing but its watches and, at each of its looks, its block and one policy while nothing happens", async () => {
-    await using world = await PodNode.create(cluster);
+    await using world = await ApiServerNode.create(cluster);
     await world.pool("pool4", "10.67.0.0/24");
     await world.pod("pod");
     const kubeconfig = await cluster.kubeconfigFor("agent");
@@ -89,7 +89,7 @@ describe("An agent in blocks mode", () => {
 
   it("A-D05: removes the link while the store is away, keeps the address, and releases it when the store is back", async () => {
     await using proxy = await cluster.proxy();
-    await using world = await PodNode.create(cluster, { via: proxy });
+    await using world = await ApiServerNode.create(cluster, { via: proxy });
     await world.pool("pool4", "10.67.0.0/24");
     await world.pod("pod");
     const kubeconfig = await cluster.kubeconfigFor("agent", proxy.server);
@@ -111,7 +111,7 @@ describe("An agent in blocks mode", () => {
 
   it("is not ready before it has read its pods, says what it waits for, and refuses STATUS until then", async () => {
     await using proxy = await cluster.proxy();
-    await using world = await PodNode.create(cluster, { via: proxy });
+    await using world = await ApiServerNode.create(cluster, { via: proxy });
     await world.pool("pool4", "10.67.0.0/24");
     await world.pod("pod");
     const kubeconfig = await cluster.kubeconfigFor("agent", proxy.server);

@@ -4,8 +4,8 @@ import type { CachedKubernetes } from "../../../agent/addresses/cached-kubernete
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
 import type { Node } from "../../../main-plugin/node.ts";
 import { shared } from "../../support/fixtures.ts";
-import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
-import { NAMESPACE, PodNode } from "../../support/kubernetes/pod-node.ts";
+import { ApiServerNode, NAMESPACE } from "../../support/kubernetes/api-server-node.ts";
+import { startCluster, type TestCluster } from "../../support/kubernetes/test-cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { hostEnds, OneProcess } from "../../support/one-process.ts";
 
@@ -17,18 +17,18 @@ const cluster = shared(startCluster);
 
 /** A resident process with pods, whose copies are in sync. */
 class Resident implements AsyncDisposable {
-  readonly world: PodNode;
+  readonly world: ApiServerNode;
   readonly calls: OneProcess;
   readonly node: Node;
 
-  private constructor(world: PodNode, calls: OneProcess, node: Node) {
+  private constructor(world: ApiServerNode, calls: OneProcess, node: Node) {
     this.world = world;
     this.calls = calls;
     this.node = node;
   }
 
   static async create(pods: number, ipam: Readonly<Record<string, string>> = {}, pool: { blockSize?: number } = {}): Promise<Resident> {
-    const world = await PodNode.create(cluster);
+    const world = await ApiServerNode.create(cluster);
     await world.pool("pool4", "10.66.0.0/22", pool);
     for (const index of indexes(pods)) await world.pod(podName(index));
     const calls = new OneProcess(

@@ -4,8 +4,8 @@ import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import { Nodes } from "../../../main-plugin/nodes.ts";
 import { Agent } from "../../support/agent.ts";
 import { shared } from "../../support/fixtures.ts";
-import { startCluster } from "../../support/kubernetes/cluster.ts";
-import { PodNode } from "../../support/kubernetes/pod-node.ts";
+import { ApiServerNode } from "../../support/kubernetes/api-server-node.ts";
+import { startCluster } from "../../support/kubernetes/test-cluster.ts";
 
 const NAMES = ["lost", "kept"];
 
@@ -13,7 +13,7 @@ const cluster = shared(startCluster);
 
 describe("An agent whose addresses are in blocks of an API server", () => {
   it("G21: reports the address of a running pod that was released, and not another pod's", async () => {
-    await using world = await PodNode.create(cluster);
+    await using world = await ApiServerNode.create(cluster);
     world.node.excuse("the address is released while its pod runs", "not-granted");
     await world.pool("pool4", "10.67.0.0/24");
     for (const name of NAMES) await world.pod(name);

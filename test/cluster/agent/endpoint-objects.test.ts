@@ -13,9 +13,9 @@ import type { ResourceCache } from "../../../lib/kubernetes/watch/resource-cache
 import { Tasks } from "../../../lib/resident/tasks.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { ending, fresh, shared, TemporaryDirectory } from "../../support/fixtures.ts";
-import { type Fields, type StoredObject, startCluster } from "../../support/kubernetes/cluster.ts";
 import { pause } from "../../support/kubernetes/process.ts";
 import type { PodOptions } from "../../support/kubernetes/resources.ts";
+import { type Fields, type StoredObject, startCluster } from "../../support/kubernetes/test-cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { openConnection } from "./open-connection.ts";
 

@@ -7,7 +7,7 @@ import { apiServerCheck, CredentialsCheck, Health } from "../../../lib/resident/
 import { startHealthServer } from "../../../lib/resident/health-server.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { shared } from "../../support/fixtures.ts";
-import { startCluster } from "../../support/kubernetes/cluster.ts";
+import { startCluster } from "../../support/kubernetes/test-cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { openConnection } from "./open-connection.ts";
 

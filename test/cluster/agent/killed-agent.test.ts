@@ -16,8 +16,10 @@ import {
   type Tally,
 } from "../../support/agent-kills.ts";
 import { shared } from "../../support/fixtures.ts";
-import { startCluster } from "../../support/kubernetes/cluster.ts";
-import { NAMESPACE, PodNode } from "../../support/kubernetes/pod-node.ts";
+import { ApiServerNode, NAMESPACE } from "../../support/kubernetes/api-server-node.ts";
+import { startCluster } from "../../support/kubernetes/test-cluster.ts";
+
+jest.setTimeout(600_000);
 
 jest.setTimeout(600_000);
 
@@ -31,7 +33,7 @@ const CALLS: readonly (readonly [calls: string, stride: number])[] = [
   ["setns", 2],
 ];
 
-const BLOCKS: KillMode<PodNode> = {
+const BLOCKS: KillMode<ApiServerNode> = {
   name: "blocks",
   args: [],
   ipam: { type: "calico-ipam" },
@@ -45,12 +47,12 @@ const BLOCKS: KillMode<PodNode> = {
   sparseness: 1,
 };
 
-describe.each<KillMode<PodNode>>([BLOCKS, HOST_SCOPE])("an agent on Kubernetes with $name, killed and started again", (mode) => {
+describe.each<KillMode<ApiServerNode>>([BLOCKS, HOST_SCOPE])("an agent on Kubernetes with $name, killed and started again", (mode) => {
   it.each([
     ["A-A07: ADD", pointOfAdd],
     ["A-A08: DEL", pointOfDel],
   ] as const)("%s leaves one complete attachment or nothing", async (title, point) => {
-    await using world = await PodNode.create(cluster);
+    await using world = await ApiServerNode.create(cluster);
     await world.pool("pool4", "10.67.0.0/24");
     await world.pod("pod");
     const kubeconfig = await cluster.kubeconfigFor("agent");

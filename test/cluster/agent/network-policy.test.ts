@@ -1,7 +1,8 @@
 /** Policies of a real API server that nobody enforces: the agent says so, and is silent when they are gone, or where Felix is. */
+
 import { Agent } from "../../support/agent.ts";
-import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
-import { PodNode } from "../../support/kubernetes/pod-node.ts";
+import { ApiServerNode } from "../../support/kubernetes/api-server-node.ts";
+import { startCluster, type TestCluster } from "../../support/kubernetes/test-cluster.ts";
 import { BIN_DIR } from "../../support/node.ts";
 
 // Of its own: tests beside this one would be told of its policies.
@@ -20,7 +21,7 @@ async function makePolicy(name: string): Promise<void> {
 
 describe("Policies that nobody enforces", () => {
   it("are told by health and log until they are gone or Felix is there", async () => {
-    await using world = await PodNode.create(cluster);
+    await using world = await ApiServerNode.create(cluster);
     await world.pool("pool4", "10.69.0.0/24");
     const kubeconfig = await cluster.kubeconfigFor("agent");
     const args = ["--datastore-type", "kubernetes", "--kubeconfig", kubeconfig, "--max-controller-interval", "1"];
@@ -49,7 +50,7 @@ describe("Policies that nobody enforces", () => {
   }, 120_000);
 
   it("are no matter of an agent that is told not to warn", async () => {
-    await using world = await PodNode.create(cluster);
+    await using world = await ApiServerNode.create(cluster);
     await world.pool("pool4", "10.69.0.0/24");
     await makePolicy("any");
     const kubeconfig = await cluster.kubeconfigFor("agent");

@@ -3,7 +3,7 @@
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import { ApiConnection, type OnAnswer } from "../../../lib/kubernetes/client/connection.ts";
 import { resolveApiConfig } from "../../../lib/kubernetes/config/resolve.ts";
-import type { Identity } from "../../support/kubernetes/cluster.ts";
+import type { Identity } from "../../support/kubernetes/test-cluster.ts";
 
 interface Reachable {
   kubeconfigFor(identity: Identity): Promise<string>;

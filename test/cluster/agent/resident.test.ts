@@ -1,13 +1,13 @@
 /** A real agent on a real API server: its objects, its sweep and its health, with the rights of its own account. */
 import { Agent } from "../../support/agent.ts";
 import { shared } from "../../support/fixtures.ts";
-import { startCluster } from "../../support/kubernetes/cluster.ts";
+import { ApiServerNode, NAMESPACE } from "../../support/kubernetes/api-server-node.ts";
 import { connectNode } from "../../support/kubernetes/connect-node.ts";
-import { NAMESPACE, PodNode } from "../../support/kubernetes/pod-node.ts";
+import { startCluster } from "../../support/kubernetes/test-cluster.ts";
 
 const cluster = shared(startCluster);
 
-async function startAgent(node: PodNode): Promise<Agent> {
+async function startAgent(node: ApiServerNode): Promise<Agent> {
   const args = ["--datastore-type", "kubernetes", "--kubeconfig", await cluster.kubeconfigFor("agent"), "--endpoint-objects"];
   return Agent.start(node.node, { args });
 }
@@ -16,7 +16,7 @@ const objectOf = (pod: string) => cluster.get("tortie.dev/v1alpha1", "tortieendp
 
 describe("A resident agent on an API server", () => {
   it("makes an object of a pod's endpoint, keeps it over its restart, and deletes it with the pod", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await ApiServerNode.create(cluster);
     await node.pool("pool4", "10.60.0.0/26");
     const pod = await node.pod("pod");
     await using agent = await startAgent(node);
@@ -41,7 +41,7 @@ describe("A resident agent on an API server", () => {
   });
 
   it("is ready while it hears of the API server, and says in its document when it does not", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await ApiServerNode.create(cluster);
     await using proxy = await cluster.proxy();
     await connectNode(node.node, proxy);
     const kubeconfig = await proxy.kubeconfigFor("agent");

@@ -13,7 +13,7 @@ import { parseAddress } from "../../../lib/addresses/address.ts";
 import { recordOf } from "../../support/endpoint-record.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { fresh, shared } from "../../support/fixtures.ts";
-import { startCluster } from "../../support/kubernetes/cluster.ts";
+import { startCluster } from "../../support/kubernetes/test-cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
 
 const NAMESPACE = "test";

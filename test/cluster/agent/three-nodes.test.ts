@@ -4,7 +4,7 @@
  */
 import { ControllerTerm } from "../../support/controller-term.ts";
 import { shared } from "../../support/fixtures.ts";
-import { startCluster } from "../../support/kubernetes/cluster.ts";
+import { startCluster } from "../../support/kubernetes/test-cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { Node } from "../../support/node.ts";
 import { type Machine, NAMESPACE, ThreeNodes, type WorldPod } from "../../support/three-nodes.ts";

@@ -3,7 +3,7 @@
  * in one subnet and the third behind a router that knows no pods.
  */
 import { shared } from "../../support/fixtures.ts";
-import { startCluster } from "../../support/kubernetes/cluster.ts";
+import { startCluster } from "../../support/kubernetes/test-cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { type Machine, ThreeNodes, type WorldPod } from "../../support/three-nodes.ts";
 

@@ -6,7 +6,7 @@ import { Informers } from "../../../lib/kubernetes/watch/informers.ts";
 import type { Selection } from "../../../lib/kubernetes/watch/kubernetes-feed.ts";
 import type { CacheChange } from "../../../lib/kubernetes/watch/resource-cache.ts";
 import { fresh, shared } from "../../support/fixtures.ts";
-import { startCluster } from "../../support/kubernetes/cluster.ts";
+import { startCluster } from "../../support/kubernetes/test-cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { openConnection } from "./open-connection.ts";
 

@@ -4,8 +4,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { makeChart } from "../../../scripts/chart.ts";
 import { readDocuments, renderFolder } from "../../../scripts/manifests/kustomization.ts";
-import { LEGACY, startCluster } from "../../support/kubernetes/cluster.ts";
 import { memberAt } from "../../support/kubernetes/json.ts";
+import { LEGACY, startCluster } from "../../support/kubernetes/test-cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
 
 const BUILD_LIMIT_MS = 900_000;

@@ -2,7 +2,7 @@
 import { FINALIZER } from "../../../controller/duties/pools.ts";
 import { ClusterAddresses } from "../../support/cluster-addresses.ts";
 import { ControllerTerm } from "../../support/controller-term.ts";
-import { type CalicoGroup, LEGACY, startCluster, type TestCluster, V3 } from "../../support/kubernetes/cluster.ts";
+import { type CalicoGroup, LEGACY, startCluster, type TestCluster, V3 } from "../../support/kubernetes/test-cluster.ts";
 
 const NONE = { addresses: [], blocks: [], affinities: [] };
 

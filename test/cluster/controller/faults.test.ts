@@ -5,8 +5,8 @@
 import { ClusterAddresses } from "../../support/cluster-addresses.ts";
 import { ControllerTerm } from "../../support/controller-term.ts";
 import { fresh, shared } from "../../support/fixtures.ts";
-import { LEGACY, startCluster } from "../../support/kubernetes/cluster.ts";
 import type { Fault } from "../../support/kubernetes/fault-proxy.ts";
+import { LEGACY, startCluster } from "../../support/kubernetes/test-cluster.ts";
 
 const cluster = shared(startCluster);
 const addresses = shared(() => ClusterAddresses.open(cluster));

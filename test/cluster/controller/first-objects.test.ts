@@ -1,9 +1,9 @@
 /** What the controller makes in a new cluster, on a real API server with its own role; its minutes are the test's. */
 import { ControllerTerm } from "../../support/controller-term.ts";
 import { shared } from "../../support/fixtures.ts";
-import { type CalicoGroup, LEGACY, startCluster, V3 } from "../../support/kubernetes/cluster.ts";
 import { newClusterAccess } from "../../support/kubernetes/manifests.ts";
 import { granted, usedBy } from "../../support/kubernetes/rights.ts";
+import { type CalicoGroup, LEGACY, startCluster, V3 } from "../../support/kubernetes/test-cluster.ts";
 
 const AUTO = { "ipv4-pool": "auto", "ipv6-pool": "auto", "cluster-information": "true" };
 

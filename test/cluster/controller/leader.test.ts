@@ -3,8 +3,8 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { join } from "node:path";
 import { ClusterAddresses } from "../../support/cluster-addresses.ts";
 import { shared } from "../../support/fixtures.ts";
-import { startCluster } from "../../support/kubernetes/cluster.ts";
 import { readManifest } from "../../support/kubernetes/manifests.ts";
+import { startCluster } from "../../support/kubernetes/test-cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { BIN_DIR } from "../../support/node.ts";
 

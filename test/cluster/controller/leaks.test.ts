@@ -2,7 +2,7 @@
 import { ClusterAddresses, NAMESPACE } from "../../support/cluster-addresses.ts";
 import { ControllerTerm } from "../../support/controller-term.ts";
 import { fresh, shared } from "../../support/fixtures.ts";
-import { startCluster } from "../../support/kubernetes/cluster.ts";
+import { startCluster } from "../../support/kubernetes/test-cluster.ts";
 
 const cluster = shared(startCluster);
 const addresses = shared(() => ClusterAddresses.open(cluster));

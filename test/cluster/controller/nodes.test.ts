@@ -2,7 +2,7 @@
 import { ClusterAddresses, NAMESPACE } from "../../support/cluster-addresses.ts";
 import { ControllerTerm } from "../../support/controller-term.ts";
 import { shared } from "../../support/fixtures.ts";
-import { startCluster } from "../../support/kubernetes/cluster.ts";
+import { startCluster } from "../../support/kubernetes/test-cluster.ts";
 
 const NONE = { addresses: [], blocks: [], affinities: [] };
 

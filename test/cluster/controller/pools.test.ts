@@ -6,7 +6,7 @@ import { DEFAULT_CONFIGURATION } from "../../../ipam-plugin/allocator/operation.
 import { ClusterAddresses } from "../../support/cluster-addresses.ts";
 import { ControllerTerm } from "../../support/controller-term.ts";
 import { shared } from "../../support/fixtures.ts";
-import { LEGACY, type StoredObject, startCluster } from "../../support/kubernetes/cluster.ts";
+import { LEGACY, type StoredObject, startCluster } from "../../support/kubernetes/test-cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { emptyBlock } from "../../support/samples.ts";
 

@@ -1,6 +1,6 @@
 /** Many operations of one process over one connection to a real API server. */
 import { countAtOnce } from "../../support/datastore-at-once.ts";
-import { LEGACY, startCluster } from "../../support/kubernetes/cluster.ts";
+import { LEGACY, startCluster } from "../../support/kubernetes/test-cluster.ts";
 import { openDatastoreOf } from "./open-datastore.ts";
 
 describe("one Kubernetes datastore that serves 200 operations at once", () => {

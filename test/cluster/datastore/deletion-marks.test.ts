@@ -1,7 +1,7 @@
 /** Objects that somebody marked as deleted and did not remove (I§2.10): Calico's way of deleting, cut off in the middle. */
 import type { KubernetesDatastore } from "../../../lib/datastore/kubernetes/kubernetes-datastore.ts";
 import { shared } from "../../support/fixtures.ts";
-import { type CalicoGroup, type Fields, LEGACY, startCluster, V3 } from "../../support/kubernetes/cluster.ts";
+import { type CalicoGroup, type Fields, LEGACY, startCluster, V3 } from "../../support/kubernetes/test-cluster.ts";
 import { emptyBlock, sampleAffinity } from "../../support/samples.ts";
 import { openDatastoreOf } from "./open-datastore.ts";
 

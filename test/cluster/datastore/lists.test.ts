@@ -1,7 +1,7 @@
 /** Lists that are long, and lists in which something is wrong. */
 import type { DatastoreError } from "../../../lib/datastore/errors.ts";
 import { fresh, shared } from "../../support/fixtures.ts";
-import { type Fields, LEGACY, startCluster } from "../../support/kubernetes/cluster.ts";
+import { type Fields, LEGACY, startCluster } from "../../support/kubernetes/test-cluster.ts";
 import { openDatastoreOf } from "./open-datastore.ts";
 
 const damaged: DatastoreError[] = [];

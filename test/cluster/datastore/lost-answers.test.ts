@@ -1,6 +1,6 @@
 /** Writes that the server carries out and whose answer nobody gets, and what an API server that ends in between leaves. */
 import { fresh, shared } from "../../support/fixtures.ts";
-import { LEGACY, startCluster } from "../../support/kubernetes/cluster.ts";
+import { LEGACY, startCluster } from "../../support/kubernetes/test-cluster.ts";
 import { emptyBlock, sampleAffinity, sampleBlock } from "../../support/samples.ts";
 import { openDatastoreOf } from "./open-datastore.ts";
 

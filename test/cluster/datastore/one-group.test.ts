@@ -1,5 +1,5 @@
 /** A cluster that serves only one of Calico's groups, and which one the driver finds there. */
-import { LEGACY, startCluster, V3 } from "../../support/kubernetes/cluster.ts";
+import { LEGACY, startCluster, V3 } from "../../support/kubernetes/test-cluster.ts";
 import { openDatastoreOf } from "./open-datastore.ts";
 
 describe("a cluster without the legacy group", () => {

@@ -2,7 +2,7 @@
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import type { DatastoreError } from "../../../lib/datastore/errors.ts";
 import { type KubernetesDatastore, openKubernetesDatastore } from "../../../lib/datastore/kubernetes/kubernetes-datastore.ts";
-import type { CalicoGroup, Identity } from "../../support/kubernetes/cluster.ts";
+import type { CalicoGroup, Identity } from "../../support/kubernetes/test-cluster.ts";
 
 /** A cluster, or a fault proxy before one. */
 interface Reachable {

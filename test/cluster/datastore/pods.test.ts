@@ -1,6 +1,6 @@
 /** Pods, namespaces and nodes of a real API server, and pods as workload endpoints (C§7.5, C§7.6), with no more rights than the plugins have. */
 import { fresh, shared } from "../../support/fixtures.ts";
-import { LEGACY, startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { LEGACY, startCluster, type TestCluster } from "../../support/kubernetes/test-cluster.ts";
 import { sampleEndpoint } from "../../support/samples.ts";
 import { openDatastoreOf } from "./open-datastore.ts";
 

@@ -5,7 +5,7 @@
 import type { KubernetesDatastore } from "../../../lib/datastore/kubernetes/kubernetes-datastore.ts";
 import type { Block } from "../../../lib/datastore/resources.ts";
 import { shared } from "../../support/fixtures.ts";
-import { type CalicoGroup, type Fields, LEGACY, startCluster, V3 } from "../../support/kubernetes/cluster.ts";
+import { type CalicoGroup, type Fields, LEGACY, startCluster, V3 } from "../../support/kubernetes/test-cluster.ts";
 import { samplePool } from "../../support/samples.ts";
 import { openDatastoreOf } from "./open-datastore.ts";
 

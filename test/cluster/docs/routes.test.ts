@@ -1,6 +1,6 @@
 /** The commands of docs/reference/routes.md and docs/how-to/connect-nodes.md on a node whose agent holds its routes, with a real API server. */
 import { shared } from "../../support/fixtures.ts";
-import { startCluster } from "../../support/kubernetes/cluster.ts";
+import { startCluster } from "../../support/kubernetes/test-cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { commandsOf } from "../../support/page.ts";
 import { PageHost } from "../../support/page-host.ts";

@@ -4,8 +4,8 @@ import { startEtcd } from "../../support/etcd/etcd.ts";
 import { type EtcdCall, EtcdNode } from "../../support/etcd/etcd-node.ts";
 import { EtcdFaultProxy } from "../../support/etcd/fault-proxy.ts";
 import { fresh, shared } from "../../support/fixtures.ts";
-import { type ApiObject, startCluster } from "../../support/kubernetes/cluster.ts";
 import { connectNode } from "../../support/kubernetes/connect-node.ts";
+import { type ApiObject, startCluster } from "../../support/kubernetes/test-cluster.ts";
 import type { Pod } from "../../support/node.ts";
 
 const ENDPOINT = "/calico/resources/v3/projectcalico.org/workloadendpoints/test/node1-k8s-web-eth0";

@@ -13,10 +13,7 @@ const USER = { ETCD_USERNAME: "plugins", ETCD_PASSWORD: PASSWORD };
 let endpoint: string;
 let givesTokens: boolean;
 
-afterAll(async () => {
-  member.closeAllConnections();
-  member.close();
-});
+afterAll(() => member.closeAllConnections());
 const etcd = shared(startEtcd);
 const world = shared(() => EtcdNode.create(etcd));
 const member = shared(() =>

@@ -1,8 +1,8 @@
 /** The plugins' service account may do what C§8.2 says, and nothing more. The server's authorizer is asked, then the server itself. */
 import { shared } from "../../support/fixtures.ts";
-import { LEGACY, startCluster, V3 } from "../../support/kubernetes/cluster.ts";
 import { memberAt } from "../../support/kubernetes/json.ts";
 import { pathOf } from "../../support/kubernetes/resources.ts";
+import { LEGACY, startCluster, V3 } from "../../support/kubernetes/test-cluster.ts";
 
 const cluster = shared(startCluster);
 beforeEach(() => cluster.reset());

@@ -1,8 +1,8 @@
 /** The API server inside a pretend node's namespace: reachable, and nothing more there than before. */
 import { readdirSync, readFileSync } from "node:fs";
 import { shared } from "../../support/fixtures.ts";
-import { startCluster } from "../../support/kubernetes/cluster.ts";
 import { connectNode } from "../../support/kubernetes/connect-node.ts";
+import { startCluster } from "../../support/kubernetes/test-cluster.ts";
 import { Node } from "../../support/node.ts";
 
 const cluster = shared(startCluster);

@@ -1,7 +1,7 @@
 /** The CustomResourceDefinitions of manifests/: they take what Calico's programs write (I§2), and refuse what nobody could read. */
 import { shared } from "../../support/fixtures.ts";
-import { type CalicoGroup, type Fields, LEGACY, startCluster, V3 } from "../../support/kubernetes/cluster.ts";
 import { pathOf } from "../../support/kubernetes/resources.ts";
+import { type CalicoGroup, type Fields, LEGACY, startCluster, V3 } from "../../support/kubernetes/test-cluster.ts";
 
 const cluster = shared(startCluster);
 beforeEach(() => cluster.reset());

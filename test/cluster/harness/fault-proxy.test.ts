@@ -1,8 +1,8 @@
 /** The faults that tests put between a plugin and the API server; curl is the caller. */
 import { execFile } from "node:child_process";
 import { shared } from "../../support/fixtures.ts";
-import { LEGACY, startCluster } from "../../support/kubernetes/cluster.ts";
 import { pathOf } from "../../support/kubernetes/resources.ts";
+import { LEGACY, startCluster } from "../../support/kubernetes/test-cluster.ts";
 
 let token: string;
 const cluster = shared(startCluster);

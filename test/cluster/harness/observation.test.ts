@@ -1,7 +1,7 @@
 /** What the tests learn of the requests that a plugin made: the audit log, and the server's own counters. */
 import { shared } from "../../support/fixtures.ts";
-import { countsBetween, LEGACY, startCluster } from "../../support/kubernetes/cluster.ts";
 import { pathOf } from "../../support/kubernetes/resources.ts";
+import { countsBetween, LEGACY, startCluster } from "../../support/kubernetes/test-cluster.ts";
 
 const cluster = shared(startCluster);
 beforeEach(() => cluster.reset());

@@ -1,8 +1,8 @@
 /** The cluster of the tests: what it serves, what it keeps, and what can be done to it. */
 
-import { LEGACY, startCluster, type TestCluster, V3 } from "../../support/kubernetes/cluster.ts";
 import { calicoDefinitions, pluginAccess } from "../../support/kubernetes/manifests.ts";
 import { calicoPlurals, pathOf } from "../../support/kubernetes/resources.ts";
+import { LEGACY, startCluster, type TestCluster, V3 } from "../../support/kubernetes/test-cluster.ts";
 
 describe("startCluster", () => {
   let cluster: TestCluster;

@@ -3,7 +3,7 @@ import { readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { shared } from "../../support/fixtures.ts";
 import { Installation } from "../../support/installation.ts";
-import { startCluster } from "../../support/kubernetes/cluster.ts";
+import { startCluster } from "../../support/kubernetes/test-cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { BIN_DIR } from "../../support/node.ts";
 

@@ -1,6 +1,6 @@
 /** Many processes at once against a real API server, which is all that keeps their addresses apart: no two share a lock. */
 import { shared } from "../../support/fixtures.ts";
-import { LEGACY, V3 } from "../../support/kubernetes/cluster.ts";
+import { LEGACY, V3 } from "../../support/kubernetes/test-cluster.ts";
 import { type Call, World } from "./world.ts";
 
 const DUAL = { assign_ipv6: "true" };

@@ -4,7 +4,7 @@
  */
 import { NODE, POOL4, POOL6, testCalicoCases } from "../../support/calico-cases.ts";
 import { shared } from "../../support/fixtures.ts";
-import { LEGACY, V3 } from "../../support/kubernetes/cluster.ts";
+import { LEGACY, V3 } from "../../support/kubernetes/test-cluster.ts";
 import { World } from "./world.ts";
 
 const world = shared(World.create);

@@ -1,5 +1,5 @@
 /** Objects as Calico's own components leave them in the API server (I§2.2 to I§2.6), written with plain requests. */
-import { type CalicoGroup, type Fields, LEGACY } from "../../support/kubernetes/cluster.ts";
+import { type CalicoGroup, type Fields, LEGACY } from "../../support/kubernetes/test-cluster.ts";
 
 /** Where the objects are written, and in which group. */
 export interface ObjectWriter {

@@ -1,7 +1,7 @@
 /** What Calico's components have written is honoured, in both groups. Names of scenarios in brackets are recordings of Calico. */
 import { NODE } from "../../support/calico-cases.ts";
 import { shared } from "../../support/fixtures.ts";
-import { LEGACY, V3 } from "../../support/kubernetes/cluster.ts";
+import { LEGACY, V3 } from "../../support/kubernetes/test-cluster.ts";
 import { nameOf, ordinals, putAffinity, putBlock, putHandle, secondsAgo } from "./calico-objects.ts";
 import { World } from "./world.ts";
 

@@ -1,6 +1,6 @@
 /** What a virtual machine's pods see of its addresses, row by row of I§8.2, against a real API server in both groups. */
 import { shared } from "../../support/fixtures.ts";
-import { LEGACY, V3 } from "../../support/kubernetes/cluster.ts";
+import { LEGACY, V3 } from "../../support/kubernetes/test-cluster.ts";
 import { HANDLE, NEXT, SOURCE, TARGET, VirtualMachine } from "./virtual-machine.ts";
 import { World } from "./world.ts";
 

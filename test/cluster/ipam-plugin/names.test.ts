@@ -4,7 +4,7 @@
  */
 import type { Answer } from "../../support/calico-cases.ts";
 import { shared } from "../../support/fixtures.ts";
-import { LEGACY } from "../../support/kubernetes/cluster.ts";
+import { LEGACY } from "../../support/kubernetes/test-cluster.ts";
 import { SOURCE, VirtualMachine } from "./virtual-machine.ts";
 import { type Call, World } from "./world.ts";
 

@@ -1,6 +1,6 @@
 /** What the executable asks of a real API server, by the server's own audit log: the budget of I§6's rows, with nothing beside it. */
 import { shared } from "../../support/fixtures.ts";
-import { LEGACY, V3 } from "../../support/kubernetes/cluster.ts";
+import { LEGACY, V3 } from "../../support/kubernetes/test-cluster.ts";
 import { SOURCE, TARGET, VirtualMachine } from "./virtual-machine.ts";
 import { World } from "./world.ts";
 

@@ -1,6 +1,6 @@
 /** A virtual machine as KubeVirt's objects tell of it, in the API server: the machine, its instance, and the pods that it runs in. */
 import { type Answer, type HeldOwners, NODE } from "../../support/calico-cases.ts";
-import type { StoredObject } from "../../support/kubernetes/cluster.ts";
+import type { StoredObject } from "../../support/kubernetes/test-cluster.ts";
 import type { World } from "./world.ts";
 
 const API = "kubevirt.io/v1";

@@ -16,8 +16,8 @@ import {
   POOL6,
   timeless,
 } from "../../support/calico-cases.ts";
-import { type CalicoGroup, type Fields, type StoredObject, startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
 import { connectNode } from "../../support/kubernetes/connect-node.ts";
+import { type CalicoGroup, type Fields, type StoredObject, startCluster, type TestCluster } from "../../support/kubernetes/test-cluster.ts";
 import { Node } from "../../support/node.ts";
 
 const MARKER_DIRECTORY = "/var/run/calico";

@@ -1,6 +1,6 @@
 /** What we write is what Calico's components would have written, and keeps to what they have, in both groups (I§2.11). */
 import { shared } from "../../support/fixtures.ts";
-import { LEGACY, V3 } from "../../support/kubernetes/cluster.ts";
+import { LEGACY, V3 } from "../../support/kubernetes/test-cluster.ts";
 import { nameOf, putAffinity, putBlock, putHandle, secondsAgo } from "./calico-objects.ts";
 import { World } from "./world.ts";
 

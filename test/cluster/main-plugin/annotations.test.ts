@@ -3,7 +3,7 @@
  * Calico's objects are.
  */
 import { fresh, shared } from "../../support/fixtures.ts";
-import type { PodNode } from "../../support/kubernetes/pod-node.ts";
+import type { ApiServerNode } from "../../support/kubernetes/api-server-node.ts";
 import { ALL_STORES, BOTH_STORES, PodStores } from "../../support/kubernetes/pod-stores.ts";
 
 const PREFIX = "cni.projectcalico.org/";
@@ -12,7 +12,7 @@ const WITHOUT_IPAM = { feature_control: { ip_addrs_no_ipam: true } };
 
 const stores = shared(PodStores.start);
 
-async function podWith(node: PodNode, annotations: Readonly<Record<string, unknown>>, name = "pod"): Promise<void> {
+async function podWith(node: ApiServerNode, annotations: Readonly<Record<string, unknown>>, name = "pod"): Promise<void> {
   const texts = Object.entries(annotations).map(([key, value]) => [
     PREFIX + key,
     typeof value === "string" ? value : JSON.stringify(value),

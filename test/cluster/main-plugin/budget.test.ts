@@ -1,7 +1,7 @@
 /** What an operation costs the API server: requests by its audit log, connections by a proxy on the way (the issue's "Cost"). */
 import { fresh, shared } from "../../support/fixtures.ts";
-import { LEGACY, startCluster, V3 } from "../../support/kubernetes/cluster.ts";
-import { NAMESPACE, PodNode } from "../../support/kubernetes/pod-node.ts";
+import { ApiServerNode, NAMESPACE } from "../../support/kubernetes/api-server-node.ts";
+import { LEGACY, startCluster, V3 } from "../../support/kubernetes/test-cluster.ts";
 
 const cluster = shared(startCluster);
 
@@ -17,7 +17,7 @@ async function requestsOf(operation: () => Promise<unknown>): Promise<string[]> 
 const configurationsOf = (group: typeof LEGACY | typeof V3) => (group === LEGACY ? "ipamconfigs" : "ipamconfigurations");
 
 describe.each([LEGACY, V3] as const)("Requests of one operation, %s", (group) => {
-  const node = fresh(() => PodNode.create(cluster, { group }));
+  const node = fresh(() => ApiServerNode.create(cluster, { group }));
 
   it("are ten for the ADD of an ordinary pod on a node that has a block", async () => {
     await node.pool("pool4", "10.60.0.0/26");
@@ -137,7 +137,7 @@ describe.each([LEGACY, V3] as const)("Requests of one operation, %s", (group) =>
 
 describe("A pod that its virtual machine migrates to", () => {
   it("gets the machine's addresses, and asks for no list to choose others from", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await ApiServerNode.create(cluster);
     node.node.excuse(
       "while a virtual machine migrates both its pods bear its address, which is granted to the machine",
       "doubled",
@@ -173,7 +173,7 @@ describe("A pod that its virtual machine migrates to", () => {
 describe("Connections", () => {
   it("are one for an ADD and one for a DEL", async () => {
     await using proxy = await cluster.proxy();
-    await using node = await PodNode.create(cluster, { via: proxy });
+    await using node = await ApiServerNode.create(cluster, { via: proxy });
     await node.pool("pool4", "10.60.0.0/26");
     await node.pod("pod");
 
@@ -186,7 +186,7 @@ describe("Connections", () => {
 
 describe("A burst of pods on one node", () => {
   it("gives every pod an address of its own and takes them all back", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await ApiServerNode.create(cluster);
     await node.pool("pool4", "10.60.0.0/26");
     const names = Array.from({ length: 20 }, (_, index) => `pod${index}`);
     await Promise.all(names.map((name) => node.pod(name)));

@@ -1,14 +1,14 @@
 /** F2: a pod's address is free only when nobody reads of it any more: link, then annotations, then address. */
 import { fresh, shared } from "../../support/fixtures.ts";
-import { startCluster } from "../../support/kubernetes/cluster.ts";
-import { NAMESPACE, PodNode } from "../../support/kubernetes/pod-node.ts";
+import { ApiServerNode, NAMESPACE } from "../../support/kubernetes/api-server-node.ts";
+import { startCluster } from "../../support/kubernetes/test-cluster.ts";
 
 const cluster = shared(startCluster);
 const proxy = shared(() => cluster.proxy());
 
-async function added(): Promise<PodNode> {
+async function added(): Promise<ApiServerNode> {
   proxy.clear();
-  const node = await PodNode.create(cluster, { via: proxy });
+  const node = await ApiServerNode.create(cluster, { via: proxy });
   await node.pool("pool4", "10.60.0.0/26");
   await node.pod("pod");
   await node.add();

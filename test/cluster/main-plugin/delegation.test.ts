@@ -1,7 +1,7 @@
 /** The IPAM plugin as a process of its own, which is what other main plugins call, and what ours does where it is told to. */
 import { shared } from "../../support/fixtures.ts";
-import { LEGACY, startCluster, V3 } from "../../support/kubernetes/cluster.ts";
-import { PodNode } from "../../support/kubernetes/pod-node.ts";
+import { ApiServerNode } from "../../support/kubernetes/api-server-node.ts";
+import { LEGACY, startCluster, V3 } from "../../support/kubernetes/test-cluster.ts";
 
 const PREFIX = "cni.projectcalico.org/";
 
@@ -9,7 +9,7 @@ const cluster = shared(startCluster);
 
 describe.each([LEGACY, V3] as const)("An executed IPAM plugin, %s", (group) => {
   it("gives and takes what the one in the process would", async () => {
-    await using node = await PodNode.create(cluster, { group });
+    await using node = await ApiServerNode.create(cluster, { group });
     await node.pool("pool4", "10.60.0.0/26");
     await node.pool("pool6", "fd60::/122");
     await node.pod("pod", { annotations: { [`${PREFIX}ipFamilies`]: '["IPv4","IPv6"]' } });
@@ -29,7 +29,7 @@ describe.each([LEGACY, V3] as const)("An executed IPAM plugin, %s", (group) => {
 
 describe("An executed IPAM plugin", () => {
   it("is asked for each address of the pod's annotation", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await ApiServerNode.create(cluster);
     await node.pool("pool4", "10.60.0.0/26");
     await node.pool("pool6", "fd60::/122");
     await node.pod("pod", { annotations: { [`${PREFIX}ipAddrs`]: '["fd60::9","10.60.0.9"]' } });
@@ -44,7 +44,7 @@ describe("An executed IPAM plugin", () => {
   });
 
   it("gives back what it gave when the ADD fails afterwards", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await ApiServerNode.create(cluster);
     await node.pool("pool4", "10.60.0.0/26");
     await node.pod("pod");
 

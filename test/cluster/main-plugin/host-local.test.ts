@@ -1,6 +1,6 @@
 /** Pods whose addresses come from host-local: rows K1 to K14 of C§11.2, wherever Calico's objects are. */
 import { fresh, shared } from "../../support/fixtures.ts";
-import type { CniOutput, PodNode } from "../../support/kubernetes/pod-node.ts";
+import type { ApiServerNode, CniOutput } from "../../support/kubernetes/api-server-node.ts";
 import { ALL_STORES, BOTH_STORES, PodStores } from "../../support/kubernetes/pod-stores.ts";
 
 /** SHA-1 of "test.pod" (C§4.1). */
@@ -9,7 +9,7 @@ const GATEWAY6 = "fe80::ecee:eeff:feee:eeee";
 
 const stores = shared(PodStores.start);
 
-function hostLocal(node: PodNode, section: Readonly<Record<string, unknown>>): Record<string, unknown> {
+function hostLocal(node: ApiServerNode, section: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return { type: "host-local", dataDir: `${node.node.dir}/host-local`, ...section };
 }
 
@@ -90,7 +90,7 @@ describe.each(ALL_STORES)("A pod with host-local, %s", (store) => {
 });
 
 /** ADD with `IP=…42`, DEL, and ADD again for a second pod, which stays: the same address both times. */
-async function expectStableAddress(node: PodNode, conf: Readonly<Record<string, unknown>>, ip = "10.0.0.42"): Promise<CniOutput> {
+async function expectStableAddress(node: ApiServerNode, conf: Readonly<Record<string, unknown>>, ip = "10.0.0.42"): Promise<CniOutput> {
   await node.pod("pod");
   await node.pod("again");
   const first = await node.add({ conf, args: `;IP=${ip}` });

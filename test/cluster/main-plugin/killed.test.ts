@@ -1,14 +1,14 @@
 /** A plugin that is killed half-way: the next operation of its container takes away what it left (design, invariant 5). */
 import { fresh, shared } from "../../support/fixtures.ts";
-import { startCluster } from "../../support/kubernetes/cluster.ts";
-import { PodNode } from "../../support/kubernetes/pod-node.ts";
+import { ApiServerNode } from "../../support/kubernetes/api-server-node.ts";
+import { startCluster } from "../../support/kubernetes/test-cluster.ts";
 
 const cluster = shared(startCluster);
 
 /** A node whose first ADD hangs at the given request until it is killed. */
-async function killedAt(method: string): Promise<PodNode> {
+async function killedAt(method: string): Promise<ApiServerNode> {
   const proxy = await cluster.proxy();
-  const node = await PodNode.create(cluster, { via: proxy });
+  const node = await ApiServerNode.create(cluster, { via: proxy });
   await node.pool("pool4", "10.60.0.0/26");
   await node.pod("other");
   await node.add({ pod: "other", container: "other", sandbox: await node.sandbox("other") });

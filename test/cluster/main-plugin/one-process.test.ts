@@ -1,7 +1,7 @@
 /** Many calls at once in one process on one Node, on a real API server. */
 import { shared } from "../../support/fixtures.ts";
-import { startCluster } from "../../support/kubernetes/cluster.ts";
-import { NAMESPACE, PodNode } from "../../support/kubernetes/pod-node.ts";
+import { ApiServerNode, NAMESPACE } from "../../support/kubernetes/api-server-node.ts";
+import { startCluster } from "../../support/kubernetes/test-cluster.ts";
 import { descriptors, hostEnds, OneProcess } from "../../support/one-process.ts";
 
 const CALLS = 100;
@@ -13,7 +13,7 @@ const cluster = shared(startCluster);
 
 describe(`${2 * CALLS} ADDs and DELs at once in one process`, () => {
   it("give every pod an address of its own, and leave nothing behind", async () => {
-    await using world = await PodNode.create(cluster);
+    await using world = await ApiServerNode.create(cluster);
     await world.pool("pool4", "10.66.0.0/22");
     const names = [...firstHalf, ...secondHalf].map(podName);
     for (const name of names) await world.pod(name);

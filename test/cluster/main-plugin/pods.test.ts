@@ -3,9 +3,9 @@
  * objects are.
  */
 import { fresh, shared } from "../../support/fixtures.ts";
-import { LEGACY } from "../../support/kubernetes/cluster.ts";
-import { NAMESPACE } from "../../support/kubernetes/pod-node.ts";
+import { NAMESPACE } from "../../support/kubernetes/api-server-node.ts";
 import { BOTH_STORES, PodStores } from "../../support/kubernetes/pod-stores.ts";
+import { LEGACY } from "../../support/kubernetes/test-cluster.ts";
 
 const stores = shared(PodStores.start);
 

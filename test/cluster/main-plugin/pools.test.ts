@@ -1,6 +1,6 @@
 /** Which pool a pod's address comes from: rows K15 to K21, K43 and K44 of C§11.2, wherever Calico's objects are. */
 import { fresh, shared } from "../../support/fixtures.ts";
-import { NAMESPACE } from "../../support/kubernetes/pod-node.ts";
+import { NAMESPACE } from "../../support/kubernetes/api-server-node.ts";
 import { ALL_STORES, BOTH_STORES, PodStores } from "../../support/kubernetes/pod-stores.ts";
 
 const IPV4_POOLS = "cni.projectcalico.org/ipv4pools";

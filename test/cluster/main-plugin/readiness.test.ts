@@ -1,10 +1,10 @@
 /** When nothing may be changed, or nobody answers: rows K37 to K40 of C§11.2, the ready flag, `-t`, STATUS, and a server that fails. */
 import { join } from "node:path";
 import { fresh, shared } from "../../support/fixtures.ts";
-import { LEGACY } from "../../support/kubernetes/cluster.ts";
+import type { ApiServerNode, ApiServerNodeOptions } from "../../support/kubernetes/api-server-node.ts";
 import { connectNode } from "../../support/kubernetes/connect-node.ts";
-import type { PodNode, PodNodeOptions } from "../../support/kubernetes/pod-node.ts";
 import { BOTH_STORES, ETCD, PodStores, type Store } from "../../support/kubernetes/pod-stores.ts";
+import { LEGACY } from "../../support/kubernetes/test-cluster.ts";
 import { BIN_DIR, type RunResult } from "../../support/node.ts";
 
 const stores = shared(PodStores.start);
@@ -18,14 +18,14 @@ const TOGETHER = [
   "get ipamhandles/test.pod",
 ];
 
-async function pooled(options: Omit<PodNodeOptions, "group" | "etcd"> = {}, store: Store = LEGACY): Promise<PodNode> {
+async function pooled(options: Omit<ApiServerNodeOptions, "group" | "etcd"> = {}, store: Store = LEGACY): Promise<ApiServerNode> {
   const node = await stores.node(store, options);
   await node.pool("pool4", "10.60.0.0/26");
   await node.pod("pod");
   return node;
 }
 
-function probe(node: PodNode, change: Readonly<Record<string, unknown>> = {}): Promise<RunResult> {
+function probe(node: ApiServerNode, change: Readonly<Record<string, unknown>> = {}): Promise<RunResult> {
   return node.node.run([join(BIN_DIR, "calico"), "-t"], { env: { CNI_COMMAND: "VERSION" }, stdin: JSON.stringify(node.conf(change)) });
 }
 

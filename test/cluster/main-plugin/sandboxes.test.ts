@@ -1,8 +1,8 @@
 /** Sandboxes of one pod that come and go: rows K30 to K34 of C§11.2, and what design invariants 5 and 7 ask beside them. */
 import { fresh, shared } from "../../support/fixtures.ts";
-import { LEGACY } from "../../support/kubernetes/cluster.ts";
-import { NAMESPACE } from "../../support/kubernetes/pod-node.ts";
+import { NAMESPACE } from "../../support/kubernetes/api-server-node.ts";
 import { ALL_STORES, BOTH_STORES, ETCD, PodStores } from "../../support/kubernetes/pod-stores.ts";
+import { LEGACY } from "../../support/kubernetes/test-cluster.ts";
 
 const stores = shared(PodStores.start);
 

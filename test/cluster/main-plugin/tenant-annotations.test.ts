@@ -4,8 +4,8 @@
  * stays short and without control characters.
  */
 import { fresh, shared } from "../../support/fixtures.ts";
-import { LEGACY, startCluster } from "../../support/kubernetes/cluster.ts";
-import { PodNode } from "../../support/kubernetes/pod-node.ts";
+import { ApiServerNode } from "../../support/kubernetes/api-server-node.ts";
+import { LEGACY, startCluster } from "../../support/kubernetes/test-cluster.ts";
 import type { CniRun } from "../../support/node.ts";
 
 const PREFIX = "cni.projectcalico.org/";
@@ -21,18 +21,18 @@ const cluster = shared(startCluster);
 
 /** A node with the pod `victim`, which container v1 serves, an address of a tunnel, and the tenant's pod, which has no ADD yet. */
 class Scene implements AsyncDisposable {
-  readonly node: PodNode;
+  readonly node: ApiServerNode;
   /** The victim's. */
   readonly address: string;
   #before: unknown;
 
-  private constructor(node: PodNode, address: string) {
+  private constructor(node: ApiServerNode, address: string) {
     this.node = node;
     this.address = address;
   }
 
   static async create(): Promise<Scene> {
-    const node = await PodNode.create(cluster);
+    const node = await ApiServerNode.create(cluster);
     await node.pool("pool4", "10.60.0.0/26");
     await node.pod("victim");
     const { ips } = await node.add({ pod: "victim", container: "v1", sandbox: await node.sandbox("victim") });
@@ -95,7 +95,7 @@ class Scene implements AsyncDisposable {
 }
 
 /** As Felix does it: an address of the node's block for its VXLAN device. */
-async function giveToTunnel({ name }: PodNode): Promise<void> {
+async function giveToTunnel({ name }: ApiServerNode): Promise<void> {
   const ordinal = Number(TUNNEL.split(".").at(-1));
   const [block] = await cluster.list(LEGACY, "ipamblocks");
   if (block?.spec === undefined) throw new Error("the victim's ADD made no block");
@@ -164,7 +164,7 @@ describe("A tenant's pod whose record is forged", () => {
 
   it("does not replace the interface of a pod whose name gives the same one", async () => {
     // SHA-1 of "tenant-a.p1284689" and of "tenant-b.p3021008" begin with the same 44 bits.
-    await using node = await PodNode.create(cluster);
+    await using node = await ApiServerNode.create(cluster);
     await node.pool("pool4", "10.60.0.0/26");
     const call = async (verb: string, namespace: string, pod: string, container: string) =>
       node.node.cni(verb, {

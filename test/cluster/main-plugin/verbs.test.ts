@@ -1,16 +1,16 @@
 /** CHECK and GC of pods on a real server (CNI 1.1.0), with nothing but the plugins' own role. */
 import { fresh, shared } from "../../support/fixtures.ts";
-import { startCluster } from "../../support/kubernetes/cluster.ts";
+import { ApiServerNode } from "../../support/kubernetes/api-server-node.ts";
 import type { FaultProxy } from "../../support/kubernetes/fault-proxy.ts";
-import { PodNode } from "../../support/kubernetes/pod-node.ts";
+import { startCluster } from "../../support/kubernetes/test-cluster.ts";
 import { REFERENCE_PLUGINS_DIR } from "../../support/node.ts";
 
 const CONF = { cniVersion: "1.1.0" };
 
 const cluster = shared(startCluster);
 
-async function pooled(): Promise<PodNode> {
-  const node = await PodNode.create(cluster);
+async function pooled(): Promise<ApiServerNode> {
+  const node = await ApiServerNode.create(cluster);
   await node.pool("pool4", "10.60.0.0/26");
   await node.pod("pod");
   return node;
@@ -94,7 +94,7 @@ describe("CHECK as CRI-O calls it", () => {
     ["says nothing", (proxy: FaultProxy) => proxy.on({ times: Number.POSITIVE_INFINITY }, { kind: "hang" })],
   ])("F4: accepts a good pod while the API server %s, and still names a damaged one", async (_, stop) => {
     await using proxy = await cluster.proxy();
-    await using node = await PodNode.create(cluster, { via: proxy });
+    await using node = await ApiServerNode.create(cluster, { via: proxy });
     await node.pool("pool4", "10.60.0.0/26");
     await node.pod("pod");
     const prevResult = await node.add({ conf: calico });

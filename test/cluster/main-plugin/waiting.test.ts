@@ -1,8 +1,8 @@
 /** F1: what decides about an address is read when the node's lock is had, whatever changes while others hold it. */
 import { readFileSync } from "node:fs";
 import { fresh, shared } from "../../support/fixtures.ts";
-import { LEGACY, startCluster } from "../../support/kubernetes/cluster.ts";
-import { PodNode } from "../../support/kubernetes/pod-node.ts";
+import { ApiServerNode } from "../../support/kubernetes/api-server-node.ts";
+import { LEGACY, startCluster } from "../../support/kubernetes/test-cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { holdLock } from "../../support/lock-holder-process.ts";
 import type { CniRun } from "../../support/node.ts";
@@ -10,8 +10,8 @@ import type { CniRun } from "../../support/node.ts";
 const cluster = shared(startCluster);
 
 /** A node with a block of the pool 10.60.0.0/24, and a pod that is to be added. */
-async function pooled(): Promise<PodNode> {
-  const node = await PodNode.create(cluster);
+async function pooled(): Promise<ApiServerNode> {
+  const node = await ApiServerNode.create(cluster);
   await node.pool("pool4", "10.60.0.0/24");
   await node.pod("earlier");
   await node.add({ pod: "earlier", container: "c0", sandbox: await node.sandbox("earlier") });
@@ -20,7 +20,7 @@ async function pooled(): Promise<PodNode> {
 }
 
 /** ADD that waits for the lock, which somebody else holds until `change` has happened. */
-async function addWhile(node: PodNode, change: () => Promise<unknown>): Promise<CniRun> {
+async function addWhile(node: ApiServerNode, change: () => Promise<unknown>): Promise<CniRun> {
   const log_file_path = `${node.node.dir}/cni.log`;
   const holder = await holdLock(`${node.node.dir}/ipam.lock`, 100);
   const adding = node.call("ADD", { conf: { log_file_path } });

@@ -3,8 +3,8 @@ import { readdirSync } from "node:fs";
 import { resolve } from "node:path";
 import { renderFolder } from "../../../scripts/manifests/kustomization.ts";
 import { shared } from "../../support/fixtures.ts";
-import { startCluster } from "../../support/kubernetes/cluster.ts";
 import { memberAt } from "../../support/kubernetes/json.ts";
+import { startCluster } from "../../support/kubernetes/test-cluster.ts";
 
 const cluster = shared(startCluster);
 

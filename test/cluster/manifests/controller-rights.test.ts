@@ -6,9 +6,9 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { ClusterAddresses, NAMESPACE } from "../../support/cluster-addresses.ts";
-import { type CalicoGroup, LEGACY, startCluster, type TestCluster, V3 } from "../../support/kubernetes/cluster.ts";
 import { controllerAccess } from "../../support/kubernetes/manifests.ts";
 import { granted, usedBy } from "../../support/kubernetes/rights.ts";
+import { type CalicoGroup, LEGACY, startCluster, type TestCluster, V3 } from "../../support/kubernetes/test-cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { BIN_DIR } from "../../support/node.ts";
 

@@ -6,10 +6,10 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { shared } from "../../support/fixtures.ts";
 import { Installation } from "../../support/installation.ts";
-import { startCluster } from "../../support/kubernetes/cluster.ts";
 import { memberAt } from "../../support/kubernetes/json.ts";
 import { ownNodePolicy } from "../../support/kubernetes/manifests.ts";
 import { pathOf } from "../../support/kubernetes/resources.ts";
+import { startCluster } from "../../support/kubernetes/test-cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
 
 const MERGE = { contentType: "application/merge-patch+json" };

@@ -7,10 +7,10 @@ import { resolve } from "node:path";
 import { renderFolder } from "../../../scripts/manifests/kustomization.ts";
 import { Agent } from "../../support/agent.ts";
 import { shared } from "../../support/fixtures.ts";
-import { startCluster } from "../../support/kubernetes/cluster.ts";
+import { ApiServerNode, NAMESPACE } from "../../support/kubernetes/api-server-node.ts";
 import { agentAccess, apiObjects, pluginAccess } from "../../support/kubernetes/manifests.ts";
-import { NAMESPACE, PodNode } from "../../support/kubernetes/pod-node.ts";
 import { granted, usedBy } from "../../support/kubernetes/rights.ts";
+import { startCluster } from "../../support/kubernetes/test-cluster.ts";
 
 const cluster = shared(startCluster);
 
@@ -18,7 +18,7 @@ const OUTSIDE_OF_CALICO = /^(|tortie\.dev|kubevirt\.io)$/;
 
 describe("the plugins' account", () => {
   it("has every right that the life of pods needs, and outside of Calico's groups needs what it has", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await ApiServerNode.create(cluster);
     await node.pool("pool4", "10.60.0.0/26");
     const since = await cluster.mark();
     await node.pod("pod");
@@ -72,7 +72,7 @@ const ELSEWHERE = new Set([
 
 describe("the agent's account", () => {
   it("S5: has every right that the life of pods needs, and needs what it has", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await ApiServerNode.create(cluster);
     const since = await cluster.mark();
     const kubeconfig = await cluster.kubeconfigFor("agent");
     const args = ["--datastore-type", "kubernetes", "--kubeconfig", kubeconfig, "--endpoint-objects", "--node-routes=vxlan"];
@@ -110,7 +110,7 @@ describe("the accounts of the overlay host-scope", () => {
     for (const role of roles) await own.apply(role);
     for (const role of [agentRole, pluginRole])
       expect([...granted(role ?? [])].filter((right) => /ipamblocks|blockaffinities|ipamhandles/.test(right))).toEqual([]);
-    await using node = await PodNode.create(own);
+    await using node = await ApiServerNode.create(own);
     await node.podCidrs("10.60.1.0/24");
     const since = await own.mark();
     const kubeconfig = await own.kubeconfigFor("agent");

@@ -7,11 +7,11 @@ import { join, resolve } from "node:path";
 import { renderFolder } from "../../../scripts/manifests/kustomization.ts";
 import { shared } from "../../support/fixtures.ts";
 import { Installation } from "../../support/installation.ts";
-import { type ApiObject, LEGACY, type StoredObject, startCluster } from "../../support/kubernetes/cluster.ts";
+import { ApiServerNode, NAMESPACE } from "../../support/kubernetes/api-server-node.ts";
 import { memberAt } from "../../support/kubernetes/json.ts";
 import { apiObjects } from "../../support/kubernetes/manifests.ts";
-import { NAMESPACE, PodNode } from "../../support/kubernetes/pod-node.ts";
 import { granted, usedBy } from "../../support/kubernetes/rights.ts";
+import { type ApiObject, LEGACY, type StoredObject, startCluster } from "../../support/kubernetes/test-cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { CALICO_LIST, OPERATOR_NAMESPACES, OPERATOR_OBJECTS } from "./operator-objects.ts";
 
@@ -79,7 +79,7 @@ function agentToken(pod: string): Promise<string> {
 
 describe("beside a Calico that the Tigera operator has installed", () => {
   it("writes nothing of Calico's, neither objects nor files of the node, and serves pods by an account of its own", async () => {
-    await using node = await PodNode.create(cluster, { identity: "admin" });
+    await using node = await ApiServerNode.create(cluster, { identity: "admin" });
     await node.pool("pool4", "10.60.0.0/26");
     await node.pod("pod");
     for (const name of OPERATOR_NAMESPACES) await cluster.createNamespace(name);

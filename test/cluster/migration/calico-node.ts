@@ -3,9 +3,9 @@
  * that contract I§2.11 and C§4 show, made by `ip` and plain requests. It shares no code with what is tested.
  */
 import { createHash } from "node:crypto";
-import type { TestCluster } from "../../support/kubernetes/cluster.ts";
-import { NAMESPACE, type PodNode } from "../../support/kubernetes/pod-node.ts";
+import { type ApiServerNode, NAMESPACE } from "../../support/kubernetes/api-server-node.ts";
 import { pathOf, type StoredObject } from "../../support/kubernetes/resources.ts";
+import type { TestCluster } from "../../support/kubernetes/test-cluster.ts";
 import type { Pod } from "../../support/node.ts";
 import { nameOf, type ObjectWriter, putAffinity, putBlock, putHandle } from "../ipam-plugin/calico-objects.ts";
 import type { BlockSpec } from "../ipam-plugin/world.ts";
@@ -26,14 +26,14 @@ export interface CalicoPod {
 }
 
 /** The block of the node, bound to it and empty. */
-export async function bindBlock(node: PodNode): Promise<void> {
+export async function bindBlock(node: ApiServerNode): Promise<void> {
   const writer = writerOf(node);
   await putAffinity(writer, node.name, BLOCK);
   await putBlock(writer, BLOCK, { affinity: `host:${node.name}` });
 }
 
 /** What Calico's ADD comes to: address, link and annotations. */
-export async function addAsCalico(node: PodNode, pod: string): Promise<CalicoPod> {
+export async function addAsCalico(node: ApiServerNode, pod: string): Promise<CalicoPod> {
   const container = `calico-${pod}`;
   await node.pod(pod);
   const address = await assign(node, container, pod);
@@ -45,7 +45,7 @@ export async function addAsCalico(node: PodNode, pod: string): Promise<CalicoPod
 }
 
 /** What Calico's DEL comes to, for whoever made the pod. */
-export async function delAsCalico(node: PodNode, pod: string, container: string): Promise<void> {
+export async function delAsCalico(node: ApiServerNode, pod: string, container: string): Promise<void> {
   await node.node.ip("link", "delete", hostInterfaceOf(pod));
   await annotate(node, pod, { podIP: "", podIPs: "" });
   const handle = handleOf(container);
@@ -63,7 +63,7 @@ export function handleOf(container: string): string {
 }
 
 /** The handle comes before the block, so that nobody takes the address for a leak. */
-async function assign(node: PodNode, container: string, pod: string): Promise<string> {
+async function assign(node: ApiServerNode, container: string, pod: string): Promise<string> {
   const handle = handleOf(container);
   await putHandle(writerOf(node), handle, { [BLOCK]: 1 });
   const ordinal = await changeBlock(node.cluster, node, (block) => {
@@ -100,7 +100,11 @@ function released(block: BlockSpec, handle: string): readonly [BlockSpec, undefi
 }
 
 /** Compare-and-swap, as often as it takes: an attempt fails only when another writer's succeeded. */
-async function changeBlock<T>(cluster: TestCluster, { group }: PodNode, change: (block: BlockSpec) => readonly [BlockSpec, T]): Promise<T> {
+async function changeBlock<T>(
+  cluster: TestCluster,
+  { group }: ApiServerNode,
+  change: (block: BlockSpec) => readonly [BlockSpec, T],
+): Promise<T> {
   for (;;) {
     const stored = await cluster.get(group, "ipamblocks", nameOf(BLOCK));
     if (stored === undefined) throw new Error(`there is no block ${BLOCK}`);
@@ -118,7 +122,7 @@ function blockOf(stored: StoredObject): BlockSpec {
   return stored.spec as unknown as BlockSpec;
 }
 
-async function plug({ node }: PodNode, sandbox: Pod, hostInterface: string, address: string): Promise<void> {
+async function plug({ node }: ApiServerNode, sandbox: Pod, hostInterface: string, address: string): Promise<void> {
   await node.ip("link", "add", hostInterface, "type", "veth", "peer", "name", "eth0", "netns", sandbox.name);
   await node.ip("link", "set", hostInterface, "address", "ee:ee:ee:ee:ee:ee", "up");
   // C§4.3: the host's own forwarding is not Calico's plugin's business, its interface's is.
@@ -137,14 +141,14 @@ async function plug({ node }: PodNode, sandbox: Pod, hostInterface: string, addr
   await node.ip("route", "add", address, "dev", hostInterface, "scope", "link");
 }
 
-async function annotate({ cluster }: PodNode, pod: string, values: Readonly<Record<string, string>>): Promise<void> {
+async function annotate({ cluster }: ApiServerNode, pod: string, values: Readonly<Record<string, string>>): Promise<void> {
   const annotations = Object.fromEntries(Object.entries(values).map(([key, value]) => [`cni.projectcalico.org/${key}`, value]));
   const path = pathOf("v1", "pods", pod, NAMESPACE);
   const answer = await cluster.api("PATCH", path, { metadata: { annotations } }, "application/merge-patch+json");
   if (answer.status !== 200) throw new Error(`pod ${pod}: ${answer.status} ${answer.text}`);
 }
 
-function writerOf({ cluster, group }: PodNode): ObjectWriter {
+function writerOf({ cluster, group }: ApiServerNode): ObjectWriter {
   return {
     group,
     put: async (kind, metadata, spec) => {

@@ -2,8 +2,8 @@
 import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { shared } from "../../support/fixtures.ts";
-import { LEGACY, startCluster, V3 } from "../../support/kubernetes/cluster.ts";
-import { PodNode } from "../../support/kubernetes/pod-node.ts";
+import { ApiServerNode } from "../../support/kubernetes/api-server-node.ts";
+import { LEGACY, startCluster, V3 } from "../../support/kubernetes/test-cluster.ts";
 import { BIN_DIR, type Pod } from "../../support/node.ts";
 import {
   addAsCalico,
@@ -28,8 +28,8 @@ const cluster = shared(startCluster);
 
 const numbers = Array.from({ length: COUNT }, (_, number) => number);
 
-async function calicosNode(group: typeof LEGACY | typeof V3): Promise<PodNode> {
-  const node = await PodNode.create(cluster, { group });
+async function calicosNode(group: typeof LEGACY | typeof V3): Promise<ApiServerNode> {
+  const node = await ApiServerNode.create(cluster, { group });
   await node.pool("pool4", POOL);
   await bindBlock(node);
   return node;
@@ -42,24 +42,24 @@ interface OurPod {
   readonly address: string;
 }
 
-async function addAsTortie(node: PodNode, pod: string): Promise<OurPod> {
+async function addAsTortie(node: ApiServerNode, pod: string): Promise<OurPod> {
   await node.pod(pod);
   const call = { pod, container: `tortie-${pod}`, sandbox: await node.sandbox(pod), conf: CONF };
   const { ips } = await node.add(call);
   return { ...call, address: String(ips[0]?.address).replace("/32", "") };
 }
 
-async function delAsTortie(node: PodNode, { pod, container, sandbox }: Pick<OurPod, "pod" | "container" | "sandbox">): Promise<void> {
+async function delAsTortie(node: ApiServerNode, { pod, container, sandbox }: Pick<OurPod, "pod" | "container" | "sandbox">): Promise<void> {
   await node.del({ pod, container, sandbox, conf: CONF });
 }
 
-async function pings(node: PodNode, from: Pod, address: string): Promise<boolean> {
+async function pings(node: ApiServerNode, from: Pod, address: string): Promise<boolean> {
   const { exit } = await node.node.run(["/usr/bin/ping", "-n", "-c", "3", "-i", "0.2", "-W", "10", address], {}, from);
   return exit === 0;
 }
 
 /** Everything that makes a pod work, from outside. */
-async function stateOf(node: PodNode, { pod, sandbox }: Pick<CalicoPod, "pod" | "sandbox">): Promise<unknown> {
+async function stateOf(node: ApiServerNode, { pod, sandbox }: Pick<CalicoPod, "pod" | "sandbox">): Promise<unknown> {
   const [link] = await node.node.ip("-j", "link", "show", "dev", hostInterfaceOf(pod));
   const routes = await node.node.ip("-j", "route", "show", "dev", hostInterfaceOf(pod));
   return {
@@ -72,12 +72,12 @@ async function stateOf(node: PodNode, { pod, sandbox }: Pick<CalicoPod, "pod" | 
 }
 
 /** @returns addresses that are in use, by handle */
-async function addressesByHandle(node: PodNode): Promise<Readonly<Record<string, readonly string[]>>> {
+async function addressesByHandle(node: ApiServerNode): Promise<Readonly<Record<string, readonly string[]>>> {
   const held = Object.entries(await node.held());
   return Object.fromEntries(held.map(([handle, places]) => [handle, places.map((place) => place.replace(`${BLOCK}#`, "10.70.0."))]));
 }
 
-async function runPage(node: PodNode): Promise<void> {
+async function runPage(node: ApiServerNode): Promise<void> {
   for (const rest of COMMANDS) {
     const line = rest.replaceAll("~/.kube/config", cluster.adminKubeconfig).split(" ");
     const run = await node.node.run([join(BIN_DIR, "tortiectl"), ...line]);

@@ -9,7 +9,7 @@ import { openKubernetesDatastore } from "../../../lib/datastore/kubernetes/kuber
 import { openLocalDatastore } from "../../../lib/datastore/local/local-datastore.ts";
 import { startEtcd, type TestEtcd } from "../../support/etcd/etcd.ts";
 import { EtcdFaultProxy } from "../../support/etcd/fault-proxy.ts";
-import { startCluster, type TestCluster } from "../../support/kubernetes/cluster.ts";
+import { startCluster, type TestCluster } from "../../support/kubernetes/test-cluster.ts";
 import { until } from "../../support/kubernetes/until.ts";
 import { BIN_DIR } from "../../support/node.ts";
 import { samplePool } from "../../support/samples.ts";

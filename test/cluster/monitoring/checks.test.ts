@@ -2,8 +2,8 @@
 import { readFileSync } from "node:fs";
 import { Agent } from "../../support/agent.ts";
 import { shared } from "../../support/fixtures.ts";
-import { startCluster } from "../../support/kubernetes/cluster.ts";
-import { PodNode } from "../../support/kubernetes/pod-node.ts";
+import { ApiServerNode } from "../../support/kubernetes/api-server-node.ts";
+import { startCluster } from "../../support/kubernetes/test-cluster.ts";
 
 const cluster = shared(startCluster);
 beforeAll(async () => {
@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 
 it("an agent that makes routes to other nodes says how they are, as the alert TortieRoutesInDoubt reads it", async () => {
-  await using node = await PodNode.create(cluster);
+  await using node = await ApiServerNode.create(cluster);
   const kubeconfig = await cluster.kubeconfigFor("agent");
   const args = ["--datastore-type", "kubernetes", "--kubeconfig", kubeconfig, "--node-routes=vxlan"];
   await using agent = await Agent.start(node.node, { args });

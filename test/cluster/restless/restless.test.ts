@@ -1,6 +1,6 @@
 /** The restless world of a node in a cluster (test/support/restless): addresses and records are in a real API server. */
 import { shared } from "../../support/fixtures.ts";
-import { startCluster } from "../../support/kubernetes/cluster.ts";
+import { startCluster } from "../../support/kubernetes/test-cluster.ts";
 import { EPISODES } from "../../support/restless/episodes.ts";
 import { testRestless } from "../../support/restless/suite.ts";
 import { CLUSTER_EPISODES } from "./episodes.ts";

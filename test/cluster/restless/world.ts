@@ -4,10 +4,10 @@
  */
 import { Agent } from "../../support/agent.ts";
 import type { SeenStore } from "../../support/judge/world.ts";
-import type { TestCluster } from "../../support/kubernetes/cluster.ts";
+import { ApiServerNode, NAMESPACE } from "../../support/kubernetes/api-server-node.ts";
 import type { FaultProxy } from "../../support/kubernetes/fault-proxy.ts";
-import { NAMESPACE, PodNode } from "../../support/kubernetes/pod-node.ts";
 import { readPid, signalProcess } from "../../support/kubernetes/process.ts";
+import type { TestCluster } from "../../support/kubernetes/test-cluster.ts";
 import { CALL_SECONDS, type Container, type Mode, NETWORK, RestlessWorld } from "../../support/restless/world.ts";
 
 const PREFIX = "cni.projectcalico.org/";
@@ -17,7 +17,7 @@ export class ClusterWorld extends RestlessWorld {
   readonly proxy: FaultProxy;
   /** In a cluster that is the policy agent's. */
   protected override readonly isForwarding = false;
-  readonly #pods: PodNode;
+  readonly #pods: ApiServerNode;
   /** Containers of pods that have another container by now. */
   readonly #podNames = new Map<string, string>();
   /** Containers whose pod is gone from the server, or is another container's by now. */
@@ -26,7 +26,7 @@ export class ClusterWorld extends RestlessWorld {
   /** Containers whose pods could not be removed, since the server was away. */
   readonly #unforgotten = new Set<string>();
 
-  private constructor(pods: PodNode, proxy: FaultProxy, agent: Agent, random: () => number) {
+  private constructor(pods: ApiServerNode, proxy: FaultProxy, agent: Agent, random: () => number) {
     super(pods.node, agent, random);
     this.cluster = pods.cluster;
     this.proxy = proxy;
@@ -36,7 +36,7 @@ export class ClusterWorld extends RestlessWorld {
   static async create(cluster: TestCluster, random: () => number): Promise<ClusterWorld> {
     await using made = new AsyncDisposableStack();
     const proxy = made.use(await cluster.proxy());
-    const pods = made.use(await PodNode.create(cluster, { via: proxy }));
+    const pods = made.use(await ApiServerNode.create(cluster, { via: proxy }));
     pods.node.excuse("a handle of a living container may count too much after a conflict", "miscounted");
     await pods.pool("pool4", "10.60.0.0/24");
     await pods.pool("pool6", "fd60::/112");

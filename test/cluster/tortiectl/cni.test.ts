@@ -2,8 +2,8 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { shared } from "../../support/fixtures.ts";
-import { startCluster } from "../../support/kubernetes/cluster.ts";
 import { connectNode } from "../../support/kubernetes/connect-node.ts";
+import { startCluster } from "../../support/kubernetes/test-cluster.ts";
 import { BIN_DIR, Node, REFERENCE_PLUGINS_DIR, type RunResult } from "../../support/node.ts";
 
 const cluster = shared(startCluster);

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { shared } from "../../support/fixtures.ts";
-import { type CalicoGroup, type Fields, LEGACY, startCluster, V3 } from "../../support/kubernetes/cluster.ts";
+import { type CalicoGroup, type Fields, LEGACY, startCluster, V3 } from "../../support/kubernetes/test-cluster.ts";
 import { BIN_DIR } from "../../support/node.ts";
 
 const GROUPS: readonly CalicoGroup[] = [LEGACY, V3];

@@ -6,9 +6,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { shared } from "../../support/fixtures.ts";
 import { addToHostLocal, directoryOf, type HostLocalNetwork } from "../../support/host-local.ts";
-import { type CalicoGroup, type Fields, LEGACY, startCluster, V3 } from "../../support/kubernetes/cluster.ts";
 import { writeKubeconfig } from "../../support/kubernetes/credentials.ts";
 import { pause } from "../../support/kubernetes/process.ts";
+import { type CalicoGroup, type Fields, LEGACY, startCluster, V3 } from "../../support/kubernetes/test-cluster.ts";
 import { BIN_DIR } from "../../support/node.ts";
 
 const NODE = "worker-1";

@@ -2,8 +2,8 @@
 import { execFileSync, spawn } from "node:child_process";
 import { mkdirSync, symlinkSync } from "node:fs";
 import { join, resolve } from "node:path";
-import type { TestCluster } from "../kubernetes/cluster.ts";
 import { endProcess, startProcess } from "../kubernetes/process.ts";
+import type { TestCluster } from "../kubernetes/test-cluster.ts";
 import { BIN_DIR } from "../node.ts";
 import { DIR, NODE_ADDRESS } from "./pretend-host.ts";
 

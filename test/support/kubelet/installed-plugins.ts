@@ -2,8 +2,8 @@
 import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Installation } from "../installation.ts";
-import type { TestCluster } from "../kubernetes/cluster.ts";
 import { endProcess, startProcess } from "../kubernetes/process.ts";
+import type { TestCluster } from "../kubernetes/test-cluster.ts";
 import { BIN_DIR } from "../node.ts";
 import type { PluginPlaces } from "./kubelet-node.ts";
 import { DIR, NODE } from "./pretend-host.ts";

@@ -5,8 +5,8 @@
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { LEGACY, type StoredObject, type TestCluster } from "../kubernetes/cluster.ts";
 import { endProcess, startProcess } from "../kubernetes/process.ts";
+import { LEGACY, type StoredObject, type TestCluster } from "../kubernetes/test-cluster.ts";
 import { Cgroups } from "./cgroups.ts";
 import { containerdConfiguration, kubeletConfiguration, MIRRORED, REGISTRY, REGISTRY_HOSTS } from "./configurations.ts";
 import { makeImage, TEST_IMAGE } from "./image.ts";

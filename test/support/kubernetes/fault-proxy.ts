@@ -7,10 +7,10 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer, request as forward, type RequestOptions, type Server } from "node:https";
 import type { Socket } from "node:net";
 import { join } from "node:path";
-import type { TestCluster } from "./cluster.ts";
 import { forwarderPidFile } from "./connect-node.ts";
 import type { Identity } from "./install.ts";
 import { endProcess, pause, readPid } from "./process.ts";
+import type { TestCluster } from "./test-cluster.ts";
 
 export type Fault =
   /** The server does what it is asked; its answer never arrives, and the connection breaks. */

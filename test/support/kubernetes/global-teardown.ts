@@ -3,9 +3,9 @@
  * does not allow. What roles allow too much is asked when the whole suite has run (scripts/suites).
  */
 import { rmSync } from "node:fs";
-import { SHARED_CLUSTER } from "./cluster.ts";
 import { compareRights, EXPLAINED, grantedRights, keepUse, useOfServer } from "./role-use.ts";
 import { endServersIn } from "./servers.ts";
+import { SHARED_CLUSTER } from "./test-cluster.ts";
 
 export default async function teardown(): Promise<void> {
   const dir = process.env[SHARED_CLUSTER];

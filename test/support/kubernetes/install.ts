@@ -1,6 +1,5 @@
 /** What a new cluster gets: Calico's and KubeVirt's definitions, the plugins' account with its role, and the accounts of the tests. */
 import { join } from "node:path";
-import type { TestCluster } from "./cluster.ts";
 import { writeKubeconfig } from "./credentials.ts";
 import {
   agentAccess,
@@ -13,6 +12,7 @@ import {
   pluginAccess,
 } from "./manifests.ts";
 import { AGENT_KINDS, type ApiObject, calicoPlurals, KUBEVIRT_KINDS, LEGACY, pathOf } from "./resources.ts";
+import type { TestCluster } from "./test-cluster.ts";
 import { until } from "./until.ts";
 
 /**

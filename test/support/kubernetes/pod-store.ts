@@ -1,8 +1,8 @@
 /** Where the plugins of a test keep pools, addresses and endpoints: custom resources of the API server, or etcd beside it. */
 import type { TestEtcd } from "../etcd/etcd.ts";
-import type { CalicoGroup, TestCluster } from "./cluster.ts";
 import type { Listener } from "./connect-node.ts";
 import type { Fields, PoolOptions } from "./resources.ts";
+import type { CalicoGroup, TestCluster } from "./test-cluster.ts";
 
 export interface StoredBlock {
   readonly cidr: string;

@@ -3,8 +3,8 @@
  * etcd, with pods, namespaces and nodes in the API server.
  */
 import { startEtcd, type TestEtcd } from "../etcd/etcd.ts";
-import { LEGACY, startCluster, type TestCluster, V3 } from "./cluster.ts";
-import { PodNode, type PodNodeOptions } from "./pod-node.ts";
+import { ApiServerNode, type ApiServerNodeOptions } from "./api-server-node.ts";
+import { LEGACY, startCluster, type TestCluster, V3 } from "./test-cluster.ts";
 
 export const ETCD = "etcd";
 export type Store = typeof LEGACY | typeof V3 | typeof ETCD;
@@ -27,8 +27,8 @@ export class PodStores implements AsyncDisposable {
   }
 
   /** A node whose plugins keep everything in this store, which is empty but for what makes it ready. */
-  node(store: Store, options: Omit<PodNodeOptions, "group" | "etcd"> = {}): Promise<PodNode> {
-    return PodNode.create(this.cluster, { ...options, ...(store === ETCD ? { etcd: this.#etcd } : { group: store }) });
+  node(store: Store, options: Omit<ApiServerNodeOptions, "group" | "etcd"> = {}): Promise<ApiServerNode> {
+    return ApiServerNode.create(this.cluster, { ...options, ...(store === ETCD ? { etcd: this.#etcd } : { group: store }) });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,6 +1,7 @@
 /** Rights as manifests grant them, and as the audit log of a real API server shows their use. */
-import type { TestCluster } from "./cluster.ts";
+
 import type { ApiObject } from "./resources.ts";
+import type { TestCluster } from "./test-cluster.ts";
 
 /** "get pods", of the API groups that match, of roles and cluster roles. */
 export function granted(objects: readonly ApiObject[], groups = /.*/): ReadonlySet<string> {

@@ -1,8 +1,8 @@
 /** A server that is too busy, restarting or out of order for a moment, at each request of an operation in turn. */
 import { fresh, shared } from "../../../support/fixtures.ts";
-import { startCluster } from "../../../support/kubernetes/cluster.ts";
+import { ApiServerNode } from "../../../support/kubernetes/api-server-node.ts";
 import type { Fault } from "../../../support/kubernetes/fault-proxy.ts";
-import { PodNode } from "../../../support/kubernetes/pod-node.ts";
+import { startCluster } from "../../../support/kubernetes/test-cluster.ts";
 
 const cluster = shared(startCluster);
 const proxy = shared(() => cluster.proxy());
@@ -51,8 +51,8 @@ function matcherOf(kind: string): { readonly method: string; readonly path: RegE
   return { method, path: part.endsWith("?") ? new RegExp(`${part.slice(0, -1)}$`) : new RegExp(part.replaceAll(".", "\\.")) };
 }
 
-async function warm(): Promise<PodNode> {
-  const node = await PodNode.create(cluster, { via: proxy });
+async function warm(): Promise<ApiServerNode> {
+  const node = await ApiServerNode.create(cluster, { via: proxy });
   await node.pool("pool4", "10.60.0.0/26");
   for (const pod of ["neighbour", "pod"]) await node.pod(pod);
   await node.add({ pod: "neighbour", container: "c0", sandbox: await node.sandbox("neighbour") });

@@ -1,8 +1,8 @@
 /** Tokens that expire, between two requests and between two operations, and tokens that nobody renews. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { shared } from "../../../support/fixtures.ts";
-import { startCluster } from "../../../support/kubernetes/cluster.ts";
-import { PodNode } from "../../../support/kubernetes/pod-node.ts";
+import { ApiServerNode } from "../../../support/kubernetes/api-server-node.ts";
+import { startCluster } from "../../../support/kubernetes/test-cluster.ts";
 
 const FOREVER = Number.POSITIVE_INFINITY;
 const UNAUTHORIZED = { kind: "answer", status: 401, message: "Unauthorized" } as const;
@@ -13,7 +13,7 @@ beforeEach(() => proxy.clear());
 
 /** A node whose plugins use the kubeconfig at `path`, into which `renew` writes a token. */
 async function nodeWith(place: "the token file" | "the kubeconfig", token: string) {
-  const node = await PodNode.create(cluster, { via: proxy });
+  const node = await ApiServerNode.create(cluster, { via: proxy });
   await node.pool("pool4", "10.60.0.0/26");
   await node.pod("pod");
   const path = `${node.node.dir}/kubeconfig`;

@@ -1,8 +1,8 @@
 /** M5: a node behind something that refuses what it is asked and shows the request: no part of the token reaches the pod's events or a log. */
 import { readFileSync } from "node:fs";
 import { shared } from "../../../support/fixtures.ts";
-import { startCluster } from "../../../support/kubernetes/cluster.ts";
-import { PodNode } from "../../../support/kubernetes/pod-node.ts";
+import { ApiServerNode } from "../../../support/kubernetes/api-server-node.ts";
+import { startCluster } from "../../../support/kubernetes/test-cluster.ts";
 
 const cluster = shared(startCluster);
 const proxy = shared(() => cluster.proxy());
@@ -20,7 +20,7 @@ const FORMS: readonly (readonly [number, string, (head: string) => string])[] = 
 
 describe("M5: a refusal that repeats the request", () => {
   it("is told in the CNI error, on standard error and in the log without the token, at every request", async () => {
-    await using node = await PodNode.create(cluster, { via: proxy });
+    await using node = await ApiServerNode.create(cluster, { via: proxy });
     await node.pool("pool4", "10.60.0.0/26");
     await node.pod("pod");
     const logFile = `${node.node.dir}/cni.log`;

@@ -1,8 +1,8 @@
 /** R1: the first ADD of a certain address since the boot, which looks at the labels of the node's affinities, while the server goes away. */
 import { existsSync, rmSync } from "node:fs";
 import { shared } from "../../../support/fixtures.ts";
-import { startCluster } from "../../../support/kubernetes/cluster.ts";
-import { type PodCall, PodNode } from "../../../support/kubernetes/pod-node.ts";
+import { ApiServerNode, type PodCall } from "../../../support/kubernetes/api-server-node.ts";
+import { startCluster } from "../../../support/kubernetes/test-cluster.ts";
 import type { CniRun } from "../../../support/node.ts";
 import { Way } from "./way.ts";
 
@@ -14,7 +14,7 @@ const cluster = shared(startCluster);
 describe("R1: an ADD of a certain address whose server goes away before the labels are looked at", () => {
   it("fails when the client has tried, and keeps no other ADD of the node waiting", async () => {
     rmSync(MARKER, { force: true });
-    await using node = await PodNode.create(cluster);
+    await using node = await ApiServerNode.create(cluster);
     await node.pool("pool4", "10.60.0.0/26");
     await node.pod("pod");
     await node.pod("next");

@@ -1,14 +1,14 @@
 /** Writes that the server carries out and whose answer never arrives, seen from outside: what the plugins make of it is there once. */
 import { shared } from "../../../support/fixtures.ts";
-import { LEGACY, startCluster, V3 } from "../../../support/kubernetes/cluster.ts";
-import { PodNode } from "../../../support/kubernetes/pod-node.ts";
+import { ApiServerNode } from "../../../support/kubernetes/api-server-node.ts";
+import { LEGACY, startCluster, V3 } from "../../../support/kubernetes/test-cluster.ts";
 
 const cluster = shared(startCluster);
 const proxy = shared(() => cluster.proxy());
 beforeEach(() => proxy.clear());
 
-async function pooled(group: typeof LEGACY | typeof V3 = LEGACY): Promise<PodNode> {
-  const node = await PodNode.create(cluster, { group, via: proxy });
+async function pooled(group: typeof LEGACY | typeof V3 = LEGACY): Promise<ApiServerNode> {
+  const node = await ApiServerNode.create(cluster, { group, via: proxy });
   await node.pool("pool4", "10.60.0.0/26");
   await node.pod("pod");
   return node;

@@ -1,7 +1,7 @@
 /** L3: something between node and API server that mixes answers up: no pod gets what another one's object says. */
 import { shared } from "../../../support/fixtures.ts";
-import { LEGACY, startCluster } from "../../../support/kubernetes/cluster.ts";
-import { NAMESPACE, PodNode } from "../../../support/kubernetes/pod-node.ts";
+import { ApiServerNode, NAMESPACE } from "../../../support/kubernetes/api-server-node.ts";
+import { LEGACY, startCluster } from "../../../support/kubernetes/test-cluster.ts";
 
 const FIXED = "10.60.0.40";
 
@@ -9,9 +9,9 @@ const cluster = shared(startCluster);
 const proxy = shared(() => cluster.proxy());
 
 /** Pod "other", of a fixed address, has been added; "pod" is to be. */
-async function withOther(): Promise<PodNode> {
+async function withOther(): Promise<ApiServerNode> {
   proxy.clear();
-  const node = await PodNode.create(cluster, { via: proxy });
+  const node = await ApiServerNode.create(cluster, { via: proxy });
   await node.pool("pool4", "10.60.0.0/26");
   await node.pod("other", { annotations: { "cni.projectcalico.org/ipAddrs": `["${FIXED}"]` } });
   await node.add({ pod: "other", container: "c0", sandbox: await node.sandbox("other") });

@@ -3,9 +3,9 @@
  * sandbox's ADD, the new one is what it would have been without it.
  */
 import { shared } from "../../../support/fixtures.ts";
-import { LEGACY, startCluster, V3 } from "../../../support/kubernetes/cluster.ts";
+import { ApiServerNode, NAMESPACE } from "../../../support/kubernetes/api-server-node.ts";
 import { connectNode } from "../../../support/kubernetes/connect-node.ts";
-import { NAMESPACE, PodNode } from "../../../support/kubernetes/pod-node.ts";
+import { LEGACY, startCluster, V3 } from "../../../support/kubernetes/test-cluster.ts";
 import type { Pod as Sandbox } from "../../../support/node.ts";
 
 const cluster = shared(startCluster);
@@ -13,8 +13,8 @@ const proxy = shared(() => cluster.proxy());
 beforeEach(() => proxy.clear());
 
 /** The pod's first incarnation has been added as container "old"; the second one, of another uid, is to be added. */
-async function recreated(group: typeof LEGACY | typeof V3 = LEGACY): Promise<PodNode> {
-  const node = await PodNode.create(cluster, { group, via: proxy });
+async function recreated(group: typeof LEGACY | typeof V3 = LEGACY): Promise<ApiServerNode> {
+  const node = await ApiServerNode.create(cluster, { group, via: proxy });
   await connectNode(node.node, cluster);
   await node.pool("pool4", "10.60.0.0/26");
   await node.pool("pool6", "fd60::/122");
@@ -29,13 +29,13 @@ async function recreated(group: typeof LEGACY | typeof V3 = LEGACY): Promise<Pod
 const DUAL = { ipam: { type: "calico-ipam", assign_ipv6: "true" } };
 
 /** As another process of the same runtime would: straight, and without waiting for the lock that the ADD may hold. */
-async function deleteOld(node: PodNode, netns?: string): Promise<void> {
+async function deleteOld(node: ApiServerNode, netns?: string): Promise<void> {
   const conf = { ...DUAL, kubernetes: { kubeconfig: await cluster.kubeconfigFor("cni") }, ipam_lock_file: `${node.node.dir}/other.lock` };
   await node.del({ container: "old", sandbox: await node.sandbox("old"), conf, ...(netns === undefined ? {} : { netns }) });
 }
 
 /** All that belongs to the container in the kernel and on the server, as it is now. */
-async function stateOf(node: PodNode, sandbox: Sandbox): Promise<Record<string, unknown>> {
+async function stateOf(node: ApiServerNode, sandbox: Sandbox): Promise<Record<string, unknown>> {
   return {
     links: await node.node.ip("-j", "link", "show"),
     routes: [await node.node.ip("-j", "-4", "route", "show"), await node.node.ip("-j", "-6", "route", "show", "proto", "boot")],
@@ -48,7 +48,7 @@ async function stateOf(node: PodNode, sandbox: Sandbox): Promise<Record<string, 
 }
 
 /** The new container has one address of each family, and the old one has nothing. */
-async function expectOnlyNew(node: PodNode, addresses: readonly string[]): Promise<void> {
+async function expectOnlyNew(node: ApiServerNode, addresses: readonly string[]): Promise<void> {
   const sandbox = await node.sandbox("new");
   const bare = addresses.map((address) => address.replace(/\/.*/, ""));
   expect(addresses).toHaveLength(2);
@@ -60,7 +60,7 @@ async function expectOnlyNew(node: PodNode, addresses: readonly string[]): Promi
   expect([Object.keys(held), held["net1.new"]?.length]).toEqual([["net1.new"], 2]);
 }
 
-async function addNew(node: PodNode): Promise<readonly string[]> {
+async function addNew(node: ApiServerNode): Promise<readonly string[]> {
   const { ips } = await node.add({ container: "new", sandbox: await node.sandbox("new"), conf: DUAL });
   return ips.map(({ address }) => address);
 }

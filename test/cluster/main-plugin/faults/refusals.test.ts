@@ -1,13 +1,13 @@
 /** What an ADD that cannot succeed says on standard output: the object, what is wrong with it, and what to do. Nothing is left behind. */
 import { writeFileSync } from "node:fs";
 import { shared } from "../../../support/fixtures.ts";
-import { LEGACY, startCluster, V3 } from "../../../support/kubernetes/cluster.ts";
-import { NAMESPACE, type PodCall, PodNode } from "../../../support/kubernetes/pod-node.ts";
+import { ApiServerNode, NAMESPACE, type PodCall } from "../../../support/kubernetes/api-server-node.ts";
+import { LEGACY, startCluster, V3 } from "../../../support/kubernetes/test-cluster.ts";
 
 const PREFIX = "cni.projectcalico.org/";
 
 const cluster = shared(startCluster);
-const node = shared(() => PodNode.create(cluster));
+const node = shared(() => ApiServerNode.create(cluster));
 beforeAll(async () => {
   await node.pool("pool4", "10.60.0.0/26");
   await node.pool("disabled", "10.61.0.0/26", { disabled: true });

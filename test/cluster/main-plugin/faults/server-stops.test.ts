@@ -1,7 +1,7 @@
 /** An API server that stops at any request of an operation: each operation is a pod on a node name of its own, and all of them run at once. */
 import { shared } from "../../../support/fixtures.ts";
-import { startCluster, V3 } from "../../../support/kubernetes/cluster.ts";
-import { type PodCall, PodNode } from "../../../support/kubernetes/pod-node.ts";
+import { ApiServerNode, type PodCall } from "../../../support/kubernetes/api-server-node.ts";
+import { startCluster, V3 } from "../../../support/kubernetes/test-cluster.ts";
 import type { CniRun } from "../../../support/node.ts";
 import { type Stop, Way } from "./way.ts";
 
@@ -25,7 +25,7 @@ function stopsAt(first: number, last: number, firstWrite: number): Stop[] {
   return all.flatMap((nth) => (nth < firstWrite ? [false] : [false, true]).map((isDone) => ({ nth, isDone })));
 }
 
-async function trialOf(node: PodNode, stop: Stop, index: number): Promise<Trial> {
+async function trialOf(node: ApiServerNode, stop: Stop, index: number): Promise<Trial> {
   const nodename = `n${index}`;
   await node.cluster.createNode(nodename);
   const conf = { nodename, ipam_lock_file: `${node.node.dir}/${nodename}.lock` };
@@ -39,7 +39,7 @@ async function trialOf(node: PodNode, stop: Stop, index: number): Promise<Trial>
   return { ...stop, call: own, neighbour: await call(`neighbour${index}`), doomed: { ...own, conf: { ...conf, kubernetes } } };
 }
 
-async function trialsOf(node: PodNode, stops: readonly Stop[]): Promise<Trial[]> {
+async function trialsOf(node: ApiServerNode, stops: readonly Stop[]): Promise<Trial[]> {
   await node.pool("pool4", "10.60.0.0/22", { blockSize: 28 });
   return Promise.all(stops.map((stop, index) => trialOf(node, stop, index)));
 }
@@ -60,16 +60,16 @@ function unreachable({ nth, isDone }: Stop): Record<string, unknown> {
   };
 }
 
-async function runAll(node: PodNode, command: string, trials: readonly Trial[]): Promise<Record<string, unknown>[]> {
+async function runAll(node: ApiServerNode, command: string, trials: readonly Trial[]): Promise<Record<string, unknown>[]> {
   return Promise.all(trials.map(async (trial) => saidOf(trial, await node.call(command, trial.doomed))));
 }
 
 /** Names of the host ends, sorted. */
-async function links(node: PodNode): Promise<string[]> {
+async function links(node: ApiServerNode): Promise<string[]> {
   return (await node.node.leftovers()).links.sort();
 }
 
-async function expectUnannounced(node: PodNode, trials: readonly Trial[]): Promise<void> {
+async function expectUnannounced(node: ApiServerNode, trials: readonly Trial[]): Promise<void> {
   const announced = await Promise.all(trials.map(async ({ call }) => (await node.annotations(call.pod)).podIPs ?? ""));
   expect(announced).toEqual(trials.map(() => ""));
 }
@@ -95,7 +95,7 @@ async function addressCounts(): Promise<ReadonlyMap<string, number>> {
 
 describe("An API server that stops at any request", () => {
   it("of an ADD fails it, says which was not answered, leaves no link; the DEL takes away the rest", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await ApiServerNode.create(cluster);
     const trials = await trialsOf(node, stopsAt(1, 10, 8));
     const neighbours = await Promise.all(trials.map(({ neighbour }) => node.add(neighbour)));
     const held = await node.held();
@@ -110,7 +110,7 @@ describe("An API server that stops at any request", () => {
   });
 
   it("of a DEL fails it with the link gone; the next DEL takes away the rest", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await ApiServerNode.create(cluster);
     const trials = await trialsOf(node, stopsAt(1, 8, 2));
     await Promise.all(trials.map(({ call }) => node.add(call)));
 
@@ -123,7 +123,7 @@ describe("An API server that stops at any request", () => {
   });
 
   it("of the first ADD of a node, which claims a block: whatever a block has given away its handle counts, and the DEL leaves nothing", async () => {
-    await using node = await PodNode.create(cluster, { group: V3 });
+    await using node = await ApiServerNode.create(cluster, { group: V3 });
     const trials = await trialsOf(node, FIRST_ADD);
 
     expect(await runAll(node, "ADD", trials)).toEqual(trials.map(unreachable));
@@ -144,7 +144,7 @@ describe("An API server that stops at any request", () => {
   });
 
   it("of the first ADD of a node, which claims a block: the node's next ADD finds everything in order", async () => {
-    await using node = await PodNode.create(cluster, { group: V3 });
+    await using node = await ApiServerNode.create(cluster, { group: V3 });
     const trials = await trialsOf(node, FIRST_ADD);
 
     expect(await runAll(node, "ADD", trials)).toEqual(trials.map(unreachable));
@@ -168,7 +168,7 @@ describe("An API server that stops at any request", () => {
 
 describe("An API server whose process is killed", () => {
   it("while an ADD and a DEL write their block, and that is started again: their DELs leave nothing", async () => {
-    await using node = await PodNode.create(cluster);
+    await using node = await ApiServerNode.create(cluster);
     const [added, deleted] = await trialsOf(
       node,
       [1, 2].map((nth) => ({ nth, isDone: false })),

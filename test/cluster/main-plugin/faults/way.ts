@@ -1,7 +1,8 @@
 /** A way of its own from a node to the API server, which can end in the middle of an operation as it does when the server's process ends. */
+
+import type { ApiServerNode } from "../../../support/kubernetes/api-server-node.ts";
 import { connectNode } from "../../../support/kubernetes/connect-node.ts";
 import type { FaultProxy } from "../../../support/kubernetes/fault-proxy.ts";
-import type { PodNode } from "../../../support/kubernetes/pod-node.ts";
 import { endProcess } from "../../../support/kubernetes/process.ts";
 
 export interface Stop {
@@ -23,7 +24,7 @@ export class Way {
   }
 
   /** It ends with the node and the cluster. */
-  static async open({ cluster, node }: PodNode): Promise<Way> {
+  static async open({ cluster, node }: ApiServerNode): Promise<Way> {
     const proxy = await cluster.proxy();
     return new Way(proxy, await proxy.kubeconfigFor("cni"), await connectNode(node, proxy));
   }

@@ -4,10 +4,10 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Answer, HARNESS_AGENT } from "../../../support/kubernetes/admin-client.ts";
 import { auditSize } from "../../../support/kubernetes/audit.ts";
-import { startCluster, type TestCluster } from "../../../support/kubernetes/cluster.ts";
 import { makeUserCertificate } from "../../../support/kubernetes/credentials.ts";
 import { heardOf } from "../../../support/kubernetes/memory.ts";
 import { LEGACY } from "../../../support/kubernetes/resources.ts";
+import { startCluster, type TestCluster } from "../../../support/kubernetes/test-cluster.ts";
 import { printJson, recordOf, textOf } from "../../compare/json.ts";
 import { Contents } from "./contents.ts";
 

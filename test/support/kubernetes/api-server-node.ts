@@ -8,15 +8,15 @@ import type { JsonObject } from "../../../lib/json/value.ts";
 import type { WorkloadEndpoint } from "../../../lib/workload/workload-endpoint.ts";
 import type { TestEtcd } from "../etcd/etcd.ts";
 import { type CniRun, Node, type NodeOptions, type Pod as Sandbox } from "../node.ts";
-import { type CalicoGroup, LEGACY, type TestCluster } from "./cluster.ts";
 import { connectNode, type Listener } from "./connect-node.ts";
 import { EtcdStore, type PodStore, ResourceStore } from "./pod-store.ts";
 import type { PodOptions, PoolOptions, StoredObject } from "./resources.ts";
+import { type CalicoGroup, LEGACY, type TestCluster } from "./test-cluster.ts";
 
 export const NAMESPACE = "test";
 const PREFIX = "cni.projectcalico.org/";
 
-export interface PodNodeOptions {
+export interface ApiServerNodeOptions {
   readonly group?: CalicoGroup;
   /** Where Calico's objects are instead of in the API server. */
   readonly etcd?: TestEtcd | undefined;
@@ -48,7 +48,7 @@ export interface CniOutput {
   readonly routes?: readonly { readonly dst: string }[];
 }
 
-export class PodNode implements AsyncDisposable {
+export class ApiServerNode implements AsyncDisposable {
   readonly cluster: TestCluster;
   readonly node: Node;
   readonly group: CalicoGroup;
@@ -67,7 +67,7 @@ export class PodNode implements AsyncDisposable {
   }
 
   /** On an empty and ready cluster, with the namespace `test` and the node, and no pool. */
-  static async create(cluster: TestCluster, options: PodNodeOptions = {}): Promise<PodNode> {
+  static async create(cluster: TestCluster, options: ApiServerNodeOptions = {}): Promise<ApiServerNode> {
     const { group = LEGACY, etcd, via, identity = "cni" } = options;
     const store = etcd === undefined ? new ResourceStore(cluster, group) : new EtcdStore(etcd);
     await cluster.reset();
@@ -78,7 +78,7 @@ export class PodNode implements AsyncDisposable {
     node.holders.add(etcd ?? cluster);
     await connectNode(node, via ?? cluster);
     if (store.listener !== undefined) await connectNode(node, store.listener);
-    return new PodNode(cluster, node, group, await cluster.kubeconfigFor(identity, via?.server), store);
+    return new ApiServerNode(cluster, node, group, await cluster.kubeconfigFor(identity, via?.server), store);
   }
 
   async pool(name: string, cidr: string, options: Omit<PoolOptions, "cidr" | "group"> = {}): Promise<void> {
