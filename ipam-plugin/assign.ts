@@ -43,7 +43,7 @@ export async function assignAutomatic(
   }
   const attributes = ownerAttributes(workload, clock.nowNs());
   const assigned = await withNodeLock(call, node, (signal) =>
-    // Pools, reservations and affinities decide what is taken, so none of them is read before the lock is had (design, invariant 10).
+    // Pools, reservations and affinities decide what is taken, so none of them is read before the lock is taken (design, invariant 10).
     allocator.autoAssign(
       {
         count4,
@@ -124,7 +124,7 @@ export async function assignRequested(
   const taken: ReleaseOptions[] = [];
   const giveBack = async (): Promise<void> => {
     const { error } = await allocator.releaseIps(taken);
-    // Another workload has it by now: nothing of ours is left to give back.
+    // Another workload has it now: nothing of ours is left to give back.
     if (error !== undefined && !isGone(error)) throw error;
   };
 
@@ -132,7 +132,7 @@ export async function assignRequested(
   undo.defer(giveBack);
   const inOrder = addresses.toSorted((a, b) => a.family - b.family);
   await withNodeLock(call, node, async (signal) => {
-    // One operation: the pools are listed once for both families, and not before the lock is had (design, invariant 10).
+    // One operation: the pools are listed once for both families, and not before the lock is taken (design, invariant 10).
     const operation = allocator.begin({ signal });
     if (datastore.traits.poolsFrom === "cluster") await upgradeLabelsOnce(call, node, signal);
     for (const address of inOrder) {

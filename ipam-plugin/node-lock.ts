@@ -12,7 +12,7 @@ import { lockHolder, tryLockFile } from "../lib/system/flock.ts";
 import type { IpamCall } from "./call.ts";
 import type { IpamNode } from "./node.ts";
 
-/** Time for one allocation or release, which begins when the lock is had (I§1.8, I§9). */
+/** Time for one allocation or release, which begins when the lock is taken (I§1.8, I§9). */
 const TIME_LIMIT_MS = 90_000;
 
 const SHORTEST_PAUSE_MS = 5;

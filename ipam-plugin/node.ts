@@ -26,7 +26,7 @@ export interface IpamNode {
   readonly clearAnnotations: (pod: NamespacedName, containerId: string, nodeName: string) => Promise<unknown>;
   /** Whether this process has made the handle, so that the container holds nothing under an older form of it. */
   readonly hasMadeHandle: (handle: string) => boolean;
-  /** The file that says that this node's affinities have their labels (label-upgrade.ts). */
+  /** The file that says that this node's affinities have their labels (`upgradeLabelsOnce`). */
   readonly upgradeMarker: string;
 }
 

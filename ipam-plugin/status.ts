@@ -73,7 +73,7 @@ export interface Finding {
 }
 
 /** A family that the configuration switches on, and the pools that it names. */
-export interface WantedFamily {
+interface WantedFamily {
   readonly family: Family;
   readonly entries: readonly string[];
 }
@@ -147,7 +147,7 @@ export async function findingsIn(
 }
 
 /** For what is only looked at: lists from memory will do. */
-export function beginLooking(nodeName: string, { allocator }: Pick<IpamNode, "allocator">): Operation {
+function beginLooking(nodeName: string, { allocator }: Pick<IpamNode, "allocator">): Operation {
   return allocator.begin({ owner: { type: "host", name: nodeName }, mayBeOld: true });
 }
 

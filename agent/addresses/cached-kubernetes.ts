@@ -116,7 +116,7 @@ async function groupOf(client: ApiClient): Promise<ApiGroup> {
   return discoverGroup(client);
 }
 
-/** How often one watch of each connection is requested anew; other watches are given up when that is not answered. */
+/** How often one watch of each connection is requested again; other watches are given up when that is not answered. */
 const HEARTBEAT_SECONDS = 30;
 
 /** Of Kubernetes' own objects. */

@@ -119,7 +119,7 @@ type ClaimedAhead = "claimed" | "room" | "none";
 /** @param operation one that has read nothing yet, and whose first reads may come from memory */
 async function claimAhead(operation: Operation, request: FamilyRequest): Promise<ClaimedAhead> {
   if (await hasRoom(operation, request)) return "room";
-  // A pool that is gone or was made anew, or blocks beyond the limit, would do harm; an old reservation or configuration only costs a
+  // A pool that is gone or was made again, or blocks beyond the limit, would do harm; an old reservation or configuration only costs a
   // block.
   operation.refresh("pools", "affinities");
   if (await hasRoom(operation, request)) return "room";

@@ -110,7 +110,7 @@ export class AutomaticRanges {
       if (isHeld) return contention;
       const isClaimed = made.every((range) => claimedRanges(self.annotations).some((one) => isSame(one, range)));
       if (areInUse) {
-        // Somebody took the annotation away, or the object was made anew: the next look tells who has the range besides.
+        // Somebody took the annotation away, or the object was made again: the next look tells who has the range besides.
         await this.#nodes.annotate(holdPatch(ranges));
       } else if (!isClaimed) {
         await this.#nodes.annotate(claimPatch(made));

@@ -80,7 +80,7 @@ export class NodeCidr {
     this.hostScope = hostScopeWith(parts.files, { record: () => this.#record, strategy: parts.strategy, cooldownMs: parts.cooldownMs });
   }
 
-  /** What is known now; of an earlier start of this boot until it is decided anew. */
+  /** What is known now; of an earlier start of this boot until this process has decided. */
   get record(): NodeRecord | undefined {
     return this.#record;
   }

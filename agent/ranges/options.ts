@@ -62,7 +62,7 @@ export function nodeCidrOptions(flags: NodeCidrFlags): NodeCidrOptions {
   };
 }
 
-/** "10.244.0.0/16,fd00::/48". @throws TortieError `option-invalid` with the part that is no CIDR */
+/** "10.244.0.0/16,fd00::/48". @throws TortieError `option-invalid` naming the part that cannot be read as a CIDR */
 export function clusterCidrsOf(text: string): readonly Prefix[] {
   if (text === "") return [];
   return text.split(",").map((part) => {

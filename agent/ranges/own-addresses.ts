@@ -38,7 +38,7 @@ export async function ownAddress(
   const kept = wanted.find((address) => held.some((one) => formatAddress(one) === formatAddress(address))) ?? held[0];
   if (kept !== undefined) return kept;
   for (const address of wanted) {
-    // A pod that has it by now keeps it.
+    // A pod that has it now keeps it.
     const granted = await orNothing(() => hostScope.grant({ owner, addresses: [address], mayBeForeign: true }), "address-taken");
     if (granted !== undefined) return address;
   }

@@ -27,7 +27,7 @@ export interface SourceDecision {
   readonly ranges: Ranges;
   /** What is wrong with a source that was passed over. */
   readonly warnings: readonly string[];
-  /** Why no range can be had for a family that must have one. */
+  /** Why there is no range for a family that must have one. */
   readonly missing: readonly string[];
 }
 

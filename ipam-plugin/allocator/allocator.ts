@@ -2,7 +2,7 @@
  * The allocator: what the IPAM plugin, `tortiectl ipam` and the tests ask of it, and nothing about how (I§3, I§4).
  * One implementation on the datastore port; it never asks which driver it has.
  *
- * Every call is safe while others of whatever process are under way: the only grants are compare-and-swaps of blocks
+ * Every call is safe while other calls of any process are under way: the only grants are compare-and-swaps of blocks
  * (design, invariant 2). Failures of the store come out as the DatastoreError they are, refusals as TortieError.
  */
 import type { Address } from "../../lib/addresses/address.ts";

@@ -55,7 +55,7 @@ async function refusedPools(operation: Operation, { ipv4Pools = [], ipv6Pools = 
   }
 }
 
-/** Releases what an assignment took, by handle and sequence number: an address that has another holder by now stays untouched. */
+/** Releases what an assignment took, by handle and sequence number: an address that has another holder since stays untouched. */
 export async function giveBack(
   operation: Operation,
   result: AutoAssignResult,

@@ -86,7 +86,7 @@ export const WRITES_ALONE = new BlockWriter();
 
 /**
  * The node's lock (I§1.8) is taken for each write. It only spares conflicts with other processes, so that a lane goes on without it when
- * it cannot be had soon.
+ * it is not free soon.
  */
 class Lane {
   readonly #cidr: string;

@@ -189,7 +189,7 @@ function withAttribute(
 }
 
 /**
- * Drops attributes without allocation and numbers the rest anew, order kept. An allocation whose attribute does not exist gets
+ * Drops attributes without allocation and numbers the rest again, order kept. An allocation whose attribute does not exist gets
  * an empty one, so that a later attribute cannot slip under it.
  */
 export function compacted(block: Block): Block {

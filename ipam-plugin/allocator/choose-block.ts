@@ -50,7 +50,7 @@ export async function chooseBlock(operation: Operation, request: ChooseRequest):
 
 /**
  * The first block on the walk that does not exist yet, or that the owner has without an affinity.
- * @param onEmpty told of each block on the way that stands empty in the hands of another
+ * @param onEmpty called with each block on the way that stands empty in the hands of another
  */
 export async function firstFreeBlock(
   operation: Operation,

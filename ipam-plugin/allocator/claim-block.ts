@@ -72,7 +72,7 @@ async function createBlock(operation: Operation, claim: Claim, affinity: Version
   const pending = await asPending(operation, affinity);
   const { clock } = operation;
   const fresh = newBlock(claim.cidr, claim.owner, clock.nowMs(), clock.nowNs());
-  // When it exists by now, the next try finds out whose it is.
+  // When it exists already, the next try finds out whose it is.
   const written = await operation.datastore.blocks.create(claim.cidr, fresh);
   return (await confirm(operation, pending)) ? { result: written } : AGAIN;
 }

@@ -40,7 +40,7 @@ export function releaseAffinity(operation: Operation, release: AffinityRelease):
       try {
         await refuse(operation, release, affinity, block);
       } catch (error) {
-        // Our mark of an earlier try must not stay: routing goes on by it, and the owner would have to claim the block anew.
+        // Our mark of an earlier try must not stay: routing goes on by it, and the owner would have to claim the block again.
         if (wasMarked && affinity.value.state === "pendingDeletion") await unmark(operation, affinity);
         throw error;
       }

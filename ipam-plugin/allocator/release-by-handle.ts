@@ -91,14 +91,14 @@ function wantedOf(block: Block, { handle, sequenceNumber, owners, isTheirs }: Ha
 }
 
 /** What is to be released in one block. */
-export interface BlockRelease {
+interface BlockRelease {
   /** Decides by the block as it was read; may throw a refusal. */
   choose(block: Block): ChosenRelease;
   /** Runs after the block was read and before it is written. */
   prepare?(block: Block, ordinals: readonly number[]): Promise<void>;
 }
 
-export interface ChosenRelease {
+interface ChosenRelease {
   readonly ordinals: readonly number[];
   /** Sequence number that they get while they cool down. */
   readonly newSequence?: bigint;
@@ -108,7 +108,7 @@ export interface ChosenRelease {
   readonly mustWrite?: boolean;
 }
 
-export interface ReleasedIn {
+interface ReleasedIn {
   /** The block as it was read; absent: there is none. */
   readonly read?: Block;
   readonly ordinals: readonly number[];

@@ -86,6 +86,7 @@ export function readGrant({ grants }: Pick<HostScopeFiles, "grants">, text: stri
 
 const SILENT = { writeNow: () => undefined };
 
+/** Unlike that of lib/system: a file in the place of the directory is an error. */
 function unlessMissing<T>(work: () => T): T | undefined {
   try {
     return work();

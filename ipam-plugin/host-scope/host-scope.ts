@@ -23,7 +23,7 @@ export interface NodeRanges {
 
 export interface HostScopeParts {
   readonly directory: GrantDirectory;
-  /** Asked anew by each grant, since ranges come late and change. @throws TortieError `node-cidr-missing` */
+  /** Called by each grant, since ranges come late and change. @throws TortieError `node-cidr-missing` */
   readonly ranges: () => NodeRanges;
   readonly strategy: Strategy;
   readonly cooldownMs: number;

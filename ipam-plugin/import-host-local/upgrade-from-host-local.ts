@@ -72,7 +72,7 @@ const NETWORK = "k8s-pod-network";
 const HOST_LOCAL_DIRECTORY = `/var/lib/cni/networks/${NETWORK}`;
 const PLUGIN_DIRECTORY = "/host/opt/cni/bin";
 
-export interface UpgradedNode {
+interface UpgradedNode {
   readonly done: Upgraded;
   readonly directory: string;
   readonly datastore: string;
@@ -86,7 +86,7 @@ export interface UpgradedNode {
  *
  * @throws TortieError `environment-missing`, and what a configuration that leads to no API server throws
  */
-export async function upgradeNode(environment: Environment, tell: (message: string) => void): Promise<UpgradedNode> {
+async function upgradeNode(environment: Environment, tell: (message: string) => void): Promise<UpgradedNode> {
   const node = environment.KUBERNETES_NODE_NAME ?? "";
   if (node === "") {
     throw new TortieError("environment-missing", "KUBERNETES_NODE_NAME is not set, nor is TORTIE_UPGRADE_CONFLIST", {

@@ -210,7 +210,7 @@ export interface PodOfNode {
   readonly addresses: readonly string[];
 }
 
-export interface Claimant {
+interface Claimant {
   readonly handle: string;
   readonly attributes: OwnerAttributes;
 }
@@ -221,7 +221,7 @@ export interface Claimant {
  * @returns false when the datastore says that it is another's, which cannot be mended here
  * @throws TortieError `address-outside-pools`, `affinity-strict`; DatastoreError
  */
-export async function claimAddress(
+async function claimAddress(
   { allocator, node, log }: Pick<UpgradePorts, "allocator" | "node" | "log">,
   address: Address,
   { handle, attributes }: Claimant,
@@ -250,7 +250,7 @@ const MOST_TRIES = 5;
 const PAUSE_MS = 1000;
 
 /** Safe to repeat because a write that conflicted has changed nothing. @throws what the last try threw */
-export async function persistently({ sleep }: Pick<UpgradePorts, "sleep">, write: () => Promise<void>): Promise<void> {
+async function persistently({ sleep }: Pick<UpgradePorts, "sleep">, write: () => Promise<void>): Promise<void> {
   for (let tries = 1; ; tries++) {
     try {
       return await write();
@@ -265,7 +265,7 @@ export async function persistently({ sleep }: Pick<UpgradePorts, "sleep">, write
  * Nothing to do for a node that has one, and for IPv6. The address is claimed before the node names it, so that a node killed in
  * between claims it again. One that a pod has by mistake is not named: the node agent finds another at its start.
  */
-export async function ensureTunnelAddress(ports: UpgradePorts, cluster: UpgradeCluster): Promise<void> {
+async function ensureTunnelAddress(ports: UpgradePorts, cluster: UpgradeCluster): Promise<void> {
   const { node } = ports;
   if (((await cluster.tunnelAddress()) ?? "") !== "") return;
   const podCidr = parsePrefix((await cluster.podCidr()) ?? "");

@@ -78,7 +78,7 @@ class MachineAdd {
       const added = await this.#takeMissing(held, found === undefined);
       if (added === undefined) continue;
       undo.defer(added.giveBack);
-      // Another pod of the machine came between: what is ours by now is among the held ones of the next look.
+      // Another pod of the machine came between: what is ours since is among the held ones of the next look.
       if (added.isShared || !(await this.#takeOver(held, undo))) continue;
       const prefixes = [...held.map(({ address }) => hostPrefix(address)), ...added.prefixes];
       const done = undo.move();

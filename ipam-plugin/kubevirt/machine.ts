@@ -43,7 +43,7 @@ export async function machineOf(objects: VirtualMachines, pod: NamespacedName, n
 }
 
 /**
- * Never fails because something is gone or was made anew: a pod that cannot be deleted would stay for ever, since its objects do not
+ * Never fails because something is gone or was made again: a pod that cannot be deleted would stay for ever, since its objects do not
  * come back (Calico: recordings vm-vmi-missing, vm-uid-mismatch).
  *
  * @returns `undefined` for a pod without a VirtualMachineInstance, and when the pod is gone: only it knows its machine
