@@ -26,9 +26,8 @@ import { Claimed } from "../../lib/system/claimed.ts";
 import { annotateNode } from "../ranges/annotate-node.ts";
 import { rangeAnnotation } from "../ranges/annotations.ts";
 import {
-  type ByFamily,
+  byFamily,
   type ClusterClaims,
-  FAMILIES,
   type Mode,
   type RoutedBlock,
   type RoutedNode,
@@ -221,13 +220,4 @@ function prefixOrAddress(text: string): Prefix | undefined {
 
 function ofFamily(prefix: Prefix | undefined, family: Family): Prefix | undefined {
   return prefix?.address.family === family ? prefix : undefined;
-}
-
-function byFamily<T>(find: (family: Family) => T | undefined): ByFamily<T> {
-  const found: Partial<Record<Family, T>> = {};
-  for (const family of FAMILIES) {
-    const value = find(family);
-    if (value !== undefined) found[family] = value;
-  }
-  return found;
 }

@@ -7,6 +7,16 @@ export type ByFamily<T> = Readonly<Partial<Record<Family, T>>>;
 
 export const FAMILIES = [4, 6] as const satisfies readonly Family[];
 
+/** @param find the value of a family; `undefined` leaves the family out */
+export function byFamily<T>(find: (family: Family) => T | undefined): ByFamily<T> {
+  const found: Partial<Record<Family, T>> = {};
+  for (const family of FAMILIES) {
+    const value = find(family);
+    if (value !== undefined) found[family] = value;
+  }
+  return found;
+}
+
 /** The inner end of a node's VXLAN device. */
 export interface TunnelEnd {
   readonly address: Address;

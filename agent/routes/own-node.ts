@@ -1,6 +1,6 @@
 /** Where this node is reached: by its Node object, checked against what its kernel has. Pure. */
 import { type Address, type Family, formatAddress, formatPrefix, type Prefix } from "../../lib/addresses/address.ts";
-import { type ByFamily, FAMILIES, type OwnNode, type RoutedNode } from "./model.ts";
+import { type ByFamily, byFamily, FAMILIES, type OwnNode, type RoutedNode } from "./model.ts";
 
 /** An address of one of the host's links. */
 interface HostAddress {
@@ -17,15 +17,12 @@ interface HostAddress {
  * may have made the subnet larger or smaller than the link's.
  */
 export function underlayOf({ recorded, internal }: RoutedNode, host: readonly HostAddress[]): OwnNode["underlay"] {
-  const found: Partial<Record<Family, { readonly address: Prefix; readonly mtu: number }>> = {};
-  for (const family of FAMILIES) {
+  return byFamily((family) => {
     const [first, second] = [recorded[family], internal[family]];
     const [known, link] = [linkWith(first?.address, host), linkWith(second, host)];
-    if (first !== undefined && known !== undefined) found[family] = { address: first, mtu: known.mtu };
-    else if (second !== undefined && link !== undefined)
-      found[family] = { address: { address: second, length: link.length }, mtu: link.mtu };
-  }
-  return found;
+    if (first !== undefined && known !== undefined) return { address: first, mtu: known.mtu };
+    return second === undefined || link === undefined ? undefined : { address: { address: second, length: link.length }, mtu: link.mtu };
+  });
 }
 
 function linkWith(address: Address | undefined, host: readonly HostAddress[]): HostAddress | undefined {

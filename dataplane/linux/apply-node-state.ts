@@ -9,7 +9,7 @@ import type { Family } from "../../lib/addresses/address.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { Sysctl } from "../desired-state.ts";
 import type { HostSockets } from "../netlink/host-sockets.ts";
-import { attributeMap, type Message, NetlinkError } from "../netlink/message.ts";
+import { attributeMap, type Message, NetlinkError, unlessRefused } from "../netlink/message.ts";
 import type { Netlink, Request } from "../netlink/socket.ts";
 import {
   ask,
@@ -185,12 +185,7 @@ function commentOf(socket: Netlink, family: TableFamily): string | undefined {
 
 /** @returns `undefined` when the kernel has no such object */
 function answerTo(socket: Netlink, request: Request): Message | undefined {
-  try {
-    return socket.request(request)[0];
-  } catch (error) {
-    if (error instanceof NetlinkError && error.errno === ENOENT) return undefined;
-    throw error;
-  }
+  return unlessRefused(ENOENT, () => socket.request(request)[0]);
 }
 
 /** User data as `nft` reads it: type 0 is a comment, then its length, then the text with a terminating zero (libnftnl, udata.h). */

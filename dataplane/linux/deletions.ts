@@ -225,10 +225,13 @@ function isMarked(socket: Netlink, { link: { index }, isRight, gone, failed }: L
 async function deleteGroup(group: number, joined: readonly Leaving[]): Promise<boolean> {
   using sockets = openDeletion();
   if (!isStarted(sockets.socket, deleteGroupRequest(group))) return false;
-  const leaving = new Map(joined.map((one) => [one.link.index, one]));
+  // Two calls may wait for one link.
+  const waiting = Map.groupBy(joined, ({ link }) => link.index);
   try {
-    const left = await untilGone(sockets, leaving.keys(), DELETION_LIMIT_MS, (index) => leaving.get(index)?.gone(true));
-    for (const [index, { link, failed }] of leaving) if (left.has(index)) failed(stillThere(link.name, "on the host", DELETION_LIMIT_MS));
+    const left = await untilGone(sockets, waiting.keys(), DELETION_LIMIT_MS, (index) => {
+      for (const { gone } of waiting.get(index) ?? []) gone(true);
+    });
+    for (const { link, failed } of joined) if (left.has(link.index)) failed(stillThere(link.name, "on the host", DELETION_LIMIT_MS));
     return true;
   } catch (error) {
     if (error instanceof NetlinkError) return false;

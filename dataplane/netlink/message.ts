@@ -231,6 +231,16 @@ export class NetlinkError extends Error {
   }
 }
 
+/** What the work returns; `undefined` when the kernel refuses it with this error number. @throws every other failure */
+export function unlessRefused<T>(errno: number, work: () => T): T | undefined {
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof NetlinkError && error.errno === errno) return undefined;
+    throw error;
+  }
+}
+
 /** A list has more entries than its reader wants to spend time on. */
 export class DumpTooLargeError extends Error {
   override readonly name = "DumpTooLargeError";

@@ -4,7 +4,6 @@ import {
   attributeMap,
   bytes,
   type Message,
-  NetlinkError,
   NLM_F_CREATE,
   NLM_F_EXCL,
   nest,
@@ -15,6 +14,7 @@ import {
   text,
   u8,
   u32,
+  unlessRefused,
 } from "../netlink/message.ts";
 import type { Netlink, Request } from "../netlink/socket.ts";
 
@@ -148,12 +148,8 @@ export function getLink(socket: Netlink, key: LinkKey): Link | undefined {
 
 /** The kernel's answer about one link. @throws NetlinkError */
 export function askForLink(socket: Netlink, key: LinkKey): Message | undefined {
-  try {
-    return socket.request({ type: RTM_GETLINK, payload: keyPayload(key, [u32(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS)]) })[0];
-  } catch (error) {
-    if (error instanceof NetlinkError && error.errno === ENODEV) return undefined;
-    throw error;
-  }
+  const payload = keyPayload(key, [u32(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS)]);
+  return unlessRefused(ENODEV, () => socket.request({ type: RTM_GETLINK, payload })[0]);
 }
 
 /** Every link of the socket's namespace. @throws NetlinkError */

@@ -9,12 +9,12 @@ import {
   type Attribute,
   addressOf,
   bytes,
-  NetlinkError,
   NLM_F_CREATE,
   NLM_F_REPLACE,
   numberOf,
   parseStructure,
   structure,
+  unlessRefused,
 } from "../netlink/message.ts";
 import type { Netlink } from "../netlink/socket.ts";
 import { formatMac, macBytes } from "./link.ts";
@@ -53,16 +53,11 @@ export function addNeighbour(socket: Netlink, index: number, neighbour: Neighbou
 
 /** The MAC of a permanent neighbour; `undefined` when there is no such neighbour. @throws NetlinkError */
 export function findNeighbour(socket: Netlink, index: number, address: Address): string | undefined {
-  try {
-    const payload = entryPayload(index, "neighbours", address.family, 0, [bytes(NDA_DST, bytesOf(address))]);
-    const [message] = socket.request({ type: RTM_GETNEIGH, payload });
-    const found = message && parseStructure(message, NDMSG_BYTES);
-    if (found === undefined || !isPermanent(found.view)) return undefined;
-    return formatMac(found.attributes.get(NDA_LLADDR) ?? new Uint8Array());
-  } catch (error) {
-    if (error instanceof NetlinkError && error.errno === ENOENT) return undefined;
-    throw error;
-  }
+  const payload = entryPayload(index, "neighbours", address.family, 0, [bytes(NDA_DST, bytesOf(address))]);
+  const [message] = unlessRefused(ENOENT, () => socket.request({ type: RTM_GETNEIGH, payload })) ?? [];
+  const found = message && parseStructure(message, NDMSG_BYTES);
+  if (found === undefined || !isPermanent(found.view)) return undefined;
+  return formatMac(found.attributes.get(NDA_LLADDR) ?? new Uint8Array());
 }
 
 /** The permanent entries of one family. @throws NetlinkError */

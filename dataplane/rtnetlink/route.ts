@@ -18,6 +18,7 @@ import {
   readU32,
   structure,
   u32,
+  unlessRefused,
 } from "../netlink/message.ts";
 import type { Netlink } from "../netlink/socket.ts";
 import { getLink } from "./link.ts";
@@ -124,13 +125,9 @@ export function isSameRoute(found: KernelRoute, route: Route, index: number): bo
  */
 export function dumpMainTable(socket: Netlink, head: RouteHead, index?: number, most?: number): Message[] {
   const filter = [u32(RTA_TABLE, RT_TABLE_MAIN), ...(index === undefined ? [] : [u32(RTA_OIF, index)])];
-  try {
-    return socket.dump({ type: RTM_GETROUTE, payload: routePayload(head, filter) }, most);
-  } catch (error) {
-    // A namespace that never had an IPv4 route has no main table yet (net/ipv4/fib_frontend.c, inet_dump_fib).
-    if (error instanceof NetlinkError && error.errno === ENOENT) return [];
-    throw error;
-  }
+  const request = { type: RTM_GETROUTE, payload: routePayload(head, filter) };
+  // A namespace that never had an IPv4 route has no main table yet (net/ipv4/fib_frontend.c, inet_dump_fib).
+  return unlessRefused(ENOENT, () => socket.dump(request, most)) ?? [];
 }
 
 function scopeName(number: number): string {
