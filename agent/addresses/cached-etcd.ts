@@ -12,7 +12,6 @@ import {
   nodeResource,
   poolResource,
   reservationResource,
-  resourcePrefix,
 } from "../../lib/datastore/etcd/codecs.ts";
 import { EtcdClient } from "../../lib/datastore/etcd/etcd-client.ts";
 import { openEtcdDatastore } from "../../lib/datastore/etcd/etcd-datastore.ts";
@@ -89,8 +88,8 @@ export interface EtcdCopies extends Copies {
   untilSynced(signal: AbortSignal): Promise<void>;
 }
 
-const POOLS = resourcePrefix("ippools");
-const RESERVATIONS = resourcePrefix("ipreservations");
+const POOLS = poolResource.prefix;
+const RESERVATIONS = reservationResource.prefix;
 
 /** Begins the watches. */
 export function watchEtcd(watches: Pick<Watches, "begin">, source: EtcdSource, nodeName: string): EtcdCopies {

@@ -159,7 +159,7 @@ export interface Profile {
 
 export interface Profiles {
   /**
-   * Makes the profile where there is none of its name; one that is there stays as it is.
+   * Makes the profile where no profile has its name; one that is there stays as it is.
    * @returns whether it is there now: not every store keeps profiles
    * @throws DatastoreError
    */
@@ -178,7 +178,7 @@ export interface PodReadOptions extends ReadOptions {
 export interface KubernetesCore {
   /** Read afresh at every call, unless it may be old. `undefined` when there is no such pod. */
   pod(key: NamespacedName, options?: PodReadOptions): Promise<Pod | undefined>;
-  /** Read once for all requests within a second; `undefined` when there is none. */
+  /** Read once for all requests within a second; `undefined` when it does not exist. */
   namespace(name: string): Promise<Namespace | undefined>;
   /** As `namespace`. */
   node(name: string): Promise<ClusterNode | undefined>;

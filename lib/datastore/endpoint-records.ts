@@ -10,7 +10,7 @@ import { isDatastoreFailure } from "./errors.ts";
 /** Addresses are /32 and /128, in the order of the result. */
 export type EndpointRecord = Pick<WorkloadEndpoint, "containerID" | "ipNetworks">;
 
-/** `not-ours`: another container's by now, or never written. `gone`: there is no such endpoint, or no such pod. */
+/** `not-ours`: another container has written it since, or nobody has. `gone`: there is no such endpoint, or no such pod. */
 export type Clearing = "cleared" | "not-ours" | "gone";
 
 /** What an ADD has read of its workload before it writes the record. */

@@ -12,7 +12,7 @@ import { loadSqlite } from "./local/sqlite.ts";
  * Opens the datastore that the configuration and the environment choose (C§1.4); the local one is made at first use, the others
  * are reached at the first operation.
  *
- * @param onDamaged told of each object that a list leaves out because it cannot be read, where a store does that
+ * @param onDamaged called with the error of each object that a list leaves out because it cannot be read, where a store does that
  * @throws TortieError `netconf-value`, `datastore-damaged`, `datastore-foreign`, `datastore-newer`, and what
  * `openApiClient` refuses
  * @throws DatastoreError `unavailable`

@@ -2,7 +2,7 @@
  * What is stored, in the model's own terms (I§2): drivers translate to and from the wire names of Kubernetes, etcd and SQLite.
  * CIDRs are canonical text ("10.40.0.8/29", masked, RFC 5952) because they are keys as well; times are RFC 3339 text.
  */
-import type { OwnerReference } from "../kubernetes/objects.ts";
+import type { Metadata } from "../kubernetes/objects.ts";
 import type { BlockOwner } from "./datastore.ts";
 
 /** I§2.7. Defaults are filled in by the driver on read. */
@@ -90,21 +90,10 @@ export interface Handle {
 }
 
 /** A node or a namespace, as far as selectors need it. */
-export interface LabelledObject {
-  readonly name: string;
-  readonly labels: Readonly<Record<string, string>>;
-}
+export type LabelledObject = Pick<Metadata, "name" | "labels">;
 
 /** A pod, a virtual machine instance or a virtual machine, as far as addresses depend on it (I§1.9). */
-export interface OwnedObject {
-  readonly namespace: string;
-  readonly name: string;
-  readonly uid: string;
-  readonly labels: Readonly<Record<string, string>>;
-  readonly owners: readonly OwnerReference[];
-  /** deletionTimestamp is set. */
-  readonly isDeleting: boolean;
-}
+export type OwnedObject = Pick<Metadata, "namespace" | "name" | "uid" | "labels" | "owners" | "isDeleting">;
 
 export interface ClusterInformation {
   /** `undefined`: the field is missing or null. */

@@ -1,7 +1,7 @@
 /**
  * Reading the fields of stored JSON: each is of the type it must have, or the object is refused with the field's name. `field` and
  * `optional` are for objects of our own; `section`, `text` and their like for those of Kubernetes, where absent, null and empty mean
- * the same.
+ * the same. `readAll` reads an object by a table of its members.
  */
 
 export type Fields = Readonly<Record<string, unknown>>;

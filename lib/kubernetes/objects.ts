@@ -42,7 +42,8 @@ export interface ContainerPort {
   readonly hostIP: string;
 }
 
-export interface Pod extends NamespacedName {
+/** The part that every Kubernetes object has; the namespace of a cluster-scoped one is empty. */
+export interface Metadata extends NamespacedName {
   readonly uid: string;
   readonly resourceVersion: string;
   readonly labels: Readonly<Record<string, string>>;
@@ -53,6 +54,9 @@ export interface Pod extends NamespacedName {
   readonly creationTimestamp: string;
   /** deletionTimestamp is set. */
   readonly isDeleting: boolean;
+}
+
+export interface Pod extends Metadata {
   /** `spec.nodeName`; empty while the pod is not scheduled. */
   readonly nodeName: string;
   readonly serviceAccountName: string;
@@ -67,11 +71,7 @@ export interface Pod extends NamespacedName {
   readonly podIPs: readonly string[];
 }
 
-export interface Namespace {
-  readonly name: string;
-  readonly labels: Readonly<Record<string, string>>;
-  readonly annotations: Readonly<Record<string, string>>;
-}
+export type Namespace = Pick<Metadata, "name" | "labels" | "annotations">;
 
 export interface ClusterNode {
   readonly name: string;
@@ -95,21 +95,6 @@ export function uidsOfPod({ uid, annotations }: Pick<Pod, "uid" | "annotations">
 /** Whether the runtime means this pod by a K8S_POD_UID: another pod of the same name has none of its UIDs. */
 export function isPodOfUid(pod: Pick<Pod, "uid" | "annotations">, podUid: string): boolean {
   return uidsOfPod(pod).includes(podUid);
-}
-
-/** The part that every Kubernetes object has. */
-export interface Metadata {
-  readonly name: string;
-  /** Empty for cluster-scoped objects. */
-  readonly namespace: string;
-  readonly uid: string;
-  readonly resourceVersion: string;
-  readonly labels: Readonly<Record<string, string>>;
-  readonly annotations: Readonly<Record<string, string>>;
-  readonly owners: readonly OwnerReference[];
-  readonly generateName: string;
-  readonly creationTimestamp: string;
-  readonly isDeleting: boolean;
 }
 
 /** @throws Error naming the field that is of the wrong type */

@@ -28,8 +28,8 @@ export function selectorTerms({ labelSelector = "", fieldSelector = "" }: Select
  * The pages of a list, in the order of namespaces and names.
  *
  * @param ask sends a GET with this query, which begins with "?"
- * @param mayBeOld the server answers from its memory at once; otherwise that memory must first have seen every write to etcd, of whatever
- * kind: up to 100 ms (KEP-2340)
+ * @param mayBeOld the server answers from its memory at once; otherwise that memory must first have seen every write to etcd, of any kind:
+ * up to 100 ms (KEP-2340)
  * @throws what `ask` throws
  */
 export async function* pagesOf(ask: (query: string) => Promise<Page>, selectors: Selectors, mayBeOld: boolean): AsyncGenerator<Page> {

@@ -228,7 +228,7 @@ export const handleCodec: Codec<string, Handle> = {
 
 const isCounts = mapOf(isNumber);
 
-/** Blocks and how many of their addresses a handle holds. @throws Error when that is no map of numbers */
+/** Blocks and how many of their addresses a handle holds. @throws Error when that is not a map of numbers */
 export function handleCounts(spec: Fields): Readonly<Record<string, number>> {
   if (!has(spec, "block")) return {};
   const blocks = field(spec, "block", isCounts);

@@ -1,6 +1,6 @@
 /** What one kind of custom resource is: its names on the wire, and its spec to a value of the model and back. */
 import { messageOf } from "../../errors/errors.ts";
-import { type Fields, section } from "../../json/decode.ts";
+import { type Fields, isObject, section } from "../../json/decode.ts";
 import { type Metadata, metadataOf } from "../../kubernetes/objects.ts";
 import { isSubdomain } from "../../system/subdomain.ts";
 import type { AffinityKey } from "../datastore.ts";
@@ -18,6 +18,15 @@ export interface Resource {
 /** @throws Error naming the field of the metadata that is of the wrong type */
 export function resourceOf(object: Fields): Resource {
   return { metadata: metadataOf(object), spec: section(object, "spec"), status: section(object, "status") };
+}
+
+/**
+ * Whether another client has begun to delete the object (I§2.10). BlockAffinity has a text in one group and a boolean in the other
+ * (I§2.1).
+ */
+export function isMarked(object: Fields): boolean {
+  const { spec } = object;
+  return isObject(spec) && (spec.deleted === true || spec.deleted === "true");
 }
 
 /** A spec to be written; members that are `undefined` are left out. */

@@ -28,7 +28,7 @@ export async function discoverGroup(client: Pick<ApiClient, "request">): Promise
   }
 }
 
-/** @returns the legacy group before v3; `undefined` when the server has neither @throws ApiError; Error for an answer that is no list */
+/** @returns the legacy group before v3; `undefined` when the server has neither @throws ApiError; Error for an answer that is not a list */
 export async function servedGroup(client: Pick<ApiClient, "request">): Promise<ApiGroup | undefined> {
   const served = objects(parseObject(await client.request({ method: "GET", path: "/apis" })), "groups");
   const names = new Set(served.map((group) => text(group, "name")));

@@ -1,6 +1,7 @@
 /**
- * What an object has beyond the model, so that an update, which replaces the whole object, writes it back: labels, annotations and
- * finalizers of others, fields of newer or foreign schemas, a status without a sub-resource. (Calico drops them, I§2.1.)
+ * Decodes the stored objects of one kind, and remembers what each has beyond the model, so that an update, which replaces the whole
+ * object, writes it back: labels, annotations and finalizers of others, fields of newer or foreign schemas, a status without a
+ * sub-resource. (Calico drops them, I§2.1.)
  */
 import { type Fields, has, isText, section } from "../../json/decode.ts";
 import { RecentMap } from "../../system/recent-map.ts";
@@ -23,7 +24,7 @@ const OWN_MEMBERS: ReadonlySet<string> = new Set(["apiVersion", "kind", "metadat
 /** Objects whose fields are remembered, for each kind: more than one operation reads. Of a forgotten one they are read again. */
 const MOST_REMEMBERED = 4096;
 
-/** Told of an object that a list had to leave out, or of a part of one that is taken for something else, because it cannot be read. */
+/** Gets the error of an object that cannot be read: a list leaves it out, or a part of it is taken for something else. */
 export type OnDamaged = (error: DatastoreError) => void;
 
 /** An object as it was read. */

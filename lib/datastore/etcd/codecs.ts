@@ -25,6 +25,8 @@ import type { Block, BlockAffinity, Handle, IPPool, IPReservation, IpamConfigura
 import type { KeyValue } from "./answers.ts";
 
 export interface EtcdCodec<K, T> extends Pick<Codec<K, T>, "title" | "prepare" | "verify" | "oddityOf" | "members"> {
+  /** Of all keys of the kind, or of those that `list` of its collection means. */
+  readonly prefix: string;
   readonly keyOf: (key: K) => string;
   /** @throws Error saying what is wrong with the object */
   readonly decode: (stored: Fields, key: string) => T;
@@ -49,8 +51,9 @@ function flatCodec<K, T>(codec: Flat<K, T>): EtcdCodec<K, T> {
 }
 
 const IPAM = "/calico/ipam/v2";
-export const BLOCKS = `${IPAM}/assignment/`;
-export const HANDLES = `${IPAM}/handle/`;
+const BLOCKS = `${IPAM}/assignment/`;
+const HANDLES = `${IPAM}/handle/`;
+const CONFIGURATION = `${IPAM}/config`;
 /** Where the affinities of each type of owner lie. */
 export const AFFINITIES: Readonly<Record<BlockOwner["type"], string>> = { host: `${IPAM}/host/`, virtual: `${IPAM}/virtual/` };
 
@@ -72,6 +75,7 @@ export const blockCodec: EtcdCodec<string, Block> = flatCodec({
     "sequenceNumberForAllocation",
     "deleted",
   ]),
+  prefix: BLOCKS,
   keyOf: (cidr) => BLOCKS + familyPath(cidr),
   prepare: quoteSequenceNumbers,
   decode: ({ affinity_claim_time: affinityClaimTime, ...stored }, key) =>
@@ -98,6 +102,7 @@ export function affinityPrefix({ type, name }: BlockOwner, family: 4 | 6): strin
 export const affinityCodec: EtcdCodec<AffinityKey, BlockAffinity> = flatCodec<AffinityKey, BlockAffinity>({
   title: "BlockAffinity",
   members: new Set(["state", "deleted"]),
+  prefix: AFFINITIES.host,
   keyOf: ({ owner, cidr }) => `${AFFINITIES[owner.type]}${owner.name}/${familyPath(cidr)}`,
   // Calico reads an empty value as a confirmed affinity.
   prepare: (json) => (json === "" ? "{}" : json),
@@ -113,6 +118,7 @@ export const affinityCodec: EtcdCodec<AffinityKey, BlockAffinity> = flatCodec<Af
 export const handleCodec: EtcdCodec<string, Handle> = flatCodec({
   title: "IPAMHandle",
   members: new Set(["block", "deleted"]),
+  prefix: HANDLES,
   keyOf: (id) => HANDLES + id,
   decode: (stored, key) => ({ id: untilCarriageReturn(key.slice(HANDLES.length)), blocks: handleCounts(stored) }),
   encode: ({ blocks }) => ({ block: blocks, deleted: false }),
@@ -122,7 +128,8 @@ export const handleCodec: EtcdCodec<string, Handle> = flatCodec({
 export const configurationCodec: EtcdCodec<"default", IpamConfiguration> = flatCodec({
   title: "IPAMConfig",
   members: new Set(["strict_affinity", "auto_allocate_blocks", "maxBlocksPerHost", "kubeVirtVMAddressPersistence", "ipCooldownSeconds"]),
-  keyOf: () => `${IPAM}/config`,
+  prefix: CONFIGURATION,
+  keyOf: () => CONFIGURATION,
   decode: (stored) => ({
     strictAffinity: flag(stored, "strict_affinity"),
     autoAllocateBlocks: flag(stored, "auto_allocate_blocks"),
@@ -141,25 +148,22 @@ export const configurationCodec: EtcdCodec<"default", IpamConfiguration> = flatC
 
 // Calico's v3 resources: the whole object is the value, without a resourceVersion, which is etcd's revision.
 
-export function resourcePrefix(plural: string): string {
-  return `/calico/resources/v3/projectcalico.org/${plural}/`;
-}
-
-type Resourceful<K, T> = Omit<Codec<K, T>, "nameOf" | "labels" | "prepare" | "verify">;
+type ResourceKind<K, T> = Omit<Codec<K, T>, "nameOf" | "labels" | "prepare" | "verify">;
 
 /**
  * A kind of Calico's by the codec of its custom resource.
  * @param metadataOf the metadata that an object is written with, beside what it has
  * @param pathOf its key below the root of the kind
  */
-function resourceCodec<K, T>(codec: Resourceful<K, T>, metadataOf: (value: T) => Spec, pathOf: (key: K) => string): EtcdCodec<K, T> {
+function resourceCodec<K, T>(codec: ResourceKind<K, T>, metadataOf: (value: T) => Spec, pathOf: (key: K) => string): EtcdCodec<K, T> {
   const { title, members, oddityOf } = codec;
   const kind = codec.kind(V3_GROUP);
-  const prefix = resourcePrefix(codec.plural(V3_GROUP));
+  const prefix = `/calico/resources/v3/projectcalico.org/${codec.plural(V3_GROUP)}/`;
   return {
     title,
     members,
     oddityOf,
+    prefix,
     keyOf: (key) => prefix + pathOf(key),
     partsOf: (stored) => stored,
     decode: (stored) => codec.decode(resourceOf(stored)),

@@ -43,14 +43,11 @@ export interface EtcdAccess {
 export class EtcdCollection<K, T> implements Collection<K, T>, KeepsForeignFields<K, T> {
   readonly #access: EtcdAccess;
   readonly #codec: EtcdCodec<K, T>;
-  readonly #prefix: string;
   readonly #kind: StoredKind<T>;
 
-  /** @param prefix of all keys of the kind */
-  constructor(access: EtcdAccess, codec: EtcdCodec<K, T>, prefix: string) {
+  constructor(access: EtcdAccess, codec: EtcdCodec<K, T>) {
     this.#access = access;
     this.#codec = codec;
-    this.#prefix = prefix;
     this.#kind = new StoredKind(codec, access.onDamaged, METADATA);
   }
 
@@ -61,7 +58,7 @@ export class EtcdCollection<K, T> implements Collection<K, T>, KeepsForeignField
   }
 
   list(): Promise<readonly Versioned<T>[]> {
-    return this.listBelow(this.#prefix);
+    return this.listBelow(this.#codec.prefix);
   }
 
   create(key: K, value: T): Promise<Versioned<T>> {

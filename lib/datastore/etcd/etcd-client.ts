@@ -4,7 +4,7 @@
  */
 import { type Fields, field, isText } from "../../json/decode.ts";
 import { Patience, Slots } from "../../kubernetes/client/limits.ts";
-import { TransportError } from "../../kubernetes/client/transport-error.ts";
+import { TransportError, transportErrorOr } from "../../kubernetes/client/transport-error.ts";
 import { Secrets } from "../../log/secrets.ts";
 import { understood } from "./answers.ts";
 import { CODES, EtcdError, isFull, isPassing, type Refusal, wantsNewToken } from "./etcd-error.ts";
@@ -229,15 +229,6 @@ export class EtcdClient {
   }
 }
 
-async function transportErrorOr<R>(ask: () => Promise<R>): Promise<R | TransportError> {
-  try {
-    return await ask();
-  } catch (error) {
-    if (error instanceof TransportError) return error;
-    throw error;
-  }
-}
-
 /** One member is asked whatever is said of it. */
 function membersOf(all: readonly Member[], { random, memory = NO_MEMORY }: EtcdClientOptions): Members<Member> {
   if (all.length === 1) return new Members(all, { random });
@@ -254,7 +245,7 @@ function membersOf(all: readonly Member[], { random, memory = NO_MEMORY }: EtcdC
 
 export interface EtcdStream {
   readonly bytes: AsyncIterable<Uint8Array>;
-  /** To be told of what the member says instead of an answer. @returns the error to throw */
+  /** Notes what the member says instead of an answer. @returns the error to throw */
   failed(refusal: Refusal): EtcdError;
 }
 

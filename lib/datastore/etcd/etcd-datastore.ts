@@ -34,19 +34,16 @@ import {
   AFFINITIES,
   affinityCodec,
   affinityPrefix,
-  BLOCKS,
   blockCodec,
   clusterInformationResource,
   configurationCodec,
   endpointResource,
-  HANDLES,
   handleCodec,
   isAffinityKey,
   nodeResource,
   poolResource,
   profileResource,
   reservationResource,
-  resourcePrefix,
 } from "./codecs.ts";
 import { type EtcdAccess, EtcdCollection } from "./collection.ts";
 import { EtcdClient, type EtcdClientOptions } from "./etcd-client.ts";
@@ -55,7 +52,7 @@ import { MEMBER_MEMORY, memberMemory } from "./members.ts";
 import { type EtcdSettings, resolveEtcdSettings } from "./settings.ts";
 
 export interface EtcdOptions extends EtcdClientOptions {
-  /** Told of each object that a list leaves out because it cannot be read. */
+  /** Called with the error of each object that a list leaves out because it cannot be read. */
   readonly onDamaged?: OnDamaged | undefined;
   /** Opens the way to the API server; absent where none is configured. */
   readonly openKubernetes?: (() => ApiClient) | undefined;
@@ -87,7 +84,7 @@ export function etcdDatastore(settings: EtcdSettings, options: EtcdOptions = {})
   const { onDamaged = () => {}, openKubernetes } = options;
   const client = new EtcdClient(settings, options);
   const access: EtcdAccess = { store: new KeyValueStore(client), onDamaged, user: client.user };
-  const endpoints = new Endpoints(access, endpointResource, ENDPOINTS);
+  const endpoints = new Endpoints(access, endpointResource);
   let api: ApiClient | undefined;
   const core =
     openKubernetes &&
@@ -101,18 +98,18 @@ export function etcdDatastore(settings: EtcdSettings, options: EtcdOptions = {})
     get core() {
       return core?.();
     },
-    pools: new EtcdCollection(access, poolResource, resourcePrefix("ippools")),
-    reservations: new EtcdCollection(access, reservationResource, resourcePrefix("ipreservations")),
-    ipamConfiguration: new EtcdCollection(access, configurationCodec, configurationCodec.keyOf("default")),
-    blocks: new EtcdCollection(access, blockCodec, BLOCKS),
-    affinities: new Affinities(access, affinityCodec, AFFINITIES.host),
-    handles: new EtcdCollection(access, handleCodec, HANDLES),
+    pools: new EtcdCollection(access, poolResource),
+    reservations: new EtcdCollection(access, reservationResource),
+    ipamConfiguration: new EtcdCollection(access, configurationCodec),
+    blocks: new EtcdCollection(access, blockCodec),
+    affinities: new Affinities(access, affinityCodec),
+    handles: new EtcdCollection(access, handleCodec),
     endpoints,
     records: new EtcdRecords(endpoints),
-    profiles: new ProfileObjects(access),
-    nodes: new EtcdCollection(access, nodeResource, resourcePrefix("nodes")),
+    profiles: new ProfileObjects(access, profileResource),
+    nodes: new EtcdCollection(access, nodeResource),
     namespaces: { get: (name) => readNamespace(core?.(), name) },
-    clusterInformation: new EtcdCollection(access, clusterInformationResource, resourcePrefix("clusterinformations")),
+    clusterInformation: new EtcdCollection(access, clusterInformationResource),
     get virtualMachines() {
       const kubernetes = core?.();
       return kubernetes === undefined ? NO_MACHINES : kubernetesVirtualMachines(kubernetes);
@@ -123,8 +120,6 @@ export function etcdDatastore(settings: EtcdSettings, options: EtcdOptions = {})
     },
   };
 }
-
-const ENDPOINTS = resourcePrefix("workloadendpoints");
 
 const NOTHING: Reader<NamespacedName, OwnedObject> = { get: async () => undefined };
 const NO_MACHINES = { pods: NOTHING, instances: NOTHING, machines: NOTHING };
@@ -152,15 +147,11 @@ class Affinities extends EtcdCollection<AffinityKey, BlockAffinity> implements B
 
 class Endpoints extends EtcdCollection<EndpointKey, WorkloadEndpoint> implements WorkloadEndpoints {
   listByPrefix(namespace: string, namePrefix: string): Promise<readonly Versioned<WorkloadEndpoint>[]> {
-    return this.listBelow(`${ENDPOINTS}${namespace}/${namePrefix}`);
+    return this.listBelow(endpointResource.keyOf({ namespace, name: namePrefix }));
   }
 }
 
 class ProfileObjects extends EtcdCollection<string, Profile> implements Profiles {
-  constructor(access: EtcdAccess) {
-    super(access, profileResource, resourcePrefix("profiles"));
-  }
-
   async ensure(profile: Profile): Promise<boolean> {
     if ((await this.get(profile.name)) !== undefined) return true;
     try {
@@ -174,9 +165,7 @@ class ProfileObjects extends EtcdCollection<string, Profile> implements Profiles
 }
 
 /** Endpoint records in etcd. A pod has one record for all its interfaces, under the name that its first ADD gave it (C§2.1 step 13). */
-const POD = "k8s";
-
-export class EtcdRecords extends ObjectRecords {
+class EtcdRecords extends ObjectRecords {
   readonly #endpoints: WorkloadEndpoints;
 
   constructor(endpoints: WorkloadEndpoints) {
@@ -201,7 +190,7 @@ export class EtcdRecords extends ObjectRecords {
   override async clear(key: EndpointKey, containerId: string): Promise<Clearing> {
     const clearing = await super.clear(key, containerId);
     const parts = parseWorkloadEndpointName(key.name);
-    if (clearing !== "gone" || parts?.orchestrator !== POD) return clearing;
+    if (clearing !== "gone" || parts?.orchestrator !== "k8s") return clearing;
     const { node, orchestrator, workload: pod } = parts;
     const identifiers = { node, orchestrator, pod, containerId: "", endpoint: "" };
     const prefix = key.name.slice(0, key.name.length - parts.endpoint.replaceAll("-", "--").length);

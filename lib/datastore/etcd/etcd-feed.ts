@@ -15,7 +15,7 @@ import { endOf, type KeyValueStore } from "./key-value-store.ts";
 const WATCH = "/v3/watch";
 /** The longest time for which a dead connection stays unnoticed: the feed's heartbeat. */
 const HEARTBEAT_MS = 30_000;
-/** How often any other watch is requested anew: where a single connection is dead, the heartbeat of another does not notice. */
+/** How often any other watch is requested again: where a single connection is dead, the heartbeat of another does not notice. */
 const RENEWAL_MS = 300_000;
 
 /** Which pairs, and what is kept of them. */
@@ -27,7 +27,7 @@ export interface KeySelection<T> {
   readonly nameOf: (key: string) => string | undefined;
   /** @throws Error when the value cannot be read: it is left out and reported */
   readonly decode: (pair: KeyValue, name: string) => T;
-  /** How often the watch is requested anew, as proof that a member can be reached. */
+  /** How often the watch is requested again, as proof that a member can be reached. */
   readonly isHeartbeat?: boolean;
 }
 
@@ -152,7 +152,10 @@ const CODES_BY_NAME: Readonly<Record<string, number>> = {
   InvalidArgument: CODES.invalidArgument,
 };
 
-/** Revisions that count anew are those of another etcd: one whose data came from a backup. A member that lags behind is asked again. */
+/**
+ * Refuses revisions that begin again: they are those of another etcd, whose data came from a backup. A member that lags behind is asked
+ * again.
+ */
 function assertNotBefore(version: string, revision: string): void {
   if (BigInt(revision || "0") < BigInt(version)) {
     throw new GoneError(`etcd is at revision ${revision}, and has been at ${version} before`);

@@ -12,7 +12,7 @@ const TXN = "/v3/kv/txn";
 
 /** Pairs a page: a block of 64 addresses has some 10 KiB, and a member answers no more than 2 GiB. */
 const PAGE = "500";
-/** A list whose pages took longer than etcd keeps old revisions is read anew. */
+/** A list whose pages took longer than etcd keeps old revisions is read again. */
 const MOST_ATTEMPTS = 3;
 
 /** What a write with a comparison came to. */
@@ -109,7 +109,7 @@ export class KeyValueStore {
   }
 }
 
-/** As of which revision a page is, and the key that the next one begins with, in base64; there is none behind the last. */
+/** As of which revision a page is, and the key that the next one begins with, in base64; the last page has no next key. */
 function pageOf(answer: Fields, first: string): { readonly revision: string; readonly next: string | undefined } {
   const revision = revisionOf(answer);
   const last = objects(answer, "kvs").at(-1);

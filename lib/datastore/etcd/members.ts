@@ -24,7 +24,7 @@ export interface MembersOptions<M> {
   readonly random?: (() => number) | undefined;
   /** What others have found out before. */
   readonly known?: ReadonlyMap<M, Health>;
-  /** Told of all that are not well whenever that changes. */
+  /** Called with all members that are not well, whenever that changes. */
   readonly onChange?: (health: ReadonlyMap<M, Health>) => void;
 }
 
@@ -91,7 +91,7 @@ const REQUIRE_LEADER = ["Grpc-Metadata-hasleader", "true"] as const;
 /** So much of a refusal is looked at, in characters, and so much of it is quoted. */
 const MOST_OF_A_REFUSAL = 64 * 1024;
 const QUOTED = 500;
-/** Of an answer that is none of etcd's. */
+/** Characters that are quoted of an answer that etcd has not written. */
 const QUOTED_OF_OTHERS = 200;
 
 /** One member of the cluster: a question to its JSON gateway, and its answer or its refusal. */
@@ -162,7 +162,7 @@ export class Member {
   }
 }
 
-/** What came first of a refusal, which is all of it but for a peer that is no member. */
+/** Reads the first part of a refusal. A member's refusal has no second part. */
 async function beginningOf(bytes: AsyncIterable<Uint8Array> | null): Promise<string> {
   for await (const first of bytes ?? []) return new TextDecoder().decode(first).slice(0, MOST_OF_A_REFUSAL);
   return "";

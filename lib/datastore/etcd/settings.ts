@@ -4,7 +4,7 @@ import { resolveSrv } from "node:dns/promises";
 import type { Environment } from "../../cni/environment.ts";
 import type { EtcdConfig } from "../../config/network-config.ts";
 import { messageOf, TortieError } from "../../errors/errors.ts";
-import { DEFAULT_LIMITS } from "../../kubernetes/client/limits.ts";
+import { type ClientLimits, DEFAULT_LIMITS } from "../../kubernetes/client/limits.ts";
 import { type ApiServer, type ClientCertificate, parseServer, type ServerTrust } from "../../kubernetes/config/api-config.ts";
 import { withSystemAuthorities } from "../../kubernetes/config/resolve.ts";
 import { checkPem, type PemKind, type Setting, settingOf } from "../../kubernetes/config/settings.ts";
@@ -139,7 +139,7 @@ export async function discoverMembers(domain: string, lookUp: LookUp = resolveSr
       for (const { name: host, port } of records)
         servers.push(serverOf(`${scheme}://${withoutDot(host)}:${port}`, `SRV record of ${name}`));
     } catch (error) {
-      failures.push(`${name}: ${codeOf(error)}`);
+      failures.push(`${name}: ${messageOf(error)}`);
     }
   }
   if (servers.length > 0) return servers;
@@ -153,28 +153,10 @@ function withoutDot(host: string): string {
   return host.endsWith(".") ? host.slice(0, -1) : host;
 }
 
-function codeOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
-}
-
-/** How long, and how many at once, the client of etcd's gateway tries. All in milliseconds but `connections`. */
-export interface EtcdLimits {
-  /** One request with its repetitions. */
-  readonly request: number;
-  /** One try where there is but one member. */
-  readonly try: number;
-  /** The first try where another member can be asked; doubled with every further one. */
+/** How long, and how many at once, the client of etcd's gateway tries. */
+export interface EtcdLimits extends Omit<ClientLimits, "repetitions" | "retryAfter"> {
+  /** Milliseconds for the first try where another member can be asked; doubled with every further one. */
   readonly firstTry: number;
-  /** Connecting to members that all refuse: one that is restarted takes seconds. */
-  readonly refused: number;
-  /** What failed tries may cost all requests of this client together. */
-  readonly patience: number;
-  /** The least that a request is given, however little patience is left. */
-  readonly least: number;
-  readonly firstPause: number;
-  readonly longestPause: number;
-  /** Requests under way together, each over a connection of its own; further ones wait in line. */
-  readonly connections: number;
 }
 
 /** More than the requests that one operation makes together; an agent that has a burst of them shares the members with other nodes. */

@@ -22,7 +22,7 @@ function failureOfStatus(error: ApiError): DatastoreFailure {
       return "not-found";
     case 409:
       if (error.reason === "AlreadyExists") return "already-exists";
-      // A precondition on the uid: the object of that name is another one by now.
+      // A precondition on the uid failed: a new object has that name.
       return error.explanation.includes("UID in precondition") ? "not-found" : "conflict";
     case 422:
       return invalidFailure(error);

@@ -35,7 +35,7 @@ export interface KubernetesDatastore extends Datastore {
 export interface KubernetesOptions {
   /** Absent: the server is asked at the first request for a custom resource. */
   readonly group?: ApiGroup | undefined;
-  /** Told of each object that a list leaves out because it cannot be read. */
+  /** Called with the error of each object that a list leaves out because it cannot be read. */
   readonly onDamaged?: OnDamaged | undefined;
   /** Of host interfaces, `cali` when absent. */
   readonly interfacePrefix?: string | undefined;

@@ -47,7 +47,7 @@ export class PodRecords implements EndpointRecords {
     return found && recordOfPod(found);
   }
 
-  /** The patch carries the pod's uid. @throws DatastoreError `not-found` when the pod is gone or is another one by now */
+  /** The patch carries the pod's uid. @throws DatastoreError `not-found` when the pod is gone, or a new pod has its name */
   async write(endpoint: WorkloadEndpoint, { podUid, containerID }: WorkloadAsRead = {}): Promise<void> {
     const pod = podOf(endpoint);
     const uid = podUid ?? (pod && (await this.#core.pod(pod)))?.uid;

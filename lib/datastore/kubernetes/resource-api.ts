@@ -1,16 +1,15 @@
-/** Requests for custom resources as texts: paths, pages and preconditions, without any notion of what the objects mean. */
+/** Requests for custom resources as texts: paths and pages, without any notion of what the objects mean. */
 
 import { messageOf } from "../../errors/errors.ts";
 import type { Fields } from "../../json/decode.ts";
-import type { ApiClient } from "../../kubernetes/api-client.ts";
-import { preconditionsOf } from "../../kubernetes/objects.ts";
+import type { ApiClient, HttpMethod } from "../../kubernetes/api-client.ts";
 import { type Page, pagesOf, parsePage, type Selectors } from "../../kubernetes/pages.ts";
+import type { Codec } from "../calico/codec.ts";
 import type { ApiGroup } from "../calico/group.ts";
 import { DatastoreError } from "../errors.ts";
 import { hasStatus } from "./as-datastore-error.ts";
 
-/** Finding out what became of a write must not take as long as the write has taken already. */
-const SECOND_LOOK_MS = 5_000;
+type Plural = Codec<unknown, unknown>["plural"];
 
 export class ResourceApi {
   readonly #client: ApiClient;
@@ -21,29 +20,10 @@ export class ResourceApi {
     this.group = group;
   }
 
-  /** @throws ApiError */
-  get(plural: string, name: string): Promise<string> {
-    return this.#send("GET", plural, `/${name}`);
-  }
-
-  /** As `get`, with a short limit. */
-  lookAgain(plural: string, name: string): Promise<string> {
-    return this.#send("GET", plural, `/${name}`, undefined, SECOND_LOOK_MS);
-  }
-
-  /** @param object JSON, as of `put` */
-  post(plural: string, object: string): Promise<string> {
-    return this.#send("POST", plural, "", object);
-  }
-
-  put(plural: string, name: string, object: string): Promise<string> {
-    return this.#send("PUT", plural, `/${name}`, object);
-  }
-
-  /** The server compares both the uid and the revision, in the transaction that removes the object. */
-  async delete(plural: string, name: string, revision: string): Promise<void> {
-    const options = { apiVersion: "v1", kind: "DeleteOptions", preconditions: preconditionsOf(revision) };
-    await this.#send("DELETE", plural, `/${name}`, JSON.stringify(options));
+  /** @param rest of the path, behind the name of the collection @returns the text of the answer @throws ApiError */
+  async send(method: HttpMethod, plural: Plural, rest: string, body?: string, timeoutMs?: number): Promise<string> {
+    const group = await this.group();
+    return this.#client.request({ method, path: `/apis/${group}/${plural(group)}${rest}`, body, timeoutMs });
   }
 
   /**
@@ -51,16 +31,16 @@ export class ResourceApi {
    * @param prepare the text of a page before it is parsed
    * @throws ApiError; DatastoreError `invalid` when the answer is no list
    */
-  list(plural: string, labelSelector: string, mayBeOld: boolean, prepare: (json: string) => string): Promise<readonly Fields[]> {
-    return listPages(async (query) => prepare(await this.#send("GET", plural, query)), { labelSelector }, mayBeOld);
-  }
-
-  async #send(method: "GET" | "POST" | "PUT" | "DELETE", plural: string, rest: string, body?: string, timeoutMs?: number): Promise<string> {
-    return this.#client.request({ method, path: `/apis/${await this.group()}/${plural}${rest}`, body, timeoutMs });
+  list(plural: Plural, labelSelector: string, mayBeOld: boolean, prepare: Codec<unknown, unknown>["prepare"]): Promise<readonly Fields[]> {
+    const ask = async (query: string) => {
+      const page = await this.send("GET", plural, query);
+      return prepare?.(page) ?? page;
+    };
+    return listPages(ask, { labelSelector }, mayBeOld);
   }
 }
 
-/** A list whose pages took longer than etcd keeps old revisions is read anew. */
+/** A list whose pages took longer than etcd keeps old revisions is read again. */
 const MOST_ATTEMPTS = 3;
 const EXPIRED = 410;
 

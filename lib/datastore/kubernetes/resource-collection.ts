@@ -6,10 +6,11 @@
  * - A write whose answer was lost may have been carried out: the object is read again, and if it is what was sent, it was.
  */
 
-import { type Fields, isObject, parseObject, section } from "../../json/decode.ts";
+import { type Fields, parseObject, section } from "../../json/decode.ts";
+import type { HttpMethod } from "../../kubernetes/api-client.ts";
 import { metadataOf, preconditionsOf, revisionOf } from "../../kubernetes/objects.ts";
 import { once } from "../../system/waiting.ts";
-import { type Codec, damaged, resourceOf, type Spec } from "../calico/codec.ts";
+import { type Codec, damaged, isMarked, resourceOf, type Spec } from "../calico/codec.ts";
 import {
   type ForeignFields,
   foreignFieldsOf,
@@ -25,6 +26,9 @@ import type { ResourceApi } from "./resource-api.ts";
 
 const NOT_FOUND = 404;
 const CONFLICT = 409;
+
+/** Finding out what became of a write must not take as long as the write has taken already. */
+const SECOND_LOOK_MS = 5_000;
 
 /** How often an object marked `deleted` may turn up in the place of one that is created. */
 const MOST_CREATES = 3;
@@ -43,7 +47,7 @@ export class ResourceCollection<K, T> implements Collection<K, T>, KeepsForeignF
   async get(key: K): Promise<Versioned<T> | undefined> {
     const name = this.#codec.nameOf(key);
     if (name === undefined) return undefined;
-    const stored = await this.#read(name, (plural) => this.#api.get(plural, name));
+    const stored = await this.#read(name);
     if (stored !== undefined && isMarked(stored)) {
       await this.#finishDeletion(name, stored);
       return undefined;
@@ -74,7 +78,7 @@ export class ResourceCollection<K, T> implements Collection<K, T>, KeepsForeignF
     const body = await this.#newBody(name, value, foreign);
     for (let attempt = 1; ; attempt++) {
       try {
-        return this.#decodedLate(await this.#api.post(await this.#plural(), JSON.stringify(body)));
+        return this.#decodedLate(await this.#send("POST", "", JSON.stringify(body)));
       } catch (error) {
         const isTaken = hasStatus(error, CONFLICT);
         const there = isTaken || isAnswerLost(error) ? await this.#lookAgain(name, error) : undefined;
@@ -90,7 +94,7 @@ export class ResourceCollection<K, T> implements Collection<K, T>, KeepsForeignF
     const name = await this.#mustName(key);
     const body = await this.#bodyOf(name, value, revision);
     try {
-      return this.#decodedLate(await this.#api.put(await this.#plural(), name, JSON.stringify(body)));
+      return this.#decodedLate(await this.#send("PUT", `/${name}`, JSON.stringify(body)));
     } catch (error) {
       const there = isAnswerLost(error) ? await this.#lookAgain(name, error) : undefined;
       const isSame = there !== undefined && metadataOf(there).uid === preconditionsOf(revision).uid;
@@ -102,7 +106,7 @@ export class ResourceCollection<K, T> implements Collection<K, T>, KeepsForeignF
   async delete(key: K, revision: string): Promise<void> {
     const name = await this.#mustName(key);
     try {
-      await this.#api.delete(await this.#plural(), name, revision);
+      await this.#remove(name, revision);
     } catch (error) {
       const isGone = isAnswerLost(error) && (hasStatus(error, NOT_FOUND) || (await this.#lookAgain(name, error)) === undefined);
       if (!isGone) throw this.#failure(name, error);
@@ -111,15 +115,14 @@ export class ResourceCollection<K, T> implements Collection<K, T>, KeepsForeignF
 
   /** Those whose labels match the selector, in name order; what cannot be decoded is left out. */
   async listSelected(selector: string, { mayBeOld = false }: ListOptions = {}): Promise<readonly Versioned<T>[]> {
-    const plural = await this.#plural();
+    const { plural, prepare } = this.#codec;
     let items: readonly Fields[];
     try {
-      items = await this.#api.list(plural, selector, mayBeOld, this.#codec.prepare ?? asItIs);
+      items = await this.#api.list(plural, selector, mayBeOld, prepare);
     } catch (error) {
-      const hint = hasStatus(error, NOT_FOUND)
-        ? ` of ${await this.#api.group()} (are Calico's CRDs installed, is calico_api_group right?)`
-        : "";
-      throw failureOf(error, `list of ${plural}${hint}`);
+      const group = await this.#api.group();
+      const hint = hasStatus(error, NOT_FOUND) ? ` of ${group} (are Calico's CRDs installed, is calico_api_group right?)` : "";
+      throw failureOf(error, `list of ${plural(group)}${hint}`);
     }
     return this.#kind.decodeAll(
       items.filter((item) => !isMarked(item)),
@@ -127,8 +130,14 @@ export class ResourceCollection<K, T> implements Collection<K, T>, KeepsForeignF
     );
   }
 
-  async #plural(): Promise<string> {
-    return this.#codec.plural(await this.#api.group());
+  #send(method: HttpMethod, rest: string, body?: string, timeoutMs?: number): Promise<string> {
+    return this.#api.send(method, this.#codec.plural, rest, body, timeoutMs);
+  }
+
+  /** The server compares both the uid and the revision, in the transaction that removes the object. */
+  async #remove(name: string, revision: string): Promise<void> {
+    const options = { apiVersion: "v1", kind: "DeleteOptions", preconditions: preconditionsOf(revision) };
+    await this.#send("DELETE", `/${name}`, JSON.stringify(options));
   }
 
   /** The name to write to. */
@@ -147,11 +156,10 @@ export class ResourceCollection<K, T> implements Collection<K, T>, KeepsForeignF
     const group = await this.#api.group();
     const own = this.#codec.labels?.(value);
     const labels = own || foreign ? { ...foreign?.labels, ...own } : undefined;
-    const annotations = foreign?.annotations;
     return {
       apiVersion: group,
       kind: this.#codec.kind(group),
-      metadata: { name, ...(labels && { labels }), ...(annotations && { annotations }) },
+      metadata: { name, labels, annotations: foreign?.annotations },
       spec: { ...this.#codec.initial, ...foreign?.spec, ...this.#codec.encode(value, group) },
     };
   }
@@ -174,7 +182,7 @@ export class ResourceCollection<K, T> implements Collection<K, T>, KeepsForeignF
 
   /** Of an object that another client has read, or that was forgotten since. @throws DatastoreError `conflict`, `not-found` */
   async #readKept(name: string, revision: string): Promise<Kept> {
-    const stored = await this.#read(name, (plural) => this.#api.get(plural, name));
+    const stored = await this.#read(name);
     if (stored === undefined) throw new DatastoreError("not-found", `resource does not exist: ${this.#kind.describe(name)}`);
     const { revision: now } = this.#decode(stored);
     const kept = this.#kind.keptAt(name, revision);
@@ -183,10 +191,10 @@ export class ResourceCollection<K, T> implements Collection<K, T>, KeepsForeignF
   }
 
   /** @returns `undefined` on 404 @throws DatastoreError */
-  async #read(name: string, request: (plural: string) => Promise<string>): Promise<Fields | undefined> {
+  async #read(name: string, timeoutMs?: number): Promise<Fields | undefined> {
     let text: string;
     try {
-      text = await request(await this.#plural());
+      text = await this.#send("GET", `/${name}`, undefined, timeoutMs);
     } catch (error) {
       if (hasStatus(error, NOT_FOUND)) return undefined;
       throw this.#failure(name, error);
@@ -197,7 +205,7 @@ export class ResourceCollection<K, T> implements Collection<K, T>, KeepsForeignF
   /** What became of a write: the object as it is now. @throws DatastoreError of the write itself when that cannot be found out */
   async #lookAgain(name: string, error: unknown): Promise<Fields | undefined> {
     try {
-      return await this.#read(name, (plural) => this.#api.lookAgain(plural, name));
+      return await this.#read(name, SECOND_LOOK_MS);
     } catch {
       throw this.#failure(name, error);
     }
@@ -213,7 +221,7 @@ export class ResourceCollection<K, T> implements Collection<K, T>, KeepsForeignF
 
   async #finishDeletion(name: string, marked: Fields): Promise<void> {
     try {
-      await this.#api.delete(await this.#plural(), name, revisionOf(metadataOf(marked)));
+      await this.#remove(name, revisionOf(metadataOf(marked)));
     } catch (error) {
       // Another client was faster, or has the right that we lack: it counts as absent in any case.
       const failure = this.#failure(name, error);
@@ -223,7 +231,7 @@ export class ResourceCollection<K, T> implements Collection<K, T>, KeepsForeignF
 
   #parse(name: string, text: string): Fields {
     try {
-      return parseObject((this.#codec.prepare ?? asItIs)(text));
+      return parseObject(this.#codec.prepare?.(text) ?? text);
     } catch (error) {
       throw damaged(this.#kind.describe(name), error);
     }
@@ -261,16 +269,6 @@ export class ResourceCollection<K, T> implements Collection<K, T>, KeepsForeignF
 interface Body {
   readonly apiVersion: string;
   readonly kind: string;
-  readonly metadata: { readonly name: string };
+  readonly metadata: Fields & { readonly name: string };
   readonly spec: Spec;
-}
-
-/** Both spellings: BlockAffinity has a text in one group and a boolean in the other (I§2.1). */
-function isMarked(object: Fields): boolean {
-  const { spec } = object;
-  return isObject(spec) && (spec.deleted === true || spec.deleted === "true");
-}
-
-function asItIs(json: string): string {
-  return json;
 }

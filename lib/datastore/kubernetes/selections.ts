@@ -1,8 +1,8 @@
 /** What is watched of a kind (lib/kubernetes/watch), decoded as the datastore's driver decodes it. */
-import { type Fields, section } from "../../json/decode.ts";
+import type { Fields } from "../../json/decode.ts";
 import { metadataOf, revisionOf } from "../../kubernetes/objects.ts";
 import type { Selection } from "../../kubernetes/watch/kubernetes-feed.ts";
-import { type Codec, resourceOf } from "../calico/codec.ts";
+import { type Codec, isMarked, resourceOf } from "../calico/codec.ts";
 import type { ApiGroup } from "../calico/group.ts";
 import type { Versioned } from "../datastore.ts";
 
@@ -36,7 +36,6 @@ export function coreSelection<T>(plural: string, decode: (object: Fields) => T):
 
 function watched<T>(object: Fields, decode: (object: Fields) => T): Watched<T> {
   const metadata = metadataOf(object);
-  const { deleted } = section(object, "spec");
   const stored: Versioned<T> = { value: decode(object), revision: revisionOf(metadata) };
-  return { name: metadata.name, stored, isMarked: deleted === true || deleted === "true" };
+  return { name: metadata.name, stored, isMarked: isMarked(object) };
 }

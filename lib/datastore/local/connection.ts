@@ -70,7 +70,8 @@ function setUp(database: Database, path: string, busyTimeoutMs: number): void {
   checkIdentity(numberOf(database, "PRAGMA application_id"), numberOf(database, "PRAGMA user_version"), path);
 }
 
-function numberOf(database: Database, sql: string): number {
+/** The one number that a statement answers. @throws TortieError `datastore-damaged` */
+export function numberOf(database: Database, sql: string): number {
   const value = database.query(sql).values()[0]?.[0];
   if (typeof value !== "number") throw damaged(database.filename, `no answer to ${sql}`);
   return value;

@@ -1,8 +1,9 @@
 /**
- * What a failure of SQLite or of the file system means to us, and whether a file may be opened as our local store: decided from its first 100 bytes, before SQLite is let near it, so that
- * a damaged, foreign or newer file stays as it is to the last byte.
+ * Whether a file may be opened as our local store: decided from its first 100 bytes, before SQLite is let near it, so that a damaged,
+ * foreign or newer file stays as it is to the last byte. And what a failure of SQLite or of the file system means to us.
  */
 import { messageOf, TortieError } from "../../errors/errors.ts";
+import { systemErrorCode } from "../../system/errno.ts";
 import { closeFile, O_NONBLOCK, O_RDONLY, openFile, readOnce, statusOf, statusOfOpen } from "../../system/files.ts";
 import { DatastoreError } from "../errors.ts";
 
@@ -92,7 +93,7 @@ function openIfThere(path: string): number | undefined {
   try {
     return openFile(path, O_RDONLY | O_NONBLOCK);
   } catch (error) {
-    if (isMissingFile(error)) return undefined;
+    if (systemErrorCode(error) === "ENOENT") return undefined;
     throw error;
   }
 }
@@ -158,11 +159,6 @@ function primaryCode(error: unknown): number | undefined {
   return name === "SQLiteError" && typeof errno === "number" ? errno & 0xff : undefined;
 }
 
-/** ENOENT of node:fs. */
-export function isMissingFile(error: unknown): boolean {
-  return factsOf(error).code === "ENOENT";
-}
-
 function textOf(error: unknown): string {
   const { message } = factsOf(error);
   return typeof message === "string" ? message : messageOf(error);
@@ -173,7 +169,6 @@ function factsOf(error: unknown): {
   readonly name?: unknown;
   readonly message?: unknown;
   readonly errno?: unknown;
-  readonly code?: unknown;
 } {
   return typeof error === "object" && error !== null ? error : {};
 }

@@ -11,6 +11,7 @@ import type {
   Datastore,
   Pools,
   Versioned,
+  VirtualMachines,
   WorkloadEndpoints,
 } from "../datastore.ts";
 import { NO_PROFILES } from "../datastore.ts";
@@ -42,11 +43,7 @@ export interface LocalDatastore extends Datastore {
   readonly nodes: Collection<string, LabelledObject>;
   readonly namespaces: Collection<string, LabelledObject>;
   readonly clusterInformation: Collection<"default", ClusterInformation>;
-  readonly virtualMachines: {
-    readonly pods: Collection<NamespacedName, OwnedObject>;
-    readonly instances: Collection<NamespacedName, OwnedObject>;
-    readonly machines: Collection<NamespacedName, OwnedObject>;
-  };
+  readonly virtualMachines: { readonly [K in keyof VirtualMachines]: Collection<NamespacedName, OwnedObject> };
 }
 
 /**

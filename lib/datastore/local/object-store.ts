@@ -1,10 +1,10 @@
 /**
- * One table of (kind, key) → text at a revision, with compare-and-swap; what the texts mean is decided elsewhere (codec.ts).
+ * One table of (kind, key) → text at a revision, with compare-and-swap; what the texts mean is decided elsewhere (codecs.ts).
  * Everything is synchronous: a transaction never spans an await, so two operations of one process cannot mix.
  */
 import type { Database, Statement } from "bun:sqlite";
 import { DatastoreError } from "../errors.ts";
-import { type Connection, type ConnectionOptions, openConnection } from "./connection.ts";
+import { type Connection, type ConnectionOptions, numberOf, openConnection } from "./connection.ts";
 import { damaged, failureOf, isSqliteError } from "./file.ts";
 
 export type Kind =
@@ -75,16 +75,7 @@ export class ObjectStore implements Disposable {
 
   /** Runs `read` on one state of the store, whatever others write meanwhile. */
   snapshot<T>(read: () => T): T {
-    if (this.#database.inTransaction) return read();
-    try {
-      this.#prepare("BEGIN").run();
-      const result = read();
-      this.#prepare("COMMIT").run();
-      return result;
-    } catch (error) {
-      this.#rollBack();
-      throw isSqliteError(error) ? failureOf(error, this.#path) : error;
-    }
+    return this.#within("BEGIN", read);
   }
 
   /** Blocks with this mark of room, in key order, by one index scan. */
@@ -97,7 +88,7 @@ export class ObjectStore implements Disposable {
    * (sqlite.org/pragma.html#pragma_data_version), our own are counted here.
    */
   stamp(kind: Kind): string {
-    return `${this.#number("PRAGMA data_version")} ${this.#writes.get(kind) ?? 0}`;
+    return `${numberOf(this.#database, "PRAGMA data_version")} ${this.#writes.get(kind) ?? 0}`;
   }
 
   /** @throws DatastoreError `already-exists` @returns the revision */
@@ -138,18 +129,9 @@ export class ObjectStore implements Disposable {
     });
   }
 
-  /** Runs `work` as one write transaction, alone among all processes; what it throws undoes it. Calls inside join it. */
+  /** Runs `work` as one write transaction, alone among all processes; what it throws undoes it. */
   transaction<T>(work: () => T): T {
-    if (this.#database.inTransaction) return work();
-    try {
-      this.#prepare("BEGIN IMMEDIATE").run();
-      const result = work();
-      this.#prepare("COMMIT").run();
-      return result;
-    } catch (error) {
-      this.#rollBack();
-      throw isSqliteError(error) ? failureOf(error, this.#path) : error;
-    }
+    return this.#within("BEGIN IMMEDIATE", work);
   }
 
   /** An object that says what it should not. @throws always TortieError `datastore-damaged` */
@@ -173,14 +155,22 @@ export class ObjectStore implements Disposable {
     return lastRevision;
   }
 
-  #noteWrite(kind: Kind): void {
-    this.#writes.set(kind, (this.#writes.get(kind) ?? 0) + 1);
+  /** Calls inside a transaction join it. */
+  #within<T>(begin: "BEGIN" | "BEGIN IMMEDIATE", work: () => T): T {
+    if (this.#database.inTransaction) return work();
+    try {
+      this.#prepare(begin).run();
+      const result = work();
+      this.#prepare("COMMIT").run();
+      return result;
+    } catch (error) {
+      this.#rollBack();
+      throw isSqliteError(error) ? failureOf(error, this.#path) : error;
+    }
   }
 
-  #number(sql: string): number {
-    const value = this.#prepare(sql).values()[0]?.[0];
-    if (typeof value !== "number") throw damaged(this.#path, `no answer to ${sql}`);
-    return value;
+  #noteWrite(kind: Kind): void {
+    this.#writes.set(kind, (this.#writes.get(kind) ?? 0) + 1);
   }
 
   #whyNotThere(kind: Kind, key: string, revision: string): DatastoreError {

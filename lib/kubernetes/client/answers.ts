@@ -1,12 +1,12 @@
 /**
- * What an answer says: an ApiError of a Status object (k8s.io/apimachinery, meta/v1 Status) or of whatever else came, and whether it is
+ * What an answer says: an ApiError of a Status object (k8s.io/apimachinery, meta/v1 Status) or of anything else, and whether it is
  * about what was asked for.
  */
 import { isObject, parseObject } from "../../json/decode.ts";
 import { ApiError, type ApiErrorCause, type ApiErrorFacts, type ApiRequest } from "../api-client.ts";
 import type { WireAnswer } from "./transport.ts";
 
-/** So much of a page that is no Status object is repeated in a message. */
+/** Characters that a message repeats of a page that is not a Status object. */
 const EXCERPT = 120;
 
 /** @param what method and URL @param isRepetition and identity: see ApiError */
@@ -32,7 +32,7 @@ export function statusError(what: string, answer: WireAnswer, isRepetition: bool
   return new ApiError(`${what}: ${explanation}`, facts);
 }
 
-/** An answer of 2xx that is no JSON comes from something that is no API server, for instance a login page in between. */
+/** An answer of 2xx that is not JSON does not come from an API server, but for instance from a login page in between. */
 export function foreignAnswerError(what: string, answer: WireAnswer): ApiError {
   const explanation = `the answer has the type ${JSON.stringify(answer.contentType)} instead of JSON${excerptOf(answer)}: this is no Kubernetes API server`;
   return new ApiError(`${what}: ${explanation}`, { explanation });

@@ -18,7 +18,7 @@ import {
 } from "./limits.ts";
 import { type Session, wireRequest } from "./sessions.ts";
 import type { WireAnswer } from "./transport.ts";
-import { TransportError } from "./transport-error.ts";
+import { TransportError, transportErrorOr } from "./transport-error.ts";
 
 /**
  * Reads kubeconfig and credentials; the connection is made at the first request, which is when a credential plugin runs.
@@ -120,20 +120,14 @@ class HttpApiClient extends ApiConnection implements ApiClient {
     if (wait > 0) await Bun.sleep(wait);
     const left = course.deadline - performance.now();
     if (left <= 0) return new TransportError("timeout", `the limit of requests a second left no time for it`);
-    try {
-      const answer = await session.transport.exchange(
-        wireRequest(request, session, isSafeToRepeat(request)),
-        Math.min(left, this.#limits.try),
-      );
-      if (answer.mayBeSecond) course.isRepetition = true;
-      if (!isSuccess(answer) || !isJsonAnswer(answer) || isAbout(request, answer.body)) return answer;
-      // Whatever comes next over this connection cannot be trusted either.
-      session.transport.disconnect();
-      return new TransportError("broken", "the answer is about something else than was asked for", { wasSent: true });
-    } catch (error) {
-      if (error instanceof TransportError) return error;
-      throw error;
-    }
+    const wire = wireRequest(request, session, isSafeToRepeat(request));
+    const answer = await transportErrorOr(() => session.transport.exchange(wire, Math.min(left, this.#limits.try)));
+    if (answer instanceof TransportError) return answer;
+    if (answer.mayBeSecond) course.isRepetition = true;
+    if (!isSuccess(answer) || !isJsonAnswer(answer) || isAbout(request, answer.body)) return answer;
+    // Whatever comes next over this connection cannot be trusted either.
+    session.transport.disconnect();
+    return new TransportError("broken", "the answer is about something else than was asked for", { wasSent: true });
   }
 
   #failure(request: ApiRequest, course: Course, failed: FailedTry): ApiError {

@@ -12,7 +12,7 @@ import { TransportError } from "./transport-error.ts";
 /** For the beginning of an answer; the whole of it where it is no watch. */
 const LIMIT_MS = 15_000;
 
-/** Told of each request when its answer is there, for metrics and health; status 0: no answer came. */
+/** Called for each request when its answer is there, for metrics and health; status 0: no answer came. */
 export type OnAnswer = (call: ApiCall, status: number, milliseconds: number) => void;
 
 export class ApiConnection {

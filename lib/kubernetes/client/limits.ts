@@ -76,7 +76,7 @@ export class TokenBucket {
     this.#at = now;
   }
 
-  /** Takes one token, on credit if there is none. @returns milliseconds to wait before using it */
+  /** Takes one token, on credit if none is left. @returns milliseconds to wait before using it */
   take(now: number): number {
     if (this.#perMs <= 0) return 0;
     this.#tokens = Math.min(this.#burst, this.#tokens + (now - this.#at) * this.#perMs) - 1;

@@ -83,7 +83,8 @@ export interface Session {
 }
 
 /**
- * Who we are on a connection: our certificate, and the headers that every request carries. Runs the credential plugin if there is one. A former session's connection is kept where the new one would be made alike.
+ * Finds out who we are on a connection: our certificate, and the headers that every request carries. Runs the credential plugin if there
+ * is one. A former session's connection is kept where the new one would be made alike.
  *
  * @throws TortieError `credentials-failed`
  */

@@ -25,6 +25,16 @@ export class TransportError extends Error {
   }
 }
 
+/** The answer, or the TransportError instead of one. @throws whatever else `ask` throws */
+export async function transportErrorOr<R>(ask: () => Promise<R>): Promise<R | TransportError> {
+  try {
+    return await ask();
+  } catch (error) {
+    if (error instanceof TransportError) return error;
+    throw error;
+  }
+}
+
 /** What is known of a try besides the error that `fetch` gave up with. */
 export interface TryFacts {
   /** "10.96.0.1 port 443", or "10.96.0.1 port 443 through proxy 192.0.2.1:3128". */

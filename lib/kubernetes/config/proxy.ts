@@ -6,7 +6,7 @@ import type { ApiServer } from "./api-config.ts";
 
 type Destination = Pick<ApiServer, "hostname" | "port" | "isTls">;
 
-/** How `fetch` is told of a proxy, or of none: without a word it would look into the environment itself, by rules of its own. */
+/** Tells `fetch` which proxy to use, or that there is no proxy: without this it would read the environment, by rules of its own. */
 export function proxyOption(proxy: string | undefined): Bun.FetchProxyOption {
   return proxy === undefined ? false : { url: proxy, respectNoProxy: false };
 }

@@ -1,4 +1,4 @@
-/** All watches of the agent on one connection to the API server. */
+/** The watches of one server, and those of an API server. */
 import { type Clock, SYSTEM_CLOCK } from "../../system/clock.ts";
 import { statusError } from "../client/answers.ts";
 import type { ApiConnection } from "../client/connection.ts";
@@ -12,28 +12,60 @@ const LIST_LIMIT_MS = 60_000;
 /** Of a refusal; a Status object has some hundred bytes. */
 const MOST_OF_A_REFUSAL = 4096;
 
-export class Informers implements AsyncDisposable {
-  readonly #source: WatchSource;
-  readonly #watches: Watches;
-  readonly #clock: NonNullable<WatchesOptions["clock"]>;
+export interface WatchesOptions {
+  readonly clock?: Clock;
+  /** Gets a message about what cannot be read, and about each failure to list or watch. */
+  readonly onProblem?: (message: string) => void;
+}
 
-  constructor(connection: ApiConnection, options: WatchesOptions = {}) {
-    this.#source = connectionSource(connection);
-    this.#clock = options.clock ?? SYSTEM_CLOCK;
-    this.#watches = new Watches(options);
+/** Watches of one server: begun, reported and ended together. */
+export class Watches implements AsyncDisposable {
+  protected readonly clock: Clock;
+  readonly #onProblem: (message: string) => void;
+  readonly #watchers: Pick<ResourceWatcher<unknown>, "state" | "reconnect" | "stop">[] = [];
+
+  constructor({ clock = SYSTEM_CLOCK, onProblem = () => {} }: WatchesOptions = {}) {
+    this.clock = clock;
+    this.#onProblem = onProblem;
   }
 
   /** Begins to list and watch; the cache is empty until `untilSynced`. */
-  watch<T>(selection: Selection<T>): ResourceCache<T> {
-    return this.#watches.begin(new KubernetesFeed(selection, this.#source, this.#clock));
+  begin<T>(feed: Feed<T>): ResourceCache<T> {
+    const watcher = new ResourceWatcher(feed, {
+      clock: this.clock,
+      onProblem: this.#onProblem,
+      onSilence: () => this.#reconnectOthers(watcher),
+    });
+    this.#watchers.push(watcher);
+    watcher.start();
+    return watcher;
   }
 
   states(): readonly CacheState[] {
-    return this.#watches.states();
+    return this.#watchers.map(({ state }) => state);
   }
 
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.#watches[Symbol.asyncDispose]();
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.#watchers.splice(0).map((watcher) => watcher.stop()));
+  }
+
+  #reconnectOthers(silent: unknown): void {
+    for (const watcher of this.#watchers) if (watcher !== silent) watcher.reconnect();
+  }
+}
+
+/** Watches of an API server, all over one connection. */
+export class Informers extends Watches {
+  readonly #source: WatchSource;
+
+  constructor(connection: ApiConnection, options: WatchesOptions = {}) {
+    super(options);
+    this.#source = connectionSource(connection);
+  }
+
+  /** As `begin`, of a selection of the server's objects. */
+  watch<T>(selection: Selection<T>): ResourceCache<T> {
+    return this.begin(new KubernetesFeed(selection, this.#source, this.clock));
   }
 }
 
@@ -54,45 +86,4 @@ function connectionSource(connection: ApiConnection): WatchSource {
         : statusError(`watch ${connection.server}${path}`, refusal, false);
     },
   };
-}
-
-export interface WatchesOptions {
-  readonly clock?: Clock;
-  /** Told of what cannot be read, and of each failure to list or watch. */
-  readonly onProblem?: (message: string) => void;
-}
-
-export class Watches implements AsyncDisposable {
-  readonly #clock: Clock;
-  readonly #onProblem: (message: string) => void;
-  readonly #watchers: Pick<ResourceWatcher<unknown>, "state" | "reconnect" | "stop">[] = [];
-
-  constructor({ clock = SYSTEM_CLOCK, onProblem = () => {} }: WatchesOptions = {}) {
-    this.#clock = clock;
-    this.#onProblem = onProblem;
-  }
-
-  /** Begins to list and watch; the cache is empty until `untilSynced`. */
-  begin<T>(feed: Feed<T>): ResourceCache<T> {
-    const watcher = new ResourceWatcher(feed, {
-      clock: this.#clock,
-      onProblem: this.#onProblem,
-      onSilence: () => this.#reconnectOthers(watcher),
-    });
-    this.#watchers.push(watcher);
-    watcher.start();
-    return watcher;
-  }
-
-  states(): readonly CacheState[] {
-    return this.#watchers.map(({ state }) => state);
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all(this.#watchers.splice(0).map((watcher) => watcher.stop()));
-  }
-
-  #reconnectOthers(silent: unknown): void {
-    for (const watcher of this.#watchers) if (watcher !== silent) watcher.reconnect();
-  }
 }

@@ -21,7 +21,7 @@ export interface Selection<T> extends Selectors {
   readonly prepare?: ((json: string) => string) | undefined;
   /** @throws Error when the object cannot be read: it is left out and reported */
   readonly decode: (object: Fields) => T;
-  /** How often the watch is requested anew, as proof that the server can be reached. */
+  /** How often the watch is requested again, as proof that the server can be reached. */
   readonly heartbeatSeconds?: number | undefined;
 }
 

@@ -48,13 +48,13 @@ interface Entry<T> {
   readonly version: string;
 }
 
-/** The objects, and who is told of changes; what fills it is `ResourceWatcher`. */
+/** Holds the objects and tells listeners about changes. `ResourceWatcher` fills it. */
 export class ResourceStore<T> {
   readonly #entries = new Map<string, Entry<T>>();
   readonly #listeners = new Set<(change: CacheChange<T>) => void>();
   readonly #onError: (error: unknown) => void;
 
-  /** @param onError told of what a listener throws */
+  /** @param onError gets what a listener throws */
   constructor(onError: (error: unknown) => void) {
     this.#onError = onError;
   }

@@ -1,6 +1,6 @@
 /**
  * Keeps one cache in step with a server for as long as the agent lives: a list, then the changes from that list's version on; what ends
- * is continued where it ended, and where the server no longer knows that version the list is read anew. A failure never empties the
+ * is continued where it ended, and where the server no longer knows that version the list is read again. A failure never empties the
  * cache: it only becomes old, and says so.
  */
 import { messageOf } from "../../errors/errors.ts";
@@ -18,7 +18,7 @@ const RENEWAL_MS = 2_000;
 
 export interface WatcherOptions {
   readonly clock: Clock;
-  /** Told of what cannot be read, and of each failure to list or watch. */
+  /** Gets a message about what cannot be read, and about each failure to list or watch. */
   readonly onProblem: (message: string) => void;
   /** A heartbeat failed, or a watch was silent for too long: connections that look alive may be dead. */
   readonly onSilence?: () => void;

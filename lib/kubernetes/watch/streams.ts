@@ -5,7 +5,10 @@ import { SilenceError } from "./feed.ts";
 /** A block with 1024 addresses has some 200 KiB. */
 const LONGEST_LINE = 64 * 1024 * 1024;
 
-/** The body of a watch as lines, of which each is one JSON document. Leaves out empty lines, and a last one that has no end. @throws Error when the body ends in an error, or a line is too long */
+/**
+ * Reads the body of a watch as lines, of which each is one JSON document. Leaves out empty lines, and a last one that has no end.
+ * @throws Error when the body ends in an error, or a line is too long
+ */
 export async function* lines(body: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder();
   let pending = "";

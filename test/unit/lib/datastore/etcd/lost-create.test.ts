@@ -15,7 +15,7 @@ function handles(isRepetition: boolean) {
       return { value: read(answer), isRepetition };
     },
   });
-  return new EtcdCollection({ store, onDamaged: () => undefined, user: "" }, handleCodec, "/calico/ipam/v2/handle/");
+  return new EtcdCollection({ store, onDamaged: () => undefined, user: "" }, handleCodec);
 }
 
 const HANDLE = { id: "c1", blocks: { "10.0.0.0/26": 1 } };
