@@ -29,17 +29,9 @@ export interface EndpointParts {
 }
 
 export function endpointHandlers(parts: EndpointParts): HandlersOf<typeof ENDPOINT_OPERATIONS> {
-  const { manager, registration, removal, log } = parts;
+  const { manager, registration } = parts;
   const connected = async ({ shownState, record }: Endpoint) => shownState === "restoring" && (await parts.isConnected(record));
   const model = async (endpoint: Endpoint) => endpointModel(endpoint, await connected(endpoint));
-  /** @returns the number of errors met */
-  const remove = async (id: number): Promise<number> => {
-    const record = manager.get(id)?.record;
-    // A second removal meanwhile has nothing left to do.
-    const failure = record && (await failureOf(() => removal(record)));
-    if (failure !== undefined) log.error(`endpoint ${id} is not removed yet: ${messageOf(failure)}`);
-    return failure === undefined ? 0 : 1;
-  };
   const removed = (errors: number): HandlerAnswer => (errors === 0 ? { status: 200 } : { status: 206, body: errors });
   return {
     async listEndpoints({ query: { label = [], state } }) {
@@ -58,11 +50,11 @@ export function endpointHandlers(parts: EndpointParts): HandlersOf<typeof ENDPOI
     async patchEndpoint({ params, body }) {
       return { status: 200, body: await model(await registration.change(manager.named(params.id).id, body)) };
     },
-    deleteEndpoint: async ({ params }) => removed(await remove(manager.named(params.id).id)),
+    deleteEndpoint: async ({ params }) => removed(await remove(manager.named(params.id).id, parts)),
     async deleteEndpointsOf({ body }) {
       const container = body["container-id"];
       const ids = manager.endpoints().flatMap(({ id, record }) => (record.attachment.containerId === container ? [id] : []));
-      const errors = await Promise.all(ids.map((id) => remove(id)));
+      const errors = await Promise.all(ids.map((id) => remove(id, parts)));
       return removed(errors.reduce((sum, count) => sum + count, 0));
     },
     getEndpointConfig({ params }) {
@@ -93,6 +85,15 @@ export function endpointHandlers(parts: EndpointParts): HandlersOf<typeof ENDPOI
       return { status: 202 };
     },
   };
+}
+
+/** @returns the number of errors met */
+async function remove(id: number, { manager, removal, log }: EndpointParts): Promise<number> {
+  const record = manager.get(id)?.record;
+  // A second removal meanwhile has nothing left to do.
+  const failure = record && (await failureOf(() => removal(record)));
+  if (failure !== undefined) log.error(`endpoint ${id} is not removed yet: ${messageOf(failure)}`);
+  return failure === undefined ? 0 : 1;
 }
 
 /** An endpoint has no options yet: whatever is given is not known. @throws TortieError `option-invalid` */
