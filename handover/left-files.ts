@@ -116,7 +116,7 @@ export class DirectRecords extends AttachmentFiles {
     this.unlink(fileKey(attachment));
   }
 
-  /** @returns `undefined` when there is none @throws Error when it cannot be read */
+  /** @returns `undefined` when there is no record @throws Error when it cannot be read */
   read(attachment: AttachmentId): EndpointRecord | undefined {
     const text = this.textOf(fileKey(attachment));
     return text === undefined ? undefined : decodeSettled(text);

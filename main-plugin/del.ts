@@ -46,7 +46,7 @@ export async function del(call: AttachmentCall, node: Node): Promise<void> {
 }
 
 /**
- * The part of a DEL that needs nothing but the kernel: both ends of the link go. What belongs to another container by now stays, and a
+ * Does the part of a DEL that needs only the kernel: removes both ends of the link. A link that another container has taken over stays. A
  * sandbox that cannot be entered keeps nobody from removing the host end.
  */
 export async function unplug(call: AttachmentCall, { dataplane }: Pick<Node, "dataplane">): Promise<void> {

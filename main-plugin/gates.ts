@@ -233,7 +233,7 @@ export async function awaitPolicy({
 
 /**
  * `<orchestrator> <namespace>%2F<workload> <endpoint>`, each of the three escaped as one segment of a URL's path: "k8s default%2Fweb eth0".
- * @returns `undefined` for a name that is none of an endpoint's
+ * @returns `undefined` for a name that no endpoint has
  */
 export function endpointStatusFile({ name, namespace }: PolicyWait["endpoint"]): string | undefined {
   const parts = parseWorkloadEndpointName(name);

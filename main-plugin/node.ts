@@ -42,7 +42,7 @@ export interface Node extends AsyncDisposable {
 /** What a process that lives on puts in the place of the parts of its own making. */
 export interface NodeParts {
   readonly dataplane?: Dataplane;
-  /** @param onDamaged told of each object that a list leaves out because it cannot be read */
+  /** @param onDamaged is called with each object that a list leaves out because it cannot be read */
   readonly openDatastore?: typeof openDatastore;
   readonly createIpamNode?: typeof createIpamNode;
   readonly hostScope?: () => HostScope;
@@ -55,7 +55,7 @@ export interface NodeParts {
 /** The agent's, unless its socket is somewhere else (A§0.2). */
 const RUN_DIRECTORY = "/run/tortie";
 
-/** @param log told of objects that a list leaves out because they cannot be read */
+/** @param log gets a line for each object that a list leaves out because it cannot be read */
 export function createNode(config: NetworkConfig, env: Environment, log: Pick<Logger, "error">, parts: NodeParts = {}): Node {
   const open = parts.openDatastore ?? openDatastore;
   const makeIpamNode = parts.createIpamNode ?? createIpamNode;

@@ -77,7 +77,7 @@ function closeLater(node: Node): void {
 
 /**
  * The file behind a datastore, by its identity and time: an installer replaces a kubeconfig when its token is renewed, and an operator
- * may put a backup in the place of a local store. `undefined` while there is none.
+ * may put a backup in the place of a local store. `undefined` while there is no such file.
  */
 function sourceOf(config: NetworkConfig, env: Environment): string | undefined {
   const isLocal = chooseDatastore(config, env) === "local";

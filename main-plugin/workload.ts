@@ -34,7 +34,7 @@ export interface Workload {
   readonly record: WorkloadEndpoint | undefined;
   /** Of the pod whose annotations are the record: a new pod of the same name has another. */
   readonly podUid: string | undefined;
-  /** What the runtime knows the pod by. A static pod's mirror at the API server may be made anew with another UID; this one stays. */
+  /** The UID by which the runtime knows the pod. A static pod's mirror at the API server may be replaced, with another UID; this one stays. */
   readonly runtimePodUid: string | undefined;
   /** What a separate record repeats of the pod; absent where the pod itself is the record. */
   readonly pod?: PodMetadata;
@@ -158,7 +158,7 @@ async function coreFor({ identity }: AddCall, node: Node): Promise<KubernetesCor
   );
 }
 
-/** The pod of the runtime's call: a copy of its predecessor is none. */
+/** Reads the pod of the runtime's call, and accepts no copy of its predecessor. */
 async function existingPod({ identity, args }: AddCall, core: KubernetesCore): Promise<Pod> {
   const key = { namespace: identity.namespace, name: identity.pod };
   return (await core.pod(key, { mayBeOld: true, uid: args.podUid })) ?? (await missing(key, core));

@@ -8,7 +8,7 @@ import { type AttachmentId, fileKey } from "../../lib/cni/attachment-id.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { AgentLog } from "../../lib/resident/agent-log.ts";
 import { type BackOff, type Clock, pauseAfter, SYSTEM_CLOCK } from "../../lib/system/clock.ts";
-import { DirectoryEvents } from "../../lib/system/directory-events.ts";
+import { DirectoryWatch } from "../../lib/system/directory-events.ts";
 import type { EndpointManager } from "../endpoints/manager.ts";
 
 /** Where nothing is heard of the directory (A-D02). */
@@ -59,46 +59,6 @@ export async function holdAttachment(
   if (queue.find(fileKey(attachment)) === undefined) return lock;
   lock[Symbol.dispose]();
   return undefined;
-}
-
-interface Look {
-  readonly look: () => Promise<void>;
-  readonly onError: (error: unknown) => void;
-  readonly pauseMs: () => number;
-}
-
-/** Looks at a directory now, whenever something happens in it, and after each pause, until it is stopped. */
-class DirectoryWatch {
-  readonly #events: DirectoryEvents;
-  #loop: Promise<void> = Promise.resolve();
-  isStopped = false;
-
-  constructor(directory: string) {
-    this.#events = new DirectoryEvents(directory);
-  }
-
-  start(look: Look): void {
-    this.#loop = this.#run(look);
-  }
-
-  async stop(): Promise<void> {
-    this.isStopped = true;
-    this.#events.close();
-    await this.#loop;
-  }
-
-  async #run({ look, onError, pauseMs }: Look): Promise<void> {
-    while (!this.isStopped) {
-      // Before the look: what appears between the two is seen by one of them.
-      this.#events.watch();
-      try {
-        await look();
-      } catch (error) {
-        onError(error);
-      }
-      if (!this.isStopped) await this.#events.next(pauseMs());
-    }
-  }
 }
 
 export interface AdoptionParts {

@@ -83,7 +83,7 @@ export async function removeAttachment({ served, records, sandbox: given }: Oper
   const { attachment, call, node } = served;
   const known = records.find(attachment);
   const record = known && (await records.write({ ...known, phase: "deleting:begun" }));
-  // The record says which sandbox the attachment was in: the path of a late DEL may be another container's by now.
+  // The record says which sandbox the attachment was in: the path of a late DEL may lead to another container's.
   using sandbox = known === undefined ? given?.borrowed() : sandboxOfRecord(known, given);
   try {
     await serve({ ...call, request: { ...call.request, command: "DEL" }, signal: NEVER, sandbox: sandbox ?? "gone" }, node);

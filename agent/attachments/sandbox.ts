@@ -31,7 +31,7 @@ export function openSandbox(netns: CallerNamespace, peerPid: number, options: Sa
 }
 
 /**
- * For DEL. What the caller could not find is gone, whatever its path leads to by now.
+ * Opens the sandbox for a DEL. What the caller could not find is gone, even if its path leads somewhere now.
  * @throws TortieError `netns-own`
  */
 export function openSandboxToRemove(netns: CallerNamespace, peerPid: number, options: SandboxOptions = {}): Sandbox | undefined {

@@ -43,3 +43,43 @@ export class DirectoryEvents {
     this.#wake();
   }
 }
+
+interface Look {
+  readonly look: () => Promise<void>;
+  readonly onError: (error: unknown) => void;
+  readonly pauseMs: () => number;
+}
+
+/** Looks at a directory now, whenever something happens in it, and after each pause, until it is stopped. */
+export class DirectoryWatch {
+  readonly #events: DirectoryEvents;
+  #loop: Promise<void> = Promise.resolve();
+  isStopped = false;
+
+  constructor(directory: string) {
+    this.#events = new DirectoryEvents(directory);
+  }
+
+  start(look: Look): void {
+    this.#loop = this.#run(look);
+  }
+
+  async stop(): Promise<void> {
+    this.isStopped = true;
+    this.#events.close();
+    await this.#loop;
+  }
+
+  async #run({ look, onError, pauseMs }: Look): Promise<void> {
+    while (!this.isStopped) {
+      // Before the look: what appears between the two is seen by one of them.
+      this.#events.watch();
+      try {
+        await look();
+      } catch (error) {
+        onError(error);
+      }
+      if (!this.isStopped) await this.#events.next(pauseMs());
+    }
+  }
+}

@@ -18,7 +18,7 @@ declare module "bun" {
 export type Way =
   /** To print `output` and to end. */
   | { readonly kind: "answered"; readonly exit: 0 | 1; readonly output: Uint8Array }
-  /** To serve it in this process: there was never an agent, or the call is none of its business. */
+  /** To serve it in this process: there was never an agent, or the agent is not to know of the call. */
   | { readonly kind: "no-agent" }
   /** To serve it in this process, and to record it for an agent that may come back at any time (A§11.6). */
   | {

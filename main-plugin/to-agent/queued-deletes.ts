@@ -1,6 +1,6 @@
 /**
  * Carries out what other calls have queued for an agent that may never return (G11): nobody else would release those addresses. Their links
- * went when they were queued, and the paths of their sandboxes may be others' by now, so no sandbox is entered.
+ * went when they were queued, and their sandboxes' paths may lead to others since, so no sandbox is entered.
  */
 import { AttachmentLocks } from "../../handover/attachment-locks.ts";
 import { requestOf } from "../../handover/call-body.ts";
@@ -39,7 +39,7 @@ export async function carryOutQueued(way: Pick<Parts, "agent" | "call">, { most,
     const parts = { ...way, queue, nodes: new Nodes({ log }), log, signal };
     let done = 0;
     for (const entry of queue.list().entries) {
-      // An agent that is there by now does it.
+      // An agent that has come back does it.
       if (done >= most || signal.aborted || isLockHeld(instanceLock)) break;
       if (await carryOut(entry, parts)) done++;
     }
