@@ -3,7 +3,7 @@
  * one pod CIDR", "K17, K18: a full pool …", "A-I05: …". `bash scripts/bun scripts/test-map.ts`; a unit test fails when the page is older.
  */
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { listItem } from "./wrapped.ts";
 
 interface Table {
@@ -71,8 +71,12 @@ interface Title {
   readonly text: string;
 }
 
+/** Reads a test's titles, and those of the tables of cases in test/support/ that it plays. */
 function titlesOf(file: string): Title[] {
-  const source = readFileSync(join("test", file), "utf8");
+  const own = readFileSync(join("test", file), "utf8");
+  const played = [...own.matchAll(/\btest\w*Cases\b.* from "((?:\.\.\/)+support\/[^"]+)";/g)];
+  const tables = played.map(([, path = ""]) => join("test", dirname(file), path));
+  const source = [own, ...tables.map((path) => readFileSync(path, "utf8"))].join("\n");
   return [...source.matchAll(/"((?:[IKN]|A-[A-Z])\d+(?:, (?:[IKN]|A-[A-Z])\d+)*)[:,] ([^"]+)"/g)].map(([, cases = "", text = ""]) => ({
     file,
     cases: cases.split(", "),

@@ -77,7 +77,7 @@ describe("the record store", () => {
     expect(() => store.create(recordOf(17))).toThrow(/EEXIST/);
   });
 
-  it("replaces a record whole: what a killed write left is not looked at", () => {
+  it("A-R03: replaces a record whole: what a killed write left is not looked at", () => {
     const store = new RecordStore(dir);
     store.create(recordOf(17));
     store.write(recordOf(17, { phase: "deleting:begun" }));
