@@ -92,11 +92,12 @@ export async function recordValues(store: Datastore): Promise<readonly string[]>
   return endpoints.map(({ value }) => `${value.namespace}/${value.name} ${value.containerID} ${value.ipNetworks.join(",")}`).sort();
 }
 
-/** Members in the order of their names: an API server sorts them. */
+/** Writes members in the order of their names, since an API server sorts them; those that are absent or `undefined` are the same. */
 function textOf(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(textOf).join()}]`;
   if (typeof value === "bigint") return `${value}n`;
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
-  const members = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
+  const members = Object.entries(value).filter(([, member]) => member !== undefined);
+  members.sort(([a], [b]) => (a < b ? -1 : 1));
   return `{${members.map(([name, member]) => `${name}:${textOf(member)}`).join()}}`;
 }
