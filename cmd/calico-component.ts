@@ -1,7 +1,8 @@
 /** `calico component cni install`: the installer under the name that Calico's manifests call (C§9.1). */
+
 import { CALICO_NAMES, CONTAINER_PATHS, readInstallSettings } from "../installer/settings.ts";
 import { runInstaller } from "../installer/watch.ts";
-import type { Environment } from "../lib/cni/environment.ts";
+import type { Environment } from "../lib/cni/protocol.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { printError } from "./output.ts";
 

@@ -1,11 +1,10 @@
 /** What a plugin does for safety before it begins: gives up what it has no use for, and warns of files that others may change. */
 import type { CniRequest } from "../lib/cni/protocol.ts";
-import type { NetworkConfig } from "../lib/config/network-config.ts";
+import type { NetworkConfig } from "../lib/config/decode.ts";
 import { messageOf } from "../lib/errors/errors.ts";
 import type { Logger } from "../lib/log/logger.ts";
-import { exposureOf } from "../lib/system/exposure.ts";
 import { directoryOf } from "../lib/system/files.ts";
-import { dropPrivileges, preventCoreDumps } from "../lib/system/privileges.ts";
+import { dropPrivileges, exposureOf, preventCoreDumps } from "../lib/system/privileges.ts";
 
 /** Where runtimes look for network configurations. */
 const CONFIGURATIONS = "/etc/cni/net.d";

@@ -3,8 +3,8 @@
  * without any, which need nothing of the plugin. Any other call loads what serves it.
  */
 
+import type { Environment } from "../lib/cni/protocol.ts";
 import { CNI_VERSIONS, renderVersions } from "../lib/cni/protocol.ts";
-import type { Environment } from "../lib/cni/variables.ts";
 import { refusedVariables } from "../lib/system/refused-variables.ts";
 import { print, printError, VERSION } from "./output.ts";
 import type { Plugin } from "./serve-call.ts";

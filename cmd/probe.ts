@@ -1,9 +1,10 @@
 /** `-t`: can the datastore of this configuration be reached, and is it ready? (C§0.3) It needs no CNI variable and no node file. */
-import type { Environment } from "../lib/cni/environment.ts";
+
 import { renderError } from "../lib/cni/error-output.ts";
+import type { Environment } from "../lib/cni/protocol.ts";
 import { readStandardInput } from "../lib/cni/request.ts";
+import type { NetworkConfig } from "../lib/config/decode.ts";
 import { decodeNetworkConfig } from "../lib/config/decode.ts";
-import type { NetworkConfig } from "../lib/config/network-config.ts";
 import type { Datastore } from "../lib/datastore/datastore.ts";
 import { openDatastore } from "../lib/datastore/open.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";

@@ -1,10 +1,10 @@
 /** The command line of a program that lives on, from its table of options, and what such a program does before it begins. */
+
 import yargs from "yargs";
-import type { Environment } from "../lib/cni/environment.ts";
+import type { Environment } from "../lib/cni/protocol.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
-import { type OptionEntry, variableOf } from "../lib/resident/option-entry.ts";
-import { type Configurable, optionsSchema } from "../lib/resident/options.ts";
-import { refuseRuntimeVariables } from "../lib/system/runtime-environment.ts";
+import { type Configurable, type OptionEntry, optionsSchema, variableOf } from "../lib/resident/options.ts";
+import { refuseRuntimeVariables } from "../lib/system/privileges.ts";
 import { VERSION } from "./output.ts";
 import { optionWithoutValue, unknownArguments, unknownText } from "./unknown-options.ts";
 

@@ -2,17 +2,17 @@
  * The frame of a call that a plugin serves (C§0.1, I§1.2): environment and standard input in, one JSON document or nothing on standard
  * output, exit status 0 or 1. Nothing else may write to standard output (design, invariant 1).
  */
-import type { Environment } from "../lib/cni/environment.ts";
+
 import { renderError } from "../lib/cni/error-output.ts";
-import type { CniRequest } from "../lib/cni/protocol.ts";
+import type { CniRequest, Environment } from "../lib/cni/protocol.ts";
 import { readCall, readStandardInput } from "../lib/cni/request.ts";
+import type { NetworkConfig } from "../lib/config/decode.ts";
 import { decodeNetworkConfig } from "../lib/config/decode.ts";
-import type { NetworkConfig } from "../lib/config/network-config.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { createLogger, type Logger } from "../lib/log/logger.ts";
 import { Secrets } from "../lib/log/secrets.ts";
-import { exitNow } from "../lib/system/exit.ts";
-import { refuseRuntimeVariables } from "../lib/system/runtime-environment.ts";
+import { exitNow } from "../lib/system/libc.ts";
+import { refuseRuntimeVariables } from "../lib/system/privileges.ts";
 import { warnOfExposedFiles } from "./least-privilege.ts";
 import { print, printError } from "./output.ts";
 
@@ -25,7 +25,7 @@ export interface Plugin {
   serve(request: CniRequest, config: NetworkConfig, log: Logger, signal: AbortSignal): Promise<string | undefined>;
 }
 
-/** Ends the process: what is open then is not closed (lib/system/exit.ts). */
+/** Ends the process: what is open then is not closed (lib/system/libc.ts). */
 export async function serveCall(...call: Parameters<typeof exitStatusOf>): Promise<never> {
   return exitNow(await exitStatusOf(...call));
 }

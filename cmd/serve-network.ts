@@ -1,6 +1,6 @@
 /** One call of the main plugin, served in this process: as where there was never an agent, or beside one (A§11.6). */
 
-import type { Environment } from "../lib/cni/environment.ts";
+import type { Environment } from "../lib/cni/protocol.ts";
 import { type NetworkCall, resolveNetworkCall } from "../main-plugin/call.ts";
 import { executesIpam } from "../main-plugin/ipam-source.ts";
 import { createNode, type Node } from "../main-plugin/node.ts";

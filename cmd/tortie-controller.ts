@@ -1,7 +1,8 @@
 /** The cluster's controller, `tortie-controller`: flags, variables and file become options; then it runs until a signal ends it. */
+
 import { runController } from "../controller/compose.ts";
 import { CONTROLLER } from "../controller/options.ts";
-import type { Environment } from "../lib/cni/environment.ts";
+import type { Environment } from "../lib/cni/protocol.ts";
 import { resolveOptions } from "../lib/resident/options.ts";
 import { VERSION } from "./output.ts";
 import { runResident } from "./resident-flags.ts";

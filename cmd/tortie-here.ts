@@ -1,6 +1,6 @@
 /** The main plugin where it serves its call itself: flags, then the verb that CNI_COMMAND names (C§0.1). */
 
-import type { Environment } from "../lib/cni/variables.ts";
+import type { Environment } from "../lib/cni/protocol.ts";
 import type { Way } from "../main-plugin/to-agent/fork.ts";
 import { print, printError, VERSION } from "./output.ts";
 import { readFlags, runPlugin } from "./plugin.ts";
@@ -37,7 +37,7 @@ export async function serveInProcess(
 
 /** Prints nothing on success. Ends the process, with the store left open, as a call does. */
 async function testConnection(env: Environment): Promise<never> {
-  const [{ probe }, { exitNow }] = await Promise.all([import("./probe.ts"), import("../lib/system/exit.ts")]);
+  const [{ probe }, { exitNow }] = await Promise.all([import("./probe.ts"), import("../lib/system/libc.ts")]);
   const error = await probe(env);
   if (error !== undefined) print(error);
   return exitNow(error === undefined ? 0 : 1);

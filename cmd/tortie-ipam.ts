@@ -1,13 +1,13 @@
 /** The IPAM plugin, `tortie-ipam` or `calico-ipam`, called by a main plugin that is not in the same process (I§1). */
+
 import { resolveIpamCall } from "../ipam-plugin/call.ts";
 import { createIpamNode } from "../ipam-plugin/node.ts";
-import type { Environment } from "../lib/cni/environment.ts";
-import { refuseOwnNamespace } from "../lib/cni/request.ts";
+import type { Environment } from "../lib/cni/protocol.ts";
+import { ABSENT_VERSION, refuseOwnNamespace } from "../lib/cni/request.ts";
 import { renderResult } from "../lib/cni/result.ts";
-import { ABSENT_VERSION } from "../lib/cni/version.ts";
 import { openDatastore } from "../lib/datastore/open.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
-import { exitNow } from "../lib/system/exit.ts";
+import { exitNow } from "../lib/system/libc.ts";
 import { takeLeastPrivilege } from "./least-privilege.ts";
 import { print, printError, VERSION } from "./output.ts";
 import { readFlags, runPlugin } from "./plugin.ts";

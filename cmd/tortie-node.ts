@@ -1,8 +1,9 @@
 /** The node agent, `tortie-node`: flags, variables and file become options (A§1.1); then it runs until a signal ends it. */
+
 import { runAgent } from "../agent/agent.ts";
 import { AGENT, resolveOptions } from "../agent/start/options.ts";
-import type { Environment } from "../lib/cni/environment.ts";
-import { namingPrivilege } from "../lib/errors/privilege.ts";
+import type { Environment } from "../lib/cni/protocol.ts";
+import { namingPrivilege } from "../lib/errors/errors.ts";
 import { VERSION } from "./output.ts";
 import { runResident } from "./resident-flags.ts";
 

@@ -3,7 +3,7 @@
  * loaded when it is known that the plugin serves the call itself.
  */
 
-import type { Environment } from "../lib/cni/variables.ts";
+import type { Environment } from "../lib/cni/protocol.ts";
 import { readToEnd, writeAll } from "../lib/system/files.ts";
 import { once } from "../lib/system/waiting.ts";
 import { type ForwardedCall, forward, NO_AGENT, type Way } from "../main-plugin/to-agent/fork.ts";

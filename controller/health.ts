@@ -6,7 +6,7 @@ import { messageOf } from "../lib/errors/errors.ts";
 import type { AgentLog } from "../lib/resident/agent-log.ts";
 import { type Check, controllersCheck, type Health, LoopCheck, watchesCheck } from "../lib/resident/health.ts";
 import { keepHealthServed, serveMetrics } from "../lib/resident/health-server.ts";
-import { SYSTEM_CLOCK } from "../lib/system/clock.ts";
+import { SYSTEM_CLOCK } from "../lib/system/waiting.ts";
 import type { Elector } from "./leader/elector.ts";
 import type { ControllerMetrics } from "./metrics.ts";
 import type { ControllerOptions } from "./options.ts";

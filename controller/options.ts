@@ -1,7 +1,7 @@
 /** The options of `tortie-controller`: one table, from which flags, variables, the JSON Schema of the file and the page for users come. */
 import { METRICS_ADDRESS_OPTION } from "../lib/resident/health-server.ts";
-import { ABSOLUTE, type OptionTable, type OptionValues } from "../lib/resident/option-entry.ts";
 import type { Configurable } from "../lib/resident/options.ts";
+import { ABSOLUTE, type OptionTable, type OptionValues } from "../lib/resident/options.ts";
 
 /** A day. */
 const LONGEST_S = 86_400;

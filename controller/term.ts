@@ -3,13 +3,13 @@
  * it ends with the term's signal, and nothing of it is remembered by the next.
  */
 import { Allocator } from "../ipam-plugin/allocator/allocator.ts";
-import { type ApiGroup, LEGACY_GROUP, servedGroup, V3_GROUP } from "../lib/datastore/calico/group.ts";
+import { type ApiGroup, LEGACY_GROUP, servedGroup, V3_GROUP } from "../lib/datastore/calico/codec.ts";
 import { kubernetesDatastore } from "../lib/datastore/kubernetes/kubernetes-datastore.ts";
 import type { ApiConnection } from "../lib/kubernetes/client/connection.ts";
 import { Informers } from "../lib/kubernetes/watch/informers.ts";
-import { SECOND_MS } from "../lib/resident/option-entry.ts";
+import { SECOND_MS } from "../lib/resident/options.ts";
 import { type TaskRun, type TaskStatus, Tasks } from "../lib/resident/tasks.ts";
-import type { Clock } from "../lib/system/clock.ts";
+import type { Clock } from "../lib/system/waiting.ts";
 import { Addresses } from "./duties/addresses.ts";
 import { type Duty, type DutyContext, newObserved, type Observed } from "./duties/duty.ts";
 import { KubeControllers, LiveCluster } from "./duties/live-cluster.ts";

@@ -4,7 +4,7 @@
  */
 import { messageOf } from "../lib/errors/errors.ts";
 import { TokenBucket } from "../lib/kubernetes/client/limits.ts";
-import { type BackOff, type Clock, pauseAfter } from "../lib/system/clock.ts";
+import { type BackOff, type Clock, pauseAfter } from "../lib/system/waiting.ts";
 
 const BACK_OFF: BackOff = { base: 5, longest: 30_000 };
 const RATE_PER_SECOND = 10;

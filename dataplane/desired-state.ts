@@ -7,7 +7,7 @@
  */
 import { type Address, formatAddress, formatPrefix, type Prefix, parseAddress, parsePrefix } from "../lib/addresses/address.ts";
 import { type Fields, field, isBoolean, isNumber, isObject, isText, listOf, oneOf, optional } from "../lib/json/decode.ts";
-import type { Writable } from "../lib/json/stringify.ts";
+import type { Writable } from "../lib/json/value.ts";
 import type { AttachmentName } from "./alias.ts";
 
 /** A file below /proc/sys and the text it must hold. `path` has no leading slash: "net/ipv4/conf/cali123/proxy_arp". */

@@ -10,8 +10,8 @@ import { blockPrefixOf, usable } from "../ipam-plugin/allocator/pools.ts";
 import { type Address, contains, formatAddress, formatPrefix, parseAddress } from "../lib/addresses/address.ts";
 import type { Versioned } from "../lib/datastore/datastore.ts";
 import type { AllocationAttribute, Block } from "../lib/datastore/resources.ts";
+import type { WorkloadEndpoint } from "../lib/workload/endpoint.ts";
 import { legacyHandleId, workloadHandleId } from "../lib/workload/identity.ts";
-import type { WorkloadEndpoint } from "../lib/workload/workload-endpoint.ts";
 import {
   count,
   enumerate,

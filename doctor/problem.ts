@@ -4,7 +4,7 @@
  */
 import type { Operation } from "../ipam-plugin/allocator/operation.ts";
 import type { AffinityKey } from "../lib/datastore/datastore.ts";
-import type { EndpointKey } from "../lib/workload/workload-endpoint.ts";
+import type { EndpointKey } from "../lib/workload/endpoint.ts";
 
 /** `problem`: the data contradict each other. `note`: worth knowing, and it may settle by itself. */
 export type Severity = "problem" | "note";

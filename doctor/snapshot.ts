@@ -14,7 +14,7 @@ import {
 import type { Datastore, Versioned } from "../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../lib/datastore/errors.ts";
 import type { AllocationAttribute, Block, BlockAffinity, Handle, IPPool } from "../lib/datastore/resources.ts";
-import type { WorkloadEndpoint } from "../lib/workload/workload-endpoint.ts";
+import type { WorkloadEndpoint } from "../lib/workload/endpoint.ts";
 
 export interface Snapshot {
   readonly pools: readonly IPPool[];

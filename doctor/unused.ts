@@ -7,8 +7,8 @@ import { ReleasePart } from "../ipam-plugin/allocator/release-by-handle.ts";
 import { FROM_HOST_LOCAL, parseGoTimestamp } from "../ipam-plugin/workload.ts";
 import { parseAddress } from "../lib/addresses/address.ts";
 import type { Versioned } from "../lib/datastore/datastore.ts";
+import type { WorkloadEndpoint } from "../lib/workload/endpoint.ts";
 import { isMachineHandle } from "../lib/workload/identity.ts";
-import type { WorkloadEndpoint } from "../lib/workload/workload-endpoint.ts";
 import { WINDOWS_RESERVED_HANDLE } from "./handles.ts";
 import {
   count,

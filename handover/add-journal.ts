@@ -9,7 +9,7 @@ import type { DesiredState } from "../dataplane/desired-state.ts";
 import { formatAddress, type Prefix } from "../lib/addresses/address.ts";
 import type { CniResult, CniVersion } from "../lib/cni/protocol.ts";
 import { renderResult } from "../lib/cni/result.ts";
-import type { NetworkConfig } from "../lib/config/network-config.ts";
+import type { NetworkConfig } from "../lib/config/decode.ts";
 import { workloadHandleId } from "../lib/workload/identity.ts";
 import type { EndpointRecord, RecordedAddress } from "./record.ts";
 

@@ -2,8 +2,7 @@
  * A call as records and the delete queue keep it: JSON, of which an undo, a GC and a repeated DEL make theirs. Over the socket it goes as
  * call-frame.ts has it.
  */
-import type { Environment } from "../lib/cni/environment.ts";
-import type { CniRequest } from "../lib/cni/protocol.ts";
+import type { CniRequest, Environment } from "../lib/cni/protocol.ts";
 import { readCall } from "../lib/cni/request.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { type Fields, field, isBoolean, isNumber, isObject, isText, listOf, mapOf, optional, parseObject } from "../lib/json/decode.ts";

@@ -7,7 +7,7 @@
  *
  * An answer: magic, version (2), status (2), length (4), endpoint (4), warnings (4); then the output.
  */
-import type { Environment } from "../lib/cni/variables.ts";
+import type { Environment } from "../lib/cni/protocol.ts";
 import { MAX_BODY_BYTES } from "./call.ts";
 
 /** "TCNI": the first bytes of a call and of an answer. */

@@ -8,7 +8,7 @@
 
 import type { AttachmentId } from "../lib/cni/attachment-id.ts";
 import type { CniCommand } from "../lib/cni/protocol.ts";
-import { commandOf, type Environment, missingVariables } from "../lib/cni/variables.ts";
+import { commandOf, type Environment, missingVariables } from "../lib/cni/protocol.ts";
 import {
   AGENT_MODES,
   type AgentMode,

@@ -9,8 +9,7 @@ import { decodeDesiredState, encodeDesiredState } from "../dataplane/desired-sta
 import { field, isNumber, oneOf } from "../lib/json/decode.ts";
 import { parseJson } from "../lib/json/parse.ts";
 import { flag, may, must, number, part, readShape, type Shaped, shape, shapes, text } from "../lib/json/shape.ts";
-import { stringifyJson } from "../lib/json/stringify.ts";
-import { isJsonObject, type JsonObject, type JsonValue } from "../lib/json/value.ts";
+import { isJsonObject, type JsonObject, type JsonValue, stringifyJson } from "../lib/json/value.ts";
 
 /** Written by this version. A record with another number is not understood, and kept aside (A§7.3 step 3). */
 const FORMAT = 1;
@@ -114,7 +113,7 @@ const RECORD = {
   createdAt: text,
   updatedAt: text,
   committedAt: may(text),
-  /** The same on the clock that nobody sets (lib/system/boot-time.ts). */
+  /** The same on the clock that nobody sets (lib/system/libc.ts). */
   committedBootMs: may(number),
 
   /** While an ADD is repeated: the committed record as text, which counts again when that ADD is cut off. */

@@ -1,6 +1,7 @@
 /** The plugins' kubeconfig: the text of the file, and the token in it (C§9.5). */
+
 import { join } from "node:path";
-import type { Environment } from "../lib/cni/environment.ts";
+import type { Environment } from "../lib/cni/protocol.ts";
 import { decodeNetworkConfig } from "../lib/config/decode.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { isNumber, optional, parseObject, section, text } from "../lib/json/decode.ts";

@@ -9,8 +9,7 @@
  */
 import { join } from "node:path";
 import { parseJson } from "../lib/json/parse.ts";
-import { stringifyJson } from "../lib/json/stringify.ts";
-import { isJsonObject, type JsonObject, type JsonValue } from "../lib/json/value.ts";
+import { isJsonObject, type JsonObject, type JsonValue, stringifyJson } from "../lib/json/value.ts";
 import { isThere, readText } from "../lib/system/files.ts";
 import { readRecord } from "./record.ts";
 import type { InstallSettings } from "./settings.ts";

@@ -1,5 +1,5 @@
 /** What the installer is to do: Calico's environment variables (C§9.2), and where the host's directories are seen from here. */
-import type { Environment } from "../lib/cni/environment.ts";
+import type { Environment } from "../lib/cni/protocol.ts";
 import { TortieError } from "../lib/errors/errors.ts";
 import { SERVICE_ACCOUNT_FOLDER } from "../lib/kubernetes/config/resolve.ts";
 import { hostName } from "../lib/system/files.ts";

@@ -5,12 +5,11 @@
 import { type Address, formatPrefix, type Prefix } from "../lib/addresses/address.ts";
 import type { CniResult, CniRoute } from "../lib/cni/protocol.ts";
 import { checkPolicyType } from "../lib/config/datastore-choice.ts";
-import type { NetworkConfig } from "../lib/config/network-config.ts";
+import type { NetworkConfig } from "../lib/config/decode.ts";
 import { TortieError } from "../lib/errors/errors.ts";
 import { isSubdomain } from "../lib/system/subdomain.ts";
-import { ADDRESS_KEYS, parseCniArgs } from "../lib/workload/cni-args.ts";
 import { checkIdentity } from "../lib/workload/identity.ts";
-import { requestedAddresses } from "../lib/workload/requested.ts";
+import { ADDRESS_KEYS, parseCniArgs, requestedAddresses } from "../lib/workload/requested.ts";
 import { assignAutomatic, assignRequested } from "./assign.ts";
 import type { IpamCall } from "./call.ts";
 import type { IpamNode } from "./node.ts";

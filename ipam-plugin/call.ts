@@ -1,9 +1,9 @@
 /** What one call of the IPAM plugin asks for: resolved by its executable, or by the main plugin that serves it in the same process. */
+
 import type { Address } from "../lib/addresses/address.ts";
-import type { Environment } from "../lib/cni/environment.ts";
-import type { CniRequest, ValidAttachment } from "../lib/cni/protocol.ts";
+import type { CniRequest, Environment, ValidAttachment } from "../lib/cni/protocol.ts";
 import { chooseDatastore } from "../lib/config/datastore-choice.ts";
-import type { DatastoreType, NetworkConfig } from "../lib/config/network-config.ts";
+import type { DatastoreType, NetworkConfig } from "../lib/config/decode.ts";
 import { nodeName } from "../lib/config/node-name.ts";
 import type { Logger } from "../lib/log/logger.ts";
 import { NEVER } from "../lib/system/waiting.ts";

@@ -4,7 +4,7 @@
 import type { Datastore } from "../lib/datastore/datastore.ts";
 import type { NamespacedName } from "../lib/kubernetes/objects.ts";
 import type { Logger } from "../lib/log/logger.ts";
-import { SYSTEM_CLOCK } from "../lib/system/clock.ts";
+import { SYSTEM_CLOCK } from "../lib/system/waiting.ts";
 import { podEndpointKey } from "../lib/workload/endpoint.ts";
 import { Allocator, type Clock } from "./allocator/allocator.ts";
 import { takeNodeLock } from "./node-lock.ts";

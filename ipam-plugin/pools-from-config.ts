@@ -1,7 +1,9 @@
 /** `ipam.pools` of the network configuration against the pools of the local datastore: made at first use, never bent silently. */
+
 import { covers, parsePrefix } from "../lib/addresses/address.ts";
+import type { NetworkConfig } from "../lib/config/decode.ts";
+import type { LocalPool } from "../lib/config/ipam-section.ts";
 import { checkLocalPools } from "../lib/config/ipam-section.ts";
-import type { LocalPool, NetworkConfig } from "../lib/config/network-config.ts";
 import type { Datastore } from "../lib/datastore/datastore.ts";
 import type { IPPool } from "../lib/datastore/resources.ts";
 import { TortieError } from "../lib/errors/errors.ts";

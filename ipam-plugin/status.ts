@@ -7,7 +7,7 @@
  */
 import { type Family, formatPrefix, maskPrefix, parsePrefix } from "../lib/addresses/address.ts";
 import { checkPolicyType } from "../lib/config/datastore-choice.ts";
-import type { NetworkConfig } from "../lib/config/network-config.ts";
+import type { NetworkConfig } from "../lib/config/decode.ts";
 import { DatastoreError } from "../lib/datastore/errors.ts";
 import type { IPPool } from "../lib/datastore/resources.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";

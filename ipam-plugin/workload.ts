@@ -1,8 +1,8 @@
 /** Whose addresses they are: identity from CNI_ARGS, handle ids, and the attributes every address carries (I§1.4, I§1.6). */
 
-import { parseCniArgs } from "../lib/workload/cni-args.ts";
-import { workloadEndpointName } from "../lib/workload/endpoint-name.ts";
 import { identifyWorkload, legacyHandleId, type WorkloadIdentity, workloadHandleId } from "../lib/workload/identity.ts";
+import { workloadEndpointName } from "../lib/workload/names.ts";
+import { parseCniArgs } from "../lib/workload/requested.ts";
 import type { OwnerAttributes, OwnerPreconditions } from "./allocator/types.ts";
 import type { IpamCall } from "./call.ts";
 

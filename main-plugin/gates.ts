@@ -5,15 +5,15 @@
 
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import type { Environment } from "../lib/cni/environment.ts";
+import type { Environment } from "../lib/cni/protocol.ts";
 import { DatastoreError } from "../lib/datastore/errors.ts";
 import type { ClusterInformation } from "../lib/datastore/resources.ts";
 import { ForeignCniError, messageOf, TortieError } from "../lib/errors/errors.ts";
 import { proxyFor, proxyOption } from "../lib/kubernetes/config/proxy.ts";
 import { DirectoryEvents } from "../lib/system/directory-events.ts";
 import { sleepUnless } from "../lib/system/waiting.ts";
-import { parseWorkloadEndpointName } from "../lib/workload/endpoint-name.ts";
-import type { WorkloadEndpoint } from "../lib/workload/workload-endpoint.ts";
+import type { WorkloadEndpoint } from "../lib/workload/endpoint.ts";
+import { parseWorkloadEndpointName } from "../lib/workload/names.ts";
 import type { NetworkCall } from "./call.ts";
 import type { Node } from "./node.ts";
 

@@ -10,12 +10,12 @@ import { type DelegateCall, delegateAdd, findPlugin, runDelegate } from "../lib/
 import { isRunningExecutable } from "../lib/cni/plugin-file.ts";
 import type { CniCommand, CniDns, CniRequest, CniRoute } from "../lib/cni/protocol.ts";
 import { exportedSettings } from "../lib/config/datastore-choice.ts";
+import type { NetworkConfig } from "../lib/config/decode.ts";
 import { HOST_SCOPE } from "../lib/config/ipam-section.ts";
-import type { NetworkConfig } from "../lib/config/network-config.ts";
 import { TortieError } from "../lib/errors/errors.ts";
 import type { JsonObject } from "../lib/json/value.ts";
 import { baseName } from "../lib/system/files.ts";
-import { configWithPodPools, withPodPools } from "../lib/workload/annotations/ipam-netconf.ts";
+import { configWithPodPools, withPodPools } from "../lib/workload/annotations/requests.ts";
 import type { AddCall, NetworkCall } from "./call.ts";
 import { AZURE_IPAM, azureNetconfForAdd, azureNetconfsForDel, forgetAzure, rememberAzure } from "./delegates/azure.ts";
 import { encode, hostLocalSection, ipamStdinForDel, withPodCidrs } from "./delegates/host-local.ts";

@@ -2,6 +2,7 @@
  * What this node can do for a call: its datastore, its kernel, its IPAM. An executable builds one and throws it away with its process;
  * a process that serves many calls keeps it. Nothing in here belongs to one call.
  */
+
 import { resolve } from "node:path";
 import type { Dataplane } from "../dataplane/dataplane.ts";
 import { LinuxDataplane } from "../dataplane/linux/linux-dataplane.ts";
@@ -11,16 +12,16 @@ import { hostScopeFiles } from "../ipam-plugin/host-scope/files.ts";
 import type { HostScope } from "../ipam-plugin/host-scope/host-scope.ts";
 import { createIpamNode, type IpamNode } from "../ipam-plugin/node.ts";
 import { type Address, formatPrefix, type Prefix, parsePrefix } from "../lib/addresses/address.ts";
-import type { Environment } from "../lib/cni/environment.ts";
+import type { Environment } from "../lib/cni/protocol.ts";
 import { chooseDatastore } from "../lib/config/datastore-choice.ts";
-import type { NetworkConfig } from "../lib/config/network-config.ts";
+import type { NetworkConfig } from "../lib/config/decode.ts";
 import type { Datastore, KubernetesCore } from "../lib/datastore/datastore.ts";
 import { openDatastore } from "../lib/datastore/open.ts";
 import type { IPPool } from "../lib/datastore/resources.ts";
 import { TortieError } from "../lib/errors/errors.ts";
 import type { Logger } from "../lib/log/logger.ts";
 import { directoryOf, isThere } from "../lib/system/files.ts";
-import { guardedPrefixes } from "../lib/workload/interface-names.ts";
+import { guardedPrefixes } from "../lib/workload/names.ts";
 import type { NetworkCall } from "./call.ts";
 
 export interface Node extends AsyncDisposable {

@@ -2,10 +2,11 @@
  * One long-lived `Node` for each datastore that configurations name (A§11.1): lists of one node may name several. Nothing of it belongs
  * to a call; what decides which datastore is opened, and how, is the key.
  */
+
 import { decidingVariables } from "../handover/call-body.ts";
-import type { Environment } from "../lib/cni/environment.ts";
+import type { Environment } from "../lib/cni/protocol.ts";
 import { chooseDatastore } from "../lib/config/datastore-choice.ts";
-import type { NetworkConfig } from "../lib/config/network-config.ts";
+import type { NetworkConfig } from "../lib/config/decode.ts";
 import type { Logger } from "../lib/log/logger.ts";
 import { statusOf } from "../lib/system/files.ts";
 import { createNode, type Node, type NodeParts } from "./node.ts";

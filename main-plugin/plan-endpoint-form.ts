@@ -6,7 +6,7 @@ import type { DesiredState, Route, Sysctl } from "../dataplane/desired-state.ts"
 import { type Address, bitsOf, type Family, formatAddress, formatPrefix, hostPrefix, type Prefix } from "../lib/addresses/address.ts";
 import type { CniResult } from "../lib/cni/protocol.ts";
 import { TortieError } from "../lib/errors/errors.ts";
-import { endpointMac } from "../lib/workload/interface-names.ts";
+import { endpointMac } from "../lib/workload/names.ts";
 import type { AddCall } from "./call.ts";
 import type { Node } from "./node.ts";
 import type { AttachmentPlan } from "./plan.ts";

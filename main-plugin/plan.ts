@@ -6,7 +6,7 @@
 import type { AttachmentName } from "../dataplane/alias.ts";
 import type { DesiredState, Route, Sysctl } from "../dataplane/desired-state.ts";
 import { type Address, type Family, hostPrefix, maskPrefix, type Prefix, parseAddress, parsePrefix } from "../lib/addresses/address.ts";
-import type { NetworkConfig } from "../lib/config/network-config.ts";
+import type { NetworkConfig } from "../lib/config/decode.ts";
 import type { AddCall } from "./call.ts";
 import { endpointState } from "./plan-endpoint-form.ts";
 import type { Workload } from "./workload.ts";

@@ -1,10 +1,10 @@
 /** One call of the main plugin on one node: the verb that CNI_COMMAND names, for an executable and for a process that serves many calls. */
 import type { CniResult } from "../lib/cni/protocol.ts";
+import { ABSENT_VERSION_OF_MAIN_RESULT } from "../lib/cni/request.ts";
 import { parseResult, renderResult } from "../lib/cni/result.ts";
-import { ABSENT_VERSION_OF_MAIN_RESULT } from "../lib/cni/version.ts";
 import { checkChain, grpcServerOf } from "../lib/config/add-checks.ts";
-import { stringifyJson } from "../lib/json/stringify.ts";
 import type { JsonObject } from "../lib/json/value.ts";
+import { stringifyJson } from "../lib/json/value.ts";
 import { add } from "./add.ts";
 import { type NetworkCall, resolveAddCall, resolveAttachmentCall } from "./call.ts";
 import { check } from "./check.ts";

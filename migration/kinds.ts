@@ -1,8 +1,8 @@
 /** What a migration moves, in the order in which it is written: what others refer to comes first. */
 import type { Datastore, Versioned } from "../lib/datastore/datastore.ts";
 import type { IpamConfiguration } from "../lib/datastore/resources.ts";
+import type { EndpointKey, WorkloadEndpoint } from "../lib/workload/endpoint.ts";
 import { podEndpointKey } from "../lib/workload/endpoint.ts";
-import type { EndpointKey, WorkloadEndpoint } from "../lib/workload/workload-endpoint.ts";
 import {
   carriedAffinity,
   carriedBlock,

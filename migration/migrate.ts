@@ -4,7 +4,7 @@
  * may be killed at any point and started again.
  */
 import type { Datastore } from "../lib/datastore/datastore.ts";
-import { LOCAL_TRAITS } from "../lib/datastore/traits.ts";
+import { LOCAL_TRAITS } from "../lib/datastore/datastore.ts";
 import { messageOf, TortieError } from "../lib/errors/errors.ts";
 import { differenceOf, isEqual, isForeign, type KindDifference, writeDifference, writesOf } from "./difference.ts";
 import { KINDS } from "./kinds.ts";

@@ -1,10 +1,9 @@
 /** One object of a store, ready to be written to another one: the kinds differ in their keys and values only. */
 
 import { type ForeignFields, keepsForeignFields } from "../lib/datastore/calico/stored-kind.ts";
-import type { Collection, Datastore, Versioned } from "../lib/datastore/datastore.ts";
+import type { Collection, Datastore, Traits, Versioned } from "../lib/datastore/datastore.ts";
 import type { AllocationAttribute, Block, BlockAffinity, IPPool } from "../lib/datastore/resources.ts";
-import type { Traits } from "../lib/datastore/traits.ts";
-import type { WorkloadEndpoint } from "../lib/workload/workload-endpoint.ts";
+import type { WorkloadEndpoint } from "../lib/workload/endpoint.ts";
 
 /** What the two stores are like. */
 export interface Sides {

@@ -7,8 +7,8 @@ import { isRead, MODELS, type Operation } from "../agent/api/operation.ts";
 import { BASE_PATH, OPERATION_NAMES, OPERATIONS } from "../agent/api/operations.ts";
 import { AGENT } from "../agent/start/options.ts";
 import { CONTROLLER } from "../controller/options.ts";
-import { variableOf } from "../lib/resident/option-entry.ts";
 import type { Configurable } from "../lib/resident/options.ts";
+import { variableOf } from "../lib/resident/options.ts";
 import { listItem } from "./wrapped.ts";
 
 export const API_PAGE = "docs/reference/api.md";

@@ -2,13 +2,14 @@
  * What the agent puts in the place of an executable's parts in blocks mode on a cluster (A§11.7): reads from copies and memory, writes
  * that are shared. One set of it serves all calls with one datastore.
  */
+
 import { Allocator } from "../../ipam-plugin/allocator/allocator.ts";
 import type { BlockWriterOptions } from "../../ipam-plugin/allocator/block-write.ts";
 import { createIpamNode, type IpamNode } from "../../ipam-plugin/node.ts";
 import { type NodeLock, takeNodeLock } from "../../ipam-plugin/node-lock.ts";
-import type { Environment } from "../../lib/cni/environment.ts";
+import type { Environment } from "../../lib/cni/protocol.ts";
 import { chooseDatastore } from "../../lib/config/datastore-choice.ts";
-import type { NetworkConfig } from "../../lib/config/network-config.ts";
+import type { NetworkConfig } from "../../lib/config/decode.ts";
 import { nodeName } from "../../lib/config/node-name.ts";
 import type { Datastore } from "../../lib/datastore/datastore.ts";
 import type { DatastoreError } from "../../lib/datastore/errors.ts";

@@ -8,7 +8,7 @@ import type { EndpointRecord, EndpointRecords } from "../../lib/datastore/endpoi
 import { podOf, recordOfPod } from "../../lib/datastore/kubernetes/pod-record.ts";
 import type { NamespacedName, Pod } from "../../lib/kubernetes/objects.ts";
 import { isPodOfUid } from "../../lib/kubernetes/objects.ts";
-import type { EndpointKey, WorkloadEndpoint } from "../../lib/workload/workload-endpoint.ts";
+import type { EndpointKey, WorkloadEndpoint } from "../../lib/workload/endpoint.ts";
 import type { CoreCopies } from "./cached-kubernetes.ts";
 import { fromCopy } from "./read-your-writes.ts";
 

@@ -3,19 +3,18 @@
  * their own.
  */
 
-import type { Environment } from "../../lib/cni/environment.ts";
+import type { Environment } from "../../lib/cni/protocol.ts";
+import type { NetworkConfig } from "../../lib/config/decode.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
-import type { NetworkConfig } from "../../lib/config/network-config.ts";
 import { affinityCodec, affinitySelector } from "../../lib/datastore/calico/affinity.ts";
-import { clusterInformationCodec, configurationCodec, reservationCodec } from "../../lib/datastore/calico/cluster.ts";
 import type { Codec } from "../../lib/datastore/calico/codec.ts";
-import { type ApiGroup, configuredGroup, discoverGroup } from "../../lib/datastore/calico/group.ts";
-import { poolCodec } from "../../lib/datastore/calico/pool.ts";
+import { type ApiGroup, configuredGroup, discoverGroup } from "../../lib/datastore/calico/codec.ts";
+import { clusterInformationCodec, configurationCodec, poolCodec, reservationCodec } from "../../lib/datastore/calico/pool.ts";
+import { coreSelection, resourceSelection, type Watched } from "../../lib/datastore/calico/stored-kind.ts";
 import type { KubernetesCore } from "../../lib/datastore/datastore.ts";
 import type { DatastoreError } from "../../lib/datastore/errors.ts";
-import { failureOf } from "../../lib/datastore/kubernetes/as-datastore-error.ts";
 import { kubernetesDatastore } from "../../lib/datastore/kubernetes/kubernetes-datastore.ts";
-import { coreSelection, resourceSelection, type Watched } from "../../lib/datastore/kubernetes/selections.ts";
+import { failureOf } from "../../lib/datastore/kubernetes/resource-api.ts";
 import type { Fields } from "../../lib/json/decode.ts";
 import { type ApiClient, ApiError } from "../../lib/kubernetes/api-client.ts";
 import { openApiClient } from "../../lib/kubernetes/client/client.ts";

@@ -16,7 +16,7 @@ import { choosePools, isInside, type UsablePool } from "../../ipam-plugin/alloca
 import type { AssignedAddress } from "../../ipam-plugin/allocator/types.ts";
 import { bitsOf } from "../../lib/addresses/address.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
-import { type BackOff, pauseAfter } from "../../lib/system/clock.ts";
+import { type BackOff, pauseAfter } from "../../lib/system/waiting.ts";
 
 /** Parts of one write: addresses of a common block. */
 const MOST_PARTS = 64;

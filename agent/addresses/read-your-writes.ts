@@ -2,6 +2,8 @@
  * What this process knows of the store's objects without asking: copies that watches keep, and what it has read or written itself. An
  * operation always finds its own last write, whenever a watch tells of it.
  */
+
+import type { Watched } from "../../lib/datastore/calico/stored-kind.ts";
 import type {
   AffinityKey,
   BlockAffinities,
@@ -11,7 +13,6 @@ import type {
   ReadOptions,
   Versioned,
 } from "../../lib/datastore/datastore.ts";
-import type { Watched } from "../../lib/datastore/kubernetes/selections.ts";
 import {
   type BlockAffinity,
   type ClusterInformation,

@@ -7,8 +7,8 @@ import type { RunDirectory } from "../../handover/run-directory.ts";
 import { type AttachmentId, fileKey } from "../../lib/cni/attachment-id.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { AgentLog } from "../../lib/resident/agent-log.ts";
-import { type BackOff, type Clock, pauseAfter, SYSTEM_CLOCK } from "../../lib/system/clock.ts";
 import { DirectoryWatch } from "../../lib/system/directory-events.ts";
+import { type BackOff, type Clock, pauseAfter, SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
 import type { EndpointManager } from "../endpoints/manager.ts";
 
 /** Where nothing is heard of the directory (A-D02). */

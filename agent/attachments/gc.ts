@@ -10,8 +10,7 @@ import { type AttachmentId, attachmentOfLineKey, isListed, lineKey } from "../..
 import type { ValidAttachment } from "../../lib/cni/protocol.ts";
 import { attachmentsToKeep } from "../../lib/config/decode.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
-import { type Clock, SYSTEM_CLOCK } from "../../lib/system/clock.ts";
-import { withLimit } from "../../lib/system/waiting.ts";
+import { type Clock, SYSTEM_CLOCK, withLimit } from "../../lib/system/waiting.ts";
 import { serve } from "../../main-plugin/serve.ts";
 import type { ServedCall } from "./call.ts";
 import type { AttachmentRecords } from "./flows.ts";

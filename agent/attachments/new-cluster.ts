@@ -8,7 +8,7 @@ import { wantedFamilies } from "../../ipam-plugin/status.ts";
 import { parsePrefix } from "../../lib/addresses/address.ts";
 import type { Logger } from "../../lib/log/logger.ts";
 import type { Health } from "../../lib/resident/health.ts";
-import type { Clock } from "../../lib/system/clock.ts";
+import type { Clock } from "../../lib/system/waiting.ts";
 import type { NetworkCall } from "../../main-plugin/call.ts";
 import type { Node } from "../../main-plugin/node.ts";
 

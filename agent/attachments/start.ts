@@ -2,9 +2,8 @@
 
 import { AttachmentLocks } from "../../handover/attachment-locks.ts";
 import { HOST_SCOPE } from "../../lib/config/ipam-section.ts";
-import { SECOND_MS } from "../../lib/resident/option-entry.ts";
-import { SYSTEM_CLOCK } from "../../lib/system/clock.ts";
-import { NEVER } from "../../lib/system/waiting.ts";
+import { SECOND_MS } from "../../lib/resident/options.ts";
+import { NEVER, SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
 import type { NodeParts } from "../../main-plugin/node.ts";
 import { Nodes } from "../../main-plugin/nodes.ts";
 import { type BlocksOptions, blocksParts } from "../addresses/blocks-parts.ts";

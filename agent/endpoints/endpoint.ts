@@ -1,7 +1,7 @@
 /** One endpoint in the agent's memory: its record, its state, its status log and its builds. */
 
 import type { EndpointRecord } from "../../handover/record.ts";
-import type { Clock } from "../../lib/system/clock.ts";
+import type { Clock } from "../../lib/system/waiting.ts";
 import { type Mendable, Mending, type MendingParts } from "./mending.ts";
 import { type Actor, judgeTransition, type State } from "./states.ts";
 import { type StatusCode, StatusLog, type StatusType } from "./status-log.ts";

@@ -11,7 +11,7 @@ import type { AttachmentId } from "../../lib/cni/attachment-id.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { AgentLog } from "../../lib/resident/agent-log.ts";
 import type { Tasks } from "../../lib/resident/tasks.ts";
-import { bootTimeMs } from "../../lib/system/boot-time.ts";
+import { bootTimeMs } from "../../lib/system/libc.ts";
 import { endsWithin, withLimit } from "../../lib/system/waiting.ts";
 import { Endpoint, type EndpointParts } from "./endpoint.ts";
 import { IdPool } from "./ids.ts";

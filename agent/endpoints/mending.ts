@@ -7,7 +7,7 @@ import { availableParallelism } from "node:os";
 import type { EndpointRecord } from "../../handover/record.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { Lane } from "../../lib/resident/lane.ts";
-import { type Clock, pauseAfter } from "../../lib/system/clock.ts";
+import { type Clock, pauseAfter } from "../../lib/system/waiting.ts";
 import { type Actor, allowsBuild, type State } from "./states.ts";
 import type { StatusCode, StatusType } from "./status-log.ts";
 

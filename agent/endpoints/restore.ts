@@ -12,7 +12,7 @@ import type { GrantFiles } from "../../ipam-plugin/host-scope/grant-files.ts";
 import { parseAddress } from "../../lib/addresses/address.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
 import type { AgentLog } from "../../lib/resident/agent-log.ts";
-import type { Clock } from "../../lib/system/clock.ts";
+import type { Clock } from "../../lib/system/waiting.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { EndpointManager } from "./manager.ts";
 import { RESTORE_BUILD } from "./mending.ts";

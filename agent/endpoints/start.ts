@@ -1,6 +1,6 @@
 /** Starts the endpoints: their manager, and what this boot's records say of them. */
 import { hostLinks } from "../../dataplane/linux/host-facts.ts";
-import { SYSTEM_CLOCK } from "../../lib/system/clock.ts";
+import { SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
 import type { AgentMetrics } from "../observe/metrics.ts";
 import type { AgentContext } from "../start/context.ts";
 import { EndpointManager } from "./manager.ts";

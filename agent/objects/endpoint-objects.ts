@@ -3,7 +3,7 @@ import type { Informers } from "../../lib/kubernetes/watch/informers.ts";
 import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
 import { Observations } from "../../lib/resident/observations.ts";
 import type { Tasks } from "../../lib/resident/tasks.ts";
-import { type Clock, SYSTEM_CLOCK } from "../../lib/system/clock.ts";
+import { type Clock, SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
 import { DeleteJobs } from "./delete-jobs.ts";
 import {
   decodeStored,

@@ -15,7 +15,7 @@ import { type Fields, isObject } from "../../lib/json/decode.ts";
 import type { ApiCall, HttpMethod } from "../../lib/kubernetes/api-client.ts";
 import type { ApiConnection } from "../../lib/kubernetes/client/connection.ts";
 import { TokenBucket } from "../../lib/kubernetes/client/limits.ts";
-import type { Clock } from "../../lib/system/clock.ts";
+import type { Clock } from "../../lib/system/waiting.ts";
 import { decodeStored, GROUP, PLURAL, type StoredEndpoint, VERSION } from "./endpoint-object.ts";
 
 export interface ObjectKey {

@@ -7,7 +7,7 @@ import type { RecordedObject } from "../../handover/record.ts";
 import type { Pod } from "../../lib/kubernetes/objects.ts";
 import type { ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";
 import type { Tasks } from "../../lib/resident/tasks.ts";
-import type { Clock } from "../../lib/system/clock.ts";
+import type { Clock } from "../../lib/system/waiting.ts";
 import type { DeleteJobs } from "./delete-jobs.ts";
 import {
   contentOf,

@@ -16,7 +16,7 @@ import {
 } from "../../lib/resident/health.ts";
 import { keepHealthServed, serveMetrics } from "../../lib/resident/health-server.ts";
 import type { TaskRun, TaskStatus } from "../../lib/resident/tasks.ts";
-import { type Clock, SYSTEM_CLOCK } from "../../lib/system/clock.ts";
+import { type Clock, SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
 import { AgentMetrics } from "./metrics.ts";
 import { Standstill } from "./standstill.ts";
 

@@ -4,7 +4,7 @@
  */
 
 import type { Dataplane } from "../../dataplane/dataplane.ts";
-import type { Environment } from "../../lib/cni/environment.ts";
+import type { Environment } from "../../lib/cni/protocol.ts";
 import type { EtcdClientOptions } from "../../lib/datastore/etcd/etcd-client.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
 import type { ApiClient } from "../../lib/kubernetes/api-client.ts";

@@ -13,7 +13,7 @@ import { hostRange } from "../../ipam-plugin/host-scope/range.ts";
 import { type Address, type Family, formatAddress, parseAddress } from "../../lib/addresses/address.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { Tasks } from "../../lib/resident/tasks.ts";
-import type { Clock } from "../../lib/system/clock.ts";
+import type { Clock } from "../../lib/system/waiting.ts";
 import { writeWhole } from "../../lib/system/write-whole.ts";
 import { annotationPatch, healthAnnotation, routerAnnotation } from "./annotations.ts";
 import { AutomaticRanges, type Contention } from "./contention.ts";

@@ -8,8 +8,8 @@ import { type Address, formatAddress, parseAddress } from "../../lib/addresses/a
 import type { AttachmentId } from "../../lib/cni/attachment-id.ts";
 import type { AgentLog } from "../../lib/resident/agent-log.ts";
 import type { CheckResult } from "../../lib/resident/health.ts";
-import { SECOND_MS } from "../../lib/resident/option-entry.ts";
-import { SYSTEM_CLOCK } from "../../lib/system/clock.ts";
+import { SECOND_MS } from "../../lib/resident/options.ts";
+import { SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
 import type { NodeParts } from "../../main-plugin/node.ts";
 import type { EndpointManager } from "../endpoints/manager.ts";
 import { regrant } from "../endpoints/restore.ts";

@@ -1,5 +1,5 @@
 /** What the agent waits for before it has ranges: said once and then every half minute, and shown with its beginning (A§1.3). */
-import type { Clock } from "../../lib/system/clock.ts";
+import type { Clock } from "../../lib/system/waiting.ts";
 
 const REPEAT_MS = 30_000;
 

@@ -14,7 +14,7 @@ import {
   parsePrefix,
 } from "../../lib/addresses/address.ts";
 import { blockCodec } from "../../lib/datastore/calico/block.ts";
-import { type ApiGroup, discoverGroup } from "../../lib/datastore/calico/group.ts";
+import { type ApiGroup, discoverGroup } from "../../lib/datastore/calico/codec.ts";
 import { poolCodec } from "../../lib/datastore/calico/pool.ts";
 import type { Block, IPPool } from "../../lib/datastore/resources.ts";
 import { type Fields, field, flag, has, isText, listOf, objects, section, text, texts } from "../../lib/json/decode.ts";

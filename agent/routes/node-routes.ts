@@ -6,7 +6,7 @@
 import type { NetworkFacts } from "../../dataplane/linux/host-facts.ts";
 import type { NetworkReport, NodeNetwork, NodeState } from "../../dataplane/node-state.ts";
 import { Observations } from "../../lib/resident/observations.ts";
-import type { Clock } from "../../lib/system/clock.ts";
+import type { Clock } from "../../lib/system/waiting.ts";
 import {
   type ClusterClaims,
   type ClusterView,

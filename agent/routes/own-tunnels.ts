@@ -5,7 +5,7 @@ import type { FamilyAssignment } from "../../ipam-plugin/allocator/types.ts";
 import { type Address, contains, type Family, formatAddress, formatPrefix } from "../../lib/addresses/address.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import { selects } from "../../lib/selector/selector.ts";
-import type { Clock } from "../../lib/system/clock.ts";
+import type { Clock } from "../../lib/system/waiting.ts";
 import { FAMILIES, type OwnNode, type ProvenNode, type RoutedNode, type RoutedPool, type TunnelEnd, VXLAN } from "./model.ts";
 
 const LOOK_AGAIN_MS = 600_000;

@@ -1,6 +1,6 @@
 /** The agent's one connection to the API server. With etcd as the datastore it is used for pods only. */
 
-import type { Environment } from "../../lib/cni/environment.ts";
+import type { Environment } from "../../lib/cni/protocol.ts";
 import { chooseDatastore, isKubernetesConfigured } from "../../lib/config/datastore-choice.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import { parseObject } from "../../lib/json/decode.ts";

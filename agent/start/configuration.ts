@@ -1,6 +1,7 @@
 /** How this agent runs, as `GET /v1/config` says it, and the few options that may change meanwhile (A§2.3). */
+
 import type { AgentFile } from "../../handover/run-directory.ts";
-import type { Environment } from "../../lib/cni/environment.ts";
+import type { Environment } from "../../lib/cni/protocol.ts";
 import { chooseDatastore } from "../../lib/config/datastore-choice.ts";
 import { DEFAULT_NODENAME_FILE, decodeNetworkConfig } from "../../lib/config/decode.ts";
 import { nodeName } from "../../lib/config/node-name.ts";

@@ -2,9 +2,10 @@
  * What the installer leaves behind in a pod, kept right by the agent: the plugins' token and kubeconfig, TLS files and conflist (C§9.5).
  * Settings come from the installer's environment variables; the directories are those of the host, under their own names.
  */
+
 import { CONTAINER_PATHS, type InstallSettings, readInstallSettings, TORTIE_NAMES } from "../../installer/settings.ts";
 import { InstallationWatch } from "../../installer/watch.ts";
-import type { Environment } from "../../lib/cni/environment.ts";
+import type { Environment } from "../../lib/cni/protocol.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
 import type { AgentLog } from "../../lib/resident/agent-log.ts";
 import type { Check } from "../../lib/resident/health.ts";

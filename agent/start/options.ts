@@ -3,11 +3,17 @@
  * (A§1.1, A§2.1, A§4.2). Names are those of the contract and of the network configuration's keys.
  */
 
-import type { Environment } from "../../lib/cni/environment.ts";
+import type { Environment } from "../../lib/cni/protocol.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { METRICS_ADDRESS_OPTION } from "../../lib/resident/health-server.ts";
-import { ABSOLUTE, type OptionTable, type OptionValues } from "../../lib/resident/option-entry.ts";
-import { type Configurable, checkOption as checkOne, resolveOptions as resolve } from "../../lib/resident/options.ts";
+import {
+  ABSOLUTE,
+  type Configurable,
+  checkOption as checkOne,
+  type OptionTable,
+  type OptionValues,
+  resolveOptions as resolve,
+} from "../../lib/resident/options.ts";
 
 const LARGEST = 2 ** 31 - 1;
 

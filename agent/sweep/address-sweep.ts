@@ -4,7 +4,7 @@
  */
 import { formatAddress } from "../../lib/addresses/address.ts";
 import { Observations } from "../../lib/resident/observations.ts";
-import type { Clock } from "../../lib/system/clock.ts";
+import type { Clock } from "../../lib/system/waiting.ts";
 import { LEAST_BETWEEN_MS } from "./sweep.ts";
 import { type Holder, isHeldByPod, Witnesses, type WitnessParts } from "./witnesses.ts";
 

@@ -4,7 +4,7 @@
  */
 import type { Difference } from "../../dataplane/desired-state.ts";
 import { messageOf } from "../../lib/errors/errors.ts";
-import type { Clock } from "../../lib/system/clock.ts";
+import type { Clock } from "../../lib/system/waiting.ts";
 import { isUnproven } from "../endpoints/recorded-sandbox.ts";
 
 const MOST_MENDS = 3;

@@ -12,7 +12,7 @@ import { isCalicoIpam } from "../../lib/config/ipam-section.ts";
 import { nodeName } from "../../lib/config/node-name.ts";
 import type { Pod } from "../../lib/kubernetes/objects.ts";
 import { uidsOfPod } from "../../lib/kubernetes/objects.ts";
-import { SYSTEM_CLOCK } from "../../lib/system/clock.ts";
+import { SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
 import type { Nodes } from "../../main-plugin/nodes.ts";
 import { linkDrift } from "../endpoints/mend-link.ts";
 import type { RestoredEndpoints } from "../endpoints/start.ts";

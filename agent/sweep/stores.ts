@@ -11,11 +11,11 @@ import type { IpamNode } from "../../ipam-plugin/node.ts";
 import { withNodeLock } from "../../ipam-plugin/node-lock.ts";
 import { parseGoTimestamp } from "../../ipam-plugin/workload.ts";
 import { type Address, addressAt, formatAddress } from "../../lib/addresses/address.ts";
-import type { NetworkConfig } from "../../lib/config/network-config.ts";
+import type { NetworkConfig } from "../../lib/config/decode.ts";
 import type { Logger } from "../../lib/log/logger.ts";
 import { once } from "../../lib/system/waiting.ts";
+import type { EndpointKey, WorkloadEndpoint } from "../../lib/workload/endpoint.ts";
 import { workloadHandleId } from "../../lib/workload/identity.ts";
-import type { EndpointKey, WorkloadEndpoint } from "../../lib/workload/workload-endpoint.ts";
 import type { Allocated, SweptStore } from "./address-sweep.ts";
 
 /** A network whose calls this agent has served, and its store. */

@@ -8,7 +8,7 @@ import type { HostLink } from "../../dataplane/linux/host-facts.ts";
 import { type EndpointRecord, isCommitted, isOfStaticPod } from "../../handover/record.ts";
 import type { AttachmentId } from "../../lib/cni/attachment-id.ts";
 import { Observations } from "../../lib/resident/observations.ts";
-import type { Clock } from "../../lib/system/clock.ts";
+import type { Clock } from "../../lib/system/waiting.ts";
 import { isSandboxGone } from "../endpoints/recorded-sandbox.ts";
 
 /** Between the first look and the one that counts (A§8.1). */

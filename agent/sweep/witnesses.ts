@@ -12,7 +12,7 @@ import type { AttachmentId } from "../../lib/cni/attachment-id.ts";
 import type { Pod } from "../../lib/kubernetes/objects.ts";
 import { Claimed } from "../../lib/system/claimed.ts";
 import { namedAddresses, POD_IP, POD_IPS } from "../../lib/workload/annotations/pod-addresses.ts";
-import { containerHostInterfaceName, podHostInterfaceName } from "../../lib/workload/interface-names.ts";
+import { containerHostInterfaceName, podHostInterfaceName } from "../../lib/workload/names.ts";
 
 /** Addresses that were given to one attachment, or to one container of a network. */
 export interface Holder {

@@ -2,7 +2,7 @@
 import { homedir } from "node:os";
 import { join } from "node:path";
 import yargs from "yargs";
-import { refuseRuntimeVariables } from "../../lib/system/runtime-environment.ts";
+import { refuseRuntimeVariables } from "../../lib/system/privileges.ts";
 import { VERSION } from "../output.ts";
 import { cniCommand } from "./cni/command.ts";
 import { ASKS, complete, completionCommand } from "./completion.ts";

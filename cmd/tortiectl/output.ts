@@ -1,5 +1,5 @@
 /** Forms of what a command shows: words, wide, JSON, YAML; once, or again whenever it changes. */
-import { SYSTEM_CLOCK } from "../../lib/system/clock.ts";
+import { SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
 import { reportError, type Terminal } from "./terminal.ts";
 
 /** Options of a command that shows a list. */

@@ -2,8 +2,7 @@
 import picocolors from "picocolors";
 import type { CommandModule } from "yargs";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
-import { type ErrorWord, messageOf, TortieError } from "../../lib/errors/errors.ts";
-import { namingPrivilege } from "../../lib/errors/privilege.ts";
+import { type ErrorWord, messageOf, namingPrivilege, TortieError } from "../../lib/errors/errors.ts";
 import { escapeControlsInLines } from "../../lib/log/format.ts";
 
 export type Colors = ReturnType<typeof picocolors.createColors>;

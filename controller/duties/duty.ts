@@ -1,12 +1,12 @@
 /** What all duties of the leader share. A duty looks at the watches and names what is due; the queue then works on each item alone. */
 
 import type { Allocator, Clock as AllocatorClock } from "../../ipam-plugin/allocator/allocator.ts";
-import type { ApiGroup } from "../../lib/datastore/calico/group.ts";
+import type { ApiGroup } from "../../lib/datastore/calico/codec.ts";
 import type { KubernetesDatastore } from "../../lib/datastore/kubernetes/kubernetes-datastore.ts";
 import type { ApiClient } from "../../lib/kubernetes/api-client.ts";
 import type { AgentLog } from "../../lib/resident/agent-log.ts";
 import { Observations } from "../../lib/resident/observations.ts";
-import type { Clock } from "../../lib/system/clock.ts";
+import type { Clock } from "../../lib/system/waiting.ts";
 import type { ClusterView } from "../view/cluster-view.ts";
 import type { KubeControllers, LiveCluster } from "./live-cluster.ts";
 

@@ -7,7 +7,7 @@ import { placedBlocks } from "../../doctor/snapshot.ts";
 import { isEmpty, isFree, prefixOf } from "../../ipam-plugin/allocator/block.ts";
 import { Operation } from "../../ipam-plugin/allocator/operation.ts";
 import { covers, maskPrefix, parsePrefix, sizeOf } from "../../lib/addresses/address.ts";
-import { V3_GROUP } from "../../lib/datastore/calico/group.ts";
+import { V3_GROUP } from "../../lib/datastore/calico/codec.ts";
 import type { Versioned } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { Block, IPPool } from "../../lib/datastore/resources.ts";

@@ -7,7 +7,7 @@ import { messageOf } from "../../lib/errors/errors.ts";
 import { parseObject } from "../../lib/json/decode.ts";
 import { type ApiClient, ApiError } from "../../lib/kubernetes/api-client.ts";
 import { Slots } from "../../lib/kubernetes/client/limits.ts";
-import { type Clock, pauseAfter } from "../../lib/system/clock.ts";
+import { type Clock, pauseAfter } from "../../lib/system/waiting.ts";
 import { decodeLease, isSameTenure, type Lease, leaseObject, nextStep } from "./lease.ts";
 
 interface ElectorOptions {

@@ -3,10 +3,10 @@
 import { type Address, parseAddress } from "../../lib/addresses/address.ts";
 import { affinityCodec } from "../../lib/datastore/calico/affinity.ts";
 import { blockCodec, handleCodec } from "../../lib/datastore/calico/block.ts";
-import type { ApiGroup } from "../../lib/datastore/calico/group.ts";
+import type { ApiGroup } from "../../lib/datastore/calico/codec.ts";
 import { poolCodec } from "../../lib/datastore/calico/pool.ts";
+import { coreSelection, resourceSelection, type Watched } from "../../lib/datastore/calico/stored-kind.ts";
 import type { Versioned } from "../../lib/datastore/datastore.ts";
-import { coreSelection, resourceSelection, type Watched } from "../../lib/datastore/kubernetes/selections.ts";
 import type { Block, BlockAffinity, Handle, IPPool } from "../../lib/datastore/resources.ts";
 import { type Fields, field, has, isText, listOf, objects, section, text } from "../../lib/json/decode.ts";
 import { metadataOf } from "../../lib/kubernetes/objects.ts";

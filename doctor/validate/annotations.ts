@@ -3,8 +3,7 @@ import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import { CONTAINER_ID } from "../../lib/datastore/kubernetes/pod-record.ts";
 import type { Step } from "../../lib/json/position.ts";
 import { ANNOTATION_PREFIX, type AnnotatedPod } from "../../lib/workload/annotations/annotation.ts";
-import { annotatedFloatingIps } from "../../lib/workload/annotations/floating-ips.ts";
-import { POD_IP, POD_IPS } from "../../lib/workload/annotations/pod-addresses.ts";
+import { annotatedFloatingIps, POD_IP, POD_IPS } from "../../lib/workload/annotations/pod-addresses.ts";
 import {
   annotatedAddresses,
   annotatedFamilies,

@@ -6,10 +6,9 @@
  * 2. A count is lowered only by a compare-and-swap on a revision that was read before the block was written; when another write came
  *    between, `settle` finds out what is true. Lowering a count without that check could take away another process's claim.
  */
-import type { Handles, Versioned } from "../../lib/datastore/datastore.ts";
+import type { Handles, Traits, Versioned } from "../../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../../lib/datastore/errors.ts";
 import type { Block, Handle } from "../../lib/datastore/resources.ts";
-import type { Traits } from "../../lib/datastore/traits.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
 import { familyOf, nextSequence, ordinalsOf, sanitised } from "./block.ts";
 import { AGAIN, type Operation } from "./operation.ts";

@@ -10,8 +10,7 @@ import { DatastoreError, type DatastoreFailure, isDatastoreFailure } from "../..
 import type { Block, BlockAffinity, IPPool, IpamConfiguration, LabelledObject } from "../../lib/datastore/resources.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
 import type { Labels } from "../../lib/selector/selector.ts";
-import { SYSTEM_CLOCK } from "../../lib/system/clock.ts";
-import { once } from "../../lib/system/waiting.ts";
+import { once, SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
 import type { FamilyRequest } from "./auto-assign-family.ts";
 import { hasCooling, normalise } from "./block.ts";
 import { type BlockWriter, WRITES_ALONE } from "./block-write.ts";

@@ -5,9 +5,8 @@
 
 import { rmSync } from "node:fs";
 import { join } from "node:path";
-import type { ApiGroup } from "../../lib/datastore/calico/group.ts";
-import { failureOf } from "../../lib/datastore/kubernetes/as-datastore-error.ts";
-import { listPages } from "../../lib/datastore/kubernetes/resource-api.ts";
+import type { ApiGroup } from "../../lib/datastore/calico/codec.ts";
+import { failureOf, listPages } from "../../lib/datastore/kubernetes/resource-api.ts";
 import { type Fields, parseObject, section, text } from "../../lib/json/decode.ts";
 import type { ApiClient, ApiRequest } from "../../lib/kubernetes/api-client.ts";
 import type { Pod } from "../../lib/kubernetes/objects.ts";

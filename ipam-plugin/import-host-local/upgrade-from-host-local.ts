@@ -3,12 +3,12 @@
  * containers that host-local gave addresses on this node get them in its pools. Without it a Kubernetes node is meant, as in Calico.
  */
 
-import type { Environment } from "../../lib/cni/environment.ts";
+import type { Environment } from "../../lib/cni/protocol.ts";
 import { configOfConflist } from "../../lib/config/conflist.ts";
 import { chooseDatastore } from "../../lib/config/datastore-choice.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import { nodeName } from "../../lib/config/node-name.ts";
-import { configuredGroup, discoverGroup } from "../../lib/datastore/calico/group.ts";
+import { configuredGroup, discoverGroup } from "../../lib/datastore/calico/codec.ts";
 import { kubernetesDatastore } from "../../lib/datastore/kubernetes/kubernetes-datastore.ts";
 import { openDatastore } from "../../lib/datastore/open.ts";
 import { TortieError } from "../../lib/errors/errors.ts";

@@ -1,5 +1,5 @@
 /**
- * Addresses and prefixes of both families: parsing as strict as Go's `net` package, canonical text, arithmetic. ipaddr.js would
+ * Parses addresses and prefixes of both families as strictly as Go's `net` package, prints them, and counts with them. ipaddr.js would
  * cost half a millisecond of every call to load (docs/project/decisions.md); the tests compare with it.
  */
 
@@ -9,7 +9,7 @@ export interface Prefix {
   readonly length: number;
 }
 
-/** 32 or 128. */
+/** Counts the bits of an address: 32 or 128. */
 export function bitsOf(family: Family): number {
   return family === 4 ? 32 : 128;
 }
@@ -23,7 +23,7 @@ export function parseAddress(text: string): Address | undefined {
   return text.includes(":") ? parseIpv6(text) : parseIpv4(text);
 }
 
-/** Canonical text: dotted decimal, or RFC 5952. */
+/** Writes the canonical text: dotted decimal, or RFC 5952. */
 export function formatAddress(address: Address): string {
   return address.family === 4 ? bytesOf(address).join(".") : formatIpv6(address);
 }
@@ -45,45 +45,45 @@ export function formatPrefix(prefix: Prefix): string {
   return `${formatAddress(prefix.address)}/${prefix.length}`;
 }
 
-/** The prefix of one address: /32 or /128. */
+/** Makes the prefix of one address: /32 or /128. */
 export function hostPrefix(address: Address): Prefix {
   return { address, length: bitsOf(address.family) };
 }
 
-/** The prefix with its host bits cut. */
+/** Cuts the host bits of a prefix. */
 export function maskPrefix(prefix: Prefix): Prefix {
   const host = hostBits(prefix);
   return { address: { family: prefix.address.family, value: (prefix.address.value >> host) << host }, length: prefix.length };
 }
 
-/** Whether `address` lies inside `prefix` (same family). */
+/** Tells whether `address` lies inside `prefix` (same family). */
 export function contains(prefix: Prefix, address: Address): boolean {
   if (prefix.address.family !== address.family) return false;
   const host = hostBits(prefix);
   return prefix.address.value >> host === address.value >> host;
 }
 
-/** Whether every address of `inner` lies inside `outer`. */
+/** Tells whether every address of `inner` lies inside `outer`. */
 export function covers(outer: Prefix, inner: Prefix): boolean {
   return inner.length >= outer.length && contains(outer, inner.address);
 }
 
-/** Whether any address lies inside both. */
+/** Tells whether any address lies inside both. */
 export function overlaps(one: Prefix, other: Prefix): boolean {
   return covers(one, other) || covers(other, one);
 }
 
-/** How many addresses a prefix has. */
+/** Counts the addresses of a prefix. */
 export function sizeOf(prefix: Prefix): bigint {
   return 1n << hostBits(prefix);
 }
 
-/** The address `offset` places after the first of `prefix`. */
+/** Finds the address `offset` places after the first of `prefix`. */
 export function addressAt(prefix: Prefix, offset: number | bigint): Address {
   return { family: prefix.address.family, value: maskPrefix(prefix).address.value + BigInt(offset) };
 }
 
-/** Network byte order: 4 or 16 bytes. */
+/** Writes the bytes in network order: 4 or 16. */
 export function bytesOf(address: Address): Uint8Array {
   const bytes = new Uint8Array(bitsOf(address.family) / 8);
   let rest = address.value;
@@ -115,7 +115,7 @@ const HEXADECIMAL = /^[0-9a-fA-F]{1,4}$/;
 /** The 96 bits before an IPv4 address in IPv6 clothes (RFC 4291, 2.5.5.2). */
 const MAPPED = 0xffffn;
 
-/** Four decimal parts without leading zeros. */
+/** Reads four decimal parts without leading zeros. */
 function parseIpv4(text: string): Address | undefined {
   const parts = text.split(".");
   if (parts.length !== 4) return undefined;
@@ -127,7 +127,7 @@ function parseIpv4(text: string): Address | undefined {
   return { family: 4, value };
 }
 
-/** RFC 4291, 2.2, without a zone. An IPv4-mapped address is IPv4. */
+/** Reads RFC 4291, 2.2, without a zone. An IPv4-mapped address is IPv4. */
 function parseIpv6(text: string): Address | undefined {
   const halves = text.split("::");
   if (halves.length > 2) return undefined;
@@ -165,7 +165,7 @@ function parseGroups(text: string, mayEndInIpv4: boolean): number[] | undefined 
   return groups;
 }
 
-/** RFC 5952: lower case, no leading zeros, the first of the longest runs of two or more zero groups shortened. */
+/** Writes RFC 5952: lower case, no leading zeros, the first of the longest runs of two or more zero groups shortened. */
 function formatIpv6({ value }: Address): string {
   const groups: number[] = [];
   for (let shift = 16 * (GROUPS - 1); shift >= 0; shift -= 16) groups.push(Number((value >> BigInt(shift)) & 0xffffn));

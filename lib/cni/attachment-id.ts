@@ -1,4 +1,4 @@
-/** What CNI adds and deletes: two attachments are the same when all three names are. */
+/** Identifies what CNI adds and deletes: two attachments are the same when all three names are. */
 import type { CniRequest, ValidAttachment } from "./protocol.ts";
 
 export interface AttachmentId {
@@ -20,17 +20,17 @@ export function isSameAttachment(one: AttachmentId, other: AttachmentId): boolea
   return lineKey(one) === lineKey(other);
 }
 
-/** Whether the list of a GC, which is of one network, names the attachment. */
+/** Tells whether the list of a GC, which is of one network, names the attachment. */
 export function isListed(list: readonly ValidAttachment[], { containerId, ifname }: Pick<AttachmentId, "containerId" | "ifname">): boolean {
   return list.some((one) => one.containerID === containerId && one.ifname === ifname);
 }
 
-/** Key of an attachment in maps, and in a request's path (A§2.2): no part but the last can hold a ":". */
+/** Makes the key of an attachment in maps, and in a request's path (A§2.2): no part but the last can hold a ":". */
 export function lineKey({ network, containerId, ifname }: AttachmentId): string {
   return `${network}:${containerId}:${ifname}`;
 }
 
-/** The attachment of a key that `lineKey` made. */
+/** Reads the attachment of a key that `lineKey` made. */
 export function attachmentOfLineKey(key: string): AttachmentId {
   const [network = "", containerId = "", ...ifname] = key.split(":");
   return { network, containerId, ifname: ifname.join(":") };

@@ -1,12 +1,12 @@
-/** Calls of an IPAM plugin, whichever executable it is: what goes in, and what comes out of its answer (C§2.5). */
+/** Calls an IPAM plugin, whichever executable it is: what goes in, and what comes out of its answer (C§2.5). */
+
 import { ForeignCniError, TortieError } from "../errors/errors.ts";
 import { parseJson } from "../json/parse.ts";
 import { JsonSyntaxError } from "../json/syntax-error.ts";
 import { isJsonObject, type JsonValue, memberOf } from "../json/value.ts";
 import { ProgramError, type ProgramExit, runProgram } from "../system/run-program.ts";
-import type { Environment } from "./environment.ts";
 import { lookUpPlugin } from "./plugin-file.ts";
-import type { CniCommand, CniResult, CniVersion } from "./protocol.ts";
+import type { CniCommand, CniResult, CniVersion, Environment } from "./protocol.ts";
 import { parseResult } from "./result.ts";
 
 export interface DelegateCall {
@@ -41,7 +41,7 @@ export async function runDelegate(executable: string, call: DelegateCall & { rea
 }
 
 /**
- * ADD.
+ * Runs ADD.
  * @param configVersion `cniVersion` of the network configuration, the version of a result that names none
  * @throws as `runDelegate`, and TortieError `delegate-output` for no JSON, `result-invalid` for JSON that is no result
  */
@@ -89,8 +89,8 @@ function silentFailure(executable: string, command: CniCommand, stdout: Uint8Arr
 const EXCERPT = 200;
 
 /**
- * The beginning of what was printed, to the first brace or line end: a plugin that echoes its configuration, secrets included, is not
- * quoted.
+ * Cuts out the beginning of what was printed, to the first brace or line end: a plugin that echoes its configuration, secrets included, is
+ * not quoted.
  */
 function excerptOf(stdout: Uint8Array): string {
   const text = new TextDecoder().decode(stdout.subarray(0, EXCERPT * 4));

@@ -1,18 +1,17 @@
-/** What a failed call prints on standard output: `{code, msg, details?}` (C§10). */
-import { type ErrorWord, ForeignCniError, messageOf, TortieError } from "../errors/errors.ts";
-import { namingPrivilege } from "../errors/privilege.ts";
-import { stringifyJson } from "../json/stringify.ts";
+/** Writes what a failed call prints on standard output: `{code, msg, details?}` (C§10). */
+import { type ErrorWord, ForeignCniError, messageOf, namingPrivilege, TortieError } from "../errors/errors.ts";
+import { stringifyJson } from "../json/value.ts";
 import { escapeControlsInLines } from "../log/format.ts";
 import { Secrets } from "../log/secrets.ts";
 
 /**
- * The error object, with four spaces of indentation and no newline behind it. `details` of an error of ours ends with its stable word and
- * the next step; an error of a delegate passes unchanged; anything else is a defect of ours, code 999.
+ * Writes the error object, with four spaces of indentation and no newline behind it. `details` of an error of ours ends with its stable
+ * word and the next step; an error of a delegate passes unchanged; anything else is a defect of ours, code 999.
  *
  * What it may quote goes to the events of a pod: secrets are hidden as in the log. Control characters of what an error quotes are escaped:
  * runtimes and kubectl print these texts on terminals.
  *
- * An error that happened while another one was being undone is told after that other one, which came first.
+ * An error that happened while another one was being undone stands behind that other one, which came first.
  */
 export function renderError(error: unknown, secrets = new Secrets()): string {
   const { code, msg, details } = describeError(error, secrets);
@@ -27,7 +26,7 @@ interface DescribedError {
   readonly word: ErrorWord | undefined;
 }
 
-/** What `renderError` prints, before it is text. */
+/** Says what `renderError` prints, before it is text. */
 export function describeError(error: unknown, secrets = new Secrets()): DescribedError {
   const [first, ...later] = unfold(error);
   const { code, msg, details, word } = describe(first);
@@ -50,8 +49,8 @@ function describe(error: unknown): DescribedError {
 }
 
 /**
- * The errors of a failed operation in the order in which they happened: a disposable stack wraps the error that made it run (`suppressed`)
- * into one that came later (`error`), and each of the two may be such a wrapper.
+ * Lists the errors of a failed operation in the order in which they happened: a disposable stack wraps the error that made it run
+ * (`suppressed`) into one that came later (`error`), and each of the two may be such a wrapper.
  */
 function unfold(error: unknown): unknown[] {
   return error instanceof SuppressedError ? [...unfold(error.suppressed), ...unfold(error.error)] : [error];

@@ -1,4 +1,4 @@
-/** Files of CNI_PATH, and the one that is running. No errors: also part of the short way to the agent (A§3.10). */
+/** Finds files of CNI_PATH, and the one that is running. Throws nothing: also part of the short way to the agent (A§3.10). */
 import { isExecutable, statusOf } from "../system/files.ts";
 
 interface PluginFiles {
@@ -20,7 +20,7 @@ export function lookUpPlugin(name: string, cniPath: string): PluginFiles {
   return { directories, candidates, executable: candidates.find(isExecutable) };
 }
 
-/** Whether `path` is the very file that is running: same device, same inode. */
+/** Tells whether `path` is the very file that is running: same device, same inode. */
 export function isRunningExecutable(path: string): boolean {
   const file = look(path);
   return file !== undefined && file.identity === look("/proc/self/exe")?.identity;

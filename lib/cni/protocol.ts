@@ -1,4 +1,7 @@
-/** The nouns of the Container Network Interface specification, as Tortie holds them: always the shapes of CNI 1.1.0. */
+/**
+ * Names the nouns of the Container Network Interface specification, as Tortie holds them: always the shapes of CNI 1.1.0; and which
+ * CNI_* variables an operation needs. (request.ts judges what they hold, which not every caller loads.)
+ */
 import type { JsonObject } from "../json/value.ts";
 
 /** Every version of the specification that can be spoken, oldest first. */
@@ -21,7 +24,7 @@ export interface CniRequest {
   readonly args: string;
   /** CNI_PATH as it came. */
   readonly path: string;
-  /** Said by the executable that handed the call to the agent: `ipam.type` names that very file, by which the agent may serve it. */
+  /** The executable that handed the call to the agent says so: `ipam.type` names that very file, by which the agent may serve it. */
   readonly ownIpam?: boolean;
   /** CNI_NETNS_OVERRIDE is "1" or "true": the caller's own namespace is meant. */
   readonly netnsOverride: boolean;
@@ -87,9 +90,36 @@ export interface ValidAttachment {
 const NEWEST_VERSION: CniVersion = "1.1.0";
 
 /**
- * The answer to VERSION: one compact line (recording version). Standard input is never read for it, as Calico's plugins do: a caller who
- * asks for versions may pass anything or nothing. So the caller's `cniVersion` is not echoed, as the specification would have it.
+ * Writes the answer to VERSION: one compact line (recording version). Standard input is never read for it, as Calico's plugins do: a caller
+ * who asks for versions may pass anything or nothing. So the caller's `cniVersion` is not echoed, as the specification would have it.
  */
 export function renderVersions(): string {
   return `${JSON.stringify({ cniVersion: NEWEST_VERSION, supportedVersions: CNI_VERSIONS })}\n`;
+}
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/**
+ * In the order in which missing ones are listed (recording env-missing). PATH is needed by DEL too, though the specification calls it
+ * optional.
+ */
+const REQUIRED: Readonly<Record<string, readonly CniCommand[]>> = {
+  CNI_CONTAINERID: ["ADD", "DEL", "CHECK"],
+  CNI_NETNS: ["ADD", "CHECK"],
+  CNI_IFNAME: ["ADD", "DEL", "CHECK"],
+  CNI_PATH: ["ADD", "DEL", "CHECK", "STATUS", "GC"],
+};
+
+/** @returns `undefined` for a word that CNI does not have */
+export function commandOf(text: string): CniCommand | undefined {
+  return CNI_COMMANDS.find((command) => command === text);
+}
+
+export function isNeeded(name: string, command: CniCommand | undefined): boolean {
+  return command !== undefined && REQUIRED[name]?.includes(command) === true;
+}
+
+/** Lists those that `command` needs and that are not set, or empty. An unknown command needs nothing. */
+export function missingVariables(command: CniCommand | undefined, env: Environment): string[] {
+  return Object.keys(REQUIRED).filter((name) => isNeeded(name, command) && !env[name]);
 }

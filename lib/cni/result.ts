@@ -1,14 +1,13 @@
 /**
- * Results of ADD. `parseResult` reads any version into the form of 1.1.0 (protocol.ts); `renderResult` prints any version byte for
- * byte as Calico's plugins do (C§5.2, recordings version-*, dual-*, auto-*): four spaces of indentation, no newline at the end, keys
- * in alphabetical order from 1.0.0 on and in the order of the older specifications before.
+ * Reads and prints results of ADD. `parseResult` reads any version into the form of 1.1.0 (protocol.ts); `renderResult` prints any version
+ * byte for byte as Calico's plugins do (C§5.2, recordings version-*, dual-*, auto-*): four spaces of indentation, no newline at the end,
+ * keys in alphabetical order from 1.0.0 on and in the order of the older specifications before.
  */
 import { formatAddress, formatPrefix, parseAddress, parsePrefix } from "../addresses/address.ts";
 import { TortieError } from "../errors/errors.ts";
-import { stringifyJson, type Writable } from "../json/stringify.ts";
-import { isJsonObject, type JsonObject, type JsonValue, kindOf, memberOf } from "../json/value.ts";
+import { isJsonObject, type JsonObject, type JsonValue, kindOf, memberOf, stringifyJson, type Writable } from "../json/value.ts";
 import type { CniDns, CniInterface, CniIp, CniResult, CniRoute, CniVersion } from "./protocol.ts";
-import { ABSENT_VERSION, isAtLeast, isCniVersion } from "./version.ts";
+import { ABSENT_VERSION, isAtLeast, isCniVersion } from "./request.ts";
 
 /**
  * Reads a result. Addresses come back in canonical text, host bits kept; unknown keys are left out.
@@ -24,7 +23,7 @@ export function parseResult(json: JsonValue, configVersion: CniVersion | undefin
   return isAtLeast(version, "0.3.0") ? parseListForm(fields) : parseFamilyForm(fields);
 }
 
-/** 0.3.0 and newer. `ips[].version` of 0.x says nothing that the address does not say. */
+/** Reads 0.3.0 and newer. `ips[].version` of 0.x says nothing that the address does not say. */
 function parseListForm(fields: ResultFields): CniResult {
   return {
     interfaces: fields.objects("interfaces").map(parseInterface),
@@ -34,7 +33,7 @@ function parseListForm(fields: ResultFields): CniResult {
   };
 }
 
-/** 0.1.0 and 0.2.0: one address a family, routes below it. */
+/** Reads 0.1.0 and 0.2.0: one address a family, routes below it. */
 function parseFamilyForm(fields: ResultFields): CniResult {
   const families = [fields.object("ip4"), fields.object("ip6")].filter((family) => family !== undefined);
   return {
@@ -133,7 +132,7 @@ function newestShape(result: CniResult, cniVersion: CniVersion): Shape {
   };
 }
 
-/** 0.3.0, 0.3.1, 0.4.0: `mtu`, `socketPath` and `pciID` of a link are lost. */
+/** Writes 0.3.0, 0.3.1, 0.4.0: `mtu`, `socketPath` and `pciID` of a link are lost. */
 function listShape(result: CniResult, cniVersion: CniVersion): Shape {
   return {
     cniVersion,
@@ -149,7 +148,7 @@ function listShape(result: CniResult, cniVersion: CniVersion): Shape {
   };
 }
 
-/** 0.1.0, 0.2.0: the first address of each family, with the routes of that family. */
+/** Writes 0.1.0, 0.2.0: the first address of each family, with the routes of that family. */
 function familyShape(result: CniResult, cniVersion: CniVersion): Shape {
   const shapeOfFamily = (family: "4" | "6"): Shape | undefined => {
     const first = result.ips.find((ip) => familyOf(ip.address) === family);
@@ -165,12 +164,12 @@ function familyShape(result: CniResult, cniVersion: CniVersion): Shape {
   return { cniVersion, ip4, ip6, dns: dnsMembers(result.dns) };
 }
 
-/** In the order of the older specifications. */
+/** Lists the members in the order of the older specifications. */
 function routeMembers({ dst, gw, mtu, advmss, priority, table, scope }: CniRoute) {
   return { dst, gw: given(gw), mtu: given(mtu), advmss: given(advmss), priority: given(priority), table, scope };
 }
 
-/** In the order of the older specifications. */
+/** Lists the members in the order of the older specifications. */
 function dnsMembers({ nameservers, domain, search, options }: CniDns) {
   const text = (value: string) => value;
   return {
@@ -181,12 +180,12 @@ function dnsMembers({ nameservers, domain, search, options }: CniDns) {
   };
 }
 
-/** Empty lists are left out. */
+/** Leaves empty lists out. */
 function listOf<T>(items: readonly T[], shape: (item: T) => Writable): readonly Writable[] | undefined {
   return items.length === 0 ? undefined : items.map(shape);
 }
 
-/** Empty strings and zeros are left out, except where zero means something: `interface`, `table`, `scope`. */
+/** Leaves empty strings and zeros out, except where zero means something: `interface`, `table`, `scope`. */
 function given<T extends string | number>(value: T | undefined): T | undefined {
   return value === "" || value === 0 ? undefined : value;
 }
@@ -195,7 +194,7 @@ function familyOf(address: string): "4" | "6" {
   return address.includes(":") ? "6" : "4";
 }
 
-/** A JSON object of a result and where it stands, for instance "CNI result: ips[0]". */
+/** Holds a JSON object of a result and where it stands, for instance "CNI result: ips[0]". */
 class ResultFields {
   readonly #object: JsonObject;
   readonly #path: string;
@@ -209,7 +208,7 @@ class ResultFields {
     this.#object = value;
   }
 
-  /** The error that names this object, or the member `key` of it. */
+  /** Makes the error that names this object, or the member `key` of it. */
   refusal(problem: string, key?: string): TortieError {
     return new TortieError("result-invalid", `${key === undefined ? this.#path : this.#pathOf(key)}: ${problem}`);
   }
@@ -222,7 +221,7 @@ class ResultFields {
     return value;
   }
 
-  /** Without fraction and exponent, and small enough to be exact. */
+  /** Reads an integer without fraction and exponent, small enough to be exact. */
   integer(key: string): number | undefined {
     const value = this.#member(key);
     if (value === undefined) return undefined;

@@ -1,12 +1,12 @@
-/** Values that only ADD needs, judged before anything is touched. DEL must not call these (design, invariant 4). */
+/** Judges values that only ADD needs, before anything is touched. DEL must not call these (design, invariant 4). */
 import { TortieError } from "../errors/errors.ts";
 import { checkPolicyType } from "./datastore-choice.ts";
+import type { DatastoreType, NetworkConfig } from "./decode.ts";
 import { checkLocalPools } from "./ipam-section.ts";
 import { AGENT_MODES, problemOfAgentLimits, problemOfIpamLockTimeout } from "./limits.ts";
-import type { DatastoreType, NetworkConfig } from "./network-config.ts";
 
 /**
- * Everything below. STATUS may call it too: it says whether an ADD could succeed.
+ * Checks everything below. STATUS may call it too: it says whether an ADD could succeed.
  * @throws TortieError `netconf-value` naming the key
  */
 export function checkForAdd(config: NetworkConfig, datastore: DatastoreType): void {
@@ -33,7 +33,7 @@ export const ADD_CHECKS: readonly (readonly [key: string, check: AddCheck])[] = 
   ],
 ];
 
-/** A§3.10. */
+/** Checks `agent*` (A§3.10). */
 function checkAgent({ agent }: Pick<NetworkConfig, "agent">): void {
   if (!AGENT_MODES.some((mode) => mode === agent.mode)) {
     throw wrong(`agent must be one of ${AGENT_MODES.map((mode) => JSON.stringify(mode)).join(", ")}, not ${JSON.stringify(agent.mode)}`);
@@ -42,31 +42,31 @@ function checkAgent({ agent }: Pick<NetworkConfig, "agent">): void {
   if (problem !== undefined) throw wrong(problem);
 }
 
-/** I§1.8. */
+/** Checks the longest wait for the node's lock (I§1.8). */
 function checkIpamLockTimeout({ ipamLockTimeoutSeconds }: Pick<NetworkConfig, "ipamLockTimeoutSeconds">): void {
   const problem = problemOfIpamLockTimeout(ipamLockTimeoutSeconds);
   if (problem !== undefined) throw wrong(problem);
 }
 
-/** C§1.2, recording device-bogus. */
+/** Checks the word (C§1.2, recording device-bogus). */
 function checkDeviceType(config: Pick<NetworkConfig, "deviceType">): void {
   if (config.deviceType === "" || config.deviceType === "veth" || config.deviceType === "netkit") return;
   throw wrong(`unknown device_type ${JSON.stringify(config.deviceType)} in CNI config (supported: "veth", "netkit")`);
 }
 
-/** A§3.10. */
+/** Checks the word (A§3.10). */
 function checkLinkForm({ linkForm }: Pick<NetworkConfig, "linkForm">): void {
   if (linkForm === "" || linkForm === "routed" || linkForm === "endpoint") return;
   throw wrong(`link_form must be "routed" or "endpoint", not ${JSON.stringify(linkForm)}`);
 }
 
-/** A§3.8. */
+/** Checks what the chain has made before us (A§3.8). */
 export function checkChain({ chain, prevResult }: Pick<NetworkConfig, "chain" | "prevResult">): void {
   if (chain !== "" && chain !== "attach") throw wrong(`chain must be "attach", not ${JSON.stringify(chain)}`);
   if (chain === "attach" && prevResult === undefined) throw wrong('chain "attach" needs the prevResult of a plugin before this one');
 }
 
-/** Linux's without `type`, or a gRPC server of this node (C§4.6). */
+/** Takes Linux's without `type`, or a gRPC server of this node (C§4.6). */
 export function checkDataplaneType(config: Pick<NetworkConfig, "dataplaneOptions">): void {
   const type = config.dataplaneOptions?.type;
   if (type === undefined || type === null) return;
@@ -93,7 +93,7 @@ export function grpcServerOf(config: Pick<NetworkConfig, "dataplaneOptions">): G
   return { socket: options.socket ?? "", options };
 }
 
-/** Each gate is an absolute URL that can be fetched (C§2.2). */
+/** Checks that each gate is an absolute URL that can be fetched (C§2.2). */
 function checkReadinessGates(config: Pick<NetworkConfig, "readinessGates">): void {
   for (const gate of config.readinessGates) {
     const url = URL.parse(gate);
@@ -103,7 +103,7 @@ function checkReadinessGates(config: Pick<NetworkConfig, "readinessGates">): voi
   }
 }
 
-/** Refused before anything is written, which Calico does afterwards (design §8, recording policy-timeout--1). */
+/** Refuses before anything is written, which Calico does afterwards (design §8, recording policy-timeout--1). */
 function checkPolicyTimeout(config: Pick<NetworkConfig, "policySetupTimeoutSeconds">): void {
   if (config.policySetupTimeoutSeconds >= 0) return;
   throw wrong(`invalid pod startup delay of ${config.policySetupTimeoutSeconds} (key policy_setup_timeout_seconds)`);

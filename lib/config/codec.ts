@@ -1,7 +1,7 @@
 /**
- * Typed reading of a JSON object by the rules Calico's users know from Go (C§1.1): keys match in any letter case, a key given several
- * times counts from left to right (objects merge, the last plain value wins), `null` leaves the default, a wrong type is an error that
- * names the key's path and the value. Keys that no codec names are not looked at.
+ * Reads the members of a JSON object by their types, by the rules Calico's users know from Go (C§1.1): keys match in any letter case, a key
+ * given several times counts from left to right (objects merge, the last plain value wins), `null` leaves the default, a wrong type is an
+ * error that names the key's path and the value. Keys that no codec names are not looked at.
  */
 import { KeyError } from "../errors/errors.ts";
 import { isJsonObject, type JsonObject, type JsonValue, RawNumber } from "../json/value.ts";
@@ -19,7 +19,7 @@ export interface Codec<T> {
   /** Keys inside, for objects of known members and lists of them. */
   readonly members: Members | undefined;
   /**
-   * The value of all occurrences, in the order of the text; `undefined` when there is none but null.
+   * Reads the value of all occurrences, in the order of the text; `undefined` when all are null.
    * @throws TortieError `netconf-type`
    */
   decode(found: readonly Found[]): T | undefined;
@@ -70,7 +70,7 @@ export const anyObject: Codec<JsonObject> = {
   },
 };
 
-/** A list; a null element is `empty`, a null list is absent. */
+/** Reads a list; a null element is `empty`, a null list is absent. */
 export function list<T>(element: Codec<T>, type: string, empty: T): Codec<readonly T[]> {
   return {
     type,
@@ -92,7 +92,7 @@ export function list<T>(element: Codec<T>, type: string, empty: T): Codec<readon
 
 export const texts: Codec<readonly string[]> = list(text, "a list of strings", "");
 
-/** An object of known members. */
+/** Reads an object of known members. */
 export function record<M extends Members>(members: M): Codec<DecodedMembers<M>> {
   return {
     type: "an object",
@@ -131,7 +131,7 @@ function decodeMembers<M extends Members>(members: M, objects: readonly { object
   return decoded as DecodedMembers<M>; // the loop above filled in every key of M with its own codec
 }
 
-/** The member that a key means. Keys are nearly always spelled as documented, so that the others are folded only when one is not. */
+/** Finds the member that a key means. Keys are nearly always spelled as documented, so that the others are folded only when one is not. */
 export function memberName(members: Members, key: string): string | undefined {
   if (Object.hasOwn(members, key)) return key;
   const folded = foldKey(key);
@@ -179,7 +179,8 @@ const MAX_UINT64 = 2n ** 64n - 1n;
 const MAX_SHOWN_CHARACTERS = 60;
 
 /**
- * The integer that a JSON number writes out: digits only, no fraction, no exponent, as Go's strconv takes it (recording type-num_queues).
+ * Reads the integer that a JSON number writes out: digits only, no fraction, no exponent, as Go's strconv takes it (recording
+ * type-num_queues).
  * @returns `undefined` for anything else and outside of the range
  */
 function integerOf(value: JsonValue, min: bigint, max: bigint): number | undefined {
@@ -190,7 +191,7 @@ function integerOf(value: JsonValue, min: bigint, max: bigint): number | undefin
   return exact >= min && exact <= max ? Number(exact) : undefined;
 }
 
-/** "the string \"x\"", "the number 1.5", "a list". A hidden value is named by its kind only. */
+/** Names a value: "the string \"x\"", "the number 1.5", "a list". A hidden value is named by its kind only. */
 function describeValue(value: JsonValue, hidden = false): string {
   if (value === null) return "null";
   if (typeof value === "number" || value instanceof RawNumber) return hidden ? "a number" : `the number ${shorten(numberText(value))}`;

@@ -1,7 +1,7 @@
-/** Which datastore an operation uses (C§1.4), with `local` where nothing speaks of Kubernetes or etcd. */
-import type { Environment } from "../cni/environment.ts";
+/** Chooses which datastore an operation uses (C§1.4), with `local` where nothing speaks of Kubernetes or etcd. */
+import type { Environment } from "../cni/protocol.ts";
 import { TortieError } from "../errors/errors.ts";
-import type { DatastoreType, NetworkConfig } from "./network-config.ts";
+import type { DatastoreType, NetworkConfig } from "./decode.ts";
 
 const TYPES: readonly DatastoreType[] = ["local", "kubernetes", "etcdv3"];
 
@@ -28,7 +28,7 @@ export function chooseDatastore(config: Choosing, env: Environment): DatastoreTy
   return isKubernetesConfigured(config, env) ? "kubernetes" : "local";
 }
 
-/** Whether the configuration or the environment says where a Kubernetes API server is. */
+/** Tells whether the configuration or the environment says where a Kubernetes API server is. */
 export function isKubernetesConfigured({ kubernetes, policy }: Pick<Choosing, "kubernetes" | "policy">, env: Environment): boolean {
   const root = settingIn(env, "K8S_API_ENDPOINT", kubernetes.k8sApiRoot ?? policy.k8sApiRoot);
   return (settingIn(env, "KUBECONFIG", kubernetes.kubeconfig) ?? root) !== undefined;
@@ -55,9 +55,9 @@ export function checkPolicyType(config: Pick<NetworkConfig, "policy">, datastore
 type Settings = Pick<NetworkConfig, "datastoreType" | "etcd" | "kubernetes" | "policy" | "calicoApiGroup" | "qps" | "burst">;
 
 /**
- * The settings of the datastore as variables for an IPAM plugin that is executed (C§1.4): Calico's main plugin leaves them in its
- * environment, and a plugin may look there for what it does not find in the network configuration. Without any token. Empty for the local datastore, which no
- * other plugin uses.
+ * Writes the settings of the datastore as variables for an IPAM plugin that is executed (C§1.4): Calico's main plugin leaves them in its
+ * environment, and a plugin may look there for what it does not find in the network configuration. Without any token. Empty for the local
+ * datastore, which no other plugin uses.
  */
 export function exportedSettings(config: Settings, datastore: DatastoreType): Readonly<Record<string, string>> {
   if (datastore === "local") return {};

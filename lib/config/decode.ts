@@ -1,5 +1,5 @@
 /**
- * The network configuration, decoded: types are judged here, for every operation alike (C§1.1). Values that only ADD needs are judged
+ * Decodes the network configuration: types are judged here, for every operation alike (C§1.1). Values that only ADD needs are judged
  * by `checkForAdd`, so that DEL never depends on them. Keys that Tortie does not know are not looked at; a delegate gets the raw bytes.
  */
 import { CNI_VERSIONS, type ValidAttachment } from "../cni/protocol.ts";
@@ -181,7 +181,7 @@ export function decodeNetworkConfig(netconf: JsonObject) {
 
 type Attachments = Decoded<typeof attachmentsSchema> | undefined;
 
-/** What either key lists; `undefined` when neither is there. */
+/** Reads what either key lists; `undefined` when neither is there. */
 function validAttachments(...given: readonly Attachments[]): readonly ValidAttachment[] | undefined {
   if (given.every((listed) => listed === undefined)) return undefined;
   return given
@@ -190,7 +190,7 @@ function validAttachments(...given: readonly Attachments[]): readonly ValidAttac
 }
 
 /**
- * The attachments that GC leaves alone.
+ * Lists the attachments that GC leaves alone.
  *
  * @throws TortieError `attachments-missing`: an absent list is no empty one, it would cost every container its network
  */
@@ -205,3 +205,14 @@ export function attachmentsToKeep({
     'GC needs the key "cni.dev/valid-attachments" or "cni.dev/attachments": without them every container would lose its network and addresses',
   );
 }
+
+/**
+ * The decoded network configuration: every key of C§1.2, plus Tortie's own (`datastore_path`, `ipam.pools`, `ipam.in_process`). Field names
+ * are the keys in camel case; the decoder fills in the defaults that need no outside knowledge.
+ */
+export type NetworkConfig = Readonly<ReturnType<typeof decodeNetworkConfig>>;
+export type EtcdConfig = NetworkConfig["etcd"];
+/** A label that Mesos gives a plain container. */
+export type MesosLabel = NetworkConfig["mesosLabels"][number];
+
+export type DatastoreType = "local" | "kubernetes" | "etcdv3";

@@ -1,10 +1,9 @@
-/** The section `ipam` (C§1.2, I§1.3), Tortie's own keys included. */
+/** Decodes the section `ipam` (C§1.2, I§1.3), Tortie's own keys included. */
 
 import { bitsOf, formatPrefix, LINK_LOCAL, maskPrefix, overlaps, type Prefix, parsePrefix } from "../addresses/address.ts";
 import { KeyError } from "../errors/errors.ts";
 import { isSubdomain } from "../system/subdomain.ts";
 import { anything, boolean, type Decoded, integer, list, record, text, texts } from "./codec.ts";
-import type { LocalPool } from "./network-config.ts";
 
 /** Prefix lengths of blocks that Calico's validation accepts, and its defaults (I§2.7). */
 export const BLOCK_SIZES = { 4: { least: 20, most: 32, standard: 26 }, 6: { least: 116, most: 128, standard: 122 } } as const;
@@ -37,7 +36,7 @@ export const ipamSchema = record({
 /** Addresses from the node's own ranges (A§4); no executable has this name. */
 export const HOST_SCOPE = "tortie-host-scope";
 
-/** The plugins that read pools and families from this section, and take single addresses by name: Calico's and ours (C§2.3 S6). */
+/** Knows the plugins that read pools and families from this section, and take single addresses by name: Calico's and ours (C§2.3 S6). */
 export function isCalicoIpam(type: string): boolean {
   return type === "calico-ipam" || type === "tortie-ipam";
 }
@@ -60,7 +59,10 @@ export function ipamConfig(given: Decoded<typeof ipamSchema> | undefined) {
   };
 }
 
-/** One entry with its defaults; a CIDR that is one gets its canonical spelling. */
+/** One entry of `ipam.pools`: a pool of the local datastore, made at first use. Values are judged by `checkLocalPools`. */
+export type LocalPool = ReturnType<typeof localPool>;
+
+/** Decodes one entry with its defaults; a CIDR that is one gets its canonical spelling. */
 function localPool(given: GivenPool) {
   const prefix = parsePrefix(given.cidr ?? "");
   const cidr = prefix === undefined ? (given.cidr ?? "") : formatPrefix(prefix);
@@ -75,7 +77,7 @@ function localPool(given: GivenPool) {
   };
 }
 
-/** The name of a pool without one: the CIDR's own name (I§2.2), "10-244-0-0-16". */
+/** Names a pool that has no name: the CIDR's own name (I§2.2), "10-244-0-0-16". */
 function poolNameOf(cidr: string): string {
   return cidr.replaceAll(".", "-").replaceAll(":", "-").replaceAll("/", "-");
 }

@@ -1,4 +1,4 @@
-/** Defaults and limits of the keys `agent*` (A§3.10), apart from the decoder: the way to the agent does not load that. */
+/** Sets defaults and limits of the keys `agent*` (A§3.10), apart from the decoder: the way to the agent does not load that. */
 
 export const AGENT_MODES = ["auto", "require", "off"] as const;
 export type AgentMode = (typeof AGENT_MODES)[number];
@@ -7,7 +7,7 @@ export type AgentMode = (typeof AGENT_MODES)[number];
 export const DEFAULT_AGENT_WAIT_SECONDS = 60;
 /** With the limit of the call itself it stays below the four minutes after which kubelet gives a sandbox up. */
 const MAX_AGENT_WAIT_SECONDS = 200;
-/** For the agent's answer. */
+/** The longest wait for the agent's answer. */
 export const DEFAULT_AGENT_TIMEOUT_SECONDS = 90;
 /** The agent ends a call a second before that, and needs some time for it. */
 const MIN_AGENT_TIMEOUT_SECONDS = 2;
@@ -42,7 +42,7 @@ export function problemOfIpamLockTimeout(seconds: number): string | undefined {
   return `ipam_lock_timeout_seconds must be ${MIN_SECONDS} to ${MAX_SECONDS}, not ${seconds}`;
 }
 
-/** For operations that refuse no value: a DEL must not fail over what only an ADD needs (design, invariant 4). */
+/** Serves operations that refuse no value: a DEL must not fail over what only an ADD needs (design, invariant 4). */
 export function ipamLockTimeoutMs(seconds: number): number {
   return Math.min(Math.max(seconds, MIN_SECONDS), MAX_SECONDS) * 1000;
 }

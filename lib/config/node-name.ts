@@ -1,8 +1,8 @@
-/** The name of this node (C§1.6), and the file that the node agent announces itself with (C§1.2). */
+/** Finds the name of this node (C§1.6), and the file that the node agent announces itself with (C§1.2). */
 import { messageOf, TortieError } from "../errors/errors.ts";
 import { systemErrorCode, systemErrorText } from "../system/errno.ts";
 import { hostName, isThere, readText, statusOf } from "../system/files.ts";
-import type { DatastoreType, NetworkConfig } from "./network-config.ts";
+import type { DatastoreType, NetworkConfig } from "./decode.ts";
 
 type Naming = Pick<NetworkConfig, "nodename" | "nodenameFile" | "hostname">;
 
@@ -50,8 +50,8 @@ function fileContent(path: string): string | undefined {
 export const MTU_FILE = "/var/lib/calico/mtu";
 
 /**
- * The MTU of a new link (C§1.6): `mtu` of the network configuration if it is not 0, else what the file says, else 0: no MTU is given to the kernel.
- * A damaged file is an error even where `mtu` is set, and so is a missing one with `require_mtu_file`.
+ * Finds the MTU of a new link (C§1.6): `mtu` of the network configuration if it is not 0, else what the file says, else 0: no MTU is given
+ * to the kernel. A damaged file is an error even where `mtu` is set, and so is a missing one with `require_mtu_file`.
  *
  * @throws TortieError `mtu-file-invalid`: "failed to read MTU file: …"
  */

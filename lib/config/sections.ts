@@ -1,4 +1,6 @@
-/** The small sections of a network configuration: `policy`, `kubernetes`, `runtimeConfig`, `log_*`, features, Mesos labels (C§1.2). */
+/**
+ * Decodes the small sections of a network configuration: `policy`, `kubernetes`, `runtimeConfig`, `log_*`, features, Mesos labels (C§1.2).
+ */
 
 import type { LogConfig } from "../log/file.ts";
 import { boolean, type Decoded, integer, list, record, secret, text, texts } from "./codec.ts";
@@ -47,7 +49,7 @@ const dnsSchema = record({ servers: texts, domain: text, searches: texts, option
 
 export const runtimeSchema = record({ mac: text, ips: texts, dns: dnsSchema });
 
-/** `mac` and `ips` capabilities; addresses come with or without prefix length. */
+/** Decodes the capabilities `mac` and `ips`; addresses come with or without prefix length. */
 export function runtimeConfig(given: Decoded<typeof runtimeSchema> | undefined) {
   return { mac: given?.mac || undefined, ips: given?.ips ?? [] };
 }
@@ -57,7 +59,7 @@ const labels = record({ labels: list(label, "a list of objects", { key: undefine
 
 export const argsSchema = record({ "org.apache.mesos": record({ network_info: record({ name: text, labels }) }) });
 
-/** The labels in their order, raw. */
+/** Lists the labels in their order, raw. */
 export function mesosLabels(given: Decoded<typeof argsSchema> | undefined) {
   const found = given?.["org.apache.mesos"]?.network_info?.labels?.labels ?? [];
   return found.map(({ key, value }) => ({ key: key ?? "", value: value ?? "" }));
@@ -125,7 +127,7 @@ export function logConfig(given: Members<typeof logMembers>): LogConfig {
   };
 }
 
-/** Any letter case; every other word means info. */
+/** Reads any letter case; every other word means info. */
 function levelOf(word: string): LogConfig["level"] {
   const level = word.toLowerCase();
   return level === "debug" || level === "error" ? level : "info";

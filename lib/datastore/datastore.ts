@@ -1,9 +1,12 @@
 /**
- * The datastore port (design §6): typed collections, compare-and-swap on an opaque revision, a closed set of failures.
+ * Defines the datastore port (design §6): typed collections, compare-and-swap on an opaque revision, a closed set of failures.
  * The allocator is written once on this port and never asks which driver it has.
  */
+
+import type { DatastoreType } from "../config/decode.ts";
 import type { ClusterNode, Namespace, NamespacedName, Pod } from "../kubernetes/objects.ts";
-import type { EndpointKey, WorkloadEndpoint } from "../workload/workload-endpoint.ts";
+import type { EndpointKey, WorkloadEndpoint } from "../workload/endpoint.ts";
+import type { NameRules } from "../workload/identity.ts";
 import type { EndpointRecords } from "./endpoint-records.ts";
 import type {
   Block,
@@ -16,7 +19,6 @@ import type {
   LabelledObject,
   OwnedObject,
 } from "./resources.ts";
-import type { Traits } from "./traits.ts";
 
 /** A value as it stood at one revision. Revisions are compared for equality only, never reused for another state of the same key. */
 export interface Versioned<T> {
@@ -73,15 +75,15 @@ export interface AffinityKey {
 }
 
 export interface BlockAffinities extends Collection<AffinityKey, BlockAffinity> {
-  /** Every affinity of one owner and family, in key order, whatever its state (I§2.3). */
+  /** Lists every affinity of one owner and family, in key order, whatever its state (I§2.3). */
   listByOwner(owner: BlockOwner, family: 4 | 6, options?: ListOptions): Promise<readonly Versioned<BlockAffinity>[]>;
   listAll(): Promise<readonly Versioned<BlockAffinity>[]>;
-  /** Those that lack one of the look-up labels, which `upgradeHost` writes (I§1.8). */
+  /** Lists those that lack one of the look-up labels, which `upgradeHost` writes (I§1.8). */
   listUnlabelled(): Promise<readonly Versioned<BlockAffinity>[]>;
 }
 
 export interface Blocks extends Collection<string, Block> {
-  /** Every block of the cluster, in key order. */
+  /** Lists every block of the cluster, in key order. */
   list(): Promise<readonly Versioned<Block>[]>;
   /**
    * Those of one owner and family that list a free ordinal, or have one in cooldown, in key order; all others of the owner are full. Only
@@ -101,7 +103,7 @@ export interface WorkloadEndpoints extends Collection<EndpointKey, WorkloadEndpo
 }
 
 export interface Pools extends Collection<string, IPPool> {
-  /** In name order (I§2.7). */
+  /** Lists in name order (I§2.7). */
   list(options?: ListOptions): Promise<readonly Versioned<IPPool>[]>;
   /**
    * Reads every pool, and stores those that `decide` returns, new or changed, all in one transaction. What `decide` throws stores nothing.
@@ -166,7 +168,7 @@ export interface Profiles {
   ensure(profile: Profile): Promise<boolean>;
 }
 
-/** For stores without profiles: without a cluster no program reads them, and in Kubernetes they follow from the pods. */
+/** Serves stores without profiles: without a cluster no program reads them, and in Kubernetes they follow from the pods. */
 export const NO_PROFILES: Profiles = { ensure: async () => false };
 
 export interface PodReadOptions extends ReadOptions {
@@ -180,8 +182,75 @@ export interface KubernetesCore {
   pod(key: NamespacedName, options?: PodReadOptions): Promise<Pod | undefined>;
   /** Read once for all requests within a second; `undefined` when it does not exist. */
   namespace(name: string): Promise<Namespace | undefined>;
-  /** As `namespace`. */
+  /** Reads a node as `namespace` does. */
   node(name: string): Promise<ClusterNode | undefined>;
   /** `gitVersion` of GET /version. */
   serverVersion(timeoutMs: number): Promise<string>;
+}
+
+/**
+ * Tells as data what drivers differ in beyond the port's promises: a flow asks for a trait, never for the name of a driver. The traits are
+ * known before a datastore is opened.
+ */
+export interface Traits extends NameRules {
+  /**
+   * Who makes the pools. `netconf`: the network configuration of each call names them, and the node is alone with its store. `cluster`:
+   * an administrator, in a store that many nodes share and that ClusterInformation can pause.
+   */
+  readonly poolsFrom: "netconf" | "cluster";
+  /** Nodes and namespaces are objects: one that is not found does not exist. Otherwise one that is not found exists, without labels. */
+  readonly nodesAreObjects: boolean;
+  /** Handle ids that differ in case only are one object, which has the id of the first writer (I§2.2). */
+  readonly foldsHandleCase: boolean;
+  /** There is an index of the blocks that have room: `Blocks.listWithRoom`. */
+  readonly findsRoom: boolean;
+  /** Lists with `mayBeOld` cost less than others, and so may reads. */
+  readonly listsFromMemory: boolean;
+  /** Pods may belong to virtual machines, whose objects can be read. Without them every pod is an ordinary one. */
+  readonly hasVirtualMachines: boolean;
+  /** `annotations`: endpoints are a view of pods, of which only annotations can be written, and whose deletion ends the endpoint. */
+  readonly endpointsAre: "objects" | "annotations";
+}
+
+export const LOCAL_TRAITS: Traits = {
+  poolsFrom: "netconf",
+  takesNames: "any",
+  nodesAreObjects: false,
+  foldsHandleCase: false,
+  findsRoom: true,
+  listsFromMemory: false,
+  hasVirtualMachines: false,
+  endpointsAre: "objects",
+};
+
+export const KUBERNETES_TRAITS: Traits = {
+  poolsFrom: "cluster",
+  takesNames: "handles",
+  nodesAreObjects: true,
+  // The object's name is the id in lower case.
+  foldsHandleCase: true,
+  findsRoom: false,
+  // The API server's watch cache, in front of etcd.
+  listsFromMemory: true,
+  hasVirtualMachines: true,
+  endpointsAre: "annotations",
+};
+
+export const ETCD_TRAITS: Traits = {
+  poolsFrom: "cluster",
+  takesNames: "fields",
+  nodesAreObjects: true,
+  foldsHandleCase: false,
+  findsRoom: false,
+  listsFromMemory: false,
+  // Where an API server is configured beside it: the open datastore says so.
+  hasVirtualMachines: false,
+  endpointsAre: "objects",
+};
+
+const TRAITS: Readonly<Record<DatastoreType, Traits>> = { local: LOCAL_TRAITS, kubernetes: KUBERNETES_TRAITS, etcdv3: ETCD_TRAITS };
+
+/** Looks up the traits of the datastore that `chooseDatastore` has chosen, open or not. */
+export function traitsOf(type: DatastoreType): Traits {
+  return TRAITS[type];
 }

@@ -1,9 +1,9 @@
 /**
- * The record of an endpoint: which container has which addresses. An ADD writes it as its last step, and only a DEL of the same
+ * Keeps the record of an endpoint: which container has which addresses. An ADD writes it as its last step, and only a DEL of the same
  * container clears it (design, invariant 7), wherever it is kept: an object of its own, or annotations of the pod.
  */
 import { TortieError } from "../errors/errors.ts";
-import type { EndpointKey, WorkloadEndpoint } from "../workload/workload-endpoint.ts";
+import type { EndpointKey, WorkloadEndpoint } from "../workload/endpoint.ts";
 import type { WorkloadEndpoints } from "./datastore.ts";
 import { isDatastoreFailure } from "./errors.ts";
 
@@ -22,7 +22,7 @@ export interface WorkloadAsRead {
 }
 
 export interface EndpointRecords {
-  /** The record of any container of the workload; `undefined` when none has addresses. */
+  /** Reads the record of any container of the workload; `undefined` when none has addresses. */
   read(key: EndpointKey): Promise<EndpointRecord | undefined>;
   /**
    * Creates or replaces the record: the newest sandbox of a workload owns it. Repeating it is harmless. A write that fails leaves no

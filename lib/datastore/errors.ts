@@ -1,4 +1,4 @@
-/** The errors of datastores: a closed set of failures (design §6), each with the word that the runtime and a person are told. */
+/** Names the errors of datastores: a closed set of failures (design §6), each with the word that the runtime and a person read. */
 import { type ErrorWord, TortieError } from "../errors/errors.ts";
 import { inTime as within } from "../system/waiting.ts";
 
@@ -25,12 +25,12 @@ export class DatastoreError extends TortieError {
   }
 }
 
-/** Whether `error` is a driver's failure of one of the given kinds. */
+/** Tells whether `error` is a driver's failure of one of the given kinds. */
 export function isDatastoreFailure(error: unknown, ...failures: readonly DatastoreFailure[]): error is DatastoreError {
   return error instanceof DatastoreError && failures.includes(error.failure);
 }
 
-/** Whether `error` is a decision of Tortie's own, and not the failure of a datastore that could not be asked or written. */
+/** Tells whether `error` is a decision of Tortie's own, and not the failure of a datastore that could not be asked or written. */
 export function isRefusal(error: unknown): error is TortieError {
   return error instanceof TortieError && !(error instanceof DatastoreError);
 }
@@ -39,7 +39,7 @@ export function isRefusal(error: unknown): error is TortieError {
 const ANSWER_LIMIT_MS = 2_000;
 
 /**
- * For questions whose answer is not worth waiting for as long as the datastore's client would.
+ * Serves questions whose answer is not worth waiting for as long as the datastore's client would.
  * @throws DatastoreError `unavailable` when there is no answer in time
  */
 export function inTime<T>(answer: Promise<T>): Promise<T> {

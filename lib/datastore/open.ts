@@ -1,9 +1,9 @@
 /**
- * From the network configuration to an open datastore. Each driver is loaded where it is the one.
+ * Opens the datastore that a network configuration names. Each driver is loaded where it is the one.
  */
-import type { Environment } from "../cni/environment.ts";
+import type { Environment } from "../cni/protocol.ts";
 import { chooseDatastore } from "../config/datastore-choice.ts";
-import type { NetworkConfig } from "../config/network-config.ts";
+import type { NetworkConfig } from "../config/decode.ts";
 import type { Datastore } from "./datastore.ts";
 import type { DatastoreError } from "./errors.ts";
 import { loadSqlite } from "./local/sqlite.ts";

@@ -1,5 +1,5 @@
 /**
- * What is stored, in the model's own terms (I§2): drivers translate to and from the wire names of Kubernetes, etcd and SQLite.
+ * Defines what is stored, in the model's own terms (I§2): drivers translate to and from the wire names of Kubernetes, etcd and SQLite.
  * CIDRs are canonical text ("10.40.0.8/29", masked, RFC 5952) because they are keys as well; times are RFC 3339 text.
  */
 import type { Metadata } from "../kubernetes/objects.ts";
@@ -100,7 +100,7 @@ export interface ClusterInformation {
   readonly datastoreReady: boolean | undefined;
 }
 
-/** The names Calico gives to objects of a CIDR (I§2.2): the order of keys is then the order every other store lists in. */
+/** Makes the names Calico gives to objects of a CIDR (I§2.2): the order of keys is then the order every other store lists in. */
 export function cidrKey(cidr: string): string {
   return cidr.replaceAll(".", "-").replaceAll(":", "-").replaceAll("/", "-");
 }

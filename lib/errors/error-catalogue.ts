@@ -1,5 +1,5 @@
 /**
- * What can go wrong: a stable word for each, the number that CNI wants, and what to do next.
+ * Lists what can go wrong: a stable word for each, the number that CNI wants, and what to do next.
  *
  * A word never changes once released; `docs/reference/errors.md` lists them all and a test holds the two together.
  * `code` is 999 wherever Calico's plugins raise a plain error, so that callers see what they always saw (C§10).

@@ -1,5 +1,5 @@
 /**
- * Reading the fields of stored JSON: each is of the type it must have, or the object is refused with the field's name. `field` and
+ * Reads the fields of stored JSON: each is of the type it must have, or the object is refused with the field's name. `field` and
  * `optional` are for objects of our own; `section`, `text` and their like for those of Kubernetes, where absent, null and empty mean
  * the same. `readAll` reads an object by a table of its members.
  */
@@ -37,7 +37,7 @@ export function oneOf<T extends string>(...words: readonly T[]): Guard<T> {
   return (value): value is T => known.has(value);
 }
 
-/** A field that must be there. @throws Error naming the field */
+/** Reads a field that must be there. @throws Error naming the field */
 export function field<T>(object: Fields, name: string, guard: Guard<T>): T {
   const value = object[name];
   if (!guard(value)) throw new Error(`${name} is missing or of the wrong type`);
@@ -57,7 +57,7 @@ const isTexts = mapOf(isText);
 const isObjects = listOf(isObject);
 const isTextList = listOf(isText);
 
-/** An object's member that is an object itself. @throws Error when it is something else */
+/** Reads an object's member that is an object itself. @throws Error when it is something else */
 export function section(object: Fields, name: string): Fields {
   return has(object, name) ? field(object, name, isObject) : NOTHING;
 }
@@ -86,7 +86,7 @@ export function objects(object: Fields, name: string): readonly Fields[] {
   return has(object, name) ? field(object, name, isObjects) : [];
 }
 
-/** Whether the member is there and not null. */
+/** Tells whether the member is there and not null. */
 export function has(object: Fields, name: string): boolean {
   return object[name] !== undefined && object[name] !== null;
 }
@@ -112,7 +112,10 @@ export function mustList<T>(readers: Readers<T>): Reader<readonly T[]> {
   return (object, name) => field(object, name, isObjects).map((one) => readAll(readers, one));
 }
 
-/** The members in the order of `readers`, without those that are absent. @throws Error naming the field that is not what it must be */
+/**
+ * Reads the members in the order of `readers`, without those that are absent.
+ * @throws Error naming the field that is not what it must be
+ */
 export function readAll<T>(readers: Readers<T>, object: Fields): T {
   const read: Partial<T> = {};
   for (const name in readers) {

@@ -1,5 +1,5 @@
 /**
- * JSON text to values, as strict as Go's encoding/json, because Calico's plugins and every Go runtime read the same texts (C§1.1):
+ * Parses JSON text, as strict as Go's encoding/json, because Calico's plugins and every Go runtime read the same texts (C§1.1):
  * no byte order mark, no trailing text, no control characters in strings. Differences to JSON.parse: numbers keep their digits
  * (value.ts), a repeated object key merges objects, and depth is limited without using the stack.
  */
@@ -30,7 +30,7 @@ export function parseJson(input: Uint8Array | string): JsonValue {
   }
 }
 
-/** How far a text has been read. */
+/** Knows how far a text has been read. */
 class Reading {
   readonly #text: string;
   readonly #open: Open[] = [];
@@ -105,7 +105,7 @@ class Reading {
   }
 }
 
-/** The object that an opening brace fills: the one already under the same key, else a new one. */
+/** Finds the object that an opening brace fills: the one already under the same key, else a new one. */
 function objectToFill(container: Open | undefined): MutableObject {
   if (container !== undefined && "object" in container) {
     const before = container.object[container.key];
@@ -130,7 +130,7 @@ function scanScalar(text: string, start: number): { value: string | number | Raw
   throw unexpected(text, start, "looking for beginning of value");
 }
 
-/** Space, tab, line feed, carriage return; nothing else is white space to JSON. */
+/** Skips space, tab, line feed, carriage return; nothing else is white space to JSON. */
 export function skipSpace(text: string, start: number): number {
   let i = start;
   for (;;) {
@@ -157,7 +157,7 @@ const SPACE = 0x20;
 const ESCAPED = '"\\/bfnrt';
 
 /**
- * The string whose opening quote stands at `start`. Half a surrogate pair, written as an escape, becomes U+FFFD as in Go.
+ * Reads the string whose opening quote stands at `start`. Half a surrogate pair, written as an escape, becomes U+FFFD as in Go.
  * @throws JsonSyntaxError
  */
 export function scanString(text: string, start: number): Token<string> {
@@ -179,7 +179,7 @@ export function scanString(text: string, start: number): Token<string> {
   }
 }
 
-/** Offset of the last character of the escape that begins at `start`. */
+/** Finds the last character of the escape that begins at `start`. */
 function skipEscape(text: string, start: number): number {
   const escaped = text[start + 1];
   if (escaped !== "u") {
@@ -203,7 +203,7 @@ const MINUS = 0x2d;
 const ZERO = 0x30;
 
 /**
- * The number that begins at `start`: a `RawNumber` when JavaScript would print another text for it.
+ * Reads the number that begins at `start`: a `RawNumber` when JavaScript would print another text for it.
  * @throws JsonSyntaxError
  */
 function scanNumber(text: string, start: number): Token<number | RawNumber> {

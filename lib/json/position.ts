@@ -1,4 +1,4 @@
-/** Where the member that a path leads to stands in a JSON text. */
+/** Finds where the member that a path leads to stands in a JSON text. */
 import { scanString, skipSpace } from "./parse.ts";
 import { type Place, placeOf } from "./syntax-error.ts";
 
@@ -6,7 +6,7 @@ import { type Place, placeOf } from "./syntax-error.ts";
 export type Step = string | number;
 
 /**
- * The place of the last step: of a member its key, of an element its value. A key given several times counts where it stands first.
+ * Finds the place of the last step: of a member its key, of an element its value. A key given several times counts where it stands first.
  *
  * @param text one that `parseJson` takes
  * @returns `undefined` when the path leads nowhere
@@ -51,7 +51,7 @@ function elementAt(text: string, array: number, wanted: number): Found | undefin
   return undefined;
 }
 
-/** Where the neighbour of the value at `start` begins, or the bracket that closes their container stands. */
+/** Finds where the neighbour of the value at `start` begins, or the bracket that closes their container stands. */
 function nextAfter(text: string, start: number): number {
   let depth = 0;
   for (let at = start; at < text.length; at++) {

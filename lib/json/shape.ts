@@ -17,12 +17,12 @@ export function must<T>(guard: Guard<T>): Reader<T> {
   return (object, name) => field(object, name, guard);
 }
 
-/** For a member that may be absent. */
+/** Reads a member that may be absent. */
 export function may<T>(read: Reader<T>): Reader<T | undefined> {
   return (object, name) => (object[name] === undefined ? undefined : read(object, name));
 }
 
-/** For an object of its own form. @param decode @throws Error naming what is wrong */
+/** Reads an object of its own form. @param decode @throws Error naming what is wrong */
 export function part<T>(decode: (stored: Fields) => T): Reader<T> {
   return (object, name) => decode(field(object, name, isObject));
 }

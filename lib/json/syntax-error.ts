@@ -1,4 +1,4 @@
-/** What is wrong with a JSON text, in the words of Go's encoding/json, which operators of Calico know and search for. */
+/** Says what is wrong with a JSON text, in the words of Go's encoding/json, which operators of Calico know and search for. */
 
 /** Where something stands in a text. */
 export interface Place {
@@ -13,7 +13,7 @@ export function placeOf(text: string, offset: number): Place {
   return { line: countLines(text, lineStart), column: offset - lineStart + 1 };
 }
 
-/** Why a text is no JSON, and where. */
+/** Says why a text is not JSON, and where. */
 export class JsonSyntaxError extends Error {
   /** UTF-16 units before the offending character. */
   readonly offset: number;
@@ -32,7 +32,7 @@ export class JsonSyntaxError extends Error {
   }
 }
 
-/** The error for the character at `offset`, or for the text ending there. */
+/** Makes the error for the character at `offset`, or for the text ending there. */
 export function unexpected(text: string, offset: number, context: string): JsonSyntaxError {
   if (offset >= text.length) return new JsonSyntaxError("unexpected end of JSON input", text, offset);
   return new JsonSyntaxError(`invalid character ${quoteCharacter(text, offset)} ${context}`, text, offset);
@@ -44,7 +44,7 @@ function countLines(text: string, end: number): number {
   return line;
 }
 
-/** The character between single quotes; one beyond ASCII as Go shows it: the first of its UTF-8 bytes (recording conf-trailing). */
+/** Quotes the character between single quotes; one beyond ASCII as Go shows it: the first of its UTF-8 bytes (recording conf-trailing). */
 function quoteCharacter(text: string, offset: number): string {
   const code = text.codePointAt(offset) ?? 0;
   if (code === 0x27) return "'\\''";

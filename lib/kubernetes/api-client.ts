@@ -1,7 +1,9 @@
 /**
- * The port between what Tortie asks of a Kubernetes API server and how the question travels: one request at a time, over one
- * connection, repeated within limits where repeating is safe. Callers need not know of TLS, credentials or retries.
+ * Defines the port between what Tortie asks of a Kubernetes API server and how the question travels: one request at a time, over one
+ * connection, repeated within limits where repeating is safe. Callers need not know of TLS, credentials or retries. Lists of any
+ * length come in pages, as of one moment (Kubernetes API concepts, "Retrieving large results sets in chunks").
  */
+import { type Fields, objects, parseObject, section, text } from "../json/decode.ts";
 
 export type HttpMethod = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
@@ -34,11 +36,11 @@ export interface ApiClient {
   close(): void;
 }
 
-/** What a request came to that was not answered with 2xx. `message` names the method, the URL and what went wrong. */
+/** Says what a request came to that was not answered with 2xx. `message` names the method, the URL and what went wrong. */
 export class ApiError extends Error {
   /** HTTP status; 0 when no answer came. */
   readonly status: number;
-  /** `reason` of the Status object ("NotFound", "AlreadyExists", "Conflict", "Invalid", …); empty when there was none. */
+  /** `reason` of the Status object ("NotFound", "AlreadyExists", "Conflict", "Invalid", …); empty when there was no Status object. */
   readonly reason: string;
   /** `details.causes` of the Status object. */
   readonly causes: readonly ApiErrorCause[];
@@ -67,4 +69,51 @@ export interface ApiErrorCause {
   readonly reason: string;
   readonly field: string;
   readonly message: string;
+}
+
+/** Calico's page size (I§2.1). */
+const PAGE = 500;
+
+/** Which objects of a collection, in the API's own language; absent for all. */
+export interface Selectors {
+  readonly labelSelector?: string;
+  readonly fieldSelector?: string;
+}
+
+export interface Page {
+  readonly items: readonly Fields[];
+  /** Empty on the last page. */
+  readonly next: string;
+  /** The list's resourceVersion. */
+  readonly version: string;
+}
+
+/** @returns the terms of a query, of which there may be none */
+export function selectorTerms({ labelSelector = "", fieldSelector = "" }: Selectors): readonly string[] {
+  const terms = Object.entries({ labelSelector, fieldSelector }).filter(([, selector]) => selector !== "");
+  return terms.map(([name, selector]) => `${name}=${encodeURIComponent(selector)}`);
+}
+
+/**
+ * Reads the pages of a list, in the order of namespaces and names.
+ *
+ * @param ask sends a GET with this query, which begins with "?"
+ * @param mayBeOld the server answers from its memory at once; otherwise that memory must first have seen every write to etcd, of any kind:
+ * up to 100 ms (KEP-2340)
+ * @throws what `ask` throws
+ */
+export async function* pagesOf(ask: (query: string) => Promise<Page>, selectors: Selectors, mayBeOld: boolean): AsyncGenerator<Page> {
+  const query = `?${[...selectorTerms(selectors), mayBeOld ? "resourceVersion=0" : `limit=${PAGE}`].join("&")}`;
+  for (let next: string | undefined; next !== ""; ) {
+    const page = await ask(next === undefined ? query : `${query}&continue=${encodeURIComponent(next)}`);
+    yield page;
+    next = page.next;
+  }
+}
+
+/** @throws Error when the text is no list */
+export function parsePage(json: string): Page {
+  const page = parseObject(json);
+  const metadata = section(page, "metadata");
+  return { items: objects(page, "items"), next: text(metadata, "continue"), version: text(metadata, "resourceVersion") };
 }

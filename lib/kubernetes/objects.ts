@@ -1,6 +1,6 @@
 /**
- * The Kubernetes objects that are not Calico's, as far as Tortie reads them. Absent, null and empty mean the same to the API, and so they
- * do here.
+ * Decodes the Kubernetes objects that are not Calico's, as far as Tortie reads them. Absent, null and empty mean the same to the API, and
+ * so they do here.
  */
 import {
   type Fields,
@@ -87,12 +87,12 @@ export interface ClusterNode {
  */
 const RUNTIME_UIDS = ["kubernetes.io/config.hash", "kubernetes.io/config.mirror"];
 
-/** Every UID that stands for the pod. */
+/** Lists every UID that stands for the pod. */
 export function uidsOfPod({ uid, annotations }: Pick<Pod, "uid" | "annotations">): readonly string[] {
   return [uid, ...RUNTIME_UIDS.flatMap((name) => annotations[name] ?? [])];
 }
 
-/** Whether the runtime means this pod by a K8S_POD_UID: another pod of the same name has none of its UIDs. */
+/** Tells whether the runtime means this pod by a K8S_POD_UID: another pod of the same name has none of its UIDs. */
 export function isPodOfUid(pod: Pick<Pod, "uid" | "annotations">, podUid: string): boolean {
   return uidsOfPod(pod).includes(podUid);
 }
@@ -120,13 +120,13 @@ export function metadataOf(object: Fields): Metadata {
   };
 }
 
-/** What names a state of an object: "<uid>/<resourceVersion>". @throws Error when the object has none */
+/** Names a state of an object: "<uid>/<resourceVersion>". @throws Error when the object has none */
 export function revisionOf({ uid, resourceVersion }: Pick<Metadata, "uid" | "resourceVersion">): string {
   if (uid === "" || resourceVersion === "") throw new Error("metadata.uid or metadata.resourceVersion is missing");
   return `${uid}/${resourceVersion}`;
 }
 
-/** The two preconditions that a revision stands for. */
+/** Reads the two preconditions that a revision stands for. */
 export function preconditionsOf(revision: string): { readonly uid: string; readonly resourceVersion: string } {
   const slash = revision.indexOf("/");
   return { uid: revision.slice(0, slash), resourceVersion: revision.slice(slash + 1) };

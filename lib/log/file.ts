@@ -1,5 +1,5 @@
 /**
- * The log file that many processes share: each appends its lines in one write, and the first to find the file too large rotates it
+ * Writes the log file that many processes share: each appends its lines in one write, and the first to find the file too large rotates it
  * (C§1.2, `log_file_*`).
  */
 

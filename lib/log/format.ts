@@ -1,4 +1,4 @@
-/** One event, one line: `<time> <level> <message> key=value …`, values quoted where they could be misread. */
+/** Writes each event as one line: `<time> <level> <message> key=value …`, values quoted where they could be misread. */
 
 import { messageOf } from "../errors/errors.ts";
 
@@ -15,7 +15,7 @@ export function formatLine(time: Date, level: string, message: string, identity:
   return [head, identity, rest].filter((part) => part !== "").join(" ");
 }
 
-/** `a=1 b="two words"`; empty and undefined fields are left out. */
+/** Writes `a=1 b="two words"`; empty and undefined fields are left out. */
 export function formatFields(fields: LogFields): string {
   return Object.entries(fields)
     .filter(([, value]) => value !== undefined && value !== "")
@@ -28,7 +28,7 @@ function isSecret(name: string): boolean {
   return SECRET_WORDS.some((word) => lowerCase.includes(word));
 }
 
-/** Text of an error with its causes; JSON of any other object; a number with at most three decimals. */
+/** Writes the text of an error with its causes; JSON of any other object; a number with at most three decimals. */
 function textOf(value: unknown): string {
   if (value instanceof Error) return value.cause === undefined ? messageOf(value) : withCause(value.message, textOf(value.cause));
   if (typeof value === "number") return String(Number(value.toFixed(3)));
@@ -69,12 +69,12 @@ function escapeControls(text: string): string {
   return text.replace(CONTROL, escaped);
 }
 
-/** The same, but keeps the line ends and tabs of a message that has several lines. */
+/** Does the same, but keeps the line ends and tabs of a message that has several lines. */
 export function escapeControlsInLines(text: string): string {
   return text.replace(CONTROL, (character) => (character === "\n" || character === "\t" ? character : escaped(character)));
 }
 
-/** At most this much of a text from outside, for one line of a message; what is left out is marked. */
+/** Cuts a text from outside to at most this much, for one line of a message; what is left out is marked. */
 export function excerpt(text: string, longest: number): string {
   // One character more than fits, so that a cut is seen: escapes only make it longer.
   const line = escapeControls(text.slice(0, longest + 1));

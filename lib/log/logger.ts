@@ -1,6 +1,6 @@
 /**
- * The log of one operation: lines are collected and written together, to standard error and to `log_file_path`, at the end of the operation
- * or before a wait that it may not survive. Standard output belongs to the CNI result (design, invariant 1).
+ * Keeps the log of one operation: lines are collected and written together, to standard error and to `log_file_path`, at the end of the
+ * operation or before a wait that it may not survive. Standard output belongs to the CNI result (design, invariant 1).
  */
 
 import { messageOf } from "../errors/errors.ts";
@@ -17,7 +17,7 @@ interface OperationIdentity {
   readonly network: string;
   readonly containerId: string;
   readonly interfaceName: string;
-  /** Of the trace that the operation is a part of. */
+  /** Names the trace that the operation is a part of. */
   readonly traceId?: string | undefined;
 }
 
@@ -27,7 +27,7 @@ export interface Logger {
   error(message: string, fields?: LogFields): void;
   /** Writes this line at once, after those that are collected: for what must be seen even if the process is killed next. */
   writeNow(level: LogLevel, message: string, fields?: LogFields): void;
-  /** The time since the last step, or since the logger was made, was spent on `name`. Times of one name add up. */
+  /** Says that the time since the last step, or since the logger was made, was spent on `name`. Times of one name add up. */
   step(name: string): void;
   /** Writes everything; the last line gets the time of each step and of the whole operation. Never throws. May be called again. */
   flush(): Promise<void>;
@@ -93,7 +93,7 @@ export function createLogger(config: LogConfig, operation: OperationIdentity, op
 
 type Format = (level: LogLevel, message: string, fields?: LogFields) => string;
 
-/** The lines of one operation that are not written yet. */
+/** Holds the lines of one operation that are not written yet. */
 class Lines {
   readonly #config: LogConfig;
   readonly #secrets: Secrets;
@@ -133,7 +133,7 @@ class Lines {
     if (bytes !== undefined && this.#filePath !== undefined) this.#complain(await appendToLogFile(this.#config, this.#filePath, bytes));
   }
 
-  /** Takes the lines, and writes them to standard error. @returns them as bytes for the file; `undefined` when there are none */
+  /** Takes the lines, and writes them to standard error. @returns them as bytes for the file; `undefined` when there is nothing to write */
   #toStandardError(): Uint8Array | undefined {
     if (this.isEmpty) return undefined;
     const text = this.#secrets.redact(this.#lines.join("\n"));
@@ -151,7 +151,7 @@ class Lines {
   }
 }
 
-/** `steps="plan=0.4 ipam=2.1" total_ms=9.8`, in milliseconds. */
+/** Writes `steps="plan=0.4 ipam=2.1" total_ms=9.8`, in milliseconds. */
 function timesOf(steps: ReadonlyMap<string, number>, total: number): string {
   const list = [...steps].map(([name, milliseconds]) => `${name}=${milliseconds.toFixed(1)}`).join(" ");
   // Quoted here: nothing of it has to be looked into (docs/project/benchmarks.md, regular expressions).

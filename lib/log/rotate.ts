@@ -1,5 +1,5 @@
 /**
- * Rotation of a log file that many processes append to: renamed under a lock, then compressed without one, old ones removed.
+ * Rotates a log file that many processes append to: it is renamed under a lock, then compressed without one, old ones removed.
  *
  * `cni.log` becomes `cni.log-2026-11-21T09-24-26.179Z-<pid>.<n>`, then `….zst` of it. A process that is killed in between leaves the
  * uncompressed file, which counts and ages like the others.
@@ -19,7 +19,7 @@ export interface RotationLimits {
   readonly maxCount: number;
 }
 
-/** As many as the kernel follows (path_resolution(7)). */
+/** The kernel follows as many (path_resolution(7)). */
 const MAX_LINKS = 40;
 
 const MS_PER_DAY = 86_400_000;
@@ -78,7 +78,7 @@ function compress(plain: string): void {
   }
 }
 
-/** From where the source stands to its end. */
+/** Copies from where the source stands to its end. */
 function copyCompressed(source: number, target: number): void {
   const piece = Buffer.allocUnsafe(PIECE_BYTES);
   for (;;) {

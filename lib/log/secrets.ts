@@ -1,5 +1,5 @@
 /**
- * The secrets that neither the log nor standard error nor a CNI error may show; a CNI error becomes an event of the pod,
+ * Hides the secrets that neither the log nor standard error nor a CNI error may show; a CNI error becomes an event of the pod,
  * which every user of the namespace reads. A register belongs to one call or to one client, never to the process.
  *
  * A proxy between this node and the API server may repeat the whole request in its refusal, in any form: verbatim, broken
@@ -26,7 +26,7 @@ export class Secrets {
     for (const secret of secrets) this.add(secret);
   }
 
-  /** `undefined` and what is too short to be a secret are left out. */
+  /** Leaves out `undefined` and what is too short to be a secret. */
   add(secret: string | undefined): void {
     const text = secret?.trim() ?? "";
     if (text.length < SHORTEST || this.#texts.has(text)) return;
@@ -34,21 +34,21 @@ export class Secrets {
     this.#traces = undefined;
   }
 
-  /** The value of an Authorization header, with what is encoded in it. */
+  /** Adds the value of an Authorization header, with what is encoded in it. */
   addAuthorization(value: string | undefined): void {
     const [, scheme, credentials] = /^(\w+) +(.*)$/.exec(value ?? "") ?? [];
     this.add(credentials);
     if (scheme === "Basic" && credentials !== undefined) this.add(atob(credentials).replace(/^[^:]*:/, ""));
   }
 
-  /** The password in a URL, if there is one. */
+  /** Adds the password in a URL, if there is one. */
   addPasswordOf(url: string | undefined): void {
     const { username = "", password = "" } = URL.parse(url ?? "") ?? {};
     this.add(decoded(password));
     if (password !== "") this.add(btoa(`${decoded(username)}:${decoded(password)}`));
   }
 
-  /** The key in a PEM text. */
+  /** Adds the key in a PEM text. */
   addKey(pem: string | undefined): void {
     this.add(pem?.replace(/-----[^-]+-----/g, ""));
   }
@@ -96,7 +96,7 @@ function tracesOf(secrets: ReadonlySet<string>): Traces {
   return { whole, pieces };
 }
 
-/** The secret itself, in hexadecimal digits, and in base64, which depends on how many bytes come before it. */
+/** Lists the secret itself, in hexadecimal digits, and in base64, which depends on how many bytes come before it. */
 function formsOf(secret: string): readonly string[] {
   const bytes = new TextEncoder().encode(secret);
   const base64 = [0, 1, 2].map((before) => {
@@ -111,7 +111,7 @@ function formsOf(secret: string): readonly string[] {
   return [secret, bytes.toHex(), ...base64].map(squeezed).filter((form) => form.length >= SHORTEST);
 }
 
-/** Without whatever may stand between the letters of a secret that was taken apart. */
+/** Removes all that may stand between the letters of a secret that was taken apart. */
 function squeezed(text: string): string {
   return text.replace(/[^A-Za-z0-9]+/g, "").toLowerCase();
 }

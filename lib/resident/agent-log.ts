@@ -1,4 +1,4 @@
-/** The agent's own log, on standard error and in a file: one line an event, in the form of the plugins' (lib/log/format.ts). */
+/** Writes the agent's own log, on standard error and in a file: one line an event, in the form of the plugins' (lib/log/format.ts). */
 import { createLogger, format, transports } from "winston";
 import { formatLine } from "../log/format.ts";
 import { Secrets } from "../log/secrets.ts";
@@ -58,7 +58,7 @@ interface Signals {
   readonly ended: Promise<string>;
 }
 
-/** What the process is told by signals: SIGTERM and SIGINT end it, SIGHUP has it read its configuration again. */
+/** Listens to signals: SIGTERM and SIGINT end the process, SIGHUP has it read its configuration again. */
 export function watchSignals(onReload: () => void): Signals {
   process.on("SIGHUP", onReload);
   const ended = new Promise<string>((done) => {

@@ -1,6 +1,6 @@
 /**
- * How long a connection may stay without being of use, and how many one caller may have (A§2.8, A§2.9). Connections that are handed over
- * to the HTTP server get no time limit from it, and each holds a descriptor that a call of a plugin may need.
+ * Limits how long a connection may stay without being of use, and how many one caller may have (A§2.8, A§2.9). Connections that are handed
+ * over to the HTTP server get no time limit from it, and each holds a descriptor that a call of a plugin may need.
  */
 
 import type { Server as HttpServer } from "node:http";
@@ -59,7 +59,7 @@ export class Connections {
     else this.#counts.set(place.caller, others);
   }
 
-  /** The head of a request is there. What is left of the first request's time is all that its body has. */
+  /** Says that the head of a request is there. What is left of the first request's time is all that its body has. */
   began(socket: Closable, request: Incoming): void {
     if (!hasBody(request.headers)) {
       this.complete(socket);
@@ -71,13 +71,13 @@ export class Connections {
     request.once("end", () => this.complete(socket));
   }
 
-  /** A whole request is there: its answer may take as long as it takes. */
+  /** Says that a whole request is there: its answer may take as long as it takes. */
   complete(socket: Closable): void {
     const place = this.#places.get(socket);
     if (place !== undefined) place.left = undefined;
   }
 
-  /** A request was answered. */
+  /** Says that a request was answered. */
   answered(socket: Closable): void {
     const place = this.#places.get(socket);
     if (place !== undefined) place.left = IDLE_SECONDS;
@@ -89,7 +89,7 @@ export class Connections {
   }
 
   /**
-   * Called each second. It counts its calls and not the clock: after a standstill of the whole process, what came in meanwhile is read
+   * Runs each second. It counts its calls and not the clock: after a standstill of the whole process, what came in meanwhile is read
    * before anything is closed.
    */
   tick(): void {

@@ -1,6 +1,6 @@
 /**
- * /livez, /readyz, /healthz and /metrics on a TCP port of the loopback, for kubelet and Prometheus (A§8.3); and where it is asked for,
- * /metrics alone on an address that others reach.
+ * Serves /livez, /readyz, /healthz and /metrics on a TCP port of the loopback, for kubelet and Prometheus (A§8.3); and where it is asked
+ * for, /metrics alone on an address that others reach.
  */
 import { createServer, type ServerResponse } from "node:http";
 import { createServer as createAcceptor, type Server } from "node:net";
@@ -71,7 +71,7 @@ export async function startHealthServer({ host = LOOPBACK, port, health, metrics
 /** What becomes of a port that may be somebody else's. */
 interface PortListener {
   onServed(port: number): void;
-  /** Told once, however often the port is tried after that. */
+  /** Runs once, however often the port is tried after that. */
   onTaken(error: unknown): void;
 }
 

@@ -1,16 +1,16 @@
 /**
- * How the agent is (A§8.3). Alive: nothing remote counts, or an outage of the API server would restart every agent of a cluster. Ready:
- * an ADD can succeed. The document of all checks, waits and findings says since when, and what to do. STATUS is the same judgement.
+ * Judges how the agent is (A§8.3). Alive: nothing remote counts, or an outage of the API server would restart every agent of a cluster.
+ * Ready: an ADD can succeed. The document of all checks, waits and findings says since when, and what to do. STATUS is the same judgement.
  */
 
 import type { ApiCall } from "../kubernetes/api-client.ts";
 import type { CacheState } from "../kubernetes/watch/resource-cache.ts";
-import { type Clock, SYSTEM_CLOCK } from "../system/clock.ts";
+import { type Clock, SYSTEM_CLOCK } from "../system/waiting.ts";
 import type { TaskStatus } from "./tasks.ts";
 
 export type CheckState = "ok" | "warning" | "failure" | "disabled";
 
-/** As the figures have it. */
+/** Numbers the states as the figures have them. */
 export const CHECK_VALUES: Readonly<Record<CheckState, number>> = { ok: 0, disabled: 0, warning: 1, failure: 2 };
 
 export interface CheckResult {
@@ -65,7 +65,7 @@ export class Health<P extends string = string> {
     return () => this.#waits.delete(key);
   }
 
-  /** A finding stays until it is told again, `undefined` for its end. */
+  /** Keeps a finding until the next call for its key; `undefined` ends it. */
   find(key: string, finding: string | undefined): void {
     if (finding === undefined) this.#findings.delete(key);
     else this.#findings.set(key, finding);
@@ -75,12 +75,12 @@ export class Health<P extends string = string> {
     return [...this.#waits.values()].map(({ what }) => what);
   }
 
-  /** Why no container could be added now; empty when one could. */
+  /** Says why no container could be added now; empty when one could. */
   notReady(): readonly string[] {
     return this.#failures("ready");
   }
 
-  /** Why the process should be restarted; empty when it should not. */
+  /** Says why the process should be restarted; empty when it should not. */
   notLive(): readonly string[] {
     return this.#failures("live");
   }
@@ -131,10 +131,10 @@ function phaseCheck(phase: string): CheckResult {
 
 /** Failures in a row after which a controller is reported. */
 const NOTED_FAILURES = 3;
-/** An API server that has not been heard of for this long is a failure (A§8.3). */
+/** How long an API server may be silent before it counts as failed (A§8.3). */
 const MOST_LOST_MS = 60_000;
 
-/** An API server, by the watches: they end when it is away, and their heartbeat notices when it is silent. */
+/** Checks an API server by the watches: they end when it is away, and their heartbeat notices when it is silent. */
 export function apiServerCheck(states: () => readonly CacheState[], clock: Pick<Clock, "now">): Check {
   return {
     name: "datastore",
@@ -173,7 +173,7 @@ export function watchesCheck(states: () => readonly CacheState[]): Check {
 export class CredentialsCheck {
   #isRefused = false;
 
-  /** Of every answer (`ApiConnection`). */
+  /** Notes every answer (`ApiConnection`). */
   note(_call: ApiCall, status: number): void {
     if (status !== 0) this.#isRefused = status === 401;
   }
@@ -188,7 +188,7 @@ export class CredentialsCheck {
   };
 }
 
-/** What the checks of the agent's health decide by (A§8.3). */
+/** Gives what the checks of the agent's health decide by (A§8.3). */
 export function controllersCheck(statuses: () => readonly TaskStatus[]): Check {
   return {
     name: "controllers",
@@ -203,7 +203,7 @@ export function controllersCheck(statuses: () => readonly TaskStatus[]): Check {
   };
 }
 
-/** The event loop turns; what runs on it without a pause stands in its way. */
+/** Measures standstills of the event loop: what runs on it without a pause stands in its way. */
 export class LoopCheck {
   static readonly TURN_MS = 2_000;
   static readonly MOST_MS = 5_000;
@@ -219,14 +219,14 @@ export class LoopCheck {
     this.#lastTurn = clock.now();
   }
 
-  /** To be called every `TURN_MS` by a timer. */
+  /** Runs every `TURN_MS` by a timer. */
   turn(): void {
     const now = this.#clock.now();
     this.#longest = Math.max(this.#longest, now - this.#lastTurn - LoopCheck.TURN_MS);
     this.#lastTurn = now;
   }
 
-  /** The longest standstill so far, in milliseconds. */
+  /** Gives the longest standstill so far, in milliseconds. */
   get longestMs(): number {
     return Math.max(this.#longest, this.#measuredMs());
   }

@@ -2,7 +2,7 @@
  * Remembers since when a condition has been seen at every look: nothing is removed on one look (design, invariant 14). A look that failed or
  * was cut short says nothing.
  */
-import type { Clock } from "../system/clock.ts";
+import type { Clock } from "../system/waiting.ts";
 
 interface Observation {
   readonly since: number;
@@ -40,13 +40,13 @@ export class Observations {
     this.#seenNow = new Map();
   }
 
-  /** Whether whole looks have seen it twice at least, the first time so long ago. */
+  /** Tells whether whole looks have seen it twice at least, the first time so long ago. */
   isConfirmed(key: string, graceMs: number): boolean {
     const seen = this.#seen.get(key);
     return seen !== undefined && seen.looks >= 2 && this.#clock.now() - seen.since >= graceMs;
   }
 
-  /** A condition may have come and gone while changes were not heard of: what was seen before `followedSince` begins again. */
+  /** Forgets what may have come and gone while no changes were heard: what was seen before `followedSince` begins again. */
   forgetBefore(followedSince: number): void {
     for (const [key, { since }] of this.#seen) if (since < followedSince) this.#seen.delete(key);
   }

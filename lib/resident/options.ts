@@ -1,12 +1,67 @@
 /**
- * What a resident program is told: a flag beats its variable, which beats the file that `--config` names, which beats the default. One JSON
- * Schema judges them all.
+ * Resolves the options of a resident program: a flag beats its variable, which beats the file that `--config` names, which beats the
+ * default. One table gives a program's flags, variables, types, documentation and the JSON Schema that judges them all.
  */
+
 import Ajv, { type ErrorObject } from "ajv";
-import type { Environment } from "../cni/environment.ts";
+import type { Environment } from "../cni/protocol.ts";
 import { messageOf, TortieError } from "../errors/errors.ts";
 import { readText } from "../system/files.ts";
-import { type OptionEntry, type OptionTable, type OptionValues, variableOf } from "./option-entry.ts";
+
+interface Common {
+  readonly description: string;
+  /** Heading in the help and on the page. */
+  readonly group: string;
+}
+
+interface TextOption extends Common {
+  readonly type: "string";
+  readonly default?: string;
+  readonly choices?: readonly string[];
+  /** A regular expression for the whole value. */
+  readonly pattern?: string;
+}
+
+interface IntegerOption extends Common {
+  readonly type: "integer";
+  readonly default: number;
+  readonly minimum: number;
+  readonly maximum: number;
+}
+
+interface BooleanOption extends Common {
+  readonly type: "boolean";
+  readonly default: boolean;
+}
+
+export type OptionEntry = TextOption | IntegerOption | BooleanOption;
+export type OptionTable = Readonly<Record<string, OptionEntry>>;
+
+type ValueOf<O> = O extends { readonly type: "integer" }
+  ? number
+  : O extends { readonly type: "boolean" }
+    ? boolean
+    : O extends { readonly choices: readonly (infer C)[]; readonly default: string }
+      ? C
+      : O extends { readonly choices: readonly (infer C)[] }
+        ? C | undefined
+        : O extends { readonly default: string }
+          ? string
+          : string | undefined;
+
+/** The values of a table's options, by their names on the command line. */
+export type OptionValues<T extends OptionTable> = { readonly [K in keyof T]: ValueOf<T[K]> };
+
+/** Whole seconds to milliseconds, where an option counts seconds. */
+export const SECOND_MS = 1000;
+
+/** For a pattern: a path from the root. */
+export const ABSOLUTE = "^/.*";
+
+/** Names the variable of an option: TORTIE_RUN_DIR for run-dir. */
+export function variableOf(name: string): string {
+  return `TORTIE_${name.toUpperCase().replaceAll("-", "_")}`;
+}
 
 /** A program that lives on, and its options. */
 export interface Configurable<T extends OptionTable = OptionTable> {
@@ -16,7 +71,7 @@ export interface Configurable<T extends OptionTable = OptionTable> {
 
 type Given = Readonly<Record<string, unknown>>;
 
-/** JSON Schema (draft 2020-12) of the file that `--config` names: every option by its name, none required. */
+/** Writes the JSON Schema (draft 2020-12) of the file that `--config` names: every option by its name, none required. */
 export function optionsSchema({ program, table }: Configurable): Record<string, unknown> {
   return {
     $schema: "https://json-schema.org/draft/2020-12/schema",

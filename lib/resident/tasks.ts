@@ -3,13 +3,12 @@
  * controllers, as in the API (`/controllers`).
  */
 import { messageOf } from "../errors/errors.ts";
-import { type Clock, jittered, pauseAfter, SYSTEM_CLOCK } from "../system/clock.ts";
-import { endsWithin } from "../system/waiting.ts";
+import { type Clock, endsWithin, jittered, pauseAfter, SYSTEM_CLOCK } from "../system/waiting.ts";
 
 const LONGEST_PAUSE_MS = 60_000;
 const DEFAULT_ERROR_BASE_MS = 1_000;
 const DEFAULT_DEADLINE_MS = 60_000;
-/** For the run under way to end when its task is removed. */
+/** Limits the wait for the run under way when its task is removed. */
 const STOP_DEADLINE_MS = 10_000;
 /** A pause that only `trigger` and `update` end. */
 const UNTIL_ASKED = Number.POSITIVE_INFINITY;
@@ -23,13 +22,13 @@ interface TaskParameters {
   readonly isJittered?: boolean;
   /** Pause after the first failure in a row, doubled after each further one up to 1 min; 1 s when absent. */
   readonly errorBaseMs?: number;
-  /** Of one run; 60 s when absent. */
+  /** Limits one run; 60 s when absent. */
   readonly deadlineMs?: number;
   /** No line in the log for a success. */
   readonly quiet?: boolean;
 }
 
-/** As the API names it (A§2.4, ControllerStatus). */
+/** Describes a task as the API does (A§2.4, ControllerStatus). */
 export interface TaskStatus {
   readonly name: string;
   readonly uuid: string;
@@ -46,7 +45,7 @@ export interface TaskStatus {
     readonly "failure-count": number;
     readonly "last-failure-timestamp"?: string;
     readonly "consecutive-failure-count": number;
-    /** Of the last failure; absent after a success. */
+    /** Says why the last run failed; absent after a success. */
     readonly "last-failure-msg"?: string;
   };
 }
@@ -65,7 +64,7 @@ interface TasksOptions {
   readonly clock?: Clock;
   /** `--max-controller-interval` in milliseconds; 0: no cap. */
   readonly maxIntervalMs?: number;
-  /** Called after each run. */
+  /** Runs after each run. */
   readonly onRun?: (run: TaskRun) => void;
 }
 
@@ -98,7 +97,7 @@ export class Tasks implements AsyncDisposable {
     await known?.remove();
   }
 
-  /** In the order of names. */
+  /** Lists the tasks in the order of their names. */
   statuses(): readonly TaskStatus[] {
     return [...this.#tasks.values()].map(({ status }) => status).sort((a, b) => (a.name < b.name ? -1 : 1));
   }

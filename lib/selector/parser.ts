@@ -1,5 +1,5 @@
 /**
- * Grammar of the selector language (I§3.1), loosest first: `||`, `&&`, `!`, then a comparison, a function or parentheses.
+ * Parses the selector language (I§3.1), whose operators are, loosest first: `||`, `&&`, `!`, then a comparison, a function or parentheses.
  * Comparisons of a label that is missing are false, but for `!=` and `not in`, which are true.
  */
 import { TortieError } from "../errors/errors.ts";
@@ -252,7 +252,7 @@ function tokenAt(selector: string, position: number, previous: TokenKind | undef
   return { token: { kind: "identifier", text: name, position }, next: position + name.length };
 }
 
-/** The error of a selector, pointing at a place in it. */
+/** Makes the error of a selector, pointing at a place in it. */
 function syntaxError(selector: string, position: number, problem: string): TortieError {
   return new TortieError("selector-syntax", `selector "${selector}", position ${position + 1}: ${problem}`);
 }

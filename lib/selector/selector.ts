@@ -1,4 +1,4 @@
-/** Whether a selector selects, reading labels and loading the parser only when the answer depends on them. */
+/** Decides whether a selector selects, reading labels and loading the parser only when the answer depends on them. */
 
 import { messageOf, TortieError } from "../errors/errors.ts";
 

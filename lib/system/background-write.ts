@@ -1,5 +1,5 @@
 /**
- * write(2) on a thread of the C library (aio(7)), for system calls that may block without end, such as the deletion of a
+ * Runs write(2) on a thread of the C library (aio(7)), for system calls that may block without end, such as the deletion of a
  * network device. The caller goes on at once and may poll for the outcome.
  */
 import { ptr } from "bun:ffi";
@@ -57,7 +57,7 @@ export function startWrite(fd: number, data: Uint8Array): { isDone(): boolean } 
   return { isDone: () => isDone(write) };
 }
 
-/** Whether the write is over; its descriptor is closed then. */
+/** Tells whether the write is over; its descriptor is closed then. */
 function isDone(write: Pending): boolean {
   if (!pending.has(write)) return true;
   if (libc().aio_error(write.control) === EINPROGRESS) return false;
@@ -66,7 +66,7 @@ function isDone(write: Pending): boolean {
   return true;
 }
 
-/** Closes the descriptors of finished writes until there is none left; keeps no process alive. */
+/** Closes the descriptors of finished writes until all are closed; keeps no process alive. */
 function sweepLater(): void {
   sweeping ??= setTimeout(() => {
     sweeping = undefined;

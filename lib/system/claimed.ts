@@ -1,5 +1,5 @@
 /**
- * A value that another node, a tenant or a file says of itself (design, invariant 17). It cannot be read: whoever needs it hands in a
+ * Holds a value that another node, a tenant or a file says of itself (design, invariant 17). It cannot be read: whoever needs it hands in a
  * proof, and gets what the proof gives. The compiler thereby finds each reader that believes without one.
  */
 export class Claimed<T> {

@@ -1,7 +1,7 @@
-/** Waiting for something to happen in a directory. */
+/** Waits for something to happen in a directory. */
 import { type FSWatcher, watch } from "node:fs";
 
-/** inotify(7) on one directory, where it is available: a look every now and then makes up for what it misses. */
+/** Watches one directory with inotify(7), where it is available: a look every now and then makes up for what it misses. */
 export class DirectoryEvents {
   readonly #directory: string;
   #watcher: FSWatcher | undefined;
@@ -25,7 +25,7 @@ export class DirectoryEvents {
     }
   }
 
-  /** The next event since the last call, or the end of the time. */
+  /** Waits for the next event since the last call, or the end of the time. */
   async next(milliseconds: number): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(resolve, milliseconds);
@@ -36,7 +36,7 @@ export class DirectoryEvents {
     clearTimeout(timer);
   }
 
-  /** Every waiting caller goes on at once. */
+  /** Stops watching; every waiting caller goes on at once. */
   close(): void {
     this.#watcher?.close();
     this.#watcher = undefined;

@@ -1,6 +1,6 @@
 /**
- * Error numbers of Linux and the words for them (include/uapi/asm-generic/errno*.h; the texts are those Go prints, which the recordings
- * hold).
+ * Knows the error numbers of Linux and the words for them (include/uapi/asm-generic/errno*.h; the texts are those Go prints, which the
+ * recordings hold).
  */
 
 const EINVAL = 22;
@@ -53,29 +53,32 @@ const ERRNO: readonly (readonly [number, string, string])[] = [
   [115, "EINPROGRESS", "operation now in progress"],
 ];
 
-/** Symbolic name, "EEXIST"; "errno 4242" for a number this table does not have. */
+/** Gives the symbolic name, "EEXIST"; "errno 4242" for a number this table does not have. */
 export function errnoName(errno: number): string {
   return ERRNO.find(([number]) => number === errno)?.[1] ?? `errno ${errno}`;
 }
 
-/** What the number means, "file exists"; "errno 4242" for a number this table does not have. */
+/** Says what the number means, "file exists"; "errno 4242" for a number this table does not have. */
 export function errnoText(errno: number): string {
   return ERRNO.find(([number]) => number === errno)?.[2] ?? `errno ${errno}`;
 }
 
-/** What a failed call of node:fs says about its errno, in the words of this table; `undefined` when `error` is not of that kind. */
+/** Reads what a failed call of node:fs says about its errno, in the words of this table; `undefined` when `error` is not of that kind. */
 export function systemErrorText(error: unknown): string | undefined {
   const code = systemErrorCode(error);
   return code === undefined ? undefined : (ERRNO.find(([, name]) => name === code)?.[2] ?? code);
 }
 
-/** "ENOENT" and the like from an error of node:fs; `undefined` when `error` is not of that kind. */
+/** Reads "ENOENT" and the like from an error of node:fs; `undefined` when `error` is not of that kind. */
 export function systemErrorCode(error: unknown): string | undefined {
   // Not `instanceof Error`: under Jest the errors of node:fs come from another realm.
   return typeof error === "object" && error !== null && "code" in error && typeof error.code === "string" ? error.code : undefined;
 }
 
-/** Number of a failed call of node:fs. Its refusal of a path with a zero byte, which never becomes a system call, counts as EINVAL. */
+/**
+ * Gives the number of a failed call of node:fs. Its refusal of a path with a zero byte, which never becomes a system call, counts as
+ * EINVAL.
+ */
 export function errnoOf(error: unknown): number {
   const code = systemErrorCode(error);
   const known = ERRNO.find(([, name]) => name === code)?.[0];

@@ -1,4 +1,6 @@
-/** The few things that the plugins do with files, over node:fs: errors say which call failed on which path, and every wait has a limit. */
+/**
+ * Does the few things that the plugins do with files, over node:fs: errors say which call failed on which path, and every wait has a limit.
+ */
 import {
   accessSync,
   type BigIntStats,
@@ -28,7 +30,7 @@ const WAIT_LIMIT_MS = 30_000;
 const SHORTEST_WAIT_MS = 1;
 const LONGEST_WAIT_MS = 50;
 
-/** A system call that failed: `code` is the name of its error, "ENOENT". */
+/** Reports a system call that failed: `code` is the name of its error, "ENOENT". */
 export class SystemError extends Error {
   override readonly name = "SystemError";
   readonly code: string;
@@ -65,7 +67,10 @@ export function closeFile(fd: number): void {
   closeSync(fd);
 }
 
-/** The rest of what an open file, pipe or socket has. @throws SystemError, EAGAIN when a non-blocking one stays silent for `limitMs` */
+/**
+ * Reads the rest of what an open file, pipe or socket has.
+ * @throws SystemError, EAGAIN when a non-blocking one stays silent for `limitMs`
+ */
 export function readToEnd(fd: number, path = `descriptor ${fd}`, limitMs = WAIT_LIMIT_MS): Uint8Array<ArrayBuffer> {
   let buffer = new Uint8Array(FIRST_READ);
   let length = 0;
@@ -82,7 +87,7 @@ export function readToEnd(fd: number, path = `descriptor ${fd}`, limitMs = WAIT_
   }
 }
 
-/** One read(2) of at most `size` bytes. @throws SystemError */
+/** Makes one read(2) of at most `size` bytes. @throws SystemError */
 export function readOnce(fd: number, size: number, path: string): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(size);
   return bytes.subarray(
@@ -103,7 +108,7 @@ export function writeAll(fd: number, bytes: Uint8Array, path = `descriptor ${fd}
   }
 }
 
-/** One write(2), as settings below /proc/sys want it. @returns how many bytes it took @throws SystemError */
+/** Makes one write(2), as settings below /proc/sys want it. @returns how many bytes it took @throws SystemError */
 export function writeOnce(fd: number, bytes: Uint8Array, path: string): number {
   return attempt("write", path, () => writeSync(fd, bytes));
 }
@@ -118,12 +123,12 @@ export function statusOfOpen(fd: number): FileStatus {
   return readStatus(`descriptor ${fd}`, () => fstatSync(fd, { bigint: true }));
 }
 
-/** Whether something is at `path` that this process can see. */
+/** Tells whether something is at `path` that this process can see. */
 export function isThere(path: string): boolean {
   return existsSync(path);
 }
 
-/** Whether this process may execute the file. */
+/** Tells whether this process may execute the file. */
 export function isExecutable(path: string): boolean {
   try {
     accessSync(path, constants.X_OK);
@@ -133,7 +138,7 @@ export function isExecutable(path: string): boolean {
   }
 }
 
-/** The magic number of the file system that `path` is on (include/uapi/linux/magic.h). @throws SystemError */
+/** Reads the magic number of the file system that `path` is on (include/uapi/linux/magic.h). @throws SystemError */
 export function fileSystemType(path: string): number {
   return attempt("statfs", path, () => statfsSync(path).type);
 }
@@ -176,19 +181,19 @@ export function removeFile(path: string): void {
   unlessMissing(() => attempt("unlink", path, () => unlinkSync(path)));
 }
 
-/** The host's name as the kernel has it. */
+/** Reads the host's name as the kernel has it. */
 export function hostName(): string {
   return readText("/proc/sys/kernel/hostname").trimEnd();
 }
 
-/** Path without its last part; "." or "/" when there is no other. */
+/** Cuts a path's last part off; "." or "/" when there is no other. */
 export function directoryOf(path: string): string {
   const slash = path.replace(/\/+$/, "").lastIndexOf("/");
   if (slash < 0) return ".";
   return slash === 0 ? "/" : path.slice(0, slash);
 }
 
-/** The last part of a path. */
+/** Gives the last part of a path. */
 export function baseName(path: string): string {
   return path.slice(path.lastIndexOf("/") + 1);
 }
@@ -206,7 +211,7 @@ function readStatus(path: string, call: () => BigIntStats): FileStatus {
   };
 }
 
-/** The call's result; its failure as a SystemError. */
+/** Gives the call's result; its failure as a SystemError. */
 function attempt<T>(call: string, path: string, work: () => T): T {
   try {
     return work();
@@ -234,7 +239,7 @@ function unlessBusy(call: string, path: string, limitMs: number, work: () => num
   }
 }
 
-/** What the work returns; `undefined` when what it looks for, or a directory above it, is not there. @throws every other failure */
+/** Gives what the work returns; `undefined` when what it looks for, or a directory above it, is not there. @throws every other failure */
 export function unlessMissing<T>(work: () => T): T | undefined {
   try {
     return work();

@@ -1,4 +1,7 @@
-/** flock(2): a lock that the kernel drops when its holder dies, and that Calico's `calico-ipam` respects on the same path (I§1.8). */
+/**
+ * Takes locks with flock(2), which the kernel drops when the holder dies, and which Calico's `calico-ipam` respects on the same path
+ * (I§1.8).
+ */
 import { constants, readFileSync, statSync } from "node:fs";
 import { errnoName, errnoText, systemErrorCode } from "./errno.ts";
 import { closeFile, directoryOf, isThere, makeDirectories, openFile } from "./files.ts";
@@ -33,7 +36,7 @@ export function tryLockFile(path: string): Disposable | undefined {
   return tryLock(path, LOCK_EX);
 }
 
-/** As `tryLockFile`, for a lock that any number of holders share. @returns `undefined` when it is held exclusively */
+/** Does as `tryLockFile`, for a lock that any number of holders share. @returns `undefined` when it is held exclusively */
 export function tryShareFile(path: string): Disposable | undefined {
   return tryLock(path, LOCK_SH);
 }
@@ -46,7 +49,7 @@ function tryLock(path: string, kind: typeof LOCK_EX | typeof LOCK_SH): Disposabl
 }
 
 /**
- * As `tryLockFile`, but waits for the lock as long as it takes. The whole thread waits, timers and sockets included: only for locks
+ * Does as `tryLockFile`, but waits for the lock as long as it takes. The whole thread waits, timers and sockets included: only for locks
  * that are held for a few synchronous calls, never for the node's (ipam-plugin/node-lock.ts).
  */
 export function lockFile(path: string): Disposable {
@@ -89,7 +92,7 @@ function flock(fd: number, operation: number, path: string): boolean {
 }
 
 /**
- * The holder of a lock, for messages: "pid 4711 (calico-ipam)", or "another process" for a holder outside this PID namespace.
+ * Names the holder of a lock, for messages: "pid 4711 (calico-ipam)", or "another process" for a holder outside this PID namespace.
  * /proc/locks names the process by the file's inode (proc_locks(5)).
  */
 export function lockHolder(path: string): string {
@@ -101,7 +104,7 @@ export function lockHolder(path: string): string {
   }
 }
 
-/** Whether any process holds the lock, found out without taking it. What cannot be found out counts as held. */
+/** Tells whether any process holds the lock, found out without taking it. What cannot be found out counts as held. */
 export function isLockHeld(path: string): boolean {
   try {
     return isThere(path) && locksOf(path).length > 0;
@@ -129,7 +132,7 @@ function pidOf(path: string): number | undefined {
   return pid > 0 ? pid : undefined;
 }
 
-/** Major and minor number in hexadecimal digits, two or more each (fs/locks.c; the numbers are packed as in <sys/sysmacros.h>). */
+/** Writes major and minor number in hexadecimal digits, two or more each (fs/locks.c; the numbers are packed as in <sys/sysmacros.h>). */
 function deviceText(dev: number): string {
   const packed = BigInt(dev);
   const major = ((packed >> 8n) & 0xfffn) | ((packed >> 32n) & 0xfffff000n);

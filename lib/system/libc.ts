@@ -1,6 +1,6 @@
 /**
- * The C library through FFI: what Linux has and node does not, namespaces, locks and netlink sockets. Loaded at the first call (0.3 ms),
- * never by merely importing this file.
+ * Calls the C library through FFI: what Linux has and node does not, namespaces, locks and netlink sockets. Loaded at the first call (0.3
+ * ms), never by merely importing this file.
  *
  * A function that fails returns -1; `lastErrno()` must then be the very next call, before the runtime makes system calls of its own.
  */
@@ -38,7 +38,7 @@ let library: Library<typeof SYMBOLS> | undefined;
 let errnoLocation: Pointer | bigint | null = null;
 
 /**
- * The functions of the C library named above, with their C signatures; pointers are typed arrays.
+ * Gives the functions of the C library named above, with their C signatures; pointers are typed arrays.
  * @throws TortieError `platform-unsupported` where the process may have no memory that is written and executed (PR_SET_MDWE), or no glibc
  */
 export function libc(): Library<typeof SYMBOLS>["symbols"] {
@@ -59,7 +59,31 @@ function load(): Library<typeof SYMBOLS> {
   }
 }
 
-/** errno of the call of `libc()` that has just failed. */
+/** Gives errno of the call of `libc()` that has just failed. */
 export function lastErrno(): number {
   return errnoLocation === null ? 0 : read.i32(errnoLocation);
+}
+
+/** include/uapi/linux/time.h; it counts on while the machine sleeps. */
+const CLOCK_BOOTTIME = 7;
+
+/** Milliseconds since the machine has booted: the same in all its processes, and never set, unlike the time of day. */
+export function bootTimeMs(): number {
+  const time = new BigInt64Array(2);
+  libc().clock_gettime(CLOCK_BOOTTIME, time);
+  const [seconds = 0n, nanoseconds = 0n] = time;
+  return Number(seconds * 1000n + nanoseconds / 1_000_000n);
+}
+
+/**
+ * Ends the process at once (_exit(2)). The runtime's own end closes an open SQLite file on the way, whose last user would copy its log back
+ * and wait for the disk (docs/project/decisions.md). Everything must have been written before.
+ */
+export function exitNow(status: number): never {
+  try {
+    libc()._exit(status);
+  } catch {
+    // Without the C library nothing was opened that would take time to close; why it cannot be called, the operation's error says.
+  }
+  process.exit(status);
 }

@@ -1,5 +1,5 @@
 /**
- * Network namespaces: what a path refers to, and work inside one.
+ * Finds the network namespace that a path refers to, and works inside one.
  *
  * Namespaces belong to threads. Everything here runs on the calling thread, synchronously, and is over before anything asynchronous can
  * happen: a thread left in the wrong namespace is the worst bug this program can have (design, decisions).
@@ -14,7 +14,7 @@ const NSFS_MAGIC = 0x6e736673;
 const PROC_SUPER_MAGIC = 0x9fa0;
 /** include/uapi/linux/sched.h */
 const CLONE_NEWNET = 0x40000000;
-/** Of the thread, not of the process: /proc/self is the main thread, which need not be the one that runs this. */
+/** The thread's, not the process's: /proc/self is the main thread, which need not be the one that runs this. */
 const OWN_NAMESPACE = "/proc/thread-self/ns/net";
 /** include/uapi/asm-generic/socket.h; the second one since Linux 5.14. */
 const SOL_SOCKET = 1;
@@ -35,7 +35,7 @@ export function verifyNamespacePath(path: string): void {
 }
 
 /**
- * Whether `path` is the network namespace of the calling thread: same device, same inode. `false` when nothing is there.
+ * Tells whether `path` is the network namespace of the calling thread: same device, same inode. `false` when nothing is there.
  * @throws TortieError `netns-invalid` when it may not be looked at
  */
 export function isOwnNamespace(path: string): boolean {
@@ -43,7 +43,7 @@ export function isOwnNamespace(path: string): boolean {
   return other !== undefined && isOwnIdentity(other.identity);
 }
 
-/** Whether device and inode, as `FileStatus.identity` has them, are those of the calling thread's network namespace. */
+/** Tells whether device and inode, as `FileStatus.identity` has them, are those of the calling thread's network namespace. */
 export function isOwnIdentity(identity: string): boolean {
   return statusOf(OWN_NAMESPACE)?.identity === identity;
 }
@@ -52,7 +52,7 @@ export function isOwnIdentity(identity: string): boolean {
 export const OWN_REFUSED = "plugin's netns and netns from CNI_NETNS should not be the same";
 
 /**
- * A look at the path of a sandbox; whatever stands in its way is said of the sandbox.
+ * Looks at the path of a sandbox; an error on the way names the sandbox.
  * @throws TortieError `netns-missing`, `netns-invalid`
  */
 function looking<T>(path: string, call: string, look: () => T): T {
@@ -87,7 +87,7 @@ export function openNamespace(path: string): OpenNamespace {
 /** How many `inNamespace` this thread is inside of. */
 let depth = 0;
 
-/** Whether this thread is in another namespace at the moment, by `inNamespace`. */
+/** Tells whether this thread is in another namespace at the moment, by `inNamespace`. */
 export function isInOtherNamespace(): boolean {
   return depth > 0;
 }
@@ -126,8 +126,8 @@ export function inNamespace<T>(namespace: OpenNamespace, work: () => T extends P
 }
 
 /**
- * A number that no other network namespace has had, or will have, since the machine's boot. Device and inode tell apart only what exists at
- * the same time: the inode of a namespace that is gone is given to the next one at once (fs/proc/generic.c `proc_alloc_inum`).
+ * Reads a number that no other network namespace has had, or will have, since the machine's boot. Device and inode tell apart only what
+ * exists at the same time: the inode of a namespace that is gone is given to the next one at once (fs/proc/generic.c `proc_alloc_inum`).
  * @returns in decimal; `undefined` on kernels that do not tell it, and for what cannot be entered
  */
 export function netnsCookie(namespace: OpenNamespace): string | undefined {

@@ -1,12 +1,16 @@
 /**
- * What a plugin gives up once it knows its task: everything of root's power that it has no use for, and memory dumps, which would hold its
- * credentials. And what of root's power a process lacks that connects containers.
+ * Guards root's power. A plugin gives up what it has no use for once it knows its task, and memory dumps, which would hold its credentials;
+ * a process that connects containers learns what it lacks; files and variables that others could turn against us are found.
  *
- * The kernel keeps these per thread, and threads begin with what their parent has: give up before anything asynchronous is started, when
+ * The kernel keeps capabilities per thread, and threads begin with what their parent has: give up before anything asynchronous is started, when
  * there are no threads but the engine's own, which make no system calls for the program.
  */
+
+import { TortieError } from "../errors/errors.ts";
 import { errnoName, errnoText } from "./errno.ts";
+import { type FileStatus, statusOf } from "./files.ts";
 import { lastErrno, libc } from "./libc.ts";
+import { refusedVariables } from "./refused-variables.ts";
 
 /** include/uapi/linux/prctl.h */
 const PR_SET_DUMPABLE = 4;
@@ -31,7 +35,7 @@ const NEEDED = [
   { name: "CAP_SYS_ADMIN", number: CAP_SYS_ADMIN },
 ];
 
-/** No core file, and no debugger without CAP_SYS_PTRACE (PR_SET_DUMPABLE(2const)); a program that is executed starts afresh. */
+/** Allows no core file, and no debugger without CAP_SYS_PTRACE (PR_SET_DUMPABLE(2const)); a program that is executed starts afresh. */
 export function preventCoreDumps(): void {
   check("PR_SET_DUMPABLE", libc().prctl(PR_SET_DUMPABLE, 0n, 0n, 0n, 0n));
 }
@@ -47,7 +51,7 @@ export function dropPrivileges(): void {
 }
 
 /**
- * The capabilities without which no container can be connected and that this thread does not have, by their names (capabilities(7)).
+ * Lists the capabilities without which no container can be connected and that this thread does not have, by their names (capabilities(7)).
  * @throws Error when the kernel does not say
  */
 export function missingCapabilities(): readonly string[] {
@@ -67,4 +71,48 @@ function check(call: string, result: number): void {
   if (result === 0) return;
   const errno = lastErrno();
   throw new Error(`${call}: ${errnoText(errno)} (${errnoName(errno)})`);
+}
+
+const GROUP_OR_OTHERS_WRITE = 0o022;
+const OTHERS_READ = 0o004;
+
+interface Trusted {
+  readonly path: string;
+  /** It holds credentials or addresses of others. */
+  readonly isSecret: boolean;
+}
+
+/**
+ * Tells whether a user other than root could have changed or read a file that a program with root's power trusts.
+ * @returns what is wrong with the file, as a sentence; `undefined` when nothing is, or nothing is there
+ */
+export function exposureOf({ path, isSecret }: Trusted, ourselves = process.geteuid?.() ?? 0): string | undefined {
+  const status = look(path);
+  if (status === undefined) return undefined;
+  if (status.owner !== 0 && status.owner !== ourselves) return `${path} belongs to user ${status.owner}`;
+  if ((status.mode & GROUP_OR_OTHERS_WRITE) !== 0) return `${path} may be written by others than its owner`;
+  if (isSecret && (status.mode & OTHERS_READ) !== 0) return `${path} may be read by everybody`;
+  return undefined;
+}
+
+/** A file that cannot be examined is reported by the code that needs it. */
+function look(path: string): FileStatus | undefined {
+  try {
+    return statusOf(path);
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Refuses variables that change what the JavaScript runtime inside the executable does, before and behind the program's back: BUN_OPTIONS
+ * loads any file first (--preload), BUN_INSPECT opens a debugger, BUN_JSC_* turns parts of the engine on and off, BUN_CONFIG_VERBOSE_FETCH
+ * prints requests with their tokens. Bun has no build option that turns them off. BUN_BE_BUN cannot be refused here: with it the executable
+ * is Bun, and never reaches the program (SECURITY.md).
+ *
+ * @throws TortieError `runtime-variable` when one of them is set
+ */
+export function refuseRuntimeVariables(env: Readonly<Record<string, string | undefined>>): void {
+  const set = refusedVariables(env);
+  if (set.length > 0) throw new TortieError("runtime-variable", `the environment changes the JavaScript runtime: ${set.join(", ")}`);
 }

@@ -1,4 +1,4 @@
-/** A map of limited size: of what was set, it forgets first what was set longest ago. */
+/** Keeps a map of limited size: of what was set, it forgets first what was set longest ago. */
 export class RecentMap<K, V> {
   readonly #most: number;
   readonly #entries = new Map<K, V>();

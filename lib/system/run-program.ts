@@ -1,12 +1,11 @@
 /**
- * One run of another program, bounded in time and in what it may print. Bun.spawn, since node:child_process costs 4 to 8 ms more to load.
+ * Runs another program, once, bounded in time and in what it may print. Bun.spawn, since node:child_process costs 4 to 8 ms more to load.
  * The program leads a process group of its own, so that what it started can be stopped with it.
  */
 import type { ReadableStreamDefaultReader } from "node:stream/web";
 import { messageOf } from "../errors/errors.ts";
-import { SYSTEM_CLOCK } from "./clock.ts";
 import { systemErrorCode } from "./errno.ts";
-import { endsWithin } from "./waiting.ts";
+import { endsWithin, SYSTEM_CLOCK } from "./waiting.ts";
 
 interface ProgramRun {
   /** The program and its arguments. */
@@ -29,7 +28,9 @@ export interface ProgramExit {
   readonly failure: string | undefined;
 }
 
-/** Why there is no exit to report: it cannot be started, was stopped because its time was over or its caller ends, or printed too much. */
+/**
+ * Says why there is no exit to report: it cannot be started, was stopped because its time was over or its caller ends, or printed too much.
+ */
 export class ProgramError extends Error {
   override readonly name = "ProgramError";
   readonly kind: "not-started" | "too-late" | "too-much-output" | "aborted";
@@ -104,7 +105,7 @@ function tooLate({ timeoutMs }: ProgramRun): ProgramError {
   return new ProgramError("too-late", `did not finish within ${timeoutMs / 1000} s`);
 }
 
-/** The whole process group at once; the program alone when it has left the group. */
+/** Kills the whole process group at once; the program alone when it has left the group. */
 function killGroup(child: Child): void {
   try {
     process.kill(-child.pid, "SIGKILL");
@@ -118,7 +119,7 @@ function failureOf(child: Child): string | undefined {
   return child.exitCode === 0 ? undefined : `exit status ${child.exitCode}`;
 }
 
-/** What a program prints, collected up to a limit. */
+/** Holds what a program prints, collected up to a limit. */
 class Output {
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
   readonly #chunks: Uint8Array[] = [];

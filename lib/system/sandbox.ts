@@ -1,5 +1,5 @@
 /**
- * The network namespace of a container, opened and proven (design, invariant 16).
+ * Opens and proves the network namespace of a container (design, invariant 16).
  *
  * Whatever changes or deletes something in a sandbox takes a `Sandbox`, and only this file makes one. A path proves nothing by itself:
  * it may have been used again by another container, or lead into the host. Device and inode tell namespaces apart that exist at one time,
@@ -66,13 +66,13 @@ export class Sandbox implements OpenNamespace {
     return this.#descriptor.cookie;
   }
 
-  /** Whether this is the very sandbox that was seen earlier. Without a cookie, device and inode have to do. */
+  /** Tells whether this is the very sandbox that was seen earlier. Without a cookie, device and inode have to do. */
   is(seen: Omit<SeenSandbox, "path">): boolean {
     return identityOf(seen) === this.identity && (seen.cookie === undefined || seen.cookie === this.cookie);
   }
 
   /**
-   * The sandbox that a runtime's request names at this moment.
+   * Opens the sandbox that a runtime's request names at this moment.
    * @throws TortieError `netns-missing`, `netns-invalid`, `netns-own`
    */
   static named(path: string, options: SandboxOptions = {}): Sandbox {
@@ -82,7 +82,7 @@ export class Sandbox implements OpenNamespace {
   }
 
   /**
-   * The sandbox that was seen earlier, where its path still leads to it.
+   * Opens the sandbox that was seen earlier, where its path still leads to it.
    * @throws TortieError as `named`, and `netns-changed` when the path leads to another one, `netns-unproven` when device and inode are
    * not known
    */
@@ -100,7 +100,7 @@ export class Sandbox implements OpenNamespace {
   }
 
   /**
-   * The sandbox that another process holds open, wherever its path leads here.
+   * Opens the sandbox that another process holds open, wherever its path leads here.
    * @returns `undefined` when the descriptor is not that sandbox
    * @throws TortieError `netns-own`
    */
@@ -115,7 +115,7 @@ export class Sandbox implements OpenNamespace {
     return undefined;
   }
 
-  /** The same sandbox for a function that closes what it is given; this one stays open. */
+  /** Copies the sandbox for a function that closes what it is given; this one stays open. */
   borrowed(): Sandbox {
     return new Sandbox(this.path, this.#descriptor, this.isAtPath, true);
   }
@@ -140,13 +140,13 @@ export function identityOf({ dev, ino }: Pick<SeenSandbox, "dev" | "ino">): stri
   return dev === undefined || ino === undefined ? undefined : `${dev}:${ino}`;
 }
 
-/** What a record keeps of a sandbox: enough to prove it later. */
+/** Says what a record keeps of a sandbox: enough to prove it later. */
 export function seenOf({ path, identity, cookie }: Sandbox): SeenSandbox {
   const [dev = "", ino = ""] = identity.split(":");
   return { path, dev, ino, ...(cookie === undefined ? {} : { cookie }) };
 }
 
-/** With the cookie, where the path leads to what was seen at this moment: what is written down must be provable later. */
+/** Adds the cookie where the path leads to what was seen at this moment: what is written down must be provable later. */
 export function withCookie(seen: SeenSandbox): SeenSandbox {
   try {
     using sandbox = Sandbox.seen(seen, { allowsOwn: true });

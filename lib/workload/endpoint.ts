@@ -1,8 +1,69 @@
-/** The record of one endpoint (C§7.1, C§7.3), and which existing record an ADD continues (C§2.1 step 13). */
-import type { MesosLabel } from "../config/network-config.ts";
-import { matchesEndpointName, POD_ENDPOINT, parseWorkloadEndpointName, workloadEndpointName } from "./endpoint-name.ts";
+/**
+ * Makes what a store keeps of one attachment, and what Felix enforces by it: Calico's WorkloadEndpoint (C§7); and finds the existing record
+ * that an ADD continues (C§2.1 step 13).
+ */
+import type { MesosLabel } from "../config/decode.ts";
 import type { WorkloadIdentity } from "./identity.ts";
-import type { EndpointKey, EndpointPort, WorkloadEndpoint } from "./workload-endpoint.ts";
+import { matchesEndpointName, POD_ENDPOINT, parseWorkloadEndpointName, workloadEndpointName } from "./names.ts";
+
+/** Key of a workload endpoint (C§7.2). */
+export interface EndpointKey {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+export interface EndpointPort {
+  readonly name: string;
+  readonly protocol: string;
+  readonly port: number;
+  readonly hostPort: number;
+  readonly hostIP: string;
+}
+
+/**
+ * Limits that Felix enforces on an endpoint (C§3.4). Bandwidth and peak rate are in bit/s, burst in bits, minburst in bytes, packet rate in
+ * packets/s; a limit that is not set is absent.
+ */
+export type QosControls = {
+  readonly [limit in `${"ingress" | "egress"}${QosLimit}`]?: number;
+} & {
+  /** 0 to 63, or a name such as "AF11", upper case. */
+  readonly dscp?: number | string;
+};
+
+/** What is limited in each direction. */
+export type QosLimit = "Bandwidth" | "Burst" | "Peakrate" | "Minburst" | "PacketRate" | "PacketBurst" | "MaxConnections";
+
+/** C§7.1, with the part of the metadata that is ours to write. Empty strings and lists are left out on the wire. */
+export interface WorkloadEndpoint {
+  readonly name: string;
+  readonly namespace: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly orchestrator: string;
+  readonly node: string;
+  readonly containerID: string;
+  readonly pod: string;
+  readonly endpoint: string;
+  readonly serviceAccountName: string;
+  readonly generateName: string;
+  /** /32 and /128. */
+  readonly ipNetworks: readonly string[];
+  readonly ipNATs: readonly { readonly internalIP: string; readonly externalIP: string }[];
+  readonly profiles: readonly string[];
+  readonly interfaceName: string;
+  readonly mac: string;
+  readonly ports: readonly EndpointPort[];
+  readonly allowSpoofedSourcePrefixes: readonly string[];
+  /**
+   * Only annotations of its pod name its addresses, which whoever may patch the pod writes: nothing is granted for them (design,
+   * invariant 17). Absent where kubelet or the endpoint's own node says them.
+   */
+  readonly isClaimed?: true;
+  /** Of the metadata: only what a reader of pods passes on (C§3.1). */
+  readonly annotations?: Readonly<Record<string, string>>;
+  /** Only of endpoints that are read from pods: an ADD does not store them (C§3.4). */
+  readonly qosControls?: QosControls;
+}
 
 /** What Kubernetes knows of a pod; empty without an API server. */
 export interface PodMetadata {
@@ -61,7 +122,7 @@ export function buildEndpoint(facts: EndpointFacts): WorkloadEndpoint {
 }
 
 /**
- * Where the record of a workload lies. A Mesos label may move it to another namespace, on DEL as well as on ADD, or DEL would miss it
+ * Finds where the record of a workload lies. A Mesos label may move it to another namespace, on DEL as well as on ADD, or DEL would miss it
  * (recording etcd-mesos-namespace).
  *
  * @throws TortieError `identity-invalid`
@@ -71,26 +132,26 @@ export function endpointKey(identity: WorkloadIdentity, mesosLabels: readonly Me
   return { namespace: moved ?? identity.namespace, name: workloadEndpointName(identity) };
 }
 
-/** Where the record of a pod lies that has one endpoint for all its interfaces. @throws TortieError `identity-invalid` */
+/** Finds where the record of a pod lies that has one endpoint for all its interfaces. @throws TortieError `identity-invalid` */
 export function podEndpointKey(node: string, { namespace, name }: EndpointKey): EndpointKey {
   const identifiers = { orchestrator: "k8s", node, pod: name, containerId: "", endpoint: POD_ENDPOINT };
   return { namespace, name: workloadEndpointName(identifiers) };
 }
 
 /**
- * The record of the same workload under whatever endpoint name it has: node, orchestrator and pod or container id agree. Its name and
+ * Finds the record of the same workload under whatever endpoint name it has: node, orchestrator and pod or container id agree. Its name and
  * its endpoint name are kept, even if CNI_IFNAME differs (C§2.1 step 13).
  */
 export function findOwnEndpoint<T extends Pick<WorkloadEndpoint, "name">>(found: readonly T[], identity: WorkloadIdentity): T | undefined {
   return found.find(({ name }) => matchesEndpointName(name, { ...identity, endpoint: "" }));
 }
 
-/** The identity with the endpoint name that an existing record has. */
+/** Gives the identity the endpoint name that an existing record has. */
 export function withEndpointOf(identity: WorkloadIdentity, existing: Pick<WorkloadEndpoint, "name">): WorkloadIdentity {
   return { ...identity, endpoint: parseWorkloadEndpointName(existing.name)?.endpoint || identity.endpoint };
 }
 
-/** A further network of a container that has a record: its profile joins the list (C§2.6 step 2). */
+/** Adds the profile of a further network to a container that has a record (C§2.6 step 2). */
 export function withProfile(endpoint: WorkloadEndpoint, network: string): WorkloadEndpoint {
   return endpoint.profiles.includes(network) ? endpoint : { ...endpoint, profiles: [...endpoint.profiles, network] };
 }

@@ -1,8 +1,8 @@
-/** Who a container is to the network: a Kubernetes pod, or a plain container (C§1.5, C§2.1 step 6). */
+/** Tells who a container is to the network: a Kubernetes pod, or a plain container (C§1.5, C§2.1 step 6). */
 
 import { TortieError } from "../errors/errors.ts";
 import { isSubdomain } from "../system/subdomain.ts";
-import type { CniArgs } from "./cni-args.ts";
+import type { CniArgs } from "./requested.ts";
 
 export interface WorkloadIdentity {
   readonly orchestrator: "k8s" | "cni";
@@ -31,17 +31,17 @@ export function identifyWorkload({ containerId, interfaceName, args, node }: Ide
   return { orchestrator: "cni", node, namespace: args.testNamespace || "default", pod: "", containerId, endpoint: interfaceName };
 }
 
-/** `<network>.<containerID>`. */
+/** Writes `<network>.<containerID>`. */
 export function workloadHandleId(network: string, containerId: string): string {
   return `${network}.${containerId}`;
 }
 
-/** What addresses of early Calico versions stand under: `<namespace>.<pod>`, or the bare container id. DEL releases it too (I§1.7). */
+/** Says what addresses of early Calico versions stand under: `<namespace>.<pod>`, or the bare container id. DEL releases it too (I§1.7). */
 export function legacyHandleId(identity: Pick<WorkloadIdentity, "orchestrator" | "namespace" | "pod" | "containerId">): string {
   return identity.orchestrator === "k8s" ? `${identity.namespace}.${identity.pod}` : identity.containerId;
 }
 
-/** Whether a handle is a virtual machine's, `<network>.vmi.<…>` (I§2.5): its addresses may have no owner for a while. */
+/** Tells whether a handle is a virtual machine's, `<network>.vmi.<…>` (I§2.5): its addresses may have no owner for a while. */
 export function isMachineHandle(handle: string): boolean {
   return handle.includes(".vmi.");
 }
@@ -58,7 +58,7 @@ export interface NameRules {
 }
 
 /**
- * For ADD only: a DEL of such names finds nothing and must succeed (recordings id-legal-but-not-calico, name-dots).
+ * Checks for ADD only: a DEL of such names finds nothing and must succeed (recordings id-legal-but-not-calico, name-dots).
  * @throws TortieError `identity-invalid` naming the field
  */
 export function checkIdentity(identity: WorkloadIdentity, network: string, { takesNames }: NameRules): void {

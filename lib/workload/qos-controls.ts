@@ -1,9 +1,9 @@
 /**
- * Limits of bandwidth, packets and connections that a pod's annotations ask for (C§3.4). Felix enforces them; the plugin only passes
+ * Reads limits of bandwidth, packets and connections that a pod's annotations ask for (C§3.4). Felix enforces them; the plugin only passes
  * them on, so that nothing in them is ever an error.
  */
 
-import type { QosControls, QosLimit } from "./workload-endpoint.ts";
+import type { QosControls, QosLimit } from "./endpoint.ts";
 
 const PREFIX = "qos.projectcalico.org/";
 const KUBERNETES_BANDWIDTH = { ingress: "kubernetes.io/ingress-bandwidth", egress: "kubernetes.io/egress-bandwidth" } as const;
@@ -140,7 +140,7 @@ const LONGEST = 64;
 const LARGEST_EXPONENT = 40;
 
 /**
- * The value rounded away from zero to a whole number, as Quantity.Value does.
+ * Reads the value, rounded away from zero to a whole number, as Quantity.Value does.
  * @returns `undefined` when the text is no quantity
  */
 export function parseQuantity(text: string): bigint | undefined {

@@ -6,8 +6,7 @@
 import { type Family, parsePrefix } from "../../lib/addresses/address.ts";
 import type { CniRequest } from "../../lib/cni/protocol.ts";
 import { TortieError } from "../../lib/errors/errors.ts";
-import { stringifyJson } from "../../lib/json/stringify.ts";
-import { isJsonObject, type JsonObject, type JsonValue } from "../../lib/json/value.ts";
+import { isJsonObject, type JsonObject, type JsonValue, stringifyJson } from "../../lib/json/value.ts";
 
 /** What the `ipam` section asks of the main plugin. */
 export interface IpamSection {

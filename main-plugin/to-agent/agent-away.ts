@@ -12,10 +12,10 @@ import { DeleteQueueFiles, DirectRecords, recordsOfAgent } from "../../handover/
 import { type EndpointRecord, encodeRecord, isCommitted, NO_ID, type RecordedNamespace } from "../../handover/record.ts";
 import { isHostScope, readBootId } from "../../handover/run-directory.ts";
 import { type AttachmentId, attachmentOf, fileKey, isListed, isSameAttachment } from "../../lib/cni/attachment-id.ts";
-import { ABSENT_VERSION_OF_MAIN_RESULT } from "../../lib/cni/version.ts";
+import { ABSENT_VERSION_OF_MAIN_RESULT } from "../../lib/cni/request.ts";
 import { attachmentsToKeep } from "../../lib/config/decode.ts";
 import { messageOf, TortieError } from "../../lib/errors/errors.ts";
-import { bootTimeMs } from "../../lib/system/boot-time.ts";
+import { bootTimeMs } from "../../lib/system/libc.ts";
 import { withCookie } from "../../lib/system/sandbox.ts";
 import { type NetworkCall, resolveAttachmentCall } from "../call.ts";
 import { unplug } from "../del.ts";

@@ -6,7 +6,7 @@
 import { type PreparedCall, prepareCall } from "../../handover/call.ts";
 import { DO_IT_YOURSELF } from "../../handover/call-frame.ts";
 import { runDirectoryOf } from "../../handover/run-directory.ts";
-import type { Environment } from "../../lib/cni/variables.ts";
+import type { Environment } from "../../lib/cni/protocol.ts";
 import { closeFile, isThere } from "../../lib/system/files.ts";
 import { askAgent, awaitAnswer, closeSandbox, type Outcome, type Way, wayOf, withOpenSandbox, withOwnIpam } from "./ask.ts";
 

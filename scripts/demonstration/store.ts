@@ -2,7 +2,7 @@
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import { openDatastore } from "../../lib/datastore/open.ts";
 import type { Block, Handle } from "../../lib/datastore/resources.ts";
-import type { WorkloadEndpoint } from "../../lib/workload/workload-endpoint.ts";
+import type { WorkloadEndpoint } from "../../lib/workload/endpoint.ts";
 import type { World } from "./world.ts";
 
 export interface DemoStore {

@@ -3,8 +3,7 @@
  * count as on a real one, finalizers keep what is deleted, watches know of every write at once. Nothing is validated.
  */
 import { parseJson } from "../../lib/json/parse.ts";
-import { stringifyJson } from "../../lib/json/stringify.ts";
-import { isJsonObject, type JsonObject, type JsonValue } from "../../lib/json/value.ts";
+import { isJsonObject, type JsonObject, type JsonValue, stringifyJson } from "../../lib/json/value.ts";
 import { type ApiClient, ApiError, type ApiRequest } from "../../lib/kubernetes/api-client.ts";
 import type { Selection } from "../../lib/kubernetes/watch/kubernetes-feed.ts";
 import type { CacheState, ResourceCache } from "../../lib/kubernetes/watch/resource-cache.ts";

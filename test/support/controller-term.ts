@@ -4,13 +4,13 @@ import { CONTROLLER, type ControllerOptions } from "../../controller/options.ts"
 import { Term } from "../../controller/term.ts";
 import { systemClock } from "../../ipam-plugin/node.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
-import { type ApiGroup, LEGACY_GROUP } from "../../lib/datastore/calico/group.ts";
+import { type ApiGroup, LEGACY_GROUP } from "../../lib/datastore/calico/codec.ts";
 import { createApiClient } from "../../lib/kubernetes/client/client.ts";
 import { ApiConnection } from "../../lib/kubernetes/client/connection.ts";
 import type { ClientLimits } from "../../lib/kubernetes/client/limits.ts";
 import { resolveApiConfig } from "../../lib/kubernetes/config/resolve.ts";
 import { resolveOptions } from "../../lib/resident/options.ts";
-import { SYSTEM_CLOCK } from "../../lib/system/clock.ts";
+import { SYSTEM_CLOCK } from "../../lib/system/waiting.ts";
 import { FakeClock } from "./fake-clock.ts";
 import type { Identity } from "./kubernetes/test-cluster.ts";
 import { until } from "./kubernetes/until.ts";

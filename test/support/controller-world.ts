@@ -6,7 +6,7 @@ import { Duties } from "../../controller/term.ts";
 import { ClusterView } from "../../controller/view/cluster-view.ts";
 import { Allocator } from "../../ipam-plugin/allocator/allocator.ts";
 import { type Family, formatAddress } from "../../lib/addresses/address.ts";
-import { LEGACY_GROUP } from "../../lib/datastore/calico/group.ts";
+import { LEGACY_GROUP } from "../../lib/datastore/calico/codec.ts";
 import { type KubernetesDatastore, kubernetesDatastore } from "../../lib/datastore/kubernetes/kubernetes-datastore.ts";
 import type { JsonObject } from "../../lib/json/value.ts";
 import { resolveOptions } from "../../lib/resident/options.ts";

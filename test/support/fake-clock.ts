@@ -1,5 +1,5 @@
 /** A clock that moves only when a test says so. Sleepers wake in the order of their times, and what they begin runs before the next one wakes. */
-import type { Clock } from "../../lib/system/clock.ts";
+import type { Clock } from "../../lib/system/waiting.ts";
 
 interface Sleeper {
   readonly at: number;

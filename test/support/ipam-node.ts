@@ -11,8 +11,8 @@ import { createIpamNode, type IpamNode as IpamPart } from "../../ipam-plugin/nod
 import { ipamStatus } from "../../ipam-plugin/status.ts";
 import { addressAt, formatAddress, formatPrefix, parsePrefix } from "../../lib/addresses/address.ts";
 import type { CniRequest } from "../../lib/cni/protocol.ts";
+import type { NetworkConfig } from "../../lib/config/decode.ts";
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
-import type { NetworkConfig } from "../../lib/config/network-config.ts";
 import { type LocalDatastore, openLocalDatastore } from "../../lib/datastore/local/local-datastore.ts";
 import type { JsonObject } from "../../lib/json/value.ts";
 

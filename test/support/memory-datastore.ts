@@ -16,7 +16,7 @@ import type {
   Versioned,
   WorkloadEndpoints,
 } from "../../lib/datastore/datastore.ts";
-import { NO_PROFILES } from "../../lib/datastore/datastore.ts";
+import { LOCAL_TRAITS, NO_PROFILES, type Traits } from "../../lib/datastore/datastore.ts";
 import { ObjectRecords } from "../../lib/datastore/endpoint-records.ts";
 import { DatastoreError } from "../../lib/datastore/errors.ts";
 import type {
@@ -31,9 +31,8 @@ import type {
   OwnedObject,
 } from "../../lib/datastore/resources.ts";
 import { hasRoom } from "../../lib/datastore/resources.ts";
-import { LOCAL_TRAITS, type Traits } from "../../lib/datastore/traits.ts";
 import type { NamespacedName } from "../../lib/kubernetes/objects.ts";
-import type { EndpointKey, WorkloadEndpoint } from "../../lib/workload/workload-endpoint.ts";
+import type { EndpointKey, WorkloadEndpoint } from "../../lib/workload/endpoint.ts";
 
 type Operation = "get" | "list" | "create" | "update" | "delete";
 

@@ -1,6 +1,6 @@
 /** Objects for tests, whole and valid; a test names only what it is about. */
 import type { AllocationAttribute, Block, BlockAffinity, IPPool } from "../../lib/datastore/resources.ts";
-import type { WorkloadEndpoint } from "../../lib/workload/workload-endpoint.ts";
+import type { WorkloadEndpoint } from "../../lib/workload/endpoint.ts";
 
 /** A /29 of worker-1: ordinal 0 a tunnel, 1 a pod, 3 in cooldown (I§2.11). */
 export function sampleBlock(changes: Partial<Block> = {}): Block {

@@ -3,7 +3,7 @@ import { addressAt, formatAddress, parsePrefix } from "../../lib/addresses/addre
 import { decodeNetworkConfig } from "../../lib/config/decode.ts";
 import { openDatastore } from "../../lib/datastore/open.ts";
 import type { Handle } from "../../lib/datastore/resources.ts";
-import type { WorkloadEndpoint } from "../../lib/workload/workload-endpoint.ts";
+import type { WorkloadEndpoint } from "../../lib/workload/endpoint.ts";
 import type { Node } from "./node.ts";
 
 export interface StoreView {

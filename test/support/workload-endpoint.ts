@@ -1,5 +1,5 @@
 /** The record that the main plugin keeps of a plain container, for tests that run the IPAM plugin alone. */
-import type { WorkloadEndpoint } from "../../lib/workload/workload-endpoint.ts";
+import type { WorkloadEndpoint } from "../../lib/workload/endpoint.ts";
 
 export interface EndpointFacts {
   readonly node: string;

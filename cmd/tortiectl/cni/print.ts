@@ -5,8 +5,8 @@ import { parseResult } from "../../../lib/cni/result.ts";
 import type { GcOutcome, PluginAnswer } from "../../../lib/cni/runtime/chain.ts";
 import type { Conflist } from "../../../lib/cni/runtime/conflist.ts";
 import type { Attachment, PluginFailure } from "../../../lib/cni/runtime/plugin-call.ts";
-import { stringifyJson } from "../../../lib/json/stringify.ts";
 import type { JsonObject } from "../../../lib/json/value.ts";
+import { stringifyJson } from "../../../lib/json/value.ts";
 import { columns, type Terminal } from "../terminal.ts";
 
 export function printAdded(terminal: Terminal, list: Conflist, attachment: Attachment, result: JsonObject, json: boolean): void {

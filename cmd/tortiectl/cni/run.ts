@@ -6,15 +6,14 @@ import { suggestionFor } from "../../../doctor/validate/suggest.ts";
 import { validateText } from "../../../doctor/validate/validate.ts";
 import { createIpamNode } from "../../../ipam-plugin/node.ts";
 import { ipamFindings } from "../../../ipam-plugin/status.ts";
-import type { Environment } from "../../../lib/cni/environment.ts";
 import { lookUpPlugin } from "../../../lib/cni/plugin-file.ts";
-import type { ValidAttachment } from "../../../lib/cni/protocol.ts";
+import type { Environment, ValidAttachment } from "../../../lib/cni/protocol.ts";
 import { ResultCache } from "../../../lib/cni/runtime/cache.ts";
-import { capabilityArgs } from "../../../lib/cni/runtime/capabilities.ts";
 import { add, check, del, gc, type Runtime, status } from "../../../lib/cni/runtime/chain.ts";
 import { type Conflist, type PluginConf, readConflist } from "../../../lib/cni/runtime/conflist.ts";
 import {
   type Attachment,
+  capabilityArgs,
   checkAttachment,
   defaultContainerId,
   netnsPath,
@@ -25,8 +24,8 @@ import {
 } from "../../../lib/cni/runtime/plugin-call.ts";
 import { defaultPluginPath, pluginRunner, versionAsker } from "../../../lib/cni/runtime/run-plugin.ts";
 import { chooseDatastore } from "../../../lib/config/datastore-choice.ts";
+import type { NetworkConfig } from "../../../lib/config/decode.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
-import type { NetworkConfig } from "../../../lib/config/network-config.ts";
 import { nodeName } from "../../../lib/config/node-name.ts";
 import { openDatastore } from "../../../lib/datastore/open.ts";
 import { messageOf, TortieError } from "../../../lib/errors/errors.ts";

@@ -1,5 +1,5 @@
 /** What a migration does, did, or would do, for people and as JSON. */
-import { stringifyJson } from "../../../lib/json/stringify.ts";
+import { stringifyJson } from "../../../lib/json/value.ts";
 import type { KindDifference } from "../../../migration/difference.ts";
 import type { Side } from "../../../migration/migrate.ts";
 import { columns, type Terminal } from "../terminal.ts";

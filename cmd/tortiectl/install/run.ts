@@ -4,7 +4,7 @@ import { type Finding, needsOfList, preflight } from "../../../installer/preflig
 import { CONTAINER_PATHS, readInstallSettings, TORTIE_NAMES } from "../../../installer/settings.ts";
 import { uninstall, uninstallConflist, untilNoPodIsLeft } from "../../../installer/uninstall.ts";
 import { runInstaller } from "../../../installer/watch.ts";
-import { SYSTEM_CLOCK } from "../../../lib/system/clock.ts";
+import { SYSTEM_CLOCK } from "../../../lib/system/waiting.ts";
 import type { Terminal } from "../terminal.ts";
 
 interface InstallOptions {

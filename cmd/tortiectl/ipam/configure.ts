@@ -4,7 +4,7 @@ import type { Datastore } from "../../../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../../../lib/datastore/errors.ts";
 import type { IpamConfiguration } from "../../../lib/datastore/resources.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
-import { stringifyJson } from "../../../lib/json/stringify.ts";
+import { stringifyJson } from "../../../lib/json/value.ts";
 import { columns, type Terminal } from "../terminal.ts";
 import { openStore, type StoreOptions } from "./store.ts";
 

@@ -6,7 +6,7 @@ import { systemClock } from "../../../ipam-plugin/node.ts";
 import { type Address, formatAddress } from "../../../lib/addresses/address.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
-import { stringifyJson } from "../../../lib/json/stringify.ts";
+import { stringifyJson } from "../../../lib/json/value.ts";
 import type { Terminal } from "../terminal.ts";
 import { parseIp } from "./show-address.ts";
 import { endpointNames, openStore, type StoreOptions, underLock } from "./store.ts";

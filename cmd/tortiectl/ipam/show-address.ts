@@ -7,7 +7,7 @@ import { Reservations } from "../../../ipam-plugin/allocator/reservations.ts";
 import { type Address, contains, formatAddress, parseAddress } from "../../../lib/addresses/address.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
-import { stringifyJson } from "../../../lib/json/stringify.ts";
+import { stringifyJson } from "../../../lib/json/value.ts";
 import { printDocument } from "../output.ts";
 import { columns, type Terminal } from "../terminal.ts";
 import { endpointNames, noteUnreadable, openStore, type ShowOptions } from "./store.ts";

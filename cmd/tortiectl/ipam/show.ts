@@ -2,7 +2,7 @@
 import { ownerText } from "../../../doctor/affinities.ts";
 import { count } from "../../../doctor/problem.ts";
 import { addressAt, formatAddress, parsePrefix } from "../../../lib/addresses/address.ts";
-import { stringifyJson, type Writable } from "../../../lib/json/stringify.ts";
+import { stringifyJson, type Writable } from "../../../lib/json/value.ts";
 import { printDocument } from "../output.ts";
 import type { Terminal } from "../terminal.ts";
 import { type BlockView, cells, legend, type PoolView, paint, readPools, type Shares, STANDINGS } from "./figures.ts";

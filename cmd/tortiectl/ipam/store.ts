@@ -1,12 +1,13 @@
 /** Which datastore a command is about: a local file, a cluster, the one that a network configuration names, or the default. */
+
 import { existsSync } from "node:fs";
 import { addressesOf, keyOf } from "../../../doctor/snapshot.ts";
 import type { Address } from "../../../lib/addresses/address.ts";
-import type { Environment } from "../../../lib/cni/environment.ts";
+import type { Environment } from "../../../lib/cni/protocol.ts";
 import { configOfConflist } from "../../../lib/config/conflist.ts";
 import { chooseDatastore } from "../../../lib/config/datastore-choice.ts";
+import type { NetworkConfig } from "../../../lib/config/decode.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
-import type { NetworkConfig } from "../../../lib/config/network-config.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
 import { isDatastoreFailure } from "../../../lib/datastore/errors.ts";
 import { openDatastore } from "../../../lib/datastore/open.ts";

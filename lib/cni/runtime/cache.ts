@@ -1,13 +1,12 @@
 /**
- * Results kept between ADD and the later operations, one file an attachment, in libcni's own format ("cniCacheV1",
+ * Keeps results between ADD and the later operations, one file an attachment, in libcni's own format ("cniCacheV1",
  * libcni/api.go), so that what a runtime attached can be checked and removed by hand, and the other way round.
  */
 import { mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { messageOf, TortieError } from "../../errors/errors.ts";
 import { parseJson } from "../../json/parse.ts";
-import { stringifyJson } from "../../json/stringify.ts";
-import { isJsonObject, type JsonObject, type JsonValue } from "../../json/value.ts";
+import { isJsonObject, type JsonObject, type JsonValue, stringifyJson } from "../../json/value.ts";
 import { writeWhole } from "../../system/write-whole.ts";
 import type { Conflist } from "./conflist.ts";
 import type { Attachment } from "./plugin-call.ts";
@@ -37,7 +36,7 @@ export class ResultCache {
     return this.#read(this.fileOf(network, attachment));
   }
 
-  /** Every readable attachment of one network; other programs' files in the folder are passed over. */
+  /** Lists every readable attachment of one network; other programs' files in the folder are passed over. */
   list(network: string): readonly CachedAttachment[] {
     let names: string[];
     try {
@@ -78,7 +77,7 @@ export class ResultCache {
     rmSync(this.fileOf(network, attachment), { force: true });
   }
 
-  /** Path of the file of one attachment. */
+  /** Names the file of one attachment. */
   fileOf(network: string, attachment: Attachment): string {
     return join(this.#folder, `${network}-${attachment.containerId}-${attachment.interfaceName}`);
   }
@@ -129,7 +128,7 @@ function decode(file: string, text: string): CachedAttachment {
   return { network: networkName, attachment, result };
 }
 
-/** "KEY=VALUE" → ["KEY", "VALUE"]; a value may hold "=" itself. */
+/** Splits "KEY=VALUE" → ["KEY", "VALUE"]; a value may hold "=" itself. */
 function splitPair(pair: string): readonly string[] {
   const equals = pair.indexOf("=");
   return [pair.slice(0, equals), pair.slice(equals + 1)];

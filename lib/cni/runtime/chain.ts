@@ -16,8 +16,8 @@ import { TortieError } from "../../errors/errors.ts";
 import { parseJson } from "../../json/parse.ts";
 import { isJsonObject, type JsonObject } from "../../json/value.ts";
 import type { CniCommand, CniVersion, ValidAttachment } from "../protocol.ts";
+import { isAtLeast } from "../request.ts";
 import { parseResult, renderResult } from "../result.ts";
-import { isAtLeast } from "../version.ts";
 import type { CachedAttachment, ResultCache } from "./cache.ts";
 import type { Conflist, PluginConf } from "./conflist.ts";
 import {
@@ -64,7 +64,7 @@ export async function add(runtime: Runtime, list: Conflist, attachment: Attachme
   }
 }
 
-/** DEL of every plugin whatever the others answer: a chain half built leaves something with any of them. */
+/** Runs the DEL of every plugin whatever the others answer: a chain half built leaves something with any of them. */
 async function undo(runtime: Runtime, list: Conflist, attachment: Attachment): Promise<readonly PluginFailure[]> {
   const failures: PluginFailure[] = [];
   for (const plugin of list.plugins.toReversed()) {
@@ -231,7 +231,7 @@ function requireVersion(list: Conflist, command: CniCommand, since: CniVersion):
 }
 
 /**
- * The result in `version`; as it came when it is in that version already, so that nothing a plugin says is lost.
+ * Converts the result to `version`; as it came when it is in that version already, so that nothing a plugin says is lost.
  * @throws TortieError `result-invalid`
  */
 function inVersion(result: JsonObject, version: CniVersion): JsonObject {

@@ -1,5 +1,5 @@
 /**
- * A network configuration list as a runtime reads it (CNI specification, section 1): which plugins, in which order, in which version.
+ * Reads a network configuration list as a runtime does (CNI specification, section 1): which plugins, in which order, in which version.
  * A file that holds a single plugin's configuration is a list of one.
  */
 import { readdirSync, readFileSync } from "node:fs";
@@ -59,7 +59,7 @@ export function parseConflist(file: string, text: string): Conflist {
   };
 }
 
-/** The highest version both sides know of `cniVersions` and `cniVersion` (CNI 1.1.0, Version considerations); neither means 0.1.0. */
+/** Finds the highest version both sides know of `cniVersions` and `cniVersion` (CNI 1.1.0, Version considerations); neither means 0.1.0. */
 function chooseVersion(file: string, config: JsonObject): CniVersion {
   const offered = [...strings(file, config, "cniVersions"), ...strings(file, config, "cniVersion")];
   if (offered.length === 0) return "0.1.0";
@@ -79,7 +79,10 @@ function networkName(file: string, config: JsonObject): string {
   return name;
 }
 
-/** Inlined plugins first, then those of the folder that is named after the network, beside the list (CNI 1.1.0, loadOnlyInlinedPlugins). */
+/**
+ * Lists inlined plugins first, then those of the folder that is named after the network, beside the list (CNI 1.1.0,
+ * loadOnlyInlinedPlugins).
+ */
 function pluginsOf(file: string, network: string, config: JsonObject): PluginConf[] {
   const inlinedOnly = flag(file, config, "loadOnlyInlinedPlugins");
   const inlined = config.plugins ?? [];

@@ -1,4 +1,5 @@
-/** Plugins as processes, called the way libcni calls them: the runtime's own environment and CNI_* over it. */
+/** Runs plugins as processes, called the way libcni calls them: the runtime's own environment and CNI_* over it. */
+
 import { randomUUID } from "node:crypto";
 import { closeSync, fstatSync, openSync, readSync, unlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -6,11 +7,10 @@ import { dirname, join } from "node:path";
 import { messageOf, TortieError } from "../../errors/errors.ts";
 import { isText, listOf, parseObject } from "../../json/decode.ts";
 import { parseJson } from "../../json/parse.ts";
-import { stringifyJson } from "../../json/stringify.ts";
-import { isJsonObject, type JsonObject } from "../../json/value.ts";
+import { isJsonObject, type JsonObject, stringifyJson } from "../../json/value.ts";
 import { findPlugin, runDelegate } from "../delegate.ts";
-import type { Environment } from "../environment.ts";
 import { lookUpPlugin } from "../plugin-file.ts";
+import type { Environment } from "../protocol.ts";
 import type { Attachment, PluginRunner } from "./plugin-call.ts";
 
 interface RunnerSettings {
@@ -21,7 +21,7 @@ interface RunnerSettings {
   readonly env: Environment;
 }
 
-/** $CNI_PATH, else the folder of this executable (its other names are plugins) and where Kubernetes and Debian keep plugins. */
+/** Finds $CNI_PATH, else the folder of this executable (its other names are plugins) and where Kubernetes and Debian keep plugins. */
 export function defaultPluginPath(env: Environment): string {
   const given = env.CNI_PATH ?? "";
   return given === "" ? [...new Set([dirname(process.execPath), "/opt/cni/bin", "/usr/lib/cni"])].join(":") : given;
@@ -47,7 +47,7 @@ export function pluginRunner(settings: RunnerSettings, log: PluginLog): PluginRu
   };
 }
 
-/** A file without a name: a program that goes on in the background cannot keep us waiting, as it could with a pipe. */
+/** Collects text in a file without a name: a program that goes on in the background cannot keep us waiting, as it could with a pipe. */
 class WrittenText implements Disposable {
   readonly descriptor: number;
 
@@ -67,7 +67,7 @@ class WrittenText implements Disposable {
   }
 }
 
-/** Of what a plugin writes in one call. */
+/** Bytes that are read of what a plugin writes in one call. */
 const MOST_TEXT = 1024 * 1024;
 
 /** A program in Go that ends by "panic" or "fatal error", or any that a signal has ended, has a defect; what it was given has not. */
@@ -81,7 +81,7 @@ function crashOf(executable: string, command: string, error: unknown, text: stri
 /** The variables that the specification gives a meaning. */
 const PARAMETERS = ["CNI_COMMAND", "CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_ARGS", "CNI_PATH"];
 
-/** Our own CNI variables are removed: a parameter that this call omits must not be inherited. */
+/** Removes our own CNI variables: a parameter that this call omits must not be inherited. */
 function inherited(env: Environment): Environment {
   return Object.fromEntries(Object.entries(env).filter(([name]) => !PARAMETERS.includes(name)));
 }
@@ -92,7 +92,7 @@ function attachmentVariables(attachment: Attachment | undefined): Environment {
   return { CNI_CONTAINERID: containerId, CNI_NETNS: netns, CNI_IFNAME: interfaceName, CNI_ARGS: args };
 }
 
-/** VERSION of a plugin of the chain. @returns `undefined` when it does not say what it knows, or cannot be found */
+/** Asks for VERSION of a plugin of the chain. @returns `undefined` when it does not say what it knows, or cannot be found */
 export function versionAsker({
   pluginPath,
 }: Pick<RunnerSettings, "pluginPath">): (type: string, cniVersion: string) => Promise<readonly string[] | undefined> {
@@ -119,7 +119,7 @@ const LONGEST_ANSWER_MS = 30_000;
 const isTexts = listOf(isText);
 
 /**
- * VERSION of one executable.
+ * Asks for VERSION of one executable.
  * @param cniVersion the version that the answer shall have
  * @returns the versions, or why they are unknown
  */

@@ -1,10 +1,9 @@
-/** BlockAffinity (I§2.3). */
+/** Decodes and encodes BlockAffinity (I§2.3). */
 
 import { type Fields, text } from "../../json/decode.ts";
 import type { AffinityKey, BlockOwner } from "../datastore.ts";
 import type { AffinityState, BlockAffinity } from "../resources.ts";
-import { type Codec, named, nameOfAffinity, type Resource } from "./codec.ts";
-import { LEGACY_GROUP } from "./group.ts";
+import { type Codec, LEGACY_GROUP, named, nameOfAffinity, type Resource } from "./codec.ts";
 
 export const affinityCodec: Codec<AffinityKey, BlockAffinity> = {
   ...named("BlockAffinity", "blockaffinities"),
@@ -75,7 +74,7 @@ function hostnameHash(name: string): string {
 
 const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 
-/** RFC 4648, section 6, without padding. */
+/** Encodes by RFC 4648, section 6, without padding. */
 function base32(bytes: Uint8Array): string {
   let text = "";
   let bits = 0;

@@ -1,6 +1,6 @@
 /**
- * IPAMBlock (I§2.4). What choosing a block needs is decoded at once, the record of every address at first use: a list of all
- * blocks costs little then, and one damaged block does not spoil it.
+ * Decodes and encodes IPAMBlock (I§2.4). What choosing a block needs is decoded at once, the record of every address at first use: a list
+ * of all blocks costs little then, and one damaged block does not spoil it.
  */
 import { bitsOf, parsePrefix } from "../../addresses/address.ts";
 import { type Fields, field, has, isNumber, listOf, mapOf, objects, section, text, texts } from "../../json/decode.ts";
@@ -92,7 +92,7 @@ export function lateBlock(head: Fields, { details: read, attribute, refuse }: La
   };
 }
 
-/** Addresses of a block. @throws Error when it has more than 2^16, which no pool allows (I§2.7) */
+/** Counts the addresses of a block. @throws Error when it has more than 2^16, which no pool allows (I§2.7) */
 function sizeOf(cidr: string): number {
   const prefix = parsePrefix(cidr);
   const bits = prefix === undefined ? Number.POSITIVE_INFINITY : bitsOf(prefix.address.family) - prefix.length;
@@ -145,7 +145,7 @@ function sequenceNumbers(spec: Fields): Readonly<Record<number, bigint>> {
   return numbers;
 }
 
-/** A number, or the text of one that JavaScript cannot hold; absent it is 0 (I§2.4). */
+/** Reads a number, or the text of one that JavaScript cannot hold; absent it is 0 (I§2.4). */
 function sequenceNumber(value: unknown): bigint {
   if (value === undefined || value === null) return 0n;
   if (typeof value === "number" && Number.isSafeInteger(value) && value >= 0) return BigInt(value);
@@ -199,19 +199,19 @@ function encodeNumbers(numbers: Readonly<Record<number, bigint>>): Spec {
  */
 const LONG_NUMBER = /"(sequenceNumber|\d{1,5})":\s*(\d{16,})(?=\s*[,}])/g;
 
-/** JSON text of a block or a list of blocks in which long sequence numbers are texts, so that JSON.parse keeps their digits. */
+/** Rewrites the JSON text of blocks so that long sequence numbers become texts, whose digits JSON.parse keeps. */
 export function quoteSequenceNumbers(json: string): string {
   return json.replace(LONG_NUMBER, '"$1":"$2"');
 }
 
 declare global {
   interface JSON {
-    /** A value that JSON.stringify prints as it stands (ECMAScript proposal "JSON.parse source text access"). */
+    /** Makes a value that JSON.stringify prints as it stands (ECMAScript proposal "JSON.parse source text access"). */
     rawJSON(text: string): object;
   }
 }
 
-/** A value that JSON.stringify prints as an integer with all its digits. */
+/** Makes a value that JSON.stringify prints as an integer with all its digits. */
 function integer(value: bigint): object {
   return JSON.rawJSON(String(value));
 }

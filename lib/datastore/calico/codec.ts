@@ -1,12 +1,52 @@
-/** What one kind of custom resource is: its names on the wire, and its spec to a value of the model and back. */
+/**
+ * Describes one kind of custom resource: its names on the wire, its spec to a value of the model and back, and the two groups that Calico's
+ * resources come in (I§2.1).
+ */
+import type { Environment } from "../../cni/protocol.ts";
+import type { NetworkConfig } from "../../config/decode.ts";
 import { messageOf } from "../../errors/errors.ts";
-import { type Fields, isObject, section } from "../../json/decode.ts";
+import { type Fields, isObject, objects, parseObject, section, text } from "../../json/decode.ts";
+import type { ApiClient } from "../../kubernetes/api-client.ts";
 import { type Metadata, metadataOf } from "../../kubernetes/objects.ts";
 import { isSubdomain } from "../../system/subdomain.ts";
 import type { AffinityKey } from "../datastore.ts";
 import { DatastoreError } from "../errors.ts";
 import { cidrKey } from "../resources.ts";
-import type { ApiGroup } from "./group.ts";
+
+/** The two groups of Calico's custom resources; a cluster has one of them. */
+export const LEGACY_GROUP = "crd.projectcalico.org/v1";
+export const V3_GROUP = "projectcalico.org/v3";
+
+/** `apiVersion` of the objects. */
+export type ApiGroup = typeof LEGACY_GROUP | typeof V3_GROUP;
+
+/** @returns `undefined` when nothing says which group: the server must be asked */
+export function configuredGroup(config: Pick<NetworkConfig, "calicoApiGroup">, env: Environment): ApiGroup | undefined {
+  const setting = env.CALICO_CALICO_API_GROUP || config.calicoApiGroup || env.CALICO_API_GROUP || "";
+  if (setting === "") return undefined;
+  return setting.toLowerCase() === V3_GROUP ? V3_GROUP : LEGACY_GROUP;
+}
+
+/** Asks the server once: v3 only where it has no legacy group, and legacy whenever it cannot tell. */
+export async function discoverGroup(client: Pick<ApiClient, "request">): Promise<ApiGroup> {
+  try {
+    return (await servedGroup(client)) ?? LEGACY_GROUP;
+  } catch {
+    // A server that really cannot be reached shows at the next request.
+    return LEGACY_GROUP;
+  }
+}
+
+/** @returns the legacy group before v3; `undefined` when the server has neither @throws ApiError; Error for an answer that is not a list */
+export async function servedGroup(client: Pick<ApiClient, "request">): Promise<ApiGroup | undefined> {
+  const served = objects(parseObject(await client.request({ method: "GET", path: "/apis" })), "groups");
+  const names = new Set(served.map((group) => text(group, "name")));
+  return ([LEGACY_GROUP, V3_GROUP] as const).find((group) => names.has(groupName(group)));
+}
+
+function groupName(group: ApiGroup): string {
+  return group.slice(0, group.indexOf("/"));
+}
 
 /** An object as it was read. */
 export interface Resource {
@@ -21,7 +61,7 @@ export function resourceOf(object: Fields): Resource {
 }
 
 /**
- * Whether another client has begun to delete the object (I§2.10). BlockAffinity has a text in one group and a boolean in the other
+ * Tells whether another client has begun to delete the object (I§2.10). BlockAffinity has a text in one group and a boolean in the other
  * (I§2.1).
  */
 export function isMarked(object: Fields): boolean {
@@ -56,12 +96,12 @@ export interface Codec<K, T> {
   readonly initial?: Spec;
 }
 
-/** The same words in both groups. */
+/** Gives the same words in both groups. */
 export function named(kind: string, plural: string): Pick<Codec<unknown, unknown>, "title" | "kind" | "plural"> {
   return { title: kind, kind: () => kind, plural: () => plural };
 }
 
-/** The error of an object that says what it should not. */
+/** Makes the error of an object that says what it should not. */
 export function damaged(what: string, cause: unknown): DatastoreError {
   return cause instanceof DatastoreError ? cause : new DatastoreError("invalid", `${what} cannot be read: ${messageOf(cause)}`, cause);
 }

@@ -1,13 +1,16 @@
 /**
  * Decodes the stored objects of one kind, and remembers what each has beyond the model, so that an update, which replaces the whole
  * object, writes it back: labels, annotations and finalizers of others, fields of newer or foreign schemas, a status without a
- * sub-resource. (Calico drops them, I§2.1.)
+ * sub-resource. (Calico drops them, I§2.1.) Watches decode the same way.
  */
 import { type Fields, has, isText, section } from "../../json/decode.ts";
+import { metadataOf, revisionOf } from "../../kubernetes/objects.ts";
+import type { Selection } from "../../kubernetes/watch/kubernetes-feed.ts";
 import { RecentMap } from "../../system/recent-map.ts";
 import type { Versioned } from "../datastore.ts";
 import { DatastoreError, isDatastoreFailure } from "../errors.ts";
-import { type Codec, damaged } from "./codec.ts";
+import type { ApiGroup } from "./codec.ts";
+import { type Codec, damaged, isMarked, resourceOf } from "./codec.ts";
 
 /** An object's fields beyond the model. */
 export interface Kept {
@@ -32,7 +35,7 @@ interface Read<T> extends Versioned<T> {
   readonly object: Fields;
 }
 
-/** The stored objects of one kind: how they are decoded, and what each has beyond the model, as of the last state that was read. */
+/** Holds the stored objects of one kind: how they are decoded, and what each has beyond the model, as of the last state that was read. */
 export class StoredKind<T> {
   readonly #codec: Pick<Codec<never, T>, "title" | "members" | "verify" | "oddityOf">;
   readonly #onDamaged: OnDamaged;
@@ -47,7 +50,7 @@ export class StoredKind<T> {
     this.#metadata = metadata;
   }
 
-  /** For messages: "IPPool(default-pool)". */
+  /** Names an object in messages: "IPPool(default-pool)". */
   describe(name: string): string {
     return `${this.#codec.title}(${name})`;
   }
@@ -92,7 +95,7 @@ export class StoredKind<T> {
     this.#kept.set(name, { revision, kept });
   }
 
-  /** What the object had at that revision; `undefined` when that is not remembered. */
+  /** Finds what the object had at that revision; `undefined` when that is not remembered. */
   keptAt(name: string, revision: string): Kept | undefined {
     const noted = this.#kept.get(name);
     return noted?.revision === revision ? noted.kept : undefined;
@@ -119,9 +122,9 @@ export interface ForeignFields {
 
 /** Collections of stores that keep whole resources, in Calico's format. The local store has the model and nothing else. */
 export interface KeepsForeignFields<K, T> {
-  /** Of an object at the revision at which it was last read; `undefined` when that is not remembered. */
+  /** Finds the fields of an object at the revision at which it was last read; `undefined` when that is not remembered. */
   foreignFields(key: K, revision: string): ForeignFields | undefined;
-  /** As `Collection.create`, with further fields. */
+  /** Does as `Collection.create`, with further fields. */
   createWith(key: K, value: T, foreign: ForeignFields): Promise<unknown>;
 }
 
@@ -141,4 +144,38 @@ function textsOf(metadata: Fields, member: string): Readonly<Record<string, stri
   const texts: Record<string, string> = {};
   for (const [name, value] of Object.entries(section(metadata, member))) if (isText(value)) texts[name] = value;
   return texts;
+}
+
+/** One object as a watch has it. */
+export interface Watched<T> {
+  readonly name: string;
+  readonly stored: Versioned<T>;
+  /** Its deletion has been begun by another client (I§2.10): it counts as absent. */
+  readonly isMarked: boolean;
+}
+
+/** Selects all objects of one kind of Calico's. */
+export function resourceSelection<K, T>(codec: Codec<K, T>, group: ApiGroup): Selection<Watched<T>> {
+  return {
+    name: codec.plural(group),
+    path: `/apis/${group}/${codec.plural(group)}`,
+    prepare: codec.prepare,
+    decode: (object) =>
+      watched(object, (fields) => {
+        const value = codec.decode(resourceOf(fields));
+        codec.verify?.(value);
+        return value;
+      }),
+  };
+}
+
+/** Selects all objects of one of Kubernetes' own kinds. */
+export function coreSelection<T>(plural: string, decode: (object: Fields) => T): Selection<Watched<T>> {
+  return { name: plural, path: `/api/v1/${plural}`, decode: (object) => watched(object, decode) };
+}
+
+function watched<T>(object: Fields, decode: (object: Fields) => T): Watched<T> {
+  const metadata = metadataOf(object);
+  const stored: Versioned<T> = { value: decode(object), revision: revisionOf(metadata) };
+  return { name: metadata.name, stored, isMarked: isMarked(object) };
 }

@@ -1,4 +1,4 @@
-/** What each kind of object is in etcd: where its keys lie, and its JSON to a value of the model and back (I§2.9, C§7.4). */
+/** Describes each kind of object in etcd: where its keys lie, and its JSON to a value of the model and back (I§2.9, C§7.4). */
 import {
   type Fields,
   flag,
@@ -12,20 +12,18 @@ import {
   text,
   textList,
 } from "../../json/decode.ts";
-import type { EndpointKey, EndpointPort, WorkloadEndpoint } from "../../workload/workload-endpoint.ts";
+import type { EndpointKey, EndpointPort, WorkloadEndpoint } from "../../workload/endpoint.ts";
 import { affinityStateOf } from "../calico/affinity.ts";
 import { decodeBlock, encodeBlock, handleCounts, quoteSequenceNumbers, untilCarriageReturn, verifyBlock } from "../calico/block.ts";
-import { clusterInformationCodec, reservationCodec } from "../calico/cluster.ts";
-import { type Codec, named, resourceOf, type Spec } from "../calico/codec.ts";
-import { V3_GROUP } from "../calico/group.ts";
-import { poolCodec } from "../calico/pool.ts";
+import { type Codec, named, resourceOf, type Spec, V3_GROUP } from "../calico/codec.ts";
+import { clusterInformationCodec, poolCodec, reservationCodec } from "../calico/pool.ts";
 import type { Kept } from "../calico/stored-kind.ts";
 import type { AffinityKey, BlockOwner, Profile } from "../datastore.ts";
 import type { Block, BlockAffinity, Handle, IPPool, IPReservation, IpamConfiguration, LabelledObject } from "../resources.ts";
 import type { KeyValue } from "./answers.ts";
 
 export interface EtcdCodec<K, T> extends Pick<Codec<K, T>, "title" | "prepare" | "verify" | "oddityOf" | "members"> {
-  /** Of all keys of the kind, or of those that `list` of its collection means. */
+  /** Begins all keys of the kind, or of those that `list` of its collection means. */
   readonly prefix: string;
   readonly keyOf: (key: K) => string;
   /** @throws Error saying what is wrong with the object */
@@ -57,7 +55,7 @@ const CONFIGURATION = `${IPAM}/config`;
 /** Where the affinities of each type of owner lie. */
 export const AFFINITIES: Readonly<Record<BlockOwner["type"], string>> = { host: `${IPAM}/host/`, virtual: `${IPAM}/virtual/` };
 
-/** A CIDR as a key: only the slash becomes a dash. */
+/** Writes a CIDR as a key: only the slash becomes a dash. */
 function familyPath(cidr: string): string {
   return `ipv${cidr.includes(":") ? 6 : 4}/block/${cidr.replace("/", "-")}`;
 }
@@ -90,7 +88,7 @@ export const blockCodec: EtcdCodec<string, Block> = flatCodec({
 
 const AFFINITY = /^\/calico\/ipam\/v2\/(host|virtual)\/(.+)\/ipv[46]\/block\/(.+)-(\d+)$/;
 
-/** Whether a key below an owner is that of an affinity; a host's marker lies there too. */
+/** Tells whether a key below an owner is that of an affinity; a host's marker lies there too. */
 export function isAffinityKey(key: string): boolean {
   return AFFINITY.test(key);
 }
@@ -151,7 +149,7 @@ export const configurationCodec: EtcdCodec<"default", IpamConfiguration> = flatC
 type ResourceKind<K, T> = Omit<Codec<K, T>, "nameOf" | "labels" | "prepare" | "verify">;
 
 /**
- * A kind of Calico's by the codec of its custom resource.
+ * Describes a kind of Calico's by the codec of its custom resource.
  * @param metadataOf the metadata that an object is written with, beside what it has
  * @param pathOf its key below the root of the kind
  */
@@ -264,14 +262,14 @@ export const endpointResource = resourceCodec<EndpointKey, WorkloadEndpoint>(
   ({ namespace, name }) => `${namespace}/${name}`,
 );
 
-/** The members that `readers` names, in their order. */
+/** Picks the members that `readers` names, in their order. */
 function pick<T>(readers: Readers<T>, value: T): Spec {
   const picked: Record<string, unknown> = {};
   for (const name in readers) picked[name] = value[name];
   return picked;
 }
 
-/** As Go writes members that it may leave out (`omitempty`). */
+/** Writes as Go does members that it may leave out (`omitempty`). */
 function withoutEmpty(members: Spec): Spec {
   const isEmpty = (value: unknown) => value === "" || value === 0 || value === false || (Array.isArray(value) && value.length === 0);
   return Object.fromEntries(Object.entries(members).filter(([, value]) => !isEmpty(value)));

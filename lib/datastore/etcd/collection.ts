@@ -1,5 +1,5 @@
 /**
- * One kind of object in etcd as a collection of the port. The revision is etcd's mod_revision, which belongs to one state of one key
+ * Serves one kind of object in etcd as a collection of the port. The revision is etcd's mod_revision, which belongs to one state of one key
  * for ever: every write compares it in its own transaction. A write whose answer was lost may have been carried out: it is repeated,
  * and where the comparison fails then, the key is looked at: what was sent is what was written.
  */
@@ -14,8 +14,8 @@ import {
 } from "../calico/stored-kind.ts";
 import type { Collection, Versioned } from "../datastore.ts";
 import { DatastoreError } from "../errors.ts";
+import { asDatastoreError } from "./answers.ts";
 import { type EtcdCodec, parseStored } from "./codecs.ts";
-import { asDatastoreError } from "./etcd-error.ts";
 import type { KeyValue, KeyValueStore, Outcome } from "./key-value-store.ts";
 
 /** In etcd all of an object's metadata is its writers', uid and time of creation included; only the revision is etcd's. */
@@ -113,7 +113,7 @@ export class EtcdCollection<K, T> implements Collection<K, T>, KeepsForeignField
     throw this.#notAt(path, revision, outcome.there);
   }
 
-  /** Every object below a prefix of keys, in key order; what cannot be decoded is left out. */
+  /** Lists every object below a prefix of keys, in key order; what cannot be decoded is left out. */
   protected async listBelow(prefix: string, isWanted: (key: string) => boolean = () => true): Promise<readonly Versioned<T>[]> {
     const pairs = await this.#named(prefix, () => this.#access.store.list(prefix));
     return this.#kind.decodeAll(
@@ -130,7 +130,7 @@ export class EtcdCollection<K, T> implements Collection<K, T>, KeepsForeignField
     return this.#kind.decode(pair.key, read, when);
   }
 
-  /** Of an object that another client has read, or that was forgotten since. @throws DatastoreError `conflict`, `not-found` */
+  /** Reads again an object that another client has read, or that was forgotten since. @throws DatastoreError `conflict`, `not-found` */
   async #readKept(path: string, revision: string): Promise<Kept> {
     const pair = await this.#named(path, () => this.#access.store.get(path));
     if (pair?.modRevision !== revision) throw this.#notAt(path, revision, pair);

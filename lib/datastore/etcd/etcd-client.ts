@@ -1,13 +1,12 @@
 /**
- * The client of etcd's JSON gateway: a request goes to one member after the other until one answers, within limits. What an answer
+ * Asks etcd's JSON gateway: a request goes to one member after the other until one answers, within limits. What an answer
  * says is answers.ts's.
  */
 import { type Fields, field, isText } from "../../json/decode.ts";
 import { Patience, Slots } from "../../kubernetes/client/limits.ts";
 import { TransportError, transportErrorOr } from "../../kubernetes/client/transport-error.ts";
 import { Secrets } from "../../log/secrets.ts";
-import { understood } from "./answers.ts";
-import { CODES, EtcdError, isFull, isPassing, type Refusal, wantsNewToken } from "./etcd-error.ts";
+import { CODES, EtcdError, isFull, isPassing, type Refusal, understood, wantsNewToken } from "./answers.ts";
 import { type Health, Member, type MemberMemory, Members, NO_MEMORY } from "./members.ts";
 import type { EtcdSettings } from "./settings.ts";
 import { discoverMembers, ETCD_LIMITS, type EtcdLimits, type LookUp } from "./settings.ts";
@@ -60,7 +59,7 @@ export class EtcdClient {
     this.#secrets.addKey(settings.certificate?.key);
   }
 
-  /** For messages: "http://10.0.0.1:2379,http://10.0.0.2:2379". */
+  /** Names the members in messages: "http://10.0.0.1:2379,http://10.0.0.2:2379". */
   get servers(): string {
     const { members } = this.#settings;
     return "domain" in members ? `of ${members.domain}` : members.servers.map(({ url }) => url).join(",");
@@ -184,7 +183,7 @@ export class EtcdClient {
     if (pause > 0) await Bun.sleep(pause);
   }
 
-  /** The members, looked up once; what was not found is looked up again by the next request. */
+  /** Finds the members, once; what was not found is looked up again by the next request. */
   #found(): Promise<Members<Member>> {
     this.#members ??= this.#find().catch((error: unknown) => {
       this.#members = undefined;
@@ -202,7 +201,7 @@ export class EtcdClient {
     );
   }
 
-  /** One token for all that wait for one. */
+  /** Gets one token for all that wait for one. */
   #tokenOf(): Promise<string> {
     this.#token ??= this.#authenticate().catch((error: unknown) => {
       this.#token = undefined;
@@ -229,7 +228,7 @@ export class EtcdClient {
   }
 }
 
-/** One member is asked whatever is said of it. */
+/** Makes the members, with what earlier processes know of them. A member without others is asked in any case. */
 function membersOf(all: readonly Member[], { random, memory = NO_MEMORY }: EtcdClientOptions): Members<Member> {
   if (all.length === 1) return new Members(all, { random });
   const remembered = memory.read();
@@ -262,5 +261,5 @@ function isRepeatable(failed: Refusal | TransportError, course: Course, count: n
 }
 
 function ignore(): void {
-  // The caller that opened it has been told.
+  // The caller that opened it knows.
 }

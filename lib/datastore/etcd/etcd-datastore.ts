@@ -1,17 +1,17 @@
 /**
- * The etcd driver of the datastore port: Calico's keys in etcd v3 (I§2.9, C§7.4), over the members' JSON gateways. Pods, namespaces and
+ * Implements the datastore port on etcd: Calico's keys in etcd v3 (I§2.9, C§7.4), over the members' JSON gateways. Pods, namespaces and
  * virtual machines are read from a Kubernetes API server where one is configured beside it.
  */
 
-import type { Environment } from "../../cni/environment.ts";
+import type { Environment } from "../../cni/protocol.ts";
 import { isKubernetesConfigured } from "../../config/datastore-choice.ts";
-import type { NetworkConfig } from "../../config/network-config.ts";
+import type { NetworkConfig } from "../../config/decode.ts";
 import type { ApiClient } from "../../kubernetes/api-client.ts";
 import { openApiClient } from "../../kubernetes/client/client.ts";
 import type { NamespacedName } from "../../kubernetes/objects.ts";
 import { once } from "../../system/waiting.ts";
-import { matchesEndpointName, parseWorkloadEndpointName } from "../../workload/endpoint-name.ts";
-import type { EndpointKey, WorkloadEndpoint } from "../../workload/workload-endpoint.ts";
+import type { EndpointKey, WorkloadEndpoint } from "../../workload/endpoint.ts";
+import { matchesEndpointName, parseWorkloadEndpointName } from "../../workload/names.ts";
 import type { OnDamaged } from "../calico/stored-kind.ts";
 import type {
   AffinityKey,
@@ -25,11 +25,11 @@ import type {
   Versioned,
   WorkloadEndpoints,
 } from "../datastore.ts";
+import { ETCD_TRAITS } from "../datastore.ts";
 import { type Clearing, ObjectRecords, type WorkloadAsRead } from "../endpoint-records.ts";
 import { isDatastoreFailure } from "../errors.ts";
 import { ApiCore, kubernetesVirtualMachines } from "../kubernetes/api-core.ts";
 import type { BlockAffinity, LabelledObject, OwnedObject } from "../resources.ts";
-import { ETCD_TRAITS } from "../traits.ts";
 import {
   AFFINITIES,
   affinityCodec,
@@ -52,7 +52,7 @@ import { MEMBER_MEMORY, memberMemory } from "./members.ts";
 import { type EtcdSettings, resolveEtcdSettings } from "./settings.ts";
 
 export interface EtcdOptions extends EtcdClientOptions {
-  /** Called with the error of each object that a list leaves out because it cannot be read. */
+  /** Gets the error of each object that a list leaves out because it cannot be read. */
   readonly onDamaged?: OnDamaged | undefined;
   /** Opens the way to the API server; absent where none is configured. */
   readonly openKubernetes?: (() => ApiClient) | undefined;
@@ -164,7 +164,9 @@ class ProfileObjects extends EtcdCollection<string, Profile> implements Profiles
   }
 }
 
-/** Endpoint records in etcd. A pod has one record for all its interfaces, under the name that its first ADD gave it (C§2.1 step 13). */
+/**
+ * Keeps endpoint records in etcd. A pod has one record for all its interfaces, under the name that its first ADD gave it (C§2.1 step 13).
+ */
 class EtcdRecords extends ObjectRecords {
   readonly #endpoints: WorkloadEndpoints;
 

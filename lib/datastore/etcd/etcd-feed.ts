@@ -1,15 +1,13 @@
 /**
- * A prefix of etcd's keys as a cache reads it: all pairs as of one revision, then the watch from the next revision on, over the gateway's
+ * Reads a prefix of etcd's keys for a cache: all pairs as of one revision, then the watch from the next revision on, over the gateway's
  * stream (etcd's API reference, "Watch API").
  */
 import { type Fields, flag, isNumber, objects, parseObject, section, text } from "../../json/decode.ts";
-import { type Feed, GoneError, type Sink } from "../../kubernetes/watch/feed.ts";
-import { lines } from "../../kubernetes/watch/streams.ts";
-import type { Watched } from "../kubernetes/selections.ts";
-import { type KeyValue, pairOf, revisionOf, toBase64 } from "./answers.ts";
+import { type Feed, GoneError, lines, type Sink } from "../../kubernetes/watch/feed.ts";
+import type { Watched } from "../calico/stored-kind.ts";
+import { CODES, type KeyValue, pairOf, revisionOf, toBase64 } from "./answers.ts";
 import { type EtcdCodec, parseStored } from "./codecs.ts";
 import type { EtcdClient, EtcdStream } from "./etcd-client.ts";
-import { CODES } from "./etcd-error.ts";
 import { endOf, type KeyValueStore } from "./key-value-store.ts";
 
 const WATCH = "/v3/watch";
@@ -23,7 +21,7 @@ export interface KeySelection<T> {
   /** For messages: "IPPools". */
   readonly name: string;
   readonly prefix: string;
-  /** Of a key below the prefix; `undefined`: the pair is of another kind. */
+  /** Names the object of a key below the prefix; `undefined`: the pair is of another kind. */
   readonly nameOf: (key: string) => string | undefined;
   /** @throws Error when the value cannot be read: it is left out and reported */
   readonly decode: (pair: KeyValue, name: string) => T;
@@ -98,7 +96,7 @@ export class EtcdFeed<T> implements Feed<T> {
   }
 
   #tell(answer: Fields, sink: Sink<T>): void {
-    // Without events it is a notice of progress: all up to the revision in its header has been told.
+    // Without events it is a notice of progress: all up to the revision in its header has come.
     let reached = revisionOf(answer);
     for (const event of objects(answer, "events")) {
       const pair = pairOf(section(event, "kv"));
@@ -163,7 +161,7 @@ function assertNotBefore(version: string, revision: string): void {
 }
 
 /**
- * What is watched of a kind in etcd, decoded as its collection decodes it.
+ * Selects what is watched of a kind in etcd, decoded as its collection decodes it.
  *
  * @param prefix of the keys; with `only` they are that one key
  * @param nameOf what a cache calls the object of a key
@@ -181,12 +179,12 @@ export function etcdSelection<K, T>(codec: EtcdCodec<K, T>, prefix: string, name
   };
 }
 
-/** All objects of a kind, by the rest of their keys. */
+/** Selects all objects of a kind, by the rest of their keys. */
 export function allBelow(prefix: string): (key: string) => string | undefined {
   return (key) => (key.startsWith(prefix) && key.slice(prefix.length)) || undefined;
 }
 
-/** The one object of a key, whatever else begins alike. */
+/** Selects the one object of a key, and not those whose keys begin alike. */
 export function only(wanted: string, name: string): (key: string) => string | undefined {
   return (key) => (key === wanted ? name : undefined);
 }

@@ -1,9 +1,8 @@
-/** etcd as a map of texts: reads, prefixes, and writes that compare revisions in the transaction that carries them out. */
+/** Uses etcd as a map of texts: reads, prefixes, and writes that compare revisions in the transaction that carries them out. */
 
 import { type Fields, flag, objects, text } from "../../json/decode.ts";
-import { decisionOf, type KeyValue, pairsOf, revisionOf, toBase64 } from "./answers.ts";
+import { decisionOf, isCompacted, type KeyValue, pairsOf, revisionOf, toBase64 } from "./answers.ts";
 import type { EtcdClient } from "./etcd-client.ts";
-import { isCompacted } from "./etcd-error.ts";
 
 export type { KeyValue } from "./answers.ts";
 
@@ -33,7 +32,7 @@ interface Comparison {
   readonly modRevision?: string;
 }
 
-/** All throw EtcdError. */
+/** Reads and writes texts. Every method throws EtcdError. */
 export class KeyValueStore {
   readonly #client: Pick<EtcdClient, "ask">;
 
@@ -49,12 +48,12 @@ export class KeyValueStore {
     return (await this.#client.ask(RANGE, { key: toBase64(key) }, read)).value;
   }
 
-  /** Every pair whose key begins with `prefix`, in key order, as of one moment. */
+  /** Lists every pair whose key begins with `prefix`, in key order, as of one moment. */
   async list(prefix: string): Promise<readonly KeyValue[]> {
     return (await this.listAt(prefix)).pairs;
   }
 
-  /** As `list`, with the revision of that moment. */
+  /** Does as `list`, and gives the revision of that moment. */
   async listAt(prefix: string): Promise<Snapshot> {
     for (let attempt = 1; ; attempt++) {
       try {
@@ -109,7 +108,7 @@ export class KeyValueStore {
   }
 }
 
-/** As of which revision a page is, and the key that the next one begins with, in base64; the last page has no next key. */
+/** Says as of which revision a page is, and the key that the next one begins with, in base64; the last page has no next key. */
 function pageOf(answer: Fields, first: string): { readonly revision: string; readonly next: string | undefined } {
   const revision = revisionOf(answer);
   const last = objects(answer, "kvs").at(-1);
@@ -119,7 +118,7 @@ function pageOf(answer: Fields, first: string): { readonly revision: string; rea
   throw new Error("it has more, and nothing of what was asked for");
 }
 
-/** The first key behind all that begin with `prefix`; prefixes here are ASCII and end with a letter or a slash. */
+/** Finds the first key behind all that begin with `prefix`; prefixes here are ASCII and end with a letter or a slash. */
 export function endOf(prefix: string): string {
   const bytes = new TextEncoder().encode(prefix);
   const last = bytes.length - 1;
@@ -127,12 +126,12 @@ export function endOf(prefix: string): string {
   return bytes.toBase64();
 }
 
-/** Of bytes in base64: other clients' keys need not be texts. */
+/** Takes bytes in base64: other clients' keys need not be texts. */
 function keyAfter(key: string): string {
   return Uint8Array.of(...Uint8Array.fromBase64(key), 0).toBase64();
 }
 
-/** Whether the second key of two in base64 comes later. */
+/** Tells whether the second key of two in base64 comes later. */
 function isBehind(first: string, second: string): boolean {
   return Buffer.compare(Uint8Array.fromBase64(first), Uint8Array.fromBase64(second)) < 0;
 }

@@ -1,4 +1,6 @@
-/** The members of an etcd cluster: which one is asked next, the question and its answer, and what processes tell each other of them. */
+/**
+ * Knows the members of an etcd cluster: which one is asked next, the question and its answer, and what processes tell each other of them.
+ */
 import { isNumber, isObject, isText, mapOf, optional, parseObject } from "../../json/decode.ts";
 import { Transport } from "../../kubernetes/client/transport.ts";
 import type { ApiServer } from "../../kubernetes/config/api-config.ts";
@@ -6,13 +8,13 @@ import { excerpt } from "../../log/format.ts";
 import type { Secrets } from "../../log/secrets.ts";
 import { directoryOf, makeDirectories, readText, statusOf } from "../../system/files.ts";
 import { writeWhole } from "../../system/write-whole.ts";
-import { CODES, type Refusal } from "./etcd-error.ts";
+import { CODES, type Refusal } from "./answers.ts";
 import type { EtcdSettings } from "./settings.ts";
 
 const FIRST_REST_MS = 1_000;
 export const LONGEST_REST_MS = 30_000;
 
-/** Of a member that has failed lately. */
+/** Describes a member that has failed lately. */
 export interface Health {
   readonly failures: number;
   /** By a clock that never jumps, ms. */
@@ -24,13 +26,13 @@ export interface MembersOptions<M> {
   readonly random?: (() => number) | undefined;
   /** What others have found out before. */
   readonly known?: ReadonlyMap<M, Health>;
-  /** Called with all members that are not well, whenever that changes. */
+  /** Runs with all members that are not well, whenever that changes. */
   readonly onChange?: (health: ReadonlyMap<M, Health>) => void;
 }
 
 /**
- * Which member of the cluster is asked next: the one that answered last, as long as it answers. One that failed is left alone for a
- * while, which grows with every failure; when all have failed, the one whose while ends first is tried.
+ * Chooses the member of the cluster that is asked next: the one that answered last, as long as it answers. One that failed is left alone
+ * for a while, which grows with every failure; when all have failed, the one whose while ends first is tried.
  */
 export class Members<M> {
   readonly #members: readonly M[];
@@ -64,7 +66,7 @@ export class Members<M> {
     return member;
   }
 
-  /** Whether a member can be asked that has not failed lately. */
+  /** Tells whether a member can be asked that has not failed lately. */
   hasRested(now: number): boolean {
     return this.#members.some((_, index) => this.#restsUntil(index) <= now);
   }
@@ -94,7 +96,7 @@ const QUOTED = 500;
 /** Characters that are quoted of an answer that etcd has not written. */
 const QUOTED_OF_OTHERS = 200;
 
-/** One member of the cluster: a question to its JSON gateway, and its answer or its refusal. */
+/** Asks one member of the cluster: a question to its JSON gateway, and its answer or its refusal. */
 export class Member {
   readonly url: string;
   readonly #server: ApiServer;
@@ -120,7 +122,7 @@ export class Member {
   }
 
   /**
-   * A question whose answers come one after the other, for as long as `signal` does not abort.
+   * Asks a question whose answers come one after the other, for as long as `signal` does not abort.
    * @param limitMs for the first one
    * @returns the bytes as they come, or what the member said instead, without secrets
    * @throws TransportError
@@ -177,7 +179,7 @@ const DIRECTORY_MODE = 0o755;
 const MOST_BYTES = 65_536;
 
 export interface MemberMemory {
-  /** By URL; times are those of `performance.now()` of this process. */
+  /** Reads by URL; times are those of `performance.now()` of this process. */
   read(): ReadonlyMap<string, Health>;
   /** @param health of the members that have failed lately; the others are well */
   write(health: ReadonlyMap<string, Health>): void;

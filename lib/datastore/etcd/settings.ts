@@ -1,15 +1,15 @@
-/** Where etcd is and who we are to it (C§1.2, C§1.4): from the network configuration, the environment and the DNS. */
+/** Finds out where etcd is and who we are to it (C§1.2, C§1.4): from the network configuration, the environment and the DNS. */
 
 import { resolveSrv } from "node:dns/promises";
-import type { Environment } from "../../cni/environment.ts";
-import type { EtcdConfig } from "../../config/network-config.ts";
+import type { Environment } from "../../cni/protocol.ts";
+import type { EtcdConfig } from "../../config/decode.ts";
 import { messageOf, TortieError } from "../../errors/errors.ts";
 import { type ClientLimits, DEFAULT_LIMITS } from "../../kubernetes/client/limits.ts";
 import { type ApiServer, type ClientCertificate, parseServer, type ServerTrust } from "../../kubernetes/config/api-config.ts";
 import { withSystemAuthorities } from "../../kubernetes/config/resolve.ts";
 import { checkPem, type PemKind, type Setting, settingOf } from "../../kubernetes/config/settings.ts";
 import { readText } from "../../system/files.ts";
-import { CODES, EtcdError } from "./etcd-error.ts";
+import { CODES, EtcdError } from "./answers.ts";
 
 export interface EtcdSettings {
   /** URLs, or the domain whose SRV records name them. */
@@ -125,7 +125,7 @@ const SERVICES = [
 ] as const;
 
 /**
- * SRV discovery (etcd's client/pkg/srv): the members that a domain's records name, those with TLS first.
+ * Runs SRV discovery (etcd's client/pkg/srv): the members that a domain's records name, those with TLS first.
  *
  * @throws EtcdError when no name server answers, or none knows of a member
  */

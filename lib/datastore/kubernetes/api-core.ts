@@ -1,4 +1,4 @@
-/** KubernetesCore on the API server: one request an operation, namespaces and nodes read once an operation. */
+/** Implements KubernetesCore on the API server: one request an operation, namespaces and nodes read once an operation. */
 import { messageOf } from "../../errors/errors.ts";
 import { type Fields, parseObject, text } from "../../json/decode.ts";
 import type { ApiClient } from "../../kubernetes/api-client.ts";
@@ -17,11 +17,10 @@ import { isSubdomain } from "../../system/subdomain.ts";
 import type { KubernetesCore, Reader, Versioned, VirtualMachines } from "../datastore.ts";
 import { DatastoreError } from "../errors.ts";
 import type { OwnedObject } from "../resources.ts";
-import { failureOf, hasStatus } from "./as-datastore-error.ts";
-import { listPages } from "./resource-api.ts";
+import { failureOf, hasStatus, listPages } from "./resource-api.ts";
 
 const NOT_FOUND = 404;
-/** For how long the labels of a node or namespace are taken as read: the steps of one operation, not the next operation. */
+/** How long the labels of a node or namespace count as read: for the steps of one operation, not the next operation. */
 const REMEMBERED_MS = 1000;
 const VERSION = "version of the API server";
 
@@ -74,7 +73,7 @@ export class ApiCore implements KubernetesCore {
     return this.#client.request({ method: "PATCH", path: `${podPath(pod)}/status`, contentType, body });
   }
 
-  /** Every pod of the cluster, in pages. @throws DatastoreError `unauthorized` for an account that may not list pods */
+  /** Lists every pod of the cluster, in pages. @throws DatastoreError `unauthorized` for an account that may not list pods */
   async listPods(): Promise<readonly Pod[]> {
     const what = "list of pods";
     try {
@@ -127,7 +126,7 @@ class Memo<T> {
   }
 }
 
-/** What an answer says. @throws DatastoreError `invalid` when it says what it should not */
+/** Decodes what an answer says. @throws DatastoreError `invalid` when it says what it should not */
 function decoded<T>(what: string, decode: () => T): T {
   try {
     return decode();
@@ -136,12 +135,12 @@ function decoded<T>(what: string, decode: () => T): T {
   }
 }
 
-/** For names that passed isSubdomain: "..", "a/b" and "A" are no legal names. */
+/** Takes names that passed isSubdomain: "..", "a/b" and "A" are no legal names. */
 function podPath({ namespace, name }: NamespacedName): string {
   return `/api/v1/namespaces/${namespace}/pods/${name}`;
 }
 
-/** What the allocator asks of pods and of KubeVirt's objects (I§1.9). Without KubeVirt there is no such object: 404 as well. */
+/** Answers what the allocator asks of pods and of KubeVirt's objects (I§1.9). Without KubeVirt there is no such object: 404 as well. */
 export function kubernetesVirtualMachines(core: ApiCore): VirtualMachines {
   return {
     pods: objectsAt(core, "/api/v1", "pods"),

@@ -1,26 +1,25 @@
-/** The Kubernetes driver of the datastore port: Calico's custom resources, in either group, and pods as endpoints. */
-import type { Environment } from "../../cni/environment.ts";
-import type { NetworkConfig } from "../../config/network-config.ts";
+/** Implements the datastore port on Kubernetes: Calico's custom resources, in either group, and pods as endpoints. */
+import type { Environment } from "../../cni/protocol.ts";
+import type { NetworkConfig } from "../../config/decode.ts";
 import type { ApiClient } from "../../kubernetes/api-client.ts";
 import { openApiClient } from "../../kubernetes/client/client.ts";
 import { affinityCodec, affinitySelector, UNLABELLED_SELECTOR } from "../calico/affinity.ts";
 import { blockCodec, handleCodec } from "../calico/block.ts";
-import { clusterInformationCodec, configurationCodec, reservationCodec } from "../calico/cluster.ts";
-import { type ApiGroup, configuredGroup, discoverGroup } from "../calico/group.ts";
-import { poolCodec } from "../calico/pool.ts";
+import { type ApiGroup, configuredGroup, discoverGroup } from "../calico/codec.ts";
+import { clusterInformationCodec, configurationCodec, poolCodec, reservationCodec } from "../calico/pool.ts";
 import type { OnDamaged } from "../calico/stored-kind.ts";
 import {
   type AffinityKey,
   type BlockAffinities,
   type BlockOwner,
   type Datastore,
+  KUBERNETES_TRAITS,
   type KubernetesCore,
   type ListOptions,
   NO_PROFILES,
   type Versioned,
 } from "../datastore.ts";
 import type { BlockAffinity } from "../resources.ts";
-import { KUBERNETES_TRAITS } from "../traits.ts";
 import { ApiCore, kubernetesVirtualMachines } from "./api-core.ts";
 import { PodEndpoints } from "./pod-endpoint.ts";
 import { PodRecords } from "./pod-record.ts";
@@ -35,9 +34,9 @@ export interface KubernetesDatastore extends Datastore {
 export interface KubernetesOptions {
   /** Absent: the server is asked at the first request for a custom resource. */
   readonly group?: ApiGroup | undefined;
-  /** Called with the error of each object that a list leaves out because it cannot be read. */
+  /** Gets the error of each object that a list leaves out because it cannot be read. */
   readonly onDamaged?: OnDamaged | undefined;
-  /** Of host interfaces, `cali` when absent. */
+  /** Begins the names of host interfaces, `cali` when absent. */
   readonly interfacePrefix?: string | undefined;
 }
 
@@ -52,7 +51,7 @@ export function openKubernetesDatastore(config: NetworkConfig, env: Environment,
   return kubernetesDatastore(client, { group, interfacePrefix, onDamaged });
 }
 
-/** The driver on a client that is open; closing the datastore closes it. */
+/** Makes the driver on a client that is open; closing the datastore closes it. */
 export function kubernetesDatastore(client: ApiClient, options: KubernetesOptions = {}): KubernetesDatastore {
   const { onDamaged } = options;
   let known = options.group;
@@ -90,7 +89,7 @@ export function kubernetesDatastore(client: ApiClient, options: KubernetesOption
 }
 
 class Affinities extends ResourceCollection<AffinityKey, BlockAffinity> implements BlockAffinities {
-  /** By the labels, which are digests: what they find is compared with what was meant (I§2.3). */
+  /** Selects by the labels, which are digests: what they find is compared with what was meant (I§2.3). */
   async listByOwner(owner: BlockOwner, family: 4 | 6, options?: ListOptions): Promise<readonly Versioned<BlockAffinity>[]> {
     const found = await this.listSelected(affinitySelector(owner, family), options);
     return found.filter(

@@ -1,18 +1,16 @@
 /**
- * The endpoint that a pod is (C§7.5): on the Kubernetes datastore a workload endpoint has no object of its own, it is a view of its
+ * Shows the endpoint that a pod is (C§7.5): on the Kubernetes datastore a workload endpoint has no object of its own, it is a view of its
  * pod. Exactly one a pod, always called `eth0`, without a MAC, which the annotations do not hold.
  */
 import { TortieError } from "../../errors/errors.ts";
 import { parseObject } from "../../json/decode.ts";
 import { type ContainerPort, decodePod, type NamespacedName, type Pod, preconditionsOf, revisionOf } from "../../kubernetes/objects.ts";
-import { presentNats } from "../../workload/annotations/floating-ips.ts";
-import { addressesOfPod } from "../../workload/annotations/pod-addresses.ts";
+import { addressesOfPod, presentNats } from "../../workload/annotations/pod-addresses.ts";
 import { annotatedSourcePrefixes } from "../../workload/annotations/requests.ts";
+import type { EndpointKey, EndpointPort, QosControls, WorkloadEndpoint } from "../../workload/endpoint.ts";
 import { endpointLabels, podProfiles } from "../../workload/endpoint.ts";
-import { POD_ENDPOINT, workloadEndpointName } from "../../workload/endpoint-name.ts";
-import { hostInterfaceNameIfAny } from "../../workload/interface-names.ts";
+import { hostInterfaceNameIfAny, POD_ENDPOINT, workloadEndpointName } from "../../workload/names.ts";
 import { qosControlsOf } from "../../workload/qos-controls.ts";
-import type { EndpointKey, EndpointPort, QosControls, WorkloadEndpoint } from "../../workload/workload-endpoint.ts";
 import type { OnDamaged } from "../calico/stored-kind.ts";
 import type { Versioned, WorkloadEndpoints } from "../datastore.ts";
 import { DatastoreError } from "../errors.ts";
@@ -39,7 +37,7 @@ export function isEndpointPod(pod: Pick<Pod, "nodeName" | "isHostNetwork">): boo
   return pod.nodeName !== "" && !pod.isHostNetwork;
 }
 
-/** The endpoint, made of what can be read. @throws TortieError `identity-invalid` when the pod is on no node: it has no name then */
+/** Makes the endpoint of what can be read. @throws TortieError `identity-invalid` when the pod is on no node: it has no name then */
 export function convertPod(pod: Pod, interfacePrefix?: string): ConvertedPod {
   if (pod.nodeName === "") {
     const problem = `error with field node (field should be assigned): pod ${pod.namespace}/${pod.name} is on no node yet`;
@@ -83,7 +81,7 @@ function optionalParts(pod: Pod, qosControls: QosControls | undefined): Pick<Wor
   };
 }
 
-/** Those with a number and either a name or a port of the host, of a protocol that policy knows. */
+/** Picks those with a number and either a name or a port of the host, of a protocol that policy knows. */
 export function endpointPorts(ports: readonly ContainerPort[]): readonly EndpointPort[] {
   return ports.flatMap(({ name, protocol, containerPort, hostPort, hostIP }) => {
     const known = protocol === "" ? "TCP" : protocol;
@@ -92,7 +90,7 @@ export function endpointPorts(ports: readonly ContainerPort[]): readonly Endpoin
   });
 }
 
-/** The value of a reader, or none and the problem that it threw. */
+/** Runs a reader: gives its value, or the problem that it threw. */
 function readable<T>(read: () => readonly T[]): { readonly value: readonly T[]; readonly problems: readonly TortieError[] } {
   try {
     return { value: read(), problems: [] };
@@ -102,7 +100,7 @@ function readable<T>(read: () => readonly T[]): { readonly value: readonly T[]; 
   }
 }
 
-/** Workload endpoints, which in Kubernetes are a view of pods (C§7.5, C§7.6): annotations are all that is written of them. */
+/** Serves workload endpoints, which in Kubernetes are a view of pods (C§7.5, C§7.6): annotations are all that is written of them. */
 export class PodEndpoints implements WorkloadEndpoints {
   readonly #core: ApiCore;
   readonly #onDamaged: OnDamaged;
@@ -120,7 +118,7 @@ export class PodEndpoints implements WorkloadEndpoints {
     return found?.value.name === key.name ? found : undefined;
   }
 
-  /** One GET of the pod that the prefix names: the plugin's role may not list pods (C§8.2). */
+  /** Gets the pod that the prefix names: the plugin's role may not list pods (C§8.2). */
   async listByPrefix(namespace: string, namePrefix: string): Promise<readonly Versioned<WorkloadEndpoint>[]> {
     const pod = podOf({ namespace, name: namePrefix });
     const found = pod && (await this.#core.pod(pod));
@@ -129,7 +127,7 @@ export class PodEndpoints implements WorkloadEndpoints {
     return endpoint.value.name.startsWith(namePrefix) ? [endpoint] : [];
   }
 
-  /** All pods that have networking of their own. Needs the right to list pods, which the plugin's role lacks. */
+  /** Lists all pods that have networking of their own. Needs the right to list pods, which the plugin's role lacks. */
   async list(): Promise<readonly Versioned<WorkloadEndpoint>[]> {
     return (await this.#core.listPods()).filter(isEndpointPod).map((pod) => this.#endpointOf(pod));
   }
@@ -143,7 +141,7 @@ export class PodEndpoints implements WorkloadEndpoints {
     return this.#annotate(there, there.uid, value);
   }
 
-  /** As `create`; the revision says which pod is meant, not which state of it: kubelet writes to the pod at the same time (C§7.6). */
+  /** Does as `create`; the revision says which pod is meant, not which state of it: kubelet writes to the pod at the same time (C§7.6). */
   async update(key: EndpointKey, value: WorkloadEndpoint, revision: string): Promise<Versioned<WorkloadEndpoint>> {
     return this.#annotate(mustBePod(key), preconditionsOf(revision).uid, value);
   }

@@ -1,5 +1,5 @@
 /**
- * The record of a pod: three annotations that ADD writes and DEL blanks (C§3.1), by patches of the status sub-resource, which need no
+ * Keeps the record of a pod: three annotations that ADD writes and DEL blanks (C§3.1), by patches of the status sub-resource, which need no
  * right but `pods/status` (C§7.6). Felix and kube-controllers read them long before kubelet publishes the address.
  */
 import { formatPrefix, hostPrefix, parsePrefix } from "../../addresses/address.ts";
@@ -7,12 +7,12 @@ import type { NamespacedName, Pod } from "../../kubernetes/objects.ts";
 import { isSubdomain } from "../../system/subdomain.ts";
 import { ANNOTATION_PREFIX } from "../../workload/annotations/annotation.ts";
 import { listedAddresses, POD_IP, POD_IPS } from "../../workload/annotations/pod-addresses.ts";
-import { parseWorkloadEndpointName } from "../../workload/endpoint-name.ts";
-import type { EndpointKey, WorkloadEndpoint } from "../../workload/workload-endpoint.ts";
+import type { EndpointKey, WorkloadEndpoint } from "../../workload/endpoint.ts";
+import { parseWorkloadEndpointName } from "../../workload/names.ts";
 import type { Clearing, EndpointRecord, EndpointRecords, WorkloadAsRead } from "../endpoint-records.ts";
 import { DatastoreError, isDatastoreFailure } from "../errors.ts";
 import type { ApiCore, Patch } from "./api-core.ts";
-import { failureOf, hasStatus } from "./as-datastore-error.ts";
+import { failureOf, hasStatus } from "./resource-api.ts";
 
 const NOT_FOUND = 404;
 const UNPROCESSABLE = 422;
@@ -20,8 +20,8 @@ const UNPROCESSABLE = 422;
 export const CONTAINER_ID = `${ANNOTATION_PREFIX}containerID`;
 
 /**
- * What the annotations say; nothing when no ADD has written them, or a DEL has blanked them. Text that is no address counts as none: a
- * broken annotation must not stand between a DEL and the container's addresses (design §8, del-bad-*).
+ * Reads what the annotations say; nothing when no ADD has written them, or a DEL has blanked them. Text that is no address counts as none:
+ * a broken annotation must not stand between a DEL and the container's addresses (design §8, del-bad-*).
  */
 export function recordOfPod({ annotations }: Pick<Pod, "annotations">): EndpointRecord | undefined {
   const containerID = annotations[CONTAINER_ID] ?? "";
@@ -61,7 +61,7 @@ export class PodRecords implements EndpointRecords {
     }
   }
 
-  /** One patch, whose condition the server judges. */
+  /** Sends one patch, whose condition the server judges. */
   async clear(key: EndpointKey, containerId: string): Promise<Clearing> {
     const pod = podOf(key);
     if (pod === undefined) return "gone";
@@ -86,7 +86,7 @@ export class PodRecords implements EndpointRecords {
   }
 }
 
-/** The pod that an endpoint is of; `undefined` when the name is not one of a Kubernetes pod: there are no such endpoints here. */
+/** Finds the pod that an endpoint is of; `undefined` when the name is not one of a Kubernetes pod: there are no such endpoints here. */
 export function podOf({ namespace, name }: EndpointKey): NamespacedName | undefined {
   const parts = parseWorkloadEndpointName(name);
   if (parts?.orchestrator !== "k8s" || !isSubdomain(parts.workload) || !isSubdomain(namespace)) return undefined;
@@ -146,7 +146,7 @@ function clearingPatch(containerID: string): Patch {
   };
 }
 
-/** JSON pointer (RFC 6901, section 3). */
+/** Writes a JSON pointer (RFC 6901, section 3). */
 function annotationPath(annotation: string): string {
   return `/metadata/annotations/${annotation.replaceAll("~", "~0").replaceAll("/", "~1")}`;
 }

@@ -1,13 +1,10 @@
-/** Requests for custom resources as texts: paths and pages, without any notion of what the objects mean. */
-
+/** Requests custom resources as texts, in paths and pages, and says what a refused request means to the datastore port (C§7.6). */
 import { messageOf } from "../../errors/errors.ts";
 import type { Fields } from "../../json/decode.ts";
 import type { ApiClient, HttpMethod } from "../../kubernetes/api-client.ts";
-import { type Page, pagesOf, parsePage, type Selectors } from "../../kubernetes/pages.ts";
-import type { Codec } from "../calico/codec.ts";
-import type { ApiGroup } from "../calico/group.ts";
-import { DatastoreError } from "../errors.ts";
-import { hasStatus } from "./as-datastore-error.ts";
+import { ApiError, type Page, pagesOf, parsePage, type Selectors } from "../../kubernetes/api-client.ts";
+import type { ApiGroup, Codec } from "../calico/codec.ts";
+import { DatastoreError, type DatastoreFailure } from "../errors.ts";
 
 type Plural = Codec<unknown, unknown>["plural"];
 
@@ -27,7 +24,7 @@ export class ResourceApi {
   }
 
   /**
-   * Every object in name order, as of one moment.
+   * Lists every object in name order, as of one moment.
    * @param prepare the text of a page before it is parsed
    * @throws ApiError; DatastoreError `invalid` when the answer is no list
    */
@@ -45,7 +42,7 @@ const MOST_ATTEMPTS = 3;
 const EXPIRED = 410;
 
 /**
- * Every object of a list, as of one moment.
+ * Reads every object of a list, as of one moment.
  *
  * @param ask sends a GET with this query, which begins with "?", and gives the text of the page
  * @throws DatastoreError `invalid` when a page is no list; what `ask` throws
@@ -73,4 +70,82 @@ function asPage(answer: string): Page {
   } catch (error) {
     throw new DatastoreError("invalid", `the server's list cannot be read: ${messageOf(error)}`, error);
   }
+}
+
+/**
+ * The messages begin as Calico's do, so that a search for those finds them.
+ *
+ * @param what the object: "IPAMBlock(10-0-0-0-26)"
+ */
+export function asDatastoreError(error: ApiError, what: string): DatastoreError {
+  const failure = failureOfStatus(error);
+  return new DatastoreError(failure, messageFor(failure, error, what), error);
+}
+
+function failureOfStatus(error: ApiError): DatastoreFailure {
+  switch (error.status) {
+    case 401:
+    case 403:
+      return "unauthorized";
+    case 404:
+      return "not-found";
+    case 409:
+      if (error.reason === "AlreadyExists") return "already-exists";
+      // A precondition on the uid failed: a new object has that name.
+      return error.explanation.includes("UID in precondition") ? "not-found" : "conflict";
+    case 422:
+      return invalidFailure(error);
+    default:
+      return error.status === 0 || error.status === 429 || error.status >= 500 ? "unavailable" : "invalid";
+  }
+}
+
+/** A patch that carries uid or resourceVersion as a precondition is refused as an attempt to change them. */
+function invalidFailure({ causes }: ApiError): DatastoreFailure {
+  if (causes.length > 0 && causes.every(({ field }) => field === "metadata.uid")) return "not-found";
+  if (causes.length > 0 && causes.every(({ field }) => field === "metadata.resourceVersion")) return "conflict";
+  return "invalid";
+}
+
+function messageFor(failure: DatastoreFailure, error: ApiError, what: string): string {
+  switch (failure) {
+    case "not-found":
+      return `resource does not exist: ${what} with error: ${error.explanation}`;
+    case "already-exists":
+      return `resource already exists: ${what} with error: ${error.explanation}`;
+    case "conflict":
+      return `update conflict: ${what}: ${error.explanation}`;
+    case "unauthorized":
+      return `connection is unauthorized: ${error.explanation} (${what}; ${whatToGrant(error)})`;
+    case "unavailable":
+      return `${what}: ${error.message}`;
+    case "invalid":
+      return `${what}: ${error.explanation}`;
+  }
+}
+
+/** The server's own words name the verb, the resource and the group, for it knows how roles see this request. */
+function whatToGrant(error: ApiError): string {
+  if (error.status === 401) return `the API server does not know ${error.identity || "these credentials"}: renew the token or certificate`;
+  const words = /^([^ ]+) .*User "(.*)" cannot ([a-z]+) resource "([^"]+)" in API group "([^"]*)"/s.exec(error.explanation);
+  if (words === null) return "grant it what it may not do";
+  const [, , user, verb, resource, group] = words;
+  return `grant user ${JSON.stringify(user)} the verb ${verb} on ${resource} in API group "${group}"`;
+}
+
+/**
+ * Turns an ApiError into the datastore port's error, and leaves anything else unchanged.
+ * @param what the object or list that was asked for, for the message: "IPAMBlock(10-40-0-8-29)"
+ */
+export function failureOf(error: unknown, what: string): unknown {
+  return error instanceof ApiError ? asDatastoreError(error, what) : error;
+}
+
+/** Tells whether the server may have done what it was asked, although its answer was lost. */
+export function isAnswerLost(error: unknown): boolean {
+  return error instanceof ApiError && error.isRepetition;
+}
+
+export function hasStatus(error: unknown, status: number): error is ApiError {
+  return error instanceof ApiError && error.status === status;
 }

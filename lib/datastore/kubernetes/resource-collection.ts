@@ -1,5 +1,5 @@
 /**
- * One kind of custom resource as a collection of the port. Every write is a compare-and-swap that the API server makes: a PUT or a
+ * Serves one kind of custom resource as a collection of the port. Every write is a compare-and-swap that the API server makes: a PUT or a
  * DELETE carries the uid and the resourceVersion of what was read. Two things are settled here once for all callers:
  *
  * - An object marked `deleted` is one whose deletion another client has begun (I§2.10): it counts as absent, and its deletion is finished.
@@ -21,8 +21,8 @@ import {
 } from "../calico/stored-kind.ts";
 import type { Collection, ListOptions, Versioned } from "../datastore.ts";
 import { DatastoreError, isDatastoreFailure } from "../errors.ts";
-import { failureOf, hasStatus, isAnswerLost } from "./as-datastore-error.ts";
 import type { ResourceApi } from "./resource-api.ts";
+import { failureOf, hasStatus, isAnswerLost } from "./resource-api.ts";
 
 const NOT_FOUND = 404;
 const CONFLICT = 409;
@@ -113,7 +113,7 @@ export class ResourceCollection<K, T> implements Collection<K, T>, KeepsForeignF
     }
   }
 
-  /** Those whose labels match the selector, in name order; what cannot be decoded is left out. */
+  /** Lists those whose labels match the selector, in name order; what cannot be decoded is left out. */
   async listSelected(selector: string, { mayBeOld = false }: ListOptions = {}): Promise<readonly Versioned<T>[]> {
     const { plural, prepare } = this.#codec;
     let items: readonly Fields[];
@@ -140,7 +140,7 @@ export class ResourceCollection<K, T> implements Collection<K, T>, KeepsForeignF
     await this.#send("DELETE", `/${name}`, JSON.stringify(options));
   }
 
-  /** The name to write to. */
+  /** Finds the name to write to. */
   async #mustName(key: K): Promise<string> {
     const name = this.#codec.nameOf(key);
     if (name !== undefined) return name;
@@ -164,7 +164,7 @@ export class ResourceCollection<K, T> implements Collection<K, T>, KeepsForeignF
     };
   }
 
-  /** The whole object as it is to be: an update of what is there. */
+  /** Writes the whole object as it is to be: an update of what is there. */
   async #bodyOf(name: string, value: T, revision: string): Promise<Body> {
     const group = await this.#api.group();
     const spec = this.#codec.encode(value, group);
@@ -180,7 +180,7 @@ export class ResourceCollection<K, T> implements Collection<K, T>, KeepsForeignF
     };
   }
 
-  /** Of an object that another client has read, or that was forgotten since. @throws DatastoreError `conflict`, `not-found` */
+  /** Reads again an object that another client has read, or that was forgotten since. @throws DatastoreError `conflict`, `not-found` */
   async #readKept(name: string, revision: string): Promise<Kept> {
     const stored = await this.#read(name);
     if (stored === undefined) throw new DatastoreError("not-found", `resource does not exist: ${this.#kind.describe(name)}`);
@@ -202,7 +202,7 @@ export class ResourceCollection<K, T> implements Collection<K, T>, KeepsForeignF
     return this.#parse(name, text);
   }
 
-  /** What became of a write: the object as it is now. @throws DatastoreError of the write itself when that cannot be found out */
+  /** Finds out what became of a write: the object as it is now. @throws DatastoreError of the write itself when that cannot be found out */
   async #lookAgain(name: string, error: unknown): Promise<Fields | undefined> {
     try {
       return await this.#read(name, SECOND_LOOK_MS);
@@ -211,7 +211,7 @@ export class ResourceCollection<K, T> implements Collection<K, T>, KeepsForeignF
     }
   }
 
-  /** Whether an object says what was sent: both go through the decoder, since the server fills in and leaves out. */
+  /** Tells whether an object says what was sent: both go through the decoder, since the server fills in and leaves out. */
   #isWritten(there: Fields, body: Body): boolean {
     if (isMarked(there)) return false;
     const sent = this.#parse(body.metadata.name, JSON.stringify({ ...body, metadata: there.metadata }));

@@ -1,5 +1,5 @@
 /**
- * What each kind of object is in the local store: its key, and its text to a value of the model and back. But for blocks it is one JSON
+ * Describes each kind of object in the local store: its key, and its text to a value of the model and back. But for blocks it is one JSON
  * text with the model's own names, checked field by field when it is read.
  */
 import {
@@ -19,7 +19,7 @@ import {
   readAll,
 } from "../../json/decode.ts";
 import type { NamespacedName, OwnerReference } from "../../kubernetes/objects.ts";
-import type { EndpointKey, EndpointPort, WorkloadEndpoint } from "../../workload/workload-endpoint.ts";
+import type { EndpointKey, EndpointPort, WorkloadEndpoint } from "../../workload/endpoint.ts";
 import { lateBlock } from "../calico/block.ts";
 import type { AffinityKey, BlockOwner } from "../datastore.ts";
 import {
@@ -52,7 +52,7 @@ const number = must(isNumber);
 const texts = must(listOf(isText));
 const labels = must(mapOf(isText));
 
-/** Start of the keys of one owner's affinities in one family, and the mark of their blocks that have room. */
+/** Writes the start of the keys of one owner's affinities in one family, and the mark of their blocks that have room. */
 export function ownerPrefix(owner: BlockOwner, family: 4 | 6): string {
   return `${owner.type}/${owner.name}/${family}/`;
 }
@@ -115,7 +115,7 @@ export const clusterInformationCodec = plain<"default", ClusterInformation>("clu
   datastoreReady: may(isBoolean),
 });
 
-/** A node or a namespace. */
+/** Describes a node or a namespace. */
 export function labelledCodec(kind: "node" | "namespace"): LocalCodec<string, LabelledObject> {
   return plain<string, LabelledObject>(kind, String, { name: text, labels });
 }
@@ -124,7 +124,7 @@ export const OWNED_KINDS = ["pod", "virtual-machine-instance", "virtual-machine"
 
 const REFERENCE: Readers<OwnerReference> = { apiVersion: text, kind: text, name: text, uid: text, isController: flag };
 
-/** A pod or an object of KubeVirt. */
+/** Describes a pod or an object of KubeVirt. */
 export function ownedCodec(kind: (typeof OWNED_KINDS)[number]): LocalCodec<NamespacedName, OwnedObject> {
   const readers = { namespace: text, name: text, uid: text, labels, owners: mustList(REFERENCE), isDeleting: flag };
   return plain<NamespacedName, OwnedObject>(kind, namespacedKey, readers);

@@ -1,4 +1,6 @@
-/** The one way to a connection: recognised first, then opened, made when fresh, and set up for many short processes at once. */
+/**
+ * Opens a connection in the one way there is: recognised first, then opened, made when fresh, and set up for many short processes at once.
+ */
 import type { Database } from "bun:sqlite";
 import {
   closeFile,
@@ -70,7 +72,7 @@ function setUp(database: Database, path: string, busyTimeoutMs: number): void {
   checkIdentity(numberOf(database, "PRAGMA application_id"), numberOf(database, "PRAGMA user_version"), path);
 }
 
-/** The one number that a statement answers. @throws TortieError `datastore-damaged` */
+/** Reads the one number that a statement answers. @throws TortieError `datastore-damaged` */
 export function numberOf(database: Database, sql: string): number {
   const value = database.query(sql).values()[0]?.[0];
   if (typeof value !== "number") throw damaged(database.filename, `no answer to ${sql}`);

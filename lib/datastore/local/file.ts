@@ -1,5 +1,5 @@
 /**
- * Whether a file may be opened as our local store: decided from its first 100 bytes, before SQLite is let near it, so that a damaged,
+ * Decides whether a file may be opened as our local store: from its first 100 bytes, before SQLite is let near it, so that a damaged,
  * foreign or newer file stays as it is to the last byte. And what a failure of SQLite or of the file system means to us.
  */
 import { messageOf, TortieError } from "../../errors/errors.ts";
@@ -75,7 +75,7 @@ function identityOf(path: string): string | undefined {
   return statusOf(path)?.identity;
 }
 
-/** The header's bytes; `undefined` when the file is empty or not there. */
+/** Reads the header's bytes; `undefined` when the file is empty or not there. */
 function readHeader(path: string): Uint8Array | undefined {
   const fd = openIfThere(path);
   if (fd === undefined) return undefined;
@@ -127,7 +127,7 @@ const REASONS: Readonly<Record<number, string>> = {
 };
 
 /**
- * The error to throw for something SQLite or node:fs threw; our own errors come back as they are.
+ * Makes the error to throw for something SQLite or node:fs threw; our own errors come back as they are.
  *
  * @returns TortieError `datastore-damaged`, or DatastoreError `unavailable`
  */
@@ -153,7 +153,7 @@ export function isSqliteError(error: unknown): boolean {
   return factsOf(error).name === "SQLiteError";
 }
 
-/** The low byte of SQLite's result code; `undefined` when `error` is not SQLite's. */
+/** Reads the low byte of SQLite's result code; `undefined` when `error` is not SQLite's. */
 function primaryCode(error: unknown): number | undefined {
   const { name, errno } = factsOf(error);
   return name === "SQLiteError" && typeof errno === "number" ? errno & 0xff : undefined;
@@ -164,7 +164,7 @@ function textOf(error: unknown): string {
   return typeof message === "string" ? message : messageOf(error);
 }
 
-/** What errors of the platform say besides their text. No `instanceof`: Jest's global Error is not the platform's. */
+/** Reads what errors of the platform say besides their text. No `instanceof`: Jest's global Error is not the platform's. */
 function factsOf(error: unknown): {
   readonly name?: unknown;
   readonly message?: unknown;

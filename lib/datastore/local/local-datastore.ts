@@ -1,7 +1,7 @@
-/** The local driver of the datastore port: one SQLite file that many short processes share (design, decisions). */
-
+/** Implements the datastore port on this machine: one SQLite file that many short processes share (design, decisions). */
 import type { NamespacedName } from "../../kubernetes/objects.ts";
-import type { EndpointKey, WorkloadEndpoint } from "../../workload/workload-endpoint.ts";
+import { RecentMap } from "../../system/recent-map.ts";
+import type { EndpointKey, WorkloadEndpoint } from "../../workload/endpoint.ts";
 import type {
   AffinityKey,
   BlockAffinities,
@@ -14,10 +14,10 @@ import type {
   VirtualMachines,
   WorkloadEndpoints,
 } from "../datastore.ts";
-import { NO_PROFILES } from "../datastore.ts";
+import { LOCAL_TRAITS, NO_PROFILES } from "../datastore.ts";
 import { ObjectRecords } from "../endpoint-records.ts";
 import type { Block, BlockAffinity, ClusterInformation, IPPool, LabelledObject, OwnedObject } from "../resources.ts";
-import { LOCAL_TRAITS } from "../traits.ts";
+import type { LocalCodec } from "./codecs.ts";
 import {
   affinityCodec,
   blockCodec,
@@ -35,8 +35,94 @@ import {
 } from "./codecs.ts";
 import type { ConnectionOptions } from "./connection.ts";
 import { describeFile } from "./file.ts";
-import { LocalCollection } from "./local-collection.ts";
+import type { StoredObject, StoredText } from "./object-store.ts";
 import { ObjectStore } from "./object-store.ts";
+
+/** Lists that are remembered: of a node's own blocks in both families, of everything, and a few more. */
+const MOST_LISTS = 16;
+
+export class LocalCollection<K, T> implements Collection<K, T> {
+  protected readonly store: ObjectStore;
+  readonly #codec: LocalCodec<K, T>;
+  /**
+   * The last list of each prefix, from the second time it is asked for: one call of a plugin lists once, an agent again and again. The
+   * prefix that was asked for longest ago is forgotten first.
+   */
+  readonly #lists = new RecentMap<string, { readonly stamp: string; readonly rows: readonly Versioned<T>[] } | undefined>(MOST_LISTS);
+
+  constructor(store: ObjectStore, codec: LocalCodec<K, T>) {
+    this.store = store;
+    this.#codec = codec;
+  }
+
+  async get(key: K): Promise<Versioned<T> | undefined> {
+    const stored = this.store.get(this.#codec.kind, this.#codec.keyOf(key));
+    return stored && this.decode(stored);
+  }
+
+  async list(): Promise<readonly Versioned<T>[]> {
+    return this.readAll();
+  }
+
+  async create(key: K, value: T): Promise<Versioned<T>> {
+    return { value, revision: this.store.create(this.#codec.kind, this.#codec.keyOf(key), this.encode(value)) };
+  }
+
+  async update(key: K, value: T, revision: string): Promise<Versioned<T>> {
+    return { value, revision: this.store.update(this.#codec.kind, this.#codec.keyOf(key), this.encode(value), revision) };
+  }
+
+  async delete(key: K, revision: string): Promise<void> {
+    this.store.delete(this.#codec.kind, this.#codec.keyOf(key), revision);
+  }
+
+  protected encode(value: T): StoredText {
+    return this.#codec.encode(value);
+  }
+
+  protected readAll(): readonly Versioned<T>[] {
+    return this.readPrefix("");
+  }
+
+  /** Reads nothing when nothing of the kind has changed since the last time, and else only what has. */
+  protected readPrefix(prefix: string): readonly Versioned<T>[] {
+    const { kind } = this.#codec;
+    if (!this.#lists.has(prefix)) {
+      this.#lists.set(prefix, undefined);
+      return this.store.list(kind, prefix).map((stored) => this.decode(stored));
+    }
+    // The stamp is taken first: what changes meanwhile only costs another read.
+    const stamp = this.store.stamp(kind);
+    const last = this.#lists.get(prefix);
+    if (last?.stamp === stamp) return last.rows;
+    const rows = last === undefined ? this.store.list(kind, prefix).map((stored) => this.decode(stored)) : this.#refresh(prefix, last.rows);
+    this.#lists.set(prefix, { stamp, rows });
+    return rows;
+  }
+
+  /** A revision never stands for two states of the store, so that an object at a known one need not be read again. */
+  #refresh(prefix: string, known: readonly Versioned<T>[]): readonly Versioned<T>[] {
+    const { kind } = this.#codec;
+    const byRevision = new Map(known.map((object) => [object.revision, object]));
+    return this.store.snapshot(() =>
+      this.store.listRevisions(kind, prefix).flatMap(({ key, revision }) => {
+        const same = byRevision.get(revision);
+        if (same !== undefined) return [same];
+        const changed = this.store.get(kind, key);
+        return changed === undefined ? [] : [this.decode(changed)];
+      }),
+    );
+  }
+
+  protected decode(stored: StoredObject): Versioned<T> {
+    const refuse = (cause: unknown): never => this.store.refuse(this.#codec.kind, stored.key, cause);
+    try {
+      return { value: this.#codec.decode(stored, refuse), revision: stored.revision };
+    } catch (error) {
+      return refuse(error);
+    }
+  }
+}
 
 /** The port, and what only an operator or a test writes here: in a cluster those objects belong to others. */
 export interface LocalDatastore extends Datastore {
@@ -61,7 +147,7 @@ export function openLocalDatastore(path: string, options: ConnectionOptions = {}
     description: describeFile(path),
     traits: {
       ...LOCAL_TRAITS,
-      /** Whether the store holds objects of virtual machines. */
+      /** Tells whether the store holds objects of virtual machines. */
       get hasVirtualMachines() {
         return OWNED_KINDS.some((kind) => store.listRevisions(kind, "").length > 0);
       },

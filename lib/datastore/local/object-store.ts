@@ -1,5 +1,5 @@
 /**
- * One table of (kind, key) → text at a revision, with compare-and-swap; what the texts mean is decided elsewhere (codecs.ts).
+ * Keeps one table of (kind, key) → text at a revision, with compare-and-swap; what the texts mean is decided elsewhere (codecs.ts).
  * Everything is synchronous: a transaction never spans an await, so two operations of one process cannot mix.
  */
 import type { Database, Statement } from "bun:sqlite";
@@ -134,7 +134,7 @@ export class ObjectStore implements Disposable {
     return this.#within("BEGIN IMMEDIATE", work);
   }
 
-  /** An object that says what it should not. @throws always TortieError `datastore-damaged` */
+  /** Refuses an object that says what it should not. @throws always TortieError `datastore-damaged` */
   refuse(kind: Kind, key: string, cause: unknown): never {
     throw damaged(this.#path, `${kind} ${key} cannot be decoded`, cause);
   }
@@ -144,8 +144,8 @@ export class ObjectStore implements Disposable {
   }
 
   /**
-   * The time in microseconds since 1970, above the revision that it replaces and above all of this process: writers take turns and each
-   * takes longer than that, so that no state of the store shares its revision with another. A counter in the file would have to be
+   * Takes the time in microseconds since 1970, above the revision that it replaces and above all of this process: writers take turns and
+   * each takes longer than that, so that no state of the store shares its revision with another. A counter in the file would have to be
    * written with every object (docs/project/benchmarks.md).
    */
   #nextRevision(kind: Kind, replaced = 0): number {

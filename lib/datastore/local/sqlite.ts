@@ -1,4 +1,4 @@
-/** The runtime's SQLite. It costs 0.4 ms to initialise, so it is loaded at first use and not when the driver is imported. */
+/** Loads the runtime's SQLite. It costs 0.4 ms to initialise, so it is loaded at first use and not when the driver is imported. */
 import type { constants, Database } from "bun:sqlite";
 
 export interface Sqlite {

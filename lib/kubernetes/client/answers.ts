@@ -1,5 +1,5 @@
 /**
- * What an answer says: an ApiError of a Status object (k8s.io/apimachinery, meta/v1 Status) or of anything else, and whether it is
+ * Says what an answer means: an ApiError of a Status object (k8s.io/apimachinery, meta/v1 Status) or of anything else, and whether it is
  * about what was asked for.
  */
 import { isObject, parseObject } from "../../json/decode.ts";
@@ -100,7 +100,7 @@ function askedBy({ method, path }: ApiRequest): Asked | undefined {
   return { apiVersion: group === undefined ? version : `${group}/${version}`, plural, name, namespace };
 }
 
-/** As Kubernetes guesses the resource of a kind (k8s.io/apimachinery, meta.UnsafeGuessKindToResource). */
+/** Guesses as Kubernetes does the resource of a kind (k8s.io/apimachinery, meta.UnsafeGuessKindToResource). */
 function pluralOf(kind: string): string {
   const singular = kind.toLowerCase();
   if (singular.endsWith("s")) return `${singular}es`;

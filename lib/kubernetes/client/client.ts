@@ -1,10 +1,10 @@
-/** The API client: one connection, requests one after the other, and for each one as many tries as are safe and bounded. */
-import type { Environment } from "../../cni/environment.ts";
+/** Asks an API server: over one connection, one request after the other, each with as many tries as are safe and bounded. */
+import type { Environment } from "../../cni/protocol.ts";
 import { type ApiClient, ApiError, type ApiRequest } from "../api-client.ts";
 import type { ApiConfig } from "../config/api-config.ts";
 import { type KubernetesSettings, resolveApiConfig } from "../config/resolve.ts";
 import { foreignAnswerError, isAbout, isJsonAnswer, statusError } from "./answers.ts";
-import { ApiConnection } from "./connection.ts";
+import { ApiConnection, type Session, wireRequest } from "./connection.ts";
 import {
   type ClientLimits,
   DEFAULT_LIMITS,
@@ -16,7 +16,6 @@ import {
   Slots,
   TokenBucket,
 } from "./limits.ts";
-import { type Session, wireRequest } from "./sessions.ts";
 import type { WireAnswer } from "./transport.ts";
 import { TransportError, transportErrorOr } from "./transport-error.ts";
 
@@ -31,7 +30,7 @@ export function openApiClient(config: KubernetesSettings, env: Environment, limi
 }
 
 /**
- * A client that connects at its first request.
+ * Makes a client that connects at its first request.
  *
  * @param limits where they differ from the defaults
  */
@@ -143,7 +142,7 @@ class HttpApiClient extends ApiConnection implements ApiClient {
     });
   }
 
-  /** So much of an answer as a message may repeat. */
+  /** Cuts out so much of an answer as a message may repeat. */
   #redacted({ contentType, body, ...answer }: WireAnswer): WireAnswer {
     return {
       ...answer,
@@ -157,7 +156,7 @@ class HttpApiClient extends ApiConnection implements ApiClient {
   }
 }
 
-/** Whether `fetch` sends the path as it is: it would resolve ".." and leave out what follows "#". */
+/** Tells whether `fetch` sends the path as it is: it would resolve ".." and leave out what follows "#". */
 function isPath(path: string): boolean {
   return /^\/[\x21-\x7e]*$/.test(path) && path === path.replace("#", "") && URL.parse(path, "http://host")?.pathname === path.split("?")[0];
 }

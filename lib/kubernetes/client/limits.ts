@@ -1,4 +1,4 @@
-/** How long, how often and how many at once the client tries, and whether a request that failed may be sent once more. */
+/** Decides how long, how often and how many at once the client tries, and whether a request that failed may be sent once more. */
 import type { ApiRequest } from "../api-client.ts";
 import type { WireAnswer } from "./transport.ts";
 import { TransportError } from "./transport-error.ts";
@@ -11,7 +11,7 @@ export interface ClientLimits {
   readonly try: number;
   /** Trying to connect to a server that refuses. Calico gives up at once; a server that is restarted takes seconds. */
   readonly refused: number;
-  /** What failed tries and pauses may cost all requests of this client together. */
+  /** Limits what failed tries and pauses may cost all requests of this client together. */
   readonly patience: number;
   /** The least that a request is given, however little patience is left. */
   readonly least: number;
@@ -61,7 +61,7 @@ export class Slots {
   }
 }
 
-/** The limit of requests a second: `burst` at once, then `qps` on average (C§1.4). */
+/** Limits the requests a second: `burst` at once, then `qps` on average (C§1.4). */
 export class TokenBucket {
   readonly #perMs: number;
   readonly #burst: number;
@@ -76,7 +76,7 @@ export class TokenBucket {
     this.#at = now;
   }
 
-  /** Takes one token, on credit if none is left. @returns milliseconds to wait before using it */
+  /** Takes one token, on credit if there is no other. @returns milliseconds to wait before using it */
   take(now: number): number {
     if (this.#perMs <= 0) return 0;
     this.#tokens = Math.min(this.#burst, this.#tokens + (now - this.#at) * this.#perMs) - 1;
@@ -107,7 +107,7 @@ export class Patience {
     this.#at = now;
   }
 
-  /** Milliseconds; below zero when more was spent than there was. */
+  /** Counts milliseconds; below zero when more was spent than there was. */
   left(now: number): number {
     this.#left = Math.min(this.#whole, this.#left + (now - this.#at) * REFILL);
     this.#at = now;
@@ -157,7 +157,7 @@ export function pauseBeforeRepeating(request: ApiRequest, failed: FailedTry, att
   return wanted <= limits.retryAfter ? Math.max(wanted, spread(pause)) : undefined;
 }
 
-/** Whether the server may have done what the request asks although it did not say so. A server that is too busy did nothing. */
+/** Tells whether the server may have done what the request asks although it did not say so. A server that is too busy did nothing. */
 export function mayHaveBeenDone(failed: FailedTry): boolean {
   return failed instanceof TransportError ? failed.wasSent : isPassing(failed.status) && failed.status !== 429;
 }
@@ -168,7 +168,7 @@ function isPassing(status: number): boolean {
 }
 
 /**
- * Whether sending it twice does no more than sending it once, or tells the second time that it was done before: a POST answers
+ * Tells whether sending it twice does no more than sending it once, or tells the second time that it was done before: a POST answers
  * AlreadyExists, a PUT with a resourceVersion and a DELETE with preconditions answer Conflict or NotFound, and a PATCH of ours says the
  * same thing every time. Without those, the second one could hit what another client wrote in between.
  */
@@ -178,7 +178,7 @@ export function isSafeToRepeat({ method, body }: ApiRequest): boolean {
   return true;
 }
 
-/** Milliseconds, from the header or the Status object (`details.retryAfterSeconds`). */
+/** Reads milliseconds from the header or the Status object (`details.retryAfterSeconds`). */
 export function retryAfterOf({ retryAfter, body }: WireAnswer): number | undefined {
   if (retryAfter !== "") {
     const seconds = Number(retryAfter);
@@ -189,7 +189,7 @@ export function retryAfterOf({ retryAfter, body }: WireAnswer): number | undefin
   return found?.[1] === undefined ? undefined : Number(found[1]) * 1000;
 }
 
-/** Between half of it and all of it: sixty plugins that failed together should not come back together. */
+/** Picks a pause between half of it and all of it: sixty plugins that failed together should not come back together. */
 function spread(pause: number): number {
   return pause * (0.5 + Math.random() / 2);
 }

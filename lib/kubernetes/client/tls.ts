@@ -1,4 +1,4 @@
-/** What a TLS connection to an API server is made of, and how its certificate is judged. */
+/** Makes TLS connections to an API server, and judges its certificate. */
 
 import { parseAddress } from "../../addresses/address.ts";
 import { messageOf } from "../../errors/errors.ts";
@@ -45,7 +45,7 @@ class ServerNameError extends Error {
   }
 }
 
-/** Why no TLS context can be made of the material; `undefined` when one can. */
+/** Says why no TLS context can be made of the material; `undefined` when one can. */
 export async function whatIsUnusable({ ca, cert, key }: TlsMaterial): Promise<string | undefined> {
   const { createSecureContext } = await import("node:tls");
   try {

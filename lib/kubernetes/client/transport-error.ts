@@ -1,4 +1,4 @@
-/** How one try of a request can fail on its way, and in which words that people search for. */
+/** Says how one try of a request can fail on its way, and in which words that people search for. */
 import { messageOf } from "../../errors/errors.ts";
 import { systemErrorCode } from "../../system/errno.ts";
 
@@ -25,7 +25,7 @@ export class TransportError extends Error {
   }
 }
 
-/** The answer, or the TransportError instead of one. @throws whatever else `ask` throws */
+/** Gives the answer, or the TransportError instead of one. @throws whatever else `ask` throws */
 export async function transportErrorOr<R>(ask: () => Promise<R>): Promise<R | TransportError> {
   try {
     return await ask();
@@ -44,7 +44,7 @@ export interface TryFacts {
   readonly wasSent: boolean;
 }
 
-/** What `fetch` was rejected with. Its codes are errno names, OpenSSL's names, and words in camel case of its own parser. */
+/** Explains what `fetch` was rejected with. Its codes are errno names, OpenSSL's names, and words in camel case of its own parser. */
 export function failureOf(error: unknown, facts: TryFacts): TransportError {
   const code = systemErrorCode(error) ?? "";
   const { destination, wasSent } = facts;

@@ -1,5 +1,5 @@
 /**
- * One question to an API server and its answer, over the runtime's `fetch`. A session of `fetch` owns its
+ * Asks an API server one question, over the runtime's `fetch`. A session of `fetch` owns its
  * connections: it verifies the server's certificate once for each and is closed with the client. The client decides how many
  * connections there are: as many as there are exchanges at one time.
  */
@@ -188,7 +188,7 @@ export class Transport {
   }
 }
 
-/** A body that can be sent once, and that knows whether sending it has begun. */
+/** Holds a body that can be sent once, and that knows whether sending it has begun. */
 class CountedBody {
   readonly #bytes: Uint8Array<ArrayBuffer>;
   wasTaken = false;

@@ -1,4 +1,4 @@
-/** Where an API server is and who we are to it: what `resolveApiConfig` finds out, and all that the client has to know. */
+/** Says where an API server is and who we are to it: what `resolveApiConfig` finds out, and all that the client has to know. */
 import { TortieError } from "../../errors/errors.ts";
 
 export interface ApiConfig {
@@ -12,7 +12,7 @@ export interface ApiConfig {
   /** Requests that may be made at once before `qps` counts. */
   readonly burst: number;
   /**
-   * Everything read once more from where it came from: tokens and certificates are replaced while programs run.
+   * Reads everything once more from where it came from: tokens and certificates are replaced while programs run.
    *
    * @throws TortieError as `resolveApiConfig` does
    */

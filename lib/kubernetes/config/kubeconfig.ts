@@ -1,6 +1,6 @@
 /**
- * Kubeconfig files: which context counts, and the cluster and user it names. Several files, joined by ":", are taken together: the first
- * that defines a name counts, and files that are missing are passed over, as kubectl does.
+ * Reads kubeconfig files: which context counts, and the cluster and user it names. Several files, joined by ":", are taken together: the
+ * first that defines a name counts, and files that are missing are passed over, as kubectl does.
  */
 import { messageOf, TortieError } from "../../errors/errors.ts";
 import { isObject } from "../../json/decode.ts";
@@ -86,7 +86,7 @@ function parse(text: string, path: string): unknown {
   }
 }
 
-/** As `directoryOf`, but without a regular expression; a path of a file has no slash at its end. */
+/** Does as `directoryOf`, but without a regular expression; a path of a file has no slash at its end. */
 function folderOf(path: string): string {
   const slash = path.lastIndexOf("/");
   return slash < 0 ? "." : path.slice(0, slash);
@@ -110,7 +110,7 @@ function referenced(files: readonly File[], context: Fields, list: string, key: 
   return entry;
 }
 
-/** An entry of one of the three lists: `{name: …, cluster: {…}}`. */
+/** Finds an entry of one of the three lists: `{name: …, cluster: {…}}`. */
 function find(files: readonly File[], list: string, key: string, name: string): Entry | undefined {
   for (const { root, path, folder } of files) {
     for (const entry of root.children(list)) {
@@ -121,14 +121,14 @@ function find(files: readonly File[], list: string, key: string, name: string): 
   return undefined;
 }
 
-/** A path as it stands in a kubeconfig: a relative one starts from the folder of the file. */
+/** Resolves a path as it stands in a kubeconfig: a relative one starts from the folder of the file. */
 export function resolvePath(path: string, folder: string): string {
   return path.startsWith("/") ? path : `${folder}/${path}`;
 }
 
 type Members = Readonly<Record<string, unknown>>;
 
-/** One mapping of a kubeconfig. A member that is null counts as absent. */
+/** Reads one mapping of a kubeconfig. A member that is null counts as absent. */
 export class Fields {
   readonly #members: Members;
   /** For messages: `user "u" of /root/.kube/config`. */
@@ -179,12 +179,12 @@ export class Fields {
     return value === undefined ? undefined : new Fields(value, this.nameOf(key));
   }
 
-  /** The mappings in a list. @throws TortieError `kubeconfig-invalid` */
+  /** Lists the mappings in a list. @throws TortieError `kubeconfig-invalid` */
   children(key: string): readonly Fields[] {
     return this.#list(key).map((value, index) => new Fields(value, this.nameOf(`${key}[${index}]`)));
   }
 
-  /** Whatever stands there. */
+  /** Gives what stands there, of any type. */
   raw(key: string): unknown {
     return this.#members[key] ?? undefined;
   }
@@ -193,7 +193,7 @@ export class Fields {
     return Object.keys(this.#members);
   }
 
-  /** For messages: `token of user "u" of /root/.kube/config`. */
+  /** Names a member in messages: `token of user "u" of /root/.kube/config`. */
   nameOf(key: string): string {
     return `${key} of ${this.place}`;
   }

@@ -1,6 +1,7 @@
-/** Whether a server is reached through an HTTP proxy, as Go's net/http decides it from the environment. */
+/** Decides whether a server is reached through an HTTP proxy, as Go's net/http decides it from the environment. */
+
 import { contains, parseAddress, parsePrefix } from "../../addresses/address.ts";
-import type { Environment } from "../../cni/environment.ts";
+import type { Environment } from "../../cni/protocol.ts";
 import { TortieError } from "../../errors/errors.ts";
 import type { ApiServer } from "./api-config.ts";
 
@@ -12,7 +13,7 @@ export function proxyOption(proxy: string | undefined): Bun.FetchProxyOption {
 }
 
 /**
- * `proxy-url` of the kubeconfig's cluster, else HTTPS_PROXY or HTTP_PROXY by the server's scheme, unless NO_PROXY names the server.
+ * Finds `proxy-url` of the kubeconfig's cluster, else HTTPS_PROXY or HTTP_PROXY by the server's scheme, unless NO_PROXY names the server.
  * This machine itself is never reached through a proxy of the environment.
  *
  * @param configured `proxy-url`, which NO_PROXY does not concern
@@ -42,7 +43,7 @@ function isLocal(hostname: string): boolean {
   return address.family === 4 ? address.value >> 24n === 127n : address.value === 1n;
 }
 
-/** NO_PROXY: "*", addresses, CIDRs, and domains that include what is below them; each but a CIDR may end with ":port". */
+/** Reads NO_PROXY: "*", addresses, CIDRs, and domains that include what is below them; each but a CIDR may end with ":port". */
 function isExcluded(server: Destination, list: string): boolean {
   const hostname = server.hostname.toLowerCase();
   const address = parseAddress(hostname);

@@ -1,12 +1,12 @@
 /**
- * From the network configuration and the environment to the API server and to who we are there (C§1.2 to C§1.4, I§1.3).
+ * Finds the API server and who we are there, from the network configuration and the environment (C§1.2 to C§1.4, I§1.3).
  *
  * Calico has two clients, and `policy.*` concerns only its plain one. Tortie has one client, so they concern all it does: where one of
  * them is given it takes the place of what the kubeconfig says. A token or a certificate given like that replaces the kubeconfig's user
  * as a whole: a client is one user.
  */
-import type { Environment } from "../../cni/environment.ts";
-import type { NetworkConfig } from "../../config/network-config.ts";
+import type { Environment } from "../../cni/protocol.ts";
+import type { NetworkConfig } from "../../config/decode.ts";
 import { TortieError } from "../../errors/errors.ts";
 import { isThere } from "../../system/files.ts";
 import { type ApiConfig, type ApiServer, cutApiPath, type Identity, parseServer, type ServerTrust } from "./api-config.ts";
@@ -56,7 +56,7 @@ interface Found {
   readonly proxyUrl: Setting | undefined;
 }
 
-/** A kubeconfig, an address alone, `$HOME/.kube/config`, or the pod we are in: the first that there is. */
+/** Finds a kubeconfig, an address alone, `$HOME/.kube/config`, or the pod we are in: the first that there is. */
 function locate(config: KubernetesSettings, env: Environment): Found {
   const endpoint = endpointOf(config, env);
   const kubeconfig = settingOf(env, "KUBECONFIG", config.kubernetes.kubeconfig, "kubernetes.kubeconfig");

@@ -1,8 +1,8 @@
 /**
- * Which of three places a setting comes from (C§1.4): a variable with the prefix CALICO_ beats the network configuration, which beats
- * the plain variable. Empty counts as not given.
+ * Decides which of three places a setting comes from (C§1.4): a variable with the prefix CALICO_ beats the network configuration, which
+ * beats the plain variable. Empty counts as not given.
  */
-import type { Environment } from "../../cni/environment.ts";
+import type { Environment } from "../../cni/protocol.ts";
 import { messageOf, TortieError } from "../../errors/errors.ts";
 import { readText } from "../../system/files.ts";
 
@@ -21,7 +21,7 @@ export function settingOf(env: Environment, variable: string, configured?: strin
   return plain ? { value: plain, source: `environment variable ${variable}` } : undefined;
 }
 
-/** A whole or fractional number. @throws TortieError `netconf-value` */
+/** Reads a whole or fractional number. @throws TortieError `netconf-value` */
 export function numberSetting(env: Environment, variable: string, configured: number, fallback: number): number {
   const setting = settingOf(env, variable, configured === 0 ? undefined : String(configured), variable);
   if (setting === undefined) return fallback;
@@ -30,7 +30,7 @@ export function numberSetting(env: Environment, variable: string, configured: nu
   return value;
 }
 
-/** The texts that Go's strconv.ParseBool takes. @throws TortieError `netconf-value` */
+/** Reads the texts that Go's strconv.ParseBool takes. @throws TortieError `netconf-value` */
 export function booleanSetting(env: Environment, variable: string): boolean | undefined {
   const setting = settingOf(env, variable);
   if (setting === undefined) return undefined;
@@ -74,7 +74,7 @@ export function decodeBase64(text: string, place: string): string {
 }
 
 /**
- * A bearer token as it may stand in a header.
+ * Writes a bearer token as it may stand in a header.
  *
  * @throws TortieError `kubeconfig-invalid` when it is empty or would break the header
  */

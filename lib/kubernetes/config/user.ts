@@ -1,4 +1,4 @@
-/** Who we are, as the user entry of a kubeconfig says. */
+/** Finds who we are, as the user entry of a kubeconfig says. */
 import { TortieError } from "../../errors/errors.ts";
 import type { ClientCertificate, CredentialPlugin, Identity } from "./api-config.ts";
 import type { Fields } from "./kubeconfig.ts";
@@ -8,7 +8,7 @@ import { bearer, checkPem, decodeBase64, type PemKind, readNamedFile } from "./s
 /**
  * Of two ways to give the same thing, the one inside the file beats a path, except that `tokenFile` beats `token`, as in kubectl.
  *
- * @param cluster what a credential plugin is told of the server, when it asks for it
+ * @param cluster what a credential plugin learns about the server when it asks
  * @throws TortieError `kubeconfig-invalid`, `kubeconfig-unreadable`
  */
 export function identityOf(user: Entry, cluster: () => Readonly<Record<string, unknown>>): Identity {
@@ -25,7 +25,7 @@ export function identityOf(user: Entry, cluster: () => Readonly<Record<string, u
   };
 }
 
-/** PEM text from `<key>-data` or the file that `<key>` names. */
+/** Reads PEM text from `<key>-data` or the file that `<key>` names. */
 export function pemOf(entry: Entry, key: string, kind: PemKind): string | undefined {
   const { fields, folder } = entry;
   const data = fields.text(`${key}-data`);

@@ -1,9 +1,8 @@
-/** A list and a watch of the Kubernetes API: pages of a list, then events from its resourceVersion on (Kubernetes API concepts). */
+/** Reads a list and a watch of the Kubernetes API: pages of a list, then events from its resourceVersion on (Kubernetes API concepts). */
 import { type Fields, isObject, section, text } from "../../json/decode.ts";
-import type { Clock } from "../../system/clock.ts";
-import { pagesOf, parsePage, type Selectors, selectorTerms } from "../pages.ts";
-import { type Feed, GoneError, type Sink, WatchError } from "./feed.ts";
-import { lines, unlessSilent } from "./streams.ts";
+import type { Clock } from "../../system/waiting.ts";
+import { pagesOf, parsePage, type Selectors, selectorTerms } from "../api-client.ts";
+import { type Feed, GoneError, lines, type Sink, unlessSilent, WatchError } from "./feed.ts";
 
 const GONE = 410;
 /** How long the server is asked to keep a watch: between this and twice this, so that restarted servers are not met by all at once. */

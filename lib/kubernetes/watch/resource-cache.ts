@@ -1,5 +1,5 @@
 /**
- * What consumers see of a watch: the objects of one selection as the API server has them, and how far that can be relied on. Values
+ * Shows consumers what a watch brings: the objects of one selection as the API server has them, and how far that can be relied on. Values
  * are what the consumer's `decode` makes of an object; they are replaced, never changed.
  */
 
@@ -18,9 +18,9 @@ export interface CacheState {
   readonly name: string;
   /** A complete list has been received. */
   readonly isSynced: boolean;
-  /** Since when changes are not being heard of; `undefined` while they are. */
+  /** Since when no changes come; `undefined` while they do. */
   readonly lostSince: number | undefined;
-  /** Since when changes are being heard of, renewals in order included; `undefined` while they are not. */
+  /** Since when changes come, renewals in order included; `undefined` while they do not. */
   readonly followedSince: number | undefined;
   /** Why the last try to list or watch failed; `undefined` once one has succeeded. */
   readonly problem: string | undefined;

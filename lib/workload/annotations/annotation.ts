@@ -1,5 +1,5 @@
 /**
- * One annotation of a pod or of a namespace, with all that an error about it has to name. What Calico's plugins read has the prefix
+ * Reads one annotation of a pod or of a namespace, with all that an error about it has to name. What Calico's plugins read has the prefix
  * `cni.projectcalico.org/` (C§3.1).
  */
 import { messageOf, TortieError } from "../../errors/errors.ts";
@@ -37,7 +37,7 @@ export function podAnnotationIfAny(pod: AnnotatedPod, name: string): Annotation 
   return annotation?.value === "" ? undefined : annotation;
 }
 
-/** The pod's, or else its namespace's; an empty one does not count (C§3.2). */
+/** Reads the pod's, or else its namespace's; an empty one does not count (C§3.2). */
 export function inheritedAnnotation(pod: AnnotatedPod, namespace: AnnotatedNamespace | undefined, name: string): Annotation | undefined {
   const own = podAnnotationIfAny(pod, name);
   if (own !== undefined || namespace === undefined) return own;
@@ -53,7 +53,7 @@ export function annotationInvalid({ key, value, holder }: Annotation, problem: s
   );
 }
 
-/** An annotation that needs a permission of `feature_control` which the network configuration does not give. */
+/** Refuses an annotation that needs a permission of `feature_control` which the network configuration does not give. */
 export function featureDisabled({ key, holder }: Annotation, feature: string): TortieError {
   return new TortieError("feature-disabled", `requested feature is not enabled: ${feature} (annotation ${key} of ${holder})`);
 }
@@ -90,7 +90,7 @@ export function stringsOf(annotation: Annotation, wording: (reason: string) => s
   });
 }
 
-/** The wording of most readers (recordings ipaddrs-bad-json, floating-bad-json, del-bad-allowedsourceprefixes). */
+/** Gives the wording of most readers (recordings ipaddrs-bad-json, floating-bad-json, del-bad-allowedsourceprefixes). */
 export function notJson({ value }: Annotation): (reason: string) => string {
   return (reason) => `failed to parse '${shortened(value)}' as JSON: ${reason}`;
 }

@@ -1,12 +1,26 @@
-/** Where a pod's addresses stand, and whether it still has one (C§7.5). */
-import { type Address, formatPrefix, hostPrefix, parseAddress, parsePrefix } from "../../addresses/address.ts";
-import type { TortieError } from "../../errors/errors.ts";
+/**
+ * Reads where a pod's addresses stand and whether it still has one (C§7.5), and `floatingIPs`: addresses of the outside that Felix translates
+ * to the pod's own (C§3.3).
+ */
+import { type Address, type Family, formatAddress, formatPrefix, hostPrefix, parseAddress, parsePrefix } from "../../addresses/address.ts";
+import type { NetworkConfig } from "../../config/decode.ts";
+import { TortieError } from "../../errors/errors.ts";
 import type { Pod } from "../../kubernetes/objects.ts";
-import { ANNOTATION_PREFIX, annotationInvalid } from "./annotation.ts";
+import type { WorkloadEndpoint } from "../endpoint.ts";
+import {
+  ANNOTATION_PREFIX,
+  type AnnotatedPod,
+  type Annotation,
+  annotationInvalid,
+  featureDisabled,
+  notJson,
+  podAnnotationIfAny,
+  stringsOf,
+} from "./annotation.ts";
 
 export const POD_IP = `${ANNOTATION_PREFIX}podIP`;
 export const POD_IPS = `${ANNOTATION_PREFIX}podIPs`;
-/** Of the network plugin for AWS. */
+/** The annotation of the network plugin for AWS. */
 const AWS_POD_IPS = "vpc.amazonaws.com/pod-ips";
 
 interface PodAddresses {
@@ -74,9 +88,9 @@ function invalid(pod: Pod, key: string, value: string, problem: string): TortieE
   return annotationInvalid({ key, value, holder: `pod ${pod.namespace}/${pod.name}` }, problem);
 }
 
-/** Of all texts of one pod together: a hundred entries of Multus' network status. Searching them takes about a millisecond. */
+/** Limits all texts of one pod together: a hundred entries of Multus' network status. Searching them takes about a millisecond. */
 const MOST_CHARACTERS = 32 * 1024;
-/** Of one pod. */
+/** Limits the addresses of one pod. */
 const MOST_ADDRESSES = 64;
 /** The longest address: an IPv6 one whose last 32 bits are in decimal. */
 const LONGEST = 45;
@@ -90,8 +104,8 @@ interface NamedAddresses {
 }
 
 /**
- * The addresses that texts of a pod name. Whoever may patch a pod writes its annotations, up to 256 KiB of them, so the search is bounded in
- * characters and in addresses. What it leaves out may name anything: `isWhole` says that nothing was left out.
+ * Finds the addresses that texts of a pod name. Whoever may patch a pod writes its annotations, up to 256 KiB of them, so the search is
+ * bounded in characters and in addresses. What it leaves out may name anything: `isWhole` says that nothing was left out.
  *
  * @param texts of one pod, those that matter most first
  */
@@ -117,13 +131,86 @@ interface ListedAddresses {
   readonly isWhole: boolean;
 }
 
-/** The elements of an annotation that lists addresses, within the same bounds: a plugin writes one or two. */
+/** Reads the elements of an annotation that lists addresses, within the same bounds: a plugin writes one or two. */
 export function listedAddresses(text: string): ListedAddresses {
   const elements = text.slice(0, MOST_CHARACTERS).split(",", MOST_ADDRESSES + 1);
   return { elements: elements.slice(0, MOST_ADDRESSES), isWhole: text.length <= MOST_CHARACTERS && elements.length <= MOST_ADDRESSES };
 }
 
-/** Without the word that the cut goes through: half an address may be another one. */
+/** Leaves out the word that the cut goes through: half an address may be another one. */
 function cutTo(length: number, text: string): string {
   return text.length <= length ? text : text.slice(0, length).replace(/[0-9A-Fa-f:.]+$/, "");
+}
+
+type Nat = WorkloadEndpoint["ipNATs"][number];
+
+const NAME = "floatingIPs";
+
+/**
+ * Reads what an ADD asks for; judged before addresses are taken.
+ *
+ * @param families those that the pod will have; `undefined` when only the IPAM plugin knows
+ * @throws TortieError `feature-disabled`; `annotation-invalid` also where Calico panics (recordings floating-bad-ip,
+ * floating-family-absent)
+ */
+export function annotatedFloatingIps(
+  pod: AnnotatedPod,
+  config: Pick<NetworkConfig, "featureControl">,
+  families: ReadonlySet<Family> | undefined,
+): readonly Address[] {
+  const annotation = podAnnotationIfAny(pod, NAME);
+  if (annotation === undefined) return [];
+  if (!config.featureControl.floatingIps) throw featureDisabled(annotation, "floating_ips");
+  const addresses = floatingIpsOf(annotation);
+  for (const address of addresses) {
+    if (families !== undefined && !families.has(address.family)) throw annotationInvalid(annotation, familyAbsent(address));
+  }
+  return addresses;
+}
+
+/**
+ * Makes the NATs of an endpoint, in the order of the floating IPs. They take the place of what a record had before, where Calico appends
+ * (recording floating-twice, design §8).
+ *
+ * @param ipNetworks /32 and /128
+ * @throws TortieError `annotation-invalid` when the pod has no address of a floating IP's family
+ */
+export function floatingNats(floatingIps: readonly Address[], ipNetworks: readonly string[]): readonly Nat[] {
+  return floatingIps.map((floatingIp) => {
+    const nat = natTo(floatingIp, ipNetworks);
+    if (nat === undefined) {
+      throw new TortieError("annotation-invalid", `${familyAbsent(floatingIp)} (annotation ${ANNOTATION_PREFIX}${NAME})`);
+    }
+    return nat;
+  });
+}
+
+/**
+ * Makes the NATs of a pod as it stands, for the families of its addresses, whatever `feature_control` says.
+ * @throws TortieError `annotation-invalid`
+ */
+export function presentNats(pod: AnnotatedPod, ipNetworks: readonly string[]): readonly Nat[] {
+  const annotation = podAnnotationIfAny(pod, NAME);
+  if (annotation === undefined || ipNetworks.length === 0) return [];
+  return floatingIpsOf(annotation).flatMap((floatingIp) => natTo(floatingIp, ipNetworks) ?? []);
+}
+
+function floatingIpsOf(annotation: Annotation): readonly Address[] {
+  return stringsOf(annotation, notJson(annotation)).map((text) => {
+    const address = parseAddress(text);
+    if (address === undefined) throw annotationInvalid(annotation, `floating IP ${JSON.stringify(text)} is not an IP address`);
+    return address;
+  });
+}
+
+function natTo(floatingIp: Address, ipNetworks: readonly string[]): Nat | undefined {
+  for (const network of ipNetworks) {
+    const own = parsePrefix(network)?.address;
+    if (own?.family === floatingIp.family) return { internalIP: formatAddress(own), externalIP: formatAddress(floatingIp) };
+  }
+  return undefined;
+}
+
+function familyAbsent(floatingIp: Address): string {
+  return `floating IP ${formatAddress(floatingIp)} needs an IPv${floatingIp.family} address, which this pod does not get`;
 }

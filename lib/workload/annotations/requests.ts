@@ -1,5 +1,5 @@
 /**
- * What a pod asks for, in one place. The first source that says anything counts, alone, nothing is merged:
+ * Reads what a pod asks for, in one place. The first source that says anything counts, alone, nothing is merged:
  *
  *   pools and families    pod annotation, namespace annotation, the netconf's `ipam` section, all enabled pools (C§3.2)
  *   addresses             pod annotation, then what the runtime asks for: `runtimeConfig.ips`, `IP=` of CNI_ARGS
@@ -7,11 +7,13 @@
  *   floating IPs, source prefixes   pod annotation only
  *
  * Annotations are inert unless `policy.type` is `k8s` (C§2.3 S5). An ADD reads them before it takes an address, so that a bad one
- * leaves nothing behind; DEL never reads them (design §8).
+ * leaves nothing behind; DEL never reads them (design §8). What they change in the configuration that the IPAM plugin gets (C§2.3 S6) is
+ * said as JSON and decoded, alike.
  */
 import { type Address, type Family, formatPrefix, maskPrefix, parseAddress, parsePrefix } from "../../addresses/address.ts";
+import type { NetworkConfig } from "../../config/decode.ts";
 import { isCalicoIpam } from "../../config/ipam-section.ts";
-import type { NetworkConfig } from "../../config/network-config.ts";
+import { isJsonObject, type JsonObject, type JsonValue, memberOf, withMember } from "../../json/value.ts";
 import { isAssignableMac, type MacAddress, parseMac, type Requested, UNASSIGNABLE_MAC } from "../requested.ts";
 import {
   type AnnotatedNamespace,
@@ -26,15 +28,15 @@ import {
   shortened,
   stringsOf,
 } from "./annotation.ts";
-import { annotatedFloatingIps } from "./floating-ips.ts";
+import { annotatedFloatingIps } from "./pod-addresses.ts";
 
 export interface PodRequests {
-  /** Of the annotations alone: `undefined` leaves the netconf as it is. */
+  /** What the annotations alone say: `undefined` leaves the netconf as it is. */
   readonly pools: AnnotatedPools;
-  /** Of the annotations alone: `undefined` leaves the netconf as it is. */
+  /** What the annotations alone say: `undefined` leaves the netconf as it is. */
   readonly families: Families | undefined;
   readonly addresses: AnnotatedAddresses;
-  /** Of all sources; `undefined` leaves the choice to the kernel. */
+  /** What all sources say; `undefined` leaves the choice to the kernel. */
   readonly mac: MacAddress | undefined;
   /** See `floatingNats`. */
   readonly floatingIps: readonly Address[];
@@ -69,7 +71,7 @@ export function podRequests(
   };
 }
 
-/** The families that the pod will have, as far as that is certain before the IPAM plugin has answered. */
+/** Finds the families that the pod will have, as far as that is certain before the IPAM plugin has answered. */
 function expectedFamilies(
   addresses: AnnotatedAddresses,
   families: Families | undefined,
@@ -157,7 +159,7 @@ type AnnotatedAddresses =
   | { readonly kind: "ipam" }
   | { readonly kind: "requested" | "without-ipam"; readonly addresses: readonly Address[] };
 
-/** `ipAddrs` and `ipAddrsNoIpam` (C§2.5). @throws TortieError `annotation-invalid`, `feature-disabled` */
+/** Reads `ipAddrs` and `ipAddrsNoIpam` (C§2.5). @throws TortieError `annotation-invalid`, `feature-disabled` */
 export function annotatedAddresses(pod: AnnotatedPod, config: Pick<NetworkConfig, "ipam" | "featureControl">): AnnotatedAddresses {
   const requested = podAnnotationIfAny(pod, "ipAddrs");
   const withoutIpam = podAnnotationIfAny(pod, "ipAddrsNoIpam");
@@ -176,7 +178,7 @@ export function annotatedAddresses(pod: AnnotatedPod, config: Pick<NetworkConfig
   return { kind: requested === undefined ? "without-ipam" : "requested", addresses: addressesOf(annotation) };
 }
 
-/** Without prefix length (recording ipaddrs-cidr). */
+/** Reads them without prefix length (recording ipaddrs-cidr). */
 function addressesOf(annotation: Annotation): readonly Address[] {
   const wording = notJson(annotation);
   const { key, value } = annotation;
@@ -195,7 +197,7 @@ function addressesOf(annotation: Annotation): readonly Address[] {
 }
 
 /**
- * `allowedSourcePrefixes`: what else a pod may send from (C§3.1).
+ * Reads `allowedSourcePrefixes`: what else a pod may send from (C§3.1).
  * @returns canonical CIDRs without host bits (recording spoof-valid)
  * @throws TortieError `annotation-invalid`
  */
@@ -207,4 +209,53 @@ export function annotatedSourcePrefixes(pod: AnnotatedPod): readonly string[] {
     if (prefix === undefined) throw annotationInvalid(annotation, `failed to parse '${text}' as a CIDR: invalid CIDR address: ${text}`);
     return formatPrefix(maskPrefix(prefix));
   });
+}
+
+type IpamRequests = Pick<PodRequests, "pools" | "families" | "addresses">;
+
+/**
+ * Writes the netconf with the pod's pools and families in its `ipam` section (recording spy-annotations), and without the `ips` that the
+ * runtime asks for where the pod names addresses itself. No number loses a digit.
+ *
+ * @returns the very object that was given when the pod asks for nothing of the kind
+ */
+export function withPodPools(netconf: JsonObject, requests: IpamRequests): JsonObject {
+  let edited = netconf;
+  const section = memberOf(netconf, "ipam");
+  if (isJsonObject(section)) {
+    let changed = section;
+    for (const [key, value] of Object.entries(ipamMembers(requests))) changed = withMember(changed, key, value);
+    if (changed !== section) edited = withMember(edited, "ipam", changed);
+  }
+  const runtimeConfig = memberOf(netconf, "runtimeConfig");
+  if (requests.addresses.kind !== "ipam" && isJsonObject(runtimeConfig) && memberOf(runtimeConfig, "ips") !== undefined) {
+    edited = withMember(edited, "runtimeConfig", withMember(runtimeConfig, "ips", undefined));
+  }
+  return edited;
+}
+
+/** Does the same to the decoded configuration, for an IPAM plugin that is served in this process. */
+export function configWithPodPools(config: NetworkConfig, requests: IpamRequests): NetworkConfig {
+  const { pools, families, addresses } = requests;
+  const { ipam, runtimeConfig } = config;
+  return {
+    ...config,
+    ipam: {
+      ...ipam,
+      ipv4Pools: pools.ipv4 ?? ipam.ipv4Pools,
+      ipv6Pools: pools.ipv6 ?? ipam.ipv6Pools,
+      assignIpv4: families?.ipv4 ?? ipam.assignIpv4,
+      assignIpv6: families?.ipv6 ?? ipam.assignIpv6,
+    },
+    runtimeConfig: addresses.kind === "ipam" ? runtimeConfig : { ...runtimeConfig, ips: [] },
+  };
+}
+
+/** Lists the members of `ipam` that are set; the families are words, not booleans (I§1.3). */
+function ipamMembers({ pools, families }: IpamRequests): Readonly<Record<string, JsonValue>> {
+  return {
+    ...(pools.ipv4 === undefined ? {} : { ipv4_pools: pools.ipv4 }),
+    ...(pools.ipv6 === undefined ? {} : { ipv6_pools: pools.ipv6 }),
+    ...(families === undefined ? {} : { assign_ipv4: String(families.ipv4), assign_ipv6: String(families.ipv6) }),
+  };
 }

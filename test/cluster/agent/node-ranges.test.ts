@@ -9,7 +9,7 @@ import { formatAddress, formatPrefix, parseAddress } from "../../../lib/addresse
 import type { ApiConnection } from "../../../lib/kubernetes/client/connection.ts";
 import { Informers } from "../../../lib/kubernetes/watch/informers.ts";
 import { Tasks } from "../../../lib/resident/tasks.ts";
-import { SYSTEM_CLOCK } from "../../../lib/system/clock.ts";
+import { SYSTEM_CLOCK } from "../../../lib/system/waiting.ts";
 import { Agent } from "../../support/agent.ts";
 import { localConf } from "../../support/conf.ts";
 import { ending, fresh, shared, TemporaryDirectory } from "../../support/fixtures.ts";

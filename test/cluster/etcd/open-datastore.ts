@@ -1,5 +1,5 @@
 /** The etcd driver as the plugins open it: from a network configuration and an environment. */
-import type { Environment } from "../../../lib/cni/environment.ts";
+import type { Environment } from "../../../lib/cni/protocol.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import type { DatastoreError } from "../../../lib/datastore/errors.ts";
 import { type EtcdDatastore, type EtcdOptions, etcdDatastore, openEtcdDatastore } from "../../../lib/datastore/etcd/etcd-datastore.ts";

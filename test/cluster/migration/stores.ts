@@ -3,8 +3,8 @@ import { Allocator } from "../../../ipam-plugin/allocator/allocator.ts";
 import { systemClock } from "../../../ipam-plugin/node.ts";
 import { formatPrefix, hostPrefix } from "../../../lib/addresses/address.ts";
 import type { Datastore } from "../../../lib/datastore/datastore.ts";
+import type { WorkloadEndpoint } from "../../../lib/workload/endpoint.ts";
 import { buildEndpoint } from "../../../lib/workload/endpoint.ts";
-import type { WorkloadEndpoint } from "../../../lib/workload/workload-endpoint.ts";
 import { samplePool } from "../../support/samples.ts";
 
 export const NODES = ["node0", "node1", "node2", "node3", "node4"];

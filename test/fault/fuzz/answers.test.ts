@@ -1,5 +1,5 @@
 /** What an API server, or something before it, may answer: nothing of it throws what has no word, is taken for something else, or betrays a secret. */
-import { asDatastoreError } from "../../../lib/datastore/kubernetes/as-datastore-error.ts";
+import { asDatastoreError } from "../../../lib/datastore/kubernetes/resource-api.ts";
 import { ApiError } from "../../../lib/kubernetes/api-client.ts";
 import { isAbout, statusError } from "../../../lib/kubernetes/client/answers.ts";
 import { retryAfterOf } from "../../../lib/kubernetes/client/limits.ts";

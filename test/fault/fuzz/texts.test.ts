@@ -3,11 +3,10 @@ import ipaddr from "ipaddr.js";
 import { bytesOf, formatAddress, parseAddress, parsePrefix } from "../../../lib/addresses/address.ts";
 import { TortieError } from "../../../lib/errors/errors.ts";
 import { parseJson } from "../../../lib/json/parse.ts";
-import { stringifyJson } from "../../../lib/json/stringify.ts";
 import { JsonSyntaxError } from "../../../lib/json/syntax-error.ts";
-import { type JsonValue, RawNumber } from "../../../lib/json/value.ts";
+import { type JsonValue, RawNumber, stringifyJson } from "../../../lib/json/value.ts";
 import { parseSelector } from "../../../lib/selector/parser.ts";
-import { parseCniArgs, withIgnoreUnknown } from "../../../lib/workload/cni-args.ts";
+import { parseCniArgs, withIgnoreUnknown } from "../../../lib/workload/requested.ts";
 import { corpus, fuzz } from "./fuzz.ts";
 import { mutateText } from "./mutate.ts";
 

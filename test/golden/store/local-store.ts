@@ -4,7 +4,7 @@ import type { AffinityKey, BlockOwner, Collection } from "../../../lib/datastore
 import { type LocalDatastore, openLocalDatastore } from "../../../lib/datastore/local/local-datastore.ts";
 import type { AllocationAttribute, Block, BlockAffinity, IPPool, OwnedObject } from "../../../lib/datastore/resources.ts";
 import type { NamespacedName } from "../../../lib/kubernetes/objects.ts";
-import type { WorkloadEndpoint } from "../../../lib/workload/workload-endpoint.ts";
+import type { WorkloadEndpoint } from "../../../lib/workload/endpoint.ts";
 import { isList, isRecord, type Json, type JsonRecord, listOf, recordOf, textOf, textsOf, without } from "../compare/json.ts";
 import type { StoredObject } from "../recording/stored-object.ts";
 import { compactBlock, endpointEntry, isMarkedDeleted, type StoredState, withoutWire } from "../recording/stored-state.ts";

@@ -1,5 +1,5 @@
 /** The part of a configuration that is about etcd, where it says nothing: what a test gives stands alone. */
-import type { EtcdConfig } from "../../../lib/config/network-config.ts";
+import type { EtcdConfig } from "../../../lib/config/decode.ts";
 
 export const NO_ETCD: EtcdConfig = {
   endpoints: undefined,

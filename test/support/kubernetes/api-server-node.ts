@@ -5,7 +5,7 @@
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
 import { openDatastore } from "../../../lib/datastore/open.ts";
 import type { JsonObject } from "../../../lib/json/value.ts";
-import type { WorkloadEndpoint } from "../../../lib/workload/workload-endpoint.ts";
+import type { WorkloadEndpoint } from "../../../lib/workload/endpoint.ts";
 import type { TestEtcd } from "../etcd/etcd.ts";
 import { type CniRun, Node, type NodeOptions, type Pod as Sandbox } from "../node.ts";
 import { connectNode, type Listener } from "./connect-node.ts";

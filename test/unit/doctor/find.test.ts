@@ -4,7 +4,7 @@ import { withoutOwner } from "../../../ipam-plugin/allocator/block.ts";
 import { DEFAULT_CONFIGURATION } from "../../../ipam-plugin/allocator/operation.ts";
 import type { Versioned } from "../../../lib/datastore/datastore.ts";
 import type { Block, Handle } from "../../../lib/datastore/resources.ts";
-import type { WorkloadEndpoint } from "../../../lib/workload/workload-endpoint.ts";
+import type { WorkloadEndpoint } from "../../../lib/workload/endpoint.ts";
 import { emptyBlock, sampleAffinity, sampleEndpoint, samplePool } from "../../support/samples.ts";
 import { allocate, createWorld, holderOf, NOW, SETTINGS, type World, wanted } from "./world.ts";
 

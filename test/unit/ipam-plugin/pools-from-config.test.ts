@@ -1,6 +1,6 @@
 import { ensurePools, poolChanges } from "../../../ipam-plugin/pools-from-config.ts";
-import type { LocalPool } from "../../../lib/config/network-config.ts";
-import { KUBERNETES_TRAITS } from "../../../lib/datastore/traits.ts";
+import type { LocalPool } from "../../../lib/config/ipam-section.ts";
+import { KUBERNETES_TRAITS } from "../../../lib/datastore/datastore.ts";
 import { freeLock } from "../../support/free-lock.ts";
 import { IpamNode } from "../../support/ipam-node.ts";
 import { MemoryStore } from "../../support/memory-datastore.ts";

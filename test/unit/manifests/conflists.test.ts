@@ -3,8 +3,8 @@ import { readdirSync, readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { checkForAdd } from "../../../lib/config/add-checks.ts";
 import { chooseDatastore } from "../../../lib/config/datastore-choice.ts";
+import type { NetworkConfig } from "../../../lib/config/decode.ts";
 import { decodeNetworkConfig } from "../../../lib/config/decode.ts";
-import type { NetworkConfig } from "../../../lib/config/network-config.ts";
 import { parseJson } from "../../../lib/json/parse.ts";
 import { isJsonObject, type JsonObject } from "../../../lib/json/value.ts";
 

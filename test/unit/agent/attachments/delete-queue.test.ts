@@ -6,7 +6,7 @@ import type { CniCall } from "../../../../handover/call.ts";
 import { decodeCall } from "../../../../handover/call-body.ts";
 import { DeleteQueueFiles } from "../../../../handover/left-files.ts";
 import { fileKey } from "../../../../lib/cni/attachment-id.ts";
-import type { Clock } from "../../../../lib/system/clock.ts";
+import type { Clock } from "../../../../lib/system/waiting.ts";
 import { until } from "../../../support/kubernetes/until.ts";
 
 let directory: string;

@@ -1,7 +1,7 @@
 /** What an ADD waits for in a cluster that somebody has just made; the waiting itself, with its minutes in the test's hand. */
 import { NewCluster } from "../../../../agent/attachments/new-cluster.ts";
 import { decodeNetworkConfig } from "../../../../lib/config/decode.ts";
-import { KUBERNETES_TRAITS, LOCAL_TRAITS, type Traits } from "../../../../lib/datastore/traits.ts";
+import { KUBERNETES_TRAITS, LOCAL_TRAITS, type Traits } from "../../../../lib/datastore/datastore.ts";
 import type { JsonObject } from "../../../../lib/json/value.ts";
 import { Health } from "../../../../lib/resident/health.ts";
 import { FakeClock, settled } from "../../../support/fake-clock.ts";

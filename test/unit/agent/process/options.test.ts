@@ -2,8 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { AGENT as CONFIGURABLE, OPTION_NAMES, resolveOptions } from "../../../../agent/start/options.ts";
-import { variableOf } from "../../../../lib/resident/option-entry.ts";
-import { optionsSchema } from "../../../../lib/resident/options.ts";
+import { optionsSchema, variableOf } from "../../../../lib/resident/options.ts";
 
 const AGENT = join(import.meta.dirname, "../../../../agent");
 

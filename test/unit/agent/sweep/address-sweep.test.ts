@@ -17,7 +17,7 @@ import { hostScopeWith } from "../../../../ipam-plugin/host-scope/open.ts";
 import { type Address, formatAddress, parseAddress } from "../../../../lib/addresses/address.ts";
 import type { Pod } from "../../../../lib/kubernetes/objects.ts";
 import { decodePod } from "../../../../lib/kubernetes/objects.ts";
-import { podHostInterfaceName } from "../../../../lib/workload/interface-names.ts";
+import { podHostInterfaceName } from "../../../../lib/workload/names.ts";
 import { recordOf } from "../../../support/endpoint-record.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 

@@ -1,6 +1,6 @@
 /** When the lists of the controller can be relied on. */
 import { ClusterView } from "../../../../controller/view/cluster-view.ts";
-import { LEGACY_GROUP } from "../../../../lib/datastore/calico/group.ts";
+import { LEGACY_GROUP } from "../../../../lib/datastore/calico/codec.ts";
 import type { Selection } from "../../../../lib/kubernetes/watch/kubernetes-feed.ts";
 import type { ResourceCache } from "../../../../lib/kubernetes/watch/resource-cache.ts";
 import { ApiInMemory } from "../../../support/api-in-memory.ts";

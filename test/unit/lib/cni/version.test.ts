@@ -1,5 +1,5 @@
 import { renderVersions } from "../../../../lib/cni/protocol.ts";
-import { isAtLeast } from "../../../../lib/cni/version.ts";
+import { isAtLeast } from "../../../../lib/cni/request.ts";
 
 describe("the answer to VERSION", () => {
   it("is one line with all versions, the newest as its own (recording version, with 1.1.0 added)", () => {

@@ -1,6 +1,6 @@
 import { checkFeaturesForPlainContainer, checkForAdd } from "../../../../lib/config/add-checks.ts";
+import type { DatastoreType } from "../../../../lib/config/decode.ts";
 import { decodeNetworkConfig } from "../../../../lib/config/decode.ts";
-import type { DatastoreType } from "../../../../lib/config/network-config.ts";
 import type { JsonObject } from "../../../../lib/json/value.ts";
 
 describe("checkForAdd", () => {

@@ -1,5 +1,4 @@
-import { TortieError } from "../../../../lib/errors/errors.ts";
-import { namingPrivilege } from "../../../../lib/errors/privilege.ts";
+import { namingPrivilege, TortieError } from "../../../../lib/errors/errors.ts";
 import { SystemError } from "../../../../lib/system/files.ts";
 
 const EPERM = 1;

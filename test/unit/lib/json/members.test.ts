@@ -1,6 +1,5 @@
 import { parseJson } from "../../../../lib/json/parse.ts";
-import { stringifyJson } from "../../../../lib/json/stringify.ts";
-import { isJsonObject, type JsonObject, memberOf, withMember } from "../../../../lib/json/value.ts";
+import { isJsonObject, type JsonObject, memberOf, stringifyJson, withMember } from "../../../../lib/json/value.ts";
 
 function object(text: string): JsonObject {
   const value = parseJson(text);

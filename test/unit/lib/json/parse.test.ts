@@ -1,7 +1,6 @@
 import { parseJson } from "../../../../lib/json/parse.ts";
-import { stringifyJson } from "../../../../lib/json/stringify.ts";
 import { JsonSyntaxError } from "../../../../lib/json/syntax-error.ts";
-import { RawNumber } from "../../../../lib/json/value.ts";
+import { RawNumber, stringifyJson } from "../../../../lib/json/value.ts";
 
 const bytes = (...parts: (string | number[])[]) => Buffer.concat(parts.map((part) => Buffer.from(part as string)));
 

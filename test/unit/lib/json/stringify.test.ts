@@ -1,6 +1,5 @@
 import { parseJson } from "../../../../lib/json/parse.ts";
-import { stringifyJson } from "../../../../lib/json/stringify.ts";
-import { RawNumber } from "../../../../lib/json/value.ts";
+import { RawNumber, stringifyJson } from "../../../../lib/json/value.ts";
 
 describe("stringifyJson", () => {
   it("keeps the order of keys and leaves out what is undefined", () => {

@@ -1,5 +1,5 @@
 import { formatAddress } from "../../../../lib/addresses/address.ts";
-import { ADDRESS_KEYS, parseCniArgs, withIgnoreUnknown } from "../../../../lib/workload/cni-args.ts";
+import { ADDRESS_KEYS, parseCniArgs, withIgnoreUnknown } from "../../../../lib/workload/requested.ts";
 
 describe("parseCniArgs", () => {
   it("reads nothing from nothing", () => {

@@ -4,7 +4,7 @@ import {
   parseWorkloadEndpointName,
   workloadEndpointName,
   workloadEndpointNamePrefix,
-} from "../../../../lib/workload/endpoint-name.ts";
+} from "../../../../lib/workload/names.ts";
 
 const NONE: EndpointIdentifiers = { node: "", orchestrator: "", pod: "", containerId: "", endpoint: "" };
 const POD: EndpointIdentifiers = { ...NONE, node: "node-1", orchestrator: "k8s", pod: "pod-name", endpoint: "eth0" };

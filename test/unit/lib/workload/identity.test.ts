@@ -1,5 +1,5 @@
-import { parseCniArgs } from "../../../../lib/workload/cni-args.ts";
 import { checkIdentity, identifyWorkload, legacyHandleId, workloadHandleId } from "../../../../lib/workload/identity.ts";
+import { parseCniArgs } from "../../../../lib/workload/requested.ts";
 
 const identify = (args: string, more: { containerId?: string; interfaceName?: string; node?: string } = {}) =>
   identifyWorkload({ containerId: "cid1", interfaceName: "eth0", node: "node1", ...more, args: parseCniArgs(`IgnoreUnknown=1;${args}`) });

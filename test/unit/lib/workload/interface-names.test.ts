@@ -3,7 +3,7 @@ import {
   hostInterfaceName,
   hostInterfaceNameIfAny,
   podHostInterfaceName,
-} from "../../../../lib/workload/interface-names.ts";
+} from "../../../../lib/workload/names.ts";
 
 describe("names of host ends", () => {
   // Vectors of C§4.1 and of the recordings version-1.0.0 and prefix.

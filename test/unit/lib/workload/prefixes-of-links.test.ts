@@ -1,4 +1,4 @@
-import { guardedPrefixes, prefixesOfLinks } from "../../../../lib/workload/interface-names.ts";
+import { guardedPrefixes, prefixesOfLinks } from "../../../../lib/workload/names.ts";
 
 describe("The prefixes of guarded links", () => {
   it("seven:2: have both forms of link and the configured one", () => {

@@ -1,7 +1,6 @@
 import { formatAddress } from "../../../../lib/addresses/address.ts";
 import { decodeNetworkConfig } from "../../../../lib/config/decode.ts";
-import { parseCniArgs } from "../../../../lib/workload/cni-args.ts";
-import { requestedAddresses, requestedMac } from "../../../../lib/workload/requested.ts";
+import { parseCniArgs, requestedAddresses, requestedMac } from "../../../../lib/workload/requested.ts";
 
 const addresses = (ips: readonly string[], args = "") =>
   requestedAddresses(decodeNetworkConfig({ runtimeConfig: { ips } }), parseCniArgs(args)).map(formatAddress);

@@ -1,5 +1,5 @@
 import { checkAttachment, defaultContainerId, netnsPath, sandboxExists } from "../../../../../lib/cni/runtime/plugin-call.ts";
-import { containerHostInterfaceName } from "../../../../../lib/workload/interface-names.ts";
+import { containerHostInterfaceName } from "../../../../../lib/workload/names.ts";
 
 const GOOD = { containerId: "cid-1", netns: "/run/netns/a", interfaceName: "eth0", args: undefined, capabilityArgs: undefined };
 

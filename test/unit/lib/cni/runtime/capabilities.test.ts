@@ -1,4 +1,4 @@
-import { type CapabilityOptions, capabilityArgs } from "../../../../../lib/cni/runtime/capabilities.ts";
+import { type CapabilityOptions, capabilityArgs } from "../../../../../lib/cni/runtime/plugin-call.ts";
 
 const NONE: CapabilityOptions = { json: undefined, portMappings: [], bandwidth: undefined, mac: undefined, ips: [] };
 

@@ -1,5 +1,5 @@
 import { affinityCodec, affinitySelector } from "../../../../../lib/datastore/calico/affinity.ts";
-import { LEGACY_GROUP, V3_GROUP } from "../../../../../lib/datastore/calico/group.ts";
+import { LEGACY_GROUP, V3_GROUP } from "../../../../../lib/datastore/calico/codec.ts";
 import { sampleAffinity } from "../../../../support/samples.ts";
 import { decodeSpec, encodeSpec } from "./codec-support.ts";
 

@@ -1,5 +1,5 @@
 import { blockCodec, quoteSequenceNumbers } from "../../../../../lib/datastore/calico/block.ts";
-import { LEGACY_GROUP } from "../../../../../lib/datastore/calico/group.ts";
+import { LEGACY_GROUP } from "../../../../../lib/datastore/calico/codec.ts";
 import { parseJson } from "../../../../../lib/json/parse.ts";
 import { emptyBlock, sampleBlock } from "../../../../support/samples.ts";
 import { decodeSpec } from "./codec-support.ts";

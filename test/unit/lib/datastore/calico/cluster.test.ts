@@ -1,6 +1,6 @@
 import { handleCodec } from "../../../../../lib/datastore/calico/block.ts";
-import { clusterInformationCodec, configurationCodec, reservationCodec } from "../../../../../lib/datastore/calico/cluster.ts";
-import { LEGACY_GROUP, V3_GROUP } from "../../../../../lib/datastore/calico/group.ts";
+import { LEGACY_GROUP, V3_GROUP } from "../../../../../lib/datastore/calico/codec.ts";
+import { clusterInformationCodec, configurationCodec, reservationCodec } from "../../../../../lib/datastore/calico/pool.ts";
 import { decodeSpec, encodeSpec } from "./codec-support.ts";
 
 describe("an IPAMHandle", () => {

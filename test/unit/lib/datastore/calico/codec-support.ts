@@ -1,6 +1,6 @@
 /** Codecs as tests call them: wire objects in, wire objects out. */
 import type { Codec, Resource } from "../../../../../lib/datastore/calico/codec.ts";
-import { type ApiGroup, LEGACY_GROUP } from "../../../../../lib/datastore/calico/group.ts";
+import { type ApiGroup, LEGACY_GROUP } from "../../../../../lib/datastore/calico/codec.ts";
 import { metadataOf } from "../../../../../lib/kubernetes/objects.ts";
 
 type Fields = Readonly<Record<string, unknown>>;

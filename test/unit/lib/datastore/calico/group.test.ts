@@ -1,4 +1,4 @@
-import { configuredGroup, discoverGroup, servedGroup } from "../../../../../lib/datastore/calico/group.ts";
+import { configuredGroup, discoverGroup, servedGroup } from "../../../../../lib/datastore/calico/codec.ts";
 import { ScriptedClient } from "../../../../support/scripted-api-client.ts";
 
 describe("the configured group of Calico's objects", () => {

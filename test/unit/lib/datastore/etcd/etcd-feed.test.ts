@@ -1,6 +1,7 @@
 /** A watch of etcd whose answers the test writes: what no member says, or says in its defence, changes nothing that is known. */
+
+import { CODES, EtcdError } from "../../../../../lib/datastore/etcd/answers.ts";
 import type { EtcdStream } from "../../../../../lib/datastore/etcd/etcd-client.ts";
-import { CODES, EtcdError } from "../../../../../lib/datastore/etcd/etcd-error.ts";
 import { allBelow, EtcdFeed, type KeySelection } from "../../../../../lib/datastore/etcd/etcd-feed.ts";
 import { GoneError } from "../../../../../lib/kubernetes/watch/feed.ts";
 

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Environment } from "../../../../../lib/cni/environment.ts";
+import type { Environment } from "../../../../../lib/cni/protocol.ts";
 import { exportedSettings } from "../../../../../lib/config/datastore-choice.ts";
 import { decodeNetworkConfig } from "../../../../../lib/config/decode.ts";
 import { resolveEtcdSettings } from "../../../../../lib/datastore/etcd/settings.ts";

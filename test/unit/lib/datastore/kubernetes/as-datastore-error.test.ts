@@ -1,4 +1,4 @@
-import { asDatastoreError } from "../../../../../lib/datastore/kubernetes/as-datastore-error.ts";
+import { asDatastoreError } from "../../../../../lib/datastore/kubernetes/resource-api.ts";
 import { ApiError, type ApiErrorCause } from "../../../../../lib/kubernetes/api-client.ts";
 import { statusError } from "../../../../../lib/kubernetes/client/answers.ts";
 

@@ -1,7 +1,7 @@
 import { convertPod, isEndpointPod } from "../../../../../lib/datastore/kubernetes/pod-endpoint.ts";
 import type { ContainerPort, Pod } from "../../../../../lib/kubernetes/objects.ts";
 import { isFinished } from "../../../../../lib/workload/annotations/pod-addresses.ts";
-import type { WorkloadEndpoint } from "../../../../../lib/workload/workload-endpoint.ts";
+import type { WorkloadEndpoint } from "../../../../../lib/workload/endpoint.ts";
 import { annotatedPod, podOf } from "../../../../support/pods.ts";
 
 const AWS = "vpc.amazonaws.com/pod-ips";

@@ -1,6 +1,6 @@
 import { blockCodec, handleCodec } from "../../../../../lib/datastore/calico/block.ts";
-import { configurationCodec } from "../../../../../lib/datastore/calico/cluster.ts";
-import { LEGACY_GROUP } from "../../../../../lib/datastore/calico/group.ts";
+import { LEGACY_GROUP } from "../../../../../lib/datastore/calico/codec.ts";
+import { configurationCodec } from "../../../../../lib/datastore/calico/pool.ts";
 import type { DatastoreError } from "../../../../../lib/datastore/errors.ts";
 import { ResourceApi } from "../../../../../lib/datastore/kubernetes/resource-api.ts";
 import { ResourceCollection } from "../../../../../lib/datastore/kubernetes/resource-collection.ts";

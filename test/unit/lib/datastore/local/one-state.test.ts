@@ -3,7 +3,7 @@ import { Database } from "bun:sqlite";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { LocalCollection } from "../../../../../lib/datastore/local/local-collection.ts";
+import { LocalCollection } from "../../../../../lib/datastore/local/local-datastore.ts";
 import { ObjectStore } from "../../../../../lib/datastore/local/object-store.ts";
 
 let directory: string;

@@ -1,5 +1,5 @@
 /** The lines of a watch, however its bytes come. */
-import { lines } from "../../../../../lib/kubernetes/watch/streams.ts";
+import { lines } from "../../../../../lib/kubernetes/watch/feed.ts";
 
 async function linesOf(...chunks: readonly string[]): Promise<readonly string[]> {
   return await Array.fromAsync(lines(new Blob([...chunks]).stream()));

@@ -2,9 +2,9 @@
 
 import { type Fields, field, isNumber, section } from "../../../../../lib/json/decode.ts";
 import { WatchError } from "../../../../../lib/kubernetes/watch/feed.ts";
+import { ResourceWatcher } from "../../../../../lib/kubernetes/watch/informers.ts";
 import { KubernetesFeed, type Selection, type WatchSource } from "../../../../../lib/kubernetes/watch/kubernetes-feed.ts";
 import type { CacheChange } from "../../../../../lib/kubernetes/watch/resource-cache.ts";
-import { ResourceWatcher } from "../../../../../lib/kubernetes/watch/resource-watcher.ts";
 import { FakeClock, settled } from "../../../../support/fake-clock.ts";
 
 const SIZES: Selection<number> = {

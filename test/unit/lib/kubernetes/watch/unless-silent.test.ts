@@ -1,5 +1,5 @@
 /** A stream that somebody reads no longer before it begins. */
-import { unlessSilent } from "../../../../../lib/kubernetes/watch/streams.ts";
+import { unlessSilent } from "../../../../../lib/kubernetes/watch/feed.ts";
 import { FakeClock } from "../../../../support/fake-clock.ts";
 
 describe("a stream that is limited", () => {

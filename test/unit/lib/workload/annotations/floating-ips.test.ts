@@ -1,6 +1,6 @@
 import type { Address } from "../../../../../lib/addresses/address.ts";
 import { parseAddress } from "../../../../../lib/addresses/address.ts";
-import { floatingNats } from "../../../../../lib/workload/annotations/floating-ips.ts";
+import { floatingNats } from "../../../../../lib/workload/annotations/pod-addresses.ts";
 
 function addresses(...texts: readonly string[]): readonly Address[] {
   return texts.flatMap((text) => parseAddress(text) ?? []);

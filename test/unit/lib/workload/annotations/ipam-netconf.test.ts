@@ -1,9 +1,7 @@
 import { decodeNetworkConfig } from "../../../../../lib/config/decode.ts";
 import { parseJson } from "../../../../../lib/json/parse.ts";
-import { stringifyJson } from "../../../../../lib/json/stringify.ts";
-import { isJsonObject, type JsonObject } from "../../../../../lib/json/value.ts";
-import { configWithPodPools, withPodPools } from "../../../../../lib/workload/annotations/ipam-netconf.ts";
-import { podRequests } from "../../../../../lib/workload/annotations/requests.ts";
+import { isJsonObject, type JsonObject, stringifyJson } from "../../../../../lib/json/value.ts";
+import { configWithPodPools, podRequests, withPodPools } from "../../../../../lib/workload/annotations/requests.ts";
 import { requestedOf } from "../../../../../lib/workload/requested.ts";
 import { annotatedNamespace, annotatedPod } from "../../../../support/pods.ts";
 

@@ -2,8 +2,7 @@ import { formatAddress } from "../../../../../lib/addresses/address.ts";
 import { decodeNetworkConfig } from "../../../../../lib/config/decode.ts";
 import type { JsonObject } from "../../../../../lib/json/value.ts";
 import { podRequests } from "../../../../../lib/workload/annotations/requests.ts";
-import { parseCniArgs } from "../../../../../lib/workload/cni-args.ts";
-import { requestedOf } from "../../../../../lib/workload/requested.ts";
+import { parseCniArgs, requestedOf } from "../../../../../lib/workload/requested.ts";
 import { annotatedNamespace, annotatedPod } from "../../../../support/pods.ts";
 
 type Annotations = Readonly<Record<string, string>>;
